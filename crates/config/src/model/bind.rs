@@ -1,0 +1,139 @@
+//! One listening address.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A listening address with its options. A `bind` line with a list or a port range makes one per address.
+#[derive(Clone, Debug)]
+pub struct Bind {
+    pub addr: BindAddr,
+    /// `name`; shown in logs (`%ft` has the proxy's) and in statistics.
+    pub name: Option<Arc<str>>,
+    /// The user-visible number: `id`, or numbered from 1 in order.
+    pub uid: u32,
+    pub file: Arc<str>,
+    pub line: u32,
+    /// 0: no limit of its own.
+    pub maxconn: u32,
+    /// 0: from the proxy's `backlog`, else its `maxconn`.
+    pub backlog: u32,
+    /// -1024 to 1024; lower is served first.
+    pub nice: i16,
+    /// The PROXY protocol header is mandatory on every connection.
+    pub accept_proxy: bool,
+    pub defer_accept: bool,
+    pub tfo: bool,
+    /// 0: the system's; negative: the system's less that much.
+    pub mss: i32,
+    pub interface: Option<Arc<str>>,
+    pub transparent: bool,
+    /// Accept IPv4 on an IPv6 wildcard address: `v4v6` true, `v6only` false, neither: the system's default.
+    pub v4v6: Option<bool>,
+    pub shards: Shards,
+    /// Threads that may accept; empty means all.
+    pub threads: ThreadSet,
+    /// Congestion control algorithm.
+    pub cc: Option<Arc<str>>,
+    /// TCP_USER_TIMEOUT in milliseconds, 0 for none.
+    pub tcp_ut_ms: u32,
+    /// Segment options of the accepted connections recorded for `fc_saved_syn`: 0, 1 or 2.
+    pub tcp_save_syn: u8,
+    pub owner: UnixOwner,
+    /// Rights of a `stats socket`.
+    pub level: CliLevel,
+    /// `expose-fd listeners`.
+    pub expose_fd_listeners: bool,
+    /// `severity-output number|string` on a CLI socket: Some(true) for the number.
+    pub severity_number: Option<bool>,
+    pub label: Option<Arc<str>>,
+    pub guid_prefix: Option<Arc<str>>,
+    /// `proto h1`: the only protocol spoken here.
+    pub proto: Option<Arc<str>>,
+    /// Milliseconds between pings of an idle connection; meaningless for HTTP/1 and refused elsewhere.
+    pub idle_ping_ms: u32,
+}
+
+/// Where a listener listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BindAddr {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+    /// `abns@`: an abstract socket whose name is padded with zeroes to the full length.
+    Abstract(Vec<u8>),
+    /// `abnsz@`: an abstract socket whose name ends where it ends.
+    AbstractZ(Vec<u8>),
+    /// `fd@n`: a socket inherited from the parent, bound, possibly already listening.
+    Fd(i32),
+    /// `sockpair@n`: one end of a socket pair over which connections arrive as descriptors.
+    SockPair(i32),
+}
+
+/// How many sockets one address gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Shards {
+    /// `tune.listener.default-shards` decides.
+    #[default]
+    Default,
+    ByThread,
+    ByGroup,
+    Count(u32),
+}
+
+/// A set of thread numbers (0-based, below 64 per group; groups follow one another), empty for all.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct ThreadSet(pub Vec<u16>);
+
+/// Who owns a unix socket and who may connect.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct UnixOwner {
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    /// Permission bits.
+    pub mode: Option<u32>,
+}
+
+/// What a user of the CLI may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum CliLevel {
+    User,
+    #[default]
+    Operator,
+    Admin,
+}
+
+impl Bind {
+    /// A listener on `addr` with every option at its default.
+    pub fn new(addr: BindAddr, file: Arc<str>, line: u32) -> Bind {
+        Bind {
+            addr,
+            name: None,
+            uid: 0,
+            file,
+            line,
+            maxconn: 0,
+            backlog: 0,
+            nice: 0,
+            accept_proxy: false,
+            defer_accept: false,
+            tfo: false,
+            mss: 0,
+            interface: None,
+            transparent: false,
+            v4v6: None,
+            shards: Shards::Default,
+            threads: ThreadSet::default(),
+            cc: None,
+            tcp_ut_ms: 0,
+            tcp_save_syn: 0,
+            owner: UnixOwner::default(),
+            level: CliLevel::default(),
+            expose_fd_listeners: false,
+            severity_number: None,
+            label: None,
+            guid_prefix: None,
+            proto: None,
+            idle_ping_ms: 0,
+        }
+    }
+}

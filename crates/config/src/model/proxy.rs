@@ -1,0 +1,658 @@
+//! Frontends, backends and listens.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use super::{Bind, LogStep, LogTarget, ProxyId, Server, ServerId};
+use crate::compiled::{Condition, Expr, LogFormat, Reply, Ruleset};
+
+/// A frontend, a backend, or both (`listen`).
+#[derive(Clone, Debug)]
+pub struct Proxy {
+    pub id: ProxyId,
+    /// The user-visible number: `id`, or numbered from 2 in order.
+    pub uid: u32,
+    pub name: Arc<str>,
+    pub kind: ProxyKind,
+    pub mode: Mode,
+    pub file: Arc<str>,
+    pub line: u32,
+    pub disabled: bool,
+    pub description: Option<Arc<str>>,
+    pub guid: Option<Arc<str>>,
+
+    // The frontend's side.
+    pub binds: Vec<Bind>,
+    /// Most concurrent connections of a frontend (computed from the process's when not given).
+    pub maxconn: u32,
+    /// `rate-limit sessions`: new sessions per second, 0 for no limit.
+    pub fe_sps_limit: u32,
+    /// 0: from `maxconn`.
+    pub backlog: u32,
+    pub default_backend: Option<ProxyId>,
+    pub use_backend: Vec<UseBackend>,
+    pub monitor_uri: Option<Arc<[u8]>>,
+    pub monitor_fail: Vec<Arc<Condition>>,
+    /// `force-be-switch`: backends that are disabled or unpublished may be chosen all the same.
+    pub force_be_switch: Vec<(Arc<Condition>, bool)>,
+
+    pub rules: Rules,
+    pub inspect_delay_req_ms: Option<u64>,
+    pub inspect_delay_res_ms: Option<u64>,
+    pub timeouts: Timeouts,
+    pub opts: ProxyOptions,
+    pub cli_keepalive: KeepAliveProbe,
+    pub srv_keepalive: KeepAliveProbe,
+    pub forwardfor: Option<Arc<ForwardFor>>,
+    pub originalto: Option<Arc<ForwardFor>>,
+    pub forwarded: Option<Arc<ForwardedHeader>>,
+
+    // The backend's side.
+    pub servers: Vec<Server>,
+    pub balance: Balance,
+    pub use_server: Vec<UseServer>,
+    pub persist_rules: Vec<PersistRule>,
+    pub cookie: Option<Arc<CookiePersistence>>,
+    /// Secret of `cookie ... dynamic`.
+    pub dynamic_cookie_key: Option<Arc<str>>,
+    /// `persist rdp-cookie(<name>)`.
+    pub persist_rdp_cookie: Option<Arc<str>>,
+    pub source: Option<Arc<SourceAddress>>,
+    /// Connections of this backend at which `minconn` servers are fully loaded; 0: a tenth of the frontends'.
+    pub fullconn: u32,
+    /// Further attempts after a failed one (default 3).
+    pub retries: u16,
+    pub retry_on: RetryOn,
+    pub http_reuse: Reuse,
+    /// -1: no limit.
+    pub max_keep_alive_queue: i32,
+    /// `http-send-name-header`: header carrying the name of the server.
+    pub http_send_name_header: Option<Arc<[u8]>>,
+    /// `be-unpublished`: this backend is not eligible for `use_backend`.
+    pub unpublished: bool,
+
+    // Errors and logs.
+    pub errors: Option<Arc<ErrorReplies>>,
+    pub log_targets: Arc<[LogTarget]>,
+    pub formats: LogFormats,
+    pub log_tag: Option<Arc<str>>,
+    /// Steps that log a line; empty for the usual one at the end.
+    pub log_steps: Arc<[LogStep]>,
+    pub request_captures: Arc<[Capture]>,
+    pub response_captures: Arc<[Capture]>,
+    pub cookie_capture: Option<Arc<CookieCapture>>,
+    pub unique_id_format: Option<Arc<LogFormat>>,
+    pub unique_id_header: Option<Arc<[u8]>>,
+    pub stats: Option<Arc<StatsPage>>,
+}
+
+impl Proxy {
+    /// Whether connections arrive here.
+    pub fn is_fe(&self) -> bool {
+        matches!(self.kind, ProxyKind::Frontend | ProxyKind::Listen)
+    }
+
+    /// Whether requests leave to servers here.
+    pub fn is_be(&self) -> bool {
+        matches!(self.kind, ProxyKind::Backend | ProxyKind::Listen)
+    }
+
+    /// The server of that name.
+    pub fn server_by_name(&self, name: &str) -> Option<&Server> {
+        self.servers.iter().find(|s| &*s.name == name)
+    }
+}
+
+/// Which section declared the proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxyKind {
+    Frontend,
+    Backend,
+    Listen,
+    /// Presets; never in a finished configuration.
+    Defaults,
+}
+
+impl ProxyKind {
+    /// The word that opens the section.
+    pub fn keyword(self) -> &'static str {
+        match self {
+            ProxyKind::Frontend => "frontend",
+            ProxyKind::Backend => "backend",
+            ProxyKind::Listen => "listen",
+            ProxyKind::Defaults => "defaults",
+        }
+    }
+}
+
+/// What the proxy understands of its traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Mode {
+    #[default]
+    Tcp,
+    Http,
+    /// A backend of log servers.
+    Log,
+}
+
+impl Mode {
+    /// As written in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Tcp => "tcp",
+            Mode::Http => "http",
+            Mode::Log => "log",
+        }
+    }
+}
+
+/// One `use_backend` line.
+#[derive(Clone, Debug)]
+pub struct UseBackend {
+    pub cond: Option<Arc<Condition>>,
+    pub target: DynamicTarget,
+    pub line: u32,
+}
+
+/// A backend known at start, or a name computed per request.
+#[derive(Clone, Debug)]
+pub enum DynamicTarget {
+    Static(ProxyId),
+    /// Evaluates to the name of a backend; the default one is taken when there is none of that name.
+    Dynamic(Arc<LogFormat>),
+}
+
+/// One `use-server` line.
+#[derive(Clone, Debug)]
+pub struct UseServer {
+    pub cond: Option<Arc<Condition>>,
+    pub server: UseServerTarget,
+    pub line: u32,
+}
+
+/// A server known at start, or a name computed per request.
+#[derive(Clone, Debug)]
+pub enum UseServerTarget {
+    Static(ServerId),
+    Dynamic(Arc<LogFormat>),
+}
+
+/// `force-persist` and `ignore-persist`, in the order of the file.
+#[derive(Clone, Debug)]
+pub struct PersistRule {
+    pub cond: Arc<Condition>,
+    /// True for `force-persist`.
+    pub force: bool,
+}
+
+/// Rulesets, by the moment at which they run. Those of a named defaults section come first.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    pub tcp_connection: Arc<Ruleset>,
+    pub tcp_session: Arc<Ruleset>,
+    pub tcp_content_req: Arc<Ruleset>,
+    pub tcp_content_res: Arc<Ruleset>,
+    /// `http-request`, then `redirect` rules.
+    pub http_request: Arc<Ruleset>,
+    pub http_response: Arc<Ruleset>,
+    pub http_after_response: Arc<Ruleset>,
+}
+
+/// `timeout` keywords, in milliseconds; `None` is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Timeouts {
+    pub client: Option<u64>,
+    pub client_fin: Option<u64>,
+    /// Handshakes of the client's side; `client` when not set.
+    pub client_hs: Option<u64>,
+    pub server: Option<u64>,
+    pub server_fin: Option<u64>,
+    pub connect: Option<u64>,
+    /// `connect` when not set.
+    pub queue: Option<u64>,
+    /// `client` when not set.
+    pub http_request: Option<u64>,
+    /// `http_request` when not set.
+    pub http_keep_alive: Option<u64>,
+    pub tunnel: Option<u64>,
+    /// `connect` when not set.
+    pub tarpit: Option<u64>,
+    pub check: Option<u64>,
+}
+
+/// `option` keywords that are on or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct ProxyOptions {
+    /// Close the server's connection after each response, keep the client's.
+    pub http_server_close: bool,
+    /// Close both.
+    pub httpclose: bool,
+    pub http_pretend_keepalive: bool,
+    pub http_buffer_request: bool,
+    pub http_no_delay: bool,
+    pub http_ignore_probes: bool,
+    pub http_use_proxy_header: bool,
+    pub http_drop_request_trailers: bool,
+    pub http_drop_response_trailers: bool,
+    pub restrict_req_hdr_names: Option<RestrictHeaderNames>,
+    pub accept_unsafe_req: bool,
+    pub accept_unsafe_res: bool,
+    pub h1_case_adjust_bogus_client: bool,
+    pub h1_case_adjust_bogus_server: bool,
+    pub idle_close_on_response: bool,
+    pub disable_h2_upgrade: bool,
+    pub checkcache: bool,
+    /// Give up a queued or connecting request when the client is gone. On by default in HTTP backends.
+    pub abortonclose: bool,
+    pub dontlognull: bool,
+    pub dontlog_normal: bool,
+    pub logasap: bool,
+    pub log_separate_errors: bool,
+    pub log_health_checks: bool,
+    pub socket_stats: bool,
+    pub contstats: bool,
+    pub tcp_smart_accept: bool,
+    pub tcp_smart_connect: bool,
+    /// Keep-alive probes towards clients (`option clitcpka`, `option tcpka`).
+    pub tcpka_cli: bool,
+    pub tcpka_srv: bool,
+    pub nolinger: bool,
+    pub splice_auto: bool,
+    pub splice_request: bool,
+    pub splice_response: bool,
+    pub independent_streams: bool,
+    pub persist: bool,
+    pub prefer_last_server: bool,
+    pub allbackups: bool,
+    /// `option redispatch <n>`: positive, at every n-th retry; negative, n before the last; `None`: off.
+    pub redispatch: Option<i32>,
+    pub small_buffers_queue: bool,
+    pub small_buffers_l7_retries: bool,
+    pub small_buffers_check: bool,
+}
+
+/// `option http-restrict-req-hdr-names`: what becomes of names other than letters, digits and dashes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestrictHeaderNames {
+    Preserve,
+    Delete,
+    Reject,
+}
+
+/// Parameters of keep-alive probes; 0 is the system's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct KeepAliveProbe {
+    pub cnt: u32,
+    pub idle_s: u32,
+    pub intvl_s: u32,
+}
+
+/// An address with a prefix length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Net {
+    pub addr: IpAddr,
+    pub bits: u8,
+}
+
+impl Net {
+    /// Whether `ip` lies in the network.
+    pub fn contains(&self, ip: IpAddr) -> bool {
+        match (self.addr, ip) {
+            (IpAddr::V4(n), IpAddr::V4(a)) => {
+                let mask = u32::MAX.checked_shl(32 - u32::from(self.bits.min(32))).unwrap_or(0);
+                u32::from(n) & mask == u32::from(a) & mask
+            }
+            (IpAddr::V6(n), IpAddr::V6(a)) => {
+                let mask = u128::MAX.checked_shl(128 - u32::from(self.bits.min(128))).unwrap_or(0);
+                u128::from(n) & mask == u128::from(a) & mask
+            }
+            _ => false,
+        }
+    }
+}
+
+/// `option forwardfor` and `option originalto`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForwardFor {
+    /// Name of the header (`X-Forwarded-For` or `X-Original-To` unless given).
+    pub header: Arc<[u8]>,
+    /// Addresses for which nothing is added.
+    pub except: Option<Net>,
+    /// Only when the request has no such header yet.
+    pub if_none: bool,
+}
+
+/// `option forwarded`: what the RFC 7239 header carries.
+#[derive(Clone, Debug)]
+pub struct ForwardedHeader {
+    pub proto: bool,
+    pub host: Option<ForwardedField>,
+    pub by: Option<ForwardedField>,
+    pub by_port: Option<ForwardedField>,
+    pub for_: Option<ForwardedField>,
+    pub for_port: Option<ForwardedField>,
+}
+
+/// Where a parameter of the header comes from.
+#[derive(Clone, Debug)]
+pub enum ForwardedField {
+    /// The connection (or the `Host` header).
+    Own,
+    Expr(Arc<Expr>),
+}
+
+/// How a server is chosen.
+#[derive(Clone, Debug, Default)]
+pub struct Balance {
+    pub algo: BalanceAlgo,
+    pub hash: HashType,
+    /// `hash-balance-factor` in percent, 0 for off, else above 100.
+    pub hash_balance_factor: u32,
+    pub preserve_affinity: HashAffinity,
+}
+
+/// `balance`.
+#[derive(Clone, Debug)]
+pub enum BalanceAlgo {
+    RoundRobin,
+    StaticRr,
+    LeastConn,
+    First,
+    Source,
+    /// `uri`: the part of the URI that is hashed. 0 means no limit.
+    Uri {
+        len: u32,
+        depth: u32,
+        whole: bool,
+        path_only: bool,
+    },
+    UrlParam {
+        name: Arc<[u8]>,
+        check_post: bool,
+    },
+    Hdr {
+        name: Arc<[u8]>,
+        use_domain_only: bool,
+    },
+    RdpCookie {
+        name: Arc<[u8]>,
+    },
+    Hash(Arc<Expr>),
+    Random {
+        draws: u32,
+    },
+    /// Log backends: always the same server until it fails.
+    Sticky,
+    LogHash(Arc<Expr>),
+}
+
+impl Default for BalanceAlgo {
+    fn default() -> BalanceAlgo {
+        BalanceAlgo::Random { draws: 2 }
+    }
+}
+
+impl BalanceAlgo {
+    /// The name that statistics show.
+    pub fn kind(&self) -> BalanceKind {
+        BalanceKind(match self {
+            BalanceAlgo::RoundRobin => "roundrobin",
+            BalanceAlgo::StaticRr => "static-rr",
+            BalanceAlgo::LeastConn => "leastconn",
+            BalanceAlgo::First => "first",
+            BalanceAlgo::Source => "source",
+            BalanceAlgo::Uri { .. } => "uri",
+            BalanceAlgo::UrlParam { .. } => "url_param",
+            BalanceAlgo::Hdr { .. } => "hdr",
+            BalanceAlgo::RdpCookie { .. } => "rdp-cookie",
+            BalanceAlgo::Hash(_) => "hash",
+            BalanceAlgo::Random { .. } => "random",
+            BalanceAlgo::Sticky => "sticky",
+            BalanceAlgo::LogHash(_) => "log-hash",
+        })
+    }
+}
+
+/// Name of an algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BalanceKind(pub &'static str);
+
+/// `hash-type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct HashType {
+    pub method: HashMethod,
+    pub function: HashFunction,
+    /// Scatter the bits of the function's result.
+    pub avalanche: bool,
+}
+
+/// How a hash becomes a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum HashMethod {
+    /// Position in a static map of all active servers.
+    #[default]
+    MapBased,
+    /// Nearest point on a ring: few keys move when a server comes or goes.
+    Consistent,
+}
+
+/// The function that hashes a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum HashFunction {
+    #[default]
+    Sdbm,
+    Djb2,
+    Wt6,
+    Crc32,
+    None,
+}
+
+/// `hash-preserve-affinity`: whether a key may leave its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum HashAffinity {
+    #[default]
+    Always,
+    /// Leave when the server is at its maxconn.
+    Maxconn,
+    /// Leave when the server's queue is full.
+    Maxqueue,
+}
+
+/// `cookie`: persistence by a cookie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CookiePersistence {
+    pub name: Arc<[u8]>,
+    pub mode: CookieMode,
+    pub indirect: bool,
+    pub nocache: bool,
+    pub postonly: bool,
+    pub preserve: bool,
+    pub httponly: bool,
+    pub secure: bool,
+    /// Ready to append: `; domain=a; domain=b`.
+    pub domains: Vec<Arc<str>>,
+    /// Seconds, 0 for none.
+    pub maxidle_s: u32,
+    pub maxlife_s: u32,
+    pub dynamic: bool,
+    pub attrs: Vec<Arc<str>>,
+}
+
+/// Who makes the cookie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CookieMode {
+    /// Only read.
+    Passive,
+    Rewrite,
+    Insert,
+    Prefix,
+}
+
+/// `source`: where connections to servers leave from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceAddress {
+    pub addr: Option<SocketAddr>,
+    /// Source ports, inclusive; the system chooses when absent.
+    pub ports: Option<(u16, u16)>,
+    pub interface: Option<Arc<str>>,
+    pub mode: SourceMode,
+}
+
+/// `usesrc`: pretend to be someone else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SourceMode {
+    Own,
+    Addr(SocketAddr),
+    Client,
+    ClientIp,
+    /// `hdr_ip(name[,occurrence])`.
+    Header {
+        name: Arc<[u8]>,
+        occurrence: i32,
+    },
+}
+
+/// `retry-on`: after which failures a request may be sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryOn {
+    pub conn_failure: bool,
+    pub empty_response: bool,
+    pub junk_response: bool,
+    pub response_timeout: bool,
+    pub early_data_rejected: bool,
+    statuses: u16,
+}
+
+impl RetryOn {
+    /// Status codes that may be listed.
+    pub const STATUSES: [u16; 13] = [401, 403, 404, 408, 421, 425, 429, 500, 501, 502, 503, 504, 0];
+
+    /// Nothing is retried.
+    pub const NONE: RetryOn = RetryOn {
+        conn_failure: false,
+        empty_response: false,
+        junk_response: false,
+        response_timeout: false,
+        early_data_rejected: false,
+        statuses: 0,
+    };
+
+    /// Adds a status; false when it is not one that may be listed.
+    pub fn add_status(&mut self, status: u16) -> bool {
+        match RetryOn::STATUSES.iter().position(|s| *s == status && status != 0) {
+            Some(i) => {
+                self.statuses |= 1 << i;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Whether a response of this status is tried again.
+    pub fn has_status(&self, status: u16) -> bool {
+        RetryOn::STATUSES
+            .iter()
+            .position(|s| *s == status && status != 0)
+            .is_some_and(|i| self.statuses & (1 << i) != 0)
+    }
+
+    /// Whether a request may have to be sent twice, so that its bytes must be kept.
+    pub fn needs_request(&self) -> bool {
+        self.empty_response
+            || self.junk_response
+            || self.response_timeout
+            || self.early_data_rejected
+            || self.statuses != 0
+    }
+}
+
+impl Default for RetryOn {
+    fn default() -> RetryOn {
+        RetryOn { conn_failure: true, ..RetryOn::NONE }
+    }
+}
+
+/// `http-reuse`: when a request may take an idle server connection made for another session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Reuse {
+    Never,
+    /// All but the first request of a session.
+    #[default]
+    Safe,
+    /// The first one too, over connections that already proved reusable.
+    Aggressive,
+    Always,
+}
+
+/// Responses that replace the built-in ones.
+#[derive(Clone, Debug, Default)]
+pub struct ErrorReplies {
+    /// Ordered by status.
+    pub replies: Vec<(u16, Arc<Reply>)>,
+    /// `http-error` and `errorfiles` included.
+    pub rules: Vec<HttpErrorRule>,
+}
+
+impl ErrorReplies {
+    /// The reply for a status, when the configuration has one.
+    pub fn get(&self, status: u16) -> Option<&Arc<Reply>> {
+        self.replies.binary_search_by_key(&status, |r| r.0).ok().map(|i| &self.replies[i].1)
+    }
+}
+
+/// Where a reply was declared; kept for messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpErrorRule {
+    pub status: u16,
+    pub line: u32,
+}
+
+/// Compiled log formats of a proxy.
+#[derive(Clone, Debug, Default)]
+pub struct LogFormats {
+    /// `None`: the short line "Connect from ...".
+    pub log: Option<Arc<LogFormat>>,
+    pub error: Option<Arc<LogFormat>>,
+    pub sd: Option<Arc<LogFormat>>,
+    /// The format is one for HTTP: a line is also wanted per request.
+    pub is_http: bool,
+}
+
+/// A captured header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capture {
+    /// Empty for a slot made by `declare capture`.
+    pub name: Arc<[u8]>,
+    pub len: u32,
+}
+
+/// `capture cookie`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CookieCapture {
+    pub name: Arc<[u8]>,
+    /// The name is a prefix (it was given with no `=`).
+    pub prefix: bool,
+    pub len: u32,
+}
+
+/// `stats` keywords.
+#[derive(Clone, Debug, Default)]
+pub struct StatsPage {
+    pub uri: Arc<[u8]>,
+    pub realm: Option<Arc<str>>,
+    pub auth: Vec<(Arc<str>, Arc<str>)>,
+    pub refresh_s: u32,
+    pub hide_version: bool,
+    pub show_desc: Option<Arc<str>>,
+    pub show_node: Option<Arc<str>>,
+    pub show_legends: bool,
+    pub show_modules: bool,
+    pub scope: Vec<Arc<str>>,
+    pub admin: Vec<StatsAdmin>,
+}
+
+/// `stats admin if|unless`.
+#[derive(Clone, Debug)]
+pub struct StatsAdmin {
+    pub cond: Arc<Condition>,
+}

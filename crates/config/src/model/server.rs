@@ -1,0 +1,217 @@
+//! One server of a backend.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{ServerId, SourceAddress};
+use crate::compiled::Expr;
+
+/// A server. Rare settings sit behind [`Server::extra`] so that ten thousand plain servers stay small.
+#[derive(Clone, Debug)]
+pub struct Server {
+    pub id: ServerId,
+    /// The user-visible number: `id`, or numbered from 1 in order.
+    pub uid: u32,
+    pub name: Arc<str>,
+    pub file: Arc<str>,
+    pub line: u32,
+    pub addr: ServerAddr,
+    pub port_mode: PortMode,
+    /// 0 to 256.
+    pub weight: u16,
+    pub backup: bool,
+    pub disabled: bool,
+    /// 0: no limit.
+    pub maxconn: u32,
+    /// 0: `maxconn` is not dynamic.
+    pub minconn: u32,
+    /// 0: no limit.
+    pub maxqueue: u32,
+    /// `strict-maxconn`: idle connections count against `maxconn` too.
+    pub strict_maxconn: bool,
+    /// Value of the persistence cookie.
+    pub cookie: Option<Arc<str>>,
+    pub send_proxy: ProxyHeader,
+    pub pool: PoolConfig,
+    pub hash_key: HashKey,
+    pub check: Option<Arc<CheckConfig>>,
+    pub extra: Option<Arc<SlowSettings>>,
+}
+
+/// Settings few servers have.
+#[derive(Clone, Debug, Default)]
+pub struct SlowSettings {
+    pub source: Option<SourceAddress>,
+    /// Prefix of a `Location` sent to the client instead of forwarding GET and HEAD.
+    pub redir: Option<Arc<str>>,
+    pub slowstart_ms: u32,
+    pub tcp_ut_ms: u32,
+    pub tfo: bool,
+    pub cc: Option<Arc<str>>,
+    pub init_state: InitState,
+    pub guid: Option<Arc<str>>,
+    pub track: Option<Arc<str>>,
+    /// Excluded from (`non-stick`) stick-table learning.
+    pub non_stick: bool,
+    /// Only this share of a table (peers).
+    pub shard: u32,
+    /// Connections to this server close their other clients' when it goes down.
+    pub shutdown_sessions_on_down: bool,
+    /// Backup servers' sessions are shut when this one comes back.
+    pub shutdown_backup_on_up: bool,
+    /// `proto h1`.
+    pub proto: Option<Arc<str>>,
+    pub pool_conn_name: Option<Arc<Expr>>,
+    /// Octet counting towards a log server.
+    pub octet_count: bool,
+    pub log_bufsize: u32,
+}
+
+impl Server {
+    /// The settings few servers have, at their defaults when none was given.
+    pub fn rare(&self) -> &SlowSettings {
+        static NONE: SlowSettings = SlowSettings::NONE;
+        self.extra.as_deref().unwrap_or(&NONE)
+    }
+}
+
+impl SlowSettings {
+    const NONE: SlowSettings = SlowSettings {
+        source: None,
+        redir: None,
+        slowstart_ms: 0,
+        tcp_ut_ms: 0,
+        tfo: false,
+        cc: None,
+        init_state: InitState::Up,
+        guid: None,
+        track: None,
+        non_stick: false,
+        shard: 0,
+        shutdown_sessions_on_down: false,
+        shutdown_backup_on_up: false,
+        proto: None,
+        pool_conn_name: None,
+        octet_count: false,
+        log_bufsize: 0,
+    };
+}
+
+/// Address of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerAddr {
+    Tcp(SocketAddr),
+    Unix(Arc<PathBuf>),
+    /// `abns@`: padded with zeroes to the full length.
+    Abstract(Arc<[u8]>),
+    /// `abnsz@`.
+    AbstractZ(Arc<[u8]>),
+    /// `sockpair@n`.
+    SockPair(i32),
+    /// A name that could not be resolved at start and may be later (`init-addr none`).
+    Unresolved(Arc<str>, u16),
+}
+
+/// Where the port comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum PortMode {
+    #[default]
+    Fixed,
+    /// No port: the one the client connected to.
+    SameAsClient,
+    /// `+n` or `-n`: the one the client connected to, shifted.
+    Offset(i32),
+}
+
+/// PROXY protocol header sent at the start of a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum ProxyHeader {
+    #[default]
+    None,
+    V1,
+    V2(ProxyHeaderV2),
+}
+
+/// What a version 2 header carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct ProxyHeaderV2 {
+    pub ssl: bool,
+    pub cert_cn: bool,
+    pub ssl_cipher: bool,
+    pub cert_sig: bool,
+    pub cert_key: bool,
+    pub authority: bool,
+    pub crc32c: bool,
+    pub unique_id: bool,
+}
+
+/// Limits of the pool of idle connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolConfig {
+    /// Below this many idle connections, none is taken from another thread.
+    pub low_conn: u32,
+    /// Idle connections kept; -1 for no limit, 0 to keep none.
+    pub max_conn: i32,
+    /// Milliseconds between purges.
+    pub purge_delay_ms: u32,
+    /// Requests per connection; -1 for no limit.
+    pub max_reuse: i32,
+}
+
+impl Default for PoolConfig {
+    fn default() -> PoolConfig {
+        PoolConfig { low_conn: 0, max_conn: -1, purge_delay_ms: 5000, max_reuse: -1 }
+    }
+}
+
+/// What a consistent hash places a server by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum HashKey {
+    #[default]
+    Id,
+    Id32,
+    Guid,
+    Addr,
+    AddrPort,
+}
+
+/// State before the first health check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum InitState {
+    FullyUp,
+    #[default]
+    Up,
+    Down,
+    FullyDown,
+    /// `none`: up, and marked up again after an address change.
+    None,
+}
+
+/// Health check of a server. Times in milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckConfig {
+    pub inter_ms: u32,
+    pub fastinter_ms: Option<u32>,
+    pub downinter_ms: Option<u32>,
+    pub rise: u32,
+    pub fall: u32,
+    pub port: Option<u16>,
+    pub addr: Option<SocketAddr>,
+    pub send_proxy: bool,
+}
+
+impl Default for CheckConfig {
+    fn default() -> CheckConfig {
+        CheckConfig {
+            inter_ms: 2000,
+            fastinter_ms: None,
+            downinter_ms: None,
+            rise: 2,
+            fall: 3,
+            port: None,
+            addr: None,
+            send_proxy: false,
+        }
+    }
+}
