@@ -1,0 +1,51 @@
+# Two commands do all the set-up: `make run` and `make test`. `make help` lists the rest.
+
+CARGO ?= cargo
+RELEASE := target/release/thalweg
+SHELL := /bin/bash
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+.PHONY: setup
+setup: ## Install what the build needs and is missing (Debian and Ubuntu; elsewhere it says what to install)
+	@./tools/setup build
+
+.PHONY: build
+build: setup ## Build the release binary
+	$(CARGO) build --release -p thalweg
+
+.PHONY: run
+run: build ## Serve the quickstart example on 127.0.0.1:8080; Ctrl-C ends it
+	@echo
+	@echo "Thalweg serves http://127.0.0.1:8080/ with examples/quickstart.cfg. Try, in another terminal:"
+	@echo "    curl -i http://127.0.0.1:8080/hello"
+	@echo "Ctrl-C ends it. The access log follows."
+	@echo
+	@exec $(RELEASE) --quickstart
+
+.PHONY: test
+test: setup lint ## Everything CI runs: formatting, lints, unit, property, black-box and fuzz-smoke tests
+	./tools/test
+
+.PHONY: lint
+lint: ## Formatting and clippy, without warnings
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for a while (needs a nightly toolchain and cargo-fuzz; FUZZ_SECONDS=60)
+	./tools/fuzz
+
+.PHONY: bench
+bench: setup ## Measure against the peers installed; writes target/bench/serving.tsv and prints ratios
+	./tools/bench
+
+.PHONY: bench-runtime
+bench-runtime: setup ## Measure the scheduler against other runtimes; writes target/bench/runtime.tsv
+	$(CARGO) run --release -p thalweg-bench-runtime
+
+.PHONY: clean
+clean: ## Remove what was built
+	$(CARGO) clean

@@ -1,0 +1,228 @@
+//! Sending log lines: the envelope, the sampling, the destinations. A slow or dead destination never delays
+//! traffic: a line that cannot be sent at once is dropped and counted.
+//!
+//! Each thread has its own [`Logger`] and its own sockets. What threads share is the position of `sample` and the
+//! number of dropped lines.
+
+pub mod syslog;
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use thalweg_config::model::{Global, LogDest, LogFormatKind, LogLevel, LogTarget};
+use thalweg_runtime::net::{Datagram, SockAddr};
+
+use syslog::{DateCache, Envelope, write_envelope};
+
+/// What the loggers of all threads share.
+#[derive(Default)]
+pub struct LogShared {
+    /// Lines that could not be sent.
+    pub dropped: AtomicU64,
+    /// Position in the sampling period of each target, by the address of the list it is in and its index there.
+    samples: Mutex<HashMap<(usize, usize), Arc<AtomicU32>>>,
+}
+
+impl LogShared {
+    fn sample_position(&self, key: (usize, usize)) -> Arc<AtomicU32> {
+        let mut samples = self.samples.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        Arc::clone(samples.entry(key).or_default())
+    }
+}
+
+/// Where the lines of one proxy go, resolved to this thread's sinks.
+pub struct Route {
+    hops: Vec<Hop>,
+}
+
+struct Hop {
+    sink: usize,
+    targets: Arc<[LogTarget]>,
+    index: usize,
+    sample_position: Option<Arc<AtomicU32>>,
+}
+
+impl Hop {
+    fn target(&self) -> &LogTarget {
+        &self.targets[self.index]
+    }
+}
+
+enum Sink {
+    Socket(Datagram),
+    Descriptor(i32),
+    /// The destination could not be opened; every line is a dropped one.
+    Dead,
+}
+
+/// Sends the log lines of one thread.
+pub struct Logger {
+    shared: Arc<LogShared>,
+    sinks: Vec<(LogDest, Sink)>,
+    routes: HashMap<usize, Rc<Route>>,
+    dates: DateCache,
+    line: Vec<u8>,
+    hostname: Vec<u8>,
+    default_tag: Vec<u8>,
+    pid: u32,
+    /// `log-send-hostname` was given: lines without a format of their own carry the host's name.
+    send_hostname: bool,
+}
+
+impl Logger {
+    /// A logger for this thread. `program` is the name lines carry unless `log-tag` says otherwise.
+    pub fn new(global: &Global, program: &str, hostname: &str, shared: Arc<LogShared>) -> Logger {
+        let hostname = match global.log_send_hostname.as_deref() {
+            Some("") => hostname.as_bytes().to_vec(),
+            Some(name) => name.as_bytes().to_vec(),
+            None => Vec::new(),
+        };
+        Logger {
+            shared,
+            sinks: Vec::new(),
+            routes: HashMap::new(),
+            dates: DateCache::default(),
+            line: Vec::with_capacity(2048),
+            send_hostname: global.log_send_hostname.is_some(),
+            hostname,
+            default_tag: global.log_tag.as_deref().unwrap_or(program).as_bytes().to_vec(),
+            pid: std::process::id(),
+        }
+    }
+
+    /// The route for a list of targets; `None` when the list is empty. Lists that several proxies share are
+    /// resolved once.
+    pub fn route(&mut self, targets: &Arc<[LogTarget]>) -> Option<Rc<Route>> {
+        if targets.is_empty() {
+            return None;
+        }
+        let key = targets.as_ptr() as usize;
+        if let Some(route) = self.routes.get(&key) {
+            return Some(Rc::clone(route));
+        }
+        let hops = targets
+            .iter()
+            .enumerate()
+            .map(|(index, target)| Hop {
+                sink: self.sink(&target.dest),
+                targets: Arc::clone(targets),
+                index,
+                sample_position: target.sample.is_some().then(|| self.shared.sample_position((key, index))),
+            })
+            .collect();
+        let route = Rc::new(Route { hops });
+        self.routes.insert(key, Rc::clone(&route));
+        Some(route)
+    }
+
+    fn sink(&mut self, dest: &LogDest) -> usize {
+        if let Some(found) = self.sinks.iter().position(|(d, _)| d == dest) {
+            return found;
+        }
+        let sink = match dest {
+            LogDest::Udp(addr) => open(&SockAddr::from(*addr)),
+            LogDest::Unix(path) => open(&SockAddr::Unix(path.clone())),
+            LogDest::Stdout => Sink::Descriptor(1),
+            LogDest::Stderr => Sink::Descriptor(2),
+            LogDest::Fd(fd) => Sink::Descriptor(*fd),
+            LogDest::Ring(_) | LogDest::Backend(_) => Sink::Dead,
+        };
+        self.sinks.push((dest.clone(), sink));
+        self.sinks.len() - 1
+    }
+
+    /// Sends one message to every target of the route that wants its level.
+    ///
+    /// `tag` is the proxy's `log-tag`; `structured_data` is empty or an RFC 5424 element list with its brackets.
+    pub fn send(
+        &mut self,
+        route: &Route,
+        level: LogLevel,
+        tag: Option<&[u8]>,
+        structured_data: &[u8],
+        message: &[u8],
+        wall_us: u64,
+    ) {
+        for hop in &route.hops {
+            let target = hop.target();
+            if level > target.level || !sampled(target, hop.sample_position.as_deref()) {
+                continue;
+            }
+            let format = match (target.format, &target.dest) {
+                (LogFormatKind::Unspecified, LogDest::Stdout | LogDest::Stderr | LogDest::Fd(_)) => LogFormatKind::Raw,
+                (LogFormatKind::Unspecified, _) if self.send_hostname => LogFormatKind::Rfc3164,
+                (LogFormatKind::Unspecified, _) => LogFormatKind::Local,
+                (format, _) => format,
+            };
+            let no_name: &[u8] = if format == LogFormatKind::Rfc3164 { b"localhost" } else { b"" };
+            let envelope = Envelope {
+                format,
+                facility: target.facility,
+                level: level.max(target.minlevel),
+                wall_us,
+                hostname: if self.send_hostname { &self.hostname } else { no_name },
+                tag: tag.unwrap_or(&self.default_tag),
+                pid: self.pid,
+                structured_data,
+            };
+            self.line.clear();
+            write_envelope(&mut self.line, &mut self.dates, &envelope);
+            self.line.extend_from_slice(message);
+            self.line.truncate((target.len as usize).saturating_sub(1));
+            self.line.push(b'\n');
+            let sent = match &mut self.sinks[hop.sink].1 {
+                Sink::Socket(socket) => socket.queue(&self.line),
+                Sink::Descriptor(fd) => thalweg_sys::fd::write_if_ready(*fd, &self.line).is_ok(),
+                Sink::Dead => false,
+            };
+            if !sent {
+                self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// Whether this line is one of those that `sample` lets through; moves the position.
+fn sampled(target: &LogTarget, position: Option<&AtomicU32>) -> bool {
+    let (Some(sample), Some(position)) = (&target.sample, position) else { return true };
+    let size = sample.size.max(1);
+    // `fetch_update` keeps the position below the size, so that it never wraps at another value.
+    let before = position
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |p| Some((p + 1) % size))
+        .unwrap_or_default();
+    let turn = before + 1;
+    sample.ranges.iter().any(|(first, last)| (*first..=*last).contains(&turn))
+}
+
+fn open(addr: &SockAddr) -> Sink {
+    match Datagram::connect(addr) {
+        Ok(socket) => Sink::Socket(socket),
+        Err(_) => Sink::Dead,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_config::model::{Facility, LogSample};
+
+    #[test]
+    fn samples_let_the_listed_turns_through() {
+        let target = LogTarget {
+            dest: LogDest::Stdout,
+            len: 1024,
+            format: LogFormatKind::Raw,
+            facility: Facility(16),
+            level: LogLevel::Debug,
+            minlevel: LogLevel::Emerg,
+            sample: Some(Arc::new(LogSample { ranges: vec![(1, 1), (3, 4)], size: 5 })),
+            profile: None,
+        };
+        let position = AtomicU32::new(0);
+        let turns: Vec<bool> = (0..10).map(|_| sampled(&target, Some(&position))).collect();
+        let period = [true, false, true, true, false];
+        assert_eq!(turns, [period, period].concat());
+    }
+}

@@ -1,0 +1,8 @@
+//! The C library calls that have no safe wrapper elsewhere, as small safe functions, one file per topic.
+//!
+//! Besides the runtime this is the only crate that contains unsafe code; every other one forbids it.
+
+#![warn(missing_docs)]
+
+pub mod fd;
+pub mod time;
