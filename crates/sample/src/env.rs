@@ -1,0 +1,134 @@
+//! What the compilation of an expression needs to know: where it stands, and which names exist.
+
+use crate::facts::{ProxyId, ServerId};
+use crate::pattern::Registry;
+use crate::point::Points;
+
+/// The protocol of a proxy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// `mode tcp`.
+    #[default]
+    Tcp,
+    /// `mode http`.
+    Http,
+    /// `mode log`.
+    Log,
+    /// `mode spop`.
+    Spop,
+}
+
+/// The proxy (or other section) an expression is written in.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProxyScope<'e> {
+    /// Its name; empty in `global`.
+    pub name: &'e str,
+    /// Its identifier, when it is a real proxy.
+    pub id: Option<ProxyId>,
+    /// True for `frontend` and `listen`.
+    pub frontend: bool,
+    /// True for `backend` and `listen`.
+    pub backend: bool,
+    /// True for a `defaults` section: names must be given in full.
+    pub defaults: bool,
+    /// Its protocol.
+    pub mode: Mode,
+}
+
+/// Names that arguments refer to. The configuration registers the names of all proxies, servers and user lists
+/// before it compiles expressions, so that references may point forward.
+pub trait Names {
+    /// A proxy with frontend capability.
+    fn frontend(&self, name: &str) -> Option<ProxyId>;
+    /// A proxy with backend capability.
+    fn backend(&self, name: &str) -> Option<ProxyId>;
+    /// A server of a backend.
+    fn server(&self, backend: ProxyId, name: &str) -> Option<ServerId>;
+    /// A user list.
+    fn userlist(&self, name: &str) -> Option<u32>;
+    /// An environment variable, for `env()`.
+    fn environment(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+    /// Reads a file of patterns. A test gives its own.
+    ///
+    /// # Errors
+    /// What the system said.
+    fn read_file(&self, path: &str) -> std::io::Result<Vec<u8>> {
+        std::fs::read(path)
+    }
+    /// The addresses of a host, for `ip` patterns that are names.
+    fn resolve(&self, host: &str) -> Vec<std::net::IpAddr> {
+        let _ = host;
+        Vec::new()
+    }
+}
+
+/// No names at all: for expressions outside any configuration, and tests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoNames;
+
+impl Names for NoNames {
+    fn frontend(&self, _: &str) -> Option<ProxyId> {
+        None
+    }
+    fn backend(&self, _: &str) -> Option<ProxyId> {
+        None
+    }
+    fn server(&self, _: ProxyId, _: &str) -> Option<ServerId> {
+        None
+    }
+    fn userlist(&self, _: &str) -> Option<u32> {
+        None
+    }
+}
+
+/// Where an expression is compiled.
+pub struct CompileEnv<'e> {
+    /// The configuration file.
+    pub file: &'e str,
+    /// The line, from 1.
+    pub line: u32,
+    /// The section.
+    pub proxy: ProxyScope<'e>,
+    /// Where the expression will be evaluated.
+    pub points: Points,
+    /// Names that arguments refer to.
+    pub names: &'e dyn Names,
+    /// Pattern files and maps of the process.
+    pub registry: &'e Registry,
+    /// True when an expression that can never work at these points is only warned about (ACLs): the warning is pushed to
+    /// `warnings`. False: it is an error, as for `%[...]`.
+    pub lenient: bool,
+    /// Warnings to show, in order.
+    pub warnings: Vec<String>,
+    /// True when what was compiled reads HTTP facts and so needs `mode http`.
+    pub needs_http: bool,
+    /// The largest value (`tune.bufsize`).
+    pub bufsize: usize,
+}
+
+impl<'e> CompileEnv<'e> {
+    /// An environment at `file:line` of `proxy`, for expressions evaluated at `points`.
+    pub fn new(
+        file: &'e str,
+        line: u32,
+        proxy: ProxyScope<'e>,
+        points: Points,
+        names: &'e dyn Names,
+        registry: &'e Registry,
+    ) -> CompileEnv<'e> {
+        CompileEnv {
+            file,
+            line,
+            proxy,
+            points,
+            names,
+            registry,
+            lenient: false,
+            warnings: Vec::new(),
+            needs_http: false,
+            bufsize: 16384,
+        }
+    }
+}

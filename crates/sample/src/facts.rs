@@ -1,0 +1,648 @@
+//! What is known about a session and a stream: the facts that fetches and log formats read.
+//!
+//! The proxy's own session and stream embed [`Session`] and [`StreamFacts`] and keep them up to
+//! date, so that there is one place for each fact and nothing is copied to log it.
+
+use crate::vars::{Scope, VarSet};
+use std::net::{IpAddr, SocketAddr};
+
+/// A frontend or backend, by its index in the running configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProxyId(pub u32);
+
+/// A server, by its backend and its index in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ServerId {
+    /// The backend.
+    pub proxy: ProxyId,
+    /// Its position in the backend.
+    pub index: u32,
+}
+
+/// A listener (one `bind` address), by its index in the running configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ListenerId(pub u32);
+
+/// One end of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Endpoint {
+    /// Not known.
+    #[default]
+    Unknown,
+    /// An IP address and port.
+    Inet(SocketAddr),
+    /// A UNIX socket; the listener's identifier is printed as its port.
+    Unix,
+}
+
+impl Endpoint {
+    /// The IP address, if it is one.
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Endpoint::Inet(addr) => Some(addr.ip()),
+            _ => None,
+        }
+    }
+
+    /// The port, if there is one.
+    pub fn port(&self) -> Option<u16> {
+        match self {
+            Endpoint::Inet(addr) => Some(addr.port()),
+            _ => None,
+        }
+    }
+}
+
+/// Why a connection failed: what `fc_err`, `fc_err_name` and `fc_err_str` report. The numbers are those of the
+/// manual's table of connection errors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnError(pub u8);
+
+/// The facts of a client's connection.
+#[derive(Debug)]
+pub struct Session {
+    /// The frontend that accepted it.
+    pub frontend: ProxyId,
+    /// The listener that accepted it.
+    pub listener: ListenerId,
+    /// The client's address as the connection says (a received PROXY header counts).
+    pub fc_src: Endpoint,
+    /// The local address as the connection says (a received PROXY header counts).
+    pub fc_dst: Endpoint,
+    /// The client's address as changed by `tcp-request connection|session set-src`.
+    pub src: Option<Endpoint>,
+    /// The local address as changed by `set-dst`.
+    pub dst: Option<Endpoint>,
+    /// When the connection was accepted: microseconds since 1970.
+    pub accept_wall_us: i64,
+    /// When the connection was accepted: microseconds on the monotonic clock.
+    pub accept_mono_us: u64,
+    /// How long its handshakes took, in microseconds; -1: not done yet.
+    pub handshake_us: i64,
+    /// What went wrong with the connection.
+    pub error: ConnError,
+    /// The HTTP version of the connection (1, 2 or 3), 1 until known.
+    pub http_major: u8,
+    /// True when a PROXY header was received.
+    pub rcvd_proxy: bool,
+    /// The TLVs of the PROXY v2 header: type, two bytes of length, value, repeated.
+    pub pp_tlvs: Vec<u8>,
+    /// The SYN saved by the kernel (`tcp-ss`), empty if none.
+    pub saved_syn: Vec<u8>,
+    /// Suspicious protocol events seen on the connection.
+    pub glitches: u32,
+    /// Streams open on the connection.
+    pub streams: u32,
+    /// Most streams the connection may have open; 1 for HTTP/1.
+    pub streams_limit: u32,
+    /// The socket, for [`World::tcp_info`](crate::World::tcp_info); -1: none.
+    pub fd: i32,
+    /// `sess` variables.
+    pub vars: VarSet,
+}
+
+impl Session {
+    /// A session accepted now on `listener` of `frontend`.
+    pub fn new(frontend: ProxyId, listener: ListenerId) -> Session {
+        Session {
+            frontend,
+            listener,
+            fc_src: Endpoint::Unknown,
+            fc_dst: Endpoint::Unknown,
+            src: None,
+            dst: None,
+            accept_wall_us: 0,
+            accept_mono_us: 0,
+            handshake_us: 0,
+            error: ConnError(0),
+            http_major: 1,
+            rcvd_proxy: false,
+            pp_tlvs: Vec::new(),
+            saved_syn: Vec::new(),
+            glitches: 0,
+            streams: 1,
+            streams_limit: 1,
+            fd: -1,
+            vars: VarSet::new(Scope::Sess),
+        }
+    }
+
+    /// The client's address as rules see it.
+    pub fn source(&self) -> Endpoint {
+        self.src.unwrap_or(self.fc_src)
+    }
+
+    /// The local address as rules see it.
+    pub fn destination(&self) -> Endpoint {
+        self.dst.unwrap_or(self.fc_dst)
+    }
+}
+
+/// The moments of a stream's life, in microseconds since `accept_mono_us`; -1: not reached.
+///
+/// The timers of the manual's section 8.4 are differences between them:
+///
+/// ```text
+/// accept   handshake   idle     request    queue     connect    response     close
+///   |---Th----|---Ti----|---TR----|---Tw-----|---Tc-----|---Tr-----|---Td------|
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timers {
+    /// The stream's beginning, microseconds on the monotonic clock: the accept for the first request of a
+    /// connection, the end of the previous request for the following ones.
+    pub accept_mono_us: u64,
+    /// The same moment in microseconds since 1970.
+    pub accept_wall_us: i64,
+    /// The arrival of the first byte of the request, in microseconds since 1970 (`%tr`).
+    pub request_wall_us: i64,
+    /// How long the handshakes took (a duration); 0 after the first request.
+    pub handshake_us: i64,
+    /// How long nothing came after the handshakes (a duration).
+    pub idle_us: i64,
+    /// All request headers were received.
+    pub request_us: i64,
+    /// The request left the queue.
+    pub queue_us: i64,
+    /// The connection to the server was established.
+    pub connect_us: i64,
+    /// All response headers were received (in TCP: the first data).
+    pub response_us: i64,
+    /// The last byte was sent.
+    pub close_us: i64,
+}
+
+impl Default for Timers {
+    fn default() -> Timers {
+        Timers {
+            accept_mono_us: 0,
+            accept_wall_us: 0,
+            request_wall_us: 0,
+            handshake_us: 0,
+            idle_us: -1,
+            request_us: -1,
+            queue_us: -1,
+            connect_us: -1,
+            response_us: -1,
+            close_us: -1,
+        }
+    }
+}
+
+/// Microseconds to whole milliseconds; a negative value stays -1.
+const fn ms(us: i64) -> i64 {
+    if us < 0 { -1 } else { us / 1000 }
+}
+
+/// The milliseconds between two moments, -1 when one was not reached.
+const fn between(from: i64, to: i64) -> i64 {
+    if from < 0 || to < 0 { -1 } else { ms(to) - ms(from) }
+}
+
+impl Timers {
+    /// Moment `now` (microseconds, monotonic) as an offset from the beginning.
+    pub fn since(&self, now_mono_us: u64) -> i64 {
+        i64::try_from(now_mono_us.saturating_sub(self.accept_mono_us)).unwrap_or(i64::MAX)
+    }
+
+    /// `%Th`, milliseconds.
+    pub fn th(&self) -> i64 {
+        ms(self.handshake_us)
+    }
+
+    /// `%Ti`, milliseconds.
+    pub fn ti(&self) -> i64 {
+        ms(self.idle_us)
+    }
+
+    /// `%TR`, milliseconds.
+    pub fn t_r_request(&self) -> i64 {
+        if self.request_us < 0 || self.idle_us < 0 {
+            return -1;
+        }
+        ms(self.request_us) - ms(self.idle_us) - ms(self.handshake_us).max(0)
+    }
+
+    /// `%Tq`, milliseconds.
+    pub fn tq(&self) -> i64 {
+        ms(self.request_us)
+    }
+
+    /// `%Tw`, milliseconds. In TCP no request moment exists: the beginning is used.
+    pub fn tw(&self) -> i64 {
+        if self.queue_us < 0 { -1 } else { ms(self.queue_us) - ms(self.request_us).max(0) }
+    }
+
+    /// `%Tc`, milliseconds.
+    pub fn tc(&self) -> i64 {
+        between(self.queue_us, self.connect_us)
+    }
+
+    /// `%Tr`, milliseconds.
+    pub fn tr(&self) -> i64 {
+        between(self.connect_us, self.response_us)
+    }
+
+    /// The end: `close_us` or, while the stream lives, `now`.
+    fn end(&self, now_mono_us: u64) -> i64 {
+        ms(if self.close_us >= 0 { self.close_us } else { self.since(now_mono_us) })
+    }
+
+    /// `%Td`, milliseconds.
+    pub fn td(&self, now_mono_us: u64) -> i64 {
+        if self.response_us >= 0 {
+            self.end(now_mono_us) - ms(self.response_us)
+        } else if self.connect_us >= 0 {
+            self.end(now_mono_us) - ms(self.connect_us)
+        } else {
+            -1
+        }
+    }
+
+    /// `%Ta`, milliseconds.
+    pub fn ta(&self, now_mono_us: u64) -> i64 {
+        let skip = if self.idle_us >= 0 { ms(self.idle_us) + ms(self.handshake_us).max(0) } else { 0 };
+        (self.end(now_mono_us) - skip).max(0)
+    }
+
+    /// `%Tt`, milliseconds.
+    pub fn tt(&self, now_mono_us: u64) -> i64 {
+        self.end(now_mono_us)
+    }
+
+    /// `%Tu`, milliseconds.
+    pub fn tu(&self, now_mono_us: u64) -> i64 {
+        let skip = ms(self.idle_us).max(0);
+        (self.end(now_mono_us) - skip).max(0)
+    }
+}
+
+/// Captured values of one direction, in the order of the `capture` lines. Memory is reused between requests.
+#[derive(Debug, Default)]
+pub struct Captures {
+    slots: Vec<(bool, Vec<u8>)>,
+}
+
+impl Captures {
+    /// Forgets every value and makes room for `n` slots.
+    pub fn reset(&mut self, n: usize) {
+        self.slots.resize_with(n, Default::default);
+        for (set, bytes) in &mut self.slots {
+            *set = false;
+            bytes.clear();
+        }
+    }
+
+    /// Stores at most `max` bytes in slot `i`; false when there is no such slot.
+    pub fn set(&mut self, i: usize, value: &[u8], max: usize) -> bool {
+        let Some((set, bytes)) = self.slots.get_mut(i) else { return false };
+        *set = true;
+        bytes.clear();
+        bytes.extend_from_slice(&value[..value.len().min(max)]);
+        true
+    }
+
+    /// The value of slot `i`.
+    pub fn at(&self, i: usize) -> Option<&[u8]> {
+        self.slots.get(i).filter(|(set, _)| *set).map(|(_, bytes)| &bytes[..])
+    }
+
+    /// Number of slots.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// True when there is no slot.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+}
+
+/// The four characters of the termination state (manual section 8.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Termination {
+    /// Who ended the session: `C S P L R I D U K c s` or `-`.
+    pub cause: u8,
+    /// In which phase: `R Q C H D L T` or `-`.
+    pub phase: u8,
+    /// The client's persistence cookie: `N I D V E O U` or `-`.
+    pub cookie_in: u8,
+    /// What was done with the server's cookie: `N I U P R D` or `-`.
+    pub cookie_out: u8,
+}
+
+impl Default for Termination {
+    fn default() -> Termination {
+        Termination { cause: b'-', phase: b'-', cookie_in: b'-', cookie_out: b'-' }
+    }
+}
+
+/// Connection counts as they were when the stream ended, for the `%ac/%fc/%bc/%sc` fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnCounts {
+    /// On the process.
+    pub process: u32,
+    /// On the frontend.
+    pub frontend: u32,
+    /// On the backend.
+    pub backend: u32,
+    /// On the server.
+    pub server: u32,
+}
+
+/// Where a log line comes from (`%OG`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum LogOrigin {
+    #[default]
+    Unspecified,
+    SessError,
+    SessKilled,
+    TxnAccept,
+    TxnRequest,
+    TxnConnect,
+    TxnResponse,
+    TxnClose,
+}
+
+impl LogOrigin {
+    /// The word `%OG` prints.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LogOrigin::Unspecified => "unspec",
+            LogOrigin::SessError => "sess_error",
+            LogOrigin::SessKilled => "sess_killed",
+            LogOrigin::TxnAccept => "txn_accept",
+            LogOrigin::TxnRequest => "txn_request",
+            LogOrigin::TxnConnect => "txn_connect",
+            LogOrigin::TxnResponse => "txn_response",
+            LogOrigin::TxnClose => "txn_close",
+        }
+    }
+}
+
+/// What answered the request when it was not a server: the placeholder logs print as the server's name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Responder {
+    /// A server, or nothing (`<NOSRV>`).
+    #[default]
+    Server,
+    /// The statistics page (`<STATS>`).
+    Stats,
+    /// The cache (`<CACHE>`).
+    Cache,
+    /// Another internal service (`<LUA>`, `<PROMEX>`...).
+    Service(&'static str),
+}
+
+/// The facts of one stream: one request and its response, or one TCP exchange.
+#[derive(Debug)]
+pub struct StreamFacts {
+    /// True when the stream speaks HTTP.
+    pub is_http: bool,
+    /// The backend in charge; the frontend itself until one was chosen.
+    pub backend: ProxyId,
+    /// True once a backend was assigned.
+    pub backend_assigned: bool,
+    /// The server in charge.
+    pub server: Option<ServerId>,
+    /// What answered when no server did.
+    pub responder: Responder,
+    /// The client's address as changed by content and http rules (`set-src`).
+    pub src: Option<Endpoint>,
+    /// The local address as changed by content and http rules (`set-dst`).
+    pub dst: Option<Endpoint>,
+    /// The address the server connection was made from.
+    pub bc_src: Endpoint,
+    /// The address the server connection was made to.
+    pub bc_dst: Endpoint,
+    /// What went wrong with the server connection.
+    pub bc_error: ConnError,
+    /// The HTTP version of the server connection.
+    pub bc_http_major: u8,
+    /// True when the server connection was reused.
+    pub bc_reused: bool,
+    /// Suspicious protocol events on the server connection.
+    pub bc_glitches: u32,
+    /// Streams open on the server connection.
+    pub bc_streams: u32,
+    /// Most streams the server connection may have open.
+    pub bc_streams_limit: u32,
+    /// The server connection's socket, for [`World::tcp_info`](crate::World::tcp_info); -1: none.
+    pub bc_fd: i32,
+    /// The moments of its life.
+    pub timers: Timers,
+    /// Bytes received from the client (`%U`, `req.bytes_in`).
+    pub req_bytes_in: u64,
+    /// Bytes sent to the server.
+    pub req_bytes_out: u64,
+    /// Bytes received from the server (`%B`, `res.bytes_in`).
+    pub res_bytes_in: u64,
+    /// Bytes sent to the client.
+    pub res_bytes_out: u64,
+    /// Connection counts at the end.
+    pub counts: ConnCounts,
+    /// Connection attempts after the first one.
+    pub retries: u32,
+    /// True when another server than the first choice was used.
+    pub redispatched: bool,
+    /// Requests that were before it in the server's queue.
+    pub srv_queue_pos: u32,
+    /// Requests that were before it in the backend's queue.
+    pub be_queue_pos: u32,
+    /// `set-priority-class`.
+    pub prio_class: i32,
+    /// `set-priority-offset`.
+    pub prio_offset: i32,
+    /// The request line as received, for `%r` and `capture.req.*`; empty: no valid request.
+    pub request_line: Vec<u8>,
+    /// The status sent to the client; -1: none (`%ST`, `txn.status`).
+    pub status: i32,
+    /// The status the server sent; -1: none (`server_status`).
+    pub server_status: i32,
+    /// The response's version as captured for `capture.res.ver`: the minor number of HTTP/1.x, or none.
+    pub res_version: Option<(u8, u8)>,
+    /// True for the first request of its connection.
+    pub first_request: bool,
+    /// Captured request headers and values.
+    pub req_captures: Captures,
+    /// Captured response headers and values.
+    pub res_captures: Captures,
+    /// The captured request cookie, `name=value`.
+    pub captured_cookie: Option<Vec<u8>>,
+    /// The captured response cookie, `name=value`.
+    pub captured_set_cookie: Option<Vec<u8>>,
+    /// The unique identifier, made on first use.
+    pub unique_id: Option<Vec<u8>>,
+    /// `%rt`, `txn.id32`: the stream's number.
+    pub id: u32,
+    /// How it ended.
+    pub termination: Termination,
+    /// `set-log-level`: 0 to 7; None: the default. 255: silent.
+    pub log_level: Option<u8>,
+    /// True while the log line is written before the end (`option logasap`): some fields get a `+`.
+    pub log_early: bool,
+    /// Where the log line comes from.
+    pub log_origin: LogOrigin,
+    /// The frontend's log counter (`%lc`).
+    pub log_counter: u64,
+    /// The rule that ended the evaluation: file and line.
+    pub last_rule: Option<(&'static str, u32)>,
+    /// What last ended or suspended an evaluation (`last_entity`): a filter's name or a rule.
+    pub last_entity: Option<&'static str>,
+    /// What is being waited for (`waiting_entity`).
+    pub waiting_entity: Option<&'static str>,
+    /// Timeouts in effect, milliseconds; 0: none.
+    pub timeouts: Timeouts,
+    /// `set-retries` or the backend's `retries`.
+    pub max_retries: u32,
+    /// `txn` variables.
+    pub txn_vars: VarSet,
+    /// `req` variables.
+    pub req_vars: VarSet,
+    /// `res` variables.
+    pub res_vars: VarSet,
+}
+
+/// Timeouts in effect for a stream, in milliseconds; 0: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Timeouts {
+    pub client: u64,
+    pub connect: u64,
+    pub queue: u64,
+    pub server: u64,
+    pub tarpit: u64,
+    pub tunnel: u64,
+}
+
+impl StreamFacts {
+    /// A stream that starts on `frontend`.
+    pub fn new(frontend: ProxyId, is_http: bool) -> StreamFacts {
+        StreamFacts {
+            is_http,
+            backend: frontend,
+            backend_assigned: false,
+            server: None,
+            responder: Responder::Server,
+            src: None,
+            dst: None,
+            bc_src: Endpoint::Unknown,
+            bc_dst: Endpoint::Unknown,
+            bc_error: ConnError(0),
+            bc_http_major: 1,
+            bc_reused: false,
+            bc_glitches: 0,
+            bc_streams: 0,
+            bc_streams_limit: 0,
+            bc_fd: -1,
+            timers: Timers::default(),
+            req_bytes_in: 0,
+            req_bytes_out: 0,
+            res_bytes_in: 0,
+            res_bytes_out: 0,
+            counts: ConnCounts::default(),
+            retries: 0,
+            redispatched: false,
+            srv_queue_pos: 0,
+            be_queue_pos: 0,
+            prio_class: 0,
+            prio_offset: 0,
+            request_line: Vec::new(),
+            status: -1,
+            server_status: -1,
+            res_version: None,
+            first_request: true,
+            req_captures: Captures::default(),
+            res_captures: Captures::default(),
+            captured_cookie: None,
+            captured_set_cookie: None,
+            unique_id: None,
+            id: 0,
+            termination: Termination::default(),
+            log_level: None,
+            log_early: false,
+            log_origin: LogOrigin::Unspecified,
+            log_counter: 0,
+            last_rule: None,
+            last_entity: None,
+            waiting_entity: None,
+            timeouts: Timeouts::default(),
+            max_retries: 0,
+            txn_vars: VarSet::new(Scope::Txn),
+            req_vars: VarSet::new(Scope::Req),
+            res_vars: VarSet::new(Scope::Res),
+        }
+    }
+
+    /// Makes the same memory ready for the next request of the connection: captures and texts keep
+    /// their capacity, variables of the transaction are dropped.
+    pub fn reset(&mut self, frontend: ProxyId) {
+        let fresh = StreamFacts::new(frontend, self.is_http);
+        let old = std::mem::replace(self, fresh);
+        let StreamFacts {
+            mut request_line,
+            req_captures,
+            res_captures,
+            mut txn_vars,
+            mut req_vars,
+            mut res_vars,
+            ..
+        } = old;
+        request_line.clear();
+        self.request_line = request_line;
+        self.req_captures = req_captures;
+        self.res_captures = res_captures;
+        let (n_req, n_res) = (self.req_captures.len(), self.res_captures.len());
+        self.req_captures.reset(n_req);
+        self.res_captures.reset(n_res);
+        txn_vars.clear();
+        req_vars.clear();
+        res_vars.clear();
+        self.txn_vars = txn_vars;
+        self.req_vars = req_vars;
+        self.res_vars = res_vars;
+        self.first_request = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_are_differences_between_moments() {
+        let t = Timers {
+            handshake_us: 2_000,
+            idle_us: 10_000,
+            request_us: 15_000,
+            queue_us: 16_000,
+            connect_us: 20_000,
+            response_us: 50_500,
+            close_us: 60_000,
+            ..Timers::default()
+        };
+        assert_eq!(
+            [t.th(), t.ti(), t.t_r_request(), t.tq(), t.tw(), t.tc(), t.tr()],
+            [2, 10, 3, 15, 1, 4, 30]
+        );
+        assert_eq!([t.td(0), t.ta(0), t.tt(0), t.tu(0)], [10, 48, 60, 50]);
+    }
+
+    #[test]
+    fn phases_that_were_not_reached_read_minus_one() {
+        let t = Timers { close_us: 7_000, ..Timers::default() };
+        assert_eq!([t.ti(), t.t_r_request(), t.tq(), t.tw(), t.tc(), t.tr(), t.td(0)], [-1; 7]);
+        assert_eq!([t.ta(0), t.tt(0)], [7, 7]);
+    }
+
+    #[test]
+    fn captures_are_cut_and_forgotten() {
+        let mut c = Captures::default();
+        c.reset(2);
+        assert!(c.set(1, b"abcdef", 3));
+        assert!(!c.set(2, b"x", 3));
+        assert_eq!((c.at(0), c.at(1)), (None, Some(&b"abc"[..])));
+        c.reset(2);
+        assert_eq!(c.at(1), None);
+    }
+}

@@ -1,0 +1,31 @@
+//! Values from traffic: sample fetches, converters, patterns, ACLs, maps, variables and log formats.
+//!
+//! An expression is compiled once, when the configuration is read, and evaluated without allocating
+//! (manual chapters 2.8, 7 and 8). Everything an evaluation needs comes through [`Ctx`].
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod args;
+pub mod cast;
+pub mod context;
+pub mod converter;
+pub mod env;
+pub mod facts;
+pub mod logformat;
+pub mod pattern;
+pub mod point;
+pub mod testing;
+pub mod value;
+pub mod vars;
+
+pub use args::{Arg, ArgKind, ArgSpec, Args};
+pub use context::{
+    Clock, Ctx, Out, Payload, ProxyFigures, ProxyTimeouts, Scratch, ServerFigures, TcpInfo, World,
+};
+pub use converter::ConverterDef;
+pub use env::{CompileEnv, Mode, Names, NoNames, ProxyScope};
+pub use facts::{Endpoint, ListenerId, ProxyId, ServerId, Session, StreamFacts};
+pub use point::{Point, Points};
+pub use value::{Flags, Place, Sample, Text, Type, Value};
+pub use vars::{Scope, VarRef, VarSet};
