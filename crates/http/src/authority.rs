@@ -1,0 +1,140 @@
+//! Host and port, as they appear in `Host` and in the target of a request.
+
+/// The parts of an authority (RFC 3986 section 3.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Authority<'a> {
+    /// What precedes the last `@`, without it.
+    pub userinfo: Option<&'a [u8]>,
+    /// Host and port as written.
+    pub host_port: &'a [u8],
+    /// The host, with the brackets of an address if it has them.
+    pub host: &'a [u8],
+    /// What follows the colon after the host, possibly empty; `None` without a colon.
+    pub port: Option<&'a [u8]>,
+}
+
+/// Splits an authority. It never fails; whether the parts are good is for [`is_host`] to say.
+pub fn split(authority: &[u8]) -> Authority<'_> {
+    let (userinfo, host_port) = match memchr::memrchr(b'@', authority) {
+        Some(at) => (Some(&authority[..at]), &authority[at + 1..]),
+        None => (None, authority),
+    };
+    // A colon inside brackets is part of an IPv6 address.
+    let (host, port) = match memchr::memrchr2(b':', b']', host_port) {
+        Some(at) if host_port[at] == b':' => (&host_port[..at], Some(&host_port[at + 1..])),
+        _ => (host_port, None),
+    };
+    Authority { userinfo, host_port, host, port }
+}
+
+impl Authority<'_> {
+    /// The port as a number, if it is one between 0 and 65535.
+    pub fn port_number(&self) -> Option<u16> {
+        let port = self.port?;
+        let number = crate::semantics::parse_length(port)?;
+        u16::try_from(number).ok()
+    }
+}
+
+/// Whether `host_port` may be the value of `Host`: visible US-ASCII without the delimiters that end an
+/// authority, without a comma, which would make it a list, and with brackets only around an address at
+/// the start. An empty value is allowed (RFC 9110 section 7.2).
+pub fn is_host(host_port: &[u8]) -> bool {
+    let rest = match host_port {
+        [b'[', inside @ ..] => match memchr::memchr(b']', inside) {
+            Some(end) => {
+                if !inside[..end].iter().all(|&b| is_host_byte(b)) {
+                    return false;
+                }
+                let after = &inside[end + 1..];
+                if !after.is_empty() && after[0] != b':' {
+                    return false;
+                }
+                after
+            }
+            None => return false,
+        },
+        _ => host_port,
+    };
+    rest.iter().all(|&b| is_host_byte(b))
+}
+
+static HOST_BYTE: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0x21;
+    while byte < 0x7f {
+        table[byte] = !matches!(byte as u8, b'#' | b',' | b'/' | b'?' | b'@' | b'[' | b'\\' | b']');
+        byte += 1;
+    }
+    table
+};
+
+fn is_host_byte(byte: u8) -> bool {
+    HOST_BYTE[byte as usize]
+}
+
+/// The port that a scheme implies.
+pub fn default_port(scheme: &[u8]) -> Option<&'static [u8]> {
+    if scheme.eq_ignore_ascii_case(b"http") {
+        Some(b"80")
+    } else if scheme.eq_ignore_ascii_case(b"https") {
+        Some(b"443")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn authorities_are_split() {
+        for (input, userinfo, host, port) in [
+            ("a", None, "a", None),
+            ("a:80", None, "a", Some("80")),
+            ("a:", None, "a", Some("")),
+            ("u:p@a:80", Some("u:p"), "a", Some("80")),
+            ("u@v@a", Some("u@v"), "a", None),
+            ("[::1]", None, "[::1]", None),
+            ("[::1]:443", None, "[::1]", Some("443")),
+            ("", None, "", None),
+            (":80", None, "", Some("80")),
+        ] {
+            let found = split(input.as_bytes());
+            assert_eq!(found.userinfo, userinfo.map(str::as_bytes), "{input}");
+            assert_eq!(found.host, host.as_bytes(), "{input}");
+            assert_eq!(found.port, port.map(str::as_bytes), "{input}");
+        }
+        assert_eq!(split(b"a:8080").port_number(), Some(8080));
+        assert_eq!(split(b"a:65536").port_number(), None);
+        assert_eq!(split(b"a:").port_number(), None);
+    }
+
+    #[test]
+    fn hosts_are_checked() {
+        for (input, expected) in [
+            ("", true),
+            ("a", true),
+            ("a:80", true),
+            ("a:x", true),
+            ("[::1]", true),
+            ("[::1]:80", true),
+            ("[]", true),
+            ("[::1", false),
+            ("[::1]x", false),
+            ("a]", false),
+            ("a[b]", false),
+            ("a,b", false),
+            ("a/b", false),
+            ("a@b", false),
+            ("a b", false),
+            ("a\\b", false),
+            ("a\x01", false),
+            ("a\x7f", false),
+            ("\u{e9}", false),
+        ] {
+            assert_eq!(is_host(input.as_bytes()), expected, "{input:?}");
+        }
+    }
+}

@@ -1,0 +1,974 @@
+//! The head of a request or of a response: one object that is filled, edited, encoded and used again.
+//!
+//! A head owns one byte store. What the parser received is copied into it once; names and values are
+//! spans of that store, and an edit appends the new bytes and moves the span, so nothing that was found
+//! before is disturbed. `clear` keeps all capacity: a connection that serves its thousandth request
+//! allocates nothing.
+//!
+//! A field whose bytes in the store are exactly `name: value\r\n` is *canonical*. Neighbouring canonical
+//! fields are neighbours in the store, so an encoder copies a whole run of them at once.
+
+use std::fmt;
+
+use crate::header_id::{self, HeaderId};
+use crate::method::{Method, Version};
+use crate::semantics::Framing;
+
+/// A range of a [`Head`]'s byte store, valid until the head is edited or cleared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// Bytes from the start of the store.
+    pub off: u32,
+    /// Length in bytes.
+    pub len: u32,
+}
+
+impl Span {
+    /// The span `[start, end)`.
+    #[inline]
+    pub fn new(start: usize, end: usize) -> Self {
+        debug_assert!(start <= end);
+        Self { off: start as u32, len: (end - start) as u32 }
+    }
+
+    /// The offset just after the last byte.
+    #[inline]
+    pub fn end(self) -> u32 {
+        self.off + self.len
+    }
+
+    /// The same as a range of indexes.
+    #[inline]
+    pub fn range(self) -> std::ops::Range<usize> {
+        self.off as usize..self.off as usize + self.len as usize
+    }
+
+    /// Whether the span has no byte.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+}
+
+/// One header field: where its name and value are, and what is known about them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Field {
+    /// The name, in lower case.
+    pub name: Span,
+    /// The value, without surrounding white space.
+    pub value: Span,
+    /// The well-known name, if it is one.
+    pub id: HeaderId,
+    flags: u8,
+}
+
+const REMOVED: u8 = 1;
+const CANONICAL: u8 = 2;
+
+impl Field {
+    /// Whether the field was removed; its place remains so that indexes stay valid.
+    #[inline]
+    pub fn is_removed(&self) -> bool {
+        self.flags & REMOVED != 0
+    }
+
+    /// Whether the store holds exactly `name: value\r\n` from the start of the name.
+    #[inline]
+    pub fn is_canonical(&self) -> bool {
+        self.flags & CANONICAL != 0
+    }
+}
+
+/// A borrowed view of one field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FieldRef<'a> {
+    /// The place of the field, which stays the same until the head is cleared or a field is inserted
+    /// before it.
+    pub index: usize,
+    /// The well-known name, if it is one.
+    pub id: HeaderId,
+    /// The name, in lower case.
+    pub name: &'a [u8],
+    /// The value, without surrounding white space.
+    pub value: &'a [u8],
+    /// Where the name is in the store.
+    pub name_span: Span,
+    /// Where the value is in the store.
+    pub value_span: Span,
+}
+
+/// Why an edit was refused; the head is unchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RewriteError {
+    /// The edited head would not fit in the buffer.
+    TooLarge,
+    /// The name or value has bytes that would change the structure of the message (rule: every writer
+    /// validates again).
+    Invalid,
+}
+
+impl fmt::Display for RewriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooLarge => "the rewritten head does not fit in the buffer",
+            Self::Invalid => "the rewritten head would not be a valid message",
+        })
+    }
+}
+
+impl std::error::Error for RewriteError {}
+
+/// Whether a head belongs to a request or to a response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// Method, target, version.
+    #[default]
+    Request,
+    /// Version, status, reason.
+    Response,
+}
+
+/// The size limit of a head when none was set, in bytes: the reference's default buffer, 16384.
+pub const DEFAULT_LIMIT: usize = 16384;
+
+const NONE: u16 = u16::MAX;
+
+/// The head of one message. See the module's documentation.
+#[derive(Clone)]
+pub struct Head {
+    store: Vec<u8>,
+    fields: Vec<Field>,
+    first: [u16; header_id::COUNT],
+    limit: usize,
+    /// Bytes of all live fields as encoded, `name: value\r\n` each.
+    live: usize,
+    kind: Kind,
+    method: Method,
+    version: Version,
+    status: u16,
+    start: [Span; 2],
+    framing: Framing,
+}
+
+impl Default for Head {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Head {
+    /// An empty request head with the default limit. It does not allocate until it is filled.
+    pub fn new() -> Self {
+        Self {
+            store: Vec::new(),
+            fields: Vec::new(),
+            first: [NONE; header_id::COUNT],
+            limit: DEFAULT_LIMIT,
+            live: 0,
+            kind: Kind::Request,
+            method: Method::Get,
+            version: Version::HTTP_11,
+            status: 0,
+            start: [Span::default(); 2],
+            framing: Framing::default(),
+        }
+    }
+
+    /// Empties the head and keeps its memory and its limit.
+    pub fn clear(&mut self) {
+        self.store.clear();
+        self.fields.clear();
+        self.first = [NONE; header_id::COUNT];
+        self.live = 0;
+        self.kind = Kind::Request;
+        self.method = Method::Get;
+        self.version = Version::HTTP_11;
+        self.status = 0;
+        self.start = [Span::default(); 2];
+        self.framing = Framing::default();
+    }
+
+    /// Bounds the encoded size of the head, in bytes (`tune.bufsize`). Edits beyond it fail with
+    /// [`RewriteError::TooLarge`].
+    pub fn set_limit(&mut self, bytes: usize) {
+        self.limit = bytes;
+    }
+
+    // ---- the start line ----
+
+    /// Whether this is a request.
+    #[inline]
+    pub fn is_request(&self) -> bool {
+        self.kind == Kind::Request
+    }
+
+    /// Request or response.
+    #[inline]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The method of a request.
+    #[inline]
+    pub fn method(&self) -> Method {
+        self.method
+    }
+
+    /// The method as received. Empty for a response.
+    #[inline]
+    pub fn method_bytes(&self) -> &[u8] {
+        if self.is_request() { self.bytes(self.start[0]) } else { b"" }
+    }
+
+    /// Where the method is in the store.
+    #[inline]
+    pub fn method_span(&self) -> Span {
+        if self.is_request() { self.start[0] } else { Span::default() }
+    }
+
+    /// The request target as received. Empty for a response.
+    #[inline]
+    pub fn target(&self) -> &[u8] {
+        self.bytes(self.target_span())
+    }
+
+    /// Where the request target is in the store.
+    #[inline]
+    pub fn target_span(&self) -> Span {
+        if self.is_request() { self.start[1] } else { Span::default() }
+    }
+
+    /// The version on the message.
+    #[inline]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The status of a response, 0 for a request.
+    #[inline]
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// The reason phrase of a response.
+    #[inline]
+    pub fn reason(&self) -> &[u8] {
+        if self.is_request() { b"" } else { self.bytes(self.start[1]) }
+    }
+
+    /// Where the reason phrase is in the store.
+    #[inline]
+    pub fn reason_span(&self) -> Span {
+        if self.is_request() { Span::default() } else { self.start[1] }
+    }
+
+    /// Makes this a request. Intended for a cleared head; fields that are present stay.
+    ///
+    /// # Errors
+    /// [`RewriteError::Invalid`] for a method that is not a token or a target with white space or
+    /// control bytes, [`RewriteError::TooLarge`] when it does not fit.
+    pub fn start_request(
+        &mut self,
+        method: &[u8],
+        target: &[u8],
+        version: Version,
+    ) -> Result<(), RewriteError> {
+        check_method(method)?;
+        check_target(target)?;
+        self.room(method.len() + target.len(), self.start_len())?;
+        self.kind = Kind::Request;
+        self.method = Method::from_bytes(method);
+        self.start = [self.append(method), self.append(target)];
+        self.version = version;
+        self.status = 0;
+        Ok(())
+    }
+
+    /// Makes this a response. Intended for a cleared head; fields that are present stay. Without a
+    /// reason, the usual phrase of the status is taken.
+    ///
+    /// # Errors
+    /// [`RewriteError::Invalid`] for a status outside 100 to 999 or a reason with control bytes,
+    /// [`RewriteError::TooLarge`] when it does not fit.
+    pub fn start_response(
+        &mut self,
+        version: Version,
+        status: u16,
+        reason: Option<&[u8]>,
+    ) -> Result<(), RewriteError> {
+        self.kind = Kind::Response;
+        self.method = Method::Get;
+        self.start = [Span::default(); 2];
+        self.version = version;
+        self.set_status(status, reason)
+    }
+
+    /// Replaces the method of a request.
+    ///
+    /// # Errors
+    /// As [`Head::start_request`].
+    pub fn set_method(&mut self, method: &[u8]) -> Result<(), RewriteError> {
+        check_method(method)?;
+        self.room(method.len(), self.start[0].len as usize)?;
+        self.method = Method::from_bytes(method);
+        self.start[0] = self.append(method);
+        Ok(())
+    }
+
+    /// Replaces the target of a request.
+    ///
+    /// # Errors
+    /// As [`Head::start_request`].
+    pub fn set_target(&mut self, target: &[u8]) -> Result<(), RewriteError> {
+        check_target(target)?;
+        self.room(target.len(), self.start[1].len as usize)?;
+        self.start[1] = self.append(target);
+        Ok(())
+    }
+
+    /// Replaces the status of a response, and its reason: by `reason`, or by the usual phrase.
+    ///
+    /// # Errors
+    /// As [`Head::start_response`].
+    pub fn set_status(&mut self, status: u16, reason: Option<&[u8]>) -> Result<(), RewriteError> {
+        if !(100..=999).contains(&status) {
+            return Err(RewriteError::Invalid);
+        }
+        let reason = reason.unwrap_or_else(|| crate::status::reason(status).as_bytes());
+        check_value(reason)?;
+        self.room(reason.len(), self.start[1].len as usize)?;
+        self.status = status;
+        self.start[1] = self.append(reason);
+        Ok(())
+    }
+
+    /// Replaces the version.
+    pub fn set_version(&mut self, version: Version) {
+        self.version = version;
+    }
+
+    /// What was decided about the body and the connection when the message was received.
+    #[inline]
+    pub fn framing(&self) -> Framing {
+        self.framing
+    }
+
+    /// Records what was decided about the body and the connection.
+    pub fn set_framing(&mut self, framing: Framing) {
+        self.framing = framing;
+    }
+
+    // ---- the store ----
+
+    /// The bytes of a span. A span that is out of range, which is a broken promise of the caller,
+    /// reads as empty.
+    #[inline]
+    pub fn bytes(&self, span: Span) -> &[u8] {
+        self.store.get(span.range()).unwrap_or(b"")
+    }
+
+    /// The whole store, for encoders.
+    #[inline]
+    pub fn store(&self) -> &[u8] {
+        &self.store
+    }
+
+    /// Bytes of the head in HTTP/1 form, the empty line included. Exact while the encoder adds nothing.
+    pub fn encoded_len(&self) -> usize {
+        self.start_len() + self.live + 2
+    }
+
+    fn start_len(&self) -> usize {
+        // "METHOD target HTTP/1.1\r\n" or "HTTP/1.1 200 reason\r\n".
+        match self.kind {
+            Kind::Request => self.start[0].len as usize + 1 + self.start[1].len as usize + 1 + 8 + 2,
+            Kind::Response => 8 + 1 + 3 + 1 + self.start[1].len as usize + 2,
+        }
+    }
+
+    /// Checks that `more` bytes fit once `less` bytes are gone, and makes room for them in the store.
+    fn room(&mut self, more: usize, less: usize) -> Result<(), RewriteError> {
+        let total = self.encoded_len().saturating_sub(less) + more;
+        if total > self.limit {
+            return Err(RewriteError::TooLarge);
+        }
+        // What edits have abandoned stays in the store until it would double its bound.
+        if self.store.len() + more + 4 > self.limit.saturating_mul(2) {
+            self.compact();
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Span {
+        let start = self.store.len();
+        self.store.extend_from_slice(bytes);
+        Span::new(start, start + bytes.len())
+    }
+
+    /// Rewrites the store so that it holds live bytes only. Spans taken before are void.
+    pub fn compact(&mut self) {
+        let old = std::mem::take(&mut self.store);
+        let mut store = Vec::with_capacity(old.capacity());
+        for span in &mut self.start {
+            let bytes = &old[span.range()];
+            *span = Span::new(store.len(), store.len() + bytes.len());
+            store.extend_from_slice(bytes);
+        }
+        for field in self.fields.iter_mut() {
+            if field.is_removed() {
+                field.name = Span::default();
+                field.value = Span::default();
+                continue;
+            }
+            let (name, value) = (&old[field.name.range()], &old[field.value.range()]);
+            (field.name, field.value) = append_canonical(&mut store, name, value);
+            field.flags |= CANONICAL;
+        }
+        self.store = store;
+    }
+
+    // ---- reading fields ----
+
+    /// All fields, in order of reception.
+    #[inline]
+    pub fn fields(&self) -> impl DoubleEndedIterator<Item = FieldRef<'_>> + '_ {
+        self.fields
+            .iter()
+            .enumerate()
+            .filter(|(_, field)| !field.is_removed())
+            .map(|(index, field)| self.view(index, field))
+    }
+
+    /// The fields as stored, removed ones included, for encoders.
+    #[inline]
+    pub fn raw_fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// How many fields there are.
+    pub fn len(&self) -> usize {
+        self.fields.iter().filter(|field| !field.is_removed()).count()
+    }
+
+    /// Whether there is no field.
+    pub fn is_empty(&self) -> bool {
+        self.fields.iter().all(Field::is_removed)
+    }
+
+    #[inline]
+    fn view(&self, index: usize, field: &Field) -> FieldRef<'_> {
+        FieldRef {
+            index,
+            id: field.id,
+            name: self.bytes(field.name),
+            value: self.bytes(field.value),
+            name_span: field.name,
+            value_span: field.value,
+        }
+    }
+
+    /// The field at `index`, if it is there and was not removed.
+    #[inline]
+    pub fn field(&self, index: usize) -> Option<FieldRef<'_>> {
+        let field = self.fields.get(index)?;
+        (!field.is_removed()).then(|| self.view(index, field))
+    }
+
+    /// The first field with a well-known name. `get(HeaderId::Other)` finds nothing.
+    #[inline]
+    pub fn get(&self, id: HeaderId) -> Option<FieldRef<'_>> {
+        self.get_from(id, 0)
+    }
+
+    /// Whether a field with a well-known name is present.
+    #[inline]
+    pub fn has(&self, id: HeaderId) -> bool {
+        self.get(id).is_some()
+    }
+
+    /// The value of the first field with a well-known name.
+    #[inline]
+    pub fn value(&self, id: HeaderId) -> Option<&[u8]> {
+        self.get(id).map(|field| field.value)
+    }
+
+    /// The first field with a well-known name whose index is at least `from`.
+    #[inline]
+    pub fn get_from(&self, id: HeaderId, from: usize) -> Option<FieldRef<'_>> {
+        let first = self.first[id as usize];
+        if first == NONE || id == HeaderId::Other {
+            return None;
+        }
+        let from = from.max(first as usize);
+        self.fields
+            .get(from..)?
+            .iter()
+            .enumerate()
+            .find(|(_, field)| field.id == id && !field.is_removed())
+            .map(|(index, field)| self.view(from + index, field))
+    }
+
+    /// The fields with a well-known name, in order.
+    #[inline]
+    pub fn get_all(&self, id: HeaderId) -> impl Iterator<Item = FieldRef<'_>> + '_ {
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            let field = self.get_from(id, next)?;
+            next = field.index + 1;
+            Some(field)
+        })
+    }
+
+    /// The first field with this name, in any case.
+    pub fn find(&self, name: &[u8]) -> Option<FieldRef<'_>> {
+        self.find_from(name, 0)
+    }
+
+    /// The first field with this name, in any case, whose index is at least `from`.
+    pub fn find_from(&self, name: &[u8], from: usize) -> Option<FieldRef<'_>> {
+        match HeaderId::from_name(name) {
+            HeaderId::Other => self
+                .fields
+                .get(from..)?
+                .iter()
+                .enumerate()
+                .find(|(_, field)| {
+                    field.id == HeaderId::Other
+                        && field.name.len as usize == name.len()
+                        && !field.is_removed()
+                        && self.bytes(field.name).eq_ignore_ascii_case(name)
+                })
+                .map(|(index, field)| self.view(from + index, field)),
+            id => self.get_from(id, from),
+        }
+    }
+
+    /// All fields with this name, in any case, in order.
+    pub fn find_all<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = FieldRef<'a>> + 'a {
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            let field = self.find_from(name, next)?;
+            next = field.index + 1;
+            Some(field)
+        })
+    }
+
+    // ---- editing fields ----
+
+    /// Appends a field. The name is stored in lower case.
+    ///
+    /// # Errors
+    /// [`RewriteError::Invalid`] for a name that is not a token or a value with NUL, CR or LF,
+    /// [`RewriteError::TooLarge`] when it does not fit.
+    pub fn push(&mut self, name: &[u8], value: &[u8]) -> Result<usize, RewriteError> {
+        let index = self.fields.len();
+        self.insert(index, name, value)?;
+        Ok(index)
+    }
+
+    /// Inserts a field before the first one.
+    ///
+    /// # Errors
+    /// As [`Head::push`].
+    pub fn prepend(&mut self, name: &[u8], value: &[u8]) -> Result<(), RewriteError> {
+        self.insert(0, name, value)
+    }
+
+    /// Inserts a field at `index`; those from there on move by one.
+    ///
+    /// # Errors
+    /// As [`Head::push`].
+    pub fn insert(&mut self, index: usize, name: &[u8], value: &[u8]) -> Result<(), RewriteError> {
+        if !crate::ascii::is_token(name) {
+            return Err(RewriteError::Invalid);
+        }
+        check_value(value)?;
+        if self.fields.len() >= NONE as usize {
+            return Err(RewriteError::TooLarge);
+        }
+        let size = name.len() + value.len() + 4;
+        self.room(size, 0)?;
+        let (name, value) = append_canonical(&mut self.store, name, value);
+        let id = HeaderId::from_lower(self.bytes(name));
+        let field = Field { name, value, id, flags: CANONICAL };
+        self.live += size;
+        if index >= self.fields.len() {
+            let index = self.fields.len();
+            self.fields.push(field);
+            let first = &mut self.first[id as usize];
+            if *first == NONE {
+                *first = index as u16;
+            }
+        } else {
+            self.fields.insert(index, field);
+            self.index_again();
+        }
+        Ok(())
+    }
+
+    fn index_again(&mut self) {
+        self.first = [NONE; header_id::COUNT];
+        for (index, field) in self.fields.iter().enumerate() {
+            let first = &mut self.first[field.id as usize];
+            if *first == NONE && !field.is_removed() {
+                *first = index as u16;
+            }
+        }
+    }
+
+    /// Replaces the value of the field at `index`. Nothing happens if there is none.
+    ///
+    /// # Errors
+    /// As [`Head::push`].
+    pub fn replace_value(&mut self, index: usize, value: &[u8]) -> Result<(), RewriteError> {
+        check_value(value)?;
+        let Some(field) = self.fields.get(index).copied().filter(|field| !field.is_removed()) else {
+            return Ok(());
+        };
+        let (old, name_len) = (field.value.len as usize, field.name.len as usize);
+        self.room(value.len() + name_len + 4, old + name_len + 4)?;
+        // `room` may have moved everything.
+        let field = &mut self.fields[index];
+        let name = field.name;
+        let start = self.store.len();
+        self.store.extend_from_within(name.range());
+        let name = Span::new(start, self.store.len());
+        self.store.extend_from_slice(b": ");
+        let start = self.store.len();
+        self.store.extend_from_slice(value);
+        field.name = name;
+        field.value = Span::new(start, self.store.len());
+        field.flags |= CANONICAL;
+        self.store.extend_from_slice(b"\r\n");
+        self.live = self.live - old + value.len();
+        Ok(())
+    }
+
+    /// Renames the field at `index`. Nothing happens if there is none.
+    ///
+    /// # Errors
+    /// As [`Head::push`].
+    pub fn rename(&mut self, index: usize, name: &[u8]) -> Result<(), RewriteError> {
+        if !crate::ascii::is_token(name) {
+            return Err(RewriteError::Invalid);
+        }
+        let Some(field) = self.fields.get(index).copied().filter(|field| !field.is_removed()) else {
+            return Ok(());
+        };
+        let old = field.name.len as usize;
+        self.room(name.len(), old)?;
+        let span = self.append(name);
+        self.store[span.range()].make_ascii_lowercase();
+        let id = HeaderId::from_lower(self.bytes(span));
+        let field = &mut self.fields[index];
+        field.name = span;
+        field.id = id;
+        field.flags &= !CANONICAL;
+        self.live = self.live - old + name.len();
+        self.index_again();
+        Ok(())
+    }
+
+    /// Removes the field at `index`. The indexes of the others stay the same.
+    pub fn remove(&mut self, index: usize) {
+        if let Some(field) = self.fields.get_mut(index)
+            && !field.is_removed()
+        {
+            field.flags |= REMOVED;
+            self.live -= field.name.len as usize + field.value.len as usize + 4;
+        }
+    }
+
+    /// Removes all fields with this name, in any case, and says how many there were.
+    pub fn remove_all(&mut self, name: &[u8]) -> usize {
+        self.remove_from(name, 0)
+    }
+
+    fn remove_from(&mut self, name: &[u8], from: usize) -> usize {
+        let mut removed = 0;
+        let mut next = from;
+        while let Some(index) = self.find_from(name, next).map(|field| field.index) {
+            self.remove(index);
+            removed += 1;
+            next = index + 1;
+        }
+        removed
+    }
+
+    /// Removes all fields with a well-known name.
+    pub fn remove_id(&mut self, id: HeaderId) -> usize {
+        let mut removed = 0;
+        let mut next = 0;
+        while let Some(index) = self.get_from(id, next).map(|field| field.index) {
+            self.remove(index);
+            removed += 1;
+            next = index + 1;
+        }
+        removed
+    }
+
+    /// Keeps the fields for which `keep` says so.
+    pub fn retain(&mut self, mut keep: impl FnMut(FieldRef<'_>) -> bool) {
+        for index in 0..self.fields.len() {
+            if self.field(index).is_some_and(|field| !keep(field)) {
+                self.remove(index);
+            }
+        }
+    }
+
+    /// Removes all fields with this name and appends one with this value, as `set-header` does.
+    ///
+    /// # Errors
+    /// As [`Head::push`]; the fields that were there are kept then.
+    pub fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), RewriteError> {
+        if !crate::ascii::is_token(name) {
+            return Err(RewriteError::Invalid);
+        }
+        check_value(value)?;
+        let freed: usize = self.find_all(name).map(|field| field.name.len() + field.value.len() + 4).sum();
+        self.room(name.len() + value.len() + 4, freed)?;
+        self.remove_all(name);
+        self.push(name, value)?;
+        Ok(())
+    }
+
+    // ---- filling, for parsers ----
+
+    /// Takes a received head as the store. For parsers: spans given to [`Head::push_parsed`] and
+    /// [`Head::finish_parsed_request`] are offsets into `bytes`.
+    pub fn load(&mut self, bytes: &[u8]) {
+        self.store.clear();
+        self.store.extend_from_slice(bytes);
+    }
+
+    /// Adds a field found by a parser before the store is loaded. The name's case and id are settled by
+    /// [`Head::settle_fields`].
+    #[inline]
+    pub fn push_parsed(&mut self, name: Span, value: Span, canonical: bool) {
+        let flags = if canonical { CANONICAL } else { 0 };
+        self.fields.push(Field { name, value, id: HeaderId::Other, flags });
+    }
+
+    /// The last field added by [`Head::push_parsed`], to extend a folded value.
+    pub fn extend_last(&mut self, value: Span) {
+        if let Some(field) = self.fields.last_mut() {
+            field.value = value;
+            field.flags &= !CANONICAL;
+        }
+    }
+
+    /// How many fields were added, removed ones included.
+    #[inline]
+    pub fn parsed_len(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// Once the store is loaded: puts all names in lower case, resolves their ids and builds the index.
+    pub fn settle_fields(&mut self) {
+        let mut live = 0;
+        for (index, field) in self.fields.iter_mut().enumerate() {
+            let Some(name) = self.store.get_mut(field.name.range()) else { continue };
+            name.make_ascii_lowercase();
+            field.id = HeaderId::from_lower(name);
+            live += field.name.len as usize + field.value.len as usize + 4;
+            let first = &mut self.first[field.id as usize];
+            if *first == NONE {
+                *first = index as u16;
+            }
+        }
+        self.live = live;
+    }
+
+    /// Replaces CR and LF inside the value of the field at `index` by spaces (a folded value, RFC 9112
+    /// section 5.2).
+    pub fn unfold(&mut self, index: usize) {
+        if let Some(value) = self.fields.get(index).and_then(|field| self.store.get_mut(field.value.range()))
+        {
+            for byte in value {
+                if matches!(byte, b'\r' | b'\n') {
+                    *byte = b' ';
+                }
+            }
+        }
+    }
+
+    /// Sets the start line of a request from spans of the loaded store.
+    pub fn set_parsed_request(&mut self, method: Span, target: Span, version: Version) {
+        self.kind = Kind::Request;
+        self.start = [method, target];
+        self.version = version;
+        self.method = Method::from_bytes(self.bytes(method));
+    }
+
+    /// Sets the start line of a response from spans of the loaded store.
+    pub fn set_parsed_response(&mut self, version: Version, status: u16, reason: Span) {
+        self.kind = Kind::Response;
+        self.start = [Span::default(), reason];
+        self.version = version;
+        self.status = status;
+    }
+
+    // ---- normalising in place, without a bound to check because nothing grows ----
+
+    /// Narrows the value of the field at `index` to a part of itself.
+    pub fn set_value_span(&mut self, index: usize, span: Span) {
+        if let Some(field) = self.fields.get_mut(index) {
+            debug_assert!(span.off >= field.value.off && span.end() <= field.value.end());
+            self.live -= (field.value.len - span.len) as usize;
+            field.value = span;
+            field.flags &= !CANONICAL;
+        }
+    }
+
+    /// Overwrites the value of the field at `index` by one that is not longer. A longer one is cut,
+    /// which no caller asks for.
+    pub fn shrink_value(&mut self, index: usize, value: &[u8]) {
+        let Some(field) = self.fields.get_mut(index) else { return };
+        debug_assert!(value.len() <= field.value.len as usize);
+        let len = value.len().min(field.value.len as usize);
+        let start = field.value.off as usize;
+        if let Some(place) = self.store.get_mut(start..start + len) {
+            place.copy_from_slice(&value[..len]);
+        }
+        if len < field.value.len as usize {
+            self.live -= field.value.len as usize - len;
+            field.value.len = len as u32;
+            field.flags &= !CANONICAL;
+        }
+    }
+
+    /// Keeps the elements of the list in the field at `index` for which `keep` says so, in place. The
+    /// text between two kept neighbours stays as it was.
+    pub fn retain_elements(&mut self, index: usize, keep: impl Fn(&[u8]) -> bool) {
+        let Some(field) = self.fields.get_mut(index) else { return };
+        let old = field.value;
+        let Some(value) = self.store.get_mut(old.range()) else { return };
+        let mut kept = 0;
+        let mut start = 0;
+        while start <= value.len() {
+            let mut rest = crate::values::list_with_empty(&value[start..]);
+            let Some((_, element)) = rest.next_at() else { break };
+            let keeps = keep(element);
+            let end = rest.rest_offset().map_or(value.len(), |after| start + after - 1);
+            if keeps {
+                // The comma goes with the element that follows it.
+                let mut from = start;
+                if kept > 0 {
+                    value[kept] = b',';
+                    kept += 1;
+                } else {
+                    while from < end && crate::ascii::is_ows(value[from]) {
+                        from += 1;
+                    }
+                }
+                value.copy_within(from..end, kept);
+                kept += end - from;
+            }
+            start = end + 1;
+        }
+        self.live -= value.len() - kept;
+        field.value.len = kept as u32;
+        field.flags &= !CANONICAL;
+    }
+
+    /// Removes `dropped` bytes at offset `at` of the target, and appends a slash if `slash` is set; for
+    /// the normalisation of an absolute form. The store has room for it: a port is dropped first, or the
+    /// version follows the target.
+    pub fn edit_target(&mut self, at: usize, dropped: usize, slash: bool) {
+        if dropped == 0 && !slash {
+            return;
+        }
+        let old = self.start[1];
+        let mut rest = old;
+        rest.off += (at + dropped) as u32;
+        rest.len -= (at + dropped) as u32;
+        let start = self.store.len();
+        self.store.extend_from_within(old.off as usize..old.off as usize + at);
+        self.store.extend_from_within(rest.range());
+        if slash {
+            self.store.push(b'/');
+        }
+        self.start[1] = Span::new(start, self.store.len());
+    }
+
+    /// Checks what must hold between any two calls; for tests.
+    ///
+    /// # Panics
+    /// When an invariant is broken.
+    pub fn check_invariants(&self) {
+        let mut live = 0;
+        for (index, field) in self.fields.iter().enumerate() {
+            if field.is_removed() {
+                continue;
+            }
+            let name = self.bytes(field.name);
+            assert_eq!(name.len(), field.name.len as usize, "name of field {index} out of range");
+            assert!(!name.iter().any(u8::is_ascii_uppercase), "name of field {index} has upper case");
+            assert_eq!(HeaderId::from_lower(name), field.id, "id of field {index}");
+            assert_eq!(self.bytes(field.value).len(), field.value.len as usize);
+            live += name.len() + field.value.len as usize + 4;
+            if field.is_canonical() {
+                let start = field.name.off as usize;
+                let end = field.value.end() as usize + 2;
+                let expected = [name, b": ", self.bytes(field.value), b"\r\n"].concat();
+                assert_eq!(self.store.get(start..end), Some(&expected[..]), "field {index} is not canonical");
+            }
+            let first = self.first[field.id as usize];
+            assert!(first as usize <= index, "index of field {index}");
+        }
+        assert_eq!(live, self.live, "bytes of live fields");
+    }
+}
+
+impl fmt::Debug for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Kind::Request => writeln!(
+                f,
+                "{} {} {:?}",
+                self.method_bytes().escape_ascii(),
+                self.target().escape_ascii(),
+                self.version
+            )?,
+            Kind::Response => {
+                writeln!(f, "{:?} {} {}", self.version, self.status, self.reason().escape_ascii())?
+            }
+        }
+        for field in self.fields() {
+            writeln!(f, "{}: {}", field.name.escape_ascii(), field.value.escape_ascii())?;
+        }
+        Ok(())
+    }
+}
+
+fn append_canonical(store: &mut Vec<u8>, name: &[u8], value: &[u8]) -> (Span, Span) {
+    let start = store.len();
+    store.extend_from_slice(name);
+    store[start..].make_ascii_lowercase();
+    let name = Span::new(start, store.len());
+    store.extend_from_slice(b": ");
+    let start = store.len();
+    store.extend_from_slice(value);
+    let value = Span::new(start, store.len());
+    store.extend_from_slice(b"\r\n");
+    (name, value)
+}
+
+fn check_method(method: &[u8]) -> Result<(), RewriteError> {
+    if crate::ascii::is_token(method) { Ok(()) } else { Err(RewriteError::Invalid) }
+}
+
+fn check_target(target: &[u8]) -> Result<(), RewriteError> {
+    // White space or a control byte would make a second request line out of a target.
+    if target.is_empty() || target.iter().any(|&b| b <= b' ' || b == 0x7f) {
+        return Err(RewriteError::Invalid);
+    }
+    Ok(())
+}
+
+fn check_value(value: &[u8]) -> Result<(), RewriteError> {
+    if memchr::memchr3(b'\r', b'\n', 0, value).is_some() {
+        return Err(RewriteError::Invalid);
+    }
+    Ok(())
+}

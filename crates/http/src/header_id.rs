@@ -1,0 +1,227 @@
+//! Well-known field names, resolved once when a message is parsed.
+//!
+//! A name becomes a one-byte id through a perfect hash, so that finding a header by a well-known name
+//! is an index into a table, for the parser, the framing rules and every compiled expression.
+
+macro_rules! header_ids {
+    ($($variant:ident = $name:literal,)+) => {
+        /// A well-known field name, or [`HeaderId::Other`].
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        #[allow(missing_docs)]
+        pub enum HeaderId {
+            /// Any name that is not in the table.
+            #[default]
+            Other,
+            $($variant,)+
+        }
+
+        const NAMES: &[&str] = &["", $($name,)+];
+        const IDS: &[HeaderId] = &[HeaderId::Other, $(HeaderId::$variant,)+];
+    };
+}
+
+header_ids! {
+    Host = "host",
+    Connection = "connection",
+    ContentLength = "content-length",
+    TransferEncoding = "transfer-encoding",
+    ContentType = "content-type",
+    UserAgent = "user-agent",
+    Accept = "accept",
+    AcceptEncoding = "accept-encoding",
+    AcceptLanguage = "accept-language",
+    Cookie = "cookie",
+    Referer = "referer",
+    CacheControl = "cache-control",
+    Authorization = "authorization",
+    Origin = "origin",
+    Upgrade = "upgrade",
+    Expect = "expect",
+    Te = "te",
+    Trailer = "trailer",
+    XForwardedFor = "x-forwarded-for",
+    XForwardedProto = "x-forwarded-proto",
+    XForwardedHost = "x-forwarded-host",
+    XForwardedPort = "x-forwarded-port",
+    XRealIp = "x-real-ip",
+    Forwarded = "forwarded",
+    Via = "via",
+    Date = "date",
+    Server = "server",
+    SetCookie = "set-cookie",
+    Location = "location",
+    Etag = "etag",
+    LastModified = "last-modified",
+    Expires = "expires",
+    Vary = "vary",
+    Age = "age",
+    Pragma = "pragma",
+    IfNoneMatch = "if-none-match",
+    IfModifiedSince = "if-modified-since",
+    IfMatch = "if-match",
+    IfUnmodifiedSince = "if-unmodified-since",
+    IfRange = "if-range",
+    Range = "range",
+    ContentRange = "content-range",
+    AcceptRanges = "accept-ranges",
+    ContentEncoding = "content-encoding",
+    ContentDisposition = "content-disposition",
+    ContentLanguage = "content-language",
+    ContentLocation = "content-location",
+    Allow = "allow",
+    Link = "link",
+    KeepAlive = "keep-alive",
+    ProxyConnection = "proxy-connection",
+    ProxyAuthorization = "proxy-authorization",
+    ProxyAuthenticate = "proxy-authenticate",
+    WwwAuthenticate = "www-authenticate",
+    RetryAfter = "retry-after",
+    Warning = "warning",
+    StrictTransportSecurity = "strict-transport-security",
+    XFrameOptions = "x-frame-options",
+    XContentTypeOptions = "x-content-type-options",
+    XXssProtection = "x-xss-protection",
+    ContentSecurityPolicy = "content-security-policy",
+    AccessControlAllowOrigin = "access-control-allow-origin",
+    AccessControlAllowMethods = "access-control-allow-methods",
+    AccessControlAllowHeaders = "access-control-allow-headers",
+    AccessControlMaxAge = "access-control-max-age",
+    AccessControlAllowCredentials = "access-control-allow-credentials",
+    AccessControlExposeHeaders = "access-control-expose-headers",
+    AccessControlRequestMethod = "access-control-request-method",
+    AccessControlRequestHeaders = "access-control-request-headers",
+    SecWebsocketKey = "sec-websocket-key",
+    SecWebsocketAccept = "sec-websocket-accept",
+    SecWebsocketVersion = "sec-websocket-version",
+    SecWebsocketProtocol = "sec-websocket-protocol",
+    SecWebsocketExtensions = "sec-websocket-extensions",
+    UpgradeInsecureRequests = "upgrade-insecure-requests",
+    SecFetchSite = "sec-fetch-site",
+    SecFetchMode = "sec-fetch-mode",
+    SecFetchDest = "sec-fetch-dest",
+    SecFetchUser = "sec-fetch-user",
+    SecChUa = "sec-ch-ua",
+    SecChUaMobile = "sec-ch-ua-mobile",
+    SecChUaPlatform = "sec-ch-ua-platform",
+    XRequestedWith = "x-requested-with",
+    XRequestId = "x-request-id",
+    Dnt = "dnt",
+    Http2Settings = "http2-settings",
+    XOriginalTo = "x-original-to",
+    SetCookie2 = "set-cookie2",
+    Cookie2 = "cookie2",
+    AltSvc = "alt-svc",
+    ServerTiming = "server-timing",
+    Traceparent = "traceparent",
+    Priority = "priority",
+    EarlyData = "early-data",
+    AcceptCharset = "accept-charset",
+    ContentMd5 = "content-md5",
+    XPoweredBy = "x-powered-by",
+    ReferrerPolicy = "referrer-policy",
+    PermissionsPolicy = "permissions-policy",
+    XCache = "x-cache",
+    From = "from",
+    MaxForwards = "max-forwards",
+}
+
+/// How many ids there are, [`HeaderId::Other`] included: the size of a table indexed by id.
+pub const COUNT: usize = NAMES.len();
+
+const HASH_BITS: u32 = 9;
+// Found by trial: no two names of the table collide, which the construction of `SLOTS` verifies when it
+// is compiled. Adding a name may need another multiplier.
+const MULTIPLIER: u64 = 0xb751_3a9e_2ff4_995d;
+
+const fn slot(name: &[u8]) -> usize {
+    let len = name.len();
+    let packed = name[0] as u64
+        | (name[len / 2] as u64) << 8
+        | (name[len - 1] as u64) << 16
+        | (name[len.saturating_sub(4)] as u64) << 24
+        | (len as u64) << 32;
+    (packed.wrapping_mul(MULTIPLIER) >> (64 - HASH_BITS)) as usize
+}
+
+const fn slots() -> [u8; 1 << HASH_BITS] {
+    let mut slots = [0u8; 1 << HASH_BITS];
+    let mut id = 1;
+    while id < NAMES.len() {
+        let at = slot(NAMES[id].as_bytes());
+        assert!(slots[at] == 0, "two header names share a slot: choose another multiplier");
+        slots[at] = id as u8;
+        id += 1;
+    }
+    slots
+}
+
+static SLOTS: [u8; 1 << HASH_BITS] = slots();
+
+/// The longest name of the table.
+const LONGEST: usize = {
+    let mut longest = 0;
+    let mut id = 1;
+    while id < NAMES.len() {
+        if NAMES[id].len() > longest {
+            longest = NAMES[id].len();
+        }
+        id += 1;
+    }
+    longest
+};
+
+impl HeaderId {
+    /// The id of `name`, which must be in lower case; upper case never matches.
+    #[inline]
+    pub fn from_lower(name: &[u8]) -> Self {
+        if name.is_empty() || name.len() > LONGEST {
+            return Self::Other;
+        }
+        let id = SLOTS[slot(name)] as usize;
+        if NAMES[id].as_bytes() == name { IDS[id] } else { Self::Other }
+    }
+
+    /// The id of `name`, whatever its case.
+    pub fn from_name(name: &[u8]) -> Self {
+        let mut lower = [0u8; LONGEST];
+        match lower.get_mut(..name.len()) {
+            Some(lower) => {
+                lower.copy_from_slice(name);
+                lower.make_ascii_lowercase();
+                Self::from_lower(lower)
+            }
+            None => Self::Other,
+        }
+    }
+
+    /// The name in lower case, empty for [`HeaderId::Other`].
+    pub fn name(self) -> &'static str {
+        NAMES[self as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_finds_itself_and_nothing_else_does() {
+        for &id in &IDS[1..] {
+            let name = id.name();
+            assert_eq!(HeaderId::from_lower(name.as_bytes()), id, "{name}");
+            assert_eq!(HeaderId::from_name(name.to_uppercase().as_bytes()), id, "{name}");
+            assert_eq!(HeaderId::from_lower(name.to_uppercase().as_bytes()), HeaderId::Other, "{name}");
+            for at in 0..name.len() {
+                let mut near = name.as_bytes().to_vec();
+                near[at] ^= 1;
+                assert_ne!(HeaderId::from_lower(&near), id);
+                near.remove(at);
+                assert_ne!(HeaderId::from_lower(&near), id);
+            }
+        }
+        assert_eq!(HeaderId::from_lower(b""), HeaderId::Other);
+        assert_eq!(HeaderId::from_name(&[b'x'; 300]), HeaderId::Other);
+        assert_eq!(COUNT, IDS.len());
+    }
+}

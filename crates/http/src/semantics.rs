@@ -1,0 +1,530 @@
+//! The framing rules of HTTP/1, in one place (RFC 9112 sections 6 and 9, RFC 9110 sections 6 to 9).
+//!
+//! How long a body is, whether a connection may be used again, whether a message begins a tunnel: every
+//! part of the proxy asks here. [`accept_request`] and [`accept_response`] judge a head as it was
+//! received, take out of it what must not be forwarded (a `Content-Length` beside a
+//! `Transfer-Encoding`, repeated equal lengths, the tokens of `Connection` that concern this hop), and
+//! return the [`Framing`] that was decided. Where the RFC leaves a choice, the reference's is taken.
+
+use std::fmt;
+
+use crate::ascii::trim_ows;
+use crate::head::Head;
+use crate::header_id::HeaderId;
+use crate::method::{Method, Version};
+use crate::values::{list, list_with_empty};
+
+/// How the end of a body is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BodyLength {
+    /// There is no body: the message ends with its head.
+    #[default]
+    None,
+    /// Exactly this many bytes.
+    Sized(u64),
+    /// Chunks, then optional trailers (RFC 9112 section 7.1).
+    Chunked,
+    /// All that comes until the peer closes. Only responses.
+    UntilClose,
+    /// Not a body: from here on the connection carries another protocol in both directions.
+    Tunnel,
+}
+
+/// What was decided about a received message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Framing {
+    /// How the end of the body is found.
+    pub body: BodyLength,
+    /// Whether the connection the message came on may carry another message after this one.
+    pub keep_alive: bool,
+    /// Whether the message asks for, or agrees to, another protocol (`Connection: upgrade`).
+    pub upgrade: bool,
+    /// Whether the other protocol is WebSocket (RFC 6455).
+    pub websocket: bool,
+    /// Whether the sender waits for a `100 Continue` before it sends the body.
+    pub expect_continue: bool,
+    /// Whether the sender accepts trailers in the response (`TE: trailers`).
+    pub trailers: bool,
+    /// Whether the message was framed in two ways at once or in a way its version does not have: it is
+    /// sanitised, and the connection must not be used again (RFC 9112 section 6.1).
+    pub insecure: bool,
+}
+
+/// What a proxy's configuration relaxes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FramingPolicy {
+    /// `option accept-unsafe-violations-in-http-request` for requests, `-response` for responses.
+    pub accept_unsafe: bool,
+    /// `h1-accept-payload-with-any-method`.
+    pub payload_with_any_method: bool,
+    /// `h1-do-not-close-on-insecure-transfer-encoding`.
+    pub keep_insecure: bool,
+}
+
+/// Why a message is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ViolationKind {
+    /// A `Content-Length` that is not a number (RFC 9110 section 8.6).
+    BadContentLength,
+    /// Two different lengths (RFC 9112 section 6.3).
+    ConflictingContentLength,
+    /// A `Transfer-Encoding` that does not end with `chunked`, or names it twice, or has an empty
+    /// element (RFC 9112 section 6.1).
+    BadTransferEncoding,
+    /// A coding besides `chunked`, which the proxy cannot remove (RFC 9112 section 6.1).
+    UnsupportedTransferCoding,
+    /// A body on an HTTP/1.0 `GET`, `HEAD` or `DELETE`, which some servers do not read.
+    UnexpectedPayload,
+    /// Several `Host` fields that differ (RFC 9112 section 3.2).
+    ConflictingHost,
+    /// A `Host` that is not a host and port (RFC 9110 section 7.2).
+    BadHost,
+    /// A `Host` that is not that of the target (RFC 9112 section 3.2.2).
+    HostMismatch,
+    /// A target whose form does not go with the method (RFC 9112 section 3.2).
+    BadTarget,
+    /// A WebSocket request without a proper key (RFC 6455 section 4.1).
+    BadWebsocketKey,
+    /// A `101` that does not say `Connection: upgrade`, or does not prove that it read the WebSocket key.
+    BadUpgrade,
+}
+
+/// A refused message: why, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Why.
+    pub kind: ViolationKind,
+    /// Offset in bytes from the start of the message.
+    pub offset: u32,
+}
+
+impl ViolationKind {
+    /// The status a client gets for it. A response with a violation is always answered with 502.
+    pub fn status(self) -> u16 {
+        match self {
+            Self::UnexpectedPayload => 413,
+            Self::UnsupportedTransferCoding => 422,
+            _ => 400,
+        }
+    }
+}
+
+impl fmt::Display for ViolationKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::BadContentLength => "the content-length is not a number",
+            Self::ConflictingContentLength => "two content-lengths differ",
+            Self::BadTransferEncoding => "the transfer-encoding does not end with one 'chunked'",
+            Self::UnsupportedTransferCoding => "the transfer-encoding has a coding besides 'chunked'",
+            Self::UnexpectedPayload => "an HTTP/1.0 GET, HEAD or DELETE has a payload",
+            Self::ConflictingHost => "two host fields differ",
+            Self::BadHost => "the host field is not a host name and port",
+            Self::HostMismatch => "the host field is not that of the target",
+            Self::BadTarget => "the form of the target does not go with the method",
+            Self::BadWebsocketKey => "the WebSocket key is missing or malformed",
+            Self::BadUpgrade => "the answer to the upgrade is malformed",
+        })
+    }
+}
+
+/// Judges a received HTTP/1 request and takes out of it what is not to be forwarded.
+///
+/// # Errors
+/// The first [`Violation`] found; the head is then only good for a log line.
+pub fn accept_request(head: &mut Head, policy: FramingPolicy) -> Result<Framing, Violation> {
+    crate::target::accept(head, policy.accept_unsafe)?;
+    let length = content_length(head)?;
+    let chunked = transfer_encoding(head, policy.accept_unsafe, true)?;
+    let version = head.version();
+    let connection = connection(head);
+    let mut framing = Framing {
+        keep_alive: connection.keeps(version),
+        trailers: te(head),
+        expect_continue: version.is_11_or_later()
+            && head.value(HeaderId::Expect).is_some_and(|v| v.eq_ignore_ascii_case(b"100-continue")),
+        ..Framing::default()
+    };
+    framing.body = match (chunked, length) {
+        (true, length) => {
+            let mixed = length.is_some();
+            if mixed {
+                head.remove_id(HeaderId::ContentLength);
+            }
+            // An HTTP/1.0 agent does not know of chunks: whoever forwarded this may have seen another
+            // message than the one we see.
+            if (mixed && !policy.keep_insecure) || !version.is_11_or_later() {
+                framing.insecure = true;
+                framing.keep_alive = false;
+            }
+            BodyLength::Chunked
+        }
+        (false, Some(0)) | (false, None) => BodyLength::None,
+        (false, Some(length)) => BodyLength::Sized(length),
+    };
+    if framing.body != BodyLength::None
+        && !version.is_11_or_later()
+        && !policy.payload_with_any_method
+        && matches!(head.method(), Method::Get | Method::Head | Method::Delete)
+    {
+        return Err(violation(ViolationKind::UnexpectedPayload, head.method_span().off));
+    }
+    if head.method() == Method::Connect {
+        // What follows is for the tunnel, if one is made. A length on the request has no meaning
+        // (RFC 9110 section 9.3.6).
+        head.remove_id(HeaderId::ContentLength);
+        head.remove_id(HeaderId::TransferEncoding);
+        framing.body = BodyLength::Tunnel;
+    }
+    settle_upgrade(head, connection, &mut framing);
+    if framing.websocket && !policy.accept_unsafe {
+        let key = head.get(HeaderId::SecWebsocketKey);
+        if !key.is_some_and(|key| is_websocket_key(key.value)) {
+            return Err(violation(ViolationKind::BadWebsocketKey, key.map_or(0, |key| key.value_span.off)));
+        }
+    }
+    settle_connection(head, connection, framing.upgrade);
+    head.set_framing(framing);
+    Ok(framing)
+}
+
+/// Judges a received HTTP/1 response to a request with this method, and takes out of it what is not to
+/// be forwarded. `upgrade` says whether the request asked for another protocol, `websocket` whether that
+/// was WebSocket.
+///
+/// # Errors
+/// The first [`Violation`] found; the client gets a 502.
+pub fn accept_response(
+    head: &mut Head,
+    request: &RequestContext,
+    policy: FramingPolicy,
+) -> Result<Framing, Violation> {
+    let length = content_length(head)?;
+    let chunked = transfer_encoding(head, policy.accept_unsafe, false)?;
+    let version = head.version();
+    let status = head.status();
+    let connection = connection(head);
+    let mut framing = Framing { keep_alive: connection.keeps(version), ..Framing::default() };
+    if chunked {
+        let mixed = length.is_some();
+        if mixed {
+            head.remove_id(HeaderId::ContentLength);
+        }
+        if (mixed && !policy.keep_insecure) || !version.is_11_or_later() {
+            framing.insecure = true;
+            framing.keep_alive = false;
+        }
+    }
+    framing.body = match status {
+        101 => {
+            if !request.upgrade || !connection.upgrade {
+                return Err(violation(ViolationKind::BadUpgrade, 0));
+            }
+            BodyLength::Tunnel
+        }
+        _ if request.method == Method::Connect && (200..300).contains(&status) => BodyLength::Tunnel,
+        100..=199 | 204 => BodyLength::None,
+        304 => BodyLength::None,
+        _ if request.method == Method::Head => BodyLength::None,
+        _ if chunked => BodyLength::Chunked,
+        _ => match length {
+            Some(0) => BodyLength::None,
+            Some(length) => BodyLength::Sized(length),
+            None => BodyLength::UntilClose,
+        },
+    };
+    match framing.body {
+        // These have no body by their status, so a length would be a lie to whoever believes it
+        // (RFC 9110 sections 8.6 and 9.3.6, RFC 9112 section 6.1). HEAD and 304 keep theirs: it
+        // describes the body a GET would have got.
+        BodyLength::Tunnel => {
+            head.remove_id(HeaderId::ContentLength);
+            head.remove_id(HeaderId::TransferEncoding);
+        }
+        BodyLength::None if status < 200 || status == 204 => {
+            head.remove_id(HeaderId::ContentLength);
+            head.remove_id(HeaderId::TransferEncoding);
+        }
+        BodyLength::UntilClose => framing.keep_alive = false,
+        _ => {}
+    }
+    settle_upgrade(head, connection, &mut framing);
+    // A response keeps its `Connection: upgrade` even when the protocol offered was taken out.
+    framing.upgrade |= connection.upgrade;
+    if status == 101
+        && (request.websocket || framing.websocket)
+        && !policy.accept_unsafe
+        && !head.has(HeaderId::SecWebsocketAccept)
+    {
+        return Err(violation(ViolationKind::BadUpgrade, 0));
+    }
+    settle_connection(head, connection, framing.upgrade);
+    head.set_framing(framing);
+    Ok(framing)
+}
+
+/// What the framing of a response depends on in its request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestContext {
+    /// The method that was sent to the server.
+    pub method: Method,
+    /// Whether the request that was sent asked for another protocol.
+    pub upgrade: bool,
+    /// Whether that protocol was WebSocket.
+    pub websocket: bool,
+}
+
+impl RequestContext {
+    /// The context of a request that was accepted.
+    pub fn of(head: &Head) -> Self {
+        let framing = head.framing();
+        Self { method: head.method(), upgrade: framing.upgrade, websocket: framing.websocket }
+    }
+}
+
+/// The `Connection` option to put on a message of version `sent`, so that a peer of version `peer`
+/// understands that the connection is kept or not (RFC 9112 section 9.3). Persistence is the default
+/// from HTTP/1.1 on, so most messages need none.
+pub fn connection_option(sent: Version, peer: Version, keep_alive: bool) -> Option<&'static [u8]> {
+    match (keep_alive, sent.is_11_or_later()) {
+        (true, true) if peer.is_11_or_later() => None,
+        (true, _) => Some(b"keep-alive"),
+        (false, true) => Some(b"close"),
+        (false, false) => None,
+    }
+}
+
+/// Whether a response with this status to a request with this method can have a body
+/// (RFC 9110 section 6.4.1).
+pub fn may_have_body(method: Method, status: u16) -> bool {
+    method != Method::Head && status >= 200 && status != 204 && status != 304
+}
+
+/// Whether a response is followed by another one to the same request (RFC 9110 section 15.2).
+/// `101` is final: what follows is another protocol.
+pub fn is_interim(status: u16) -> bool {
+    (100..200).contains(&status) && status != 101
+}
+
+fn violation(kind: ViolationKind, offset: u32) -> Violation {
+    Violation { kind, offset }
+}
+
+/// Checks all lengths, keeps one field with one number, and returns the number.
+fn content_length(head: &mut Head) -> Result<Option<u64>, Violation> {
+    let Some(first) = head.get(HeaderId::ContentLength) else { return Ok(None) };
+    let (index, span) = (first.index, first.value_span);
+    // Nearly every message: one field, one number without a needless zero.
+    if let Some(length) = parse_length(first.value)
+        && (first.value.len() == 1 || first.value[0] != b'0')
+        && head.get_from(HeaderId::ContentLength, index + 1).is_none()
+    {
+        return Ok(Some(length));
+    }
+    let mut length = None;
+    for field in head.get_all(HeaderId::ContentLength) {
+        // A list has at least one element, and none of its elements is empty.
+        for element in field.value.split(|&b| b == b',') {
+            let Some(number) = parse_length(trim_ows(element)) else {
+                return Err(violation(ViolationKind::BadContentLength, field.value_span.off));
+            };
+            if length.is_some_and(|length| length != number) {
+                return Err(violation(ViolationKind::ConflictingContentLength, field.value_span.off));
+            }
+            length = Some(number);
+        }
+    }
+    let Some(length) = length else {
+        return Err(violation(ViolationKind::BadContentLength, span.off));
+    };
+    let mut next = index + 1;
+    while let Some(again) = head.get_from(HeaderId::ContentLength, next).map(|field| field.index) {
+        head.remove(again);
+        next = again + 1;
+    }
+    let mut digits = [0u8; 20];
+    let digits = decimal(length, &mut digits);
+    if head.field(index).is_some_and(|field| field.value != digits) {
+        // The number is never longer than what it replaces.
+        head.shrink_value(index, digits);
+    }
+    Ok(Some(length))
+}
+
+/// A decimal number without sign, white space or overflow.
+pub fn parse_length(bytes: &[u8]) -> Option<u64> {
+    if bytes.is_empty() {
+        return None;
+    }
+    let mut number = 0u64;
+    for &byte in bytes {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        number = number.checked_mul(10)?.checked_add(u64::from(digit))?;
+    }
+    Some(number)
+}
+
+/// Writes `number` in decimal at the end of `buffer` and returns the digits.
+pub fn decimal(mut number: u64, buffer: &mut [u8; 20]) -> &[u8] {
+    let mut at = buffer.len();
+    loop {
+        at -= 1;
+        buffer[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return &buffer[at..];
+        }
+    }
+}
+
+/// Whether the body is chunked. `Err` for everything but one final `chunked`.
+fn transfer_encoding(head: &Head, accept_unsafe: bool, request: bool) -> Result<bool, Violation> {
+    let Some(first) = head.get(HeaderId::TransferEncoding) else { return Ok(false) };
+    let relaxed = accept_unsafe && !request;
+    let (mut chunked, mut other) = (false, false);
+    for field in head.get_all(HeaderId::TransferEncoding) {
+        for coding in list_with_empty(field.value) {
+            let bad = Err(violation(ViolationKind::BadTransferEncoding, field.value_span.off));
+            if coding.is_empty() {
+                if !relaxed {
+                    return bad;
+                }
+            } else if coding.eq_ignore_ascii_case(b"chunked") {
+                if chunked && !relaxed {
+                    return bad;
+                }
+                chunked = true;
+            } else if chunked {
+                return bad;
+            } else {
+                other = true;
+            }
+        }
+    }
+    match (chunked, other) {
+        (true, true) => Err(violation(ViolationKind::UnsupportedTransferCoding, first.value_span.off)),
+        (true, false) => Ok(true),
+        (false, false) if relaxed => Ok(false),
+        (false, _) => Err(violation(ViolationKind::BadTransferEncoding, first.value_span.off)),
+    }
+}
+
+/// The options of all `Connection` fields that concern this hop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Connection {
+    present: bool,
+    close: bool,
+    keep_alive: bool,
+    upgrade: bool,
+}
+
+impl Connection {
+    fn keeps(self, version: Version) -> bool {
+        !self.close && (version.is_11_or_later() || self.keep_alive)
+    }
+}
+
+fn connection(head: &Head) -> Connection {
+    let mut found = Connection::default();
+    for field in head.get_all(HeaderId::Connection) {
+        found.present = true;
+        for option in list(field.value) {
+            if option.eq_ignore_ascii_case(b"close") {
+                found.close = true;
+            } else if option.eq_ignore_ascii_case(b"keep-alive") {
+                found.keep_alive = true;
+            } else if option.eq_ignore_ascii_case(b"upgrade") {
+                found.upgrade = true;
+            }
+        }
+    }
+    found
+}
+
+/// Removes an `Upgrade` that nothing refers to, and the upgrade to clear-text HTTP/2, which RFC 9113
+/// withdrew and which would let a client speak past the proxy.
+fn settle_upgrade(head: &mut Head, connection: Connection, framing: &mut Framing) {
+    let Some(first) = head.get(HeaderId::Upgrade) else { return };
+    let mut h2c = false;
+    let mut websocket = false;
+    let mut named = false;
+    for field in head.get_all(HeaderId::Upgrade) {
+        for protocol in list(field.value) {
+            named = true;
+            h2c |= protocol.eq_ignore_ascii_case(b"h2c") || protocol.eq_ignore_ascii_case(b"h2");
+            websocket |= protocol.eq_ignore_ascii_case(b"websocket");
+        }
+    }
+    let _ = first;
+    if !connection.upgrade || h2c || !named {
+        head.remove_id(HeaderId::Upgrade);
+        return;
+    }
+    framing.upgrade = true;
+    framing.websocket = websocket;
+}
+
+/// Takes `close`, `keep-alive` and an idle `upgrade` out of `Connection`: the sender of each side says
+/// its own.
+fn settle_connection(head: &mut Head, connection: Connection, upgrade: bool) {
+    if !connection.present {
+        return;
+    }
+    let mut next = 0;
+    while let Some(field) = head.get_from(HeaderId::Connection, next) {
+        let index = field.index;
+        next = index + 1;
+        let ours = |option: &[u8]| {
+            option.eq_ignore_ascii_case(b"close")
+                || option.eq_ignore_ascii_case(b"keep-alive")
+                || (option.eq_ignore_ascii_case(b"upgrade") && !upgrade)
+        };
+        let mut kept = false;
+        let mut dropped = false;
+        for option in list(field.value) {
+            if ours(option) {
+                dropped = true;
+            } else {
+                kept = true;
+            }
+        }
+        if !kept {
+            head.remove(index);
+        } else if dropped {
+            head.retain_elements(index, |option| !ours(option));
+        }
+    }
+}
+
+/// Reduces `TE` to `trailers`, the only thing in it that a proxy can promise, and says whether it is
+/// there.
+fn te(head: &mut Head) -> bool {
+    if !head.has(HeaderId::Te) {
+        return false;
+    }
+    let mut keep = None;
+    for field in head.get_all(HeaderId::Te) {
+        if keep.is_none() && list(field.value).any(|coding| coding.eq_ignore_ascii_case(b"trailers")) {
+            keep = Some(field.index);
+        }
+    }
+    let mut next = 0;
+    while let Some(index) = head.get_from(HeaderId::Te, next).map(|field| field.index) {
+        next = index + 1;
+        if Some(index) == keep {
+            head.shrink_value(index, b"trailers");
+        } else {
+            head.remove(index);
+        }
+    }
+    keep.is_some()
+}
+
+/// Whether a key is 16 bytes in base64 (RFC 6455 section 4.1): 22 digits and two signs of padding.
+fn is_websocket_key(key: &[u8]) -> bool {
+    key.len() == 24
+        && key.ends_with(b"==")
+        && key[..22].iter().all(|&b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/')
+}

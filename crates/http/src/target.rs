@@ -1,0 +1,226 @@
+//! Whether a request target goes with its method and its `Host` (RFC 9112 sections 3.2 and 3.3), and
+//! the normalisation of both (RFC 3986 section 6.2.3).
+//!
+//! A rule that looks at `Host` and a server that looks at the target must not see two different hosts,
+//! so a request in which they differ is refused. A port that the scheme implies is dropped from both, as
+//! long as both agree on it.
+
+use crate::authority::{self, Authority};
+use crate::head::{Head, Span};
+use crate::header_id::HeaderId;
+use crate::method::Method;
+use crate::semantics::{Violation, ViolationKind};
+use crate::uri::{self, Form};
+
+/// Checks the target and the `Host` of a received request, and normalises them. With `accept_unsafe`,
+/// the authority and `Host` are left as they are.
+///
+/// # Errors
+/// A [`Violation`] that says which rule was broken.
+pub fn accept(head: &mut Head, accept_unsafe: bool) -> Result<(), Violation> {
+    let method = head.method();
+    // Nearly every request: a path, and a `Host` that stands alone.
+    if head.target().first() == Some(&b'/') && method != Method::Connect {
+        return hosts(head, accept_unsafe);
+    }
+    let bad = Err(Violation { kind: ViolationKind::BadTarget, offset: head.target_span().off });
+    let uri = uri::split(head.target());
+    match uri.form {
+        Form::Origin => return bad,
+        Form::Asterisk => {
+            if !matches!(method, Method::Options | Method::Other) {
+                return bad;
+            }
+            hosts(head, accept_unsafe)
+        }
+        Form::Authority => {
+            if method != Method::Connect {
+                return bad;
+            }
+            hosts(head, accept_unsafe)?;
+            if accept_unsafe { Ok(()) } else { connect(head) }
+        }
+        Form::Absolute => {
+            if method == Method::Connect {
+                return bad;
+            }
+            hosts(head, accept_unsafe)?;
+            if accept_unsafe { Ok(()) } else { absolute(head) }
+        }
+    }
+}
+
+/// Checks all `Host` fields and keeps the first one.
+fn hosts(head: &mut Head, accept_unsafe: bool) -> Result<(), Violation> {
+    let Some(first) = head.get(HeaderId::Host) else { return Ok(()) };
+    if !accept_unsafe && !authority::is_host(first.value) {
+        return Err(Violation { kind: ViolationKind::BadHost, offset: first.value_span.off });
+    }
+    let (mut next, host) = (first.index + 1, first.value_span);
+    while let Some(again) = head.get_from(HeaderId::Host, next) {
+        if !again.value.eq_ignore_ascii_case(head.bytes(host)) {
+            return Err(Violation { kind: ViolationKind::ConflictingHost, offset: again.value_span.off });
+        }
+        next = again.index + 1;
+        head.remove(next - 1);
+    }
+    Ok(())
+}
+
+/// `CONNECT host:port` (RFC 9112 section 3.2.3): the port is required. The target is kept as it is.
+fn connect(head: &mut Head) -> Result<(), Violation> {
+    let target = head.target_span();
+    let parts = authority::split(head.target());
+    let port = parts.port.unwrap_or(b"");
+    let bad = ViolationKind::BadTarget;
+    if port.is_empty()
+        || !port.iter().all(u8::is_ascii_digit)
+        || !authority::is_host(parts.host_port)
+        || head.target().contains(&b'/')
+    {
+        return Err(Violation { kind: bad, offset: target.off });
+    }
+    let implied = matches!(port, b"80" | b"443");
+    let (full, bare, port) = (parts.host_port, parts.host, port);
+    let Some(host) = head.get(HeaderId::Host) else { return Ok(()) };
+    let (index, value) = (host.index, host.value_span);
+    if host.value.eq_ignore_ascii_case(full) {
+        if implied {
+            let bare_len = host.value.len() - port.len() - 1;
+            head.set_value_span(index, Span { off: value.off, len: bare_len as u32 });
+        }
+        return Ok(());
+    }
+    if implied && same_host(host.value, bare) {
+        return Ok(());
+    }
+    Err(Violation { kind: ViolationKind::HostMismatch, offset: value.off })
+}
+
+/// Whether `host` is `bare`, or `bare` with an empty port.
+fn same_host(host: &[u8], bare: &[u8]) -> bool {
+    host.strip_suffix(b":").unwrap_or(host).eq_ignore_ascii_case(bare)
+}
+
+/// `GET scheme://authority/path` (RFC 9112 section 3.2.2).
+fn absolute(head: &mut Head) -> Result<(), Violation> {
+    let target = head.target_span();
+    let uri = uri::split(head.target());
+    let parts = authority::split(uri.authority);
+    if !authority::is_host(parts.host_port) {
+        return Err(Violation { kind: ViolationKind::BadTarget, offset: target.off });
+    }
+    let default = authority::default_port(uri.scheme);
+    let Authority { host_port, host: bare, port, .. } = parts;
+    // "http://host:80" and "http://host:" say no more than "http://host".
+    let drops_port = default.is_some_and(|default| port.is_some_and(|p| p.is_empty() || p == default));
+    let mut shorten_host = None;
+    if let Some(host) = head.get(HeaderId::Host) {
+        let mismatch = Err(Violation { kind: ViolationKind::HostMismatch, offset: host.value_span.off });
+        let same = host.value.eq_ignore_ascii_case(host_port);
+        let host_parts = authority::split(host.value);
+        let implied = match (default, host_parts.port) {
+            (Some(default), Some(p)) => p.is_empty() || p == default,
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        let equivalent =
+            implied && (drops_port || port.is_none()) && host_parts.host.eq_ignore_ascii_case(bare);
+        if !same && !equivalent {
+            return mismatch;
+        }
+        if drops_port && host_parts.port.is_some() {
+            shorten_host = Some((host.index, Span { len: host_parts.host.len() as u32, ..host.value_span }));
+        }
+    }
+    let lengths = (uri.scheme.len() + 3 + uri.authority.len(), uri.path_and_query.is_empty());
+    let dropped = if drops_port { port.map_or(0, |port| port.len() + 1) } else { 0 };
+    if let Some((index, span)) = shorten_host {
+        head.set_value_span(index, span);
+    }
+    head.edit_target(lengths.0 - dropped, dropped, lengths.1);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::method::Version;
+
+    fn request(method: &str, target: &str, hosts: &[&str]) -> Head {
+        let mut head = Head::new();
+        head.start_request(method.as_bytes(), target.as_bytes(), Version::HTTP_11).unwrap();
+        for host in hosts {
+            head.push(b"host", host.as_bytes()).unwrap();
+        }
+        head
+    }
+
+    #[test]
+    fn targets_and_hosts_are_normalised_together() {
+        use ViolationKind::*;
+        for (method, target, hosts, expected) in [
+            ("GET", "/", &[][..], Ok(("/", ""))),
+            ("GET", "/", &["a:80"], Ok(("/", "a:80"))),
+            ("GET", "/", &["a", "A"], Ok(("/", "a"))),
+            ("GET", "/", &["a", "b"], Err(ConflictingHost)),
+            ("GET", "/", &["a,b"], Err(BadHost)),
+            ("GET", "*", &["a"], Err(BadTarget)),
+            ("OPTIONS", "*", &["a"], Ok(("*", "a"))),
+            ("OPTIONS", "*/x", &["a"], Err(BadTarget)),
+            ("PATCH", "*", &["a"], Ok(("*", "a"))),
+            ("GET", "a", &["a"], Err(BadTarget)),
+            ("GET", "a:80", &["a"], Err(BadTarget)),
+            ("GET", "http://a/x", &["a"], Ok(("http://a/x", "a"))),
+            ("GET", "http://a/x", &[], Ok(("http://a/x", ""))),
+            ("GET", "http://u:p@a:80/x", &["a:80"], Ok(("http://u:p@a/x", "a"))),
+            ("GET", "http://a:8080/x", &["a:8080"], Ok(("http://a:8080/x", "a:8080"))),
+            ("GET", "http://a:8080/x", &["a"], Err(HostMismatch)),
+            ("GET", "http://a/x", &["a:81"], Err(HostMismatch)),
+            ("GET", "http://a/x", &["a:80"], Ok(("http://a/x", "a:80"))),
+            ("GET", "https://a/x", &["a:443"], Ok(("https://a/x", "a:443"))),
+            ("GET", "https://a:80/x", &["a:80"], Ok(("https://a:80/x", "a:80"))),
+            ("GET", "http://a:/x", &["a"], Ok(("http://a/x", "a"))),
+            ("GET", "http://a/x", &["a:"], Ok(("http://a/x", "a:"))),
+            ("GET", "http://a:80/x", &["a:"], Ok(("http://a/x", "a"))),
+            ("GET", "http://a:/x", &["a:80"], Ok(("http://a/x", "a"))),
+            ("GET", "http://:", &[":80"], Ok(("http:///", ""))),
+            ("GET", "http://a", &["a"], Ok(("http://a/", "a"))),
+            ("GET", "http://a:80?c=d", &["a:80"], Ok(("http://a?c=d", "a"))),
+            ("GET", "ftp://a:80/", &["a"], Err(HostMismatch)),
+            ("GET", "http://a,b/", &["a,b"], Err(BadHost)),
+            ("GET", "http://a,b/", &[], Err(BadTarget)),
+            ("CONNECT", "a:80", &["a:80"], Ok(("a:80", "a"))),
+            ("CONNECT", "a:80", &["a"], Ok(("a:80", "a"))),
+            ("CONNECT", "a:80", &["a:"], Ok(("a:80", "a:"))),
+            ("CONNECT", "a:8443", &["a:8443"], Ok(("a:8443", "a:8443"))),
+            ("CONNECT", "a:8443", &["a"], Err(HostMismatch)),
+            ("CONNECT", "a:80", &["a:443"], Err(HostMismatch)),
+            ("CONNECT", "a", &["a"], Err(BadTarget)),
+            ("CONNECT", "a:", &["a"], Err(BadTarget)),
+            ("CONNECT", "/", &["a"], Err(BadTarget)),
+            ("CONNECT", "http://a:80", &["a"], Err(BadTarget)),
+            ("CONNECT", "*", &[], Err(BadTarget)),
+        ] {
+            let mut head = request(method, target, hosts);
+            let found = accept(&mut head, false).map_err(|violation| violation.kind);
+            head.check_invariants();
+            let host = head.value(HeaderId::Host).unwrap_or(b"");
+            let found = found
+                .map(|()| (std::str::from_utf8(head.target()).unwrap(), std::str::from_utf8(host).unwrap()));
+            assert_eq!(found, expected, "{method} {target} {hosts:?}");
+        }
+    }
+
+    #[test]
+    fn relaxed_requests_keep_what_they_said() {
+        for (method, target, host) in
+            [("GET", "http://a:80/", "b"), ("CONNECT", "nowhere", "a/b"), ("GET", "/", "a,b")]
+        {
+            let mut head = request(method, target, &[host]);
+            accept(&mut head, true).unwrap();
+            assert_eq!(head.target(), target.as_bytes());
+            assert_eq!(head.value(HeaderId::Host), Some(host.as_bytes()));
+        }
+    }
+}

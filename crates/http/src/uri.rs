@@ -1,0 +1,116 @@
+//! The parts of a request target, as the reference's `path`, `pathq`, `query` and `url` see them.
+
+/// The forms of a request target (RFC 9112 section 3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `/path?query`.
+    Origin,
+    /// `scheme://authority/path?query`.
+    Absolute,
+    /// `host:port`, for `CONNECT`.
+    Authority,
+    /// `*`, for `OPTIONS`.
+    Asterisk,
+}
+
+/// A request target in parts, all of them slices of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Uri<'a> {
+    /// Which form it has.
+    pub form: Form,
+    /// The scheme of an absolute form, without `://`.
+    pub scheme: &'a [u8],
+    /// The authority of an absolute or authority form, user information included.
+    pub authority: &'a [u8],
+    /// Path and query: all that follows the authority. Empty for `*`.
+    pub path_and_query: &'a [u8],
+}
+
+/// Splits a target. Anything that is neither `*` nor begins with a slash or a scheme counts as an
+/// authority.
+pub fn split(target: &[u8]) -> Uri<'_> {
+    let empty = &target[..0];
+    match target {
+        [b'/', ..] => Uri { form: Form::Origin, scheme: empty, authority: empty, path_and_query: target },
+        [b'*'] => Uri { form: Form::Asterisk, scheme: empty, authority: empty, path_and_query: empty },
+        _ => match scheme_len(target) {
+            Some(len) => {
+                let rest = &target[len + 3..];
+                let end = rest.iter().position(|b| matches!(b, b'/' | b'?' | b'#')).unwrap_or(rest.len());
+                Uri {
+                    form: Form::Absolute,
+                    scheme: &target[..len],
+                    authority: &rest[..end],
+                    path_and_query: &rest[end..],
+                }
+            }
+            None => Uri { form: Form::Authority, scheme: empty, authority: target, path_and_query: empty },
+        },
+    }
+}
+
+/// The length of the scheme of `scheme://...` (RFC 3986 section 3.1), if the target has one.
+fn scheme_len(target: &[u8]) -> Option<usize> {
+    if !target.first()?.is_ascii_alphabetic() {
+        return None;
+    }
+    let len = target.iter().position(|&b| !(b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.')))?;
+    target[len..].starts_with(b"://").then_some(len)
+}
+
+/// The path, without the query.
+pub fn path(target: &[u8]) -> &[u8] {
+    let path_and_query = path_and_query(target);
+    match memchr::memchr(b'?', path_and_query) {
+        Some(at) => &path_and_query[..at],
+        None => path_and_query,
+    }
+}
+
+/// The path with the query and its question mark.
+#[inline]
+pub fn path_and_query(target: &[u8]) -> &[u8] {
+    match target {
+        [b'/', ..] => target,
+        _ => split(target).path_and_query,
+    }
+}
+
+/// What follows the question mark. `None` without one.
+pub fn query(target: &[u8]) -> Option<&[u8]> {
+    let path_and_query = path_and_query(target);
+    memchr::memchr(b'?', path_and_query).map(|at| &path_and_query[at + 1..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_split() {
+        for (input, form, scheme, authority, path, query) in [
+            ("/", Form::Origin, "", "", "/", None),
+            ("/a?b=c", Form::Origin, "", "", "/a", Some("b=c")),
+            ("/a?b?c", Form::Origin, "", "", "/a", Some("b?c")),
+            ("/?", Form::Origin, "", "", "/", Some("")),
+            ("//x/y", Form::Origin, "", "", "//x/y", None),
+            ("*", Form::Asterisk, "", "", "", None),
+            ("http://h/p?q", Form::Absolute, "http", "h", "/p", Some("q")),
+            ("http://h", Form::Absolute, "http", "h", "", None),
+            ("http://h?q", Form::Absolute, "http", "h", "", Some("q")),
+            ("http://u:p@h:80/x", Form::Absolute, "http", "u:p@h:80", "/x", None),
+            ("h+1.x://h/", Form::Absolute, "h+1.x", "h", "/", None),
+            ("a:80", Form::Authority, "", "a:80", "", None),
+            ("1http://h/", Form::Authority, "", "1http://h/", "", None),
+            ("http:/h", Form::Authority, "", "http:/h", "", None),
+            ("", Form::Authority, "", "", "", None),
+        ] {
+            let uri = split(input.as_bytes());
+            assert_eq!(uri.form, form, "{input}");
+            assert_eq!(uri.scheme, scheme.as_bytes(), "{input}");
+            assert_eq!(uri.authority, authority.as_bytes(), "{input}");
+            assert_eq!(super::path(input.as_bytes()), path.as_bytes(), "{input}");
+            assert_eq!(super::query(input.as_bytes()), query.map(str::as_bytes), "{input}");
+        }
+    }
+}
