@@ -4,5 +4,8 @@
 
 #![warn(missing_docs)]
 
+pub mod calendar;
+pub mod crypt;
 pub mod fd;
+pub mod pcre;
 pub mod time;
