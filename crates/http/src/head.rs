@@ -148,6 +148,8 @@ pub struct Head {
     status: u16,
     start: [Span; 2],
     framing: Framing,
+    /// Whether some value was folded over several lines, until the fields are settled.
+    folded: bool,
 }
 
 impl Default for Head {
@@ -171,6 +173,7 @@ impl Head {
             status: 0,
             start: [Span::default(); 2],
             framing: Framing::default(),
+            folded: false,
         }
     }
 
@@ -186,6 +189,7 @@ impl Head {
         self.status = 0;
         self.start = [Span::default(); 2];
         self.framing = Framing::default();
+        self.folded = false;
     }
 
     /// Bounds the encoded size of the head, in bytes (`tune.bufsize`). Edits beyond it fail with
@@ -749,18 +753,15 @@ impl Head {
         self.fields.push(Field { name, value, id: HeaderId::Other, flags });
     }
 
-    /// The last field added by [`Head::push_parsed`], to extend a folded value.
-    pub fn extend_last(&mut self, value: Span) {
-        if let Some(field) = self.fields.last_mut() {
-            field.value = value;
-            field.flags &= !CANONICAL;
-        }
-    }
-
     /// How many fields were added, removed ones included.
     #[inline]
     pub fn parsed_len(&self) -> usize {
         self.fields.len()
+    }
+
+    /// Says that the field about to be added by [`Head::push_parsed`] has a folded value.
+    pub fn mark_folded(&mut self) {
+        self.folded = true;
     }
 
     /// Once the store is loaded: puts all names in lower case, resolves their ids and builds the index.
@@ -777,16 +778,19 @@ impl Head {
             }
         }
         self.live = live;
+        if std::mem::take(&mut self.folded) {
+            self.unfold();
+        }
     }
 
-    /// Replaces CR and LF inside the value of the field at `index` by spaces (a folded value, RFC 9112
-    /// section 5.2).
-    pub fn unfold(&mut self, index: usize) {
-        if let Some(value) = self.fields.get(index).and_then(|field| self.store.get_mut(field.value.range()))
-        {
-            for byte in value {
-                if matches!(byte, b'\r' | b'\n') {
-                    *byte = b' ';
+    /// Replaces CR and LF inside values by spaces (RFC 9112 section 5.2).
+    fn unfold(&mut self) {
+        for field in &self.fields {
+            if let Some(value) = self.store.get_mut(field.value.range()) {
+                for byte in value {
+                    if matches!(byte, b'\r' | b'\n') {
+                        *byte = b' ';
+                    }
                 }
             }
         }

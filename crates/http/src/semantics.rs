@@ -87,6 +87,8 @@ pub enum ViolationKind {
     BadWebsocketKey,
     /// A `101` that does not say `Connection: upgrade`, or does not prove that it read the WebSocket key.
     BadUpgrade,
+    /// A trailer that would have changed how the message is read (RFC 9110 section 6.5.1).
+    ForbiddenTrailer,
 }
 
 /// A refused message: why, and where.
@@ -123,6 +125,7 @@ impl fmt::Display for ViolationKind {
             Self::BadTarget => "the form of the target does not go with the method",
             Self::BadWebsocketKey => "the WebSocket key is missing or malformed",
             Self::BadUpgrade => "the answer to the upgrade is malformed",
+            Self::ForbiddenTrailer => "a trailer has no place there",
         })
     }
 }
@@ -260,6 +263,20 @@ pub fn accept_response(
     settle_connection(head, connection, framing.upgrade);
     head.set_framing(framing);
     Ok(framing)
+}
+
+/// Judges a received trailer section: fields that would frame, route or authenticate the message come
+/// too late to do so, and are refused (RFC 9110 section 6.5.1).
+///
+/// # Errors
+/// The first [`Violation`] found.
+pub fn accept_trailers(head: &mut Head) -> Result<(), Violation> {
+    for field in head.fields() {
+        if matches!(field.id, HeaderId::ContentLength | HeaderId::TransferEncoding | HeaderId::Host) {
+            return Err(violation(ViolationKind::ForbiddenTrailer, field.name_span.off));
+        }
+    }
+    Ok(())
 }
 
 /// What the framing of a response depends on in its request.
@@ -446,7 +463,9 @@ fn connection(head: &Head) -> Connection {
 /// Removes an `Upgrade` that nothing refers to, and the upgrade to clear-text HTTP/2, which RFC 9113
 /// withdrew and which would let a client speak past the proxy.
 fn settle_upgrade(head: &mut Head, connection: Connection, framing: &mut Framing) {
-    let Some(first) = head.get(HeaderId::Upgrade) else { return };
+    if !head.has(HeaderId::Upgrade) {
+        return;
+    }
     let mut h2c = false;
     let mut websocket = false;
     let mut named = false;
@@ -457,7 +476,6 @@ fn settle_upgrade(head: &mut Head, connection: Connection, framing: &mut Framing
             websocket |= protocol.eq_ignore_ascii_case(b"websocket");
         }
     }
-    let _ = first;
     if !connection.upgrade || h2c || !named {
         head.remove_id(HeaderId::Upgrade);
         return;

@@ -1,0 +1,642 @@
+//! The head parser: a state machine over bytes that keeps its place between calls.
+//!
+//! The input always begins where the message began and only grows. Every byte is looked at once: when
+//! the input ends, the state and the position are kept, and the next call goes on from there. The result
+//! does not depend on where the input was cut.
+//!
+//! ```text
+//! request:   Leading > Method > MethodSpace > Target > TargetSpace > Version > LineEnd
+//! response:  Leading > Protocol > ProtocolSpace > Status > StatusSpace > Reason > LineEnd
+//! then:      FieldStart > Name > ValueStart > Value > ValueEnd > Fold > FieldStart ... > HeadEnd
+//! ```
+
+use thalweg_http::ascii::{is_ows, is_target_byte, is_tchar};
+use thalweg_http::head::Span;
+use thalweg_http::semantics::{self, FramingPolicy, RequestContext};
+use thalweg_http::{Head, Version};
+
+use crate::error::{ParseError, ParseErrorKind};
+
+/// The limits and relaxations of a proxy.
+#[derive(Clone, Copy, Debug)]
+pub struct ParseOptions {
+    /// The largest head in bytes, its empty line included (`tune.bufsize` less `tune.maxrewrite`).
+    pub head_max: usize,
+    /// The largest number of fields (`tune.http.maxhdr`).
+    pub fields_max: usize,
+    /// What is relaxed.
+    pub framing: FramingPolicy,
+}
+
+impl Default for ParseOptions {
+    fn default() -> Self {
+        Self { head_max: 16384 - 1024, fields_max: 101, framing: FramingPolicy::default() }
+    }
+}
+
+/// What the parser has so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// The head is not complete: call again with more input.
+    Partial,
+    /// The head is complete and was judged; the body begins at this offset of the input.
+    Complete(usize),
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Leading,
+    Method,
+    MethodSpace,
+    Target,
+    TargetSpace,
+    Version,
+    Protocol,
+    ProtocolSpace,
+    Status,
+    StatusSpace,
+    Reason,
+    LineEnd,
+    FieldStart,
+    Name,
+    ValueStart,
+    Value,
+    ValueEnd,
+    Fold,
+    HeadEnd,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Message {
+    Request,
+    Response,
+    Trailers,
+}
+
+/// A resumable parser of one head. [`HeadParser::reset`] makes it ready for the next.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HeadParser {
+    stage: Stage,
+    /// The first byte that was not looked at.
+    at: usize,
+    /// Where the element being read began.
+    mark: usize,
+    first: Span,
+    second: Span,
+    version: Version,
+    status: u32,
+    name: Span,
+    value_start: usize,
+    folded: bool,
+    skip_field: bool,
+    violations: bool,
+}
+
+type Step = Result<Parsed, ParseError>;
+
+impl HeadParser {
+    /// A parser at the start of a message.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets everything, for the next message.
+    pub fn reset(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Whether any byte of a message was seen; empty lines before it do not count.
+    pub fn has_started(&self) -> bool {
+        self.stage != Stage::Leading
+    }
+
+    /// Whether something was accepted only because the proxy's option relaxes the rules, which
+    /// `show errors` reports.
+    pub fn accepted_violations(&self) -> bool {
+        self.violations
+    }
+
+    /// Reads a request head into `head`, which is cleared when the message begins.
+    ///
+    /// `input` begins at the same byte as in the call before.
+    ///
+    /// # Errors
+    /// A [`ParseError`]: the connection has no next message. The head then has whatever was read of the
+    /// start line, for the log.
+    pub fn parse_request(&mut self, options: &ParseOptions, input: &[u8], head: &mut Head) -> Step {
+        self.run(Message::Request, options, &RequestContext::default(), input, head)
+    }
+
+    /// Reads a response head into `head`, which is cleared when the message begins. `request` is what
+    /// the server was asked.
+    ///
+    /// # Errors
+    /// As [`HeadParser::parse_request`].
+    pub fn parse_response(
+        &mut self,
+        options: &ParseOptions,
+        request: &RequestContext,
+        input: &[u8],
+        head: &mut Head,
+    ) -> Step {
+        self.run(Message::Response, options, request, input, head)
+    }
+
+    /// Reads a trailer section, up to and with its empty line, into the fields of `head`.
+    ///
+    /// # Errors
+    /// As [`HeadParser::parse_request`].
+    pub fn parse_trailers(&mut self, options: &ParseOptions, input: &[u8], head: &mut Head) -> Step {
+        self.run(Message::Trailers, options, &RequestContext::default(), input, head)
+    }
+
+    fn run(
+        &mut self,
+        message: Message,
+        options: &ParseOptions,
+        request: &RequestContext,
+        input: &[u8],
+        head: &mut Head,
+    ) -> Step {
+        // Nothing beyond the limit is looked at, so that the verdict does not depend on how much more
+        // was received.
+        let bounded = &input[..input.len().min(options.head_max)];
+        let done = self.scan(message, options, bounded, head);
+        match done {
+            Ok(true) => self.finish(message, options, request, bounded, head),
+            Ok(false) if input.len() >= options.head_max => {
+                Err(ParseError { kind: ParseErrorKind::HeadTooLarge, offset: options.head_max })
+            }
+            Ok(false) => Ok(Parsed::Partial),
+            Err(error) => {
+                self.salvage(message, bounded, head);
+                Err(error)
+            }
+        }
+    }
+
+    /// Walks the input. `Ok(true)` when the empty line was passed.
+    fn scan(
+        &mut self,
+        message: Message,
+        options: &ParseOptions,
+        input: &[u8],
+        head: &mut Head,
+    ) -> Result<bool, ParseError> {
+        let relaxed = options.framing.accept_unsafe;
+        let mut at = self.at;
+        // Ends the call when the input does, keeping the place.
+        macro_rules! byte {
+            () => {
+                match input.get(at) {
+                    Some(&byte) => byte,
+                    None => {
+                        self.at = at;
+                        return Ok(false);
+                    }
+                }
+            };
+        }
+        macro_rules! fail {
+            ($kind:ident) => {{
+                self.at = at;
+                return Err(ParseError { kind: ParseErrorKind::$kind, offset: at });
+            }};
+        }
+        macro_rules! skip_while {
+            ($byte:ident, $test:expr) => {
+                loop {
+                    let $byte = byte!();
+                    if !$test {
+                        break;
+                    }
+                    at += 1;
+                }
+            };
+        }
+        loop {
+            match self.stage {
+                Stage::Leading => {
+                    if message == Message::Trailers {
+                        head.clear();
+                        self.stage = Stage::FieldStart;
+                        continue;
+                    }
+                    // Empty lines before a message are forgiven (RFC 9112 section 2.2).
+                    match byte!() {
+                        b'\n' => at += 1,
+                        b'\r' => {
+                            if at + 1 >= input.len() {
+                                self.at = at;
+                                return Ok(false);
+                            }
+                            at += 1;
+                            if input[at] != b'\n' {
+                                fail!(LoneCr);
+                            }
+                            at += 1;
+                        }
+                        _ => {
+                            head.clear();
+                            self.mark = at;
+                            self.stage = match message {
+                                Message::Response => Stage::Protocol,
+                                _ => Stage::Method,
+                            };
+                        }
+                    }
+                }
+                Stage::Method => {
+                    skip_while!(byte, is_tchar(byte));
+                    if !is_ows(input[at]) || at == self.mark {
+                        fail!(BadMethod);
+                    }
+                    self.first = Span::new(self.mark, at);
+                    self.stage = Stage::MethodSpace;
+                }
+                Stage::MethodSpace => {
+                    skip_while!(byte, is_ows(byte));
+                    self.mark = at;
+                    self.stage = Stage::Target;
+                }
+                Stage::Target => {
+                    skip_while!(byte, is_target_byte(byte) || (relaxed && (byte >= 0x80 || byte == b'#')));
+                    if at == self.mark {
+                        fail!(BadTargetByte);
+                    }
+                    self.second = Span::new(self.mark, at);
+                    match input[at] {
+                        b' ' | b'\t' => self.stage = Stage::TargetSpace,
+                        b'\r' | b'\n' => {
+                            self.mark = at;
+                            self.stage = Stage::Version;
+                        }
+                        _ => fail!(BadTargetByte),
+                    }
+                }
+                Stage::TargetSpace => {
+                    skip_while!(byte, is_ows(byte));
+                    self.mark = at;
+                    self.stage = Stage::Version;
+                }
+                Stage::Version => {
+                    loop {
+                        let byte = byte!();
+                        if matches!(byte, b'\r' | b'\n') {
+                            break;
+                        }
+                        if !is_version_byte(byte, at - self.mark, relaxed) {
+                            fail!(BadVersion);
+                        }
+                        at += 1;
+                    }
+                    let text = &input[self.mark..at];
+                    if text.is_empty() && relaxed && &input[self.first.range()] == b"GET" {
+                        // A request without a version has no fields either.
+                        self.version = Version::HTTP_09;
+                        self.violations = true;
+                        self.stage = Stage::HeadEnd;
+                        continue;
+                    }
+                    match version(text, relaxed) {
+                        Some(version) => self.version = version,
+                        None => fail!(BadVersion),
+                    }
+                    self.stage = Stage::LineEnd;
+                }
+                Stage::Protocol => {
+                    loop {
+                        let byte = byte!();
+                        if is_ows(byte) {
+                            break;
+                        }
+                        if !is_version_byte(byte, at - self.mark, relaxed) {
+                            fail!(BadVersion);
+                        }
+                        at += 1;
+                    }
+                    match version(&input[self.mark..at], relaxed) {
+                        Some(version) => self.version = version,
+                        None => fail!(BadVersion),
+                    }
+                    self.stage = Stage::ProtocolSpace;
+                }
+                Stage::ProtocolSpace => {
+                    skip_while!(byte, is_ows(byte));
+                    self.mark = at;
+                    self.status = 0;
+                    self.stage = Stage::Status;
+                }
+                Stage::Status => {
+                    loop {
+                        let byte = byte!();
+                        if !byte.is_ascii_digit() {
+                            break;
+                        }
+                        self.status = self.status * 10 + u32::from(byte - b'0');
+                        // Relaxed: more digits, as long as the number fits in 16 bits.
+                        let too_long = if relaxed { self.status > 65535 } else { at - self.mark >= 3 };
+                        if too_long || at - self.mark >= 8 {
+                            fail!(BadStatus);
+                        }
+                        at += 1;
+                    }
+                    if at - self.mark < 3 || self.status < 100 {
+                        fail!(BadStatus);
+                    }
+                    match input[at] {
+                        b' ' | b'\t' => self.stage = Stage::StatusSpace,
+                        b'\r' | b'\n' => {
+                            self.second = Span::new(at, at);
+                            self.stage = Stage::LineEnd;
+                        }
+                        _ => fail!(BadStatus),
+                    }
+                }
+                Stage::StatusSpace => {
+                    skip_while!(byte, is_ows(byte));
+                    self.mark = at;
+                    self.stage = Stage::Reason;
+                }
+                Stage::Reason => {
+                    match memchr::memchr3(b'\r', b'\n', 0, &input[at..]) {
+                        Some(found) => at += found,
+                        None => {
+                            self.at = input.len();
+                            return Ok(false);
+                        }
+                    }
+                    if input[at] == 0 {
+                        fail!(BadReason);
+                    }
+                    self.second = Span::new(self.mark, at);
+                    self.stage = Stage::LineEnd;
+                }
+                Stage::LineEnd => {
+                    if byte!() == b'\r' {
+                        if at + 1 >= input.len() {
+                            self.at = at;
+                            return Ok(false);
+                        }
+                        at += 1;
+                        if input[at] != b'\n' {
+                            fail!(LoneCr);
+                        }
+                    }
+                    at += 1;
+                    self.stage = Stage::FieldStart;
+                }
+                Stage::FieldStart => {
+                    match byte!() {
+                        b'\r' | b'\n' => {
+                            self.stage = Stage::HeadEnd;
+                            continue;
+                        }
+                        b' ' | b'\t' => fail!(LeadingWhitespace),
+                        _ => {}
+                    }
+                    self.mark = at;
+                    self.skip_field = false;
+                    self.stage = Stage::Name;
+                }
+                Stage::Name => {
+                    loop {
+                        let byte = byte!();
+                        if is_tchar(byte) {
+                            at += 1;
+                            continue;
+                        }
+                        if byte == b':' && at > self.mark {
+                            break;
+                        }
+                        // Relaxed: a bad name is read, and its field is dropped. A line end would change
+                        // where the next field begins, so it is never forgiven; nor is an empty name.
+                        if !relaxed || matches!(byte, b'\r' | b'\n' | b':') {
+                            fail!(BadFieldName);
+                        }
+                        self.skip_field = true;
+                        self.violations = true;
+                        at += 1;
+                    }
+                    self.name = Span::new(self.mark, at);
+                    at += 1;
+                    self.folded = false;
+                    self.stage = Stage::ValueStart;
+                }
+                Stage::ValueStart => {
+                    skip_while!(byte, is_ows(byte));
+                    self.value_start = at;
+                    self.stage = Stage::Value;
+                }
+                Stage::Value => {
+                    match memchr::memchr3(b'\r', b'\n', 0, &input[at..]) {
+                        Some(found) => at += found,
+                        None => {
+                            self.at = input.len();
+                            return Ok(false);
+                        }
+                    }
+                    if input[at] == 0 {
+                        if !relaxed {
+                            fail!(BadFieldValue);
+                        }
+                        self.violations = true;
+                        at += 1;
+                        continue;
+                    }
+                    self.mark = at;
+                    self.stage = Stage::ValueEnd;
+                }
+                Stage::ValueEnd => {
+                    if byte!() == b'\r' {
+                        if at + 1 >= input.len() {
+                            self.at = at;
+                            return Ok(false);
+                        }
+                        at += 1;
+                        if input[at] != b'\n' {
+                            fail!(LoneCr);
+                        }
+                    }
+                    at += 1;
+                    self.stage = Stage::Fold;
+                }
+                Stage::Fold => {
+                    if is_ows(byte!()) {
+                        // An obsolete line folding: the value goes on (RFC 9112 section 5.2).
+                        if self.mark == self.value_start {
+                            // Nothing of the value was seen yet: it begins on this line.
+                            self.stage = Stage::ValueStart;
+                        } else {
+                            self.folded = true;
+                            self.stage = Stage::Value;
+                        }
+                        continue;
+                    }
+                    self.stage = Stage::FieldStart;
+                    if self.skip_field {
+                        continue;
+                    }
+                    if head.parsed_len() >= options.fields_max {
+                        fail!(TooManyFields);
+                    }
+                    let mut end = self.mark;
+                    while end > self.value_start && is_trailing_space(input[end - 1], self.folded) {
+                        end -= 1;
+                    }
+                    let value = Span::new(self.value_start, end);
+                    let name_end = self.name.end() as usize;
+                    let canonical = !self.folded
+                        && self.value_start == name_end + 2
+                        && input[name_end + 1] == b' '
+                        && end == self.mark
+                        && input[end] == b'\r';
+                    if self.folded {
+                        head.mark_folded();
+                    }
+                    head.push_parsed(self.name, value, canonical);
+                }
+                Stage::HeadEnd => {
+                    if byte!() == b'\r' {
+                        if at + 1 >= input.len() {
+                            self.at = at;
+                            return Ok(false);
+                        }
+                        at += 1;
+                        if input[at] != b'\n' {
+                            fail!(LoneCr);
+                        }
+                    }
+                    at += 1;
+                    self.at = at;
+                    return Ok(true);
+                }
+            }
+        }
+    }
+
+    fn finish(
+        &mut self,
+        message: Message,
+        options: &ParseOptions,
+        request: &RequestContext,
+        input: &[u8],
+        head: &mut Head,
+    ) -> Step {
+        head.load(&input[..self.at]);
+        match message {
+            Message::Request => head.set_parsed_request(self.first, self.second, self.version),
+            Message::Response => head.set_parsed_response(self.version, self.status as u16, self.second),
+            Message::Trailers => {}
+        }
+        head.settle_fields();
+        match message {
+            Message::Request => {
+                semantics::accept_request(head, options.framing)?;
+            }
+            Message::Response => {
+                semantics::accept_response(head, request, options.framing)?;
+            }
+            Message::Trailers => semantics::accept_trailers(head)?,
+        }
+        Ok(Parsed::Complete(self.at))
+    }
+
+    /// Leaves what was read of a bad message in the head, so that a log line can show it.
+    fn salvage(&self, message: Message, input: &[u8], head: &mut Head) {
+        let known = self.at.min(input.len());
+        head.load(&input[..known]);
+        let inside = |span: Span| if span.end() as usize <= known { span } else { Span::default() };
+        match message {
+            Message::Request => {
+                head.set_parsed_request(inside(self.first), inside(self.second), self.version)
+            }
+            Message::Response => {
+                head.set_parsed_response(self.version, self.status as u16, inside(self.second))
+            }
+            Message::Trailers => {}
+        }
+        head.settle_fields();
+    }
+}
+
+fn is_trailing_space(byte: u8, folded: bool) -> bool {
+    is_ows(byte) || (folded && matches!(byte, b'\r' | b'\n'))
+}
+
+/// Whether `byte` may be the `index`th of a version. Strict: exactly `HTTP/d.d`.
+fn is_version_byte(byte: u8, index: usize, relaxed: bool) -> bool {
+    if relaxed {
+        return index < 32 && (byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'-'));
+    }
+    match index {
+        0..=4 => byte == b"HTTP/"[index],
+        5 | 7 => byte.is_ascii_digit(),
+        6 => byte == b'.',
+        _ => false,
+    }
+}
+
+fn version(text: &[u8], relaxed: bool) -> Option<Version> {
+    if let &[b'H', b'T', b'T', b'P', b'/', major, b'.', minor] = text
+        && major.is_ascii_digit()
+        && minor.is_ascii_digit()
+    {
+        return Some(Version { major: major - b'0', minor: minor - b'0' });
+    }
+    if !relaxed {
+        return None;
+    }
+    let slash = memchr::memchr(b'/', text)?;
+    let dot = memchr::memchr(b'.', &text[slash..])? + slash;
+    let (name, major, minor) = (&text[..slash], &text[slash + 1..dot], &text[dot + 1..]);
+    if name.is_empty() || !name.iter().all(|b| b.is_ascii_alphanumeric()) {
+        return None;
+    }
+    let number =
+        |digits| semantics::parse_length(digits).map(|number| u8::try_from(number).unwrap_or(u8::MAX));
+    Some(Version { major: number(major)?, minor: number(minor)? })
+}
+
+/// Whether `input` is, or may become, the connection preface of HTTP/2 (RFC 9113 section 3.4):
+/// `Some(true)` when it is complete, `None` when more is needed.
+pub fn is_h2_preface(input: &[u8]) -> Option<bool> {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let len = input.len().min(PREFACE.len());
+    if input[..len] != PREFACE[..len] {
+        return Some(false);
+    }
+    (len == PREFACE.len()).then_some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(input: &[u8]) -> (Step, Head) {
+        let mut head = Head::new();
+        let result = HeadParser::new().parse_request(&ParseOptions::default(), input, &mut head);
+        (result, head)
+    }
+
+    #[test]
+    fn a_request_is_read_normalised_and_written_back() {
+        let input = b"GET /x?y HTTP/1.1\r\nHost: a\r\nX-A:  b \r\nConnection: keep-alive\r\n\r\nrest";
+        let (result, head) = parse(input);
+        assert_eq!(result, Ok(Parsed::Complete(input.len() - 4)));
+        head.check_invariants();
+        let mut out = Vec::new();
+        crate::encode_vec(&head, &crate::EncodeOptions::default(), &mut out);
+        assert_eq!(out, b"GET /x?y HTTP/1.1\r\nhost: a\r\nx-a: b\r\n\r\n");
+    }
+
+    #[test]
+    fn the_preface_of_http2_is_recognised_as_it_comes() {
+        assert_eq!(is_h2_preface(b""), None);
+        assert_eq!(is_h2_preface(b"PRI * HT"), None);
+        assert_eq!(is_h2_preface(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nxx"), Some(true));
+        assert_eq!(is_h2_preface(b"PRX"), Some(false));
+        assert_eq!(is_h2_preface(b"GET / HTTP/1.1\r\n\r\nxxxxxxxxxxxxxxx"), Some(false));
+    }
+}
