@@ -60,7 +60,7 @@ mod tests {
         check("sevrer", Some("server"));
         check("default-backend", Some("default_backend"));
         check("timeuot", Some("timeout"));
-        check("foo", Some("tfo"));
+        check("foo", None);
         check("frobnicate", None);
         check("x", None);
         check("", None);
