@@ -1,1 +1,383 @@
-//! Placeholder: buffers.
+//! Buffers: owned blocks of bytes that belong to one thread.
+//!
+//! A [`Buf`] is what a receive hands out and what a send takes. It is 32 bytes wide, never shared and
+//! never copied by moving it around. Where its memory comes from is decided by who made it:
+//!
+//! - the thread's **pool**: blocks of `tune.bufsize` bytes (16 kB unless configured), reused last in first
+//!   out so that the ones in use stay in the processor's cache; see [`pool`];
+//! - the thread's **receive ring** under io_uring: smaller blocks the kernel filled by itself; see [`ring`];
+//! - the **heap**, for [`Buf::large`] and for the rare copies.
+//!
+//! Dropping a buffer gives its memory back to where it came from. A connection that waits for data holds none.
+
+pub(crate) mod pool;
+pub(crate) mod ring;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+pub use pool::{BufferConfig, BufferStats, configure, poll_alloc, stats};
+
+/// Size of a pooled buffer when nothing else is configured, in bytes (`tune.bufsize`).
+pub const DEFAULT_SIZE: usize = 16_384;
+
+/// There was not enough room left in a buffer; nothing was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full;
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the buffer has not enough room left")
+    }
+}
+
+impl std::error::Error for Full {}
+
+/// Where a buffer's memory returns to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    /// The thread's pool of blocks of one size.
+    Pool,
+    /// Block `bid` of the thread's receive ring.
+    Ring(u16),
+    /// The allocator.
+    Heap,
+}
+
+/// An owned block of bytes: `start..end` is the readable part (what it dereferences to), `end..capacity` is
+/// room to append, `0..start` is room to prepend.
+///
+/// It is neither `Send` nor `Sync`: its memory goes back to the pool of the thread that made it.
+pub struct Buf {
+    ptr: NonNull<u8>,
+    start: u32,
+    end: u32,
+    cap: u32,
+    origin: Origin,
+    _thread_local: PhantomData<*mut u8>,
+}
+
+// A receive queue and a send slot hold `Option<Buf>`; both must stay small per connection.
+const _: () = assert!(size_of::<Option<Buf>>() <= 32);
+
+impl Buf {
+    /// Takes ownership of a block.
+    ///
+    /// # Safety
+    /// `ptr` points to `cap` bytes, all of them initialised, that nobody else reads or writes until the buffer is
+    /// dropped, and that `origin` names correctly.
+    pub(crate) unsafe fn from_raw(ptr: NonNull<u8>, len: u32, cap: u32, origin: Origin) -> Buf {
+        debug_assert!(len <= cap);
+        Buf { ptr, start: 0, end: len, cap, origin, _thread_local: PhantomData }
+    }
+
+    /// An empty buffer of `tune.bufsize` bytes from this thread's pool, or `None` when `tune.buffers.limit` is
+    /// reached. A task that wants to wait for one instead uses [`poll_alloc`].
+    #[inline]
+    pub fn with_capacity_default() -> Option<Buf> {
+        pool::alloc(pool::Priority::Normal)
+    }
+
+    /// As [`with_capacity_default`](Self::with_capacity_default), but may use the last `tune.buffers.reserve`
+    /// buffers: for work that frees other buffers when it can go on (sending a response, for instance).
+    #[inline]
+    pub fn from_reserve() -> Option<Buf> {
+        pool::alloc(pool::Priority::Reserve)
+    }
+
+    /// An empty buffer of at least `capacity` bytes from the heap, outside of every limit.
+    ///
+    /// # Panics
+    /// When `capacity` exceeds 2 GiB; sizes that come from the network are bounded by the caller.
+    pub fn large(capacity: usize) -> Buf {
+        let capacity = capacity.max(1);
+        assert!(capacity <= i32::MAX as usize, "a buffer holds at most 2 GiB");
+        let ptr = pool::heap_alloc(capacity);
+        // SAFETY: freshly allocated, zeroed and owned by nobody else.
+        unsafe { Buf::from_raw(ptr, 0, capacity as u32, Origin::Heap) }
+    }
+
+    /// A heap buffer holding a copy of `bytes`.
+    pub fn copy_of(bytes: &[u8]) -> Buf {
+        let mut buf = Buf::large(bytes.len());
+        let _ = buf.extend_from_slice(bytes);
+        buf
+    }
+
+    /// An empty buffer without any memory behind it; means "end of stream" where a receive returns it.
+    pub const fn empty() -> Buf {
+        Buf {
+            ptr: NonNull::dangling(),
+            start: 0,
+            end: 0,
+            cap: 0,
+            origin: Origin::Heap,
+            _thread_local: PhantomData,
+        }
+    }
+
+    /// Number of readable bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+
+    /// Whether no byte is readable.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.end == self.start
+    }
+
+    /// Size of the whole block in bytes.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.cap as usize
+    }
+
+    /// Number of bytes that can still be appended without moving anything.
+    #[inline]
+    pub fn spare(&self) -> usize {
+        (self.cap - self.end) as usize
+    }
+
+    /// Number of bytes free in front of the readable part.
+    #[inline]
+    pub fn headroom(&self) -> usize {
+        self.start as usize
+    }
+
+    /// Drops the first `n` readable bytes (at most all of them).
+    #[inline]
+    pub fn advance(&mut self, n: usize) {
+        self.start += n.min(self.len()) as u32;
+    }
+
+    /// Keeps the first `n` readable bytes only (no effect when there are fewer).
+    #[inline]
+    pub fn truncate(&mut self, n: usize) {
+        if n < self.len() {
+            self.end = self.start + n as u32;
+        }
+    }
+
+    /// Forgets all bytes and makes the whole block writable again.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.start = 0;
+        self.end = 0;
+    }
+
+    /// Moves the readable bytes to the front of the block, so that all free room is behind them.
+    pub fn compact(&mut self) {
+        if self.start > 0 {
+            let len = self.len();
+            // SAFETY: both ranges lie in the block; `copy` allows them to overlap.
+            unsafe { std::ptr::copy(self.ptr.as_ptr().add(self.start as usize), self.ptr.as_ptr(), len) };
+            self.start = 0;
+            self.end = len as u32;
+        }
+    }
+
+    /// On an empty buffer, leaves `n` bytes free in front of what will be appended (see [`prepend`](Self::prepend)).
+    /// Does nothing when the buffer is not empty or `n` exceeds its capacity.
+    pub fn leave_headroom(&mut self, n: usize) {
+        if self.is_empty() && n <= self.cap as usize {
+            self.start = n as u32;
+            self.end = n as u32;
+        }
+    }
+
+    /// Puts `bytes` in front of the readable part.
+    pub fn prepend(&mut self, bytes: &[u8]) -> Result<(), Full> {
+        if bytes.len() > self.start as usize {
+            return Err(Full);
+        }
+        self.start -= bytes.len() as u32;
+        self[..bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Appends `bytes`, all or nothing.
+    #[inline]
+    pub fn extend_from_slice(&mut self, bytes: &[u8]) -> Result<(), Full> {
+        if bytes.len() > self.spare() {
+            return Err(Full);
+        }
+        // SAFETY: the room was checked, and a `&[u8]` cannot overlap a block this buffer owns exclusively.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                bytes.as_ptr(),
+                self.ptr.as_ptr().add(self.end as usize),
+                bytes.len(),
+            );
+        }
+        self.end += bytes.len() as u32;
+        Ok(())
+    }
+
+    /// Appends one byte.
+    #[inline]
+    pub fn push(&mut self, byte: u8) -> Result<(), Full> {
+        self.extend_from_slice(&[byte])
+    }
+
+    /// The free room behind the readable part. What is written there counts after [`commit`](Self::commit).
+    #[inline]
+    pub fn unused_mut(&mut self) -> &mut [u8] {
+        // SAFETY: `end..cap` lies in the block, is initialised (see `from_raw`) and borrowed mutably through `self`.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr().add(self.end as usize), self.spare()) }
+    }
+
+    /// Makes the first `n` bytes of [`unused_mut`](Self::unused_mut) readable (at most all of them).
+    #[inline]
+    pub fn commit(&mut self, n: usize) {
+        self.end += n.min(self.spare()) as u32;
+    }
+
+    /// Takes the first `n` readable bytes out as a buffer of their own. The smaller part is copied.
+    /// `n` is limited to what is readable.
+    pub fn split_to(&mut self, n: usize) -> Buf {
+        let n = n.min(self.len());
+        if n == self.len() {
+            return std::mem::replace(self, Buf::empty());
+        }
+        if n <= self.len() - n {
+            let head = Buf::copy_of(&self[..n]);
+            self.advance(n);
+            head
+        } else {
+            let tail = Buf::copy_of(&self[n..]);
+            let mut head = std::mem::replace(self, tail);
+            head.truncate(n);
+            head
+        }
+    }
+
+    /// Whether the block is one of the kernel's receive ring, which is scarce: what is kept for long had better be
+    /// copied out of it (see [`into_owned`](Self::into_owned)).
+    #[inline]
+    pub fn is_from_ring(&self) -> bool {
+        matches!(self.origin, Origin::Ring(_))
+    }
+
+    /// The same bytes in memory that may be kept for long: a block of the receive ring is copied, any other is
+    /// returned as it is.
+    pub fn into_owned(self) -> Buf {
+        if self.is_from_ring() { Buf::copy_of(&self) } else { self }
+    }
+
+    /// Address of the first readable byte, for the drivers.
+    #[inline]
+    pub(crate) fn read_ptr(&self) -> *const u8 {
+        // SAFETY: `start` never exceeds the capacity.
+        unsafe { self.ptr.as_ptr().add(self.start as usize) }
+    }
+}
+
+impl Deref for Buf {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `start..end` lies in the block and is initialised; for a block without memory the length is zero.
+        unsafe { std::slice::from_raw_parts(self.read_ptr(), self.len()) }
+    }
+}
+
+impl DerefMut for Buf {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as `deref`, and `&mut self` makes the borrow exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr().add(self.start as usize), self.len()) }
+    }
+}
+
+impl Drop for Buf {
+    #[inline]
+    fn drop(&mut self) {
+        match self.origin {
+            Origin::Pool => pool::release(self.ptr, self.cap),
+            Origin::Ring(bid) => ring::release(bid),
+            Origin::Heap => {
+                if self.cap != 0 {
+                    pool::heap_free(self.ptr, self.cap as usize);
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Buf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buf({:?}, {}..{} of {})", self.origin, self.start, self.end, self.cap)
+    }
+}
+
+impl AsRef<[u8]> for Buf {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl std::io::Write for Buf {
+    /// Appends as much as fits; an error means that nothing did.
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let n = bytes.len().min(self.spare());
+        if n == 0 && !bytes.is_empty() {
+            return Err(std::io::ErrorKind::WriteZero.into());
+        }
+        let _ = self.extend_from_slice(&bytes[..n]);
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_appended_consumed_and_prepended() {
+        let mut b = Buf::large(16);
+        b.leave_headroom(4);
+        b.extend_from_slice(b"world").unwrap();
+        b.prepend(b"hi, ").unwrap();
+        assert_eq!(&b[..], b"hi, world");
+        assert_eq!(b.prepend(b"x"), Err(Full));
+        b.advance(4);
+        assert_eq!(&b[..], b"world");
+        b.compact();
+        assert_eq!(b.spare(), 11);
+        assert_eq!(b.extend_from_slice(b"123456789012"), Err(Full));
+        b.truncate(2);
+        b.push(b'!').unwrap();
+        assert_eq!(&b[..], b"wo!");
+        b.advance(100);
+        assert!(b.is_empty());
+    }
+
+    #[test]
+    fn splitting_copies_the_smaller_part_and_keeps_all_bytes() {
+        for n in 0..=10 {
+            let mut b = Buf::copy_of(b"0123456789");
+            let head = b.split_to(n);
+            assert_eq!(&head[..], &b"0123456789"[..n]);
+            assert_eq!(&b[..], &b"0123456789"[n..]);
+        }
+    }
+
+    #[test]
+    fn unused_room_counts_once_committed() {
+        let mut b = Buf::large(4);
+        b.unused_mut()[..2].copy_from_slice(b"ab");
+        assert!(b.is_empty());
+        b.commit(2);
+        assert_eq!(&b[..], b"ab");
+        b.commit(100);
+        assert_eq!(b.len(), 4);
+    }
+}

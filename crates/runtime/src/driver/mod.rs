@@ -1,25 +1,83 @@
-//! Placeholder until the drivers land: an eventfd that can be waited on.
+//! The I/O drivers: io_uring, epoll, and a simulated network, behind one seam.
+//!
+//! A thread has one driver, installed with [`install`] and reached with [`with`]. The scheduler calls
+//! [`Driver::poll`] once per round; everything else goes through `crate::net`. Whatever the driver, the same
+//! calls have the same observable results; what differs is when system calls are made:
+//!
+//! | | epoll | io_uring |
+//! |---|---|---|
+//! | receive | `recv` at once when an event said so | multishot, into the thread's ring of blocks |
+//! | send | `send` at once | queued, submitted with the next poll |
+//! | accept | `accept4` at once when an event said so | the same, the event from a multishot poll |
+//! | close | at once | queued behind what is in flight, and what is in flight is cancelled |
+//!
+//! Accepting goes through readiness in both: a multishot accept would take connections out of the backlog that
+//! nobody asked for yet, which `maxconn`, a pause and a reload must not do, and would need a call per connection
+//! for the peer's address anyway.
 
-use std::cell::RefCell;
+pub(crate) mod epoll;
+pub mod sim;
+pub(crate) mod socket;
+pub(crate) mod uring;
+
+use crate::buffer::{Buf, pool};
+use crate::net::SockAddr;
+use crate::net::datagram::Outbox;
+use crate::net::syscall;
+use crate::task::{TaskId, current_task};
+use socket::{Bits, ConnectAddress, Op, Socket, SocketRef, SocketTable};
+use std::cell::{Cell, RefCell};
 use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 /// Which driver to use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub enum DriverKind {
-    /// The best the kernel allows.
+    /// io_uring where the kernel offers all that is needed, else epoll.
     #[default]
     Auto,
-    /// io_uring.
+    /// io_uring, or an error.
     Uring,
     /// epoll.
     Epoll,
+    /// An in-memory network in virtual time; see [`sim`].
+    Sim(sim::Network),
 }
 
-/// Settings of a driver.
-#[derive(Clone, Debug, Default)]
-pub struct DriverOptions {}
+/// Settings of a driver. The defaults are what measurements favoured.
+#[derive(Clone, Debug)]
+pub struct DriverOptions {
+    /// Submission queue entries (io_uring), a power of two.
+    pub submission_entries: u32,
+    /// Completion queue entries (io_uring), a power of two of at least twice the above.
+    pub completion_entries: u32,
+    /// Bytes per block of the receive ring (io_uring).
+    pub ring_block_size: usize,
+    /// Blocks that are lent to the kernel at first (io_uring); doubles whenever they run out, up to 4096.
+    pub ring_blocks: usize,
+    /// Events taken per `epoll_wait` (`tune.maxpollevents`).
+    pub events_max: usize,
+    /// Most bytes that are received ahead of the task that takes them, per connection, before the receive is
+    /// paused (io_uring).
+    pub receive_ahead: usize,
+}
+
+impl Default for DriverOptions {
+    fn default() -> Self {
+        DriverOptions {
+            submission_entries: 4096,
+            completion_entries: 32_768,
+            ring_block_size: 4096,
+            ring_blocks: 512,
+            events_max: 200,
+            receive_ahead: 65_536,
+        }
+    }
+}
 
 /// How long a poll may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,92 +90,432 @@ pub enum Wait {
     Forever,
 }
 
-/// What a poll did.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PollStats {}
+/// What one poll did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PollStats {
+    /// Events or completions handled.
+    pub events: u32,
+    /// Operations submitted (io_uring).
+    pub submitted: u32,
+    /// Whether the kernel was asked at all.
+    pub entered: bool,
+}
+
+/// Sums since the driver was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DriverStats {
+    /// Polls that asked the kernel.
+    pub polls: u64,
+    /// Events or completions handled.
+    pub events: u64,
+    /// Operations submitted (io_uring).
+    pub submitted: u64,
+    /// Receives that found no block in the ring (io_uring).
+    pub ring_exhausted: u64,
+    /// Sockets registered now.
+    pub sockets: usize,
+}
+
+enum Inner {
+    Uring(Box<uring::Uring>),
+    Epoll(epoll::Epoll),
+    Sim(sim::SimDriver),
+}
 
 /// A thread's I/O driver.
 pub struct Driver {
-    event: Arc<std::os::fd::OwnedFd>,
+    inner: Inner,
+    sockets: SocketTable,
+    /// Datagram sockets with something queued for the end of the round.
+    outboxes: Vec<Rc<RefCell<Outbox>>>,
+    wake: Arc<OwnedFd>,
+    stats: DriverStats,
+}
+
+/// Runs the same method on whichever driver there is.
+macro_rules! each {
+    ($self:expr, $d:ident => $e:expr) => {
+        match &mut $self.inner {
+            Inner::Uring($d) => $e,
+            Inner::Epoll($d) => $e,
+            Inner::Sim($d) => $e,
+        }
+    };
 }
 
 impl Driver {
     /// Opens a driver.
-    pub fn new(_kind: DriverKind, _opts: &DriverOptions) -> io::Result<Driver> {
-        // SAFETY: eventfd takes no pointer; the result is checked before it is owned.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: `fd` is open and owned by nobody else.
-        Ok(Driver { event: Arc::new(unsafe { std::os::fd::FromRawFd::from_raw_fd(fd) }) })
-    }
-
-    /// The driver's name.
-    pub fn kind_name(&self) -> &'static str {
-        "placeholder"
-    }
-
-    /// Waits at most `wait`.
-    pub fn poll(&mut self, wait: Wait) -> io::Result<PollStats> {
-        use std::os::fd::AsRawFd;
-        let ts;
-        let ts_ptr = match wait {
-            Wait::Forever => std::ptr::null(),
-            Wait::Now => return Ok(PollStats {}),
-            Wait::For(d) => {
-                ts = libc::timespec { tv_sec: d.as_secs() as i64, tv_nsec: d.subsec_nanos() as i64 };
-                &ts as *const _
-            }
+    ///
+    /// # Errors
+    /// When the kernel refuses: for [`DriverKind::Uring`] also when a needed feature is missing.
+    pub fn new(kind: DriverKind, opts: &DriverOptions) -> io::Result<Driver> {
+        let wake = Arc::new(eventfd()?);
+        let inner = match kind {
+            DriverKind::Uring => Inner::Uring(Box::new(uring::Uring::new(opts, wake.as_raw_fd())?)),
+            DriverKind::Epoll => Inner::Epoll(epoll::Epoll::new(opts, wake.as_raw_fd())?),
+            DriverKind::Sim(network) => Inner::Sim(sim::SimDriver::new(network)),
+            DriverKind::Auto => match uring::Uring::new(opts, wake.as_raw_fd()) {
+                Ok(uring) => Inner::Uring(Box::new(uring)),
+                Err(_) => Inner::Epoll(epoll::Epoll::new(opts, wake.as_raw_fd())?),
+            },
         };
-        let mut pfd = libc::pollfd { fd: self.event.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: both pointers are valid for the call.
-        let r = unsafe { libc::ppoll(&mut pfd, 1, ts_ptr, std::ptr::null()) };
-        if r > 0 {
-            let mut v = 0u64;
-            // SAFETY: eight writable bytes.
-            unsafe { libc::read(pfd.fd, (&mut v as *mut u64).cast(), 8) };
-        }
-        Ok(PollStats {})
+        Ok(Driver {
+            inner,
+            sockets: SocketTable::new(),
+            outboxes: Vec::new(),
+            wake,
+            stats: DriverStats::default(),
+        })
     }
 
-    /// A handle that wakes this thread out of [`Driver::poll`].
-    pub fn remote_waker(&self) -> RemoteWaker {
-        RemoteWaker { event: self.event.clone() }
+    /// `"io_uring"`, `"epoll"` or `"sim"`.
+    pub fn kind_name(&self) -> &'static str {
+        match self.inner {
+            Inner::Uring(_) => "io_uring",
+            Inner::Epoll(_) => "epoll",
+            Inner::Sim(_) => "sim",
+        }
     }
+
+    /// Sends queued datagrams, submits what is queued, and collects what happened, waking the tasks that wait for it;
+    /// waits at most `wait` for the first event. An interruption by a signal ends the wait without an error.
+    pub fn poll(&mut self, wait: Wait) -> io::Result<PollStats> {
+        if !self.outboxes.is_empty() {
+            self.flush_outboxes();
+        }
+        pool::wake_waiters();
+        let wait = if pool::must_not_sleep() { Wait::Now } else { wait };
+        let Driver { inner, sockets, .. } = self;
+        let stats = match inner {
+            Inner::Uring(d) => d.poll(wait, sockets)?,
+            Inner::Epoll(d) => d.poll(wait)?,
+            Inner::Sim(d) => d.poll(wait)?,
+        };
+        self.stats.polls += u64::from(stats.entered);
+        self.stats.events += u64::from(stats.events);
+        self.stats.submitted += u64::from(stats.submitted);
+        Ok(stats)
+    }
+
+    /// A handle that wakes this thread out of [`Driver::poll`], from any thread.
+    pub fn remote_waker(&self) -> RemoteWaker {
+        RemoteWaker { event: self.wake.clone() }
+    }
+
+    /// Sums since the driver was made.
+    pub fn stats(&self) -> DriverStats {
+        let ring_exhausted = match &self.inner {
+            Inner::Uring(d) => d.ring_exhausted(),
+            _ => 0,
+        };
+        DriverStats { sockets: self.sockets.in_use(), ring_exhausted, ..self.stats }
+    }
+
+    /// The simulated network this driver belongs to.
+    pub(crate) fn simulated(&mut self) -> Option<&mut sim::SimDriver> {
+        match &mut self.inner {
+            Inner::Sim(d) => Some(d),
+            _ => None,
+        }
+    }
+
+    fn flush_outboxes(&mut self) {
+        let mut outboxes = std::mem::take(&mut self.outboxes);
+        outboxes.retain(|outbox| {
+            let mut outbox = outbox.borrow_mut();
+            if outbox.flush(self.simulated()) {
+                return false;
+            }
+            // The kernel had no room: an event says when there is some, and the next poll tries again.
+            // SAFETY: an outbox with something left is open, so its owner still holds the record.
+            let s = unsafe { &mut *outbox.socket().as_ptr() };
+            s.bits.clear(Bits::WRITABLE);
+            each!(self, d => d.want_output(s));
+            true
+        });
+        outboxes.append(&mut self.outboxes);
+        self.outboxes = outboxes;
+    }
+
+    pub(crate) fn queue_outbox(&mut self, outbox: &Rc<RefCell<Outbox>>) {
+        self.outboxes.push(outbox.clone());
+    }
+
+    // What follows is called by `net` with a record that the caller owns.
+
+    /// Registers a non-blocking descriptor; the record owns it from then on.
+    pub(crate) fn adopt(&mut self, fd: OwnedFd, bits: Bits) -> io::Result<SocketRef> {
+        let socket = self.sockets.insert(fd.as_raw_fd(), bits);
+        // SAFETY: just inserted, nobody else refers to it.
+        let s = unsafe { &mut *socket.as_ptr() };
+        match each!(self, d => d.register(s)) {
+            Ok(()) => {
+                let _ = fd.into_raw_fd();
+                Ok(socket)
+            }
+            Err(e) => {
+                self.sockets.remove(socket);
+                Err(e)
+            }
+        }
+    }
+
+    /// Ends the ownership: the descriptor is closed, what is in flight is cancelled, and the record is freed
+    /// once nothing is in flight any more. A send that was only queued gets one attempt first.
+    pub(crate) fn close(&mut self, socket: SocketRef) {
+        // SAFETY: called by the owner, who gives it up.
+        let s = unsafe { &mut *socket.as_ptr() };
+        s.reader = TaskId::NONE;
+        s.writer = TaskId::NONE;
+        s.clear_rx();
+        s.bits.set(Bits::CLOSING);
+        each!(self, d => d.close(s));
+        if s.ops == 0 {
+            self.sockets.remove(socket);
+        }
+    }
+
+    /// Gives the descriptor back without closing it. The caller made sure that nothing is in flight.
+    pub(crate) fn release(&mut self, socket: SocketRef) -> OwnedFd {
+        // SAFETY: called by the owner, who gives it up.
+        let s = unsafe { &mut *socket.as_ptr() };
+        debug_assert_eq!(s.ops, 0);
+        each!(self, d => d.unregister(s));
+        // SAFETY: the record owned it and is removed.
+        let fd = unsafe { OwnedFd::from_raw_fd(s.fd) };
+        self.sockets.remove(socket);
+        fd
+    }
+
+    #[inline]
+    pub(crate) fn poll_recv(&mut self, s: &mut Socket, max: usize) -> Poll<io::Result<Buf>> {
+        each!(self, d => d.poll_recv(s, max))
+    }
+
+    #[inline]
+    pub(crate) fn poll_readable(&mut self, s: &mut Socket) -> Poll<io::Result<()>> {
+        each!(self, d => d.poll_readable(s))
+    }
+
+    #[inline]
+    pub(crate) fn has_input(&mut self, s: &mut Socket) -> bool {
+        each!(self, d => d.has_input(s))
+    }
+
+    /// Makes input wake `task`.
+    pub(crate) fn watch(&mut self, s: &mut Socket, task: TaskId) {
+        s.reader = task;
+        each!(self, d => d.arm_input(s));
+    }
+
+    #[inline]
+    pub(crate) fn start_send(&mut self, s: &mut Socket) {
+        each!(self, d => d.start_send(s));
+    }
+
+    pub(crate) fn shutdown_write(&mut self, s: &mut Socket) -> io::Result<()> {
+        if s.bits.has(Bits::SENDING) {
+            s.bits.set(Bits::SHUT_PENDING);
+            return Ok(());
+        }
+        each!(self, d => d.shutdown_write(s))
+    }
+
+    pub(crate) fn start_connect(&mut self, s: &mut Socket, address: Box<ConnectAddress>) -> io::Result<()> {
+        s.bits.set(Bits::CONNECTING);
+        s.address = Some(address);
+        each!(self, d => d.start_connect(s))
+    }
+
+    /// Whether the connection attempt ended, and how.
+    pub(crate) fn poll_connected(&mut self, s: &mut Socket) -> Poll<io::Result<()>> {
+        if s.bits.has(Bits::CONNECTING) {
+            s.writer = current_task();
+            return Poll::Pending;
+        }
+        match std::mem::take(&mut s.tx_error) {
+            0 => Poll::Ready(Ok(())),
+            errno => Poll::Ready(Err(io::Error::from_raw_os_error(errno))),
+        }
+    }
+
+    /// Ready when a direct receive or accept may be tried; after it said "nothing there" the caller clears
+    /// [`Bits::READABLE`] and asks again.
+    #[inline]
+    pub(crate) fn poll_input(&mut self, s: &mut Socket) -> Poll<()> {
+        if s.bits.has(Bits::READABLE) {
+            return Poll::Ready(());
+        }
+        s.reader = current_task();
+        each!(self, d => d.want_input(s));
+        Poll::Pending
+    }
+
+    /// Likewise for a direct send and [`Bits::WRITABLE`].
+    #[inline]
+    pub(crate) fn poll_output(&mut self, s: &mut Socket) -> Poll<()> {
+        if s.bits.has(Bits::WRITABLE) {
+            return Poll::Ready(());
+        }
+        s.writer = current_task();
+        each!(self, d => d.want_output(s));
+        Poll::Pending
+    }
+
+    /// Stops receives that run ahead; `true` once none is in flight.
+    #[inline]
+    pub(crate) fn quiesce(&mut self, s: &mut Socket) -> bool {
+        match &mut self.inner {
+            Inner::Uring(d) => d.quiesce(s),
+            _ => true,
+        }
+    }
+
+    /// Stops everything that is not a send; `true` once nothing is in flight.
+    pub(crate) fn detach(&mut self, s: &mut Socket) -> bool {
+        match &mut self.inner {
+            Inner::Uring(d) => d.detach(s),
+            _ => true,
+        }
+    }
+
+    /// Stops readiness events of a listener, so that a thread that does not want connections lets the others
+    /// that share the socket have them.
+    pub(crate) fn pause(&mut self, s: &mut Socket) {
+        each!(self, d => d.unregister(s));
+        s.bits.clear(Bits::READABLE);
+    }
+
+    pub(crate) fn resume(&mut self, s: &mut Socket) -> io::Result<()> {
+        s.bits.set(Bits::READABLE);
+        each!(self, d => d.register(s))
+    }
+
+    /// Receives past the driver's own machinery; the record is quiesced. The error is the `errno`.
+    #[inline]
+    pub(crate) fn direct_recv(&mut self, s: &mut Socket, buf: &mut [u8], flags: i32) -> Result<usize, i32> {
+        match &mut self.inner {
+            Inner::Sim(d) => d.recv(s, buf, flags),
+            _ => syscall::recv(s.fd, buf, flags),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn direct_send(&mut self, s: &mut Socket, buf: &[u8]) -> Result<usize, i32> {
+        match &mut self.inner {
+            Inner::Sim(d) => d.send(s, buf),
+            _ => syscall::send(s.fd, buf, 0),
+        }
+    }
+
+    pub(crate) fn accept(&mut self, s: &mut Socket) -> Result<(OwnedFd, SockAddr), i32> {
+        match &mut self.inner {
+            Inner::Sim(d) => d.accept(s),
+            _ => {
+                // SAFETY: all-zero bytes are valid for these C structures.
+                let mut address: ConnectAddress = unsafe { std::mem::zeroed() };
+                let fd = syscall::accept(s.fd, &mut address)?;
+                Ok((fd, SockAddr::from_raw(&address)))
+            }
+        }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.flush_outboxes();
+        if let Inner::Uring(d) = &mut self.inner {
+            d.finish(&mut self.sockets);
+        }
+    }
+}
+
+/// Token of an operation on a record.
+#[inline]
+pub(crate) fn token(s: &Socket, op: Op) -> u64 {
+    s as *const Socket as u64 | op as u64
 }
 
 /// Wakes a thread out of its poll; usable from any thread.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct RemoteWaker {
-    event: Arc<std::os::fd::OwnedFd>,
+    event: Arc<OwnedFd>,
 }
 
 impl RemoteWaker {
-    /// Wakes the thread.
+    /// Wakes the thread: its current or next poll returns at once.
     pub fn wake(&self) {
-        use std::os::fd::AsRawFd;
         let v = 1u64;
-        // SAFETY: eight readable bytes.
-        unsafe { libc::write(self.event.as_raw_fd(), (&v as *const u64).cast(), 8) };
+        // SAFETY: eight readable bytes. A full counter (2^64 unread wake-ups) would be woken already.
+        unsafe { libc::write(self.event.as_raw_fd(), (&raw const v).cast(), 8) };
     }
 }
 
+fn eventfd() -> io::Result<OwnedFd> {
+    // SAFETY: takes no pointer; the result is checked before it is owned.
+    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `fd` is open and owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+// The driver is reached through a plain pointer, so that each of the several uses per request costs one load. The
+// owner beside it drops the driver when the thread ends; the pointer is null before and after.
 thread_local! {
-    static DRIVER: RefCell<Option<Driver>> = const { RefCell::new(None) };
+    static DRIVER: Cell<*mut Driver> = const { Cell::new(std::ptr::null_mut()) };
+    static BORROWED: Cell<bool> = const { Cell::new(false) };
+    static OWNER: RefCell<Owner> = const { RefCell::new(Owner(None)) };
+}
+
+struct Owner(Option<Box<Driver>>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        DRIVER.set(std::ptr::null_mut());
+    }
 }
 
 /// Makes `driver` this thread's driver; returns the previous one.
 pub fn install(driver: Driver) -> Option<Driver> {
-    DRIVER.with(|d| d.borrow_mut().replace(driver))
+    OWNER.with_borrow_mut(|owner| {
+        let mut new = Box::new(driver);
+        DRIVER.set(&mut *new);
+        owner.0.replace(new).map(|old| *old)
+    })
 }
 
-/// Removes this thread's driver.
+/// Removes this thread's driver. Sockets that still exist are closed plainly when they are dropped.
 pub fn uninstall() -> Option<Driver> {
-    DRIVER.with(|d| d.borrow_mut().take())
+    OWNER.with_borrow_mut(|owner| {
+        DRIVER.set(std::ptr::null_mut());
+        owner.0.take().map(|old| *old)
+    })
 }
 
-/// Calls `f` with this thread's driver. Panics if none is installed.
+/// Calls `f` with this thread's driver; `None` where none is installed. `f` must not come back here.
+#[inline]
+pub(crate) fn try_with<R>(f: impl FnOnce(&mut Driver) -> R) -> Option<R> {
+    let ptr = DRIVER.get();
+    if ptr.is_null() {
+        return None;
+    }
+    debug_assert!(!BORROWED.replace(true), "the driver was entered from inside itself");
+    // SAFETY: the pointer is this thread's and valid until the owner nulls it; drivers run no foreign code (waking
+    // a task only queues it), so no second reference exists.
+    let result = f(unsafe { &mut *ptr });
+    if cfg!(debug_assertions) {
+        BORROWED.set(false);
+    }
+    Some(result)
+}
+
+/// Calls `f` with this thread's driver.
+///
+/// # Panics
+/// When the thread has none.
+#[inline]
 pub fn with<R>(f: impl FnOnce(&mut Driver) -> R) -> R {
-    DRIVER.with(|d| f(d.borrow_mut().as_mut().expect("no driver is installed on this thread")))
+    try_with(f).expect("no driver is installed on this thread")
 }

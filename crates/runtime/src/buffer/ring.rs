@@ -1,0 +1,298 @@
+//! The thread's receive ring: blocks lent to the kernel, which fills one whenever data arrives (io_uring provided
+//! buffers, one group per thread).
+//!
+//! Every block is in exactly one of three places:
+//!
+//! - **posted**: in the ring, the kernel's to fill;
+//! - **in use**: inside a [`Buf`](super::Buf), from the completion that delivered it until that is dropped;
+//! - **spare**: ours and unused, reused last in first out.
+//!
+//! The kernel takes posted blocks in the order in which they were posted, so all of them become resident and pass
+//! through the cache in turn. That is why only `target` of them are posted at a time; the target doubles when
+//! the kernel ran out. Slabs of blocks are added when there is no spare, up to [`BLOCKS_MAX`].
+
+use super::{Buf, Origin};
+use io_uring::types::BufRingEntry;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+/// Blocks a ring may grow to; also the number of its entries (a power of two, at most 32,768). 16 MB at 4 kB each.
+pub(crate) const BLOCKS_MAX: u32 = 4096;
+/// Blocks allocated at a time.
+const SLAB: u32 = 128;
+/// Beyond this share of [`BLOCKS_MAX`] in use, received data is copied out at once so that the ring cannot starve.
+const PRESSURE: u32 = BLOCKS_MAX / 4 * 3;
+
+pub(crate) struct RingBuffers {
+    entries: *mut BufRingEntry,
+    tail: u16,
+    block_size: u32,
+    slabs: Vec<NonNull<u8>>,
+    spare: Vec<u16>,
+    posted: u32,
+    target: u32,
+    used: u32,
+}
+
+fn slab_layout(block_size: u32) -> Layout {
+    Layout::from_size_align((SLAB * block_size) as usize, 4096).expect("block sizes are bounded")
+}
+
+const fn table_bytes() -> usize {
+    BLOCKS_MAX as usize * size_of::<BufRingEntry>()
+}
+
+impl RingBuffers {
+    /// A ring of blocks of `block_size` bytes with `target` of them posted (rounded up to a whole slab).
+    pub(crate) fn new(block_size: usize, target: usize) -> io::Result<RingBuffers> {
+        // SAFETY: a fresh private anonymous mapping; the result is checked.
+        let table = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                table_bytes(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if table == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let mut ring = RingBuffers {
+            entries: table.cast(),
+            tail: 0,
+            block_size: block_size.clamp(256, 65_536) as u32,
+            slabs: Vec::new(),
+            spare: Vec::new(),
+            posted: 0,
+            target: (target as u32).clamp(16, BLOCKS_MAX),
+            used: 0,
+        };
+        ring.refill();
+        Ok(ring)
+    }
+
+    /// Address of the table of entries, for registering it.
+    pub(crate) fn table(&self) -> u64 {
+        self.entries as u64
+    }
+
+    fn block(&self, bid: u16) -> NonNull<u8> {
+        let slab = self.slabs[usize::from(bid) / SLAB as usize];
+        // SAFETY: the offset is below the size of a slab.
+        unsafe { slab.add((u32::from(bid) % SLAB * self.block_size) as usize) }
+    }
+
+    fn add_slab(&mut self) -> bool {
+        let first = self.slabs.len() as u32 * SLAB;
+        if first + SLAB > BLOCKS_MAX {
+            return false;
+        }
+        // SAFETY: the size is not zero. Zeroing makes every byte initialised.
+        let Some(slab) = NonNull::new(unsafe { alloc_zeroed(slab_layout(self.block_size)) }) else {
+            return false;
+        };
+        self.slabs.push(slab);
+        self.spare.extend((first..first + SLAB).rev().map(|bid| bid as u16));
+        true
+    }
+
+    #[inline]
+    fn post(&mut self, bid: u16) {
+        let block = self.block(bid);
+        let index = usize::from(self.tail) & (BLOCKS_MAX as usize - 1);
+        // SAFETY: the index is below the number of entries, and the kernel reads an entry only after the tail passed
+        // it. The first entry's `resv` field doubles as the tail, which the setters below do not touch.
+        unsafe {
+            let entry = &mut *self.entries.add(index);
+            entry.set_addr(block.as_ptr() as u64);
+            entry.set_len(self.block_size);
+            entry.set_bid(bid);
+        }
+        self.tail = self.tail.wrapping_add(1);
+        // SAFETY: the table is page-aligned and its first entry valid; the kernel reads the tail concurrently, hence
+        // the atomic store. Release orders the entry before it.
+        unsafe {
+            let tail = BufRingEntry::tail(self.entries).cast_mut().cast::<u16>();
+            AtomicU16::from_ptr(tail).store(self.tail, Ordering::Release);
+        }
+        self.posted += 1;
+    }
+
+    fn refill(&mut self) {
+        while self.posted < self.target {
+            if self.spare.is_empty() && !self.add_slab() {
+                return;
+            }
+            if let Some(bid) = self.spare.pop() {
+                self.post(bid);
+            }
+        }
+    }
+
+    /// The kernel filled `len` bytes of block `bid`.
+    #[inline]
+    pub(crate) fn take(&mut self, bid: u16, len: usize) -> Buf {
+        self.posted -= 1;
+        self.used += 1;
+        if self.posted < self.target
+            && let Some(spare) = self.spare.pop()
+        {
+            self.post(spare);
+        }
+        // SAFETY: the kernel handed the block over with this completion; it is initialised and ours until `release`.
+        unsafe { Buf::from_raw(self.block(bid), len as u32, self.block_size, Origin::Ring(bid)) }
+    }
+
+    #[inline]
+    fn give_back(&mut self, bid: u16) {
+        self.used -= 1;
+        if self.posted < self.target {
+            self.post(bid);
+        } else {
+            self.spare.push(bid);
+        }
+    }
+
+    /// The kernel found no block: post more of them from now on.
+    #[cold]
+    pub(crate) fn exhausted(&mut self) {
+        self.target = (self.target * 2).min(BLOCKS_MAX);
+        self.refill();
+    }
+
+    /// Whether a receive can be armed with a chance to find a block.
+    pub(crate) fn has_posted(&self) -> bool {
+        self.posted > 0
+    }
+
+    /// Whether so much is in use that received data had better be copied out of the ring.
+    #[inline]
+    pub(crate) fn under_pressure(&self) -> bool {
+        self.used > PRESSURE
+    }
+
+    fn unmap(&mut self) {
+        if !self.entries.is_null() {
+            // SAFETY: mapped in `new` with this size, and the ring that knew it is closed.
+            unsafe { libc::munmap(self.entries.cast(), table_bytes()) };
+            self.entries = std::ptr::null_mut();
+        }
+    }
+}
+
+impl Drop for RingBuffers {
+    fn drop(&mut self) {
+        RING.set(std::ptr::null_mut());
+        self.unmap();
+        // A buffer that is still in use keeps its slab: leaking it is the only safe thing left at a thread's end.
+        if self.used == 0 {
+            for slab in self.slabs.drain(..) {
+                // SAFETY: allocated in `add_slab` with this layout; no block of it is in use or posted.
+                unsafe { dealloc(slab.as_ptr(), slab_layout(self.block_size)) };
+            }
+        }
+    }
+}
+
+// Reached through a plain pointer, owned beside it; see `pool`.
+thread_local! {
+    static RING: Cell<*mut RingBuffers> = const { Cell::new(std::ptr::null_mut()) };
+    static OWNER: RefCell<Vec<Box<RingBuffers>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Makes `ring` this thread's ring. `false`, and nothing done, when the thread has one already.
+pub(crate) fn install(ring: RingBuffers) -> bool {
+    if !RING.get().is_null() {
+        return false;
+    }
+    OWNER.with_borrow_mut(|owner| {
+        let mut ring = Box::new(ring);
+        RING.set(&mut *ring);
+        owner.push(ring);
+    });
+    true
+}
+
+/// Takes this thread's ring away, after the kernel forgot it. While buffers of it are in use its blocks stay.
+pub(crate) fn uninstall() {
+    let _ = OWNER.try_with(|owner| {
+        let mut owner = owner.borrow_mut();
+        if let Some(ring) = owner.last_mut() {
+            if ring.used == 0 {
+                owner.pop();
+            } else {
+                // Buffers in use still find it through the pointer; only posting must stop.
+                ring.target = 0;
+                ring.posted = 0;
+                ring.unmap();
+            }
+        }
+    });
+}
+
+/// Runs `f` on this thread's ring. `f` must not drop a buffer.
+#[inline]
+pub(crate) fn with<R>(f: impl FnOnce(&mut RingBuffers) -> R) -> Option<R> {
+    let ptr = RING.get();
+    if ptr.is_null() {
+        return None;
+    }
+    // SAFETY: this thread's, valid while the pointer is set; no closure calls back into this module.
+    Some(f(unsafe { &mut *ptr }))
+}
+
+#[inline]
+pub(crate) fn release(bid: u16) {
+    with(|ring| ring.give_back(bid));
+}
+
+/// Blocks in use and in existence.
+pub(crate) fn usage() -> (usize, usize) {
+    with(|r| (r.used as usize, r.slabs.len() * SLAB as usize)).unwrap_or((0, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_block_is_posted_used_or_spare() {
+        let ring = RingBuffers::new(4096, 200).unwrap();
+        assert_eq!((ring.posted, ring.spare.len(), ring.slabs.len()), (200, 56, 2));
+        assert!(install(ring));
+        let bufs: Vec<Buf> = (0..200u16).map(|bid| with(|r| r.take(bid, 10)).unwrap()).collect();
+        // Spares were posted while they lasted.
+        assert_eq!(with(|r| (r.posted, r.used, r.spare.len())).unwrap(), (56, 200, 0));
+        assert_eq!(bufs[3].len(), 10);
+        drop(bufs);
+        assert_eq!(with(|r| (r.posted, r.used, r.spare.len())).unwrap(), (200, 0, 56));
+        with(|r| r.exhausted());
+        assert_eq!(with(|r| r.posted).unwrap(), 400);
+        uninstall();
+        assert_eq!(usage(), (0, 0));
+    }
+
+    #[test]
+    fn it_grows_to_its_bound_and_no_further() {
+        let mut ring = RingBuffers::new(256, 16).unwrap();
+        for _ in 0..20 {
+            ring.exhausted();
+        }
+        assert_eq!(ring.posted, BLOCKS_MAX);
+        assert_eq!(ring.slabs.len() as u32 * SLAB, BLOCKS_MAX);
+    }
+
+    #[test]
+    fn a_buffer_outlives_the_ring_it_came_from() {
+        assert!(install(RingBuffers::new(256, 16).unwrap()));
+        let buf = with(|r| r.take(2, 5)).unwrap();
+        uninstall();
+        assert_eq!(&buf[..], &[0; 5]);
+        drop(buf);
+    }
+}

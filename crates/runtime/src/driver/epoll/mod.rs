@@ -1,0 +1,289 @@
+//! The epoll driver: edge-triggered, each descriptor registered once, for everything, and never touched again.
+//!
+//! An event sets [`Bits::READABLE`] or [`Bits::WRITABLE`]; only a call that said "would block", or a receive that
+//! returned less than it had room for, clears it. Calls are tried directly while the bit is set.
+
+use super::socket::{Bits, Socket};
+use super::{DriverOptions, PollStats, Wait};
+use crate::buffer::{Buf, poll_alloc};
+use crate::net::syscall;
+use crate::task::current_task;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::task::Poll;
+
+/// Token of the wake-up event; records have addresses far above.
+const WAKE: u64 = 1;
+
+pub(crate) struct Epoll {
+    fd: OwnedFd,
+    events: Vec<libc::epoll_event>,
+    /// `epoll_pwait2` (Linux 5.11) takes nanoseconds; without it waits are rounded up to milliseconds.
+    has_pwait2: bool,
+}
+
+impl Epoll {
+    pub fn new(opts: &DriverOptions, wake: RawFd) -> io::Result<Epoll> {
+        // SAFETY: takes no pointer; the result is checked before it is owned.
+        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: `fd` is open and owned by nobody else.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let epoll = Epoll {
+            fd,
+            events: vec![libc::epoll_event { events: 0, u64: 0 }; opts.events_max.clamp(1, 65_536)],
+            has_pwait2: true,
+        };
+        epoll.control(libc::EPOLL_CTL_ADD, wake, (libc::EPOLLIN | libc::EPOLLET) as u32, WAKE)?;
+        Ok(epoll)
+    }
+
+    fn control(&self, operation: i32, fd: RawFd, events: u32, token: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event { events, u64: token };
+        // SAFETY: the event is valid for the call.
+        if unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), operation, fd, &mut event) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
+    pub fn register(&mut self, s: &mut Socket) -> io::Result<()> {
+        if s.bits.has(Bits::REGISTERED) {
+            return Ok(());
+        }
+        let events = if s.bits.has(Bits::LISTENER) {
+            libc::EPOLLIN | libc::EPOLLET | libc::EPOLLEXCLUSIVE
+        } else {
+            libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET
+        };
+        self.control(libc::EPOLL_CTL_ADD, s.fd, events as u32, s as *const Socket as u64)?;
+        s.bits.set(Bits::REGISTERED);
+        Ok(())
+    }
+
+    pub fn unregister(&mut self, s: &mut Socket) {
+        if s.bits.has(Bits::REGISTERED) {
+            let _ = self.control(libc::EPOLL_CTL_DEL, s.fd, 0, 0);
+            s.bits.clear(Bits::REGISTERED);
+        }
+    }
+
+    pub fn close(&mut self, s: &mut Socket) {
+        // Closing the last descriptor of a file removes it from the set. A listener's file may be shared with
+        // another process (inherited, or handed over at a reload), where the registration would live on.
+        if s.bits.has(Bits::LISTENER) {
+            self.unregister(s);
+        }
+        s.tx = [None, None];
+        syscall::close(s.fd);
+        s.fd = -1;
+    }
+
+    #[inline]
+    pub fn poll_recv(&mut self, s: &mut Socket, max: usize) -> Poll<io::Result<Buf>> {
+        if let Some(buf) = s.pop_rx(max) {
+            return Poll::Ready(Ok(buf));
+        }
+        if !s.bits.has(Bits::READABLE) {
+            s.reader = current_task();
+            return Poll::Pending;
+        }
+        let Poll::Ready(mut buf) = poll_alloc() else { return Poll::Pending };
+        let room = buf.capacity().min(max);
+        match syscall::recv(s.fd, &mut buf.unused_mut()[..room], 0) {
+            Ok(n) => {
+                buf.commit(n);
+                // Less than asked for: the queue was empty, and anything later raises a new event. The end
+                // of the stream may have been announced already, then it must be asked for again.
+                if n < room && n > 0 && !s.bits.has(Bits::EOF) && !s.bits.has(Bits::FAILED) {
+                    s.bits.clear(Bits::READABLE);
+                }
+                Poll::Ready(Ok(buf))
+            }
+            Err(libc::EAGAIN) => {
+                s.bits.clear(Bits::READABLE);
+                s.reader = current_task();
+                Poll::Pending
+            }
+            Err(errno) => Poll::Ready(Err(io::Error::from_raw_os_error(errno))),
+        }
+    }
+
+    pub fn poll_readable(&mut self, s: &mut Socket) -> Poll<io::Result<()>> {
+        if s.rx.is_some() || self.peek(s) {
+            return Poll::Ready(Ok(()));
+        }
+        s.reader = current_task();
+        Poll::Pending
+    }
+
+    pub fn has_input(&mut self, s: &mut Socket) -> bool {
+        s.rx.is_some() || self.peek(s)
+    }
+
+    fn peek(&mut self, s: &mut Socket) -> bool {
+        if !s.bits.has(Bits::READABLE) {
+            return false;
+        }
+        if syscall::recv(s.fd, &mut [0], libc::MSG_PEEK) == Err(libc::EAGAIN) {
+            s.bits.clear(Bits::READABLE);
+            return false;
+        }
+        true
+    }
+
+    pub fn arm_input(&mut self, _: &mut Socket) {}
+    pub fn want_input(&mut self, _: &mut Socket) {}
+    pub fn want_output(&mut self, _: &mut Socket) {}
+
+    #[inline]
+    pub fn start_send(&mut self, s: &mut Socket) {
+        s.bits.set(Bits::SENDING);
+        self.continue_send(s);
+    }
+
+    fn continue_send(&mut self, s: &mut Socket) {
+        while s.bits.has(Bits::SENDING) {
+            let flags = s.send_flags();
+            let (left, result) = match &s.tx {
+                [Some(one), None] | [None, Some(one)] => (one.len(), syscall::send(s.fd, one, flags)),
+                _ => {
+                    let left = s.tx_left();
+                    let message = s.prepare_message();
+                    // SAFETY: the message points at the buffers in `s.tx`, which stay during the call.
+                    (left, unsafe { syscall::sendmsg(s.fd, message, flags) })
+                }
+            };
+            match result {
+                Ok(n) => {
+                    s.tx_advance(n);
+                    if n < left {
+                        // The send buffer is full, which an event will end.
+                        s.bits.clear(Bits::WRITABLE);
+                        return;
+                    }
+                }
+                Err(libc::EAGAIN) => {
+                    s.bits.clear(Bits::WRITABLE);
+                    return;
+                }
+                Err(errno) => s.tx_failed(errno),
+            }
+        }
+        if s.bits.has(Bits::SHUT_PENDING) {
+            s.bits.clear(Bits::SHUT_PENDING);
+            let _ = syscall::shutdown_write(s.fd);
+        }
+    }
+
+    pub fn shutdown_write(&mut self, s: &mut Socket) -> io::Result<()> {
+        syscall::shutdown_write(s.fd)
+    }
+
+    pub fn start_connect(&mut self, s: &mut Socket) -> io::Result<()> {
+        let Some(address) = s.address.take() else { return Ok(()) };
+        match syscall::connect(s.fd, &address) {
+            Ok(_) => s.bits.clear(Bits::CONNECTING),
+            Err(libc::EINPROGRESS) => {}
+            Err(errno) => return Err(io::Error::from_raw_os_error(errno)),
+        }
+        Ok(())
+    }
+
+    pub fn poll(&mut self, wait: Wait) -> io::Result<PollStats> {
+        let n = match self.wait(wait) {
+            Ok(n) => n,
+            Err(libc::EINTR) => return Ok(PollStats { entered: true, ..PollStats::default() }),
+            Err(errno) => return Err(io::Error::from_raw_os_error(errno)),
+        };
+        for i in 0..n {
+            let event = self.events[i];
+            let token = event.u64;
+            if token == WAKE {
+                continue;
+            }
+            // SAFETY: a registered record's owner closes it before freeing it, and no owner runs between
+            // `epoll_wait` and the end of this loop, so the token is the address of a live record.
+            let s = unsafe { &mut *(token as *mut Socket) };
+            self.handle(s, event.events as i32);
+        }
+        if n == self.events.len() && n < 65_536 {
+            // A full batch: take more the next time.
+            self.events.resize(n * 2, libc::epoll_event { events: 0, u64: 0 });
+        }
+        Ok(PollStats { events: n as u32, submitted: 0, entered: true })
+    }
+
+    fn handle(&mut self, s: &mut Socket, events: i32) {
+        if s.bits.has(Bits::CONNECTING) {
+            // A socket that was not connected when it was registered may report a hang-up at first; the error
+            // decides, and without one only writability is success.
+            let errno =
+                if events & (libc::EPOLLERR | libc::EPOLLHUP) != 0 { syscall::take_error(s.fd) } else { 0 };
+            if errno == 0 && events & libc::EPOLLOUT == 0 {
+                return;
+            }
+            s.bits.clear(Bits::CONNECTING);
+            s.tx_error = errno;
+            if errno != 0 {
+                s.wake_writer();
+                return;
+            }
+        }
+        if events & (libc::EPOLLERR | libc::EPOLLHUP) != 0 {
+            s.bits.set(Bits::FAILED);
+        }
+        if events & (libc::EPOLLRDHUP | libc::EPOLLHUP) != 0 {
+            s.bits.set(Bits::EOF);
+        }
+        if events & (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLERR | libc::EPOLLHUP) != 0 {
+            s.bits.set(Bits::READABLE);
+            s.wake_reader();
+        }
+        if events & (libc::EPOLLOUT | libc::EPOLLERR | libc::EPOLLHUP) != 0 {
+            s.bits.set(Bits::WRITABLE);
+            if s.bits.has(Bits::SENDING) {
+                self.continue_send(s);
+                if s.bits.has(Bits::SENDING) {
+                    return;
+                }
+            }
+            s.wake_writer();
+        }
+    }
+
+    fn wait(&mut self, wait: Wait) -> Result<usize, i32> {
+        let (fd, events, max) = (self.fd.as_raw_fd(), self.events.as_mut_ptr(), self.events.len() as i32);
+        let timeout = match wait {
+            Wait::Now => 0,
+            Wait::Forever => -1,
+            Wait::For(d) => {
+                if self.has_pwait2 {
+                    let time =
+                        libc::timespec { tv_sec: d.as_secs() as i64, tv_nsec: d.subsec_nanos().into() };
+                    // SAFETY: the event array and the time are valid for the call; no signal mask is given.
+                    let n = unsafe {
+                        libc::syscall(
+                            libc::SYS_epoll_pwait2,
+                            fd,
+                            events,
+                            max,
+                            &raw const time,
+                            std::ptr::null::<libc::sigset_t>(),
+                            0usize,
+                        )
+                    };
+                    match syscall::check(n as isize) {
+                        Err(libc::ENOSYS) => self.has_pwait2 = false,
+                        result => return result,
+                    }
+                }
+                i32::try_from(d.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
+            }
+        };
+        // SAFETY: the event array is valid for the call.
+        syscall::check(unsafe { libc::epoll_wait(fd, events, max, timeout) } as isize)
+    }
+}

@@ -1,0 +1,383 @@
+//! The record a driver keeps for each socket, and the table they live in.
+//!
+//! # Who may touch a record
+//!
+//! A record has a stable address for as long as the table lives. Two kinds of holders point at it, all on one
+//! thread:
+//!
+//! - **one owner** (`net::Stream`, `net::Listener`, `net::Datagram`), from [`SocketTable::insert`] until it calls
+//!   the driver's `close`;
+//! - **the kernel**, under io_uring: every operation in flight carries the record's address as its token, one bit
+//!   of [`Socket::ops`] each. What the operation reads or writes (the buffers in [`Socket::tx`], the boxed message or
+//!   address) stays in the record until the operation's last completion cleared its bit.
+//!
+//! The record returns to the free list when the owner closed it *and* no bit of `ops` is left. References to a
+//! record are made inside one driver call and never kept across calls.
+
+use crate::buffer::Buf;
+use crate::task::{Reason, TaskId};
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+use std::ptr::NonNull;
+
+/// State bits of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Bits(pub u32);
+
+macro_rules! bits {
+    ($($(#[$doc:meta])* $name:ident = $shift:expr;)*) => {
+        impl Bits { $($(#[$doc])* pub const $name: Bits = Bits(1 << $shift);)* }
+    };
+}
+
+bits! {
+    /// A receive has a chance: an event came and no receive said "nothing there" since.
+    READABLE = 0;
+    /// A send has a chance, likewise.
+    WRITABLE = 1;
+    /// The peer ended its direction (epoll: an event said so, data may still be queued; io_uring: all was read).
+    EOF = 2;
+    /// Buffers in `tx` are on their way.
+    SENDING = 3;
+    /// `shutdown(SHUT_WR)` is due once nothing is on its way.
+    SHUT_PENDING = 4;
+    /// The next send carries `MSG_MORE`.
+    MORE = 5;
+    /// The owner let go; the record waits for the last completion.
+    CLOSING = 6;
+    /// The receive in flight is being cancelled.
+    RECV_CANCEL = 7;
+    /// The next receive is tried at once instead of waiting for an event first.
+    EXPECT_DATA = 8;
+    /// Waits in the list of receives to arm again once the ring has blocks.
+    STARVED = 9;
+    /// A listener: readiness is wanted by one thread of those that share the socket.
+    LISTENER = 10;
+    /// Registered with the poller.
+    REGISTERED = 11;
+    /// A connection attempt is under way.
+    CONNECTING = 12;
+    /// An error or hang-up event came: a receive or send will tell which.
+    FAILED = 13;
+}
+
+impl Bits {
+    #[inline]
+    pub fn has(self, b: Bits) -> bool {
+        self.0 & b.0 != 0
+    }
+    #[inline]
+    pub fn set(&mut self, b: Bits) {
+        self.0 |= b.0;
+    }
+    #[inline]
+    pub fn clear(&mut self, b: Bits) {
+        self.0 &= !b.0;
+    }
+}
+
+/// Operations in flight under io_uring; also the low bits of a completion token (the record's address is a multiple of
+/// 64).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Op {
+    Recv = 1,
+    Send = 2,
+    Connect = 3,
+    PollIn = 4,
+    PollOut = 5,
+    /// Multishot poll for readability (listeners, datagrams).
+    Watch = 6,
+}
+
+impl Op {
+    pub fn from_token(token: u64) -> Option<Op> {
+        Some(match token & 63 {
+            1 => Op::Recv,
+            2 => Op::Send,
+            3 => Op::Connect,
+            4 => Op::PollIn,
+            5 => Op::PollOut,
+            6 => Op::Watch,
+            _ => return None,
+        })
+    }
+    #[inline]
+    pub fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// What a vectored send in flight points at; the kernel may read it until the completion.
+#[repr(C)]
+pub(crate) struct Message {
+    pub header: libc::msghdr,
+    pub iov: [libc::iovec; 2],
+}
+
+/// The address a connect in flight points at.
+#[repr(C)]
+pub(crate) struct ConnectAddress {
+    pub storage: libc::sockaddr_storage,
+    pub len: libc::socklen_t,
+}
+
+#[repr(C, align(64))]
+pub(crate) struct Socket {
+    pub fd: RawFd,
+    pub bits: Bits,
+    pub ops: u8,
+    pub rx_error: i32,
+    pub tx_error: i32,
+    /// Whom to wake when something can be received; [`TaskId::NONE`] when nobody waits.
+    pub reader: TaskId,
+    /// Whom to wake when a send ended.
+    pub writer: TaskId,
+    /// First of the received and not yet taken buffers.
+    pub rx: Option<Buf>,
+    /// The others; allocated the first time there is more than one.
+    pub rx_more: Option<Box<VecDeque<Buf>>>,
+    /// Bytes in `rx` and `rx_more`.
+    pub rx_queued: u32,
+    /// The simulated endpoint, in the simulator.
+    pub sim: u32,
+    pub tx: [Option<Buf>; 2],
+    pub message: Option<Box<Message>>,
+    pub address: Option<Box<ConnectAddress>>,
+    /// Bytes the kernel accepted since the record was made.
+    pub sent: u64,
+}
+
+impl Socket {
+    fn blank() -> Socket {
+        Socket {
+            fd: -1,
+            bits: Bits(0),
+            ops: 0,
+            rx_error: 0,
+            tx_error: 0,
+            reader: TaskId::NONE,
+            writer: TaskId::NONE,
+            rx: None,
+            rx_more: None,
+            rx_queued: 0,
+            sim: u32::MAX,
+            tx: [None, None],
+            message: None,
+            address: None,
+            sent: 0,
+        }
+    }
+
+    pub fn wake_reader(&mut self) {
+        let task = std::mem::replace(&mut self.reader, TaskId::NONE);
+        if task != TaskId::NONE {
+            task.wake_local(Reason::IO);
+        }
+    }
+
+    pub fn wake_writer(&mut self) {
+        let task = std::mem::replace(&mut self.writer, TaskId::NONE);
+        if task != TaskId::NONE {
+            task.wake_local(Reason::IO);
+        }
+    }
+
+    pub fn push_rx(&mut self, buf: Buf) {
+        self.rx_queued = self.rx_queued.saturating_add(buf.len() as u32);
+        if self.rx.is_none() {
+            self.rx = Some(buf);
+        } else {
+            self.rx_more.get_or_insert_default().push_back(buf);
+        }
+    }
+
+    /// Takes at most `max` bytes of what was received.
+    #[inline]
+    pub fn pop_rx(&mut self, max: usize) -> Option<Buf> {
+        let first = self.rx.as_mut()?;
+        let taken = if first.len() > max {
+            first.split_to(max)
+        } else {
+            let taken = self.rx.take()?;
+            if let Some(more) = &mut self.rx_more {
+                self.rx = more.pop_front();
+            }
+            taken
+        };
+        self.rx_queued -= taken.len() as u32;
+        Some(taken)
+    }
+
+    pub fn clear_rx(&mut self) {
+        self.rx = None;
+        if let Some(more) = &mut self.rx_more {
+            more.clear();
+        }
+        self.rx_queued = 0;
+    }
+
+    /// Bytes handed over for sending and not yet accepted by the kernel.
+    pub fn tx_left(&self) -> usize {
+        self.tx.iter().flatten().map(|b| b.len()).sum()
+    }
+
+    /// Accounts for `n` bytes sent; `true` when nothing is left, and the buffers are given back then.
+    pub fn tx_advance(&mut self, mut n: usize) -> bool {
+        self.sent += n as u64;
+        for slot in &mut self.tx {
+            if let Some(buf) = slot {
+                if n < buf.len() {
+                    buf.advance(n);
+                    return false;
+                }
+                n -= buf.len();
+                *slot = None;
+            }
+        }
+        self.bits.clear(Bits::SENDING);
+        true
+    }
+
+    /// A send failed: what was to be sent is dropped and the error kept for the next `poll_send_ready`.
+    pub fn tx_failed(&mut self, errno: i32) {
+        self.tx = [None, None];
+        self.bits.clear(Bits::SENDING);
+        self.bits.clear(Bits::SHUT_PENDING);
+        self.tx_error = errno;
+    }
+
+    /// Flags of the next send.
+    pub fn send_flags(&self) -> i32 {
+        libc::MSG_NOSIGNAL | if self.bits.has(Bits::MORE) { libc::MSG_MORE } else { 0 }
+    }
+
+    /// Fills the boxed message with what is left to send and returns its address.
+    pub fn prepare_message(&mut self) -> *const libc::msghdr {
+        // SAFETY: all-zero bytes are valid for these C structures.
+        let message = self.message.get_or_insert_with(|| Box::new(unsafe { std::mem::zeroed() }));
+        let mut count = 0;
+        for buf in self.tx.iter().flatten() {
+            message.iov[count] =
+                libc::iovec { iov_base: buf.read_ptr().cast_mut().cast(), iov_len: buf.len() };
+            count += 1;
+        }
+        message.header.msg_iov = message.iov.as_mut_ptr();
+        message.header.msg_iovlen = count;
+        &message.header
+    }
+}
+
+/// Address of a record. `Copy`, but only its owner and the driver use it; see the module's first page.
+pub(crate) type SocketRef = NonNull<Socket>;
+
+const CHUNK: usize = 64;
+
+/// The records of one thread.
+pub(crate) struct SocketTable {
+    chunks: Vec<NonNull<[Socket; CHUNK]>>,
+    free: Vec<SocketRef>,
+    in_use: usize,
+}
+
+impl SocketTable {
+    pub fn new() -> SocketTable {
+        SocketTable { chunks: Vec::new(), free: Vec::new(), in_use: 0 }
+    }
+
+    pub fn in_use(&self) -> usize {
+        self.in_use
+    }
+
+    /// A fresh record for `fd`.
+    pub fn insert(&mut self, fd: RawFd, bits: Bits) -> SocketRef {
+        if self.free.is_empty() {
+            let chunk: Box<[Socket; CHUNK]> = Box::new(std::array::from_fn(|_| Socket::blank()));
+            let chunk = NonNull::from(Box::leak(chunk));
+            self.chunks.push(chunk);
+            let first: NonNull<Socket> = chunk.cast();
+            // SAFETY: the offsets stay inside the chunk.
+            self.free.extend((0..CHUNK).rev().map(|i| unsafe { first.add(i) }));
+        }
+        let socket = self.free.pop().expect("a chunk was just added");
+        self.in_use += 1;
+        // SAFETY: a free record has no holder.
+        let s = unsafe { &mut *socket.as_ptr() };
+        s.fd = fd;
+        s.bits = bits;
+        socket
+    }
+
+    /// Takes a record back that has neither owner nor operations.
+    pub fn remove(&mut self, socket: SocketRef) {
+        // SAFETY: the caller gives up the last holder.
+        let s = unsafe { &mut *socket.as_ptr() };
+        debug_assert_eq!(s.ops, 0);
+        *s = Socket::blank();
+        self.in_use -= 1;
+        self.free.push(socket);
+    }
+}
+
+impl Drop for SocketTable {
+    fn drop(&mut self) {
+        // An owner that outlives the driver still holds an address: its chunk is leaked then.
+        if self.in_use == 0 {
+            for chunk in self.chunks.drain(..) {
+                // SAFETY: made by `Box::leak` in `insert`; nobody holds an address into it.
+                drop(unsafe { Box::from_raw(chunk.as_ptr()) });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_stay_small() {
+        assert!(size_of::<Socket>() <= 256, "{}", size_of::<Socket>());
+    }
+
+    #[test]
+    fn partial_sends_advance_over_both_buffers() {
+        let mut s = Socket::blank();
+        s.tx = [Some(Buf::copy_of(b"head")), Some(Buf::copy_of(b"body"))];
+        s.bits.set(Bits::SENDING);
+        assert!(!s.tx_advance(2));
+        assert_eq!(s.tx_left(), 6);
+        assert!(!s.tx_advance(3));
+        assert_eq!(s.tx_left(), 3);
+        assert!(s.tx_advance(3));
+        assert_eq!((s.sent, s.tx_left()), (8, 0));
+    }
+
+    #[test]
+    fn received_bytes_come_out_in_order_and_in_pieces() {
+        let mut s = Socket::blank();
+        for part in [&b"abc"[..], b"defg", b"h"] {
+            s.push_rx(Buf::copy_of(part));
+        }
+        let mut all = Vec::new();
+        while let Some(b) = s.pop_rx(2) {
+            assert!(b.len() <= 2);
+            all.extend_from_slice(&b);
+        }
+        assert_eq!(all, b"abcdefgh");
+        assert_eq!(s.rx_queued, 0);
+    }
+
+    #[test]
+    fn a_record_is_reused_blank() {
+        let mut t = SocketTable::new();
+        let a = t.insert(5, Bits::EOF);
+        t.remove(a);
+        let b = t.insert(6, Bits(0));
+        assert_eq!(a, b);
+        // SAFETY: the test owns it.
+        let s = unsafe { b.as_ref() };
+        assert_eq!((s.fd, s.bits.has(Bits::EOF)), (6, false));
+        t.remove(b);
+    }
+}

@@ -1,0 +1,286 @@
+//! Listening sockets.
+
+use super::options::{ListenOptions, set};
+use super::stream::bind;
+use super::{SockAddr, descriptor, syscall};
+use crate::driver;
+use crate::driver::socket::{Bits, Socket, SocketRef};
+use std::future::Future;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::task::Poll;
+
+/// A listening socket of this thread's driver. Several threads may each have one on the same socket (see
+/// [`try_clone_fd`](Self::try_clone_fd)); a new connection then wakes one of those that are not paused.
+pub struct Listener {
+    socket: SocketRef,
+    paused: bool,
+    _thread_local: PhantomData<*mut ()>,
+}
+
+impl Listener {
+    #[inline]
+    fn record(&mut self) -> &mut Socket {
+        // SAFETY: this is the record's one owner, on the driver's thread; drivers hold no reference between calls.
+        unsafe { self.socket.as_mut() }
+    }
+
+    fn peek(&self) -> &Socket {
+        // SAFETY: as `record`.
+        unsafe { self.socket.as_ref() }
+    }
+
+    /// Binds and listens, and registers with this thread's driver.
+    pub fn bind(address: &SockAddr, opts: &ListenOptions) -> io::Result<Listener> {
+        if let Some(fd) = driver::with(|d| d.simulated().map(|sim| sim.open_listener(address, opts))) {
+            return Listener::register(fd?);
+        }
+        Listener::from_fd(open(address, opts)?)
+    }
+
+    /// Registers a socket that listens already, for instance an inherited one; it is made non-blocking.
+    pub fn from_fd(fd: OwnedFd) -> io::Result<Listener> {
+        if driver::with(|d| d.simulated().is_none()) {
+            syscall::set_nonblocking(fd.as_raw_fd())?;
+        }
+        Listener::register(fd)
+    }
+
+    fn register(fd: OwnedFd) -> io::Result<Listener> {
+        let socket = driver::with(|d| d.adopt(fd, Bits::LISTENER | Bits::READABLE))?;
+        Ok(Listener { socket, paused: false, _thread_local: PhantomData })
+    }
+
+    /// Accepts a connection: a non-blocking descriptor that any thread may turn into a
+    /// [`Stream`](super::Stream), and the peer's address.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`: there is a connection but no room for it; the caller pauses and tries
+    /// later. `ECONNABORTED` and the network errors accept(2) lists concern one connection: the caller goes on.
+    pub fn poll_accept(&mut self) -> Poll<io::Result<(OwnedFd, SockAddr)>> {
+        if self.paused {
+            return Poll::Pending;
+        }
+        let s = self.record();
+        driver::with(|d| {
+            loop {
+                if d.poll_input(s).is_pending() {
+                    return Poll::Pending;
+                }
+                match d.accept(s) {
+                    Ok(accepted) => return Poll::Ready(Ok(accepted)),
+                    Err(libc::EAGAIN) => s.bits.clear(Bits::READABLE),
+                    Err(errno) => return Poll::Ready(Err(io::Error::from_raw_os_error(errno))),
+                }
+            }
+        })
+    }
+
+    /// [`poll_accept`](Self::poll_accept) as a future.
+    pub fn accept(&mut self) -> impl Future<Output = io::Result<(OwnedFd, SockAddr)>> + '_ {
+        std::future::poll_fn(move |_| self.poll_accept())
+    }
+
+    /// Leaves new connections in the kernel's backlog, or to other threads that share the socket.
+    pub fn pause(&mut self) {
+        if !self.paused {
+            self.paused = true;
+            let s = self.record();
+            driver::with(|d| d.pause(s));
+        }
+    }
+
+    /// Accepts again, including connections that arrived in between. The task that accepts must poll once.
+    pub fn resume(&mut self) -> io::Result<()> {
+        if self.paused {
+            self.paused = false;
+            let s = self.record();
+            return driver::with(|d| d.resume(s));
+        }
+        Ok(())
+    }
+
+    /// Whether it is paused.
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// The address it is bound to, with the port the kernel chose for port 0.
+    pub fn local_addr(&self) -> io::Result<SockAddr> {
+        match driver::with(|d| d.simulated().map(|sim| sim.addresses(self.peek()).0)) {
+            Some(address) => Ok(address),
+            None => descriptor::local_addr(self.as_raw_fd()),
+        }
+    }
+
+    /// Another descriptor of the same socket, for another thread or process.
+    pub fn try_clone_fd(&self) -> io::Result<OwnedFd> {
+        self.as_fd().try_clone_to_owned()
+    }
+
+    /// The descriptor.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the record owns the descriptor and `self` keeps it open.
+        unsafe { BorrowedFd::borrow_raw(self.peek().fd) }
+    }
+}
+
+impl AsRawFd for Listener {
+    fn as_raw_fd(&self) -> RawFd {
+        self.peek().fd
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let socket = self.socket;
+        if driver::try_with(|d| d.close(socket)).is_none() {
+            syscall::close(self.peek().fd);
+        }
+    }
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Listener(fd {})", self.peek().fd)
+    }
+}
+
+/// Binds and listens without registering, before any thread with a driver exists (while the process still has its
+/// privileges, for instance).
+pub fn open(address: &SockAddr, opts: &ListenOptions) -> io::Result<OwnedFd> {
+    let kind = if opts.seqpacket && address.is_unix() { libc::SOCK_SEQPACKET } else { libc::SOCK_STREAM };
+    let socket = syscall::socket(address.family(), kind)?;
+    let fd = socket.as_raw_fd();
+    if let Some(bytes) = opts.receive_buffer {
+        set::receive_buffer(fd, bytes)?;
+    }
+    if let Some(bytes) = opts.send_buffer {
+        set::send_buffer(fd, bytes)?;
+    }
+    match address {
+        SockAddr::Unix(path) => bind_path(fd, path, opts)?,
+        SockAddr::Abstract(_) => bind(fd, address)?,
+        _ => {
+            prepare(fd, address, opts)?;
+            bind(fd, address)?;
+        }
+    }
+    if !matches!(address, SockAddr::Unix(_)) {
+        listen(fd, opts.backlog)?;
+    }
+    Ok(socket)
+}
+
+/// (Re)starts listening, or changes the backlog.
+pub fn listen(fd: RawFd, backlog: u32) -> io::Result<()> {
+    // SAFETY: takes no pointer.
+    if unsafe { libc::listen(fd, i32::try_from(backlog).unwrap_or(i32::MAX)) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+fn prepare(fd: RawFd, address: &SockAddr, opts: &ListenOptions) -> io::Result<()> {
+    set::flag(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR)?;
+    if opts.reuseport {
+        set::flag(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT)?;
+    }
+    if let (SockAddr::V6(_), Some(only)) = (address, opts.v6only) {
+        set::value(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, i32::from(only))?;
+    }
+    if opts.transparent {
+        set::transparent(fd, address.family())?;
+    }
+    if let Some(name) = &opts.interface {
+        set::interface(fd, name)?;
+    }
+    if let Some(mss) = opts.mss {
+        set::mss(fd, mss)?;
+    }
+    if let Some(seconds) = opts.defer_accept_s {
+        set::value(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, seconds.min(32_767).cast_signed())?;
+    }
+    if let Some(queue) = opts.fastopen {
+        set::value(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, queue.min(65_535).cast_signed())?;
+    }
+    if let Some(name) = &opts.congestion {
+        set::congestion(fd, name)?;
+    }
+    if let Some((peer, key)) = &opts.md5 {
+        set::md5(fd, peer, key)?;
+    }
+    if let Some(ms) = opts.user_timeout_ms {
+        set::user_timeout_ms(fd, ms)?;
+    }
+    if let Some(mark) = opts.mark {
+        set::mark(fd, mark)?;
+    }
+    if let Some(tos) = opts.tos {
+        set::tos(fd, tos)?;
+    }
+    if opts.nodelay {
+        set::nodelay(fd, true)?;
+    }
+    if let Some(keepalive) = &opts.keepalive {
+        set::keepalive(fd, keepalive)?;
+    }
+    Ok(())
+}
+
+/// Binds under a temporary name, sets the file's permissions, listens, and only then takes the name, so that there is
+/// no moment at which clients find nobody listening or the wrong permissions.
+fn bind_path(fd: RawFd, path: &Path, opts: &ListenOptions) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let temporary = Path::new(&name);
+    let _ = std::fs::remove_file(temporary);
+    bind(fd, &SockAddr::Unix(temporary.into()))?;
+    let result = (|| {
+        let c_path = std::ffi::CString::new(temporary.as_os_str().as_bytes())?;
+        if opts.uid.is_some() || opts.gid.is_some() {
+            // SAFETY: the path is a valid C string; u32::MAX leaves an id as it is.
+            let r = unsafe {
+                libc::chown(c_path.as_ptr(), opts.uid.unwrap_or(u32::MAX), opts.gid.unwrap_or(u32::MAX))
+            };
+            if r < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        if let Some(mode) = opts.mode {
+            // SAFETY: the path is a valid C string.
+            if unsafe { libc::chmod(c_path.as_ptr(), mode) } < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        listen(fd, opts.backlog)?;
+        std::fs::rename(temporary, path)
+    })();
+    if result.is_err() {
+        let _ = std::fs::remove_file(temporary);
+    }
+    result
+}
+
+/// An inherited descriptor, taken over by number (`fd@<n>`).
+///
+/// # Errors
+/// `EBADF` when it is not open, `ENOTSOCK` when it is no socket.
+pub fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    // SAFETY: only borrowed to ask whether it is open and a socket; if not, the calls fail with an error.
+    descriptor::inspect(unsafe { BorrowedFd::borrow_raw(fd) })?;
+    // A copy, so that the same number can be given to two binds.
+    // SAFETY: as above.
+    let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) };
+    if copy < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a fresh descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}

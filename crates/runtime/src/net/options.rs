@@ -1,0 +1,341 @@
+//! Options of sockets, in the units the configuration uses, and reading the kernel's view of a connection.
+
+use super::SockAddr;
+use super::syscall::{getsockopt, setsockopt, setsockopt_bytes};
+use std::io;
+use std::os::fd::RawFd;
+
+/// When the kernel probes a silent peer. What is `None` stays as the system has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keepalive {
+    /// Probes without an answer after which the connection is dead (`tcpka-cnt`), 1 to 127.
+    pub count: Option<u32>,
+    /// Seconds of silence before the first probe (`tcpka-idle`), 1 to 32,767.
+    pub idle_s: Option<u32>,
+    /// Seconds between probes (`tcpka-intvl`), 1 to 32,767.
+    pub interval_s: Option<u32>,
+}
+
+/// A key for TCP MD5 signatures (RFC 2385): 1 to 80 bytes.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Md5Key(pub Box<[u8]>);
+
+impl std::fmt::Debug for Md5Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Md5Key(..)")
+    }
+}
+
+/// How an outgoing connection is made.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// Address to connect from; port 0 leaves the port to the kernel, which picks it at connect time so that it
+    /// may be shared by connections to different destinations (`IP_BIND_ADDRESS_NO_PORT`).
+    pub source: Option<SockAddr>,
+    /// First and last source port to choose from; needs `source`.
+    pub source_ports: Option<(u16, u16)>,
+    /// `source` is not an address of this host (`usesrc`); needs a privilege.
+    pub transparent: bool,
+    /// Network interface the packets go through.
+    pub interface: Option<Box<str>>,
+    /// Packet mark (`SO_MARK`); needs a privilege.
+    pub mark: Option<u32>,
+    /// Type of service or traffic class.
+    pub tos: Option<u8>,
+    /// Send small segments at once (`TCP_NODELAY`).
+    pub nodelay: bool,
+    /// Probe a silent peer.
+    pub keepalive: Option<Keepalive>,
+    /// Milliseconds after which unacknowledged data breaks the connection (`TCP_USER_TIMEOUT`).
+    pub user_timeout_ms: Option<u32>,
+    /// Maximum segment size in bytes.
+    pub mss: Option<u32>,
+    /// Congestion control algorithm by its kernel name.
+    pub congestion: Option<Box<str>>,
+    /// Send the first data with the SYN where a cookie is known (`TCP_FASTOPEN_CONNECT`).
+    pub fastopen: bool,
+    /// Sign segments.
+    pub md5: Option<Md5Key>,
+    /// Do not acknowledge at once (`option tcp-smart-connect` sets this).
+    pub no_quick_ack: bool,
+    /// Receive buffer in bytes (`tune.rcvbuf.server`).
+    pub receive_buffer: Option<u32>,
+    /// Send buffer in bytes (`tune.sndbuf.server`).
+    pub send_buffer: Option<u32>,
+}
+
+impl Default for ConnectOptions {
+    /// What the kernel does by itself, with `nodelay`.
+    fn default() -> Self {
+        ConnectOptions {
+            source: None,
+            source_ports: None,
+            transparent: false,
+            interface: None,
+            mark: None,
+            tos: None,
+            nodelay: true,
+            keepalive: None,
+            user_timeout_ms: None,
+            mss: None,
+            congestion: None,
+            fastopen: false,
+            md5: None,
+            no_quick_ack: false,
+            receive_buffer: None,
+            send_buffer: None,
+        }
+    }
+}
+
+/// How a listening socket is made.
+#[derive(Clone, Debug)]
+pub struct ListenOptions {
+    /// Connections the kernel completes ahead of `accept`; bounded by `net.core.somaxconn`.
+    pub backlog: u32,
+    /// Several sockets share the address, the kernel spreads connections over them (`SO_REUSEPORT`).
+    pub reuseport: bool,
+    /// IPv6 only (`Some(true)`), IPv4 as well (`Some(false)`), or as the system has it.
+    pub v6only: Option<bool>,
+    /// Accept connections to addresses that are not of this host, or bind before the address exists.
+    pub transparent: bool,
+    /// Network interface to listen on.
+    pub interface: Option<Box<str>>,
+    /// Maximum segment size in bytes.
+    pub mss: Option<u32>,
+    /// Wait for data this many seconds before `accept` sees a connection (`TCP_DEFER_ACCEPT`).
+    pub defer_accept_s: Option<u32>,
+    /// Length of the queue of connections opened with data (`TCP_FASTOPEN`).
+    pub fastopen: Option<u32>,
+    /// Congestion control algorithm by its kernel name.
+    pub congestion: Option<Box<str>>,
+    /// Require signed segments from one peer address.
+    pub md5: Option<(SockAddr, Md5Key)>,
+    /// Milliseconds after which unacknowledged data breaks a connection (`tcp-ut`).
+    pub user_timeout_ms: Option<u32>,
+    /// Packet mark.
+    pub mark: Option<u32>,
+    /// Type of service or traffic class.
+    pub tos: Option<u8>,
+    /// Receive buffer in bytes (`tune.rcvbuf.client`).
+    pub receive_buffer: Option<u32>,
+    /// Send buffer in bytes (`tune.sndbuf.client`).
+    pub send_buffer: Option<u32>,
+    /// Accepted connections send small segments at once (inherited from the listener).
+    pub nodelay: bool,
+    /// Accepted connections probe a silent peer (inherited from the listener).
+    pub keepalive: Option<Keepalive>,
+    /// Permissions of a unix socket's file.
+    pub mode: Option<u32>,
+    /// Owner of a unix socket's file.
+    pub uid: Option<u32>,
+    /// Group of a unix socket's file.
+    pub gid: Option<u32>,
+    /// A socket that keeps message boundaries (`SOCK_SEQPACKET`), unix only.
+    pub seqpacket: bool,
+}
+
+impl Default for ListenOptions {
+    fn default() -> Self {
+        ListenOptions {
+            backlog: 4096,
+            reuseport: false,
+            v6only: None,
+            transparent: false,
+            interface: None,
+            mss: None,
+            defer_accept_s: None,
+            fastopen: None,
+            congestion: None,
+            md5: None,
+            user_timeout_ms: None,
+            mark: None,
+            tos: None,
+            receive_buffer: None,
+            send_buffer: None,
+            nodelay: true,
+            keepalive: None,
+            mode: None,
+            uid: None,
+            gid: None,
+            seqpacket: false,
+        }
+    }
+}
+
+/// Options that listening and connecting sockets have in common, set by `fd` so that they serve both.
+pub mod set {
+    use super::*;
+
+    fn int(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()> {
+        setsockopt(fd, level, name, &value)
+    }
+
+    /// `TCP_NODELAY`.
+    pub fn nodelay(fd: RawFd, on: bool) -> io::Result<()> {
+        int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, i32::from(on))
+    }
+
+    /// `TCP_QUICKACK`: acknowledge at once, or with the next data.
+    pub fn quickack(fd: RawFd, on: bool) -> io::Result<()> {
+        int(fd, libc::IPPROTO_TCP, libc::TCP_QUICKACK, i32::from(on))
+    }
+
+    /// `SO_KEEPALIVE` and its three parameters.
+    pub fn keepalive(fd: RawFd, k: &Keepalive) -> io::Result<()> {
+        int(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
+        for (name, value) in [
+            (libc::TCP_KEEPCNT, k.count),
+            (libc::TCP_KEEPIDLE, k.idle_s),
+            (libc::TCP_KEEPINTVL, k.interval_s),
+        ] {
+            if let Some(value) = value {
+                int(fd, libc::IPPROTO_TCP, name, value.cast_signed())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `SO_MARK`.
+    pub fn mark(fd: RawFd, mark: u32) -> io::Result<()> {
+        setsockopt(fd, libc::SOL_SOCKET, libc::SO_MARK, &mark)
+    }
+
+    /// Type of service of an IPv4 socket, traffic class of an IPv6 one (and the type of service of its mapped
+    /// connections).
+    pub fn tos(fd: RawFd, tos: u8) -> io::Result<()> {
+        let v6 = int(fd, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, i32::from(tos));
+        let v4 = int(fd, libc::IPPROTO_IP, libc::IP_TOS, i32::from(tos));
+        v4.or(v6)
+    }
+
+    /// `TCP_USER_TIMEOUT` in milliseconds.
+    pub fn user_timeout_ms(fd: RawFd, ms: u32) -> io::Result<()> {
+        setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, &ms)
+    }
+
+    /// `TCP_MAXSEG`.
+    pub fn mss(fd: RawFd, mss: u32) -> io::Result<()> {
+        setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, &mss)
+    }
+
+    /// `TCP_CONGESTION`.
+    pub fn congestion(fd: RawFd, name: &str) -> io::Result<()> {
+        setsockopt_bytes(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_bytes())
+    }
+
+    /// `SO_BINDTODEVICE`.
+    pub fn interface(fd: RawFd, name: &str) -> io::Result<()> {
+        setsockopt_bytes(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, name.as_bytes())
+    }
+
+    /// Addresses that are not of this host may be bound: `IP_TRANSPARENT`, else `IP_FREEBIND`.
+    pub fn transparent(fd: RawFd, family: i32) -> io::Result<()> {
+        if family == libc::AF_INET6 {
+            return int(fd, libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT, 1)
+                .or_else(|_| int(fd, libc::IPPROTO_IPV6, libc::IPV6_FREEBIND, 1));
+        }
+        int(fd, libc::IPPROTO_IP, libc::IP_TRANSPARENT, 1)
+            .or_else(|_| int(fd, libc::IPPROTO_IP, libc::IP_FREEBIND, 1))
+    }
+
+    /// `SO_RCVBUF`, in bytes.
+    pub fn receive_buffer(fd: RawFd, bytes: u32) -> io::Result<()> {
+        setsockopt(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes)
+    }
+
+    /// `SO_SNDBUF`, in bytes.
+    pub fn send_buffer(fd: RawFd, bytes: u32) -> io::Result<()> {
+        setsockopt(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes)
+    }
+
+    /// `TCP_MD5SIG` for segments exchanged with `peer`.
+    pub fn md5(fd: RawFd, peer: &SockAddr, key: &Md5Key) -> io::Result<()> {
+        /// `struct tcp_md5sig` of the kernel's interface (tcp(7)).
+        #[repr(C)]
+        #[derive(Clone, Copy)]
+        struct Md5Sig {
+            address: libc::sockaddr_storage,
+            flags: u8,
+            prefix_len: u8,
+            key_len: u16,
+            interface: i32,
+            key: [u8; 80],
+        }
+        const TCP_MD5SIG: i32 = 14;
+        if key.0.is_empty() || key.0.len() > 80 {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "an MD5 key has 1 to 80 bytes"));
+        }
+        let mut sig = Md5Sig {
+            address: peer.to_raw()?.storage,
+            flags: 0,
+            prefix_len: 0,
+            key_len: key.0.len() as u16,
+            interface: 0,
+            key: [0; 80],
+        };
+        sig.key[..key.0.len()].copy_from_slice(&key.0);
+        setsockopt(fd, libc::IPPROTO_TCP, TCP_MD5SIG, &sig)
+    }
+
+    /// Closing discards unsent data and answers with a reset (`SO_LINGER` with a zero time).
+    pub fn linger_reset(fd: RawFd) -> io::Result<()> {
+        setsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, &libc::linger { l_onoff: 1, l_linger: 0 })
+    }
+
+    pub(crate) fn flag(fd: RawFd, level: i32, name: i32) -> io::Result<()> {
+        int(fd, level, name, 1)
+    }
+
+    pub(crate) fn value(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()> {
+        int(fd, level, name, value)
+    }
+}
+
+/// What the kernel measured about a TCP connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpInfo {
+    /// Smoothed round-trip time in microseconds (`fc_rtt`).
+    pub rtt_us: u32,
+    /// Its variance in microseconds (`fc_rttvar`).
+    pub rtt_variance_us: u32,
+    /// Segments unacknowledged (`fc_unacked`).
+    pub unacked: u32,
+    /// Segments selectively acknowledged (`fc_sacked`).
+    pub sacked: u32,
+    /// Retransmissions of the segment in flight (`fc_retrans`).
+    pub retransmits: u32,
+    /// Segments thought lost (`fc_lost`).
+    pub lost: u32,
+    /// Reordering metric (`fc_reordering`).
+    pub reordering: u32,
+    /// Sending maximum segment size in bytes.
+    pub send_mss: u32,
+}
+
+/// Reads [`TcpInfo`].
+pub fn tcp_info(fd: RawFd) -> io::Result<TcpInfo> {
+    // SAFETY: all-zero bytes are valid for this C structure of integers.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info)?;
+    Ok(TcpInfo {
+        rtt_us: info.tcpi_rtt,
+        rtt_variance_us: info.tcpi_rttvar,
+        unacked: info.tcpi_unacked,
+        sacked: info.tcpi_sacked,
+        retransmits: info.tcpi_retrans,
+        lost: info.tcpi_lost,
+        reordering: info.tcpi_reordering,
+        send_mss: info.tcpi_snd_mss,
+    })
+}
+
+/// The destination a connection had before a firewall redirected it here (`SO_ORIGINAL_DST`, IPv4 and IPv6).
+pub fn original_destination(fd: RawFd, family: i32) -> io::Result<SockAddr> {
+    const SO_ORIGINAL_DST: i32 = 80;
+    // SAFETY: all-zero bytes are valid for these C structures.
+    let mut raw: crate::driver::socket::ConnectAddress = unsafe { std::mem::zeroed() };
+    let level = if family == libc::AF_INET6 { libc::IPPROTO_IPV6 } else { libc::IPPROTO_IP };
+    raw.len = getsockopt(fd, level, SO_ORIGINAL_DST, &mut raw.storage)? as u32;
+    Ok(SockAddr::from_raw(&raw))
+}

@@ -1,0 +1,135 @@
+//! The socket calls the drivers share, each retried when a signal interrupted it.
+
+use crate::driver::socket::ConnectAddress;
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+/// The calling thread's `errno`.
+#[inline]
+pub(crate) fn errno() -> i32 {
+    // SAFETY: the location is this thread's and always valid.
+    unsafe { *libc::__errno_location() }
+}
+
+#[inline]
+pub(crate) fn check(ret: isize) -> Result<usize, i32> {
+    if ret >= 0 { Ok(ret as usize) } else { Err(errno()) }
+}
+
+macro_rules! retry {
+    ($call:expr) => {
+        loop {
+            // SAFETY: see the caller of the macro; every pointer is valid for the duration of the call.
+            match check(unsafe { $call } as isize) {
+                Err(libc::EINTR) => {}
+                result => break result,
+            }
+        }
+    };
+}
+
+/// `recv` into `buf`; the error is the `errno`.
+#[inline]
+pub(crate) fn recv(fd: RawFd, buf: &mut [u8], flags: i32) -> Result<usize, i32> {
+    retry!(libc::recv(fd, buf.as_mut_ptr().cast(), buf.len(), flags | libc::MSG_DONTWAIT))
+}
+
+#[inline]
+pub(crate) fn send(fd: RawFd, buf: &[u8], flags: i32) -> Result<usize, i32> {
+    retry!(libc::send(fd, buf.as_ptr().cast(), buf.len(), flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL))
+}
+
+/// # Safety
+/// `message` and everything it points at is valid for reading.
+#[inline]
+pub(crate) unsafe fn sendmsg(fd: RawFd, message: *const libc::msghdr, flags: i32) -> Result<usize, i32> {
+    retry!(libc::sendmsg(fd, message, flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL))
+}
+
+/// Accepts one connection, non-blocking and closed on exec, with the peer's address.
+pub(crate) fn accept(fd: RawFd, address: &mut ConnectAddress) -> Result<OwnedFd, i32> {
+    let n = retry!({
+        address.len = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+        libc::accept4(
+            fd,
+            (&raw mut address.storage).cast(),
+            &mut address.len,
+            libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC,
+        )
+    })?;
+    // SAFETY: a fresh descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(n as RawFd) })
+}
+
+pub(crate) fn connect(fd: RawFd, address: &ConnectAddress) -> Result<usize, i32> {
+    retry!(libc::connect(fd, (&raw const address.storage).cast(), address.len))
+}
+
+pub(crate) fn shutdown_write(fd: RawFd) -> io::Result<()> {
+    // SAFETY: takes no pointer.
+    if unsafe { libc::shutdown(fd, libc::SHUT_WR) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Closes a descriptor that the caller owns.
+pub(crate) fn close(fd: RawFd) {
+    // SAFETY: the caller owns `fd` and forgets it.
+    unsafe { libc::close(fd) };
+}
+
+/// A non-blocking socket, closed on exec.
+pub(crate) fn socket(family: i32, kind: i32) -> io::Result<OwnedFd> {
+    // SAFETY: takes no pointer.
+    let fd = unsafe { libc::socket(family, kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a fresh descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+pub(crate) fn set_nonblocking(fd: RawFd) -> io::Result<()> {
+    // SAFETY: takes no pointer.
+    unsafe {
+        let flags = libc::fcntl(fd, libc::F_GETFL);
+        if flags < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if flags & libc::O_NONBLOCK == 0 && libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Sets an option whose value is a plain C structure or integer.
+pub(crate) fn setsockopt<T: Copy>(fd: RawFd, level: i32, name: i32, value: &T) -> io::Result<()> {
+    // SAFETY: the pointer and length describe `value`.
+    let r = unsafe {
+        libc::setsockopt(fd, level, name, (value as *const T).cast(), size_of::<T>() as libc::socklen_t)
+    };
+    if r < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+pub(crate) fn setsockopt_bytes(fd: RawFd, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
+    // SAFETY: the pointer and length describe `value`.
+    let r =
+        unsafe { libc::setsockopt(fd, level, name, value.as_ptr().cast(), value.len() as libc::socklen_t) };
+    if r < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Reads an option into a plain C structure or integer; returns how many bytes the kernel wrote.
+pub(crate) fn getsockopt<T: Copy>(fd: RawFd, level: i32, name: i32, value: &mut T) -> io::Result<usize> {
+    let mut len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the pointer and length describe `value`; only plain integers and C structures are asked for.
+    let r = unsafe { libc::getsockopt(fd, level, name, (value as *mut T).cast(), &mut len) };
+    if r < 0 { Err(io::Error::last_os_error()) } else { Ok(len as usize) }
+}
+
+/// The pending error of a socket, cleared by asking.
+pub(crate) fn take_error(fd: RawFd) -> i32 {
+    let mut value = 0i32;
+    match getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, &mut value) {
+        Ok(_) => value,
+        Err(e) => e.raw_os_error().unwrap_or(libc::EIO),
+    }
+}
