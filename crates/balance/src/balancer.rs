@@ -1,0 +1,576 @@
+//! One backend's choice of server, shared by all threads.
+
+use crate::hash::avalanche;
+use crate::leastconn::{Tournament, less_loaded};
+use crate::load::{Load, LoadNow};
+use crate::random::{Draws, Urn};
+use crate::ring::{Ring, seed_of_id};
+use crate::round_robin::{Entry, Schedule};
+use crate::sync::{AtomicU64, Ordering};
+use crossbeam_utils::CachePadded;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Position of a server in its backend's list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerIndex(pub u32);
+
+/// How servers are chosen (manual section 4.2, `balance`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    RoundRobin,
+    StaticRr,
+    LeastConn,
+    First,
+    /// Draw this many servers and keep the least loaded; the default, with two draws.
+    Random {
+        draws: u32,
+    },
+    /// By the hash of a key (`source`, `uri`, `url_param`, `hdr`, `hash`, `rdp-cookie`, `log-hash`). A request
+    /// without key takes the next turn.
+    Hash(HashMethod),
+    /// Always the same server until it goes down (`mode log`).
+    Sticky,
+}
+
+impl Default for Algorithm {
+    fn default() -> Algorithm {
+        Algorithm::Random { draws: 2 }
+    }
+}
+
+/// How a hash designates a server (`hash-type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum HashMethod {
+    /// A table with one slot per unit of weight.
+    #[default]
+    MapBased,
+    /// A circle where each server has many points.
+    Consistent,
+}
+
+/// `hash-preserve-affinity`: when a hashed request may leave the server its key designates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum PreserveAffinity {
+    #[default]
+    Always,
+    /// When that server has reached its maxconn.
+    MaxConn,
+    /// When that server's queue is full.
+    MaxQueue,
+}
+
+/// From what the points of a server on the circle are computed (`hash-key`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeKey {
+    /// The numeric identifier.
+    Id,
+    /// All 32 bits of the identifier, not spread.
+    Id32,
+    /// A number derived from the server's guid or address by [`NodeKey::from_bytes`].
+    Seed(u32),
+}
+
+impl NodeKey {
+    /// A key from the bytes of a guid or of an address.
+    pub fn from_bytes(bytes: &[u8]) -> NodeKey {
+        NodeKey::Seed(avalanche(crate::hash::crc32(bytes)))
+    }
+}
+
+/// What the configuration says about one server.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerSpec {
+    /// The user-visible numeric identifier.
+    pub uid: u32,
+    /// 0 to 256.
+    pub weight: u32,
+    pub backup: bool,
+    /// False for a server that starts disabled or down.
+    pub up: bool,
+    pub node_key: NodeKey,
+}
+
+impl ServerSpec {
+    /// An active server that is up.
+    pub fn new(uid: u32, weight: u32) -> ServerSpec {
+        ServerSpec { uid, weight, backup: false, up: true, node_key: NodeKey::Id }
+    }
+}
+
+/// The settings of a backend.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Settings {
+    pub algorithm: Algorithm,
+    /// `option allbackups`: use all backup servers at once rather than the first that works.
+    pub all_backups: bool,
+    /// `hash-balance-factor` in percent, above 100; 0 when not set.
+    pub balance_factor: u32,
+    pub preserve_affinity: PreserveAffinity,
+}
+
+/// What only the caller knows about servers at the time of a pick.
+pub trait ServerView {
+    /// No slot is free: maxconn is reached, or requests already wait for this server.
+    fn is_full(&self, server: ServerIndex, load: LoadNow) -> bool;
+    /// The queue of this server has reached its maxqueue.
+    fn queue_is_full(&self, _server: ServerIndex, _load: LoadNow) -> bool {
+        false
+    }
+    /// Requests over the last second; decides between equally loaded servers.
+    fn rate(&self, _server: ServerIndex) -> u32 {
+        0
+    }
+}
+
+/// A view for backends where no server has limits.
+pub struct NeverFull;
+
+impl ServerView for NeverFull {
+    fn is_full(&self, _server: ServerIndex, _load: LoadNow) -> bool {
+        false
+    }
+}
+
+/// The circumstances of one pick.
+pub struct PickContext<'a, V: ServerView> {
+    pub servers: &'a V,
+    /// The server that just failed this request: used again only if there is no other.
+    pub avoid: Option<ServerIndex>,
+    /// 64 random bits; used by `random` only.
+    pub random: u64,
+}
+
+/// A thread's last seen plan of a backend. Keep one per thread and backend.
+#[derive(Default, Debug)]
+pub struct View {
+    generation: u64,
+    plan: Option<Arc<Plan>>,
+}
+
+/// Chooses the server of each request of one backend.
+///
+/// Invariants: what requests write is one word per server ([`Load`]), plus one shared position for algorithms
+/// that take turns, one ticket counter for `leastconn` and one total with `hash-balance-factor`. The set of usable
+/// servers is an immutable plan: it is rebuilt under a lock when a server changes state, by the first pick after
+/// the change, and every thread fetches it once per change.
+#[derive(Debug)]
+pub struct Balancer {
+    settings: Settings,
+    specs: Box<[ServerSpec]>,
+    loads: Box<[Load]>,
+    /// Weights of usable servers, in 16ths; 0 when not usable. Only `leastconn` reads them while picking.
+    weights: Box<[AtomicU64]>,
+    tournament: Option<Tournament>,
+    tickets: CachePadded<AtomicU64>,
+    total: CachePadded<AtomicU64>,
+    generation: AtomicU64,
+    control: Mutex<Control>,
+}
+
+/// State changed by operators and health checks, never by requests.
+#[derive(Debug)]
+struct Control {
+    servers: Vec<Status>,
+    plan: Option<Arc<Plan>>,
+    previous: Option<Arc<Plan>>,
+    /// For `sticky`: servers in the order in which they became usable.
+    arrivals: Vec<u32>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Status {
+    up: bool,
+    drain: bool,
+    /// As set by the operator: 0 to 256.
+    weight: u32,
+    /// In 16ths of a weight; below `16 * weight` during a slow start.
+    effective: u32,
+}
+
+#[derive(Debug)]
+struct Plan {
+    entries: Box<[Entry]>,
+    total_weight: u64,
+    method: Method,
+}
+
+#[derive(Debug)]
+enum Method {
+    Turns(Schedule),
+    Map(Schedule),
+    Ring(Ring),
+    Least,
+    /// In the order in which to try.
+    InOrder(Box<[u32]>),
+    Urn(Urn),
+}
+
+impl Balancer {
+    pub fn new(settings: Settings, servers: &[ServerSpec]) -> Balancer {
+        let least = settings.algorithm == Algorithm::LeastConn;
+        let statuses: Vec<Status> = servers
+            .iter()
+            .map(|s| Status { up: s.up, drain: false, weight: s.weight, effective: s.weight * 16 })
+            .collect();
+        let arrivals = (0..servers.len() as u32).filter(|&i| servers[i as usize].up).collect();
+        Balancer {
+            settings,
+            specs: servers.into(),
+            loads: (0..servers.len()).map(|i| Load::with_ticket(i as u64)).collect(),
+            weights: servers.iter().map(|_| AtomicU64::new(0)).collect(),
+            tournament: least.then(|| Tournament::new(servers.len())),
+            tickets: CachePadded::new(AtomicU64::new(servers.len() as u64)),
+            total: CachePadded::new(AtomicU64::new(0)),
+            generation: AtomicU64::new(1),
+            control: Mutex::new(Control { servers: statuses, plan: None, previous: None, arrivals }),
+        }
+    }
+
+    /// Chooses a server. `key` is the hash of the request's key, when the algorithm uses one and there is one.
+    ///
+    /// `None` means that no server can take the request now: none is usable, or all usable ones are full and the
+    /// algorithm does not insist on one. The request then waits in the backend's queue, or gets a 503 when
+    /// [`Balancer::usable`] is 0.
+    pub fn pick<V: ServerView>(
+        &self,
+        view: &mut View,
+        key: Option<u32>,
+        cx: &PickContext<'_, V>,
+    ) -> Option<ServerIndex> {
+        let plan = self.plan(view);
+        match plan.entries.as_ref() {
+            [] => return None,
+            // One server: nothing to choose. Hashing insists on it even when it is full.
+            [only] => {
+                let insists = key.is_some() || self.settings.algorithm == Algorithm::Sticky;
+                return (insists || !self.full(only.server, cx)).then_some(ServerIndex(only.server));
+            }
+            _ => {}
+        }
+        let avoid = cx.avoid.map(|s| s.0);
+        let refuse = |server: u32| Some(server) == avoid || self.full(server, cx);
+        let found = match &plan.method {
+            Method::Turns(schedule) => self.take_turn(schedule, &plan.entries, refuse),
+            Method::Map(schedule) => match key {
+                Some(hash) => self.by_map(schedule, hash, avoid),
+                None => self.take_turn(schedule, &plan.entries, refuse),
+            },
+            Method::Ring(ring) => match key {
+                Some(hash) => ring.nearest(hash, |s| Some(s) == avoid || self.disqualified(s, plan, cx)),
+                None => ring.next(|s| refuse(s) || self.overloaded(s, plan)),
+            },
+            Method::Least => self.least(&plan.entries, refuse),
+            Method::InOrder(order) => order.iter().copied().find(|&s| {
+                Some(s) != avoid && (self.settings.algorithm == Algorithm::Sticky || !self.full(s, cx))
+            }),
+            Method::Urn(urn) => {
+                let draws = match self.settings.algorithm {
+                    Algorithm::Random { draws } => draws,
+                    _ => 1,
+                };
+                urn.pick(
+                    draws,
+                    &mut Draws::new(cx.random),
+                    |s| refuse(s) || self.overloaded(s, plan),
+                    |s| self.loads[s as usize].now(),
+                    |s| cx.servers.rate(ServerIndex(s)),
+                )
+            }
+        };
+        // Rather the server that failed than none at all.
+        let again = || avoid.filter(|&a| plan.entries.iter().any(|e| e.server == a) && !self.full(a, cx));
+        found.or_else(again).map(ServerIndex)
+    }
+
+    /// A request starts on `server`, whatever its limits.
+    pub fn conn_started(&self, server: ServerIndex) {
+        self.changed(server, |load, ticket| {
+            load.start(ticket);
+        });
+        self.count_total(1);
+    }
+
+    /// A request starts on `server` if fewer than `limit` are being served: the check and the count are one step,
+    /// so `limit` holds with any number of threads.
+    pub fn try_conn_started(&self, server: ServerIndex, limit: u32) -> bool {
+        let mut fits = false;
+        self.changed(server, |load, ticket| fits = load.start_below(limit, ticket));
+        if fits {
+            self.count_total(1);
+        }
+        fits
+    }
+
+    /// A request has left `server`. Exactly one call for each start.
+    pub fn conn_ended(&self, server: ServerIndex) {
+        self.changed(server, |load, ticket| {
+            load.end(ticket);
+        });
+        self.count_total(-1);
+    }
+
+    /// A request waits for `server`: it counts as load, but holds no slot.
+    pub fn queued(&self, server: ServerIndex) {
+        self.changed(server, |load, ticket| {
+            load.enqueue(ticket);
+        });
+    }
+
+    /// A request no longer waits for `server`.
+    pub fn dequeued(&self, server: ServerIndex) {
+        self.changed(server, |load, ticket| {
+            load.dequeue(ticket);
+        });
+    }
+
+    /// What `server` is doing.
+    pub fn load(&self, server: ServerIndex) -> LoadNow {
+        self.loads[server.0 as usize].now()
+    }
+
+    /// Marks a server up or down.
+    pub fn set_up(&self, server: ServerIndex, up: bool) {
+        self.change(server, |status| status.up = up);
+    }
+
+    /// A draining server gets no new requests but stays up for those that stick to it.
+    pub fn set_drain(&self, server: ServerIndex, drain: bool) {
+        self.change(server, |status| status.drain = drain);
+    }
+
+    /// Sets the weight an operator chose, 0 to 256.
+    pub fn set_weight(&self, server: ServerIndex, weight: u32) {
+        self.change(server, |status| {
+            status.weight = weight.min(256);
+            status.effective = status.weight * 16;
+        });
+    }
+
+    /// Sets the weight in effect, in 16ths, for slow start. See [`slowstart_weight`].
+    pub fn set_effective_weight(&self, server: ServerIndex, sixteenths: u32) {
+        self.change(server, |status| status.effective = sixteenths.min(16 * status.weight));
+    }
+
+    /// Number of servers requests can be balanced to: all usable active ones, or, when there is none, the backup
+    /// server in use or all of them with `allbackups`.
+    pub fn usable(&self, view: &mut View) -> usize {
+        self.plan(view).entries.len()
+    }
+
+    /// Sum of the effective weights of those servers, in 16ths.
+    pub fn total_weight(&self, view: &mut View) -> u64 {
+        self.plan(view).total_weight
+    }
+
+    /// True when this server takes part in balancing at the moment.
+    pub fn takes_part(&self, view: &mut View, server: ServerIndex) -> bool {
+        self.plan(view).entries.iter().any(|e| e.server == server.0)
+    }
+
+    fn changed(&self, server: ServerIndex, step: impl FnOnce(&Load, u64)) {
+        let load = &self.loads[server.0 as usize];
+        match &self.tournament {
+            Some(tournament) => {
+                step(load, self.tickets.fetch_add(1, Ordering::Relaxed));
+                tournament.update(server.0, &self.loads, &self.weights);
+            }
+            None => step(load, 0),
+        }
+    }
+
+    fn count_total(&self, by: i64) {
+        if self.settings.balance_factor != 0 {
+            self.total.fetch_add(by as u64, Ordering::Relaxed);
+        }
+    }
+
+    fn full<V: ServerView>(&self, server: u32, cx: &PickContext<'_, V>) -> bool {
+        cx.servers.is_full(ServerIndex(server), self.loads[server as usize].now())
+    }
+
+    /// More than `hash-balance-factor` allows: that percentage of the server's share of all requests, this one
+    /// included, rounded up.
+    fn overloaded(&self, server: u32, plan: &Plan) -> bool {
+        let factor = u128::from(self.settings.balance_factor);
+        if factor == 0 || plan.total_weight == 0 {
+            return false;
+        }
+        let Some(entry) = plan.entries.iter().find(|e| e.server == server) else { return false };
+        let requests = u128::from(self.total.load(Ordering::Relaxed)) + 1;
+        let allowed =
+            (requests * factor * u128::from(entry.weight)).div_ceil(100 * u128::from(plan.total_weight));
+        u128::from(self.loads[server as usize].now().served()) >= allowed
+    }
+
+    fn disqualified<V: ServerView>(&self, server: u32, plan: &Plan, cx: &PickContext<'_, V>) -> bool {
+        let index = ServerIndex(server);
+        match self.settings.preserve_affinity {
+            PreserveAffinity::Always => {}
+            PreserveAffinity::MaxConn if self.full(server, cx) => return true,
+            PreserveAffinity::MaxQueue if cx.servers.queue_is_full(index, self.load(index)) => return true,
+            PreserveAffinity::MaxConn | PreserveAffinity::MaxQueue => {}
+        }
+        self.overloaded(server, plan)
+    }
+
+    fn take_turn(&self, schedule: &Schedule, entries: &[Entry], refuse: impl Fn(u32) -> bool) -> Option<u32> {
+        // A refused turn is lost, which keeps the others' shares right. After a few in a row, ask everybody once.
+        for _ in 0..2 * entries.len().min(32) {
+            let server = schedule.next()?;
+            if !refuse(server) {
+                return Some(server);
+            }
+        }
+        let start = schedule.next()?;
+        let from = entries.iter().position(|e| e.server == start).unwrap_or(0);
+        entries.iter().cycle().skip(from).take(entries.len()).map(|e| e.server).find(|&s| !refuse(s))
+    }
+
+    /// The owner of the slot, or when it must be avoided, of the next slot with another owner.
+    fn by_map(&self, schedule: &Schedule, hash: u32, avoid: Option<u32>) -> Option<u32> {
+        let owner = schedule.by_hash(hash)?;
+        if Some(owner) != avoid {
+            return Some(owner);
+        }
+        (1..schedule.len() as u32)
+            .filter_map(|step| schedule.by_hash(hash.wrapping_add(step)))
+            .find(|&s| Some(s) != avoid)
+            .or(Some(owner))
+    }
+
+    fn least(&self, entries: &[Entry], refuse: impl Fn(u32) -> bool) -> Option<u32> {
+        let winner = self.tournament.as_ref()?.winner(&self.loads, &self.weights);
+        if let Some(winner) = winner.filter(|&w| !refuse(w)) {
+            return Some(winner);
+        }
+        // The best one is full or just failed: compare the others one by one.
+        let mut best: Option<(&Entry, LoadNow)> = None;
+        for entry in entries.iter().filter(|e| !refuse(e.server)) {
+            let load = self.loads[entry.server as usize].now();
+            match best {
+                Some((kept, kept_load)) if !less_loaded(load, entry.weight, kept_load, kept.weight) => {}
+                _ => best = Some((entry, load)),
+            }
+        }
+        best.map(|(entry, _)| entry.server)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Control> {
+        // Nothing in the critical sections can leave the state half-changed.
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, server: ServerIndex, step: impl FnOnce(&mut Status)) {
+        let mut control = self.lock();
+        let control = &mut *control;
+        let Some(status) = control.servers.get_mut(server.0 as usize) else { return };
+        let was_up = status.up;
+        step(status);
+        if was_up != status.up {
+            control.arrivals.retain(|&s| s != server.0);
+            if status.up {
+                control.arrivals.push(server.0);
+            }
+        }
+        if let Some(old) = control.plan.take() {
+            control.previous = Some(old);
+        }
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    fn plan<'v>(&self, view: &'v mut View) -> &'v Plan {
+        let generation = self.generation.load(Ordering::Acquire);
+        if view.plan.is_none() || view.generation != generation {
+            let mut control = self.lock();
+            // Read again under the lock: no change can slip in between the number and the plan.
+            view.generation = self.generation.load(Ordering::Acquire);
+            if control.plan.is_none() {
+                let plan = Arc::new(self.build(&control));
+                control.plan = Some(plan);
+                control.previous = None;
+            }
+            view.plan = control.plan.clone();
+        }
+        match &view.plan {
+            Some(plan) => plan,
+            None => unreachable!("the plan was stored just above"),
+        }
+    }
+
+    fn build(&self, control: &Control) -> Plan {
+        let entries = self.entries(control);
+        let total_weight = entries.iter().map(|e| u64::from(e.weight)).sum();
+        let schedule = |fixed: bool| {
+            let new = if fixed { Schedule::fixed(&entries) } else { Schedule::smooth(&entries) };
+            if let Some(Method::Turns(old) | Method::Map(old)) = control.previous.as_ref().map(|p| &p.method)
+            {
+                new.continue_from(old);
+            }
+            new
+        };
+        let method = match self.settings.algorithm {
+            Algorithm::RoundRobin => Method::Turns(schedule(false)),
+            Algorithm::StaticRr => Method::Map(schedule(true)),
+            Algorithm::Hash(HashMethod::MapBased) => Method::Map(schedule(true)),
+            Algorithm::Hash(HashMethod::Consistent) => {
+                Method::Ring(Ring::new(&entries, |s| match self.specs[s as usize].node_key {
+                    NodeKey::Id => seed_of_id(self.specs[s as usize].uid),
+                    NodeKey::Id32 => self.specs[s as usize].uid,
+                    NodeKey::Seed(seed) => seed,
+                }))
+            }
+            Algorithm::LeastConn => {
+                for (server, weight) in self.weights.iter().enumerate() {
+                    let usable = entries.iter().find(|e| e.server as usize == server);
+                    weight.store(usable.map_or(0, |e| e.weight.into()), Ordering::Release);
+                }
+                if let Some(tournament) = &self.tournament {
+                    (0..self.specs.len() as u32)
+                        .for_each(|s| tournament.update(s, &self.loads, &self.weights));
+                }
+                Method::Least
+            }
+            Algorithm::First => {
+                let mut order: Vec<u32> = entries.iter().map(|e| e.server).collect();
+                order.sort_by_key(|&s| self.specs[s as usize].uid);
+                Method::InOrder(order.into())
+            }
+            Algorithm::Sticky => {
+                let usable = |s: &u32| entries.iter().any(|e| e.server == *s);
+                Method::InOrder(control.arrivals.iter().copied().filter(usable).collect())
+            }
+            Algorithm::Random { .. } => Method::Urn(Urn::new(&entries)),
+        };
+        Plan { entries: entries.into(), total_weight, method }
+    }
+
+    /// The servers requests go to: usable active ones, else the first usable backup, or all of them.
+    fn entries(&self, control: &Control) -> Vec<Entry> {
+        let fixed =
+            matches!(self.settings.algorithm, Algorithm::StaticRr | Algorithm::Hash(HashMethod::MapBased));
+        let usable = |backup: bool| {
+            control.servers.iter().zip(&self.specs).enumerate().filter_map(move |(i, (status, spec))| {
+                let takes = spec.backup == backup && status.up && !status.drain && status.weight != 0;
+                // A weight changed on the fly has no effect on a table; 0 takes the server out all the same.
+                let weight = if fixed { spec.weight.max(1) * 16 } else { status.effective.max(1) };
+                takes.then_some(Entry { server: i as u32, weight })
+            })
+        };
+        let active: Vec<Entry> = usable(false).collect();
+        if !active.is_empty() {
+            return active;
+        }
+        let backups = usable(true);
+        if self.settings.all_backups { backups.collect() } else { backups.take(1).collect() }
+    }
+}
+
+/// The weight in effect, in 16ths, `elapsed_ms` after a server with `weight` came up, when its slow start lasts
+/// `slowstart_ms` (manual section 5.2): it grows linearly and is never 0.
+pub fn slowstart_weight(weight: u32, elapsed_ms: u64, slowstart_ms: u64) -> u32 {
+    let full = u64::from(weight) * 16;
+    if slowstart_ms == 0 || elapsed_ms >= slowstart_ms {
+        return full as u32;
+    }
+    (full * elapsed_ms / slowstart_ms).clamp(1.min(full), full) as u32
+}

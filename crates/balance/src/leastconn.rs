@@ -1,0 +1,208 @@
+//! `leastconn`: the server with the least work for its weight, and among equals the one idle for longest.
+//!
+//! Servers are the leaves of a tournament. Each inner node remembers which of the two below it has less load, so
+//! the root names the server to use: a reader loads one word and writes nothing. A server whose load changes
+//! replays its own matches upwards and stops at the first one whose outcome stays the same; no update takes a
+//! lock, and one that does not change the order ends after a single comparison.
+//!
+//! **Replaying a match with several threads.** A node holds its winner and a version. To replay, read the node,
+//! then both winners below and their loads, then write the outcome if the node has not changed meanwhile; try
+//! at most twice. If both writes fail, another thread wrote the node after reading the loads that this thread had
+//! already published, so its outcome accounts for them (the double refresh of Jayanti's f-arrays).
+
+use crate::load::{Load, LoadNow};
+use crate::sync::{AtomicU64, Ordering};
+
+/// The tournament over all servers of a backend. Loads and weights live outside and are passed in.
+#[derive(Debug)]
+pub struct Tournament {
+    /// A heap-ordered complete tree: node `i` has children `2i` and `2i + 1`; node 1 is the root. The leaves,
+    /// numbered from `leaves` on, are the servers and need no storage.
+    nodes: Box<[AtomicU64]>,
+    leaves: usize,
+}
+
+/// What a match compares. A server that cannot be used never wins.
+#[derive(Clone, Copy)]
+struct Player {
+    server: u32,
+    load: LoadNow,
+    weight: u32,
+}
+
+const NOBODY: u32 = u32::MAX;
+
+impl Tournament {
+    /// A tournament of `servers` servers, where nobody has won yet.
+    pub fn new(servers: usize) -> Tournament {
+        let leaves = servers.next_power_of_two().max(1);
+        Tournament { nodes: (0..leaves).map(|_| AtomicU64::new(NOBODY.into())).collect(), leaves }
+    }
+
+    /// The server with the least load.
+    pub fn winner(&self, loads: &[Load], weights: &[AtomicU64]) -> Option<u32> {
+        let server = if self.leaves == 1 { 0 } else { self.nodes[1].load(Ordering::Acquire) as u32 };
+        let usable = weights.get(server as usize).is_some_and(|w| w.load(Ordering::Acquire) != 0);
+        (usable && (server as usize) < loads.len()).then_some(server)
+    }
+
+    /// Replays the matches of `server` after its load or its weight changed.
+    pub fn update(&self, server: u32, loads: &[Load], weights: &[AtomicU64]) {
+        let mut node = (self.leaves + server as usize) / 2;
+        while node >= 1 {
+            let (before, after) = self.replay(node, loads, weights);
+            if before == after && after != server {
+                return;
+            }
+            node /= 2;
+        }
+    }
+
+    /// Plays the match at `node` and gives the winner before and after.
+    fn replay(&self, node: usize, loads: &[Load], weights: &[AtomicU64]) -> (u32, u32) {
+        let mut outcome = (NOBODY, NOBODY);
+        for attempt in 0..2 {
+            let word = self.nodes[node].load(Ordering::Acquire);
+            let left = self.player(2 * node, loads, weights);
+            let right = self.player(2 * node + 1, loads, weights);
+            let winner = if beats(&right, &left) { right.server } else { left.server };
+            let next = ((word >> 32).wrapping_add(1) << 32) | u64::from(winner);
+            if attempt == 0 {
+                outcome.0 = word as u32;
+            }
+            outcome.1 = winner;
+            if self.nodes[node].compare_exchange(word, next, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                return outcome;
+            }
+        }
+        // Somebody else's outcome stands and includes our load; carry on upwards as if it had changed.
+        (NOBODY, outcome.1)
+    }
+
+    fn player(&self, node: usize, loads: &[Load], weights: &[AtomicU64]) -> Player {
+        let server = if node >= self.leaves {
+            (node - self.leaves) as u32
+        } else {
+            self.nodes[node].load(Ordering::Acquire) as u32
+        };
+        match (loads.get(server as usize), weights.get(server as usize)) {
+            (Some(load), Some(weight)) => {
+                Player { server, load: load.now(), weight: weight.load(Ordering::Acquire) as u32 }
+            }
+            _ => Player { server: NOBODY, load: Load::new().now(), weight: 0 },
+        }
+    }
+}
+
+/// True when `a` has strictly less load for its weight than `b`, or as much and has been idle for longer.
+fn beats(a: &Player, b: &Player) -> bool {
+    if a.weight == 0 || b.weight == 0 {
+        return a.weight != 0;
+    }
+    less_loaded(a.load, a.weight, b.load, b.weight)
+}
+
+/// The order of `leastconn`: load per weight, then the earlier change.
+pub fn less_loaded(a: LoadNow, a_weight: u32, b: LoadNow, b_weight: u32) -> bool {
+    let left = u64::from(a.total()) * u64::from(b_weight);
+    let right = u64::from(b.total()) * u64::from(a_weight);
+    left < right || (left == right && a.older_than(b))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    struct Farm {
+        tree: Tournament,
+        loads: Vec<Load>,
+        weights: Vec<AtomicU64>,
+        ticket: u64,
+    }
+
+    impl Farm {
+        fn new(weights: &[u32]) -> Farm {
+            let farm = Farm {
+                tree: Tournament::new(weights.len()),
+                loads: (0..weights.len()).map(|i| Load::with_ticket(i as u64)).collect(),
+                weights: weights.iter().map(|&w| AtomicU64::new(w.into())).collect(),
+                ticket: weights.len() as u64,
+            };
+            (0..weights.len() as u32).for_each(|s| farm.tree.update(s, &farm.loads, &farm.weights));
+            farm
+        }
+
+        fn naive(&self) -> Option<u32> {
+            (0..self.loads.len() as u32)
+                .filter(|&s| self.weights[s as usize].load(Ordering::Relaxed) != 0)
+                .reduce(|best, s| {
+                    let (a, b) = (s as usize, best as usize);
+                    let w = |i: usize| self.weights[i].load(Ordering::Relaxed) as u32;
+                    if less_loaded(self.loads[a].now(), w(a), self.loads[b].now(), w(b)) { s } else { best }
+                })
+        }
+    }
+
+    #[test]
+    fn one_server() {
+        let farm = Farm::new(&[1]);
+        assert_eq!(farm.tree.winner(&farm.loads, &farm.weights), Some(0));
+        let none = Farm::new(&[0]);
+        assert_eq!(none.tree.winner(&none.loads, &none.weights), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_root_is_the_least_loaded(
+            weights in prop::collection::vec(0u32..5, 1..20),
+            steps in prop::collection::vec((0usize..20, 0u8..4, 0u32..5), 0..200),
+        ) {
+            let mut farm = Farm::new(&weights);
+            for (server, what, weight) in steps {
+                let server = server % weights.len();
+                farm.ticket += 1;
+                let now = farm.loads[server].now();
+                match what {
+                    0 => { farm.loads[server].start(farm.ticket); }
+                    1 if now.served() > 0 => { farm.loads[server].end(farm.ticket); }
+                    2 => { farm.loads[server].enqueue(farm.ticket); }
+                    _ => farm.weights[server].store(weight.into(), Ordering::Release),
+                }
+                farm.tree.update(server as u32, &farm.loads, &farm.weights);
+                prop_assert_eq!(farm.tree.winner(&farm.loads, &farm.weights), farm.naive());
+            }
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+
+    /// Two servers of four change load at the same time: whatever the interleaving, the root ends up right.
+    #[test]
+    fn concurrent_updates_leave_the_right_winner() {
+        loom::model(|| {
+            let tree = Arc::new((
+                Tournament::new(3),
+                (0..3).map(Load::with_ticket).collect::<Vec<_>>(),
+                (0..3).map(|_| AtomicU64::new(1)).collect::<Vec<_>>(),
+            ));
+            (0..3).for_each(|s| tree.0.update(s, &tree.1, &tree.2));
+            let hands: Vec<_> = [0u32, 1]
+                .into_iter()
+                .map(|server| {
+                    let tree = tree.clone();
+                    loom::thread::spawn(move || {
+                        tree.1[server as usize].start(10 + u64::from(server));
+                        tree.0.update(server, &tree.1, &tree.2);
+                    })
+                })
+                .collect();
+            hands.into_iter().for_each(|h| h.join().unwrap());
+            assert_eq!(tree.0.winner(&tree.1, &tree.2), Some(2));
+        });
+    }
+}

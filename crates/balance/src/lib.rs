@@ -1,0 +1,33 @@
+//! Choosing a server, and waiting for one.
+//!
+//! Pure data structures: no I/O, no clock, no entropy. A [`Balancer`] is shared by all threads of a process; each
+//! thread keeps a [`View`] of it. What threads share on the path of a request is listed on [`Balancer`].
+//!
+//! | Algorithm | Structure | File |
+//! |---|---|---|
+//! | `roundrobin`, `static-rr` | an order of turns written out in advance, one shared position | `round_robin` |
+//! | `leastconn` | a tournament over padded per-server counters | `leastconn` |
+//! | map-based hashing | the table of `static-rr` | `round_robin` |
+//! | consistent hashing | points on a circle | `ring` |
+//! | `random` | an urn and a comparison of loads | `random` |
+//! | `first`, `sticky` | a list in order | `balancer` |
+
+#![forbid(unsafe_code)]
+
+pub mod balancer;
+pub mod hash;
+pub mod leastconn;
+pub mod load;
+pub mod queue;
+pub mod random;
+pub mod ring;
+pub mod round_robin;
+mod sync;
+
+pub use balancer::{
+    Algorithm, Balancer, HashMethod, NeverFull, NodeKey, PickContext, PreserveAffinity, ServerIndex,
+    ServerSpec, ServerView, Settings, View, slowstart_weight,
+};
+pub use hash::{HashFunction, KeyHash, UriKey, domain_only};
+pub use load::LoadNow;
+pub use queue::{Limits, Place, Priority, Queue};

@@ -1,0 +1,157 @@
+//! What each server is doing right now: the one piece of state that requests write and other requests read.
+
+use crate::sync::{AtomicU64, Ordering};
+use crossbeam_utils::CachePadded;
+
+/// The counters of one server, on a cache line of their own: every request writes them twice, and a neighbour
+/// on the same line would pay for it.
+///
+/// The three numbers share a word so that a reader always sees a consistent set: 20 bits of requests being
+/// served, 20 bits of requests queued, 24 bits of the moment of the last change (a ticket, see
+/// [`crate::leastconn`]).
+#[derive(Debug)]
+pub struct Load(CachePadded<AtomicU64>);
+
+/// What a [`Load`] held at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadNow(u64);
+
+const COUNT_BITS: u32 = 20;
+const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
+const SERVED: u64 = 1 << 44;
+const QUEUED: u64 = 1 << 24;
+const TICKET_MASK: u64 = QUEUED - 1;
+
+impl LoadNow {
+    /// Requests the server is working on.
+    pub fn served(self) -> u32 {
+        (self.0 >> 44) as u32
+    }
+
+    /// Requests waiting for this server.
+    pub fn queued(self) -> u32 {
+        ((self.0 >> 24) & COUNT_MAX) as u32
+    }
+
+    /// Both: what least-connections compares.
+    pub fn total(self) -> u32 {
+        self.served() + self.queued()
+    }
+
+    /// When the load last changed, in tickets; wraps.
+    pub(crate) fn ticket(self) -> u32 {
+        (self.0 & TICKET_MASK) as u32
+    }
+
+    /// True when `self` changed before `other`, across wrap.
+    pub(crate) fn older_than(self, other: LoadNow) -> bool {
+        let distance = other.ticket().wrapping_sub(self.ticket()) & TICKET_MASK as u32;
+        distance != 0 && distance < (1 << 23)
+    }
+}
+
+impl Load {
+    pub fn new() -> Load {
+        Load(CachePadded::new(AtomicU64::new(0)))
+    }
+
+    /// A server that starts with a ticket, so that idle servers have an order.
+    pub(crate) fn with_ticket(ticket: u64) -> Load {
+        Load(CachePadded::new(AtomicU64::new(ticket & TICKET_MASK)))
+    }
+
+    pub fn now(&self) -> LoadNow {
+        LoadNow(self.0.load(Ordering::Acquire))
+    }
+
+    /// One more request served. Counts saturate at 2^20 - 1, far above the descriptors of a process.
+    pub(crate) fn start(&self, ticket: u64) -> LoadNow {
+        self.change(ticket, |w| if w >> 44 == COUNT_MAX { w } else { w + SERVED })
+    }
+
+    /// One more, unless `limit` are already being served. Gives false when there was no room.
+    pub(crate) fn start_below(&self, limit: u32, ticket: u64) -> bool {
+        self.0
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |w| {
+                let served = w >> 44;
+                let fits = served < u64::from(limit) && served < COUNT_MAX;
+                fits.then(|| stamped(w + SERVED, ticket))
+            })
+            .is_ok()
+    }
+
+    pub(crate) fn end(&self, ticket: u64) -> LoadNow {
+        self.change(ticket, |w| {
+            debug_assert!(w >> 44 != 0, "a request ended on a server that had none");
+            if w >> 44 == 0 { w } else { w - SERVED }
+        })
+    }
+
+    pub(crate) fn enqueue(&self, ticket: u64) -> LoadNow {
+        self.change(ticket, |w| if (w >> 24) & COUNT_MAX == COUNT_MAX { w } else { w + QUEUED })
+    }
+
+    pub(crate) fn dequeue(&self, ticket: u64) -> LoadNow {
+        self.change(ticket, |w| {
+            debug_assert!((w >> 24) & COUNT_MAX != 0, "a request left a queue that was empty");
+            if (w >> 24) & COUNT_MAX == 0 { w } else { w - QUEUED }
+        })
+    }
+
+    fn change(&self, ticket: u64, step: impl Fn(u64) -> u64) -> LoadNow {
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            let next = stamped(step(word), ticket);
+            match self.0.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return LoadNow(next),
+                Err(seen) => word = seen,
+            }
+        }
+    }
+}
+
+impl Default for Load {
+    fn default() -> Load {
+        Load::new()
+    }
+}
+
+fn stamped(word: u64, ticket: u64) -> u64 {
+    (word & !TICKET_MASK) | (ticket & TICKET_MASK)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_kept_apart() {
+        let load = Load::new();
+        load.start(1);
+        load.start(2);
+        load.enqueue(3);
+        let now = load.now();
+        assert_eq!((now.served(), now.queued(), now.total(), now.ticket()), (2, 1, 3, 3));
+        load.end(4);
+        load.dequeue(5);
+        assert_eq!((load.now().served(), load.now().queued()), (1, 0));
+    }
+
+    #[test]
+    fn a_limit_is_kept() {
+        let load = Load::new();
+        assert!(load.start_below(2, 0));
+        assert!(load.start_below(2, 0));
+        assert!(!load.start_below(2, 0));
+        assert!(!Load::new().start_below(0, 0));
+    }
+
+    #[test]
+    fn tickets_wrap() {
+        let before = Load::with_ticket(TICKET_MASK).now();
+        let after = Load::with_ticket(2).now();
+        assert!(before.older_than(after));
+        assert!(!after.older_than(before));
+        assert!(!after.older_than(after));
+    }
+}

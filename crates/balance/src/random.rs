@@ -1,0 +1,196 @@
+//! `random`: draw a few servers, keep the least loaded (the power of two choices).
+
+use crate::leastconn::less_loaded;
+use crate::load::LoadNow;
+use crate::round_robin::Entry;
+
+/// The urn servers are drawn from, each as often as its weight says.
+#[derive(Debug)]
+pub struct Urn {
+    servers: Box<[u32]>,
+    weights: Box<[u32]>,
+    /// Sums of weights up to and including each server; empty when all weights are equal.
+    sums: Box<[u64]>,
+    total: u64,
+}
+
+/// A reproducible source of draws, seeded by the caller for each request: this crate has no entropy of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Draws(u64);
+
+impl Draws {
+    pub fn new(seed: u64) -> Draws {
+        Draws(seed)
+    }
+
+    /// The next number (splitmix64).
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`, which must not be 0.
+    fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+impl Urn {
+    pub fn new(entries: &[Entry]) -> Urn {
+        let equal = entries.windows(2).all(|w| w[0].weight == w[1].weight);
+        let mut total = 0;
+        let sums: Vec<u64> = entries
+            .iter()
+            .map(|e| {
+                total += u64::from(e.weight);
+                total
+            })
+            .collect();
+        Urn {
+            servers: entries.iter().map(|e| e.server).collect(),
+            weights: entries.iter().map(|e| e.weight).collect(),
+            sums: if equal { Box::default() } else { sums.into_boxed_slice() },
+            total,
+        }
+    }
+
+    /// Draws `draws` servers that `refuse` accepts and gives the least loaded for its weight; of equals, the one
+    /// with the lowest request rate. `None` when every server is refused.
+    pub fn pick(
+        &self,
+        draws: u32,
+        source: &mut Draws,
+        mut refuse: impl FnMut(u32) -> bool,
+        load: impl Fn(u32) -> LoadNow,
+        rate: impl Fn(u32) -> u32,
+    ) -> Option<u32> {
+        if self.servers.is_empty() {
+            return None;
+        }
+        // Above the number of servers more draws change nothing but the time they take.
+        let draws = draws.clamp(1, 2 * self.servers.len() as u32);
+        let mut best: Option<usize> = None;
+        for _ in 0..draws {
+            let mut drawn = self.draw(source);
+            // Comparing a server with itself teaches nothing: look once at another.
+            if best == Some(drawn) {
+                drawn = self.draw(source);
+            }
+            if refuse(self.servers[drawn]) {
+                continue;
+            }
+            best = Some(match best {
+                None => drawn,
+                Some(kept) => {
+                    let (a, b) = (self.servers[drawn], self.servers[kept]);
+                    let (la, lb) = (u64::from(load(a).total()), u64::from(load(b).total()));
+                    let (wa, wb) = (u64::from(self.weights[drawn]), u64::from(self.weights[kept]));
+                    let better = la * wb < lb * wa
+                        || (la * wb == lb * wa && u64::from(rate(a)) * wb < u64::from(rate(b)) * wa);
+                    if better { drawn } else { kept }
+                }
+            });
+        }
+        if let Some(best) = best {
+            return Some(self.servers[best]);
+        }
+        // Every draw was refused: look at all, from a random place.
+        let start = source.below(self.servers.len() as u64) as usize;
+        let mut least: Option<usize> = None;
+        for step in 0..self.servers.len() {
+            let i = (start + step) % self.servers.len();
+            if refuse(self.servers[i]) {
+                continue;
+            }
+            least = match least {
+                Some(l)
+                    if !less_loaded(
+                        load(self.servers[i]),
+                        self.weights[i],
+                        load(self.servers[l]),
+                        self.weights[l],
+                    ) =>
+                {
+                    Some(l)
+                }
+                _ => Some(i),
+            };
+        }
+        least.map(|i| self.servers[i])
+    }
+
+    fn draw(&self, source: &mut Draws) -> usize {
+        if self.sums.is_empty() {
+            return source.below(self.servers.len() as u64) as usize;
+        }
+        let ticket = source.below(self.total);
+        self.sums.partition_point(|&sum| sum <= ticket)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::Load;
+
+    fn urn(weights: &[u32]) -> Urn {
+        let entries: Vec<_> =
+            weights.iter().enumerate().map(|(i, &weight)| Entry { server: i as u32, weight }).collect();
+        Urn::new(&entries)
+    }
+
+    #[test]
+    fn one_draw_follows_weights() {
+        let urn = urn(&[1, 3, 4]);
+        let mut source = Draws::new(7);
+        let mut count = [0u32; 3];
+        for _ in 0..80_000 {
+            count[urn.pick(1, &mut source, |_| false, |_| Load::new().now(), |_| 0).unwrap() as usize] += 1;
+        }
+        for (got, want) in count.iter().zip([10_000u32, 30_000, 40_000]) {
+            assert!(got.abs_diff(want) < want / 20, "{count:?}");
+        }
+    }
+
+    #[test]
+    fn two_draws_never_take_the_most_loaded() {
+        let urn = urn(&[1, 1, 1, 1]);
+        let loads: Vec<Load> = (0..4).map(|_| Load::new()).collect();
+        (0..10).for_each(|t| {
+            loads[2].start(t);
+        });
+        let mut source = Draws::new(1);
+        let mut hits = 0;
+        for _ in 0..4000 {
+            hits +=
+                u32::from(urn.pick(2, &mut source, |_| false, |s| loads[s as usize].now(), |_| 0) == Some(2));
+        }
+        // Only when it is drawn three times in a row: 1 in 64 of the first draws that are it.
+        assert!(hits < 4000 / 32, "{hits}");
+    }
+
+    #[test]
+    fn ties_go_to_the_lower_rate() {
+        let urn = urn(&[1, 1]);
+        let mut source = Draws::new(3);
+        let wins = (0..1000)
+            .filter(|_| {
+                urn.pick(4, &mut source, |_| false, |_| Load::new().now(), |s| if s == 0 { 9 } else { 1 })
+                    == Some(1)
+            })
+            .count();
+        assert!(wins > 950, "{wins}");
+    }
+
+    #[test]
+    fn the_last_one_standing_is_found() {
+        let urn = urn(&[1000, 1, 1000]);
+        for seed in 0..50 {
+            let got = urn.pick(2, &mut Draws::new(seed), |s| s != 1, |_| Load::new().now(), |_| 0);
+            assert_eq!(got, Some(1));
+        }
+        assert_eq!(urn.pick(2, &mut Draws::new(0), |_| true, |_| Load::new().now(), |_| 0), None);
+    }
+}

@@ -1,0 +1,346 @@
+//! The choice of server as a backend sees it: usable sets, backups, full servers, persistence of hashes, threads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use thalweg_balance::*;
+
+fn specs(weights: &[u32]) -> Vec<ServerSpec> {
+    weights.iter().enumerate().map(|(i, &w)| ServerSpec::new(i as u32 + 1, w)).collect()
+}
+
+fn balancer(algorithm: Algorithm, weights: &[u32]) -> Balancer {
+    Balancer::new(Settings { algorithm, ..Settings::default() }, &specs(weights))
+}
+
+struct Full(Vec<u32>);
+
+impl ServerView for Full {
+    fn is_full(&self, server: ServerIndex, _: LoadNow) -> bool {
+        self.0.contains(&server.0)
+    }
+}
+
+fn cx(view: &Full) -> PickContext<'_, Full> {
+    PickContext { servers: view, avoid: None, random: 42 }
+}
+
+fn order(b: &Balancer, view: &mut View, full: &[u32], picks: usize) -> String {
+    let full = Full(full.to_vec());
+    (0..picks).map(|_| b.pick(view, None, &cx(&full)).map_or("-".into(), |s| s.0.to_string())).collect()
+}
+
+const ALL: [Algorithm; 8] = [
+    Algorithm::RoundRobin,
+    Algorithm::StaticRr,
+    Algorithm::LeastConn,
+    Algorithm::First,
+    Algorithm::Random { draws: 2 },
+    Algorithm::Hash(HashMethod::MapBased),
+    Algorithm::Hash(HashMethod::Consistent),
+    Algorithm::Sticky,
+];
+
+#[test]
+fn nothing_usable_gives_nothing() {
+    for algorithm in ALL {
+        let mut view = View::default();
+        assert_eq!(order(&balancer(algorithm, &[]), &mut view, &[], 2), "--", "{algorithm:?}");
+        let mut view = View::default();
+        let b = balancer(algorithm, &[0, 0]);
+        assert_eq!(order(&b, &mut view, &[], 2), "--", "{algorithm:?}");
+        assert_eq!(b.usable(&mut view), 0);
+        b.set_weight(ServerIndex(1), 1);
+        assert_eq!(order(&b, &mut view, &[], 2), "11", "{algorithm:?}");
+        b.set_drain(ServerIndex(1), true);
+        assert_eq!(order(&b, &mut view, &[], 1), "-", "{algorithm:?}");
+        b.set_drain(ServerIndex(1), false);
+        b.set_up(ServerIndex(1), false);
+        assert_eq!(order(&b, &mut view, &[], 1), "-", "{algorithm:?}");
+    }
+}
+
+#[test]
+fn full_servers_are_skipped() {
+    for algorithm in ALL {
+        if algorithm == Algorithm::Sticky {
+            continue;
+        }
+        let b = balancer(algorithm, &[1, 1, 1]);
+        let mut view = View::default();
+        assert_eq!(order(&b, &mut view, &[0, 2], 6), "111111", "{algorithm:?}");
+        assert_eq!(order(&b, &mut view, &[0, 1, 2], 3), "---", "{algorithm:?}");
+    }
+}
+
+#[test]
+fn a_failed_server_is_avoided_while_there_is_another() {
+    let none = Full(vec![]);
+    for algorithm in ALL {
+        for key in [None, Some(0), Some(1), Some(0x8000_0000)] {
+            let b = balancer(algorithm, &[1, 1]);
+            let mut view = View::default();
+            for avoid in [0, 1, 0, 0, 1, 1] {
+                let cx = PickContext { servers: &none, avoid: Some(ServerIndex(avoid)), random: 7 };
+                assert_eq!(b.pick(&mut view, key, &cx), Some(ServerIndex(1 - avoid)), "{algorithm:?}");
+            }
+            b.set_up(ServerIndex(0), false);
+            let cx = PickContext { servers: &none, avoid: Some(ServerIndex(1)), random: 7 };
+            assert_eq!(b.pick(&mut view, key, &cx), Some(ServerIndex(1)), "{algorithm:?}");
+        }
+    }
+}
+
+#[test]
+fn backups_wait_for_all_active_servers_to_be_gone() {
+    for (all_backups, want) in [(false, "2222"), (true, "2323")] {
+        let mut servers = specs(&[1, 1, 1, 1]);
+        servers[2].backup = true;
+        servers[3].backup = true;
+        let b = Balancer::new(
+            Settings { algorithm: Algorithm::RoundRobin, all_backups, ..Settings::default() },
+            &servers,
+        );
+        let mut view = View::default();
+        assert_eq!(order(&b, &mut view, &[], 4), "0101");
+        b.set_up(ServerIndex(0), false);
+        assert_eq!(order(&b, &mut view, &[], 2), "11");
+        b.set_weight(ServerIndex(1), 0);
+        assert_eq!(order(&b, &mut view, &[], 4), want);
+        b.set_up(ServerIndex(2), false);
+        assert_eq!(order(&b, &mut view, &[], 2), "33");
+        b.set_up(ServerIndex(0), true);
+        assert_eq!(order(&b, &mut view, &[], 2), "00");
+    }
+}
+
+#[test]
+fn first_follows_identifiers() {
+    let mut servers = specs(&[1, 1, 1]);
+    servers[0].uid = 9;
+    let b = Balancer::new(Settings { algorithm: Algorithm::First, ..Settings::default() }, &servers);
+    let mut view = View::default();
+    assert_eq!(order(&b, &mut view, &[], 3), "111");
+    assert_eq!(order(&b, &mut view, &[1], 3), "222");
+    assert_eq!(order(&b, &mut view, &[1, 2], 3), "000");
+}
+
+#[test]
+fn sticky_stays_until_the_server_is_lost() {
+    let b = balancer(Algorithm::Sticky, &[1, 1, 1]);
+    let mut view = View::default();
+    assert_eq!(order(&b, &mut view, &[], 2), "00");
+    b.set_up(ServerIndex(0), false);
+    assert_eq!(order(&b, &mut view, &[], 2), "11");
+    b.set_up(ServerIndex(0), true);
+    assert_eq!(order(&b, &mut view, &[], 2), "11", "the one that returns goes to the end");
+    b.set_up(ServerIndex(1), false);
+    assert_eq!(order(&b, &mut view, &[], 2), "22");
+}
+
+#[test]
+fn leastconn_follows_load_and_weight() {
+    let b = balancer(Algorithm::LeastConn, &[1, 3]);
+    let mut view = View::default();
+    let none = Full(vec![]);
+    let mut count = [0; 2];
+    for _ in 0..40 {
+        let s = b.pick(&mut view, None, &cx(&none)).unwrap();
+        b.conn_started(s);
+        count[s.0 as usize] += 1;
+    }
+    assert_eq!(count, [10, 30]);
+    b.conn_ended(ServerIndex(0));
+    assert_eq!(b.pick(&mut view, None, &cx(&none)), Some(ServerIndex(0)));
+    // Requests that wait count as load.
+    b.queued(ServerIndex(0));
+    b.queued(ServerIndex(0));
+    assert_eq!(b.pick(&mut view, None, &cx(&none)), Some(ServerIndex(1)));
+    b.dequeued(ServerIndex(0));
+    assert_eq!((b.load(ServerIndex(0)).served(), b.load(ServerIndex(0)).queued()), (9, 1));
+}
+
+#[test]
+fn leastconn_takes_equal_servers_in_turn() {
+    let b = balancer(Algorithm::LeastConn, &[1, 1, 1, 1, 1]);
+    let mut view = View::default();
+    let none = Full(vec![]);
+    let mut got = String::new();
+    for _ in 0..10 {
+        let s = b.pick(&mut view, None, &cx(&none)).unwrap();
+        b.conn_started(s);
+        b.conn_ended(s);
+        got += &s.0.to_string();
+    }
+    assert_eq!(got, "0123401234");
+}
+
+#[test]
+fn hashes_choose_the_servers_the_reference_chooses() {
+    // `balance uri`, weights 1 3 2, /url0 to /url39: printed by the reference.
+    let b = balancer(Algorithm::Hash(HashMethod::MapBased), &[1, 3, 2]);
+    let mut view = View::default();
+    let none = Full(vec![]);
+    let key = KeyHash::default();
+    let got: String = (0..40)
+        .map(|i| {
+            let hash = key.bytes(format!("/url{i}").as_bytes());
+            b.pick(&mut view, Some(hash), &cx(&none)).unwrap().0.to_string()
+        })
+        .collect();
+    assert_eq!(got, "0121120121121120121121120121121120121120");
+    // `balance source`, seven equal servers.
+    for (avalanche, method, want) in [
+        (false, HashMethod::MapBased, "263041526152630413043041504152"),
+        (true, HashMethod::Consistent, "554346202053032050162625526566"),
+        (true, HashMethod::MapBased, "301445336002450305626345635321"),
+    ] {
+        let b = balancer(Algorithm::Hash(method), &[1; 7]);
+        let mut view = View::default();
+        let key = KeyHash { function: HashFunction::Djb2, avalanche };
+        let got: String = (0..30u32)
+            .map(|i| {
+                let ip = [127, (i * 7) as u8, (i * 31) as u8, 1 + (i * 13 % 250) as u8];
+                b.pick(&mut view, Some(key.address(ip.into())), &cx(&none)).unwrap().0.to_string()
+            })
+            .collect();
+        assert_eq!(got, want);
+    }
+}
+
+#[test]
+fn a_bounded_load_moves_on() {
+    let settings = Settings {
+        algorithm: Algorithm::Hash(HashMethod::Consistent),
+        balance_factor: 150,
+        ..Settings::default()
+    };
+    let b = Balancer::new(settings, &specs(&[1, 1, 1, 1]));
+    let mut view = View::default();
+    let none = Full(vec![]);
+    for _ in 0..40 {
+        let s = b.pick(&mut view, Some(12345), &cx(&none)).unwrap();
+        b.conn_started(s);
+    }
+    let most = (0..4).map(|s| b.load(ServerIndex(s)).served()).max().unwrap();
+    assert!(most <= 15, "at most 1.5 times the average of 10, got {most}");
+}
+
+#[test]
+fn affinity_may_end_at_maxconn() {
+    let settings = Settings {
+        algorithm: Algorithm::Hash(HashMethod::Consistent),
+        preserve_affinity: PreserveAffinity::MaxConn,
+        ..Settings::default()
+    };
+    let b = Balancer::new(settings, &specs(&[1, 1]));
+    let keeps = balancer(Algorithm::Hash(HashMethod::Consistent), &[1, 1]);
+    let (mut view, mut other) = (View::default(), View::default());
+    let first = b.pick(&mut view, Some(5), &cx(&Full(vec![]))).unwrap();
+    let full = Full(vec![first.0]);
+    assert_eq!(b.pick(&mut view, Some(5), &cx(&full)), Some(ServerIndex(1 - first.0)));
+    assert_eq!(keeps.pick(&mut other, Some(5), &cx(&full)), Some(first));
+    assert!(b.pick(&mut view, Some(5), &cx(&Full(vec![0, 1]))).is_some(), "queued on one of them");
+}
+
+#[test]
+fn a_slow_start_grows() {
+    for (elapsed, want) in [(0, 1), (1, 1), (500, 80), (999, 159), (1000, 160), (5000, 160)] {
+        assert_eq!(slowstart_weight(10, elapsed, 1000), want);
+    }
+    let b = balancer(Algorithm::RoundRobin, &[1, 1]);
+    let mut view = View::default();
+    b.set_effective_weight(ServerIndex(1), slowstart_weight(1, 250, 1000));
+    let got = order(&b, &mut view, &[], 100);
+    assert_eq!(got.matches('1').count(), 20);
+    let fixed = balancer(Algorithm::StaticRr, &[1, 1]);
+    fixed.set_effective_weight(ServerIndex(1), 4);
+    assert_eq!(
+        order(&fixed, &mut View::default(), &[], 4),
+        "0101",
+        "a table ignores weights changed on the fly"
+    );
+}
+
+/// Every turn of round robin is given to exactly one request, whatever the threads: over whole cycles each server
+/// gets exactly its weight. A position kept by a load and a store instead of one increment fails this.
+#[test]
+fn turns_are_exact_with_threads() {
+    const THREADS: usize = 8;
+    const PICKS: usize = 7 * 3000;
+    let b = Arc::new(balancer(Algorithm::RoundRobin, &[4, 2, 1]));
+    let count: Arc<[AtomicU32; 3]> = Arc::default();
+    let hands: Vec<_> = (0..THREADS)
+        .map(|_| {
+            let (b, count) = (b.clone(), count.clone());
+            std::thread::spawn(move || {
+                let mut view = View::default();
+                for _ in 0..PICKS {
+                    let cx = PickContext { servers: &NeverFull, avoid: None, random: 0 };
+                    let s = b.pick(&mut view, None, &cx).unwrap();
+                    count[s.0 as usize].fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    hands.into_iter().for_each(|h| h.join().unwrap());
+    let unit = (THREADS * PICKS / 7) as u32;
+    assert_eq!(count.each_ref().map(|c| c.load(Ordering::Relaxed)), [4 * unit, 2 * unit, unit]);
+}
+
+/// Threads pick, start, end, queue and change states at the same time. Afterwards the books balance, and limits
+/// taken through `try_conn_started` were never exceeded.
+#[test]
+fn the_books_balance_with_threads() {
+    const LIMIT: u32 = 3;
+    for algorithm in ALL {
+        let b = Arc::new(balancer(algorithm, &[1, 2, 3, 4, 5]));
+        let serving: Arc<[AtomicU32; 5]> = Arc::default();
+        let hands: Vec<_> = (0..6u64)
+            .map(|thread| {
+                let (b, serving) = (b.clone(), serving.clone());
+                std::thread::spawn(move || {
+                    let mut view = View::default();
+                    for step in 0..3000u64 {
+                        let cx =
+                            PickContext { servers: &NeverFull, avoid: None, random: thread << 32 | step };
+                        let key = (step % 3 == 0).then_some((step * 0x9e37_79b9) as u32);
+                        let Some(s) = b.pick(&mut view, key, &cx) else { continue };
+                        if b.try_conn_started(s, LIMIT) {
+                            let now = serving[s.0 as usize].fetch_add(1, Ordering::SeqCst);
+                            assert!(now < LIMIT, "the limit holds");
+                            if step % 64 == 0 {
+                                std::thread::yield_now();
+                            }
+                            serving[s.0 as usize].fetch_sub(1, Ordering::SeqCst);
+                            b.conn_ended(s);
+                        } else {
+                            b.queued(s);
+                            b.dequeued(s);
+                        }
+                        if step % 500 == thread * 50 {
+                            let server = ServerIndex((step / 500) as u32 % 5);
+                            b.set_up(server, false);
+                            b.set_up(server, true);
+                        }
+                    }
+                })
+            })
+            .collect();
+        hands.into_iter().for_each(|h| h.join().unwrap());
+        for s in 0..5 {
+            let now = b.load(ServerIndex(s));
+            assert_eq!((now.served(), now.queued()), (0, 0), "{algorithm:?}");
+        }
+        assert_eq!(b.usable(&mut View::default()), 5);
+        // The tournament is right after the storm: an even fill.
+        if algorithm == Algorithm::LeastConn {
+            let mut view = View::default();
+            for _ in 0..15 {
+                let s = b.pick(&mut view, None, &cx(&Full(vec![]))).unwrap();
+                b.conn_started(s);
+            }
+            let got: Vec<u32> = (0..5).map(|s| b.load(ServerIndex(s)).served()).collect();
+            assert_eq!(got, [1, 2, 3, 4, 5]);
+        }
+    }
+}
