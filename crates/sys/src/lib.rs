@@ -4,8 +4,14 @@
 
 #![warn(missing_docs)]
 
+pub mod accounts;
 pub mod calendar;
 pub mod crypt;
 pub mod fd;
+pub mod handover;
+pub mod net;
 pub mod pcre;
+pub mod process;
+pub mod resolve;
+pub mod signal;
 pub mod time;

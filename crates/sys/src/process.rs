@@ -1,0 +1,198 @@
+//! What a process does to itself: become a daemon, give up privileges, change its limits.
+
+use std::ffi::CString;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Turns the return value of a C function into a result.
+fn check(value: libc::c_int) -> io::Result<()> {
+    if value == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// A child process was made by [`fork_daemon`], or this is the child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forked {
+    /// This is the original process; holds the pid of the child.
+    Parent(u32),
+    /// This is the child, in a session of its own.
+    Child,
+}
+
+/// Makes a child process that belongs to no terminal. The parent should exit at once without running destructors.
+///
+/// Fails, without forking, when this process has more than one thread: the child would have only the calling one,
+/// and any lock held by another would stay locked for ever.
+pub fn fork_daemon() -> io::Result<Forked> {
+    if thread_count()? > 1 {
+        return Err(io::Error::other("a process with several threads cannot become a daemon"));
+    }
+    // SAFETY: the process has a single thread, as checked above, so that the child is an exact copy of it and may do
+    // anything the parent could.
+    let pid = unsafe { libc::fork() };
+    match pid {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            // SAFETY: no pointer is involved. It fails only in a process group leader, which a new child is not.
+            check(unsafe { libc::setsid() })?;
+            Ok(Forked::Child)
+        }
+        pid => Ok(Forked::Parent(pid.unsigned_abs())),
+    }
+}
+
+/// How many threads this process has.
+pub fn thread_count() -> io::Result<usize> {
+    Ok(std::fs::read_dir("/proc/self/task")?.count())
+}
+
+/// Connects the standard input, output and error to `/dev/null`, as a daemon has no terminal.
+pub fn close_terminal() -> io::Result<()> {
+    let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    for standard in 0..=2 {
+        // SAFETY: both are plain integers; `null` is open during the call. The three standard descriptors belong to
+        // nobody else by convention: std only borrows them.
+        check(unsafe { libc::dup2(null.as_raw_fd(), standard) })?;
+    }
+    Ok(())
+}
+
+/// Makes `directory` the root of the file system for this process, and its current directory.
+pub fn enter_root(directory: &Path) -> io::Result<()> {
+    let path = CString::new(directory.as_os_str().as_bytes())?;
+    // SAFETY: `path` is NUL-terminated and outlives the call.
+    check(unsafe { libc::chroot(path.as_ptr()) })?;
+    std::env::set_current_dir("/")
+}
+
+/// Leaves all supplementary groups.
+pub fn drop_groups() -> io::Result<()> {
+    // SAFETY: a count of 0 reads nothing from the pointer.
+    check(unsafe { libc::setgroups(0, std::ptr::null()) })
+}
+
+/// Becomes a member of this group only, for ever when the process is privileged.
+pub fn set_group(gid: u32) -> io::Result<()> {
+    // SAFETY: no pointer is involved.
+    check(unsafe { libc::setgid(gid) })
+}
+
+/// Becomes this user, for ever when the process is privileged.
+pub fn set_user(uid: u32) -> io::Result<()> {
+    // SAFETY: no pointer is involved.
+    check(unsafe { libc::setuid(uid) })
+}
+
+/// The user this process acts as.
+pub fn effective_user() -> u32 {
+    // SAFETY: always succeeds.
+    unsafe { libc::geteuid() }
+}
+
+/// Whether the process may gain privileges by executing a set-uid program; once refused it stays refused.
+pub fn refuse_new_privileges() -> io::Result<()> {
+    // SAFETY: takes integers only.
+    check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })
+}
+
+/// Lets the process leave a core file even though it changed its user.
+pub fn set_dumpable() -> io::Result<()> {
+    // SAFETY: takes integers only.
+    check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) })
+}
+
+/// A limit of the system: the one in force, and how far the process itself may raise it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// In force now.
+    pub soft: u64,
+    /// May be raised to this without privileges.
+    pub hard: u64,
+}
+
+fn limit(resource: libc::__rlimit_resource_t) -> io::Result<Limit> {
+    let mut value = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `value` is writable for the call.
+    check(unsafe { libc::getrlimit(resource, &mut value) })?;
+    Ok(Limit { soft: value.rlim_cur, hard: value.rlim_max })
+}
+
+fn set_limit(resource: libc::__rlimit_resource_t, limit: Limit) -> io::Result<()> {
+    let value = libc::rlimit { rlim_cur: limit.soft, rlim_max: limit.hard };
+    // SAFETY: `value` is readable for the call.
+    check(unsafe { libc::setrlimit(resource, &value) })
+}
+
+/// How many files may be open.
+pub fn file_limit() -> io::Result<Limit> {
+    limit(libc::RLIMIT_NOFILE)
+}
+
+/// Changes how many files may be open.
+pub fn set_file_limit(limit: Limit) -> io::Result<()> {
+    set_limit(libc::RLIMIT_NOFILE, limit)
+}
+
+/// How many bytes of address space the process may use.
+pub fn set_memory_limit(bytes: u64) -> io::Result<()> {
+    set_limit(libc::RLIMIT_AS, Limit { soft: bytes, hard: bytes })
+}
+
+/// Lets core files be as large as they come.
+pub fn unlimit_core() -> io::Result<()> {
+    set_limit(libc::RLIMIT_CORE, Limit { soft: libc::RLIM_INFINITY, hard: libc::RLIM_INFINITY })
+}
+
+/// The system as `uname -srvm` shows it.
+pub fn system_description() -> String {
+    // SAFETY: all-zero bytes are a valid utsname: arrays of characters.
+    let mut name: libc::utsname = unsafe { std::mem::zeroed() };
+    // SAFETY: `name` is writable for the call.
+    if unsafe { libc::uname(&mut name) } == -1 {
+        return "unknown".into();
+    }
+    let text = |field: &[libc::c_char]| -> String {
+        field.iter().take_while(|c| **c != 0).map(|c| char::from(*c as u8)).collect()
+    };
+    [text(&name.sysname), text(&name.release), text(&name.version), text(&name.machine)].join(" ")
+}
+
+/// The name of this host, as `hostname` shows it.
+pub fn host_name() -> String {
+    // SAFETY: all-zero bytes are a valid utsname: arrays of characters.
+    let mut name: libc::utsname = unsafe { std::mem::zeroed() };
+    // SAFETY: `name` is writable for the call.
+    if unsafe { libc::uname(&mut name) } == -1 {
+        return "localhost".into();
+    }
+    name.nodename.iter().take_while(|c| **c != 0).map(|c| char::from(*c as u8)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_described() {
+        assert!(thread_count().unwrap() >= 1);
+        let limit = file_limit().unwrap();
+        assert!(limit.soft > 0 && limit.soft <= limit.hard);
+        set_file_limit(limit).unwrap();
+        assert!(system_description().starts_with("Linux "));
+        assert!(!host_name().is_empty());
+    }
+
+    #[test]
+    fn a_process_with_threads_does_not_fork() {
+        // The test harness itself runs this in a second thread.
+        assert!(fork_daemon().is_err());
+    }
+
+    #[test]
+    fn a_root_that_does_not_exist_is_an_error() {
+        assert!(enter_root(Path::new("/no/such/directory")).is_err());
+        assert!(enter_root(Path::new("a\0b")).is_err());
+    }
+}
