@@ -60,10 +60,17 @@ impl Stream {
 
     /// Connects. The future may be dropped at any time, which gives the attempt up.
     pub fn connect(address: &SockAddr, opts: &ConnectOptions) -> Connecting {
-        Connecting(match open(address, opts) {
-            Ok(stream) => State::Waiting(stream),
-            Err(e) => State::Failed(Some(e)),
-        })
+        let retry = opts.source_ports.map(|(first, last)| {
+            let left = u32::from(last.saturating_sub(first));
+            Box::new(Retry { address: address.clone(), opts: opts.clone(), left })
+        });
+        Connecting {
+            state: match open(address, opts) {
+                Ok(stream) => State::Waiting(stream),
+                Err(e) => State::Failed(Some(e)),
+            },
+            retry,
+        }
     }
 
     /// Receives what is there, at most `max` bytes; an empty buffer is the end of the stream. Registers the current
@@ -431,37 +438,60 @@ pub(crate) fn bind(fd: RawFd, address: &SockAddr) -> io::Result<()> {
 
 /// A connection attempt; see [`Stream::connect`].
 #[must_use = "an attempt is made only while it is awaited, and given up when it is dropped"]
-pub struct Connecting(State);
+pub struct Connecting {
+    state: State,
+    /// With a range of source ports: what another attempt needs.
+    retry: Option<Box<Retry>>,
+}
 
 enum State {
     Waiting(Stream),
     Failed(Option<io::Error>),
 }
 
+struct Retry {
+    address: SockAddr,
+    opts: ConnectOptions,
+    /// Ports of the range that were not tried yet.
+    left: u32,
+}
+
 impl Future for Connecting {
     type Output = io::Result<Stream>;
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<Stream>> {
-        let done = match &mut self.0 {
-            State::Failed(e) => {
-                let done = || io::Error::other("a connection attempt was polled after its end");
-                return Poll::Ready(Err(e.take().unwrap_or_else(done)));
-            }
-            State::Waiting(stream) => {
-                let s = stream.record();
-                driver::with(|d| d.poll_connected(s))
-            }
-        };
-        match done {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Err(e)) => {
-                self.0 = State::Failed(None);
-                Poll::Ready(Err(e))
-            }
-            Poll::Ready(Ok(())) => match std::mem::replace(&mut self.0, State::Failed(None)) {
-                State::Waiting(stream) => Poll::Ready(Ok(stream)),
-                State::Failed(_) => Poll::Pending,
-            },
+        let this = &mut *self;
+        loop {
+            let stream = match &mut this.state {
+                State::Waiting(stream) => stream,
+                State::Failed(e) => {
+                    let late = || io::Error::other("a connection attempt was polled after its end");
+                    return Poll::Ready(Err(e.take().unwrap_or_else(late)));
+                }
+            };
+            let s = stream.record();
+            let error = match driver::with(|d| d.poll_connected(s)) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(())) => {
+                    return match std::mem::replace(&mut this.state, State::Failed(None)) {
+                        State::Waiting(stream) => Poll::Ready(Ok(stream)),
+                        State::Failed(_) => Poll::Pending,
+                    };
+                }
+                Poll::Ready(Err(e)) => e,
+            };
+            // The source port could be bound but is taken towards this destination: the next one of the range.
+            let next = match &mut this.retry {
+                Some(retry) if error.raw_os_error() == Some(libc::EADDRNOTAVAIL) && retry.left > 0 => {
+                    retry.left -= 1;
+                    open(&retry.address, &retry.opts)
+                }
+                _ => Err(error),
+            };
+            this.state = match next {
+                Ok(stream) => State::Waiting(stream),
+                Err(e) => State::Failed(Some(e)),
+            };
         }
     }
 }

@@ -187,7 +187,11 @@ impl Epoll {
         match syscall::connect(s.fd, &address) {
             Ok(_) => s.bits.clear(Bits::CONNECTING),
             Err(libc::EINPROGRESS) => {}
-            Err(errno) => return Err(io::Error::from_raw_os_error(errno)),
+            // Reported where a failure that takes longer is.
+            Err(errno) => {
+                s.bits.clear(Bits::CONNECTING);
+                s.tx_error = errno;
+            }
         }
         Ok(())
     }

@@ -1,0 +1,181 @@
+//! Resets, cancellation, exhaustion, and that nothing leaks.
+
+use crate::harness::*;
+use std::task::Poll;
+use thalweg_runtime::buffer::{self, Buf};
+use thalweg_runtime::driver::{self, DriverOptions, Wait};
+use thalweg_runtime::net::{ConnectOptions, Listener, Stream};
+
+each_driver!(a_reset_comes_after_the_data_before_it, || async {
+    let (mut a, mut b) = tcp_pair().await;
+    a.start_send(Buf::copy_of(b"data"));
+    assert_eq!(read_exactly(&mut b, 4).await, b"data");
+    a.set_linger_rst();
+    drop(a);
+    let error = b.recv(10).await.unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::ECONNRESET));
+});
+
+each_driver!(sending_to_a_peer_that_is_gone_fails_and_gives_the_buffers_back, || async {
+    let (mut a, b) = tcp_pair().await;
+    drop(b);
+    let mut error = None;
+    for _ in 0..1000 {
+        match a.send_ready().await {
+            Ok(()) => a.start_send2(Buf::copy_of(&[1; 1000]), Buf::copy_of(&[2; 1000])),
+            Err(e) => {
+                error = e.raw_os_error();
+                break;
+            }
+        }
+        settle().await;
+    }
+    assert!(matches!(error, Some(libc::EPIPE | libc::ECONNRESET)), "{error:?}");
+    assert_eq!((a.in_flight(), buffer::stats().heap_count), (0, 0));
+});
+
+each_driver!(streams_dropped_with_everything_in_flight_leave_nothing, || async {
+    for _ in 0..50 {
+        let (mut a, mut b) = tcp_pair().await;
+        // Receives wait on both ends, and one end sends more than fits.
+        assert!(matches!(a.poll_recv(100), Poll::Pending));
+        assert!(matches!(b.poll_recv(100), Poll::Pending));
+        a.start_send2(Buf::large(0), Buf::empty());
+        let mut big = Buf::large(16 << 20);
+        big.commit(16 << 20);
+        a.start_send(big);
+        settle().await;
+        drop(a);
+        drop(b);
+    }
+    settle().await;
+});
+
+each_driver!(dropping_at_once_is_fine_too, || async {
+    let mut listener = Listener::bind(&any_tcp(), &Default::default()).unwrap();
+    let address = listener.local_addr().unwrap();
+    for _ in 0..50 {
+        // A connection attempt that nobody awaits.
+        drop(Stream::connect(&address, &ConnectOptions::default()));
+        let (fd, _) = {
+            let _keep = Stream::connect(&address, &ConnectOptions::default()).await.unwrap();
+            listener.accept().await.unwrap()
+        };
+        let mut s = Stream::from_accepted(fd).unwrap();
+        let _ = s.poll_recv(10);
+        s.start_send(Buf::copy_of(b"x"));
+        drop(s);
+    }
+    drop(listener);
+});
+
+each_driver!(a_thousand_connections_come_and_go_without_leaking, || async {
+    let before = open_descriptors();
+    for _ in 0..10 {
+        let mut pairs = Vec::new();
+        for _ in 0..100 {
+            pairs.push(tcp_pair().await);
+        }
+        for (a, b) in &mut pairs {
+            a.start_send(Buf::copy_of(b"hello"));
+            assert_eq!(read_exactly(b, 5).await, b"hello");
+        }
+    }
+    // Closes may still be queued; other tests of this process open descriptors, so wait for a low moment.
+    wait_until(|| open_descriptors() < before + 100).await;
+});
+
+/// Floods many connections while only blocks for a few are posted.
+fn flood() -> impl Future<Output = ()> {
+    async {
+        let mut pairs = Vec::new();
+        for _ in 0..40 {
+            pairs.push(tcp_pair().await);
+        }
+        for (a, b) in &mut pairs {
+            assert!(matches!(b.poll_recv(1), Poll::Pending));
+            let mut buf = Buf::large(300_000);
+            fill_pattern(buf.unused_mut(), 0);
+            buf.commit(300_000);
+            a.start_send(buf);
+        }
+        // Nobody takes anything for a while: what runs ahead is bounded.
+        for _ in 0..20 {
+            settle().await;
+        }
+        let stats = buffer::stats();
+        assert!(stats.ring_total <= 4096, "{stats:?}");
+        for (_, b) in &mut pairs {
+            assert!(is_pattern(&read_exactly(b, 300_000).await, 0));
+        }
+    }
+}
+
+#[test]
+fn a_ring_that_runs_out_of_blocks_recovers() {
+    let opts = DriverOptions { ring_blocks: 16, ring_block_size: 1024, ..DriverOptions::default() };
+    run_with("io_uring", &opts, || async {
+        flood().await;
+        assert!(driver::with(|d| d.stats().ring_exhausted) > 0);
+    });
+    run_with("epoll", &opts, flood);
+}
+
+#[test]
+fn a_submission_queue_that_is_too_small_still_works() {
+    let opts = DriverOptions { submission_entries: 4, completion_entries: 8, ..DriverOptions::default() };
+    run_with("io_uring", &opts, flood);
+}
+
+#[test]
+fn slow_readers_do_not_starve_the_ring() {
+    // Received buffers are held, as parsers of unfinished heads would; others must still get through.
+    let opts = DriverOptions { ring_block_size: 256, receive_ahead: 1 << 20, ..DriverOptions::default() };
+    run_with("io_uring", &opts, || async {
+        let mut held = Vec::new();
+        let mut pairs = Vec::new();
+        for _ in 0..8 {
+            let (mut a, mut b) = tcp_pair().await;
+            for _ in 0..20 {
+                a.send_ready().await.unwrap();
+                let mut part = Buf::large(64_000);
+                part.commit(64_000);
+                a.start_send(part);
+                let mut got = 0;
+                while got < 64_000 {
+                    let part = b.recv(1 << 20).await.unwrap();
+                    got += part.len();
+                    held.push(part);
+                }
+            }
+            pairs.push((a, b));
+        }
+        assert!(buffer::stats().ring_used <= 4096);
+        let (mut a, mut b) = tcp_pair().await;
+        a.start_send(Buf::copy_of(b"through"));
+        assert_eq!(read_exactly(&mut b, 7).await, b"through");
+    });
+}
+
+each_driver!(another_thread_ends_the_wait, || async {
+    let waker = driver::with(|d| d.remote_waker());
+    for _ in 0..3 {
+        let waker = waker.clone();
+        let other = std::thread::spawn(move || waker.wake());
+        driver::with(|d| d.poll(Wait::Forever)).unwrap();
+        other.join().unwrap();
+        // The wake-up may have been seen in part before; drain it.
+        driver::with(|d| d.poll(Wait::Now)).unwrap();
+        waker_is_quiet();
+    }
+});
+
+fn waker_is_quiet() {
+    let start = std::time::Instant::now();
+    driver::with(|d| d.poll(Wait::For(std::time::Duration::from_millis(3)))).unwrap();
+    assert!(start.elapsed() >= std::time::Duration::from_millis(3), "woken without a reason");
+}
+
+fn open_descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}

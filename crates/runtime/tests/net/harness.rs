@@ -1,0 +1,139 @@
+//! Runs a test's future on a driver, and checks afterwards that nothing is left.
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+use thalweg_runtime::buffer;
+use thalweg_runtime::driver::{self, Driver, DriverKind, DriverOptions};
+use thalweg_runtime::net::{ConnectOptions, Listener, SockAddr, Stream};
+
+/// Defines a test that runs on each real driver.
+macro_rules! each_driver {
+    ($name:ident, $body:expr) => {
+        mod $name {
+            use super::*;
+            #[test]
+            fn uring() {
+                crate::harness::run("io_uring", $body);
+            }
+            #[test]
+            fn epoll() {
+                crate::harness::run("epoll", $body);
+            }
+        }
+    };
+}
+pub(crate) use each_driver;
+
+pub fn run<T: 'static, F: Future<Output = T> + 'static>(kind: &str, test: impl FnOnce() -> F) -> T {
+    run_with(kind, &DriverOptions::default(), test)
+}
+
+pub fn run_with<T: 'static, F: Future<Output = T> + 'static>(
+    kind: &str,
+    opts: &DriverOptions,
+    test: impl FnOnce() -> F,
+) -> T {
+    let driver_kind = if kind == "epoll" { DriverKind::Epoll } else { DriverKind::Uring };
+    let driver = Driver::new(driver_kind, opts).expect("the driver opens");
+    assert_eq!(driver.kind_name(), kind);
+    driver::install(driver);
+    let result = block_on(test());
+    check_nothing_is_left();
+    driver::uninstall();
+    result
+}
+
+fn check_nothing_is_left() {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let sockets = driver::with(|d| d.stats().sockets);
+        let buffers = buffer::stats();
+        if sockets == 0 && buffers.used == 0 && buffers.ring_used == 0 && buffers.heap_count == 0 {
+            return;
+        }
+        assert!(Instant::now() < deadline, "left over: {sockets} sockets, {buffers:?}");
+        driver::with(|d| d.poll(driver::Wait::For(Duration::from_millis(1)))).unwrap();
+    }
+}
+
+pub use thalweg_runtime::task::{block_on, spawn};
+
+/// Lets the loop go round once.
+pub async fn settle() {
+    let mut first = true;
+    std::future::poll_fn(|_| {
+        if std::mem::take(&mut first) {
+            thalweg_runtime::current_task().wake(thalweg_runtime::Reason::OTHER);
+            return std::task::Poll::Pending;
+        }
+        std::task::Poll::Ready(())
+    })
+    .await;
+}
+
+/// Goes round until a condition that I/O brings about holds.
+pub async fn wait_until(mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !condition() {
+        assert!(Instant::now() < deadline, "the condition never came true");
+        settle().await;
+    }
+}
+
+pub fn any_tcp() -> SockAddr {
+    "127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into()
+}
+
+/// Two ends of one TCP connection: the connecting one and the accepted one.
+pub async fn tcp_pair() -> (Stream, Stream) {
+    let mut listener = Listener::bind(&any_tcp(), &Default::default()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let a = Stream::connect(&address, &ConnectOptions::default()).await.unwrap();
+    let (fd, peer) = listener.accept().await.unwrap();
+    assert_eq!(peer, a.local_addr().unwrap());
+    (a, Stream::from_accepted(fd).unwrap())
+}
+
+pub async fn read_exactly(stream: &mut Stream, n: usize) -> Vec<u8> {
+    let mut all = Vec::new();
+    while all.len() < n {
+        let part = stream.recv(n - all.len()).await.unwrap();
+        assert!(!part.is_empty(), "ended after {} of {n} bytes", all.len());
+        all.extend_from_slice(&part);
+    }
+    all
+}
+
+pub async fn read_to_end(stream: &mut Stream) -> Vec<u8> {
+    let mut all = Vec::new();
+    loop {
+        let part = stream.recv(1 << 20).await.unwrap();
+        if part.is_empty() {
+            return all;
+        }
+        all.extend_from_slice(&part);
+    }
+}
+
+fn pattern(position: usize) -> u8 {
+    (position % 251) as u8 ^ (position >> 16) as u8
+}
+
+pub fn fill_pattern(bytes: &mut [u8], position: usize) {
+    for (i, b) in bytes.iter_mut().enumerate() {
+        *b = pattern(position + i);
+    }
+}
+
+pub fn is_pattern(bytes: &[u8], position: usize) -> bool {
+    bytes.iter().enumerate().all(|(i, b)| *b == pattern(position + i))
+}
+
+pub fn int_option(fd: i32, level: i32, name: i32) -> i32 {
+    let mut value = 0i32;
+    let mut len = 4u32;
+    // SAFETY: the pointers describe an integer and its size.
+    let r = unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &mut len) };
+    assert_eq!(r, 0, "{}", std::io::Error::last_os_error());
+    value
+}

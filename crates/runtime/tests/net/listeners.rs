@@ -1,0 +1,107 @@
+//! Accepting, pausing, sharing, inheriting.
+
+use crate::harness::*;
+use std::os::fd::{AsFd, AsRawFd};
+use std::task::Poll;
+use thalweg_runtime::net::{ConnectOptions, ListenOptions, Listener, SockAddr, Stream, descriptor, listener};
+
+each_driver!(a_burst_of_connections_is_accepted_one_by_one, || async {
+    let mut l = Listener::bind(&any_tcp(), &Default::default()).unwrap();
+    let address = l.local_addr().unwrap();
+    let mut clients = Vec::new();
+    for _ in 0..100 {
+        clients.push(Stream::connect(&address, &ConnectOptions::default()).await.unwrap());
+    }
+    let mut ports = std::collections::BTreeSet::new();
+    for _ in 0..100 {
+        ports.insert(l.accept().await.unwrap().1.port().unwrap());
+    }
+    assert_eq!(ports, clients.iter().map(|c| c.local_addr().unwrap().port().unwrap()).collect());
+    assert!(matches!(l.poll_accept(), Poll::Pending));
+});
+
+each_driver!(a_paused_listener_leaves_connections_in_the_backlog, || async {
+    let mut l = Listener::bind(&any_tcp(), &Default::default()).unwrap();
+    let address = l.local_addr().unwrap();
+    assert!(matches!(l.poll_accept(), Poll::Pending));
+    l.pause();
+    let client = Stream::connect(&address, &ConnectOptions::default()).await.unwrap();
+    for _ in 0..5 {
+        settle().await;
+        assert!(matches!(l.poll_accept(), Poll::Pending));
+    }
+    l.resume().unwrap();
+    let (_, peer) = l.accept().await.unwrap();
+    assert_eq!(peer, client.local_addr().unwrap());
+    l.pause();
+    l.resume().unwrap();
+    let client = Stream::connect(&address, &ConnectOptions::default()).await.unwrap();
+    assert_eq!(l.accept().await.unwrap().1, client.local_addr().unwrap());
+});
+
+each_driver!(two_listeners_share_a_socket_and_an_inherited_number_works, || async {
+    let fd = listener::open(&any_tcp(), &ListenOptions::default()).unwrap();
+    let kind = descriptor::inspect(fd.as_fd()).unwrap();
+    assert!(kind.listening);
+    let mut first = Listener::from_fd(listener::inherited(fd.as_raw_fd()).unwrap()).unwrap();
+    let mut second = Listener::from_fd(listener::inherited(fd.as_raw_fd()).unwrap()).unwrap();
+    assert!(listener::inherited(99_999).is_err());
+    first.pause();
+    let client = Stream::connect(&kind.local, &ConnectOptions::default()).await.unwrap();
+    assert_eq!(second.accept().await.unwrap().1, client.local_addr().unwrap());
+    first.resume().unwrap();
+    second.pause();
+    let client = Stream::connect(&kind.local, &ConnectOptions::default()).await.unwrap();
+    assert_eq!(first.accept().await.unwrap().1, client.local_addr().unwrap());
+});
+
+each_driver!(listen_options_reach_the_kernel, || async {
+    let opts = ListenOptions {
+        reuseport: true,
+        mss: Some(1200),
+        defer_accept_s: Some(3),
+        fastopen: Some(16),
+        tos: Some(8),
+        user_timeout_ms: Some(777),
+        transparent: true,
+        interface: Some("lo".into()),
+        congestion: Some("reno".into()),
+        ..ListenOptions::default()
+    };
+    let one = Listener::bind(&any_tcp(), &opts).unwrap();
+    let address = one.local_addr().unwrap();
+    let _two = Listener::bind(&address, &opts).unwrap();
+    let fd = one.as_raw_fd();
+    for (level, name, value) in [
+        (libc::IPPROTO_TCP, libc::TCP_MAXSEG, 1200),
+        (libc::IPPROTO_TCP, libc::TCP_FASTOPEN, 16),
+        (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, 777),
+        (libc::IPPROTO_TCP, libc::TCP_NODELAY, 1),
+        (libc::IPPROTO_IP, libc::IP_TOS, 8),
+        (libc::SOL_SOCKET, libc::SO_REUSEPORT, 1),
+    ] {
+        assert_eq!(int_option(fd, level, name), value, "option {level}/{name}");
+    }
+    assert!(int_option(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT) >= 3);
+    let v6: SockAddr = "[::1]:0".parse::<std::net::SocketAddr>().unwrap().into();
+    let only = Listener::bind(&v6, &ListenOptions { v6only: Some(true), ..Default::default() }).unwrap();
+    assert_eq!(int_option(only.as_raw_fd(), libc::IPPROTO_IPV6, libc::IPV6_V6ONLY), 1);
+});
+
+each_driver!(a_unix_listener_takes_its_name_last_and_with_its_permissions, || async {
+    use std::os::unix::fs::PermissionsExt;
+    let kind = thalweg_runtime::driver::with(|d| d.kind_name());
+    let path = std::env::temp_dir().join(format!("thalweg-listen-{}-{kind}", std::process::id()));
+    let address = SockAddr::Unix(path.as_path().into());
+    let opts = ListenOptions { mode: Some(0o640), ..ListenOptions::default() };
+    let old = Listener::bind(&address, &opts).unwrap();
+    // A second one replaces the first under the same name.
+    let mut new = Listener::bind(&address, &opts).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+    let _client = Stream::connect(&address, &ConnectOptions::default()).await.unwrap();
+    new.accept().await.unwrap();
+    drop(old);
+    std::fs::remove_file(&path).unwrap();
+    let bad = SockAddr::Unix(std::path::Path::new("/nonexistent/x").into());
+    assert!(Listener::bind(&bad, &opts).is_err());
+});

@@ -1,0 +1,285 @@
+//! Connecting, receiving, sending, ending.
+
+use crate::harness::*;
+use std::os::fd::AsRawFd;
+use std::task::Poll;
+use thalweg_runtime::buffer::{self, Buf, BufferConfig};
+use thalweg_runtime::net::{ConnectOptions, Keepalive, Listener, SockAddr, Stream};
+
+each_driver!(bytes_arrive_in_both_directions_and_the_end_is_seen, || async {
+    let (mut a, mut b) = tcp_pair().await;
+    a.start_send(Buf::copy_of(b"ping"));
+    assert_eq!(read_exactly(&mut b, 4).await, b"ping");
+    b.start_send(Buf::copy_of(b"pong"));
+    assert_eq!(read_exactly(&mut a, 4).await, b"pong");
+    a.shutdown_write().unwrap();
+    assert!(b.recv(100).await.unwrap().is_empty());
+    // The end stays the end.
+    assert!(b.recv(100).await.unwrap().is_empty());
+    // The other direction is still open.
+    b.start_send(Buf::copy_of(b"late"));
+    assert_eq!(read_exactly(&mut a, 4).await, b"late");
+    assert_eq!((a.sent_bytes(), b.sent_bytes()), (4, 8));
+    drop(b);
+    assert!(a.recv(1).await.unwrap().is_empty());
+});
+
+each_driver!(two_buffers_leave_in_order, || async {
+    let (mut a, mut b) = tcp_pair().await;
+    for _ in 0..50 {
+        a.send_ready().await.unwrap();
+        a.start_send2(Buf::copy_of(b"head"), Buf::copy_of(b"body"));
+    }
+    a.send_ready().await.unwrap();
+    a.start_send2(Buf::copy_of(b"x"), Buf::empty());
+    a.send_ready().await.unwrap();
+    // Nothing to send is no send.
+    a.start_send(Buf::empty());
+    assert_eq!(a.in_flight(), 0);
+    let expected: Vec<u8> = b"headbody".repeat(50).into_iter().chain(*b"x").collect();
+    assert_eq!(read_exactly(&mut b, 401).await, expected);
+});
+
+each_driver!(more_holds_back_and_everything_still_arrives, || async {
+    let (mut a, mut b) = tcp_pair().await;
+    a.set_more(true);
+    a.start_send(Buf::copy_of(b"first "));
+    a.send_ready().await.unwrap();
+    a.set_more(false);
+    a.start_send(Buf::copy_of(b"second"));
+    assert_eq!(read_exactly(&mut b, 12).await, b"first second");
+});
+
+each_driver!(a_large_send_waits_for_a_slow_reader_and_keeps_its_bytes, || async {
+    let (mut a, mut b) = tcp_pair().await;
+    let total = 8 << 20;
+    let mut big = Buf::large(total);
+    fill_pattern(big.unused_mut(), 0);
+    big.commit(total);
+    a.start_send(big);
+    assert!(a.in_flight() > 0 || a.sent_bytes() == total as u64);
+    let mut got = 0;
+    while got < total {
+        let part = b.recv(10_000).await.unwrap();
+        assert!(!part.is_empty() && part.len() <= 10_000);
+        assert!(is_pattern(&part, got));
+        got += part.len();
+    }
+    a.send_ready().await.unwrap();
+    assert_eq!((a.in_flight(), a.sent_bytes()), (0, total as u64));
+});
+
+each_driver!(the_end_of_a_direction_comes_after_what_is_in_flight, || async {
+    let (mut a, mut b) = tcp_pair().await;
+    let total = 4 << 20;
+    let mut big = Buf::large(total);
+    fill_pattern(big.unused_mut(), 0);
+    big.commit(total);
+    a.start_send(big);
+    a.shutdown_write().unwrap();
+    let all = read_to_end(&mut b).await;
+    assert!(all.len() == total && is_pattern(&all, 0));
+});
+
+each_driver!(what_was_sent_just_before_the_drop_arrives, || async {
+    for _ in 0..20 {
+        let (mut a, mut b) = tcp_pair().await;
+        a.start_send(Buf::copy_of(b"last words"));
+        drop(a);
+        assert_eq!(read_to_end(&mut b).await, b"last words");
+    }
+});
+
+each_driver!(small_takes_leave_the_rest, || async {
+    let (mut a, mut b) = tcp_pair().await;
+    a.start_send(Buf::copy_of(b"0123456789"));
+    let mut all = Vec::new();
+    while all.len() < 10 {
+        let part = b.recv(3).await.unwrap();
+        assert!(part.len() <= 3);
+        all.extend_from_slice(&part);
+    }
+    assert_eq!(all, b"0123456789");
+});
+
+each_driver!(readiness_is_seen_without_taking_anything, || async {
+    let (mut a, mut b) = tcp_pair().await;
+    assert!(!b.has_input_now());
+    a.start_send(Buf::copy_of(b"x"));
+    std::future::poll_fn(|_| b.poll_readable()).await.unwrap();
+    std::future::poll_fn(|_| b.poll_readable()).await.unwrap();
+    assert!(b.has_input_now());
+    assert_eq!(read_exactly(&mut b, 1).await, b"x");
+    assert!(matches!(b.poll_readable(), Poll::Pending));
+    drop(a);
+    std::future::poll_fn(|_| b.poll_readable()).await.unwrap();
+    assert!(b.has_input_now());
+    assert!(b.recv(1).await.unwrap().is_empty());
+});
+
+each_driver!(an_idle_connection_tells_its_watcher, || async {
+    let (mut a, mut b) = tcp_pair().await;
+    b.watch(thalweg_runtime::current_task());
+    assert!(!b.has_input_now());
+    a.shutdown_write().unwrap();
+    wait_until(|| b.has_input_now()).await;
+    assert!(b.recv(1).await.unwrap().is_empty());
+});
+
+each_driver!(a_refused_connection_is_an_error, || async {
+    // Nothing listens on port 1 (tcpmux), and the kernel gives it to nobody.
+    let address: SockAddr = "127.0.0.1:1".parse::<std::net::SocketAddr>().unwrap().into();
+    let error = Stream::connect(&address, &ConnectOptions::default()).await.unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::ECONNREFUSED));
+    let missing = SockAddr::Unix(std::path::Path::new("/nonexistent/socket").into());
+    let error = Stream::connect(&missing, &ConnectOptions::default()).await.unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
+});
+
+each_driver!(unix_and_abstract_sockets_connect, || async {
+    let dir = std::env::temp_dir().join(format!("thalweg-net-{}-{:p}", std::process::id(), &0));
+    std::fs::create_dir_all(&dir).unwrap();
+    let path = dir.join(format!("{}.sock", thalweg_runtime::driver::with(|d| d.kind_name())));
+    let name = format!("thalweg-{}-{}", std::process::id(), thalweg_runtime::driver::with(|d| d.kind_name()));
+    for address in [SockAddr::Unix(path.as_path().into()), SockAddr::Abstract(name.as_bytes().into())] {
+        let mut listener = Listener::bind(&address, &Default::default()).unwrap();
+        assert_eq!(listener.local_addr().unwrap().is_unix(), true);
+        let mut a = Stream::connect(&address, &ConnectOptions::default()).await.unwrap();
+        let (fd, peer) = listener.accept().await.unwrap();
+        assert_eq!(peer, SockAddr::unnamed());
+        let mut b = Stream::from_fd(fd).unwrap();
+        a.start_send(Buf::copy_of(b"over unix"));
+        assert_eq!(read_exactly(&mut b, 9).await, b"over unix");
+    }
+    std::fs::remove_file(&path).unwrap();
+});
+
+each_driver!(options_reach_the_kernel, || async {
+    let mut listener = Listener::bind(&any_tcp(), &Default::default()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let opts = ConnectOptions {
+        source: Some("127.0.0.2:0".parse::<std::net::SocketAddr>().unwrap().into()),
+        interface: Some("lo".into()),
+        tos: Some(0x10),
+        keepalive: Some(Keepalive { count: Some(3), idle_s: Some(11), interval_s: Some(7) }),
+        user_timeout_ms: Some(12_345),
+        mss: Some(1000),
+        congestion: Some("reno".into()),
+        mark: Some(9),
+        fastopen: true,
+        receive_buffer: Some(65_536),
+        send_buffer: Some(65_536),
+        ..ConnectOptions::default()
+    };
+    let mut a = Stream::connect(&address, &opts).await.unwrap();
+    a.start_send(Buf::copy_of(b"hello"));
+    let (fd, peer) = listener.accept().await.unwrap();
+    let mut b = Stream::from_accepted(fd).unwrap();
+    b.expect_data();
+    assert_eq!(read_exactly(&mut b, 5).await, b"hello");
+    assert_eq!(peer.ip().unwrap().to_string(), "127.0.0.2");
+    assert_eq!(a.local_addr().unwrap(), peer);
+    assert_eq!(b.peer_addr().unwrap(), peer);
+    assert_eq!(b.local_addr().unwrap(), address);
+    let fd = a.as_raw_fd();
+    for (level, name, value) in [
+        (libc::IPPROTO_TCP, libc::TCP_NODELAY, 1),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 11),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, 7),
+        (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, 12_345),
+        (libc::IPPROTO_IP, libc::IP_TOS, 0x10),
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
+        (libc::SOL_SOCKET, libc::SO_MARK, 9),
+        (libc::SOL_SOCKET, libc::SO_SNDBUF, 131_072),
+    ] {
+        assert_eq!(int_option(fd, level, name), value, "option {level}/{name}");
+    }
+    let info = a.tcp_info().unwrap();
+    assert!(info.send_mss <= 1000 && info.rtt_us > 0, "{info:?}");
+    a.set_tos(0x20).unwrap();
+    a.set_quickack(true).unwrap();
+    a.set_user_timeout(99).unwrap();
+    assert_eq!(int_option(fd, libc::IPPROTO_IP, libc::IP_TOS), 0x20);
+    assert_eq!(int_option(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT), 99);
+});
+
+each_driver!(source_ports_are_taken_from_the_range_in_turn, || async {
+    let mut listener = Listener::bind(&any_tcp(), &Default::default()).unwrap();
+    let address = listener.local_addr().unwrap();
+    // A range below the ephemeral ports, of which somebody else may hold some.
+    let base = 20_000 + (std::process::id() % 500) as u16 * 8;
+    let opts = ConnectOptions {
+        source: Some("127.0.0.3:0".parse::<std::net::SocketAddr>().unwrap().into()),
+        source_ports: Some((base, base + 3)),
+        ..ConnectOptions::default()
+    };
+    let mut held = Vec::new();
+    let mut ports = std::collections::BTreeSet::new();
+    for _ in 0..4 {
+        held.push(Stream::connect(&address, &opts).await.unwrap());
+        let (fd, peer) = listener.accept().await.unwrap();
+        held.push(Stream::from_accepted(fd).unwrap());
+        ports.insert(peer.port().unwrap());
+    }
+    assert_eq!(ports.into_iter().collect::<Vec<_>>(), (base..base + 4).collect::<Vec<_>>());
+    let error = Stream::connect(&address, &opts).await.unwrap_err();
+    assert!(matches!(error.raw_os_error(), Some(libc::EADDRINUSE | libc::EADDRNOTAVAIL)), "{error}");
+    // One that was closed (by a reset, which leaves no TIME_WAIT behind) is found again.
+    held.iter_mut().skip(6).for_each(Stream::set_linger_rst);
+    held.truncate(6);
+    settle().await;
+    settle().await;
+    held.push(Stream::connect(&address, &opts).await.unwrap());
+});
+
+each_driver!(a_stream_moves_to_another_thread_with_what_it_received, || async {
+    let (mut a, mut b) = tcp_pair().await;
+    // Receiving is under way when it is detached.
+    b.watch(thalweg_runtime::current_task());
+    a.start_send(Buf::copy_of(b"before "));
+    wait_until(|| b.has_input_now()).await;
+    std::future::poll_fn(|_| b.poll_detach()).await;
+    let (fd, ahead) = b.into_fd().unwrap();
+    let ahead: Vec<u8> = ahead.iter().flat_map(|b| b.to_vec()).collect();
+    let kind = thalweg_runtime::driver::with(|d| d.kind_name());
+    let other = std::thread::spawn(move || {
+        run(kind, move || async move {
+            let mut b = Stream::from_fd(fd).unwrap();
+            let mut all = ahead;
+            all.extend(read_exactly(&mut b, 12 - all.len()).await);
+            b.start_send(Buf::copy_of(b"done"));
+            b.send_ready().await.unwrap();
+            all
+        })
+    });
+    a.start_send(Buf::copy_of(b"after"));
+    assert_eq!(read_exactly(&mut a, 4).await, b"done");
+    assert_eq!(other.join().unwrap(), b"before after");
+});
+
+each_driver!(streams_wait_for_buffers_in_order_when_there_are_few, || async {
+    buffer::configure(BufferConfig { size: 4096, limit: 2, reserve: 0 });
+    let mut pairs = Vec::new();
+    for _ in 0..6 {
+        pairs.push(tcp_pair().await);
+    }
+    let done = std::rc::Rc::new(std::cell::Cell::new(0));
+    for (mut a, mut b) in pairs {
+        let done = done.clone();
+        spawn(async move {
+            a.start_send(Buf::copy_of(b"data"));
+            let buf = b.recv(100).await.unwrap();
+            // Holds it for a while.
+            for _ in 0..5 {
+                settle().await;
+            }
+            assert_eq!(&buf[..], b"data");
+            assert!(buffer::stats().used <= 2);
+            done.set(done.get() + 1);
+        });
+    }
+    wait_until(|| done.get() == 6).await;
+    assert_eq!(buffer::stats().waiting, 0);
+    buffer::configure(BufferConfig::default());
+});
