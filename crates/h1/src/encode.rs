@@ -1,6 +1,7 @@
 //! Heads, chunk headers and trailers as bytes.
 
-use thalweg_http::{Head, HeaderId, Version};
+use thalweg_http::semantics::decimal;
+use thalweg_http::{Head, HeaderId};
 
 use crate::case::CaseMap;
 
@@ -67,19 +68,22 @@ pub fn encode_into(head: &Head, options: &EncodeOptions<'_>, out: &mut [u8]) -> 
 /// Appends the head to `out`.
 pub fn encode_vec(head: &Head, options: &EncodeOptions<'_>, out: &mut Vec<u8>) {
     let start = out.len();
-    // The status of a relaxed response may have more than three digits.
-    out.resize(start + encoded_len(head, options) + 2, 0);
+    out.resize(start + encoded_len(head, options), 0);
     let written = encode_into(head, options, &mut out[start..]);
     debug_assert!(written.is_some(), "the computed length is exact");
     out.truncate(start + written.unwrap_or(0));
 }
 
-fn version_bytes(version: Version) -> &'static [u8; 8] {
-    match version {
-        Version::HTTP_10 => b"HTTP/1.0",
-        Version::HTTP_09 => b"HTTP/0.9",
-        _ => b"HTTP/1.1",
+fn version(head: &Head, out: &mut Out<'_>) -> Option<()> {
+    let odd = head.odd_protocol();
+    if !odd.is_empty() {
+        return out.put(odd);
     }
+    let version = head.version();
+    if version.is_11_or_later() {
+        return out.put(b"HTTP/1.1");
+    }
+    out.put(&[b'H', b'T', b'T', b'P', b'/', b'0' + version.major % 10, b'.', b'0' + version.minor % 10])
 }
 
 fn start_line(head: &Head, out: &mut Out<'_>) -> Option<()> {
@@ -88,13 +92,14 @@ fn start_line(head: &Head, out: &mut Out<'_>) -> Option<()> {
         out.put(b" ")?;
         out.put(head.target())?;
         out.put(b" ")?;
-        out.put(version_bytes(head.version()))?;
+        version(head, out)?;
         out.put(b"\r\n")
     } else {
-        out.put(version_bytes(head.version()))?;
-        out.put(b" ")?;
+        version(head, out)?;
+        let status = head.status();
         let mut buffer = [0u8; 20];
-        out.put(thalweg_http::semantics::decimal(u64::from(head.status()), &mut buffer))?;
+        out.put(b" ")?;
+        out.put(decimal(u64::from(status), &mut buffer))?;
         out.put(b" ")?;
         out.put(head.reason())?;
         out.put(b"\r\n")

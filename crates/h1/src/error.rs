@@ -26,6 +26,8 @@ pub enum ParseErrorKind {
     LoneCr,
     /// White space where the first field should begin (RFC 9112 section 2.2).
     LeadingWhitespace,
+    /// The first line is larger than the buffer.
+    StartLineTooLong,
     /// The head is larger than the buffer.
     HeadTooLarge,
     /// There are more fields than `tune.http.maxhdr` allows.
@@ -48,6 +50,8 @@ impl ParseError {
     pub fn status(&self) -> u16 {
         match self.kind {
             ParseErrorKind::Framing(violation) => violation.status(),
+            ParseErrorKind::StartLineTooLong => 414,
+            ParseErrorKind::HeadTooLarge => 431,
             _ => 400,
         }
     }
@@ -71,6 +75,7 @@ impl fmt::Display for ParseErrorKind {
             Self::BadFieldValue => "a header value has a NUL byte",
             Self::LoneCr => "a carriage return is not followed by a line feed",
             Self::LeadingWhitespace => "the first header begins with white space",
+            Self::StartLineTooLong => "the first line is larger than the buffer",
             Self::HeadTooLarge => "the head is larger than the buffer",
             Self::TooManyFields => "there are too many headers",
             Self::Framing(violation) => return violation.fmt(f),

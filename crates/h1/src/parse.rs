@@ -22,7 +22,7 @@ use crate::error::{ParseError, ParseErrorKind};
 pub struct ParseOptions {
     /// The largest head in bytes, its empty line included (`tune.bufsize` less `tune.maxrewrite`).
     pub head_max: usize,
-    /// The largest number of fields (`tune.http.maxhdr`).
+    /// The largest number of fields: `tune.http.maxhdr` less one, because that counts the first line.
     pub fields_max: usize,
     /// What is relaxed.
     pub framing: FramingPolicy,
@@ -30,7 +30,7 @@ pub struct ParseOptions {
 
 impl Default for ParseOptions {
     fn default() -> Self {
-        Self { head_max: 16384 - 1024, fields_max: 101, framing: FramingPolicy::default() }
+        Self { head_max: 16384 - 1024, fields_max: 100, framing: FramingPolicy::default() }
     }
 }
 
@@ -85,6 +85,8 @@ pub struct HeadParser {
     first: Span,
     second: Span,
     version: Version,
+    /// The version as written, if it is not `HTTP/d.d`.
+    protocol: Span,
     status: u32,
     name: Span,
     value_start: usize,
@@ -109,6 +111,19 @@ impl HeadParser {
     /// Whether any byte of a message was seen; empty lines before it do not count.
     pub fn has_started(&self) -> bool {
         self.stage != Stage::Leading
+    }
+
+    fn in_start_line(&self) -> bool {
+        !matches!(
+            self.stage,
+            Stage::FieldStart
+                | Stage::Name
+                | Stage::ValueStart
+                | Stage::Value
+                | Stage::ValueEnd
+                | Stage::Fold
+                | Stage::HeadEnd
+        )
     }
 
     /// Whether something was accepted only because the proxy's option relaxes the rules, which
@@ -166,7 +181,13 @@ impl HeadParser {
         match done {
             Ok(true) => self.finish(message, options, request, bounded, head),
             Ok(false) if input.len() >= options.head_max => {
-                Err(ParseError { kind: ParseErrorKind::HeadTooLarge, offset: options.head_max })
+                let kind = if self.in_start_line() {
+                    ParseErrorKind::StartLineTooLong
+                } else {
+                    ParseErrorKind::HeadTooLarge
+                };
+                self.salvage(message, bounded, head);
+                Err(ParseError { kind, offset: options.head_max })
             }
             Ok(false) => Ok(Parsed::Partial),
             Err(error) => {
@@ -293,15 +314,14 @@ impl HeadParser {
                     }
                     let text = &input[self.mark..at];
                     if text.is_empty() && relaxed && &input[self.first.range()] == b"GET" {
-                        // A request without a version has no fields either.
-                        self.version = Version::HTTP_09;
+                        // A request of HTTP/0.9 ends with its line. It is forwarded as one of HTTP/1.0.
+                        self.version = Version::HTTP_10;
                         self.violations = true;
                         self.stage = Stage::HeadEnd;
                         continue;
                     }
-                    match version(text, relaxed) {
-                        Some(version) => self.version = version,
-                        None => fail!(BadVersion),
+                    if !self.settle_version(text, relaxed) {
+                        fail!(BadVersion);
                     }
                     self.stage = Stage::LineEnd;
                 }
@@ -316,9 +336,8 @@ impl HeadParser {
                         }
                         at += 1;
                     }
-                    match version(&input[self.mark..at], relaxed) {
-                        Some(version) => self.version = version,
-                        None => fail!(BadVersion),
+                    if !self.settle_version(&input[self.mark..at], relaxed) {
+                        fail!(BadVersion);
                     }
                     self.stage = Stage::ProtocolSpace;
                 }
@@ -336,7 +355,7 @@ impl HeadParser {
                         }
                         self.status = self.status * 10 + u32::from(byte - b'0');
                         // Relaxed: more digits, as long as the number fits in 16 bits.
-                        let too_long = if relaxed { self.status > 65535 } else { at - self.mark >= 3 };
+                        let too_long = if relaxed { self.status >= 65535 } else { at - self.mark >= 3 };
                         if too_long || at - self.mark >= 8 {
                             fail!(BadStatus);
                         }
@@ -368,7 +387,12 @@ impl HeadParser {
                         }
                     }
                     if input[at] == 0 {
-                        fail!(BadReason);
+                        if !relaxed {
+                            fail!(BadReason);
+                        }
+                        self.violations = true;
+                        at += 1;
+                        continue;
                     }
                     self.second = Span::new(self.mark, at);
                     self.stage = Stage::LineEnd;
@@ -393,7 +417,8 @@ impl HeadParser {
                             self.stage = Stage::HeadEnd;
                             continue;
                         }
-                        b' ' | b'\t' => fail!(LeadingWhitespace),
+                        // Only the first field can begin so: after another it is a folding.
+                        b' ' | b'\t' if !relaxed => fail!(LeadingWhitespace),
                         _ => {}
                     }
                     self.mark = at;
@@ -516,6 +541,21 @@ impl HeadParser {
         }
     }
 
+    /// Reads the version that ends just before the current byte. Relaxed, any protocol passes for an old
+    /// one.
+    fn settle_version(&mut self, text: &[u8], relaxed: bool) -> bool {
+        match version(text) {
+            Some(version) => self.version = version,
+            None if relaxed && !text.is_empty() => {
+                self.version = Version::HTTP_10;
+                self.protocol = Span::new(self.mark, self.mark + text.len());
+                self.violations = true;
+            }
+            None => return false,
+        }
+        true
+    }
+
     fn finish(
         &mut self,
         message: Message,
@@ -530,6 +570,7 @@ impl HeadParser {
             Message::Response => head.set_parsed_response(self.version, self.status as u16, self.second),
             Message::Trailers => {}
         }
+        head.set_odd_protocol(self.protocol);
         head.settle_fields();
         match message {
             Message::Request => {
@@ -568,7 +609,7 @@ fn is_trailing_space(byte: u8, folded: bool) -> bool {
 /// Whether `byte` may be the `index`th of a version. Strict: exactly `HTTP/d.d`.
 fn is_version_byte(byte: u8, index: usize, relaxed: bool) -> bool {
     if relaxed {
-        return index < 32 && (byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'-'));
+        return byte.is_ascii_uppercase() || byte.is_ascii_digit() || matches!(byte, b'/' | b'.');
     }
     match index {
         0..=4 => byte == b"HTTP/"[index],
@@ -578,25 +619,15 @@ fn is_version_byte(byte: u8, index: usize, relaxed: bool) -> bool {
     }
 }
 
-fn version(text: &[u8], relaxed: bool) -> Option<Version> {
-    if let &[b'H', b'T', b'T', b'P', b'/', major, b'.', minor] = text
-        && major.is_ascii_digit()
-        && minor.is_ascii_digit()
-    {
-        return Some(Version { major: major - b'0', minor: minor - b'0' });
+fn version(text: &[u8]) -> Option<Version> {
+    match *text {
+        [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
+            if major.is_ascii_digit() && minor.is_ascii_digit() =>
+        {
+            Some(Version { major: major - b'0', minor: minor - b'0' })
+        }
+        _ => None,
     }
-    if !relaxed {
-        return None;
-    }
-    let slash = memchr::memchr(b'/', text)?;
-    let dot = memchr::memchr(b'.', &text[slash..])? + slash;
-    let (name, major, minor) = (&text[..slash], &text[slash + 1..dot], &text[dot + 1..]);
-    if name.is_empty() || !name.iter().all(|b| b.is_ascii_alphanumeric()) {
-        return None;
-    }
-    let number =
-        |digits| semantics::parse_length(digits).map(|number| u8::try_from(number).unwrap_or(u8::MAX));
-    Some(Version { major: number(major)?, minor: number(minor)? })
 }
 
 /// Whether `input` is, or may become, the connection preface of HTTP/2 (RFC 9113 section 3.4):

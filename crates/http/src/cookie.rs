@@ -16,15 +16,17 @@ pub struct Cookie<'a> {
     pub value_offset: usize,
 }
 
-/// The cookies of one `Cookie` field, separated by semicolons. A part without an equals sign is not a
-/// cookie and is passed over.
+/// The cookies of one `Cookie` field, separated by semicolons or commas outside quotes. A part without an
+/// equals sign is not a cookie, and neither is one whose name is empty or begins with a dollar sign
+/// (RFC 2965): they are passed over.
 pub fn request_cookies(value: &[u8]) -> Cookies<'_> {
     Cookies { text: value, at: 0, response: false }
 }
 
-/// The cookie that one `Set-Cookie` field sets: attributes are not cookies.
-pub fn response_cookie(value: &[u8]) -> Option<Cookie<'_>> {
-    Cookies { text: value, at: 0, response: true }.next()
+/// The cookies of one `Set-Cookie` field: what follows a semicolon is attributes, but a comma begins
+/// another cookie, as in old servers' lists.
+pub fn response_cookies(value: &[u8]) -> Cookies<'_> {
+    Cookies { text: value, at: 0, response: true }
 }
 
 /// An iterator over cookies.
@@ -41,49 +43,48 @@ impl<'a> Iterator for Cookies<'a> {
     fn next(&mut self) -> Option<Cookie<'a>> {
         while self.at < self.text.len() {
             let start = self.at;
-            let end = part_end(self.text, start);
-            self.at = if self.response { self.text.len() } else { end + 1 };
-            let part = &self.text[start..end];
-            let Some(equals) = memchr::memchr(b'=', part) else { continue };
-            let (name, lead) = trim(&part[..equals]);
-            let (value, value_lead) = trim(&part[equals + 1..]);
+            let rest = &self.text[start..];
+            let name_end = rest.iter().position(|b| matches!(b, b'=' | b';' | b',')).unwrap_or(rest.len());
+            if rest.get(name_end) != Some(&b'=') {
+                self.at = start + name_end + 1;
+                continue;
+            }
+            let value_end = name_end + 1 + end_of(&rest[name_end + 1..], |b| matches!(b, b';' | b','));
+            self.at = start + value_end + 1;
+            if self.response && rest.get(value_end) == Some(&b';') {
+                self.at += 1 + end_of(&rest[value_end + 1..], |b| b == b',');
+            }
+            let (name, lead) = trim(&rest[..name_end]);
+            if name.is_empty() || name[0] == b'$' {
+                continue;
+            }
+            let (value, value_lead) = trim(&rest[name_end + 1..value_end]);
             return Some(Cookie {
                 name,
                 value,
                 name_offset: start + lead,
-                value_offset: start + equals + 1 + value_lead,
+                value_offset: start + name_end + 1 + value_lead,
             });
         }
         None
     }
 }
 
-/// Where the part that begins at `start` ends: at a semicolon outside quotes, or at the end. Quotes
-/// count only right after the equals sign, and one that never closes is an ordinary byte.
-fn part_end(text: &[u8], start: usize) -> usize {
-    let rest = &text[start..];
-    let simple = memchr::memchr(b';', rest).unwrap_or(rest.len());
-    let Some(equals) = memchr::memchr(b'=', &rest[..simple]) else { return start + simple };
-    let mut at = equals + 1;
-    while at < rest.len() && is_ows(rest[at]) {
-        at += 1;
-    }
-    if rest.get(at) != Some(&b'"') {
-        return start + simple;
-    }
-    at += 1;
-    while let Some(&byte) = rest.get(at) {
+/// The offset of the first byte outside quotes for which `ends` says so, or the length. A backslash
+/// inside quotes takes the next byte with it, and a quote that never closes runs to the end.
+fn end_of(text: &[u8], ends: impl Fn(u8) -> bool) -> usize {
+    let mut quoted = false;
+    let mut at = 0;
+    while let Some(&byte) = text.get(at) {
         match byte {
-            b'\\' => at += 1,
-            b'"' => {
-                let after = &rest[at..];
-                return start + at + memchr::memchr(b';', after).unwrap_or(after.len());
-            }
+            b'\\' if quoted => at += 1,
+            b'"' => quoted = !quoted,
+            byte if !quoted && ends(byte) => return at,
             _ => {}
         }
         at += 1;
     }
-    start + simple
+    text.len()
 }
 
 fn trim(bytes: &[u8]) -> (&[u8], usize) {
@@ -91,9 +92,17 @@ fn trim(bytes: &[u8]) -> (&[u8], usize) {
     (crate::ascii::trim_ows(bytes), lead)
 }
 
+/// The cookies with this name in one field, as `req.cook` and `res.cook` see them: an equals sign at the
+/// very end of the field does not make a cookie there.
+pub fn named<'a>(cookies: Cookies<'a>, name: &'a [u8]) -> impl Iterator<Item = Cookie<'a>> {
+    let len = cookies.text.len();
+    cookies
+        .filter(move |cookie| cookie.name == name && !(cookie.value.is_empty() && cookie.value_offset >= len))
+}
+
 /// The value of the first cookie with this name in one `Cookie` field.
-pub fn find<'a>(value: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    request_cookies(value).find(|cookie| cookie.name == name).map(|cookie| cookie.value)
+pub fn find<'a>(value: &'a [u8], name: &'a [u8]) -> Option<&'a [u8]> {
+    named(request_cookies(value), name).next().map(|cookie| cookie.value)
 }
 
 #[cfg(test)]
@@ -113,9 +122,14 @@ mod tests {
             (";;a=1", &[("a", "1")]),
             ("a=b=c", &[("a", "b=c")]),
             ("a=\"x;y\"; b=2", &[("a", "\"x;y\""), ("b", "2")]),
-            ("a=\"x; b=2", &[("a", "\"x"), ("b", "2")]),
+            ("a=\"x; b=2", &[("a", "\"x; b=2")]),
+            ("a=x\"y;z\"; b=2", &[("a", "x\"y;z\""), ("b", "2")]),
+            ("a=1,b=2 ,c=3", &[("a", "1"), ("b", "2"), ("c", "3")]),
+            ("a=1 2; b=2", &[("a", "1 2"), ("b", "2")]),
+            ("$Version=1; a=1", &[("a", "1")]),
+            ("b;a=1", &[("a", "1")]),
             ("a=\"x\\\";y\"; b=2", &[("a", "\"x\\\";y\""), ("b", "2")]),
-            ("=1; b=2", &[("", "1"), ("b", "2")]),
+            ("=1; b=2", &[("b", "2")]),
             ("a=", &[("a", "")]),
         ] {
             let found: Vec<_> = request_cookies(input.as_bytes())
@@ -130,8 +144,23 @@ mod tests {
         }
         assert_eq!(find(b"a=1; b=2", b"b"), Some(&b"2"[..]));
         assert_eq!(find(b"a=1; b=2", b"B"), None);
-        let set = response_cookie(b"sid=x; Path=/; HttpOnly").unwrap();
-        assert_eq!((set.name, set.value), (&b"sid"[..], &b"x"[..]));
-        assert_eq!(response_cookie(b"Secure; Path=/"), None);
+        assert_eq!(find(b"a=", b"a"), None);
+        assert_eq!(find(b"a=;b=2", b"a"), Some(&b""[..]));
+        for (input, expected) in [
+            ("sid=x; Path=/; HttpOnly", &[("sid", "x")][..]),
+            ("a=1, b=2", &[("a", "1"), ("b", "2")]),
+            ("a=1; b=2", &[("a", "1")]),
+            ("a=\"x;y\"; b=2", &[("a", "\"x;y\"")]),
+            ("a=1; Expires=Wed, 09 Jun 2021 10:18:14 GMT; Path=/", &[("a", "1"), ("Path", "/")]),
+            ("Secure; a=2", &[("a", "2")]),
+            ("$a=1", &[]),
+        ] {
+            let found: Vec<_> = response_cookies(input.as_bytes())
+                .map(|cookie| {
+                    (std::str::from_utf8(cookie.name).unwrap(), std::str::from_utf8(cookie.value).unwrap())
+                })
+                .collect();
+            assert_eq!(found, expected, "{input:?}");
+        }
     }
 }

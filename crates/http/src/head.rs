@@ -148,6 +148,8 @@ pub struct Head {
     status: u16,
     start: [Span; 2],
     framing: Framing,
+    /// The protocol and version as received, if it was another than HTTP and was let through.
+    protocol: Span,
     /// Whether some value was folded over several lines, until the fields are settled.
     folded: bool,
 }
@@ -173,6 +175,7 @@ impl Head {
             status: 0,
             start: [Span::default(); 2],
             framing: Framing::default(),
+            protocol: Span::default(),
             folded: false,
         }
     }
@@ -189,6 +192,7 @@ impl Head {
         self.status = 0;
         self.start = [Span::default(); 2];
         self.framing = Framing::default();
+        self.protocol = Span::default();
         self.folded = false;
     }
 
@@ -349,6 +353,19 @@ impl Head {
     /// Replaces the version.
     pub fn set_version(&mut self, version: Version) {
         self.version = version;
+        self.protocol = Span::default();
+    }
+
+    /// The protocol and version as received, when it is not a well-formed `HTTP/d.d`; empty otherwise.
+    /// Only `option accept-unsafe-violations-in-http-*` lets one through. It is forwarded as it is, and
+    /// the message is treated as one of [`Head::version`].
+    pub fn odd_protocol(&self) -> &[u8] {
+        self.bytes(self.protocol)
+    }
+
+    /// Sets what [`Head::odd_protocol`] returns. For parsers.
+    pub fn set_odd_protocol(&mut self, protocol: Span) {
+        self.protocol = protocol;
     }
 
     /// What was decided about the body and the connection when the message was received.
@@ -384,9 +401,18 @@ impl Head {
 
     fn start_len(&self) -> usize {
         // "METHOD target HTTP/1.1\r\n" or "HTTP/1.1 200 reason\r\n".
+        let version = if self.protocol.is_empty() { 8 } else { self.protocol.len as usize };
         match self.kind {
-            Kind::Request => self.start[0].len as usize + 1 + self.start[1].len as usize + 1 + 8 + 2,
-            Kind::Response => 8 + 1 + 3 + 1 + self.start[1].len as usize + 2,
+            Kind::Request => self.start[0].len as usize + 1 + self.start[1].len as usize + 1 + version + 2,
+            Kind::Response => version + 1 + self.status_len() + 1 + self.start[1].len as usize + 2,
+        }
+    }
+
+    fn status_len(&self) -> usize {
+        match self.status {
+            0..=999 => 3,
+            1000..=9999 => 4,
+            _ => 5,
         }
     }
 
@@ -413,7 +439,7 @@ impl Head {
     pub fn compact(&mut self) {
         let old = std::mem::take(&mut self.store);
         let mut store = Vec::with_capacity(old.capacity());
-        for span in &mut self.start {
+        for span in self.start.iter_mut().chain([&mut self.protocol]) {
             let bytes = &old[span.range()];
             *span = Span::new(store.len(), store.len() + bytes.len());
             store.extend_from_slice(bytes);
@@ -804,9 +830,12 @@ impl Head {
         self.method = Method::from_bytes(self.bytes(method));
     }
 
-    /// Sets the start line of a response from spans of the loaded store.
+    /// Sets the start line of a response from spans of the loaded store. An empty reason is replaced by
+    /// the usual phrase.
     pub fn set_parsed_response(&mut self, version: Version, status: u16, reason: Span) {
         self.kind = Kind::Response;
+        let reason =
+            if reason.is_empty() { self.append(crate::status::reason(status).as_bytes()) } else { reason };
         self.start = [Span::default(), reason];
         self.version = version;
         self.status = status;
@@ -841,6 +870,20 @@ impl Head {
         }
     }
 
+    /// Overwrites the value of the field at `index` by a part of the store that is not longer.
+    pub fn shrink_value_to(&mut self, index: usize, source: Span) {
+        let Some(field) = self.fields.get_mut(index) else { return };
+        debug_assert!(source.len <= field.value.len);
+        if source.len <= field.value.len && (source.end() as usize) <= self.store.len() {
+            self.store.copy_within(source.range(), field.value.off as usize);
+            self.live -= (field.value.len - source.len) as usize;
+            if source.len < field.value.len {
+                field.flags &= !CANONICAL;
+            }
+            field.value.len = source.len;
+        }
+    }
+
     /// Keeps the elements of the list in the field at `index` for which `keep` says so, in place. The
     /// text between two kept neighbours stays as it was.
     pub fn retain_elements(&mut self, index: usize, keep: impl Fn(&[u8]) -> bool) {
@@ -869,6 +912,9 @@ impl Head {
                 kept += end - from;
             }
             start = end + 1;
+        }
+        while kept > 0 && crate::ascii::is_ows(value[kept - 1]) {
+            kept -= 1;
         }
         self.live -= value.len() - kept;
         field.value.len = kept as u32;

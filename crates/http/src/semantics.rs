@@ -87,8 +87,6 @@ pub enum ViolationKind {
     BadWebsocketKey,
     /// A `101` that does not say `Connection: upgrade`, or does not prove that it read the WebSocket key.
     BadUpgrade,
-    /// A trailer that would have changed how the message is read (RFC 9110 section 6.5.1).
-    ForbiddenTrailer,
 }
 
 /// A refused message: why, and where.
@@ -125,7 +123,6 @@ impl fmt::Display for ViolationKind {
             Self::BadTarget => "the form of the target does not go with the method",
             Self::BadWebsocketKey => "the WebSocket key is missing or malformed",
             Self::BadUpgrade => "the answer to the upgrade is malformed",
-            Self::ForbiddenTrailer => "a trailer has no place there",
         })
     }
 }
@@ -173,9 +170,14 @@ pub fn accept_request(head: &mut Head, policy: FramingPolicy) -> Result<Framing,
     }
     if head.method() == Method::Connect {
         // What follows is for the tunnel, if one is made. A length on the request has no meaning
-        // (RFC 9110 section 9.3.6).
+        // (RFC 9110 section 9.3.6), and whoever gave it one does not agree with us on where the tunnel
+        // begins.
         head.remove_id(HeaderId::ContentLength);
         head.remove_id(HeaderId::TransferEncoding);
+        if framing.body != BodyLength::None {
+            framing.insecure = true;
+            framing.keep_alive = false;
+        }
         framing.body = BodyLength::Tunnel;
     }
     settle_upgrade(head, connection, &mut framing);
@@ -265,17 +267,29 @@ pub fn accept_response(
     Ok(framing)
 }
 
-/// Judges a received trailer section: fields that would frame, route or authenticate the message come
-/// too late to do so, and are refused (RFC 9110 section 6.5.1).
+/// Judges a received trailer section. Fields that say how to frame, route or keep the message or its
+/// connection come too late to do so, and are taken out (RFC 9110 section 6.5.1): a next hop that merges
+/// trailers into the head must not find them there. A malformed length or coding is refused.
 ///
 /// # Errors
 /// The first [`Violation`] found.
 pub fn accept_trailers(head: &mut Head) -> Result<(), Violation> {
-    for field in head.fields() {
-        if matches!(field.id, HeaderId::ContentLength | HeaderId::TransferEncoding | HeaderId::Host) {
-            return Err(violation(ViolationKind::ForbiddenTrailer, field.name_span.off));
-        }
-    }
+    content_length(head)?;
+    transfer_encoding(head, false, true)?;
+    head.retain(|field| {
+        !matches!(
+            field.id,
+            HeaderId::ContentLength
+                | HeaderId::TransferEncoding
+                | HeaderId::Host
+                | HeaderId::Connection
+                | HeaderId::KeepAlive
+                | HeaderId::ProxyConnection
+                | HeaderId::Upgrade
+                | HeaderId::Te
+                | HeaderId::Trailer
+        )
+    });
     Ok(())
 }
 
@@ -397,8 +411,13 @@ pub fn decimal(mut number: u64, buffer: &mut [u8; 20]) -> &[u8] {
 }
 
 /// Whether the body is chunked. `Err` for everything but one final `chunked`.
-fn transfer_encoding(head: &Head, accept_unsafe: bool, request: bool) -> Result<bool, Violation> {
+fn transfer_encoding(head: &mut Head, accept_unsafe: bool, request: bool) -> Result<bool, Violation> {
     let Some(first) = head.get(HeaderId::TransferEncoding) else { return Ok(false) };
+    let (index, offset) = (first.index, first.value_span.off);
+    // Nearly every message that has one.
+    if first.value == b"chunked" && head.get_from(HeaderId::TransferEncoding, index + 1).is_none() {
+        return Ok(true);
+    }
     let relaxed = accept_unsafe && !request;
     let (mut chunked, mut other) = (false, false);
     for field in head.get_all(HeaderId::TransferEncoding) {
@@ -421,10 +440,29 @@ fn transfer_encoding(head: &Head, accept_unsafe: bool, request: bool) -> Result<
         }
     }
     match (chunked, other) {
-        (true, true) => Err(violation(ViolationKind::UnsupportedTransferCoding, first.value_span.off)),
-        (true, false) => Ok(true),
-        (false, false) if relaxed => Ok(false),
-        (false, _) => Err(violation(ViolationKind::BadTransferEncoding, first.value_span.off)),
+        (true, true) => Err(violation(ViolationKind::UnsupportedTransferCoding, offset)),
+        (true, false) => {
+            // Spelled as everyone spells it, once, so that the next hop reads the same.
+            let place = head
+                .get_all(HeaderId::TransferEncoding)
+                .find(|field| field.value.len() >= b"chunked".len())
+                .map(|field| field.index);
+            let mut next = 0;
+            while let Some(at) = head.get_from(HeaderId::TransferEncoding, next).map(|field| field.index) {
+                next = at + 1;
+                if Some(at) == place {
+                    head.shrink_value(at, b"chunked");
+                } else {
+                    head.remove(at);
+                }
+            }
+            Ok(true)
+        }
+        (false, false) if relaxed => {
+            head.remove_id(HeaderId::TransferEncoding);
+            Ok(false)
+        }
+        (false, _) => Err(violation(ViolationKind::BadTransferEncoding, offset)),
     }
 }
 
@@ -466,22 +504,32 @@ fn settle_upgrade(head: &mut Head, connection: Connection, framing: &mut Framing
     if !head.has(HeaderId::Upgrade) {
         return;
     }
-    let mut h2c = false;
-    let mut websocket = false;
-    let mut named = false;
-    for field in head.get_all(HeaderId::Upgrade) {
-        for protocol in list(field.value) {
-            named = true;
-            h2c |= protocol.eq_ignore_ascii_case(b"h2c") || protocol.eq_ignore_ascii_case(b"h2");
-            websocket |= protocol.eq_ignore_ascii_case(b"websocket");
-        }
-    }
-    if !connection.upgrade || h2c || !named {
+    if !connection.upgrade {
         head.remove_id(HeaderId::Upgrade);
         return;
     }
-    framing.upgrade = true;
-    framing.websocket = websocket;
+    let is_h2 =
+        |protocol: &[u8]| protocol.eq_ignore_ascii_case(b"h2c") || protocol.eq_ignore_ascii_case(b"h2");
+    let mut next = 0;
+    while let Some(field) = head.get_from(HeaderId::Upgrade, next) {
+        let index = field.index;
+        next = index + 1;
+        let (mut h2, mut named) = (false, false);
+        for protocol in list(field.value) {
+            if is_h2(protocol) {
+                h2 = true;
+            } else {
+                named = true;
+                framing.websocket |= protocol.eq_ignore_ascii_case(b"websocket");
+            }
+        }
+        framing.upgrade |= named;
+        if !named {
+            head.remove(index);
+        } else if h2 {
+            head.retain_elements(index, |protocol| !is_h2(protocol));
+        }
+    }
 }
 
 /// Takes `close`, `keep-alive` and an idle `upgrade` out of `Connection`: the sender of each side says
@@ -540,9 +588,7 @@ fn te(head: &mut Head) -> bool {
     keep.is_some()
 }
 
-/// Whether a key is 16 bytes in base64 (RFC 6455 section 4.1): 22 digits and two signs of padding.
+/// Whether a key has the length of 16 bytes in base64 (RFC 6455 section 4.1). The server looks at the rest.
 fn is_websocket_key(key: &[u8]) -> bool {
     key.len() == 24
-        && key.ends_with(b"==")
-        && key[..22].iter().all(|&b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/')
 }

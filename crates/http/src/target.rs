@@ -13,7 +13,7 @@ use crate::semantics::{Violation, ViolationKind};
 use crate::uri::{self, Form};
 
 /// Checks the target and the `Host` of a received request, and normalises them. With `accept_unsafe`,
-/// the authority and `Host` are left as they are.
+/// the authority of `CONNECT` and the agreement of target and `Host` are not checked.
 ///
 /// # Errors
 /// A [`Violation`] that says which rule was broken.
@@ -21,39 +21,40 @@ pub fn accept(head: &mut Head, accept_unsafe: bool) -> Result<(), Violation> {
     let method = head.method();
     // Nearly every request: a path, and a `Host` that stands alone.
     if head.target().first() == Some(&b'/') && method != Method::Connect {
-        return hosts(head, accept_unsafe);
+        return hosts(head);
     }
     let bad = Err(Violation { kind: ViolationKind::BadTarget, offset: head.target_span().off });
     let uri = uri::split(head.target());
     match uri.form {
-        Form::Origin => return bad,
+        Form::Origin => bad,
         Form::Asterisk => {
-            if !matches!(method, Method::Options | Method::Other) {
+            // `PRI *` is how HTTP/2 begins, so that an HTTP/1 parser stops at it (RFC 9113 section 3.4).
+            if !matches!(method, Method::Options | Method::Other) || head.method_bytes() == b"PRI" {
                 return bad;
             }
-            hosts(head, accept_unsafe)
+            hosts(head)
         }
         Form::Authority => {
             if method != Method::Connect {
                 return bad;
             }
-            hosts(head, accept_unsafe)?;
-            if accept_unsafe { Ok(()) } else { connect(head) }
+            hosts(head)?;
+            connect(head, accept_unsafe)
         }
         Form::Absolute => {
             if method == Method::Connect {
                 return bad;
             }
-            hosts(head, accept_unsafe)?;
-            if accept_unsafe { Ok(()) } else { absolute(head) }
+            hosts(head)?;
+            absolute(head, accept_unsafe)
         }
     }
 }
 
 /// Checks all `Host` fields and keeps the first one.
-fn hosts(head: &mut Head, accept_unsafe: bool) -> Result<(), Violation> {
+fn hosts(head: &mut Head) -> Result<(), Violation> {
     let Some(first) = head.get(HeaderId::Host) else { return Ok(()) };
-    if !accept_unsafe && !authority::is_host(first.value) {
+    if !authority::is_host(first.value) {
         return Err(Violation { kind: ViolationKind::BadHost, offset: first.value_span.off });
     }
     let (mut next, host) = (first.index + 1, first.value_span);
@@ -68,7 +69,7 @@ fn hosts(head: &mut Head, accept_unsafe: bool) -> Result<(), Violation> {
 }
 
 /// `CONNECT host:port` (RFC 9112 section 3.2.3): the port is required. The target is kept as it is.
-fn connect(head: &mut Head) -> Result<(), Violation> {
+fn connect(head: &mut Head, accept_unsafe: bool) -> Result<(), Violation> {
     let target = head.target_span();
     let parts = authority::split(head.target());
     let port = parts.port.unwrap_or(b"");
@@ -78,10 +79,10 @@ fn connect(head: &mut Head) -> Result<(), Violation> {
         || !authority::is_host(parts.host_port)
         || head.target().contains(&b'/')
     {
-        return Err(Violation { kind: bad, offset: target.off });
+        return if accept_unsafe { Ok(()) } else { Err(Violation { kind: bad, offset: target.off }) };
     }
     let implied = matches!(port, b"80" | b"443");
-    let (full, bare, port) = (parts.host_port, parts.host, port);
+    let (full, bare) = (parts.host_port, parts.host);
     let Some(host) = head.get(HeaderId::Host) else { return Ok(()) };
     let (index, value) = (host.index, host.value_span);
     if host.value.eq_ignore_ascii_case(full) {
@@ -91,7 +92,7 @@ fn connect(head: &mut Head) -> Result<(), Violation> {
         }
         return Ok(());
     }
-    if implied && same_host(host.value, bare) {
+    if accept_unsafe || (implied && same_host(host.value, bare)) {
         return Ok(());
     }
     Err(Violation { kind: ViolationKind::HostMismatch, offset: value.off })
@@ -103,42 +104,42 @@ fn same_host(host: &[u8], bare: &[u8]) -> bool {
 }
 
 /// `GET scheme://authority/path` (RFC 9112 section 3.2.2).
-fn absolute(head: &mut Head) -> Result<(), Violation> {
+fn absolute(head: &mut Head, accept_unsafe: bool) -> Result<(), Violation> {
     let target = head.target_span();
     let uri = uri::split(head.target());
-    let parts = authority::split(uri.authority);
-    if !authority::is_host(parts.host_port) {
+    let Authority { host_port, host: bare, port, .. } = authority::split(uri.authority);
+    if !accept_unsafe && !authority::is_host(host_port) {
         return Err(Violation { kind: ViolationKind::BadTarget, offset: target.off });
     }
     let default = authority::default_port(uri.scheme);
-    let Authority { host_port, host: bare, port, .. } = parts;
     // "http://host:80" and "http://host:" say no more than "http://host".
     let drops_port = default.is_some_and(|default| port.is_some_and(|p| p.is_empty() || p == default));
-    let mut shorten_host = None;
+    let host_start = target.off as usize + uri.scheme.len() + 3 + uri.authority.len() - host_port.len();
+    let bare_span = Span::new(host_start, host_start + bare.len());
+    let mut replace_host = None;
     if let Some(host) = head.get(HeaderId::Host) {
-        let mismatch = Err(Violation { kind: ViolationKind::HostMismatch, offset: host.value_span.off });
         let same = host.value.eq_ignore_ascii_case(host_port);
         let host_parts = authority::split(host.value);
-        let implied = match (default, host_parts.port) {
-            (Some(default), Some(p)) => p.is_empty() || p == default,
-            (Some(_), None) => true,
-            (None, _) => false,
-        };
+        let implied = default
+            .is_some_and(|default| host_parts.port.is_none_or(|port| port.is_empty() || port == default));
         let equivalent =
             implied && (drops_port || port.is_none()) && host_parts.host.eq_ignore_ascii_case(bare);
-        if !same && !equivalent {
-            return mismatch;
+        if !same && !equivalent && !accept_unsafe {
+            return Err(Violation { kind: ViolationKind::HostMismatch, offset: host.value_span.off });
         }
-        if drops_port && host_parts.port.is_some() {
-            shorten_host = Some((host.index, Span { len: host_parts.host.len() as u32, ..host.value_span }));
+        if drops_port && (same || equivalent) {
+            replace_host = Some(host.index);
         }
     }
-    let lengths = (uri.scheme.len() + 3 + uri.authority.len(), uri.path_and_query.is_empty());
+    let authority_end = uri.scheme.len() + 3 + uri.authority.len();
+    // Without a path, `OPTIONS` concerns the server as a whole (RFC 9112 section 3.2.4): a slash would
+    // make it concern the root.
+    let slash = uri.path_and_query.is_empty() && head.method() != Method::Options;
     let dropped = if drops_port { port.map_or(0, |port| port.len() + 1) } else { 0 };
-    if let Some((index, span)) = shorten_host {
-        head.set_value_span(index, span);
+    if let Some(index) = replace_host {
+        head.shrink_value_to(index, bare_span);
     }
-    head.edit_target(lengths.0 - dropped, dropped, lengths.1);
+    head.edit_target(authority_end - dropped, dropped, slash);
     Ok(())
 }
 
@@ -185,6 +186,14 @@ mod tests {
             ("GET", "http://a:80/x", &["a:"], Ok(("http://a/x", "a"))),
             ("GET", "http://a:/x", &["a:80"], Ok(("http://a/x", "a"))),
             ("GET", "http://:", &[":80"], Ok(("http:///", ""))),
+            ("GET", "http://A:80/", &["a:80"], Ok(("http://A/", "A"))),
+            ("GET", "http://A:80/", &["a"], Ok(("http://A/", "A"))),
+            ("GET", "http://a:443/", &["a"], Err(HostMismatch)),
+            ("GET", "HTTPS://a:443/", &["a"], Ok(("HTTPS://a/", "a"))),
+            ("GET", "http://a]b@c/", &["c"], Ok(("http://a]b@c/", "c"))),
+            ("OPTIONS", "http://a", &["a"], Ok(("http://a", "a"))),
+            ("OPTIONS", "http://a:80", &["a"], Ok(("http://a", "a"))),
+            ("PRI", "*", &[], Err(BadTarget)),
             ("GET", "http://a", &["a"], Ok(("http://a/", "a"))),
             ("GET", "http://a:80?c=d", &["a:80"], Ok(("http://a?c=d", "a"))),
             ("GET", "ftp://a:80/", &["a"], Err(HostMismatch)),
@@ -213,14 +222,20 @@ mod tests {
     }
 
     #[test]
-    fn relaxed_requests_keep_what_they_said() {
-        for (method, target, host) in
-            [("GET", "http://a:80/", "b"), ("CONNECT", "nowhere", "a/b"), ("GET", "/", "a,b")]
-        {
+    fn relaxed_requests_may_disagree_with_themselves() {
+        for (method, target, host, expected) in [
+            ("GET", "http://a/", "b", Some(("http://a/", "b"))),
+            ("GET", "http://a:80", "a:80", Some(("http://a/", "a"))),
+            ("CONNECT", "nowhere", "a", Some(("nowhere", "a"))),
+            ("CONNECT", "a:80", "a:80", Some(("a:80", "a"))),
+            ("CONNECT", "/", "a", None),
+            ("GET", "/", "a,b", None),
+            ("GET", "*", "a", None),
+        ] {
             let mut head = request(method, target, &[host]);
-            accept(&mut head, true).unwrap();
-            assert_eq!(head.target(), target.as_bytes());
-            assert_eq!(head.value(HeaderId::Host), Some(host.as_bytes()));
+            let found = accept(&mut head, true).ok().map(|()| (head.target(), head.value(HeaderId::Host)));
+            let expected = expected.map(|(target, host)| (target.as_bytes(), Some(host.as_bytes())));
+            assert_eq!(found, expected, "{method} {target} {host}");
         }
     }
 }
