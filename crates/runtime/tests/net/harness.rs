@@ -3,8 +3,9 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 use thalweg_runtime::buffer;
-use thalweg_runtime::driver::{self, Driver, DriverKind, DriverOptions};
+use thalweg_runtime::driver::{self, DriverKind, DriverOptions};
 use thalweg_runtime::net::{ConnectOptions, Listener, SockAddr, Stream};
+use thalweg_runtime::{Config, Kind, block_on};
 
 /// Defines a test that runs on each real driver.
 macro_rules! each_driver {
@@ -33,17 +34,23 @@ pub fn run_with<T: 'static, F: Future<Output = T> + 'static>(
     opts: &DriverOptions,
     test: impl FnOnce() -> F,
 ) -> T {
-    let driver_kind = if kind == "epoll" { DriverKind::Epoll } else { DriverKind::Uring };
-    let driver = Driver::new(driver_kind, opts).expect("the driver opens");
-    assert_eq!(driver.kind_name(), kind);
-    driver::install(driver);
-    let result = block_on(test());
-    check_nothing_is_left();
-    driver::uninstall();
-    result
+    let config = Config {
+        driver: if kind == "epoll" { DriverKind::Epoll } else { DriverKind::Uring },
+        driver_options: opts.clone(),
+        ..Config::default()
+    };
+    let name: &'static str = if kind == "epoll" { "epoll" } else { "io_uring" };
+    let test = test();
+    block_on(config, async move {
+        assert_eq!(driver::with(|d| d.kind_name()), name);
+        let result = test.await;
+        nothing_is_left().await;
+        result
+    })
 }
 
-fn check_nothing_is_left() {
+/// Waits until the last completions came; what is still there after that leaked.
+async fn nothing_is_left() {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
         let sockets = driver::with(|d| d.stats().sockets);
@@ -52,23 +59,19 @@ fn check_nothing_is_left() {
             return;
         }
         assert!(Instant::now() < deadline, "left over: {sockets} sockets, {buffers:?}");
-        driver::with(|d| d.poll(driver::Wait::For(Duration::from_millis(1)))).unwrap();
+        settle().await;
     }
 }
 
-pub use thalweg_runtime::task::{block_on, spawn};
+static TEST: Kind = Kind::new("test");
+
+pub fn spawn(future: impl Future<Output = ()> + 'static) {
+    thalweg_runtime::spawn(&TEST, future);
+}
 
 /// Lets the loop go round once.
 pub async fn settle() {
-    let mut first = true;
-    std::future::poll_fn(|_| {
-        if std::mem::take(&mut first) {
-            thalweg_runtime::current_task().wake(thalweg_runtime::Reason::OTHER);
-            return std::task::Poll::Pending;
-        }
-        std::task::Poll::Ready(())
-    })
-    .await;
+    thalweg_runtime::yield_now().await;
 }
 
 /// Goes round until a condition that I/O brings about holds.
