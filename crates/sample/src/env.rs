@@ -97,9 +97,13 @@ pub struct CompileEnv<'e> {
     pub names: &'e dyn Names,
     /// Pattern files and maps of the process.
     pub registry: &'e Registry,
-    /// True when an expression that can never work at these points is only warned about (ACLs): the warning is pushed to
-    /// `warnings`. False: it is an error, as for `%[...]`.
-    pub lenient: bool,
+    /// What the expression is part of, for messages: `http-request expression`, `ACL 'x'`...
+    pub context: &'e str,
+    /// Errors that do not stop the compilation, in order: names that do not exist. To be shown as
+    /// `parsing [file:line]: text`, after the others.
+    pub late: Vec<String>,
+    /// The named ACLs defined so far in this section.
+    pub acls: Option<&'e crate::acl::AclSet>,
     /// Warnings to show, in order.
     pub warnings: Vec<String>,
     /// True when what was compiled reads HTTP facts and so needs `mode http`.
@@ -125,7 +129,9 @@ impl<'e> CompileEnv<'e> {
             points,
             names,
             registry,
-            lenient: false,
+            context: "",
+            late: Vec::new(),
+            acls: None,
             warnings: Vec::new(),
             needs_http: false,
             bufsize: 16384,

@@ -6,12 +6,15 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod acl;
 pub mod args;
 pub mod cast;
 pub mod context;
 pub mod converter;
 pub mod env;
+pub mod expr;
 pub mod facts;
+pub mod fetch;
 pub mod logformat;
 pub mod pattern;
 pub mod point;
@@ -19,13 +22,17 @@ pub mod testing;
 pub mod value;
 pub mod vars;
 
+pub use acl::{Acl, AclSet, Condition, Verdict};
 pub use args::{Arg, ArgKind, ArgSpec, Args};
 pub use context::{
     Clock, Ctx, Out, Payload, ProxyFigures, ProxyTimeouts, Scratch, ServerFigures, TcpInfo, World,
 };
 pub use converter::ConverterDef;
 pub use env::{CompileEnv, Mode, Names, NoNames, ProxyScope};
+pub use expr::Expr;
 pub use facts::{Endpoint, ListenerId, ProxyId, ServerId, Session, StreamFacts};
+pub use logformat::LogFormat;
+pub use pattern::Registry;
 pub use point::{Point, Points};
 pub use value::{Flags, Place, Sample, Text, Type, Value};
 pub use vars::{Scope, VarRef, VarSet};

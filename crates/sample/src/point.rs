@@ -131,6 +131,36 @@ impl Points {
     pub const RESPONSE: Points =
         Points(Points::range(Point::BeResponseContent, Point::FeHttpResponseBody) | 1 << Point::Check as u32);
 
+    /// The first point of the set.
+    pub fn first(self) -> Option<Point> {
+        use Point::*;
+        const ALL: [Point; POINTS as usize] = [
+            FeConnection,
+            FeSession,
+            FeRequestContent,
+            FeHttpRequest,
+            FeHttpRequestBody,
+            UseBackend,
+            BeRequestContent,
+            BeHttpRequest,
+            BeHttpRequestBody,
+            UseServer,
+            ServerSource,
+            BeResponseContent,
+            BeHttpResponse,
+            BeHttpResponseBody,
+            StickStore,
+            FeResponseContent,
+            FeHttpResponse,
+            FeHttpResponseBody,
+            Log,
+            Check,
+            Config,
+            Cli,
+        ];
+        ALL.get(self.0.trailing_zeros() as usize).copied()
+    }
+
     /// Points of both.
     pub const fn or(self, other: Points) -> Points {
         Points(self.0 | other.0)
