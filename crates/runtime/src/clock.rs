@@ -125,7 +125,8 @@ mod tests {
     #[test]
     fn wall_clock_follows_the_system() {
         refresh();
-        let system = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_micros() as i64;
+        let system =
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_micros() as i64;
         assert!((wall_us() as i64 - system).abs() < 1_000_000);
         leave();
     }

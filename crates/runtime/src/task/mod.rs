@@ -3,6 +3,11 @@
 use std::fmt;
 use std::panic::Location;
 
+pub(crate) mod slot;
+mod wait;
+
+pub use wait::{in_class, reasons, set_class, set_nice, yield_now};
+
 /// Names a task of any thread: the thread's slot, the index of the task on it, and a generation that tells a task
 /// from the next one with the same index. A stale identifier is harmless: waking or killing it does nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -10,6 +15,7 @@ pub struct TaskId(u64);
 
 const INDEX_BITS: u32 = 26;
 const GENERATION_BITS: u32 = 28;
+pub(crate) const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
 
 /// Threads (of all runtimes of the process) at one time.
 pub const THREADS_MAX: usize = (1 << (64 - INDEX_BITS - GENERATION_BITS)) - 1;
@@ -21,12 +27,10 @@ impl TaskId {
     pub const NONE: TaskId = TaskId(u64::MAX);
 
     pub(crate) const fn new(slot: u32, index: u32, generation: u32) -> TaskId {
-        let generation = generation as u64 & ((1 << GENERATION_BITS) - 1);
-        TaskId((slot as u64) << (INDEX_BITS + GENERATION_BITS) | (index as u64) << GENERATION_BITS | generation)
-    }
-
-    pub(crate) const fn from_bits(bits: u64) -> TaskId {
-        TaskId(bits)
+        let generation = (generation & GENERATION_MASK) as u64;
+        TaskId(
+            (slot as u64) << (INDEX_BITS + GENERATION_BITS) | (index as u64) << GENERATION_BITS | generation,
+        )
     }
 
     /// The identifier as one word, for completion tokens; see [`TaskId::from_user_bits`].
@@ -48,7 +52,7 @@ impl TaskId {
     }
 
     pub(crate) const fn generation(self) -> u32 {
-        self.0 as u32 & ((1 << GENERATION_BITS) - 1)
+        self.0 as u32 & GENERATION_MASK
     }
 
     /// Wakes the task from any thread. On its own thread this is a push to the local run queue, without any atomic

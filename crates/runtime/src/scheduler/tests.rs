@@ -1,0 +1,629 @@
+//! Properties of the scheduler as its users see them.
+
+use crate::task::{Reason, TaskId, current_task};
+use crate::*;
+use std::cell::{Cell, RefCell};
+use std::future::{pending, poll_fn};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+
+static TEST: Kind = Kind::new("test");
+
+fn run<F: Future<Output: 'static> + 'static>(future: F) -> F::Output {
+    block_on(Config::default(), future)
+}
+
+/// A list that tasks append to, to see in which order they ran.
+type Log = Rc<RefCell<Vec<u32>>>;
+
+#[test]
+fn tasks_run_in_order_of_arrival() {
+    let order = run(async {
+        let log = Log::default();
+        for n in 0..100 {
+            let log = log.clone();
+            spawn(&TEST, async move { log.borrow_mut().push(n) });
+        }
+        while log.borrow().len() < 100 {
+            yield_now().await;
+        }
+        log.take()
+    });
+    assert!(order.is_sorted());
+}
+
+#[test]
+fn a_running_task_that_is_woken_runs_once_more_with_all_reasons() {
+    let seen = run(async {
+        let seen = Rc::new(RefCell::new(Vec::new()));
+        let log = seen.clone();
+        spawn(
+            &TEST,
+            poll_fn(move |_| {
+                log.borrow_mut().push(reasons());
+                if log.borrow().len() == 1 {
+                    current_task().wake(Reason::IO);
+                    current_task().wake(Reason::MESSAGE);
+                    current_task().wake(Reason::IO);
+                }
+                Poll::<()>::Pending
+            }),
+        );
+        for _ in 0..10 {
+            yield_now().await;
+        }
+        seen.take()
+    });
+    assert_eq!(seen, [Reason::SPAWN, Reason::IO | Reason::MESSAGE]);
+}
+
+#[test]
+fn a_queued_task_is_not_queued_twice() {
+    let runs = run(async {
+        let runs = Rc::new(Cell::new(0));
+        let count = runs.clone();
+        let id = spawn(
+            &TEST,
+            poll_fn(move |_| {
+                count.set(count.get() + 1);
+                Poll::<()>::Pending
+            }),
+        );
+        yield_now().await;
+        yield_now().await;
+        assert_eq!(runs.get(), 1);
+        (0..5).for_each(|_| id.wake(Reason::MESSAGE));
+        for _ in 0..5 {
+            yield_now().await;
+        }
+        runs.get()
+    });
+    assert_eq!(runs, 2);
+}
+
+struct DropFlag(Rc<Cell<u32>>);
+impl Drop for DropFlag {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+#[test]
+fn tasks_kill_each_other_and_themselves() {
+    run(async {
+        let dropped = Rc::new(Cell::new(0));
+        let sleeper = |dropped: &Rc<Cell<u32>>| {
+            let flag = DropFlag(dropped.clone());
+            spawn(&TEST, async move {
+                let _flag = flag;
+                pending::<()>().await;
+            })
+        };
+        // Waiting.
+        let waiting = sleeper(&dropped);
+        yield_now().await;
+        kill(waiting);
+        yield_now().await;
+        assert_eq!(dropped.get(), 1);
+        // Queued, never run.
+        kill(sleeper(&dropped));
+        yield_now().await;
+        assert_eq!(dropped.get(), 2);
+        // Itself, running.
+        let flag = DropFlag(dropped.clone());
+        spawn(&TEST, async move {
+            let _flag = flag;
+            kill(current_task());
+            pending::<()>().await;
+        });
+        yield_now().await;
+        assert_eq!(dropped.get(), 3);
+        // A stale name means nothing, even when the slot has a new task.
+        let other = sleeper(&dropped);
+        assert_eq!(other.index(), waiting.index());
+        kill(waiting);
+        waiting.wake(Reason::IO);
+        yield_now().await;
+        yield_now().await;
+        assert_eq!(dropped.get(), 3);
+        // One whose drop kills another and spawns.
+        let killer = spawn(&TEST, async move {
+            struct Chain(TaskId);
+            impl Drop for Chain {
+                fn drop(&mut self) {
+                    kill(self.0);
+                    spawn(&TEST, async {});
+                }
+            }
+            let _chain = Chain(other);
+            pending::<()>().await;
+        });
+        yield_now().await;
+        kill(killer);
+        for _ in 0..4 {
+            yield_now().await;
+        }
+        assert_eq!(dropped.get(), 4);
+    });
+}
+
+#[test]
+fn a_panic_ends_its_task_and_no_other() {
+    let incidents = Arc::new(Mutex::new(Vec::new()));
+    let log = incidents.clone();
+    let config = Config {
+        on_incident: Some(Arc::new(move |i: &Incident<'_>| {
+            log.lock().unwrap().push((i.cause, i.kind, i.message.to_string()));
+        })),
+        ..Config::default()
+    };
+    static FRAGILE: Kind = Kind::new("fragile");
+    let (done, dropped) = block_on(config, async {
+        let dropped = Rc::new(Cell::new(0));
+        let done = Rc::new(Cell::new(0));
+        for n in 0..100 {
+            let (flag, done) = (DropFlag(dropped.clone()), done.clone());
+            spawn(&FRAGILE, async move {
+                let _flag = flag;
+                yield_now().await;
+                assert!(n % 10 != 3, "task {n}");
+                done.set(done.get() + 1);
+            });
+        }
+        // One that panics again while it is dropped after a kill.
+        struct Bomb;
+        impl Drop for Bomb {
+            fn drop(&mut self) {
+                panic!("in drop");
+            }
+        }
+        let bomb = spawn(&FRAGILE, async {
+            let _bomb = Bomb;
+            pending::<()>().await;
+        });
+        yield_now().await;
+        kill(bomb);
+        timer::sleep(1).await;
+        (done.get(), dropped.get())
+    });
+    assert_eq!((done, dropped), (90, 100));
+    let incidents = incidents.lock().unwrap();
+    assert_eq!(incidents.len(), 11);
+    assert!(incidents.iter().all(|(cause, kind, _)| *cause == Cause::Panic && *kind == "fragile"));
+    assert!(incidents.iter().any(|i| i.2 == "task 3") && incidents.iter().any(|i| i.2 == "in drop"));
+}
+
+#[test]
+fn a_nice_task_overtakes_a_full_queue() {
+    // Forty tasks that always have work, and one that wakes now and then: the stats page under full load.
+    let rounds_waited = run(async {
+        let turns = Rc::new(Cell::new(0u64));
+        for _ in 0..2000 {
+            let turns = turns.clone();
+            spawn(&TEST, async move {
+                loop {
+                    turns.set(turns.get() + 1);
+                    yield_now().await;
+                }
+            });
+        }
+        let worst = Rc::new(Cell::new(0));
+        let finished = Rc::new(Cell::new(false));
+        let (w, f, t) = (worst.clone(), finished.clone(), turns.clone());
+        spawn_with(&TEST, SpawnOptions { nice: NICE_MIN, ..Default::default() }, async move {
+            for _ in 0..50 {
+                let before = t.get();
+                yield_now().await;
+                w.set(w.get().max(t.get() - before));
+            }
+            f.set(true);
+        });
+        while !finished.get() {
+            yield_now().await;
+        }
+        worst.get()
+    });
+    assert!(rounds_waited <= 1, "{rounds_waited} others ran first");
+}
+
+#[test]
+fn every_class_has_its_share_of_a_saturated_thread() {
+    let turns = run(async {
+        let turns = Rc::new(RefCell::new([0u32; 4]));
+        for class in [Class::Urgent, Class::Normal, Class::Bulk, Class::Heavy] {
+            for _ in 0..100 {
+                let turns = turns.clone();
+                spawn_with(&TEST, SpawnOptions { class, nice: 0 }, async move {
+                    loop {
+                        turns.borrow_mut()[class as usize] += 1;
+                        yield_now().await;
+                    }
+                });
+            }
+        }
+        while turns.borrow().iter().sum::<u32>() < 40_000 {
+            yield_now().await;
+        }
+        turns.take()
+    });
+    let share = |c: Class| turns[c as usize] as f64 / turns.iter().sum::<u32>() as f64;
+    let rounds = 40_000.0 / 40.0;
+    assert!((share(Class::Urgent) - 0.5).abs() < 0.06, "{turns:?}");
+    assert!((share(Class::Normal) - 0.37).abs() < 0.06, "{turns:?}");
+    assert!((share(Class::Bulk) - 0.11).abs() < 0.04, "{turns:?}");
+    assert!(
+        turns[3] as f64 <= rounds * 1.1 && turns[3] as f64 > rounds * 0.8,
+        "one heavy per round: {turns:?}"
+    );
+}
+
+#[test]
+fn low_latency_lets_urgent_work_take_over_and_starves_none() {
+    let config = Config { low_latency: true, ..Config::default() };
+    let (order, bulk) = block_on(config, async {
+        let log = Log::default();
+        let bulk = Rc::new(Cell::new(0));
+        let count = bulk.clone();
+        for class in [Class::Bulk, Class::Heavy] {
+            let count = count.clone();
+            spawn_with(&TEST, SpawnOptions { class, nice: 0 }, async move {
+                loop {
+                    count.set(count.get() + 1);
+                    yield_now().await;
+                }
+            });
+        }
+        set_class(Class::Bulk);
+        yield_now().await;
+        for n in 0..3 {
+            let log = log.clone();
+            spawn_with(&TEST, SpawnOptions { class: Class::Normal, nice: 0 }, async move {
+                log.borrow_mut().push(10 + n);
+                let inner = log.clone();
+                spawn_with(&TEST, SpawnOptions { class: Class::Urgent, nice: 0 }, async move {
+                    inner.borrow_mut().push(n);
+                });
+            });
+        }
+        set_class(Class::Normal);
+        // Saturate the normal class: the others still get turns.
+        let before = bulk.get();
+        for _ in 0..40 * 16 * 5 {
+            yield_now().await;
+        }
+        (log.take(), bulk.get() - before)
+    });
+    assert_eq!(order, [10, 0, 11, 1, 12, 2], "the urgent one runs before the next normal one");
+    assert!(bulk >= 5, "{bulk}");
+}
+
+#[test]
+fn timers_fire_in_order_and_never_early() {
+    run(async {
+        let log = Rc::new(RefCell::new(Vec::new()));
+        for ms in [30u64, 5, 20, 1, 0, 12] {
+            let log = log.clone();
+            spawn(&TEST, async move {
+                let start = clock::precise_ns();
+                timer::sleep(ms).await;
+                let took = clock::precise_ns() - start;
+                assert!(took >= ms * 1_000_000, "{ms} ms took {took} ns");
+                log.borrow_mut().push(ms);
+            });
+        }
+        while log.borrow().len() < 6 {
+            timer::sleep(1).await;
+        }
+        assert!(log.borrow().is_sorted());
+    });
+}
+
+#[test]
+fn a_deadline_that_moves_later_costs_no_entry() {
+    run(async {
+        let id = spawn(
+            &TEST,
+            poll_fn(|_| {
+                timer::want(clock::now_ms() + 1000);
+                Poll::<()>::Pending
+            }),
+        );
+        yield_now().await;
+        let local = crate::scheduler::local().unwrap();
+        let before = local.timers();
+        for _ in 0..1000 {
+            id.wake(Reason::OTHER);
+            yield_now().await;
+        }
+        assert_eq!((before.0, before.1), (1, 1));
+        assert_eq!(local.timers(), before);
+        kill(id);
+        yield_now().await;
+        assert_eq!(local.timers().0, 0, "a dead task has no timer");
+    });
+}
+
+#[test]
+fn a_timeout_ends_a_future_and_a_ready_one_wins() {
+    run(async {
+        let late = timer::timeout_at(Some(clock::now_ms() + 2), pending::<()>()).await;
+        assert_eq!(late, Err(timer::Elapsed));
+        assert_eq!(timer::timeout_at(Some(0), async { 7 }).await, Ok(7));
+        assert_eq!(timer::timeout_at(None, async { 8 }).await, Ok(8));
+        // Two deadlines in one task: the earliest counts.
+        let start = clock::now_ms();
+        let nested =
+            timer::timeout_at(Some(start + 5), timer::timeout_at(Some(start + 60_000), pending::<()>()))
+                .await;
+        assert_eq!(nested, Err(timer::Elapsed));
+    });
+}
+
+#[test]
+fn threads_wake_each_other() {
+    // Two tasks on two threads pass a ball; each sleeps until the other wakes it.
+    const TURNS: usize = 2000;
+    let ball = Arc::new(AtomicUsize::new(0));
+    let players = Arc::new(Mutex::new([None::<TaskId>; 2]));
+    let done = ball.clone();
+    let runtime = Runtime::start(Config { threads: 2, ..Config::default() }, move |thread| {
+        let (ball, players) = (ball.clone(), players.clone());
+        spawn(&TEST, async move {
+            players.lock().unwrap()[thread] = Some(current_task());
+            poll_fn(|_| {
+                let turn = ball.load(Ordering::Acquire);
+                if turn >= TURNS {
+                    return Poll::Ready(());
+                }
+                let other = players.lock().unwrap()[1 - thread];
+                if turn % 2 == thread && other.is_some() {
+                    ball.store(turn + 1, Ordering::Release);
+                    other.unwrap().wake(Reason::MESSAGE);
+                } else if let Some(other) = other.filter(|_| turn == 0) {
+                    other.wake(Reason::MESSAGE);
+                }
+                Poll::Pending
+            })
+            .await;
+            stop();
+        });
+    })
+    .unwrap();
+    runtime.run().unwrap();
+    assert!(done.load(Ordering::Relaxed) >= TURNS);
+}
+
+#[test]
+fn standard_wakers_work_from_any_thread() {
+    run(async {
+        let flag = Arc::new(AtomicBool::new(false));
+        let mut helper = None;
+        poll_fn(|cx| {
+            if flag.load(Ordering::Acquire) {
+                return Poll::Ready(());
+            }
+            if helper.is_none() {
+                let (waker, flag) = (cx.waker().clone(), flag.clone());
+                helper = Some(std::thread::spawn(move || {
+                    flag.store(true, Ordering::Release);
+                    waker.wake_by_ref();
+                    waker
+                }));
+            }
+            Poll::Pending
+        })
+        .await;
+        // A waker that outlives everything is harmless.
+        helper.unwrap().join().unwrap()
+    })
+    .wake();
+}
+
+#[test]
+fn messages_run_on_the_thread_they_were_sent_to() {
+    const THREADS: usize = 3;
+    const EACH: u64 = 3000;
+    let sum = Arc::new(AtomicU64::new(0));
+    let total = sum.clone();
+    let runtime = Runtime::start(Config { threads: THREADS, ..Config::default() }, move |thread| {
+        let sum = sum.clone();
+        spawn(&TEST, async move {
+            for n in 0..EACH {
+                let sum = sum.clone();
+                let target = (thread + n as usize) % THREADS;
+                run_on(target, move || {
+                    assert_eq!(thread_index(), target);
+                    let sum = sum.clone();
+                    spawn(&TEST, async move {
+                        if sum.fetch_add(1, Ordering::Relaxed) + 1 == THREADS as u64 * EACH {
+                            stop();
+                        }
+                    });
+                });
+                if n % 50 == 0 {
+                    yield_now().await;
+                }
+            }
+        });
+    })
+    .unwrap();
+    assert_eq!(runtime.handle().thread_count(), THREADS);
+    runtime.run().unwrap();
+    assert_eq!(total.load(Ordering::Relaxed), THREADS as u64 * EACH);
+}
+
+#[test]
+fn every_shared_task_runs_with_fewer_threads_than_tasks() {
+    const TASKS: usize = 500;
+    let turns: Arc<Vec<AtomicU64>> = Arc::new((0..TASKS).map(|_| AtomicU64::new(0)).collect());
+    let result = turns.clone();
+    let left = Arc::new(AtomicUsize::new(TASKS));
+    let runtime = Runtime::start(Config { threads: 2, ..Config::default() }, move |thread| {
+        // Local work without end on both threads: shared tasks must be reached all the same.
+        for _ in 0..200 {
+            spawn(&TEST, async {
+                loop {
+                    yield_now().await;
+                }
+            });
+        }
+        if thread == 0 {
+            for n in 0..TASKS {
+                let (turns, left) = (turns.clone(), left.clone());
+                spawn_shared(&TEST, async move {
+                    for _ in 0..20 {
+                        turns[n].fetch_add(1, Ordering::Relaxed);
+                        yield_now().await;
+                    }
+                    timer::sleep(1 + n as u64 % 5).await;
+                    if n % 7 == 0 {
+                        panic!("a shared task may panic too");
+                    }
+                    turns[n].fetch_add(100, Ordering::Relaxed);
+                    drop(Last(left));
+                });
+            }
+        }
+        struct Last(Arc<AtomicUsize>);
+        impl Drop for Last {
+            fn drop(&mut self) {
+                if self.0.fetch_sub(1, Ordering::AcqRel) == 1 + TASKS.div_ceil(7) {
+                    stop();
+                }
+            }
+        }
+    })
+    .unwrap();
+    runtime.run().unwrap();
+    for (n, turns) in result.iter().enumerate() {
+        assert_eq!(turns.load(Ordering::Relaxed), if n % 7 == 0 { 20 } else { 120 }, "task {n}");
+    }
+}
+
+#[test]
+fn shared_tasks_are_woken_and_killed_from_anywhere() {
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let seen = dropped.clone();
+    struct Count(Arc<AtomicUsize>);
+    impl Drop for Count {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let runtime = Runtime::start(Config { threads: 2, ..Config::default() }, move |thread| {
+        if thread == 1 {
+            return;
+        }
+        let dropped = dropped.clone();
+        spawn(&TEST, async move {
+            let ids: Vec<TaskId> = (0..10)
+                .map(|_| {
+                    let count = Count(dropped.clone());
+                    spawn_shared(&TEST, async move {
+                        let _count = count;
+                        pending::<()>().await;
+                    })
+                })
+                .collect();
+            for id in &ids {
+                id.wake(Reason::MESSAGE);
+                kill(*id);
+                id.wake(Reason::MESSAGE);
+            }
+            while dropped.load(Ordering::SeqCst) < 10 {
+                yield_now().await;
+            }
+            // The rest is dropped when the runtime ends.
+            let count = Count(dropped.clone());
+            spawn_shared(&TEST, async move {
+                let _count = count;
+                pending::<()>().await;
+            });
+            stop();
+        });
+    })
+    .unwrap();
+    runtime.run().unwrap();
+    assert_eq!(seen.load(Ordering::SeqCst), 11);
+}
+
+#[test]
+fn stopping_drops_every_task_on_its_thread() {
+    let dropped = Arc::new(Mutex::new(Vec::new()));
+    let log = dropped.clone();
+    struct Here(Arc<Mutex<Vec<(usize, usize)>>>, usize);
+    impl Drop for Here {
+        fn drop(&mut self) {
+            self.0.lock().unwrap().push((self.1, thread_index()));
+        }
+    }
+    let runtime = Runtime::start(Config { threads: 3, ..Config::default() }, move |thread| {
+        for _ in 0..10 {
+            let here = Here(log.clone(), thread);
+            spawn(&TEST, async move {
+                let _here = here;
+                pending::<()>().await;
+            });
+        }
+    })
+    .unwrap();
+    let handle = runtime.handle();
+    let stopper = std::thread::spawn(move || handle.stop());
+    runtime.run().unwrap();
+    stopper.join().unwrap();
+    let dropped = dropped.lock().unwrap();
+    assert_eq!(dropped.len(), 30);
+    assert!(dropped.iter().all(|(spawned, here)| spawned == here));
+}
+
+#[test]
+fn an_idle_thread_sleeps() {
+    run(async {
+        timer::sleep(20).await;
+        let activity = &crate::scheduler::local().unwrap().endpoint.activity;
+        let before = activity.loops.load(Ordering::Relaxed);
+        timer::sleep(200).await;
+        let loops = activity.loops.load(Ordering::Relaxed) - before;
+        assert!(loops <= 4, "{loops} rounds while nothing was due");
+    });
+}
+
+#[test]
+fn a_task_over_its_budget_is_named() {
+    let incidents = Arc::new(Mutex::new(Vec::new()));
+    let log = incidents.clone();
+    let config = Config {
+        budget: Some(std::time::Duration::from_millis(8)),
+        profiling: Profiling::Off,
+        on_incident: Some(Arc::new(move |i: &Incident<'_>| {
+            log.lock().unwrap().push((i.cause, i.kind, i.woken_from.file(), i.duration.unwrap()));
+        })),
+        ..Config::default()
+    };
+    static GREEDY: Kind = Kind::new("greedy");
+    block_on(config, async {
+        let id = spawn(
+            &GREEDY,
+            poll_fn(|_| {
+                if reasons() == Reason::SPAWN {
+                    return Poll::Pending;
+                }
+                let end = clock::thread_cpu_ns() + 40_000_000;
+                while clock::thread_cpu_ns() < end {}
+                Poll::Ready(())
+            }),
+        );
+        yield_now().await;
+        id.wake(Reason::MESSAGE);
+        yield_now().await;
+        yield_now().await;
+    });
+    let incidents = incidents.lock().unwrap();
+    assert_eq!(incidents.len(), 1, "{incidents:?}");
+    let (cause, kind, file, duration) = &incidents[0];
+    assert_eq!((*cause, *kind), (Cause::OverBudget, "greedy"));
+    assert!(file.ends_with("tests.rs"), "{file}");
+    assert!(duration.as_millis() >= 8, "{duration:?}");
+}

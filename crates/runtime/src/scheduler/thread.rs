@@ -1,0 +1,306 @@
+//! What other threads may touch of a thread: its mailbox, whether it sleeps, and counters they read.
+//!
+//! Endpoints are found by the thread part of a [`crate::TaskId`] in a process-wide table, so that a waker needs no
+//! reference to anything. They are never freed: when a thread ends, its endpoint waits for the next thread that
+//! starts. A stale waker therefore always finds valid memory; what it wakes is decided by the owner.
+//!
+//! Invariants
+//! - A [`RemoteSlot`] is in the mailbox exactly while its `reasons` are not zero, so a task that is woken many times
+//!   from elsewhere is in the mailbox once, and sending needs no memory.
+//! - The owner takes a slot out of the mailbox before it zeroes the reasons; only then may it be sent again.
+//! - `sleep` and the two ends of the mailbox lie on cache lines of their own; so does each remote slot.
+
+use super::local::Job;
+use super::shared::SharedTasks;
+use crate::driver::RemoteWaker;
+use crate::mailbox::queue::{Node, Pop, Queue};
+use crate::mailbox::sleep::Sleep;
+use crate::profile::{Activity, KindCounters};
+use crate::task::{Reason, TASKS_MAX, THREADS_MAX};
+use crossbeam_utils::CachePadded;
+use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+use std::panic::Location;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// What a node of the mailbox is the start of.
+const WAKE: u32 = 0;
+const JOB: u32 = 1;
+
+#[repr(C)]
+struct Header {
+    node: Node,
+    what: u32,
+}
+
+/// How a task is woken from elsewhere. All-zero is the valid initial state.
+#[repr(C, align(64))]
+struct RemoteSlot {
+    header: Header,
+    index: AtomicU32,
+    reasons: AtomicU32,
+    from: AtomicPtr<Location<'static>>,
+}
+
+#[repr(C)]
+struct JobMessage {
+    header: Header,
+    job: Job,
+}
+
+const CHUNK: usize = 4096;
+const CHUNKS: usize = TASKS_MAX / CHUNK;
+
+/// What the owner finds in its mailbox.
+pub(crate) enum Mail {
+    None,
+    /// A producer is half-way: look again soon.
+    Busy,
+    Wake {
+        index: u32,
+        reason: Reason,
+        from: &'static Location<'static>,
+    },
+    Job(Job),
+}
+
+/// See the module.
+pub(crate) struct Endpoint {
+    mailbox: Queue,
+    pub(crate) sleep: CachePadded<Sleep>,
+    /// Wakes the owner out of its poll; none while no thread runs here.
+    waker: Mutex<Option<RemoteWaker>>,
+    open: AtomicBool,
+    /// The owner never announces its sleep (it is the only thread of its runtime): wake it each time.
+    always_wake: AtomicBool,
+    remote: Box<[AtomicPtr<RemoteSlot>]>,
+    epoch: AtomicU32,
+    pub(crate) activity: CachePadded<Activity>,
+    pub(crate) kinds: Box<[KindCounters]>,
+}
+
+/// An entry of the table: a thread, or the shared tasks of a runtime.
+pub(crate) enum Entry {
+    Thread(Endpoint),
+    Tasks(SharedTasks),
+}
+
+static ENTRIES: [AtomicPtr<Entry>; THREADS_MAX] = [const { AtomicPtr::new(ptr::null_mut()) }; THREADS_MAX];
+
+struct Free {
+    used: u32,
+    threads: Vec<u32>,
+    tasks: Vec<u32>,
+}
+
+static FREE: Mutex<Free> = Mutex::new(Free { used: 0, threads: Vec::new(), tasks: Vec::new() });
+
+/// The entry of a thread number.
+#[inline]
+pub(crate) fn entry(slot: u32) -> Option<&'static Entry> {
+    let entry = ENTRIES.get(slot as usize)?.load(Ordering::Acquire);
+    // SAFETY: entries come from leaked boxes and are never freed.
+    unsafe { entry.as_ref() }
+}
+
+/// Takes a number and its endpoint for a new thread.
+pub(crate) fn claim_thread() -> Option<(u32, &'static Endpoint)> {
+    let slot = claim(|free| free.threads.pop(), || Entry::Thread(Endpoint::new()))?;
+    match entry(slot) {
+        Some(Entry::Thread(endpoint)) => Some((slot, endpoint)),
+        _ => None,
+    }
+}
+
+/// Takes a number for a runtime's shared tasks.
+pub(crate) fn claim_tasks() -> Option<(u32, &'static SharedTasks)> {
+    let slot = claim(|free| free.tasks.pop(), || Entry::Tasks(SharedTasks::new()))?;
+    match entry(slot) {
+        Some(Entry::Tasks(tasks)) => Some((slot, tasks)),
+        _ => None,
+    }
+}
+
+fn claim(reuse: impl FnOnce(&mut Free) -> Option<u32>, make: impl FnOnce() -> Entry) -> Option<u32> {
+    let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(slot) = reuse(&mut free) {
+        return Some(slot);
+    }
+    let slot = free.used;
+    // The number itself is kept out of reach of `TaskId::NONE`, whose thread part is all ones.
+    let entry = ENTRIES.get(slot as usize)?;
+    free.used += 1;
+    entry.store(Box::leak(Box::new(make())), Ordering::Release);
+    Some(slot)
+}
+
+/// Gives a number back; its thread has ended.
+pub(crate) fn release(slot: u32) {
+    let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+    match entry(slot) {
+        Some(Entry::Thread(_)) => free.threads.push(slot),
+        Some(Entry::Tasks(_)) => free.tasks.push(slot),
+        None => {}
+    }
+}
+
+impl Endpoint {
+    fn new() -> Endpoint {
+        Endpoint {
+            mailbox: Queue::new(),
+            sleep: CachePadded::new(Sleep::new()),
+            waker: Mutex::new(None),
+            open: AtomicBool::new(false),
+            always_wake: AtomicBool::new(false),
+            remote: (0..CHUNKS).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
+            epoch: AtomicU32::new(0),
+            activity: CachePadded::new(Activity::default()),
+            kinds: (0..crate::profile::KINDS_MAX).map(|_| KindCounters::default()).collect(),
+        }
+    }
+
+    /// Where the generations of the next owner's tasks start: far from those of the last one's.
+    pub(crate) fn next_generation(&self) -> u32 {
+        self.epoch.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9)
+    }
+
+    /// The owner starts: messages are accepted from here on. `alone` when no other thread of its runtime exists.
+    pub(crate) fn open(&self, alone: bool) {
+        self.sleep.awake();
+        self.always_wake.store(alone, Ordering::Relaxed);
+        self.activity.reset();
+        self.kinds.iter().for_each(KindCounters::reset);
+        // SAFETY: called by the owner, before its loop.
+        unsafe { self.discard() };
+        self.open.store(true, Ordering::Release);
+    }
+
+    /// The owner's driver is there.
+    pub(crate) fn set_waker(&self, waker: RemoteWaker) {
+        *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
+    }
+
+    /// The owner ends: later messages are dropped.
+    pub(crate) fn close(&self) {
+        self.open.store(false, Ordering::Release);
+        self.always_wake.store(false, Ordering::Relaxed);
+        self.sleep.awake();
+        let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(waker);
+        // SAFETY: still the owner.
+        unsafe { self.discard() };
+    }
+
+    /// Empties the mailbox without running anything.
+    ///
+    /// # Safety
+    /// Only the owner may call this.
+    unsafe fn discard(&self) {
+        // SAFETY: passed on.
+        while !matches!(unsafe { self.take() }, Mail::None | Mail::Busy) {}
+    }
+
+    /// Wakes one task of this thread, from another one.
+    pub(crate) fn send_wake(&self, index: u32, reason: Reason, from: &'static Location<'static>) {
+        let slot = self.remote_slot(index);
+        slot.from.store(ptr::from_ref(from).cast_mut(), Ordering::Relaxed);
+        if slot.reasons.fetch_or(reason.0, Ordering::AcqRel) == 0 {
+            // SAFETY: the reasons were zero, so the slot is in no queue and now ours to queue; it is never freed.
+            unsafe { self.mailbox.push(NonNull::from(slot).cast()) };
+            self.notify();
+        }
+    }
+
+    /// Sends a job to this thread. Dropped when the thread has ended.
+    pub(crate) fn send_job(&self, job: Job) {
+        if !self.open.load(Ordering::Acquire) {
+            return;
+        }
+        let message = Box::new(JobMessage { header: Header { node: Node::new(), what: JOB }, job });
+        // SAFETY: a fresh node, freed by `take` after its pop.
+        unsafe { self.mailbox.push(NonNull::from(Box::leak(message)).cast()) };
+        self.notify();
+    }
+
+    /// After a push: wakes the owner if it sleeps.
+    fn notify(&self) {
+        if self.always_wake.load(Ordering::Relaxed) || self.sleep.must_wake() {
+            self.wake_now();
+        }
+    }
+
+    /// Wakes the owner out of its poll, whether it sleeps or not.
+    pub(crate) fn wake_now(&self) {
+        if let Some(waker) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner) {
+            waker.wake();
+        }
+    }
+
+    /// Takes the oldest message.
+    ///
+    /// # Safety
+    /// Only the owner may call this.
+    pub(crate) unsafe fn take(&self) -> Mail {
+        // SAFETY: passed on.
+        let node = match unsafe { self.mailbox.pop() } {
+            Pop::Empty => return Mail::None,
+            Pop::Busy => return Mail::Busy,
+            Pop::Node(node) => node,
+        };
+        // SAFETY: every node in a mailbox starts a `Header`.
+        if unsafe { node.cast::<Header>().as_ref() }.what == JOB {
+            // SAFETY: such a header starts a boxed `JobMessage`, which the queue has let go.
+            let message = unsafe { Box::from_raw(node.cast::<JobMessage>().as_ptr()) };
+            return Mail::Job(message.job);
+        }
+        // SAFETY: the other kind starts a `RemoteSlot`, never freed.
+        let slot = unsafe { node.cast::<RemoteSlot>().as_ref() };
+        let index = slot.index.load(Ordering::Relaxed);
+        // From here on it may be sent again.
+        let reason = Reason(slot.reasons.swap(0, Ordering::AcqRel));
+        // SAFETY: stored before the push from a `&'static Location`.
+        let from = unsafe { &*slot.from.load(Ordering::Relaxed) };
+        Mail::Wake { index, reason, from }
+    }
+
+    /// Whether nothing was sent. Only exact after [`Sleep::announce`].
+    ///
+    /// # Safety
+    /// Only the owner may call this.
+    pub(crate) unsafe fn is_empty(&self) -> bool {
+        // SAFETY: passed on.
+        unsafe { self.mailbox.is_empty() }
+    }
+
+    #[inline]
+    fn remote_slot(&self, index: u32) -> &RemoteSlot {
+        let chunk = self.remote[index as usize / CHUNK].load(Ordering::Acquire);
+        let chunk = if chunk.is_null() { self.add_chunk(index) } else { chunk };
+        // SAFETY: chunks have CHUNK slots, all-zero is valid, and they are never freed.
+        let slot = unsafe { &*chunk.add(index as usize % CHUNK) };
+        slot.index.store(index, Ordering::Relaxed);
+        slot
+    }
+
+    #[cold]
+    fn add_chunk(&self, index: u32) -> *mut RemoteSlot {
+        let layout = Layout::array::<RemoteSlot>(CHUNK).expect("a constant size");
+        // SAFETY: the layout is not zero-sized. Pages no task was woken through stay untouched.
+        let chunk = unsafe { alloc_zeroed(layout) }.cast::<RemoteSlot>();
+        if chunk.is_null() {
+            handle_alloc_error(layout);
+        }
+        let place = &self.remote[index as usize / CHUNK];
+        match place.compare_exchange(ptr::null_mut(), chunk, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => chunk,
+            Err(theirs) => {
+                // SAFETY: allocated above, never published.
+                unsafe { std::alloc::dealloc(chunk.cast(), layout) };
+                theirs
+            }
+        }
+    }
+}
+
+const _: () = assert!(WAKE == 0, "zeroed remote slots are wake messages");

@@ -1,0 +1,251 @@
+//! A thread's table of tasks.
+//!
+//! A task is a [`Slot`] of one cache line, which never moves and is never freed while its thread runs, and a block
+//! that holds its future. The slot is found from a [`crate::TaskId`] without any lookup structure; its generation
+//! tells whether it still is the task meant.
+//!
+//! Invariants
+//! - Slots are touched by their thread only. `future` and `vtable` are valid in every state but `Free`.
+//! - A task has an entry in a run queue in state `Queued` and no other: so it is never queued twice.
+//! - The future is polled in state `Running` or `RunningWoken` and dropped in state `Dying`; in all three the task
+//!   is the thread's current one. The block is freed when the slot becomes `Free`.
+
+use super::{GENERATION_MASK, TASKS_MAX};
+use crate::pool::{block_alloc, block_free, block_layout};
+use crate::profile::Kind;
+use std::alloc::Layout;
+use std::cell::{Cell, UnsafeCell};
+use std::future::Future;
+use std::panic::Location;
+use std::pin::Pin;
+use std::ptr::{self, NonNull};
+use std::task::{Context, Poll};
+
+/// Where a task is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum State {
+    Free,
+    /// Waits to be woken.
+    Idle,
+    /// In a run queue.
+    Queued,
+    /// Being polled.
+    Running,
+    /// Being polled, and woken meanwhile: runs once more.
+    RunningWoken,
+    /// Its future is being dropped.
+    Dying,
+}
+
+/// How to poll and drop a future of some type.
+pub(crate) struct Vtable {
+    pub(crate) poll: unsafe fn(NonNull<u8>, &mut Context<'_>) -> Poll<()>,
+    pub(crate) drop: unsafe fn(NonNull<u8>),
+    pub(crate) layout: Layout,
+}
+
+struct VtableOf<F>(std::marker::PhantomData<F>);
+
+impl<F: Future<Output = ()>> VtableOf<F> {
+    const VTABLE: Vtable = Vtable {
+        // SAFETY: called with the pointer `place` returned, on a live future that never moves.
+        poll: |future, cx| unsafe { Pin::new_unchecked(future.cast::<F>().as_mut()).poll(cx) },
+        // SAFETY: called once with the pointer `place` returned.
+        drop: |future| unsafe { ptr::drop_in_place(future.cast::<F>().as_ptr()) },
+        layout: block_layout::<F>(),
+    };
+}
+
+/// Moves a future into a block.
+#[inline]
+pub(crate) fn place<F: Future<Output = ()>>(future: F) -> (NonNull<u8>, &'static Vtable) {
+    let vtable = &VtableOf::<F>::VTABLE;
+    let block = block_alloc(vtable.layout);
+    // SAFETY: the block fits an `F` and is unused.
+    unsafe { block.cast::<F>().write(future) };
+    (block, vtable)
+}
+
+/// The bit of `flags` that says that the wheel has a live entry for the task, filed under `armed`.
+pub(crate) const ARMED: u8 = 0x80;
+/// No deadline.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// See the module.
+#[repr(C, align(64))]
+pub(crate) struct Slot {
+    pub(crate) future: Cell<NonNull<u8>>,
+    pub(crate) vtable: Cell<&'static Vtable>,
+    pub(crate) kind: Cell<&'static Kind>,
+    /// The earliest millisecond the task asked for at its last poll.
+    pub(crate) deadline: Cell<u64>,
+    /// Where it was last woken.
+    pub(crate) woken_from: Cell<&'static Location<'static>>,
+    pub(crate) generation: Cell<u32>,
+    /// Low half of the millisecond its live entry is filed under; the next free slot in state `Free`.
+    pub(crate) armed: Cell<u32>,
+    /// Reasons of the wake-ups since it last ran.
+    pub(crate) reasons: Cell<u32>,
+    /// When it was queued, in microseconds (low half); only kept while profiling.
+    pub(crate) queued_us: Cell<u32>,
+    pub(crate) nice: Cell<i16>,
+    /// Class in the lowest two bits, and [`ARMED`].
+    pub(crate) flags: Cell<u8>,
+    pub(crate) state: Cell<State>,
+}
+
+const _: () = assert!(size_of::<Slot>() == 64);
+
+const CHUNK: usize = 1024;
+const NO_SLOT: u32 = u32::MAX;
+
+/// See the module.
+pub(crate) struct Slots {
+    /// Pointers to chunks of slots; the slots below `used` are initialised. A plain vector of pointers, so that a
+    /// growing table leaves every slot where it is.
+    chunks: UnsafeCell<Vec<NonNull<Slot>>>,
+    used: Cell<u32>,
+    first_free: Cell<u32>,
+    live: Cell<u32>,
+    generation: u32,
+}
+
+impl Slots {
+    /// An empty table. Generations start at `generation`.
+    pub(crate) fn new(generation: u32) -> Slots {
+        Slots {
+            chunks: UnsafeCell::new(Vec::new()),
+            used: Cell::new(0),
+            first_free: Cell::new(NO_SLOT),
+            live: Cell::new(0),
+            generation: generation & GENERATION_MASK,
+        }
+    }
+
+    /// Tasks alive.
+    pub(crate) fn live(&self) -> u32 {
+        self.live.get()
+    }
+
+    /// Slots ever used; indices are below.
+    pub(crate) fn used(&self) -> u32 {
+        self.used.get()
+    }
+
+    /// The slot at an index below [`Slots::used`].
+    #[inline]
+    pub(crate) fn at(&self, index: u32) -> &Slot {
+        debug_assert!(index < self.used.get());
+        // SAFETY: `index` is below `used`, so the chunk exists and the slot is initialised. The reference to the
+        // vector ends here; slots never move.
+        unsafe {
+            (&*self.chunks.get()).get_unchecked(index as usize / CHUNK).add(index as usize % CHUNK).as_ref()
+        }
+    }
+
+    /// The slot of a task, if it is still the same.
+    #[inline]
+    pub(crate) fn find(&self, index: u32, generation: u32) -> Option<&Slot> {
+        if index >= self.used.get() {
+            return None;
+        }
+        let slot = self.at(index);
+        (slot.generation.get() == generation && slot.state.get() != State::Free).then_some(slot)
+    }
+
+    /// Makes a task out of a placed future, in state `Idle`. Returns its index.
+    #[inline]
+    pub(crate) fn add(
+        &self,
+        future: NonNull<u8>,
+        vtable: &'static Vtable,
+        kind: &'static Kind,
+        woken_from: &'static Location<'static>,
+    ) -> u32 {
+        self.live.set(self.live.get() + 1);
+        let index = self.first_free.get();
+        if index == NO_SLOT {
+            return self.grow(future, vtable, kind, woken_from);
+        }
+        let slot = self.at(index);
+        self.first_free.set(slot.armed.get());
+        slot.future.set(future);
+        slot.vtable.set(vtable);
+        slot.kind.set(kind);
+        slot.woken_from.set(woken_from);
+        slot.deadline.set(NEVER);
+        slot.reasons.set(0);
+        slot.state.set(State::Idle);
+        index
+    }
+
+    #[cold]
+    fn grow(
+        &self,
+        future: NonNull<u8>,
+        vtable: &'static Vtable,
+        kind: &'static Kind,
+        woken_from: &'static Location<'static>,
+    ) -> u32 {
+        let index = self.used.get();
+        assert!((index as usize) < TASKS_MAX, "too many tasks on one thread");
+        // SAFETY: no other reference into the vector is alive: `at` returns references to slots, not into it.
+        let chunks = unsafe { &mut *self.chunks.get() };
+        if index as usize / CHUNK == chunks.len() {
+            let layout = Layout::array::<Slot>(CHUNK).expect("a constant size");
+            // SAFETY: the layout is not zero-sized.
+            let chunk = NonNull::new(unsafe { std::alloc::alloc(layout) }.cast::<Slot>());
+            chunks.push(chunk.unwrap_or_else(|| std::alloc::handle_alloc_error(layout)));
+        }
+        // SAFETY: the chunk has room for CHUNK slots and this one is not used yet.
+        unsafe {
+            chunks[index as usize / CHUNK].add(index as usize % CHUNK).write(Slot {
+                future: Cell::new(future),
+                vtable: Cell::new(vtable),
+                kind: Cell::new(kind),
+                deadline: Cell::new(NEVER),
+                woken_from: Cell::new(woken_from),
+                generation: Cell::new(self.generation),
+                armed: Cell::new(0),
+                reasons: Cell::new(0),
+                queued_us: Cell::new(0),
+                nice: Cell::new(0),
+                flags: Cell::new(0),
+                state: Cell::new(State::Idle),
+            });
+        }
+        self.used.set(index + 1);
+        index
+    }
+
+    /// Frees a task whose future was dropped.
+    #[inline]
+    pub(crate) fn free(&self, index: u32) {
+        let slot = self.at(index);
+        debug_assert_eq!(slot.state.get(), State::Dying);
+        // SAFETY: the block was allocated for this layout, and its future was dropped.
+        unsafe { block_free(slot.future.get(), slot.vtable.get().layout) };
+        slot.generation.set((slot.generation.get() + 1) & GENERATION_MASK);
+        slot.state.set(State::Free);
+        slot.flags.set(0);
+        slot.armed.set(self.first_free.get());
+        self.first_free.set(index);
+        self.live.set(self.live.get() - 1);
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        debug_assert_eq!(self.live.get(), 0, "tasks are dropped before their table");
+        for chunk in self.chunks.get_mut().drain(..) {
+            // SAFETY: allocated in `grow` with this layout; slots hold nothing that needs dropping.
+            unsafe {
+                std::alloc::dealloc(
+                    chunk.as_ptr().cast(),
+                    Layout::array::<Slot>(CHUNK).expect("a constant size"),
+                )
+            };
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! CPUs: which there are, and which a thread may use.
+
+use std::io;
+
+/// The most CPUs a set can name.
+pub const CPUS_MAX: usize = 1024;
+
+/// A set of CPUs (`cpu-map`).
+#[derive(Clone, PartialEq, Eq)]
+pub struct CpuSet([u64; CPUS_MAX / 64]);
+
+impl Default for CpuSet {
+    fn default() -> Self {
+        CpuSet([0; CPUS_MAX / 64])
+    }
+}
+
+impl CpuSet {
+    /// The empty set.
+    pub fn new() -> CpuSet {
+        CpuSet::default()
+    }
+
+    /// Adds a CPU. False when its number is too high.
+    pub fn add(&mut self, cpu: usize) -> bool {
+        match self.0.get_mut(cpu / 64) {
+            Some(word) => {
+                *word |= 1 << (cpu % 64);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Whether it has a CPU.
+    pub fn contains(&self, cpu: usize) -> bool {
+        self.0.get(cpu / 64).is_some_and(|word| word & 1 << (cpu % 64) != 0)
+    }
+
+    /// The CPUs, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..CPUS_MAX).filter(|&cpu| self.contains(cpu))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|w| w.count_ones() as usize).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl FromIterator<usize> for CpuSet {
+    fn from_iter<I: IntoIterator<Item = usize>>(cpus: I) -> Self {
+        let mut set = CpuSet::new();
+        for cpu in cpus {
+            set.add(cpu);
+        }
+        set
+    }
+}
+
+impl std::fmt::Debug for CpuSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+/// Binds the calling thread to `cpus`.
+///
+/// # Errors
+/// When none of them is available to the process.
+pub fn pin_current_thread(cpus: &CpuSet) -> io::Result<()> {
+    // SAFETY: the pointer and the size describe the set; 0 is the calling thread.
+    match unsafe { libc::sched_setaffinity(0, size_of_val(&cpus.0), cpus.0.as_ptr().cast()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The CPUs the calling thread may use.
+///
+/// # Errors
+/// When the kernel knows more CPUs than [`CPUS_MAX`].
+pub fn current_cpus() -> io::Result<CpuSet> {
+    let mut set = CpuSet::new();
+    // SAFETY: the pointer and the size describe the set.
+    match unsafe { libc::sched_getaffinity(0, size_of_val(&set.0), set.0.as_mut_ptr().cast()) } {
+        0 => Ok(set),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets() {
+        let mut set: CpuSet = [0, 63, 64, 1023].into_iter().collect();
+        assert_eq!(set.iter().collect::<Vec<_>>(), [0, 63, 64, 1023]);
+        assert!(!set.add(1024) && !set.contains(5000) && set.contains(63));
+        assert_eq!((set.len(), set.is_empty(), CpuSet::new().is_empty()), (4, false, true));
+    }
+
+    #[test]
+    fn a_thread_can_be_bound() {
+        std::thread::spawn(|| {
+            let mine = current_cpus().unwrap();
+            let one: CpuSet = mine.iter().take(1).collect();
+            pin_current_thread(&one).unwrap();
+            assert_eq!(current_cpus().unwrap(), one);
+            assert!(pin_current_thread(&CpuSet::new()).is_err());
+        })
+        .join()
+        .unwrap();
+    }
+}
