@@ -1,5 +1,18 @@
 //! Converters: functions from one value to another, by name. One file per family; each exports one table.
 
+mod arithmetic;
+mod date;
+mod encoding;
+mod fix;
+pub mod hash;
+mod json;
+mod json_query;
+mod mqtt;
+mod protobuf;
+mod rfc7239;
+mod shape;
+mod text;
+
 use crate::args::{ArgSpec, Args};
 use crate::context::Ctx;
 use crate::env::CompileEnv;
@@ -7,6 +20,9 @@ use crate::value::{Sample, Type};
 
 /// Validates the arguments of a converter once, and may replace them by something faster to use.
 pub type Check = fn(&mut Args, &mut CompileEnv) -> Result<(), String>;
+
+/// Replaces the sample by the result; false when there is none.
+pub type Run = fn(&Args, &mut Sample, &mut Ctx) -> bool;
 
 /// Everything about one converter.
 pub struct ConverterDef {
@@ -23,11 +39,23 @@ pub struct ConverterDef {
     /// Validates the arguments.
     pub check: Option<Check>,
     /// Replaces the sample; false when there is no result.
-    pub run: fn(&Args, &mut Sample, &mut Ctx) -> bool,
+    pub run: Run,
 }
 
 /// Every family's table.
-static TABLES: &[&[ConverterDef]] = &[];
+static TABLES: &[&[ConverterDef]] = &[
+    arithmetic::ARITHMETIC,
+    date::DATE,
+    encoding::ENCODING,
+    fix::FIX,
+    hash::HASH,
+    json::JSON,
+    json_query::JSON_QUERY,
+    mqtt::MQTT,
+    protobuf::PROTOBUF,
+    rfc7239::RFC7239,
+    text::TEXT,
+];
 
 /// All converters, in no particular order.
 pub fn all() -> impl Iterator<Item = &'static ConverterDef> {
