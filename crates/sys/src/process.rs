@@ -135,9 +135,9 @@ pub fn set_file_limit(limit: Limit) -> io::Result<()> {
     set_limit(libc::RLIMIT_NOFILE, limit)
 }
 
-/// How many bytes of address space the process may use.
+/// How many bytes of data the process may have: what it allocates, not what it maps from files.
 pub fn set_memory_limit(bytes: u64) -> io::Result<()> {
-    set_limit(libc::RLIMIT_AS, Limit { soft: bytes, hard: bytes })
+    set_limit(libc::RLIMIT_DATA, Limit { soft: bytes, hard: bytes })
 }
 
 /// Lets core files be as large as they come.

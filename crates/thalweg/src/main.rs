@@ -1,0 +1,70 @@
+#![forbid(unsafe_code)]
+//! The program: reads its command line and does what it says. See [`start`] for the way to a serving process and
+//! [`assembly`] for how the pieces are put together.
+
+mod assembly;
+mod cli;
+mod condition;
+mod features;
+mod limits;
+mod old_process;
+mod process;
+mod program;
+mod report;
+mod signals;
+mod start;
+mod version;
+
+use std::process::ExitCode;
+
+use cli::{Command, CommandError, Shown};
+use program::Program;
+use report::{Reporter, Verbosity, output};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
+    let program = Program::from_arg0(arguments.next());
+    let command = match cli::parse(arguments) {
+        Ok(command) => command,
+        Err(error) => return refuse(&program, &error),
+    };
+    match command {
+        Command::Show(what) => {
+            output(&match what {
+                Shown::Version => version::version(&program),
+                Shown::Build => version::build(&program),
+                Shown::VersionOnly => version::version_only(&program),
+                Shown::ShortVersion => version::short_version(&program),
+                Shown::Branch => version::branch(&program),
+                Shown::MemoryOptions => cli::MEMORY_HELP.to_string(),
+            });
+            ExitCode::SUCCESS
+        }
+        Command::Condition(text) => {
+            let mut reporter = Reporter::new(&program, Verbosity::default());
+            condition::run(&text, &mut reporter)
+        }
+        Command::Start(options) => {
+            let mut reporter = Reporter::new(&program, options.verbosity);
+            start::run(&program, &options, &mut reporter)
+        }
+    }
+}
+
+/// A command line that cannot be followed.
+fn refuse(program: &Program, error: &CommandError) -> ExitCode {
+    let mut reporter = Reporter::new(program, Verbosity::default());
+    match error {
+        CommandError::Usage(message) => {
+            if message.is_some() {
+                reporter.alert(&error.to_string());
+            }
+            eprint!("{}{}", version::version(program), cli::usage(&program.name));
+        }
+        CommandError::Refused(message) => reporter.alert(message),
+    }
+    ExitCode::FAILURE
+}

@@ -1,0 +1,160 @@
+//! What the process does to itself on its way to serving: limits, pid file, daemon, root directory, user.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use thalweg_syntax::source::os_message;
+use thalweg_sys::process::{self as sys, Limit};
+
+use crate::limits::{Plan, advisable_maxconn};
+use crate::program::Program;
+use crate::report::Reporter;
+
+/// What the configuration says about the process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Privileges {
+    /// `chroot`.
+    pub root: Option<PathBuf>,
+    /// `user` or `uid`.
+    pub user: Option<u32>,
+    /// `group` or `gid`.
+    pub group: Option<u32>,
+    /// `set-dumpable`.
+    pub dumpable: bool,
+    /// `insecure-setuid-wanted`.
+    pub may_gain_privileges: bool,
+}
+
+/// Raises the limit of open files to what the plan needs. `strict` (`strict-limits`) makes failure fatal.
+pub fn raise_file_limit(
+    plan: &Plan,
+    strict: bool,
+    program: &Program,
+    reporter: &mut Reporter,
+) -> Result<(), ()> {
+    let Ok(current) = sys::file_limit() else { return Ok(()) };
+    if plan.limit.soft <= current.soft || sys::set_file_limit(plan.limit).is_ok() {
+        return Ok(());
+    }
+    // Not allowed to go that far: as far as possible.
+    let _ = sys::set_file_limit(Limit { soft: current.hard, hard: current.hard });
+    if current.hard >= plan.descriptors {
+        return Ok(());
+    }
+    let message = format!(
+        "[{}.main()] Cannot raise FD limit to {}, current limit is {} and hard limit is {}. Without 'maxconn' and \
+         'ulimit-n' in the global section, the limit is adjusted automatically ('fd-hard-limit' bounds it); \
+         otherwise about {} connections fit here.",
+        program.name,
+        plan.limit.soft,
+        current.soft,
+        current.hard,
+        advisable_maxconn(current.hard),
+    );
+    if strict {
+        reporter.alert(&message);
+        return Err(());
+    }
+    reporter.warning(&message);
+    reporter.alert(&format!(
+        "[{}.main()] FD limit ({}) too low for maxconn={}/maxsock={}. Please raise 'ulimit-n' to {} or more to avoid \
+         any trouble.",
+        program.name, current.hard, plan.maxconn, plan.descriptors, plan.descriptors
+    ));
+    Ok(())
+}
+
+/// A pid file that was opened while that was still possible.
+#[derive(Debug)]
+pub struct PidFile(File);
+
+impl PidFile {
+    /// Creates it, empty, before privileges and the root directory change.
+    pub fn create(path: &Path) -> Result<PidFile, String> {
+        File::create(path)
+            .map(PidFile)
+            .map_err(|error| format!("Cannot create pidfile {} : {}", path.display(), os_message(&error)))
+    }
+
+    /// Writes the id of this process, on a line of its own.
+    pub fn write(mut self) -> io::Result<()> {
+        writeln!(self.0, "{}", std::process::id())
+    }
+}
+
+/// Enters the root directory and becomes the user and group of the configuration. The message is for an alert.
+pub fn drop_privileges(wanted: &Privileges, program: &Program) -> Result<(), String> {
+    let failed = |what: String, error: io::Error| {
+        format!("[{}.main()] Cannot {what} : {}.", program.path, os_message(&error))
+    };
+    if let Some(root) = &wanted.root {
+        sys::enter_root(root).map_err(|e| failed(format!("chroot({})", root.display()), e))?;
+    }
+    if let Some(gid) = wanted.group {
+        // Supplementary groups of the caller would keep rights the configuration does not mention. Without the
+        // privilege to leave them there is nothing to fear from them either.
+        if sys::effective_user() == 0 {
+            sys::drop_groups().map_err(|e| failed("leave supplementary groups".into(), e))?;
+        }
+        sys::set_group(gid).map_err(|e| failed(format!("set gid {gid}"), e))?;
+    }
+    if let Some(uid) = wanted.user {
+        sys::set_user(uid).map_err(|e| failed(format!("set uid {uid}"), e))?;
+    }
+    if !wanted.may_gain_privileges {
+        sys::refuse_new_privileges().map_err(|e| failed("refuse new privileges".into(), e))?;
+    }
+    if wanted.dumpable {
+        // A core file is a convenience: a system that refuses it must not prevent the service.
+        let _ = sys::unlimit_core();
+        let _ = sys::set_dumpable();
+    }
+    Ok(())
+}
+
+/// Warns about running with more rights than needed. These warnings come after the configuration was accepted, so
+/// that `-dW` does not count them.
+pub fn advise(wanted: &Privileges, program: &Program, reporter: &mut Reporter) {
+    if sys::effective_user() != 0 {
+        return;
+    }
+    if wanted.root.is_none() {
+        reporter.warning(&format!(
+            "[{}.main()] started as root without any 'chroot' directive: an intruder would see the whole file system. \
+             Point 'chroot' at an empty directory in the global section, or say 'chroot /' if this is intended.",
+            program.path
+        ));
+    }
+    if wanted.user.is_none() {
+        reporter.warning(&format!(
+            "[{}.main()] started as root without 'user' or 'uid' in the global section: the process keeps all its \
+             privileges. Name an unprivileged user, or say 'uid 0' if this is intended.",
+            program.path
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pid_file_holds_the_pid() {
+        let path = std::env::temp_dir().join(format!("thalweg-pid-{}", std::process::id()));
+        PidFile::create(&path).unwrap().write().unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(text, format!("{}\n", std::process::id()));
+        let error = PidFile::create(Path::new("/no/such/dir/pid")).unwrap_err();
+        assert_eq!(error, "Cannot create pidfile /no/such/dir/pid : No such file or directory");
+    }
+
+    #[test]
+    fn a_root_that_does_not_exist_is_named() {
+        let program = Program::from_arg0(Some("/usr/sbin/haproxy".into()));
+        let wanted = Privileges { root: Some("/no/such/root".into()), ..Privileges::default() };
+        let error = drop_privileges(&wanted, &program).unwrap_err();
+        assert!(error.starts_with("[/usr/sbin/haproxy.main()] Cannot chroot(/no/such/root) : "), "{error}");
+    }
+}

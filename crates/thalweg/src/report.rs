@@ -1,0 +1,101 @@
+//! What is printed while starting: HAProxy's `[ALERT]    (pid) : text` lines on the standard error.
+
+use std::io::Write as _;
+
+use thalweg_syntax::render::message_line;
+use thalweg_syntax::{Diagnostics, RenderOptions, Severity, SourceMap};
+
+use crate::program::Program;
+
+/// `-q` and `-V`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verbosity {
+    /// Print nothing.
+    pub quiet: bool,
+    /// Print also what goes well.
+    pub verbose: bool,
+}
+
+/// Prints messages, the version first when something is wrong.
+#[derive(Debug)]
+pub struct Reporter {
+    title: &'static str,
+    version: &'static str,
+    /// `-q`, or `quiet` in the configuration.
+    pub verbosity: Verbosity,
+    /// Whether the lines about the version were printed.
+    introduced: bool,
+    /// Whether a warning was reported, for `-dW`.
+    warned: bool,
+}
+
+impl Reporter {
+    /// Nothing printed yet.
+    pub fn new(program: &Program, verbosity: Verbosity) -> Reporter {
+        let (title, version) = (program.title(), program.version());
+        Reporter { title, version, verbosity, introduced: false, warned: false }
+    }
+
+    /// Something that prevents the start.
+    pub fn alert(&mut self, text: &str) {
+        self.say(Severity::Alert, text);
+    }
+
+    /// Something to look at.
+    pub fn warning(&mut self, text: &str) {
+        self.say(Severity::Warning, text);
+    }
+
+    /// Something to know.
+    pub fn notice(&mut self, text: &str) {
+        self.say(Severity::Notice, text);
+    }
+
+    /// Whether a warning was reported about the configuration.
+    pub fn warned(&self) -> bool {
+        self.warned
+    }
+
+    /// All that was said about a configuration, and the verdict.
+    pub fn diagnostics(&mut self, diagnostics: &Diagnostics, sources: &SourceMap, diagnostic_mode: bool) {
+        self.warned |= diagnostics.has_warnings();
+        if diagnostics.has_errors() || diagnostics.has_warnings() {
+            self.introduce();
+        }
+        let pid = std::process::id();
+        self.print(&diagnostics.render(sources, RenderOptions { pid, diagnostic_mode }));
+        self.print(&diagnostics.conclusion(sources, pid));
+    }
+
+    fn say(&mut self, severity: Severity, text: &str) {
+        if severity >= Severity::Warning {
+            self.introduce();
+        }
+        self.print(&message_line(severity, std::process::id(), text));
+    }
+
+    fn introduce(&mut self) {
+        if std::mem::replace(&mut self.introduced, true) {
+            return;
+        }
+        let pid = std::process::id();
+        let version = format!("{} version is {}", self.title, self.version);
+        self.print(&message_line(Severity::Notice, pid, &version));
+        if let Ok(path) = std::env::current_exe() {
+            let path = format!("path to executable is {}", path.display());
+            self.print(&message_line(Severity::Notice, pid, &path));
+        }
+    }
+
+    fn print(&self, text: &str) {
+        if !self.verbosity.quiet {
+            // Whoever closed the standard error does not want to know.
+            let _ = std::io::stderr().write_all(text.as_bytes());
+        }
+    }
+}
+
+/// Prints on the standard output; an output that was closed is not an error.
+pub fn output(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}

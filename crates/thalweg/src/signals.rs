@@ -1,0 +1,97 @@
+//! Signals become calls (management manual, chapter 4).
+//!
+//! | Signal | Effect |
+//! |---|---|
+//! | SIGUSR1 | stop listening, finish what is in progress, leave with 0 |
+//! | SIGTERM, SIGINT | leave now, and let the parent see the signal |
+//! | SIGTTOU, SIGTTIN | stop listening for a while; listen again |
+//! | SIGHUP | show the state of proxies and servers |
+//! | SIGQUIT | show the state of memory |
+//! | SIGUSR2, SIGPIPE | nothing |
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use thalweg_sys::signal::{Signal, SignalSet, die_by};
+
+use crate::assembly::Control;
+use crate::report::Reporter;
+
+/// The signals this process acts on or ignores by waiting for them.
+pub const HANDLED: [Signal; 8] = [
+    Signal::User1,
+    Signal::User2,
+    Signal::Terminate,
+    Signal::Interrupt,
+    Signal::Hangup,
+    Signal::Quit,
+    Signal::TerminalOutput,
+    Signal::TerminalInput,
+];
+
+/// After a hard stop, threads that do not notice are not waited for longer.
+const HARD_STOP_PATIENCE: Duration = Duration::from_secs(2);
+
+/// The stack of a thread that only waits and calls.
+const STACK_SIZE: usize = 128 * 1024;
+
+/// The signal that ended the process, if one did. Set before the threads are told to stop.
+static ENDED_BY: Mutex<Option<Signal>> = Mutex::new(None);
+
+/// The signal that ended the process, if one did.
+pub fn ended_by() -> Option<Signal> {
+    *ENDED_BY.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Starts the thread that waits for signals. `hard_stop_after` bounds a soft stop.
+pub fn start(
+    set: SignalSet,
+    control: Control,
+    mut reporter: Reporter,
+    hard_stop_after: Option<Duration>,
+) -> std::io::Result<()> {
+    let serve = move || {
+        loop {
+            let Ok(signal) = set.wait() else { return };
+            match signal {
+                Signal::User1 => {
+                    control.soft_stop();
+                    if let Some(delay) = hard_stop_after {
+                        stop_later(control.clone(), delay);
+                    }
+                }
+                Signal::Terminate | Signal::Interrupt => {
+                    *ENDED_BY.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(signal);
+                    control.hard_stop();
+                    std::thread::sleep(HARD_STOP_PATIENCE);
+                    die_by(signal);
+                }
+                Signal::TerminalOutput => control.pause(),
+                Signal::TerminalInput => control.resume(),
+                Signal::Hangup => {
+                    reporter.warning("SIGHUP received, dumping servers states.");
+                    for line in control.server_states() {
+                        reporter.warning(&format!("SIGHUP: {line}"));
+                    }
+                }
+                Signal::Quit => {
+                    for line in control.memory_states() {
+                        reporter.notice(&line);
+                    }
+                }
+                Signal::User2 | Signal::Child => {}
+            }
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).stack_size(STACK_SIZE).spawn(serve).map(|_| ())
+}
+
+/// Ends a soft stop that takes too long (`hard-stop-after`).
+fn stop_later(control: Control, delay: Duration) {
+    let thread = std::thread::Builder::new().name("hard-stop".into()).stack_size(STACK_SIZE);
+    // Without memory for a thread, the soft stop goes on without a bound: an operator can still send SIGTERM.
+    let _ = thread.spawn(move || {
+        std::thread::sleep(delay);
+        control.hard_stop();
+    });
+}

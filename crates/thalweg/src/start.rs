@@ -1,0 +1,239 @@
+//! From a command line to a serving process: the order of the steps, and what each failure says.
+//!
+//! | Step | Why here |
+//! |---|---|
+//! | read and check the configuration | nothing has happened yet: a wrong file leaves no trace |
+//! | raise limits, take over or open the listening sockets | needs privileges, and must fail where it is seen |
+//! | create the pid file | before the root directory changes |
+//! | become a daemon | only a process without threads may fork |
+//! | tell the old processes | the new one now holds the sockets |
+//! | enter the root directory, become the user | last thing done with privileges |
+//! | start threads, wait | from here on signals decide |
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use thalweg_sys::process::{self as sys, Forked};
+use thalweg_sys::signal::{self, Signal, SignalSet};
+
+use crate::assembly::{self, Configuration, Service, Settings};
+use crate::cli::{Options, RunMode};
+use crate::old_process;
+use crate::process::{self, PidFile};
+use crate::program::Program;
+use crate::report::{Reporter, output};
+use crate::{limits, signals};
+
+/// Old processes get this long to let go of a port, in steps.
+const BIND_RETRIES: u32 = 100;
+const BIND_RETRY_DELAY: Duration = Duration::from_millis(10);
+
+/// Failed, and said why.
+struct Failed;
+
+/// Runs the command line to its end.
+pub fn run(program: &Program, options: &Options, reporter: &mut Reporter) -> ExitCode {
+    match prepare(program, options, reporter) {
+        Ok(Prepared::Done) => ExitCode::SUCCESS,
+        Ok(Prepared::Listening(service, settings)) => {
+            match serve(program, options, reporter, service, &settings) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(Failed) => ExitCode::FAILURE,
+            }
+        }
+        Err(Failed) => ExitCode::FAILURE,
+    }
+}
+
+enum Prepared {
+    Done,
+    Listening(Service, Box<Settings>),
+}
+
+fn prepare(program: &Program, options: &Options, reporter: &mut Reporter) -> Result<Prepared, Failed> {
+    if let Some(directory) = &options.directory
+        && let Err(error) = std::env::set_current_dir(directory)
+    {
+        let error = thalweg_syntax::source::os_message(&error);
+        reporter.alert(&format!("Could not change to directory {} : {error}", directory.display()));
+        return Err(Failed);
+    }
+    let Some((mut configuration, settings)) = load(program, options, reporter)? else {
+        return Ok(Prepared::Done);
+    };
+    if settings.demand.listeners == 0 {
+        reporter.alert(&format!(
+            "[{}.main()] No enabled listener found (check for 'bind' directives) ! Exiting.",
+            program.path
+        ));
+        return Err(Failed);
+    }
+    apply_limits(&mut configuration, &settings, program, options, reporter)?;
+    let service = listen(configuration, program, options, reporter)?;
+    Ok(Prepared::Listening(service, Box::new(settings)))
+}
+
+/// Reads the configuration. `None` when it was only to be checked.
+fn load(
+    program: &Program,
+    options: &Options,
+    reporter: &mut Reporter,
+) -> Result<Option<(Configuration, Settings)>, Failed> {
+    let loaded = assembly::load(program, options);
+    let settings = loaded.configuration.as_ref().map(|configuration| configuration.settings(options));
+    if settings.as_ref().is_some_and(|s| s.quiet) && !options.verbosity.verbose {
+        reporter.verbosity.quiet = true;
+    }
+    reporter.diagnostics(&loaded.diagnostics, &loaded.sources, options.diagnostic_mode);
+    if !options.keyword_classes.is_empty() {
+        output(&assembly::keywords(&options.keyword_classes));
+    }
+    let (Some(configuration), Some(settings)) = (loaded.configuration, settings) else { return Err(Failed) };
+    if loaded.diagnostics.has_errors() {
+        return Err(Failed);
+    }
+    if reporter.warned() && (options.zero_warning || settings.zero_warning) {
+        reporter.alert("Some warnings were found and 'zero-warning' is set. Aborting.");
+        return Err(Failed);
+    }
+    if !options.check {
+        return Ok(Some((configuration, settings)));
+    }
+    if reporter.warned() && !reporter.verbosity.quiet {
+        output("Warnings were found.\n");
+    }
+    if options.verbosity.verbose {
+        output("Configuration file is valid\n");
+    }
+    Ok(None)
+}
+
+fn apply_limits(
+    configuration: &mut Configuration,
+    settings: &Settings,
+    program: &Program,
+    options: &Options,
+    reporter: &mut Reporter,
+) -> Result<(), Failed> {
+    let current = sys::file_limit().unwrap_or(sys::Limit { soft: 1024, hard: 1024 });
+    let plan = limits::plan(&settings.demand, current);
+    if plan.automatic {
+        reporter.notice(&format!("Automatically setting global.maxconn to {}.", plan.maxconn));
+    }
+    process::raise_file_limit(&plan, settings.strict_limits, program, reporter).map_err(|()| Failed)?;
+    configuration.set_limits(&plan);
+    if let Some(megabytes) = options.memory_limit_mb.filter(|mb| *mb > 0)
+        && let Err(error) = sys::set_memory_limit(megabytes.saturating_mul(1 << 20))
+    {
+        reporter.warning(&format!(
+            "[{}.main()] Cannot fix MEM limit to {megabytes} megs : {error}.",
+            program.name
+        ));
+    }
+    Ok(())
+}
+
+/// Opens the listening sockets, asking old processes to let go of theirs if that is what prevents it.
+fn listen(
+    configuration: Configuration,
+    program: &Program,
+    options: &Options,
+    reporter: &mut Reporter,
+) -> Result<Service, Failed> {
+    let handed = match &options.listeners_from {
+        Some(path) => old_process::take_listeners(path, reporter).map_err(|()| Failed)?,
+        None => Vec::new(),
+    };
+    let old: &[u32] = options.old_processes.as_ref().map_or(&[], |(_, pids)| pids);
+    let mut service = Service::new(configuration, program, handed);
+    let mut failure = service.listen();
+    if failure.is_err() && !old.is_empty() {
+        // The port is probably theirs: "pause" first, "resume" if it did not help (management manual, chapter 4).
+        old_process::tell(old, Signal::TerminalOutput);
+        for _ in 0..BIND_RETRIES {
+            std::thread::sleep(BIND_RETRY_DELAY);
+            failure = service.listen();
+            if failure.is_ok() {
+                break;
+            }
+        }
+        if failure.is_err() {
+            old_process::tell(old, Signal::TerminalInput);
+        }
+    }
+    match failure {
+        Ok(()) => Ok(service),
+        Err(messages) => {
+            for message in messages {
+                reporter.alert(&message);
+            }
+            reporter.alert(&format!(
+                "[{}.main()] Some protocols failed to start their listeners! Exiting.",
+                program.name
+            ));
+            Err(Failed)
+        }
+    }
+}
+
+fn serve(
+    program: &Program,
+    options: &Options,
+    reporter: &mut Reporter,
+    mut service: Service,
+    settings: &Settings,
+) -> Result<(), Failed> {
+    let fail = |reporter: &mut Reporter, message: String| {
+        reporter.alert(&message);
+        Failed
+    };
+    let pid_file = match options.pid_file.as_ref().or(settings.pid_file.as_ref()) {
+        Some(path) => Some(
+            PidFile::create(path)
+                .map_err(|message| fail(reporter, format!("[{}.main()] {message}", program.name)))?,
+        ),
+        None => None,
+    };
+    process::advise(&settings.privileges, program, reporter);
+    let foreground = matches!(options.mode, RunMode::Foreground | RunMode::Debug);
+    let daemon = !foreground && (options.mode == RunMode::Daemon || settings.daemon);
+    if daemon {
+        match sys::fork_daemon() {
+            Ok(Forked::Parent(_)) => return Ok(()),
+            Ok(Forked::Child) => {}
+            Err(error) => {
+                return Err(fail(reporter, format!("[{}.main()] Cannot fork : {error}.", program.name)));
+            }
+        }
+    }
+    let blocked = SignalSet::block(&signals::HANDLED).map_err(|error| {
+        fail(reporter, format!("[{}.main()] Cannot block signals : {error}.", program.name))
+    })?;
+    signal::ignore_broken_pipes();
+    if let Some(Err(error)) = pid_file.map(PidFile::write) {
+        reporter.warning(&format!("[{}.main()] Cannot write the pid file : {error}.", program.name));
+    }
+    if let Some((how, pids)) = &options.old_processes {
+        old_process::replace(*how, pids);
+    }
+    // Threads that need files of the real root (logs, name resolution) are prepared before it changes.
+    service.before_privileges_drop();
+    process::drop_privileges(&settings.privileges, program).map_err(|message| fail(reporter, message))?;
+    if options.verbosity.verbose || options.mode == RunMode::Debug {
+        output(&format!("Using {} as the polling mechanism.\n", service.driver_name()));
+    }
+    if daemon {
+        // Whatever is said from here on goes to the logs.
+        let _ = sys::close_terminal();
+        reporter.verbosity.quiet = true;
+    }
+    let signal_reporter = Reporter::new(program, reporter.verbosity);
+    signals::start(blocked, service.control(), signal_reporter, settings.hard_stop_after).map_err(
+        |error| fail(reporter, format!("[{}.main()] Cannot start a thread : {error}.", program.name)),
+    )?;
+    let result = service.run();
+    if let Some(signal) = signals::ended_by() {
+        signal::die_by(signal);
+    }
+    result.map_err(|error| fail(reporter, format!("[{}.main()] Cannot run : {error}.", program.name)))
+}
