@@ -1,7 +1,27 @@
 #![forbid(unsafe_code)]
-//! Sections become a typed, validated configuration: see [`model`] for what comes out and [`load`] for how.
+//! Sections become a typed, validated configuration: see [`model`] for what comes out and [`load()`] for how.
 
+mod accounts;
+mod bind;
+mod build;
 pub mod compiled;
+mod finish;
+mod global;
+mod http_errors;
+pub mod keyword;
+mod load;
+mod log;
 pub mod model;
+mod numbers;
+mod proxy;
+mod replies;
+mod resolve;
+mod rules;
+mod sample_env;
+mod server;
+mod server_options;
+mod table;
+mod userlist;
 
+pub use load::{Input, LoadOptions, Loaded, load};
 pub use model::*;

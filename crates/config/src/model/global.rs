@@ -16,6 +16,8 @@ pub struct Global {
     pub numa_cpu_mapping: bool,
     /// Most concurrent connections: as given, or computed from the file limit when the configuration is finished.
     pub maxconn: usize,
+    /// The highest value `maxconn` may be given at run time.
+    pub hard_maxconn: usize,
     /// `maxconn` was given.
     pub maxconn_set: bool,
     /// Files the process needs (given by `ulimit-n`, or computed from `maxconn`).
@@ -282,6 +284,7 @@ impl Default for Global {
             cpu_map: Vec::new(),
             numa_cpu_mapping: true,
             maxconn: 0,
+            hard_maxconn: 0,
             maxconn_set: false,
             ulimit_n: 0,
             fd_hard_limit: None,

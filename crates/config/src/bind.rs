@@ -1,0 +1,501 @@
+//! `bind` and `stats socket`: addresses and their options.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use thalweg_syntax::address::Transport;
+use thalweg_syntax::{Address, AddressOptions, Diagnostic, Line, TimeUnit, did_you_mean};
+
+use crate::build::{Building, Cx};
+use crate::global::number_set;
+use crate::keyword::{Keyword, Outcome, Status, fail, find, not_supported};
+use crate::model::{Bind, BindAddr, CliLevel, Shards};
+use crate::numbers::{lenient, strict, time};
+use crate::resolve::addresses;
+use crate::table::BIND;
+
+/// Which statement the options belong to: it shapes the messages.
+pub(crate) enum BindContext {
+    StatsSocket,
+    /// A `bind` of a section of this kind.
+    Section(&'static str),
+    LogForward,
+}
+
+/// Reads one option whose value, if it takes one, is the next word. Returns how many words it took.
+pub(crate) type BindFn = fn(&mut Cx<'_>, &Line, usize, &mut Bind) -> Result<usize, Box<Diagnostic>>;
+
+/// `bind` in a proxy.
+pub(crate) fn bind(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    b.needs_frontend(cx, line, "bind", "");
+    if line.words.len() < 2 {
+        return Err(fail(
+            line,
+            1,
+            "'bind' expects {<path>|[addr1]:port1[-end1]}{,[addr]:port[-end]}... as arguments.",
+        ));
+    }
+    b.bind_seen = true;
+    let context = BindContext::Section(b.p.kind.keyword());
+    let mut binds = parse_addresses(cx, line, 1, &context)?;
+    parse_options(cx, line, 2, &context, &mut binds)?;
+    b.p.binds.append(&mut binds);
+    Ok(())
+}
+
+/// The addresses at `index`, each as a listener with the default options.
+pub(crate) fn parse_addresses(
+    cx: &mut Cx<'_>,
+    line: &Line,
+    index: usize,
+    context: &BindContext,
+) -> Result<Vec<Bind>, Box<Diagnostic>> {
+    let keyword = match context {
+        BindContext::StatsSocket => "stats socket",
+        _ => "bind",
+    };
+    let file = cx.file_of(line);
+    let list = addresses(cx, line, index, &AddressOptions::BIND, &format!("'{keyword}' : "))?;
+    let mut binds = Vec::new();
+    for address in list {
+        let family = address.family_name();
+        match address {
+            Address::Ip { transport: Transport::Stream, ip, port } => {
+                for port in port.ports() {
+                    binds.push(Bind::new(
+                        BindAddr::Tcp(SocketAddr::new(ip, port)),
+                        Arc::clone(&file),
+                        line.number,
+                    ));
+                }
+            }
+            Address::Unix { transport: Transport::Stream, path } => {
+                let full = match &cx.unix_bind.prefix {
+                    Some(prefix) if path.starts_with('/') => format!("{prefix}{path}"),
+                    _ => path,
+                };
+                binds.push(Bind::new(BindAddr::Unix(PathBuf::from(full)), Arc::clone(&file), line.number));
+            }
+            Address::Abstract { transport: Transport::Stream, name, zero_terminated } => {
+                let name = name.into_bytes();
+                let addr = if zero_terminated { BindAddr::AbstractZ(name) } else { BindAddr::Abstract(name) };
+                binds.push(Bind::new(addr, Arc::clone(&file), line.number));
+            }
+            Address::Descriptor { transport: Transport::Stream, fd } => {
+                binds.push(Bind::new(BindAddr::Fd(fd), Arc::clone(&file), line.number));
+            }
+            Address::SocketPair { fd } => {
+                binds.push(Bind::new(BindAddr::SockPair(fd), Arc::clone(&file), line.number));
+            }
+            _ => {
+                return Err(not_supported(
+                    line,
+                    index,
+                    family,
+                    "listening on this kind of address is not built",
+                ));
+            }
+        }
+    }
+    for bind in &mut binds {
+        bind.owner = cx.unix_bind.owner.clone();
+    }
+    Ok(binds)
+}
+
+/// The options from the word at `from` on, applied to every listener of the line.
+pub(crate) fn parse_options(
+    cx: &mut Cx<'_>,
+    line: &Line,
+    from: usize,
+    context: &BindContext,
+    binds: &mut [Bind],
+) -> Outcome {
+    let Some((first, others)) = binds.split_first_mut() else { return Ok(()) };
+    let address = line.text(from.saturating_sub(1));
+    // How messages begin: they name the address, except for the CLI's sockets.
+    let (unknown, wrong, end) = match context {
+        BindContext::StatsSocket => ("'stats socket' : ".to_owned(), "'stats socket' : '".to_owned(), "'"),
+        BindContext::Section(section) => (
+            format!("'bind {address}' in section '{section}': "),
+            format!("'bind {address}' in section '{section}' : "),
+            "",
+        ),
+        BindContext::LogForward => (
+            format!("'bind {address}' in section 'log-forward': "),
+            format!("'bind {address}' in section 'log-forward' : "),
+            "",
+        ),
+    };
+    let mut at = from;
+    while at < line.words.len() {
+        let name = line.text(at);
+        let Some(keyword) = find(BIND, name) else {
+            let near = did_you_mean(name, BIND.iter().map(|k: &Keyword<BindFn>| k.name));
+            let hint = match (near, context) {
+                (None, _) => String::new(),
+                (Some(n), BindContext::StatsSocket) => format!(". Did you mean '{n}' maybe ?"),
+                (Some(n), _) => format!("; did you mean '{n}' maybe ?"),
+            };
+            return Err(fail(line, at, format!("{unknown}unknown keyword '{name}'{hint}")));
+        };
+        match keyword.status {
+            Status::Works(parse) => match parse(cx, line, at, first) {
+                Ok(words) => at += words,
+                Err(mut e) => {
+                    e.message = format!("{wrong}{}{end}", e.message);
+                    return Err(e);
+                }
+            },
+            Status::NotYet(why) => return Err(not_supported(line, at, &format!("bind ... {name}"), why)),
+            Status::Removed(sentence) => return Err(fail(line, at, format!("{wrong}{sentence}"))),
+        }
+    }
+    for other in others {
+        let addr = other.addr.clone();
+        *other = Bind { addr, ..first.clone() };
+        // A name and a number belong to one listener only.
+        other.uid = 0;
+    }
+    Ok(())
+}
+
+fn value<'l>(line: &'l Line, at: usize, missing: &str) -> Result<&'l str, Box<Diagnostic>> {
+    match line.text(at + 1) {
+        "" => Err(fail(line, at + 1, format!("'{}' : {missing}", line.text(at)))),
+        text => Ok(text),
+    }
+}
+
+pub(crate) fn flag(
+    _: &mut Cx<'_>,
+    line: &Line,
+    at: usize,
+    bind: &mut Bind,
+) -> Result<usize, Box<Diagnostic>> {
+    match line.text(at) {
+        "accept-proxy" => bind.accept_proxy = true,
+        "defer-accept" => bind.defer_accept = true,
+        "tfo" => bind.tfo = true,
+        "transparent" => bind.transparent = true,
+        "v4v6" => bind.v4v6 = Some(true),
+        _ => bind.v4v6 = Some(false),
+    }
+    Ok(1)
+}
+
+pub(crate) fn text(
+    cx: &mut Cx<'_>,
+    line: &Line,
+    at: usize,
+    bind: &mut Bind,
+) -> Result<usize, Box<Diagnostic>> {
+    let name = line.text(at);
+    let missing = match name {
+        "name" => "missing name",
+        "interface" => "missing interface name",
+        "cc" => "missing TCP congestion control algorithm",
+        "label" => "missing label",
+        _ => "missing value",
+    };
+    let text = cx.name(value(line, at, missing)?);
+    match name {
+        "name" => bind.name = Some(text),
+        "interface" => bind.interface = Some(text),
+        "cc" => bind.cc = Some(text),
+        "label" => bind.label = Some(text),
+        _ => bind.guid_prefix = Some(text),
+    }
+    Ok(2)
+}
+
+pub(crate) fn number(
+    cx: &mut Cx<'_>,
+    line: &Line,
+    at: usize,
+    bind: &mut Bind,
+) -> Result<usize, Box<Diagnostic>> {
+    let name = line.text(at);
+    value(line, at, if name == "mss" { "missing MSS value" } else { "missing value" })?;
+    let value = lenient(cx, line, at + 1);
+    let wrong = |allowed: &str| fail(line, at + 1, format!("'{name}' : invalid value {value}, {allowed}"));
+    match name {
+        "maxconn" => {
+            bind.maxconn = u32::try_from(value).map_err(|_| wrong("must be >= 0"))?;
+        }
+        "backlog" => match u32::try_from(value) {
+            Ok(backlog) => bind.backlog = backlog,
+            Err(_) => return Err(wrong("must be > 0")),
+        },
+        "nice" => match value {
+            -1024..=1024 => bind.nice = value as i16,
+            _ => return Err(wrong("allowed range is -1024..1024")),
+        },
+        _ => match value {
+            -65535..=65535 if value != 0 => bind.mss = value as i32,
+            _ => {
+                return Err(fail(
+                    line,
+                    at + 1,
+                    format!("'{name}' : expects an MSS with and absolute value between 1 and 65535"),
+                ));
+            }
+        },
+    }
+    Ok(2)
+}
+
+pub(crate) fn id(cx: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bind) -> Result<usize, Box<Diagnostic>> {
+    value(line, at, "value expected")?;
+    match u32::try_from(lenient(cx, line, at + 1)) {
+        Ok(uid) if uid > 0 => bind.uid = uid,
+        _ => return Err(fail(line, at + 1, "'id' : custom id has to be > 0")),
+    }
+    Ok(2)
+}
+
+pub(crate) fn owner(
+    _: &mut Cx<'_>,
+    line: &Line,
+    at: usize,
+    bind: &mut Bind,
+) -> Result<usize, Box<Diagnostic>> {
+    let name = line.text(at);
+    let text = value(line, at, "missing value")?;
+    let unknown = || fail(line, at + 1, format!("'{name}' : unknown {name} name '{text}'"));
+    match name {
+        "uid" | "gid" => {
+            let Some(id) = strict(text).and_then(|v| u32::try_from(v).ok()) else {
+                return Err(fail(line, at + 1, format!("'{name}' : '{text}' is not a number")));
+            };
+            if name == "uid" {
+                bind.owner.uid = Some(id);
+            } else {
+                bind.owner.gid = Some(id);
+            }
+        }
+        "user" => bind.owner.uid = Some(crate::accounts::user_id(text).ok_or_else(unknown)?),
+        _ => bind.owner.gid = Some(crate::accounts::group_id(text).ok_or_else(unknown)?),
+    }
+    Ok(2)
+}
+
+pub(crate) fn mode(
+    _: &mut Cx<'_>,
+    line: &Line,
+    at: usize,
+    bind: &mut Bind,
+) -> Result<usize, Box<Diagnostic>> {
+    let text = line.text(at + 1);
+    match u32::from_str_radix(text, 8) {
+        Ok(mode @ 0..=0o7777) => bind.owner.mode = Some(mode),
+        _ => {
+            return Err(fail(
+                line,
+                at + 1,
+                format!("'mode' : missing or invalid mode '{text}' (octal integer expected)"),
+            ));
+        }
+    }
+    Ok(2)
+}
+
+pub(crate) fn level(
+    _: &mut Cx<'_>,
+    line: &Line,
+    at: usize,
+    bind: &mut Bind,
+) -> Result<usize, Box<Diagnostic>> {
+    bind.level = match line.text(at + 1) {
+        "user" => CliLevel::User,
+        "operator" => CliLevel::Operator,
+        "admin" => CliLevel::Admin,
+        other => {
+            return Err(fail(
+                line,
+                at + 1,
+                format!("'level' only supports 'user', 'operator', and 'admin' (got '{other}')"),
+            ));
+        }
+    };
+    Ok(2)
+}
+
+pub(crate) fn severity(
+    _: &mut Cx<'_>,
+    line: &Line,
+    at: usize,
+    bind: &mut Bind,
+) -> Result<usize, Box<Diagnostic>> {
+    bind.severity_number = match line.text(at + 1) {
+        "none" => None,
+        "number" => Some(true),
+        "string" => Some(false),
+        other => {
+            return Err(fail(
+                line,
+                at + 1,
+                format!("'severity-output' only supports 'none', 'number', and 'string' (got '{other}')"),
+            ));
+        }
+    };
+    Ok(2)
+}
+
+pub(crate) fn expose_fd(
+    _: &mut Cx<'_>,
+    line: &Line,
+    at: usize,
+    bind: &mut Bind,
+) -> Result<usize, Box<Diagnostic>> {
+    match line.text(at + 1) {
+        "listeners" => bind.expose_fd_listeners = true,
+        other => {
+            return Err(fail(line, at + 1, format!("'expose-fd' only supports 'listeners' (got '{other}')")));
+        }
+    }
+    Ok(2)
+}
+
+pub(crate) fn tcp_ut(
+    _: &mut Cx<'_>,
+    line: &Line,
+    at: usize,
+    bind: &mut Bind,
+) -> Result<usize, Box<Diagnostic>> {
+    value(line, at, "missing TCP User Timeout value")?;
+    match time(line, at + 1, TimeUnit::Milliseconds, "tcp-ut") {
+        Ok(ms) => bind.tcp_ut_ms = ms as u32,
+        Err(_) => return Err(fail(line, at + 1, "'tcp-ut' : expects a positive delay in milliseconds")),
+    }
+    Ok(2)
+}
+
+pub(crate) fn tcp_ss(
+    _: &mut Cx<'_>,
+    line: &Line,
+    at: usize,
+    bind: &mut Bind,
+) -> Result<usize, Box<Diagnostic>> {
+    match strict(line.text(at + 1)) {
+        Some(n @ 0..=2) => bind.tcp_save_syn = n as u8,
+        _ => {
+            return Err(fail(
+                line,
+                at + 1,
+                "'tcp-ss' : TCP Save SYN option expects an integer argument from 0 to 2",
+            ));
+        }
+    }
+    Ok(2)
+}
+
+pub(crate) fn idle_ping(
+    _: &mut Cx<'_>,
+    line: &Line,
+    at: usize,
+    bind: &mut Bind,
+) -> Result<usize, Box<Diagnostic>> {
+    value(line, at, "expects an argument")?;
+    bind.idle_ping_ms = time(line, at + 1, TimeUnit::Milliseconds, "idle-ping")? as u32;
+    Ok(2)
+}
+
+pub(crate) fn proto(
+    cx: &mut Cx<'_>,
+    line: &Line,
+    at: usize,
+    bind: &mut Bind,
+) -> Result<usize, Box<Diagnostic>> {
+    match line.text(at + 1) {
+        "" => Err(fail(line, at + 1, "'proto' : missing value")),
+        name @ ("h1" | "none") => {
+            bind.proto = Some(cx.name(name));
+            Ok(2)
+        }
+        name @ ("h2" | "quic" | "qmux" | "fcgi" | "spop") => {
+            Err(not_supported(line, at + 1, &format!("proto {name}"), "only HTTP/1 is built"))
+        }
+        other => Err(fail(line, at + 1, format!("'proto' :  unknown MUX protocol '{other}'"))),
+    }
+}
+
+pub(crate) fn shards(
+    _: &mut Cx<'_>,
+    line: &Line,
+    at: usize,
+    bind: &mut Bind,
+) -> Result<usize, Box<Diagnostic>> {
+    let text = value(line, at, "missing value")?;
+    bind.shards = match text {
+        "by-thread" => Shards::ByThread,
+        "by-group" => Shards::ByGroup,
+        _ => match crate::numbers::leading(text).0 {
+            n @ 1..=1024 => Shards::Count(n as u32),
+            n => {
+                let expected = "allowed range is 1..1024 or 'by-thread'";
+                return Err(fail(line, at + 1, format!("'shards' : invalid value {n}, {expected}")));
+            }
+        },
+    };
+    Ok(2)
+}
+
+/// `thread [<group>/]<threads>[,...]`
+pub(crate) fn thread(
+    _: &mut Cx<'_>,
+    line: &Line,
+    at: usize,
+    bind: &mut Bind,
+) -> Result<usize, Box<Diagnostic>> {
+    let text = value(line, at, "missing value")?;
+    for part in text.split(',') {
+        let (group, threads) = part.split_once('/').map_or((None, part), |(g, t)| (Some(g), t));
+        let group = match group {
+            None => 0,
+            Some(g) => match strict(g) {
+                Some(n @ 1..=16) => n as usize - 1,
+                _ => {
+                    return Err(fail(
+                        line,
+                        at + 1,
+                        format!("'thread' : invalid thread-group number '{g}', permitted range is 1..16"),
+                    ));
+                }
+            },
+        };
+        if threads == "all" && text == "all" {
+            bind.threads.0.clear();
+            return Ok(2);
+        }
+        let Some(set) = number_set(threads, 64) else {
+            return Err(fail(
+                line,
+                at + 1,
+                format!(
+                    "'thread' : invalid thread mask or range '{threads}': 'all', 'odd', 'even', or a number between 1 and 64 \
+                     expected"
+                ),
+            ));
+        };
+        bind.threads.0.extend(set.into_iter().map(|t| (group * 64 + t - 1) as u16));
+    }
+    bind.threads.0.sort_unstable();
+    bind.threads.0.dedup();
+    Ok(2)
+}
+
+pub(crate) fn process(
+    _: &mut Cx<'_>,
+    line: &Line,
+    at: usize,
+    _: &mut Bind,
+) -> Result<usize, Box<Diagnostic>> {
+    let text = line.text(at + 1);
+    Err(fail(
+        line,
+        at,
+        format!("'process {text}' on 'bind' lines is not supported anymore, please use 'thread' instead."),
+    ))
+}

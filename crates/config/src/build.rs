@@ -1,0 +1,228 @@
+//! What is being built while the files are read.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use thalweg_syntax::{Diagnostic, Diagnostics, Line, Reader, SourceMap, Span};
+
+use crate::LoadOptions;
+use crate::model::{Config, Proxy, ProxyId, ProxyKind, Server, UnixOwner};
+
+/// Everything shared by the sections of one load.
+pub(crate) struct Cx<'a> {
+    pub options: &'a LoadOptions<'a>,
+    pub sources: SourceMap,
+    pub reader: Reader,
+    pub diagnostics: Diagnostics,
+    pub config: Config,
+    /// Names seen so far, so that equal ones share their memory.
+    pub names: HashSet<Arc<str>>,
+    /// Name of each file, by its position in `sources`.
+    pub file_names: Vec<Arc<str>>,
+    /// All `defaults` sections, in order.
+    pub defaults: Vec<Arc<DefaultsSection>>,
+    /// Proxies so far.
+    pub proxies: Vec<Building>,
+    /// Where a proxy of that name is in `proxies`: first one with a frontend's side, first one with a backend's.
+    pub by_name: HashMap<Arc<str>, ProxyId>,
+    pub unix_bind: UnixBindDefaults,
+    /// Where the first section other than `global` began, for messages about order.
+    pub non_global_seen: bool,
+    pub guids: HashMap<Arc<str>, Span>,
+    /// Of each proxy, filled when all are read.
+    pub sides: Vec<Sides>,
+    pub experimental_used: bool,
+    /// Answers of the system's resolver: a name is asked once.
+    /// Lines of `global` that hold expressions.
+    pub late_globals: Vec<Line>,
+    pub host_cache: HashMap<Arc<str>, Option<std::net::IpAddr>>,
+}
+
+/// `unix-bind`.
+#[derive(Clone, Default)]
+pub(crate) struct UnixBindDefaults {
+    pub prefix: Option<Arc<str>>,
+    pub owner: UnixOwner,
+}
+
+/// A finished `defaults` section.
+pub(crate) struct DefaultsSection {
+    pub name: Option<Arc<str>>,
+    pub building: Building,
+    pub span: Span,
+}
+
+/// Where a log format comes from: compiled when the section's mode and the file are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FormatSource {
+    TcpLog { clf: bool },
+    HttpLog { clf: bool },
+    HttpsLog,
+    Text { text: Arc<str>, span: Span },
+}
+
+/// A proxy, or a `defaults` section, being read.
+#[derive(Clone)]
+pub(crate) struct Building {
+    pub p: Proxy,
+    pub span: Span,
+    pub default_server: Arc<ServerDraft>,
+    pub log_format: Option<FormatSource>,
+    pub error_log_format: Option<FormatSource>,
+    pub log_format_sd: Option<FormatSource>,
+    pub unique_id: Option<FormatSource>,
+    /// Expression of `balance hash` or (true) `balance log-hash`.
+    pub balance_expr: Option<(Arc<str>, Span, bool)>,
+    pub forwarded: Option<Arc<ForwardedDraft>>,
+    pub default_backend: Option<(Arc<str>, Span)>,
+    /// Groups of error pages by name, and which of their statuses; all when empty.
+    pub errorfiles: Vec<(Arc<str>, Vec<u16>, Span)>,
+    /// `abortonclose` was decided by the file, not by the default of the mode.
+    pub abortonclose_set: bool,
+    /// The section it inherits rules from.
+    pub from: Option<Arc<DefaultsSection>>,
+    /// A `defaults` section that holds rules.
+    pub has_rules: bool,
+    pub bind_seen: bool,
+    /// Which `timeout`s this section itself gave.
+    pub timeouts_here: u16,
+    /// This section itself chose a log format.
+    pub log_format_here: bool,
+    /// Lines read once all names are known, in order.
+    pub late: Vec<Line>,
+    /// Lines of servers by name, to refuse a second one.
+    pub server_names: HashMap<Arc<str>, u32>,
+    /// Some server has an address of datagrams.
+    pub datagram_servers: bool,
+}
+
+/// `option forwarded` before its expressions are compiled.
+#[derive(Clone, Debug)]
+pub(crate) struct ForwardedDraft {
+    pub span: Span,
+    pub proto: bool,
+    /// Absent, from the connection, or from an expression.
+    pub host: Option<Option<Arc<str>>>,
+    pub by: Option<Option<Arc<str>>>,
+    pub by_port: Option<Option<Arc<str>>>,
+    pub for_: Option<Option<Arc<str>>>,
+    pub for_port: Option<Option<Arc<str>>>,
+}
+
+impl ForwardedDraft {
+    pub fn default_at(span: Span) -> ForwardedDraft {
+        ForwardedDraft { span, proto: false, host: None, by: None, by_port: None, for_: None, for_port: None }
+    }
+}
+
+/// What other proxies need to know of one: kept apart, because the proxy itself is being changed meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sides {
+    pub frontend: bool,
+    pub backend: bool,
+    pub mode: crate::model::Mode,
+}
+
+/// A server with what is known of it only while reading.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerDraft {
+    pub server: Server,
+    /// `check` was given.
+    pub check: bool,
+    /// The address is one of datagrams: for log backends only.
+    pub datagram: bool,
+    pub init_addr: Arc<[InitAddr]>,
+    /// `proxy-v2-options`, which may come before `send-proxy-v2`.
+    pub v2_options: crate::model::ProxyHeaderV2,
+}
+
+/// One step of `init-addr`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InitAddr {
+    Last,
+    Libc,
+    None,
+    Ip(std::net::IpAddr),
+}
+
+impl Cx<'_> {
+    /// The shared copy of a name.
+    pub fn name(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.names.get(text) {
+            return Arc::clone(known);
+        }
+        let name: Arc<str> = Arc::from(text);
+        self.names.insert(Arc::clone(&name));
+        name
+    }
+
+    /// The shared name of the file a line is in.
+    pub fn file_of(&mut self, line: &Line) -> Arc<str> {
+        let index = line.file.index();
+        while self.file_names.len() <= index {
+            let id = self.sources.files().nth(self.file_names.len());
+            let name = id.map_or("", |id| self.sources.name(id));
+            self.file_names.push(Arc::from(name));
+        }
+        Arc::clone(&self.file_names[index])
+    }
+
+    /// A warning about the word at `index`.
+    pub fn warn(&mut self, line: &Line, index: usize, message: impl Into<String>) {
+        self.diagnostics.push(Diagnostic::warning_at(line.span_at(index), message));
+    }
+
+    /// Refuses a directive that must be allowed by `expose-experimental-directives`.
+    pub fn experimental(&mut self, line: &Line, index: usize, name: &str) -> crate::keyword::Outcome {
+        self.experimental_used = true;
+        if self.config.global.expose_experimental {
+            return Ok(());
+        }
+        Err(crate::keyword::fail(
+            line,
+            index,
+            format!(
+                "'{name}' directive is experimental, must be allowed via a global 'expose-experimental-directives'"
+            ),
+        ))
+    }
+}
+
+impl Building {
+    /// How messages name the proxy: `frontend 'f'`.
+    pub fn title(&self) -> String {
+        format!("{} '{}'", self.p.kind.keyword(), self.p.name)
+    }
+
+    /// Whether the section may hold what concerns a frontend. A `defaults` section may.
+    pub fn may_be_frontend(&self) -> bool {
+        self.p.is_fe() || self.p.kind == ProxyKind::Defaults
+    }
+
+    /// Whether the section may hold what concerns a backend. A `defaults` section may.
+    pub fn may_be_backend(&self) -> bool {
+        self.p.is_be() || self.p.kind == ProxyKind::Defaults
+    }
+
+    /// Warns that a keyword is ignored here, when it is: it needs a frontend.
+    pub fn needs_frontend(&self, cx: &mut Cx<'_>, line: &Line, name: &str, hint: &str) {
+        if !self.may_be_frontend() {
+            cx.warn(
+                line,
+                0,
+                format!("'{name}' ignored because {} has no frontend capability.{hint}", self.title()),
+            );
+        }
+    }
+
+    /// Warns that a keyword is ignored here, when it is: it needs a backend.
+    pub fn needs_backend(&self, cx: &mut Cx<'_>, line: &Line, name: &str, hint: &str) {
+        if !self.may_be_backend() {
+            cx.warn(
+                line,
+                0,
+                format!("'{name}' ignored because {} has no backend capability.{hint}", self.title()),
+            );
+        }
+    }
+}

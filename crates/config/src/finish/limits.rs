@@ -1,0 +1,63 @@
+//! Limits that follow from others.
+
+use crate::build::Cx;
+
+/// Completes threads, `maxconn` and the number of files.
+pub(crate) fn compute(cx: &mut Cx<'_>) {
+    let options = cx.options;
+    let global = &mut cx.config.global;
+    if global.nbthread == 0 {
+        global.nbthread = options.cpus.max(1);
+    }
+    if global.thread_groups == 0 {
+        global.thread_groups = global.nbthread.div_ceil(64).max(1);
+    }
+    if let Some(maxconn) = options.maxconn {
+        global.maxconn = maxconn;
+        global.maxconn_set = true;
+    }
+    let listeners: u64 =
+        cx.proxies.iter().map(|b| b.p.binds.len() as u64).sum::<u64>() + global.stats_sockets.len() as u64;
+    // Per thread: the ring or poll descriptor, its wake-up, and what the driver keeps.
+    let fixed = listeners * global.nbthread as u64 + 4 * global.nbthread as u64 + 32;
+    if global.maxconn == 0 {
+        let mut files = options.file_limit.1;
+        if let Some(limit) = global.fd_hard_limit {
+            files = files.min(limit);
+        }
+        if global.ulimit_n > 0 {
+            files = files.min(global.ulimit_n);
+        }
+        // Two descriptors per connection.
+        let computed = files.saturating_sub(fixed) / 2;
+        global.maxconn = usize::try_from(computed).unwrap_or(usize::MAX).clamp(100, 1 << 20);
+        if let Some(mb) = options.memory_max_mb {
+            // Two buffers and two kilobytes of state per connection, as the reference counts.
+            let per_connection = 2 * global.tune.bufsize as u64 + 2048;
+            global.maxconn = global
+                .maxconn
+                .min(usize::try_from(mb * 1_048_576 / per_connection).unwrap_or(usize::MAX).max(1));
+        }
+    }
+    global.hard_maxconn = global.maxconn;
+    if global.ulimit_n == 0 {
+        global.ulimit_n = 2 * global.maxconn as u64 + fixed;
+    }
+    let usual = options.proxy_maxconn;
+    for b in &mut cx.proxies {
+        if b.p.is_fe() && b.p.maxconn == 0 {
+            b.p.maxconn =
+                usual.unwrap_or_else(|| u32::try_from(cx.config.global.maxconn).unwrap_or(u32::MAX));
+        }
+    }
+    let total: u64 = cx.proxies.iter().filter(|b| b.p.is_fe()).map(|b| u64::from(b.p.maxconn)).sum();
+    for b in &mut cx.proxies {
+        if b.p.is_be() && b.p.fullconn == 0 {
+            // A tenth of what the frontends that lead here may bring; counting all of them is an upper bound.
+            b.p.fullconn = u32::try_from(total.div_ceil(10)).unwrap_or(u32::MAX).max(1);
+        }
+    }
+    if cx.config.global.tune.maxrewrite >= cx.config.global.tune.bufsize / 2 {
+        cx.config.global.tune.maxrewrite = cx.config.global.tune.bufsize / 2;
+    }
+}

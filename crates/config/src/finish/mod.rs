@@ -1,0 +1,132 @@
+//! Once all files are read: names are resolved, late lines are read, consistency is checked, limits are computed.
+
+mod checks;
+mod limits;
+
+use std::sync::Arc;
+
+use thalweg_syntax::{Diagnostic, Lead, Severity};
+
+use crate::build::{Building, Cx, Sides};
+use crate::keyword::{Status, find};
+use crate::model::Mode;
+use crate::proxy;
+use crate::table::PROXY;
+
+/// Completes the configuration.
+pub(crate) fn finish(cx: &mut Cx<'_>) {
+    cx.sides = cx
+        .proxies
+        .iter()
+        .map(|b| Sides { frontend: b.p.is_fe(), backend: b.p.is_be(), mode: b.p.mode })
+        .collect();
+    assign_ids(cx);
+    let mut proxies = std::mem::take(&mut cx.proxies);
+    for b in &mut proxies {
+        late_lines(cx, b);
+        resolve(cx, b);
+        checks::proxy(cx, b);
+    }
+    cx.proxies = proxies;
+    checks::process(cx);
+    limits::compute(cx);
+    for b in cx.proxies.drain(..) {
+        cx.config.proxies.push(b.p);
+    }
+}
+
+/// Numbers proxies from 2, listeners and servers from 1, in order, around the numbers given explicitly.
+fn assign_ids(cx: &mut Cx<'_>) {
+    let mut taken: std::collections::HashSet<u32> =
+        cx.proxies.iter().map(|b| b.p.uid).filter(|u| *u != 0).collect();
+    let mut next = 2;
+    for b in &mut cx.proxies {
+        if b.p.uid == 0 {
+            while !taken.insert(next) {
+                next += 1;
+            }
+            b.p.uid = next;
+        }
+        number(b.p.binds.iter_mut().map(|x| &mut x.uid));
+        number(b.p.servers.iter_mut().map(|x| &mut x.uid));
+    }
+}
+
+/// Gives each 0 the lowest free number from 1.
+fn number<'a>(ids: impl Iterator<Item = &'a mut u32>) {
+    let ids: Vec<&mut u32> = ids.collect();
+    let explicit: std::collections::HashSet<u32> = ids.iter().map(|u| **u).filter(|u| *u != 0).collect();
+    let mut next = 1;
+    for id in ids {
+        if *id == 0 {
+            while explicit.contains(&next) {
+                next += 1;
+            }
+            *id = next;
+            next += 1;
+        }
+    }
+}
+
+/// Reads the lines that had to wait for all names.
+fn late_lines(cx: &mut Cx<'_>, b: &mut Building) {
+    for line in std::mem::take(&mut b.late) {
+        let Some(keyword) = find(PROXY, line.text(0)) else { continue };
+        if let Status::Works(parse) = keyword.status
+            && let Err(e) = parse(cx, b, &line)
+        {
+            cx.diagnostics.push(*e);
+        }
+    }
+}
+
+/// Turns names into positions.
+fn resolve(cx: &mut Cx<'_>, b: &mut Building) {
+    if let Some((name, span)) = b.default_backend.take() {
+        match proxy::backend_named(cx, b, span, &name, "default_backend") {
+            // A section of its own name is what a proxy serves anyway.
+            Ok(id) if id == b.p.id => {
+                let message =
+                    format!("{}: 'default_backend' can't use itself. It should be removed.", b.title());
+                cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, Some(span), message));
+            }
+            Ok(id) => b.p.default_backend = Some(id),
+            Err(e) => cx.diagnostics.push(*e),
+        }
+    }
+    for (name, statuses, span) in std::mem::take(&mut b.errorfiles) {
+        let Some(group) = cx.config.http_errors.iter().find(|h| h.name == name) else {
+            let message = format!(
+                "proxy '{}': unknown http-errors section '{name}' (at {}:{}).",
+                b.p.name,
+                cx.sources.name(span.file),
+                span.line
+            );
+            cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(span), message));
+            continue;
+        };
+        let wanted: Vec<_> = group
+            .replies
+            .iter()
+            .filter(|(status, _)| statuses.is_empty() || statuses.contains(status))
+            .cloned()
+            .collect();
+        for status in &statuses {
+            if !wanted.iter().any(|(s, _)| s == status) {
+                let message = format!(
+                    "proxy '{}' : status code '{status}' not declared in http-errors section '{name}' (at {}:{}).",
+                    b.p.name,
+                    cx.sources.name(span.file),
+                    span.line
+                );
+                cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, Some(span), message));
+            }
+        }
+        for (status, reply) in wanted {
+            crate::replies::put(b, status, Arc::clone(&reply));
+        }
+    }
+    if !b.abortonclose_set && b.p.mode == Mode::Http {
+        b.p.opts.abortonclose = true;
+    }
+}

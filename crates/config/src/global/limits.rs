@@ -1,0 +1,82 @@
+//! Limits of the process.
+
+use thalweg_syntax::{Line, TimeUnit};
+
+use crate::build::Cx;
+use crate::keyword::{Outcome, at_most, fail};
+use crate::numbers::{leading, lenient, time};
+
+pub(crate) fn maxconn(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, "'maxconn' expects an integer argument."));
+    }
+    let text = line.text(1);
+    let (value, rest) = leading(text);
+    if !rest.is_empty() {
+        return Err(fail(line, 1, format!("cannot parse 'maxconn' value '{text}', an integer is expected.")));
+    }
+    cx.config.global.maxconn = usize::try_from(value).unwrap_or(0);
+    cx.config.global.maxconn_set = value > 0;
+    Ok(())
+}
+
+/// The limits that are plain numbers.
+pub(crate) fn number(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let name = line.text(0);
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, format!("'{name}' expects an integer argument.")));
+    }
+    let value = u32::try_from(lenient(cx, line, 1)).unwrap_or(0);
+    let global = &mut cx.config.global;
+    match name {
+        "maxconnrate" => global.maxconnrate = value,
+        "maxsessrate" => global.maxsessrate = value,
+        "maxpipes" => global.maxpipes = value,
+        "ulimit-n" => global.ulimit_n = u64::from(value),
+        _ => global.fd_hard_limit = (value > 0).then_some(u64::from(value)),
+    }
+    Ok(())
+}
+
+pub(crate) fn strict_limits(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 0)?;
+    cx.config.global.strict_limits = true;
+    Ok(())
+}
+
+pub(crate) fn spread_checks(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, "'spread-checks' expects an integer argument (0..50)."));
+    }
+    match u32::try_from(lenient(cx, line, 1)) {
+        Ok(value @ 0..=50) => cx.config.global.spread_checks = value,
+        _ => return Err(fail(line, 1, "'spread-checks' needs a positive value in range 0..50.")),
+    }
+    Ok(())
+}
+
+pub(crate) fn max_spread_checks(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, "'max-spread-checks' expects an integer argument (0..50)."));
+    }
+    let ms = time(line, 1, TimeUnit::Milliseconds, "max-spread-checks")?;
+    cx.config.global.max_spread_checks_ms = Some(ms);
+    Ok(())
+}
+
+pub(crate) fn warn_blocked(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let expects = "'warn-blocked-traffic-after' expects <time> as argument between 1 and 1000 ms.";
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, expects));
+    }
+    match time(line, 1, TimeUnit::Milliseconds, "warn-blocked-traffic-after")? {
+        ms @ 1..=1000 => cx.config.global.warn_blocked_ms = ms as u32,
+        _ => return Err(fail(line, 1, expects)),
+    }
+    Ok(())
+}

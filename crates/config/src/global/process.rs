@@ -1,0 +1,564 @@
+//! Identity, rights and life of the process.
+
+use std::path::PathBuf;
+
+use thalweg_syntax::{Line, TimeUnit};
+
+use crate::build::Cx;
+use crate::keyword::{NoteBoxed, Outcome, at_most, fail};
+use crate::model::DefaultPath;
+use crate::numbers::{leading, lenient, strict, time};
+
+pub(crate) fn daemon(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 0)?;
+    cx.config.global.daemon = true;
+    Ok(())
+}
+
+pub(crate) fn quiet(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 0)?;
+    cx.config.global.quiet = true;
+    Ok(())
+}
+
+pub(crate) fn zero_warning(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 0)?;
+    cx.config.global.zero_warning = true;
+    Ok(())
+}
+
+pub(crate) fn chroot(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, "'chroot' expects a directory as an argument."));
+    }
+    if cx.config.global.chroot.is_some() {
+        return Err(fail(line, 0, "'chroot' already specified. Continuing."));
+    }
+    cx.config.global.chroot = Some(PathBuf::from(line.text(1)));
+    Ok(())
+}
+
+pub(crate) fn pidfile(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, "'pidfile' expects a file name as an argument."));
+    }
+    if cx.config.global.pidfile.is_some() {
+        return Err(fail(line, 0, "'pidfile' already specified. Continuing."));
+    }
+    cx.config.global.pidfile = Some(PathBuf::from(line.text(1)));
+    Ok(())
+}
+
+/// `uid` and `gid`.
+pub(crate) fn uid_gid(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let name = line.text(0).to_owned();
+    let (other, current) = match name.as_str() {
+        "uid" => ("user", cx.config.global.uid),
+        _ => ("group", cx.config.global.gid),
+    };
+    if current.is_some() {
+        return Err(fail(
+            line,
+            0,
+            "user/uid already specified. Continuing.".replace("user/uid", &format!("{other}/{name}")),
+        ));
+    }
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, format!("'{name}' expects an integer argument.")));
+    }
+    let text = line.text(1);
+    let value = match strict(text).and_then(|v| u32::try_from(v).ok()) {
+        Some(value) => value,
+        None => {
+            cx.warn(
+                line,
+                1,
+                format!(
+                    " {name}: string '{text}' is not a number.\n\
+                     You might want to use the '{other}' parameter to use a system {other} name."
+                ),
+            );
+            u32::try_from(leading(text).0).unwrap_or(0)
+        }
+    };
+    match name.as_str() {
+        "uid" => cx.config.global.uid = Some(value),
+        _ => cx.config.global.gid = Some(value),
+    }
+    Ok(())
+}
+
+/// `user` and `group`: names from the system's lists.
+pub(crate) fn user_group(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let (keyword, text) = (line.text(0), line.text(1));
+    let is_user = keyword == "user";
+    let taken = if is_user { cx.config.global.uid } else { cx.config.global.gid };
+    if taken.is_some() {
+        let what = if is_user { "user/uid" } else { "gid/group" };
+        return Err(fail(line, 0, format!("{what} already specified. Continuing.")));
+    }
+    let found = if is_user { crate::accounts::user_id(text) } else { crate::accounts::group_id(text) };
+    let Some(id) = found else {
+        return Err(fail(line, 1, format!("cannot find {keyword} id for '{text}' (0:Success)"))
+            .note_boxed(format!("this system has no {keyword} of that name")));
+    };
+    let name = cx.name(text);
+    let global = &mut cx.config.global;
+    if is_user {
+        (global.uid, global.user) = (Some(id), Some(name));
+    } else {
+        (global.gid, global.group) = (Some(id), Some(name));
+    }
+    Ok(())
+}
+
+pub(crate) fn set_dumpable(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    cx.config.global.set_dumpable = match line.text(1) {
+        "" | "on" | "libs" => true,
+        "off" => false,
+        other => {
+            return Err(fail(
+                line,
+                1,
+                format!("'set-dumpable' only supports 'on' and 'off' as an argument, found '{other}'."),
+            ));
+        }
+    };
+    Ok(())
+}
+
+pub(crate) fn insecure_fork_wanted(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 0)?;
+    cx.config.global.insecure_fork_wanted = true;
+    Ok(())
+}
+
+pub(crate) fn insecure_setuid_wanted(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 0)?;
+    cx.config.global.insecure_setuid_wanted = true;
+    Ok(())
+}
+
+pub(crate) fn prealloc_fd(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 0)?;
+    cx.config.global.prealloc_fd = true;
+    Ok(())
+}
+
+pub(crate) fn node(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let text = line.text(1);
+    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+    if text.is_empty() || !text.bytes().all(legal) {
+        return Err(fail(
+            line,
+            1,
+            "'node' requires valid node name - non-empty string with digits(0-9), letters(A-Z, a-z), dot(.), \
+             hyphen(-) or underscode(_).",
+        ));
+    }
+    cx.config.global.node = Some(cx.name(text));
+    Ok(())
+}
+
+/// Everything after the keyword, joined by single blanks.
+pub(crate) fn rest_of(line: &Line, from: usize) -> String {
+    line.words[from.min(line.words.len())..].iter().map(|w| w.text()).collect::<Vec<_>>().join(" ")
+}
+
+pub(crate) fn description(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, "'description' expects a string argument."));
+    }
+    cx.config.global.description = Some(rest_of(line, 1).into());
+    Ok(())
+}
+
+pub(crate) fn localpeer(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, "'localpeer' expects a name as an argument."));
+    }
+    if cx.options.local_peer.is_some() {
+        cx.warn(
+            line,
+            0,
+            "'localpeer' ignored since it is already set by using the '-L' command line argument.",
+        );
+        return Ok(());
+    }
+    if cx.non_global_seen {
+        return Err(fail(line, 0, "'localpeer' must be placed before any proxy or peers section."));
+    }
+    let name = cx.name(line.text(1));
+    cx.reader.environment.set("HAPROXY_LOCALPEER", name.as_bytes());
+    cx.config.global.localpeer = Some(name);
+    Ok(())
+}
+
+pub(crate) fn log_send_hostname(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    cx.config.global.log_send_hostname = Some(cx.name(line.text(1)));
+    Ok(())
+}
+
+pub(crate) fn log_tag(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, "'log-tag' expects a tag for use in syslog."));
+    }
+    cx.config.global.log_tag = Some(cx.name(line.text(1)));
+    Ok(())
+}
+
+/// `hard-stop-after`, `close-spread-time`, `grace`.
+pub(crate) fn stop_delay(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let name = line.text(0);
+    if name == "close-spread-time" && line.text(1) == "infinite" {
+        cx.config.global.close_spread_time_ms = Some(u64::MAX);
+        return Ok(());
+    }
+    let ms = time(line, 1, TimeUnit::Milliseconds, name)?;
+    let global = &mut cx.config.global;
+    match name {
+        "hard-stop-after" => global.hard_stop_after_ms = Some(ms),
+        "close-spread-time" => global.close_spread_time_ms = Some(ms),
+        _ => global.grace_ms = Some(ms),
+    }
+    Ok(())
+}
+
+pub(crate) fn mworker_max_reloads(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, "'mworker-max-reloads' expects an integer argument."));
+    }
+    let value = lenient(cx, line, 1);
+    let Ok(value) = u32::try_from(value) else {
+        return Err(fail(
+            line,
+            1,
+            format!("'mworker-max-reloads' expects a positive value or zero, found '{}'.", line.text(1)),
+        ));
+    };
+    cx.config.global.mworker_max_reloads = Some(value);
+    Ok(())
+}
+
+/// `expose-experimental-directives` and `expose-deprecated-directives`.
+pub(crate) fn expose(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 0)?;
+    match line.text(0) {
+        "expose-experimental-directives" => cx.config.global.expose_experimental = true,
+        _ => cx.config.global.expose_deprecated = true,
+    }
+    Ok(())
+}
+
+pub(crate) fn default_path(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    let modes = "supported modes include 'current', 'config', 'parent', and 'origin'.";
+    let mode = line.text(1);
+    cx.config.global.default_path = match mode {
+        "current" => DefaultPath::Current,
+        "config" => DefaultPath::Config,
+        "parent" => DefaultPath::Parent,
+        "origin" if line.words.len() > 2 => DefaultPath::Origin(PathBuf::from(line.text(2))),
+        "origin" => return Err(fail(line, 2, "'default-path origin' expects a directory as an argument.")),
+        "" => return Err(fail(line, 1, format!("missing default-path mode '' for 'default-path', {modes}"))),
+        other => {
+            return Err(fail(
+                line,
+                1,
+                format!("unsupported default-path mode '{other}' for 'default-path', {modes}"),
+            ));
+        }
+    };
+    at_most(line, 2, usize::from(mode == "origin"))
+}
+
+pub(crate) fn cluster_secret(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, "expects an ASCII string argument."));
+    }
+    if cx.config.global.cluster_secret.is_some() {
+        return Err(fail(line, 0, "'cluster-secret' already specified. Continuing."));
+    }
+    cx.config.global.cluster_secret = Some(cx.name(line.text(1)));
+    Ok(())
+}
+
+pub(crate) fn anonkey(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, "a key is expected after 'anonkey'."));
+    }
+    match strict(line.text(1)).and_then(|v| u32::try_from(v).ok()) {
+        Some(key) => cx.config.global.anonkey = Some(key),
+        None => {
+            return Err(fail(
+                line,
+                1,
+                format!("'anonkey' must be within range 0-4294967295, found '{}'.", line.text(1)),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// `server-state-base` and `server-state-file`.
+pub(crate) fn server_state(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let name = line.text(0);
+    if line.words.len() < 2 {
+        let message = match name {
+            "server-state-base" => "'server-state-base' expects one argument: a directory path.",
+            _ => "'server-state-file' expect one argument: a file path.",
+        };
+        return Err(fail(line, 1, message));
+    }
+    let path = Some(PathBuf::from(line.text(1)));
+    match name {
+        "server-state-base" => cx.config.global.server_state_base = path,
+        _ => cx.config.global.server_state_file = path,
+    }
+    Ok(())
+}
+
+pub(crate) fn unix_bind(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    let mut i = 1;
+    while i < line.words.len() {
+        let (option, value) = (line.text(i), line.text(i + 1));
+        match option {
+            "prefix" if !value.is_empty() => cx.unix_bind.prefix = Some(cx.name(value)),
+            "mode" if !value.is_empty() => {
+                cx.unix_bind.owner.mode = Some(u32::from_str_radix(value, 8).unwrap_or(0));
+            }
+            "uid" | "gid" if !value.is_empty() => {
+                let id = u32::try_from(lenient(cx, line, i + 1)).ok();
+                if option == "uid" {
+                    cx.unix_bind.owner.uid = id;
+                } else {
+                    cx.unix_bind.owner.gid = id;
+                }
+            }
+            "user" if !value.is_empty() => match crate::accounts::user_id(value) {
+                Some(id) => cx.unix_bind.owner.uid = Some(id),
+                None => return Err(fail(line, i + 1, format!("'unix-bind' : '{value}' unknown user."))),
+            },
+            "group" if !value.is_empty() => match crate::accounts::group_id(value) {
+                Some(id) => cx.unix_bind.owner.gid = Some(id),
+                None => return Err(fail(line, i + 1, format!("'unix-bind' : '{value}' unknown group."))),
+            },
+            _ => {
+                return Err(fail(
+                    line,
+                    i,
+                    "'unix-bind' only supports the 'prefix', 'mode', 'uid', 'gid', 'user' and 'group' options.",
+                ));
+            }
+        }
+        i += 2;
+    }
+    Ok(())
+}
+
+pub(crate) fn external_check(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    match line.text(1) {
+        "" | "preserve-env" => cx.config.global.external_check = true,
+        other => {
+            return Err(fail(
+                line,
+                1,
+                format!("'external-check' only supports 'preserve-env' as an argument, found '{other}'."),
+            ));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn dns_accept_family(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let text = line.text(1);
+    let (mut v4, mut v6) = (false, false);
+    for family in text.split(',') {
+        match family {
+            "ipv4" => v4 = true,
+            "ipv6" => v6 = true,
+            "auto" => (v4, v6) = (true, true),
+            _ => {
+                return Err(fail(
+                    line,
+                    1,
+                    format!(
+                        "'dns-accept-family' expects a comma-delimited list of 'ipv4' and 'ipv6' but got '{text}'."
+                    ),
+                ));
+            }
+        }
+    }
+    cx.config.global.dns_accept_ipv4 = v4;
+    cx.config.global.dns_accept_ipv6 = v6;
+    Ok(())
+}
+
+/// `pp2-never-send-local`, `h1-*`, `no-memory-trimming`, `limited-quic` and the other words that only switch
+/// something on.
+pub(crate) fn switch(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 0)?;
+    let global = &mut cx.config.global;
+    match line.text(0) {
+        "pp2-never-send-local" => global.pp2_never_send_local = true,
+        "h1-accept-payload-with-any-method" => global.h1_accept_payload_with_any_method = true,
+        "h1-do-not-close-on-insecure-transfer-encoding" => global.h1_do_not_close_on_insecure_te = true,
+        "no-memory-trimming" => global.no_memory_trimming = true,
+        _ => {}
+    }
+    Ok(())
+}
+
+pub(crate) fn harden_tcp(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    cx.config.global.reject_privileged_ports_tcp = match line.text(1) {
+        "on" => true,
+        "off" => false,
+        _ => return Err(fail(line, 1, "'harden.reject-privileged-ports.tcp' expects either 'on' or 'off'.")),
+    };
+    Ok(())
+}
+
+pub(crate) fn master_worker(_: &mut Cx<'_>, line: &Line) -> Outcome {
+    match line.text(1) {
+        "" => Err(fail(
+            line,
+            0,
+            "support for 'master-worker' was removed in version 3.5. Use -W or -Ws in the startup script instead.",
+        )),
+        "no-exit-on-failure" => at_most(line, 2, 0),
+        _ => Err(fail(line, 1, "'master-worker' only supports 'no-exit-on-failure' option")),
+    }
+}
+
+pub(crate) fn h1_case_adjust(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 2)?;
+    if line.words.len() < 3 {
+        return Err(fail(line, line.words.len(), "'h1-case-adjust' expects <from> and <to> as argument."));
+    }
+    let (from, to) = (line.text(1), line.text(2));
+    add_case_adjust(cx, from, to).map_err(|message| fail(line, 2, format!("{message}.")))
+}
+
+fn add_case_adjust(cx: &mut Cx<'_>, from: &str, to: &str) -> Result<(), String> {
+    if !from.eq_ignore_ascii_case(to) {
+        return Err(format!("<from> and <to> must not differ, except the case : '{from}', '{to}'"));
+    }
+    if from.bytes().any(|b| b.is_ascii_uppercase()) {
+        return Err(format!("<from> must be in lower case : '{from}'"));
+    }
+    if cx.config.global.h1_case_adjust.iter().any(|(known, _)| &**known == from) {
+        return Err(format!("duplicate entry '{from}'"));
+    }
+    let pair = (cx.name(from), cx.name(to));
+    cx.config.global.h1_case_adjust.push(pair);
+    Ok(())
+}
+
+pub(crate) fn h1_case_adjust_file(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let path = line.text(1);
+    if path.is_empty() {
+        return Err(fail(line, 1, "'h1-case-adjust-file' expects <file> as argument."));
+    }
+    let Ok(content) = cx.options.loader.read(path) else {
+        return Err(fail(line, 1, format!("h1-headers-case-adjust-file '{path}': failed to open file.")));
+    };
+    for (number, text) in String::from_utf8_lossy(&content).lines().enumerate() {
+        let text = text.split('#').next().unwrap_or("");
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let result = match words[..] {
+            [] => continue,
+            [from, to] => add_case_adjust(cx, from, to),
+            _ => Err(String::from("expects <from> and <to>")),
+        };
+        result.map_err(|message| {
+            fail(
+                line,
+                1,
+                format!("h1-headers-case-adjust-file '{path}': error at line {} : {message}.", number + 1),
+            )
+        })?;
+    }
+    Ok(())
+}
+
+/// `http-err-codes` and `http-fail-codes`: ranges of statuses added to or removed from a set.
+pub(crate) fn status_codes(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    let name = line.text(0).to_owned();
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, format!("Missing status codes range for '{name}'.")));
+    }
+    let mut set = match name.as_str() {
+        "http-err-codes" => cx.config.global.http_err_codes,
+        _ => cx.config.global.http_fail_codes,
+    };
+    for index in 1..line.words.len() {
+        let text = line.text(index);
+        let mut cleared = false;
+        for (position, part) in text.split(',').enumerate() {
+            let (add, range) = match part.as_bytes().first() {
+                Some(b'+') => (Some(true), &part[1..]),
+                Some(b'-') => (Some(false), &part[1..]),
+                _ => (None, part),
+            };
+            let (low, high) = range.split_once('-').unwrap_or((range, range));
+            let (Some(low), Some(high)) = (strict(low), strict(high)) else {
+                return Err(fail(
+                    line,
+                    index,
+                    format!(
+                        "Invalid status codes range '{text}' in '{name}' at position {position}. Ranges must be in the \
+                         form [+-]{{low[-{{high}}]}}[,...]."
+                    ),
+                ));
+            };
+            if low < 100 || high > 599 || low > high {
+                return Err(fail(
+                    line,
+                    index,
+                    format!(
+                        "Invalid status codes range '{text}' in '{name}'.\n Codes must be between 100 and 599 and ranges \
+                         in ascending order."
+                    ),
+                ));
+            }
+            // A range without sign replaces what was there before.
+            if add.is_none() && !cleared {
+                set = [0; 8];
+                cleared = true;
+            }
+            for code in low..=high {
+                let bit = (code - 100) as usize;
+                if add == Some(false) {
+                    set[bit / 64] &= !(1 << (bit % 64));
+                } else {
+                    set[bit / 64] |= 1 << (bit % 64);
+                }
+            }
+        }
+    }
+    match name.as_str() {
+        "http-err-codes" => cx.config.global.http_err_codes = set,
+        _ => cx.config.global.http_fail_codes = set,
+    }
+    Ok(())
+}
+
+pub(crate) fn setcap(_: &mut Cx<'_>, line: &Line) -> Outcome {
+    Err(crate::keyword::not_supported(line, 0, "setcap", "capabilities cannot be kept yet"))
+}

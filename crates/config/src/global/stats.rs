@@ -1,0 +1,100 @@
+//! `stats socket`, `stats timeout`, `stats maxconn`: the runtime CLI's own listeners.
+
+use thalweg_syntax::{Line, TimeError, TimeUnit, parse_time};
+
+use crate::bind::{BindContext, parse_addresses, parse_options};
+use crate::build::Cx;
+use crate::keyword::{Outcome, at_most, fail, not_supported};
+use crate::model::CliLevel;
+use crate::numbers::lenient;
+
+pub(crate) fn stats(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    match line.text(1) {
+        "socket" => socket(cx, line),
+        "timeout" => timeout(cx, line),
+        "maxconn" => {
+            at_most(line, 2, 1)?;
+            match u32::try_from(lenient(cx, line, 2)) {
+                Ok(count) if count > 0 => cx.config.global.stats_maxconn = count,
+                _ => return Err(fail(line, 2, "'stats maxconn' expects a positive value")),
+            }
+            Ok(())
+        }
+        "bind-process" => Err(fail(line, 1, "'stats bind-process' is not supported anymore.")),
+        "calculate-max-counters" => match line.text(2) {
+            "on" => Ok(()),
+            "off" => Err(not_supported(
+                line,
+                2,
+                "stats calculate-max-counters off",
+                "maxima cost nothing here and are always kept",
+            )),
+            other => Err(fail(
+                line,
+                2,
+                format!("'stats calculate-max-counters' expects 'on' or 'off', got '{other}'"),
+            )),
+        },
+        other => Err(fail(
+            line,
+            1,
+            format!(
+                "'stats' only supports 'socket', 'maxconn', 'bind-process', 'calculate-max-counters'  and 'timeout' \
+                 (got '{other}')"
+            ),
+        )),
+    }
+}
+
+fn timeout(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 2, 1)?;
+    let text = line.text(2);
+    match parse_time(text, TimeUnit::Milliseconds, TimeUnit::Milliseconds) {
+        Ok(0) => Err(fail(line, 2, "'stats timeout' : a positive value is expected")),
+        Ok(ms) => {
+            cx.config.global.stats_timeout_ms = Some(ms);
+            Ok(())
+        }
+        Err(TimeError::Overflow) => Err(fail(
+            line,
+            2,
+            format!(
+                "timer overflow in argument '{text}' to 'stats timeout' (maximum value is 2147483647 ms or ~24.8 days)"
+            ),
+        )),
+        Err(TimeError::Underflow) => Err(fail(
+            line,
+            2,
+            format!(
+                "timer underflow in argument '{text}' to 'stats timeout' (minimum non-null value is 1 ms)"
+            ),
+        )),
+        Err(TimeError::Empty) => Err(fail(line, 2, "'stats timeout' : expects a duration")),
+        Err(TimeError::Unexpected(at) | TimeError::Trailing(at)) => {
+            let c = text[at..].chars().next().unwrap_or('?');
+            Err(fail(line, 2, format!("'stats timeout' : unexpected character '{c}'")))
+        }
+    }
+}
+
+fn socket(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    if line.words.len() < 3 {
+        return Err(fail(
+            line,
+            2,
+            "'stats socket' in global section expects an address or a path to a UNIX socket",
+        ));
+    }
+    let context = BindContext::StatsSocket;
+    let mut binds = parse_addresses(cx, line, 2, &context)?;
+    // A socket without a level gives the rights of an operator, whatever its kind.
+    for bind in &mut binds {
+        bind.level = CliLevel::Operator;
+    }
+    parse_options(cx, line, 3, &context, &mut binds)?;
+    for mut bind in binds {
+        bind.uid = cx.config.global.stats_sockets.len() as u32 + 1;
+        cx.config.global.stats_sockets.push(bind);
+    }
+    Ok(())
+}

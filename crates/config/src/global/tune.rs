@@ -1,0 +1,356 @@
+//! `tune.*` and the choice of kernel interfaces.
+
+use thalweg_syntax::{Diagnostic, Line, TimeUnit};
+
+use crate::build::Cx;
+use crate::keyword::{Outcome, at_most, fail};
+use crate::model::{IoDriver, MultiQueue, Shards, TakeoverOtherGroup};
+use crate::numbers::{lenient, size, strict, time};
+
+/// Sizes in bytes.
+pub(crate) fn tune_size(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let name = line.text(0);
+    let value = size(line, 1, i32::MAX as u64, name)?;
+    let tune = &mut cx.config.global.tune;
+    let small = value as u32;
+    match name {
+        // The reference rounds a buffer up to a multiple of two pointers.
+        "tune.bufsize" => {
+            if value == 0 {
+                return Err(fail(line, 1, "'tune.bufsize' expects a positive integer argument"));
+            }
+            tune.bufsize = (value as usize).next_multiple_of(16);
+        }
+        "tune.bufsize.small" => tune.bufsize_small = value as usize,
+        "tune.bufsize.large" => tune.bufsize_large = value as usize,
+        "tune.pipesize" => tune.pipesize = small,
+        "tune.recv_enough" => tune.recv_enough = small,
+        "tune.rcvbuf.client" => tune.rcvbuf_client = small,
+        "tune.rcvbuf.server" => tune.rcvbuf_server = small,
+        "tune.rcvbuf.frontend" => tune.rcvbuf_frontend = small,
+        "tune.rcvbuf.backend" => tune.rcvbuf_backend = small,
+        "tune.sndbuf.client" => tune.sndbuf_client = small,
+        "tune.sndbuf.server" => tune.sndbuf_server = small,
+        "tune.sndbuf.frontend" => tune.sndbuf_frontend = small,
+        "tune.sndbuf.backend" => tune.sndbuf_backend = small,
+        "tune.notsent-lowat.client" => tune.notsent_lowat_client = small,
+        "tune.notsent-lowat.server" => tune.notsent_lowat_server = small,
+        _ => tune.cli_max_payload_size = value as usize,
+    }
+    Ok(())
+}
+
+/// Sizes of variables; these messages differ from the other sizes'.
+pub(crate) fn tune_vars(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let (name, text) = (line.text(0), line.text(1));
+    let Ok(value) = thalweg_syntax::parse_size(if text.is_empty() { "0" } else { text }, u64::from(u32::MAX))
+    else {
+        return Err(fail(line, 1, format!("{name}: '{text}' is an invalid size")));
+    };
+    let (value, tune) = (value as usize, &mut cx.config.global.tune);
+    match name {
+        "tune.vars.global-max-size" => tune.vars_global_max_size = value,
+        "tune.vars.proc-max-size" => tune.vars_proc_max_size = value,
+        "tune.vars.sess-max-size" => tune.vars_sess_max_size = value,
+        "tune.vars.txn-max-size" => tune.vars_txn_max_size = value,
+        "tune.vars.reqres-max-size" => tune.vars_reqres_max_size = value,
+        _ => tune.vars_check_max_size = value,
+    }
+    Ok(())
+}
+
+/// Plain numbers, each with its range.
+pub(crate) fn tune_number(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let name = line.text(0).to_owned();
+    // Keyword, smallest, greatest, what it says it expects. The limits are the reference's.
+    const RANGES: [(&str, i64, i64, &str); 23] = [
+        ("tune.maxrewrite", 1, i32::MAX as i64, "a positive integer argument"),
+        ("tune.buffers.limit", 0, i32::MAX as i64, "a positive integer argument"),
+        ("tune.buffers.reserve", 0, i32::MAX as i64, "a positive integer argument"),
+        ("tune.http.maxhdr", 1, 32767, "a numeric value between 1 and 32767"),
+        ("tune.http.logurilen", 1, i32::MAX as i64, "a positive integer argument"),
+        ("tune.http.cookielen", 1, i32::MAX as i64, "a positive integer argument"),
+        ("tune.maxaccept", -1, i32::MAX as i64, "a value greater than or equal to -1"),
+        ("tune.maxpollevents", 0, i32::MAX as i64, "an integer argument"),
+        ("tune.runqueue-depth", 0, i32::MAX as i64, "an integer argument"),
+        ("tune.events.max-events-at-once", 1, 10000, "an integer argument between 1 and 10000"),
+        ("tune.max-checks-per-thread", 0, i32::MAX as i64, "a positive numeric value"),
+        ("tune.max-rules-at-once", 0, i32::MAX as i64, "a positive numeric value"),
+        ("tune.pool-high-fd-ratio", 0, 100, "an integer argument between 0 and 100"),
+        ("tune.pool-low-fd-ratio", 0, 100, "an integer argument between 0 and 100"),
+        ("tune.pattern.cache-size", 0, i32::MAX as i64, "a positive numeric value"),
+        ("tune.comp.maxlevel", 1, 9, "a numeric value between 1 and 9"),
+        ("tune.fail-alloc", 0, 100, "a numeric value between 0 and 100"),
+        ("tune.ring.queues", 0, 1024, "a numeric value between 0 and 1024"),
+        ("tune.h1.fe.glitches-threshold", 0, i32::MAX as i64, "a positive numeric value"),
+        ("tune.h1.be.glitches-threshold", 0, i32::MAX as i64, "a positive numeric value"),
+        ("tune.glitches.kill.cpu-usage", 0, 100, "a numeric value between 0 and 100"),
+        ("tune.stick-counters", 0, 99, "a number from 0 to 99"),
+        ("tune.streams-elasticity", 0, i32::MAX as i64, "0 or a positive percentage value of 100 or above"),
+    ];
+    let Some((_, least, greatest, expects)) = RANGES.iter().find(|r| r.0 == name) else {
+        return Err(fail(line, 0, format!("unknown keyword '{name}' in 'global' section")));
+    };
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, format!("'{name}' expects an integer argument.")));
+    }
+    let value = lenient(cx, line, 1);
+    if name == "tune.stick-counters" && strict(line.text(1)).is_none() {
+        return Err(fail(line, 1, format!("{name}: '{}' is an invalid number", line.text(1))));
+    }
+    let elastic = name == "tune.streams-elasticity" && (1..100).contains(&value);
+    if value < *least || value > *greatest || elastic {
+        return Err(fail(line, 1, format!("'{name}' expects {expects}")));
+    }
+    let (unsigned, tune) = (u32::try_from(value).unwrap_or(0), &mut cx.config.global.tune);
+    match name.as_str() {
+        "tune.maxrewrite" => tune.maxrewrite = unsigned as usize,
+        "tune.buffers.limit" => tune.buffers_limit = if unsigned > 0 { unsigned.max(3) as usize } else { 0 },
+        "tune.buffers.reserve" => tune.buffers_reserve = unsigned as usize,
+        "tune.http.maxhdr" => tune.http_maxhdr = unsigned as usize,
+        "tune.http.logurilen" => tune.http_logurilen = unsigned as usize,
+        "tune.http.cookielen" => tune.http_cookielen = unsigned as usize,
+        "tune.maxaccept" => tune.maxaccept = value as i32,
+        "tune.maxpollevents" => tune.maxpollevents = unsigned,
+        "tune.runqueue-depth" => tune.runqueue_depth = unsigned,
+        "tune.events.max-events-at-once" => tune.max_events_at_once = unsigned,
+        "tune.max-checks-per-thread" => tune.max_checks_per_thread = unsigned,
+        "tune.max-rules-at-once" => tune.max_rules_at_once = unsigned,
+        "tune.pool-high-fd-ratio" => tune.pool_high_fd_ratio = unsigned,
+        "tune.pool-low-fd-ratio" => tune.pool_low_fd_ratio = unsigned,
+        "tune.pattern.cache-size" => tune.pattern_cache_size = unsigned as usize,
+        "tune.comp.maxlevel" => tune.comp_maxlevel = unsigned,
+        "tune.fail-alloc" => tune.fail_alloc = unsigned,
+        "tune.ring.queues" => tune.ring_queues = unsigned,
+        "tune.h1.fe.glitches-threshold" => tune.h1_fe_glitches_threshold = unsigned,
+        "tune.h1.be.glitches-threshold" => tune.h1_be_glitches_threshold = unsigned,
+        "tune.stick-counters" => tune.stick_counters = unsigned,
+        "tune.streams-elasticity" => tune.streams_elasticity = unsigned,
+        _ => {}
+    }
+    Ok(())
+}
+
+/// What is `on` or `off`.
+pub(crate) fn tune_on_off(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let (name, text) = (line.text(0), line.text(1));
+    let on = match text {
+        "on" => true,
+        "off" => false,
+        _ if name == "tune.sched.low-latency" => {
+            return Err(fail(line, 1, format!("'{name}' expects either 'on' or 'off' but got '{text}'.")));
+        }
+        _ => return Err(fail(line, 1, format!("'{name}' expects 'on' or 'off'."))),
+    };
+    let tune = &mut cx.config.global.tune;
+    match name {
+        "tune.sched.low-latency" => tune.sched_low_latency = on,
+        "tune.h1.zero-copy-fwd-recv" => tune.h1_zero_copy_recv = on,
+        "tune.h1.zero-copy-fwd-send" => tune.h1_zero_copy_send = on,
+        "tune.pt.zero-copy-forwarding" => tune.pt_zero_copy = on,
+        _ => tune.applet_zero_copy = on,
+    }
+    Ok(())
+}
+
+/// Words that only switch something: `noepoll`, `nosplice`, `busy-polling`, `tune.disable-*` and so on.
+pub(crate) fn io_switch(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 0)?;
+    let name = line.text(0);
+    if name == "tune.disable-fast-forward" {
+        cx.experimental(line, 0, name)?;
+    }
+    let (global, enabled) = (&mut cx.config.global, &mut cx.reader.facts.enabled);
+    match name {
+        "noepoll" => {
+            global.noepoll = true;
+            enabled.remove("EPOLL");
+        }
+        "nopoll" => {
+            global.nopoll = true;
+            enabled.remove("POLL");
+        }
+        "nosplice" => {
+            global.nosplice = true;
+            enabled.remove("SPLICE");
+        }
+        "noreuseport" => {
+            global.noreuseport = true;
+            enabled.remove("REUSEPORT");
+        }
+        "nogetaddrinfo" => {
+            global.nogetaddrinfo = true;
+            enabled.remove("GETADDRINFO");
+        }
+        "busy-polling" => global.busy_polling = true,
+        "tune.disable-zero-copy-forwarding" => global.tune.disable_zero_copy = true,
+        "tune.disable-fast-forward" => {
+            global.tune.disable_fast_forward = true;
+            enabled.remove("FAST-FORWARD");
+        }
+        // There is neither kqueue nor event ports here to be disabled.
+        _ => {}
+    }
+    Ok(())
+}
+
+pub(crate) fn idle_pool_shared(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let text = line.text(1);
+    cx.config.global.tune.idle_pool_shared = match text {
+        "on" | "full" => true,
+        "off" => false,
+        _ => {
+            return Err(fail(
+                line,
+                1,
+                format!("'tune.idle-pool.shared' expects 'full', 'on' or 'off' but got '{text}'."),
+            ));
+        }
+    };
+    Ok(())
+}
+
+pub(crate) fn takeover_other_tg(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    cx.diagnostics.push(Diagnostic::warning_at(
+        line.span_at(0),
+        "'tune.takeover-other-tg-connections' is deprecated and will be removed in version 3.7. Please use \
+         'tune.idle-pool.shared",
+    ));
+    let text = line.text(1);
+    cx.config.global.tune.takeover_other_tg = match text {
+        "none" => TakeoverOtherGroup::None,
+        "restricted" => TakeoverOtherGroup::Restricted,
+        "full" => TakeoverOtherGroup::Full,
+        "" => {
+            return Err(fail(
+                line,
+                1,
+                "'tune.takeover-other-tg-connections' expects 'none', 'restricted', or 'full'",
+            ));
+        }
+        _ => {
+            return Err(fail(
+                line,
+                1,
+                format!(
+                    "'tune.takeover-other-tg-connections' expects 'none', 'restricted', or 'full', got '{text}'"
+                ),
+            ));
+        }
+    };
+    Ok(())
+}
+
+pub(crate) fn multi_queue(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let text = line.text(1);
+    cx.config.global.tune.listener_multi_queue = match text {
+        "on" => MultiQueue::On,
+        "fair" => MultiQueue::Fair,
+        "off" => MultiQueue::Off,
+        _ => {
+            return Err(fail(
+                line,
+                1,
+                format!(
+                    "'tune.listener.multi-queue' expects either 'on', 'fair', or 'off' but got '{text}'."
+                ),
+            ));
+        }
+    };
+    Ok(())
+}
+
+pub(crate) fn default_shards(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let text = line.text(1);
+    cx.config.global.tune.listener_default_shards = match text {
+        "by-process" => Shards::Count(1),
+        "by-group" => Shards::ByGroup,
+        "by-thread" => Shards::ByThread,
+        _ => {
+            return Err(fail(
+                line,
+                1,
+                format!(
+                    "'tune.listener.default-shards' expects either 'by-process', 'by-group', or 'by-thread' but got '{text}'."
+                ),
+            ));
+        }
+    };
+    Ok(())
+}
+
+pub(crate) fn idletimer(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let expects = "'tune.idletimer' expects a timer value between 0 and 65535 ms.";
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, expects));
+    }
+    match time(line, 1, TimeUnit::Milliseconds, "tune.idletimer")? {
+        ms @ 0..=65535 => cx.config.global.tune.idletimer_ms = ms as u32,
+        _ => return Err(fail(line, 1, expects)),
+    }
+    Ok(())
+}
+
+pub(crate) fn renice(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let (name, text) = (line.text(0), line.text(1));
+    let value = if text.is_empty() { Some(0) } else { strict(text) };
+    let Some(value @ -20..=19) = value else {
+        return Err(fail(
+            line,
+            1,
+            format!("'{name}' only supports values between -20 and 19 inclusive (was given {text})"),
+        ));
+    };
+    match name {
+        "tune.renice.runtime" => cx.config.global.tune.renice_runtime = Some(value as i32),
+        _ => cx.config.global.tune.renice_startup = Some(value as i32),
+    }
+    Ok(())
+}
+
+/// `tune.io.driver`: ours.
+pub(crate) fn io_driver(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let text = line.text(1);
+    cx.config.global.io_driver = match text {
+        "auto" => IoDriver::Auto,
+        "io_uring" => IoDriver::Uring,
+        "epoll" => IoDriver::Epoll,
+        _ => {
+            return Err(fail(
+                line,
+                1,
+                format!("'tune.io.driver' expects 'auto', 'io_uring' or 'epoll' but got '{text}'."),
+            ));
+        }
+    };
+    Ok(())
+}
+
+/// Settings of machinery that this program does not have: checked for their form, without effect, and said so in
+/// diagnostic mode.
+pub(crate) fn without_effect(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let name = line.text(0);
+    cx.diagnostics.push(Diagnostic::diag_at(
+        line.span_at(0),
+        format!("'{name}' tunes something this program does not have, it has no effect"),
+    ));
+    Ok(())
+}
+
+/// The same for a directive that is experimental in the reference.
+pub(crate) fn without_effect_experimental(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    cx.experimental(line, 0, line.text(0))?;
+    without_effect(cx, line)
+}

@@ -1,0 +1,246 @@
+//! From files to a configuration.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use thalweg_syntax::{
+    Diagnostic, Diagnostics, DiskLoader, Environment, Facts, Line, Loader, Reader, SourceMap, did_you_mean,
+};
+
+use crate::build::{Building, Cx, UnixBindDefaults};
+use crate::keyword::{Outcome, Status, fail, find, not_supported};
+use crate::model::{Config, HttpErrors};
+use crate::table::{SECTIONS, SectionKind};
+use crate::userlist::UserlistDraft;
+use crate::{finish, global, http_errors, proxy, userlist};
+
+/// A file to read.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A file or a directory of `.cfg` files.
+    Path(String),
+    /// A text, with the name that messages show.
+    Memory {
+        /// Its name.
+        name: String,
+        /// Its content.
+        text: Vec<u8>,
+    },
+}
+
+/// What the command line says about the configuration.
+pub struct LoadOptions<'a> {
+    /// The files, in order (`-f`, `--`).
+    pub files: Vec<Input>,
+    /// Where files come from; [`DiskLoader`] but in tests.
+    pub loader: &'a dyn Loader,
+    /// What `.if` is answered from.
+    pub facts: Facts,
+    /// The environment the files see.
+    pub environment: Environment,
+    /// `-L`: name of this instance.
+    pub local_peer: Option<String>,
+    /// `-n`: most concurrent connections of the process, in place of `maxconn`.
+    pub maxconn: Option<usize>,
+    /// `-N`: most concurrent connections of a proxy that does not say.
+    pub proxy_maxconn: Option<u32>,
+    /// `-m`: most memory, in megabytes.
+    pub memory_max_mb: Option<u64>,
+    /// Threads of a configuration that does not say: the usable CPUs.
+    pub cpus: usize,
+    /// Files this process may open, soft and hard, which bound a computed `maxconn`.
+    pub file_limit: (u64, u64),
+    /// `-dr`: servers whose name cannot be resolved are accepted.
+    pub ignore_resolution: bool,
+}
+
+impl Default for LoadOptions<'_> {
+    fn default() -> Self {
+        LoadOptions {
+            files: Vec::new(),
+            loader: &DiskLoader,
+            facts: Facts::default(),
+            environment: Environment::empty(),
+            local_peer: None,
+            maxconn: None,
+            proxy_maxconn: None,
+            memory_max_mb: None,
+            cpus: 1,
+            file_limit: (1024, 1024),
+            ignore_resolution: false,
+        }
+    }
+}
+
+/// What reading gives.
+pub struct Loaded {
+    /// The configuration; absent when there were errors.
+    pub config: Option<Config>,
+    /// Everything there is to say.
+    pub diagnostics: Diagnostics,
+    /// The texts, for showing the diagnostics.
+    pub sources: SourceMap,
+    /// The environment as `setenv` and the others left it: the process takes it over.
+    pub environment: Environment,
+}
+
+/// The section whose lines are being read.
+enum Section {
+    /// Before the first one, or after one that could not be opened: its lines are passed over.
+    None,
+    Skipped,
+    Global,
+    Proxy(Box<Building>),
+    Userlist(UserlistDraft),
+    HttpErrors(HttpErrors),
+}
+
+/// Reads, checks and completes a configuration. All errors of all files are found in one run.
+pub fn load(options: &LoadOptions<'_>) -> Loaded {
+    let mut cx = Cx {
+        options,
+        sources: SourceMap::new(),
+        reader: Reader::new(options.facts.clone(), options.environment.clone()),
+        diagnostics: Diagnostics::new(),
+        config: Config::default(),
+        names: HashSet::new(),
+        file_names: Vec::new(),
+        defaults: Vec::new(),
+        proxies: Vec::new(),
+        by_name: HashMap::new(),
+        unix_bind: UnixBindDefaults::default(),
+        non_global_seen: false,
+        guids: HashMap::new(),
+        sides: Vec::new(),
+        experimental_used: false,
+        host_cache: HashMap::new(),
+        late_globals: Vec::new(),
+    };
+    if let Some(peer) = &options.local_peer {
+        cx.config.global.localpeer = Some(Arc::from(peer.as_str()));
+        cx.reader.environment.set("HAPROXY_LOCALPEER", peer.as_bytes());
+    }
+    read_files(&mut cx);
+    let readable = !cx.diagnostics.aborted();
+    if readable {
+        finish::finish(&mut cx);
+    }
+    let failed = cx.diagnostics.has_errors() || cx.diagnostics.aborted();
+    Loaded {
+        config: (!failed).then_some(cx.config),
+        diagnostics: cx.diagnostics,
+        sources: cx.sources,
+        environment: cx.reader.environment,
+    }
+}
+
+fn read_files(cx: &mut Cx<'_>) {
+    let mut ids = Vec::new();
+    for input in &cx.options.files {
+        match input {
+            Input::Memory { name, text } => ids.push(cx.sources.add(name.clone(), text.clone())),
+            Input::Path(path) => {
+                let paths =
+                    match thalweg_syntax::source::expand_paths(cx.options.loader, std::slice::from_ref(path))
+                    {
+                        Ok(paths) => paths,
+                        Err(e) => {
+                            cx.diagnostics.push(e);
+                            cx.diagnostics.abort();
+                            return;
+                        }
+                    };
+                for path in paths {
+                    match cx.sources.load(cx.options.loader, &path) {
+                        Ok(id) => ids.push(id),
+                        Err(e) => {
+                            cx.diagnostics.push(e);
+                            cx.diagnostics.abort();
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    for id in ids {
+        cx.reader.start_file(id);
+        let before = cx.diagnostics.error_count();
+        let mut section = Section::None;
+        while let Some(line) = cx.reader.next_line(&cx.sources, &mut cx.diagnostics) {
+            take_line(cx, &mut section, line);
+        }
+        close(cx, &mut section);
+        if cx.diagnostics.error_count() > before {
+            let name = cx.sources.name(id).to_owned();
+            cx.diagnostics.push(Diagnostic::alert(format!("Error(s) found in configuration file : {name}")));
+        }
+        if cx.diagnostics.aborted() {
+            return;
+        }
+    }
+}
+
+/// One line: opens a section or belongs to the current one.
+fn take_line(cx: &mut Cx<'_>, section: &mut Section, line: Line) {
+    let result = match find(SECTIONS, line.text(0)) {
+        // `global` has neither of these keywords, and `ring` has a `server`, so the words cannot be confused.
+        Some(keyword) => {
+            close(cx, section);
+            *section = Section::Skipped;
+            let name = if line.words.len() > 1 { line.text(1) } else { line.text(0) };
+            cx.reader.set_section(name);
+            match keyword.status {
+                Status::Works(kind) => open(cx, &line, kind).map(|opened| *section = opened),
+                Status::NotYet(why) => {
+                    Err(not_supported(&line, 0, &format!("section '{}'", line.text(0)), why))
+                }
+                Status::Removed(sentence) => Err(fail(&line, 0, sentence)),
+            }
+        }
+        None => section_line(cx, section, line),
+    };
+    if let Err(diagnostic) = result {
+        cx.diagnostics.push(*diagnostic);
+    }
+}
+
+fn section_line(cx: &mut Cx<'_>, section: &mut Section, line: Line) -> Outcome {
+    match section {
+        Section::None => {
+            let name = line.text(0);
+            let near = did_you_mean(name, SECTIONS.iter().map(|s| s.name));
+            let hint = near.map_or(String::new(), |n| format!(" Did you mean section '{n}' maybe ?"));
+            Err(fail(&line, 0, format!("unknown keyword '{name}' out of section.{hint}")))
+        }
+        Section::Skipped => Ok(()),
+        Section::Global => global::line(cx, line),
+        Section::Proxy(b) => proxy::line(cx, b, line),
+        Section::Userlist(draft) => userlist::line(cx, draft, &line),
+        Section::HttpErrors(draft) => http_errors::line(cx, draft, &line),
+    }
+}
+
+fn open(cx: &mut Cx<'_>, line: &Line, kind: SectionKind) -> Result<Section, Box<Diagnostic>> {
+    if kind != SectionKind::Global {
+        cx.non_global_seen = true;
+    }
+    Ok(match kind {
+        SectionKind::Global => {
+            crate::keyword::at_most(line, 1, 0)?;
+            Section::Global
+        }
+        SectionKind::Proxy(kind) => Section::Proxy(Box::new(proxy::open(cx, line, kind)?)),
+        SectionKind::Userlist => Section::Userlist(userlist::open(cx, line)?),
+        SectionKind::HttpErrors => Section::HttpErrors(http_errors::open(cx, line)?),
+    })
+}
+
+fn close(cx: &mut Cx<'_>, section: &mut Section) {
+    match std::mem::replace(section, Section::None) {
+        Section::None | Section::Skipped | Section::Global => {}
+        Section::Proxy(b) => proxy::close(cx, *b),
+        Section::Userlist(draft) => userlist::close(cx, draft),
+        Section::HttpErrors(draft) => cx.config.http_errors.push(draft),
+    }
+}

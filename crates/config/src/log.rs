@@ -1,0 +1,195 @@
+//! `log`: where lines go.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use thalweg_syntax::address::{PortSpec, Transport};
+use thalweg_syntax::{Address, AddressOptions, Diagnostic, Line};
+
+use crate::build::{Building, Cx};
+use crate::keyword::{NoteBoxed, Outcome, at_most, fail, not_supported};
+use crate::model::{Facility, LogDest, LogFormatKind, LogLevel, LogSample, LogTarget};
+use crate::numbers::lenient;
+use crate::resolve::address;
+
+/// `log` in `global`.
+pub(crate) fn global_log(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    if line.text(1) == "global" {
+        return Err(fail(line, 1, "log : 'global' is not supported for a global syslog server"));
+    }
+    let target = target(cx, line, "log : expects <address> and <facility>  as arguments")?;
+    let mut all = cx.config.global.log_targets.to_vec();
+    all.push(target);
+    cx.config.global.log_targets = all.into();
+    Ok(())
+}
+
+/// `log` in a proxy.
+pub(crate) fn proxy_log(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    let targets = line_targets(cx, line)?;
+    let mut all = b.p.log_targets.to_vec();
+    all.extend(targets);
+    b.p.log_targets = all.into();
+    Ok(())
+}
+
+/// The targets of one line of a section other than `global`: `log global` means all the global ones.
+pub(crate) fn line_targets(cx: &mut Cx<'_>, line: &Line) -> Result<Vec<LogTarget>, Box<Diagnostic>> {
+    if line.words.len() == 2 && line.text(1) == "global" {
+        return Ok(cx.config.global.log_targets.to_vec());
+    }
+    Ok(vec![target(cx, line, "log : expects <address> and <facility> or global as arguments")?])
+}
+
+/// One target: `<address> [options] <facility> [<level> [<minlevel>]]`.
+pub(crate) fn target(cx: &mut Cx<'_>, line: &Line, usage: &str) -> Result<LogTarget, Box<Diagnostic>> {
+    if line.words.len() < 3 {
+        return Err(fail(line, line.words.len(), usage));
+    }
+    let dest = destination(cx, line, 1)?;
+    let mut target = LogTarget {
+        dest,
+        len: 1024,
+        format: LogFormatKind::Unspecified,
+        facility: Facility(0),
+        level: LogLevel::Debug,
+        minlevel: LogLevel::Emerg,
+        sample: None,
+        profile: None,
+    };
+    let mut at = 2;
+    loop {
+        match line.text(at) {
+            "len" => {
+                let len = lenient(cx, line, at + 1);
+                match u32::try_from(len) {
+                    Ok(len @ 80..=65535) => target.len = len,
+                    _ => {
+                        return Err(fail(
+                            line,
+                            at + 1,
+                            format!(
+                                "log : invalid log length '{}', must be between 80 and 65535",
+                                line.text(at + 1)
+                            ),
+                        ));
+                    }
+                }
+            }
+            "format" => {
+                let text = line.text(at + 1);
+                target.format = format_kind(text).ok_or_else(|| {
+                    fail(line, at + 1, format!("log : unknown log format '{text}'")).note_boxed(
+                        "formats are local, rfc3164, rfc5424, priority, short, timed, iso and raw",
+                    )
+                })?;
+            }
+            "sample" => target.sample = Some(Arc::new(sample(line, at + 1)?)),
+            "profile" => {
+                if line.text(at + 1).is_empty() {
+                    return Err(fail(line, at + 1, "log : expected profile name"));
+                }
+                return Err(not_supported(line, at, "log ... profile", "log profiles are not built"));
+            }
+            _ => break,
+        }
+        at += 2;
+    }
+    let name = line.text(at);
+    let Some(facility) = Facility::NAMES.iter().position(|n| *n == name) else {
+        return Err(if name.is_empty() {
+            fail(line, at, usage)
+        } else {
+            fail(line, at, format!("log : unknown log facility '{name}'"))
+        });
+    };
+    target.facility = Facility(facility as u8);
+    if !line.text(at + 1).is_empty() {
+        let name = line.text(at + 1);
+        target.level = LogLevel::from_name(name)
+            .ok_or_else(|| fail(line, at + 1, format!("log : unknown optional log level '{name}'")))?;
+    }
+    if !line.text(at + 2).is_empty() {
+        let name = line.text(at + 2);
+        target.minlevel = LogLevel::from_name(name).ok_or_else(|| {
+            fail(line, at + 2, format!("log : unknown optional minimum log level '{name}'"))
+        })?;
+    }
+    if line.words.len() > at + 3 {
+        at_most(line, 1, at + 2)?;
+    }
+    Ok(target)
+}
+
+/// A format by its name.
+pub(crate) fn format_kind(text: &str) -> Option<LogFormatKind> {
+    Some(match text {
+        "local" => LogFormatKind::Local,
+        "rfc3164" => LogFormatKind::Rfc3164,
+        "rfc5424" => LogFormatKind::Rfc5424,
+        "priority" => LogFormatKind::Priority,
+        "short" => LogFormatKind::Short,
+        "timed" => LogFormatKind::Timed,
+        "iso" => LogFormatKind::Iso,
+        "raw" => LogFormatKind::Raw,
+        _ => return None,
+    })
+}
+
+fn destination(cx: &mut Cx<'_>, line: &Line, index: usize) -> Result<LogDest, Box<Diagnostic>> {
+    let address = address(cx, line, index, &AddressOptions::LOG, "log : ")?;
+    let family = address.family_name();
+    Ok(match address {
+        Address::Ip { transport: Transport::Datagram, ip, port } => {
+            let port = match port {
+                PortSpec::Fixed(port) if port != 0 => port,
+                _ => 514,
+            };
+            LogDest::Udp(SocketAddr::new(ip, port))
+        }
+        Address::Unix { path, .. } => LogDest::Unix(PathBuf::from(path)),
+        Address::Descriptor { fd, .. } => LogDest::Fd(fd),
+        Address::Stdout => LogDest::Stdout,
+        Address::Stderr => LogDest::Stderr,
+        Address::Ring { .. } | Address::Backend { .. } => {
+            return Err(not_supported(line, index, family, crate::table::why::LOG_SECTIONS));
+        }
+        Address::Ip { .. } | Address::Name { .. } => {
+            return Err(not_supported(
+                line,
+                index,
+                "a stream log target",
+                "TCP log servers need a ring section, use ring@",
+            ));
+        }
+        _ => return Err(not_supported(line, index, family, "logs cannot be sent to this kind of address")),
+    })
+}
+
+/// `<low>[-<high>][,...]:<size>`
+fn sample(line: &Line, index: usize) -> Result<LogSample, Box<Diagnostic>> {
+    let text = line.text(index);
+    let wrong = |message: String| fail(line, index, format!("log : {message}"));
+    let Some((list, size)) = text.split_once(':') else {
+        return Err(wrong(format!("Missing sample size in '{text}'")));
+    };
+    let number = |t: &str| crate::numbers::strict(t).and_then(|v| u32::try_from(v).ok()).filter(|v| *v > 0);
+    let size = number(size).ok_or_else(|| wrong(format!("invalid sample size '{size}'")))?;
+    let mut ranges = Vec::new();
+    for part in list.split(',') {
+        let (low, high) = part.split_once('-').unwrap_or((part, part));
+        match (number(low), number(high)) {
+            (Some(low), Some(high)) if low <= high => ranges.push((low, high)),
+            _ => return Err(wrong(format!("invalid sample range '{part}'"))),
+        }
+    }
+    ranges.sort_unstable();
+    if ranges.windows(2).any(|w| w[1].0 <= w[0].1) {
+        return Err(wrong("sample ranges are overlapping".to_owned()));
+    }
+    if ranges.last().is_some_and(|r| r.1 > size) {
+        return Err(wrong(format!("sample size '{size}' is lower than the highest index")));
+    }
+    Ok(LogSample { ranges, size })
+}

@@ -1,0 +1,336 @@
+//! Identity, limits and the keywords that are a word and a value.
+
+use thalweg_syntax::{Line, TimeUnit};
+
+use crate::build::{Building, Cx};
+use crate::global::rest_of;
+use crate::keyword::{Outcome, at_most, fail, not_supported};
+use crate::model::{Mode, ProxyKind, Reuse};
+use crate::numbers::{lenient, time};
+
+/// Refuses a keyword in `defaults`.
+pub(crate) fn not_in_defaults(b: &Building, line: &Line) -> Outcome {
+    if b.p.kind == ProxyKind::Defaults {
+        return Err(fail(line, 0, format!("'{}' not allowed in 'defaults' section.", line.text(0))));
+    }
+    Ok(())
+}
+
+pub(crate) fn mode(_: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    let text = line.text(1);
+    let mode = match text {
+        "tcp" => Mode::Tcp,
+        "http" => Mode::Http,
+        "log" if b.may_be_backend() => Mode::Log,
+        "log" => {
+            return Err(fail(
+                line,
+                1,
+                format!(
+                    "mode log is only applicable on proxies with backend capability, {} has none.",
+                    b.title()
+                ),
+            ));
+        }
+        "health" => {
+            return Err(fail(
+                line,
+                1,
+                "'mode health' doesn't exist anymore. Please use 'http-request return status 200' instead.",
+            ));
+        }
+        "spop" | "haterm" => {
+            return Err(not_supported(line, 1, &format!("mode {text}"), "only tcp, http and log are built"));
+        }
+        _ => return Err(fail(line, 1, format!("unknown proxy mode '{text}'."))),
+    };
+    at_most(line, 1, 1)?;
+    b.p.mode = mode;
+    Ok(())
+}
+
+pub(crate) fn id(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    not_in_defaults(b, line)?;
+    at_most(line, 1, 1)?;
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, "'id' expects an integer argument."));
+    }
+    let uid = u32::try_from(lenient(cx, line, 1)).unwrap_or(0);
+    if uid == 0 {
+        return Err(fail(line, 1, "custom id has to be > 0."));
+    }
+    if let Some(other) = cx.proxies.iter().find(|p| p.p.uid == uid) {
+        let message = format!(
+            "{} reuses same custom id as {} (declared at {}:{}).",
+            b.title(),
+            other.title(),
+            cx.sources.name(other.span.file),
+            other.span.line
+        );
+        return Err(fail(line, 1, message));
+    }
+    b.p.uid = uid;
+    Ok(())
+}
+
+pub(crate) fn description(_: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    not_in_defaults(b, line)?;
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, "'description' expects a string argument."));
+    }
+    b.p.description = Some(rest_of(line, 1).into());
+    Ok(())
+}
+
+/// `disabled` and `enabled`.
+pub(crate) fn disabled(_: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    at_most(line, 1, 0)?;
+    b.p.disabled = line.text(0) == "disabled";
+    Ok(())
+}
+
+/// Which character of an identifier is not allowed.
+pub(crate) fn legal_guid(text: &str) -> Result<(), char> {
+    let legal = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '@' | '/');
+    text.chars().find(|c| !legal(c)).map_or(Ok(()), Err)
+}
+
+/// Reserves the identifier at `index`, refused when it is in use.
+pub(crate) fn claim_guid(cx: &mut Cx<'_>, line: &Line, index: usize) -> Outcome {
+    let guid = cx.name(line.text(index));
+    if let Some(first) = cx.guids.insert(guid, line.span_at(index)) {
+        let message =
+            format!("'guid': duplicate entry with the one at {}:{}", cx.sources.name(first.file), first.line);
+        return Err(fail(line, index, message));
+    }
+    Ok(())
+}
+
+pub(crate) fn guid(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    if b.p.kind == ProxyKind::Defaults {
+        return Err(fail(line, 0, "'guid' not allowed in 'defaults' section."));
+    }
+    at_most(line, 1, 1)?;
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, "'guid' : expects an argument"));
+    }
+    legal_guid(line.text(1)).map_err(|c| fail(line, 1, format!("'guid': invalid character '{c}'")))?;
+    claim_guid(cx, line, 1)?;
+    b.p.guid = Some(cx.name(line.text(1)));
+    Ok(())
+}
+
+/// `maxconn`, `backlog`, `fullconn`, `retries`.
+pub(crate) fn count(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    let name = line.text(0);
+    match name {
+        "maxconn" => b.needs_frontend(cx, line, name, " Maybe you want 'fullconn' instead ?"),
+        "fullconn" => b.needs_backend(cx, line, name, " Maybe you want 'maxconn' instead ?"),
+        "backlog" => b.needs_frontend(cx, line, name, ""),
+        _ => b.needs_backend(cx, line, name, ""),
+    }
+    if line.words.len() < 2 {
+        let what = if name == "retries" { " (dispatch counts for one)" } else { "" };
+        return Err(fail(line, 1, format!("'{name}' expects an integer argument{what}.")));
+    }
+    let value = u32::try_from(lenient(cx, line, 1)).unwrap_or(0);
+    at_most(line, 1, 1)?;
+    match name {
+        "maxconn" => b.p.maxconn = value,
+        "fullconn" => b.p.fullconn = value,
+        "backlog" => b.p.backlog = value,
+        _ => b.p.retries = u16::try_from(value).unwrap_or(u16::MAX),
+    }
+    Ok(())
+}
+
+pub(crate) fn rate_limit(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    let kind = line.text(1);
+    if kind != "sessions" {
+        return Err(fail(line, 1, format!("'rate-limit' only supports 'sessions' (got '{kind}')")));
+    }
+    if line.words.len() < 3 {
+        return Err(fail(
+            line,
+            2,
+            "'rate-limit sessions' expects expects an integer value (in sessions/second)",
+        ));
+    }
+    b.p.fe_sps_limit = unsigned(line, 2, "rate-limit sessions")?;
+    if !b.may_be_frontend() {
+        cx.warn(
+            line,
+            0,
+            format!("rate-limit sessions will be ignored because {} has no frontend capability", b.title()),
+        );
+    }
+    Ok(())
+}
+
+/// A number of which every character is a digit.
+fn unsigned(line: &Line, index: usize, name: &str) -> Result<u32, Box<thalweg_syntax::Diagnostic>> {
+    let text = line.text(index);
+    if let Some(c) = text.chars().find(|c| !c.is_ascii_digit()) {
+        return Err(fail(
+            line,
+            index,
+            format!("'{name}' : unexpected character '{c}' in integer value '{text}'"),
+        ));
+    }
+    text.parse().map_err(|_| fail(line, index, format!("'{name}' : value '{text}' is too large")))
+}
+
+pub(crate) fn max_keep_alive_queue(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    let name = "max-keep-alive-queue";
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, format!("'{name}' expects expects an integer value (or -1 to disable)")));
+    }
+    b.p.max_keep_alive_queue = match line.text(1) {
+        "-1" => -1,
+        _ => i32::try_from(unsigned(line, 1, name)?).unwrap_or(i32::MAX),
+    };
+    if !b.may_be_backend() {
+        cx.warn(line, 0, format!("{name} will be ignored because {} has no backend capability", b.title()));
+    }
+    Ok(())
+}
+
+/// `clitcpka-*` and `srvtcpka-*`.
+pub(crate) fn keep_alive_probe(_: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    let name = line.text(0);
+    at_most(line, 1, 1)?;
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, format!("'{name}' expects an integer value.")));
+    }
+    let value = if name.ends_with("-cnt") {
+        unsigned(line, 1, name)?
+    } else {
+        (time(line, 1, TimeUnit::Seconds, name)? / 1000) as u32
+    };
+    let probe = if name.starts_with("cli") { &mut b.p.cli_keepalive } else { &mut b.p.srv_keepalive };
+    match name.rsplit('-').next() {
+        Some("cnt") => probe.cnt = value,
+        Some("idle") => probe.idle_s = value,
+        _ => probe.intvl_s = value,
+    }
+    Ok(())
+}
+
+pub(crate) fn log_tag(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, "'log-tag' expects a tag for use in syslog."));
+    }
+    b.p.log_tag = Some(cx.name(line.text(1)));
+    Ok(())
+}
+
+pub(crate) fn http_reuse(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    b.needs_backend(cx, line, "http-reuse", "");
+    b.p.http_reuse = match line.text(1) {
+        "never" => Reuse::Never,
+        "safe" => Reuse::Safe,
+        "aggressive" => Reuse::Aggressive,
+        "always" => Reuse::Always,
+        _ => {
+            return Err(fail(line, 1, "'http-reuse' only supports 'never', 'safe', 'aggressive', 'always'."));
+        }
+    };
+    at_most(line, 1, 1)
+}
+
+pub(crate) fn retry_on(_: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    if !b.may_be_backend() {
+        return Err(fail(line, 0, "'retry-on' only available in backend or listen section"));
+    }
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, "'retry-on' needs at least one keyword to specify when to retry"));
+    }
+    let mut on = crate::model::RetryOn::NONE;
+    if line.text(1) == "none" && line.words.len() == 2 {
+        b.p.retry_on = on;
+        return Ok(());
+    }
+    for index in 1..line.words.len() {
+        match line.text(index) {
+            "conn-failure" => on.conn_failure = true,
+            "empty-response" => on.empty_response = true,
+            "junk-response" => on.junk_response = true,
+            "response-timeout" => on.response_timeout = true,
+            "0rtt-rejected" => on.early_data_rejected = true,
+            "all-retryable-errors" => {
+                on.conn_failure = true;
+                on.empty_response = true;
+                on.junk_response = true;
+                on.response_timeout = true;
+                on.early_data_rejected = true;
+                for status in [500, 502, 503, 504] {
+                    on.add_status(status);
+                }
+            }
+            "none" => return Err(fail(line, index, "'retry-on' 'none' keyword only usable alone")),
+            other => {
+                if !other.parse().is_ok_and(|status| on.add_status(status)) {
+                    return Err(fail(line, index, format!("'retry-on': unknown keyword '{other}'")));
+                }
+            }
+        }
+    }
+    b.p.retry_on = on;
+    Ok(())
+}
+
+pub(crate) fn http_send_name_header(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    b.needs_backend(cx, line, "http-send-name-header", "");
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, "'http-send-name-header' requires a header string."));
+    }
+    let name = line.text(1);
+    let reserved = ["host", "content-length", "transfer-encoding", "connection"];
+    if reserved.iter().any(|r| name.eq_ignore_ascii_case(r)) {
+        return Err(fail(
+            line,
+            1,
+            format!("'{name}' cannot be used as header name for 'http-send-name-header' directive."),
+        ));
+    }
+    b.p.http_send_name_header = Some(line.words[1].bytes().into());
+    at_most(line, 1, 1)
+}
+
+pub(crate) fn be_unpublished(_: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    not_in_defaults(b, line)?;
+    at_most(line, 1, 0)?;
+    if !b.may_be_backend() {
+        return Err(fail(line, 0, "'be-unpublished' only available in backend or listen section."));
+    }
+    b.p.unpublished = true;
+    Ok(())
+}
+
+pub(crate) fn load_server_state(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    b.needs_backend(cx, line, "load-server-state-from-file", "");
+    match line.text(1) {
+        "none" => Ok(()),
+        "global" | "local" => {
+            Err(not_supported(line, 0, "load-server-state-from-file", "server states are not kept yet"))
+        }
+        other => Err(fail(
+            line,
+            1,
+            format!("'load-server-state-from-file' expects 'global', 'local' or 'none'. Got '{other}'"),
+        )),
+    }
+}
+
+pub(crate) fn source(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    b.needs_backend(cx, line, "source", "");
+    if line.words.len() < 2 {
+        let usage =
+            "'source' expects <addr>[:<port>], and optionally 'usesrc' <addr>, and 'interface' <name>.";
+        return Err(fail(line, 1, usage));
+    }
+    let (source, _) = crate::server_options::parse_source(cx, line, 0, "source", false)?;
+    b.p.source = Some(std::sync::Arc::new(source));
+    Ok(())
+}

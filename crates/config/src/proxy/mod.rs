@@ -1,0 +1,110 @@
+//! `frontend`, `backend`, `listen` and `defaults` sections.
+
+mod balance;
+mod basics;
+mod capture;
+mod errors;
+mod formats;
+mod options;
+mod persistence;
+mod routing;
+mod section;
+mod timeouts;
+
+use thalweg_syntax::Line;
+
+use crate::build::{Building, Cx};
+use crate::global::{Prefix, take_prefix, unknown};
+use crate::keyword::{Outcome, Status, fail, find, near, not_supported};
+use crate::table::PROXY;
+
+pub(crate) use balance::*;
+pub(crate) use basics::*;
+pub(crate) use capture::*;
+pub(crate) use errors::*;
+pub(crate) use formats::*;
+pub(crate) use options::*;
+pub(crate) use persistence::*;
+pub(crate) use routing::*;
+pub(crate) use section::*;
+pub(crate) use timeouts::*;
+
+/// One line of a proxy or of a `defaults` section.
+pub(crate) fn line(cx: &mut Cx<'_>, b: &mut Building, mut line: Line) -> Outcome {
+    let prefix = take_prefix(&mut line)?;
+    let name = line.text(0);
+    match prefix {
+        Prefix::None => {}
+        Prefix::No | Prefix::Default if name == "option" => {
+            let how = if matches!(prefix, Prefix::No) { OptionHow::Off } else { OptionHow::Default };
+            return option_line(cx, b, &line, how);
+        }
+        Prefix::No if name == "log" => {
+            b.p.log_targets = std::sync::Arc::from([]);
+            return Ok(());
+        }
+        Prefix::Default if name == "log" => {}
+        _ => return Err(unknown(&line, b.p.kind.keyword(), None)),
+    }
+    if name == "option" {
+        return option_line(cx, b, &line, OptionHow::On);
+    }
+    if late_only(name) && b.p.kind == crate::model::ProxyKind::Defaults {
+        allowed_in_defaults(b, &line)?;
+    }
+    match find(PROXY, name) {
+        Some(keyword) => match keyword.status {
+            Status::Works(_) if keyword.late => {
+                b.late.push(line);
+                Ok(())
+            }
+            Status::Works(parse) => parse(cx, b, &line),
+            Status::NotYet(why) => Err(not_supported(&line, 0, name, why)),
+            Status::Removed(sentence) => Err(fail(&line, 0, sentence)),
+        },
+        None => Err(unknown(&line, b.p.kind.keyword(), near(PROXY, name))),
+    }
+}
+
+/// Keywords that a `defaults` section may not hold, or only a named one.
+fn late_only(name: &str) -> bool {
+    matches!(
+        name,
+        "acl"
+            | "http-request"
+            | "http-response"
+            | "http-after-response"
+            | "redirect"
+            | "use_backend"
+            | "use-server"
+            | "monitor"
+            | "force-persist"
+            | "ignore-persist"
+            | "force-be-switch"
+            | "capture"
+            | "declare"
+            | "tcp-request"
+            | "tcp-response"
+    )
+}
+
+/// Refuses in `defaults` what is not allowed there, and in an anonymous one what needs a name.
+fn allowed_in_defaults(b: &Building, line: &Line) -> Outcome {
+    let name = line.text(0);
+    let anonymous = b.p.name.is_empty();
+    let wrong = |text: String| Err(fail(line, 0, text));
+    match name {
+        "acl" | "http-request" | "http-response" | "http-after-response" if anonymous => {
+            wrong(format!("'{name}' not allowed in anonymous 'defaults' section."))
+        }
+        "tcp-request" | "tcp-response" if anonymous => {
+            wrong(format!("{name} {} is not allowed in anonymous 'defaults' sections", line.text(1)))
+        }
+        "acl" | "http-request" | "http-response" | "http-after-response" | "tcp-request" | "tcp-response" => {
+            Ok(())
+        }
+        "declare" => wrong("'declare' not available in default section".to_owned()),
+        "capture" => wrong(format!("'capture {}' not allowed in 'defaults' section.", line.text(1))),
+        _ => wrong(format!("'{name}' not allowed in 'defaults' section.")),
+    }
+}

@@ -1,0 +1,162 @@
+//! Staying with a server: `cookie`, `persist`, `force-persist`, `ignore-persist`.
+
+use std::sync::Arc;
+
+use thalweg_syntax::{Line, TimeUnit, parse_time};
+
+use crate::build::{Building, Cx};
+use crate::keyword::{Outcome, at_most, fail};
+use crate::model::{CookieMode, CookiePersistence, PersistRule};
+use crate::sample_env::{self, Where};
+
+pub(crate) fn cookie(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    b.needs_backend(cx, line, "cookie", "");
+    let Some(name) = line.word(1) else {
+        return Err(fail(line, 1, "'cookie' expects <cookie_name> as argument."));
+    };
+    let mut c = CookiePersistence {
+        name: name.bytes().into(),
+        mode: CookieMode::Passive,
+        indirect: false,
+        nocache: false,
+        postonly: false,
+        preserve: false,
+        httponly: false,
+        secure: false,
+        domains: Vec::new(),
+        maxidle_s: 0,
+        maxlife_s: 0,
+        dynamic: false,
+        attrs: Vec::new(),
+    };
+    let mut at = 2;
+    while at < line.words.len() {
+        let word = line.text(at);
+        match word {
+            "rewrite" | "insert" | "prefix" => {
+                let mode = match word {
+                    "rewrite" => CookieMode::Rewrite,
+                    "insert" => CookieMode::Insert,
+                    _ => CookieMode::Prefix,
+                };
+                if c.mode != CookieMode::Passive && c.mode != mode {
+                    return Err(fail(
+                        line,
+                        at,
+                        "cookie 'rewrite', 'insert' and 'prefix' modes are incompatible.",
+                    ));
+                }
+                c.mode = mode;
+            }
+            "indirect" => c.indirect = true,
+            "nocache" => c.nocache = true,
+            "postonly" => c.postonly = true,
+            "preserve" => c.preserve = true,
+            "httponly" => c.httponly = true,
+            "secure" => c.secure = true,
+            "dynamic" => c.dynamic = true,
+            "domain" => {
+                let domain = line.text(at + 1);
+                if domain.is_empty() {
+                    return Err(fail(line, at + 1, "'domain' expects <domain> as argument."));
+                }
+                if !domain.trim_start_matches('.').contains('.') {
+                    let message = format!(
+                        "domain '{domain}' contains no embedded dot, this configuration may not work properly (see \
+                         RFC6265#5.2.3)."
+                    );
+                    cx.warn(line, at + 1, message);
+                }
+                c.domains.push(cx.name(domain));
+                at += 1;
+            }
+            "maxidle" | "maxlife" => {
+                let text = line.text(at + 1);
+                if text.is_empty() {
+                    return Err(fail(
+                        line,
+                        at + 1,
+                        format!("'{word}' expects <idletime> in seconds as argument."),
+                    ));
+                }
+                let seconds = parse_time(text, TimeUnit::Seconds, TimeUnit::Seconds).map_err(|e| {
+                    let at_char = e.range(text).start;
+                    let ch = text[at_char.min(text.len())..].chars().next().unwrap_or('?');
+                    fail(line, at + 1, format!("unexpected character '{ch}' in argument to <{word}>."))
+                })? as u32;
+                if word == "maxidle" {
+                    c.maxidle_s = seconds;
+                } else {
+                    c.maxlife_s = seconds;
+                }
+                at += 1;
+            }
+            "attr" => {
+                let value = line.text(at + 1);
+                if value.is_empty() {
+                    return Err(fail(line, at + 1, "'attr' expects <value> as argument."));
+                }
+                if let Some(bad) = value.chars().find(|ch| ch.is_ascii_control() || *ch == ';') {
+                    let what = if bad == ';' { "';'" } else { "control character" };
+                    return Err(fail(
+                        line,
+                        at + 1,
+                        format!("'attr' : {what} not permitted in attribute value."),
+                    ));
+                }
+                c.attrs.push(cx.name(value));
+                at += 1;
+            }
+            _ => {
+                let message = "'cookie' supports 'rewrite', 'insert', 'prefix', 'indirect', 'nocache', 'postonly', \
+                               'domain', 'maxidle', 'dynamic', 'maxlife' and 'attr' options.";
+                return Err(fail(line, at, message));
+            }
+        }
+        at += 1;
+    }
+    if c.preserve && c.mode != CookieMode::Insert && !c.indirect {
+        return Err(fail(line, 0, "cookie 'preserve' requires at least 'insert' or 'indirect'."));
+    }
+    b.p.cookie = Some(Arc::new(c));
+    Ok(())
+}
+
+pub(crate) fn dynamic_cookie_key(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    b.needs_backend(cx, line, "dynamic-cookie-key", "");
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, "'dynamic-cookie-key' expects <secret_key> as argument."));
+    }
+    b.p.dynamic_cookie_key = Some(cx.name(line.text(1)));
+    Ok(())
+}
+
+/// `persist rdp-cookie[(name)]`
+pub(crate) fn persist(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    let text = line.text(1);
+    if text.is_empty() {
+        return Err(fail(line, 1, "missing persist method."));
+    }
+    let Some(rest) = text.strip_prefix("rdp-cookie") else {
+        return Err(fail(line, 1, "unknown persist method."));
+    };
+    let name = match rest.strip_prefix('(') {
+        Some(inner) => match inner.strip_suffix(')').filter(|n| !n.is_empty()) {
+            Some(name) => name,
+            None => return Err(fail(line, 1, "persist rdp-cookie(name)' requires an rdp cookie name.")),
+        },
+        None if rest.is_empty() => "msts",
+        None => return Err(fail(line, 1, "unknown persist method.")),
+    };
+    b.p.persist_rdp_cookie = Some(cx.name(name));
+    at_most(line, 1, 1)
+}
+
+/// `force-persist` and `ignore-persist`, read late.
+pub(crate) fn persist_rule(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    let name = line.text(0);
+    b.needs_backend(cx, line, name, "");
+    let cond = sample_env::required_condition(cx, b, line, 1, name, Where::ForcePersist)?;
+    b.p.persist_rules.push(PersistRule { cond, force: name == "force-persist" });
+    Ok(())
+}

@@ -1,0 +1,300 @@
+//! The lines that open a section, and what a proxy inherits.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use thalweg_syntax::{Diagnostic, Lead, Line};
+
+use crate::build::{Building, Cx, DefaultsSection, ServerDraft};
+use crate::keyword::{NoteBoxed, fail};
+use crate::model::{
+    Balance, HashKey, KeepAliveProbe, LogFormats, Mode, PoolConfig, PortMode, Proxy, ProxyHeader, ProxyId,
+    ProxyKind, ProxyOptions, RetryOn, Reuse, Rules, Server, ServerAddr, ServerId, Timeouts,
+};
+
+/// Opens a section of a kind: `frontend <name> [from <defaults>]` and the others.
+pub(crate) fn open(cx: &mut Cx<'_>, line: &Line, kind: ProxyKind) -> Result<Building, Box<Diagnostic>> {
+    let keyword = kind.keyword();
+    let defaults = kind == ProxyKind::Defaults;
+    cx.non_global_seen = true;
+    if !defaults && line.words.len() < 2 {
+        return Err(fail(line, 1, format!("'{keyword}' expects an <id> argument")));
+    }
+    let mut index = 1;
+    let mut name = "";
+    if !defaults || (line.text(1) != "from" || line.text(2) == "from") {
+        name = line.text(1);
+        index = 2;
+    }
+    if let Some(c) = name.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':')))
+    {
+        let message = format!("character '{c}' is not permitted in '{keyword}' name '{name}'.");
+        cx.diagnostics.push(
+            *fail(line, 1, message).note_boxed("names are made of letters, digits, '-', '_', '.' and ':'"),
+        );
+    }
+    let name = cx.name(name);
+    // The section it takes its presets from: the last one, or the named one.
+    let mut from = None;
+    if line.text(index) == "from" {
+        let wanted = line.text(index + 1);
+        let found: Vec<_> = cx.defaults.iter().filter(|d| d.name.as_deref() == Some(wanted)).collect();
+        match found[..] {
+            [] => {
+                return Err(fail(
+                    line,
+                    index + 1,
+                    format!("defaults section '{wanted}' not found for {keyword} '{name}'."),
+                ));
+            }
+            [one] => from = Some(Arc::clone(one)),
+            [.., before, last] => {
+                let file =
+                    |span: thalweg_syntax::Span| format!("{}:{}", cx.sources.name(span.file), span.line);
+                let message = format!(
+                    "ambiguous defaults section name '{wanted}' referenced by {keyword} '{name}' exists at least at {} \
+                     and {}.",
+                    file(last.span),
+                    file(before.span)
+                );
+                from = Some(Arc::clone(last));
+                cx.diagnostics.push(Diagnostic::alert_at(line.span_at(index + 1), message));
+            }
+        }
+        index += 2;
+    } else if !defaults {
+        from = cx.defaults.last().cloned();
+    }
+    if line.words.len() > index {
+        if defaults {
+            // The reference reads no further than the name here.
+            let message = format!("'{}' has no meaning here and is ignored", line.text(index));
+            cx.diagnostics.push(Diagnostic::diag_at(line.span_at(index), message));
+        } else {
+            let message = "please use the 'bind' keyword for listening addresses.";
+            cx.diagnostics.push(*fail(line, index, message));
+        }
+    }
+    if let Some(from) = &from {
+        check_inheritance(cx, line, kind, from)?;
+    }
+    if !defaults {
+        check_name(cx, line, kind, &name)?;
+    }
+    let file = cx.file_of(line);
+    let mut b = match &from {
+        Some(from) => from.building.clone(),
+        None => fresh(line.span()),
+    };
+    let p = &mut b.p;
+    p.kind = kind;
+    p.name = name;
+    p.file = file;
+    p.line = line.number;
+    b.span = line.span();
+    b.late.clear();
+    b.timeouts_here = 0;
+    b.bind_seen = false;
+    b.log_format_here = false;
+    b.has_rules = false;
+    b.from = from.filter(|f| f.building.has_rules);
+    Ok(b)
+}
+
+/// Who may inherit from a section that holds rules.
+fn check_inheritance(
+    cx: &Cx<'_>,
+    line: &Line,
+    kind: ProxyKind,
+    from: &Arc<DefaultsSection>,
+) -> Result<(), Box<Diagnostic>> {
+    if !from.building.has_rules {
+        return Ok(());
+    }
+    let at = format!("{}:{}", cx.sources.name(from.span.file), from.span.line);
+    let other = match kind {
+        ProxyKind::Frontend => ProxyKind::Backend,
+        ProxyKind::Backend => ProxyKind::Frontend,
+        ProxyKind::Listen => {
+            let message = "a listen section cannot inherit from a defaults section defining TCP/HTTP rules.";
+            return Err(fail(line, 0, message));
+        }
+        ProxyKind::Defaults => {
+            let message = format!(
+                "a defaults section cannot inherit from a defaults section defining TCP/HTTP rules (defaults section at \
+                 {at})."
+            );
+            return Err(fail(line, 0, message));
+        }
+    };
+    let mixed =
+        cx.proxies.iter().any(|b| b.p.kind == other && b.from.as_ref().is_some_and(|f| Arc::ptr_eq(f, from)));
+    if mixed {
+        let message = format!(
+            "frontends and backends cannot inherit from the same defaults section if it defines TCP/HTTP rules (defaults \
+             section at {at})."
+        );
+        return Err(fail(line, 0, message));
+    }
+    Ok(())
+}
+
+/// Refuses a name that another proxy has.
+fn check_name(cx: &mut Cx<'_>, line: &Line, kind: ProxyKind, name: &Arc<str>) -> Result<(), Box<Diagnostic>> {
+    let shown = |kind: ProxyKind| if kind == ProxyKind::Listen { "proxy" } else { kind.keyword() };
+    let other = match cx.by_name.get(name) {
+        Some(id) => {
+            let other = &cx.proxies[id.0 as usize];
+            Some((shown(other.p.kind), other.span))
+        }
+        None => cx
+            .defaults
+            .iter()
+            .find(|d| d.name.as_ref() == Some(name))
+            .filter(|d| cx.defaults.last().is_some_and(|l| l.span == d.span) || line.text(2) == "from")
+            .map(|d| ("defaults", d.span)),
+    };
+    let Some((other, span)) = other else { return Ok(()) };
+    let message = format!(
+        "Parsing [{}:{}]: {} '{name}' has the same name as {other} '{name}' declared at {}:{}. This is no longer supported \
+         as of 3.3. Please rename one or the other.",
+        cx.sources.name(line.file),
+        line.number,
+        shown(kind),
+        cx.sources.name(span.file),
+        span.line,
+    );
+    let mut e = fail(line, 1, message);
+    e.lead = Lead::Config;
+    e.related.push((span, "the first one is here".to_owned()));
+    Err(e)
+}
+
+/// A section that inherits nothing.
+pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
+    let nothing: Arc<str> = Arc::from("");
+    let server = Server {
+        id: ServerId(0),
+        uid: 0,
+        name: Arc::clone(&nothing),
+        file: Arc::clone(&nothing),
+        line: 0,
+        addr: ServerAddr::Tcp(std::net::SocketAddr::from(([0, 0, 0, 0], 0))),
+        port_mode: PortMode::Fixed,
+        weight: 1,
+        backup: false,
+        disabled: false,
+        maxconn: 0,
+        minconn: 0,
+        maxqueue: 0,
+        strict_maxconn: false,
+        cookie: None,
+        send_proxy: ProxyHeader::None,
+        pool: PoolConfig::default(),
+        hash_key: HashKey::Id,
+        check: None,
+        extra: None,
+    };
+    let p = Proxy {
+        id: ProxyId(0),
+        uid: 0,
+        name: Arc::clone(&nothing),
+        kind: ProxyKind::Defaults,
+        mode: Mode::Tcp,
+        file: nothing,
+        line: 0,
+        disabled: false,
+        description: None,
+        guid: None,
+        binds: Vec::new(),
+        maxconn: 0,
+        fe_sps_limit: 0,
+        backlog: 0,
+        default_backend: None,
+        use_backend: Vec::new(),
+        monitor_uri: None,
+        monitor_fail: Vec::new(),
+        force_be_switch: Vec::new(),
+        rules: Rules::default(),
+        inspect_delay_req_ms: None,
+        inspect_delay_res_ms: None,
+        timeouts: Timeouts::default(),
+        opts: ProxyOptions::default(),
+        cli_keepalive: KeepAliveProbe::default(),
+        srv_keepalive: KeepAliveProbe::default(),
+        forwardfor: None,
+        originalto: None,
+        forwarded: None,
+        servers: Vec::new(),
+        balance: Balance::default(),
+        use_server: Vec::new(),
+        persist_rules: Vec::new(),
+        cookie: None,
+        dynamic_cookie_key: None,
+        persist_rdp_cookie: None,
+        source: None,
+        fullconn: 0,
+        retries: 3,
+        retry_on: RetryOn::default(),
+        http_reuse: Reuse::Safe,
+        max_keep_alive_queue: -1,
+        http_send_name_header: None,
+        unpublished: false,
+        errors: None,
+        log_targets: Arc::from([]),
+        formats: LogFormats::default(),
+        log_tag: None,
+        log_steps: Arc::from([]),
+        request_captures: Arc::from([]),
+        response_captures: Arc::from([]),
+        cookie_capture: None,
+        unique_id_format: None,
+        unique_id_header: None,
+        stats: None,
+    };
+    Building {
+        p,
+        span,
+        default_server: Arc::new(ServerDraft {
+            server,
+            check: false,
+            datagram: false,
+            init_addr: Arc::from([]),
+            v2_options: crate::model::ProxyHeaderV2::default(),
+        }),
+        log_format: None,
+        error_log_format: None,
+        log_format_sd: None,
+        unique_id: None,
+        balance_expr: None,
+        default_backend: None,
+        errorfiles: Vec::new(),
+        abortonclose_set: false,
+        from: None,
+        has_rules: false,
+        bind_seen: false,
+        timeouts_here: 0,
+        log_format_here: false,
+        forwarded: None,
+        late: Vec::new(),
+        server_names: HashMap::new(),
+        datagram_servers: false,
+    }
+}
+
+/// Closes a section: it becomes a preset or a proxy.
+pub(crate) fn close(cx: &mut Cx<'_>, mut b: Building) {
+    if b.p.kind == ProxyKind::Defaults {
+        let name = (!b.p.name.is_empty()).then(|| Arc::clone(&b.p.name));
+        let span = b.span;
+        cx.defaults.push(Arc::new(DefaultsSection { name, building: b, span }));
+        return;
+    }
+    let id = ProxyId(cx.proxies.len() as u32);
+    b.p.id = id;
+    b.server_names = HashMap::new();
+    b.p.servers.shrink_to_fit();
+    b.p.binds.shrink_to_fit();
+    cx.by_name.entry(Arc::clone(&b.p.name)).or_insert(id);
+    cx.proxies.push(b);
+}

@@ -1,0 +1,284 @@
+//! `server`, `default-server` and `server-template`: the lines.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use thalweg_syntax::address::{PortSpec, Transport};
+use thalweg_syntax::{Address, AddressOptions, Diagnostic, Lead, Line, did_you_mean};
+
+use crate::build::{Building, Cx, InitAddr, ServerDraft};
+use crate::keyword::{Keyword, NoteBoxed, Outcome, Status, fail, find, not_supported};
+use crate::model::{PortMode, Server, ServerAddr, ServerId};
+use crate::numbers::strict;
+use crate::resolve;
+use crate::table::SERVER;
+
+/// Reads one option; its value, if it takes one, follows. Returns how many words it took.
+pub(crate) type ServerFn = fn(&mut Cx<'_>, &Line, usize, &mut ServerDraft) -> Result<usize, Box<Diagnostic>>;
+
+/// Servers one `server-template` line may make: a typing error must not fill the memory.
+const TEMPLATE_MAX: i64 = 100_000;
+
+fn located(mut diagnostic: Box<Diagnostic>) -> Box<Diagnostic> {
+    diagnostic.lead = Lead::Located;
+    diagnostic
+}
+
+/// Refuses the line in a section that has no servers.
+fn check_section(b: &Building, line: &Line) -> Outcome {
+    if b.may_be_backend() {
+        return Ok(());
+    }
+    Err(located(fail(
+        line,
+        0,
+        format!("'{}' not allowed because {} has no backend capability.", line.text(0), b.title()),
+    )))
+}
+
+fn legal_name(line: &Line, index: usize) -> Outcome {
+    let name = line.text(index);
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
+    match name.chars().find(|c| !legal(*c)) {
+        None => Ok(()),
+        Some(c) => Err(located(fail(
+            line,
+            index,
+            format!("character '{c}' is not permitted in server name '{name}'."),
+        ))),
+    }
+}
+
+/// `default-server`
+pub(crate) fn default_server(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    check_section(b, line)?;
+    let mut draft = (*b.default_server).clone();
+    options(cx, line, 1, &mut draft, None)?;
+    b.default_server = Arc::new(draft);
+    Ok(())
+}
+
+/// `server`
+pub(crate) fn server(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    check_section(b, line)?;
+    if b.p.kind == crate::model::ProxyKind::Defaults {
+        return Err(located(fail(line, 0, "'server' not allowed in 'defaults' section.")));
+    }
+    if line.words.len() < 3 {
+        return Err(located(fail(
+            line,
+            line.words.len(),
+            "'server' expects <name> and <addr>[:<port>] as arguments.",
+        )));
+    }
+    legal_name(line, 1)?;
+    let title = format!("'server {}/{}' : ", b.p.name, line.text(1));
+    let mut draft = (*b.default_server).clone();
+    address(cx, line, 2, &mut draft, &title)?;
+    options(cx, line, 3, &mut draft, Some(&title))?;
+    let name = cx.name(line.text(1));
+    push(cx, b, line, draft, name)
+}
+
+/// `server-template <prefix> <count|low-high> <addr>`
+pub(crate) fn server_template(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    check_section(b, line)?;
+    if b.p.kind == crate::model::ProxyKind::Defaults {
+        return Err(located(fail(line, 0, "'server-template' not allowed in 'defaults' section.")));
+    }
+    if line.words.len() < 4 {
+        let usage = "'server-template' expects <prefix> <nb | range> <addr>[:<port>] as arguments.";
+        return Err(located(fail(line, line.words.len(), usage)));
+    }
+    legal_name(line, 1)?;
+    let text = line.text(2);
+    let (low, high) = match text.split_once('-') {
+        Some((low, high)) => (strict(low), strict(high)),
+        None => (Some(1), strict(text)),
+    };
+    let (Some(low), Some(high)) = (low, high) else {
+        return Err(located(fail(line, 2, format!("Wrong server-template number or range arg '{text}'."))));
+    };
+    if low < 1 || high < low {
+        return Err(located(fail(line, 2, format!("Wrong server-template number or range arg '{text}'."))));
+    }
+    if high - low >= TEMPLATE_MAX {
+        return Err(located(fail(line, 2, format!("Wrong server-template number or range arg '{text}'.")))
+            .note_boxed(format!("one line makes at most {TEMPLATE_MAX} servers")));
+    }
+    let title = format!("'server-template {}/{}' : ", b.p.name, line.text(1));
+    let mut draft = (*b.default_server).clone();
+    address(cx, line, 3, &mut draft, &title)?;
+    options(cx, line, 4, &mut draft, Some(&title))?;
+    for number in low..=high {
+        let name = cx.name(&format!("{}{number}", line.text(1)));
+        let mut one = draft.clone();
+        // An explicit id belongs to the first; the others are numbered.
+        if number > low {
+            one.server.uid = 0;
+        }
+        push(cx, b, line, one, name)?;
+    }
+    Ok(())
+}
+
+/// Adds a finished server to its backend, refusing a name taken already.
+fn push(cx: &mut Cx<'_>, b: &mut Building, line: &Line, draft: ServerDraft, name: Arc<str>) -> Outcome {
+    if let Some(first) = b.server_names.get(&name) {
+        let message = format!(
+            "'server {}/{name}' : another server named '{name}' was already defined at line {first}, please use a \
+             distinct name.",
+            b.p.name
+        );
+        return Err(located(fail(line, 1, message)));
+    }
+    let mut server = draft.server;
+    if server.uid != 0
+        && let Some(other) = b.p.servers.iter().find(|s| s.uid == server.uid)
+    {
+        let at = (0..line.words.len()).rev().find(|i| line.text(*i) == "id").unwrap_or(0);
+        let message = format!(
+            "'server {}/{name}' : 'id' : custom id {} already used at {}:{} ('server {}').",
+            b.p.name, server.uid, other.file, other.line, other.name
+        );
+        return Err(located(fail(line, at, message)));
+    }
+    server.file = cx.file_of(line);
+    server.line = line.number;
+    server.id = ServerId(b.p.servers.len() as u32);
+    server.name = Arc::clone(&name);
+    // Without `check`, its parameters have nothing to act on.
+    if !draft.check {
+        server.check = None;
+    }
+    if matches!(server.addr, ServerAddr::Unresolved(..)) {
+        resolve_server(cx, b, line, &mut server, &draft.init_addr);
+    }
+    b.server_names.insert(name, line.number);
+    b.p.servers.push(server);
+    Ok(())
+}
+
+/// Resolves a host name by the methods of `init-addr`.
+fn resolve_server(cx: &mut Cx<'_>, b: &Building, line: &Line, server: &mut Server, methods: &[InitAddr]) {
+    let ServerAddr::Unresolved(name, port) = server.addr.clone() else { return };
+    const USUAL: [InitAddr; 2] = [InitAddr::Last, InitAddr::Libc];
+    let methods = if methods.is_empty() { &USUAL[..] } else { methods };
+    for method in methods {
+        match method {
+            // There is no state file to take the last address from.
+            InitAddr::Last => {}
+            InitAddr::Libc => {
+                let found = cx.host_cache.get(&name).copied().flatten().or_else(|| {
+                    let ip = resolve::resolve(&name, thalweg_syntax::address::Family::Any);
+                    cx.host_cache.insert(Arc::clone(&name), ip);
+                    ip
+                });
+                if let Some(ip) = found {
+                    server.addr = ServerAddr::Tcp(SocketAddr::new(ip, port));
+                    return;
+                }
+            }
+            InitAddr::None => {
+                return;
+            }
+            InitAddr::Ip(ip) => {
+                server.addr = ServerAddr::Tcp(SocketAddr::new(*ip, port));
+                return;
+            }
+        }
+    }
+    let message = format!("'server {}/{}' : could not resolve address '{name}'.", b.p.name, server.name);
+    cx.diagnostics.push(
+        Diagnostic::alert_at(line.span_at(if line.text(0) == "server" { 2 } else { 3 }), message)
+            .lead(Lead::BareLocated)
+            .help("'init-addr none' starts without an address"),
+    );
+}
+
+/// Reads the address of a server into the draft.
+fn address(cx: &mut Cx<'_>, line: &Line, index: usize, draft: &mut ServerDraft, title: &str) -> Outcome {
+    let parsed = resolve::address(cx, line, index, &AddressOptions::SERVER, title).map_err(located)?;
+    let family = parsed.family_name();
+    let (fixed, mode) = match parsed.port() {
+        PortSpec::Fixed(0) | PortSpec::None => (0, PortMode::SameAsClient),
+        PortSpec::Fixed(port) | PortSpec::Range(port, _) => (port, PortMode::Fixed),
+        PortSpec::Offset(offset) => (0, PortMode::Offset(offset)),
+    };
+    let server = &mut draft.server;
+    server.port_mode = mode;
+    server.addr = match parsed {
+        Address::Ip { transport: Transport::Stream, ip, .. } => ServerAddr::Tcp(SocketAddr::new(ip, fixed)),
+        Address::Name { transport: Transport::Stream, name, .. } => {
+            ServerAddr::Unresolved(cx.name(&name), fixed)
+        }
+        Address::Ip { transport: Transport::Datagram, ip, .. } => {
+            draft.datagram = true;
+            ServerAddr::Tcp(SocketAddr::new(ip, fixed))
+        }
+        Address::Unix { transport: Transport::Stream, path } => {
+            server.port_mode = PortMode::Fixed;
+            ServerAddr::Unix(Arc::new(PathBuf::from(path)))
+        }
+        Address::Abstract { transport: Transport::Stream, name, zero_terminated } => {
+            server.port_mode = PortMode::Fixed;
+            let name = name.into_bytes().into();
+            if zero_terminated { ServerAddr::AbstractZ(name) } else { ServerAddr::Abstract(name) }
+        }
+        _ => {
+            let mut e = not_supported(line, index, family, "connecting to this kind of address is not built");
+            e.message = format!("{title}{}", e.message);
+            return Err(located(e));
+        }
+    };
+    Ok(())
+}
+
+/// The options from the word at `at` on. `title` is absent for `default-server`.
+pub(crate) fn options(
+    cx: &mut Cx<'_>,
+    line: &Line,
+    mut at: usize,
+    draft: &mut ServerDraft,
+    title: Option<&str>,
+) -> Outcome {
+    let prefix = title.unwrap_or("");
+    while at < line.words.len() {
+        let word = line.text(at);
+        // `set-proxy-v2-tlv-fmt(0x20)` carries an argument in its name.
+        let name = word.split('(').next().unwrap_or(word);
+        let Some(keyword) = find(SERVER, name) else {
+            let near = did_you_mean(word, SERVER.iter().map(|k: &Keyword<ServerFn>| k.name));
+            let hint = near.map_or(String::new(), |n| format!("; did you mean '{n}' maybe ?"));
+            let end = if title.is_some() {
+                if near.is_some() { "" } else { "." }
+            } else if near.is_some() {
+                " Hint: no address was expected for this server."
+            } else {
+                ". Hint: no address was expected for this server."
+            };
+            let end = if title.is_some() && near.is_none() && word == name { "" } else { end };
+            return Err(located(fail(line, at, format!("{prefix}unknown keyword '{word}'{hint}{end}"))));
+        };
+        match keyword.status {
+            Status::Works(parse) => match parse(cx, line, at, draft) {
+                Ok(words) => at += words,
+                Err(mut e) => {
+                    if e.lead == Lead::Parsing {
+                        e.message = format!("{prefix}{}.", e.message);
+                        e.lead = Lead::Located;
+                    }
+                    return Err(e);
+                }
+            },
+            Status::NotYet(why) => {
+                let mut e = not_supported(line, at, name, why);
+                e.message = format!("{prefix}{}", e.message);
+                return Err(located(e));
+            }
+            Status::Removed(sentence) => return Err(located(fail(line, at, format!("{prefix}{sentence}")))),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! Sections.
+
+use super::why;
+use crate::keyword::{Keyword, not_yet, removed, works};
+use crate::model::ProxyKind;
+
+/// What a section is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SectionKind {
+    Global,
+    Proxy(ProxyKind),
+    Userlist,
+    HttpErrors,
+}
+
+/// Every section, in alphabetical order.
+pub(crate) static SECTIONS: &[Keyword<SectionKind>] = &[
+    not_yet("acme", "An ACME client.", why::TLS),
+    works("backend", "Servers and how one is chosen.", SectionKind::Proxy(ProxyKind::Backend)),
+    not_yet("cache", "A cache of small objects.", why::CACHE),
+    not_yet("crt-store", "A store of certificates.", why::TLS),
+    works("defaults", "Presets of the proxies that follow.", SectionKind::Proxy(ProxyKind::Defaults)),
+    not_yet("fcgi-app", "Parameters of a FastCGI application.", why::FCGI),
+    works("frontend", "Addresses to listen on and rules.", SectionKind::Proxy(ProxyKind::Frontend)),
+    works("global", "The whole process.", SectionKind::Global),
+    not_yet("healthcheck", "A health check that servers share.", why::CHECKS),
+    works("http-errors", "A group of error pages.", SectionKind::HttpErrors),
+    works("listen", "A frontend and a backend in one.", SectionKind::Proxy(ProxyKind::Listen)),
+    not_yet("log-forward", "A relay of logs.", why::LOG_SECTIONS),
+    not_yet("log-profile", "What is logged at each step.", why::LOG_SECTIONS),
+    not_yet("mailers", "Servers of e-mail alerts.", why::EMAIL),
+    not_yet("namespace_list", "Network namespaces.", why::NAMESPACE),
+    not_yet("peers", "Peers that share stick tables.", why::PEERS),
+    removed("program", "'program' section is not supported anymore since HAProxy 3.3."),
+    not_yet("resolvers", "DNS servers.", why::DNS),
+    not_yet("ring", "A buffer of logs and the servers it feeds.", why::LOG_SECTIONS),
+    not_yet("spoe-agent", "An SPOE agent.", why::SPOE),
+    not_yet("spoe-group", "A group of SPOE messages.", why::SPOE),
+    not_yet("spoe-message", "An SPOE message.", why::SPOE),
+    not_yet("traces", "Traces.", why::TRACES),
+    works("userlist", "Users and their passwords.", SectionKind::Userlist),
+];
