@@ -168,8 +168,8 @@ impl Transfer {
                 match driver::with(|d| d.direct_recv(s, &mut buffer[..ask], 0)) {
                     Ok(0) => return Poll::Ready(Ok(0)),
                     Ok(n) => {
-                        if n < ask && !s.bits.has(Bits::EOF) && !s.bits.has(Bits::FAILED) {
-                            s.bits.clear(Bits::READABLE);
+                        if n < ask {
+                            driver::with(|d| d.took_less(s));
                         }
                         let sent = self.send_or_hold(tx, &buffer[..n], ask)?;
                         return if sent > 0 { Poll::Ready(Ok(sent as u64)) } else { Poll::Pending };
