@@ -205,7 +205,7 @@ mod loom_models {
 
     /// Two producers, one consumer: each value arrives once, its contents visible (loom's checked cell reports a
     /// race otherwise). Seen to fail with `--cfg planted`, which links nodes with a relaxed store: "Causality
-    /// violation: Concurrent read and write accesses".
+    /// violation: Concurrent load and mut accesses".
     #[test]
     fn loom_queue_delivers_each_node_once() {
         loom::model(|| {

@@ -85,8 +85,7 @@ pub(crate) struct Local {
     /// Runs so far: the watchdog tells by it whether the same run still goes on.
     pub(crate) runs: Cell<u64>,
     pub(crate) profiling: Cell<bool>,
-    /// When the run in progress started, in nanoseconds, while profiling; the end of the run before.
-    pub(crate) run_started: Cell<u64>,
+    pub(crate) meter: profile::Meter,
     /// The watchdog's marks; see [`crate::watchdog`].
     pub(crate) watch: crate::watchdog::Marks,
 }
@@ -164,7 +163,7 @@ impl Local {
             want: Cell::new(NEVER),
             runs: Cell::new(0),
             profiling: Cell::new(false),
-            run_started: Cell::new(0),
+            meter: Default::default(),
             watch: Default::default(),
             runtime,
         })
@@ -242,7 +241,7 @@ impl Local {
     #[inline]
     fn enqueue(&self, slot: &Slot, index: u32) {
         if self.profiling.get() {
-            slot.queued_us.set((clock::precise_ns() / 1000) as u32);
+            slot.queued_at.set(profile::queue_stamp());
         }
         let arrival = self.arrivals.get().wrapping_add(1);
         self.arrivals.set(arrival);
@@ -402,7 +401,7 @@ impl Local {
         self.begin_round(shared);
         let budget = self.round.get().budget;
         if self.profiling.get() {
-            self.run_started.set(clock::precise_ns());
+            profile::before_round(self);
         }
         // A panic of a task ends up here: the task is dropped and the round goes on.
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run_entries())) {
@@ -572,6 +571,9 @@ impl Local {
         self.reasons.set(reasons);
         self.want.set(NEVER);
         self.runs.set(self.runs.get() + 1);
+        if self.profiling.get() {
+            profile::before_run(self, slot.woken_from.get(), slot.queued_at.replace(0));
+        }
         if reasons.contains(Reason::KILL) {
             self.finish(slot, index);
         } else {

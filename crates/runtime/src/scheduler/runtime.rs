@@ -12,7 +12,7 @@ use crate::{clock, pool, topology, watchdog};
 use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -77,6 +77,12 @@ pub(crate) struct Shared {
     pub(crate) tasks: Option<&'static SharedTasks>,
     tasks_number: Option<u32>,
     pub(crate) stop: AtomicBool,
+    /// How profiling is switched; see [`profile::set_profiling`].
+    pub(crate) profiling: AtomicU64,
+    /// Since when there is a profile, and until when (0: it goes on), in microseconds.
+    pub(crate) profiled_from: AtomicU64,
+    pub(crate) profiled_until: AtomicU64,
+    pub(crate) started_us: u64,
 }
 
 impl Shared {
@@ -88,6 +94,14 @@ impl Shared {
             tasks: None,
             tasks_number: None,
             stop: AtomicBool::new(false),
+            profiling: AtomicU64::new(profile::initial_switch(config.profiling)),
+            profiled_from: AtomicU64::new(if config.profiling == Profiling::On {
+                clock::now_us()
+            } else {
+                0
+            }),
+            profiled_until: AtomicU64::new(0),
+            started_us: clock::now_us(),
             config,
         };
         for _ in 0..shared.config.threads.max(1) {
@@ -173,10 +187,6 @@ impl Handle {
     /// The number of threads.
     pub fn thread_count(&self) -> usize {
         self.0.threads.len()
-    }
-
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.0
     }
 }
 
@@ -373,15 +383,12 @@ const HOUSEKEEPING_US: u64 = 250_000;
 fn run_loop(local: &Local) {
     let runtime = &*local.runtime;
     let endpoint = local.endpoint;
-    let activity = &*endpoint.activity;
     let busy_polling = runtime.config.busy_polling;
     let mut housekeeping_at = 0;
     loop {
         let mut busy = local.take_mail();
         local.expire();
         let ran = local.run_round();
-        profile::add(&activity.loops, 1);
-        profile::add(&activity.runs, ran as u64);
         if super::local::stopping(runtime) {
             return;
         }
@@ -400,13 +407,18 @@ fn run_loop(local: &Local) {
                 slept_from = clock::precise_ns() / 1000;
             }
         }
+        let left = local.queued().iter().sum::<usize>() as u64;
         let polled = driver::with(|d| d.poll(wait));
         if local.several {
             endpoint.sleep.awake();
         }
         let now = clock::refresh();
         match polled {
-            Ok(stats) => profile::count_poll(local, &stats, wait, slept_from, now),
+            Ok(stats) => {
+                let polled =
+                    profile::Polled { stats, wait, slept_from_us: slept_from, now_us: now, ran, left };
+                profile::count_round(local, &polled);
+            }
             Err(error) => driver_failed(local, &error),
         }
         if now >= housekeeping_at {

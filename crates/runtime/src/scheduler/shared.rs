@@ -115,11 +115,6 @@ impl SharedTasks {
         self.ready.len()
     }
 
-    /// Calls `f` with the kind of each live task (approximate: they change meanwhile).
-    pub(crate) fn live(&self) -> usize {
-        (0..self.used.load(Ordering::Acquire)).filter(|&i| self.slot(i).state.is_live()).count()
-    }
-
     /// Whether the identifier is that of a shared task of this runtime.
     pub(crate) fn is_one(&self, id: TaskId) -> bool {
         id != TaskId::NONE && id.slot() == self.number.load(Ordering::Relaxed)
@@ -208,6 +203,9 @@ impl SharedTasks {
         profile::add(&local.endpoint.activity.shared_runs, 1);
         let (Some(future), Some(vtable)) = (slot.future.get(), slot.vtable.get()) else { return true };
         let mut ready = false;
+        if local.profiling.get() {
+            profile::before_run(local, self.from(slot), 0);
+        }
         let want = local.run_foreign(id, reasons, || {
             if reasons.contains(Reason::KILL) {
                 ready = true;
@@ -220,6 +218,9 @@ impl SharedTasks {
             // SAFETY: `take` made us the owner, and the future is alive until `finish`.
             ready = unsafe { (vtable.poll)(future, &mut Context::from_waker(&waker)) }.is_ready();
         });
+        if local.profiling.get() | local.watch.is_marked() {
+            profile::count_run(local, slot.kind.get().unwrap_or(&HELPER), self.from(slot));
+        }
         if !ready {
             if want == NEVER {
                 slot.wanted.store(0, Ordering::Relaxed);
@@ -254,11 +255,16 @@ impl SharedTasks {
     pub(crate) fn contain(&self, id: TaskId) -> (&'static str, &'static Location<'static>) {
         let slot = self.slot(id.index());
         let kind = slot.kind.get().map_or("shared task", Kind::name);
-        // SAFETY: only references to `'static` locations are stored, and one was before the task was queued.
-        let from = unsafe { slot.from.load(Ordering::Relaxed).as_ref() }.unwrap_or(profile::unknown_caller());
+        let from = self.from(slot);
         _ = catch_unwind(AssertUnwindSafe(|| self.drop_future(id.index())));
         self.release(id.index());
         (kind, from)
+    }
+
+    /// Where a task was last woken.
+    fn from(&self, slot: &SharedSlot) -> &'static Location<'static> {
+        // SAFETY: only references to `'static` locations are stored.
+        unsafe { slot.from.load(Ordering::Relaxed).as_ref() }.unwrap_or(profile::unknown_caller())
     }
 
     fn drop_future(&self, index: u32) {

@@ -15,7 +15,7 @@ use super::shared::SharedTasks;
 use crate::driver::RemoteWaker;
 use crate::mailbox::queue::{Node, Pop, Queue};
 use crate::mailbox::sleep::Sleep;
-use crate::profile::{Activity, KindCounters};
+use crate::profile::{Activity, Costs};
 use crate::task::{Reason, TASKS_MAX, THREADS_MAX};
 use crossbeam_utils::CachePadded;
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
@@ -77,7 +77,7 @@ pub(crate) struct Endpoint {
     remote: Box<[AtomicPtr<RemoteSlot>]>,
     epoch: AtomicU32,
     pub(crate) activity: CachePadded<Activity>,
-    pub(crate) kinds: Box<[KindCounters]>,
+    pub(crate) costs: Costs,
 }
 
 /// An entry of the table: a thread, or the shared tasks of a runtime.
@@ -156,7 +156,7 @@ impl Endpoint {
             remote: (0..CHUNKS).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
             epoch: AtomicU32::new(0),
             activity: CachePadded::new(Activity::default()),
-            kinds: (0..crate::profile::KINDS_MAX).map(|_| KindCounters::default()).collect(),
+            costs: Costs::default(),
         }
     }
 
@@ -170,7 +170,7 @@ impl Endpoint {
         self.sleep.awake();
         self.always_wake.store(alone, Ordering::Relaxed);
         self.activity.reset();
-        self.kinds.iter().for_each(KindCounters::reset);
+        self.costs.reset();
         // SAFETY: called by the owner, before its loop.
         unsafe { self.discard() };
         self.open.store(true, Ordering::Release);

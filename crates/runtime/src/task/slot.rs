@@ -87,8 +87,8 @@ pub(crate) struct Slot {
     pub(crate) armed: Cell<u32>,
     /// Reasons of the wake-ups since it last ran.
     pub(crate) reasons: Cell<u32>,
-    /// When it was queued, in microseconds (low half); only kept while profiling.
-    pub(crate) queued_us: Cell<u32>,
+    /// When it was queued (see `profile::queue_stamp`); only kept while profiling.
+    pub(crate) queued_at: Cell<u32>,
     pub(crate) nice: Cell<i16>,
     /// Class in the lowest two bits, and [`ARMED`].
     pub(crate) flags: Cell<u8>,
@@ -209,7 +209,7 @@ impl Slots {
                 generation: Cell::new(self.generation),
                 armed: Cell::new(0),
                 reasons: Cell::new(0),
-                queued_us: Cell::new(0),
+                queued_at: Cell::new(0),
                 nice: Cell::new(0),
                 flags: Cell::new(0),
                 state: Cell::new(State::Idle),
