@@ -12,6 +12,7 @@
 
 use thalweg_http::ascii::{is_ows, is_target_byte, is_tchar};
 use thalweg_http::head::Span;
+use thalweg_http::scan;
 use thalweg_http::semantics::{self, FramingPolicy, RequestContext};
 use thalweg_http::{Head, Version};
 
@@ -265,6 +266,12 @@ impl HeadParser {
                                 Message::Response => Stage::Protocol,
                                 _ => Stage::Method,
                             };
+                            if message == Message::Request
+                                && let Some(next) = self.usual_request_line(input, at)
+                            {
+                                at = next;
+                                self.stage = Stage::FieldStart;
+                            }
                         }
                     }
                 }
@@ -412,6 +419,11 @@ impl HeadParser {
                     self.stage = Stage::FieldStart;
                 }
                 Stage::FieldStart => {
+                    while head.parsed_len() < options.fields_max
+                        && let Some(next) = usual_field(input, at, head)
+                    {
+                        at = next;
+                    }
                     match byte!() {
                         b'\r' | b'\n' => {
                             self.stage = Stage::HeadEnd;
@@ -556,6 +568,31 @@ impl HeadParser {
         true
     }
 
+    /// Reads a request line as nearly all are: single spaces, nothing to relax, a version the proxy
+    /// speaks, and all of it here. Returns the offset of what follows; anything else is left to the
+    /// states.
+    fn usual_request_line(&mut self, input: &[u8], at: usize) -> Option<usize> {
+        let method_end = scan::token_end(input, at);
+        if method_end == at || *input.get(method_end)? != b' ' {
+            return None;
+        }
+        let target = method_end + 1;
+        let target_end = scan::target_end(input, target);
+        let minor = match input.get(target_end..target_end + 11)? {
+            [b' ', b'H', b'T', b'T', b'P', b'/', b'1', b'.', minor @ (b'0' | b'1'), b'\r', b'\n'] => {
+                minor - b'0'
+            }
+            _ => return None,
+        };
+        if target_end == target {
+            return None;
+        }
+        self.first = Span::new(at, method_end);
+        self.second = Span::new(target, target_end);
+        self.version = Version { major: 1, minor };
+        Some(target_end + 11)
+    }
+
     fn finish(
         &mut self,
         message: Message,
@@ -600,6 +637,28 @@ impl HeadParser {
         }
         head.settle_fields();
     }
+}
+
+/// Reads a field as nearly all are written: `name: value` and CR LF, with nothing to trim and no folding,
+/// all of it and the first byte of the next line being here. Returns the offset of that byte; anything
+/// else is left to the states.
+#[inline]
+fn usual_field(input: &[u8], at: usize, head: &mut Head) -> Option<usize> {
+    let name_end = scan::token_end(input, at);
+    let value = name_end + 2;
+    let end = match input.get(name_end..value)? {
+        b": " if name_end != at => scan::control(input, value),
+        _ => return None,
+    };
+    match input.get(end..end + 3)? {
+        [b'\r', b'\n', next] if !is_ows(*next) => {}
+        _ => return None,
+    }
+    if end == value || input[value] == b' ' || input[end - 1] == b' ' {
+        return None;
+    }
+    head.push_parsed(Span::new(at, name_end), Span::new(value, end), true);
+    Some(end + 2)
 }
 
 fn is_trailing_space(byte: u8, folded: bool) -> bool {

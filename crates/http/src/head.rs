@@ -133,12 +133,17 @@ pub const DEFAULT_LIMIT: usize = 16384;
 
 const NONE: u16 = u16::MAX;
 
+const _: () = assert!(header_id::COUNT <= 128, "one bit per id must fit in `repeated`");
+
 /// The head of one message. See the module's documentation.
 #[derive(Clone)]
 pub struct Head {
     store: Vec<u8>,
     fields: Vec<Field>,
     first: [u16; header_id::COUNT],
+    /// One bit per id: whether a second field with it may exist, so that asking for it can be answered
+    /// without looking.
+    repeated: u128,
     limit: usize,
     /// Bytes of all live fields as encoded, `name: value\r\n` each.
     live: usize,
@@ -167,6 +172,7 @@ impl Head {
             store: Vec::new(),
             fields: Vec::new(),
             first: [NONE; header_id::COUNT],
+            repeated: 0,
             limit: DEFAULT_LIMIT,
             live: 0,
             kind: Kind::Request,
@@ -185,6 +191,7 @@ impl Head {
         self.store.clear();
         self.fields.clear();
         self.first = [NONE; header_id::COUNT];
+        self.repeated = 0;
         self.live = 0;
         self.kind = Kind::Request;
         self.method = Method::Get;
@@ -529,6 +536,9 @@ impl Head {
         if first == NONE || id == HeaderId::Other {
             return None;
         }
+        if from > first as usize && self.repeated & bit(id) == 0 {
+            return None;
+        }
         let from = from.max(first as usize);
         self.fields
             .get(from..)?
@@ -628,6 +638,8 @@ impl Head {
             let first = &mut self.first[id as usize];
             if *first == NONE {
                 *first = index as u16;
+            } else {
+                self.repeated |= bit(id);
             }
         } else {
             self.fields.insert(index, field);
@@ -638,10 +650,13 @@ impl Head {
 
     fn index_again(&mut self) {
         self.first = [NONE; header_id::COUNT];
-        for (index, field) in self.fields.iter().enumerate() {
+        self.repeated = 0;
+        for (index, field) in self.fields.iter().enumerate().filter(|(_, field)| !field.is_removed()) {
             let first = &mut self.first[field.id as usize];
-            if *first == NONE && !field.is_removed() {
+            if *first == NONE {
                 *first = index as u16;
+            } else {
+                self.repeated |= bit(field.id);
             }
         }
     }
@@ -795,12 +810,14 @@ impl Head {
         let mut live = 0;
         for (index, field) in self.fields.iter_mut().enumerate() {
             let Some(name) = self.store.get_mut(field.name.range()) else { continue };
-            name.make_ascii_lowercase();
+            crate::scan::lower_token(name);
             field.id = HeaderId::from_lower(name);
             live += field.name.len as usize + field.value.len as usize + 4;
             let first = &mut self.first[field.id as usize];
             if *first == NONE {
                 *first = index as u16;
+            } else {
+                self.repeated |= bit(field.id);
             }
         }
         self.live = live;
@@ -965,6 +982,8 @@ impl Head {
             }
             let first = self.first[field.id as usize];
             assert!(first as usize <= index, "index of field {index}");
+            let second = (first as usize) < index;
+            assert!(!second || self.repeated & bit(field.id) != 0, "field {index} is a second one");
         }
         assert_eq!(live, self.live, "bytes of live fields");
     }
@@ -989,6 +1008,11 @@ impl fmt::Debug for Head {
         }
         Ok(())
     }
+}
+
+#[inline]
+fn bit(id: HeaderId) -> u128 {
+    1 << (id as u32)
 }
 
 fn append_canonical(store: &mut Vec<u8>, name: &[u8], value: &[u8]) -> (Span, Span) {

@@ -179,7 +179,9 @@ impl HeaderId {
             return Self::Other;
         }
         let id = SLOTS[slot(name)] as usize;
-        if NAMES[id].as_bytes() == name { IDS[id] } else { Self::Other }
+        let found = NAMES[id].as_bytes();
+        // Names of one length rarely share a slot: compare the length before the bytes.
+        if found.len() == name.len() && found == name { IDS[id] } else { Self::Other }
     }
 
     /// The id of `name`, whatever its case.

@@ -15,6 +15,7 @@ pub mod date;
 pub mod head;
 pub mod header_id;
 pub mod method;
+pub mod scan;
 pub mod semantics;
 pub mod status;
 pub mod target;

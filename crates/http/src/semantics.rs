@@ -473,6 +473,8 @@ struct Connection {
     close: bool,
     keep_alive: bool,
     upgrade: bool,
+    /// Whether there is any option that does not concern this hop.
+    other: bool,
 }
 
 impl Connection {
@@ -483,15 +485,29 @@ impl Connection {
 
 fn connection(head: &Head) -> Connection {
     let mut found = Connection::default();
+    if !head.has(HeaderId::Connection) {
+        return found;
+    }
     for field in head.get_all(HeaderId::Connection) {
         found.present = true;
-        for option in list(field.value) {
-            if option.eq_ignore_ascii_case(b"close") {
-                found.close = true;
-            } else if option.eq_ignore_ascii_case(b"keep-alive") {
+        // How nearly everyone writes it.
+        match field.value {
+            b"keep-alive" => {
                 found.keep_alive = true;
-            } else if option.eq_ignore_ascii_case(b"upgrade") {
-                found.upgrade = true;
+                continue;
+            }
+            b"close" => {
+                found.close = true;
+                continue;
+            }
+            _ => {}
+        }
+        for option in list(field.value) {
+            match option.len() {
+                5 if option.eq_ignore_ascii_case(b"close") => found.close = true,
+                10 if option.eq_ignore_ascii_case(b"keep-alive") => found.keep_alive = true,
+                7 if option.eq_ignore_ascii_case(b"upgrade") => found.upgrade = true,
+                _ => found.other = true,
             }
         }
     }
@@ -536,6 +552,10 @@ fn settle_upgrade(head: &mut Head, connection: Connection, framing: &mut Framing
 /// its own.
 fn settle_connection(head: &mut Head, connection: Connection, upgrade: bool) {
     if !connection.present {
+        return;
+    }
+    if !connection.other && !(connection.upgrade && upgrade) {
+        head.remove_id(HeaderId::Connection);
         return;
     }
     let mut next = 0;

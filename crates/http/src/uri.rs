@@ -82,6 +82,16 @@ pub fn query(target: &[u8]) -> Option<&[u8]> {
     memchr::memchr(b'?', path_and_query).map(|at| &path_and_query[at + 1..])
 }
 
+/// The value of a parameter of the query, as received, as `url_param` and `balance url_param` see it:
+/// parameters are separated by `&` or `;`. The first one with the name counts, and one without an equals
+/// sign is none.
+pub fn query_parameter<'a>(target: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    query(target)?.split(|&b| matches!(b, b'&' | b';' | b'?')).find_map(|parameter| {
+        let rest = parameter.strip_prefix(name)?;
+        rest.strip_prefix(b"=")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,6 +121,25 @@ mod tests {
             assert_eq!(uri.authority, authority.as_bytes(), "{input}");
             assert_eq!(super::path(input.as_bytes()), path.as_bytes(), "{input}");
             assert_eq!(super::query(input.as_bytes()), query.map(str::as_bytes), "{input}");
+        }
+    }
+
+    #[test]
+    fn query_parameters_are_found() {
+        for (target, name, expected) in [
+            ("/?a=1&b=2", "b", Some("2")),
+            ("/?a=1;b=2", "b", Some("2")),
+            ("/?a=1?b=2", "b", Some("2")),
+            ("/?a&b=2", "a", None),
+            ("/?a=&b=2", "a", Some("")),
+            ("/?xa=1&a=2", "a", Some("2")),
+            ("/?a=1&a=2", "a", Some("1")),
+            ("/?a==1", "a", Some("=1")),
+            ("/a=1", "a", None),
+            ("http://h?a=1", "a", Some("1")),
+        ] {
+            let found = query_parameter(target.as_bytes(), name.as_bytes());
+            assert_eq!(found, expected.map(str::as_bytes), "{target} {name}");
         }
     }
 }
