@@ -554,7 +554,8 @@ fn settle_connection(head: &mut Head, connection: Connection, upgrade: bool) {
     if !connection.present {
         return;
     }
-    if !connection.other && !(connection.upgrade && upgrade) {
+    let kept = connection.other || (connection.upgrade && upgrade);
+    if !kept {
         head.remove_id(HeaderId::Connection);
         return;
     }
