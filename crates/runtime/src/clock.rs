@@ -94,6 +94,11 @@ pub fn leave() {
     });
 }
 
+/// Whether this thread lives in virtual time.
+pub(crate) fn is_virtual() -> bool {
+    CLOCK.with(|c| c.virtual_ns.get().is_some())
+}
+
 /// Switches this thread to virtual time: the monotonic clock reads `mono_ns`, the wall clock `wall_us`.
 /// Call it again to advance; `mono_ns` must not decrease. Takes effect at once for [`precise_ns`] and [`wall_us`],
 /// at the next [`refresh`] for the per-round clock.

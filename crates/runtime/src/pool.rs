@@ -150,6 +150,8 @@ struct Blocks {
     pooling: Cell<bool>,
     classes: [BlockClass; CLASSES],
     counters: RefCell<Vec<Option<Arc<PoolCounters>>>>,
+    /// Those of the thread's buffers.
+    buffers: RefCell<Option<Arc<PoolCounters>>>,
 }
 
 thread_local! {
@@ -166,6 +168,7 @@ thread_local! {
                 }
             }; CLASSES],
             counters: RefCell::new(Vec::new()),
+            buffers: RefCell::new(None),
         }
     };
 }
@@ -271,14 +274,18 @@ pub(crate) fn enter() {
 pub(crate) fn leave() {
     BLOCKS.with(|b| {
         b.pooling.set(false);
-        for class in 0..CLASSES {
-            release(&b.classes[class], class, u32::MAX);
-        }
         b.counters.borrow_mut().clear();
+        b.buffers.take();
     });
+    release_blocks();
 }
 
-/// The thread goes idle: gives back half of what no one needed since the last call. Returns the bytes released.
+/// Gives all free blocks to the allocator.
+pub(crate) fn release_blocks() {
+    BLOCKS.with(|b| b.classes.iter().enumerate().for_each(|(class, c)| _ = release(c, class, u32::MAX)));
+}
+
+/// From time to time: gives back half of what no one needed since the last call. Returns the bytes released.
 pub(crate) fn trim_blocks() -> usize {
     BLOCKS.with(|b| {
         let mut bytes = 0;
@@ -305,9 +312,16 @@ fn release(c: &BlockClass, class: usize, count: u32) -> u32 {
     released
 }
 
-/// Publishes the block classes that were ever used in the thread's [`PoolCounters`].
-pub(crate) fn publish_blocks() {
+/// Publishes the block classes that were ever used, and the buffers, in the thread's [`PoolCounters`].
+pub(crate) fn publish() {
     BLOCKS.with(|b| {
+        let stats = crate::buffer::stats();
+        let mut buffers = b.buffers.borrow_mut();
+        if stats.peak > 0 {
+            buffers
+                .get_or_insert_with(|| PoolCounters::register("buffer", stats.size))
+                .set(stats.used as u64, stats.free as u64);
+        }
         let mut counters = b.counters.borrow_mut();
         if counters.is_empty() {
             counters.resize(CLASSES, None);

@@ -377,14 +377,18 @@ fn run_thread_with(
     drop(end);
 }
 
-/// How often an idle or busy thread trims and publishes its pools, in microseconds.
+/// How often a thread that is awake trims and publishes its pools, in microseconds.
 const HOUSEKEEPING_US: u64 = 250_000;
+/// A thread that had work sleeps this long at first; when nothing came by then it gives its free memory back and sleeps
+/// for as long as there is nothing to do.
+const IDLE: Duration = Duration::from_secs(1);
 
 fn run_loop(local: &Local) {
     let runtime = &*local.runtime;
     let endpoint = local.endpoint;
     let busy_polling = runtime.config.busy_polling;
     let mut housekeeping_at = 0;
+    let mut trimmed = false;
     loop {
         let mut busy = local.take_mail();
         local.expire();
@@ -405,6 +409,12 @@ fn run_loop(local: &Local) {
                 wait = Wait::Now;
             } else {
                 slept_from = clock::precise_ns() / 1000;
+                if !trimmed && !clock::is_virtual() {
+                    wait = match wait {
+                        Wait::For(time) => Wait::For(time.min(IDLE)),
+                        _ => Wait::For(IDLE),
+                    };
+                }
             }
         }
         let left = local.queued().iter().sum::<usize>() as u64;
@@ -425,6 +435,12 @@ fn run_loop(local: &Local) {
             housekeeping_at = now + HOUSEKEEPING_US;
             housekeeping(local);
         }
+        if ran > 0 {
+            trimmed = false;
+        } else if slept_from != 0 && now - slept_from >= IDLE.as_micros() as u64 && !trimmed {
+            trimmed = true;
+            idle(local);
+        }
     }
 }
 
@@ -442,9 +458,17 @@ fn until(deadline_ms: Option<u64>) -> Wait {
 #[cold]
 fn housekeeping(local: &Local) {
     pool::trim_blocks();
-    pool::publish_blocks();
-    local.trim();
+    pool::publish();
     profile::housekeeping(local);
+}
+
+/// Nothing happened for a while.
+#[cold]
+fn idle(local: &Local) {
+    pool::release_blocks();
+    buffer::pool::trim();
+    local.trim();
+    pool::publish();
 }
 
 #[cold]
