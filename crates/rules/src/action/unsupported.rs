@@ -1,0 +1,31 @@
+//! Actions that are known but need a part that is not there yet. They are refused by name, never ignored.
+
+use crate::keyword::{ActionDef, Rulesets, Spelling};
+
+const TABLES: &str = "stick tables";
+const BOTH: Rulesets = Rulesets::HTTP_REQUEST.or(Rulesets::HTTP_RESPONSE);
+const TRACK: Rulesets = Rulesets::REQUESTS.or(Rulesets::HTTP_RESPONSE);
+const CONTENTS: Rulesets = Rulesets::TCP_REQUEST.or(Rulesets::TCP_RESPONSE).or(BOTH);
+
+pub(crate) static ACTIONS: &[ActionDef] = &[
+    ActionDef::missing("attach-srv", Spelling::Plain, Rulesets::TCP_SESSION, "reverse HTTP"),
+    ActionDef::missing("cache-store", Spelling::Plain, Rulesets::HTTP_RESPONSE, "the cache"),
+    ActionDef::missing("cache-use", Spelling::Plain, Rulesets::HTTP_REQUEST, "the cache"),
+    ActionDef::missing("do-resolve", Spelling::Parens, Rulesets::REQUEST_CONTENT, "resolvers"),
+    ActionDef::missing(
+        "expect-netscaler-cip",
+        Spelling::Plain,
+        Rulesets::TCP_CONNECTION,
+        "the NetScaler Client IP protocol",
+    ),
+    ActionDef::missing("lua.", Spelling::Prefix, Rulesets::ALL, "Lua"),
+    ActionDef::missing("sc-add-gpc", Spelling::Parens, Rulesets::ALL, TABLES),
+    ActionDef::missing("sc-inc-gpc", Spelling::Parens, Rulesets::ALL, TABLES),
+    ActionDef::missing("sc-inc-gpc0", Spelling::Parens, Rulesets::ALL, TABLES),
+    ActionDef::missing("sc-inc-gpc1", Spelling::Parens, Rulesets::ALL, TABLES),
+    ActionDef::missing("sc-set-gpt", Spelling::Parens, Rulesets::ALL, TABLES),
+    ActionDef::missing("sc-set-gpt0", Spelling::Parens, Rulesets::ALL, TABLES),
+    ActionDef::missing("send-spoe-group", Spelling::Plain, CONTENTS, "SPOE"),
+    ActionDef::missing("set-bandwidth-limit", Spelling::Plain, CONTENTS, "bandwidth limitation filters"),
+    ActionDef::missing("track-sc", Spelling::Prefix, TRACK, TABLES),
+];

@@ -1,0 +1,433 @@
+//! Rulesets: compiled rules in order, and their evaluation.
+
+use crate::action::{Action, Step};
+use crate::compile;
+use crate::effects::Effects;
+use crate::errors::HttpErrors;
+use crate::keyword::{self, CaptureSlots, RuleEnv, Support, Words, section};
+use crate::reply::Reply;
+use crate::{Realm, Redirect};
+use std::collections::HashSet;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use thalweg_sample::acl::{Condition, Verdict};
+use thalweg_sample::{Ctx, Point, Points, ProxyScope};
+
+/// Where rules are evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// `tcp-request connection`: before any byte is read.
+    TcpConnection = 0,
+    /// `tcp-request session`: after handshakes.
+    TcpSession,
+    /// `tcp-request content`: on the first bytes of a stream.
+    TcpRequest,
+    /// `tcp-response content`.
+    TcpResponse,
+    /// `http-request`.
+    HttpRequest,
+    /// `http-response`.
+    HttpResponse,
+    /// `http-after-response`: on every response, ours included.
+    HttpAfter,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 7] = [
+        Kind::TcpConnection,
+        Kind::TcpSession,
+        Kind::TcpRequest,
+        Kind::TcpResponse,
+        Kind::HttpRequest,
+        Kind::HttpResponse,
+        Kind::HttpAfter,
+    ];
+
+    /// The keyword as users write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::TcpConnection => "tcp-request connection",
+            Kind::TcpSession => "tcp-request session",
+            Kind::TcpRequest => "tcp-request content",
+            Kind::TcpResponse => "tcp-response content",
+            Kind::HttpRequest => "http-request",
+            Kind::HttpResponse => "http-response",
+            Kind::HttpAfter => "http-after-response",
+        }
+    }
+
+    /// True for the rulesets that need `mode http`.
+    pub const fn is_http(self) -> bool {
+        matches!(self, Kind::HttpRequest | Kind::HttpResponse | Kind::HttpAfter)
+    }
+
+    /// True for the rulesets of responses.
+    pub const fn is_response(self) -> bool {
+        matches!(self, Kind::TcpResponse | Kind::HttpResponse | Kind::HttpAfter)
+    }
+
+    /// True where a stream exists: a condition may wait for data.
+    const fn waits(self) -> bool {
+        matches!(self, Kind::TcpRequest | Kind::TcpResponse)
+    }
+
+    /// The evaluation points of this ruleset in a proxy.
+    pub fn points(self, proxy: &ProxyScope) -> Points {
+        let (front, back) = match self {
+            Kind::TcpConnection => (Point::FeConnection, Point::FeConnection),
+            Kind::TcpSession => (Point::FeSession, Point::FeSession),
+            Kind::TcpRequest => (Point::FeRequestContent, Point::BeRequestContent),
+            Kind::TcpResponse => (Point::FeResponseContent, Point::BeResponseContent),
+            Kind::HttpRequest => (Point::FeHttpRequest, Point::BeHttpRequest),
+            Kind::HttpResponse | Kind::HttpAfter => (Point::FeHttpResponse, Point::BeHttpResponse),
+        };
+        match (proxy.frontend, proxy.backend) {
+            (true, false) => front.set(),
+            (false, true) => back.set(),
+            _ => front.set().or(back.set()),
+        }
+    }
+}
+
+/// One rule: an action, and when it applies.
+pub struct Rule {
+    /// What it does.
+    pub(crate) action: Action,
+    /// When; always without.
+    condition: Option<Condition>,
+    /// The name of the action as written.
+    pub name: Box<str>,
+    /// The configuration file.
+    pub file: &'static str,
+    /// The line in it.
+    pub line: u32,
+}
+
+/// Rules in the order they were written.
+#[derive(Default)]
+pub struct Ruleset {
+    rules: Vec<Arc<Rule>>,
+}
+
+/// What became of an evaluation. `resume` is where to go on with [`Ruleset::run`] afterwards.
+#[derive(Debug)]
+pub enum Outcome<'r> {
+    /// All rules were evaluated, none decided.
+    Done,
+    /// A rule stopped the evaluation and lets the traffic pass.
+    Accept,
+    /// Refuse with this reply (403 for requests, 502 for responses by default).
+    Deny(&'r Reply),
+    /// Wait for `timeout tarpit`, then answer with this reply (500 by default).
+    Tarpit(&'r Reply),
+    /// Answer with this reply.
+    Return(&'r Reply),
+    /// Answer with this redirection, whose variable parts are in the [`Effects`].
+    Redirect(&'r Redirect),
+    /// Ask for a user name and password.
+    Auth(&'r Realm),
+    /// Close the connection without a word.
+    Reject,
+    /// Make the client's connection disappear without telling the client.
+    SilentDrop {
+        /// Send a reset with this time to live rather than nothing.
+        rst_ttl: Option<u8>,
+    },
+    /// Close the connection to the server (`tcp-response content close`).
+    Close,
+    /// More data is needed to decide.
+    Wait {
+        /// The rule to evaluate again.
+        resume: usize,
+    },
+    /// Do nothing for some time.
+    Pause {
+        /// How long, in milliseconds.
+        ms: u64,
+        /// The rule to go on with.
+        resume: usize,
+    },
+    /// Wait for the body.
+    WaitBody {
+        /// How long at most, in milliseconds; then answer 408.
+        ms: u64,
+        /// Stop waiting once this many bytes are there; 0: only when it is complete or the buffer is full.
+        at_least: u64,
+        /// The rule to go on with.
+        resume: usize,
+    },
+    /// Send the 103 response whose fields are in [`Effects::early_hints`], and clear them.
+    EarlyHints {
+        /// The rule to go on with.
+        resume: usize,
+    },
+    /// Emit a log line now.
+    Log {
+        /// The log profile to use rather than the logger's own.
+        profile: Option<&'r str>,
+        /// The rule to go on with.
+        resume: usize,
+    },
+    /// Change the stream to HTTP.
+    SwitchMode {
+        /// The protocol asked for; detected when there is none.
+        proto: Option<&'r str>,
+    },
+    /// Let this service answer.
+    UseService(&'r str),
+    /// The request is malformed in a way that a rule refuses: answer 400.
+    BadRequest,
+    /// A rewrite failed in strict mode: answer 500.
+    RewriteFailed,
+    /// An action could not be carried out: answer 500, or close in TCP.
+    InternalError,
+}
+
+/// Everything that rules may refer to before it exists, for [`Ruleset::resolve`].
+pub struct References<'a> {
+    /// Finds an `http-errors` section.
+    pub http_errors: &'a dyn Fn(&str) -> Option<Arc<HttpErrors>>,
+    /// True when a `log-profile` section has this name.
+    pub log_profile: &'a dyn Fn(&str) -> bool,
+    /// The capture slots of the proxy, all rules read; `None` in a pure backend.
+    pub captures: Option<&'a CaptureSlots>,
+}
+
+impl Ruleset {
+    /// No rule at all.
+    pub const fn new() -> Ruleset {
+        Ruleset { rules: Vec::new() }
+    }
+
+    /// True when there is no rule.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Number of rules.
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// The rules.
+    pub fn rules(&self) -> &[Arc<Rule>] {
+        &self.rules
+    }
+
+    /// Compiles a rule from the words after the ruleset's keyword, and appends it.
+    ///
+    /// Warnings are added to the environment: a rule after one that always decides, a condition that never matches.
+    ///
+    /// # Errors
+    /// The text of the problem, worded as in the reference, to be shown after `parsing [file:line] : `.
+    pub fn push(&mut self, kind: Kind, words: &[&str], env: &mut RuleEnv) -> Result<(), String> {
+        let rule = compile_rule(kind, words, env)?;
+        self.append(kind.name(), rule, env);
+        Ok(())
+    }
+
+    /// Compiles a `redirect` line (not `http-request redirect`): its texts are literal, and it goes after the
+    /// `http-request` rules.
+    ///
+    /// # Errors
+    /// As for [`Ruleset::push`].
+    pub fn push_redirect(&mut self, words: &[&str], env: &mut RuleEnv) -> Result<(), String> {
+        env.compile.points = Kind::HttpRequest.points(&env.compile.proxy);
+        let mut words = Words::new(Kind::HttpRequest, "redirect", words);
+        let place = section(env.compile);
+        let action = crate::action::redirect::parse_literal(&mut words, env)
+            .map_err(|e| format!("error detected in {place} while parsing redirect rule : {e}."))?;
+        let condition = match words.rest() {
+            [] => None,
+            rest @ ["if" | "unless", ..] => Some(compile::condition(rest, env.compile).map_err(|e| {
+                format!("error detected in {place} while parsing redirect rule : error in condition: {e}.")
+            })?),
+            [other, ..] => {
+                return Err(format!(
+                    "error detected in {place} while parsing redirect rule : {} (was '{other}').",
+                    crate::action::redirect::EXPECTS
+                ));
+            }
+        };
+        let rule = Rule {
+            action,
+            condition,
+            name: "redirect".into(),
+            file: interned(env.compile.file),
+            line: env.compile.line,
+        };
+        self.append("redirect", rule, env);
+        Ok(())
+    }
+
+    fn append(&mut self, keyword: &str, rule: Rule, env: &mut RuleEnv) {
+        if let Some(last) = self.rules.last()
+            && last.condition.is_none()
+            && last.action.is_final()
+        {
+            env.compile.warnings.push(format!(
+                "previous '{keyword}' action is final and has no condition attached, further entries are NOOP."
+            ));
+        }
+        self.rules.push(Arc::new(rule));
+    }
+
+    /// Puts the rules of a `defaults` section before those of this proxy.
+    pub fn inherit(&mut self, parent: &Ruleset) {
+        self.rules.splice(0..0, parent.rules.iter().cloned());
+    }
+
+    /// Resolves what rules refer to by name, once the whole configuration is read.
+    ///
+    /// Gives the texts of the problems, worded as in the reference, to be shown as alerts.
+    pub fn resolve(&self, kind: Kind, proxy: &str, references: &References) -> Vec<String> {
+        self.rules
+            .iter()
+            .filter_map(|rule| rule.action.resolve(kind, references).err())
+            .map(|e| format!("Proxy '{proxy}': {e}"))
+            .collect()
+    }
+
+    /// Evaluates the rules from number `from` on, against `cx`.
+    ///
+    /// Edits of the messages and facts of the stream are done at once; other results are in `fx`. In the rulesets of
+    /// TCP contents, a condition or an action that needs more data gives [`Outcome::Wait`], unless `cx.last` says that
+    /// no more will come.
+    pub fn run<'r>(&'r self, kind: Kind, from: usize, cx: &mut Ctx, fx: &mut Effects) -> Outcome<'r> {
+        if from == 0 {
+            fx.strict = true;
+        }
+        cx.response_side = kind.is_response();
+        for (i, rule) in self.rules.iter().enumerate().skip(from) {
+            let hinting = !fx.early_hints.is_empty();
+            if hinting && !rule.action.is_early_hint() {
+                return Outcome::EarlyHints { resume: i };
+            }
+            cx.reset();
+            cx.may_change = false;
+            if let Some(condition) = &rule.condition {
+                match condition.eval(cx) {
+                    Verdict::Pass => {}
+                    Verdict::Miss if kind.waits() && !cx.last => return Outcome::Wait { resume: i },
+                    Verdict::Fail | Verdict::Miss => continue,
+                }
+                cx.reset();
+            }
+            match rule.action.run(kind, i, cx, fx) {
+                Step::Next => {}
+                Step::Wait if kind.waits() && !cx.last => return Outcome::Wait { resume: i },
+                Step::Wait => {}
+                Step::Rewrite(Ok(())) => {}
+                Step::Rewrite(Err(_)) => {
+                    fx.failed_rewrites += 1;
+                    if fx.strict {
+                        note_last(cx, rule);
+                        return Outcome::RewriteFailed;
+                    }
+                }
+                Step::Stop(outcome) => {
+                    if rule.action.is_final() {
+                        note_last(cx, rule);
+                    }
+                    return outcome;
+                }
+            }
+        }
+        if fx.early_hints.is_empty() {
+            Outcome::Done
+        } else {
+            Outcome::EarlyHints { resume: self.rules.len() }
+        }
+    }
+}
+
+fn note_last(cx: &mut Ctx, rule: &Rule) {
+    if let Some(stream) = cx.stream.as_deref_mut() {
+        stream.last_rule = Some((rule.file, rule.line));
+    }
+}
+
+fn compile_rule(kind: Kind, words: &[&str], env: &mut RuleEnv) -> Result<Rule, String> {
+    let (name, rest) = match words.split_first() {
+        Some((name, rest)) => (*name, rest),
+        None => ("", words),
+    };
+    env.compile.points = kind.points(&env.compile.proxy);
+    let Some(def) = keyword::find(name, kind).filter(|_| !name.is_empty()) else {
+        return Err(keyword::unknown(name, kind, env.compile));
+    };
+    let place = section(env.compile);
+    let parse = match def.support {
+        Support::Yes(parse) => parse,
+        Support::No(needs) => {
+            return Err(format!(
+                "'{} {name}' is known but not supported yet: it needs {needs}. Remove the line, or keep the \
+                 reference for this file until then.",
+                kind.name()
+            ));
+        }
+    };
+    if def.experimental && !env.experimental {
+        return Err(format!(
+            "'{}' action is experimental, must be allowed via a global 'expose-experimental-directives'",
+            def.name
+        ));
+    }
+    let mut words = Words::new(kind, name, rest);
+    let action = parse(&mut words, env).map_err(|e| {
+        if kind.is_http() {
+            format!("error detected in {place} while parsing '{} {name}' rule : {e}.", kind.name())
+        } else {
+            e
+        }
+    })?;
+    let condition = match words.rest() {
+        [] => None,
+        rest @ ["if" | "unless", ..] => {
+            let context = format!("{} {name}", kind.name());
+            Some(compile::condition(rest, env.compile).map_err(|e| {
+                if kind.is_http() {
+                    format!("error detected while parsing an '{context}' condition : {e}.")
+                } else {
+                    format!(
+                        "'{context}' : error detected in {place} while parsing '{}' condition : {e}",
+                        rest[0]
+                    )
+                }
+            })?)
+        }
+        [other, ..] if kind.is_http() => {
+            return Err(format!(
+                "'{} {name}' expects either 'if' or 'unless' followed by a condition but found '{other}'.",
+                kind.name()
+            ));
+        }
+        [other, ..] => {
+            return Err(format!(
+                "'{} {name}' only accepts 'if' or 'unless', in {place} (got '{other}')",
+                kind.name()
+            ));
+        }
+    };
+    Ok(Rule {
+        action,
+        condition,
+        name: name.into(),
+        file: interned(env.compile.file),
+        line: env.compile.line,
+    })
+}
+
+/// A file name that lives as long as the process. There are few, and rules outlive the parser.
+fn interned(file: &str) -> &'static str {
+    static FILES: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Default::default);
+    let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = files.get(file) {
+        return known;
+    }
+    let leaked: &'static str = Box::leak(file.to_string().into_boxed_str());
+    files.insert(leaked);
+    leaked
+}
