@@ -202,7 +202,7 @@ impl Drop for RingBuffers {
 // Reached through a plain pointer, owned beside it; see `pool`.
 thread_local! {
     static RING: Cell<*mut RingBuffers> = const { Cell::new(std::ptr::null_mut()) };
-    static OWNER: RefCell<Vec<Box<RingBuffers>>> = const { RefCell::new(Vec::new()) };
+    static OWNER: RefCell<Option<Box<RingBuffers>>> = const { RefCell::new(None) };
 }
 
 /// Makes `ring` this thread's ring. `false`, and nothing done, when the thread has one already.
@@ -211,9 +211,7 @@ pub(crate) fn install(ring: RingBuffers) -> bool {
         return false;
     }
     OWNER.with_borrow_mut(|owner| {
-        let mut ring = Box::new(ring);
-        RING.set(&mut *ring);
-        owner.push(ring);
+        RING.set(&mut **owner.insert(Box::new(ring)));
     });
     true
 }
@@ -222,9 +220,9 @@ pub(crate) fn install(ring: RingBuffers) -> bool {
 pub(crate) fn uninstall() {
     let _ = OWNER.try_with(|owner| {
         let mut owner = owner.borrow_mut();
-        if let Some(ring) = owner.last_mut() {
+        if let Some(ring) = owner.as_mut() {
             if ring.used == 0 {
-                owner.pop();
+                *owner = None;
             } else {
                 // Buffers in use still find it through the pointer; only posting must stop.
                 ring.target = 0;

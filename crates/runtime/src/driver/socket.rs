@@ -135,7 +135,8 @@ pub(crate) struct Socket {
     pub writer: TaskId,
     /// First of the received and not yet taken buffers.
     pub rx: Option<Buf>,
-    /// The others; allocated the first time there is more than one.
+    /// The others; allocated the first time there is more than one, and boxed because there rarely is.
+    #[allow(clippy::box_collection)]
     pub rx_more: Option<Box<VecDeque<Buf>>>,
     /// Bytes in `rx` and `rx_more`.
     pub rx_queued: u32,

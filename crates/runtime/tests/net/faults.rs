@@ -86,28 +86,26 @@ each_driver!(a_thousand_connections_come_and_go_without_leaking, || async {
 });
 
 /// Floods many connections while only blocks for a few are posted.
-fn flood() -> impl Future<Output = ()> {
-    async {
-        let mut pairs = Vec::new();
-        for _ in 0..40 {
-            pairs.push(tcp_pair().await);
-        }
-        for (a, b) in &mut pairs {
-            assert!(matches!(b.poll_recv(1), Poll::Pending));
-            let mut buf = Buf::large(300_000);
-            fill_pattern(buf.unused_mut(), 0);
-            buf.commit(300_000);
-            a.start_send(buf);
-        }
-        // Nobody takes anything for a while: what runs ahead is bounded.
-        for _ in 0..20 {
-            settle().await;
-        }
-        let stats = buffer::stats();
-        assert!(stats.ring_total <= 4096, "{stats:?}");
-        for (_, b) in &mut pairs {
-            assert!(is_pattern(&read_exactly(b, 300_000).await, 0));
-        }
+async fn flood() {
+    let mut pairs = Vec::new();
+    for _ in 0..40 {
+        pairs.push(tcp_pair().await);
+    }
+    for (a, b) in &mut pairs {
+        assert!(matches!(b.poll_recv(1), Poll::Pending));
+        let mut buf = Buf::large(300_000);
+        fill_pattern(buf.unused_mut(), 0);
+        buf.commit(300_000);
+        a.start_send(buf);
+    }
+    // Nobody takes anything for a while: what runs ahead is bounded.
+    for _ in 0..20 {
+        settle().await;
+    }
+    let stats = buffer::stats();
+    assert!(stats.ring_total <= 4096, "{stats:?}");
+    for (_, b) in &mut pairs {
+        assert!(is_pattern(&read_exactly(b, 300_000).await, 0));
     }
 }
 

@@ -143,7 +143,7 @@ each_driver!(unix_and_abstract_sockets_connect, || async {
     let name = format!("thalweg-{}-{}", std::process::id(), thalweg_runtime::driver::with(|d| d.kind_name()));
     for address in [SockAddr::Unix(path.as_path().into()), SockAddr::Abstract(name.as_bytes().into())] {
         let mut listener = Listener::bind(&address, &Default::default()).unwrap();
-        assert_eq!(listener.local_addr().unwrap().is_unix(), true);
+        assert!(listener.local_addr().unwrap().is_unix());
         let mut a = Stream::connect(&address, &ConnectOptions::default()).await.unwrap();
         let (fd, peer) = listener.accept().await.unwrap();
         assert_eq!(peer, SockAddr::unnamed());

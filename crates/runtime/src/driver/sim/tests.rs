@@ -170,9 +170,11 @@ fn spinning_is_a_verdict() {
 fn leaks_are_found() {
     let report = run(1, SimConfig::faultless(), |_| async {
         let listener = Listener::bind(&address("10.0.0.1:80"), &ListenOptions::default()).unwrap();
-        std::mem::forget(listener);
-        std::mem::forget(Buf::with_capacity_default());
-        spawn(&TASK, std::future::pending());
+        let buf = Buf::with_capacity_default();
+        spawn(&TASK, async move {
+            let _held = (listener, buf);
+            std::future::pending().await
+        });
     });
     let wrong = report.check().unwrap_err();
     for what in ["descriptor left open: Listener", "1 sockets left", "1 buffers left", "1 tasks left"] {
