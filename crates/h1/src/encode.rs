@@ -172,3 +172,116 @@ pub fn last_chunk_into(trailers: &Head, options: &EncodeOptions<'_>, out: &mut [
 pub fn is_chunked(head: &Head) -> bool {
     head.has(HeaderId::TransferEncoding)
 }
+
+/// The header of a chunk of `len` bytes, as [`chunk_header`] writes it, for those who do not count
+/// allocations.
+pub fn chunk_of(len: u64) -> Vec<u8> {
+    let mut header = [0; CHUNK_HEADER_MAX];
+    let written = chunk_header(len, &mut header);
+    header[..written].to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::CaseMap;
+    use thalweg_http::Version;
+
+    fn head() -> Head {
+        let mut head = Head::new();
+        head.start_request(b"GET", b"/x", Version::HTTP_11).unwrap();
+        head.push(b"host", b"a").unwrap();
+        head.push(b"x-a", b"1").unwrap();
+        head
+    }
+
+    fn text(head: &Head, options: &EncodeOptions<'_>) -> String {
+        let mut out = Vec::new();
+        encode_vec(head, options, &mut out);
+        assert_eq!(out.len(), encoded_len(head, options));
+        let mut exact = vec![0; out.len()];
+        assert_eq!(encode_into(head, options, &mut exact), Some(out.len()));
+        assert_eq!(exact, out);
+        for short in 0..out.len() {
+            assert_eq!(encode_into(head, options, &mut exact[..short]), None, "{short} bytes are not enough");
+        }
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn heads_are_written_with_what_the_connection_adds() {
+        let mut head = head();
+        assert_eq!(text(&head, &EncodeOptions::default()), "GET /x HTTP/1.1\r\nhost: a\r\nx-a: 1\r\n\r\n");
+        let close = EncodeOptions { connection: Some(b"close"), ..EncodeOptions::default() };
+        assert_eq!(text(&head, &close), "GET /x HTTP/1.1\r\nhost: a\r\nx-a: 1\r\nconnection: close\r\n\r\n");
+        let proxy = EncodeOptions { proxy_connection: true, ..close };
+        assert_eq!(
+            text(&head, &proxy),
+            "GET /x HTTP/1.1\r\nhost: a\r\nx-a: 1\r\nproxy-connection: close\r\n\r\n"
+        );
+        let mut case = CaseMap::default();
+        case.add(b"host", b"Host").unwrap();
+        case.add(b"connection", b"CONNECTION").unwrap();
+        let adjusted = EncodeOptions { case: Some(&case), ..close };
+        assert_eq!(
+            text(&head, &adjusted),
+            "GET /x HTTP/1.1\r\nHost: a\r\nx-a: 1\r\nCONNECTION: close\r\n\r\n"
+        );
+        head.start_response(Version::HTTP_10, 404, None).unwrap();
+        assert_eq!(
+            text(&head, &close),
+            "HTTP/1.0 404 Not Found\r\nhost: a\r\nx-a: 1\r\nconnection: close\r\n\r\n"
+        );
+        head.set_version(Version::HTTP_2);
+        head.set_status(200, Some(b"Fine")).unwrap();
+        assert_eq!(text(&head, &EncodeOptions::default()), "HTTP/1.1 200 Fine\r\nhost: a\r\nx-a: 1\r\n\r\n");
+    }
+
+    #[test]
+    fn edited_fields_are_written_where_they_are() {
+        let mut head = head();
+        head.push(b"x-b", b"2").unwrap();
+        head.push(b"x-c", b"3").unwrap();
+        head.replace_value(1, b"one").unwrap();
+        head.remove(2);
+        head.rename(3, b"X-D").unwrap();
+        head.prepend(b"x-0", b"0").unwrap();
+        head.check_invariants();
+        assert_eq!(
+            text(&head, &EncodeOptions::default()),
+            "GET /x HTTP/1.1\r\nx-0: 0\r\nhost: a\r\nx-a: one\r\nx-d: 3\r\n\r\n"
+        );
+        head.compact();
+        head.check_invariants();
+        assert_eq!(
+            text(&head, &EncodeOptions::default()),
+            "GET /x HTTP/1.1\r\nx-0: 0\r\nhost: a\r\nx-a: one\r\nx-d: 3\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn chunk_headers_are_short() {
+        for (size, expected) in [
+            (1, "1\r\n"),
+            (15, "F\r\n"),
+            (16, "10\r\n"),
+            (0xabc, "ABC\r\n"),
+            (u64::MAX, "FFFFFFFFFFFFFFFF\r\n"),
+        ] {
+            assert_eq!(chunk_of(size), expected.as_bytes());
+        }
+    }
+
+    #[test]
+    fn trailers_follow_the_last_chunk() {
+        let mut trailers = Head::new();
+        let mut out = [0; 64];
+        let options = EncodeOptions::default();
+        let len = last_chunk_into(&trailers, &options, &mut out).unwrap();
+        assert_eq!(&out[..len], LAST_CHUNK);
+        trailers.push(b"X-Sum", b"1").unwrap();
+        let len = last_chunk_into(&trailers, &options, &mut out).unwrap();
+        assert_eq!(&out[..len], b"0\r\nx-sum: 1\r\n\r\n");
+        assert_eq!(last_chunk_into(&trailers, &options, &mut out[..8]), None);
+    }
+}

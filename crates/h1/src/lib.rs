@@ -19,6 +19,6 @@ pub mod parse;
 
 pub use case::CaseMap;
 pub use chunk::{ChunkDecoder, ChunkError, ChunkEvent, ChunkStep};
-pub use encode::{EncodeOptions, encode_into, encode_vec};
+pub use encode::{EncodeOptions, chunk_of, encode_into, encode_vec};
 pub use error::{ParseError, ParseErrorKind};
 pub use parse::{HeadParser, ParseOptions, Parsed};
