@@ -167,26 +167,13 @@ fn printable(text: &str) -> std::borrow::Cow<'_, str> {
 }
 
 impl Diagnostics {
-    /// The lines that close the report of a refused configuration: one for each file with an error, then, unless
-    /// reading was cut short, the verdict. Empty when there is no error.
-    pub fn conclusion(&self, sources: &SourceMap, pid: u32) -> String {
-        let mut out = String::new();
-        if !self.has_errors() {
-            return out;
+    /// The line that closes the report of a refused configuration, unless reading was cut short, in which case the
+    /// reference says no more either. Empty when there is no error.
+    pub fn verdict(&self, pid: u32) -> String {
+        if self.has_errors() && !self.aborted() {
+            message_line(Severity::Alert, pid, "config : Fatal errors found in configuration.")
+        } else {
+            String::new()
         }
-        for file in sources.files() {
-            let wrong = |d: &Diagnostic| {
-                let parsing = matches!(d.lead, Lead::Parsing | Lead::Located);
-                d.severity == Severity::Alert && parsing && d.span.is_some_and(|span| span.file == file)
-            };
-            if self.iter().any(wrong) {
-                let text = format!("config : Error(s) found in configuration file : {}", sources.name(file));
-                render_line(&mut out, Severity::Alert, pid, &text);
-            }
-        }
-        if !self.aborted() {
-            render_line(&mut out, Severity::Alert, pid, "config : Fatal errors found in configuration.");
-        }
-        out
     }
 }

@@ -380,21 +380,12 @@ fn all_errors_of_a_file_are_found() {
 
 #[test]
 fn the_report_is_concluded_as_the_reference_does() {
-    let conclusion = |text: &str| {
-        let outcome = read(text);
-        outcome.diagnostics.conclusion(&outcome.sources, 42)
-    };
-    assert_eq!(conclusion("a\n"), "");
-    assert_eq!(conclusion(".warning x\n"), "");
-    let found = "[ALERT]    (42) : config : Error(s) found in configuration file : t.cfg\n";
-    let fatal = "[ALERT]    (42) : config : Fatal errors found in configuration.\n";
-    assert_eq!(conclusion("a \"\n"), format!("{found}{fatal}"));
-    assert_eq!(conclusion(".endif\n"), found);
-    let mut sources = SourceMap::new();
-    sources.add("a.cfg", Vec::new());
-    let mut diagnostics = Diagnostics::new();
-    diagnostics.push(Diagnostic::alert("x"));
-    assert_eq!(diagnostics.conclusion(&sources, 42), fatal);
+    let verdict = |text: &str| read(text).diagnostics.verdict(42);
+    assert_eq!(verdict("a\n"), "");
+    assert_eq!(verdict(".warning x\n"), "");
+    assert_eq!(verdict("a \"\n"), "[ALERT]    (42) : config : Fatal errors found in configuration.\n");
+    // The reference leaves at once where a block is wrong.
+    assert_eq!(verdict(".endif\n"), "");
 }
 
 #[test]

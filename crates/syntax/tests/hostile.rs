@@ -41,7 +41,6 @@ fn read_all(text: &[u8]) {
             }
         }
     }
-    assert_eq!(diagnostics.has_errors(), !diagnostics.conclusion(&sources, 1).is_empty());
     diagnostics.render(&sources, RenderOptions { pid: 1, diagnostic_mode: true });
 }
 

@@ -20,3 +20,15 @@ pub fn write_if_ready(fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
     let written = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
     usize::try_from(written).map_err(|_| io::Error::last_os_error())
 }
+
+/// Closes a descriptor that came from the parent process and that no object of this program owns. An error does not
+/// matter: it was not open.
+///
+/// The number must not be one that this program opened itself, or another part of it would lose its file. Standard
+/// streams (0 to 2) are left alone for that reason.
+pub fn close_inherited(fd: RawFd) {
+    if fd > 2 {
+        // SAFETY: takes an integer. By the contract above no object of this program owns the descriptor.
+        unsafe { libc::close(fd) };
+    }
+}

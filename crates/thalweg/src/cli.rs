@@ -83,7 +83,7 @@ pub struct Options {
     /// `-n`: connections of the process.
     pub maxconn: Option<usize>,
     /// `-N`: connections of a proxy that does not say.
-    pub proxy_maxconn: Option<usize>,
+    pub proxy_maxconn: Option<u32>,
     /// `-p`: file to write the process id to.
     pub pid_file: Option<PathBuf>,
     /// `-sf` and `-st`: how, and which processes.

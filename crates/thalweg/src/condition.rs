@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use thalweg_syntax::tokenizer::{Variables, tokenize};
 use thalweg_syntax::{Environment, SourceMap, evaluate_condition};
 
-use crate::features::facts;
+use crate::features::{Enabled, facts};
 use crate::report::Reporter;
 
 /// Evaluates a condition as `.if` would: 0 when true, 1 when false, 2 when it cannot be evaluated.
@@ -36,7 +36,7 @@ fn evaluate(text: &str) -> Result<bool, String> {
         }
         joined.extend_from_slice(word.bytes());
     }
-    evaluate_condition(&joined, &facts(), &environment)
+    evaluate_condition(&joined, &facts(&Enabled::default()), &environment)
         .map_err(|error| format!("Failed to evaluate condition: {}", error.message))
 }
 

@@ -3,8 +3,10 @@
 //! **Invariant**: a feature is marked present only when it works. The names are HAProxy's, because configurations,
 //! test suites and packages ask for them.
 
+use thalweg_runtime::driver::{Driver, DriverKind, DriverOptions};
 use thalweg_syntax::Facts;
 
+use crate::cli::Options;
 use crate::program::COMPATIBLE_VERSION;
 
 /// Name as in the build options of HAProxy, and whether this program has it.
@@ -69,16 +71,88 @@ pub const FEATURES: [(&str, bool); 58] = [
     ("ZLIB", false),
 ];
 
-/// What is on when nothing says otherwise, for `enabled()`.
-const ENABLED: [&str; 5] = ["EPOLL", "SPLICE", "GETADDRINFO", "REUSEPORT", "FAST-FORWARD"];
+/// The classes of keywords `-dK` can list.
+const KEYWORD_CLASSES: &str = "\
+# List of supported keyword classes:
+all: list all keywords
+";
+
+/// The keywords of classes, for `-dK`.
+pub fn keywords(classes: &[String]) -> String {
+    if classes.iter().any(|class| class == "help") { KEYWORD_CLASSES.into() } else { String::new() }
+}
+
+/// What the command line switched off, for `enabled()`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Enabled {
+    no_epoll: bool,
+    no_splice: bool,
+    no_getaddrinfo: bool,
+    no_reuseport: bool,
+    no_fast_forward: bool,
+}
+
+impl From<&Options> for Enabled {
+    fn from(options: &Options) -> Enabled {
+        Enabled {
+            no_epoll: options.no_epoll,
+            no_splice: options.no_splice,
+            no_getaddrinfo: options.no_getaddrinfo,
+            no_reuseport: options.no_reuseport,
+            no_fast_forward: options.no_fast_forward,
+        }
+    }
+}
+
+impl Enabled {
+    fn names(self) -> impl Iterator<Item = &'static str> {
+        [
+            ("EPOLL", self.no_epoll),
+            ("SPLICE", self.no_splice),
+            ("GETADDRINFO", self.no_getaddrinfo),
+            ("REUSEPORT", self.no_reuseport),
+            ("FAST-FORWARD", self.no_fast_forward),
+        ]
+        .into_iter()
+        .filter(|(_, off)| !off)
+        .map(|(name, _)| name)
+    }
+}
+
+/// `MAX_TGROUPS` of `-vv`.
+pub const THREAD_GROUPS_MAX: usize = 16;
+
+/// `MAX_THREADS` of `-vv`: what the runtime can start.
+pub const THREADS_MAX: usize = 1022;
+
+/// Name, mode, sides and implementation of each protocol that can carry traffic.
+pub const MULTIPLEXERS: [(&str, &str, &str, &str); 4] = [
+    ("<default>", "HTTP", "FE|BE", "H1"),
+    ("h1", "HTTP", "FE|BE", "H1"),
+    ("<default>", "TCP", "FE|BE", "PASS"),
+    ("none", "TCP", "FE|BE", "PASS"),
+];
+
+/// Services for `use-service`.
+pub const SERVICES: &[&str] = &[];
+
+/// Filters for `filter`.
+pub const FILTERS: &[&str] = &[];
+
+/// Name, preference and result of a test of each way to move bytes.
+pub fn drivers() -> [(&'static str, u32, bool); 2] {
+    let options = DriverOptions::default();
+    let works = |kind| Driver::new(kind, &options).is_ok();
+    [("io_uring", 400, works(DriverKind::Uring)), ("epoll", 300, works(DriverKind::Epoll))]
+}
 
 /// What conditions are answered from. The version is the one this program follows: configurations compare it with
 /// the versions of HAProxy that brought what they use.
-pub fn facts() -> Facts {
+pub fn facts(enabled: &Enabled) -> Facts {
     Facts {
         version: COMPATIBLE_VERSION.into(),
         features: FEATURES.into_iter().filter(|(_, present)| *present).map(|(name, _)| name.into()).collect(),
-        enabled: ENABLED.iter().map(|name| name.to_string()).collect(),
+        enabled: enabled.names().map(str::to_string).collect(),
         tls_library: None,
         openssl_version: None,
         awslc_api: None,
@@ -98,8 +172,9 @@ mod tests {
 
     #[test]
     fn conditions_see_the_features() {
-        let facts = facts();
+        let facts = facts(&Enabled { no_splice: true, ..Enabled::default() });
         assert!(facts.features.contains("THREAD") && !facts.features.contains("OPENSSL"));
         assert!(facts.enabled.contains("EPOLL") && !facts.enabled.contains("POLL"));
+        assert!(facts.enabled.contains("REUSEPORT") && !facts.enabled.contains("SPLICE"));
     }
 }

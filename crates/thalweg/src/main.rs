@@ -1,21 +1,25 @@
 #![forbid(unsafe_code)]
 //! The program: reads its command line and does what it says. See [`start`] for the way to a serving process and
-//! [`assembly`] for how the pieces are put together.
+//! [`service`] for how the pieces are put together.
 
-mod assembly;
 mod cli;
 mod condition;
+mod data_path;
 mod features;
 mod limits;
+mod listen;
+mod load;
 mod old_process;
 mod process;
 mod program;
 mod report;
+mod service;
 mod signals;
 mod start;
 mod version;
 
 use std::process::ExitCode;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cli::{Command, CommandError, Shown};
 use program::Program;
@@ -23,6 +27,11 @@ use report::{Reporter, Verbosity, output};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Locks a mutex whatever happened to another thread that held it: what these mutexes guard is valid at any time.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use thalweg_syntax::source::os_message;
 use thalweg_sys::process::{self as sys, Limit};
 
-use crate::limits::{Plan, advisable_maxconn};
+use crate::limits::{Demand, advisable_maxconn, wanted};
 use crate::program::Program;
 use crate::report::Reporter;
 
@@ -26,20 +26,21 @@ pub struct Privileges {
     pub may_gain_privileges: bool,
 }
 
-/// Raises the limit of open files to what the plan needs. `strict` (`strict-limits`) makes failure fatal.
+/// Raises the limit of open files to what is needed. `strict` (`strict-limits`) makes failure fatal.
 pub fn raise_file_limit(
-    plan: &Plan,
+    demand: &Demand,
     strict: bool,
     program: &Program,
     reporter: &mut Reporter,
 ) -> Result<(), ()> {
     let Ok(current) = sys::file_limit() else { return Ok(()) };
-    if plan.limit.soft <= current.soft || sys::set_file_limit(plan.limit).is_ok() {
+    let limit = wanted(demand, current);
+    if limit.soft <= current.soft || sys::set_file_limit(limit).is_ok() {
         return Ok(());
     }
     // Not allowed to go that far: as far as possible.
     let _ = sys::set_file_limit(Limit { soft: current.hard, hard: current.hard });
-    if current.hard >= plan.descriptors {
+    if current.hard >= demand.descriptors {
         return Ok(());
     }
     let message = format!(
@@ -47,7 +48,7 @@ pub fn raise_file_limit(
          'ulimit-n' in the global section, the limit is adjusted automatically ('fd-hard-limit' bounds it); \
          otherwise about {} connections fit here.",
         program.name,
-        plan.limit.soft,
+        limit.soft,
         current.soft,
         current.hard,
         advisable_maxconn(current.hard),
@@ -60,7 +61,7 @@ pub fn raise_file_limit(
     reporter.alert(&format!(
         "[{}.main()] FD limit ({}) too low for maxconn={}/maxsock={}. Please raise 'ulimit-n' to {} or more to avoid \
          any trouble.",
-        program.name, current.hard, plan.maxconn, plan.descriptors, plan.descriptors
+        program.name, current.hard, demand.maxconn, demand.descriptors, demand.descriptors
     ));
     Ok(())
 }
@@ -84,14 +85,14 @@ impl PidFile {
 }
 
 /// Enters the root directory and becomes the user and group of the configuration. The message is for an alert.
-pub fn drop_privileges(wanted: &Privileges, program: &Program) -> Result<(), String> {
+pub fn drop_privileges(privileges: &Privileges, program: &Program) -> Result<(), String> {
     let failed = |what: String, error: io::Error| {
         format!("[{}.main()] Cannot {what} : {}.", program.path, os_message(&error))
     };
-    if let Some(root) = &wanted.root {
+    if let Some(root) = &privileges.root {
         sys::enter_root(root).map_err(|e| failed(format!("chroot({})", root.display()), e))?;
     }
-    if let Some(gid) = wanted.group {
+    if let Some(gid) = privileges.group {
         // Supplementary groups of the caller would keep rights the configuration does not mention. Without the
         // privilege to leave them there is nothing to fear from them either.
         if sys::effective_user() == 0 {
@@ -99,13 +100,13 @@ pub fn drop_privileges(wanted: &Privileges, program: &Program) -> Result<(), Str
         }
         sys::set_group(gid).map_err(|e| failed(format!("set gid {gid}"), e))?;
     }
-    if let Some(uid) = wanted.user {
+    if let Some(uid) = privileges.user {
         sys::set_user(uid).map_err(|e| failed(format!("set uid {uid}"), e))?;
     }
-    if !wanted.may_gain_privileges {
+    if !privileges.may_gain_privileges {
         sys::refuse_new_privileges().map_err(|e| failed("refuse new privileges".into(), e))?;
     }
-    if wanted.dumpable {
+    if privileges.dumpable {
         // A core file is a convenience: a system that refuses it must not prevent the service.
         let _ = sys::unlimit_core();
         let _ = sys::set_dumpable();
@@ -115,18 +116,18 @@ pub fn drop_privileges(wanted: &Privileges, program: &Program) -> Result<(), Str
 
 /// Warns about running with more rights than needed. These warnings come after the configuration was accepted, so
 /// that `-dW` does not count them.
-pub fn advise(wanted: &Privileges, program: &Program, reporter: &mut Reporter) {
+pub fn advise(privileges: &Privileges, program: &Program, reporter: &mut Reporter) {
     if sys::effective_user() != 0 {
         return;
     }
-    if wanted.root.is_none() {
+    if privileges.root.is_none() {
         reporter.warning(&format!(
             "[{}.main()] started as root without any 'chroot' directive: an intruder would see the whole file system. \
              Point 'chroot' at an empty directory in the global section, or say 'chroot /' if this is intended.",
             program.path
         ));
     }
-    if wanted.user.is_none() {
+    if privileges.user.is_none() {
         reporter.warning(&format!(
             "[{}.main()] started as root without 'user' or 'uid' in the global section: the process keeps all its \
              privileges. Name an unprivileged user, or say 'uid 0' if this is intended.",

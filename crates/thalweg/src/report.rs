@@ -64,7 +64,7 @@ impl Reporter {
         }
         let pid = std::process::id();
         self.print(&diagnostics.render(sources, RenderOptions { pid, diagnostic_mode }));
-        self.print(&diagnostics.conclusion(sources, pid));
+        self.print(&diagnostics.verdict(pid));
     }
 
     fn say(&mut self, severity: Severity, text: &str) {

@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use thalweg_sys::signal::{Signal, SignalSet, die_by};
 
-use crate::assembly::Control;
+use crate::locked;
 use crate::report::Reporter;
+use crate::service::Control;
 
 /// The signals this process acts on or ignores by waiting for them.
 pub const HANDLED: [Signal; 8] = [
@@ -40,7 +41,7 @@ static ENDED_BY: Mutex<Option<Signal>> = Mutex::new(None);
 
 /// The signal that ended the process, if one did.
 pub fn ended_by() -> Option<Signal> {
-    *ENDED_BY.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    *locked(&ENDED_BY)
 }
 
 /// Starts the thread that waits for signals. `hard_stop_after` bounds a soft stop.
@@ -61,7 +62,7 @@ pub fn start(
                     }
                 }
                 Signal::Terminate | Signal::Interrupt => {
-                    *ENDED_BY.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(signal);
+                    *locked(&ENDED_BY) = Some(signal);
                     control.hard_stop();
                     std::thread::sleep(HARD_STOP_PATIENCE);
                     die_by(signal);
@@ -74,10 +75,9 @@ pub fn start(
                         reporter.warning(&format!("SIGHUP: {line}"));
                     }
                 }
+                // Memory pools are trimmed by themselves: there is nothing to flush.
                 Signal::Quit => {
-                    for line in control.memory_states() {
-                        reporter.notice(&line);
-                    }
+                    reporter.notice("SIGQUIT received: memory that is not used is given back by itself.")
                 }
                 Signal::User2 | Signal::Child => {}
             }

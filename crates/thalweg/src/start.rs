@@ -13,16 +13,18 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use thalweg_config::Config;
 use thalweg_sys::process::{self as sys, Forked};
 use thalweg_sys::signal::{self, Signal, SignalSet};
 
-use crate::assembly::{self, Configuration, Service, Settings};
 use crate::cli::{Options, RunMode};
+use crate::load::{self, Settings};
 use crate::old_process;
 use crate::process::{self, PidFile};
 use crate::program::Program;
 use crate::report::{Reporter, output};
-use crate::{limits, signals};
+use crate::service::Service;
+use crate::{features, signals};
 
 /// Old processes get this long to let go of a port, in steps.
 const BIND_RETRIES: u32 = 100;
@@ -36,7 +38,7 @@ pub fn run(program: &Program, options: &Options, reporter: &mut Reporter) -> Exi
     match prepare(program, options, reporter) {
         Ok(Prepared::Done) => ExitCode::SUCCESS,
         Ok(Prepared::Listening(service, settings)) => {
-            match serve(program, options, reporter, service, &settings) {
+            match serve(program, options, reporter, *service, &settings) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(Failed) => ExitCode::FAILURE,
             }
@@ -47,7 +49,7 @@ pub fn run(program: &Program, options: &Options, reporter: &mut Reporter) -> Exi
 
 enum Prepared {
     Done,
-    Listening(Service, Box<Settings>),
+    Listening(Box<Service>, Box<Settings>),
 }
 
 fn prepare(program: &Program, options: &Options, reporter: &mut Reporter) -> Result<Prepared, Failed> {
@@ -58,37 +60,33 @@ fn prepare(program: &Program, options: &Options, reporter: &mut Reporter) -> Res
         reporter.alert(&format!("Could not change to directory {} : {error}", directory.display()));
         return Err(Failed);
     }
-    let Some((mut configuration, settings)) = load(program, options, reporter)? else {
+    let Some((config, settings)) = load(options, reporter)? else {
         return Ok(Prepared::Done);
     };
-    if settings.demand.listeners == 0 {
+    if settings.listeners == 0 {
         reporter.alert(&format!(
             "[{}.main()] No enabled listener found (check for 'bind' directives) ! Exiting.",
             program.path
         ));
         return Err(Failed);
     }
-    apply_limits(&mut configuration, &settings, program, options, reporter)?;
-    let service = listen(configuration, program, options, reporter)?;
-    Ok(Prepared::Listening(service, Box::new(settings)))
+    apply_limits(&settings, program, options, reporter)?;
+    let service = listen(config, program, options, reporter)?;
+    Ok(Prepared::Listening(Box::new(service), Box::new(settings)))
 }
 
 /// Reads the configuration. `None` when it was only to be checked.
-fn load(
-    program: &Program,
-    options: &Options,
-    reporter: &mut Reporter,
-) -> Result<Option<(Configuration, Settings)>, Failed> {
-    let loaded = assembly::load(program, options);
-    let settings = loaded.configuration.as_ref().map(|configuration| configuration.settings(options));
+fn load(options: &Options, reporter: &mut Reporter) -> Result<Option<(Config, Settings)>, Failed> {
+    let loaded = load::load(options);
+    let settings = loaded.config.as_ref().map(load::settings);
     if settings.as_ref().is_some_and(|s| s.quiet) && !options.verbosity.verbose {
         reporter.verbosity.quiet = true;
     }
     reporter.diagnostics(&loaded.diagnostics, &loaded.sources, options.diagnostic_mode);
     if !options.keyword_classes.is_empty() {
-        output(&assembly::keywords(&options.keyword_classes));
+        output(&features::keywords(&options.keyword_classes));
     }
-    let (Some(configuration), Some(settings)) = (loaded.configuration, settings) else { return Err(Failed) };
+    let (Some(config), Some(settings)) = (loaded.config, settings) else { return Err(Failed) };
     if loaded.diagnostics.has_errors() {
         return Err(Failed);
     }
@@ -97,7 +95,7 @@ fn load(
         return Err(Failed);
     }
     if !options.check {
-        return Ok(Some((configuration, settings)));
+        return Ok(Some((config, settings)));
     }
     if reporter.warned() && !reporter.verbosity.quiet {
         output("Warnings were found.\n");
@@ -109,19 +107,16 @@ fn load(
 }
 
 fn apply_limits(
-    configuration: &mut Configuration,
     settings: &Settings,
     program: &Program,
     options: &Options,
     reporter: &mut Reporter,
 ) -> Result<(), Failed> {
-    let current = sys::file_limit().unwrap_or(sys::Limit { soft: 1024, hard: 1024 });
-    let plan = limits::plan(&settings.demand, current);
-    if plan.automatic {
-        reporter.notice(&format!("Automatically setting global.maxconn to {}.", plan.maxconn));
+    let demand = &settings.demand;
+    if demand.automatic {
+        reporter.notice(&format!("Automatically setting global.maxconn to {}.", demand.maxconn));
     }
-    process::raise_file_limit(&plan, settings.strict_limits, program, reporter).map_err(|()| Failed)?;
-    configuration.set_limits(&plan);
+    process::raise_file_limit(demand, settings.strict_limits, program, reporter).map_err(|()| Failed)?;
     if let Some(megabytes) = options.memory_limit_mb.filter(|mb| *mb > 0)
         && let Err(error) = sys::set_memory_limit(megabytes.saturating_mul(1 << 20))
     {
@@ -135,7 +130,7 @@ fn apply_limits(
 
 /// Opens the listening sockets, asking old processes to let go of theirs if that is what prevents it.
 fn listen(
-    configuration: Configuration,
+    config: Config,
     program: &Program,
     options: &Options,
     reporter: &mut Reporter,
@@ -145,7 +140,7 @@ fn listen(
         None => Vec::new(),
     };
     let old: &[u32] = options.old_processes.as_ref().map_or(&[], |(_, pids)| pids);
-    let mut service = Service::new(configuration, program, handed);
+    let mut service = Service::new(config, program, handed);
     let mut failure = service.listen();
     if failure.is_err() && !old.is_empty() {
         // The port is probably theirs: "pause" first, "resume" if it did not help (management manual, chapter 4).
@@ -164,6 +159,7 @@ fn listen(
     match failure {
         Ok(()) => Ok(service),
         Err(messages) => {
+            service.abandon();
             for message in messages {
                 reporter.alert(&message);
             }
@@ -216,8 +212,7 @@ fn serve(
     if let Some((how, pids)) = &options.old_processes {
         old_process::replace(*how, pids);
     }
-    // Threads that need files of the real root (logs, name resolution) are prepared before it changes.
-    service.before_privileges_drop();
+    service.commit();
     process::drop_privileges(&settings.privileges, program).map_err(|message| fail(reporter, message))?;
     if options.verbosity.verbose || options.mode == RunMode::Debug {
         output(&format!("Using {} as the polling mechanism.\n", service.driver_name()));
@@ -227,13 +222,15 @@ fn serve(
         let _ = sys::close_terminal();
         reporter.verbosity.quiet = true;
     }
+    let cannot =
+        |what: &str, error: std::io::Error| format!("[{}.main()] Cannot {what} : {error}.", program.name);
+    let running = service.start().map_err(|error| fail(reporter, cannot("start threads", error)))?;
     let signal_reporter = Reporter::new(program, reporter.verbosity);
-    signals::start(blocked, service.control(), signal_reporter, settings.hard_stop_after).map_err(
-        |error| fail(reporter, format!("[{}.main()] Cannot start a thread : {error}.", program.name)),
-    )?;
-    let result = service.run();
+    signals::start(blocked, running.control(), signal_reporter, settings.hard_stop_after)
+        .map_err(|error| fail(reporter, cannot("wait for signals", error)))?;
+    let result = running.run();
     if let Some(signal) = signals::ended_by() {
         signal::die_by(signal);
     }
-    result.map_err(|error| fail(reporter, format!("[{}.main()] Cannot run : {error}.", program.name)))
+    result.map_err(|error| fail(reporter, cannot("run", error)))
 }

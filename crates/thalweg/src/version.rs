@@ -6,8 +6,7 @@
 
 use thalweg_sys::process::system_description;
 
-use crate::assembly;
-use crate::features::FEATURES;
+use crate::features::{self, FEATURES};
 use crate::program::{COMPATIBLE_BRANCH, COMPATIBLE_DATE, COMPATIBLE_VERSION, Program, VERSION};
 
 /// The lines of `-v`.
@@ -64,15 +63,14 @@ pub fn build(program: &Program) -> String {
         "\n\nDefault settings :\n  bufsize = 16384, maxrewrite = 1024, maxpollevents = 200\n\n\
          Built with multi-threading support (MAX_TGROUPS={}, MAX_THREADS={}, default={threads}).\n\
          Built with transparent proxy support using: IP_TRANSPARENT IPV6_TRANSPARENT IP_FREEBIND\n",
-        assembly::THREAD_GROUPS_MAX,
-        assembly::THREADS_MAX,
+        features::THREAD_GROUPS_MAX,
+        features::THREADS_MAX,
     ));
-    if let Some(pcre) = assembly::pcre_version() {
-        text.push_str(&format!("Built with PCRE2 version : {pcre}\nPCRE2 library supports JIT : yes\n"));
-    }
+    let (major, minor) = pcre2::version();
+    text.push_str(&format!("Built with PCRE2 version : {major}.{minor}\nPCRE2 library supports JIT : yes\n"));
     text.push_str("Encrypted password support via crypt(3): yes\n\n");
 
-    let drivers = assembly::drivers();
+    let drivers = features::drivers();
     text.push_str("Available polling systems :\n");
     for (name, preference, usable) in &drivers {
         let result = if *usable { "OK" } else { "FAILED" };
@@ -89,11 +87,11 @@ pub fn build(program: &Program) -> String {
         "Available multiplexer protocols :\n\
          (protocols marked as <default> cannot be specified using 'proto' keyword)\n",
     );
-    for (name, mode, sides, mux) in assembly::MULTIPLEXERS {
+    for (name, mode, sides, mux) in features::MULTIPLEXERS {
         text.push_str(&format!("{name:>11} : mode={mode:<4}  side={sides:<5}  mux={mux}\n"));
     }
-    text.push_str(&format!("\nAvailable services : {}\n", list(assembly::SERVICES)));
-    text.push_str(&format!("Available filters : {}\n\n", list(assembly::FILTERS)));
+    text.push_str(&format!("\nAvailable services : {}\n", list(features::SERVICES)));
+    text.push_str(&format!("Available filters : {}\n\n", list(features::FILTERS)));
     text
 }
 

@@ -1,0 +1,280 @@
+//! Opens the listening sockets of a configuration, before any thread exists and while the process still has its
+//! privileges. Sockets that another process handed over, or that were inherited, are used instead of new ones.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use thalweg_config::model::{Bind, BindAddr, Config, Proxy, ProxyId, Shards};
+use thalweg_runtime::net::{ListenOptions, SockAddr, descriptor, listener};
+use thalweg_syntax::source::os_message;
+use thalweg_sys::handover::HandedSocket;
+
+/// One listening socket of one thread.
+#[derive(Debug)]
+pub struct ThreadListener {
+    /// The proxy it belongs to.
+    pub proxy: ProxyId,
+    /// Position in the proxy's binds.
+    pub bind: usize,
+    /// The socket. Other threads may have copies of the same one.
+    pub fd: OwnedFd,
+}
+
+/// The sockets of one `bind`.
+#[derive(Debug)]
+pub struct OpenListener {
+    /// The proxy it belongs to.
+    pub proxy: ProxyId,
+    /// Position in the proxy's binds.
+    pub bind: usize,
+    /// One socket per shard, at least one. With fewer shards than threads, threads share.
+    pub shards: Vec<OwnedFd>,
+}
+
+/// `defer-accept` waits this long for the first bytes before it lets a silent connection through.
+const DEFER_ACCEPT_SECONDS: u32 = 1;
+
+/// Length of the queue of connections that bring data (`tfo`), unless the backlog is shorter.
+const FAST_OPEN_QUEUE: u32 = 1024;
+
+/// Sockets received from another process, until a `bind` claims them.
+pub struct Handed {
+    sockets: Vec<(SockAddr, String, OwnedFd)>,
+}
+
+impl Handed {
+    /// Sorts what was received by address. What is no socket is dropped.
+    pub fn new(sockets: Vec<HandedSocket>) -> Handed {
+        let known = |socket: HandedSocket| {
+            // Sockets of other network namespaces are of no use here: `namespace` is not supported.
+            let kind = descriptor::inspect(socket.fd.as_fd()).ok()?;
+            (kind.stream && socket.namespace.is_empty()).then_some((
+                final_name(kind.local),
+                socket.interface,
+                socket.fd,
+            ))
+        };
+        Handed { sockets: sockets.into_iter().filter_map(known).collect() }
+    }
+
+    /// The next socket of that address and interface.
+    fn claim(&mut self, address: &SockAddr, interface: &str) -> Option<OwnedFd> {
+        let at = self.sockets.iter().position(|(a, i, _)| a == address && i == interface)?;
+        Some(self.sockets.swap_remove(at).2)
+    }
+}
+
+/// A unix socket is bound under a temporary name, `<path>.<pid>.tmp`, and renamed: the kernel remembers the former.
+fn final_name(address: SockAddr) -> SockAddr {
+    if let SockAddr::Unix(path) = &address
+        && let Some(name) = path.to_str().and_then(|p| p.strip_suffix(".tmp"))
+        && let Some((name, pid)) = name.rsplit_once('.')
+        && !pid.is_empty()
+        && pid.bytes().all(|b| b.is_ascii_digit())
+    {
+        return SockAddr::Unix(Path::new(name).into());
+    }
+    address
+}
+
+/// Opens what is not open yet. On failure, returns a message for each listener that could not be opened; what could be
+/// is kept, so that trying again opens only the rest.
+pub fn open(config: &Config, handed: &mut Handed, opened: &mut Vec<OpenListener>) -> Result<(), Vec<String>> {
+    let mut failures = Vec::new();
+    for proxy in config.proxies.iter().filter(|proxy| !proxy.disabled) {
+        for (index, bind) in proxy.binds.iter().enumerate() {
+            if opened.iter().any(|open| open.proxy == proxy.id && open.bind == index) {
+                continue;
+            }
+            match open_bind(config, proxy, bind, handed) {
+                Ok(shards) => opened.push(OpenListener { proxy: proxy.id, bind: index, shards }),
+                Err(error) => failures.push(failure(proxy, bind, &error)),
+            }
+        }
+    }
+    if failures.is_empty() { Ok(()) } else { Err(failures) }
+}
+
+/// Gives each thread its sockets. Each thread that a bind allows gets one; where there are fewer shards than threads,
+/// some get copies. No other copy remains, so that a port is closed once its threads let go of it.
+pub fn distribute(
+    opened: Vec<OpenListener>,
+    config: &Config,
+    threads: usize,
+) -> io::Result<Vec<Vec<ThreadListener>>> {
+    let mut sockets: Vec<Vec<ThreadListener>> = Vec::new();
+    sockets.resize_with(threads, Vec::new);
+    for open in opened {
+        let allowed = &config.proxy(open.proxy).binds[open.bind].threads.0;
+        let mut takers: Vec<usize> = (0..threads)
+            .filter(|t| allowed.is_empty() || allowed.iter().any(|a| usize::from(*a) == *t))
+            .collect();
+        if takers.is_empty() {
+            // A set that names only threads that do not exist would leave clients waiting for ever.
+            takers = (0..threads).collect();
+        }
+        for (rank, thread) in takers.into_iter().enumerate() {
+            let fd = open.shards[rank % open.shards.len()].try_clone()?;
+            sockets[thread].push(ThreadListener { proxy: open.proxy, bind: open.bind, fd });
+        }
+    }
+    Ok(sockets)
+}
+
+/// Closes the descriptors named by `fd@` in binds, once every bind has its own copy.
+pub fn close_inherited(config: &Config) {
+    let mut closed = Vec::new();
+    for bind in config.proxies.iter().flat_map(|proxy| &proxy.binds) {
+        if let BindAddr::Fd(fd) | BindAddr::SockPair(fd) = bind.addr
+            && fd > 2
+            && !closed.contains(&fd)
+        {
+            closed.push(fd);
+            thalweg_sys::fd::close_inherited(fd);
+        }
+    }
+}
+
+/// How many sockets an address gets.
+fn shard_count(bind: &Bind, config: &Config) -> usize {
+    let threads = config.global.nbthread.max(1);
+    let accepting = if bind.threads.0.is_empty() { threads } else { bind.threads.0.len() };
+    let shards = match bind.shards {
+        Shards::Default => config.global.tune.listener_default_shards,
+        given => given,
+    };
+    match shards {
+        Shards::ByThread => accepting,
+        Shards::Default | Shards::ByGroup => 1,
+        Shards::Count(count) => (count as usize).clamp(1, accepting),
+    }
+}
+
+fn open_bind(config: &Config, proxy: &Proxy, bind: &Bind, handed: &mut Handed) -> io::Result<Vec<OwnedFd>> {
+    let (address, may_shard) = match &bind.addr {
+        BindAddr::Fd(fd) | BindAddr::SockPair(fd) => {
+            let socket = listener::inherited(*fd)?;
+            if matches!(bind.addr, BindAddr::Fd(_)) && !descriptor::inspect(socket.as_fd())?.listening {
+                listener::listen(socket.as_raw_fd(), backlog(config, proxy, bind))?;
+            }
+            return Ok(vec![socket]);
+        }
+        BindAddr::Tcp(address) => (SockAddr::from(*address), true),
+        BindAddr::Unix(path) => (SockAddr::Unix(path.as_path().into()), false),
+        BindAddr::Abstract(name) => (SockAddr::Abstract(padded(name)), false),
+        BindAddr::AbstractZ(name) => (SockAddr::Abstract(name.as_slice().into()), false),
+    };
+    let reuseport = may_shard && !config.global.noreuseport;
+    let count = if reuseport { shard_count(bind, config) } else { 1 };
+    let options = options(config, proxy, bind, reuseport);
+    let interface = bind.interface.as_deref().unwrap_or("");
+    (0..count)
+        .map(|_| match handed.claim(&address, interface) {
+            Some(socket) => Ok(socket),
+            None => listener::open(&address, &options),
+        })
+        .collect()
+}
+
+/// `abns@` addresses are padded with zeroes to the full length of a unix address; the zero in front is not counted.
+fn padded(name: &[u8]) -> Box<[u8]> {
+    let mut full = name.to_vec();
+    full.resize(thalweg_syntax::address::UNIX_PATH_MAX, 0);
+    full.into()
+}
+
+fn backlog(config: &Config, proxy: &Proxy, bind: &Bind) -> u32 {
+    let global = u32::try_from(config.global.maxconn).unwrap_or(u32::MAX);
+    [bind.backlog, proxy.backlog, bind.maxconn, proxy.maxconn, global]
+        .into_iter()
+        .find(|n| *n > 0)
+        .unwrap_or(1024)
+}
+
+fn options(config: &Config, proxy: &Proxy, bind: &Bind, reuseport: bool) -> ListenOptions {
+    let given = |value: u32| (value > 0).then_some(value);
+    let backlog = backlog(config, proxy, bind);
+    ListenOptions {
+        backlog,
+        reuseport,
+        v6only: bind.v4v6.map(|both| !both),
+        transparent: bind.transparent,
+        interface: bind.interface.as_deref().map(Into::into),
+        mss: u32::try_from(bind.mss).ok().and_then(given),
+        defer_accept_s: bind.defer_accept.then_some(DEFER_ACCEPT_SECONDS),
+        fastopen: bind.tfo.then_some(FAST_OPEN_QUEUE.min(backlog)),
+        congestion: bind.cc.as_deref().map(Into::into),
+        user_timeout_ms: given(bind.tcp_ut_ms),
+        receive_buffer: given(config.global.tune.rcvbuf_client),
+        send_buffer: given(config.global.tune.sndbuf_client),
+        mode: bind.owner.mode,
+        uid: bind.owner.uid,
+        gid: bind.owner.gid,
+        ..ListenOptions::default()
+    }
+}
+
+/// The message for an alert, in the words of the reference.
+fn failure(proxy: &Proxy, bind: &Bind, error: &io::Error) -> String {
+    let place = format!("Binding [{}:{}] for proxy {}", bind.file, bind.line, proxy.name);
+    let error = os_message(error);
+    match &bind.addr {
+        BindAddr::Tcp(address) => {
+            let protocol = if address.is_ipv4() { "tcpv4" } else { "tcpv6" };
+            let ip = address.ip();
+            format!(
+                "{place}: protocol {protocol}: cannot bind socket ({error}) for [{ip}:{}].",
+                address.port()
+            )
+        }
+        BindAddr::Unix(path) => {
+            format!("{place}: protocol unix_stream: cannot bind UNIX socket ({error}) [{}].", path.display())
+        }
+        BindAddr::Abstract(name) | BindAddr::AbstractZ(name) => {
+            let name = String::from_utf8_lossy(name);
+            format!("{place}: protocol unix_stream: cannot bind UNIX socket ({error}) [abns@{name}].")
+        }
+        BindAddr::Fd(fd) | BindAddr::SockPair(fd) => {
+            format!("{place}: cannot use file descriptor '{fd}' : {error}.")
+        }
+    }
+}
+
+/// Keeps the unix sockets of a previous process under a second name while new ones take their place, so that a start
+/// that fails leaves the service as it was.
+pub struct Backups(Vec<(PathBuf, PathBuf)>);
+
+impl Backups {
+    /// Links each unix socket of the configuration that exists.
+    pub fn make(config: &Config) -> Backups {
+        let mut made = Vec::new();
+        for bind in config.proxies.iter().filter(|proxy| !proxy.disabled).flat_map(|proxy| &proxy.binds) {
+            if let BindAddr::Unix(path) = &bind.addr {
+                let mut name = path.as_os_str().to_owned();
+                name.push(format!(".{}.bak", std::process::id()));
+                let backup = PathBuf::from(name);
+                // Usually there is nothing to keep; and if it cannot be kept, the start is still worth trying.
+                let _ = std::fs::remove_file(&backup);
+                if std::fs::hard_link(path, &backup).is_ok() {
+                    made.push((path.clone(), backup));
+                }
+            }
+        }
+        Backups(made)
+    }
+
+    /// Puts them back: the start failed.
+    pub fn restore(self) {
+        for (path, backup) in self.0 {
+            let _ = std::fs::rename(backup, path);
+        }
+    }
+
+    /// Forgets them: the new sockets are there to stay.
+    pub fn discard(self) {
+        for (_, backup) in self.0 {
+            let _ = std::fs::remove_file(backup);
+        }
+    }
+}

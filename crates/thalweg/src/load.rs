@@ -1,0 +1,173 @@
+//! The configuration, read with what the command line says about it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use thalweg_config::{Config, Input, LoadOptions};
+use thalweg_syntax::source::expand_paths;
+use thalweg_syntax::{Diagnostics, DiskLoader, Environment, SourceMap};
+use thalweg_sys::process::{self, host_name};
+
+use crate::cli::Options;
+use crate::features::{self, Enabled};
+use crate::limits::{self, Demand};
+use crate::process::Privileges;
+use crate::program::{COMPATIBLE_BRANCH, COMPATIBLE_VERSION};
+
+/// What came out of reading the configuration.
+pub struct Loaded {
+    /// Absent when there were errors.
+    pub config: Option<Config>,
+    /// All that was said.
+    pub diagnostics: Diagnostics,
+    /// What it was said about.
+    pub sources: SourceMap,
+}
+
+/// What the start needs to know of a configuration.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub daemon: bool,
+    pub quiet: bool,
+    pub zero_warning: bool,
+    pub strict_limits: bool,
+    pub pid_file: Option<PathBuf>,
+    pub hard_stop_after: Option<Duration>,
+    pub privileges: Privileges,
+    pub demand: Demand,
+    /// Sockets to listen on.
+    pub listeners: usize,
+}
+
+/// Log formats a configuration may refer to and redefine (configuration manual, sections 2.3 and 8.2).
+const LOG_FORMATS: [(&str, &str); 5] = [
+    (
+        "HAPROXY_HTTP_LOG_FMT",
+        "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r",
+    ),
+    (
+        "HAPROXY_HTTP_CLF_LOG_FMT",
+        "%{+Q}o %{-Q}ci - - [%trg] %r %ST %B \"\" \"\" %cp %ms %ft %b %s %TR %Tw %Tc %Tr %Ta %tsc %ac %fc %bc %sc %rc \
+         %sq %bq %CC %CS %hrl %hsl",
+    ),
+    (
+        "HAPROXY_HTTPS_LOG_FMT",
+        "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r \
+         %[fc_err]/%[ssl_fc_err,hex]/%[ssl_c_err]/%[ssl_c_ca_err]/%[ssl_fc_is_resumed] %[ssl_fc_sni]/%sslv/%sslc",
+    ),
+    ("HAPROXY_TCP_LOG_FMT", "%ci:%cp [%t] %ft %b/%s %Tw/%Tc/%Tt %B %ts %ac/%fc/%bc/%sc/%rc %sq/%bq"),
+    (
+        "HAPROXY_TCP_CLF_LOG_FMT",
+        "%{+Q}o %{-Q}ci - - [%T] \"TCP \" 000 %B \"\" \"\" %cp %ms %ft %b %s %Th %Tw %Tc %Tt %U %ts-- %ac %fc %bc %sc \
+         %rc %sq %bq \"\" \"\" ",
+    ),
+];
+
+/// The environment a configuration sees: that of the process, with the variables every configuration may use.
+fn environment(files: &[String], local_peer: Option<&str>) -> Environment {
+    let mut environment = Environment::from_process();
+    environment.set("HAPROXY_STARTUP_VERSION", COMPATIBLE_VERSION);
+    environment.set("HAPROXY_BRANCH", COMPATIBLE_BRANCH);
+    environment.set("HAPROXY_CFGFILES", files.join(";"));
+    environment.set("HAPROXY_LOCALPEER", local_peer.map_or_else(host_name, str::to_string));
+    // Only a master process sets it, whatever the one that started this one was.
+    environment.unset("HAPROXY_MWORKER");
+    for (name, format) in LOG_FORMATS {
+        environment.set(name, format);
+    }
+    environment
+}
+
+/// Reads the files of the command line.
+pub fn load(options: &Options) -> Loaded {
+    let files = match expand_paths(&DiskLoader, &options.files) {
+        Ok(files) => files,
+        Err(diagnostic) => {
+            let mut diagnostics = Diagnostics::new();
+            diagnostics.push(diagnostic);
+            diagnostics.abort();
+            return Loaded { config: None, diagnostics, sources: SourceMap::new() };
+        }
+    };
+    let current = process::file_limit().unwrap_or(process::Limit { soft: 1024, hard: 1024 });
+    let loaded = thalweg_config::load(&LoadOptions {
+        environment: environment(&files, options.local_peer.as_deref()),
+        files: files.into_iter().map(Input::Path).collect(),
+        loader: &DiskLoader,
+        facts: features::facts(&Enabled::from(options)),
+        local_peer: options.local_peer.clone(),
+        maxconn: options.maxconn.filter(|n| *n > 0),
+        proxy_maxconn: options.proxy_maxconn.filter(|n| *n > 0),
+        memory_max_mb: options.memory_limit_mb.filter(|mb| *mb > 0),
+        cpus: std::thread::available_parallelism().map_or(1, |n| n.get()),
+        file_limit: (current.soft, limits::usable_hard(current)),
+        ignore_resolution: options.ignore_resolution_failures,
+    });
+    let mut config = loaded.config;
+    if let Some(config) = &mut config {
+        override_config(config, options);
+    }
+    Loaded { config, diagnostics: loaded.diagnostics, sources: loaded.sources }
+}
+
+/// The command line wins over the configuration.
+fn override_config(config: &mut Config, options: &Options) {
+    let global = &mut config.global;
+    global.noepoll |= options.no_epoll;
+    global.nopoll |= options.no_poll;
+    global.nosplice |= options.no_splice;
+    global.noreuseport |= options.no_reuseport;
+    global.nogetaddrinfo |= options.no_getaddrinfo;
+    global.tune.disable_fast_forward |= options.no_fast_forward;
+    global.tune.disable_zero_copy |= options.no_zero_copy;
+    global.insecure_fork_wanted |= options.insecure_fork;
+}
+
+/// What the start needs to know.
+pub fn settings(config: &Config) -> Settings {
+    let global = &config.global;
+    Settings {
+        daemon: global.daemon,
+        quiet: global.quiet,
+        zero_warning: global.zero_warning,
+        strict_limits: global.strict_limits,
+        pid_file: global.pidfile.clone(),
+        hard_stop_after: global.hard_stop_after_ms.map(Duration::from_millis),
+        privileges: Privileges {
+            root: global.chroot.clone(),
+            user: global.uid,
+            group: global.gid,
+            dumpable: global.set_dumpable,
+            may_gain_privileges: global.insecure_setuid_wanted,
+        },
+        demand: Demand {
+            maxconn: global.maxconn as u64,
+            automatic: !global.maxconn_set,
+            descriptors: global.ulimit_n,
+            ceiling: global.fd_hard_limit,
+        },
+        listeners: config.proxies.iter().filter(|proxy| !proxy.disabled).map(|proxy| proxy.binds.len()).sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configurations_see_the_variables_of_the_manual() {
+        let environment = environment(&["a.cfg".into(), "b.cfg".into()], Some("peer"));
+        for (name, expected) in [
+            ("HAPROXY_BRANCH", "3.5"),
+            ("HAPROXY_STARTUP_VERSION", "3.5-dev5"),
+            ("HAPROXY_CFGFILES", "a.cfg;b.cfg"),
+            ("HAPROXY_LOCALPEER", "peer"),
+        ] {
+            assert_eq!(environment.get(name), Some(expected.as_bytes()), "{name}");
+        }
+        assert!(
+            environment.get("HAPROXY_TCP_LOG_FMT").is_some_and(|format| format.starts_with(b"%ci:%cp [%t] "))
+        );
+        assert_eq!(environment.get("HAPROXY_MWORKER"), None);
+    }
+}

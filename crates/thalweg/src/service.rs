@@ -1,0 +1,191 @@
+//! The service: first prepared, then listening, then running. Here the configuration, the runtime and the data path
+//! are put together.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use thalweg_config::Config;
+use thalweg_config::model::IoDriver;
+use thalweg_runtime::buffer::BufferConfig;
+use thalweg_runtime::driver::{Driver, DriverKind, DriverOptions};
+use thalweg_runtime::{CpuSet, Handle, Profiling, Runtime};
+use thalweg_sys::handover::HandedSocket;
+
+use crate::data_path::DataPath;
+use crate::listen::{self, Backups, Handed, OpenListener, ThreadListener};
+use crate::program::Program;
+
+/// Names the I/O driver to use in place of the configured one (`auto`, `io_uring`, `epoll`): the test suites run on
+/// both with the same files.
+const DRIVER_VARIABLE: &str = "THALWEG_IO_DRIVER";
+
+/// A configuration on its way to being served.
+pub struct Service {
+    config: Config,
+    handed: Handed,
+    opened: Vec<OpenListener>,
+    /// Unix sockets of the previous process, until it is certain that this one replaces it.
+    backups: Option<Backups>,
+    title: String,
+}
+
+impl Service {
+    /// Prepares to serve a configuration, with the sockets another process handed over.
+    pub fn new(config: Config, program: &Program, handed: Vec<HandedSocket>) -> Service {
+        let backups = Some(Backups::make(&config));
+        let (handed, opened) = (Handed::new(handed), Vec::new());
+        Service { config, handed, opened, backups, title: program.name.clone() }
+    }
+
+    /// Opens the sockets that are not open yet. On failure, one message for each; it can be called again.
+    pub fn listen(&mut self) -> Result<(), Vec<String>> {
+        listen::open(&self.config, &mut self.handed, &mut self.opened)
+    }
+
+    /// The start failed: leaves the sockets of the previous process where they were.
+    pub fn abandon(mut self) {
+        if let Some(backups) = self.backups.take() {
+            backups.restore();
+        }
+    }
+
+    /// From here on the sockets are there to stay.
+    pub fn commit(&mut self) {
+        if let Some(backups) = self.backups.take() {
+            backups.discard();
+        }
+        // Descriptors named by `fd@` were copied for each bind: the originals would keep their ports open after a soft
+        // stop. Sockets handed over and not wanted by any bind are closed as well.
+        listen::close_inherited(&self.config);
+        self.handed = Handed::new(Vec::new());
+    }
+
+    /// How bytes will be moved.
+    pub fn driver_name(&self) -> &'static str {
+        let opened = Driver::new(driver_kind(&self.config), &DriverOptions::default());
+        opened.map_or("no driver", |driver| driver.kind_name())
+    }
+
+    /// Starts the threads. The last one begins with [`Running::run`].
+    pub fn start(self) -> io::Result<Running> {
+        let threads = self.config.global.nbthread.max(1);
+        let settings = runtime_settings(&self.config);
+        let mut sockets: Vec<Option<Vec<ThreadListener>>> =
+            listen::distribute(self.opened, &self.config, threads)?.into_iter().map(Some).collect();
+        sockets.resize_with(threads, || None);
+        let sockets = Mutex::new(sockets);
+        let data_path = DataPath::new(self.config, &self.title);
+        let path = data_path.clone();
+        let runtime = Runtime::start(settings, move |thread| {
+            let taken = crate::locked(&sockets).get_mut(thread).and_then(Option::take);
+            path.start_thread(thread, taken.unwrap_or_default());
+        })?;
+        let control = Control(Arc::new(ControlInner { data_path, handle: runtime.handle() }));
+        Ok(Running { runtime, control })
+    }
+}
+
+fn driver_kind(config: &Config) -> DriverKind {
+    match std::env::var(DRIVER_VARIABLE).as_deref() {
+        Ok("epoll") => DriverKind::Epoll,
+        Ok("io_uring") => DriverKind::Uring,
+        Ok("auto") => DriverKind::Auto,
+        _ => match config.global.io_driver {
+            IoDriver::Uring => DriverKind::Uring,
+            IoDriver::Epoll => DriverKind::Epoll,
+            IoDriver::Auto if config.global.noepoll => DriverKind::Uring,
+            IoDriver::Auto => DriverKind::Auto,
+        },
+    }
+}
+
+fn runtime_settings(config: &Config) -> thalweg_runtime::Config {
+    let global = &config.global;
+    let tune = &global.tune;
+    let threads = global.nbthread.max(1);
+    let mut settings = thalweg_runtime::Config {
+        threads,
+        cpus: global
+            .cpu_map
+            .iter()
+            .map(|cpus| cpus.as_ref().map(|cpus| cpus.iter().copied().collect::<CpuSet>()))
+            .collect(),
+        driver: driver_kind(config),
+        buffers: BufferConfig {
+            size: tune.bufsize,
+            // A limit for the process is divided among its threads; 0 is no limit and must stay 0.
+            limit: tune.buffers_limit.div_ceil(threads),
+            reserve: tune.buffers_reserve,
+        },
+        low_latency: tune.sched_low_latency,
+        busy_polling: global.busy_polling,
+        profiling: match global.profiling_tasks {
+            None => Profiling::Auto,
+            Some(true) => Profiling::On,
+            Some(false) => Profiling::Off,
+        },
+        ..thalweg_runtime::Config::default()
+    };
+    if tune.runqueue_depth > 0 {
+        settings.runqueue_depth = tune.runqueue_depth;
+    }
+    if tune.maxpollevents > 0 {
+        settings.driver_options.events_max = tune.maxpollevents as usize;
+    }
+    settings
+}
+
+/// A service whose threads run.
+pub struct Running {
+    runtime: Runtime,
+    control: Control,
+}
+
+impl Running {
+    /// The handle for signals.
+    pub fn control(&self) -> Control {
+        self.control.clone()
+    }
+
+    /// Serves on this thread, too, until stopped.
+    pub fn run(self) -> io::Result<()> {
+        self.runtime.run()
+    }
+}
+
+struct ControlInner {
+    data_path: DataPath,
+    handle: Handle,
+}
+
+/// What signals may ask for, from any thread.
+#[derive(Clone)]
+pub struct Control(Arc<ControlInner>);
+
+impl Control {
+    /// Stop listening, finish what is in progress; then [`Running::run`] returns.
+    pub fn soft_stop(&self) {
+        self.0.data_path.soft_stop(&self.0.handle);
+    }
+
+    /// Let go of everything; [`Running::run`] returns soon.
+    pub fn hard_stop(&self) {
+        self.0.data_path.hard_stop(&self.0.handle);
+        self.0.handle.stop();
+    }
+
+    /// Stop listening for a while.
+    pub fn pause(&self) {
+        self.0.data_path.pause(&self.0.handle);
+    }
+
+    /// Listen again.
+    pub fn resume(&self) {
+        self.0.data_path.resume(&self.0.handle);
+    }
+
+    /// One line for each server and proxy.
+    pub fn server_states(&self) -> Vec<String> {
+        self.0.data_path.server_states()
+    }
+}
