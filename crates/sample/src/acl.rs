@@ -61,6 +61,8 @@ pub struct Test {
     pub method: Method,
     /// True when case does not matter.
     pub icase: bool,
+    /// For `http_auth_group`, whose patterns are groups the user must be in: the groups.
+    groups: Option<Vec<Box<[u8]>>>,
     /// The patterns.
     pub sets: SmallVec<[Arc<PatternSet>; 1]>,
     indexes: SmallVec<[Arc<Index>; 1]>,
@@ -186,7 +188,8 @@ impl Test {
             ));
         }
         let patterns = parse_words(method, &words[at.min(words.len())..], resolve, env)?;
-        let mut test = Test { expr, method, icase, sets: SmallVec::new(), indexes: SmallVec::new() };
+        let mut test =
+            Test { expr, method, icase, groups: None, sets: SmallVec::new(), indexes: SmallVec::new() };
         if patterns.is_empty()
             && files.is_empty()
             && !forced
@@ -214,6 +217,10 @@ impl Test {
             let set = env.registry.inline(&texts, &place)?;
             test.use_set(set, env)?;
         }
+        if test.expr.fetch.name == "http_auth_group" && test.expr.steps.is_empty() {
+            let entries = test.sets.iter().flat_map(|set| set.entries(None, 0, usize::MAX));
+            test.groups = Some(entries.map(|e| e.key.into_boxed_slice()).collect());
+        }
         Ok(test)
     }
 
@@ -226,7 +233,7 @@ impl Test {
 
     /// Evaluates it over every value of its expression.
     pub fn eval(&self, cx: &mut Ctx) -> Verdict {
-        let mut iter = Iter::default();
+        let mut iter = Iter { every: true, ..Iter::default() };
         let mut miss = false;
         loop {
             let mark = cx.mark();
@@ -257,6 +264,10 @@ impl Test {
         }
         if !sample.cast(self.method.input(), cx) {
             return false;
+        }
+        if let (Some(groups), Some(Arg::Userlist(list))) = (&self.groups, self.expr.args.0.first()) {
+            let user = cx.bytes(&sample.value);
+            return groups.iter().any(|group| cx.world.user_in_group(*list, user, group));
         }
         // The cache is taken out for the time of the search: the value's text is borrowed from the context.
         let mut cache = std::mem::take(&mut cx.scratch.snapshots);
@@ -473,6 +484,7 @@ impl Test {
             expr: self.expr.clone(),
             method: self.method,
             icase: self.icase,
+            groups: self.groups.clone(),
             sets: self.sets.clone(),
             indexes: self.indexes.clone(),
         }

@@ -8,6 +8,7 @@ use std::any::Any;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
+use thalweg_http::HeaderId;
 
 /// The kind of one argument, as declared by a keyword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +138,8 @@ pub enum Arg {
     Regex(Arc<Regex>),
     /// A variable.
     Var(VarRef),
+    /// A header's name, in lower case, with its number when it is a common one.
+    Header(HeaderId, Box<[u8]>),
     /// Whatever the keyword's own check made of its text.
     Compiled(Arc<dyn Any + Send + Sync>),
 }
@@ -156,6 +159,7 @@ impl fmt::Debug for Arg {
             Arg::Userlist(id) => write!(f, "Userlist({id})"),
             Arg::Regex(_) => f.write_str("Regex"),
             Arg::Var(var) => write!(f, "Var({var:?})"),
+            Arg::Header(_, name) => write!(f, "Header({})", String::from_utf8_lossy(name)),
             Arg::Compiled(_) => f.write_str("Compiled"),
         }
     }

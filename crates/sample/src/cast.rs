@@ -81,7 +81,7 @@ fn cast_value(value: Value, to: Type, cx: &mut Ctx) -> Option<Value> {
         (Value::Ip4(ip), Type::Str) => Value::Str(cx.write(|out| write_ip(out, format_args!("{ip}")))?),
         (Value::Ip6(ip), Type::Ip4) => Value::Ip4(v6_to_v4(ip)?),
         (Value::Ip6(ip), Type::Bin) => Value::Bin(cx.store(&ip.octets())?),
-        (Value::Ip6(ip), Type::Str) => Value::Str(cx.write(|out| write_ip(out, format_args!("{ip}")))?),
+        (Value::Ip6(ip), Type::Str) => Value::Str(cx.write(|out| write_ip6(out, ip))?),
         (Value::Str(t), Type::Bool) => Value::Bool(leading_int(cx.text(t)).0 != 0),
         (Value::Str(t), Type::Int) => Value::Int(leading_int(cx.text(t)).0),
         (Value::Str(t), Type::Addr) => {
@@ -108,6 +108,17 @@ fn cast_value(value: Value, to: Type, cx: &mut Ctx) -> Option<Value> {
 
 fn write_ip(out: &mut crate::context::Out, text: std::fmt::Arguments) -> bool {
     std::fmt::Write::write_fmt(out, text).is_ok()
+}
+
+/// Writes an IPv6 address as the C library does: like RFC 5952, but with a dotted tail for every address that begins with
+/// 96 zero bits, except `::` and `::1`.
+pub fn write_ip6(out: &mut crate::context::Out, ip: Ipv6Addr) -> bool {
+    let s = ip.segments();
+    if s[..6] == [0; 6] && !(s[6] == 0 && s[7] <= 1) {
+        let o = ip.octets();
+        return write_ip(out, format_args!("::{}.{}.{}.{}", o[12], o[13], o[14], o[15]));
+    }
+    write_ip(out, format_args!("{ip}"))
 }
 
 /// Reads the dotted IPv4 address that `text` starts with: four decimal bytes. Leading zeroes are allowed, and
@@ -153,4 +164,66 @@ pub fn parse_ip6(text: &[u8]) -> Option<Ipv6Addr> {
         return None;
     }
     std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::{Clock, Scratch};
+    use crate::facts::{ListenerId, ProxyId, Session};
+    use crate::testing::FakeWorld;
+
+    #[test]
+    fn every_pair_of_types_is_possible_or_not() {
+        // Rows: from; columns: bool, int, addr, ip4, ip6, str, bin, meth.
+        let to =
+            [Type::Bool, Type::Int, Type::Addr, Type::Ip4, Type::Ip6, Type::Str, Type::Bin, Type::Method];
+        for (from, expected) in [
+            (Type::Bool, "YY...YY."),
+            (Type::Int, "YYYYYYY."),
+            (Type::Ip4, "YYYYYYY."),
+            (Type::Ip6, "..YYYYY."),
+            (Type::Str, "YYYYYYYY"),
+            (Type::Bin, ".....YYY"),
+            (Type::Method, ".....YYY"),
+        ] {
+            let row: String = to.iter().map(|t| if possible(from, *t) { 'Y' } else { '.' }).collect();
+            assert_eq!(row, expected, "{from:?}");
+        }
+    }
+
+    #[test]
+    fn values_are_converted() {
+        let world = FakeWorld::default();
+        let mut session = Session::new(ProxyId(0), ListenerId(0));
+        let mut scratch = Scratch::default();
+        let mut cx = Ctx::new(Clock::default(), &world, &mut session, &mut scratch);
+        let str = |t: &'static str| Value::Str(Text::Static(t.as_bytes()));
+        let bin = |t: &'static [u8]| Value::Bin(Text::Static(t));
+        let mut check = |from: Value, to: Type, expected: Option<&str>| {
+            let mut sample = Sample::new(from);
+            let done = sample.cast(to, &mut cx) && sample.cast(Type::Str, &mut cx);
+            let text = done.then(|| String::from_utf8_lossy(cx.bytes(&sample.value)).into_owned());
+            assert_eq!(text.as_deref(), expected, "{from:?} to {to:?}");
+        };
+        check(Value::Bool(true), Type::Int, Some("1"));
+        check(Value::Int(-7), Type::Bool, Some("1"));
+        check(Value::Int(0x0102_0304), Type::Addr, Some("1.2.3.4"));
+        check(Value::Int(-1), Type::Ip4, Some("255.255.255.255"));
+        check(str("12ab"), Type::Int, Some("12"));
+        check(str("true"), Type::Bool, Some("0"));
+        check(str("1.2.3.4x"), Type::Addr, Some("1.2.3.4"));
+        check(str("01.02.03.04"), Type::Addr, Some("1.2.3.4"));
+        check(str("127.1"), Type::Addr, None);
+        check(str("256.1.1.1"), Type::Addr, None);
+        check(str(" 1.2.3.4"), Type::Addr, None);
+        check(str("::1:80"), Type::Addr, Some("::0.1.0.128"));
+        check(str("::1"), Type::Ip6, Some("::1"));
+        check(str("::ffff:1.2.3.4"), Type::Ip6, Some("::ffff:1.2.3.4"));
+        check(bin(b"AB\0C"), Type::Str, Some("AB"));
+        check(Value::Ip6("::ffff:1.2.3.4".parse().unwrap()), Type::Ip4, Some("1.2.3.4"));
+        check(Value::Ip6("2001:db8::1".parse().unwrap()), Type::Ip4, None);
+        check(Value::Ip4("1.2.3.4".parse().unwrap()), Type::Ip6, Some("::ffff:1.2.3.4"));
+        check(bin(b"AB"), Type::Int, None);
+    }
 }

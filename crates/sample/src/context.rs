@@ -107,17 +107,27 @@ pub trait World {
     fn listener_number(&self, id: ListenerId) -> u32;
     /// True when the listener does TLS.
     fn listener_is_tls(&self, id: ListenerId) -> bool;
+    /// Connections on a listener.
+    fn listener_connections(&self, id: ListenerId) -> u32;
     /// Connections on the whole process.
     fn active_connections(&self) -> u32;
     /// The name of this host.
     fn hostname(&self) -> &str;
     /// The process's identifier.
     fn pid(&self) -> u32;
-    /// The thread that runs, from 1, within its group.
+    /// The thread that runs, from 0, within its group.
     fn thread(&self) -> u32;
-    /// The group of the thread that runs, from 1.
+    /// The group of the thread that runs, from 0.
     fn thread_group(&self) -> u32 {
-        1
+        0
+    }
+    /// How often the stream's task was called, the nanoseconds it spent, and the nanoseconds it waited to be called.
+    fn task_figures(&self) -> (u64, u64, u64) {
+        (1, 0, 0)
+    }
+    /// The share of the time the processor was busy, 0 to 100: of this thread, of its group, of the process.
+    fn cpu_usage(&self) -> (u32, u32, u32) {
+        (0, 0, 0)
     }
     /// Seconds since the process started.
     fn uptime(&self) -> u64;
@@ -156,6 +166,11 @@ pub trait World {
     fn next_log_counter(&self, proxy: ProxyId) -> u64 {
         let _ = proxy;
         0
+    }
+    /// The length declared for a capture slot of a frontend; `None` when there is no such slot.
+    fn capture_len(&self, frontend: ProxyId, response: bool, slot: usize) -> Option<usize> {
+        let _ = (frontend, response, slot);
+        None
     }
     /// Emits a line for `debug()` on the named event sink; false when there is no such sink.
     fn debug_line(&self, sink: Option<&[u8]>, line: &[u8]) -> bool {
@@ -514,6 +529,37 @@ impl<'a> Ctx<'a> {
         }
         let len = out.len();
         *used += len;
+        Some(Text::At { place: Place::Scratch, off: start as u32, len: len as u32 })
+    }
+
+    /// Like [`Ctx::map_bytes`] with three inputs.
+    pub fn map_three(
+        &mut self,
+        first: Text,
+        second: Text,
+        third: Text,
+        map: impl FnOnce(&[u8], &[u8], &[u8], &mut Out) -> bool,
+    ) -> Option<Text> {
+        let start = self.scratch.used;
+        let end = self.scratch.buf.len().min(start + self.scratch.value_max);
+        // The output is taken out for the time of the call, so that the inputs can be borrowed from the context.
+        let mut buf = std::mem::take(&mut self.scratch.buf);
+        let (old, fresh) = buf.split_at_mut(start);
+        let old: &[u8] = old;
+        let input = |text: Text| match text {
+            Text::At { place: Place::Scratch, off, len } => {
+                old.get(off as usize..off as usize + len as usize).unwrap_or(&[])
+            }
+            _ => self.text(text),
+        };
+        let mut out = Out::new(&mut fresh[..end - start]);
+        let done = map(input(first), input(second), input(third), &mut out) && !out.overflowed();
+        let len = out.len();
+        self.scratch.buf = buf;
+        if !done {
+            return None;
+        }
+        self.scratch.used += len;
         Some(Text::At { place: Place::Scratch, off: start as u32, len: len as u32 })
     }
 

@@ -94,6 +94,9 @@ impl World for FakeWorld {
     fn listener_is_tls(&self, _: ListenerId) -> bool {
         false
     }
+    fn listener_connections(&self, _: ListenerId) -> u32 {
+        8
+    }
     fn active_connections(&self) -> u32 {
         42
     }
@@ -104,7 +107,7 @@ impl World for FakeWorld {
         1234
     }
     fn thread(&self) -> u32 {
-        1
+        0
     }
     fn uptime(&self) -> u64 {
         99

@@ -89,17 +89,17 @@ impl VarRef {
             Some((*scope, rest))
         });
         let Some((scope, name)) = found else {
+            if text.is_empty() {
+                return Err("Empty variable name cannot be accepted".into());
+            }
             return Err(format!(
-                "invalid variable name '{text}'. A variable name must be start by its scope. The scope can be \
-                 'proc', 'sess', 'txn', 'req', 'res' or 'check'"
+                "invalid variable name '{text}'. A variable name must start with its scope. The scope can be 'proc', \
+                 '(p)sess', '(p)txn', '(p)req', '(p)res' or 'check'"
             ));
         };
         let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
-        if let Some(bad) = name.chars().find(|c| !valid(*c)) {
-            return Err(format!(
-                "invalid syntax at char '{}' in variable name '{text}'",
-                &name[name.find(bad).unwrap_or(0)..]
-            ));
+        if let Some((at, _)) = name.char_indices().find(|(_, c)| !valid(*c)) {
+            return Err(format!("invalid syntax at char '{}'", &name[at..]));
         }
         if name.is_empty() {
             return Err(format!("empty variable name '{text}'"));
@@ -345,13 +345,13 @@ pub struct SetConditions {
     pub if_exists: bool,
     /// Only when it does not exist.
     pub if_not_exists: bool,
-    /// Only when it is empty.
+    /// Only when the new value is an empty text.
     pub if_empty: bool,
-    /// Only when it is not empty.
+    /// Only when the new value is not an empty text.
     pub if_not_empty: bool,
-    /// Only when the new value is set (not an empty text).
+    /// Only when it has a value.
     pub if_set: bool,
-    /// Only when the new value is not set (an empty text).
+    /// Only when it has no value.
     pub if_not_set: bool,
     /// Only when it is greater than the new value.
     pub if_gt: bool,
@@ -379,27 +379,25 @@ impl SetConditions {
         Ok(())
     }
 
-    /// Decides from the present value and the new one (with its text).
-    pub fn allow(&self, present: Option<&VarValue>, new: &Sample, bytes: &[u8]) -> bool {
-        let empty = |value: &VarValue| match value {
-            VarValue::Str(b) | VarValue::Bin(b) => b.is_empty(),
-            _ => false,
-        };
-        if self.if_exists && present.is_none() || self.if_not_exists && present.is_some() {
+    /// Decides from the present value of `var` and the new one (with its text).
+    pub fn allow(&self, var: VarRef, present: Option<&VarValue>, new: &Sample, bytes: &[u8]) -> bool {
+        // Variables of the process exist from the start, even when nothing was ever stored in them.
+        let exists = present.is_some() || var.scope == Scope::Proc;
+        if self.if_exists && !exists || self.if_not_exists && exists {
             return false;
         }
-        if self.if_empty && !present.is_none_or(empty) || self.if_not_empty && present.is_none_or(empty) {
+        // Only text can be empty.
+        let empty = new.value.text().is_some() && bytes.is_empty();
+        if self.if_empty && !empty || self.if_not_empty && empty {
             return false;
         }
-        let set = new.value.text().is_none() || !bytes.is_empty();
-        if self.if_set && !set || self.if_not_set && set {
+        if self.if_set && present.is_none() || self.if_not_set && present.is_some() {
             return false;
         }
-        if self.if_gt || self.if_lt {
-            let (Some(VarValue::Int(old)), Value::Int(new)) = (present, new.value) else { return true };
-            if self.if_gt && *old <= new || self.if_lt && *old >= new {
-                return false;
-            }
+        if let (Some(VarValue::Int(old)), Value::Int(new)) = (present, new.value)
+            && (self.if_gt && *old <= new || self.if_lt && *old >= new)
+        {
+            return false;
         }
         true
     }
@@ -450,12 +448,16 @@ mod tests {
             c
         };
         let new = Sample::int(5);
-        assert!(with(&["ifnotexists"]).allow(None, &new, b""));
-        assert!(!with(&["ifexists"]).allow(None, &new, b""));
-        assert!(with(&["ifgt"]).allow(Some(&VarValue::Int(6)), &new, b""));
-        assert!(!with(&["ifgt"]).allow(Some(&VarValue::Int(5)), &new, b""));
-        assert!(with(&["iflt"]).allow(Some(&VarValue::Int(4)), &new, b""));
-        assert!(!with(&["ifset"]).allow(None, &Sample::str(Text::EMPTY), b""));
+        let var = VarRef::parse("txn.conditions").unwrap();
+        assert!(with(&["ifnotexists"]).allow(var, None, &new, b""));
+        assert!(!with(&["ifexists"]).allow(var, None, &new, b""));
+        assert!(with(&["ifexists"]).allow(VarRef { scope: Scope::Proc, ..var }, None, &new, b""));
+        assert!(with(&["ifgt"]).allow(var, Some(&VarValue::Int(6)), &new, b""));
+        assert!(!with(&["ifgt"]).allow(var, Some(&VarValue::Int(5)), &new, b""));
+        assert!(with(&["iflt"]).allow(var, Some(&VarValue::Int(4)), &new, b""));
+        assert!(!with(&["ifset"]).allow(var, None, &new, b""));
+        assert!(with(&["ifempty"]).allow(var, None, &Sample::str(Text::EMPTY), b""));
+        assert!(!with(&["ifempty"]).allow(var, None, &new, b""));
         assert!(SetConditions::default().add("bogus").is_err());
     }
 }

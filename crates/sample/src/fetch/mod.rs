@@ -8,6 +8,11 @@ use crate::value::{Sample, Type};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+pub mod connection;
+pub mod content;
+pub mod hello;
+pub mod http;
+pub mod internal;
 pub mod unsupported;
 
 /// Where a fetch that gives several values (all headers of one name) stands. Starts at the default.
@@ -17,6 +22,9 @@ pub struct Iter {
     pub field: u32,
     /// A second position inside the first, such as an offset in the field's value.
     pub offset: u32,
+    /// True when every value is wanted in turn, as ACLs do. A fetch that is asked for one value may give another one than
+    /// the first.
+    pub every: bool,
 }
 
 /// Validates the arguments of a fetch once, and may replace them by something faster to use.
@@ -72,8 +80,54 @@ impl FetchDef {
     }
 }
 
+/// Where a fetch works, and what it reads as messages name it.
+pub type Need = (Points, &'static str);
+
+/// Constants and facts that are there before anything runs.
+pub const ANYWHERE: Need = (Points::ALL, "internal state");
+/// Live facts of the process.
+pub const INTERNAL: Need = (Points::RUNTIME, "internal state");
+/// The client's connection.
+pub const CLIENT: Need = (Points::L4_CLIENT, "client address");
+/// The client's connection once its session began.
+pub const SESSION: Need = (Points::L5_CLIENT, "client-side connection");
+/// The frontend and its listener.
+pub const FRONTEND: Need = (Points::FRONTEND, "frontend");
+/// The backend.
+pub const BACKEND: Need = (Points::BACKEND, "backend");
+/// The server in charge.
+pub const SERVER: Need = (Points::SERVER, "server");
+/// The connection to the server.
+pub const SERVER_CONNECTION: Need = (Points::RESPONSE_INFO, "server address");
+/// The request's head and body.
+pub const REQUEST: Need = (Points::REQUEST, "HTTP request headers");
+/// Facts noted from the request.
+pub const TRANSACTION: Need = (Points::TRANSACTION, "HTTP request");
+/// The response's head and body.
+pub const RESPONSE: Need = (Points::RESPONSE, "HTTP response headers");
+/// Facts noted from the response.
+pub const RESPONSE_FACTS: Need = (Points::RESPONSE_INFO, "HTTP response");
+/// Headers of whichever message is being processed.
+pub const EITHER: Need = (Points::EITHER, "HTTP request headers,HTTP response headers");
+/// Bytes from the client.
+pub const REQUEST_BYTES: Need = (Points::REQUEST, "request buffer");
+/// Bytes from the server.
+pub const RESPONSE_BYTES: Need = (Points::RESPONSE, "response buffer");
+/// Bytes of whichever side is being processed.
+pub const EITHER_BYTES: Need = (Points::EITHER, "request buffer,response buffer");
+/// What the client has said in its first bytes.
+pub const HELLO: Need = (Points::L4_CLIENT, "frontend,client address,client-side connection,request buffer");
+/// Counters of the request.
+pub const REQUEST_COUNTERS: Need = (Points::TRANSACTION, "request buffer statistics");
+/// Counters of the response.
+pub const RESPONSE_COUNTERS: Need = (Points::BYTES_OUT, "response buffer statistics");
+/// Counters of the session.
+pub const SESSION_COUNTERS: Need = (Points::FRONTEND, "session statistics");
+/// Counters of the transaction.
+pub const TRANSACTION_COUNTERS: Need = (Points::TRANSACTION, "transaction statistics");
+
 /// Every layer's table.
-static TABLES: &[&[FetchDef]] = &[];
+static TABLES: &[&[FetchDef]] = &[internal::TABLE, connection::TABLE, content::TABLE, http::TABLE];
 
 /// All fetches, in no particular order.
 pub fn all() -> impl Iterator<Item = &'static FetchDef> {
