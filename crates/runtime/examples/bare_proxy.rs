@@ -7,14 +7,20 @@
 //! ```
 
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::rc::Rc;
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::driver::DriverKind;
-use thalweg_runtime::net::{ConnectOptions, ListenOptions, Listener, SockAddr, Stream};
+use thalweg_runtime::net::{
+    ConnectOptions, ListenOptions, Listener, SockAddr, Stream, Transfer, TransferMode,
+};
 use thalweg_runtime::{Config, Kind, Runtime, spawn};
 
 static ACCEPT: Kind = Kind::new("accept");
 static SESSION: Kind = Kind::new("session");
+
+/// More than this to come is moved by a [`Transfer`].
+const LARGE: usize = 65_536;
 
 struct Server {
     address: SockAddr,
@@ -38,7 +44,8 @@ fn main() -> std::io::Result<()> {
         let (listen, server) = (listen.clone(), server.clone());
         spawn(&ACCEPT, async move {
             let server = Rc::new(Server { address: server, idle: RefCell::default() });
-            let mut listener = Listener::bind(&listen, &ListenOptions::default()).expect("the address is free");
+            let mut listener =
+                Listener::bind(&listen, &ListenOptions::default()).expect("the address is free");
             loop {
                 let Ok((fd, _)) = listener.accept().await else { continue };
                 let Ok(client) = Stream::from_accepted(fd) else { continue };
@@ -67,6 +74,17 @@ async fn session(mut client: Stream, server: &Server) -> std::io::Result<()> {
             client.send_ready().await?;
             client.start_send(part);
             if left == 0 {
+                break;
+            }
+            if left > LARGE {
+                let mut transfer = Transfer::new(TransferMode::Auto);
+                while left > 0 {
+                    let moved = poll_fn(|_| transfer.poll(&mut upstream, &mut client, left as u64)).await;
+                    match moved {
+                        Ok(n) if n > 0 => left -= n as usize,
+                        _ => return Ok(()),
+                    }
+                }
                 break;
             }
             part = upstream.recv(left).await?;

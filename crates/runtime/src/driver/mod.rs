@@ -74,7 +74,7 @@ impl Default for DriverOptions {
             ring_block_size: 4096,
             ring_blocks: 512,
             events_max: 200,
-            receive_ahead: 65_536,
+            receive_ahead: 32_768,
         }
     }
 }

@@ -210,6 +210,45 @@ impl Socket {
         Some(taken)
     }
 
+    /// As [`pop_rx`](Self::pop_rx), but when several small blocks wait they are copied into one pooled buffer: the copy
+    /// costs less than a send for each of them, and gives the scarce blocks back at once.
+    #[inline]
+    pub fn pop_rx_joined(&mut self, max: usize) -> Option<Buf> {
+        if self.rx_more.as_ref().is_none_or(|more| more.is_empty()) {
+            return self.pop_rx(max);
+        }
+        self.join_rx(max)
+    }
+
+    #[cold]
+    fn join_rx(&mut self, max: usize) -> Option<Buf> {
+        if self.rx.as_ref().is_some_and(|first| first.len() >= max) {
+            return self.pop_rx(max);
+        }
+        let Some(mut joined) = Buf::with_capacity_default() else { return self.pop_rx(max) };
+        let room = joined.capacity().min(max);
+        let n = self.copy_rx(&mut joined.unused_mut()[..room]);
+        joined.commit(n);
+        Some(joined)
+    }
+
+    /// Copies as much as there is and fits, and takes it off the queue.
+    pub fn copy_rx(&mut self, to: &mut [u8]) -> usize {
+        let mut n = 0;
+        while n < to.len() {
+            let Some(first) = &mut self.rx else { break };
+            let part = first.len().min(to.len() - n);
+            to[n..n + part].copy_from_slice(&first[..part]);
+            n += part;
+            first.advance(part);
+            if first.is_empty() {
+                self.rx = self.rx_more.as_mut().and_then(|more| more.pop_front());
+            }
+        }
+        self.rx_queued -= n as u32;
+        n
+    }
+
     pub fn clear_rx(&mut self) {
         self.rx = None;
         if let Some(more) = &mut self.rx_more {
@@ -366,6 +405,19 @@ mod tests {
             all.extend_from_slice(&b);
         }
         assert_eq!(all, b"abcdefgh");
+        assert_eq!(s.rx_queued, 0);
+    }
+
+    #[test]
+    fn several_blocks_are_joined() {
+        let mut s = Socket::blank();
+        for part in [&b"abc"[..], b"defg", b"h"] {
+            s.push_rx(Buf::copy_of(part));
+        }
+        assert_eq!(&s.pop_rx_joined(2).unwrap()[..], b"ab");
+        assert_eq!(&s.pop_rx_joined(4).unwrap()[..], b"cdef");
+        assert_eq!(&s.pop_rx_joined(100).unwrap()[..], b"gh");
+        assert!(s.pop_rx_joined(100).is_none());
         assert_eq!(s.rx_queued, 0);
     }
 

@@ -40,6 +40,16 @@ thread_local! {
     static PIPES: RefCell<Vec<Pipe>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Runs `f` on the thread's shared buffer. `f` must not come back here.
+fn with_shared<R>(f: impl FnOnce(&mut [u8]) -> R) -> R {
+    BUFFER.with_borrow_mut(|buffer| {
+        if buffer.is_empty() {
+            buffer.resize(SHARED, 0);
+        }
+        f(buffer)
+    })
+}
+
 struct Pipe {
     read: OwnedFd,
     write: OwnedFd,
@@ -133,10 +143,13 @@ impl Transfer {
             return Poll::Pending;
         }
         // What was received ahead comes first.
-        if let Some(ahead) = rx.record().pop_rx(limit) {
-            let n = ahead.len();
-            let sent = self.send_or_hold(tx, &ahead, n)?;
-            return if sent > 0 { Poll::Ready(Ok(sent as u64)) } else { Poll::Pending };
+        if rx.record().rx.is_some() {
+            return with_shared(|buffer| {
+                let n = limit.min(buffer.len());
+                let n = rx.record().copy_rx(&mut buffer[..n]);
+                let sent = self.send_or_hold(tx, &buffer[..n], usize::MAX)?;
+                if sent > 0 { Poll::Ready(Ok(sent as u64)) } else { Poll::Pending }
+            });
         }
         let s = rx.record();
         if !driver::with(|d| d.quiesce(s)) {
@@ -158,10 +171,7 @@ impl Transfer {
     }
 
     fn copy(&mut self, rx: &mut Stream, tx: &mut Stream, limit: usize) -> Poll<Result<u64, TransferError>> {
-        BUFFER.with_borrow_mut(|buffer| {
-            if buffer.is_empty() {
-                buffer.resize(SHARED, 0);
-            }
+        with_shared(|buffer| {
             loop {
                 let ask = self.ask.min(limit);
                 let s = rx.record();

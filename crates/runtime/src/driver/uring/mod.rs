@@ -39,6 +39,9 @@ pub(crate) struct Uring {
     /// Receives that found the ring of blocks empty and wait for blocks.
     starved: Vec<SocketRef>,
     receive_ahead: u32,
+    /// The kernel ends a multishot receive by itself after so many bytes (6.17). Without that, one that runs ahead is
+    /// cancelled, by when it may have taken much more.
+    limits_receives: bool,
     ring_exhausted: u64,
     submitted: u32,
 }
@@ -75,6 +78,7 @@ impl Uring {
             wake,
             wake_armed: false,
             starved: Vec::new(),
+            limits_receives: true,
             receive_ahead: opts.receive_ahead.clamp(1, 1 << 30) as u32,
             ring_exhausted: 0,
             submitted: 0,
@@ -163,13 +167,16 @@ impl Uring {
         } else {
             poll_first(&mut entry);
         }
+        if self.limits_receives {
+            limit_total(&mut entry, self.receive_ahead);
+        }
         s.ops |= Op::Recv.bit();
         self.push(entry.user_data(token(s, Op::Recv)));
     }
 
     #[inline]
     pub fn poll_recv(&mut self, s: &mut Socket, max: usize) -> Poll<io::Result<Buf>> {
-        if let Some(buf) = s.pop_rx(max) {
+        if let Some(buf) = s.pop_rx_joined(max) {
             return Poll::Ready(Ok(buf));
         }
         if s.rx_error != 0 {
@@ -437,6 +444,8 @@ impl Uring {
                     }
                     return;
                 }
+                // The kernel does not know the limit.
+                libc::EINVAL if self.limits_receives => self.limits_receives = false,
                 // It ended without a verdict on the stream. Whoever waits asks again and arms the next one.
                 libc::ECANCELED | libc::EINTR | libc::EAGAIN => {}
                 errno => s.rx_error = errno,
@@ -530,6 +539,13 @@ fn poll_first(entry: &mut squeue::Entry) {
         let ioprio = (&raw mut *entry).cast::<u16>().add(1);
         *ioprio |= POLL_FIRST;
     }
+}
+
+#[inline]
+fn limit_total(entry: &mut squeue::Entry, bytes: u32) {
+    // SAFETY: the entry is a transparent `io_uring_sqe`, whose 32-bit `optlen` field lies at offset 44 and limits the
+    // bytes of all shots of a receive together.
+    unsafe { (&raw mut *entry).cast::<u32>().add(11).write(bytes) };
 }
 
 impl std::ops::BitOr for Bits {
