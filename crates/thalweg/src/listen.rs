@@ -39,6 +39,7 @@ const DEFER_ACCEPT_SECONDS: u32 = 1;
 const FAST_OPEN_QUEUE: u32 = 1024;
 
 /// Sockets received from another process, until a `bind` claims them.
+#[derive(Default)]
 pub struct Handed {
     sockets: Vec<(SockAddr, String, OwnedFd)>,
 }
@@ -122,18 +123,39 @@ pub fn distribute(
     Ok(sockets)
 }
 
-/// Closes the descriptors named by `fd@` in binds, once every bind has its own copy.
-pub fn close_inherited(config: &Config) {
-    let mut closed = Vec::new();
-    for bind in config.proxies.iter().flat_map(|proxy| &proxy.binds) {
-        if let BindAddr::Fd(fd) | BindAddr::SockPair(fd) = bind.addr
-            && fd > 2
-            && !closed.contains(&fd)
-        {
-            closed.push(fd);
-            thalweg_sys::fd::close_inherited(fd);
+/// Takes over the descriptors named by `fd@`. Done before anything else is opened, while no other descriptor of this
+/// process can have the number of one that was forgotten. Each bind gets a copy, so that two may name the same one; the
+/// originals are closed, or they would keep their ports open after a soft stop.
+pub fn inherit(config: &Config, opened: &mut Vec<OpenListener>) -> Result<(), Vec<String>> {
+    let mut failures = Vec::new();
+    let mut originals = Vec::new();
+    for proxy in config.proxies.iter().filter(|proxy| !proxy.disabled) {
+        for (index, bind) in proxy.binds.iter().enumerate() {
+            let (BindAddr::Fd(fd) | BindAddr::SockPair(fd)) = bind.addr else { continue };
+            match take_inherited(config, proxy, bind, fd) {
+                Ok(socket) => {
+                    opened.push(OpenListener { proxy: proxy.id, bind: index, shards: vec![socket] })
+                }
+                Err(error) => failures.push(failure(proxy, bind, &error)),
+            }
+            if !originals.contains(&fd) {
+                originals.push(fd);
+            }
         }
     }
+    if !failures.is_empty() {
+        return Err(failures);
+    }
+    originals.into_iter().for_each(thalweg_sys::fd::close_inherited);
+    Ok(())
+}
+
+fn take_inherited(config: &Config, proxy: &Proxy, bind: &Bind, fd: i32) -> io::Result<OwnedFd> {
+    let socket = listener::inherited(fd)?;
+    if matches!(bind.addr, BindAddr::Fd(_)) && !descriptor::inspect(socket.as_fd())?.listening {
+        listener::listen(socket.as_raw_fd(), backlog(config, proxy, bind))?;
+    }
+    Ok(socket)
 }
 
 /// How many sockets an address gets.
@@ -153,13 +175,8 @@ fn shard_count(bind: &Bind, config: &Config) -> usize {
 
 fn open_bind(config: &Config, proxy: &Proxy, bind: &Bind, handed: &mut Handed) -> io::Result<Vec<OwnedFd>> {
     let (address, may_shard) = match &bind.addr {
-        BindAddr::Fd(fd) | BindAddr::SockPair(fd) => {
-            let socket = listener::inherited(*fd)?;
-            if matches!(bind.addr, BindAddr::Fd(_)) && !descriptor::inspect(socket.as_fd())?.listening {
-                listener::listen(socket.as_raw_fd(), backlog(config, proxy, bind))?;
-            }
-            return Ok(vec![socket]);
-        }
+        // Taken over by `inherit` or refused there.
+        BindAddr::Fd(_) | BindAddr::SockPair(_) => return Err(io::ErrorKind::InvalidInput.into()),
         BindAddr::Tcp(address) => (SockAddr::from(*address), true),
         BindAddr::Unix(path) => (SockAddr::Unix(path.as_path().into()), false),
         BindAddr::Abstract(name) => (SockAddr::Abstract(padded(name)), false),

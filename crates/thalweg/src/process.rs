@@ -84,6 +84,17 @@ impl PidFile {
     }
 }
 
+/// Makes sure that the root directory can be entered, while a failure still leaves the old process in charge.
+pub fn check_root(privileges: &Privileges, program: &Program) -> Result<(), String> {
+    let Some(root) = &privileges.root else { return Ok(()) };
+    let problem = match std::fs::metadata(root) {
+        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(_) => "Not a directory".to_string(),
+        Err(error) => os_message(&error),
+    };
+    Err(format!("[{}.main()] Cannot chroot({}) : {problem}.", program.path, root.display()))
+}
+
 /// Enters the root directory and becomes the user and group of the configuration. The message is for an alert.
 pub fn drop_privileges(privileges: &Privileges, program: &Program) -> Result<(), String> {
     let failed = |what: String, error: io::Error| {
@@ -155,7 +166,15 @@ mod tests {
     fn a_root_that_does_not_exist_is_named() {
         let program = Program::from_arg0(Some("/usr/sbin/haproxy".into()));
         let wanted = Privileges { root: Some("/no/such/root".into()), ..Privileges::default() };
-        let error = drop_privileges(&wanted, &program).unwrap_err();
-        assert!(error.starts_with("[/usr/sbin/haproxy.main()] Cannot chroot(/no/such/root) : "), "{error}");
+        let expected = "[/usr/sbin/haproxy.main()] Cannot chroot(/no/such/root) : No such file or directory.";
+        assert_eq!(check_root(&wanted, &program).unwrap_err(), expected);
+        assert_eq!(drop_privileges(&wanted, &program).unwrap_err(), expected);
+        let file = Privileges { root: Some("/etc/passwd".into()), ..Privileges::default() };
+        assert!(
+            check_root(&file, &program)
+                .unwrap_err()
+                .ends_with("Cannot chroot(/etc/passwd) : Not a directory.")
+        );
+        assert_eq!(check_root(&Privileges::default(), &program), Ok(()));
     }
 }

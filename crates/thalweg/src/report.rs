@@ -17,7 +17,7 @@ pub struct Verbosity {
 }
 
 /// Prints messages, the version first when something is wrong.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Reporter {
     title: &'static str,
     version: &'static str,

@@ -30,11 +30,17 @@ pub struct Service {
 }
 
 impl Service {
-    /// Prepares to serve a configuration, with the sockets another process handed over.
-    pub fn new(config: Config, program: &Program, handed: Vec<HandedSocket>) -> Service {
+    /// Prepares to serve a configuration: takes over inherited sockets. On failure, one message for each.
+    pub fn new(config: Config, program: &Program) -> Result<Service, Vec<String>> {
+        let mut opened = Vec::new();
+        listen::inherit(&config, &mut opened)?;
         let backups = Some(Backups::make(&config));
-        let (handed, opened) = (Handed::new(handed), Vec::new());
-        Service { config, handed, opened, backups, title: program.name.clone() }
+        Ok(Service { config, handed: Handed::default(), opened, backups, title: program.name.clone() })
+    }
+
+    /// Uses the sockets another process handed over where they fit.
+    pub fn use_handed(&mut self, sockets: Vec<HandedSocket>) {
+        self.handed = Handed::new(sockets);
     }
 
     /// Opens the sockets that are not open yet. On failure, one message for each; it can be called again.
@@ -54,10 +60,8 @@ impl Service {
         if let Some(backups) = self.backups.take() {
             backups.discard();
         }
-        // Descriptors named by `fd@` were copied for each bind: the originals would keep their ports open after a soft
-        // stop. Sockets handed over and not wanted by any bind are closed as well.
-        listen::close_inherited(&self.config);
-        self.handed = Handed::new(Vec::new());
+        // Sockets that were handed over and that no bind wants are closed.
+        self.handed = Handed::default();
     }
 
     /// How bytes will be moved.

@@ -37,8 +37,8 @@ struct Failed;
 pub fn run(program: &Program, options: &Options, reporter: &mut Reporter) -> ExitCode {
     match prepare(program, options, reporter) {
         Ok(Prepared::Done) => ExitCode::SUCCESS,
-        Ok(Prepared::Listening(service, settings)) => {
-            match serve(program, options, reporter, *service, &settings) {
+        Ok(Prepared::Listening(service, settings, signals)) => {
+            match serve(program, options, reporter, *service, &settings, signals) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(Failed) => ExitCode::FAILURE,
             }
@@ -49,7 +49,7 @@ pub fn run(program: &Program, options: &Options, reporter: &mut Reporter) -> Exi
 
 enum Prepared {
     Done,
-    Listening(Box<Service>, Box<Settings>),
+    Listening(Box<Service>, Box<Settings>, SignalSet),
 }
 
 fn prepare(program: &Program, options: &Options, reporter: &mut Reporter) -> Result<Prepared, Failed> {
@@ -71,8 +71,14 @@ fn prepare(program: &Program, options: &Options, reporter: &mut Reporter) -> Res
         return Err(Failed);
     }
     apply_limits(&settings, program, options, reporter)?;
+    // From the moment clients can connect, a signal is an instruction and not the end of the process.
+    let signals = SignalSet::block(&signals::HANDLED).map_err(|error| {
+        reporter.alert(&format!("[{}.main()] Cannot block signals : {error}.", program.name));
+        Failed
+    })?;
+    signal::ignore_broken_pipes();
     let service = listen(config, program, options, reporter)?;
-    Ok(Prepared::Listening(Box::new(service), Box::new(settings)))
+    Ok(Prepared::Listening(Box::new(service), Box::new(settings), signals))
 }
 
 /// Reads the configuration. `None` when it was only to be checked.
@@ -135,12 +141,18 @@ fn listen(
     options: &Options,
     reporter: &mut Reporter,
 ) -> Result<Service, Failed> {
-    let handed = match &options.listeners_from {
-        Some(path) => old_process::take_listeners(path, reporter).map_err(|()| Failed)?,
-        None => Vec::new(),
-    };
+    let mut service =
+        Service::new(config, program).map_err(|messages| refuse_listeners(program, reporter, messages))?;
+    if let Some(path) = &options.listeners_from {
+        match old_process::take_listeners(path, reporter) {
+            Ok(sockets) => service.use_handed(sockets),
+            Err(()) => {
+                service.abandon();
+                return Err(Failed);
+            }
+        }
+    }
     let old: &[u32] = options.old_processes.as_ref().map_or(&[], |(_, pids)| pids);
-    let mut service = Service::new(config, program, handed);
     let mut failure = service.listen();
     if failure.is_err() && !old.is_empty() {
         // The port is probably theirs: "pause" first, "resume" if it did not help (management manual, chapter 4).
@@ -160,16 +172,20 @@ fn listen(
         Ok(()) => Ok(service),
         Err(messages) => {
             service.abandon();
-            for message in messages {
-                reporter.alert(&message);
-            }
-            reporter.alert(&format!(
-                "[{}.main()] Some protocols failed to start their listeners! Exiting.",
-                program.name
-            ));
-            Err(Failed)
+            Err(refuse_listeners(program, reporter, messages))
         }
     }
+}
+
+fn refuse_listeners(program: &Program, reporter: &mut Reporter, messages: Vec<String>) -> Failed {
+    for message in messages {
+        reporter.alert(&message);
+    }
+    reporter.alert(&format!(
+        "[{}.main()] Some protocols failed to start their listeners! Exiting.",
+        program.name
+    ));
+    Failed
 }
 
 fn serve(
@@ -178,18 +194,24 @@ fn serve(
     reporter: &mut Reporter,
     mut service: Service,
     settings: &Settings,
+    blocked: SignalSet,
 ) -> Result<(), Failed> {
     let fail = |reporter: &mut Reporter, message: String| {
         reporter.alert(&message);
         Failed
     };
-    let pid_file = match options.pid_file.as_ref().or(settings.pid_file.as_ref()) {
-        Some(path) => Some(
-            PidFile::create(path)
-                .map_err(|message| fail(reporter, format!("[{}.main()] {message}", program.name)))?,
-        ),
-        None => None,
+    let path = options.pid_file.as_ref().or(settings.pid_file.as_ref());
+    let pid_file = match path.map(|path| PidFile::create(path)).transpose() {
+        Ok(pid_file) => pid_file,
+        Err(message) => {
+            service.abandon();
+            return Err(fail(reporter, format!("[{}.main()] {message}", program.name)));
+        }
     };
+    if let Err(message) = process::check_root(&settings.privileges, program) {
+        service.abandon();
+        return Err(fail(reporter, message));
+    }
     process::advise(&settings.privileges, program, reporter);
     let foreground = matches!(options.mode, RunMode::Foreground | RunMode::Debug);
     let daemon = !foreground && (options.mode == RunMode::Daemon || settings.daemon);
@@ -202,10 +224,6 @@ fn serve(
             }
         }
     }
-    let blocked = SignalSet::block(&signals::HANDLED).map_err(|error| {
-        fail(reporter, format!("[{}.main()] Cannot block signals : {error}.", program.name))
-    })?;
-    signal::ignore_broken_pipes();
     if let Some(Err(error)) = pid_file.map(PidFile::write) {
         reporter.warning(&format!("[{}.main()] Cannot write the pid file : {error}.", program.name));
     }
@@ -225,8 +243,7 @@ fn serve(
     let cannot =
         |what: &str, error: std::io::Error| format!("[{}.main()] Cannot {what} : {error}.", program.name);
     let running = service.start().map_err(|error| fail(reporter, cannot("start threads", error)))?;
-    let signal_reporter = Reporter::new(program, reporter.verbosity);
-    signals::start(blocked, running.control(), signal_reporter, settings.hard_stop_after)
+    signals::start(blocked, running.control(), reporter.clone(), settings.hard_stop_after)
         .map_err(|error| fail(reporter, cannot("wait for signals", error)))?;
     let result = running.run();
     if let Some(signal) = signals::ended_by() {

@@ -1,0 +1,276 @@
+//! The life of the process: signals, daemon, pid file, replacing another process (management manual, chapter 4).
+//!
+//! Nothing waits for a fixed time: each step is observed, with a limit that only a failure reaches.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use thalweg_sys::handover::{SocketToHand, hand_over};
+use thalweg_sys::signal::{Signal, send};
+
+/// Longer than anything here takes, shorter than a person waits.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(start.elapsed() < PATIENCE, "{what}");
+        thread::yield_now();
+    }
+}
+
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Directory {
+        let path = std::env::temp_dir().join(format!("thalweg-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Directory(path)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Writes a configuration that listens on unix sockets of this directory.
+    fn configure(&self, global: &str, sockets: &[&str]) {
+        let mut text = format!(
+            "global\n    nbthread 2\n    maxconn 50\n{global}\ndefaults\n    mode tcp\n    timeout connect 5s\n    timeout \
+             client 5s\n    timeout server 5s\nlisten test\n    server s 127.0.0.1:9\n"
+        );
+        for socket in sockets {
+            text.push_str(&format!("    bind unix@{}\n", self.path(socket).display()));
+        }
+        fs::write(self.path("test.cfg"), text).unwrap();
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        command.args(["-f", "test.cfg"]).args(arguments).current_dir(&self.0);
+        command
+    }
+
+    fn start(&self, arguments: &[&str]) -> Running {
+        let mut command = self.command(arguments);
+        Running(command.stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    fn connects(&self, socket: &str) -> bool {
+        UnixStream::connect(self.path(socket)).is_ok()
+    }
+
+    fn wait_for(&self, socket: &str) {
+        eventually("the socket answers", || self.connects(socket).then_some(()));
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A process that does not outlive its test.
+struct Running(Child);
+
+impl Running {
+    fn signal(&self, signal: Signal) {
+        send(self.0.id(), signal).unwrap();
+    }
+
+    /// Exit code and signal.
+    fn end(&mut self) -> (Option<i32>, Option<i32>) {
+        let status = eventually("the process ends", || self.0.try_wait().unwrap());
+        (status.code(), status.signal())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn read_pid(path: &Path) -> u32 {
+    eventually("the pid file is written", || {
+        let text = fs::read_to_string(path).ok()?;
+        text.strip_suffix('\n')?.parse().ok()
+    })
+}
+
+#[test]
+fn a_soft_stop_ends_with_success_and_lets_go_of_the_socket() {
+    let directory = Directory::new("soft");
+    directory.configure("", &["s"]);
+    let mut process = directory.start(&[]);
+    directory.wait_for("s");
+    process.signal(Signal::User1);
+    assert_eq!(process.end(), (Some(0), None));
+    assert!(!directory.connects("s"));
+}
+
+#[test]
+fn a_hard_stop_shows_its_signal_to_the_parent() {
+    for signal in [Signal::Terminate, Signal::Interrupt] {
+        let directory = Directory::new("hard");
+        directory.configure("", &["s"]);
+        let mut process = directory.start(&["-db"]);
+        directory.wait_for("s");
+        process.signal(signal);
+        assert_eq!(process.end(), (None, Some(signal.number())));
+    }
+}
+
+#[test]
+fn other_signals_do_not_end_the_process() {
+    let directory = Directory::new("other");
+    directory.configure("", &["s"]);
+    let mut process = directory.start(&[]);
+    directory.wait_for("s");
+    for signal in [Signal::User2, Signal::TerminalOutput, Signal::TerminalInput, Signal::Quit, Signal::Hangup]
+    {
+        process.signal(signal);
+    }
+    // The state of servers is shown on the standard error.
+    let errors = BufReader::new(process.0.stderr.take().unwrap());
+    let shown = errors
+        .lines()
+        .map(Result::unwrap)
+        .any(|line| line.contains("SIGHUP received, dumping servers states."));
+    assert!(shown);
+    directory.wait_for("s");
+    process.signal(Signal::User1);
+    assert_eq!(process.end(), (Some(0), None));
+}
+
+#[test]
+fn a_daemon_writes_its_pid_and_is_replaced() {
+    let directory = Directory::new("daemon");
+    directory.configure("    daemon\n", &["s"]);
+    let start = |arguments: &[&str]| {
+        let output = directory.command(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    start(&["-p", "pid"]);
+    let first = read_pid(&directory.path("pid"));
+    directory.wait_for("s");
+    start(&["-p", "pid", "-sf", &first.to_string()]);
+    let second =
+        eventually("another pid", || Some(read_pid(&directory.path("pid"))).filter(|pid| *pid != first));
+    // A zombie still has a pid: what counts is that it lets go of everything.
+    let gone = |pid: u32| {
+        eventually("the process is gone", || {
+            let state = fs::read_to_string(format!("/proc/{pid}/stat")).ok();
+            state
+                .is_none_or(|text| text.rsplit(')').next().unwrap_or("").trim_start().starts_with('Z'))
+                .then_some(())
+        });
+    };
+    gone(first);
+    directory.wait_for("s");
+    send(second, Signal::Terminate).unwrap();
+    gone(second);
+}
+
+#[test]
+fn the_foreground_wins_over_daemon() {
+    let directory = Directory::new("foreground");
+    directory.configure("    daemon\n    pidfile pid\n", &["s"]);
+    let mut process = directory.start(&["-db"]);
+    directory.wait_for("s");
+    assert_eq!(read_pid(&directory.path("pid")), process.0.id());
+    process.signal(Signal::User1);
+    assert_eq!(process.end(), (Some(0), None));
+}
+
+#[test]
+fn a_start_that_fails_leaves_the_old_process_alone() {
+    let directory = Directory::new("failed");
+    directory.configure("", &["s"]);
+    let _old = directory.start(&[]);
+    directory.wait_for("s");
+    // The second socket cannot be opened, after the first took the place of the old process's.
+    directory.configure("", &["s", "no/such/directory/t"]);
+    let output = directory.command(&[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        errors.contains("protocol unix_stream: cannot bind UNIX socket (No such file or directory)"),
+        "{errors}"
+    );
+    assert!(errors.contains(".main()] Some protocols failed to start their listeners! Exiting."), "{errors}");
+    assert!(directory.connects("s"));
+    let left: Vec<_> = fs::read_dir(&directory.0).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+}
+
+#[test]
+fn listening_sockets_come_from_an_old_process() {
+    let directory = Directory::new("handover");
+    directory.configure("", &["s"]);
+    // This test plays the old process: it listens on the socket, and answers on a CLI socket.
+    let listener = UnixListener::bind(directory.path("s")).unwrap();
+    let waiting = UnixStream::connect(directory.path("s")).unwrap();
+    let cli = UnixListener::bind(directory.path("cli")).unwrap();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = cli.accept().unwrap();
+        let mut command = String::new();
+        BufReader::new(stream.try_clone().unwrap()).read_line(&mut command).unwrap();
+        assert_eq!(command, "_getsocks\n");
+        let socket = SocketToHand { fd: listener.as_fd(), namespace: "", interface: "" };
+        hand_over(&mut stream, &[socket]).unwrap();
+    });
+    let mut process = directory.start(&["-x", "cli"]);
+    server.join().unwrap();
+    // The old process's copy is closed, and who waited in its backlog is accepted by the new one: the connection ends
+    // or answers, but is not reset by the end of the old listener.
+    directory.wait_for("s");
+    drop(waiting);
+    process.signal(Signal::User1);
+    assert_eq!(process.end(), (Some(0), None));
+}
+
+#[test]
+fn without_its_old_process_a_start_with_x_fails() {
+    let directory = Directory::new("nosocket");
+    directory.configure("", &["s"]);
+    let output = directory.command(&["-x", "no-such-socket"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("Failed to get the sockets from the old process!"), "{errors}");
+}
+
+#[test]
+fn a_directory_that_cannot_be_the_root_prevents_the_start() {
+    let directory = Directory::new("root");
+    directory.configure("    chroot /no/such/root\n", &["s"]);
+    let output = directory.command(&[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("Cannot chroot(/no/such/root)"), "{errors}");
+}
+
+#[test]
+fn quiet_means_quiet() {
+    let directory = Directory::new("quiet");
+    directory.configure("", &["s"]);
+    let mut process = directory.start(&["-q"]);
+    directory.wait_for("s");
+    process.signal(Signal::Hangup);
+    process.signal(Signal::User1);
+    assert_eq!(process.end(), (Some(0), None));
+    let errors: Vec<_> = BufReader::new(process.0.stderr.take().unwrap()).lines().collect();
+    assert!(errors.is_empty(), "{errors:?}");
+}
