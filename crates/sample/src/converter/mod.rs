@@ -1,16 +1,25 @@
 //! Converters: functions from one value to another, by name. One file per family; each exports one table.
 
+mod address;
+mod aes;
 mod arithmetic;
 mod date;
+mod digest;
 mod encoding;
 mod fix;
 pub mod hash;
 mod json;
 mod json_query;
+mod jwt;
+mod map;
 mod mqtt;
+mod packet;
 mod protobuf;
+mod regsub;
 mod rfc7239;
+mod secret;
 mod shape;
+mod state;
 mod text;
 
 use crate::args::{ArgSpec, Args};
@@ -54,6 +63,14 @@ static TABLES: &[&[ConverterDef]] = &[
     mqtt::MQTT,
     protobuf::PROTOBUF,
     rfc7239::RFC7239,
+    address::ADDRESS,
+    map::MAP,
+    packet::PACKET,
+    regsub::REGSUB,
+    state::STATE,
+    aes::AES,
+    digest::DIGEST,
+    jwt::JWT,
     text::TEXT,
 ];
 
@@ -76,7 +93,7 @@ pub fn unsupported(name: &str) -> Option<&'static str> {
     TLS_CONVERTERS.contains(&name).then_some("it needs TLS")
 }
 
-const TLS_CONVERTERS: &[&str] = &["x509_v_err_str", "jwt_verify_cert", "jwt_decrypt_cert"];
+const TLS_CONVERTERS: &[&str] = &["jwt_verify_cert", "jwt_decrypt_cert"];
 
 const TABLE_CONVERTERS: &[&str] = &[
     "bytes_in_rate",

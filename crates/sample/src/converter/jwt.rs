@@ -1,0 +1,271 @@
+//! JSON Web Tokens in compact form (RFC 7515): reading their parts, verifying their signature.
+
+use super::ConverterDef;
+use super::digest::Algorithm as Digest;
+use super::encoding::{base64_decode, base64url_decode};
+use super::json_query::{QUERY, check_query, query};
+use super::shape::{entry, text_of, var_text};
+use crate::args::{Arg, ArgKind, ArgSpec, Args};
+use crate::context::{Ctx, Out};
+use crate::env::CompileEnv;
+use crate::value::{Sample, Type, Value};
+use crate::vars::VarRef;
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ECDSA_P521_SHA512_FIXED,
+    RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY, RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY,
+    RSA_PKCS1_2048_8192_SHA384, RSA_PSS_2048_8192_SHA256, RSA_PSS_2048_8192_SHA384, RSA_PSS_2048_8192_SHA512,
+    UnparsedPublicKey, VerificationAlgorithm,
+};
+use std::ops::Range;
+use std::sync::Arc;
+
+const OPTIONAL_QUERY: ArgSpec = ArgSpec::new(0, QUERY.kinds);
+
+/// The converters of this family.
+pub static JWT: &[ConverterDef] = &[
+    entry(
+        "jwt_header_query",
+        (Type::Bin, Type::Any),
+        OPTIONAL_QUERY,
+        Some(check_part),
+        |a, s, c| query_part(a, s, c, 0),
+        "A value out of the header of a token, by path.",
+    ),
+    entry(
+        "jwt_payload_query",
+        (Type::Bin, Type::Any),
+        OPTIONAL_QUERY,
+        Some(check_part),
+        |a, s, c| query_part(a, s, c, 1),
+        "A value out of the payload of a token, by path.",
+    ),
+    entry(
+        "jwt_verify",
+        (Type::Bin, Type::Int),
+        ArgSpec::new(2, &[ArgKind::Str, ArgKind::Str]),
+        Some(check_verify),
+        verify,
+        "1 when the signature of a token is right, 0 when it is wrong, negative for errors.",
+    ),
+];
+
+fn check_part(args: &mut Args, env: &mut CompileEnv) -> Result<(), String> {
+    if text_of(args, 0).is_empty() && text_of(args, 1).is_empty() {
+        return Ok(());
+    }
+    check_query(args, env)
+}
+
+/// Part `i` of a token.
+fn part(token: &[u8], i: usize) -> Option<Range<usize>> {
+    let mut start = 0;
+    for _ in 0..i {
+        start += memchr::memchr(b'.', &token[start..])? + 1;
+    }
+    let len = memchr::memchr(b'.', &token[start..]).unwrap_or(token.len() - start);
+    Some(start..start + len)
+}
+
+fn query_part(args: &Args, sample: &mut Sample, cx: &mut Ctx, i: usize) -> bool {
+    let Some(text) = sample.value.text() else { return false };
+    let json = cx.map_bytes(text, |token, out| {
+        part(token, i).is_some_and(|range| !range.is_empty() && base64url_decode(&token[range], out))
+    });
+    json.is_some_and(|json| query(args, json, sample, cx))
+}
+
+const UNKNOWN_ALGORITHM: i64 = -1;
+const INVALID_TOKEN: i64 = -3;
+const UNKNOWN_KEY: i64 = -5;
+
+/// How a token is signed (RFC 7518 section 3.1).
+#[derive(Clone, Copy)]
+enum Method {
+    None,
+    Hmac(Digest),
+    Public(&'static dyn VerificationAlgorithm),
+}
+
+fn method(name: &[u8]) -> Option<Method> {
+    Some(match name {
+        b"none" => Method::None,
+        b"HS256" => Method::Hmac(Digest::SHA256),
+        b"HS384" => Method::Hmac(Digest::SHA384),
+        b"HS512" => Method::Hmac(Digest::SHA512),
+        b"RS256" => Method::Public(&RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY),
+        b"RS384" => Method::Public(&RSA_PKCS1_2048_8192_SHA384),
+        b"RS512" => Method::Public(&RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY),
+        b"ES256" => Method::Public(&ECDSA_P256_SHA256_FIXED),
+        b"ES384" => Method::Public(&ECDSA_P384_SHA384_FIXED),
+        b"ES512" => Method::Public(&ECDSA_P521_SHA512_FIXED),
+        b"PS256" => Method::Public(&RSA_PSS_2048_8192_SHA256),
+        b"PS384" => Method::Public(&RSA_PSS_2048_8192_SHA384),
+        b"PS512" => Method::Public(&RSA_PSS_2048_8192_SHA512),
+        _ => return None,
+    })
+}
+
+enum MethodArg {
+    Known(Method),
+    Var(VarRef),
+}
+
+enum KeyArg {
+    /// A secret, and the public key in the file of that name, if there is one.
+    Known {
+        secret: Box<[u8]>,
+        public: Option<Box<[u8]>>,
+    },
+    Var(VarRef),
+}
+
+fn variable(text: &[u8]) -> Option<VarRef> {
+    VarRef::parse(std::str::from_utf8(text).ok()?).ok()
+}
+
+fn check_verify(args: &mut Args, env: &mut CompileEnv) -> Result<(), String> {
+    let name = text_of(args, 0);
+    let how = match (variable(name), method(name)) {
+        (Some(var), _) => MethodArg::Var(var),
+        (None, Some(method)) => MethodArg::Known(method),
+        (None, None) => return Err(format!("unknown JWT algorithm: {}", String::from_utf8_lossy(name))),
+    };
+    let key = text_of(args, 1);
+    let key = match variable(key) {
+        Some(var) => KeyArg::Var(var),
+        None => {
+            let path = String::from_utf8_lossy(key);
+            let public = env.names.read_file(&path).ok().and_then(|pem| public_key(&pem));
+            if let MethodArg::Known(Method::Public(_)) = how
+                && public.is_none()
+            {
+                return Err(format!("cannot load a public key from file '{path}'"));
+            }
+            KeyArg::Known { secret: key.into(), public }
+        }
+    };
+    args.put(0, Arg::Compiled(Arc::new(how)));
+    args.put(1, Arg::Compiled(Arc::new(key)));
+    Ok(())
+}
+
+/// The first public key of a PEM file, in DER: SPKI or PKCS #1.
+fn public_key(pem: &[u8]) -> Option<Box<[u8]>> {
+    let text = std::str::from_utf8(pem).ok()?;
+    let body = ["PUBLIC KEY-----", "RSA PUBLIC KEY-----"].iter().find_map(|kind| {
+        let (_, rest) = text.split_once(&format!("-----BEGIN {kind}"))?;
+        Some(rest.split_once(&format!("-----END {kind}"))?.0)
+    })?;
+    let digits: Vec<u8> = body.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
+    let mut memory = vec![0; digits.len()];
+    let mut out = Out::new(&mut memory);
+    base64_decode(&digits, &mut out).then(|| out.as_slice().into())
+}
+
+fn verify(args: &Args, sample: &mut Sample, cx: &mut Ctx) -> bool {
+    let (Some(how), Some(key), Some(token)) =
+        (args.compiled::<MethodArg>(0), args.compiled::<KeyArg>(1), sample.value.text())
+    else {
+        return false;
+    };
+    let method = match how {
+        MethodArg::Known(method) => Some(*method),
+        MethodArg::Var(var) => match var_text(cx, *var) {
+            Some(text) => method(cx.text(text)),
+            None => return false,
+        },
+    };
+    let key_text = match key {
+        KeyArg::Var(var) => match var_text(cx, *var) {
+            Some(text) if !text.is_empty() => Some(text),
+            _ => return false,
+        },
+        KeyArg::Known { secret, .. } if secret.is_empty() => return false,
+        KeyArg::Known { .. } => None,
+    };
+    let Some(method) = method else {
+        sample.value = Value::Int(UNKNOWN_ALGORITHM);
+        return true;
+    };
+    // Decoded here, used below: the signature needs its own memory.
+    let Some(signature) = cx.map_bytes(token, |token, out| {
+        // Where the signature is not, nothing is decoded, which is found out below.
+        signature_of(token).is_none_or(|range| base64url_decode(&token[range], out) || out.is_empty())
+    }) else {
+        return false;
+    };
+    let bytes = cx.text(token);
+    let result = match signature_of(bytes) {
+        None => INVALID_TOKEN,
+        Some(range) => {
+            let signed = &bytes[..range.start - 1];
+            let signature = cx.text(signature);
+            match method {
+                Method::None => i64::from(range.is_empty()),
+                _ if signature.is_empty() => INVALID_TOKEN,
+                Method::Hmac(digest) => {
+                    let secret = match (key, key_text) {
+                        (_, Some(text)) => cx.text(text),
+                        (KeyArg::Known { secret, .. }, None) => secret,
+                        _ => &[],
+                    };
+                    let expected = digest.hmac(secret, &[signed]);
+                    i64::from(verify_slices_are_equal(expected.as_slice(), signature).is_ok())
+                }
+                Method::Public(algorithm) => {
+                    let check = |key: &[u8]| {
+                        i64::from(UnparsedPublicKey::new(algorithm, key).verify(signed, signature).is_ok())
+                    };
+                    match (key, key_text) {
+                        (_, Some(text)) => {
+                            let key = cx.world.key_material(cx.text(text)).and_then(public_key);
+                            key.map_or(UNKNOWN_KEY, |key| check(&key))
+                        }
+                        (KeyArg::Known { public: Some(key), .. }, None) => check(key),
+                        _ => UNKNOWN_KEY,
+                    }
+                }
+            }
+        }
+    };
+    sample.value = Value::Int(result);
+    true
+}
+
+/// Where the third part of a token is, when there are three and none after it.
+fn signature_of(token: &[u8]) -> Option<Range<usize>> {
+    let range = part(token, 2)?;
+    (range.end == token.len()).then_some(range)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts() {
+        let check = |token: &str, i, expected: Option<&str>| {
+            assert_eq!(part(token.as_bytes(), i).map(|range| &token[range]), expected, "{token}");
+        };
+        check("a.b.c", 0, Some("a"));
+        check("a.b.c", 1, Some("b"));
+        check("a.b.c", 2, Some("c"));
+        check("a.b.c", 3, None);
+        check("a..", 2, Some(""));
+        check("", 0, Some(""));
+        assert_eq!(signature_of(b"a.b.c"), Some(4..5));
+        assert_eq!(signature_of(b"a.b.c.d"), None);
+        assert_eq!(signature_of(b"a.b"), None);
+    }
+
+    #[test]
+    fn public_keys_are_read_from_pem() {
+        let check =
+            |pem: &str, expected: Option<&[u8]>| assert_eq!(public_key(pem.as_bytes()).as_deref(), expected);
+        check("x\n-----BEGIN PUBLIC KEY-----\naGVs\nbG8=\n-----END PUBLIC KEY-----\n", Some(b"hello"));
+        check("-----BEGIN RSA PUBLIC KEY-----\naGVsbG8=\n-----END RSA PUBLIC KEY-----\n", Some(b"hello"));
+        check("-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n", None);
+        check("-----BEGIN PUBLIC KEY-----\n!\n-----END PUBLIC KEY-----\n", None);
+    }
+}
