@@ -31,6 +31,12 @@ pub(crate) struct Cx<'a> {
     pub guids: HashMap<Arc<str>, Span>,
     /// Of each proxy, filled when all are read.
     pub sides: Vec<Sides>,
+    pub name_table: crate::sample_env::NameTable,
+    pub registry: Arc<thalweg_sample::Registry>,
+    /// Formats compiled so far.
+    pub formats: HashMap<crate::finish::FormatKey, Arc<thalweg_sample::LogFormat>>,
+    /// The error pages of the last proxy that has some: the next one often has the same.
+    pub last_errors: Option<LastErrors>,
     pub experimental_used: bool,
     /// Answers of the system's resolver: a name is asked once.
     /// Lines of `global` that hold expressions.
@@ -62,7 +68,6 @@ pub(crate) enum FormatSource {
 }
 
 /// A proxy, or a `defaults` section, being read.
-#[derive(Clone)]
 pub(crate) struct Building {
     pub p: Proxy,
     pub span: Span,
@@ -75,8 +80,12 @@ pub(crate) struct Building {
     pub balance_expr: Option<(Arc<str>, Span, bool)>,
     pub forwarded: Option<Arc<ForwardedDraft>>,
     pub default_backend: Option<(Arc<str>, Span)>,
-    /// Groups of error pages by name, and which of their statuses; all when empty.
-    pub errorfiles: Vec<(Arc<str>, Vec<u16>, Span)>,
+    /// Lines about error pages, inherited ones first.
+    pub error_rules: Vec<(Arc<thalweg_rules::ErrorRule>, Span)>,
+    /// Rules and ACLs while the late lines are read; never inherited as such.
+    pub drafts: Option<Box<crate::rules::Drafts>>,
+    /// The last statements seen in the order in which they run, to warn about misplaced ones.
+    pub order: crate::proxy::Order,
     /// `abortonclose` was decided by the file, not by the default of the mode.
     pub abortonclose_set: bool,
     /// The section it inherits rules from.
@@ -114,6 +123,9 @@ impl ForwardedDraft {
         ForwardedDraft { span, proto: false, host: None, by: None, by_port: None, for_: None, for_port: None }
     }
 }
+
+/// Lines about error pages and what they gave.
+pub(crate) type LastErrors = (Vec<(Arc<thalweg_rules::ErrorRule>, Span)>, Arc<thalweg_rules::ErrorReplies>);
 
 /// What other proxies need to know of one: kept apart, because the proxy itself is being changed meanwhile.
 #[derive(Clone, Copy, Debug)]
@@ -191,7 +203,43 @@ impl Cx<'_> {
 impl Building {
     /// How messages name the proxy: `frontend 'f'`.
     pub fn title(&self) -> String {
-        format!("{} '{}'", self.p.kind.keyword(), self.p.name)
+        format!("{} '{}'", self.kind_shown(), self.p.name)
+    }
+
+    /// How messages name the kind of section: a `listen` is a proxy.
+    pub fn kind_shown(&self) -> &'static str {
+        match self.p.kind {
+            ProxyKind::Listen => "proxy",
+            kind => kind.keyword(),
+        }
+    }
+
+    /// A section that starts with the presets of this one. Rules are not among them: they are shared otherwise.
+    pub fn heir(&self) -> Building {
+        Building {
+            p: self.p.clone(),
+            span: self.span,
+            default_server: Arc::clone(&self.default_server),
+            log_format: self.log_format.clone(),
+            error_log_format: self.error_log_format.clone(),
+            log_format_sd: self.log_format_sd.clone(),
+            unique_id: self.unique_id.clone(),
+            balance_expr: self.balance_expr.clone(),
+            forwarded: self.forwarded.clone(),
+            default_backend: self.default_backend.clone(),
+            error_rules: self.error_rules.clone(),
+            abortonclose_set: self.abortonclose_set,
+            drafts: None,
+            order: crate::proxy::Order::default(),
+            from: None,
+            has_rules: false,
+            bind_seen: false,
+            timeouts_here: 0,
+            log_format_here: false,
+            late: Vec::new(),
+            server_names: HashMap::new(),
+            datagram_servers: false,
+        }
     }
 
     /// Whether the section may hold what concerns a frontend. A `defaults` section may.

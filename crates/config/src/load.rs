@@ -4,12 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use thalweg_syntax::{
-    Diagnostic, Diagnostics, DiskLoader, Environment, Facts, Line, Loader, Reader, SourceMap, did_you_mean,
+    Diagnostic, Diagnostics, DiskLoader, Environment, Facts, Lead, Line, Loader, Reader, Severity, SourceMap,
+    did_you_mean,
 };
 
 use crate::build::{Building, Cx, UnixBindDefaults};
 use crate::keyword::{Outcome, Status, fail, find, not_supported};
-use crate::model::{Config, HttpErrors};
+use crate::model::Config;
 use crate::table::{SECTIONS, SectionKind};
 use crate::userlist::UserlistDraft;
 use crate::{finish, global, http_errors, proxy, userlist};
@@ -92,7 +93,7 @@ enum Section {
     Global,
     Proxy(Box<Building>),
     Userlist(UserlistDraft),
-    HttpErrors(HttpErrors),
+    HttpErrors(Box<thalweg_rules::HttpErrors>),
 }
 
 /// Reads, checks and completes a configuration. All errors of all files are found in one run.
@@ -112,6 +113,10 @@ pub fn load(options: &LoadOptions<'_>) -> Loaded {
         non_global_seen: false,
         guids: HashMap::new(),
         sides: Vec::new(),
+        name_table: crate::sample_env::NameTable::default(),
+        registry: Arc::default(),
+        formats: HashMap::new(),
+        last_errors: None,
         experimental_used: false,
         host_cache: HashMap::new(),
         late_globals: Vec::new(),
@@ -126,9 +131,10 @@ pub fn load(options: &LoadOptions<'_>) -> Loaded {
         finish::finish(&mut cx);
     }
     let failed = cx.diagnostics.has_errors() || cx.diagnostics.aborted();
+    let diagnostics = in_file_order(&cx.diagnostics, &cx.sources);
     Loaded {
         config: (!failed).then_some(cx.config),
-        diagnostics: cx.diagnostics,
+        diagnostics,
         sources: cx.sources,
         environment: cx.reader.environment,
     }
@@ -165,16 +171,11 @@ fn read_files(cx: &mut Cx<'_>) {
     }
     for id in ids {
         cx.reader.start_file(id);
-        let before = cx.diagnostics.error_count();
         let mut section = Section::None;
         while let Some(line) = cx.reader.next_line(&cx.sources, &mut cx.diagnostics) {
             take_line(cx, &mut section, line);
         }
         close(cx, &mut section);
-        if cx.diagnostics.error_count() > before {
-            let name = cx.sources.name(id).to_owned();
-            cx.diagnostics.push(Diagnostic::alert(format!("Error(s) found in configuration file : {name}")));
-        }
         if cx.diagnostics.aborted() {
             return;
         }
@@ -232,7 +233,7 @@ fn open(cx: &mut Cx<'_>, line: &Line, kind: SectionKind) -> Result<Section, Box<
         }
         SectionKind::Proxy(kind) => Section::Proxy(Box::new(proxy::open(cx, line, kind)?)),
         SectionKind::Userlist => Section::Userlist(userlist::open(cx, line)?),
-        SectionKind::HttpErrors => Section::HttpErrors(http_errors::open(cx, line)?),
+        SectionKind::HttpErrors => Section::HttpErrors(Box::new(http_errors::open(cx, line)?)),
     })
 }
 
@@ -241,6 +242,35 @@ fn close(cx: &mut Cx<'_>, section: &mut Section) {
         Section::None | Section::Skipped | Section::Global => {}
         Section::Proxy(b) => proxy::close(cx, *b),
         Section::Userlist(draft) => userlist::close(cx, draft),
-        Section::HttpErrors(draft) => cx.config.http_errors.push(draft),
+        Section::HttpErrors(draft) => cx.config.http_errors.push(Arc::new(*draft)),
     }
+}
+
+/// The messages about lines in the order of the lines, although some lines are read late, then the others. After the
+/// messages of a file that has errors comes the reference's summary.
+fn in_file_order(found: &Diagnostics, sources: &SourceMap) -> Diagnostics {
+    let about_a_line = |d: &Diagnostic| matches!(d.lead, Lead::Parsing | Lead::Located) && d.span.is_some();
+    let mut lines: Vec<&Diagnostic> = found.iter().filter(|d| about_a_line(d)).collect();
+    lines.sort_by_key(|d| d.span.map(|s| (s.file, s.line)));
+    let mut sorted = Diagnostics::new();
+    for file in sources.files() {
+        let mut failed = false;
+        for diagnostic in lines.iter().filter(|d| d.span.is_some_and(|s| s.file == file)) {
+            failed |= diagnostic.severity == Severity::Alert;
+            sorted.push((*diagnostic).clone());
+        }
+        if failed && !found.aborted() {
+            sorted.push(Diagnostic::alert(format!(
+                "Error(s) found in configuration file : {}",
+                sources.name(file)
+            )));
+        }
+    }
+    for diagnostic in found.iter().filter(|d| !about_a_line(d)) {
+        sorted.push(diagnostic.clone());
+    }
+    if found.aborted() {
+        sorted.abort();
+    }
+    sorted
 }

@@ -1,68 +1,67 @@
-//! Error pages.
+//! Error pages: `errorfile`, `errorfiles`, `errorloc*`, `http-error`, and the `http-errors` sections.
 
 use std::sync::Arc;
 
-use thalweg_syntax::{Diagnostic, Line};
+use thalweg_rules::{CaptureSlots, ErrorReplies, ErrorRule, RuleEnv};
+use thalweg_sample::Points;
+use thalweg_syntax::{Diagnostic, Lead, Line, Severity};
 
 use crate::build::{Building, Cx};
-use crate::compiled::Reply;
-use crate::keyword::{Outcome, fail};
+use crate::keyword::{Outcome, at_most, fail};
+use crate::sample_env::{with_env, words};
 
-/// Statuses the program answers by itself, for which a page may be given.
-pub(crate) const GENERATED: [u16; 21] =
-    [200, 400, 401, 403, 404, 405, 407, 408, 410, 413, 414, 421, 422, 425, 429, 431, 500, 501, 502, 503, 504];
-
-/// A status for which there is an error page.
-pub(crate) fn status_of(line: &Line, index: usize, name: &str) -> Result<u16, Box<Diagnostic>> {
-    let text = line.text(index);
-    let status = u16::try_from(crate::numbers::leading(text).0).unwrap_or(0);
-    if GENERATED.contains(&status) {
-        return Ok(status);
-    }
-    Err(fail(line, index, format!("{name} : status code '{text}' not handled.")))
-}
-
-/// `errorfile <code> <file>`, in proxies and in `http-errors`.
-pub(crate) fn errorfile(cx: &mut Cx<'_>, line: &Line) -> Result<(u16, Arc<Reply>), Box<Diagnostic>> {
-    if line.words.len() < 3 {
-        return Err(fail(
-            line,
-            line.words.len(),
-            "errorfile : expects <status_code> and <file> as arguments.",
-        ));
-    }
-    crate::keyword::at_most(line, 1, 2)?;
-    let status = status_of(line, 1, "errorfile")?;
-    Ok((status, from_file(cx, line, 2)?))
-}
-
-/// Reads a file that holds a whole response.
-pub(crate) fn from_file(cx: &mut Cx<'_>, line: &Line, index: usize) -> Result<Arc<Reply>, Box<Diagnostic>> {
-    let path = line.text(index);
-    if cx.options.loader.read(path).is_err() {
-        return Err(fail(line, index, format!("errorfile : error opening file '{path}'.")));
-    }
-    Ok(Arc::new(Reply))
-}
-
-/// A redirection.
-pub(crate) fn redirect(_: u16, _: &[u8]) -> Reply {
-    Reply
-}
-
-/// Gives a proxy a page for a status, replacing the previous one.
-pub(crate) fn put(b: &mut Building, status: u16, reply: Arc<Reply>) {
-    let mut errors = b.p.errors.take().map_or_else(Default::default, |e| (*e).clone());
-    match errors.replies.binary_search_by_key(&status, |r| r.0) {
-        Ok(i) => errors.replies[i].1 = reply,
-        Err(i) => errors.replies.insert(i, (status, reply)),
-    }
-    b.p.errors = Some(Arc::new(errors));
-}
-
-pub(crate) fn http_error(_: &mut Cx<'_>, _: &mut Building, line: &Line) -> Outcome {
-    if line.text(1) != "status" || line.text(2).is_empty() {
-        return Err(fail(line, 1, "http-error : expects at least a <status> as arguments."));
-    }
+/// Any of these lines, kept until the sections it may name are known.
+pub(crate) fn error_line(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    let rule = parse(cx, b, line)?;
+    b.error_rules.push((Arc::new(rule), line.span()));
     Ok(())
+}
+
+/// Reads one line.
+pub(crate) fn parse(cx: &mut Cx<'_>, b: &Building, line: &Line) -> Result<ErrorRule, Box<Diagnostic>> {
+    if line.text(0) == "errorfile" || line.text(0).starts_with("errorloc") {
+        at_most(line, 1, 2)?;
+    }
+    let all = words(line, 0);
+    let experimental = cx.config.global.expose_experimental;
+    let result = with_env(cx, b, line.span(), Points::ALL, "", |env| {
+        let mut captures = CaptureSlots::default();
+        let mut env = RuleEnv { compile: env, experimental, captures: &mut captures, services: &[] };
+        ErrorRule::parse(&all, &mut env)
+    });
+    result.map_err(|e| {
+        let mut complaint = fail(line, 0, e);
+        complaint.span = Some(line.span());
+        complaint
+    })
+}
+
+/// The pages of a proxy, all its lines applied in order. Proxies with the same lines share them.
+pub(crate) fn settle(cx: &mut Cx<'_>, b: &mut Building) {
+    if b.error_rules.is_empty() {
+        return;
+    }
+    let same = |rules: &[(Arc<ErrorRule>, thalweg_syntax::Span)]| {
+        rules.len() == b.error_rules.len()
+            && rules.iter().zip(&b.error_rules).all(|(x, y)| Arc::ptr_eq(&x.0, &y.0))
+    };
+    if let Some((rules, replies)) = &cx.last_errors
+        && same(rules)
+    {
+        b.p.errors = Some(Arc::clone(replies));
+        return;
+    }
+    let mut replies = ErrorReplies::default();
+    for (rule, span) in &b.error_rules {
+        let groups = &cx.config.http_errors;
+        let find = |name: &str| groups.iter().find(|g| &*g.name == name).cloned();
+        if let Err(e) = rule.apply(&mut replies, &find) {
+            let message =
+                format!("proxy '{}': {e} (at {}:{}).", b.p.name, cx.sources.name(span.file), span.line);
+            cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(*span), message));
+        }
+    }
+    let replies = Arc::new(replies);
+    cx.last_errors = Some((b.error_rules.clone(), Arc::clone(&replies)));
+    b.p.errors = Some(replies);
 }

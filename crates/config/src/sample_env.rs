@@ -1,12 +1,15 @@
 //! The door to the expression compiler: environments, conditions, formats.
 
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use thalweg_syntax::{Diagnostic, Line};
+use thalweg_sample::{CompileEnv, Condition, Expr, LogFormat, Names, Point, Points, ProxyScope, Registry};
+use thalweg_syntax::{Diagnostic, Environment, Lead, Line, Loader, Severity, Span};
 
-use crate::build::{Building, Cx};
-use crate::compiled::{Condition, LogFormat};
-use crate::keyword::fail;
+use crate::build::{Building, Cx, Sides};
+use crate::keyword::{Outcome, fail};
+use crate::model::{Mode, ProcessVariable, ProxyId, ProxyKind, Userlist};
 
 /// Which statement an expression belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +18,180 @@ pub(crate) enum Where {
     UseServer,
     MonitorFail,
     ForcePersist,
+    ForceSwitch,
+}
+
+impl Where {
+    fn points(self) -> Points {
+        match self {
+            Where::UseBackend | Where::ForceSwitch => Point::UseBackend.set(),
+            Where::UseServer => Point::UseServer.set(),
+            Where::MonitorFail => Point::FeHttpRequest.set(),
+            Where::ForcePersist => Point::FeHttpRequest.set().or(Point::BeHttpRequest.set()),
+        }
+    }
+
+    /// How a message about its condition begins.
+    fn complaint(self, name: &str) -> String {
+        match self {
+            Where::UseBackend | Where::UseServer => {
+                "error detected while parsing switching rule : ".to_owned()
+            }
+            Where::MonitorFail => "error detected while parsing a 'monitor fail' condition : ".to_owned(),
+            Where::ForcePersist => format!("error detected while parsing a '{name}' rule : "),
+            Where::ForceSwitch => "'force-be-switch' : ".to_owned(),
+        }
+    }
+}
+
+/// Every name that an expression may use, once all files are read.
+#[derive(Default)]
+pub(crate) struct NameTable {
+    proxies: HashMap<Arc<str>, ProxyId>,
+    sides: Vec<Sides>,
+    servers: Vec<Vec<Arc<str>>>,
+    userlists: Vec<Arc<str>>,
+}
+
+impl NameTable {
+    /// The names of these proxies and userlists.
+    pub fn new(proxies: &[Building], userlists: &[Userlist]) -> NameTable {
+        NameTable {
+            proxies: proxies
+                .iter()
+                .enumerate()
+                .map(|(i, b)| (Arc::clone(&b.p.name), ProxyId(i as u32)))
+                .collect(),
+            sides: proxies
+                .iter()
+                .map(|b| Sides { frontend: b.p.is_fe(), backend: b.p.is_be(), mode: b.p.mode })
+                .collect(),
+            servers: proxies
+                .iter()
+                .map(|b| b.p.servers.iter().map(|s| Arc::clone(&s.name)).collect())
+                .collect(),
+            userlists: userlists.iter().map(|u| Arc::clone(&u.name)).collect(),
+        }
+    }
+}
+
+/// The names with what else a compilation asks for.
+pub(crate) struct Scope<'a> {
+    pub table: &'a NameTable,
+    pub environment: &'a Environment,
+    pub loader: &'a dyn Loader,
+}
+
+impl Names for Scope<'_> {
+    fn frontend(&self, name: &str) -> Option<ProxyId> {
+        self.table.proxies.get(name).copied().filter(|id| self.table.sides[id.0 as usize].frontend)
+    }
+
+    fn backend(&self, name: &str) -> Option<ProxyId> {
+        self.table.proxies.get(name).copied().filter(|id| self.table.sides[id.0 as usize].backend)
+    }
+
+    fn server(&self, backend: ProxyId, name: &str) -> Option<thalweg_sample::ServerId> {
+        let servers = self.table.servers.get(backend.0 as usize)?;
+        servers
+            .iter()
+            .position(|s| &**s == name)
+            .map(|i| thalweg_sample::ServerId { proxy: backend, index: i as _ })
+    }
+
+    fn userlist(&self, name: &str) -> Option<u32> {
+        self.table.userlists.iter().position(|u| &**u == name).map(|i| i as u32)
+    }
+
+    fn environment(&self, name: &str) -> Option<String> {
+        self.environment.get(name).map(|v| String::from_utf8_lossy(v).into_owned())
+    }
+
+    fn read_file(&self, path: &str) -> std::io::Result<Vec<u8>> {
+        self.loader.read(path)
+    }
+
+    fn resolve(&self, host: &str) -> Vec<IpAddr> {
+        crate::resolve::resolve(host, thalweg_syntax::address::Family::Any).into_iter().collect()
+    }
+}
+
+/// The words of a line from `index` on, as the compilers take them.
+pub(crate) fn words(line: &Line, index: usize) -> Vec<&str> {
+    line.words[index.min(line.words.len())..].iter().map(|w| w.text()).collect()
+}
+
+/// How the expression compiler sees a section.
+fn scope_of<'b>(b: &'b Building, sides: (bool, bool)) -> ProxyScope<'b> {
+    let defaults = b.p.kind == ProxyKind::Defaults;
+    ProxyScope {
+        name: &b.p.name,
+        id: (!defaults).then_some(b.p.id),
+        frontend: sides.0,
+        backend: sides.1,
+        defaults,
+        mode: match b.p.mode {
+            Mode::Tcp => thalweg_sample::Mode::Tcp,
+            Mode::Http => thalweg_sample::Mode::Http,
+            Mode::Log => thalweg_sample::Mode::Log,
+        },
+    }
+}
+
+/// What a compilation had to say besides its result.
+#[derive(Default)]
+pub(crate) struct Said {
+    warnings: Vec<String>,
+    late: Vec<String>,
+    needs_http: bool,
+}
+
+/// Runs `compile` in the environment of a section, then shows what it had to say at `span`. The section's named ACLs
+/// are visible unless `own_acls` is false.
+pub(crate) fn with_env<T>(
+    cx: &mut Cx<'_>,
+    b: &Building,
+    span: Span,
+    points: Points,
+    context: &str,
+    compile: impl FnOnce(&mut CompileEnv<'_>) -> T,
+) -> T {
+    let (result, said) = {
+        let scope =
+            Scope { table: &cx.name_table, environment: &cx.reader.environment, loader: cx.options.loader };
+        let sides = match b.p.kind {
+            ProxyKind::Defaults => (true, true),
+            _ => (b.p.is_fe(), b.p.is_be()),
+        };
+        let file = cx.sources.name(span.file);
+        let mut env = CompileEnv::new(file, span.line, scope_of(b, sides), points, &scope, &cx.registry);
+        env.context = context;
+        env.acls = b.drafts.as_ref().map(|d| &d.acls);
+        env.bufsize = cx.config.global.tune.bufsize;
+        let result = compile(&mut env);
+        let said = Said { warnings: env.warnings, late: env.late, needs_http: env.needs_http };
+        (result, said)
+    };
+    say(cx, span, said);
+    result
+}
+
+/// Shows warnings and late errors of a compilation.
+pub(crate) fn say(cx: &mut Cx<'_>, span: Span, said: Said) {
+    for warning in said.warnings {
+        let lead = if warning.starts_with("parsing ") { Lead::Config } else { Lead::Parsing };
+        cx.diagnostics.push(Diagnostic::new(Severity::Warning, lead, Some(span), warning));
+    }
+    for error in said.late {
+        let message = format!("parsing [{}:{}]: {error}.", cx.sources.name(span.file), span.line);
+        cx.diagnostics.push(Diagnostic::new(
+            Severity::Alert,
+            Lead::Bare,
+            Some(span),
+            message.replace("..", "."),
+        ));
+    }
+    let _ = said.needs_http;
 }
 
 /// A condition that must be there: `if ...` or `unless ...`.
@@ -35,29 +212,111 @@ pub(crate) fn required_condition(
 
 /// The condition that starts at `index`.
 pub(crate) fn condition(
-    _: &mut Cx<'_>,
-    _: &mut Building,
-    _: &Line,
-    _: usize,
-    _: Where,
-    _: &str,
+    cx: &mut Cx<'_>,
+    b: &mut Building,
+    line: &Line,
+    index: usize,
+    at: Where,
+    name: &str,
 ) -> Result<Arc<Condition>, Box<Diagnostic>> {
-    Ok(Arc::new(Condition))
+    let words = words(line, index);
+    let result =
+        with_env(cx, b, line.span_from(index), at.points(), "", |env| Condition::compile(&words, env));
+    result.map(Arc::new).map_err(|e| {
+        let mut complaint = fail(line, index, format!("{}{e}.", at.complaint(name)));
+        if let (Some(span), Some(last)) = (line.word(index).map(|w| w.span), line.words.last()) {
+            complaint.span = Some(span.to(last.span));
+        }
+        complaint
+    })
 }
 
-/// The format in the word at `index`.
+/// The format in the word at `index` of a line of routing.
 pub(crate) fn log_format(
-    _: &mut Cx<'_>,
-    _: &mut Building,
-    _: &Line,
-    _: usize,
-    _: Where,
-    _: &str,
+    cx: &mut Cx<'_>,
+    b: &mut Building,
+    line: &Line,
+    index: usize,
+    at: Where,
+    name: &str,
 ) -> Result<Arc<LogFormat>, Box<Diagnostic>> {
-    Ok(Arc::new(LogFormat))
+    let text = line.text(index).to_owned();
+    let span = line.span_at(index);
+    format_at(cx, b, &text, span, at.points(), name).map(Arc::new).map_err(|e| {
+        let place = format!("{}:{}", cx.sources.name(span.file), span.line);
+        let message = match at {
+            Where::UseServer => {
+                format!("Parsing [{place}]; use-server rule failed to parse log-format '{text}' : {e}.")
+            }
+            _ => format!("Parsing [{place}]: failed to parse use_backend rule '{text}' : {e}."),
+        };
+        Box::new(Diagnostic::new(Severity::Alert, Lead::Bare, Some(span), message))
+    })
 }
 
-/// `set-var` and `set-var-fmt` of `global`.
-pub(crate) fn process_variable(_: &mut Cx<'_>, _: &Line) -> crate::keyword::Outcome {
+/// Compiles a format.
+pub(crate) fn format_at(
+    cx: &mut Cx<'_>,
+    b: &Building,
+    text: &str,
+    span: Span,
+    points: Points,
+    context: &str,
+) -> Result<LogFormat, String> {
+    with_env(cx, b, span, points, context, |env| LogFormat::compile(text, env))
+}
+
+/// Compiles an expression and checks that it can be evaluated at these points.
+pub(crate) fn expression_at(
+    cx: &mut Cx<'_>,
+    b: &Building,
+    text: &str,
+    span: Span,
+    points: Points,
+    context: &str,
+) -> Result<Expr, String> {
+    with_env(cx, b, span, points, context, |env| Expr::compile(text, env))
+}
+
+/// `set-var` and `set-var-fmt` of `global`, once all names are known.
+pub(crate) fn process_variable(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    let keyword = line.text(0);
+    let what = if keyword == "set-var" { "a sample expression" } else { "a format string" };
+    if !line.text(1).starts_with("proc.") && line.text(1).contains('.') || line.words.len() < 3 {
+        let message =
+            format!("'{keyword}' requires a process-wide variable name ('proc.<name>') and {what}.");
+        return Err(fail(line, 1, message));
+    }
+    cx.late_globals.push(line.clone());
     Ok(())
+}
+
+/// Compiles the process variables.
+pub(crate) fn process_variables(cx: &mut Cx<'_>) {
+    for line in std::mem::take(&mut cx.late_globals) {
+        let holder = crate::proxy::fresh(line.span());
+        let span = line.span_at(2);
+        let name = line.text(1);
+        if !name.starts_with("proc.") {
+            let message = format!(
+                "invalid variable name '{name}'. A variable name must start with its scope. The scope can be 'proc', \
+                 '(p)sess', '(p)txn', '(p)req', '(p)res' or 'check'"
+            );
+            cx.diagnostics.push(*fail(&line, 1, message));
+            continue;
+        }
+        let points = Point::Config.set();
+        let value = if line.text(0) == "set-var" {
+            expression_at(cx, &holder, line.text(2), span, points, "").map(crate::model::ProcessValue::Expr)
+        } else {
+            format_at(cx, &holder, line.text(2), span, points, "").map(crate::model::ProcessValue::Format)
+        };
+        match value {
+            Ok(value) => {
+                let name = cx.name(name);
+                cx.config.global.set_var.push(ProcessVariable { name, value: Arc::new(value) });
+            }
+            Err(e) => cx.diagnostics.push(*fail(&line, 2, e)),
+        }
+    }
 }

@@ -1,17 +1,23 @@
 //! Once all files are read: names are resolved, late lines are read, consistency is checked, limits are computed.
 
 mod checks;
+mod formats;
 mod limits;
+
+pub(crate) use formats::FormatKey;
 
 use std::sync::Arc;
 
 use thalweg_syntax::{Diagnostic, Lead, Severity};
 
-use crate::build::{Building, Cx, Sides};
+use thalweg_rules::Ruleset;
+
+use crate::build::{Building, Cx, DefaultsSection, Sides};
 use crate::keyword::{Status, find};
 use crate::model::Mode;
-use crate::proxy;
+use crate::sample_env::{NameTable, process_variables};
 use crate::table::PROXY;
+use crate::{proxy, replies, rules};
 
 /// Completes the configuration.
 pub(crate) fn finish(cx: &mut Cx<'_>) {
@@ -21,15 +27,38 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
         .map(|b| Sides { frontend: b.p.is_fe(), backend: b.p.is_be(), mode: b.p.mode })
         .collect();
     assign_ids(cx);
+    cx.name_table = NameTable::new(&cx.proxies, &cx.config.userlists);
+    process_variables(cx);
+    // Rules of presets are compiled once and shared by the proxies that inherit them.
+    let mut inherited: Vec<(Arc<DefaultsSection>, [Ruleset; 7])> = Vec::new();
+    for section in std::mem::take(&mut cx.defaults) {
+        if section.building.late.is_empty() {
+            continue;
+        }
+        let mut b = section.building.heir();
+        b.late.clone_from(&section.building.late);
+        late_lines(cx, &mut b);
+        if let Some(drafts) = b.drafts {
+            inherited.push((section, drafts.sets));
+        }
+    }
     let mut proxies = std::mem::take(&mut cx.proxies);
     for b in &mut proxies {
         late_lines(cx, b);
         resolve(cx, b);
+        let from = b.from.take();
+        let parent =
+            from.and_then(|f| inherited.iter().find(|(d, _)| Arc::ptr_eq(d, &f))).map(|(_, sets)| sets);
+        rules::settle(cx, b, parent);
+        replies::settle(cx, b);
+        formats::compile(cx, b);
         checks::proxy(cx, b);
     }
     cx.proxies = proxies;
     checks::process(cx);
     limits::compute(cx);
+    cx.config.registry = Arc::clone(&cx.registry);
+    cx.config.proxies.reserve_exact(cx.proxies.len());
     for b in cx.proxies.drain(..) {
         cx.config.proxies.push(b.p);
     }
@@ -92,38 +121,6 @@ fn resolve(cx: &mut Cx<'_>, b: &mut Building) {
             }
             Ok(id) => b.p.default_backend = Some(id),
             Err(e) => cx.diagnostics.push(*e),
-        }
-    }
-    for (name, statuses, span) in std::mem::take(&mut b.errorfiles) {
-        let Some(group) = cx.config.http_errors.iter().find(|h| h.name == name) else {
-            let message = format!(
-                "proxy '{}': unknown http-errors section '{name}' (at {}:{}).",
-                b.p.name,
-                cx.sources.name(span.file),
-                span.line
-            );
-            cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(span), message));
-            continue;
-        };
-        let wanted: Vec<_> = group
-            .replies
-            .iter()
-            .filter(|(status, _)| statuses.is_empty() || statuses.contains(status))
-            .cloned()
-            .collect();
-        for status in &statuses {
-            if !wanted.iter().any(|(s, _)| s == status) {
-                let message = format!(
-                    "proxy '{}' : status code '{status}' not declared in http-errors section '{name}' (at {}:{}).",
-                    b.p.name,
-                    cx.sources.name(span.file),
-                    span.line
-                );
-                cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, Some(span), message));
-            }
-        }
-        for (status, reply) in wanted {
-            crate::replies::put(b, status, Arc::clone(&reply));
         }
     }
     if !b.abortonclose_set && b.p.mode == Mode::Http {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{Bind, LogTarget};
-use crate::compiled::Expr;
+use crate::compiled::{Expr, LogFormat};
 
 /// Settings of the process.
 #[derive(Clone, Debug)]
@@ -122,8 +122,16 @@ pub enum IoDriver {
 /// A process variable set at start.
 #[derive(Clone, Debug)]
 pub struct ProcessVariable {
+    /// With its scope: `proc.x`.
     pub name: Arc<str>,
-    pub expr: Arc<Expr>,
+    pub value: Arc<ProcessValue>,
+}
+
+/// What a process variable is set to.
+#[derive(Debug)]
+pub enum ProcessValue {
+    Expr(Expr),
+    Format(LogFormat),
 }
 
 /// `tune.*`.

@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 pub use bind::{Bind, BindAddr, CliLevel, Shards, ThreadSet, UnixOwner};
 pub use global::{
-    DefaultPath, Global, IoDriver, MultiQueue, ProcessVariable, StrictLimits, TakeoverOtherGroup, Tune,
+    DefaultPath, Global, IoDriver, MultiQueue, ProcessValue, ProcessVariable, StrictLimits,
+    TakeoverOtherGroup, Tune,
 };
 pub use log::{
     Facility, LogDest, LogFormatKind, LogForward, LogHost, LogLevel, LogProfile, LogSample, LogStep,
@@ -24,34 +25,35 @@ pub use log::{
 };
 pub use proxy::{
     Balance, BalanceAlgo, BalanceKind, Capture, CookieCapture, CookieMode, CookiePersistence, DynamicTarget,
-    ErrorReplies, ForwardFor, ForwardedField, ForwardedHeader, HashAffinity, HashFunction, HashMethod,
-    HashType, HttpErrorRule, KeepAliveProbe, LogFormats, Mode, Net, PersistRule, Proxy, ProxyKind,
-    ProxyOptions, RestrictHeaderNames, RetryOn, Reuse, Rules, SourceAddress, SourceMode, StatsAdmin,
-    StatsPage, Timeouts, UseBackend, UseServer, UseServerTarget,
+    ForwardFor, ForwardedField, ForwardedHeader, HashAffinity, HashFunction, HashMethod, HashType,
+    KeepAliveProbe, LogFormats, Mode, Net, PersistRule, Proxy, ProxyKind, ProxyOptions, RestrictHeaderNames,
+    RetryOn, Reuse, Rules, SourceAddress, SourceMode, StatsAdmin, StatsPage, Timeouts, UseBackend, UseServer,
+    UseServerTarget,
 };
 pub use server::{
     CheckConfig, HashKey, InitState, PoolConfig, PortMode, ProxyHeader, ProxyHeaderV2, Server, ServerAddr,
     SlowSettings,
 };
 
-use crate::compiled::Reply;
+use crate::compiled::{HttpErrors, Registry};
 
 /// Position of a proxy in [`Config::proxies`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub struct ProxyId(pub u32);
+pub use thalweg_sample::ProxyId;
 
 /// Position of a server in [`Proxy::servers`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct ServerId(pub u32);
 
 /// Everything a configuration says.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Config {
     pub global: Global,
     /// In declaration order, so that a [`ProxyId`] is an index here.
     pub proxies: Vec<Proxy>,
     pub userlists: Vec<Userlist>,
-    pub http_errors: Vec<HttpErrors>,
+    pub http_errors: Vec<Arc<HttpErrors>>,
+    /// Files of patterns and maps, shared by all expressions.
+    pub registry: Arc<Registry>,
     pub rings: Vec<Ring>,
     pub log_forwards: Vec<LogForward>,
     pub log_profiles: Vec<LogProfile>,
@@ -93,12 +95,4 @@ pub enum Password {
     Clear(Arc<str>),
     /// `password`: what crypt(3) made of it.
     Crypt(Arc<str>),
-}
-
-/// An `http-errors` section: a named group of error pages.
-#[derive(Clone, Debug)]
-pub struct HttpErrors {
-    pub name: Arc<str>,
-    /// One entry per status code, ordered by code.
-    pub replies: Vec<(u16, Arc<Reply>)>,
 }

@@ -4,10 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use super::{Bind, LogStep, LogTarget, ProxyId, Server, ServerId};
-use crate::compiled::{Condition, Expr, LogFormat, Reply, Ruleset};
+use crate::compiled::{Condition, ErrorReplies, Expr, LogFormat, Ruleset};
 
 /// A frontend, a backend, or both (`listen`).
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Proxy {
     pub id: ProxyId,
     /// The user-visible number: `id`, or numbered from 2 in order.
@@ -186,7 +186,7 @@ pub struct PersistRule {
 }
 
 /// Rulesets, by the moment at which they run. Those of a named defaults section come first.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Rules {
     pub tcp_connection: Arc<Ruleset>,
     pub tcp_session: Arc<Ruleset>,
@@ -582,29 +582,6 @@ pub enum Reuse {
     /// The first one too, over connections that already proved reusable.
     Aggressive,
     Always,
-}
-
-/// Responses that replace the built-in ones.
-#[derive(Clone, Debug, Default)]
-pub struct ErrorReplies {
-    /// Ordered by status.
-    pub replies: Vec<(u16, Arc<Reply>)>,
-    /// `http-error` and `errorfiles` included.
-    pub rules: Vec<HttpErrorRule>,
-}
-
-impl ErrorReplies {
-    /// The reply for a status, when the configuration has one.
-    pub fn get(&self, status: u16) -> Option<&Arc<Reply>> {
-        self.replies.binary_search_by_key(&status, |r| r.0).ok().map(|i| &self.replies[i].1)
-    }
-}
-
-/// Where a reply was declared; kept for messages.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HttpErrorRule {
-    pub status: u16,
-    pub line: u32,
 }
 
 /// Compiled log formats of a proxy.

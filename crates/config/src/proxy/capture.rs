@@ -64,15 +64,19 @@ pub(crate) fn declare(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome
     if len == 0 {
         return Err(fail(line, 4, "'declare capture' requires a positive length"));
     }
-    add(b, side, Capture { name: b""[..].into(), len });
+    add_slot(b, side, len as usize);
     Ok(())
 }
 
-/// Adds a slot and returns its number.
-pub(crate) fn add(b: &mut Building, side: &str, capture: Capture) -> u32 {
+/// Adds a slot without a header.
+pub(crate) fn add_slot(b: &mut Building, side: &str, len: usize) {
+    add(b, side, Capture { name: b""[..].into(), len: u32::try_from(len).unwrap_or(u32::MAX) });
+}
+
+/// Adds a slot.
+fn add(b: &mut Building, side: &str, capture: Capture) {
     let list = if side == "request" { &mut b.p.request_captures } else { &mut b.p.response_captures };
     let mut all = list.to_vec();
     all.push(capture);
     *list = all.into();
-    list.len() as u32 - 1
 }

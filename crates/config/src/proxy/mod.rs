@@ -3,9 +3,9 @@
 mod balance;
 mod basics;
 mod capture;
-mod errors;
 mod formats;
 mod options;
+mod order;
 mod persistence;
 mod routing;
 mod section;
@@ -21,9 +21,9 @@ use crate::table::PROXY;
 pub(crate) use balance::*;
 pub(crate) use basics::*;
 pub(crate) use capture::*;
-pub(crate) use errors::*;
 pub(crate) use formats::*;
 pub(crate) use options::*;
+pub(crate) use order::*;
 pub(crate) use persistence::*;
 pub(crate) use routing::*;
 pub(crate) use section::*;
@@ -54,7 +54,11 @@ pub(crate) fn line(cx: &mut Cx<'_>, b: &mut Building, mut line: Line) -> Outcome
     }
     match find(PROXY, name) {
         Some(keyword) => match keyword.status {
+            // What waits for data is a plain value, and is inherited.
+            Status::Works(_) if line.text(1) == "inspect-delay" => crate::rules::inspect_delay(cx, b, &line),
             Status::Works(_) if keyword.late => {
+                check_order(cx, b, &line);
+                b.has_rules |= b.p.kind == crate::model::ProxyKind::Defaults && name != "acl";
                 b.late.push(line);
                 Ok(())
             }

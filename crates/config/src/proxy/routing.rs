@@ -156,7 +156,7 @@ pub(crate) fn monitor(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome
 /// `force-be-switch if|unless ...`, read late.
 pub(crate) fn force_be_switch(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     b.needs_frontend(cx, line, "force-be-switch", "");
-    let cond = sample_env::required_condition(cx, b, line, 1, "force-be-switch", Where::UseBackend)?;
+    let cond = sample_env::required_condition(cx, b, line, 1, "force-be-switch", Where::ForceSwitch)?;
     b.p.force_be_switch.push((cond, true));
     Ok(())
 }

@@ -83,7 +83,7 @@ pub(crate) fn open(cx: &mut Cx<'_>, line: &Line, kind: ProxyKind) -> Result<Buil
     }
     let file = cx.file_of(line);
     let mut b = match &from {
-        Some(from) => from.building.clone(),
+        Some(from) => from.building.heir(),
         None => fresh(line.span()),
     };
     let p = &mut b.p;
@@ -92,11 +92,6 @@ pub(crate) fn open(cx: &mut Cx<'_>, line: &Line, kind: ProxyKind) -> Result<Buil
     p.file = file;
     p.line = line.number;
     b.span = line.span();
-    b.late.clear();
-    b.timeouts_here = 0;
-    b.bind_seen = false;
-    b.log_format_here = false;
-    b.has_rules = false;
     b.from = from.filter(|f| f.building.has_rules);
     Ok(b)
 }
@@ -268,7 +263,9 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         unique_id: None,
         balance_expr: None,
         default_backend: None,
-        errorfiles: Vec::new(),
+        error_rules: Vec::new(),
+        drafts: None,
+        order: crate::proxy::Order::default(),
         abortonclose_set: false,
         from: None,
         has_rules: false,

@@ -2,7 +2,7 @@
 
 use crate::keyword::{Keyword, ProxyFn, late, not_yet, removed, works};
 use crate::table::why;
-use crate::{bind, log, proxy, rules, server};
+use crate::{bind, log, proxy, replies, rules, server};
 
 /// Every keyword of proxies, in alphabetical order.
 pub static PROXY: &[Keyword<ProxyFn>] = &[
@@ -46,11 +46,11 @@ pub static PROXY: &[Keyword<ProxyFn>] = &[
     not_yet("email-alert", "Alerts by e-mail.", why::EMAIL),
     works("enabled", "Start this proxy.", proxy::disabled),
     works("error-log-format", "Format of the log lines of errors.", proxy::format_line),
-    works("errorfile", "File that holds the response for a status.", proxy::errorfile),
-    works("errorfiles", "Group of responses from an http-errors section.", proxy::errorfiles),
-    works("errorloc", "Redirection for a status.", proxy::errorloc),
-    works("errorloc302", "Redirection (302) for a status.", proxy::errorloc),
-    works("errorloc303", "Redirection (303) for a status.", proxy::errorloc),
+    works("errorfile", "File that holds the response for a status.", replies::error_line),
+    works("errorfiles", "Group of responses from an http-errors section.", replies::error_line),
+    works("errorloc", "Redirection for a status.", replies::error_line),
+    works("errorloc302", "Redirection (302) for a status.", replies::error_line),
+    works("errorloc303", "Redirection (303) for a status.", replies::error_line),
     not_yet("external-check", "Health checks.", why::CHECKS),
     not_yet("filter", "Filters.", why::FILTERS),
     not_yet("filter-sequence", "Filters.", why::FILTERS),
@@ -68,7 +68,7 @@ pub static PROXY: &[Keyword<ProxyFn>] = &[
     works("hash-type", "How a hash becomes a server.", proxy::hash_type),
     late("http-after-response", "Rule on any response sent to the client.", rules::http_rule),
     not_yet("http-check", "Health checks.", why::CHECKS),
-    late("http-error", "Response for a status.", proxy::http_error),
+    works("http-error", "Response for a status.", replies::error_line),
     late("http-request", "Rule on requests.", rules::http_rule),
     late("http-response", "Rule on responses of servers.", rules::http_rule),
     works("http-reuse", "When idle server connections are shared.", proxy::http_reuse),

@@ -1,0 +1,179 @@
+//! Formats and expressions of a proxy that are not rules.
+
+use std::sync::Arc;
+
+use thalweg_sample::{LogFormat, Point, Points};
+use thalweg_syntax::{Diagnostic, Lead, Severity, Span};
+
+use crate::build::{Building, Cx, FormatSource};
+use crate::model::{BalanceAlgo, ForwardedField, ForwardedHeader};
+use crate::sample_env::{expression_at, format_at};
+
+/// The predefined formats, as the manual gives them (section 8.2).
+const TCP_LOG: &str = "%ci:%cp [%t] %ft %b/%s %Tw/%Tc/%Tt %B %ts %ac/%fc/%bc/%sc/%rc %sq/%bq";
+const TCP_CLF: &str = "%{+Q}o %{-Q}ci - - [%T] \"TCP \" 000 %B \"\" \"\" %cp %ms %ft %b %s %Th %Tw %Tc %Tt %U %ts-- %ac \
+                       %fc %bc %sc %rc %sq %bq \"\" \"\" ";
+const HTTP_LOG: &str = "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq \
+                        %hr %hs %{+Q}r";
+const HTTP_CLF: &str = "%{+Q}o %{-Q}ci - - [%trg] %r %ST %B \"\" \"\" %cp %ms %ft %b %s %TR %Tw %Tc %Tr %Ta %tsc %ac %fc \
+                        %bc %sc %rc %sq %bq %CC %CS %hrl %hsl";
+
+/// What one format of the cache was compiled from.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct FormatKey {
+    text: Arc<str>,
+    http: bool,
+    backend: bool,
+    points: u32,
+}
+
+/// Compiles all formats of a proxy.
+pub(crate) fn compile(cx: &mut Cx<'_>, b: &mut Building) {
+    let log_points = Point::Log.set();
+    if b.p.is_fe() {
+        if let Some(source) = b.log_format.clone() {
+            b.p.formats.is_http = matches!(source, FormatSource::HttpLog { .. } | FormatSource::HttpsLog);
+            b.p.formats.log = one(cx, b, &source, log_points, "log-format");
+        }
+        if let Some(source) = b.error_log_format.clone() {
+            b.p.formats.error = one(cx, b, &source, log_points, "error-log-format");
+        }
+        if let Some(source) = b.log_format_sd.clone() {
+            b.p.formats.sd = one(cx, b, &source, log_points, "log-format-sd");
+        }
+    }
+    if let Some(source) = b.unique_id.clone() {
+        let points = if b.p.is_fe() { Point::FeHttpRequest.set() } else { Point::BeHttpRequest.set() };
+        b.p.unique_id_format = one(cx, b, &source, points, "unique-id");
+    }
+    balance(cx, b);
+    forwarded(cx, b);
+}
+
+fn one(
+    cx: &mut Cx<'_>,
+    b: &Building,
+    source: &FormatSource,
+    points: Points,
+    name: &str,
+) -> Option<Arc<LogFormat>> {
+    let (text, span): (Arc<str>, Span) = match source {
+        FormatSource::Text { text, span } => (Arc::clone(text), *span),
+        FormatSource::TcpLog { clf } => (cx.name(if *clf { TCP_CLF } else { TCP_LOG }), b.span),
+        FormatSource::HttpLog { clf } => (cx.name(if *clf { HTTP_CLF } else { HTTP_LOG }), b.span),
+        FormatSource::HttpsLog => {
+            cx.diagnostics.push(Diagnostic::new(
+                Severity::Alert,
+                Lead::Bare,
+                Some(b.span),
+                format!("{}: 'option httpslog' is not supported yet: TLS is not built.", b.title()),
+            ));
+            return None;
+        }
+    };
+    let key = FormatKey {
+        text: Arc::clone(&text),
+        http: b.p.mode == crate::model::Mode::Http,
+        backend: b.p.is_be(),
+        points: points.0,
+    };
+    // Ten thousand proxies with the same format share it, unless it says something about its own proxy.
+    if let Some(known) = cx.formats.get(&key) {
+        return Some(Arc::clone(known));
+    }
+    let before = cx.diagnostics.error_count() + cx.diagnostics.warning_count();
+    match format_at(cx, b, &text, span, points, name) {
+        Ok(format) => {
+            let format = Arc::new(format);
+            if cx.diagnostics.error_count() + cx.diagnostics.warning_count() == before && !text.contains("%[")
+            {
+                cx.formats.insert(key, Arc::clone(&format));
+            }
+            Some(format)
+        }
+        Err(e) => {
+            let place = format!("{}:{}", cx.sources.name(span.file), span.line);
+            let message = format!("Parsing [{place}]: failed to parse {name} : {e}.");
+            cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(span), message));
+            None
+        }
+    }
+}
+
+/// `balance hash <expression>`
+fn balance(cx: &mut Cx<'_>, b: &mut Building) {
+    let Some((text, span, log_hash)) = b.balance_expr.clone() else { return };
+    if !b.p.is_be() {
+        return;
+    }
+    if log_hash {
+        let message = format!(
+            "Unusable balance algorithm for {} (needs 'mode log'). Falling back to round robin.",
+            b.title()
+        );
+        cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, Some(span), message));
+        return;
+    }
+    let place = format!("backend '{}' [{}:{}]", b.p.name, cx.sources.name(b.span.file), b.span.line);
+    let message = match expression_at(
+        cx,
+        b,
+        &text,
+        span,
+        Point::UseServer.set(),
+        "use-server or balance expression",
+    ) {
+        Ok(expr) if expr.fetch.points.meets(Point::UseServer.set()) => {
+            b.p.balance.algo = BalanceAlgo::Hash(Arc::new(expr));
+            return;
+        }
+        Ok(expr) => format!(
+            "{place}: error detected while parsing 'balance hash' expression '{text}' which requires information from {}, \
+             which is not available here.",
+            expr.fetch.needs
+        ),
+        Err(e) => format!("{place}: failed to parse 'balance hash' expression '{text}' in : {e}."),
+    };
+    cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(span), message));
+}
+
+/// `option forwarded`
+fn forwarded(cx: &mut Cx<'_>, b: &mut Building) {
+    let Some(draft) = b.forwarded.clone() else { return };
+    if !b.p.is_be() {
+        return;
+    }
+    let mut field = |given: &Option<Option<Arc<str>>>| match given {
+        None => None,
+        Some(None) => Some(ForwardedField::Own),
+        Some(Some(text)) => {
+            match expression_at(cx, b, text, draft.span, Point::BeHttpRequest.set(), "option forwarded") {
+                Ok(expr) => Some(ForwardedField::Expr(Arc::new(expr))),
+                Err(e) => {
+                    let message = format!(
+                        "proxy '{}' [{}:{}]: failed to parse 'option forwarded' expression '{text}' in : {e}.",
+                        b.p.name,
+                        cx.sources.name(draft.span.file),
+                        draft.span.line
+                    );
+                    cx.diagnostics.push(Diagnostic::new(
+                        Severity::Alert,
+                        Lead::Bare,
+                        Some(draft.span),
+                        message,
+                    ));
+                    None
+                }
+            }
+        }
+    };
+    let header = ForwardedHeader {
+        proto: draft.proto,
+        host: field(&draft.host),
+        by: field(&draft.by),
+        by_port: field(&draft.by_port),
+        for_: field(&draft.for_),
+        for_port: field(&draft.for_port),
+    };
+    b.p.forwarded = Some(Arc::new(header));
+}
