@@ -81,7 +81,7 @@ fn connect(head: &mut Head, accept_unsafe: bool) -> Result<(), Violation> {
     {
         return if accept_unsafe { Ok(()) } else { Err(Violation { kind: bad, offset: target.off }) };
     }
-    let implied = matches!(port, b"80" | b"443");
+    let implied = matches!(port, b"80" | b"443") && is_one_host(parts.host);
     let (full, bare) = (parts.host_port, parts.host);
     let Some(host) = head.get(HeaderId::Host) else { return Ok(()) };
     let (index, value) = (host.index, host.value_span);
@@ -103,6 +103,12 @@ fn same_host(host: &[u8], bare: &[u8]) -> bool {
     host.strip_suffix(b":").unwrap_or(host).eq_ignore_ascii_case(bare)
 }
 
+/// Whether a host has no colon but inside brackets. One that does is let through as it is: without its
+/// port, what is left would read as another host and port.
+fn is_one_host(host: &[u8]) -> bool {
+    host.first() == Some(&b'[') || !host.contains(&b':')
+}
+
 /// `GET scheme://authority/path` (RFC 9112 section 3.2.2).
 fn absolute(head: &mut Head, accept_unsafe: bool) -> Result<(), Violation> {
     let target = head.target_span();
@@ -113,7 +119,8 @@ fn absolute(head: &mut Head, accept_unsafe: bool) -> Result<(), Violation> {
     }
     let default = authority::default_port(uri.scheme);
     // "http://host:80" and "http://host:" say no more than "http://host".
-    let drops_port = default.is_some_and(|default| port.is_some_and(|p| p.is_empty() || p == default));
+    let drops_port = is_one_host(bare)
+        && default.is_some_and(|default| port.is_some_and(|p| p.is_empty() || p == default));
     let host_start = target.off as usize + uri.scheme.len() + 3 + uri.authority.len() - host_port.len();
     let bare_span = Span::new(host_start, host_start + bare.len());
     let mut replace_host = None;
@@ -191,6 +198,9 @@ mod tests {
             ("GET", "http://a:443/", &["a"], Err(HostMismatch)),
             ("GET", "HTTPS://a:443/", &["a"], Ok(("HTTPS://a/", "a"))),
             ("GET", "http://a]b@c/", &["c"], Ok(("http://a]b@c/", "c"))),
+            ("GET", "http://a::80/", &["a::80"], Ok(("http://a::80/", "a::80"))),
+            ("GET", "http://a::/", &["a:"], Err(HostMismatch)),
+            ("CONNECT", "a::80", &["a::80"], Ok(("a::80", "a::80"))),
             ("OPTIONS", "http://a", &["a"], Ok(("http://a", "a"))),
             ("OPTIONS", "http://a:80", &["a"], Ok(("http://a", "a"))),
             ("PRI", "*", &[], Err(BadTarget)),
