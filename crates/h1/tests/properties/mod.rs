@@ -123,24 +123,23 @@ pub fn another_parser_agrees(head: &Head, bytes: &[u8]) {
         return;
     }
     let mut fields = [httparse::EMPTY_HEADER; 256];
-    let found: Vec<(String, Vec<u8>)>;
     let list = |fields: &[httparse::Header<'_>]| {
-        fields.iter().map(|field| (field.name.to_string(), field.value.to_vec())).collect()
+        fields.iter().map(|field| (field.name.to_string(), field.value.to_vec())).collect::<Vec<_>>()
     };
-    if head.is_request() {
+    let found = if head.is_request() {
         let mut request = httparse::Request::new(&mut fields);
         let status = request.parse(bytes);
         assert_eq!(status, Ok(httparse::Status::Complete(bytes.len())), "{}", bytes.escape_ascii());
         assert_eq!(request.method.map(str::as_bytes), Some(head.method_bytes()));
         assert_eq!(request.path.map(str::as_bytes), Some(head.target()));
-        found = list(request.headers);
+        list(request.headers)
     } else {
         let mut response = httparse::Response::new(&mut fields);
         let status = response.parse(bytes);
         assert_eq!(status, Ok(httparse::Status::Complete(bytes.len())), "{}", bytes.escape_ascii());
         assert_eq!(response.code, Some(head.status()));
-        found = list(response.headers);
-    }
+        list(response.headers)
+    };
     let ours: Vec<(String, Vec<u8>)> = head
         .fields()
         .map(|field| (String::from_utf8_lossy(field.name).into_owned(), field.value.to_vec()))
