@@ -60,6 +60,7 @@ fn main() -> std::io::Result<()> {
 async fn session(mut client: Stream, server: &Server) -> std::io::Result<()> {
     loop {
         let Some((head, _)) = read_head(&mut client).await? else { return Ok(()) };
+        let last = head.ends_with(b"Connection: close\r\n\r\n");
         let mut upstream = take_idle(server);
         if upstream.is_none() {
             upstream = Some(Stream::connect(&server.address, &ConnectOptions::default()).await?);
@@ -93,6 +94,9 @@ async fn session(mut client: Stream, server: &Server) -> std::io::Result<()> {
             }
         }
         server.idle.borrow_mut().push(upstream);
+        if last {
+            return Ok(());
+        }
     }
 }
 

@@ -302,8 +302,12 @@ impl Driver {
         each!(self, d => d.has_input(s))
     }
 
-    /// Makes input wake `task`.
+    /// Makes input wake `task`; input that is there already does so at once.
     pub(crate) fn watch(&mut self, s: &mut Socket, task: TaskId) {
+        if self.has_input(s) {
+            task.wake_local(crate::task::Reason::IO);
+            return;
+        }
         s.reader = task;
         each!(self, d => d.arm_input(s));
     }

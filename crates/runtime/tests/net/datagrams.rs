@@ -8,7 +8,7 @@ fn local() -> SockAddr {
     any_tcp()
 }
 
-each_driver!(a_rounds_datagrams_leave_together_and_in_order, || async {
+every_driver!(a_rounds_datagrams_leave_together_and_in_order, || async {
     let mut server = Datagram::bind(&local(), &Default::default()).unwrap();
     let address = server.local_addr().unwrap();
     let mut client = Datagram::connect(&address, &Default::default()).unwrap();
@@ -28,7 +28,7 @@ each_driver!(a_rounds_datagrams_leave_together_and_in_order, || async {
     assert_eq!(&client.recv_from().await.unwrap().bytes[..], b"answer");
 });
 
-each_driver!(what_is_queued_when_it_is_dropped_still_leaves, || async {
+every_driver!(what_is_queued_when_it_is_dropped_still_leaves, || async {
     let mut server = Datagram::bind(&local(), &Default::default()).unwrap();
     let mut client = Datagram::connect(&server.local_addr().unwrap(), &Default::default()).unwrap();
     client.queue(b"last line");
@@ -36,7 +36,7 @@ each_driver!(what_is_queued_when_it_is_dropped_still_leaves, || async {
     assert_eq!(&server.recv_from().await.unwrap().bytes[..], b"last line");
 });
 
-each_driver!(too_many_are_dropped_and_counted, || async {
+every_driver!(too_many_are_dropped_and_counted, || async {
     let opts = DatagramOptions { queue_max: 5, ..DatagramOptions::default() };
     let server = Datagram::bind(&local(), &Default::default()).unwrap();
     let mut client = Datagram::connect(&server.local_addr().unwrap(), &opts).unwrap();

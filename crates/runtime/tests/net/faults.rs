@@ -6,7 +6,7 @@ use thalweg_runtime::buffer::{self, Buf};
 use thalweg_runtime::driver::{self, DriverOptions, Wait};
 use thalweg_runtime::net::{ConnectOptions, Listener, Stream};
 
-each_driver!(a_reset_comes_after_the_data_before_it, || async {
+every_driver!(a_reset_comes_after_the_data_before_it, || async {
     let (mut a, mut b) = tcp_pair().await;
     a.start_send(Buf::copy_of(b"data"));
     assert_eq!(read_exactly(&mut b, 4).await, b"data");
@@ -14,9 +14,11 @@ each_driver!(a_reset_comes_after_the_data_before_it, || async {
     drop(a);
     let error = b.recv(10).await.unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::ECONNRESET));
+    // It is told once; then the stream is at its end.
+    assert!(b.recv(10).await.unwrap().is_empty());
 });
 
-each_driver!(sending_to_a_peer_that_is_gone_fails_and_gives_the_buffers_back, || async {
+every_driver!(sending_to_a_peer_that_is_gone_fails_and_gives_the_buffers_back, || async {
     let (mut a, b) = tcp_pair().await;
     drop(b);
     let mut error = None;
@@ -34,7 +36,7 @@ each_driver!(sending_to_a_peer_that_is_gone_fails_and_gives_the_buffers_back, ||
     assert_eq!((a.in_flight(), buffer::stats().heap_count), (0, 0));
 });
 
-each_driver!(streams_dropped_with_everything_in_flight_leave_nothing, || async {
+every_driver!(streams_dropped_with_everything_in_flight_leave_nothing, || async {
     for _ in 0..50 {
         let (mut a, mut b) = tcp_pair().await;
         // Receives wait on both ends, and one end sends more than fits.
@@ -51,7 +53,7 @@ each_driver!(streams_dropped_with_everything_in_flight_leave_nothing, || async {
     settle().await;
 });
 
-each_driver!(dropping_at_once_is_fine_too, || async {
+every_driver!(dropping_at_once_is_fine_too, || async {
     let mut listener = Listener::bind(&any_tcp(), &Default::default()).unwrap();
     let address = listener.local_addr().unwrap();
     for _ in 0..50 {
@@ -167,6 +169,32 @@ each_driver!(another_thread_ends_the_wait, || async {
         waker_is_quiet();
     }
 });
+
+#[test]
+fn a_port_is_free_again_once_the_runtime_ended() {
+    for kind in ["io_uring", "epoll"] {
+        let address = run(kind, || async {
+            let mut listener = Listener::bind(&any_tcp(), &Default::default()).unwrap();
+            let address = listener.local_addr().unwrap();
+            // Waiting for connections is under way, and one is there.
+            assert!(matches!(listener.poll_accept(), Poll::Pending));
+            let mut client = Stream::connect(&address, &ConnectOptions::default()).await.unwrap();
+            client.set_linger_rst();
+            let (fd, _) = listener.accept().await.unwrap();
+            let mut server = Stream::from_accepted(fd).unwrap();
+            assert!(matches!(server.poll_recv(1), Poll::Pending));
+            // Left to the end of the runtime.
+            HELD.set(3);
+            spawn(async move {
+                let _held = (listener, client, server);
+                std::future::pending::<()>().await;
+            });
+            address.to_std().unwrap()
+        });
+        HELD.set(0);
+        std::net::TcpListener::bind(address).unwrap_or_else(|e| panic!("{kind}: {e}"));
+    }
+}
 
 fn waker_is_quiet() {
     let start = std::time::Instant::now();

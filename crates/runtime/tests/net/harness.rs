@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 use thalweg_runtime::buffer;
+use thalweg_runtime::driver::sim::{Network, SimConfig};
 use thalweg_runtime::driver::{self, DriverKind, DriverOptions};
 use thalweg_runtime::net::{ConnectOptions, Listener, SockAddr, Stream};
 use thalweg_runtime::{Config, Kind, block_on};
@@ -25,6 +26,28 @@ macro_rules! each_driver {
 }
 pub(crate) use each_driver;
 
+/// Defines a test that runs on each real driver and in the simulator.
+macro_rules! every_driver {
+    ($name:ident, $body:expr) => {
+        mod $name {
+            use super::*;
+            #[test]
+            fn uring() {
+                crate::harness::run("io_uring", $body);
+            }
+            #[test]
+            fn epoll() {
+                crate::harness::run("epoll", $body);
+            }
+            #[test]
+            fn sim() {
+                crate::harness::run("sim", $body);
+            }
+        }
+    };
+}
+pub(crate) use every_driver;
+
 pub fn run<T: 'static, F: Future<Output = T> + 'static>(kind: &str, test: impl FnOnce() -> F) -> T {
     run_with(kind, &DriverOptions::default(), test)
 }
@@ -35,11 +58,15 @@ pub fn run_with<T: 'static, F: Future<Output = T> + 'static>(
     test: impl FnOnce() -> F,
 ) -> T {
     let config = Config {
-        driver: if kind == "epoll" { DriverKind::Epoll } else { DriverKind::Uring },
+        driver: match kind {
+            "epoll" => DriverKind::Epoll,
+            "sim" => DriverKind::Sim(Network::new(1, SimConfig::faultless())),
+            _ => DriverKind::Uring,
+        },
         driver_options: opts.clone(),
         ..Config::default()
     };
-    let name: &'static str = if kind == "epoll" { "epoll" } else { "io_uring" };
+    let name = kind.to_owned();
     let test = test();
     block_on(config, async move {
         assert_eq!(driver::with(|d| d.kind_name()), name);
@@ -49,13 +76,19 @@ pub fn run_with<T: 'static, F: Future<Output = T> + 'static>(
     })
 }
 
+thread_local! {
+    /// Sockets a test leaves to the end of the runtime on purpose.
+    pub static HELD: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// Waits until the last completions came; what is still there after that leaked.
 async fn nothing_is_left() {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
         let sockets = driver::with(|d| d.stats().sockets);
         let buffers = buffer::stats();
-        if sockets == 0 && buffers.used == 0 && buffers.ring_used == 0 && buffers.heap_count == 0 {
+        let held = HELD.with(std::cell::Cell::get);
+        if sockets == held && buffers.used == 0 && buffers.ring_used == 0 && buffers.heap_count == 0 {
             return;
         }
         assert!(Instant::now() < deadline, "left over: {sockets} sockets, {buffers:?}");

@@ -3,9 +3,11 @@
 use crate::harness::*;
 use std::os::fd::{AsFd, AsRawFd};
 use std::task::Poll;
-use thalweg_runtime::net::{ConnectOptions, ListenOptions, Listener, SockAddr, Stream, descriptor, listener};
+use thalweg_runtime::net::{
+    ConnectOptions, ListenOptions, Listener, Md5Key, SockAddr, Stream, descriptor, listener,
+};
 
-each_driver!(a_burst_of_connections_is_accepted_one_by_one, || async {
+every_driver!(a_burst_of_connections_is_accepted_one_by_one, || async {
     let mut l = Listener::bind(&any_tcp(), &Default::default()).unwrap();
     let address = l.local_addr().unwrap();
     let mut clients = Vec::new();
@@ -20,7 +22,7 @@ each_driver!(a_burst_of_connections_is_accepted_one_by_one, || async {
     assert!(matches!(l.poll_accept(), Poll::Pending));
 });
 
-each_driver!(a_paused_listener_leaves_connections_in_the_backlog, || async {
+every_driver!(a_paused_listener_leaves_connections_in_the_backlog, || async {
     let mut l = Listener::bind(&any_tcp(), &Default::default()).unwrap();
     let address = l.local_addr().unwrap();
     assert!(matches!(l.poll_accept(), Poll::Pending));
@@ -104,4 +106,37 @@ each_driver!(a_unix_listener_takes_its_name_last_and_with_its_permissions, || as
     std::fs::remove_file(&path).unwrap();
     let bad = SockAddr::Unix(std::path::Path::new("/nonexistent/x").into());
     assert!(Listener::bind(&bad, &opts).is_err());
+});
+
+each_driver!(foreign_addresses_need_the_transparent_option, || async {
+    let foreign: SockAddr = "203.0.113.7:0".parse::<std::net::SocketAddr>().unwrap().into();
+    let error = Listener::bind(&foreign, &ListenOptions::default()).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::EADDRNOTAVAIL));
+    let opts = ListenOptions { transparent: true, ..ListenOptions::default() };
+    assert_eq!(Listener::bind(&foreign, &opts).unwrap().local_addr().unwrap().ip(), foreign.ip());
+    let opts = ConnectOptions { source: Some(foreign.clone()), ..ConnectOptions::default() };
+    let error = Stream::connect(&any_tcp(), &opts).await.unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::EADDRNOTAVAIL));
+});
+
+each_driver!(signed_connections_need_the_same_key, || async {
+    let local = |port: u16| SockAddr::from(std::net::SocketAddr::from(([127, 0, 0, 1], port)));
+    let opts =
+        ListenOptions { md5: Some((local(0), Md5Key((*b"secret").into()))), ..ListenOptions::default() };
+    let mut listener = match Listener::bind(&local(0), &opts) {
+        // The kernel may be built without it.
+        Err(e) if e.raw_os_error() == Some(libc::ENOPROTOOPT) => return,
+        result => result.unwrap(),
+    };
+    let address = listener.local_addr().unwrap();
+    let with_key = |key: &[u8]| ConnectOptions { md5: Some(Md5Key(key.into())), ..ConnectOptions::default() };
+    let client = Stream::connect(&address, &with_key(b"secret")).await.unwrap();
+    assert_eq!(listener.accept().await.unwrap().1, client.local_addr().unwrap());
+    let wrong = Stream::connect(&address, &with_key(b"wrong"));
+    let deadline = Some(thalweg_runtime::clock::now_ms() + 50);
+    assert!(thalweg_runtime::timer::timeout_at(deadline, wrong).await.is_err());
+    let too_long = Stream::connect(&address, &with_key(&[1; 81])).await.unwrap_err();
+    assert_eq!(too_long.kind(), std::io::ErrorKind::InvalidInput);
+    // Nothing redirected this connection.
+    assert!(client.original_destination().is_err());
 });

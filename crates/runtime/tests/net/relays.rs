@@ -77,8 +77,8 @@ async fn relay(mode: TransferMode, total: usize, slow_reader: bool) {
     assert_eq!(received.get() - 1_000_000_000, total);
 }
 
-each_driver!(copying_moves_every_byte_once, || async { relay(TransferMode::Copy, 9_999_999, false).await });
-each_driver!(copying_waits_for_a_slow_reader, || async { relay(TransferMode::Auto, 5_000_001, true).await });
+every_driver!(copying_moves_every_byte_once, || async { relay(TransferMode::Copy, 9_999_999, false).await });
+every_driver!(copying_waits_for_a_slow_reader, || async { relay(TransferMode::Auto, 5_000_001, true).await });
 each_driver!(splicing_moves_every_byte_once, || async {
     relay(TransferMode::Splice, 9_999_999, false).await
 });

@@ -6,7 +6,7 @@ use std::task::Poll;
 use thalweg_runtime::buffer::{self, Buf, BufferConfig};
 use thalweg_runtime::net::{ConnectOptions, Keepalive, Listener, SockAddr, Stream};
 
-each_driver!(bytes_arrive_in_both_directions_and_the_end_is_seen, || async {
+every_driver!(bytes_arrive_in_both_directions_and_the_end_is_seen, || async {
     let (mut a, mut b) = tcp_pair().await;
     a.start_send(Buf::copy_of(b"ping"));
     assert_eq!(read_exactly(&mut b, 4).await, b"ping");
@@ -24,7 +24,7 @@ each_driver!(bytes_arrive_in_both_directions_and_the_end_is_seen, || async {
     assert!(a.recv(1).await.unwrap().is_empty());
 });
 
-each_driver!(two_buffers_leave_in_order, || async {
+every_driver!(two_buffers_leave_in_order, || async {
     let (mut a, mut b) = tcp_pair().await;
     for _ in 0..50 {
         a.send_ready().await.unwrap();
@@ -40,7 +40,7 @@ each_driver!(two_buffers_leave_in_order, || async {
     assert_eq!(read_exactly(&mut b, 401).await, expected);
 });
 
-each_driver!(more_holds_back_and_everything_still_arrives, || async {
+every_driver!(more_holds_back_and_everything_still_arrives, || async {
     let (mut a, mut b) = tcp_pair().await;
     a.set_more(true);
     a.start_send(Buf::copy_of(b"first "));
@@ -50,7 +50,7 @@ each_driver!(more_holds_back_and_everything_still_arrives, || async {
     assert_eq!(read_exactly(&mut b, 12).await, b"first second");
 });
 
-each_driver!(a_large_send_waits_for_a_slow_reader_and_keeps_its_bytes, || async {
+every_driver!(a_large_send_waits_for_a_slow_reader_and_keeps_its_bytes, || async {
     let (mut a, mut b) = tcp_pair().await;
     let total = 8 << 20;
     let mut big = Buf::large(total);
@@ -69,7 +69,7 @@ each_driver!(a_large_send_waits_for_a_slow_reader_and_keeps_its_bytes, || async 
     assert_eq!((a.in_flight(), a.sent_bytes()), (0, total as u64));
 });
 
-each_driver!(the_end_of_a_direction_comes_after_what_is_in_flight, || async {
+every_driver!(the_end_of_a_direction_comes_after_what_is_in_flight, || async {
     let (mut a, mut b) = tcp_pair().await;
     let total = 4 << 20;
     let mut big = Buf::large(total);
@@ -81,7 +81,7 @@ each_driver!(the_end_of_a_direction_comes_after_what_is_in_flight, || async {
     assert!(all.len() == total && is_pattern(&all, 0));
 });
 
-each_driver!(what_was_sent_just_before_the_drop_arrives, || async {
+every_driver!(what_was_sent_just_before_the_drop_arrives, || async {
     for _ in 0..20 {
         let (mut a, mut b) = tcp_pair().await;
         a.start_send(Buf::copy_of(b"last words"));
@@ -90,7 +90,7 @@ each_driver!(what_was_sent_just_before_the_drop_arrives, || async {
     }
 });
 
-each_driver!(small_takes_leave_the_rest, || async {
+every_driver!(small_takes_leave_the_rest, || async {
     let (mut a, mut b) = tcp_pair().await;
     a.start_send(Buf::copy_of(b"0123456789"));
     let mut all = Vec::new();
@@ -102,7 +102,7 @@ each_driver!(small_takes_leave_the_rest, || async {
     assert_eq!(all, b"0123456789");
 });
 
-each_driver!(readiness_is_seen_without_taking_anything, || async {
+every_driver!(readiness_is_seen_without_taking_anything, || async {
     let (mut a, mut b) = tcp_pair().await;
     assert!(!b.has_input_now());
     a.start_send(Buf::copy_of(b"x"));
@@ -117,7 +117,7 @@ each_driver!(readiness_is_seen_without_taking_anything, || async {
     assert!(b.recv(1).await.unwrap().is_empty());
 });
 
-each_driver!(an_idle_connection_tells_its_watcher, || async {
+every_driver!(an_idle_connection_tells_its_watcher, || async {
     let (mut a, mut b) = tcp_pair().await;
     b.watch(thalweg_runtime::current_task());
     assert!(!b.has_input_now());
@@ -258,7 +258,7 @@ each_driver!(a_stream_moves_to_another_thread_with_what_it_received, || async {
     assert_eq!(other.join().unwrap(), b"before after");
 });
 
-each_driver!(streams_wait_for_buffers_in_order_when_there_are_few, || async {
+every_driver!(streams_wait_for_buffers_in_order_when_there_are_few, || async {
     buffer::configure(BufferConfig { size: 4096, limit: 2, reserve: 0 });
     let mut pairs = Vec::new();
     for _ in 0..6 {

@@ -66,6 +66,8 @@ pub struct SimConfig {
     pub spurious_ppm: u32,
     /// A datagram is lost.
     pub datagram_loss_ppm: u32,
+    /// Datagrams may overtake each other.
+    pub datagram_reorder: bool,
     /// A datagram arrives twice.
     pub datagram_twice_ppm: u32,
     /// In a round, the wall clock is set forward or back by up to a day.
@@ -97,6 +99,7 @@ impl SimConfig {
             enomem_ppm: 0,
             spurious_ppm: 0,
             datagram_loss_ppm: 0,
+            datagram_reorder: false,
             datagram_twice_ppm: 0,
             wall_jump_ppm: 0,
             pause_ppm: 0,
@@ -128,6 +131,7 @@ impl SimConfig {
             ..SimConfig::faultless()
         };
         config.deferred_sends = rng.below(2) == 0;
+        config.datagram_reorder = rng.below(2) == 0;
         config.latency_us = match rng.below(3) {
             0 => (1, 10),
             1 => (10, 5_000),

@@ -406,8 +406,13 @@ impl World {
         self.active = true;
         let copies = if self.fault(|c| c.datagram_twice_ppm) { 2 } else { 1 };
         for _ in 0..copies {
-            let at = self.now_ns + self.latency();
-            self.schedule(at, Event::Datagram(target, key.clone(), bytes.to_vec()));
+            let event = Event::Datagram(target, key.clone(), bytes.to_vec());
+            if self.config.datagram_reorder {
+                let at = self.now_ns + self.latency();
+                self.schedule(at, event);
+            } else {
+                self.send_in_order(id, event);
+            }
         }
     }
 

@@ -180,7 +180,9 @@ impl Uring {
             return Poll::Ready(Ok(buf));
         }
         if s.rx_error != 0 {
-            return Poll::Ready(Err(io::Error::from_raw_os_error(s.rx_error)));
+            // As with `recv`: an error is told once, after it the stream is at its end.
+            s.bits.set(Bits::EOF);
+            return Poll::Ready(Err(io::Error::from_raw_os_error(std::mem::take(&mut s.rx_error))));
         }
         if s.bits.has(Bits::EOF) {
             return Poll::Ready(Ok(Buf::empty()));
