@@ -106,7 +106,8 @@ fn same_host(host: &[u8], bare: &[u8]) -> bool {
 /// Whether a host has no colon but inside brackets. One that does is let through as it is: without its
 /// port, what is left would read as another host and port.
 fn is_one_host(host: &[u8]) -> bool {
-    host.first() == Some(&b'[') || !host.contains(&b':')
+    !host.contains(&b':')
+        || (host.first() == Some(&b'[') && memchr::memchr(b']', host) == Some(host.len() - 1))
 }
 
 /// `GET scheme://authority/path` (RFC 9112 section 3.2.2).
@@ -200,6 +201,7 @@ mod tests {
             ("GET", "http://a]b@c/", &["c"], Ok(("http://a]b@c/", "c"))),
             ("GET", "http://a::80/", &["a::80"], Ok(("http://a::80/", "a::80"))),
             ("GET", "http://a::/", &["a:"], Err(HostMismatch)),
+            ("GET", "http://[::1]::/", &["[::1]::"], Ok(("http://[::1]::/", "[::1]::"))),
             ("CONNECT", "a::80", &["a::80"], Ok(("a::80", "a::80"))),
             ("OPTIONS", "http://a", &["a"], Ok(("http://a", "a"))),
             ("OPTIONS", "http://a:80", &["a"], Ok(("http://a", "a"))),
