@@ -204,8 +204,8 @@ pub struct Scratch {
     depth: u32,
     /// Snapshots of pattern sets this thread has seen, by the set's number.
     pub(crate) snapshots: crate::pattern::SnapshotCache,
-    /// Where regular expressions put their captures.
-    pub(crate) regex: crate::pattern::RegexScratch,
+    /// Where formats are written before they are kept.
+    pub(crate) format: Vec<u8>,
 }
 
 /// A bump position in the scratch memory, to give back what came after it.
@@ -222,7 +222,7 @@ impl Scratch {
             value_max,
             depth: 0,
             snapshots: Default::default(),
-            regex: Default::default(),
+            format: Vec::new(),
         }
     }
 }

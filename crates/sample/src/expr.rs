@@ -80,6 +80,7 @@ impl Expr {
         if let Some(check) = def.check {
             check(&mut args, env).map_err(|e| format!("invalid args in fetch method '{name}' : {e}"))?;
         }
+        env.needs_http |= def.needs.starts_with("HTTP");
         let mut expr = Expr { fetch: def, args, steps: SmallVec::new(), text: "".into(), output: def.output };
         at += expr.compile_steps(&text[at..], env)?;
         expr.text = text[..at].into();
@@ -130,10 +131,6 @@ impl Expr {
 
     pub(crate) fn set_text(&mut self, text: &str) {
         self.text = text.into();
-    }
-
-    pub(crate) fn from_fetch(fetch: &'static FetchDef, args: Args) -> Expr {
-        Expr { fetch, args, steps: SmallVec::new(), text: fetch.name.into(), output: fetch.output }
     }
 
     /// The type of its values.

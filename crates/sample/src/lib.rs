@@ -31,7 +31,7 @@ pub use converter::ConverterDef;
 pub use env::{CompileEnv, Mode, Names, NoNames, ProxyScope};
 pub use expr::Expr;
 pub use facts::{Endpoint, ListenerId, ProxyId, ServerId, Session, StreamFacts};
-pub use logformat::LogFormat;
+pub use logformat::{LogFormat, Usage};
 pub use pattern::Registry;
 pub use point::{Point, Points};
 pub use value::{Flags, Place, Sample, Text, Type, Value};
