@@ -255,8 +255,8 @@ impl ErrorRule {
                     let (redirect, reason) =
                         if keyword == "errorloc303" { (303, "See Other") } else { (302, "Found") };
                     let fields: Vec<(Box<[u8]>, Box<[u8]>)> = vec![
-                        (b"content-length".as_slice().into(), b"0".as_slice().into()),
                         (b"cache-control".as_slice().into(), b"no-cache".as_slice().into()),
+                        (b"content-length".as_slice().into(), b"0".as_slice().into()),
                         (b"location".as_slice().into(), url.as_bytes().into()),
                     ];
                     let raw = RawReply::new(redirect, reason, fields, Vec::new());

@@ -158,7 +158,12 @@ impl Reply {
                         return Err("'hdr' expects <name> and <value> as arguments".into());
                     };
                     let format = compile::format(format, env.compile)?;
-                    reply.headers.push((name.to_ascii_lowercase().into_bytes().into(), format));
+                    // These say what the payload is: they are written from it.
+                    let own = ["content-length", "transfer-encoding", "content-type"];
+                    let name = name.to_ascii_lowercase();
+                    if !own.contains(&name.as_str()) {
+                        reply.headers.push((name.into_bytes().into(), format));
+                    }
                 }
                 _ => break,
             }

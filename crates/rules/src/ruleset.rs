@@ -301,6 +301,7 @@ impl Ruleset {
         }
         cx.response_side = kind.is_response();
         for (i, rule) in self.rules.iter().enumerate().skip(from) {
+            // Hints of rules in a row share a response; anything else in between sends it.
             let hinting = !fx.early_hints.is_empty();
             if hinting && !rule.action.is_early_hint() {
                 return Outcome::EarlyHints { resume: i };
@@ -311,6 +312,7 @@ impl Ruleset {
                 match condition.eval(cx) {
                     Verdict::Pass => {}
                     Verdict::Miss if kind.waits() && !cx.last => return Outcome::Wait { resume: i },
+                    Verdict::Fail | Verdict::Miss if hinting => return Outcome::EarlyHints { resume: i },
                     Verdict::Fail | Verdict::Miss => continue,
                 }
                 cx.reset();

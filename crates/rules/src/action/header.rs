@@ -1,12 +1,12 @@
 //! Header fields: `add-header`, `set-header`, `del-header`, `replace-header`, `replace-value`, their binary variants, and
 //! `early-hint`.
 
-use super::{Action, Step, render};
+use super::{Action, Step, render, uri};
 use crate::compile;
 use crate::effects::Effects;
 use crate::keyword::{ActionDef, RuleEnv, Rulesets, Words};
 use crate::ruleset::Kind;
-use thalweg_http::{Head, HeaderId, RewriteError, ascii, values};
+use thalweg_http::{Head, HeaderId, RewriteError, ascii};
 use thalweg_sample::logformat::LogFormat;
 use thalweg_sample::pattern::{Regex, RegexScratch};
 use thalweg_sample::{Ctx, Expr, Type};
@@ -113,25 +113,39 @@ fn wrap(edit: Edit) -> Action {
 }
 
 impl Name {
-    fn new(word: &str, env: &mut RuleEnv) -> Name {
+    fn new(word: &str, env: &mut RuleEnv) -> Result<Name, String> {
         if let Some(bad) = word.chars().find(|c| !u8::try_from(*c).is_ok_and(ascii::is_tchar)) {
-            env.compile.warnings.push(format!("header name '{word}' contains forbidden character '{bad}'."));
+            return Err(format!("header name '{word}' contains forbidden character '{bad}'"));
         }
         let text = word.to_ascii_lowercase().into_bytes();
-        Name { id: HeaderId::from_lower(&text), text: text.into() }
+        let id = HeaderId::from_lower(&text);
+        if is_framing(id) {
+            env.compile.warnings.push(format!(
+                "a rule on header '{word}' has no effect: where a message ends is decided when it is received, and \
+                 the header that says so always tells the truth."
+            ));
+        }
+        Ok(Name { id, text: text.into() })
     }
 
     fn remove(&self, head: &mut Head) {
         match self.id {
+            id if is_framing(id) => 0,
             HeaderId::Other => head.remove_all(&self.text),
             id => head.remove_id(id),
         };
     }
 }
 
+/// True for the fields that say where a message ends. No rule may touch them: the body that follows would be cut or read
+/// as another message (RFC 9112 section 6.3).
+const fn is_framing(id: HeaderId) -> bool {
+    matches!(id, HeaderId::ContentLength | HeaderId::TransferEncoding)
+}
+
 fn named(words: &mut Words, env: &mut RuleEnv, expects: &str) -> Result<(Name, LogFormat), String> {
     let (Some(name), Some(format)) = (words.next(), words.value()) else { return Err(expects.into()) };
-    let name = Name::new(name, env);
+    let name = Name::new(name, env)?;
     Ok((name, compile::format(format, env.compile)?))
 }
 
@@ -139,7 +153,7 @@ fn replace(words: &mut Words, env: &mut RuleEnv, each_value: bool) -> Result<Act
     let (Some(name), Some(regex), Some(format)) = (words.next(), words.value(), words.value()) else {
         return Err("expects exactly 3 arguments".into());
     };
-    let name = Name::new(name, env);
+    let name = Name::new(name, env)?;
     let regex = Regex::new(regex, true).map_err(|e| e.to_string())?;
     let format = compile::format(format, env.compile)?;
     Ok(wrap(Edit::Replace { name, regex, format, each_value }))
@@ -150,7 +164,7 @@ fn delete(words: &mut Words, env: &mut RuleEnv) -> Result<Action, String> {
     let by = |method| NameMatch::By(method, word.to_ascii_lowercase().into_bytes().into());
     let matching = if words.take("-m") {
         match words.value().ok_or("-m flag expects exactly 1 argument")? {
-            "str" => NameMatch::Exact(Name::new(word, env)),
+            "str" => NameMatch::Exact(Name::new(word, env)?),
             "beg" => by(Method::Begin),
             "end" => by(Method::End),
             "sub" => by(Method::Substring),
@@ -159,7 +173,7 @@ fn delete(words: &mut Words, env: &mut RuleEnv) -> Result<Action, String> {
             other => return Err(format!("-m with unsupported matching method '{other}'")),
         }
     } else {
-        NameMatch::Exact(Name::new(word, env))
+        NameMatch::Exact(Name::new(word, env)?)
     };
     Ok(wrap(Edit::Delete(matching)))
 }
@@ -221,7 +235,7 @@ impl Edit {
         match self {
             Edit::Add(name, format) => {
                 render(format, cx, &mut fx.text);
-                Step::Rewrite(with_head(kind, cx, |head| head.push(&name.text, &fx.text).map(drop)))
+                Step::Rewrite(with_head(kind, cx, |head| add(head, name, &fx.text)))
             }
             Edit::Set(name, format) => {
                 render(format, cx, &mut fx.text);
@@ -230,8 +244,12 @@ impl Edit {
             Edit::Delete(matching) => Step::Rewrite(with_head(kind, cx, |head| {
                 match matching {
                     NameMatch::Exact(name) => name.remove(head),
-                    NameMatch::By(method, text) => head.retain(|field| !method.matches(field.name, text)),
-                    NameMatch::Regex(regex) => head.retain(|field| !regex.is_match(field.name)),
+                    NameMatch::By(method, text) => {
+                        head.retain(|field| is_framing(field.id) || !method.matches(field.name, text));
+                    }
+                    NameMatch::Regex(regex) => {
+                        head.retain(|field| is_framing(field.id) || !regex.is_match(field.name));
+                    }
                 }
                 Ok(())
             })),
@@ -286,15 +304,25 @@ fn with_head(
     }
 }
 
+fn add(head: &mut Head, name: &Name, value: &[u8]) -> Result<(), RewriteError> {
+    if is_framing(name.id) {
+        return Ok(());
+    }
+    head.push(&name.text, value).map(drop)
+}
+
 /// Appends the new field, then removes those that were there: nothing is lost when it does not fit.
 fn set(head: &mut Head, name: &Name, value: &[u8]) -> Result<(), RewriteError> {
+    if is_framing(name.id) {
+        return Ok(());
+    }
     let added = head.push(&name.text, value)?;
     let mut next = 0;
     while let Some(index) = head.find_from(&name.text, next).map(|field| field.index).filter(|&i| i < added) {
         head.remove(index);
         next = index + 1;
     }
-    Ok(())
+    if name.id == HeaderId::Host { uri::follow_host(head) } else { Ok(()) }
 }
 
 fn replace_values(
@@ -306,7 +334,7 @@ fn replace_values(
     each_value: bool,
 ) -> Result<(), RewriteError> {
     let head = if kind.is_response() { cx.response.as_deref_mut() } else { cx.request.as_deref_mut() };
-    let Some(head) = head else { return Ok(()) };
+    let Some(head) = head.filter(|_| !is_framing(name.id)) else { return Ok(()) };
     let groups = &mut fx.groups;
     let mut next = 0;
     while let Some(field) = head.find_from(&name.text, next) {
@@ -315,18 +343,21 @@ fn replace_values(
         fx.more.clear();
         let mut changed = false;
         if each_value {
-            // Everything between the values that match stays as it is.
-            let mut kept = 0;
-            let mut list = values::list_with_empty(field.value);
-            while let Some((at, value)) = list.next_at() {
+            // A value is replaced with the spaces around it; what does not match stays as it is.
+            let mut rest = field.value;
+            loop {
+                let (part, comma) = first_element(rest);
+                let value = ascii::trim_ows(part);
                 if !value.is_empty() && regex.find_groups(value, 0, groups) {
-                    fx.more.extend_from_slice(&field.value[kept..at]);
                     expand(&fx.text, value, groups, &mut fx.more);
-                    kept = at + value.len();
                     changed = true;
+                } else {
+                    fx.more.extend_from_slice(part);
                 }
+                let Some(after) = comma else { break };
+                fx.more.push(b',');
+                rest = after;
             }
-            fx.more.extend_from_slice(&field.value[kept..]);
         } else if regex.find_groups(field.value, 0, groups) {
             expand(&fx.text, field.value, groups, &mut fx.more);
             changed = true;
@@ -336,6 +367,22 @@ fn replace_values(
         }
     }
     Ok(())
+}
+
+/// Splits a list before its first comma that is not in a quoted string: the element with the spaces around it, and what
+/// follows the comma.
+fn first_element(list: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let (mut quoted, mut escaped) = (false, false);
+    for (at, &byte) in list.iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b',' if !quoted => return (&list[..at], Some(&list[at + 1..])),
+            _ => {}
+        }
+    }
+    (list, None)
 }
 
 /// Writes `template` with its `\0` to `\9` replaced by what the groups of the last match over `subject` hold; `\xHH` is a
@@ -404,7 +451,7 @@ fn add_binary(head: &mut Head, mut list: &[u8], prefix: &[u8], replace: bool) ->
             if name.is_empty() {
                 break;
             }
-            if Method::Begin.matches(name, prefix) {
+            if Method::Begin.matches(name, prefix) && !is_framing(HeaderId::from_name(name)) {
                 head.remove_all(name);
             }
         }
@@ -417,7 +464,7 @@ fn add_binary(head: &mut Head, mut list: &[u8], prefix: &[u8], replace: bool) ->
         if name.is_empty() {
             return Ok(());
         }
-        if Method::Begin.matches(name, prefix) {
+        if Method::Begin.matches(name, prefix) && !is_framing(HeaderId::from_name(name)) {
             head.push(name, value)?;
         }
     }
@@ -428,7 +475,7 @@ fn delete_listed(head: &mut Head, mut list: &[u8], method: Method) -> Result<(),
         if name.is_empty() {
             break;
         }
-        head.retain(|field| !method.matches(field.name, name));
+        head.retain(|field| is_framing(field.id) || !method.matches(field.name, name));
     }
     Ok(())
 }

@@ -196,7 +196,8 @@ fn strip_parents(path: &[u8], full: bool, out: &mut Vec<u8>) {
                 out.extend_from_slice(segment);
                 floor = out.len();
             }
-            if end == path.len() && (full || out.len() > floor || out.len() == start || floor == start) {
+            // A `..` at the end names a directory.
+            if end == path.len() {
                 out.push(b'/');
             }
         } else {
@@ -212,6 +213,8 @@ fn sort_query(path: &[u8], rest: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(path);
     let Some(query) = rest.strip_prefix(b"?") else { return };
     let name = |p: &'_ [u8]| p.iter().position(|&b| b == b'=').unwrap_or(p.len());
+    // Nothing follows an ampersand at the end.
+    let query = query.strip_suffix(b"&").unwrap_or(query);
     let mut parameters: smallvec::SmallVec<[&[u8]; 32]> = query.split(|&b| b == b'&').collect();
     parameters.sort_by(|a, b| a[..name(a)].cmp(&b[..name(b)]));
     out.push(b'?');
@@ -254,9 +257,12 @@ mod tests {
             (dotdot, "/foo/bar/..", "/foo/"),
             (dotdot, "/../bar/", "/../bar/"),
             (dotdot, "/bar/../../", "/../"),
-            (dotdot, "/bar/../..", "/.."),
-            (dotdot, "/..", "/.."),
-            (dotdot, "/../..", "/../.."),
+            (dotdot, "/bar/../..", "/../"),
+            (dotdot, "/a/../../b/..", "/../"),
+            (dotdot, "//..", "/"),
+            (dotdot, "/a//..", "/a/"),
+            (dotdot, "/..", "/../"),
+            (dotdot, "/../..", "/../../"),
             (dotdot, "/../a/../b", "/../b"),
             (dotdot, "/foo//../", "/foo/"),
             (dotdot, "/foo/%2E%2E/", "/foo/%2E%2E/"),
@@ -274,6 +280,9 @@ mod tests {
             (SortQuery, "/?aaa=3&a=1&aa=2", "/?a=1&aa=2&aaa=3"),
             (SortQuery, "/?a=3&b=4&a=1&b=5&a=2", "/?a=3&a=1&a=2&b=4&b=5"),
             (SortQuery, "/x", "/x"),
+            (SortQuery, "/a?&", "/a?"),
+            (SortQuery, "/a?=1&", "/a?=1"),
+            (SortQuery, "/a?ab=1&a=2&a-b=3&aB=4", "/a?a=2&a-b=3&aB=4&ab=1"),
         ] {
             let mut out = Vec::new();
             assert_eq!(normalizer.apply(input.as_bytes(), &mut out), Ok(()));

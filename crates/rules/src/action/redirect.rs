@@ -141,7 +141,9 @@ impl Redirect {
 
     pub(crate) fn run(&self, cx: &mut Ctx, fx: &mut Effects) -> Step<'_> {
         self.text.render(cx, &mut fx.text);
-        let target = cx.request.as_deref().map_or(&b""[..], Head::target);
+        // In responses there is no request to take a query from.
+        let request = cx.request.as_deref().filter(|_| !cx.response_side);
+        let target = request.map_or(&b""[..], Head::target);
         let path_and_query = match uri::path_and_query(target) {
             b"" => b"/",
             path => path,
@@ -174,7 +176,7 @@ impl Redirect {
                     Some(at) => out.extend_from_slice(&path_and_query[..at]),
                     None => out.extend_from_slice(path_and_query),
                 }
-                if self.append_slash && out.last() != Some(&b'/') && (self.drop_query || question.is_none()) {
+                if self.append_slash && out.last() != Some(&b'/') {
                     out.push(b'/');
                 }
             }

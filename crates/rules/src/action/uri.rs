@@ -155,7 +155,7 @@ impl Part {
 /// A target with an authority names the host: the `host` field must say the same (RFC 9112 section 3.2.2).
 fn follow_authority(head: &mut Head, memory: &mut Vec<u8>) -> Result<(), RewriteError> {
     let target = uri::split(head.target());
-    if target.form != Form::Absolute || target.authority.is_empty() {
+    if target.authority.is_empty() {
         return Ok(());
     }
     memory.clear();
@@ -164,4 +164,19 @@ fn follow_authority(head: &mut Head, memory: &mut Vec<u8>) -> Result<(), Rewrite
         Some(index) => head.replace_value(index, memory),
         None => Ok(()),
     }
+}
+
+/// The reverse: the authority of an absolute target follows the `host` field when a rule sets that.
+pub(crate) fn follow_host(head: &mut Head) -> Result<(), RewriteError> {
+    if !head.is_request() {
+        return Ok(());
+    }
+    let target = uri::split(head.target());
+    let Some(host) = head.value(HeaderId::Host).filter(|_| target.form == Form::Absolute) else {
+        return Ok(());
+    };
+    let parts = [target.scheme, b"://", host, target.path_and_query];
+    // Absolute targets are rare, and so are rules on the host: no memory is kept for this.
+    let target = parts.concat();
+    head.set_target(&target)
 }
