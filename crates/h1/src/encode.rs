@@ -11,7 +11,7 @@ pub struct EncodeOptions<'a> {
     /// The option to announce in a `connection` field of its own, from
     /// [`thalweg_http::semantics::connection_option`].
     pub connection: Option<&'a [u8]>,
-    /// Send `proxy-connection` instead of `connection` (`option http-use-proxy-header`).
+    /// Send `proxy-connection` instead of `connection`, for a proxy behind this one that knows no other.
     pub proxy_connection: bool,
     /// Names to send in another case (`option h1-case-adjust-bogus-*`).
     pub case: Option<&'a CaseMap>,

@@ -312,6 +312,37 @@ impl RequestContext {
     }
 }
 
+/// What becomes of request fields whose names have other characters than letters, digits and hyphens
+/// (`option http-restrict-req-hdr-names`). Some servers read `X_Forwarded_For` and `X-Forwarded-For` as
+/// one, so that whoever filters only the latter is passed by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NamePolicy {
+    /// They are forwarded.
+    #[default]
+    Preserve,
+    /// They are removed.
+    Delete,
+    /// The request is answered with 403.
+    Reject,
+}
+
+impl NamePolicy {
+    /// Applies the policy to a request, after all rules were evaluated. `false` when the request is to be
+    /// rejected.
+    #[must_use]
+    pub fn apply(self, head: &mut Head) -> bool {
+        let is_plain = |name: &[u8]| name.iter().all(|&b| crate::ascii::is_plain_name_byte(b));
+        match self {
+            Self::Preserve => true,
+            Self::Delete => {
+                head.retain(|field| field.id != HeaderId::Other || is_plain(field.name));
+                true
+            }
+            Self::Reject => head.fields().all(|field| field.id != HeaderId::Other || is_plain(field.name)),
+        }
+    }
+}
+
 /// The `Connection` option to put on a message of version `sent`, so that a peer of version `peer`
 /// understands that the connection is kept or not (RFC 9112 section 9.3). Persistence is the default
 /// from HTTP/1.1 on, so most messages need none.

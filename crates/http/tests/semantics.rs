@@ -2,8 +2,8 @@
 //! crate, beside the parser that asks for them.
 
 use thalweg_http::semantics::{
-    BodyLength, FramingPolicy, RequestContext, accept_request, accept_response, connection_option,
-    is_interim, may_have_body,
+    BodyLength, FramingPolicy, NamePolicy, RequestContext, accept_request, accept_response,
+    connection_option, is_interim, may_have_body,
 };
 use thalweg_http::{Head, HeaderId, Method, Version, ViolationKind};
 
@@ -99,5 +99,22 @@ fn some_responses_never_have_a_body() {
     ] {
         assert_eq!(may_have_body(method, status), body, "{method:?} {status}");
         assert_eq!(is_interim(status), interim, "{status}");
+    }
+}
+
+#[test]
+fn odd_names_are_kept_removed_or_rejected() {
+    for (name, policy, accepted, kept) in [
+        ("x_y", NamePolicy::Preserve, true, 2),
+        ("x_y", NamePolicy::Delete, true, 1),
+        ("x_y", NamePolicy::Reject, false, 2),
+        ("x.y", NamePolicy::Delete, true, 1),
+        ("x.y", NamePolicy::Reject, false, 2),
+        ("x1-y", NamePolicy::Delete, true, 2),
+        ("x1-y", NamePolicy::Reject, true, 2),
+    ] {
+        let mut head = request("GET", Version::HTTP_11, &[("host", "a"), (name, "1")]);
+        assert_eq!(policy.apply(&mut head), accepted, "{name} {policy:?}");
+        assert_eq!(head.len(), kept, "{name} {policy:?}");
     }
 }
