@@ -469,15 +469,13 @@ pub(crate) fn thread(
             bind.threads.0.clear();
             return Ok(2);
         }
-        let Some(set) = number_set(threads, 64) else {
-            return Err(fail(
-                line,
-                at + 1,
-                format!(
-                    "'thread' : invalid thread mask or range '{threads}': 'all', 'odd', 'even', or a number between 1 and 64 \
-                     expected"
-                ),
-            ));
+        // Without a group, threads are numbered over all of them.
+        let most = if part.contains('/') { 64 } else { 1024 };
+        let Some(set) = number_set(threads, most) else {
+            let message = format!(
+                "invalid first thread number '{threads}', permitted range is 1..{most}, or 'all', 'odd', 'even'."
+            );
+            return Err(fail(line, at + 1, message));
         };
         bind.threads.0.extend(set.into_iter().map(|t| (group * 64 + t - 1) as u16));
     }

@@ -144,6 +144,8 @@ pub(crate) struct ServerDraft {
     /// The address is one of datagrams: for log backends only.
     pub datagram: bool,
     pub init_addr: Arc<[InitAddr]>,
+    /// The section it is in, for messages.
+    pub backend: Arc<str>,
     /// `proxy-v2-options`, which may come before `send-proxy-v2`.
     pub v2_options: crate::model::ProxyHeaderV2,
 }

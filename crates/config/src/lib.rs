@@ -4,6 +4,7 @@
 mod accounts;
 mod bind;
 mod build;
+mod catalog;
 pub mod compiled;
 mod finish;
 mod global;
@@ -23,5 +24,6 @@ mod server_options;
 mod table;
 mod userlist;
 
+pub use catalog::{Entry, catalog};
 pub use load::{Input, LoadOptions, Loaded, load};
 pub use model::*;

@@ -125,6 +125,16 @@ pub fn load(options: &LoadOptions<'_>) -> Loaded {
         cx.config.global.localpeer = Some(Arc::from(peer.as_str()));
         cx.reader.environment.set("HAPROXY_LOCALPEER", peer.as_bytes());
     }
+    use thalweg_sample::logformat as formats;
+    for (name, text) in [
+        ("HAPROXY_TCP_LOG_FMT", formats::TCP_LOG_FMT),
+        ("HAPROXY_TCP_CLF_LOG_FMT", formats::TCP_CLF_LOG_FMT),
+        ("HAPROXY_HTTP_LOG_FMT", formats::HTTP_LOG_FMT),
+        ("HAPROXY_HTTP_CLF_LOG_FMT", formats::HTTP_CLF_LOG_FMT),
+        ("HAPROXY_HTTPS_LOG_FMT", formats::HTTPS_LOG_FMT),
+    ] {
+        cx.reader.environment.set(name, text.as_bytes());
+    }
     read_files(&mut cx);
     let readable = !cx.diagnostics.aborted();
     if readable {

@@ -8,7 +8,7 @@ use thalweg_syntax::address::{PortSpec, Transport};
 use thalweg_syntax::{Address, AddressOptions, Diagnostic, Line};
 
 use crate::build::{Building, Cx};
-use crate::keyword::{NoteBoxed, Outcome, at_most, fail, not_supported};
+use crate::keyword::{NoteBoxed, Outcome, fail, not_supported};
 use crate::model::{Facility, LogDest, LogFormatKind, LogLevel, LogSample, LogTarget};
 use crate::numbers::lenient;
 use crate::resolve::address;
@@ -116,8 +116,8 @@ pub(crate) fn target(cx: &mut Cx<'_>, line: &Line, usage: &str) -> Result<LogTar
             fail(line, at + 2, format!("log : unknown optional minimum log level '{name}'"))
         })?;
     }
-    if line.words.len() > at + 3 {
-        at_most(line, 1, at + 2)?;
+    if let Some(extra) = line.word(at + 3) {
+        return Err(fail(line, at + 3, format!("log : cannot handle unexpected argument '{extra}'")));
     }
     Ok(target)
 }
@@ -172,7 +172,7 @@ fn sample(line: &Line, index: usize) -> Result<LogSample, Box<Diagnostic>> {
     let text = line.text(index);
     let wrong = |message: String| fail(line, index, format!("log : {message}"));
     let Some((list, size)) = text.split_once(':') else {
-        return Err(wrong(format!("Missing sample size in '{text}'")));
+        return Err(wrong("Missing sample size".to_owned()));
     };
     let number = |t: &str| crate::numbers::strict(t).and_then(|v| u32::try_from(v).ok()).filter(|v| *v > 0);
     let size = number(size).ok_or_else(|| wrong(format!("invalid sample size '{size}'")))?;
@@ -188,8 +188,10 @@ fn sample(line: &Line, index: usize) -> Result<LogSample, Box<Diagnostic>> {
     if ranges.windows(2).any(|w| w[1].0 <= w[0].1) {
         return Err(wrong("sample ranges are overlapping".to_owned()));
     }
-    if ranges.last().is_some_and(|r| r.1 > size) {
-        return Err(wrong(format!("sample size '{size}' is lower than the highest index")));
+    if let Some((_, highest)) = ranges.last().filter(|r| r.1 > size) {
+        return Err(wrong(format!(
+            "sample size {size} should be greater or equal to {highest} the maximum of the high ranges limits"
+        )));
     }
     Ok(LogSample { ranges, size })
 }

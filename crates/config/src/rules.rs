@@ -126,6 +126,11 @@ pub(crate) fn tcp_rule(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcom
         Kind::TcpResponse if !b.may_be_backend() => Some("backend"),
         _ => None,
     };
+    if side.is_some() && name == "tcp-response" {
+        let message =
+            "tcp-response content is only allowed in 'backend' sections or 'defaults' section with a name";
+        return Err(fail(line, 0, message));
+    }
     if let Some(side) = side {
         let message =
             format!("{name} {what} is not allowed because {} {} is not a {side}", b.kind_shown(), b.p.name);
@@ -185,6 +190,7 @@ pub(crate) fn settle(cx: &mut Cx<'_>, b: &mut Building, inherited: Option<&[Rule
         let references = References {
             http_errors: &|name: &str| groups.iter().find(|g: &&Arc<HttpErrors>| &*g.name == name).cloned(),
             log_profile: &|_| false,
+            patterns: &cx.registry,
             captures: b.p.is_fe().then_some(&captures),
         };
         for message in set.resolve(kind, &b.p.name, &references) {

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use thalweg_sample::{CompileEnv, Condition, Expr, LogFormat, Names, Point, Points, ProxyScope, Registry};
+use thalweg_sample::logformat::Usage;
+use thalweg_sample::{CompileEnv, Condition, Expr, LogFormat, Names, Point, Points, ProxyScope};
 use thalweg_syntax::{Diagnostic, Environment, Lead, Line, Loader, Severity, Span};
 
 use crate::build::{Building, Cx, Sides};
@@ -242,7 +243,7 @@ pub(crate) fn log_format(
 ) -> Result<Arc<LogFormat>, Box<Diagnostic>> {
     let text = line.text(index).to_owned();
     let span = line.span_at(index);
-    format_at(cx, b, &text, span, at.points(), name).map(Arc::new).map_err(|e| {
+    format_at(cx, b, &text, span, at.points(), Usage::Raw, name).map(Arc::new).map_err(|e| {
         let place = format!("{}:{}", cx.sources.name(span.file), span.line);
         let message = match at {
             Where::UseServer => {
@@ -261,9 +262,10 @@ pub(crate) fn format_at(
     text: &str,
     span: Span,
     points: Points,
+    usage: Usage,
     context: &str,
 ) -> Result<LogFormat, String> {
-    with_env(cx, b, span, points, context, |env| LogFormat::compile(text, env))
+    with_env(cx, b, span, points, context, |env| LogFormat::compile(text, usage, env))
 }
 
 /// Compiles an expression and checks that it can be evaluated at these points.
@@ -309,7 +311,8 @@ pub(crate) fn process_variables(cx: &mut Cx<'_>) {
         let value = if line.text(0) == "set-var" {
             expression_at(cx, &holder, line.text(2), span, points, "").map(crate::model::ProcessValue::Expr)
         } else {
-            format_at(cx, &holder, line.text(2), span, points, "").map(crate::model::ProcessValue::Format)
+            format_at(cx, &holder, line.text(2), span, points, Usage::Raw, "")
+                .map(crate::model::ProcessValue::Format)
         };
         match value {
             Ok(value) => {

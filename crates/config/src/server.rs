@@ -20,21 +20,25 @@ pub(crate) type ServerFn = fn(&mut Cx<'_>, &Line, usize, &mut ServerDraft) -> Re
 /// Servers one `server-template` line may make: a typing error must not fill the memory.
 const TEMPLATE_MAX: i64 = 100_000;
 
+/// Gives a complaint the form that the reference uses for servers.
 fn located(mut diagnostic: Box<Diagnostic>) -> Box<Diagnostic> {
     diagnostic.lead = Lead::Located;
     diagnostic
 }
 
 /// Refuses the line in a section that has no servers.
-fn check_section(b: &Building, line: &Line) -> Outcome {
+fn check_section(cx: &Cx<'_>, b: &Building, line: &Line) -> Outcome {
     if b.may_be_backend() {
         return Ok(());
     }
-    Err(located(fail(
-        line,
-        0,
-        format!("'{}' not allowed because {} has no backend capability.", line.text(0), b.title()),
-    )))
+    let message = format!(
+        "parsing [{}:{}] : '{}' not allowed because {} has no backend capability.",
+        cx.sources.name(line.file),
+        line.number,
+        line.text(0),
+        b.title()
+    );
+    Err(located(fail(line, 0, message)))
 }
 
 fn legal_name(line: &Line, index: usize) -> Outcome {
@@ -52,8 +56,9 @@ fn legal_name(line: &Line, index: usize) -> Outcome {
 
 /// `default-server`
 pub(crate) fn default_server(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
-    check_section(b, line)?;
+    check_section(cx, b, line)?;
     let mut draft = (*b.default_server).clone();
+    draft.backend = Arc::clone(&b.p.name);
     options(cx, line, 1, &mut draft, None)?;
     b.default_server = Arc::new(draft);
     Ok(())
@@ -61,7 +66,7 @@ pub(crate) fn default_server(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> 
 
 /// `server`
 pub(crate) fn server(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
-    check_section(b, line)?;
+    check_section(cx, b, line)?;
     if b.p.kind == crate::model::ProxyKind::Defaults {
         return Err(located(fail(line, 0, "'server' not allowed in 'defaults' section.")));
     }
@@ -75,15 +80,16 @@ pub(crate) fn server(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome 
     legal_name(line, 1)?;
     let title = format!("'server {}/{}' : ", b.p.name, line.text(1));
     let mut draft = (*b.default_server).clone();
+    draft.backend = Arc::clone(&b.p.name);
     address(cx, line, 2, &mut draft, &title)?;
     options(cx, line, 3, &mut draft, Some(&title))?;
     let name = cx.name(line.text(1));
-    push(cx, b, line, draft, name)
+    push(cx, b, line, draft, name, &title)
 }
 
 /// `server-template <prefix> <count|low-high> <addr>`
 pub(crate) fn server_template(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
-    check_section(b, line)?;
+    check_section(cx, b, line)?;
     if b.p.kind == crate::model::ProxyKind::Defaults {
         return Err(located(fail(line, 0, "'server-template' not allowed in 'defaults' section.")));
     }
@@ -109,6 +115,7 @@ pub(crate) fn server_template(cx: &mut Cx<'_>, b: &mut Building, line: &Line) ->
     }
     let title = format!("'server-template {}/{}' : ", b.p.name, line.text(1));
     let mut draft = (*b.default_server).clone();
+    draft.backend = Arc::clone(&b.p.name);
     address(cx, line, 3, &mut draft, &title)?;
     options(cx, line, 4, &mut draft, Some(&title))?;
     for number in low..=high {
@@ -118,18 +125,23 @@ pub(crate) fn server_template(cx: &mut Cx<'_>, b: &mut Building, line: &Line) ->
         if number > low {
             one.server.uid = 0;
         }
-        push(cx, b, line, one, name)?;
+        push(cx, b, line, one, name, &title)?;
     }
     Ok(())
 }
 
 /// Adds a finished server to its backend, refusing a name taken already.
-fn push(cx: &mut Cx<'_>, b: &mut Building, line: &Line, draft: ServerDraft, name: Arc<str>) -> Outcome {
+fn push(
+    cx: &mut Cx<'_>,
+    b: &mut Building,
+    line: &Line,
+    draft: ServerDraft,
+    name: Arc<str>,
+    title: &str,
+) -> Outcome {
     if let Some(first) = b.server_names.get(&name) {
         let message = format!(
-            "'server {}/{name}' : another server named '{name}' was already defined at line {first}, please use a \
-             distinct name.",
-            b.p.name
+            "{title}another server named '{name}' was already defined at line {first}, please use a distinct name."
         );
         return Err(located(fail(line, 1, message)));
     }
@@ -139,8 +151,8 @@ fn push(cx: &mut Cx<'_>, b: &mut Building, line: &Line, draft: ServerDraft, name
     {
         let at = (0..line.words.len()).rev().find(|i| line.text(*i) == "id").unwrap_or(0);
         let message = format!(
-            "'server {}/{name}' : 'id' : custom id {} already used at {}:{} ('server {}').",
-            b.p.name, server.uid, other.file, other.line, other.name
+            "{title}'id' : custom id {} already used at {}:{} ('server {}').",
+            server.uid, other.file, other.line, other.name
         );
         return Err(located(fail(line, at, message)));
     }
@@ -155,6 +167,7 @@ fn push(cx: &mut Cx<'_>, b: &mut Building, line: &Line, draft: ServerDraft, name
     if matches!(server.addr, ServerAddr::Unresolved(..)) {
         resolve_server(cx, b, line, &mut server, &draft.init_addr);
     }
+    b.datagram_servers |= draft.datagram;
     b.server_names.insert(name, line.number);
     b.p.servers.push(server);
     Ok(())

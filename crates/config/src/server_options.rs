@@ -182,7 +182,7 @@ pub(crate) fn guid(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDr
 
 /// Durations of health checks and of slow start. The words are the reference's, which names `agent-inter` for
 /// `inter` as well.
-pub(crate) fn delay(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
+pub(crate) fn delay(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
     let (name, text) = (line.text(at), line.text(at + 1));
     if text.is_empty() && name == "inter" {
         return Err(fail(line, at + 1, "'inter' expects a delay as argument."));
@@ -216,6 +216,19 @@ pub(crate) fn delay(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDr
     };
     if ms == 0 && matches!(name, "inter" | "fastinter" | "downinter") {
         return Err(fail(line, at + 1, format!("invalid value 0 for argument '{name}' of server {server}.")));
+    }
+    if matches!(name, "inter" | "fastinter" | "downinter") {
+        let text = line.text(at + 1);
+        if ms < 100 && text.bytes().all(|b| b.is_ascii_digit()) {
+            let message = format!(
+                "'server {}/{server}' : '{name} {text}' in server '{server}' is suspiciously small for a value in \
+                 milliseconds. Please use an explicit unit ('{text}ms') if that was the intent.",
+                draft.backend
+            );
+            cx.diagnostics.push(
+                Diagnostic::warning_at(line.span_at(at + 1), message).lead(thalweg_syntax::Lead::Located),
+            );
+        }
     }
     match name {
         "inter" => check(draft).inter_ms = ms,

@@ -25,13 +25,7 @@ pub(crate) fn proxy(cx: &mut Cx<'_>, b: &mut Building) {
     if b.p.mode == Mode::Log {
         log_backend(cx, b);
     } else if let BalanceAlgo::Sticky = b.p.balance.algo {
-        warn(
-            cx,
-            b,
-            format!(
-                "Unusable balance algorithm for {title} (needs 'mode log'). Falling back to round robin."
-            ),
-        );
+        // Only logs have such an algorithm; the reference then takes round robin without a word.
         b.p.balance.algo = BalanceAlgo::RoundRobin;
     }
     missing_timeouts(cx, b);

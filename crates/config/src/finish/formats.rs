@@ -2,21 +2,13 @@
 
 use std::sync::Arc;
 
+use thalweg_sample::logformat::{HTTP_CLF_LOG_FMT, HTTP_LOG_FMT, TCP_CLF_LOG_FMT, TCP_LOG_FMT, Usage};
 use thalweg_sample::{LogFormat, Point, Points};
 use thalweg_syntax::{Diagnostic, Lead, Severity, Span};
 
 use crate::build::{Building, Cx, FormatSource};
 use crate::model::{BalanceAlgo, ForwardedField, ForwardedHeader};
 use crate::sample_env::{expression_at, format_at};
-
-/// The predefined formats, as the manual gives them (section 8.2).
-const TCP_LOG: &str = "%ci:%cp [%t] %ft %b/%s %Tw/%Tc/%Tt %B %ts %ac/%fc/%bc/%sc/%rc %sq/%bq";
-const TCP_CLF: &str = "%{+Q}o %{-Q}ci - - [%T] \"TCP \" 000 %B \"\" \"\" %cp %ms %ft %b %s %Th %Tw %Tc %Tt %U %ts-- %ac \
-                       %fc %bc %sc %rc %sq %bq \"\" \"\" ";
-const HTTP_LOG: &str = "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq \
-                        %hr %hs %{+Q}r";
-const HTTP_CLF: &str = "%{+Q}o %{-Q}ci - - [%trg] %r %ST %B \"\" \"\" %cp %ms %ft %b %s %TR %Tw %Tc %Tr %Ta %tsc %ac %fc \
-                        %bc %sc %rc %sq %bq %CC %CS %hrl %hsl";
 
 /// What one format of the cache was compiled from.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -59,8 +51,10 @@ fn one(
 ) -> Option<Arc<LogFormat>> {
     let (text, span): (Arc<str>, Span) = match source {
         FormatSource::Text { text, span } => (Arc::clone(text), *span),
-        FormatSource::TcpLog { clf } => (cx.name(if *clf { TCP_CLF } else { TCP_LOG }), b.span),
-        FormatSource::HttpLog { clf } => (cx.name(if *clf { HTTP_CLF } else { HTTP_LOG }), b.span),
+        FormatSource::TcpLog { clf } => (cx.name(if *clf { TCP_CLF_LOG_FMT } else { TCP_LOG_FMT }), b.span),
+        FormatSource::HttpLog { clf } => {
+            (cx.name(if *clf { HTTP_CLF_LOG_FMT } else { HTTP_LOG_FMT }), b.span)
+        }
         FormatSource::HttpsLog => {
             cx.diagnostics.push(Diagnostic::new(
                 Severity::Alert,
@@ -82,7 +76,7 @@ fn one(
         return Some(Arc::clone(known));
     }
     let before = cx.diagnostics.error_count() + cx.diagnostics.warning_count();
-    match format_at(cx, b, &text, span, points, name) {
+    match format_at(cx, b, &text, span, points, Usage::Log, name) {
         Ok(format) => {
             let format = Arc::new(format);
             if cx.diagnostics.error_count() + cx.diagnostics.warning_count() == before && !text.contains("%[")
@@ -151,8 +145,8 @@ fn forwarded(cx: &mut Cx<'_>, b: &mut Building) {
                 Ok(expr) => Some(ForwardedField::Expr(Arc::new(expr))),
                 Err(e) => {
                     let message = format!(
-                        "proxy '{}' [{}:{}]: failed to parse 'option forwarded' expression '{text}' in : {e}.",
-                        b.p.name,
+                        "{} [{}:{}]: failed to parse 'option forwarded' expression '{text}' in : {e}.",
+                        b.title(),
                         cx.sources.name(draft.span.file),
                         draft.span.line
                     );

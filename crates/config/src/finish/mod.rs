@@ -42,6 +42,8 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
             inherited.push((section, drafts.sets));
         }
     }
+    // What follows from a line that could not be read would only repeat it in other words.
+    let readable = !cx.diagnostics.has_errors();
     let mut proxies = std::mem::take(&mut cx.proxies);
     for b in &mut proxies {
         late_lines(cx, b);
@@ -52,10 +54,14 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
         rules::settle(cx, b, parent);
         replies::settle(cx, b);
         formats::compile(cx, b);
-        checks::proxy(cx, b);
+        if readable {
+            checks::proxy(cx, b);
+        }
     }
     cx.proxies = proxies;
-    checks::process(cx);
+    if readable {
+        checks::process(cx);
+    }
     limits::compute(cx);
     cx.config.registry = Arc::clone(&cx.registry);
     cx.config.proxies.reserve_exact(cx.proxies.len());

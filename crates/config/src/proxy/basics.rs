@@ -23,14 +23,7 @@ pub(crate) fn mode(_: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
         "http" => Mode::Http,
         "log" if b.may_be_backend() => Mode::Log,
         "log" => {
-            return Err(fail(
-                line,
-                1,
-                format!(
-                    "mode log is only applicable on proxies with backend capability, {} has none.",
-                    b.title()
-                ),
-            ));
+            return Err(fail(line, 1, "mode syslog is only applicable on proxies with backend capability."));
         }
         "health" => {
             return Err(fail(
@@ -196,7 +189,7 @@ pub(crate) fn max_keep_alive_queue(cx: &mut Cx<'_>, b: &mut Building, line: &Lin
 }
 
 /// `clitcpka-*` and `srvtcpka-*`.
-pub(crate) fn keep_alive_probe(_: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+pub(crate) fn keep_alive_probe(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     let name = line.text(0);
     at_most(line, 1, 1)?;
     if line.words.len() < 2 {
@@ -207,6 +200,14 @@ pub(crate) fn keep_alive_probe(_: &mut Cx<'_>, b: &mut Building, line: &Line) ->
     } else {
         (time(line, 1, TimeUnit::Seconds, name)? / 1000) as u32
     };
+    let (ours, side) = if name.starts_with("cli") {
+        (b.may_be_frontend(), "frontend")
+    } else {
+        (b.may_be_backend(), "backend")
+    };
+    if !ours {
+        cx.warn(line, 0, format!("{name} will be ignored because {} has no {side} capability", b.title()));
+    }
     let probe = if name.starts_with("cli") { &mut b.p.cli_keepalive } else { &mut b.p.srv_keepalive };
     match name.rsplit('-').next() {
         Some("cnt") => probe.cnt = value,
@@ -236,7 +237,7 @@ pub(crate) fn http_reuse(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outc
             return Err(fail(line, 1, "'http-reuse' only supports 'never', 'safe', 'aggressive', 'always'."));
         }
     };
-    at_most(line, 1, 1)
+    at_most(line, 2, 0)
 }
 
 pub(crate) fn retry_on(_: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {

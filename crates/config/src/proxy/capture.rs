@@ -48,7 +48,11 @@ pub(crate) fn capture(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome
 /// `declare capture request|response len <n>`, read late.
 pub(crate) fn declare(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     if line.text(1) != "capture" {
-        return Err(fail(line, 1, format!("'declare' only supports 'capture' (got '{}')", line.text(1))));
+        return Err(fail(
+            line,
+            1,
+            format!("unknown declaration type '{}' (supports 'capture')", line.text(1)),
+        ));
     }
     if !b.p.is_fe() {
         return Err(fail(line, 0, "'declare' requires a frontend section"));
@@ -58,7 +62,7 @@ pub(crate) fn declare(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome
         return Err(fail(line, 2, "'declare capture' requires a direction ('request' or 'response')"));
     }
     if line.text(3) != "len" || line.text(4).is_empty() {
-        return Err(fail(line, 3, format!("'declare capture {side}' requires keyword 'len'")));
+        return Err(fail(line, 3, "'declare capture' requires a capture length ('len')"));
     }
     let len = u32::try_from(lenient(cx, line, 4)).unwrap_or(0);
     if len == 0 {

@@ -299,7 +299,7 @@ pub(crate) fn forwarded(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: Opt
     {
         if port && !node {
             let message = format!(
-                "'option forwarded' : '{name}_port' will be ignored because both '{name}' and '{name}-expr' are unset"
+                "'option forwarded' : '{name}_port-expr' will be ignored because both '{name}' and '{name}-expr' are unset"
             );
             cx.warn(line, 1, message);
         }

@@ -97,12 +97,9 @@ pub(crate) fn cookie(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome 
                     return Err(fail(line, at + 1, "'attr' expects <value> as argument."));
                 }
                 if let Some(bad) = value.chars().find(|ch| ch.is_ascii_control() || *ch == ';') {
-                    let what = if bad == ';' { "';'" } else { "control character" };
-                    return Err(fail(
-                        line,
-                        at + 1,
-                        format!("'attr' : {what} not permitted in attribute value."),
-                    ));
+                    let message =
+                        format!("character '%x{:02X}' is not permitted in attribute value.", u32::from(bad));
+                    return Err(fail(line, at + 1, message));
                 }
                 c.attrs.push(cx.name(value));
                 at += 1;

@@ -160,3 +160,12 @@ pub(crate) fn force_be_switch(cx: &mut Cx<'_>, b: &mut Building, line: &Line) ->
     b.p.force_be_switch.push((cond, true));
     Ok(())
 }
+
+/// `monitor-net`, removed: the message says what to write for this network.
+pub(crate) fn monitor_net(_: &mut Cx<'_>, _: &mut Building, line: &Line) -> Outcome {
+    let message = format!(
+        "'monitor-net' doesn't exist anymore. Please use 'http-request return status 200 if {{ src {} }}' instead.",
+        line.text(1)
+    );
+    Err(fail(line, 0, message))
+}

@@ -254,6 +254,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
             server,
             check: false,
             datagram: false,
+            backend: Arc::from(""),
             init_addr: Arc::from([]),
             v2_options: crate::model::ProxyHeaderV2::default(),
         }),

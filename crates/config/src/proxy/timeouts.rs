@@ -51,6 +51,7 @@ pub(crate) fn timeout(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome
             format!("'{title}' : unexpected extra argument '{}' after value '{text}'.", line.text(3)),
         ));
     }
+    small(cx, line, 2, ms, &format!("'{title} {text}' in {}", b.title()));
     let value = (ms != 0).then_some(ms);
     let t = &mut b.p.timeouts;
     match name {
@@ -77,4 +78,16 @@ pub(crate) fn timeout(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome
     }
     b.timeouts_here |= 1 << index;
     Ok(())
+}
+
+/// Warns about a duration without a unit that is so short that it was probably meant in seconds.
+pub(crate) fn small(cx: &mut Cx<'_>, line: &Line, index: usize, ms: u64, what: &str) {
+    let text = line.text(index);
+    if (1..100).contains(&ms) && text.bytes().all(|b| b.is_ascii_digit()) {
+        let message = format!(
+            "{what} is suspiciously small for a value in milliseconds. Please use an explicit unit ('{text}ms') if that was \
+             the intent."
+        );
+        cx.warn(line, index, message);
+    }
 }

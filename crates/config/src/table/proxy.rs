@@ -90,10 +90,7 @@ pub static PROXY: &[Keyword<ProxyFn>] = &[
     works("maxconn", "Most concurrent connections.", proxy::count),
     works("mode", "Protocol: tcp, http or log.", proxy::mode),
     late("monitor", "'monitor fail': conditions under which monitors get an error.", proxy::monitor),
-    removed(
-        "monitor-net",
-        "'monitor-net' doesn't exist anymore. Please use 'http-request return status 200 if { src <network> }' instead.",
-    ),
+    works("monitor-net", "Removed.", proxy::monitor_net),
     works("monitor-uri", "URI answered to monitors.", proxy::monitor_uri),
     works("persist", "Persistence by an RDP cookie.", proxy::persist),
     not_yet("quic-initial", "Rule on QUIC handshakes.", why::QUIC),

@@ -130,7 +130,7 @@ pub(crate) static SERVER: &[Keyword<ServerFn>] = &[
     works("tcp-ut", "TCP user timeout.", o::tcp_ut),
     works("tfo", "Use TCP Fast Open.", o::flag),
     not_yet("tls-tickets", "TLS setting.", why::TLS),
-    works("track", "Server whose state is copied.", o::text),
+    not_yet("track", "Server whose state is copied.", why::CHECKS),
     works("usesrc", "Only after 'source'.", o::usesrc),
     not_yet("verify", "TLS setting.", why::TLS),
     not_yet("verifyhost", "TLS setting.", why::TLS),

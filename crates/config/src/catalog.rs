@@ -1,0 +1,59 @@
+//! The keywords that work, for `-dK` and for tools.
+
+use crate::keyword::{Keyword, Status};
+use crate::table::{BIND, GLOBAL, OPTION, PROXY, SECTIONS, SERVER};
+
+/// A keyword that works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The section it belongs to; empty for what begins a section.
+    pub section: &'static str,
+    /// What comes before it on its line: `bind <addr>`, `option`, `server <name> <addr>`, or nothing.
+    pub prefix: &'static str,
+    /// Its words.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub doc: &'static str,
+}
+
+/// Every keyword that works, section by section, in the order of the tables.
+pub fn catalog() -> Vec<Entry> {
+    let mut entries = Vec::new();
+    add(&mut entries, SECTIONS, "", "");
+    add(&mut entries, GLOBAL, "global", "");
+    add(&mut entries, PROXY, "listen", "");
+    add(&mut entries, OPTION, "listen", "option");
+    add(&mut entries, BIND, "listen", "bind <addr>");
+    add(&mut entries, SERVER, "listen", "server <name> <addr>");
+    entries
+}
+
+fn add<F>(
+    entries: &mut Vec<Entry>,
+    table: &'static [Keyword<F>],
+    section: &'static str,
+    prefix: &'static str,
+) {
+    let works = table.iter().filter(|keyword| matches!(keyword.status, Status::Works(_)));
+    entries.extend(works.map(|k| Entry { section, prefix, name: k.name, doc: k.doc }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_works_is_listed() {
+        let entries = catalog();
+        let has = |section: &str, prefix: &str, name: &str| {
+            entries.iter().any(|e| e.section == section && e.prefix == prefix && e.name == name)
+        };
+        assert!(
+            has("", "", "frontend")
+                && has("global", "", "maxconn")
+                && has("listen", "bind <addr>", "accept-proxy")
+        );
+        assert!(!has("listen", "bind <addr>", "crt"));
+        assert!(entries.iter().all(|e| !e.doc.is_empty()));
+    }
+}
