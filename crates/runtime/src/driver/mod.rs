@@ -25,7 +25,7 @@ use crate::net::SockAddr;
 use crate::net::datagram::Outbox;
 use crate::net::syscall;
 use crate::task::{TaskId, current_task};
-use socket::{Bits, ConnectAddress, Op, Socket, SocketRef, SocketTable};
+use socket::{Bits, ConnectAddress, Extra, Op, Socket, SocketRef, SocketTable};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
@@ -325,9 +325,9 @@ impl Driver {
         each!(self, d => d.shutdown_write(s))
     }
 
-    pub(crate) fn start_connect(&mut self, s: &mut Socket, address: Box<ConnectAddress>) -> io::Result<()> {
+    pub(crate) fn start_connect(&mut self, s: &mut Socket, address: ConnectAddress) -> io::Result<()> {
         s.bits.set(Bits::CONNECTING);
-        s.address = Some(address);
+        s.extra = Some(Box::new(Extra::Connect(address)));
         each!(self, d => d.start_connect(s))
     }
 

@@ -8,7 +8,7 @@
 //! - **one owner** (`net::Stream`, `net::Listener`, `net::Datagram`), from [`SocketTable::insert`] until it calls
 //!   the driver's `close`;
 //! - **the kernel**, under io_uring: every operation in flight carries the record's address as its token, one bit
-//!   of [`Socket::ops`] each. What the operation reads or writes (the buffers in [`Socket::tx`], the boxed message or
+//!   of [`Socket::ops`] each. What the operation reads or writes (the buffers to send, the boxed message or
 //!   address) stays in the record until the operation's last completion cleared its bit.
 //!
 //! The record returns to the free list when the owner closed it *and* no bit of `ops` is left. References to a
@@ -86,7 +86,7 @@ pub(crate) enum Op {
     Connect = 3,
     PollIn = 4,
     PollOut = 5,
-    /// Multishot poll for readability (listeners, datagrams).
+    /// Multishot poll for readability (listeners).
     Watch = 6,
 }
 
@@ -108,11 +108,18 @@ impl Op {
     }
 }
 
-/// What a vectored send in flight points at; the kernel may read it until the completion.
-#[repr(C)]
+/// A second buffer to send, and what a vectored send in flight points at.
 pub(crate) struct Message {
-    pub header: libc::msghdr,
-    pub iov: [libc::iovec; 2],
+    header: libc::msghdr,
+    iov: [libc::iovec; 2],
+    second: Option<Buf>,
+}
+
+/// What only some operations need; boxed, so that a record has two cache lines. What an operation in flight points at
+/// stays in its box until the completion.
+pub(crate) enum Extra {
+    Connect(ConnectAddress),
+    Send(Message),
 }
 
 /// The address a connect in flight points at.
@@ -142,9 +149,9 @@ pub(crate) struct Socket {
     pub rx_queued: u32,
     /// The simulated endpoint, in the simulator.
     pub sim: u32,
-    pub tx: [Option<Buf>; 2],
-    pub message: Option<Box<Message>>,
-    pub address: Option<Box<ConnectAddress>>,
+    /// What is being sent, or comes first of it.
+    pub tx: Option<Buf>,
+    pub extra: Option<Box<Extra>>,
     /// Bytes the kernel accepted since the record was made.
     pub sent: u64,
 }
@@ -163,9 +170,8 @@ impl Socket {
             rx_more: None,
             rx_queued: 0,
             sim: u32::MAX,
-            tx: [None, None],
-            message: None,
-            address: None,
+            tx: None,
+            extra: None,
             sent: 0,
         }
     }
@@ -257,23 +263,70 @@ impl Socket {
         self.rx_queued = 0;
     }
 
+    /// Takes over what is to be sent.
+    #[inline]
+    pub fn set_tx(&mut self, first: Buf, second: Option<Buf>) {
+        self.tx = Some(first);
+        if let Some(second) = second {
+            self.message().second = Some(second);
+        }
+    }
+
+    fn message(&mut self) -> &mut Message {
+        let fresh = || {
+            // SAFETY: all-zero bytes are valid for these C structures.
+            let (header, iov) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+            Box::new(Extra::Send(Message { header, iov, second: None }))
+        };
+        let extra = self.extra.get_or_insert_with(fresh);
+        if let Extra::Connect(_) = **extra {
+            // Sends begin after the attempt to connect ended.
+            *extra = fresh();
+        }
+        match &mut **extra {
+            Extra::Send(message) => message,
+            Extra::Connect(_) => unreachable!("just replaced"),
+        }
+    }
+
+    /// What comes after `tx`.
+    #[inline]
+    pub fn second(&self) -> Option<&Buf> {
+        match self.extra.as_deref() {
+            Some(Extra::Send(message)) => message.second.as_ref(),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn take_second(&mut self) -> Option<Buf> {
+        match self.extra.as_deref_mut() {
+            Some(Extra::Send(message)) => message.second.take(),
+            _ => None,
+        }
+    }
+
+    /// Drops what is not sent.
+    pub fn clear_tx(&mut self) {
+        self.tx = None;
+        self.take_second();
+    }
+
     /// Bytes handed over for sending and not yet accepted by the kernel.
     pub fn tx_left(&self) -> usize {
-        self.tx.iter().flatten().map(|b| b.len()).sum()
+        self.tx.as_ref().map_or(0, |b| b.len()) + self.second().map_or(0, |b| b.len())
     }
 
     /// Accounts for `n` bytes sent; `true` when nothing is left, and the buffers are given back then.
     pub fn tx_advance(&mut self, mut n: usize) -> bool {
         self.sent += n as u64;
-        for slot in &mut self.tx {
-            if let Some(buf) = slot {
-                if n < buf.len() {
-                    buf.advance(n);
-                    return false;
-                }
-                n -= buf.len();
-                *slot = None;
+        while let Some(buf) = &mut self.tx {
+            if n < buf.len() {
+                buf.advance(n);
+                return false;
             }
+            n -= buf.len();
+            self.tx = self.take_second();
         }
         self.bits.clear(Bits::SENDING);
         true
@@ -281,7 +334,7 @@ impl Socket {
 
     /// A send failed: what was to be sent is dropped and the error kept for the next `poll_send_ready`.
     pub fn tx_failed(&mut self, errno: i32) {
-        self.tx = [None, None];
+        self.clear_tx();
         self.bits.clear(Bits::SENDING);
         self.bits.clear(Bits::SHUT_PENDING);
         self.tx_error = errno;
@@ -294,12 +347,12 @@ impl Socket {
 
     /// Fills the boxed message with what is left to send and returns its address.
     pub fn prepare_message(&mut self) -> *const libc::msghdr {
-        // SAFETY: all-zero bytes are valid for these C structures.
-        let message = self.message.get_or_insert_with(|| Box::new(unsafe { std::mem::zeroed() }));
+        let iov_of = |b: &Buf| libc::iovec { iov_base: b.read_ptr().cast_mut().cast(), iov_len: b.len() };
+        let first = self.tx.as_ref().map(iov_of);
+        let message = self.message();
         let mut count = 0;
-        for buf in self.tx.iter().flatten() {
-            message.iov[count] =
-                libc::iovec { iov_base: buf.read_ptr().cast_mut().cast(), iov_len: buf.len() };
+        for iov in first.into_iter().chain(message.second.as_ref().map(iov_of)) {
+            message.iov[count] = iov;
             count += 1;
         }
         message.header.msg_iov = message.iov.as_mut_ptr();
@@ -377,13 +430,13 @@ mod tests {
 
     #[test]
     fn records_stay_small() {
-        assert!(size_of::<Socket>() <= 256, "{}", size_of::<Socket>());
+        assert_eq!(size_of::<Socket>(), 128);
     }
 
     #[test]
     fn partial_sends_advance_over_both_buffers() {
         let mut s = Socket::blank();
-        s.tx = [Some(Buf::copy_of(b"head")), Some(Buf::copy_of(b"body"))];
+        s.set_tx(Buf::copy_of(b"head"), Some(Buf::copy_of(b"body")));
         s.bits.set(Bits::SENDING);
         assert!(!s.tx_advance(2));
         assert_eq!(s.tx_left(), 6);

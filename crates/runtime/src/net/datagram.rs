@@ -96,6 +96,8 @@ pub struct Received {
 pub struct Datagram {
     outbox: Rc<RefCell<Outbox>>,
     socket: SocketRef,
+    /// Several datagrams may come as one, larger than a pooled buffer.
+    offload: bool,
     _thread_local: PhantomData<*mut ()>,
 }
 
@@ -175,7 +177,8 @@ impl Datagram {
             sent: 0,
             dropped: 0,
         };
-        Ok(Datagram { outbox: Rc::new(RefCell::new(outbox)), socket, _thread_local: PhantomData })
+        let offload = opts.receive_offload;
+        Ok(Datagram { outbox: Rc::new(RefCell::new(outbox)), socket, offload, _thread_local: PhantomData })
     }
 
     /// Queues a datagram for the connected peer; it leaves at the end of the round. `false` when it was dropped
@@ -228,15 +231,27 @@ impl Datagram {
     /// # Errors
     /// `ECONNREFUSED` when the peer of a connected socket is not there; the socket remains usable.
     pub fn poll_recv_from(&mut self) -> Poll<io::Result<Received>> {
+        let offload = self.offload;
         let s = self.record();
         loop {
             if driver::with(|d| d.poll_input(s)).is_pending() {
                 return Poll::Pending;
             }
-            let Poll::Ready(buf) = poll_alloc() else { return Poll::Pending };
             let result = match driver::with(|d| d.simulated().map(|sim| sim.recv_datagram(s))) {
                 Some(result) => result,
-                None => receive(s.fd, buf),
+                None if offload => super::transfer::with_shared(|room| {
+                    let mut received = receive(s.fd, room)?;
+                    received.0.bytes = Buf::copy_of(&room[..received.1]);
+                    Ok(received.0)
+                }),
+                None => {
+                    let Poll::Ready(mut buf) = poll_alloc() else { return Poll::Pending };
+                    receive(s.fd, buf.unused_mut()).map(|(mut received, n)| {
+                        buf.commit(n);
+                        received.bytes = buf;
+                        received
+                    })
+                }
             };
             match result {
                 Ok(received) => return Poll::Ready(Ok(received)),
@@ -469,11 +484,11 @@ fn open(family: i32, opts: &DatagramOptions) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-fn receive(fd: RawFd, mut buf: Buf) -> Result<Received, i32> {
+/// Receives into `room`; the bytes' number comes back beside what is known about them.
+fn receive(fd: RawFd, room: &mut [u8]) -> Result<(Received, usize), i32> {
     // SAFETY: all-zero bytes are valid for these C structures.
     let mut from: ConnectAddress = unsafe { std::mem::zeroed() };
     let mut control = [0u64; CONTROL_WORDS];
-    let room = buf.unused_mut();
     let mut iov = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
     // SAFETY: as above.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -491,10 +506,9 @@ fn receive(fd: RawFd, mut buf: Buf) -> Result<Received, i32> {
             result => break result?,
         }
     };
-    buf.commit(n);
     from.len = header.msg_namelen;
     let mut received = Received {
-        bytes: buf,
+        bytes: Buf::empty(),
         from: SockAddr::from_raw(&from),
         segment: None,
         to: None,
@@ -524,8 +538,8 @@ fn receive(fd: RawFd, mut buf: Buf) -> Result<Received, i32> {
             cmsg = libc::CMSG_NXTHDR(&header, cmsg);
         }
     }
-    if received.segment.is_some_and(|s| usize::from(s) >= received.bytes.len()) {
+    if received.segment.is_some_and(|s| usize::from(s) >= n) {
         received.segment = None;
     }
-    Ok(received)
+    Ok((received, n))
 }

@@ -145,29 +145,31 @@ impl Stream {
     /// `EALREADY` as the send's error.
     #[inline]
     pub fn start_send(&mut self, buf: Buf) {
-        self.begin([Some(buf), None]);
+        self.begin(buf, None);
     }
 
     /// Sends two buffers in one call.
     #[inline]
     pub fn start_send2(&mut self, head: Buf, body: Buf) {
-        if body.is_empty() {
-            return self.begin([Some(head), None]);
+        match (head.is_empty(), body.is_empty()) {
+            (_, true) => self.begin(head, None),
+            (true, false) => self.begin(body, None),
+            (false, false) => self.begin(head, Some(body)),
         }
-        self.begin([Some(head), Some(body)]);
     }
 
-    fn begin(&mut self, tx: [Option<Buf>; 2]) {
+    #[inline]
+    fn begin(&mut self, first: Buf, second: Option<Buf>) {
         let s = self.record();
         debug_assert!(!s.bits.has(Bits::SENDING), "one send at a time");
         if s.bits.has(Bits::SENDING) {
             s.tx_error = libc::EALREADY;
             return;
         }
-        if tx.iter().flatten().all(|b| b.is_empty()) {
+        if first.is_empty() {
             return;
         }
-        s.tx = tx;
+        s.set_tx(first, second);
         driver::with(|d| d.start_send(s));
     }
 
@@ -331,7 +333,7 @@ impl std::fmt::Debug for Stream {
 }
 
 fn open(address: &SockAddr, opts: &ConnectOptions) -> io::Result<Stream> {
-    let raw = Box::new(address.to_raw()?);
+    let raw = address.to_raw()?;
     let simulated = driver::with(|d| d.simulated().map(|sim| sim.open_stream(address, opts)));
     let fd = match simulated {
         Some(result) => result?,

@@ -41,7 +41,7 @@ thread_local! {
 }
 
 /// Runs `f` on the thread's shared buffer. `f` must not come back here.
-fn with_shared<R>(f: impl FnOnce(&mut [u8]) -> R) -> R {
+pub(crate) fn with_shared<R>(f: impl FnOnce(&mut [u8]) -> R) -> R {
     BUFFER.with_borrow_mut(|buffer| {
         if buffer.is_empty() {
             buffer.resize(SHARED, 0);

@@ -83,11 +83,11 @@ each_driver!(segments_are_cut_by_the_kernel_and_joined_again, || async {
     let mut server = Datagram::bind(&local(), &opts).unwrap();
     let mut plain = Datagram::bind(&local(), &Default::default()).unwrap();
     let mut client = Datagram::bind(&local(), &Default::default()).unwrap();
-    let bytes: Vec<u8> = (0..10_500).map(|i| (i / 1000) as u8).collect();
+    let bytes: Vec<u8> = (0..40_500).map(|i| (i / 1000) as u8).collect();
     assert!(client.queue_segments(&bytes, 1000, Some(&plain.local_addr().unwrap())));
-    for i in 0..11u8 {
+    for i in 0..41u8 {
         let got = plain.recv_from().await.unwrap();
-        assert_eq!(&got.bytes[..], &vec![i; if i == 10 { 500 } else { 1000 }][..]);
+        assert_eq!(&got.bytes[..], &vec![i; if i == 40 { 500 } else { 1000 }][..]);
         assert_eq!(got.segment, None);
     }
     assert!(client.queue_segments(&bytes, 1000, Some(&server.local_addr().unwrap())));

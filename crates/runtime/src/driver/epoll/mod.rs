@@ -3,7 +3,7 @@
 //! An event sets [`Bits::READABLE`] or [`Bits::WRITABLE`]; only a call that said "would block", or a receive that
 //! returned less than it had room for, clears it. Calls are tried directly while the bit is set.
 
-use super::socket::{Bits, Socket};
+use super::socket::{Bits, Extra, Socket};
 use super::{DriverOptions, PollStats, Wait};
 use crate::buffer::{Buf, poll_alloc};
 use crate::net::syscall;
@@ -76,7 +76,7 @@ impl Epoll {
         if s.bits.has(Bits::LISTENER) {
             self.unregister(s);
         }
-        s.tx = [None, None];
+        s.clear_tx();
         syscall::close(s.fd);
         s.fd = -1;
     }
@@ -147,12 +147,12 @@ impl Epoll {
     fn continue_send(&mut self, s: &mut Socket) {
         while s.bits.has(Bits::SENDING) {
             let flags = s.send_flags();
-            let (left, result) = match &s.tx {
-                [Some(one), None] | [None, Some(one)] => (one.len(), syscall::send(s.fd, one, flags)),
+            let (left, result) = match (&s.tx, s.second()) {
+                (Some(one), None) => (one.len(), syscall::send(s.fd, one, flags)),
                 _ => {
                     let left = s.tx_left();
                     let message = s.prepare_message();
-                    // SAFETY: the message points at the buffers in `s.tx`, which stay during the call.
+                    // SAFETY: the message points at the record's buffers, which stay during the call.
                     (left, unsafe { syscall::sendmsg(s.fd, message, flags) })
                 }
             };
@@ -183,7 +183,7 @@ impl Epoll {
     }
 
     pub fn start_connect(&mut self, s: &mut Socket) -> io::Result<()> {
-        let Some(address) = s.address.take() else { return Ok(()) };
+        let Some(Extra::Connect(address)) = s.extra.take().map(|extra| *extra) else { return Ok(()) };
         match syscall::connect(s.fd, &address) {
             Ok(_) => s.bits.clear(Bits::CONNECTING),
             Err(libc::EINPROGRESS) => {}

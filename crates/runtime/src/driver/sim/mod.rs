@@ -344,7 +344,7 @@ impl SimDriver {
             // One attempt, as everywhere.
             self.continue_send(s);
         }
-        s.tx = [None, None];
+        s.clear_tx();
         self.deferred.retain(|id| *id != s.sim);
         self.world().close(s.sim);
         syscall::close(s.fd);
@@ -415,8 +415,8 @@ impl SimDriver {
     fn continue_send(&mut self, s: &mut Socket) {
         while s.bits.has(Bits::SENDING) {
             let result = {
-                let part = |i: usize| s.tx[i].as_deref().unwrap_or(&[]);
-                self.network.world().send(s.sim, [part(0), part(1)])
+                let parts = [s.tx.as_deref().unwrap_or(&[]), s.second().map_or(&[][..], |b| &b[..])];
+                self.network.world().send(s.sim, parts)
             };
             match result {
                 Ok(n) => _ = s.tx_advance(n),
@@ -438,7 +438,7 @@ impl SimDriver {
     }
 
     pub fn start_connect(&mut self, s: &mut Socket) -> io::Result<()> {
-        s.address = None;
+        s.extra = None;
         self.world().connect(s.sim);
         Ok(())
     }

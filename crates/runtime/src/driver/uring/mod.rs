@@ -7,7 +7,7 @@
 //! Ownership of what an operation touches is described in [`super::socket`]. The ring is used by its thread alone
 //! (`SINGLE_ISSUER`), and completions are produced only while the thread asks for them (`DEFER_TASKRUN`).
 
-use super::socket::{Bits, Op, Socket, SocketRef, SocketTable};
+use super::socket::{Bits, Extra, Op, Socket, SocketRef, SocketTable};
 use super::{DriverOptions, PollStats, Wait, token};
 use crate::buffer::{Buf, ring};
 use crate::net::syscall;
@@ -55,7 +55,10 @@ impl Uring {
         ring.submitter().register_probe(&mut probe)?;
         // SEND_ZC came with 6.0, as did multishot receive, which no probe reports by itself.
         if !probe.is_supported(opcode::SendZc::CODE) {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "io_uring: the kernel is older than 6.0"));
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the kernel's io_uring is too old, 6.1 is needed",
+            ));
         }
         // Saves the kernel a look-up per call; not having it changes nothing else.
         let _ = ring.submitter().register_ring_fd();
@@ -104,7 +107,9 @@ impl Uring {
             // The queue is full: hand it to the kernel now. Completions wait in their queue.
             if let Err(e) = self.ring.submit() {
                 match e.raw_os_error() {
-                    Some(libc::EINTR | libc::EAGAIN | libc::EBUSY) => {}
+                    Some(libc::EINTR) => {}
+                    // Short of memory for requests: let others run and free some.
+                    Some(libc::EAGAIN | libc::EBUSY) => std::thread::yield_now(),
                     _ => panic!("io_uring: submission failed for good: {e}"),
                 }
             }
@@ -154,7 +159,7 @@ impl Uring {
         self.push(entry.flags(squeue::Flags::SKIP_SUCCESS).user_data(IGNORE));
         self.unstarve(s);
         if s.ops & Op::Send.bit() == 0 {
-            s.tx = [None, None];
+            s.clear_tx();
         }
         s.fd = -1;
     }
@@ -279,8 +284,8 @@ impl Uring {
     #[inline]
     fn push_send(&mut self, s: &mut Socket) {
         let flags = s.send_flags() | libc::MSG_WAITALL;
-        let entry = match &s.tx {
-            [Some(one), None] | [None, Some(one)] => {
+        let entry = match (&s.tx, s.second()) {
+            (Some(one), None) => {
                 opcode::Send::new(Fd(s.fd), one.read_ptr(), one.len() as u32).flags(flags).build()
             }
             _ => opcode::SendMsg::new(Fd(s.fd), s.prepare_message()).flags(flags as u32).build(),
@@ -294,7 +299,7 @@ impl Uring {
     }
 
     pub fn start_connect(&mut self, s: &mut Socket) -> io::Result<()> {
-        let Some(address) = &s.address else { return Ok(()) };
+        let Some(Extra::Connect(address)) = s.extra.as_deref() else { return Ok(()) };
         let entry = opcode::Connect::new(Fd(s.fd), (&raw const address.storage).cast(), address.len).build();
         s.ops |= Op::Connect.bit();
         self.push(entry.user_data(token(s, Op::Connect)));
@@ -385,7 +390,7 @@ impl Uring {
             Op::Recv => self.received(s, result, flags),
             Op::Send => self.sent(s, result),
             Op::Connect => {
-                s.address = None;
+                s.extra = None;
                 s.bits.clear(Bits::CONNECTING);
                 s.tx_error = if result < 0 { -result } else { 0 };
                 s.wake_writer();
@@ -459,7 +464,7 @@ impl Uring {
     #[inline]
     fn sent(&mut self, s: &mut Socket, result: i32) {
         if s.bits.has(Bits::CLOSING) {
-            s.tx = [None, None];
+            s.clear_tx();
             return;
         }
         if result >= 0 {
@@ -529,7 +534,15 @@ fn open(opts: &DriverOptions) -> io::Result<IoUring> {
         builder.build(opts.submission_entries)
     };
     // NO_SQARRAY came with 6.6.
-    build(true).or_else(|_| build(false))
+    build(true).or_else(|_| build(false)).map_err(|e| {
+        let why = match e.raw_os_error() {
+            Some(libc::ENOSYS) => "the kernel has no io_uring",
+            Some(libc::EPERM) => "io_uring is forbidden here (see the sysctl kernel.io_uring_disabled)",
+            Some(libc::EINVAL) => "the kernel's io_uring is too old, 6.1 is needed",
+            _ => return e,
+        };
+        io::Error::new(e.kind(), why)
+    })
 }
 
 #[inline]
