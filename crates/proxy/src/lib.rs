@@ -1,1 +1,140 @@
 #![forbid(unsafe_code)]
+//! The data path: from an accepted connection to its last byte.
+//!
+//! [`Instance`] is what all threads share, [`worker::Worker`] what one thread owns. `docs/life-of-a-request.md` in the
+//! repository follows a request through these modules.
+
+pub mod backend;
+pub mod connection;
+pub mod counters;
+pub mod frontend;
+pub mod gate;
+pub mod instance;
+pub mod stream;
+pub mod worker;
+mod world;
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use thalweg_config::model::ProxyId;
+use thalweg_runtime::{Handle, Kind, Reason, kill, spawn};
+
+pub use instance::{Instance, Stopping};
+use worker::Worker;
+
+static JANITOR: Kind = Kind::new("idle-connections");
+
+/// A listening socket for one thread.
+pub struct ThreadSocket {
+    /// The proxy it belongs to.
+    pub proxy: ProxyId,
+    /// Position in the proxy's binds.
+    pub bind: usize,
+    /// The socket; other threads may have copies of it.
+    pub fd: OwnedFd,
+}
+
+/// Starts to serve on the calling thread, one of the runtime's.
+pub fn start_thread(instance: &Arc<Instance>, thread: usize, sockets: Vec<ThreadSocket>) {
+    let worker = Worker::new(Arc::clone(instance), thread);
+    worker::install(&worker);
+    spawn(&JANITOR, backend::connect::janitor(worker.clone()));
+    for socket in sockets {
+        let Some(listener) = instance.listener_index(socket.proxy, socket.bind) else { continue };
+        match frontend::listener::start(&worker, listener, socket.fd) {
+            Ok(task) => worker.accepting.borrow_mut().push(task),
+            Err(error) => {
+                let name = &worker.proxy(socket.proxy).name;
+                eprintln!("[ALERT]    ({}) : thread {thread} cannot listen for '{name}': {error}", std::process::id());
+            }
+        }
+    }
+}
+
+/// Stops listening and lets what is in progress finish; the runtime stops when nothing is left.
+pub fn soft_stop(instance: &Arc<Instance>, handle: &Handle) {
+    instance.stop(Stopping::Soft);
+    instance.set_handle(handle.clone());
+    for thread in 0..instance.threads.len() {
+        let instance = Arc::clone(instance);
+        handle.run_on(thread, move || {
+            if let Some(worker) = worker::current() {
+                worker.accepting.borrow_mut().drain(..).for_each(kill);
+                worker.drop_idle_connections();
+                worker.wake_sessions();
+            }
+            instance.thread_stopped_accepting();
+            stop_when_idle(&instance);
+        });
+    }
+}
+
+/// Ends every session; the caller stops the runtime.
+pub fn hard_stop(instance: &Arc<Instance>, handle: &Handle) {
+    instance.stop(Stopping::Hard);
+    for thread in 0..instance.threads.len() {
+        handle.run_on(thread, || {
+            if let Some(worker) = worker::current() {
+                worker.wake_sessions();
+            }
+        });
+    }
+}
+
+/// Stops accepting for a while; connections wait in the kernel.
+pub fn set_paused(instance: &Arc<Instance>, handle: &Handle, paused: bool) {
+    for thread in 0..instance.threads.len() {
+        handle.run_on(thread, move || {
+            if let Some(worker) = worker::current() {
+                worker.paused.set(paused);
+                worker.accepting.borrow().iter().for_each(|task| task.wake(Reason::OTHER));
+            }
+        });
+    }
+}
+
+/// Stops the runtime when a soft stop was asked for and the last connection is gone.
+fn stop_when_idle(instance: &Instance) {
+    if instance.is_idle() {
+        if let Some(handle) = instance.handle() {
+            handle.stop();
+        }
+    }
+}
+
+/// One line for each server and each proxy: what SIGHUP prints.
+pub fn server_states(instance: &Instance) -> Vec<String> {
+    let mut lines = Vec::new();
+    for proxy in &instance.config.proxies {
+        let backend = &instance.backends[proxy.id.0 as usize];
+        for server in &proxy.servers {
+            let state = if backend.is_up(server.id) { "UP" } else { "DOWN" };
+            let index = instance.server_index(proxy.id, server.id);
+            let total = counters::sum(&*instance.threads, |t| &t.servers[index].total);
+            lines.push(format!(
+                "SIGHUP: Server {}/{} is {state}. Conn: {} act, {} pend, {total} tot.",
+                proxy.name,
+                server.name,
+                instance.server_streams(proxy.id, server.id),
+                backend.server_queue_len(server.id),
+            ));
+        }
+        let (active, backup) = backend.active_and_backup();
+        let total = counters::sum(&*instance.threads, |t| &t.frontends[proxy.id.0 as usize].total);
+        let streams = instance.backend_streams(proxy.id).max(instance.frontend_connections(proxy.id));
+        let what = if proxy.servers.is_empty() {
+            "has no servers".to_owned()
+        } else if active + backup == 0 {
+            "has no server available!".to_owned()
+        } else {
+            format!("has {active} active servers and {backup} backup servers available")
+        };
+        lines.push(format!(
+            "SIGHUP: Proxy {} {what}. Conn: act(FE+BE): {streams}+{streams}, {} pend (0 unass), tot(FE+BE): {total}+{total}.",
+            proxy.name,
+            backend.queue_len(),
+        ));
+    }
+    lines
+}

@@ -1,73 +1,74 @@
 //! The seam to the data path: what each thread does with its listeners, and how it is told to stop.
 
-use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use thalweg_config::Config;
-use thalweg_runtime::net::Listener;
-use thalweg_runtime::{Handle, Kind, TaskId, kill, spawn};
+use thalweg_config::model::Proxy;
+use thalweg_proxy::counters::sum;
+use thalweg_proxy::{Instance, ThreadSocket};
+use thalweg_runtime::{Handle, clock};
 
 use crate::listen::ThreadListener;
 
-static ACCEPT: Kind = Kind::new("accept");
-
-thread_local! {
-    static LISTENERS: RefCell<Vec<TaskId>> = const { RefCell::new(Vec::new()) };
-}
-
 /// What all threads share.
 #[derive(Clone)]
-pub struct DataPath(Arc<Inner>);
-
-struct Inner {
-    config: Config,
-    /// Threads that still listen.
-    listening: AtomicUsize,
-}
+pub struct DataPath(Arc<Instance>);
 
 impl DataPath {
     /// Prepares the live state for a configuration. `program` is the name that tags logs.
-    pub fn new(config: Config, _program: &str) -> DataPath {
-        DataPath(Arc::new(Inner { config, listening: AtomicUsize::new(0) }))
+    pub fn new(config: Config, program: &str) -> DataPath {
+        let hostname = thalweg_sys::net::hostname();
+        DataPath(Instance::new(config, program, &hostname, clock::wall_us()))
     }
 
     /// Starts to serve on the calling thread.
-    pub fn start_thread(&self, _thread: usize, sockets: Vec<ThreadListener>) {
-        self.0.listening.fetch_add(1, Ordering::SeqCst);
-        for socket in sockets {
-            let id = spawn(&ACCEPT, async move {
-                let Ok(mut listener) = Listener::from_fd(socket.fd) else { return };
-                while listener.accept().await.is_ok() {}
-            });
-            LISTENERS.with_borrow_mut(|tasks| tasks.push(id));
-        }
+    pub fn start_thread(&self, thread: usize, sockets: Vec<ThreadListener>) {
+        let sockets =
+            sockets.into_iter().map(|s| ThreadSocket { proxy: s.proxy, bind: s.bind, fd: s.fd }).collect();
+        thalweg_proxy::start_thread(&self.0, thread, sockets);
     }
 
     /// Stops listening on every thread; the runtime stops when nothing is left to do.
     pub fn soft_stop(&self, handle: &Handle) {
-        for thread in 0..handle.thread_count() {
-            let (inner, last) = (self.0.clone(), handle.clone());
-            handle.run_on(thread, move || {
-                LISTENERS.with_borrow_mut(|tasks| tasks.drain(..).for_each(kill));
-                if inner.listening.fetch_sub(1, Ordering::SeqCst) == 1 {
-                    last.stop();
-                }
-            });
-        }
+        thalweg_proxy::soft_stop(&self.0, handle);
     }
 
     /// Ends every session.
-    pub fn hard_stop(&self, _handle: &Handle) {}
+    pub fn hard_stop(&self, handle: &Handle) {
+        thalweg_proxy::hard_stop(&self.0, handle);
+    }
 
     /// Stops listening for a while.
-    pub fn pause(&self, _handle: &Handle) {}
+    pub fn pause(&self, handle: &Handle) {
+        thalweg_proxy::set_paused(&self.0, handle, true);
+    }
 
     /// Listens again.
-    pub fn resume(&self, _handle: &Handle) {}
+    pub fn resume(&self, handle: &Handle) {
+        thalweg_proxy::set_paused(&self.0, handle, false);
+    }
+
+    /// The names of the proxies that listen.
+    pub fn listening(&self) -> Vec<String> {
+        let listens = |proxy: &&Proxy| !proxy.disabled && !proxy.binds.is_empty();
+        self.0.config.proxies.iter().filter(listens).map(|proxy| proxy.name.to_string()).collect()
+    }
+
+    /// One line for each proxy that a soft stop stopped.
+    pub fn farewells(&self) -> Vec<String> {
+        let proxies = self.0.config.proxies.iter().filter(|proxy| !proxy.disabled);
+        proxies
+            .map(|proxy| {
+                let at = proxy.id.0 as usize;
+                let frontend = sum(&*self.0.threads, |thread| &thread.frontends[at].total);
+                let backend = sum(&*self.0.threads, |thread| &thread.backends[at].total);
+                format!("Proxy {} stopped (cumulated conns: FE: {frontend}, BE: {backend}).", proxy.name)
+            })
+            .collect()
+    }
 
     /// One line for each server and each proxy, for SIGHUP.
     pub fn server_states(&self) -> Vec<String> {
-        self.0.config.proxies.iter().map(|proxy| format!("Proxy {}.", proxy.name)).collect()
+        thalweg_proxy::server_states(&self.0)
     }
 }

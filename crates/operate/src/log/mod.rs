@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use thalweg_config::model::{Global, LogDest, LogFormatKind, LogLevel, LogTarget};
-use thalweg_runtime::net::{Datagram, SockAddr};
+use thalweg_runtime::net::{Datagram, DatagramOptions, SockAddr};
 
 use syslog::{DateCache, Envelope, write_envelope};
 
@@ -123,7 +123,7 @@ impl Logger {
         }
         let sink = match dest {
             LogDest::Udp(addr) => open(&SockAddr::from(*addr)),
-            LogDest::Unix(path) => open(&SockAddr::Unix(path.clone())),
+            LogDest::Unix(path) => open(&SockAddr::Unix(path.as_path().into())),
             LogDest::Stdout => Sink::Descriptor(1),
             LogDest::Stderr => Sink::Descriptor(2),
             LogDest::Fd(fd) => Sink::Descriptor(*fd),
@@ -197,7 +197,7 @@ fn sampled(target: &LogTarget, position: Option<&AtomicU32>) -> bool {
 }
 
 fn open(addr: &SockAddr) -> Sink {
-    match Datagram::connect(addr) {
+    match Datagram::connect(addr, &DatagramOptions::default()) {
         Ok(socket) => Sink::Socket(socket),
         Err(_) => Sink::Dead,
     }

@@ -1,0 +1,185 @@
+//! Choosing the server of a stream, waiting for a slot when there is none (manual: `balance`, `use-server`,
+//! `maxconn`, `timeout queue`).
+
+use std::task::Poll;
+
+use thalweg_balance::{KeyHash, PickContext, Priority, ServerIndex, UriKey, domain_only};
+use thalweg_config::model::{BalanceAlgo, HashFunction, Proxy, ServerId};
+use thalweg_http::Head;
+use thalweg_runtime::{clock, current_task, timer};
+use thalweg_sample::facts::{Endpoint, Session, StreamFacts};
+
+use super::{Backend, Grant};
+use crate::worker::Worker;
+
+/// Why a stream got no server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoServer {
+    /// No server is usable.
+    NoneUsable,
+    /// The queue of the server is full (`maxqueue`).
+    QueueFull,
+    /// `timeout queue` passed.
+    Timeout,
+    /// The client went away (or `gave_up` said so).
+    Abandoned,
+}
+
+/// The number a load-balancing algorithm derives from a request.
+pub fn key_hash(proxy: &Proxy, session: &Session, facts: &StreamFacts, request: Option<&Head>) -> Option<u32> {
+    let hash = hasher(proxy);
+    match &proxy.balance.algo {
+        BalanceAlgo::Source => match facts.src.unwrap_or_else(|| session.source()) {
+            Endpoint::Inet(addr) => Some(hash.address(addr.ip())),
+            _ => None,
+        },
+        BalanceAlgo::Uri { len, depth, whole, path_only } => {
+            let some = |n: u32| (n != 0).then_some(n as usize);
+            let key = UriKey { len: some(*len), depth: some(*depth), whole: *whole, path_only: *path_only };
+            let target = request?.target();
+            let text = if *path_only { thalweg_http::uri::path_and_query(target) } else { target };
+            Some(hash.bytes(key.select(text)))
+        }
+        BalanceAlgo::UrlParam { name, .. } => {
+            let value = thalweg_http::uri::query_parameter(request?.target(), name)?;
+            Some(hash.bytes(value))
+        }
+        BalanceAlgo::Hdr { name, use_domain_only } => {
+            let value = request?.find(name)?.value;
+            (!value.is_empty()).then(|| hash.bytes(if *use_domain_only { domain_only(value) } else { value }))
+        }
+        _ => None,
+    }
+}
+
+/// The hash function of a backend, as `hash-type` says.
+pub fn hasher(proxy: &Proxy) -> KeyHash {
+    let hash = proxy.balance.hash;
+    KeyHash {
+        function: match hash.function {
+            HashFunction::Sdbm => thalweg_balance::HashFunction::Sdbm,
+            HashFunction::Djb2 => thalweg_balance::HashFunction::Djb2,
+            HashFunction::Wt6 => thalweg_balance::HashFunction::Wt6,
+            HashFunction::Crc32 => thalweg_balance::HashFunction::Crc32,
+            HashFunction::None => thalweg_balance::HashFunction::None,
+        },
+        avalanche: hash.avalanche,
+    }
+}
+
+/// Whether the attempt after `retries` failed ones may go to another server (`option redispatch`).
+pub fn may_redispatch(worker: &Worker, proxy: &Proxy, choice: Choice, retries: u32, max: u32) -> bool {
+    let Some(interval) = proxy.opts.redispatch else { return false };
+    let (done, max) = (i64::from(retries), i64::from(max));
+    let due = match i64::from(interval) {
+        n if n > 0 => done % n == 0,
+        0 => false,
+        n => done == max + 1 + n,
+    };
+    // Nothing but its turn tied the stream to its server, and there are others.
+    let free = choice.wanted.is_none() && choice.key.is_none() && worker.backend(proxy.id).usable_count() > 1;
+    due || free
+}
+
+/// One attempt of the load balancer.
+fn pick(worker: &Worker, backend: &Backend, proxy: &Proxy, key: Option<u32>, avoid: Option<ServerIndex>) -> Option<ServerIndex> {
+    let view = backend.view();
+    let cx = PickContext { servers: &view, avoid, random: worker.next_random() };
+    worker.with_view(proxy.id, |v| backend.balancer.pick(v, key, &cx))
+}
+
+/// Where a stream must go.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Choice {
+    /// `use-server` or persistence named this one.
+    pub wanted: Option<ServerIndex>,
+    /// The hash of the request's key.
+    pub key: Option<u32>,
+    /// The server that just failed: another one is preferred.
+    pub avoid: Option<ServerIndex>,
+}
+
+/// Chooses a server and takes a slot on it, waiting in a queue when there is none. `gave_up` is asked at every
+/// wake-up while waiting: it returns true when the client is gone.
+pub async fn assign(
+    worker: &Worker,
+    proxy: &Proxy,
+    choice: Choice,
+    facts: &mut StreamFacts,
+    timeout_ms: Option<u64>,
+    mut gave_up: impl FnMut() -> bool,
+) -> Result<ServerId, NoServer> {
+    let backend = worker.backend(proxy.id);
+    loop {
+        let wanted = match choice.wanted {
+            Some(server) => Some(server),
+            None => {
+                if backend.usable_count() == 0 {
+                    return Err(NoServer::NoneUsable);
+                }
+                pick(worker, backend, proxy, choice.key, choice.avoid)
+            }
+        };
+        if let Some(server) = wanted {
+            if backend.try_start(server) {
+                return Ok(ServerId(server.0));
+            }
+        }
+        // A server that was named, or that a hash designates, is waited for; otherwise any will do.
+        let insists = choice.wanted.is_some() || choice.key.is_some();
+        let queue_of = wanted.filter(|_| insists);
+        let priority = Priority::clamped(i64::from(facts.prio_class), i64::from(facts.prio_offset));
+        let entered = backend.enter_queue(queue_of, priority, clock::now_ms(), current_task());
+        let Some(queued) = entered else { return Err(NoServer::QueueFull) };
+        let position = u32::try_from(queued.position + 1).unwrap_or(u32::MAX);
+        if queue_of.is_some() {
+            facts.srv_queue_pos = facts.srv_queue_pos.saturating_add(position);
+        } else {
+            facts.be_queue_pos = facts.be_queue_pos.saturating_add(position);
+        }
+        let deadline = timeout_ms.map(timer::deadline_in);
+        let mut guard = InQueue { backend, queued: Some(queued) };
+        let end = std::future::poll_fn(|_| {
+            match guard.queued.as_ref().map(super::Queued::grant) {
+                Some(Grant::Server(server)) => return Poll::Ready(Ok(Some(server))),
+                Some(Grant::Again) | None => return Poll::Ready(Ok(None)),
+                Some(Grant::No) => {}
+            }
+            if gave_up() {
+                return Poll::Ready(Err(NoServer::Abandoned));
+            }
+            if let Some(at) = deadline {
+                if clock::now_ms() >= at {
+                    return Poll::Ready(Err(NoServer::Timeout));
+                }
+                timer::want(at);
+            }
+            Poll::Pending
+        })
+        .await;
+        match end {
+            Ok(Some(server)) => {
+                guard.queued = None;
+                return Ok(ServerId(server.0));
+            }
+            Ok(None) => {
+                guard.queued = None;
+            }
+            Err(why) => return Err(why),
+        }
+    }
+}
+
+/// A place in a queue that is given up when the stream ends while it waits, whatever the reason.
+struct InQueue<'a> {
+    backend: &'a Backend,
+    queued: Option<super::Queued>,
+}
+
+impl Drop for InQueue<'_> {
+    fn drop(&mut self) {
+        if let Some(server) = self.queued.take().and_then(|q| self.backend.leave_queue(q)) {
+            self.backend.end(server);
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Getting a connection to a server: an idle one when the rules of `http-reuse` allow, else a new one.
+
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use thalweg_config::model::{PortMode, Proxy, ProxyHeader, ProxyId, Reuse, Server, ServerAddr, SourceAddress, SourceMode};
+use thalweg_runtime::buffer::Buf;
+use thalweg_runtime::net::{ConnectOptions, Keepalive, SockAddr, Stream};
+use thalweg_runtime::timer::{self, timeout_at};
+use thalweg_sample::facts::{Endpoint, Session, StreamFacts};
+
+use super::pool::{ConnectionKey, IdleConnection};
+use crate::connection::proxy_header;
+use crate::worker::Worker;
+
+/// A connection to a server with a stream on it.
+pub struct ServerConn {
+    pub io: Stream,
+    /// What it is interchangeable with; `None` for "any of this server".
+    pub key: Option<Rc<ConnectionKey>>,
+    /// Requests it has carried, this one included.
+    pub requests: u32,
+    /// It had carried a request before this one.
+    pub reused: bool,
+}
+
+/// Why no connection could be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectError {
+    /// `timeout connect` passed.
+    Timeout,
+    /// The server, or the network on the way to it, refused.
+    Refused(i32),
+    /// This process has no descriptor, memory or source port left.
+    Resource(i32),
+}
+
+impl ConnectError {
+    fn of(error: &io::Error) -> ConnectError {
+        match error.raw_os_error().unwrap_or(0) {
+            code @ (libc_codes::EMFILE
+            | libc_codes::ENFILE
+            | libc_codes::ENOMEM
+            | libc_codes::ENOBUFS
+            | libc_codes::EADDRNOTAVAIL
+            | libc_codes::EADDRINUSE
+            | libc_codes::EACCES
+            | libc_codes::EPERM) => ConnectError::Resource(code),
+            libc_codes::ETIMEDOUT => ConnectError::Timeout,
+            code => ConnectError::Refused(code),
+        }
+    }
+}
+
+/// Numbers of the errors that matter here (Linux, all architectures).
+pub mod libc_codes {
+    pub const EPERM: i32 = 1;
+    pub const ENOMEM: i32 = 12;
+    pub const EACCES: i32 = 13;
+    pub const ENFILE: i32 = 23;
+    pub const EMFILE: i32 = 24;
+    pub const EADDRINUSE: i32 = 98;
+    pub const EADDRNOTAVAIL: i32 = 99;
+    pub const ENOBUFS: i32 = 105;
+    pub const ETIMEDOUT: i32 = 110;
+}
+
+/// Where a connection for this stream would go and what it would look like.
+pub struct Target<'a> {
+    worker: &'a Worker,
+    proxy: &'a Proxy,
+    server: &'a Server,
+    addr: Option<SockAddr>,
+    key: Option<Rc<ConnectionKey>>,
+    source: Option<SocketAddr>,
+}
+
+impl<'a> Target<'a> {
+    /// Works out address, source and PROXY header for a stream.
+    pub fn new(
+        worker: &'a Worker,
+        backend: ProxyId,
+        server: &'a Server,
+        session: &Session,
+        facts: &StreamFacts,
+    ) -> Target<'a> {
+        let proxy = worker.proxy(backend);
+        let client = facts.src.unwrap_or_else(|| session.source());
+        let local = facts.dst.unwrap_or_else(|| session.destination());
+        let (addr, per_request) = address(server, local);
+        let source_config = server.rare().source.as_ref().or(proxy.source.as_deref());
+        let source = source_config.and_then(|s| source_address(s, client));
+        let mut key = None;
+        if per_request || source.is_some() || server.send_proxy != ProxyHeader::None {
+            let mut header = Vec::new();
+            write_proxy_header(&mut header, &server.send_proxy, client, local, facts);
+            key = Some(Rc::new(ConnectionKey {
+                source,
+                target: if per_request { addr.as_ref().and_then(SockAddr::to_std) } else { None },
+                proxy_header: header,
+                ..ConnectionKey::default()
+            }));
+        }
+        Target { worker, proxy, server, addr, key, source }
+    }
+
+    /// An idle connection this stream may use, if there is one.
+    pub fn take_idle(&self, first_request: bool) -> Option<ServerConn> {
+        let aggressive_first = match self.proxy.http_reuse {
+            Reuse::Never => return None,
+            Reuse::Safe if first_request => return None,
+            Reuse::Aggressive => first_request,
+            Reuse::Safe | Reuse::Always => false,
+        };
+        let worker = self.worker;
+        let index = worker.instance.server_index(self.proxy.id, self.server.id);
+        let (taken, dropped) = worker.pools.borrow_mut()[index].take(self.key.as_deref(), aggressive_first);
+        let gone = dropped + usize::from(taken.is_some());
+        worker.idle_count.set(worker.idle_count.get() - gone);
+        let counters = &worker.counters().servers[index];
+        counters.idle_connections.sub(gone as u64);
+        let taken = taken?;
+        counters.connection_reuses.add(1);
+        worker.be_counters(self.proxy.id).connection_reuses.add(1);
+        Some(ServerConn { io: taken.io, key: taken.key, requests: taken.requests + 1, reused: true })
+    }
+
+    /// Opens a new connection, within `timeout_ms`, and sends the PROXY header if there is one.
+    pub async fn open(&self, timeout_ms: Option<u64>) -> Result<ServerConn, ConnectError> {
+        let worker = self.worker;
+        worker.srv_counters(self.proxy.id, self.server.id).connection_attempts.add(1);
+        worker.be_counters(self.proxy.id).connection_attempts.add(1);
+        let Some(addr) = &self.addr else { return Err(ConnectError::Refused(0)) };
+        let options = self.options();
+        let deadline = timeout_ms.map(timer::deadline_in);
+        let connected = timeout_at(deadline, Stream::connect(addr, &options)).await;
+        let mut io = match connected {
+            Err(_elapsed) => return Err(ConnectError::Timeout),
+            Ok(Err(error)) => return Err(ConnectError::of(&error)),
+            Ok(Ok(io)) => io,
+        };
+        if let Some(header) = self.key.as_ref().map(|k| &k.proxy_header).filter(|h| !h.is_empty()) {
+            io.start_send(Buf::copy_of(header));
+        }
+        Ok(ServerConn { io, key: self.key.clone(), requests: 1, reused: false })
+    }
+
+    fn options(&self) -> ConnectOptions {
+        let rare = self.server.rare();
+        let tune = &self.worker.instance.config.global.tune;
+        let some = |n: u32| (n != 0).then_some(n);
+        let source_config = rare.source.as_ref().or(self.proxy.source.as_deref());
+        let keepalive = self.proxy.opts.tcpka_srv.then_some(Keepalive {
+            count: some(self.proxy.srv_keepalive.cnt),
+            idle_s: some(self.proxy.srv_keepalive.idle_s),
+            interval_s: some(self.proxy.srv_keepalive.intvl_s),
+        });
+        ConnectOptions {
+            source: self.source.map(SockAddr::from),
+            source_ports: source_config.and_then(|s| s.ports),
+            transparent: source_config.is_some_and(|s| s.mode != SourceMode::Own),
+            interface: source_config.and_then(|s| s.interface.as_deref()).map(Box::from),
+            keepalive,
+            user_timeout_ms: some(rare.tcp_ut_ms),
+            congestion: rare.cc.as_deref().map(Box::from),
+            fastopen: rare.tfo,
+            no_quick_ack: self.proxy.opts.tcp_smart_connect,
+            receive_buffer: some(tune.rcvbuf_server).or(some(tune.rcvbuf_backend)),
+            send_buffer: some(tune.sndbuf_server).or(some(tune.sndbuf_backend)),
+            ..ConnectOptions::default()
+        }
+    }
+}
+
+/// The server's address for a client that connected to `local`, and whether it depends on that.
+fn address(server: &Server, local: Endpoint) -> (Option<SockAddr>, bool) {
+    let client_port = i32::from(local.port().unwrap_or(0));
+    match &server.addr {
+        ServerAddr::Tcp(addr) => {
+            let mut addr = *addr;
+            let port = match server.port_mode {
+                PortMode::Fixed => None,
+                PortMode::SameAsClient => Some(client_port),
+                PortMode::Offset(offset) => Some(client_port + offset),
+            };
+            if let Some(port) = port {
+                addr.set_port(u16::try_from(port).unwrap_or(0));
+            }
+            // `0.0.0.0` stands for the address the client connected to.
+            let unspecified = addr.ip().is_unspecified();
+            if let (true, Some(ip)) = (unspecified, local.ip()) {
+                addr.set_ip(ip);
+            }
+            (Some(SockAddr::from(addr)), port.is_some() || unspecified)
+        }
+        ServerAddr::Unix(path) => (Some(SockAddr::Unix(path.as_path().into())), false),
+        ServerAddr::Abstract(name) | ServerAddr::AbstractZ(name) => {
+            let mut name = name.to_vec();
+            if matches!(server.addr, ServerAddr::Abstract(_)) {
+                // `abns@` names fill the whole address, as the reference has them.
+                name.resize(thalweg_runtime::net::address::UNIX_NAME_MAX, 0);
+            }
+            (Some(SockAddr::Abstract(name.into())), false)
+        }
+        ServerAddr::SockPair(_) | ServerAddr::Unresolved(..) => (None, false),
+    }
+}
+
+fn source_address(source: &SourceAddress, client: Endpoint) -> Option<SocketAddr> {
+    match &source.mode {
+        SourceMode::Own => source.addr,
+        SourceMode::Addr(addr) => Some(*addr),
+        SourceMode::Client => match client {
+            Endpoint::Inet(addr) => Some(addr),
+            _ => None,
+        },
+        SourceMode::ClientIp | SourceMode::Header { .. } => client.ip().map(|ip| SocketAddr::new(ip, 0)),
+    }
+}
+
+fn write_proxy_header(
+    out: &mut Vec<u8>,
+    kind: &ProxyHeader,
+    client: Endpoint,
+    local: Endpoint,
+    facts: &StreamFacts,
+) {
+    let addresses = match (client, local) {
+        (Endpoint::Inet(src), Endpoint::Inet(dst)) => Some((src, dst)),
+        _ => None,
+    };
+    match kind {
+        ProxyHeader::None => {}
+        ProxyHeader::V1 => proxy_header::write_v1(out, addresses),
+        ProxyHeader::V2(options) => {
+            let mut tlvs: Vec<(u8, &[u8])> = Vec::new();
+            if let (true, Some(id)) = (options.unique_id, &facts.unique_id) {
+                tlvs.push((proxy_header::tlv::UNIQUE_ID, id));
+            }
+            proxy_header::write_v2(out, addresses, false, &tlvs, options.crc32c);
+        }
+    }
+}
+
+/// Keeps a connection that ended its request on a message boundary for the next one, or closes it.
+pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, conn: ServerConn) {
+    let proxy = worker.proxy(backend);
+    let pool = server.pool;
+    let exhausted = pool.max_reuse >= 0 && i64::from(conn.requests) > i64::from(pool.max_reuse);
+    if proxy.http_reuse == Reuse::Never || pool.max_conn == 0 || exhausted {
+        return;
+    }
+    let index = worker.instance.server_index(backend, server.id);
+    let counters = &worker.counters().servers[index];
+    let mut pools = worker.pools.borrow_mut();
+    let idle = &mut pools[index];
+    // The limit is for all threads together; each keeps its share.
+    let threads = worker.instance.threads.len();
+    let share = usize::try_from(pool.max_conn).map_or(usize::MAX, |max| max.div_ceil(threads));
+    while idle.len() >= share {
+        if !idle.evict_oldest() {
+            return;
+        }
+        worker.idle_count.set(worker.idle_count.get() - 1);
+        counters.idle_connections.sub(1);
+    }
+    let mut io = conn.io;
+    io.watch(worker.janitor.get());
+    idle.put(IdleConnection { io, key: conn.key, requests: conn.requests });
+    counters.idle_connections.add(1);
+    let before = worker.idle_count.get();
+    worker.idle_count.set(before + 1);
+    drop(pools);
+    if before == 0 {
+        worker.wake_janitor();
+    }
+}
+
+/// Looks after the idle connections of one thread: closes those the server closed, and, every `pool-purge-delay`,
+/// half of those that were not needed. Sleeps while there are none.
+pub async fn janitor(worker: Rc<Worker>) {
+    worker.janitor.set(thalweg_runtime::current_task());
+    let delays: Vec<u64> = worker
+        .instance
+        .config
+        .proxies
+        .iter()
+        .flat_map(|p| p.servers.iter().map(|s| u64::from(s.pool.purge_delay_ms)))
+        .collect();
+    let period = delays.iter().copied().min().unwrap_or(5000).max(1);
+    let mut next_purge = timer::deadline_in(period);
+    loop {
+        let deadline = (worker.idle_count.get() > 0).then_some(next_purge);
+        // Woken by input on an idle connection, by the first one that comes in, or by the time: any wake-up ends the
+        // wait, so only the clock tells whether a purge is due.
+        let _ = timeout_at(deadline, wait_once()).await;
+        let purge_now = thalweg_runtime::clock::now_ms() >= next_purge;
+        let mut gone_in_all = 0;
+        {
+            let mut pools = worker.pools.borrow_mut();
+            for (index, pool) in pools.iter_mut().enumerate().filter(|(_, p)| !p.is_empty()) {
+                let mut gone = pool.drop_closed();
+                if purge_now {
+                    gone += pool.purge(0);
+                }
+                worker.counters().servers[index].idle_connections.sub(gone as u64);
+                gone_in_all += gone;
+            }
+        }
+        worker.idle_count.set(worker.idle_count.get() - gone_in_all);
+        if purge_now {
+            next_purge = timer::deadline_in(period);
+        }
+    }
+}
+
+/// Pending the first time it is polled, ready the second: waits for whatever wakes the task.
+fn wait_once() -> impl Future<Output = ()> {
+    let mut polled = false;
+    std::future::poll_fn(move |_| {
+        if std::mem::replace(&mut polled, true) { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+}

@@ -1,0 +1,452 @@
+//! The live state of one backend: its load balancer, its servers, its queues. Shared by all threads.
+
+pub mod assign;
+pub mod connect;
+pub mod pool;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use thalweg_balance::{
+    Algorithm, Balancer, HashMethod, Limits, LoadNow, NodeKey, Place, PreserveAffinity, Priority, Queue, ServerIndex,
+    ServerSpec, ServerView, Settings,
+};
+use thalweg_config::model::{self, BalanceAlgo, HashAffinity, HashKey, Proxy, Server, ServerAddr, ServerId};
+use thalweg_runtime::{Reason, TaskId};
+
+/// See the module's documentation.
+pub struct Backend {
+    pub balancer: Balancer,
+    servers: Box<[ServerState]>,
+    /// Requests that wait for any server.
+    queue: Queue,
+    /// Requests in some queue of this backend, by the token they are queued under.
+    waiting: Mutex<HashMap<u64, Arc<Ticket>>>,
+    next_token: AtomicU64,
+    usable: AtomicU32,
+    fullconn: u32,
+    /// Whether requests must be counted per server where all threads see it: for the algorithm or for a limit.
+    pub tracks_load: bool,
+}
+
+struct ServerState {
+    limits: Limits,
+    backup: bool,
+    queue: Queue,
+    weight: AtomicU32,
+    up: AtomicBool,
+    drain: AtomicBool,
+}
+
+/// A request in a queue, as whoever frees a slot sees it.
+pub struct Ticket {
+    task: TaskId,
+    /// Position of the server whose slot was handed over, plus one; 0 while waiting; `GONE` when the server went
+    /// down and another one must be chosen.
+    granted: AtomicU32,
+}
+
+const GONE: u32 = u32::MAX;
+
+/// What became of a queued request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grant {
+    /// Still waiting.
+    No,
+    /// It holds a slot of this server.
+    Server(ServerIndex),
+    /// Its server is gone: choose again.
+    Again,
+}
+
+/// A place in a queue. Whoever drops it without having been served must call [`Backend::leave_queue`].
+pub struct Queued {
+    ticket: Arc<Ticket>,
+    token: u64,
+    place: Place,
+    server: Option<ServerIndex>,
+    /// Requests that were ahead when it entered.
+    pub position: usize,
+}
+
+impl Queued {
+    /// What became of it.
+    pub fn grant(&self) -> Grant {
+        match self.ticket.granted.load(Ordering::Acquire) {
+            0 => Grant::No,
+            GONE => Grant::Again,
+            n => Grant::Server(ServerIndex(n - 1)),
+        }
+    }
+
+    /// The server it waits for, when it waits for a certain one.
+    pub fn server(&self) -> Option<ServerIndex> {
+        self.server
+    }
+}
+
+impl Backend {
+    /// The state of a backend at start.
+    pub fn new(proxy: &Proxy) -> Backend {
+        let specs: Vec<ServerSpec> = proxy.servers.iter().map(spec).collect();
+        let algorithm = algorithm(proxy);
+        let settings = Settings {
+            algorithm,
+            all_backups: proxy.opts.allbackups,
+            balance_factor: proxy.balance.hash_balance_factor,
+            preserve_affinity: match proxy.balance.preserve_affinity {
+                HashAffinity::Always => PreserveAffinity::Always,
+                HashAffinity::Maxconn => PreserveAffinity::MaxConn,
+                HashAffinity::Maxqueue => PreserveAffinity::MaxQueue,
+            },
+        };
+        let by_load = matches!(algorithm, Algorithm::LeastConn | Algorithm::Random { .. } | Algorithm::First)
+            || proxy.balance.hash_balance_factor != 0;
+        let limited = proxy.servers.iter().any(|s| s.maxconn != 0);
+        let backend = Backend {
+            balancer: Balancer::new(settings, &specs),
+            servers: proxy
+                .servers
+                .iter()
+                .zip(&specs)
+                .map(|(server, spec)| ServerState {
+                    limits: Limits { maxconn: server.maxconn, minconn: server.minconn, maxqueue: server.maxqueue },
+                    backup: server.backup,
+                    queue: Queue::new(),
+                    weight: AtomicU32::new(u32::from(server.weight)),
+                    up: AtomicBool::new(spec.up),
+                    drain: AtomicBool::new(false),
+                })
+                .collect(),
+            queue: Queue::new(),
+            waiting: Mutex::default(),
+            next_token: AtomicU64::new(1),
+            usable: AtomicU32::new(0),
+            fullconn: proxy.fullconn,
+            // With a single server there is nothing to compare: only a limit needs the count.
+            tracks_load: limited || (by_load && proxy.servers.len() > 1),
+        };
+        backend.count_usable();
+        backend
+    }
+
+    /// Whether a server is up.
+    pub fn is_up(&self, server: ServerId) -> bool {
+        self.servers[server.0 as usize].up.load(Ordering::Relaxed)
+    }
+
+    /// Whether new requests may go to a server: it is up, not draining, and its weight is not zero.
+    pub fn is_usable(&self, server: ServerId) -> bool {
+        let state = &self.servers[server.0 as usize];
+        state.up.load(Ordering::Relaxed)
+            && !state.drain.load(Ordering::Relaxed)
+            && state.weight.load(Ordering::Relaxed) != 0
+    }
+
+    /// Servers that requests can be balanced to: active ones, or backup ones when no active one is left.
+    pub fn usable_count(&self) -> u32 {
+        self.usable.load(Ordering::Relaxed)
+    }
+
+    /// Usable active and backup servers.
+    pub fn active_and_backup(&self) -> (u32, u32) {
+        let mut counts = (0, 0);
+        for (i, server) in self.servers.iter().enumerate() {
+            if self.is_usable(ServerId(u32::try_from(i).unwrap_or(0))) {
+                if server.backup { counts.1 += 1 } else { counts.0 += 1 }
+            }
+        }
+        counts
+    }
+
+    /// The weight an operator gave a server.
+    pub fn weight(&self, server: ServerId) -> u32 {
+        self.servers[server.0 as usize].weight.load(Ordering::Relaxed)
+    }
+
+    /// Requests that wait for any server.
+    pub fn queue_len(&self) -> u32 {
+        u32::try_from(self.queue.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Requests that wait for this server.
+    pub fn server_queue_len(&self, server: ServerId) -> u32 {
+        u32::try_from(self.servers[server.0 as usize].queue.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Requests a server may serve at once now; 0 for no limit.
+    pub fn dynamic_maxconn(&self, server: &Server) -> u32 {
+        if server.minconn == 0 || server.minconn >= server.maxconn {
+            return server.maxconn;
+        }
+        self.limit(ServerIndex(server.id.0), self.backend_requests())
+    }
+
+    fn limit(&self, server: ServerIndex, backend_requests: u32) -> u32 {
+        self.servers[server.0 as usize].limits.now(backend_requests, self.fullconn, 100)
+    }
+
+    /// Requests being served and waiting on all servers; only looked at when a limit depends on it.
+    fn backend_requests(&self) -> u32 {
+        if self.servers.iter().all(|s| s.limits.minconn == 0) {
+            return 0;
+        }
+        let served: u32 =
+            (0..self.servers.len()).map(|i| self.balancer.load(ServerIndex(u32::try_from(i).unwrap_or(0))).served()).sum();
+        served + self.queue_len()
+    }
+
+    /// Marks a server up or down. Requests that wait for a server that goes down choose again; when one comes up,
+    /// those that wait for any are served.
+    pub fn set_up(&self, server: ServerId, up: bool) {
+        let index = ServerIndex(server.0);
+        if self.servers[server.0 as usize].up.swap(up, Ordering::SeqCst) == up {
+            return;
+        }
+        self.balancer.set_up(index, up);
+        self.count_usable();
+        if up {
+            self.serve_queue(index);
+        } else {
+            let tokens = self.servers[server.0 as usize].queue.drain();
+            for token in tokens {
+                self.hand_over(token, GONE);
+            }
+        }
+    }
+
+    /// Lets a server finish what it has, or gives it new requests again.
+    pub fn set_drain(&self, server: ServerId, drain: bool) {
+        self.servers[server.0 as usize].drain.store(drain, Ordering::SeqCst);
+        self.balancer.set_drain(ServerIndex(server.0), drain);
+        self.count_usable();
+    }
+
+    /// Changes a server's weight, 0 to 256.
+    pub fn set_weight(&self, server: ServerId, weight: u32) {
+        self.servers[server.0 as usize].weight.store(weight, Ordering::SeqCst);
+        self.balancer.set_weight(ServerIndex(server.0), weight);
+        self.count_usable();
+    }
+
+    fn count_usable(&self) {
+        let (active, backup) = self.active_and_backup();
+        self.usable.store(if active > 0 { active } else { backup }, Ordering::SeqCst);
+    }
+
+    /// Takes a slot on a server if it has one free and nobody waits for it.
+    pub fn try_start(&self, server: ServerIndex) -> bool {
+        if !self.tracks_load {
+            return true;
+        }
+        let state = &self.servers[server.0 as usize];
+        if state.limits.maxconn == 0 {
+            self.balancer.conn_started(server);
+            return true;
+        }
+        if !state.queue.is_empty() {
+            return false;
+        }
+        self.balancer.try_conn_started(server, self.limit(server, self.backend_requests()))
+    }
+
+    /// Takes a slot on a server whatever its limit (`force-persist`, a connection that is open already).
+    pub fn start(&self, server: ServerIndex) {
+        if self.tracks_load {
+            self.balancer.conn_started(server);
+        }
+    }
+
+    /// Gives a slot back, to the request that waited longest if there is one.
+    pub fn end(&self, server: ServerIndex) {
+        if !self.tracks_load {
+            return;
+        }
+        self.balancer.conn_ended(server);
+        if self.servers[server.0 as usize].limits.maxconn != 0 {
+            self.serve_queue(server);
+        }
+    }
+
+    /// Hands free slots of a server to whoever waits for it.
+    fn serve_queue(&self, server: ServerIndex) {
+        let state = &self.servers[server.0 as usize];
+        let usable = self.is_usable(ServerId(server.0));
+        loop {
+            let any_waits = !state.queue.is_empty() || (usable && !self.queue.is_empty());
+            if !any_waits {
+                return;
+            }
+            let limit = self.limit(server, self.backend_requests());
+            if limit == 0 {
+                self.balancer.conn_started(server);
+            } else if !self.balancer.try_conn_started(server, limit) {
+                return;
+            }
+            let taken = if usable { Queue::pop_first_of(&state.queue, &self.queue) } else { state.queue.pop() };
+            let Some(token) = taken else {
+                self.balancer.conn_ended(server);
+                return;
+            };
+            self.hand_over(token, server.0 + 1);
+        }
+    }
+
+    fn hand_over(&self, token: u64, what: u32) {
+        let ticket = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&token);
+        if let Some(ticket) = ticket {
+            ticket.granted.store(what, Ordering::Release);
+            ticket.task.wake(Reason::RESOURCE);
+        }
+    }
+
+    /// Enters the queue of a server, or of the backend. `None` when the server's queue is full.
+    pub fn enter_queue(
+        &self,
+        server: Option<ServerIndex>,
+        priority: Priority,
+        now_ms: u64,
+        task: TaskId,
+    ) -> Option<Queued> {
+        let (queue, max) = match server {
+            Some(s) => {
+                let state = &self.servers[s.0 as usize];
+                (&state.queue, state.limits.maxqueue as usize)
+            }
+            None => (&self.queue, 0),
+        };
+        let token = self.next_token.fetch_add(1, Ordering::Relaxed);
+        let ticket = Arc::new(Ticket { task, granted: AtomicU32::new(0) });
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(token, Arc::clone(&ticket));
+        let Some(place) = queue.push(token, priority, now_ms, max) else {
+            self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&token);
+            return None;
+        };
+        let position = queue.position(place);
+        let queued = Queued { ticket, token, place, server, position };
+        // A slot may have come free between the failed attempt and the push; then nobody else would look.
+        match server {
+            Some(s) => self.serve_queue(s),
+            None => {
+                for i in 0..self.servers.len() {
+                    let id = ServerId(u32::try_from(i).unwrap_or(0));
+                    if self.is_usable(id) && self.takes_part(id) {
+                        self.serve_queue(ServerIndex(id.0));
+                    }
+                    if queued.grant() != Grant::No {
+                        break;
+                    }
+                }
+            }
+        }
+        Some(queued)
+    }
+
+    /// A backup server takes part only when no active one is left.
+    fn takes_part(&self, server: ServerId) -> bool {
+        let mut view = thalweg_balance::View::default();
+        self.balancer.takes_part(&mut view, ServerIndex(server.0))
+    }
+
+    /// Gives a place in a queue up. When a slot had been handed over meanwhile, it is returned here: the caller must
+    /// either use it or give it back with [`Backend::end`].
+    pub fn leave_queue(&self, queued: Queued) -> Option<ServerIndex> {
+        let queue = match queued.server {
+            Some(s) => &self.servers[s.0 as usize].queue,
+            None => &self.queue,
+        };
+        if queue.remove(queued.place) {
+            self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&queued.token);
+            return None;
+        }
+        // It was taken out already; the grant is stored before the task is woken, but perhaps not yet.
+        loop {
+            match queued.grant() {
+                Grant::Server(server) => return Some(server),
+                Grant::Again => return None,
+                Grant::No => std::hint::spin_loop(),
+            }
+        }
+    }
+
+    /// How the balancer sees this backend's servers.
+    pub fn view(&self) -> Limited<'_> {
+        Limited { backend: self, requests: self.backend_requests() }
+    }
+}
+
+/// The servers' limits, for the balancer.
+pub struct Limited<'a> {
+    backend: &'a Backend,
+    requests: u32,
+}
+
+impl ServerView for Limited<'_> {
+    fn is_full(&self, server: ServerIndex, load: LoadNow) -> bool {
+        let state = &self.backend.servers[server.0 as usize];
+        if state.limits.maxconn == 0 {
+            return false;
+        }
+        state.limits.is_full(load.served(), state.queue.len(), self.requests, self.backend.fullconn, 100)
+    }
+
+    fn queue_is_full(&self, server: ServerIndex, _load: LoadNow) -> bool {
+        let state = &self.backend.servers[server.0 as usize];
+        state.limits.queue_is_full(state.queue.len())
+    }
+}
+
+fn algorithm(proxy: &Proxy) -> Algorithm {
+    let method = match proxy.balance.hash.method {
+        model::HashMethod::MapBased => HashMethod::MapBased,
+        model::HashMethod::Consistent => HashMethod::Consistent,
+    };
+    match &proxy.balance.algo {
+        BalanceAlgo::RoundRobin => Algorithm::RoundRobin,
+        BalanceAlgo::StaticRr => Algorithm::StaticRr,
+        BalanceAlgo::LeastConn => Algorithm::LeastConn,
+        BalanceAlgo::First => Algorithm::First,
+        BalanceAlgo::Random { draws } => Algorithm::Random { draws: *draws },
+        BalanceAlgo::Sticky => Algorithm::Sticky,
+        BalanceAlgo::Source
+        | BalanceAlgo::Uri { .. }
+        | BalanceAlgo::UrlParam { .. }
+        | BalanceAlgo::Hdr { .. }
+        | BalanceAlgo::RdpCookie { .. }
+        | BalanceAlgo::Hash(_)
+        | BalanceAlgo::LogHash(_) => Algorithm::Hash(method),
+    }
+}
+
+fn spec(server: &Server) -> ServerSpec {
+    let node_key = match (server.hash_key, &server.addr) {
+        (HashKey::Id, _) => NodeKey::Id,
+        (HashKey::Id32, _) => NodeKey::Id32,
+        (HashKey::Guid, _) => match &server.rare().guid {
+            Some(guid) => NodeKey::from_bytes(guid.as_bytes()),
+            None => NodeKey::Id,
+        },
+        (HashKey::Addr, ServerAddr::Tcp(addr)) => NodeKey::from_bytes(&ip_bytes(addr)),
+        (HashKey::AddrPort, ServerAddr::Tcp(addr)) => {
+            let mut bytes = ip_bytes(addr);
+            bytes.extend_from_slice(&addr.port().to_be_bytes());
+            NodeKey::from_bytes(&bytes)
+        }
+        (HashKey::Addr | HashKey::AddrPort, _) => NodeKey::Id,
+    };
+    ServerSpec {
+        uid: server.uid,
+        weight: u32::from(server.weight),
+        backup: server.backup,
+        up: !server.disabled && !matches!(server.addr, ServerAddr::Unresolved(..)),
+        node_key,
+    }
+}
+
+fn ip_bytes(addr: &std::net::SocketAddr) -> Vec<u8> {
+    match addr.ip() {
+        std::net::IpAddr::V4(ip) => ip.octets().to_vec(),
+        std::net::IpAddr::V6(ip) => ip.octets().to_vec(),
+    }
+}

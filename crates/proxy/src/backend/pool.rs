@@ -1,0 +1,120 @@
+//! Idle server connections, per server and per thread (manual: `http-reuse`, `pool-max-conn`, `pool-purge-delay`).
+//!
+//! A connection goes in when a response ended on a message boundary in both directions and the server agreed to keep
+//! it; the one used last is taken first, so that the ones in excess grow old and are purged. Only the owning thread
+//! touches a pool.
+
+use std::rc::Rc;
+
+use thalweg_runtime::net::Stream;
+
+/// Everything besides the server that makes two connections interchangeable; `None` in [`IdleConnection`] for the
+/// usual case in which nothing does.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct ConnectionKey {
+    /// Source address and port the connection was bound to.
+    pub source: Option<std::net::SocketAddr>,
+    /// Target address, when it depends on the request.
+    pub target: Option<std::net::SocketAddr>,
+    /// The PROXY header that was sent.
+    pub proxy_header: Vec<u8>,
+    /// `pool-conn-name`.
+    pub name: Vec<u8>,
+    /// Socket mark and type of service.
+    pub mark: u32,
+    /// See `mark`.
+    pub tos: u32,
+}
+
+/// A server connection without a stream.
+pub struct IdleConnection {
+    /// The connection.
+    pub io: Stream,
+    /// What it is interchangeable with.
+    pub key: Option<Rc<ConnectionKey>>,
+    /// Requests it has carried.
+    pub requests: u32,
+}
+
+/// The idle connections of one server on one thread.
+#[derive(Default)]
+pub struct IdlePool {
+    /// The one used last is at the end.
+    idle: Vec<IdleConnection>,
+    /// The fewest that were idle at once since the last purge: none of these was needed.
+    spare: usize,
+}
+
+impl IdlePool {
+    /// Number of idle connections.
+    pub fn len(&self) -> usize {
+        self.idle.len()
+    }
+
+    /// True when there is none.
+    pub fn is_empty(&self) -> bool {
+        self.idle.is_empty()
+    }
+
+    /// Puts a connection in.
+    pub fn put(&mut self, connection: IdleConnection) {
+        self.idle.push(connection);
+    }
+
+    /// Takes the connection used last that is interchangeable with `key`. One on which something has arrived (the
+    /// server closed it, or spoke out of turn) is dropped on the way and counted in the second value.
+    pub fn take(&mut self, key: Option<&ConnectionKey>, proven_only: bool) -> (Option<IdleConnection>, usize) {
+        let mut dropped = 0;
+        let mut at = self.idle.len();
+        while at > 0 {
+            at -= 1;
+            let candidate = &mut self.idle[at];
+            if candidate.key.as_deref() != key || (proven_only && candidate.requests < 2) {
+                continue;
+            }
+            let mut taken = self.idle.remove(at);
+            self.spare = self.spare.min(self.idle.len());
+            if taken.io.has_input_now() {
+                dropped += 1;
+                continue;
+            }
+            return (Some(taken), dropped);
+        }
+        (None, dropped)
+    }
+
+    /// Drops the connections on which something arrived; returns how many.
+    pub fn drop_closed(&mut self) -> usize {
+        let before = self.idle.len();
+        self.idle.retain_mut(|c| !c.io.has_input_now());
+        self.spare = self.spare.min(self.idle.len());
+        before - self.idle.len()
+    }
+
+    /// Closes half of the connections that were not needed since the last purge, oldest first, but not below `keep`;
+    /// returns how many were closed.
+    pub fn purge(&mut self, keep: usize) -> usize {
+        let unneeded = self.spare.min(self.idle.len().saturating_sub(keep));
+        let n = unneeded.div_ceil(2);
+        self.idle.drain(..n);
+        self.spare = self.idle.len();
+        n
+    }
+
+    /// Closes all; returns how many.
+    pub fn clear(&mut self) -> usize {
+        let n = self.idle.len();
+        self.idle.clear();
+        self.spare = 0;
+        n
+    }
+
+    /// The oldest connection, to make room for a newer one.
+    pub fn evict_oldest(&mut self) -> bool {
+        if self.idle.is_empty() {
+            return false;
+        }
+        self.idle.remove(0);
+        true
+    }
+}

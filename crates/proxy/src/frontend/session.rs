@@ -1,0 +1,360 @@
+//! A client's stay, from the accepted connection to its end: connection rules, PROXY header, session rules, then one
+//! TCP stream or any number of requests.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::rc::Rc;
+use std::task::Poll;
+
+use thalweg_config::model::{Mode, Proxy, ProxyId, Reuse, Server, ServerId};
+use thalweg_rules::{Kind, Outcome, Ruleset};
+use thalweg_runtime::net::{Keepalive, SockAddr, Stream};
+use thalweg_runtime::{clock, current_task, pool, timer};
+use thalweg_sample::facts::{self, Endpoint, Session};
+
+use super::{Client, ClientSession, PrivateConnection};
+use crate::backend::connect::{ServerConn, give_back};
+use crate::connection::proxy_header::{self, Parsed};
+use crate::instance::Stopping;
+use crate::stream::http::{self, After, NoRequest};
+use crate::stream::pump::append;
+use crate::stream::tcp::{self, TcpEnd};
+use crate::stream::reply;
+use crate::worker::Worker;
+
+/// How long a closing connection is read from so that the client gets what was sent to it.
+const LINGER_MS: u64 = 1000;
+
+/// Serves an accepted connection of a listener to its end.
+pub async fn serve(worker: Rc<Worker>, listener: usize, fd: OwnedFd, peer: SockAddr) {
+    let _leave = Leave::enter(&worker, listener);
+    let Ok(io) = Stream::from_accepted(fd) else { return };
+    let (frontend, _) = worker.instance.listeners[listener];
+    let mut client = Client { io, input: None, eof: false, expects_more: false };
+    let mut session = ClientSession::new(&worker, frontend, listener, &client, peer);
+    let fe = worker.proxy(frontend);
+    prepare_socket(fe, &client);
+    if !begin(&worker, fe, &mut session, &mut client).await {
+        return;
+    }
+    let counters = worker.fe_counters(frontend);
+    counters.begin(clock::now_ms());
+    let mut as_http = fe.mode == Mode::Http;
+    if !as_http {
+        let mut state = worker.take_stream();
+        let end = pool::boxed(tcp::serve(&worker, &mut session, &mut client, &mut state)).await;
+        worker.give_stream(state);
+        match end {
+            TcpEnd::BecameHttp => as_http = true,
+            TcpEnd::Over { orderly } => {
+                if !orderly && fe.opts.nolinger {
+                    client.io.set_linger_rst();
+                }
+            }
+        }
+    }
+    if as_http {
+        requests(&worker, fe, &mut session, &mut client).await;
+    }
+    counters.current.sub(1);
+}
+
+/// The limits this connection counts against. Whoever accepted it has entered them.
+struct Leave<'a> {
+    worker: &'a Worker,
+    listener: usize,
+    slot: usize,
+}
+
+impl<'a> Leave<'a> {
+    fn enter(worker: &'a Worker, listener: usize) -> Leave<'a> {
+        let slot = worker.sessions.borrow_mut().insert(current_task());
+        worker.instance.thread_load[worker.thread].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Leave { worker, listener, slot }
+    }
+}
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        let worker = self.worker;
+        worker.sessions.borrow_mut().remove(self.slot);
+        let instance = &worker.instance;
+        instance.thread_load[worker.thread].fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        let (frontend, _) = instance.listeners[self.listener];
+        instance.listener_gates[self.listener].leave();
+        instance.frontend_gates[frontend.0 as usize].leave();
+        instance.process_gate.leave();
+        if instance.stopping() != Stopping::No {
+            crate::stop_when_idle(instance);
+        }
+    }
+}
+
+impl ClientSession {
+    fn new(worker: &Worker, frontend: ProxyId, listener: usize, client: &Client, peer: SockAddr) -> ClientSession {
+        let id = facts::ListenerId(u32::try_from(listener).unwrap_or(0));
+        let mut session = Session::new(facts::ProxyId(frontend.0), id);
+        session.accept_mono_us = clock::now_us();
+        session.accept_wall_us = worker.clock().wall_us;
+        session.fc_src = endpoint(&peer);
+        session.fc_dst = client.io.local_addr().map_or(Endpoint::Unknown, |addr| endpoint(&addr));
+        session.fd = client.io.as_fd().as_raw_fd();
+        ClientSession { facts: session, frontend, listener, private: None }
+    }
+
+    /// The connection this session kept for itself, if it goes to this server.
+    pub fn take_private(&mut self, backend: ProxyId, server: ServerId) -> Option<ServerConn> {
+        let kept = self.private.take()?;
+        if kept.backend != backend || kept.server != server {
+            return None;
+        }
+        let PrivateConnection { mut conn, .. } = *kept;
+        if conn.io.has_input_now() {
+            return None;
+        }
+        conn.requests += 1;
+        conn.reused = true;
+        Some(conn)
+    }
+
+    /// Keeps a server connection for the next request: for this session only under `http-reuse never`, for all
+    /// otherwise.
+    pub fn keep_private(&mut self, worker: &Worker, backend: &Proxy, server: &Server, conn: ServerConn) {
+        if backend.http_reuse == Reuse::Never {
+            self.private = Some(Box::new(PrivateConnection { backend: backend.id, server: server.id, conn }));
+        } else {
+            give_back(worker, backend.id, server, conn);
+        }
+    }
+}
+
+fn endpoint(addr: &SockAddr) -> Endpoint {
+    match addr.to_std() {
+        Some(addr) => Endpoint::Inet(addr),
+        None => Endpoint::Unix,
+    }
+}
+
+fn prepare_socket(fe: &Proxy, client: &Client) {
+    // A unix socket has no such options; nothing is lost when they cannot be set.
+    let _ = client.io.set_nodelay(true);
+    if fe.opts.tcpka_cli {
+        let some = |n: u32| (n != 0).then_some(n);
+        let probe = &fe.cli_keepalive;
+        let _ = client.io.set_keepalive(&Keepalive {
+            count: some(probe.cnt),
+            idle_s: some(probe.idle_s),
+            interval_s: some(probe.intvl_s),
+        });
+    }
+}
+
+/// Connection rules, PROXY header, session rules. False when the connection must be closed.
+async fn begin(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, client: &mut Client) -> bool {
+    let counters = worker.fe_counters(fe.id);
+    counters.connections.add(1);
+    worker.counters().process.connections.add(1);
+    let mut expects_proxy = worker.instance.bind(session.listener).accept_proxy;
+    if !fe.rules.tcp_connection.is_empty() {
+        match early_rules(worker, session, client, &fe.rules.tcp_connection, Kind::TcpConnection) {
+            Early::Pass { expect_proxy } => expects_proxy |= expect_proxy,
+            Early::Close => {
+                counters.denied_connections.add(1);
+                return false;
+            }
+        }
+    }
+    if expects_proxy && !read_proxy_header(fe, session, client).await {
+        counters.failed_requests.add(1);
+        return false;
+    }
+    if !fe.rules.tcp_session.is_empty() {
+        if let Early::Close = early_rules(worker, session, client, &fe.rules.tcp_session, Kind::TcpSession) {
+            counters.denied_sessions.add(1);
+            return false;
+        }
+    }
+    session.facts.handshake_us =
+        i64::try_from(clock::now_us().saturating_sub(session.facts.accept_mono_us)).unwrap_or(0);
+    true
+}
+
+enum Early {
+    Pass { expect_proxy: bool },
+    Close,
+}
+
+/// Rules that run before there is a stream.
+fn early_rules(
+    worker: &Rc<Worker>,
+    session: &mut ClientSession,
+    client: &mut Client,
+    rules: &Ruleset,
+    kind: Kind,
+) -> Early {
+    let mut state = worker.take_stream();
+    state.begin(session.frontend, false, true);
+    let mut from = 0;
+    let verdict = loop {
+        let outcome = state.evaluate_session(worker, &mut session.facts, |cx, fx| rules.run(kind, from, cx, fx));
+        match outcome {
+            Outcome::Done | Outcome::Accept => {
+                break Early::Pass { expect_proxy: state.effects.overrides.expect_proxy };
+            }
+            Outcome::Wait { resume }
+            | Outcome::Pause { resume, .. }
+            | Outcome::WaitBody { resume, .. }
+            | Outcome::EarlyHints { resume }
+            | Outcome::Log { resume, .. } => from = resume,
+            Outcome::SilentDrop { rst_ttl } => {
+                reply::vanish(client, rst_ttl);
+                break Early::Close;
+            }
+            _ => break Early::Close,
+        }
+    };
+    let overrides = state.effects.overrides;
+    if let Some(mark) = overrides.fc_mark {
+        // Without the privilege the packets stay unmarked, as with the reference.
+        let _ = client.io.set_mark(mark);
+    }
+    if let Some(tos) = overrides.fc_tos {
+        let _ = client.io.set_tos(tos);
+    }
+    worker.give_stream(state);
+    verdict
+}
+
+/// Reads the PROXY header that must come first, within the time a handshake may take.
+async fn read_proxy_header(fe: &Proxy, session: &mut ClientSession, client: &mut Client) -> bool {
+    let deadline = fe.timeouts.client_hs.or(fe.timeouts.client).map(timer::deadline_in);
+    loop {
+        if let Some(input) = client.input.as_mut() {
+            match proxy_header::parse(input) {
+                Parsed::Complete { header, len } => {
+                    input.advance(len);
+                    if input.is_empty() {
+                        client.input = None;
+                    }
+                    if let Some((src, dst)) = header.addresses {
+                        session.facts.fc_src = Endpoint::Inet(src);
+                        session.facts.fc_dst = Endpoint::Inet(dst);
+                    }
+                    session.facts.rcvd_proxy = true;
+                    for (kind, value) in &header.tlvs {
+                        let len = u16::try_from(value.len()).unwrap_or(0);
+                        session.facts.pp_tlvs.push(*kind);
+                        session.facts.pp_tlvs.extend_from_slice(&len.to_be_bytes());
+                        session.facts.pp_tlvs.extend_from_slice(value);
+                    }
+                    return true;
+                }
+                Parsed::Invalid => return false,
+                Parsed::Partial => {}
+            }
+        }
+        match timer::timeout_at(deadline, client.io.recv(16 * 1024)).await {
+            Ok(Ok(buf)) if !buf.is_empty() => {
+                if append(&mut client.input, buf).is_err() {
+                    return false;
+                }
+            }
+            _ => return false,
+        }
+    }
+}
+
+/// Requests, one after the other, until the client or the rules end it.
+async fn requests(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, client: &mut Client) {
+    let mut first = true;
+    let mut began = (session.facts.accept_mono_us, session.facts.accept_wall_us);
+    loop {
+        let missing = match wait_for_request(worker, fe, client, first).await {
+            Arrival::Bytes => None,
+            Arrival::Silence(_) if !first => break,
+            Arrival::Silence(why) => Some(why),
+        };
+        if missing.is_some() && fe.opts.http_ignore_probes {
+            break;
+        }
+        let mut state = worker.take_stream();
+        // The stream's memory is taken for the time of the request only: a connection that waits holds little.
+        let after = pool::boxed(http::serve(worker, session, client, &mut state, first, began, missing)).await;
+        worker.give_stream(state);
+        match after {
+            After::KeepAlive => {}
+            After::Close => {
+                close_in_order(fe, client).await;
+                return;
+            }
+            After::Drop => {
+                if fe.opts.nolinger {
+                    client.io.set_linger_rst();
+                }
+                return;
+            }
+        }
+        first = false;
+        began = (clock::now_us(), worker.clock().wall_us);
+    }
+}
+
+enum Arrival {
+    Bytes,
+    Silence(NoRequest),
+}
+
+/// Waits for the first byte of a request, without holding memory for it.
+async fn wait_for_request(worker: &Worker, fe: &Proxy, client: &mut Client, first: bool) -> Arrival {
+    if client.input.as_ref().is_some_and(|b| !b.is_empty()) {
+        return Arrival::Bytes;
+    }
+    let t = &fe.timeouts;
+    let limit = if first { t.http_request } else { t.http_keep_alive.or(t.http_request) };
+    let deadline = limit.or(t.client).map(timer::deadline_in);
+    std::future::poll_fn(|_| {
+        match client.io.poll_recv(16 * 1024) {
+            Poll::Ready(Ok(buf)) if !buf.is_empty() => {
+                client.input = Some(buf);
+                return Poll::Ready(Arrival::Bytes);
+            }
+            Poll::Ready(_) => {
+                client.eof = true;
+                return Poll::Ready(Arrival::Silence(NoRequest::Closed));
+            }
+            Poll::Pending => {}
+        }
+        if !first && worker.instance.stopping() != Stopping::No {
+            return Poll::Ready(Arrival::Silence(NoRequest::Closed));
+        }
+        if let Some(at) = deadline {
+            if clock::now_ms() >= at {
+                return Poll::Ready(Arrival::Silence(NoRequest::Timeout));
+            }
+            timer::want(at);
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Closes so that the client gets everything that was sent. Closing with unread input would reset the connection,
+/// and a reset may overtake the response (RFC 9112 section 9.6): what still comes is read and thrown away for a while.
+async fn close_in_order(fe: &Proxy, client: &mut Client) {
+    let deadline = fe.timeouts.client.map(timer::deadline_in);
+    if !matches!(timer::timeout_at(deadline, client.io.send_ready()).await, Ok(Ok(()))) || client.eof {
+        return;
+    }
+    if client.input.is_none() && !client.io.has_input_now() && !client.expects_more {
+        return;
+    }
+    client.input = None;
+    if client.io.shutdown_write().is_err() {
+        return;
+    }
+    let deadline = Some(timer::deadline_in(LINGER_MS));
+    while let Ok(Ok(buf)) = timer::timeout_at(deadline, client.io.recv(16 * 1024)).await {
+        if buf.is_empty() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! A limit on how many of something exist at once, shared by all threads: connections of the process, of a frontend,
+//! of a listener. Entering costs one locked addition per connection, never per request.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use thalweg_runtime::{Reason, TaskId};
+
+/// See the module's documentation.
+pub struct Gate {
+    current: AtomicU32,
+    peak: AtomicU32,
+    /// 0: no limit.
+    limit: AtomicU32,
+    has_waiters: AtomicBool,
+    waiters: Mutex<Vec<TaskId>>,
+}
+
+impl Gate {
+    /// A gate that lets `limit` through, 0 for all.
+    pub fn new(limit: u32) -> Gate {
+        Gate {
+            current: AtomicU32::new(0),
+            peak: AtomicU32::new(0),
+            limit: AtomicU32::new(limit),
+            has_waiters: AtomicBool::new(false),
+            waiters: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// How many are inside.
+    pub fn current(&self) -> u32 {
+        self.current.load(Ordering::Relaxed)
+    }
+
+    /// The most that were inside at once.
+    pub fn peak(&self) -> u32 {
+        self.peak.load(Ordering::Relaxed)
+    }
+
+    /// The limit, 0 for none.
+    pub fn limit(&self) -> u32 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Changes the limit and lets those who wait try again.
+    pub fn set_limit(&self, limit: u32) {
+        self.limit.store(limit, Ordering::Relaxed);
+        self.wake_waiters();
+    }
+
+    /// Enters when there is room.
+    pub fn try_enter(&self) -> bool {
+        let limit = self.limit.load(Ordering::Relaxed);
+        let inside = self.current.fetch_add(1, Ordering::SeqCst) + 1;
+        if limit != 0 && inside > limit {
+            self.current.fetch_sub(1, Ordering::SeqCst);
+            return false;
+        }
+        self.peak.fetch_max(inside, Ordering::Relaxed);
+        true
+    }
+
+    /// Enters even when there is no room: for what was accepted already and for what must never be refused.
+    pub fn enter(&self) {
+        let inside = self.current.fetch_add(1, Ordering::SeqCst) + 1;
+        self.peak.fetch_max(inside, Ordering::Relaxed);
+    }
+
+    /// Leaves, and lets those who wait try again.
+    pub fn leave(&self) {
+        self.current.fetch_sub(1, Ordering::SeqCst);
+        if self.has_waiters.load(Ordering::SeqCst) {
+            self.wake_waiters();
+        }
+    }
+
+    /// Whether one more would fit.
+    pub fn has_room(&self) -> bool {
+        let limit = self.limit.load(Ordering::Relaxed);
+        limit == 0 || self.current.load(Ordering::SeqCst) < limit
+    }
+
+    /// Has `task` woken once somebody leaves. True when there is room after all: then it need not wait.
+    pub fn wait(&self, task: TaskId) -> bool {
+        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        if !waiters.contains(&task) {
+            waiters.push(task);
+        }
+        // The flag is raised before the count is read again, and `leave` lowers the count before it reads the flag:
+        // one of the two sees the other, so that nobody sleeps beside a free place.
+        self.has_waiters.store(true, Ordering::SeqCst);
+        self.has_room()
+    }
+
+    fn wake_waiters(&self) {
+        let waiting = {
+            let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+            self.has_waiters.store(false, Ordering::SeqCst);
+            std::mem::take(&mut *waiters)
+        };
+        for task in waiting {
+            task.wake(Reason::OTHER);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gate_counts_and_refuses() {
+        let gate = Gate::new(2);
+        assert!(gate.try_enter() && gate.try_enter() && !gate.try_enter());
+        assert_eq!((gate.current(), gate.peak()), (2, 2));
+        gate.enter();
+        assert_eq!((gate.current(), gate.peak(), gate.has_room()), (3, 3, false));
+        gate.leave();
+        gate.leave();
+        assert!(gate.has_room() && gate.try_enter());
+        gate.set_limit(0);
+        assert!(gate.try_enter() && gate.try_enter());
+    }
+}

@@ -1,0 +1,185 @@
+//! What all threads share: the configuration and the live state that outlives it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, RwLock};
+
+use thalweg_config::model::{Bind, Config, Proxy, ProxyId, ServerId};
+use thalweg_operate::log::LogShared;
+use thalweg_runtime::Handle;
+use thalweg_sample::vars::{Scope, VarSet};
+
+use crate::backend::Backend;
+use crate::counters::ThreadCounters;
+use crate::gate::Gate;
+
+/// How far the process is on its way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Stopping {
+    /// Serving.
+    No = 0,
+    /// No new connections; those in progress finish.
+    Soft = 1,
+    /// Now.
+    Hard = 2,
+}
+
+/// The running configuration and its live state.
+pub struct Instance {
+    pub config: Config,
+    /// Frontends and backends by name; a `listen` is in both.
+    frontends_by_name: HashMap<Arc<str>, ProxyId>,
+    backends_by_name: HashMap<Arc<str>, ProxyId>,
+    /// The name the program was started under; tags log lines.
+    pub program: String,
+    pub hostname: String,
+    /// By thread.
+    pub threads: Box<[ThreadCounters]>,
+    /// By proxy: the flat number of its first server.
+    server_base: Box<[u32]>,
+    /// By proxy; those without servers have an empty one.
+    pub backends: Box<[Backend]>,
+    /// Connections of the process.
+    pub process_gate: Gate,
+    /// Connections by proxy, as a frontend.
+    pub frontend_gates: Box<[Gate]>,
+    /// Connections by listener (see [`Instance::listeners`]).
+    pub listener_gates: Box<[Gate]>,
+    /// Every listener: its proxy and its position in the proxy's binds.
+    pub listeners: Box<[(ProxyId, usize)]>,
+    /// Log line counters by proxy (`%lc`).
+    pub log_counters: Box<[AtomicU64]>,
+    pub process_vars: RwLock<VarSet>,
+    pub log: Arc<LogShared>,
+    /// Microseconds since 1970 at start.
+    pub start_wall_us: u64,
+    /// Connections per thread, to hand new ones to the least busy.
+    pub thread_load: Box<[AtomicU32]>,
+    stopping: AtomicU8,
+    /// Threads that no longer accept, during a soft stop.
+    stopped_threads: AtomicU32,
+    handle: OnceLock<Handle>,
+    /// Streams begun, for `%rt`.
+    pub stream_count: AtomicU32,
+}
+
+impl Instance {
+    /// Prepares the live state for a configuration.
+    pub fn new(config: Config, program: &str, hostname: &str, start_wall_us: u64) -> Arc<Instance> {
+        let proxies = config.proxies.len();
+        let nbthread = config.global.nbthread.max(1);
+        let mut server_base = Vec::with_capacity(proxies);
+        let mut servers = 0u32;
+        let mut listeners = Vec::new();
+        for proxy in &config.proxies {
+            server_base.push(servers);
+            servers += u32::try_from(proxy.servers.len()).unwrap_or(0);
+            listeners.extend((0..proxy.binds.len()).map(|i| (proxy.id, i)));
+        }
+        debug_assert!(listeners.is_sorted());
+        let listener_gates =
+            listeners.iter().map(|(p, i)| Gate::new(config.proxies[p.0 as usize].binds[*i].maxconn)).collect();
+        let frontend_gates = config.proxies.iter().map(|p| Gate::new(p.maxconn)).collect();
+        let backends = config.proxies.iter().map(Backend::new).collect();
+        let process_gate = Gate::new(u32::try_from(config.global.maxconn).unwrap_or(u32::MAX));
+        let names = |wanted: fn(&Proxy) -> bool| {
+            config.proxies.iter().filter(|p| wanted(p)).map(|p| (Arc::clone(&p.name), p.id)).collect()
+        };
+        Arc::new(Instance {
+            frontends_by_name: names(Proxy::is_fe),
+            backends_by_name: names(Proxy::is_be),
+            program: program.to_owned(),
+            hostname: hostname.to_owned(),
+            threads: (0..nbthread).map(|_| ThreadCounters::new(proxies, servers as usize)).collect(),
+            server_base: server_base.into_boxed_slice(),
+            backends,
+            process_gate,
+            frontend_gates,
+            listener_gates,
+            listeners: listeners.into_boxed_slice(),
+            log_counters: (0..proxies).map(|_| AtomicU64::new(0)).collect(),
+            process_vars: RwLock::new(VarSet::new(Scope::Proc)),
+            log: Arc::new(LogShared::default()),
+            start_wall_us,
+            thread_load: (0..nbthread).map(|_| AtomicU32::new(0)).collect(),
+            stopping: AtomicU8::new(0),
+            stopped_threads: AtomicU32::new(0),
+            handle: OnceLock::new(),
+            stream_count: AtomicU32::new(0),
+            config,
+        })
+    }
+
+    /// The flat number of a server, under which threads keep their pools and counters.
+    #[inline]
+    pub fn server_index(&self, proxy: ProxyId, server: ServerId) -> usize {
+        (self.server_base[proxy.0 as usize] + server.0) as usize
+    }
+
+    /// The frontend of that name.
+    pub fn frontend_by_name(&self, name: &[u8]) -> Option<&Proxy> {
+        let id = self.frontends_by_name.get(std::str::from_utf8(name).ok()?)?;
+        Some(self.config.proxy(*id))
+    }
+
+    /// The backend of that name.
+    pub fn backend_by_name(&self, name: &[u8]) -> Option<&Proxy> {
+        let id = self.backends_by_name.get(std::str::from_utf8(name).ok()?)?;
+        Some(self.config.proxy(*id))
+    }
+
+    /// A listener by its position in [`Instance::listeners`].
+    pub fn bind(&self, listener: usize) -> &Bind {
+        let (proxy, index) = self.listeners[listener];
+        &self.config.proxy(proxy).binds[index]
+    }
+
+    /// The position of a listener in [`Instance::listeners`].
+    pub fn listener_index(&self, proxy: ProxyId, bind: usize) -> Option<usize> {
+        self.listeners.binary_search(&(proxy, bind)).ok()
+    }
+
+    /// Remembers how to stop the runtime.
+    pub fn set_handle(&self, handle: Handle) {
+        // The first soft stop's handle is as good as a later one's.
+        let _ = self.handle.set(handle);
+    }
+
+    /// How to stop the runtime, once a stop was asked for.
+    pub fn handle(&self) -> Option<&Handle> {
+        self.handle.get()
+    }
+
+    /// A thread closed its listeners.
+    pub fn thread_stopped_accepting(&self) {
+        self.stopped_threads.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Whether a soft stop has nothing left to wait for.
+    pub fn is_idle(&self) -> bool {
+        self.stopping() != Stopping::No
+            && self.stopped_threads.load(Ordering::SeqCst) as usize >= self.threads.len()
+            && self.process_gate.current() == 0
+    }
+
+    /// Number of servers of all backends.
+    pub fn server_count(&self) -> usize {
+        self.threads[0].servers.len()
+    }
+
+    /// How far the process is on its way out.
+    #[inline]
+    pub fn stopping(&self) -> Stopping {
+        match self.stopping.load(Ordering::Relaxed) {
+            0 => Stopping::No,
+            1 => Stopping::Soft,
+            _ => Stopping::Hard,
+        }
+    }
+
+    /// Begins or hastens the end; it never goes back.
+    pub fn stop(&self, how: Stopping) {
+        self.stopping.fetch_max(how as u8, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,919 @@
+//! One attempt to get a response from one server.
+//!
+//! Both directions progress on their own: a response is forwarded while the request's body is still being sent, and
+//! the body goes on after an early response as long as the server takes it.
+
+use std::pin::pin;
+use std::task::Poll;
+
+use thalweg_config::model::{Proxy, Server};
+use thalweg_h1::encode::{EncodeOptions, encode_into};
+use thalweg_h1::parse::Parsed;
+use thalweg_http::semantics::{BodyLength, RequestContext, connection_option, is_interim};
+use thalweg_http::{Head, HeaderId, Method, Version};
+use thalweg_rules::Outcome;
+use thalweg_runtime::buffer::Buf;
+use thalweg_runtime::net::{Stream, TransferMode};
+use thalweg_runtime::{clock, timer};
+use thalweg_sample::context::Payload;
+use thalweg_sample::facts::Endpoint;
+
+use super::http::{After, Http, Stop};
+use super::pump::{Delimiter, Pump, PumpError, append};
+use super::relay::{RelayEnd, RelayTimeouts, relay};
+use super::{Bodies, finish, reply};
+use crate::backend::connect::{ConnectError, ServerConn};
+use crate::frontend::Client;
+use crate::instance::Stopping;
+
+/// What an attempt came to.
+pub enum Exchanged<'a> {
+    /// The client has its response, or what there was of it.
+    Answered(After),
+    /// No response, and no further attempt.
+    Failed(Stop<'a>),
+    /// Another attempt may be made.
+    Retry {
+        /// An attempt on the same server should wait a little.
+        same_server_delay: bool,
+    },
+    /// The idle connection that was taken had been closed by the server; nothing was received on it.
+    RetryReused,
+}
+
+const RECV_MAX: usize = 16 * 1024;
+
+/// Makes the request of `http` to `server`.
+pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Server) -> Exchanged<'a> {
+    let mut conn = match connect(http, be, server).await {
+        Ok(conn) => conn,
+        Err(exchanged) => return exchanged,
+    };
+    http.state.facts.timers.connect_us = http.elapsed_us();
+    note_connection(http, &conn);
+    if let Some(name) = &be.http_send_name_header {
+        if http.state.request.set(name, server.name.as_bytes()).is_err() {
+            http.worker.be_counters(be.id).failed_rewrites.add(1);
+        }
+    }
+    let fe = http.frontend();
+    let keep_server = !(be.opts.http_server_close || be.opts.httpclose || fe.opts.httpclose || fe.opts.http_server_close);
+    let connection = if keep_server || be.opts.http_pretend_keepalive {
+        None
+    } else {
+        connection_option(Version::HTTP_11, Version::HTTP_11, false)
+    };
+    let mut replay = Replay::prepare(http, be, &conn);
+    let context = RequestContext::of(&http.state.request);
+    let body = http.state.request_framing.body;
+    let mut up = Pump::new(
+        if body == BodyLength::Tunnel { BodyLength::None } else { body },
+        if body == BodyLength::Chunked { Delimiter::Chunked } else { Delimiter::Plain },
+        transfer_mode(http, be.opts.splice_request || fe.opts.splice_request, be, fe),
+        be.opts.http_drop_request_trailers || fe.opts.http_drop_request_trailers,
+    );
+    if let Err(stop) = send_request(http, &mut conn, &mut up, connection) {
+        return Exchanged::Failed(stop);
+    }
+    let mut server_input: Option<Buf> = None;
+    match receive_head(http, be, &mut conn, &mut up, &mut server_input, context).await {
+        HeadEnd::Received => {}
+        end => return head_failed(http, be, server, conn, end, replay, &server_input),
+    }
+    let status = http.state.response.status();
+    if be.retry_on.has_status(status) && may_retry(http, true) {
+        if replay.restore(http).is_some() {
+            return Exchanged::Retry { same_server_delay: false };
+        }
+    }
+    http.state.has_response = true;
+    http.state.facts.status = i32::from(status);
+    http.state.facts.server_status = i32::from(status);
+    http.state.facts.timers.response_us = http.elapsed_us();
+    http.worker.be_counters(be.id).response(status);
+    http.worker.srv_counters(be.id, server.id).response(status);
+    response_captures(http);
+    if let Err(stop) = response_rules(http, be, fe, &server_input) {
+        return Exchanged::Failed(stop);
+    }
+    let framing = http.state.response.framing();
+    if framing.body == BodyLength::Tunnel {
+        return tunnel(http, be, conn, server_input).await;
+    }
+    let after = download(http, be, server, conn, up, server_input, keep_server).await;
+    Exchanged::Answered(after)
+}
+
+/// An idle connection, or a new one.
+async fn connect<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Server) -> Result<ServerConn, Exchanged<'a>> {
+    let target = http.target(be, server);
+    if let Some(conn) = http.session.take_private(be.id, server.id) {
+        return Ok(conn);
+    }
+    if let Some(conn) = target.take_idle(http.first) {
+        return Ok(conn);
+    }
+    let timeout = match http.state.facts.timeouts.connect {
+        0 => be.timeouts.connect,
+        ms => Some(ms),
+    };
+    let abort = be.opts.abortonclose;
+    let client = &mut *http.client;
+    let mut opening = pin!(target.open(timeout));
+    let opened = std::future::poll_fn(|cx| {
+        if let Poll::Ready(opened) = opening.as_mut().poll(cx) {
+            return Poll::Ready(Some(opened));
+        }
+        if abort && client_left(client) {
+            return Poll::Ready(None);
+        }
+        Poll::Pending
+    })
+    .await;
+    let error = match opened {
+        Some(Ok(conn)) => return Ok(conn),
+        Some(Err(error)) => error,
+        None => {
+            http.worker.be_counters(be.id).client_aborts.add(1);
+            http.worker.fe_counters(http.session.frontend).client_aborts.add(1);
+            http.terminate(b'C', b'C');
+            return Err(Exchanged::Failed(http.refuse(503)));
+        }
+    };
+    http.worker.srv_counters(be.id, server.id).failed_connections.add(1);
+    if may_retry(http, be.retry_on.conn_failure) {
+        return Err(Exchanged::Retry { same_server_delay: error != ConnectError::Timeout });
+    }
+    http.worker.be_counters(be.id).failed_connections.add(1);
+    match error {
+        ConnectError::Timeout => http.terminate(b's', b'C'),
+        ConnectError::Refused(_) => http.terminate(b'S', b'C'),
+        ConnectError::Resource(_) => http.terminate(b'R', b'C'),
+    }
+    Err(Exchanged::Failed(Stop::Answer(reply::Answer::Error(503))))
+}
+
+fn may_retry(http: &Http<'_>, allowed: bool) -> bool {
+    allowed && !http.state.effects.overrides.no_l7_retry && http.state.facts.retries < http.state.facts.max_retries
+}
+
+fn note_connection(http: &mut Http<'_>, conn: &ServerConn) {
+    use std::os::fd::AsRawFd;
+    let facts = &mut http.state.facts;
+    facts.bc_reused = conn.reused;
+    facts.bc_fd = conn.io.as_fd().as_raw_fd();
+    // Addresses cost system calls: they are asked for when a log line or a rule wants them.
+    facts.bc_src = Endpoint::Unknown;
+    facts.bc_dst = Endpoint::Unknown;
+    if http.worker.wants_server_addresses {
+        let inet = |addr: std::io::Result<thalweg_runtime::net::SockAddr>| {
+            addr.ok().and_then(|a| a.to_std()).map_or(Endpoint::Unknown, Endpoint::Inet)
+        };
+        http.state.facts.bc_src = inet(conn.io.local_addr());
+        http.state.facts.bc_dst = inet(conn.io.peer_addr());
+    }
+    let overrides = &http.state.effects.overrides;
+    if let Some(mark) = overrides.bc_mark {
+        let _ = conn.io.set_mark(mark);
+    }
+    if let Some(tos) = overrides.bc_tos {
+        let _ = conn.io.set_tos(tos);
+    }
+}
+
+/// Whether the client closed its side. Bytes that arrive instead are kept for the next request.
+pub fn client_left(client: &mut Client) -> bool {
+    if client.input.is_none() && !client.eof {
+        match client.io.poll_recv(RECV_MAX) {
+            Poll::Ready(Ok(buf)) if !buf.is_empty() => client.input = Some(buf),
+            Poll::Ready(_) => client.eof = true,
+            Poll::Pending => {}
+        }
+    }
+    client.eof
+}
+
+pub fn transfer_mode(http: &Http<'_>, splice: bool, be: &Proxy, fe: &Proxy) -> Option<TransferMode> {
+    let global = &http.worker.instance.config.global;
+    if global.tune.disable_fast_forward {
+        return None;
+    }
+    let splice = !global.nosplice && (splice || be.opts.splice_auto || fe.opts.splice_auto);
+    Some(if splice { TransferMode::Splice } else { TransferMode::Copy })
+}
+
+/// The bytes of a small request body, kept for another attempt.
+struct Replay {
+    /// All of the client's input as it was before the body was taken out of it.
+    before: Option<Buf>,
+    possible: bool,
+}
+
+impl Replay {
+    fn prepare(http: &Http<'_>, be: &Proxy, conn: &ServerConn) -> Replay {
+        let wanted = conn.reused || be.retry_on.needs_request();
+        match http.state.request_framing.body {
+            BodyLength::None => Replay { before: None, possible: true },
+            BodyLength::Sized(n) if wanted => match http.client.input.as_ref() {
+                Some(input) if input.len() as u64 >= n => Replay { before: Some(Buf::copy_of(input)), possible: true },
+                _ => Replay { before: None, possible: false },
+            },
+            _ => Replay { before: None, possible: false },
+        }
+    }
+
+    /// Puts the client's input back to what it was; `None` when that is not possible.
+    fn restore(&mut self, http: &mut Http<'_>) -> Option<()> {
+        if !self.possible {
+            return None;
+        }
+        if let Some(before) = self.before.take() {
+            let body = match http.state.request_framing.body {
+                BodyLength::Sized(n) => usize::try_from(n).ok()?,
+                _ => 0,
+            };
+            let later = if before.len() == body { http.client.input.take() } else { None };
+            let restored = match later {
+                Some(later) => super::pump::join(before, &later).ok()?,
+                None => before,
+            };
+            http.client.input = Some(restored);
+        }
+        http.state.response.clear();
+        http.state.has_response = false;
+        http.state.facts.timers.connect_us = -1;
+        Some(())
+    }
+}
+
+/// A buffer with the encoded head in it; larger than usual if need be.
+pub fn encode(head: &Head, options: &EncodeOptions<'_>) -> Option<Buf> {
+    let mut out = Buf::with_capacity_default()?;
+    let mut written = encode_into(head, options, out.unused_mut());
+    if written.is_none() {
+        out = Buf::large(thalweg_h1::encode::encoded_len(head, options));
+        written = encode_into(head, options, out.unused_mut());
+    }
+    out.commit(written?);
+    Some(out)
+}
+
+/// Hands a head and what follows it to the kernel in one call.
+pub fn send_with(io: &mut Stream, mut head: Buf, body: Option<Buf>) {
+    match body {
+        None => io.start_send(head),
+        // Copying a little costs less than a second piece in the call.
+        Some(body) if body.len() <= 4096 && head.extend_from_slice(&body).is_ok() => io.start_send(head),
+        Some(body) => io.start_send2(head, body),
+    }
+}
+
+fn send_request<'a>(
+    http: &mut Http<'a>,
+    conn: &mut ServerConn,
+    up: &mut Pump,
+    connection: Option<&'static [u8]>,
+) -> Result<(), Stop<'a>> {
+    let case = http.worker.request_case(http.state.backend());
+    let options = EncodeOptions { connection, proxy_connection: false, case };
+    let Some(head) = encode(&http.state.request, &options) else {
+        http.terminate(b'R', b'H');
+        return Err(http.refuse(500));
+    };
+    http.state.facts.req_bytes_out += head.len() as u64;
+    let parse = http.parse_options(false);
+    let body = match up.take(&mut http.client.input, &parse, &mut http.state.trailers) {
+        Ok(body) => body,
+        Err(_) => return Err(bad_body(http)),
+    };
+    // A connection that just sent a PROXY header may still be busy with it; then the head waits in the pump.
+    match conn.io.poll_send_ready() {
+        Poll::Ready(Ok(())) => send_with(&mut conn.io, head, body),
+        Poll::Pending => up.hold(head, body),
+        // The failure shows again when the response is waited for.
+        Poll::Ready(Err(_)) => {}
+    }
+    Ok(())
+}
+
+/// The request's body is not what its framing says.
+fn bad_body<'a>(http: &mut Http<'a>) -> Stop<'a> {
+    http.worker.fe_counters(http.session.frontend).failed_requests.add(1);
+    http.terminate(b'P', b'D');
+    http.refuse(400)
+}
+
+enum HeadEnd {
+    Received,
+    /// The connection to the server ended in order.
+    ServerClosed,
+    ServerReset,
+    ServerTimeout,
+    Malformed,
+    ClientAborted,
+    ClientTimeout,
+    BadBody,
+    NoBuffer,
+}
+
+/// Waits for the head of the final response, forwarding interim ones, while the request's body is sent.
+async fn receive_head(
+    http: &mut Http<'_>,
+    be: &Proxy,
+    conn: &mut ServerConn,
+    up: &mut Pump,
+    server_input: &mut Option<Buf>,
+    context: RequestContext,
+) -> HeadEnd {
+    let fe = http.frontend();
+    let options = http.parse_options(be.opts.accept_unsafe_res);
+    let request_options = http.parse_options(fe.opts.accept_unsafe_req);
+    let client_timeout = pick_timeout(http.state.facts.timeouts.client, fe.timeouts.client);
+    let server_timeout = pick_timeout(http.state.facts.timeouts.server, be.timeouts.server);
+    let abort = be.opts.abortonclose;
+    http.state.parser.reset();
+    let mut client_active = clock::now_ms();
+    let mut server_active = client_active;
+    let mut sent = conn.io.sent_bytes();
+    let mut upload_done = false;
+    loop {
+        let Http { client, state, .. } = &mut *http;
+        let end = std::future::poll_fn(|_| {
+            if !upload_done {
+                match up.poll(&mut client.input, &mut client.io, &mut conn.io, &request_options, &mut state.trailers) {
+                    Poll::Pending => {}
+                    Poll::Ready(Ok(())) => {
+                        upload_done = true;
+                        server_active = clock::now_ms();
+                    }
+                    Poll::Ready(Err(PumpError::Malformed(_))) => return Poll::Ready(HeadEnd::BadBody),
+                    Poll::Ready(Err(PumpError::NoBuffer)) => return Poll::Ready(HeadEnd::NoBuffer),
+                    Poll::Ready(Err(PumpError::Receive(_) | PumpError::Truncated)) => {
+                        client.eof = true;
+                        return Poll::Ready(HeadEnd::ClientAborted);
+                    }
+                    // The server takes no more; it may have answered already.
+                    Poll::Ready(Err(PumpError::Send(_))) => upload_done = true,
+                }
+                if std::mem::take(&mut up.progressed) {
+                    client_active = clock::now_ms();
+                }
+            } else if abort && client_left(client) {
+                return Poll::Ready(HeadEnd::ClientAborted);
+            }
+            loop {
+                if let Some(input) = server_input.as_mut() {
+                    match state.parser.parse_response(&options, &context, input, &mut state.response) {
+                        Ok(Parsed::Complete(len)) => {
+                            input.advance(len);
+                            state.facts.res_bytes_in += len as u64;
+                            if input.is_empty() {
+                                *server_input = None;
+                            }
+                            return Poll::Ready(HeadEnd::Received);
+                        }
+                        Ok(Parsed::Partial) => {}
+                        Err(_) => return Poll::Ready(HeadEnd::Malformed),
+                    }
+                }
+                match conn.io.poll_recv(RECV_MAX) {
+                    Poll::Pending => break,
+                    Poll::Ready(Ok(buf)) if buf.is_empty() => return Poll::Ready(HeadEnd::ServerClosed),
+                    Poll::Ready(Ok(buf)) => {
+                        server_active = clock::now_ms();
+                        if append(server_input, buf).is_err() {
+                            return Poll::Ready(HeadEnd::NoBuffer);
+                        }
+                    }
+                    Poll::Ready(Err(_)) => return Poll::Ready(HeadEnd::ServerReset),
+                }
+            }
+            let now = clock::now_ms();
+            if conn.io.sent_bytes() != sent {
+                sent = conn.io.sent_bytes();
+                server_active = now;
+            }
+            // While the body is being received it is the client who is waited for, unless the server does not take
+            // what was received.
+            if !upload_done && !up.blocked_on_send {
+                if let Some(ms) = client_timeout {
+                    if now >= client_active + ms {
+                        return Poll::Ready(HeadEnd::ClientTimeout);
+                    }
+                    timer::want(client_active + ms);
+                }
+            } else if let Some(ms) = server_timeout {
+                if now >= server_active + ms {
+                    return Poll::Ready(HeadEnd::ServerTimeout);
+                }
+                timer::want(server_active + ms);
+            }
+            Poll::Pending
+        })
+        .await;
+        if !matches!(end, HeadEnd::Received) || !is_interim(http.state.response.status()) {
+            http.state.facts.req_bytes_in += std::mem::take(&mut up.received);
+            return end;
+        }
+        // An interim response: the final one follows.
+        reply::forward_interim(http).await;
+        http.state.parser.reset();
+        server_active = clock::now_ms();
+    }
+}
+
+fn pick_timeout(set: u64, configured: Option<u64>) -> Option<u64> {
+    if set != 0 { Some(set) } else { configured }
+}
+
+/// No usable head came: decides between another attempt and an error.
+fn head_failed<'a>(
+    http: &mut Http<'a>,
+    be: &'a Proxy,
+    server: &'a Server,
+    conn: ServerConn,
+    end: HeadEnd,
+    mut replay: Replay,
+    server_input: &Option<Buf>,
+) -> Exchanged<'a> {
+    let nothing_came = server_input.is_none();
+    let srv = http.worker.srv_counters(be.id, server.id);
+    let backend = http.worker.be_counters(be.id);
+    let frontend = http.worker.fe_counters(http.session.frontend);
+    match end {
+        HeadEnd::Received => Exchanged::Failed(Stop::Ended(After::Drop)),
+        HeadEnd::ServerClosed | HeadEnd::ServerReset => {
+            // Nothing came on a connection that was idle before: the server had closed it, or was about to, when it
+            // was taken. What is safe to send twice is sent again on a fresh one (RFC 9112 section 9.3.1).
+            let idempotent = matches!(
+                http.state.request.method(),
+                Method::Get | Method::Head | Method::Options | Method::Put | Method::Delete | Method::Trace
+            );
+            if conn.reused && nothing_came {
+                if idempotent && replay.restore(http).is_some() {
+                    return Exchanged::RetryReused;
+                }
+                if !http.first {
+                    // The client knows that a kept connection may end this way, and may send it again itself.
+                    srv.server_aborts.add(1);
+                    backend.server_aborts.add(1);
+                    http.terminate(b'S', b'H');
+                    http.keep_alive = false;
+                    return Exchanged::Failed(Stop::Ended(After::Close));
+                }
+                srv.failed_responses.add(1);
+                backend.failed_responses.add(1);
+                http.terminate(b'S', b'H');
+                return Exchanged::Failed(Stop::Answer(reply::Answer::Error(502)));
+            }
+            let empty = nothing_came && be.retry_on.empty_response || !nothing_came && be.retry_on.junk_response;
+            if may_retry(http, empty) && replay.restore(http).is_some() {
+                return Exchanged::Retry { same_server_delay: false };
+            }
+            srv.failed_responses.add(1);
+            backend.failed_responses.add(1);
+            srv.server_aborts.add(1);
+            backend.server_aborts.add(1);
+            http.terminate(b'S', b'H');
+            Exchanged::Failed(Stop::Answer(reply::Answer::Error(502)))
+        }
+        HeadEnd::ServerTimeout => {
+            if may_retry(http, be.retry_on.response_timeout) && replay.restore(http).is_some() {
+                return Exchanged::Retry { same_server_delay: false };
+            }
+            srv.failed_responses.add(1);
+            backend.failed_responses.add(1);
+            http.terminate(b's', b'H');
+            Exchanged::Failed(Stop::Answer(reply::Answer::Error(504)))
+        }
+        HeadEnd::Malformed => {
+            if may_retry(http, be.retry_on.junk_response) && replay.restore(http).is_some() {
+                return Exchanged::Retry { same_server_delay: false };
+            }
+            srv.failed_responses.add(1);
+            backend.failed_responses.add(1);
+            http.terminate(b'P', b'H');
+            Exchanged::Failed(Stop::Answer(reply::Answer::Error(502)))
+        }
+        HeadEnd::ClientAborted => {
+            frontend.client_aborts.add(1);
+            backend.client_aborts.add(1);
+            srv.client_aborts.add(1);
+            let phase = if http.state.request_framing.body == BodyLength::None { b'H' } else { b'D' };
+            http.terminate(b'C', phase);
+            Exchanged::Failed(http.refuse(400))
+        }
+        HeadEnd::ClientTimeout => {
+            frontend.failed_requests.add(1);
+            http.terminate(b'c', b'D');
+            Exchanged::Failed(http.refuse(408))
+        }
+        HeadEnd::BadBody => Exchanged::Failed(bad_body(http)),
+        HeadEnd::NoBuffer => {
+            http.terminate(b'R', b'H');
+            Exchanged::Failed(http.refuse(500))
+        }
+    }
+}
+
+fn response_captures(http: &mut Http<'_>) {
+    let fe = http.frontend();
+    for (i, capture) in fe.response_captures.iter().enumerate().filter(|(_, c)| !c.name.is_empty()) {
+        if let Some(field) = http.state.response.find_all(&capture.name).last() {
+            http.state.facts.res_captures.set(i, field.value, capture.len as usize);
+        }
+    }
+    if let Some(capture) = &fe.cookie_capture {
+        http.state.facts.captured_set_cookie =
+            super::http::capture_cookie(&http.state.response, HeaderId::SetCookie, capture);
+    }
+}
+
+/// `tcp-response content` and `http-response` rules of the backend, then of the frontend.
+fn response_rules<'a>(
+    http: &mut Http<'a>,
+    be: &'a Proxy,
+    fe: &'a Proxy,
+    server_input: &Option<Buf>,
+) -> Result<(), Stop<'a>> {
+    use thalweg_rules::Kind;
+    let same = be.id == fe.id;
+    let sets = [
+        (be, &be.rules.tcp_content_res, Kind::TcpResponse),
+        (be, &be.rules.http_response, Kind::HttpResponse),
+        (fe, &fe.rules.http_response, Kind::HttpResponse),
+    ];
+    for (n, (proxy, rules, kind)) in sets.into_iter().enumerate() {
+        if rules.is_empty() || (n == 2 && same) {
+            continue;
+        }
+        let mut from = 0;
+        loop {
+            let data: &[u8] = server_input.as_deref().unwrap_or(&[]);
+            let total = match http.state.response.framing().body {
+                BodyLength::Sized(n) => Some(n),
+                BodyLength::None => Some(0),
+                _ => None,
+            };
+            let complete = total.is_some_and(|n| data.len() as u64 >= n);
+            let bodies = Bodies {
+                request: Payload::default(),
+                response: Payload { data, complete, total },
+            };
+            let worker = http.worker;
+            let outcome =
+                http.state.evaluate(worker, &mut http.session.facts, bodies, true, true, |cx, fx| {
+                    rules.run(kind, from, cx, fx)
+                });
+            let failed = std::mem::take(&mut http.state.effects.failed_rewrites);
+            if failed > 0 {
+                worker.fe_counters(http.session.frontend).failed_rewrites.add(u64::from(failed));
+                worker.be_counters(be.id).failed_rewrites.add(u64::from(failed));
+            }
+            match outcome {
+                Outcome::Done | Outcome::Accept => break,
+                Outcome::Deny(reply) | Outcome::Tarpit(reply) => {
+                    worker.be_counters(proxy.id).denied_responses.add(1);
+                    worker.fe_counters(http.session.frontend).denied_responses.add(1);
+                    http.terminate(b'P', b'H');
+                    return Err(Stop::Answer(reply::Answer::Reply(reply)));
+                }
+                Outcome::Return(reply) => {
+                    http.terminate(b'L', b'H');
+                    return Err(Stop::Answer(reply::Answer::Reply(reply)));
+                }
+                Outcome::Redirect(redirect) => {
+                    http.terminate(b'L', b'H');
+                    return Err(Stop::Answer(reply::Answer::Redirect(redirect)));
+                }
+                Outcome::Reject | Outcome::Close | Outcome::SilentDrop { .. } => {
+                    worker.be_counters(proxy.id).denied_responses.add(1);
+                    http.terminate(b'P', b'H');
+                    return Err(Stop::Answer(reply::Answer::Error(502)));
+                }
+                Outcome::Wait { resume }
+                | Outcome::Pause { resume, .. }
+                | Outcome::WaitBody { resume, .. }
+                | Outcome::EarlyHints { resume } => from = resume,
+                Outcome::Log { profile, resume } => {
+                    from = resume;
+                    finish::log_now(http, profile);
+                }
+                Outcome::RewriteFailed | Outcome::InternalError => {
+                    worker.fe_counters(http.session.frontend).internal_errors.add(1);
+                    http.terminate(b'I', b'H');
+                    return Err(Stop::Answer(reply::Answer::Error(500)));
+                }
+                // These exist for requests only.
+                Outcome::Auth(_) | Outcome::SwitchMode { .. } | Outcome::UseService(_) | Outcome::BadRequest => break,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Sends the response's head and its body to the client.
+async fn download<'a>(
+    http: &mut Http<'a>,
+    be: &'a Proxy,
+    server: &'a Server,
+    mut conn: ServerConn,
+    mut up: Pump,
+    mut server_input: Option<Buf>,
+    keep_server: bool,
+) -> After {
+    let fe = http.frontend();
+    let framing = http.state.response.framing();
+    let client_is_11 = http.state.request.version().is_11_or_later();
+    let head_only = http.state.request.method() == Method::Head;
+    let delimiter = match framing.body {
+        BodyLength::Chunked if client_is_11 => Delimiter::Chunked,
+        BodyLength::Chunked => {
+            http.state.response.remove_id(HeaderId::TransferEncoding);
+            http.keep_alive = false;
+            Delimiter::Plain
+        }
+        BodyLength::UntilClose if client_is_11 => {
+            // Giving the body an end of its own lets the client's connection live on.
+            if http.state.response.push(b"transfer-encoding", b"chunked").is_ok() {
+                Delimiter::Chunked
+            } else {
+                http.keep_alive = false;
+                Delimiter::Plain
+            }
+        }
+        BodyLength::UntilClose => {
+            http.keep_alive = false;
+            Delimiter::Plain
+        }
+        _ => Delimiter::Plain,
+    };
+    if http.worker.instance.stopping() != Stopping::No {
+        http.keep_alive = false;
+    }
+    if !reply::after_response_rules(http) {
+        return reply::internal_error(http).await;
+    }
+    http.worker.fe_counters(fe.id).response(http.state.response.status());
+    http.state.facts.status = i32::from(http.state.response.status());
+    if fe.opts.httpclose || be.opts.httpclose {
+        http.keep_alive = false;
+    }
+    let connection = connection_option(
+        Version::HTTP_11,
+        http.state.request.version(),
+        http.keep_alive,
+    );
+    let options = EncodeOptions {
+        connection,
+        proxy_connection: fe.opts.http_use_proxy_header && http.state.request.target().first() != Some(&b'/'),
+        case: http.worker.response_case(fe.id),
+    };
+    http.state.response.set_version(Version::HTTP_11);
+    let body = if head_only { BodyLength::None } else { framing.body };
+    let mut down = Pump::new(
+        body,
+        delimiter,
+        transfer_mode(http, be.opts.splice_response || fe.opts.splice_response, be, fe),
+        be.opts.http_drop_response_trailers || fe.opts.http_drop_response_trailers,
+    );
+    let parse = http.parse_options(be.opts.accept_unsafe_res);
+    let Some(head) = encode(&http.state.response, &options) else {
+        http.terminate(b'R', b'H');
+        return After::Drop;
+    };
+    http.state.facts.res_bytes_out += head.len() as u64;
+    http.state.trailers.clear();
+    let first = match down.take(&mut server_input, &parse, &mut http.state.trailers) {
+        Ok(first) => first,
+        Err(_) => {
+            // Nothing was sent yet, so the client can still be told.
+            http.worker.srv_counters(be.id, server.id).failed_responses.add(1);
+            http.worker.be_counters(be.id).failed_responses.add(1);
+            http.terminate(b'P', b'D');
+            http.keep_alive = false;
+            return reply::send(http, reply::Answer::Error(502)).await;
+        }
+    };
+    match http.client.io.poll_send_ready() {
+        Poll::Ready(Ok(())) => send_with(&mut http.client.io, head, first),
+        Poll::Pending => down.hold(head, first),
+        Poll::Ready(Err(_)) => {
+            client_aborted(http, be, server, b'D');
+            return After::Drop;
+        }
+    }
+    if fe.opts.logasap {
+        finish::log_early(http);
+    }
+    let end = exchange_bodies(http, be, &mut conn, &mut up, &mut down, &mut server_input).await;
+    http.state.facts.req_bytes_in += up.received;
+    http.state.facts.res_bytes_in += down.received;
+    http.state.facts.res_bytes_out += down.received;
+    match end {
+        BodyEnd::Done => {
+            let reusable = keep_server
+                && framing.keep_alive
+                && !matches!(framing.body, BodyLength::UntilClose | BodyLength::Tunnel)
+                && up.is_done()
+                && down.is_received()
+                && server_input.is_none()
+                && conn.io.in_flight() == 0
+                && http.worker.instance.stopping() == Stopping::No;
+            if reusable {
+                http.session.keep_private(http.worker, be, server, conn);
+            }
+            if !up.is_received() {
+                // What is left of the request's body has nowhere to go.
+                http.keep_alive = false;
+            }
+            if http.keep_alive && !http.client.eof { After::KeepAlive } else { After::Close }
+        }
+        BodyEnd::ServerFailed { malformed } => {
+            http.worker.srv_counters(be.id, server.id).server_aborts.add(1);
+            http.worker.be_counters(be.id).server_aborts.add(1);
+            http.worker.srv_counters(be.id, server.id).failed_responses.add(1);
+            http.worker.be_counters(be.id).failed_responses.add(1);
+            http.terminate(if malformed { b'P' } else { b'S' }, b'D');
+            After::Close
+        }
+        BodyEnd::ServerTimeout => {
+            http.worker.srv_counters(be.id, server.id).failed_responses.add(1);
+            http.worker.be_counters(be.id).failed_responses.add(1);
+            http.terminate(b's', b'D');
+            After::Close
+        }
+        BodyEnd::ClientAborted => {
+            client_aborted(http, be, server, b'D');
+            After::Drop
+        }
+        BodyEnd::ClientTimeout => {
+            http.terminate(b'c', b'D');
+            After::Drop
+        }
+        BodyEnd::BadBody => {
+            http.worker.fe_counters(fe.id).failed_requests.add(1);
+            http.terminate(b'P', b'D');
+            After::Drop
+        }
+        BodyEnd::NoBuffer => {
+            http.terminate(b'R', b'D');
+            After::Drop
+        }
+    }
+}
+
+fn client_aborted(http: &mut Http<'_>, be: &Proxy, server: &Server, phase: u8) {
+    http.worker.fe_counters(http.session.frontend).client_aborts.add(1);
+    http.worker.be_counters(be.id).client_aborts.add(1);
+    http.worker.srv_counters(be.id, server.id).client_aborts.add(1);
+    http.terminate(b'C', phase);
+}
+
+enum BodyEnd {
+    Done,
+    ServerFailed { malformed: bool },
+    ServerTimeout,
+    ClientAborted,
+    ClientTimeout,
+    BadBody,
+    NoBuffer,
+}
+
+/// Both bodies, at the same time.
+async fn exchange_bodies(
+    http: &mut Http<'_>,
+    be: &Proxy,
+    conn: &mut ServerConn,
+    up: &mut Pump,
+    down: &mut Pump,
+    server_input: &mut Option<Buf>,
+) -> BodyEnd {
+    if down.is_done() && up.is_done() {
+        return BodyEnd::Done;
+    }
+    let fe = http.frontend();
+    let request_options = http.parse_options(fe.opts.accept_unsafe_req);
+    let response_options = http.parse_options(be.opts.accept_unsafe_res);
+    let client_timeout = pick_timeout(http.state.facts.timeouts.client, fe.timeouts.client);
+    let server_timeout = pick_timeout(http.state.facts.timeouts.server, be.timeouts.server);
+    let mut request_trailers = Head::new();
+    let mut client_active = clock::now_ms();
+    let mut server_active = client_active;
+    let mut sent = (http.client.io.sent_bytes(), conn.io.sent_bytes());
+    let mut up_done = up.is_done();
+    let mut down_done = down.is_done();
+    let Http { client, state, .. } = &mut *http;
+    std::future::poll_fn(|_| {
+        if !down_done {
+            match down.poll(server_input, &mut conn.io, &mut client.io, &response_options, &mut state.trailers) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(())) => down_done = true,
+                Poll::Ready(Err(PumpError::Send(_))) => return Poll::Ready(BodyEnd::ClientAborted),
+                Poll::Ready(Err(PumpError::Receive(_) | PumpError::Truncated)) => {
+                    return Poll::Ready(BodyEnd::ServerFailed { malformed: false });
+                }
+                Poll::Ready(Err(PumpError::Malformed(_))) => {
+                    return Poll::Ready(BodyEnd::ServerFailed { malformed: true });
+                }
+                Poll::Ready(Err(PumpError::NoBuffer)) => return Poll::Ready(BodyEnd::NoBuffer),
+            }
+        }
+        if !up_done {
+            match up.poll(&mut client.input, &mut client.io, &mut conn.io, &request_options, &mut request_trailers) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(())) => up_done = true,
+                // The server has answered and wants no more of the body.
+                Poll::Ready(Err(PumpError::Send(_))) => up_done = true,
+                Poll::Ready(Err(PumpError::Malformed(_))) => return Poll::Ready(BodyEnd::BadBody),
+                Poll::Ready(Err(PumpError::NoBuffer)) => return Poll::Ready(BodyEnd::NoBuffer),
+                Poll::Ready(Err(PumpError::Receive(_) | PumpError::Truncated)) => {
+                    client.eof = true;
+                    return Poll::Ready(BodyEnd::ClientAborted);
+                }
+            }
+        }
+        if down_done && up_done {
+            return Poll::Ready(BodyEnd::Done);
+        }
+        let now = clock::now_ms();
+        let sent_now = (client.io.sent_bytes(), conn.io.sent_bytes());
+        if std::mem::take(&mut up.progressed) || sent_now.0 != sent.0 {
+            client_active = now;
+        }
+        if std::mem::take(&mut down.progressed) || sent_now.1 != sent.1 {
+            server_active = now;
+        }
+        sent = sent_now;
+        let waits_for_client = (!down_done && down.blocked_on_send) || (!up_done && !up.blocked_on_send);
+        let waits_for_server = (!down_done && !down.blocked_on_send) || (!up_done && up.blocked_on_send);
+        if let (true, Some(ms)) = (waits_for_client, client_timeout) {
+            if now >= client_active + ms {
+                return Poll::Ready(BodyEnd::ClientTimeout);
+            }
+            timer::want(client_active + ms);
+        }
+        if let (true, Some(ms)) = (waits_for_server, server_timeout) {
+            if now >= server_active + ms {
+                return Poll::Ready(BodyEnd::ServerTimeout);
+            }
+            timer::want(server_active + ms);
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// After a 101, or a 2xx to CONNECT: bytes in both directions until the end.
+async fn tunnel<'a>(
+    http: &mut Http<'a>,
+    be: &'a Proxy,
+    mut conn: ServerConn,
+    mut server_input: Option<Buf>,
+) -> Exchanged<'a> {
+    let fe = http.frontend();
+    if !reply::after_response_rules(http) {
+        return Exchanged::Answered(reply::internal_error(http).await);
+    }
+    http.worker.fe_counters(fe.id).response(http.state.response.status());
+    let options = EncodeOptions { connection: None, proxy_connection: false, case: http.worker.response_case(fe.id) };
+    http.state.response.set_version(Version::HTTP_11);
+    let Some(head) = encode(&http.state.response, &options) else {
+        http.terminate(b'R', b'H');
+        return Exchanged::Answered(After::Drop);
+    };
+    if http.client.io.send_ready().await.is_err() {
+        http.terminate(b'C', b'H');
+        return Exchanged::Answered(After::Drop);
+    }
+    http.client.io.start_send(head);
+    let set = http.state.facts.timeouts;
+    let timeouts = RelayTimeouts {
+        client: pick_timeout(set.client, fe.timeouts.client),
+        server: pick_timeout(set.server, be.timeouts.server),
+        tunnel: pick_timeout(set.tunnel, be.timeouts.tunnel.or(fe.timeouts.tunnel)),
+        client_fin: fe.timeouts.client_fin,
+        server_fin: be.timeouts.server_fin,
+    };
+    let modes = [
+        transfer_mode(http, be.opts.splice_request || fe.opts.splice_request, be, fe),
+        transfer_mode(http, be.opts.splice_response || fe.opts.splice_response, be, fe),
+    ];
+    let worker = http.worker;
+    let relayed = relay(
+        &mut http.client.io,
+        &mut http.client.input,
+        &mut conn.io,
+        &mut server_input,
+        timeouts,
+        modes,
+        || worker.instance.stopping() == Stopping::Hard,
+    )
+    .await;
+    http.state.facts.req_bytes_in += relayed.up;
+    http.state.facts.res_bytes_in += relayed.down;
+    http.state.facts.res_bytes_out += relayed.down;
+    finish::relay_end(http, relayed.end);
+    http.client.eof = true;
+    Exchanged::Answered(if relayed.end == RelayEnd::Done { After::Close } else { After::Drop })
+}

@@ -1,0 +1,169 @@
+//! Headers that tell the server who is asking: `option forwardfor`, `option originalto`, `option forwarded`.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use thalweg_config::model::{ForwardFor, ForwardedField, ForwardedHeader, Proxy};
+use thalweg_http::Head;
+use thalweg_sample::Type;
+use thalweg_sample::facts::Endpoint;
+
+use super::Bodies;
+use super::http::Http;
+
+/// Adds what the options of frontend and backend ask for. False when the head has no room left.
+pub fn apply(http: &mut Http<'_>, fe: &Proxy, be: &Proxy) -> bool {
+    let mut ok = true;
+    let source = http.state.facts.src.unwrap_or_else(|| http.session.facts.source());
+    let destination = http.state.facts.dst.unwrap_or_else(|| http.session.facts.destination());
+    if let Some(option) = be.forwardfor.as_deref().or(fe.forwardfor.as_deref()) {
+        ok &= add_address(&mut http.state.request, option, source.ip());
+    }
+    if let Some(option) = be.originalto.as_deref().or(fe.originalto.as_deref()) {
+        ok &= add_address(&mut http.state.request, option, destination.ip());
+    }
+    if let Some(option) = be.forwarded.as_deref() {
+        ok &= add_forwarded(http, option, source, destination);
+    }
+    ok
+}
+
+fn add_address(request: &mut Head, option: &ForwardFor, address: Option<IpAddr>) -> bool {
+    let Some(address) = address else { return true };
+    let excepted = option.except.is_some_and(|net| net.contains(address));
+    if excepted || (option.if_none && request.find(&option.header).is_some()) {
+        return true;
+    }
+    let mut text = TextBuffer { bytes: [0; 48], len: 0 };
+    // An address fits in the buffer.
+    let _ = write!(text, "{address}");
+    request.push(&option.header, text.as_bytes()).is_ok()
+}
+
+/// RFC 7239 section 4. A value that cannot be determined is left out.
+fn add_forwarded(http: &mut Http<'_>, option: &ForwardedHeader, source: Endpoint, destination: Endpoint) -> bool {
+    let mut value = String::new();
+    let mut add = |name: &str, text: &str| {
+        if !value.is_empty() {
+            value.push(';');
+        }
+        let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
+        // Anything that is not a token goes between quotes; quotes and backslashes in it are escaped.
+        let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
+        let _ = if plain { write!(value, "{name}={text}") } else { write!(value, "{name}=\"{escaped}\"") };
+    };
+    if option.proto {
+        add("proto", "http");
+    }
+    if let Some(field) = &option.host {
+        let host = match field {
+            ForwardedField::Own => http
+                .state
+                .request
+                .value(thalweg_http::HeaderId::Host)
+                .map(|v| String::from_utf8_lossy(v).into_owned()),
+            ForwardedField::Expr(expr) => evaluate(http, expr),
+        };
+        if let Some(host) = host {
+            add("host", &host);
+        }
+    }
+    for (name, node, port, endpoint) in [
+        ("by", &option.by, &option.by_port, destination),
+        ("for", &option.for_, &option.for_port, source),
+    ] {
+        if node.is_none() && port.is_none() {
+            continue;
+        }
+        let mut text = match node {
+            Some(ForwardedField::Own) => match endpoint.ip() {
+                Some(IpAddr::V6(ip)) => format!("[{ip}]"),
+                Some(IpAddr::V4(ip)) => ip.to_string(),
+                None => "unknown".to_owned(),
+            },
+            Some(ForwardedField::Expr(expr)) => match evaluate(http, expr) {
+                Some(text) if text.parse::<std::net::Ipv6Addr>().is_ok() => format!("[{text}]"),
+                Some(text) => text,
+                None => "unknown".to_owned(),
+            },
+            None => "unknown".to_owned(),
+        };
+        let port = match port {
+            Some(ForwardedField::Own) => endpoint.port().map(|p| p.to_string()),
+            Some(ForwardedField::Expr(expr)) => evaluate(http, expr),
+            None => None,
+        };
+        if let Some(port) = port {
+            text.push(':');
+            text.push_str(&port);
+        }
+        add(name, &text);
+    }
+    value.is_empty() || http.state.request.push(b"forwarded", value.as_bytes()).is_ok()
+}
+
+fn evaluate(http: &mut Http<'_>, expr: &thalweg_sample::Expr) -> Option<String> {
+    http.state.evaluate(http.worker, &mut http.session.facts, Bodies::default(), false, true, |cx, _| {
+        let sample = expr.eval_as(Type::Str, cx)?;
+        Some(String::from_utf8_lossy(cx.bytes(&sample.value)).into_owned())
+    })
+}
+
+/// Room for an address as text.
+struct TextBuffer {
+    bytes: [u8; 48],
+    len: usize,
+}
+
+impl TextBuffer {
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl std::fmt::Write for TextBuffer {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let end = self.len + text.len();
+        self.bytes.get_mut(self.len..end).ok_or(std::fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.len = end;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use thalweg_config::model::Net;
+
+    fn head(fields: &[(&str, &str)]) -> Head {
+        let mut head = Head::new();
+        head.start_request(b"GET", b"/", thalweg_http::Version::HTTP_11).expect("room");
+        for (name, value) in fields {
+            head.push(name.as_bytes(), value.as_bytes()).expect("room");
+        }
+        head
+    }
+
+    #[test]
+    fn forwardfor_adds_excepts_and_respects_if_none() {
+        let check = |except: Option<(&str, u8)>, if_none: bool, given: Option<&str>, address: &str, expected: &[&str]| {
+            let option = ForwardFor {
+                header: Arc::from(b"x-forwarded-for".as_slice()),
+                except: except.map(|(a, bits)| Net { addr: a.parse().expect("address"), bits }),
+                if_none,
+            };
+            let mut request = head(&given.map(|v| ("X-Forwarded-For", v)).into_iter().collect::<Vec<_>>());
+            assert!(add_address(&mut request, &option, address.parse().ok()));
+            let got: Vec<String> =
+                request.find_all(b"x-forwarded-for").map(|f| String::from_utf8_lossy(f.value).into_owned()).collect();
+            assert_eq!(got, expected);
+        };
+        check(None, false, None, "192.0.2.1", &["192.0.2.1"]);
+        check(None, false, Some("a"), "2001:db8::1", &["a", "2001:db8::1"]);
+        check(None, true, Some("a"), "192.0.2.1", &["a"]);
+        check(Some(("192.0.2.0", 24)), false, None, "192.0.2.1", &[]);
+        check(Some(("192.0.2.0", 24)), false, None, "192.0.3.1", &["192.0.3.1"]);
+        check(Some(("2001:db8::", 32)), false, None, "2001:db8::1", &[]);
+    }
+}

@@ -1,0 +1,863 @@
+//! The life of a request: receive its head, evaluate rules, choose a backend and a server, exchange, answer, log.
+
+use std::task::Poll;
+
+use thalweg_balance::ServerIndex;
+use thalweg_config::model::{DynamicTarget, Mode, Proxy, ProxyId, ServerId, UseServerTarget};
+use thalweg_h1::chunk::{ChunkDecoder, ChunkEvent};
+use thalweg_h1::parse::{ParseOptions, Parsed};
+use thalweg_http::semantics::{BodyLength, FramingPolicy};
+use thalweg_http::{HeaderId, Method};
+use thalweg_rules::{Kind, Outcome, Ruleset};
+use thalweg_runtime::{clock, timer};
+use thalweg_sample::acl::Verdict;
+use thalweg_sample::context::Payload;
+use thalweg_sample::facts;
+
+use super::exchange::{self, Exchanged};
+use super::pump::append;
+use super::{Bodies, StreamState, finish, forwarded, reply};
+use crate::backend::assign::{self, Choice, NoServer};
+use crate::backend::connect::Target;
+use crate::frontend::{Client, ClientSession};
+use crate::worker::Worker;
+
+/// What becomes of the client's connection after a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// Another request may follow.
+    KeepAlive,
+    /// Close in order: what was sent must arrive.
+    Close,
+    /// Nobody is there any more, or nobody must be told: close at once.
+    Drop,
+}
+
+/// Everything a request needs, lent for its duration.
+pub struct Http<'a> {
+    pub worker: &'a Worker,
+    pub session: &'a mut ClientSession,
+    pub client: &'a mut Client,
+    pub state: &'a mut StreamState,
+    pub first: bool,
+    /// The client's connection may carry another request afterwards, as far as the request says.
+    pub keep_alive: bool,
+}
+
+/// Why a request ended before its exchange with a server began.
+pub enum Stop<'a> {
+    /// Answered, or nothing to answer: this becomes of the connection.
+    Ended(After),
+    /// To be answered like this.
+    Answer(reply::Answer<'a>),
+}
+
+impl<'a> Http<'a> {
+    /// The frontend.
+    pub fn frontend(&self) -> &'a Proxy {
+        self.worker.proxy(self.session.frontend)
+    }
+
+    /// The backend in charge; the frontend until one was chosen.
+    pub fn backend(&self) -> &'a Proxy {
+        self.worker.proxy(self.state.backend())
+    }
+
+    /// The limits of the parser for this frontend or, for responses, backend.
+    pub fn parse_options(&self, accept_unsafe: bool) -> ParseOptions {
+        let global = &self.worker.instance.config.global;
+        ParseOptions {
+            head_max: global.tune.bufsize - global.tune.maxrewrite,
+            fields_max: global.tune.http_maxhdr,
+            framing: FramingPolicy {
+                accept_unsafe,
+                payload_with_any_method: global.h1_accept_payload_with_any_method,
+                keep_insecure: global.h1_do_not_close_on_insecure_te,
+            },
+        }
+    }
+
+    /// Microseconds since the stream began.
+    pub fn elapsed_us(&self) -> i64 {
+        self.state.facts.timers.since(clock::now_us())
+    }
+}
+
+/// Serves one request. Bytes of it may already be in `client.input`; `began_us` and `began_wall_us` are when the
+/// session began or the previous request ended.
+pub async fn serve(
+    worker: &Worker,
+    session: &mut ClientSession,
+    client: &mut Client,
+    state: &mut StreamState,
+    first: bool,
+    began: (u64, i64),
+    missing: Option<NoRequest>,
+) -> After {
+    state.begin(session.frontend, true, first);
+    let t = &mut state.facts.timers;
+    t.accept_mono_us = began.0;
+    t.accept_wall_us = began.1;
+    t.handshake_us = if first { session.facts.handshake_us.max(0) } else { 0 };
+    t.idle_us = i64::try_from(clock::now_us().saturating_sub(began.0)).unwrap_or(0) - t.handshake_us;
+    t.request_wall_us = i64::try_from(clock::wall_us()).unwrap_or(0);
+    let mut http = Http { worker, session, client, state, first, keep_alive: false };
+    let fe = http.frontend();
+    http.state.facts.id = worker.instance.stream_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let served = match missing {
+        None => http.run().await,
+        Some(why) => Err(http.no_request(why)),
+    };
+    let after = match served {
+        Ok(after) => after,
+        Err(Stop::Ended(after)) => after,
+        Err(Stop::Answer(answer)) => reply::send(&mut http, answer).await,
+    };
+    finish::http(&mut http, fe);
+    after
+}
+
+/// Why a connection never carried a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoRequest {
+    /// The client closed it.
+    Closed,
+    /// Nothing came in time.
+    Timeout,
+}
+
+impl<'a> Http<'a> {
+    /// A connection that ends before its first byte.
+    fn no_request(&mut self, why: NoRequest) -> Stop<'a> {
+        let counters = self.worker.fe_counters(self.session.frontend);
+        counters.failed_requests.add(1);
+        match why {
+            NoRequest::Closed => {
+                counters.client_aborts.add(1);
+                self.terminate(b'C', b'R');
+                self.refuse(400)
+            }
+            NoRequest::Timeout => {
+                self.terminate(b'c', b'R');
+                self.refuse(408)
+            }
+        }
+    }
+
+    async fn run(&mut self) -> Result<After, Stop<'a>> {
+        self.receive_head().await?;
+        self.account_request();
+        let fe = self.frontend();
+        self.captures(fe);
+        if let Some(answer) = self.monitor(fe) {
+            return Err(Stop::Answer(answer));
+        }
+        if fe.opts.http_buffer_request {
+            let limit = fe.timeouts.http_request.or(fe.timeouts.client);
+            self.wait_for_body(limit, 0).await?;
+        }
+        self.request_rules(fe, &fe.rules.tcp_content_req, Kind::TcpRequest).await?;
+        self.request_rules(fe, &fe.rules.http_request, Kind::HttpRequest).await?;
+        self.choose_backend(fe)?;
+        let be = self.backend();
+        if be.id != fe.id {
+            if be.opts.http_buffer_request && !fe.opts.http_buffer_request {
+                let limit = be.timeouts.http_request.or(fe.timeouts.http_request).or(fe.timeouts.client);
+                self.wait_for_body(limit, 0).await?;
+            }
+            self.request_rules(be, &be.rules.tcp_content_req, Kind::TcpRequest).await?;
+            self.request_rules(be, &be.rules.http_request, Kind::HttpRequest).await?;
+        }
+        self.prepare_forwarding(fe, be)?;
+        self.talk_to_server(be).await
+    }
+
+    /// Receives and judges the head of the request.
+    async fn receive_head(&mut self) -> Result<(), Stop<'a>> {
+        let fe = self.frontend();
+        let options = self.parse_options(fe.opts.accept_unsafe_req);
+        // The time allowed for a head counts from its first byte; waiting for that byte has its own limit.
+        let limit = fe.timeouts.http_request.or(fe.timeouts.client);
+        let deadline = limit.map(timer::deadline_in);
+        loop {
+            if let Some(input) = self.client.input.as_mut() {
+                match self.state.parser.parse_request(&options, input, &mut self.state.request) {
+                    Ok(Parsed::Complete(len)) => {
+                        input.advance(len);
+                        self.state.facts.req_bytes_in += len as u64;
+                        if input.is_empty() {
+                            self.client.input = None;
+                        }
+                        break;
+                    }
+                    Ok(Parsed::Partial) => {}
+                    Err(error) => {
+                        let status = error.status();
+                        self.state.facts.req_bytes_in += input.len() as u64;
+                        self.client.input = None;
+                        self.note_request_line();
+                        self.worker.fe_counters(fe.id).failed_requests.add(1);
+                        self.terminate(b'P', b'R');
+                        return Err(self.refuse(status));
+                    }
+                }
+            }
+            let client = &mut *self.client;
+            let received = std::future::poll_fn(|_| {
+                if let Poll::Ready(result) = client.io.poll_recv(16 * 1024) {
+                    return Poll::Ready(Some(result));
+                }
+                if let Some(at) = deadline {
+                    if clock::now_ms() >= at {
+                        return Poll::Ready(None);
+                    }
+                    timer::want(at);
+                }
+                Poll::Pending
+            })
+            .await;
+            match received {
+                Some(Ok(buf)) if !buf.is_empty() => {
+                    if append(&mut self.client.input, buf).is_err() {
+                        self.terminate(b'R', b'R');
+                        return Err(self.refuse(500));
+                    }
+                }
+                Some(_) => {
+                    // The client left, or stopped sending, in the middle of its head.
+                    self.client.eof = true;
+                    self.worker.fe_counters(fe.id).failed_requests.add(1);
+                    self.worker.fe_counters(fe.id).client_aborts.add(1);
+                    self.state.facts.req_bytes_in += self.client.input.take().map_or(0, |b| b.len() as u64);
+                    self.terminate(b'C', b'R');
+                    return Err(self.refuse(400));
+                }
+                None => {
+                    self.worker.fe_counters(fe.id).failed_requests.add(1);
+                    self.state.facts.req_bytes_in += self.client.input.take().map_or(0, |b| b.len() as u64);
+                    self.terminate(b'c', b'R');
+                    return Err(self.refuse(408));
+                }
+            }
+        }
+        self.state.has_request = true;
+        self.state.request_framing = self.state.request.framing();
+        self.state.facts.timers.request_us = self.elapsed_us();
+        self.note_request_line();
+        let framing = self.state.request_framing;
+        self.keep_alive = framing.keep_alive && !fe.opts.httpclose;
+        Ok(())
+    }
+
+    /// Keeps the request line as it was received, for `%r` and the `capture.req` fetches.
+    fn note_request_line(&mut self) {
+        let limit = self.worker.instance.config.global.tune.http_logurilen;
+        let request = &self.state.request;
+        let line = &mut self.state.facts.request_line;
+        line.clear();
+        if request.method_bytes().is_empty() || !self.state.has_request {
+            return;
+        }
+        line.extend_from_slice(request.method_bytes());
+        line.push(b' ');
+        line.extend_from_slice(request.target());
+        line.truncate(limit.saturating_sub(1));
+        line.push(b' ');
+        let version = request.version();
+        line.extend_from_slice(&[b'H', b'T', b'T', b'P', b'/', b'0' + version.major, b'.', b'0' + version.minor]);
+        line.truncate(limit.saturating_sub(1));
+    }
+
+    fn account_request(&mut self) {
+        let now_ms = clock::now_ms();
+        let counters = self.worker.fe_counters(self.session.frontend);
+        counters.requests.add(1);
+        counters.request_rate.add(1, now_ms);
+        self.worker.counters().process.requests.add(1);
+    }
+
+    /// Who ended the stream, and in which phase; the first cause stays.
+    pub fn terminate(&mut self, cause: u8, phase: u8) {
+        let t = &mut self.state.facts.termination;
+        if t.cause == b'-' {
+            t.cause = cause;
+            t.phase = phase;
+        }
+    }
+
+    /// An answer of our own that ends the connection.
+    pub fn refuse(&mut self, status: u16) -> Stop<'a> {
+        self.keep_alive = false;
+        Stop::Answer(reply::Answer::Error(status))
+    }
+
+    fn captures(&mut self, fe: &Proxy) {
+        let n = fe.request_captures.len();
+        if n > 0 {
+            self.state.facts.req_captures.reset(n);
+            for (i, capture) in fe.request_captures.iter().enumerate().filter(|(_, c)| !c.name.is_empty()) {
+                if let Some(field) = self.state.request.find_all(&capture.name).last() {
+                    self.state.facts.req_captures.set(i, field.value, capture.len as usize);
+                }
+            }
+        }
+        self.state.facts.res_captures.reset(fe.response_captures.len());
+        if let Some(capture) = &fe.cookie_capture {
+            self.state.facts.captured_cookie = capture_cookie(&self.state.request, HeaderId::Cookie, capture);
+        }
+    }
+
+    /// `monitor-uri` and `monitor fail`.
+    fn monitor(&mut self, fe: &'a Proxy) -> Option<reply::Answer<'a>> {
+        let uri = fe.monitor_uri.as_deref()?;
+        if self.state.request.target() != uri {
+            return None;
+        }
+        let failed = fe.monitor_fail.iter().any(|condition| {
+            self.state.evaluate(self.worker, &mut self.session.facts, Bodies::default(), false, true, |cx, _| {
+                condition.eval(cx) == Verdict::Pass
+            })
+        });
+        self.terminate(b'L', b'R');
+        // The path of a monitor is not interesting in the log.
+        self.worker.fe_counters(fe.id).intercepted.add(1);
+        Some(reply::Answer::Error(if failed { 503 } else { 200 }))
+    }
+
+    /// Evaluates one ruleset on the request, waiting for what it waits for.
+    async fn request_rules(&mut self, proxy: &'a Proxy, rules: &'a Ruleset, kind: Kind) -> Result<(), Stop<'a>> {
+        if rules.is_empty() {
+            return Ok(());
+        }
+        let inspect_deadline = proxy.inspect_delay_req_ms.map(timer::deadline_in);
+        let mut from = 0;
+        let mut last = inspect_deadline.is_none();
+        loop {
+            let complete = self.body_is_buffered();
+            let data: &[u8] = self.client.input.as_deref().unwrap_or(&[]);
+            let bodies = Bodies {
+                request: Payload { data, complete: complete || last, total: self.announced_length() },
+                response: Payload::default(),
+            };
+            let outcome =
+                self.state.evaluate(self.worker, &mut self.session.facts, bodies, false, last, |cx, fx| {
+                    rules.run(kind, from, cx, fx)
+                });
+            let failed = std::mem::take(&mut self.state.effects.failed_rewrites);
+            if failed > 0 {
+                self.worker.fe_counters(self.session.frontend).failed_rewrites.add(u64::from(failed));
+                if proxy.is_be() {
+                    self.worker.be_counters(proxy.id).failed_rewrites.add(u64::from(failed));
+                }
+            }
+            let denied = |http: &Http<'a>| {
+                let counters = http.worker.fe_counters(http.session.frontend);
+                counters.denied_requests.add(1);
+                if proxy.is_be() && proxy.id != http.session.frontend {
+                    http.worker.be_counters(proxy.id).denied_requests.add(1);
+                }
+            };
+            match outcome {
+                Outcome::Done | Outcome::Accept => break,
+                Outcome::Deny(reply) => {
+                    denied(self);
+                    self.terminate(b'P', b'R');
+                    return Err(Stop::Answer(reply::Answer::Reply(reply)));
+                }
+                Outcome::Tarpit(reply) => {
+                    denied(self);
+                    self.tarpit(proxy).await;
+                    self.terminate(b'P', b'T');
+                    self.keep_alive = false;
+                    return Err(Stop::Answer(reply::Answer::Reply(reply)));
+                }
+                Outcome::Return(reply) => {
+                    self.worker.fe_counters(self.session.frontend).intercepted.add(1);
+                    self.terminate(b'L', b'R');
+                    return Err(Stop::Answer(reply::Answer::Reply(reply)));
+                }
+                Outcome::Redirect(redirect) => {
+                    self.worker.fe_counters(self.session.frontend).intercepted.add(1);
+                    self.terminate(b'L', b'R');
+                    return Err(Stop::Answer(reply::Answer::Redirect(redirect)));
+                }
+                Outcome::Auth(realm) => {
+                    self.worker.fe_counters(self.session.frontend).intercepted.add(1);
+                    self.terminate(b'P', b'R');
+                    return Err(Stop::Answer(reply::Answer::Auth(realm)));
+                }
+                Outcome::Reject | Outcome::Close => {
+                    denied(self);
+                    self.terminate(b'P', b'R');
+                    return Err(Stop::Ended(After::Drop));
+                }
+                Outcome::SilentDrop { rst_ttl } => {
+                    denied(self);
+                    self.terminate(b'P', b'R');
+                    reply::vanish(self.client, rst_ttl);
+                    return Err(Stop::Ended(After::Drop));
+                }
+                Outcome::Wait { resume } => {
+                    from = resume;
+                    if complete || !self.more_input(inspect_deadline).await {
+                        last = true;
+                    }
+                }
+                Outcome::Pause { ms, resume } => {
+                    from = resume;
+                    timer::sleep(ms).await;
+                }
+                Outcome::WaitBody { ms, at_least, resume } => {
+                    from = resume;
+                    self.wait_for_body(Some(ms), at_least).await?;
+                }
+                Outcome::EarlyHints { resume } => {
+                    from = resume;
+                    reply::early_hints(self).await;
+                }
+                Outcome::Log { profile, resume } => {
+                    from = resume;
+                    finish::log_now(self, profile);
+                }
+                Outcome::SwitchMode { .. } => break,
+                Outcome::UseService(name) => {
+                    self.terminate(b'L', b'R');
+                    return Err(Stop::Answer(reply::Answer::Service(name)));
+                }
+                Outcome::BadRequest => {
+                    self.worker.fe_counters(self.session.frontend).failed_requests.add(1);
+                    self.terminate(b'P', b'R');
+                    return Err(self.refuse(400));
+                }
+                Outcome::RewriteFailed | Outcome::InternalError => {
+                    self.worker.fe_counters(self.session.frontend).internal_errors.add(1);
+                    self.terminate(b'I', b'R');
+                    return Err(Stop::Answer(reply::Answer::Error(500)));
+                }
+            }
+        }
+        self.apply_overrides();
+        Ok(())
+    }
+
+    /// Applies what rules asked of the client's connection.
+    fn apply_overrides(&mut self) {
+        let overrides = std::mem::take(&mut self.state.effects.overrides);
+        if let Some(nice) = overrides.nice {
+            thalweg_runtime::task::set_nice(nice);
+        }
+        if let Some(mark) = overrides.fc_mark {
+            // Without the privilege the packets stay unmarked, as with the reference.
+            let _ = self.client.io.set_mark(mark);
+        }
+        if let Some(tos) = overrides.fc_tos {
+            let _ = self.client.io.set_tos(tos);
+        }
+        self.state.effects.overrides = overrides;
+    }
+
+    /// Holds the request for `timeout tarpit`, or until the client leaves.
+    async fn tarpit(&mut self, proxy: &Proxy) {
+        let fe = self.frontend();
+        let configured = self.state.facts.timeouts.tarpit;
+        let ms = if configured != 0 {
+            configured
+        } else {
+            let of = |p: &Proxy| p.timeouts.tarpit.or(p.timeouts.connect);
+            of(proxy).or(of(fe)).unwrap_or(0)
+        };
+        let deadline = timer::deadline_in(ms);
+        let client = &mut *self.client;
+        std::future::poll_fn(|_| {
+            if client.input.is_none() && !client.eof {
+                match client.io.poll_recv(16 * 1024) {
+                    Poll::Ready(Ok(buf)) if !buf.is_empty() => client.input = Some(buf),
+                    Poll::Ready(_) => {
+                        client.eof = true;
+                        return Poll::Ready(());
+                    }
+                    Poll::Pending => {}
+                }
+            }
+            if clock::now_ms() >= deadline {
+                return Poll::Ready(());
+            }
+            timer::want(deadline);
+            Poll::Pending
+        })
+        .await;
+        self.state.facts.timers.queue_us = self.elapsed_us();
+    }
+
+    /// Waits for more bytes of the client, at most until `deadline`. False when none will come.
+    async fn more_input(&mut self, deadline: Option<u64>) -> bool {
+        if self.client.eof {
+            return false;
+        }
+        let room = self.worker.instance.config.global.tune.bufsize;
+        if self.client.input.as_ref().is_some_and(|b| b.len() >= room) {
+            return false;
+        }
+        let client = &mut *self.client;
+        std::future::poll_fn(|_| {
+            match client.io.poll_recv(16 * 1024) {
+                Poll::Ready(Ok(buf)) if !buf.is_empty() => {
+                    return Poll::Ready(append(&mut client.input, buf).is_ok());
+                }
+                Poll::Ready(_) => {
+                    client.eof = true;
+                    return Poll::Ready(false);
+                }
+                Poll::Pending => {}
+            }
+            if let Some(at) = deadline {
+                if clock::now_ms() >= at {
+                    return Poll::Ready(false);
+                }
+                timer::want(at);
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// The length the request announces, when it does.
+    fn announced_length(&self) -> Option<u64> {
+        match self.state.request_framing.body {
+            BodyLength::None => Some(0),
+            BodyLength::Sized(n) => Some(n),
+            _ => None,
+        }
+    }
+
+    /// Whether all of the body is in `client.input`. Malformed chunks count as all there is.
+    fn body_is_buffered(&self) -> bool {
+        let have: &[u8] = self.client.input.as_deref().unwrap_or(&[]);
+        match self.state.request_framing.body {
+            BodyLength::None => true,
+            BodyLength::Sized(n) => have.len() as u64 >= n,
+            BodyLength::Chunked => chunks_are_complete(&self.parse_options(false), have).unwrap_or(true),
+            BodyLength::UntilClose | BodyLength::Tunnel => true,
+        }
+    }
+
+    /// Buffers the body until it is complete, `at_least` bytes of it are there, or the buffer is full.
+    async fn wait_for_body(&mut self, limit_ms: Option<u64>, at_least: u64) -> Result<(), Stop<'a>> {
+        if matches!(self.state.request_framing.body, BodyLength::None | BodyLength::Tunnel) {
+            return Ok(());
+        }
+        let room = self.worker.instance.config.global.tune.bufsize;
+        let deadline = limit_ms.map(timer::deadline_in);
+        if self.state.request_framing.expect_continue && self.client.input.is_none() {
+            // The client holds the body back until it is told to go on, and nobody else will tell it. The server
+            // must not be asked to tell it a second time.
+            reply::send_continue(self).await;
+            self.state.request.remove_id(HeaderId::Expect);
+        }
+        loop {
+            let have = self.client.input.as_ref().map_or(0, |b| b.len());
+            if self.body_is_buffered() || have >= room || (at_least > 0 && have as u64 >= at_least) {
+                return Ok(());
+            }
+            if self.more_input(deadline).await {
+                continue;
+            }
+            let fe = self.session.frontend;
+            self.worker.fe_counters(fe).failed_requests.add(1);
+            if self.client.eof {
+                self.worker.fe_counters(fe).client_aborts.add(1);
+                self.terminate(b'C', b'D');
+                return Err(self.refuse(400));
+            }
+            if have >= room {
+                return Ok(());
+            }
+            self.terminate(b'c', b'D');
+            return Err(self.refuse(408));
+        }
+    }
+
+    /// `use_backend` and `default_backend`.
+    fn choose_backend(&mut self, fe: &'a Proxy) -> Result<(), Stop<'a>> {
+        let mut chosen = None;
+        for rule in &fe.use_backend {
+            let data: &[u8] = self.client.input.as_deref().unwrap_or(&[]);
+            let bodies = Bodies {
+                request: Payload { data, complete: true, total: self.announced_length() },
+                response: Payload::default(),
+            };
+            let worker = self.worker;
+            chosen = self.state.evaluate(worker, &mut self.session.facts, bodies, false, true, |cx, _| {
+                if rule.cond.as_ref().is_some_and(|c| c.eval(cx) != Verdict::Pass) {
+                    return None;
+                }
+                match &rule.target {
+                    DynamicTarget::Static(id) => Some(Some(*id)),
+                    DynamicTarget::Dynamic(format) => {
+                        let mut text = worker.text.borrow_mut();
+                        text.clear();
+                        format.render(cx, &mut text);
+                        Some(worker.instance.backend_by_name(&text).map(|p| p.id))
+                    }
+                }
+            });
+            if chosen.is_some() {
+                break;
+            }
+        }
+        // A name that no backend has leads to the default one.
+        let target = chosen.flatten().or(fe.default_backend).or_else(|| fe.is_be().then_some(fe.id));
+        let Some(target) = target else {
+            self.worker.fe_counters(fe.id).failed_requests.add(1);
+            self.terminate(b'S', b'C');
+            return Err(Stop::Answer(reply::Answer::Error(503)));
+        };
+        let be = self.worker.proxy(target);
+        if be.mode != Mode::Http {
+            self.terminate(b'I', b'R');
+            return Err(Stop::Answer(reply::Answer::Error(500)));
+        }
+        self.assign_backend(be);
+        Ok(())
+    }
+
+    fn assign_backend(&mut self, be: &Proxy) {
+        let now_ms = clock::now_ms();
+        self.state.facts.backend = facts::ProxyId(be.id.0);
+        self.state.facts.backend_assigned = true;
+        let counters = self.worker.be_counters(be.id);
+        counters.begin(now_ms);
+        counters.requests.add(1);
+        counters.request_rate.add(1, now_ms);
+    }
+
+    /// The header edits that options ask for, once all rules have run.
+    fn prepare_forwarding(&mut self, fe: &'a Proxy, be: &'a Proxy) -> Result<(), Stop<'a>> {
+        let mut ok = true;
+        if fe.unique_id_format.is_some() || self.state.facts.unique_id.is_some() {
+            finish::ensure_unique_id(self);
+            if let (Some(name), Some(id)) = (&fe.unique_id_header, &self.state.facts.unique_id) {
+                self.state.request.remove_all(name);
+                ok &= self.state.request.push(name, id).is_ok();
+            }
+        }
+        ok &= forwarded::apply(self, fe, be);
+        if !ok {
+            self.worker.fe_counters(fe.id).failed_rewrites.add(1);
+        }
+        Ok(())
+    }
+
+    /// Chooses servers and exchanges with them until one answers or the attempts are used up.
+    async fn talk_to_server(&mut self, be: &'a Proxy) -> Result<After, Stop<'a>> {
+        let facts = &mut self.state.facts;
+        if facts.max_retries == 0 {
+            facts.max_retries = u32::from(be.retries);
+        }
+        let mut choice = Choice { wanted: self.use_server(be), ..Choice::default() };
+        if choice.wanted.is_none() {
+            choice.key = self.balance_key(be);
+        }
+        // The slot held on a server; kept from attempt to attempt on the same one.
+        let mut held: Option<Lease<'a>> = None;
+        loop {
+            let server_id = match &held {
+                Some(lease) => lease.server(),
+                None => {
+                    let id = self.assign_server(be, choice).await?;
+                    held = Some(Lease::new(self.worker, be.id, id));
+                    id
+                }
+            };
+            let server = &be.servers[server_id.0 as usize];
+            self.state.facts.server = Some(facts::ServerId { proxy: facts::ProxyId(be.id.0), index: server_id.0 });
+            self.state.facts.timers.queue_us = self.elapsed_us();
+            if let (Some(prefix), true) =
+                (&server.rare().redir, matches!(self.state.request.method(), Method::Get | Method::Head))
+            {
+                self.terminate(b'L', b'R');
+                return Err(Stop::Answer(reply::Answer::ServerRedirect(prefix)));
+            }
+            match exchange::with_server(self, be, server).await {
+                Exchanged::Answered(after) => return Ok(after),
+                Exchanged::Failed(stop) => return Err(stop),
+                // An idle connection had been closed by the server: nothing was lost, nothing counts.
+                Exchanged::RetryReused => {}
+                Exchanged::Retry { same_server_delay } => {
+                    self.state.facts.retries += 1;
+                    self.worker.be_counters(be.id).retries.add(1);
+                    self.worker.srv_counters(be.id, server_id).retries.add(1);
+                    if assign::may_redispatch(
+                        self.worker,
+                        be,
+                        choice,
+                        self.state.facts.retries,
+                        self.state.facts.max_retries,
+                    ) {
+                        held = None;
+                        choice.wanted = None;
+                        choice.avoid = Some(ServerIndex(server_id.0));
+                        self.state.facts.redispatched = true;
+                        self.worker.be_counters(be.id).redispatches.add(1);
+                        self.worker.srv_counters(be.id, server_id).redispatches.add(1);
+                    } else if same_server_delay {
+                        timer::sleep(be.timeouts.connect.unwrap_or(1000).min(1000)).await;
+                    }
+                }
+            }
+        }
+    }
+
+    fn use_server(&mut self, be: &Proxy) -> Option<ServerIndex> {
+        for rule in &be.use_server {
+            let worker = self.worker;
+            let found =
+                self.state.evaluate(worker, &mut self.session.facts, Bodies::default(), false, true, |cx, _| {
+                    if rule.cond.as_ref().is_some_and(|c| c.eval(cx) != Verdict::Pass) {
+                        return None;
+                    }
+                    match &rule.server {
+                        UseServerTarget::Static(id) => Some(Some(*id)),
+                        UseServerTarget::Dynamic(format) => {
+                            let mut text = worker.text.borrow_mut();
+                            text.clear();
+                            format.render(cx, &mut text);
+                            let name = std::str::from_utf8(&text).ok()?;
+                            Some(be.server_by_name(name).map(|s| s.id))
+                        }
+                    }
+                });
+            // A server that is down is not insisted on.
+            if let Some(id) = found.flatten().filter(|id| worker.backend(be.id).is_up(*id)) {
+                return Some(ServerIndex(id.0));
+            }
+        }
+        None
+    }
+
+    fn balance_key(&mut self, be: &Proxy) -> Option<u32> {
+        use thalweg_config::model::BalanceAlgo;
+        match &be.balance.algo {
+            BalanceAlgo::Hash(expr) => {
+                let worker = self.worker;
+                self.state.evaluate(worker, &mut self.session.facts, Bodies::default(), false, true, |cx, _| {
+                    let sample = expr.eval_as(thalweg_sample::Type::Bin, cx)?;
+                    Some(assign::hasher(be).bytes(cx.bytes(&sample.value)))
+                })
+            }
+            _ => assign::key_hash(be, &self.session.facts, &self.state.facts, Some(&self.state.request)),
+        }
+    }
+
+    async fn assign_server(&mut self, be: &'a Proxy, choice: Choice) -> Result<ServerId, Stop<'a>> {
+        let timeout = match self.state.facts.timeouts.queue {
+            0 => be.timeouts.queue.or(be.timeouts.connect),
+            ms => Some(ms),
+        };
+        let abort = be.opts.abortonclose;
+        let client = &mut *self.client;
+        let gave_up = || {
+            if client.input.is_none() && !client.eof {
+                match client.io.poll_recv(16 * 1024) {
+                    Poll::Ready(Ok(buf)) if !buf.is_empty() => client.input = Some(buf),
+                    Poll::Ready(_) => client.eof = true,
+                    Poll::Pending => {}
+                }
+            }
+            client.eof && abort
+        };
+        let assigned = assign::assign(self.worker, be, choice, &mut self.state.facts, timeout, gave_up).await;
+        let counters = self.worker.be_counters(be.id);
+        match assigned {
+            Ok(id) => Ok(id),
+            Err(NoServer::NoneUsable) => {
+                counters.failed_connections.add(1);
+                self.terminate(b'S', b'C');
+                Err(Stop::Answer(reply::Answer::Error(503)))
+            }
+            Err(NoServer::QueueFull) => {
+                counters.failed_connections.add(1);
+                self.terminate(b'S', b'Q');
+                Err(Stop::Answer(reply::Answer::Error(503)))
+            }
+            Err(NoServer::Timeout) => {
+                counters.failed_connections.add(1);
+                self.state.facts.timers.queue_us = self.elapsed_us();
+                self.terminate(b's', b'Q');
+                Err(Stop::Answer(reply::Answer::Error(503)))
+            }
+            Err(NoServer::Abandoned) => {
+                counters.client_aborts.add(1);
+                self.worker.fe_counters(self.session.frontend).client_aborts.add(1);
+                self.state.facts.timers.queue_us = self.elapsed_us();
+                self.terminate(b'C', b'Q');
+                Err(self.refuse(503))
+            }
+        }
+    }
+
+    /// The connection this request would use.
+    pub fn target(&self, be: &'a Proxy, server: &'a thalweg_config::model::Server) -> Target<'a> {
+        Target::new(self.worker, be.id, server, &self.session.facts, &self.state.facts)
+    }
+}
+
+/// A slot on a server, given back when dropped. Counts the stream on the server for as long.
+pub struct Lease<'a> {
+    worker: &'a Worker,
+    proxy: ProxyId,
+    server: ServerId,
+}
+
+impl<'a> Lease<'a> {
+    /// Takes charge of a slot that was just taken.
+    pub fn new(worker: &'a Worker, proxy: ProxyId, server: ServerId) -> Lease<'a> {
+        let counters = worker.srv_counters(proxy, server);
+        counters.begin(clock::now_ms());
+        counters.chosen.add(1);
+        Lease { worker, proxy, server }
+    }
+
+    /// The server.
+    pub fn server(&self) -> ServerId {
+        self.server
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        self.worker.srv_counters(self.proxy, self.server).current.sub(1);
+        self.worker.backend(self.proxy).end(ServerIndex(self.server.0));
+    }
+}
+
+/// Whether `data` holds a whole chunked body; an error when it cannot become one.
+fn chunks_are_complete(options: &ParseOptions, data: &[u8]) -> Result<bool, thalweg_h1::ChunkError> {
+    let mut decoder = ChunkDecoder::new();
+    let mut trailers = thalweg_http::Head::new();
+    let mut at = 0;
+    loop {
+        let step = decoder.step(options, &data[at..], &mut trailers)?;
+        at += step.consumed;
+        match step.event {
+            ChunkEvent::NeedMore => return Ok(false),
+            ChunkEvent::End => return Ok(true),
+            _ => {}
+        }
+    }
+}
+
+/// The value to log of a captured cookie, `name=value`.
+pub fn capture_cookie(
+    head: &thalweg_http::Head,
+    id: HeaderId,
+    capture: &thalweg_config::model::CookieCapture,
+) -> Option<Vec<u8>> {
+    head.get_all(id).find_map(|field| {
+        field.value.split(|b| *b == b';').map(<[u8]>::trim_ascii).find_map(|pair| {
+            let rest = pair.strip_prefix(&*capture.name)?;
+            let matches = capture.prefix || rest.first() == Some(&b'=');
+            matches.then(|| pair[..pair.len().min(capture.len as usize)].to_vec())
+        })
+    })
+}

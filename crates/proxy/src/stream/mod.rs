@@ -1,0 +1,124 @@
+//! A stream: one request and its response, or one TCP exchange.
+//!
+//! [`http`] and [`tcp`] are the life of a stream, top to bottom. [`pump`] and [`relay`] move bytes, [`exchange`] talks
+//! to one server, [`reply`] answers in the server's place, [`finish`] counts and logs.
+
+pub mod exchange;
+pub mod finish;
+pub mod forwarded;
+pub mod http;
+pub mod pump;
+pub mod relay;
+pub mod reply;
+pub mod tcp;
+
+use thalweg_config::model::ProxyId;
+use thalweg_h1::parse::HeadParser;
+use thalweg_http::Head;
+use thalweg_http::semantics::Framing;
+use thalweg_rules::Effects;
+use thalweg_sample::context::{Ctx, Payload};
+use thalweg_sample::facts::{self, Session, StreamFacts};
+
+use crate::worker::Worker;
+
+/// The memory of one stream. Reused from stream to stream, so that nothing is allocated in the steady state.
+pub struct StreamState {
+    pub facts: StreamFacts,
+    pub request: Head,
+    pub response: Head,
+    pub trailers: Head,
+    pub parser: HeadParser,
+    pub effects: Effects,
+    /// What was decided about the request as it was received, before any rule.
+    pub request_framing: Framing,
+    /// A request head was received and is valid.
+    pub has_request: bool,
+    /// A response head exists.
+    pub has_response: bool,
+    /// Body of an answer of our own.
+    pub body: Vec<u8>,
+}
+
+impl Default for StreamState {
+    fn default() -> StreamState {
+        StreamState {
+            facts: StreamFacts::new(facts::ProxyId(0), true),
+            request: Head::new(),
+            response: Head::new(),
+            trailers: Head::new(),
+            parser: HeadParser::new(),
+            effects: Effects::new(),
+            request_framing: Framing::default(),
+            has_request: false,
+            has_response: false,
+            body: Vec::new(),
+        }
+    }
+}
+
+/// Bytes of the bodies that are there for rules to look at.
+#[derive(Clone, Copy, Default)]
+pub struct Bodies<'a> {
+    pub request: Payload<'a>,
+    pub response: Payload<'a>,
+}
+
+impl StreamState {
+    /// Makes the memory ready for a new stream of `frontend`.
+    pub fn begin(&mut self, frontend: ProxyId, is_http: bool, first: bool) {
+        self.facts.is_http = is_http;
+        self.facts.reset(facts::ProxyId(frontend.0));
+        self.facts.first_request = first;
+        self.request.clear();
+        self.response.clear();
+        self.trailers.clear();
+        self.parser.reset();
+        self.effects.reset();
+        self.request_framing = Framing::default();
+        self.has_request = false;
+        self.has_response = false;
+        self.body.clear();
+    }
+
+    /// The backend in charge.
+    pub fn backend(&self) -> ProxyId {
+        ProxyId(self.facts.backend.0)
+    }
+
+    /// Evaluates something against a session that has no stream yet.
+    pub fn evaluate_session<R>(
+        &mut self,
+        worker: &Worker,
+        session: &mut Session,
+        f: impl FnOnce(&mut Ctx<'_>, &mut Effects) -> R,
+    ) -> R {
+        let mut scratch = worker.scratch.borrow_mut();
+        let mut cx = Ctx::new(worker.clock(), worker, session, &mut scratch);
+        cx.reset();
+        f(&mut cx, &mut self.effects)
+    }
+
+    /// Evaluates something against this stream. `last` says that no more data will come before the decision.
+    pub fn evaluate<R>(
+        &mut self,
+        worker: &Worker,
+        session: &mut Session,
+        bodies: Bodies<'_>,
+        response_side: bool,
+        last: bool,
+        f: impl FnOnce(&mut Ctx<'_>, &mut Effects) -> R,
+    ) -> R {
+        let mut scratch = worker.scratch.borrow_mut();
+        let mut cx = Ctx::new(worker.clock(), worker, session, &mut scratch);
+        cx.stream = Some(&mut self.facts);
+        cx.request = self.has_request.then_some(&mut self.request);
+        cx.response = self.has_response.then_some(&mut self.response);
+        cx.req_body = bodies.request;
+        cx.res_body = bodies.response;
+        cx.response_side = response_side;
+        cx.last = last;
+        cx.reset();
+        f(&mut cx, &mut self.effects)
+    }
+}

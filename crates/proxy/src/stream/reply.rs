@@ -1,0 +1,323 @@
+//! Answers of our own: errors, `return`, `deny`, redirections, challenges, interim responses.
+
+use std::task::Poll;
+
+use thalweg_config::model::Proxy;
+use thalweg_h1::encode::EncodeOptions;
+use thalweg_http::semantics::{BodyLength, connection_option};
+use thalweg_http::{HeaderId, Method, Version};
+use thalweg_rules::reply::reply_for;
+use thalweg_rules::{Kind, Outcome, Realm, Redirect, Reply};
+use thalweg_runtime::buffer::Buf;
+use thalweg_runtime::{clock, timer};
+
+use super::Bodies;
+use super::exchange::{encode, send_with};
+use super::http::{After, Http};
+use super::pump::{Delimiter, Pump, PumpError, append};
+use crate::frontend::Client;
+use crate::instance::Stopping;
+
+/// What to answer.
+pub enum Answer<'a> {
+    /// The configured or built-in reply for a status.
+    Error(u16),
+    /// A reply from a rule.
+    Reply(&'a Reply),
+    /// A redirection; its variable parts are in the stream's effects.
+    Redirect(&'a Redirect),
+    /// A challenge for a user name and password.
+    Auth(&'a Realm),
+    /// `redir`: the same path on another host.
+    ServerRedirect(&'a str),
+    /// An internal service; none is built in.
+    Service(&'a str),
+}
+
+/// Bytes of an unwanted request body that are read and thrown away to keep the connection.
+const DRAIN_MAX: u64 = 1024 * 1024;
+
+/// Answers the request, evaluates `http-after-response`, and deals with what is left of the request's body.
+pub async fn send<'a>(http: &mut Http<'a>, answer: Answer<'a>) -> After {
+    let mut rest = Pump::new(http.state.request_framing.body, Delimiter::Plain, None, true);
+    let mut answer = answer;
+    if http.state.has_request && http.keep_alive && !rest.is_received() {
+        if discard_what_is_there(http, &mut rest).await.is_err() {
+            http.worker.fe_counters(http.session.frontend).failed_requests.add(1);
+            http.state.facts.termination = Default::default();
+            http.terminate(b'P', b'D');
+            http.keep_alive = false;
+            answer = Answer::Error(400);
+        } else if !rest.is_received() && http.state.request_framing.expect_continue {
+            // The client was never told to send its body and may not do so.
+            http.keep_alive = false;
+        }
+    }
+    match build(http, &answer) {
+        Ok(true) => {}
+        Ok(false) => return After::Close,
+        Err(()) => {
+            http.worker.fe_counters(http.session.frontend).internal_errors.add(1);
+            if build(http, &Answer::Error(500)).is_err() {
+                return After::Close;
+            }
+        }
+    }
+    http.state.has_response = true;
+    if !after_response_rules(http) && build(http, &Answer::Error(500)).is_err() {
+        return After::Close;
+    }
+    write_out(http, rest).await
+}
+
+/// A rewrite of the response failed: the client gets a 500 instead, on which no rule is evaluated.
+pub async fn internal_error(http: &mut Http<'_>) -> After {
+    http.worker.fe_counters(http.session.frontend).internal_errors.add(1);
+    http.terminate(b'I', b'H');
+    http.keep_alive = false;
+    if build(http, &Answer::Error(500)).is_err() {
+        return After::Close;
+    }
+    let none = Pump::new(BodyLength::None, Delimiter::Plain, None, true);
+    write_out(http, none).await
+}
+
+/// Puts head and body of the answer into the stream. `Ok(false)`: nothing is to be sent.
+fn build<'a>(http: &mut Http<'a>, answer: &Answer<'a>) -> Result<bool, ()> {
+    let fe = http.frontend();
+    let be = http.backend();
+    let errors = |proxy: &'a Proxy| proxy.errors.as_deref();
+    let mut head = std::mem::take(&mut http.state.response);
+    let mut body = std::mem::take(&mut http.state.body);
+    http.state.has_response = false;
+    body.clear();
+    let mut from = |http: &mut Http<'a>, reply: &Reply| {
+        let reply = reply.resolved(errors(be), errors(fe));
+        http.state
+            .evaluate(http.worker, &mut http.session.facts, Bodies::default(), false, true, |cx, fx| {
+                reply.write(cx, fx, &mut head, &mut body)
+            })
+            .map_err(drop)
+    };
+    let result = match answer {
+        Answer::Error(status) => from(http, reply_for(*status, errors(be), errors(fe))),
+        Answer::Reply(reply) => from(http, reply),
+        Answer::Redirect(redirect) => redirect.write(&http.state.effects, &mut head).map(|()| true).map_err(drop),
+        Answer::Auth(realm) => {
+            let status = Realm::status(&http.state.request);
+            from(http, reply_for(status, errors(be), errors(fe)))
+                .and_then(|sent| realm.write(status, &mut head).map(|()| sent).map_err(drop))
+        }
+        Answer::ServerRedirect(prefix) => {
+            let mut location = prefix.as_bytes().to_vec();
+            location.extend_from_slice(thalweg_http::uri::path_and_query(http.state.request.target()));
+            head.clear();
+            head.start_response(Version::HTTP_11, 302, Some(b"Found"))
+                .and_then(|()| head.push(b"cache-control", b"no-cache"))
+                .and_then(|_| head.push(b"content-length", b"0"))
+                .and_then(|_| head.push(b"location", &location))
+                .map(|_| true)
+                .map_err(drop)
+        }
+        Answer::Service(_) => from(http, reply_for(503, errors(be), errors(fe))),
+    };
+    http.state.response = head;
+    http.state.body = body;
+    result
+}
+
+/// `http-after-response` rules of the backend, then of the frontend. False when a strict rewrite failed.
+pub fn after_response_rules(http: &mut Http<'_>) -> bool {
+    let fe = http.frontend();
+    let be = http.backend();
+    for (n, proxy) in [be, fe].into_iter().enumerate() {
+        let rules = &proxy.rules.http_after_response;
+        if rules.is_empty() || (n == 1 && be.id == fe.id) {
+            continue;
+        }
+        let mut from = 0;
+        loop {
+            let worker = http.worker;
+            let outcome = http.state.evaluate(
+                worker,
+                &mut http.session.facts,
+                Bodies::default(),
+                true,
+                true,
+                |cx, fx| rules.run(Kind::HttpAfter, from, cx, fx),
+            );
+            let failed = std::mem::take(&mut http.state.effects.failed_rewrites);
+            if failed > 0 {
+                worker.fe_counters(fe.id).failed_rewrites.add(u64::from(failed));
+            }
+            match outcome {
+                Outcome::RewriteFailed | Outcome::InternalError => return false,
+                Outcome::Log { profile, resume } => {
+                    from = resume;
+                    super::finish::log_now(http, profile);
+                }
+                _ => break,
+            }
+        }
+    }
+    true
+}
+
+/// Sends the prepared answer, then reads what is left of the request's body.
+async fn write_out(http: &mut Http<'_>, mut rest: Pump) -> After {
+    let fe = http.frontend();
+    let closes = http.state.response.value(HeaderId::Connection).is_some_and(|v| v.eq_ignore_ascii_case(b"close"));
+    http.state.response.remove_id(HeaderId::Connection);
+    if closes || http.worker.instance.stopping() != Stopping::No || fe.opts.httpclose {
+        http.keep_alive = false;
+    }
+    let status = http.state.response.status();
+    http.state.facts.status = i32::from(status);
+    http.worker.fe_counters(fe.id).response(status);
+    let be = http.state.backend();
+    if http.state.facts.backend_assigned && be != fe.id {
+        http.worker.be_counters(be).response(status);
+    }
+    let peer = if http.state.has_request { http.state.request.version() } else { Version::HTTP_11 };
+    let options = EncodeOptions {
+        connection: connection_option(Version::HTTP_11, peer, http.keep_alive),
+        proxy_connection: false,
+        case: http.worker.response_case(fe.id),
+    };
+    let Some(head) = encode(&http.state.response, &options) else {
+        http.terminate(b'R', b'H');
+        return After::Drop;
+    };
+    let no_body = http.state.has_request && http.state.request.method() == Method::Head || matches!(status, 204 | 304);
+    let body = (!no_body && !http.state.body.is_empty()).then(|| Buf::copy_of(&http.state.body));
+    http.state.facts.res_bytes_out += (head.len() + body.as_ref().map_or(0, |b| b.len())) as u64;
+    if !ready_to_send(http).await {
+        http.terminate(b'C', b'D');
+        return After::Drop;
+    }
+    send_with(&mut http.client.io, head, body);
+    if !http.keep_alive {
+        return After::Close;
+    }
+    if rest.is_received() || drain(http, &mut rest).await { After::KeepAlive } else { After::Close }
+}
+
+/// Waits until the client takes more, within `timeout client`.
+async fn ready_to_send(http: &mut Http<'_>) -> bool {
+    let deadline = http.frontend().timeouts.client.map(timer::deadline_in);
+    matches!(timer::timeout_at(deadline, http.client.io.send_ready()).await, Ok(Ok(())))
+}
+
+/// Throws away what has been received of the body. When it ends inside the line of a chunk's size, the rest of that
+/// line is waited for: whoever sends one without end must learn from the answer that this is no request.
+async fn discard_what_is_there(http: &mut Http<'_>, rest: &mut Pump) -> Result<(), PumpError> {
+    let fe = http.frontend();
+    let deadline = fe.timeouts.http_request.or(fe.timeouts.client).map(timer::deadline_in);
+    let options = http.parse_options(fe.opts.accept_unsafe_req);
+    loop {
+        rest.discard(&mut http.client.input, &options, &mut http.state.trailers)?;
+        if rest.is_received() {
+            return Ok(());
+        }
+        let mid_line = rest.is_inside_chunk_line();
+        let client = &mut *http.client;
+        let received = std::future::poll_fn(|_| {
+            match client.io.poll_recv(16 * 1024) {
+                Poll::Ready(result) => return Poll::Ready(Some(result)),
+                Poll::Pending if !mid_line => return Poll::Ready(None),
+                Poll::Pending => {}
+            }
+            match deadline {
+                Some(at) if clock::now_ms() >= at => return Poll::Ready(None),
+                Some(at) => timer::want(at),
+                None => {}
+            }
+            Poll::Pending
+        })
+        .await;
+        match received {
+            None => return Ok(()),
+            Some(Ok(buf)) if !buf.is_empty() => append(&mut http.client.input, buf)?,
+            Some(_) => {
+                http.client.eof = true;
+                return Ok(());
+            }
+        }
+        if rest.received > DRAIN_MAX {
+            return Ok(());
+        }
+    }
+}
+
+/// Reads the rest of the body so that the next request can be found. False when the connection must be closed.
+async fn drain(http: &mut Http<'_>, rest: &mut Pump) -> bool {
+    if http.client.eof || rest.remaining().is_some_and(|n| n > DRAIN_MAX) {
+        return false;
+    }
+    let fe = http.frontend();
+    let options = http.parse_options(fe.opts.accept_unsafe_req);
+    let timeout = fe.timeouts.client;
+    loop {
+        if rest.discard(&mut http.client.input, &options, &mut http.state.trailers).is_err() || rest.received > DRAIN_MAX {
+            return false;
+        }
+        if rest.is_received() {
+            return true;
+        }
+        let deadline = timeout.map(timer::deadline_in);
+        match timer::timeout_at(deadline, http.client.io.recv(16 * 1024)).await {
+            Ok(Ok(buf)) if !buf.is_empty() => {
+                if append(&mut http.client.input, buf).is_err() {
+                    return false;
+                }
+            }
+            _ => {
+                http.client.eof = true;
+                return false;
+            }
+        }
+    }
+}
+
+/// Forwards a 1xx response to a client that knows what it is.
+pub async fn forward_interim(http: &mut Http<'_>) {
+    if !http.state.request.version().is_11_or_later() {
+        return;
+    }
+    let options =
+        EncodeOptions { connection: None, proxy_connection: false, case: http.worker.response_case(http.session.frontend) };
+    if let Some(head) = encode(&http.state.response, &options) {
+        send_interim(http, head).await;
+    }
+}
+
+/// `100 Continue`, on our own account.
+pub async fn send_continue(http: &mut Http<'_>) {
+    send_interim(http, Buf::copy_of(b"HTTP/1.1 100 Continue\r\n\r\n")).await;
+}
+
+/// The 103 whose fields rules collected.
+pub async fn early_hints(http: &mut Http<'_>) {
+    let fields = std::mem::take(&mut http.state.effects.early_hints);
+    if http.state.request.version().is_11_or_later() {
+        let text = [b"HTTP/1.1 103 Early Hints\r\n".as_slice(), &fields, b"\r\n"].concat();
+        send_interim(http, Buf::copy_of(&text)).await;
+    }
+}
+
+async fn send_interim(http: &mut Http<'_>, head: Buf) {
+    // A client that is gone is noticed when the final response is sent.
+    if ready_to_send(http).await {
+        http.state.facts.res_bytes_out += head.len() as u64;
+        http.client.io.start_send(head);
+    }
+}
+
+/// `silent-drop`: the connection ceases to exist here without the client being told.
+pub fn vanish(client: &mut Client, rst_ttl: Option<u8>) {
+    use std::os::fd::AsRawFd;
+    if thalweg_sys::net::vanish(client.io.as_fd().as_raw_fd(), rst_ttl) == thalweg_sys::net::Vanish::Reset {
+        client.io.set_linger_rst();
+    }
+}
+

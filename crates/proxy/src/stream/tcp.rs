@@ -1,0 +1,463 @@
+//! The life of a TCP stream: inspect, choose a backend and a server, relay, log.
+
+use std::task::Poll;
+
+use thalweg_balance::ServerIndex;
+use thalweg_config::model::{DynamicTarget, Mode, Proxy, ServerId, UseServerTarget};
+use thalweg_rules::{Kind, Outcome};
+use thalweg_runtime::net::TransferMode;
+use thalweg_runtime::{clock, timer};
+use thalweg_sample::acl::Verdict;
+use thalweg_sample::context::Payload;
+use thalweg_sample::facts;
+
+use super::finish::{self, count_relay_end, relay_state};
+use super::http::Lease;
+use super::pump::append;
+use super::relay::{RelayTimeouts, relay};
+use super::{Bodies, StreamState};
+use crate::backend::assign::{self, Choice, NoServer};
+use crate::backend::connect::{ConnectError, Target};
+use crate::frontend::{Client, ClientSession};
+use crate::instance::Stopping;
+use crate::worker::Worker;
+
+/// What a TCP stream came to.
+pub enum TcpEnd {
+    /// Over. True when the connection may be closed in order.
+    Over { orderly: bool },
+    /// `switch-mode http`, or a backend that speaks HTTP: the stream goes on as HTTP.
+    BecameHttp,
+}
+
+/// Serves one TCP connection.
+pub async fn serve(
+    worker: &Worker,
+    session: &mut ClientSession,
+    client: &mut Client,
+    state: &mut StreamState,
+) -> TcpEnd {
+    state.begin(session.frontend, false, true);
+    let t = &mut state.facts.timers;
+    t.accept_mono_us = session.facts.accept_mono_us;
+    t.accept_wall_us = session.facts.accept_wall_us;
+    t.request_wall_us = session.facts.accept_wall_us;
+    t.handshake_us = session.facts.handshake_us.max(0);
+    state.facts.id = worker.instance.stream_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let mut tcp = Tcp { worker, session, client, state };
+    let end = tcp.run().await;
+    if matches!(end, TcpEnd::BecameHttp) {
+        finish::release(worker, tcp.state);
+        return end;
+    }
+    let fe = worker.proxy(tcp.session.frontend);
+    let now = tcp.elapsed_us();
+    tcp.state.facts.timers.close_us = now;
+    finish::stream_counters(worker, tcp.session, tcp.state);
+    finish::log_stream(worker, tcp.session, tcp.state, fe);
+    finish::release(worker, tcp.state);
+    end
+}
+
+struct Tcp<'a> {
+    worker: &'a Worker,
+    session: &'a mut ClientSession,
+    client: &'a mut Client,
+    state: &'a mut StreamState,
+}
+
+const CLOSED: TcpEnd = TcpEnd::Over { orderly: false };
+
+impl<'a> Tcp<'a> {
+    fn elapsed_us(&self) -> i64 {
+        self.state.facts.timers.since(clock::now_us())
+    }
+
+    fn terminate(&mut self, cause: u8, phase: u8) {
+        let t = &mut self.state.facts.termination;
+        if t.cause == b'-' {
+            t.cause = cause;
+            t.phase = phase;
+        }
+    }
+
+    async fn run(&mut self) -> TcpEnd {
+        let fe = self.worker.proxy(self.session.frontend);
+        if let Err(end) = self.content_rules(fe).await {
+            return end;
+        }
+        let Some(be) = self.choose_backend(fe) else {
+            self.worker.fe_counters(fe.id).failed_requests.add(1);
+            self.terminate(b'S', b'C');
+            return CLOSED;
+        };
+        if be.mode == Mode::Http && fe.mode == Mode::Tcp {
+            return TcpEnd::BecameHttp;
+        }
+        let now_ms = clock::now_ms();
+        self.state.facts.backend = facts::ProxyId(be.id.0);
+        self.state.facts.backend_assigned = true;
+        self.worker.be_counters(be.id).begin(now_ms);
+        if be.id != fe.id {
+            if let Err(end) = self.content_rules(be).await {
+                return end;
+            }
+        }
+        self.talk_to_server(fe, be).await
+    }
+
+    /// `tcp-request content`, waiting for data for at most `inspect-delay`.
+    async fn content_rules(&mut self, proxy: &'a Proxy) -> Result<(), TcpEnd> {
+        let rules = &proxy.rules.tcp_content_req;
+        if rules.is_empty() {
+            return Ok(());
+        }
+        let deadline = proxy.inspect_delay_req_ms.map(timer::deadline_in);
+        let mut last = deadline.is_none();
+        let mut from = 0;
+        loop {
+            let data: &[u8] = self.client.input.as_deref().unwrap_or(&[]);
+            let full = data.len() >= self.worker.instance.config.global.tune.bufsize;
+            let bodies = Bodies {
+                request: Payload { data, complete: last || self.client.eof || full, total: None },
+                response: Payload::default(),
+            };
+            let last_now = last || full;
+            let outcome =
+                self.state.evaluate(self.worker, &mut self.session.facts, bodies, false, last_now, |cx, fx| {
+                    rules.run(Kind::TcpRequest, from, cx, fx)
+                });
+            match outcome {
+                Outcome::Done | Outcome::Accept => return Ok(()),
+                Outcome::Wait { resume } => {
+                    from = resume;
+                    if full || !self.more_input(deadline).await {
+                        last = true;
+                    }
+                }
+                Outcome::Pause { ms, resume } => {
+                    from = resume;
+                    timer::sleep(ms).await;
+                }
+                Outcome::WaitBody { resume, .. }
+                | Outcome::EarlyHints { resume }
+                | Outcome::Log { resume, .. } => from = resume,
+                Outcome::SwitchMode { .. } => return Err(TcpEnd::BecameHttp),
+                Outcome::SilentDrop { rst_ttl } => {
+                    super::reply::vanish(self.client, rst_ttl);
+                    self.deny(proxy);
+                    return Err(CLOSED);
+                }
+                Outcome::RewriteFailed | Outcome::InternalError => {
+                    self.worker.fe_counters(self.session.frontend).internal_errors.add(1);
+                    self.terminate(b'I', b'R');
+                    return Err(CLOSED);
+                }
+                _ => {
+                    self.deny(proxy);
+                    return Err(CLOSED);
+                }
+            }
+        }
+    }
+
+    fn deny(&mut self, proxy: &Proxy) {
+        self.worker.fe_counters(self.session.frontend).denied_requests.add(1);
+        if proxy.id != self.session.frontend {
+            self.worker.be_counters(proxy.id).denied_requests.add(1);
+        }
+        self.terminate(b'P', b'R');
+    }
+
+    async fn more_input(&mut self, deadline: Option<u64>) -> bool {
+        if self.client.eof {
+            return false;
+        }
+        let client = &mut *self.client;
+        std::future::poll_fn(|_| {
+            match client.io.poll_recv(16 * 1024) {
+                Poll::Ready(Ok(buf)) if !buf.is_empty() => {
+                    return Poll::Ready(append(&mut client.input, buf).is_ok());
+                }
+                Poll::Ready(_) => {
+                    client.eof = true;
+                    return Poll::Ready(false);
+                }
+                Poll::Pending => {}
+            }
+            if let Some(at) = deadline {
+                if clock::now_ms() >= at {
+                    return Poll::Ready(false);
+                }
+                timer::want(at);
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn choose_backend(&mut self, fe: &'a Proxy) -> Option<&'a Proxy> {
+        for rule in &fe.use_backend {
+            let data: &[u8] = self.client.input.as_deref().unwrap_or(&[]);
+            let bodies =
+                Bodies { request: Payload { data, complete: true, total: None }, response: Payload::default() };
+            let worker = self.worker;
+            let chosen = self.state.evaluate(worker, &mut self.session.facts, bodies, false, true, |cx, _| {
+                if rule.cond.as_ref().is_some_and(|c| c.eval(cx) != Verdict::Pass) {
+                    return None;
+                }
+                match &rule.target {
+                    DynamicTarget::Static(id) => Some(Some(*id)),
+                    DynamicTarget::Dynamic(format) => {
+                        let mut text = worker.text.borrow_mut();
+                        text.clear();
+                        format.render(cx, &mut text);
+                        Some(worker.instance.backend_by_name(&text).map(|p| p.id))
+                    }
+                }
+            });
+            match chosen {
+                Some(Some(id)) => return Some(worker.proxy(id)),
+                Some(None) => break,
+                None => {}
+            }
+        }
+        fe.default_backend.or_else(|| fe.is_be().then_some(fe.id)).map(|id| self.worker.proxy(id))
+    }
+
+    fn choice(&mut self, be: &'a Proxy) -> Choice {
+        for rule in &be.use_server {
+            let worker = self.worker;
+            let found =
+                self.state.evaluate(worker, &mut self.session.facts, Bodies::default(), false, true, |cx, _| {
+                    if rule.cond.as_ref().is_some_and(|c| c.eval(cx) != Verdict::Pass) {
+                        return None;
+                    }
+                    match &rule.server {
+                        UseServerTarget::Static(id) => Some(*id),
+                        UseServerTarget::Dynamic(format) => {
+                            let mut text = worker.text.borrow_mut();
+                            text.clear();
+                            format.render(cx, &mut text);
+                            be.server_by_name(std::str::from_utf8(&text).ok()?).map(|s| s.id)
+                        }
+                    }
+                });
+            if let Some(id) = found.filter(|id| worker.backend(be.id).is_up(*id)) {
+                return Choice { wanted: Some(ServerIndex(id.0)), ..Choice::default() };
+            }
+        }
+        let key = match &be.balance.algo {
+            thalweg_config::model::BalanceAlgo::Hash(expr) => {
+                let data: &[u8] = self.client.input.as_deref().unwrap_or(&[]);
+                let bodies =
+                    Bodies { request: Payload { data, complete: true, total: None }, response: Payload::default() };
+                self.state.evaluate(self.worker, &mut self.session.facts, bodies, false, true, |cx, _| {
+                    let sample = expr.eval_as(thalweg_sample::Type::Bin, cx)?;
+                    Some(assign::hasher(be).bytes(cx.bytes(&sample.value)))
+                })
+            }
+            _ => assign::key_hash(be, &self.session.facts, &self.state.facts, None),
+        };
+        Choice { key, ..Choice::default() }
+    }
+
+    async fn talk_to_server(&mut self, fe: &'a Proxy, be: &'a Proxy) -> TcpEnd {
+        let mut choice = self.choice(be);
+        let worker = self.worker;
+        if self.state.facts.max_retries == 0 {
+            self.state.facts.max_retries = u32::from(be.retries);
+        }
+        let abort = be.opts.abortonclose;
+        let mut held: Option<Lease<'a>> = None;
+        let mut conn = loop {
+            let id = match &held {
+                Some(lease) => lease.server(),
+                None => {
+                    let client = &mut *self.client;
+                    let gave_up = || abort && super::exchange::client_left(client);
+                    let timeout = be.timeouts.queue.or(be.timeouts.connect);
+                    let assigned =
+                        assign::assign(worker, be, choice, &mut self.state.facts, timeout, gave_up).await;
+                    let id = match assigned {
+                        Ok(id) => id,
+                        Err(why) => {
+                            self.no_server(be, why);
+                            return CLOSED;
+                        }
+                    };
+                    held = Some(Lease::new(worker, be.id, id));
+                    id
+                }
+            };
+            let server = &be.servers[id.0 as usize];
+            self.state.facts.server = Some(facts::ServerId { proxy: facts::ProxyId(be.id.0), index: id.0 });
+            self.state.facts.timers.queue_us = self.elapsed_us();
+            let target = Target::new(worker, be.id, server, &self.session.facts, &self.state.facts);
+            match target.open(be.timeouts.connect).await {
+                Ok(conn) => break conn,
+                Err(error) => {
+                    if !self.retry(be, id, error, &mut choice, &mut held).await {
+                        return CLOSED;
+                    }
+                }
+            }
+        };
+        self.state.facts.timers.connect_us = self.elapsed_us();
+        let splice = |wanted: bool| {
+            let auto = be.opts.splice_auto || fe.opts.splice_auto;
+            let allowed = !worker.instance.config.global.nosplice;
+            Some(if allowed && (wanted || auto) { TransferMode::Splice } else { TransferMode::Copy })
+        };
+        let timeouts = RelayTimeouts {
+            client: fe.timeouts.client,
+            server: be.timeouts.server,
+            tunnel: be.timeouts.tunnel.or(fe.timeouts.tunnel),
+            client_fin: fe.timeouts.client_fin,
+            server_fin: be.timeouts.server_fin,
+        };
+        let mut server_input = None;
+        if !self.response_rules(be, &mut conn, &mut server_input).await {
+            return CLOSED;
+        }
+        if fe.opts.logasap {
+            self.state.facts.log_early = true;
+        }
+        let relayed = relay(
+            &mut self.client.io,
+            &mut self.client.input,
+            &mut conn.io,
+            &mut server_input,
+            timeouts,
+            [
+                splice(be.opts.splice_request || fe.opts.splice_request),
+                splice(be.opts.splice_response || fe.opts.splice_response),
+            ],
+            || worker.instance.stopping() == Stopping::Hard,
+        )
+        .await;
+        self.state.facts.req_bytes_in += relayed.up;
+        self.state.facts.req_bytes_out += relayed.up;
+        self.state.facts.res_bytes_in += relayed.down;
+        self.state.facts.res_bytes_out += relayed.down;
+        let (cause, phase) = relay_state(relayed.end);
+        if cause != b'-' {
+            self.terminate(cause, phase);
+        }
+        count_relay_end(worker.fe_counters(fe.id), worker.be_counters(be.id), relayed.end);
+        drop(held);
+        TcpEnd::Over { orderly: relayed.end == super::relay::RelayEnd::Done }
+    }
+
+    /// `tcp-response content` rules, on the first bytes of the server.
+    async fn response_rules(
+        &mut self,
+        be: &'a Proxy,
+        conn: &mut crate::backend::connect::ServerConn,
+        server_input: &mut Option<thalweg_runtime::buffer::Buf>,
+    ) -> bool {
+        let rules = &be.rules.tcp_content_res;
+        if rules.is_empty() {
+            return true;
+        }
+        let deadline = be.inspect_delay_res_ms.map(timer::deadline_in);
+        let mut last = deadline.is_none();
+        let mut from = 0;
+        // The client's first bytes go to the server while its answer is inspected.
+        if let Some(input) = self.client.input.take() {
+            self.state.facts.req_bytes_in += input.len() as u64;
+            if conn.io.send_ready().await.is_ok() {
+                conn.io.start_send(input);
+            }
+        }
+        loop {
+            let data: &[u8] = server_input.as_deref().unwrap_or(&[]);
+            let bodies =
+                Bodies { request: Payload::default(), response: Payload { data, complete: last, total: None } };
+            let outcome = self.state.evaluate(self.worker, &mut self.session.facts, bodies, true, last, |cx, fx| {
+                rules.run(Kind::TcpResponse, from, cx, fx)
+            });
+            match outcome {
+                Outcome::Wait { resume } => {
+                    from = resume;
+                    let got = timer::timeout_at(deadline, conn.io.recv(16 * 1024)).await;
+                    match got {
+                        Ok(Ok(buf)) if !buf.is_empty() => {
+                            if append(server_input, buf).is_err() {
+                                last = true;
+                            }
+                        }
+                        _ => last = true,
+                    }
+                }
+                Outcome::Done | Outcome::Accept => return true,
+                Outcome::Pause { ms, resume } => {
+                    from = resume;
+                    timer::sleep(ms).await;
+                }
+                Outcome::WaitBody { resume, .. } | Outcome::EarlyHints { resume } | Outcome::Log { resume, .. } => {
+                    from = resume;
+                }
+                _ => {
+                    self.worker.be_counters(be.id).denied_responses.add(1);
+                    self.terminate(b'P', b'H');
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Decides what to do after a failed attempt; false when it was the last.
+    async fn retry(
+        &mut self,
+        be: &Proxy,
+        id: ServerId,
+        error: ConnectError,
+        choice: &mut Choice,
+        held: &mut Option<Lease<'a>>,
+    ) -> bool {
+        let worker = self.worker;
+        worker.srv_counters(be.id, id).failed_connections.add(1);
+        if self.state.facts.retries >= self.state.facts.max_retries || !be.retry_on.conn_failure {
+            worker.be_counters(be.id).failed_connections.add(1);
+            match error {
+                ConnectError::Timeout => self.terminate(b's', b'C'),
+                ConnectError::Refused(_) => self.terminate(b'S', b'C'),
+                ConnectError::Resource(_) => self.terminate(b'R', b'C'),
+            }
+            return false;
+        }
+        self.state.facts.retries += 1;
+        worker.be_counters(be.id).retries.add(1);
+        worker.srv_counters(be.id, id).retries.add(1);
+        let facts = &self.state.facts;
+        if assign::may_redispatch(worker, be, *choice, facts.retries, facts.max_retries) {
+            *held = None;
+            choice.wanted = None;
+            choice.avoid = Some(ServerIndex(id.0));
+            self.state.facts.redispatched = true;
+            worker.be_counters(be.id).redispatches.add(1);
+            worker.srv_counters(be.id, id).redispatches.add(1);
+        } else if error != ConnectError::Timeout {
+            timer::sleep(be.timeouts.connect.unwrap_or(1000).min(1000)).await;
+        }
+        true
+    }
+
+    fn no_server(&mut self, be: &Proxy, why: NoServer) {
+        let counters = self.worker.be_counters(be.id);
+        match why {
+            NoServer::Abandoned => counters.client_aborts.add(1),
+            _ => counters.failed_connections.add(1),
+        }
+        match why {
+            NoServer::NoneUsable => self.terminate(b'S', b'C'),
+            NoServer::QueueFull => self.terminate(b'S', b'Q'),
+            NoServer::Timeout => self.terminate(b's', b'Q'),
+            NoServer::Abandoned => self.terminate(b'C', b'Q'),
+        }
+        if why != NoServer::NoneUsable {
+            self.state.facts.timers.queue_us = self.elapsed_us();
+        }
+    }
+}

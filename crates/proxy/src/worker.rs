@@ -1,0 +1,268 @@
+//! What one thread owns: its counters, its idle server connections, its log sockets, its memory for requests.
+//!
+//! **Invariant:** nothing here is touched by another thread. Cells are never borrowed across an `await`.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use thalweg_balance::View;
+use thalweg_config::model::{Global, LogLevel, Proxy, ProxyId, ServerId};
+use thalweg_h1::CaseMap;
+use thalweg_operate::log::{Logger, Route};
+use thalweg_runtime::{Reason, TaskId, clock};
+use thalweg_sample::context::{Clock, Scratch};
+
+use crate::backend::Backend;
+use crate::backend::pool::IdlePool;
+use crate::counters::{Counters, ThreadCounters};
+use crate::instance::Instance;
+use crate::stream::StreamState;
+
+/// See the module's documentation.
+pub struct Worker {
+    pub instance: Arc<Instance>,
+    /// This thread's number, from 0.
+    pub thread: usize,
+    /// By flat server number.
+    pub pools: RefCell<Box<[IdlePool]>>,
+    /// The task that looks after idle server connections.
+    pub janitor: Cell<TaskId>,
+    /// Idle connections in all pools of this thread.
+    pub idle_count: Cell<usize>,
+    /// This thread's view of each backend's load balancer.
+    views: RefCell<Box<[View]>>,
+    logger: RefCell<Logger>,
+    /// By proxy.
+    routes: Box<[Option<Rc<Route>>]>,
+    pub scratch: RefCell<Scratch>,
+    /// Rendered log lines and other short-lived text.
+    pub text: RefCell<Vec<u8>>,
+    spare_streams: RefCell<Vec<Box<StreamState>>>,
+    random: Cell<u64>,
+    /// The tasks of the sessions on this thread.
+    pub sessions: RefCell<TaskList>,
+    /// The tasks that accept on this thread.
+    pub accepting: RefCell<Vec<TaskId>>,
+    /// Nothing is accepted for now (SIGTTOU).
+    pub paused: Cell<bool>,
+    /// Some log format or rule reads the addresses of server connections.
+    pub wants_server_addresses: bool,
+    case: Option<CaseMap>,
+    /// Memory of crypt(3), for hashed passwords.
+    pub crypt: RefCell<thalweg_sys::crypt::Crypt>,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Rc<Worker>>> = const { RefCell::new(None) };
+}
+
+/// Makes `worker` the one of this thread.
+pub fn install(worker: &Rc<Worker>) {
+    CURRENT.with_borrow_mut(|current| *current = Some(Rc::clone(worker)));
+}
+
+/// The worker of this thread; `None` before its start.
+pub fn current() -> Option<Rc<Worker>> {
+    CURRENT.with_borrow(Clone::clone)
+}
+
+/// Tasks that come and go, each at a slot that stays its own.
+#[derive(Default)]
+pub struct TaskList {
+    slots: Vec<TaskId>,
+    free: Vec<u32>,
+}
+
+impl TaskList {
+    /// Adds a task and returns its slot.
+    pub fn insert(&mut self, task: TaskId) -> usize {
+        match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = task;
+                slot as usize
+            }
+            None => {
+                self.slots.push(task);
+                self.slots.len() - 1
+            }
+        }
+    }
+
+    /// Removes the task at a slot.
+    pub fn remove(&mut self, slot: usize) {
+        self.slots[slot] = TaskId::NONE;
+        self.free.push(u32::try_from(slot).unwrap_or(u32::MAX));
+    }
+
+    /// Wakes them all.
+    pub fn wake_all(&self) {
+        self.slots.iter().filter(|t| **t != TaskId::NONE).for_each(|t| t.wake(Reason::OTHER));
+    }
+}
+
+/// Streams kept for reuse beyond the busiest moments of this thread.
+const SPARE_STREAMS_MAX: usize = 256;
+
+impl Worker {
+    /// The state of thread `thread`. Must run on that thread: it opens sockets.
+    pub fn new(instance: Arc<Instance>, thread: usize) -> Rc<Worker> {
+        let global = &instance.config.global;
+        let mut logger = Logger::new(global, &instance.program, &instance.hostname, Arc::clone(&instance.log));
+        let routes = instance.config.proxies.iter().map(|p| logger.route(&p.log_targets)).collect();
+        let proxies = instance.config.proxies.len();
+        let mut seed = [0u8; 8];
+        // Seeds differ between threads and starts; it need not be secret.
+        seed.copy_from_slice(&(clock::wall_us() ^ (thread as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)).to_ne_bytes());
+        Rc::new(Worker {
+            thread,
+            pools: RefCell::new((0..instance.server_count()).map(|_| IdlePool::default()).collect()),
+            janitor: Cell::new(TaskId::NONE),
+            idle_count: Cell::new(0),
+            views: RefCell::new((0..proxies).map(|_| View::default()).collect()),
+            logger: RefCell::new(logger),
+            routes,
+            scratch: RefCell::new(Scratch::new(global.tune.bufsize)),
+            text: RefCell::new(Vec::with_capacity(4096)),
+            spare_streams: RefCell::new(Vec::new()),
+            random: Cell::new(u64::from_ne_bytes(seed) | 1),
+            sessions: RefCell::default(),
+            accepting: RefCell::default(),
+            paused: Cell::new(false),
+            wants_server_addresses: true,
+            case: case_map(global),
+            crypt: RefCell::default(),
+            instance,
+        })
+    }
+
+    /// This thread's counters.
+    #[inline]
+    pub fn counters(&self) -> &ThreadCounters {
+        &self.instance.threads[self.thread]
+    }
+
+    /// This thread's counters of a frontend.
+    #[inline]
+    pub fn fe_counters(&self, id: ProxyId) -> &Counters {
+        &self.counters().frontends[id.0 as usize]
+    }
+
+    /// This thread's counters of a backend.
+    #[inline]
+    pub fn be_counters(&self, id: ProxyId) -> &Counters {
+        &self.counters().backends[id.0 as usize]
+    }
+
+    /// This thread's counters of a server.
+    #[inline]
+    pub fn srv_counters(&self, proxy: ProxyId, server: ServerId) -> &Counters {
+        &self.counters().servers[self.instance.server_index(proxy, server)]
+    }
+
+    /// A proxy of the running configuration.
+    #[inline]
+    pub fn proxy(&self, id: ProxyId) -> &Proxy {
+        self.instance.config.proxy(id)
+    }
+
+    /// The live state of a backend.
+    #[inline]
+    pub fn backend(&self, id: ProxyId) -> &Backend {
+        &self.instance.backends[id.0 as usize]
+    }
+
+    /// Runs `f` with this thread's view of a backend's balancer.
+    pub fn with_view<R>(&self, id: ProxyId, f: impl FnOnce(&mut View) -> R) -> R {
+        f(&mut self.views.borrow_mut()[id.0 as usize])
+    }
+
+    /// The time, for expressions.
+    #[inline]
+    pub fn clock(&self) -> Clock {
+        Clock { mono_us: clock::now_us(), wall_us: i64::try_from(clock::wall_us()).unwrap_or(i64::MAX) }
+    }
+
+    /// 64 random bits, good for spreading load, not for secrets (xorshift64*).
+    #[inline]
+    pub fn next_random(&self) -> u64 {
+        let mut x = self.random.get();
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        self.random.set(x);
+        x.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    /// Whether anybody wants log lines of this proxy.
+    #[inline]
+    pub fn logs(&self, id: ProxyId) -> bool {
+        self.routes[id.0 as usize].is_some()
+    }
+
+    /// Sends a log line of a proxy.
+    pub fn log(&self, id: ProxyId, level: LogLevel, structured_data: &[u8], message: &[u8]) {
+        if let Some(route) = &self.routes[id.0 as usize] {
+            let tag = self.proxy(id).log_tag.as_deref().map(str::as_bytes);
+            self.logger.borrow_mut().send(route, level, tag, structured_data, message, clock::wall_us());
+        }
+    }
+
+    /// Memory for one request, used before or new.
+    pub fn take_stream(&self) -> Box<StreamState> {
+        self.spare_streams.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Gives the memory of a request back.
+    pub fn give_stream(&self, stream: Box<StreamState>) {
+        let mut spare = self.spare_streams.borrow_mut();
+        if spare.len() < SPARE_STREAMS_MAX {
+            spare.push(stream);
+        }
+    }
+
+    /// Names of request fields to send to a backend's servers in another case.
+    pub fn request_case(&self, backend: ProxyId) -> Option<&CaseMap> {
+        self.case.as_ref().filter(|_| self.proxy(backend).opts.h1_case_adjust_bogus_server)
+    }
+
+    /// Names of response fields to send to a frontend's clients in another case.
+    pub fn response_case(&self, frontend: ProxyId) -> Option<&CaseMap> {
+        self.case.as_ref().filter(|_| self.proxy(frontend).opts.h1_case_adjust_bogus_client)
+    }
+
+    /// Closes every idle server connection.
+    pub fn drop_idle_connections(&self) {
+        for (index, pool) in self.pools.borrow_mut().iter_mut().enumerate() {
+            let gone = pool.clear();
+            self.counters().servers[index].idle_connections.sub(gone as u64);
+        }
+        self.idle_count.set(0);
+    }
+
+    /// Lets every session look at whether the process stops.
+    pub fn wake_sessions(&self) {
+        self.sessions.borrow().wake_all();
+    }
+
+    /// Lets the janitor look at the idle connections soon.
+    pub fn wake_janitor(&self) {
+        let janitor = self.janitor.get();
+        if janitor != TaskId::NONE {
+            janitor.wake(Reason::OTHER);
+        }
+    }
+}
+
+/// `h1-case-adjust`; `None` when nothing is adjusted.
+fn case_map(global: &Global) -> Option<CaseMap> {
+    if global.h1_case_adjust.is_empty() {
+        return None;
+    }
+    let mut map = CaseMap::default();
+    for (from, to) in &global.h1_case_adjust {
+        // The configuration checked that both spell the same name.
+        let _ = map.add(from.as_bytes(), to.as_bytes());
+    }
+    Some(map)
+}
