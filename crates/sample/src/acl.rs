@@ -187,6 +187,10 @@ impl Test {
                 &first[..first.find(['(', ',']).unwrap_or(first.len())]
             ));
         }
+        if keyword.is_some_and(|k| k.name == "method") && !explicit && expr.steps.is_empty() {
+            // The keyword compares methods, and methods have a case.
+            icase = false;
+        }
         let patterns = parse_words(method, &words[at.min(words.len())..], resolve, env)?;
         let mut test =
             Test { expr, method, icase, groups: None, sets: SmallVec::new(), indexes: SmallVec::new() };
@@ -424,7 +428,7 @@ impl Acl {
 }
 
 /// The named ACLs of a proxy, in order.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct AclSet {
     acls: Vec<Arc<Acl>>,
 }
@@ -503,12 +507,15 @@ pub(crate) fn named(name: &str, env: &mut CompileEnv) -> Result<Arc<Acl>, String
     Ok(Arc::new(Acl { name: Some(name.into()), tests: vec![test] }))
 }
 
+/// Terms that must all hold, each with its `!`.
+pub type Terms = SmallVec<[(bool, Arc<Acl>); 2]>;
+
 /// A condition: alternatives of terms that must all hold.
 pub struct Condition {
     /// True for `unless`.
     pub negated: bool,
     /// Alternatives; each is a list of terms with their `!`.
-    pub alternatives: Vec<SmallVec<[(bool, Arc<Acl>); 2]>>,
+    pub alternatives: Vec<Terms>,
 }
 
 impl fmt::Debug for Condition {
@@ -628,3 +635,6 @@ pub(crate) fn compile_list(args: &mut crate::args::Args, env: &mut CompileEnv) -
     args.put(0, Arg::Compiled(Arc::new(AclList(list))));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

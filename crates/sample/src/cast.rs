@@ -8,18 +8,18 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// `Any` can become anything: the value decides.
 pub const fn possible(from: Type, to: Type) -> bool {
     use Type::{Addr, Any, Bin, Bool, Int, Ip4, Ip6, Method, Same, Str};
-    match (from, to) {
-        (_, Any | Same) | (Any | Same, _) => true,
-        (Bool, Bool | Int | Str | Bin) => true,
-        (Int, Bool | Int | Addr | Ip4 | Ip6 | Str | Bin) => true,
-        (Addr, Addr | Ip4 | Ip6 | Bool | Int | Str | Bin) => true,
-        (Ip4, Addr | Ip4 | Ip6 | Bool | Int | Str | Bin) => true,
-        (Ip6, Addr | Ip4 | Ip6 | Str | Bin) => true,
-        (Str, _) => true,
-        (Bin, Str | Bin | Method) => true,
-        (Method, Method | Str | Bin) => true,
-        _ => false,
-    }
+    matches!(
+        (from, to),
+        (_, Any | Same)
+            | (Any | Same, _)
+            | (Bool, Bool | Int | Str | Bin)
+            | (Int, Bool | Int | Addr | Ip4 | Ip6 | Str | Bin)
+            | (Addr | Ip4, Addr | Ip4 | Ip6 | Bool | Int | Str | Bin)
+            | (Ip6, Addr | Ip4 | Ip6 | Str | Bin)
+            | (Str, _)
+            | (Bin, Str | Bin | Method)
+            | (Method, Method | Str | Bin)
+    )
 }
 
 /// The IPv4 address inside an IPv6 address that maps, embeds or is compatible with one.

@@ -373,7 +373,8 @@ impl Parser<'_, '_> {
                 _ => {
                     return Err(format!(
                         "unexpected output type '{word}' at position {} line : '{}'. Supported types are: str, sint, bool, raw",
-                        at, self.text
+                        at + 1,
+                        self.text
                     ));
                 }
             });

@@ -1,12 +1,21 @@
 //! A small world for tests of expressions: fixed names and figures, no system calls.
 
-use crate::context::{ProxyFigures, ProxyTimeouts, ServerFigures, TcpInfo, World};
-use crate::env::Names;
-use crate::facts::{ListenerId, ProxyId, ServerId};
+use crate::acl::{AclSet, Condition, Verdict};
+use crate::context::{
+    Clock, Ctx, Payload, ProxyFigures, ProxyTimeouts, Scratch, ServerFigures, TcpInfo, World,
+};
+use crate::env::{CompileEnv, Mode, Names, ProxyScope};
+use crate::expr::Expr;
+use crate::facts::{Endpoint, ListenerId, ProxyId, ServerId, Session, StreamFacts};
+use crate::logformat::{LogFormat, Usage};
+use crate::pattern::Registry;
+use crate::point::Points;
+use crate::value::Type;
 use crate::vars::{Scope, VarSet};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::RwLock;
+use thalweg_http::{Head, Version};
 
 /// Two proxies, `fe` (0) and `be` (1), and two servers of `be`, `s1` (up) and `s2` (down).
 #[derive(Debug)]
@@ -153,5 +162,198 @@ impl Names for FakeWorld {
     }
     fn read_file(&self, path: &str) -> std::io::Result<Vec<u8>> {
         self.files.get(path).cloned().ok_or_else(|| std::io::ErrorKind::NotFound.into())
+    }
+}
+
+/// Everything an evaluation needs, to be filled by a test.
+pub struct Rig {
+    /// Names and figures.
+    pub world: FakeWorld,
+    /// The client's session: 127.0.0.1:1234 to 127.0.0.1:80.
+    pub session: Session,
+    /// The stream.
+    pub stream: StreamFacts,
+    /// The request.
+    pub request: Option<Head>,
+    /// The response.
+    pub response: Option<Head>,
+    /// The request's body, or raw bytes without a request.
+    pub req_body: Vec<u8>,
+    /// The response's body, or raw bytes without a response.
+    pub res_body: Vec<u8>,
+    /// True when the bytes are all there are.
+    pub complete: bool,
+    /// True when the decision cannot wait.
+    pub last: bool,
+    /// True when the response is being processed.
+    pub response_side: bool,
+    /// Pattern files.
+    pub registry: Registry,
+    /// Named ACLs.
+    pub acls: AclSet,
+    /// Where expressions stand.
+    pub points: Points,
+    /// Memory for values.
+    pub scratch: Scratch,
+    /// The warnings of the last compilation.
+    pub warnings: Vec<String>,
+    /// The late errors of the last compilation.
+    pub late: Vec<String>,
+}
+
+impl Default for Rig {
+    fn default() -> Rig {
+        let mut session = Session::new(ProxyId(0), ListenerId(0));
+        session.fc_src = Endpoint::Inet(([127, 0, 0, 1], 1234).into());
+        session.fc_dst = Endpoint::Inet(([127, 0, 0, 1], 80).into());
+        session.accept_wall_us = 1_700_000_000_123_456;
+        session.fd = 3;
+        let mut stream = StreamFacts::new(ProxyId(0), true);
+        stream.timers.accept_wall_us = session.accept_wall_us;
+        stream.timers.request_wall_us = session.accept_wall_us + 5000;
+        Rig {
+            world: FakeWorld::default(),
+            session,
+            stream,
+            request: None,
+            response: None,
+            req_body: Vec::new(),
+            res_body: Vec::new(),
+            complete: true,
+            last: true,
+            response_side: false,
+            registry: Registry::default(),
+            acls: AclSet::default(),
+            points: Points::ALL,
+            scratch: Scratch::default(),
+            warnings: Vec::new(),
+            late: Vec::new(),
+        }
+    }
+}
+
+/// Builds a head from an HTTP/1 text.
+fn head_from(text: &str) -> Head {
+    let mut head = Head::new();
+    let mut lines = text.split("\r\n");
+    let first = lines.next().unwrap_or("");
+    let version = |v: &str| {
+        let digit = |i: usize| v.as_bytes().get(i).map_or(1, |b| b.wrapping_sub(b'0'));
+        Version { major: digit(5), minor: digit(7) }
+    };
+    let mut parts = first.splitn(3, ' ');
+    let (a, b, c) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""), parts.next().unwrap_or(""));
+    if a.starts_with("HTTP/") {
+        let _ = head.start_response(version(a), b.parse().unwrap_or(200), Some(c.as_bytes()));
+    } else {
+        let _ = head.start_request(a.as_bytes(), b.as_bytes(), version(c));
+    }
+    for line in lines.filter(|l| !l.is_empty()) {
+        let (name, value) = line.split_once(':').unwrap_or((line, ""));
+        let _ = head.push(name.as_bytes(), value.trim().as_bytes());
+    }
+    head
+}
+
+impl Rig {
+    /// A rig with a request and its body, such as `GET / HTTP/1.1\r\nHost: x\r\n\r\nbody`.
+    pub fn with_request(text: &str) -> Rig {
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text, ""));
+        let mut rig =
+            Rig { request: Some(head_from(head)), req_body: body.as_bytes().to_vec(), ..Rig::default() };
+        rig.stream.request_line = head.split("\r\n").next().unwrap_or("").as_bytes().to_vec();
+        rig
+    }
+
+    /// Adds a response, and goes over to its side.
+    pub fn with_response(mut self, text: &str) -> Rig {
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text, ""));
+        let head = head_from(head);
+        self.stream.status = head.status().into();
+        self.stream.server_status = head.status().into();
+        self.stream.res_version = Some((head.version().major, head.version().minor));
+        self.response = Some(head);
+        self.res_body = body.as_bytes().to_vec();
+        self.response_side = true;
+        self
+    }
+
+    /// Compiles with this rig's names.
+    pub fn compile<R>(&mut self, with: impl FnOnce(&mut CompileEnv) -> R) -> R {
+        let scope = ProxyScope {
+            name: "be",
+            id: Some(ProxyId(1)),
+            frontend: true,
+            backend: true,
+            mode: Mode::Http,
+            ..ProxyScope::default()
+        };
+        let mut env = CompileEnv::new("t.cfg", 1, scope, self.points, &self.world, &self.registry);
+        env.acls = Some(&self.acls);
+        let result = with(&mut env);
+        (self.warnings, self.late) = (env.warnings, env.late);
+        result
+    }
+
+    /// Calls `with` on a context over the rig.
+    pub fn run<R>(&mut self, with: impl FnOnce(&mut Ctx) -> R) -> R {
+        let clock = Clock { mono_us: 0, wall_us: self.session.accept_wall_us };
+        let mut cx = Ctx::new(clock, &self.world, &mut self.session, &mut self.scratch);
+        cx.stream = Some(&mut self.stream);
+        cx.request = self.request.as_mut();
+        cx.response = self.response.as_mut();
+        let total = |head: bool, body: &[u8]| head.then_some(body.len() as u64);
+        cx.req_body = Payload {
+            data: &self.req_body,
+            complete: self.complete,
+            total: total(cx.request.is_some(), &self.req_body),
+        };
+        cx.res_body = Payload {
+            data: &self.res_body,
+            complete: self.complete,
+            total: total(cx.response.is_some(), &self.res_body),
+        };
+        cx.last = self.last;
+        cx.response_side = self.response_side;
+        with(&mut cx)
+    }
+
+    /// The value of an expression as text.
+    ///
+    /// # Panics
+    /// When it does not compile.
+    pub fn eval(&mut self, text: &str) -> Option<String> {
+        let expr = self.compile(|env| Expr::compile(text, env)).unwrap_or_else(|e| panic!("{text}: {e}"));
+        self.run(|cx| {
+            let mut sample = expr.eval(cx)?;
+            let done = sample.cast(Type::Str, cx);
+            done.then(|| String::from_utf8_lossy(cx.bytes(&sample.value)).into_owned())
+        })
+    }
+
+    /// The verdict of a condition whose words are separated by blanks, such as `if { path /a }`.
+    ///
+    /// # Panics
+    /// When it does not compile.
+    pub fn verdict(&mut self, text: &str) -> Verdict {
+        let words: Vec<&str> = text.split(' ').collect();
+        let condition =
+            self.compile(|env| Condition::compile(&words, env)).unwrap_or_else(|e| panic!("{text}: {e}"));
+        self.run(|cx| condition.eval(cx))
+    }
+
+    /// A log format rendered.
+    ///
+    /// # Panics
+    /// When it does not compile.
+    pub fn format(&mut self, text: &str, usage: Usage) -> String {
+        let format = self
+            .compile(|env| LogFormat::compile(text, usage, env))
+            .unwrap_or_else(|e| panic!("{text}: {e}"));
+        let mut out = Vec::new();
+        self.run(|cx| format.render(cx, &mut out));
+        out.iter()
+            .map(|b| if b.is_ascii() { char::from(*b).to_string() } else { format!("\\x{b:02x}") })
+            .collect()
     }
 }

@@ -64,6 +64,9 @@ impl Cursor<'_> {
     }
 }
 
+/// The longest record, with what encryption may add (RFC 8446 section 5.2).
+const RECORD_MAX: usize = 16384 + 2048;
+
 /// The type of the handshake message and the range of its body, once its record is complete.
 fn handshake(data: &[u8]) -> Peek<(u8, Range<usize>)> {
     let matches = |at: usize, test: fn(u8) -> bool| data.get(at).is_none_or(|b| test(*b));
@@ -74,7 +77,7 @@ fn handshake(data: &[u8]) -> Peek<(u8, Range<usize>)> {
     let &[_, _, _, high, low, kind, l2, l1, l0, ..] = data else { return Peek::Incomplete };
     let record = usize::from(u16::from_be_bytes([high, low]));
     let message = usize::from(l2) << 16 | usize::from(l1) << 8 | usize::from(l0);
-    if record < 4 || record > 16384 + 2048 || message + 4 > record {
+    if !(4..=RECORD_MAX).contains(&record) || message + 4 > record {
         return Peek::Other;
     }
     if data.len() < 5 + record {
@@ -171,12 +174,15 @@ pub fn version(data: &[u8]) -> Peek<(u8, u8)> {
     if data.first() == Some(&0x16) {
         let [_, major, _, high, low, rest @ ..] = data else { return Peek::Incomplete };
         let record = usize::from(u16::from_be_bytes([*high, *low]));
-        if *major < 3 || record < 6 || record > 16384 + 2048 {
+        if *major < 3 || !(6..=RECORD_MAX).contains(&record) {
             return Peek::Other;
         }
         let &[kind, _, _, _, hello_major, hello_minor, ..] = rest else { return Peek::Incomplete };
         if kind != 1 || hello_major < 3 {
             return Peek::Other;
+        }
+        if data.len() < 5 + record {
+            return Peek::Incomplete;
         }
         return Peek::Found((hello_major, hello_minor));
     }

@@ -141,3 +141,6 @@ static BY_NAME: LazyLock<HashMap<&'static str, &'static FetchDef>> =
 pub fn find(name: &str) -> Option<&'static FetchDef> {
     BY_NAME.get(name).copied()
 }
+
+#[cfg(test)]
+mod tests;

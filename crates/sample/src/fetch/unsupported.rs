@@ -6,8 +6,9 @@ pub fn reason(name: &str) -> Option<&'static str> {
     if starts(&["ssl_fc", "ssl_bc", "ssl_c_", "ssl_f_", "ssl_s_"]) && SSL.contains(&name) {
         return Some("it needs TLS");
     }
-    if starts(&["sc_", "sc0_", "sc1_", "sc2_"])
-        && COUNTERS.contains(&name.split_once('_').map_or("", |(_, rest)| rest))
+    if let Some((prefix @ ("sc" | "sc0" | "sc1" | "sc2"), rest)) = name.split_once('_')
+        && COUNTERS.contains(&rest)
+        && has_counter(prefix, rest)
     {
         return Some("it needs stick tables");
     }
@@ -19,11 +20,17 @@ pub fn reason(name: &str) -> Option<&'static str> {
     OTHERS.iter().find(|(known, _)| *known == name).map(|(_, why)| *why)
 }
 
+/// The counters that take an index exist for the numbered prefixes in one odd case only, `sc1_clr_gpc`.
+fn has_counter(prefix: &str, counter: &str) -> bool {
+    let indexed = matches!(counter, "clr_gpc" | "get_gpc" | "get_gpt" | "gpc_rate" | "inc_gpc");
+    prefix == "sc" || !indexed || (prefix, counter) == ("sc1", "clr_gpc")
+}
+
 /// All the names, for the tables that list keywords.
 pub fn names() -> impl Iterator<Item = String> {
     let counters = ["sc", "sc0", "sc1", "sc2"]
         .into_iter()
-        .flat_map(|p| COUNTERS.iter().map(move |c| format!("{p}_{c}")));
+        .flat_map(|p| COUNTERS.iter().filter(move |c| has_counter(p, c)).map(move |c| format!("{p}_{c}")));
     SSL.iter()
         .map(ToString::to_string)
         .chain(counters)

@@ -329,16 +329,13 @@ impl<'o> Emitter<'o> {
                 return;
             }
         }
-        if let Value::Bin(text) = sample.value {
-            if self.global.bin || self.encoding() {
-                let bytes = cx.text(text);
-                let cut = if self.global.bin {
-                    bytes.len()
-                } else {
-                    memchr::memchr(0, bytes).unwrap_or(bytes.len())
-                };
-                return self.plain(&bytes[..cut]);
-            }
+        if let Value::Bin(text) = sample.value
+            && (self.global.bin || self.encoding())
+        {
+            let bytes = cx.text(text);
+            let cut =
+                if self.global.bin { bytes.len() } else { memchr::memchr(0, bytes).unwrap_or(bytes.len()) };
+            return self.plain(&bytes[..cut]);
         }
         if !sample.cast(Type::Str, cx) {
             return self.missing();

@@ -316,10 +316,11 @@ impl Substrings {
     }
 
     fn each(&self, block: &Block, value: &[u8], mut visit: impl FnMut(u32) -> bool) {
-        if let Some(record) = self.empty {
-            if block.is_live(record) && !visit(record) {
-                return;
-            }
+        if let Some(record) = self.empty
+            && block.is_live(record)
+            && !visit(record)
+        {
+            return;
         }
         if let Some(finder) = &self.single {
             if finder.find(value).is_some() && block.is_live(self.records[0]) {
@@ -415,7 +416,6 @@ struct Prefixes<A> {
 
 /// What the two families have in common.
 trait Address: Copy + Ord {
-    const BITS: u32;
     const ZERO: Self;
     fn top16(self) -> usize;
     /// The address after the prefix of `bits` bits that starts here, unless it is the end of the space.
@@ -423,7 +423,6 @@ trait Address: Copy + Ord {
 }
 
 impl Address for u32 {
-    const BITS: u32 = 32;
     const ZERO: u32 = 0;
     fn top16(self) -> usize {
         (self >> 16) as usize
@@ -434,7 +433,6 @@ impl Address for u32 {
 }
 
 impl Address for u128 {
-    const BITS: u32 = 128;
     const ZERO: u128 = 0;
     fn top16(self) -> usize {
         (self >> 112) as usize
@@ -543,7 +541,6 @@ impl Addresses {
                 None => {}
             }
         }
-        debug_assert!(<u32 as Address>::BITS == 32 && <u128 as Address>::BITS == 128);
         Addresses { v4: Prefixes::build(v4), v6: Prefixes::build(v6), odd: odd.into() }
     }
 
@@ -568,6 +565,9 @@ impl Addresses {
         }
     }
 }
+
+/// Visits the records that match until the visitor returns false.
+type Each<'e> = dyn Fn(&mut dyn FnMut(u32) -> bool) + 'e;
 
 /// What is searched for.
 #[derive(Clone, Copy)]
@@ -633,7 +633,7 @@ impl Structure {
     /// The record to use for `needle`. With `any`, whichever is found first; otherwise the most precise of prefixes and
     /// addresses, the first of other patterns.
     pub fn find(&self, block: &Block, needle: Needle, any: bool) -> Option<u32> {
-        let first = |each: &dyn Fn(&mut dyn FnMut(u32) -> bool)| {
+        let first = |each: &Each| {
             let mut best: Option<u32> = None;
             each(&mut |record| {
                 best = Some(best.map_or(record, |b| b.min(record)));

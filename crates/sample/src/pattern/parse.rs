@@ -158,7 +158,7 @@ pub fn host(ip: IpAddr) -> Net {
 /// The text of the problem.
 pub fn hex(text: &str) -> Result<Vec<u8>, String> {
     let bytes = text.as_bytes();
-    if bytes.len() % 2 != 0 {
+    if !bytes.len().is_multiple_of(2) {
         return Err("an even number of hex digit is expected".into());
     }
     let digit = |b: u8| {

@@ -63,6 +63,9 @@ pub struct PatternSet {
     state: Mutex<State>,
 }
 
+/// An entry of a version being prepared: the pattern and its value.
+type Pending = (Vec<u8>, Vec<u8>);
+
 #[derive(Default)]
 struct State {
     is_map: bool,
@@ -71,7 +74,7 @@ struct State {
     next_order: u64,
     generation: u32,
     next_generation: u32,
-    pending: BTreeMap<u32, Vec<(Vec<u8>, Vec<u8>)>>,
+    pending: BTreeMap<u32, Vec<Pending>>,
     indexes: Vec<Arc<Index>>,
 }
 
@@ -401,10 +404,10 @@ impl PatternSet {
         let lines = memchr::memchr_iter(b'\n', text).count() + 1;
         builder.reserve(lines, text.len());
         for line in text.split(|b| *b == b'\n') {
-            if let Some((key, value)) = cut_line(line, is_map) {
-                if !builder.push(key, value, 0) {
-                    return Err("the file is too large".into());
-                }
+            if let Some((key, value)) = cut_line(line, is_map)
+                && !builder.push(key, value, 0)
+            {
+                return Err("the file is too large".into());
             }
         }
         if builder.len() == 0 {
