@@ -23,7 +23,12 @@ pub(crate) struct Drafts {
 pub(crate) fn acl(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     let words = words(line, 1);
     let mut drafts = b.drafts.take().unwrap_or_default();
-    let result = with_env(cx, b, line.span(), Points::ALL, "", |env| drafts.acls.add(&words, env));
+    // The `acl()` fetch looks at those before; a copy costs a little for each of them, so it is made when needed.
+    let known = words.iter().any(|w| w.contains("acl(")).then(|| drafts.acls.clone());
+    let result = with_env(cx, b, line.span(), Points::ALL, "", |env| {
+        env.acls = known.as_ref();
+        drafts.acls.add(&words, env)
+    });
     b.drafts = Some(drafts);
     result.map_err(|e| whole(fail(line, 0, format!("{e}.")), line))
 }
@@ -172,7 +177,9 @@ pub(crate) fn settle(cx: &mut Cx<'_>, b: &mut Building, inherited: Option<&[Rule
     let mut drafts = b.drafts.take().unwrap_or_default();
     // Redirections run after the other rules on requests.
     let redirects = std::mem::take(&mut drafts.redirects);
-    if !redirects.is_empty() {
+    if !redirects.is_empty() && b.p.mode != Mode::Http {
+        needs_http(cx, b, "redirect");
+    } else if !redirects.is_empty() {
         let mut all = redirects;
         all.inherit(&drafts.sets[Kind::HttpRequest as usize]);
         drafts.sets[Kind::HttpRequest as usize] = all;
@@ -197,9 +204,7 @@ pub(crate) fn settle(cx: &mut Cx<'_>, b: &mut Building, inherited: Option<&[Rule
             cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(b.span), message));
         }
         if kind.is_http() && b.p.mode != Mode::Http {
-            let title = b.title();
-            let message = format!("'{}' rules will be ignored for {title} (needs 'mode http').", kind.name());
-            cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, Some(b.span), message));
+            needs_http(cx, b, kind.name());
             continue;
         }
         let set = Arc::new(set);
@@ -214,4 +219,10 @@ pub(crate) fn settle(cx: &mut Cx<'_>, b: &mut Building, inherited: Option<&[Rule
             Kind::HttpAfter => rules.http_after_response = set,
         }
     }
+}
+
+/// Says that rules are ignored because the proxy does not speak HTTP.
+fn needs_http(cx: &mut Cx<'_>, b: &Building, name: &str) {
+    let message = format!("'{name}' rules ignored for {} as they require HTTP mode.", b.title());
+    cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, Some(b.span), message));
 }

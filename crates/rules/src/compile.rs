@@ -1,7 +1,7 @@
 //! The doors to the expression compiler, and small parsers that actions share.
 
 use thalweg_sample::acl::Condition;
-use thalweg_sample::logformat::LogFormat;
+use thalweg_sample::logformat::{LogFormat, Usage};
 use thalweg_sample::value::leading_int;
 use thalweg_sample::{CompileEnv, Expr};
 use thalweg_syntax::{TimeError, parse_size, parse_time_ms};
@@ -11,14 +11,14 @@ pub(crate) fn condition(words: &[&str], env: &mut CompileEnv) -> Result<Conditio
     Condition::compile(words, env)
 }
 
-/// Compiles a log format that an action renders into a message.
+/// Compiles a log format whose text goes into the head of a message.
 pub(crate) fn format(text: &str, env: &mut CompileEnv) -> Result<LogFormat, String> {
-    LogFormat::compile(text, env)
+    LogFormat::compile(text, Usage::Header, env)
 }
 
-/// Compiles a log format that is a payload.
-pub(crate) fn body_format(text: &str, env: &mut CompileEnv) -> Result<LogFormat, String> {
-    LogFormat::compile(text, env)
+/// Compiles a log format whose text is a payload, a key or the value of a variable.
+pub(crate) fn raw_format(text: &str, env: &mut CompileEnv) -> Result<LogFormat, String> {
+    LogFormat::compile(text, Usage::Raw, env)
 }
 
 /// Compiles an expression and checks that it can be evaluated where the rule is.

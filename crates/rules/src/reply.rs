@@ -138,7 +138,7 @@ impl Reply {
                     } else {
                         let text = String::from_utf8(bytes)
                             .map_err(|_| format!("file '{path}' is not text and cannot be a log format"))?;
-                        Body::Format(compile::body_format(&text, env.compile)?)
+                        Body::Format(compile::raw_format(&text, env.compile)?)
                     };
                 }
                 "string" | "lf-string" => {
@@ -149,7 +149,7 @@ impl Reply {
                     reply.body = if word == "string" {
                         Body::Static(text.as_bytes().into())
                     } else {
-                        Body::Format(compile::body_format(text, env.compile)?)
+                        Body::Format(compile::raw_format(text, env.compile)?)
                     };
                 }
                 "hdr" => {

@@ -10,6 +10,7 @@ use crate::{Realm, Redirect};
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use thalweg_sample::acl::{Condition, Verdict};
+use thalweg_sample::pattern::Registry;
 use thalweg_sample::{Ctx, Point, Points, ProxyScope};
 
 /// Where rules are evaluated.
@@ -190,6 +191,8 @@ pub struct References<'a> {
     pub http_errors: &'a dyn Fn(&str) -> Option<Arc<HttpErrors>>,
     /// True when a `log-profile` section has this name.
     pub log_profile: &'a dyn Fn(&str) -> bool,
+    /// Maps and ACL files, all of them loaded.
+    pub patterns: &'a Registry,
     /// The capture slots of the proxy, all rules read; `None` in a pure backend.
     pub captures: Option<&'a CaptureSlots>,
 }

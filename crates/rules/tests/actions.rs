@@ -6,6 +6,7 @@ use common::*;
 use std::collections::HashSet;
 use thalweg_rules::*;
 use thalweg_sample::Endpoint;
+use thalweg_sample::pattern::Registry;
 use thalweg_sample::vars::VarValue;
 
 const REQ: Kind = Kind::HttpRequest;
@@ -166,8 +167,8 @@ fn the_request_line_is_edited() {
 
 #[test]
 fn rules_that_fail_to_rewrite_end_the_request_unless_told_otherwise() {
-    // A control byte cannot be in a target.
-    let bad = "set-method '%[bin(0a)]'";
+    // A method is one word.
+    let bad = "set-method '%[str(a b)]'";
     assert_eq!(request(&[bad], "GET /"), "RewriteFailed");
     assert_eq!(request(&["strict-mode off", bad, "set-header a b"], "GET /"), "GET /|a: b");
     assert_eq!(request(&["strict-mode off", "strict-mode on", bad], "GET /"), "RewriteFailed");
@@ -488,6 +489,7 @@ fn captures() {
     let references = References {
         http_errors: &|_| None,
         log_profile: &|_| false,
+        patterns: &Registry::default(),
         captures: Some(&bench.captures.clone()),
     };
     assert_eq!(rules.resolve(REQ, "px", &references), Vec::<String>::new());
@@ -505,6 +507,56 @@ fn captures() {
     );
     traffic.run(&bench, &rules, RES, 0);
     assert_eq!(traffic.stream.res_captures.at(0), Some(&b"r"[..]));
+}
+
+#[test]
+fn maps_and_acl_files_are_changed() {
+    let mut bench = Bench::default();
+    let read = |_: &str| Ok(b"a 1\nb 2\n".to_vec());
+    let map = bench.registry.open("m.map", true, "", read).unwrap();
+    let acl = bench.registry.open("a.acl", false, "", |_| Ok(b"a\n".to_vec())).unwrap();
+    let rules = bench.rules(
+        REQ,
+        &[
+            "set-map(m.map) a '%[str(x y)]'",
+            "set-map(m.map) '%[str(c)]' 3",
+            "del-map(m.map) b",
+            "add-acl(a.acl) a",
+            "add-acl(a.acl) z",
+            "del-acl(nobody) z",
+        ],
+    );
+    let references = References {
+        http_errors: &|_| None,
+        log_profile: &|_| false,
+        patterns: &bench.registry,
+        captures: None,
+    };
+    assert_eq!(rules.resolve(REQ, "px", &references), Vec::<String>::new());
+    let mut traffic = Traffic::default();
+    assert_eq!(traffic.run(&bench, &rules, REQ, 0), "Done");
+    let dump = |set: &thalweg_sample::pattern::PatternSet| {
+        let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
+        set.entries(None, 0, 10)
+            .iter()
+            .map(|e| text(&e.key) + "=" + &text(&e.value))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    assert_eq!((dump(&map), dump(&acl)), ("a=x y c=3".into(), "a= z=".into()));
+    let rules = bench.rules(Kind::HttpAfter, &["del-acl(a.acl) a"]);
+    rules.resolve(
+        Kind::HttpAfter,
+        "px",
+        &References {
+            http_errors: &|_| None,
+            log_profile: &|_| false,
+            patterns: &bench.registry,
+            captures: None,
+        },
+    );
+    traffic.run(&bench, &rules, Kind::HttpAfter, 0);
+    assert_eq!(dump(&acl), "z=");
 }
 
 #[test]
@@ -531,6 +583,10 @@ fn every_action_is_where_the_table_says() {
         "del-header" | "set-path" | "set-pathq" | "set-query" | "set-uri" | "set-method" => "x a",
         "redirect" => "x location /",
         "normalize-uri" => "x fragment-strip",
+        "set-map" => "set-map(f) a b",
+        "del-map" => "del-map(f) a",
+        "add-acl" => "add-acl(f) a",
+        "del-acl" => "del-acl(f) a",
         "set-var" => "set-var(sess.a) int(1)",
         "set-var-fmt" => "set-var-fmt(sess.a) x",
         "unset-var" => "unset-var(sess.a)",

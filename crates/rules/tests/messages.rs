@@ -74,6 +74,9 @@ fn errors_inside_http_rules() {
         ("use-service foo", "'foo' unknown service name."),
         ("set-retries", "expects exactly 1 argument (an expression or an integer between 1 and 100)"),
         ("set-retries 200", "expects an expression or an integer between 1 and 100"),
+        ("set-map(m) a", "expects exactly 2 arguments"),
+        ("add-acl(m)", "expects exactly 1 argument"),
+        ("set-map a b", "invalid action 'set-map': expects a file name in parentheses"),
         ("do-log profile", "action 'do-log': 'profile' expects argument."),
         ("set-header 'a b' c", "header name 'a b' contains forbidden character ' '"),
     ] {

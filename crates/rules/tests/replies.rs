@@ -286,7 +286,16 @@ fn lookup_follows_the_proxies() {
     let mut bench = bench();
     let rules = bench.rules(REQ, &["return status 404 errorfiles site"]);
     let references = |find: &dyn Fn(&str) -> Option<Arc<HttpErrors>>| {
-        rules.resolve(REQ, "px", &References { http_errors: find, log_profile: &|_| true, captures: None })
+        rules.resolve(
+            REQ,
+            "px",
+            &References {
+                http_errors: find,
+                log_profile: &|_| true,
+                patterns: &bench.registry,
+                captures: None,
+            },
+        )
     };
     assert_eq!(
         references(&|_| None),

@@ -99,6 +99,10 @@ impl Action {
         match self {
             Action::Verdict(a) => a.resolve(references),
             Action::Stream(a) => a.resolve(kind, references),
+            Action::Map(a) => {
+                a.resolve(references);
+                Ok(())
+            }
             _ => Ok(()),
         }
     }

@@ -29,7 +29,7 @@ pub(crate) static ACTIONS: &[ActionDef] = &[
         "sets a variable to a text",
         |w, e| {
             let (variable, conditions) = variable(w)?;
-            let source = Source::Format(compile::format(w.value().unwrap_or(""), e.compile)?);
+            let source = Source::Format(compile::raw_format(w.value().unwrap_or(""), e.compile)?);
             Ok(Action::Var(Box::new(Assignment { variable, conditions, source })))
         },
     )
