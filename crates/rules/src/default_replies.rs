@@ -1,6 +1,6 @@
 //! The replies we make when nobody configured others. Scripts match these texts: they are those of the reference.
 
-use crate::errors::{GENERATED_CODES, RawReply};
+use crate::errors::{GENERATED_CODES, RawField, RawReply};
 use crate::reply::Reply;
 use std::sync::LazyLock;
 
@@ -62,7 +62,7 @@ static REPLIES: LazyLock<Vec<Reply>> = LazyLock::new(|| {
         .iter()
         .map(|(status, reason, title, text)| {
             let body = format!("<html><body><h1>{title}</h1>\n{text}\n</body></html>\n").into_bytes();
-            let mut fields: Vec<(Box<[u8]>, Box<[u8]>)> = vec![
+            let mut fields: Vec<RawField> = vec![
                 (b"content-length".as_slice().into(), body.len().to_string().into_bytes().into()),
                 (b"cache-control".as_slice().into(), b"no-cache".as_slice().into()),
                 (b"content-type".as_slice().into(), b"text/html".as_slice().into()),

@@ -22,11 +22,14 @@ fn slot(status: u16) -> Option<usize> {
     GENERATED_CODES.iter().position(|&code| code == status)
 }
 
+/// The name, in lower case, and the value of a field.
+pub(crate) type RawField = (Box<[u8]>, Box<[u8]>);
+
 /// A complete response, as read from a file.
 pub struct RawReply {
     status: u16,
     reason: Box<[u8]>,
-    fields: Vec<(Box<[u8]>, Box<[u8]>)>,
+    fields: Vec<RawField>,
     body: Arc<[u8]>,
     /// The file was empty: no response is sent at all.
     silent: bool,
@@ -39,12 +42,7 @@ impl fmt::Debug for RawReply {
 }
 
 impl RawReply {
-    pub(crate) fn new(
-        status: u16,
-        reason: &str,
-        fields: Vec<(Box<[u8]>, Box<[u8]>)>,
-        body: Vec<u8>,
-    ) -> RawReply {
+    pub(crate) fn new(status: u16, reason: &str, fields: Vec<RawField>, body: Vec<u8>) -> RawReply {
         RawReply { status, reason: reason.as_bytes().into(), fields, body: body.into(), silent: false }
     }
 
@@ -85,7 +83,7 @@ impl RawReply {
         if status < 200 {
             return Err(format!("invalid http status code for an error message ({status})"));
         }
-        let mut fields: Vec<(Box<[u8]>, Box<[u8]>)> = Vec::new();
+        let mut fields: Vec<RawField> = Vec::new();
         let mut announced = None;
         loop {
             let start = at;
@@ -254,7 +252,7 @@ impl ErrorRule {
                 [code, url, ..] => generated(code).map(|status| {
                     let (redirect, reason) =
                         if keyword == "errorloc303" { (303, "See Other") } else { (302, "Found") };
-                    let fields: Vec<(Box<[u8]>, Box<[u8]>)> = vec![
+                    let fields: Vec<RawField> = vec![
                         (b"cache-control".as_slice().into(), b"no-cache".as_slice().into()),
                         (b"content-length".as_slice().into(), b"0".as_slice().into()),
                         (b"location".as_slice().into(), url.as_bytes().into()),

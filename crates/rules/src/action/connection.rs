@@ -32,7 +32,7 @@ pub(crate) enum Side {
 /// A number known now, or evaluated for each request.
 pub(crate) enum Number {
     Known(i64),
-    Expr(Expr),
+    Expr(Box<Expr>),
 }
 
 const FRONT: Rulesets = Rulesets::ALL.without(Rulesets::HTTP_AFTER);
@@ -122,7 +122,7 @@ pub(crate) fn number(words: &mut Words, env: &mut RuleEnv, missing: &str) -> Res
     let word = words.next().ok_or(missing)?;
     match compile::number(word) {
         Some(value) => Ok(Number::Known(value as i64)),
-        None => Ok(Number::Expr(compile::expression(Some(word), env.compile)?)),
+        None => Ok(Number::Expr(Box::new(compile::expression(Some(word), env.compile)?))),
     }
 }
 

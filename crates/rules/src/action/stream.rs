@@ -265,7 +265,7 @@ pub(crate) fn duration(word: &str, rule: &str, env: &mut RuleEnv) -> Result<Numb
         Ok(ms) => Ok(Number::Known(ms as i64)),
         // A word that starts with a digit can only be a duration.
         Err(error) => match compile::expression(Some(word), env.compile) {
-            Ok(expr) => Ok(Number::Expr(expr)),
+            Ok(expr) => Ok(Number::Expr(Box::new(expr))),
             Err(e) if word.starts_with(|c: char| c.is_ascii_digit()) || e.starts_with("unknown") => {
                 Err(error.text(rule))
             }

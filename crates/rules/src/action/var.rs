@@ -16,7 +16,7 @@ pub(crate) struct Assignment {
 }
 
 enum Source {
-    Expr(Expr),
+    Expr(Box<Expr>),
     Format(LogFormat),
     Nothing,
 }
@@ -41,7 +41,7 @@ pub(crate) static ACTIONS: &[ActionDef] = &[
         "sets a variable to a value",
         |w, e| {
             let (variable, conditions) = variable(w)?;
-            let source = Source::Expr(compile::expression(w.next(), e.compile)?);
+            let source = Source::Expr(Box::new(compile::expression(w.next(), e.compile)?));
             Ok(Action::Var(Box::new(Assignment { variable, conditions, source })))
         },
     )
