@@ -443,7 +443,7 @@ fn same_address(a: &ConnectAddress, b: &ConnectAddress) -> bool {
 }
 
 fn open(family: i32, opts: &DatagramOptions) -> io::Result<OwnedFd> {
-    let socket = syscall::socket(family, libc::SOCK_DGRAM)?;
+    let socket = syscall::socket(family, libc::SOCK_DGRAM, 0)?;
     let fd = socket.as_raw_fd();
     if let Some(bytes) = opts.receive_buffer {
         set::receive_buffer(fd, bytes)?;

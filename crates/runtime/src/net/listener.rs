@@ -153,7 +153,8 @@ impl std::fmt::Debug for Listener {
 /// privileges, for instance).
 pub fn open(address: &SockAddr, opts: &ListenOptions) -> io::Result<OwnedFd> {
     let kind = if opts.seqpacket && address.is_unix() { libc::SOCK_SEQPACKET } else { libc::SOCK_STREAM };
-    let socket = syscall::socket(address.family(), kind)?;
+    let protocol = if opts.mptcp && !address.is_unix() { libc::IPPROTO_MPTCP } else { 0 };
+    let socket = syscall::socket(address.family(), kind, protocol)?;
     let fd = socket.as_raw_fd();
     if let Some(bytes) = opts.receive_buffer {
         set::receive_buffer(fd, bytes)?;

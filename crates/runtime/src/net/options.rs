@@ -56,6 +56,8 @@ pub struct ConnectOptions {
     pub fastopen: bool,
     /// Sign segments.
     pub md5: Option<Md5Key>,
+    /// Multipath TCP (RFC 8684), falling back to TCP where the other side does not know it.
+    pub mptcp: bool,
     /// Do not acknowledge at once (`option tcp-smart-connect` sets this).
     pub no_quick_ack: bool,
     /// Receive buffer in bytes (`tune.rcvbuf.server`).
@@ -81,6 +83,7 @@ impl Default for ConnectOptions {
             congestion: None,
             fastopen: false,
             md5: None,
+            mptcp: false,
             no_quick_ack: false,
             receive_buffer: None,
             send_buffer: None,
@@ -111,6 +114,8 @@ pub struct ListenOptions {
     pub congestion: Option<Box<str>>,
     /// Require signed segments from one peer address.
     pub md5: Option<(SockAddr, Md5Key)>,
+    /// Multipath TCP (RFC 8684); plain TCP clients are served as well.
+    pub mptcp: bool,
     /// Milliseconds after which unacknowledged data breaks a connection (`tcp-ut`).
     pub user_timeout_ms: Option<u32>,
     /// Packet mark.
@@ -148,6 +153,7 @@ impl Default for ListenOptions {
             fastopen: None,
             congestion: None,
             md5: None,
+            mptcp: false,
             user_timeout_ms: None,
             mark: None,
             tos: None,

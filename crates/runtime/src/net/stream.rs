@@ -80,9 +80,9 @@ impl Stream {
     /// The socket's error (`ECONNRESET`, `ETIMEDOUT`), once everything received before it was taken.
     #[inline]
     pub fn poll_recv(&mut self, max: usize) -> Poll<io::Result<Buf>> {
-        debug_assert!(max > 0);
         let s = self.record();
-        driver::with(|d| d.poll_recv(s, max))
+        // No room at all would make "nothing" look like the end of the stream.
+        driver::with(|d| d.poll_recv(s, max.max(1)))
     }
 
     /// [`poll_recv`](Self::poll_recv) as a future.
@@ -338,7 +338,8 @@ fn open(address: &SockAddr, opts: &ConnectOptions) -> io::Result<Stream> {
     let fd = match simulated {
         Some(result) => result?,
         None => {
-            let fd = syscall::socket(address.family(), libc::SOCK_STREAM)?;
+            let protocol = if opts.mptcp && !address.is_unix() { libc::IPPROTO_MPTCP } else { 0 };
+            let fd = syscall::socket(address.family(), libc::SOCK_STREAM, protocol)?;
             prepare(fd.as_raw_fd(), address, opts)?;
             fd
         }

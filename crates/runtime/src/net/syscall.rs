@@ -76,10 +76,10 @@ pub(crate) fn close(fd: RawFd) {
     unsafe { libc::close(fd) };
 }
 
-/// A non-blocking socket, closed on exec.
-pub(crate) fn socket(family: i32, kind: i32) -> io::Result<OwnedFd> {
+/// A non-blocking socket, closed on exec; protocol 0 is the usual one of the kind.
+pub(crate) fn socket(family: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
     // SAFETY: takes no pointer.
-    let fd = unsafe { libc::socket(family, kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0) };
+    let fd = unsafe { libc::socket(family, kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, protocol) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -1,6 +1,8 @@
 //! Resets, cancellation, exhaustion, and that nothing leaks.
 
 use crate::harness::*;
+use std::cell::Cell;
+use std::rc::Rc;
 use std::task::Poll;
 use thalweg_runtime::buffer::{self, Buf};
 use thalweg_runtime::driver::{self, DriverOptions, Wait};
@@ -85,6 +87,72 @@ each_driver!(a_thousand_connections_come_and_go_without_leaking, || async {
     }
     // Closes may still be queued; other tests of this process open descriptors, so wait for a low moment.
     wait_until(|| open_descriptors() < before + 100).await;
+});
+
+/// A connection that sends, receives, ends, breaks or vanishes at random. What arrives must be its own bytes, in order.
+async fn random_life(mut a: Stream, mut b: Stream, salt: usize, rng: Rc<Cell<u64>>) {
+    let random = |n: u64| {
+        let next = rng.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        rng.set(next);
+        (next >> 33) % n
+    };
+    let (mut sent, mut got) = (salt, salt);
+    for _ in 0..random(40) {
+        match random(10) {
+            0..=3 => {
+                if !matches!(a.poll_send_ready(), Poll::Ready(Ok(()))) {
+                    settle().await;
+                    continue;
+                }
+                let n = 1 + random(if random(5) == 0 { 2_000_000 } else { 3_000 }) as usize;
+                let mut first = Buf::large(n);
+                fill_pattern(first.unused_mut(), sent);
+                first.commit(n);
+                let second = first.split_to(random(n as u64) as usize);
+                a.start_send2(second, first);
+                sent += n;
+            }
+            4..=7 => match b.poll_recv(1 + random(100_000) as usize) {
+                Poll::Ready(Ok(part)) => {
+                    assert!(is_pattern(&part, got), "connection {salt} got bytes of another");
+                    got += part.len();
+                }
+                Poll::Ready(Err(_)) => return,
+                Poll::Pending => settle().await,
+            },
+            8 => match random(6) {
+                0 => _ = a.shutdown_write(),
+                1 => a.set_linger_rst(),
+                2 => return,
+                3 => _ = b.poll_readable(),
+                _ => _ = b.has_input_now(),
+            },
+            _ => settle().await,
+        }
+    }
+}
+
+every_driver!(random_lives_never_mix_bytes_and_leave_nothing, || async {
+    let rng = Rc::new(Cell::new(42));
+    let left = Rc::new(Cell::new(0));
+    let mut listener = Listener::bind(&any_tcp(), &Default::default()).unwrap();
+    let address = listener.local_addr().unwrap();
+    for round in 0..30 {
+        for i in 0..10 {
+            let a = Stream::connect(&address, &ConnectOptions::default()).await.unwrap();
+            let b = Stream::from_accepted(listener.accept().await.unwrap().0).unwrap();
+            let (rng, left) = (rng.clone(), left.clone());
+            left.set(left.get() + 1);
+            spawn(async move {
+                random_life(a, b, (round * 10 + i) * 1_000_003, rng).await;
+                left.set(left.get() - 1);
+            });
+        }
+        for _ in 0..3 {
+            settle().await;
+        }
+    }
+    wait_until(|| left.get() == 0).await;
 });
 
 /// Floods many connections while only blocks for a few are posted.

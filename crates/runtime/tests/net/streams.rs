@@ -4,7 +4,7 @@ use crate::harness::*;
 use std::os::fd::AsRawFd;
 use std::task::Poll;
 use thalweg_runtime::buffer::{self, Buf, BufferConfig};
-use thalweg_runtime::net::{ConnectOptions, Keepalive, Listener, SockAddr, Stream};
+use thalweg_runtime::net::{ConnectOptions, Keepalive, ListenOptions, Listener, SockAddr, Stream};
 
 every_driver!(bytes_arrive_in_both_directions_and_the_end_is_seen, || async {
     let (mut a, mut b) = tcp_pair().await;
@@ -152,6 +152,21 @@ each_driver!(unix_and_abstract_sockets_connect, || async {
         assert_eq!(read_exactly(&mut b, 9).await, b"over unix");
     }
     std::fs::remove_file(&path).unwrap();
+});
+
+each_driver!(multipath_sockets_carry_bytes_like_others, || async {
+    let opts = ListenOptions { mptcp: true, ..ListenOptions::default() };
+    let mut listener = match Listener::bind(&any_tcp(), &opts) {
+        // The kernel may be built without it.
+        Err(e) if e.raw_os_error() == Some(libc::EPROTONOSUPPORT) => return,
+        result => result.unwrap(),
+    };
+    let address = listener.local_addr().unwrap();
+    let opts = ConnectOptions { mptcp: true, ..ConnectOptions::default() };
+    let mut a = Stream::connect(&address, &opts).await.unwrap();
+    let mut b = Stream::from_accepted(listener.accept().await.unwrap().0).unwrap();
+    a.start_send(Buf::copy_of(b"several paths"));
+    assert_eq!(read_exactly(&mut b, 13).await, b"several paths");
 });
 
 each_driver!(options_reach_the_kernel, || async {
