@@ -558,6 +558,12 @@ impl HeadParser {
     fn settle_version(&mut self, text: &[u8], relaxed: bool) -> bool {
         match version(text) {
             Some(version) => self.version = version,
+            // As the reference reads it: two digits where they are in `HTTP/1.1` count, whatever is around
+            // them; another length is an old version.
+            None if relaxed && text.len() == 8 && (text[5], text[7]) >= (b'1', b'1') => {
+                self.version = Version::HTTP_11;
+                self.violations = true;
+            }
             None if relaxed && !text.is_empty() => {
                 self.version = Version::HTTP_10;
                 self.protocol = Span::new(self.mark, self.mark + text.len());

@@ -180,7 +180,7 @@ pub fn accept_request(head: &mut Head, policy: FramingPolicy) -> Result<Framing,
         }
         framing.body = BodyLength::Tunnel;
     }
-    settle_upgrade(head, connection, &mut framing);
+    settle_upgrade(head, connection, true, &mut framing);
     if framing.websocket && !policy.accept_unsafe {
         let key = head.get(HeaderId::SecWebsocketKey);
         if !key.is_some_and(|key| is_websocket_key(key.value)) {
@@ -252,7 +252,9 @@ pub fn accept_response(
         BodyLength::UntilClose => framing.keep_alive = false,
         _ => {}
     }
-    settle_upgrade(head, connection, &mut framing);
+    te(head);
+    settle_upgrade(head, connection, false, &mut framing);
+    framing.upgrade &= connection.upgrade;
     // A response keeps its `Connection: upgrade` even when the protocol offered was taken out.
     framing.upgrade |= connection.upgrade;
     if status == 101
@@ -547,11 +549,13 @@ fn connection(head: &Head) -> Connection {
 
 /// Removes an `Upgrade` that nothing refers to, and the upgrade to clear-text HTTP/2, which RFC 9113
 /// withdrew and which would let a client speak past the proxy.
-fn settle_upgrade(head: &mut Head, connection: Connection, framing: &mut Framing) {
+///
+/// A response may name protocols without offering to change to one, so there it stays.
+fn settle_upgrade(head: &mut Head, connection: Connection, request: bool, framing: &mut Framing) {
     if !head.has(HeaderId::Upgrade) {
         return;
     }
-    if !connection.upgrade {
+    if request && !connection.upgrade {
         head.remove_id(HeaderId::Upgrade);
         return;
     }

@@ -19,6 +19,10 @@ use crate::uri::{self, Form};
 /// A [`Violation`] that says which rule was broken.
 pub fn accept(head: &mut Head, accept_unsafe: bool) -> Result<(), Violation> {
     let method = head.method();
+    // `PRI` is how HTTP/2 begins, so that an HTTP/1 parser stops at it (RFC 9113 section 3.4).
+    if method == Method::Other && head.method_bytes().eq_ignore_ascii_case(b"PRI") {
+        return Err(Violation { kind: ViolationKind::BadTarget, offset: head.target_span().off });
+    }
     // Nearly every request: a path, and a `Host` that stands alone.
     if head.target().first() == Some(&b'/') && method != Method::Connect {
         return hosts(head);
@@ -28,8 +32,7 @@ pub fn accept(head: &mut Head, accept_unsafe: bool) -> Result<(), Violation> {
     match uri.form {
         Form::Origin => bad,
         Form::Asterisk => {
-            // `PRI *` is how HTTP/2 begins, so that an HTTP/1 parser stops at it (RFC 9113 section 3.4).
-            if !matches!(method, Method::Options | Method::Other) || head.method_bytes() == b"PRI" {
+            if !matches!(method, Method::Options | Method::Other) {
                 return bad;
             }
             hosts(head)
@@ -119,33 +122,41 @@ fn absolute(head: &mut Head, accept_unsafe: bool) -> Result<(), Violation> {
         return Err(Violation { kind: ViolationKind::BadTarget, offset: target.off });
     }
     let default = authority::default_port(uri.scheme);
+    let is_implied = |port: &[u8]| port.is_empty() || default == Some(port);
     // "http://host:80" and "http://host:" say no more than "http://host".
-    let drops_port = is_one_host(bare)
-        && default.is_some_and(|default| port.is_some_and(|p| p.is_empty() || p == default));
-    let host_start = target.off as usize + uri.scheme.len() + 3 + uri.authority.len() - host_port.len();
-    let bare_span = Span::new(host_start, host_start + bare.len());
-    let mut replace_host = None;
-    if let Some(host) = head.get(HeaderId::Host) {
-        let same = host.value.eq_ignore_ascii_case(host_port);
-        let host_parts = authority::split(host.value);
-        let implied = default
-            .is_some_and(|default| host_parts.port.is_none_or(|port| port.is_empty() || port == default));
-        let equivalent =
-            implied && (drops_port || port.is_none()) && host_parts.host.eq_ignore_ascii_case(bare);
-        if !same && !equivalent && !accept_unsafe {
-            return Err(Violation { kind: ViolationKind::HostMismatch, offset: host.value_span.off });
-        }
-        if drops_port && (same || equivalent) {
-            replace_host = Some(host.index);
-        }
-    }
-    let authority_end = uri.scheme.len() + 3 + uri.authority.len();
+    let drops_port = is_one_host(bare) && port.is_some_and(is_implied);
     // Without a path, `OPTIONS` concerns the server as a whole (RFC 9112 section 3.2.4): a slash would
     // make it concern the root.
     let slash = uri.path_and_query.is_empty() && head.method() != Method::Options;
+    let normalises = drops_port || (slash && is_one_host(bare));
+    let host_start = target.off as usize + uri.scheme.len() + 3 + uri.authority.len() - host_port.len();
+    let kept = if drops_port { bare } else { host_port };
+    let kept = Span::new(host_start, host_start + kept.len());
+    let mut replaced = None;
+    if let Some(host) = head.get(HeaderId::Host) {
+        let parts = authority::split(host.value);
+        let same = host.value.eq_ignore_ascii_case(host_port);
+        let equivalent = parts.port.is_none_or(is_implied)
+            && (drops_port || port.is_none())
+            && parts.host.eq_ignore_ascii_case(bare);
+        if !same && !equivalent && !accept_unsafe {
+            return Err(Violation { kind: ViolationKind::HostMismatch, offset: host.value_span.off });
+        }
+        // Once the target is rewritten, both are written alike.
+        replaced = normalises.then_some((host.index, host.value_span));
+    }
+    let authority_end = uri.scheme.len() + 3 + uri.authority.len();
     let dropped = if drops_port { port.map_or(0, |port| port.len() + 1) } else { 0 };
-    if let Some(index) = replace_host {
-        head.shrink_value_to(index, bare_span);
+    match replaced {
+        Some((index, value)) if kept.len <= value.len => head.shrink_value_to(index, kept),
+        // Only a host that disagrees with the target is shorter, and only relaxed does it get here.
+        Some((index, _)) => {
+            let host = head.bytes(kept).to_vec();
+            if head.replace_value(index, &host).is_err() {
+                return Err(Violation { kind: ViolationKind::HostMismatch, offset: target.off });
+            }
+        }
+        None => {}
     }
     head.edit_target(authority_end - dropped, dropped, slash);
     Ok(())
@@ -206,6 +217,12 @@ mod tests {
             ("OPTIONS", "http://a", &["a"], Ok(("http://a", "a"))),
             ("OPTIONS", "http://a:80", &["a"], Ok(("http://a", "a"))),
             ("PRI", "*", &[], Err(BadTarget)),
+            ("pri", "/", &[], Err(BadTarget)),
+            ("GET", "http://a", &["a:80"], Ok(("http://a/", "a"))),
+            ("GET", "http://u@A", &["a:"], Ok(("http://u@A/", "A"))),
+            ("OPTIONS", "http://A", &["a:80"], Ok(("http://A", "a:80"))),
+            ("GET", "foo://a:/", &["a"], Ok(("foo://a/", "a"))),
+            ("GET", "foo://a/", &["a:"], Ok(("foo://a/", "a:"))),
             ("GET", "http://a", &["a"], Ok(("http://a/", "a"))),
             ("GET", "http://a:80?c=d", &["a:80"], Ok(("http://a?c=d", "a"))),
             ("GET", "ftp://a:80/", &["a"], Err(HostMismatch)),
@@ -238,6 +255,8 @@ mod tests {
         for (method, target, host, expected) in [
             ("GET", "http://a/", "b", Some(("http://a/", "b"))),
             ("GET", "http://a:80", "a:80", Some(("http://a/", "a"))),
+            ("GET", "http://a:80/", "b", Some(("http://a/", "a"))),
+            ("GET", "http://a.example", "b", Some(("http://a.example/", "a.example"))),
             ("CONNECT", "nowhere", "a", Some(("nowhere", "a"))),
             ("CONNECT", "a:80", "a:80", Some(("a:80", "a"))),
             ("CONNECT", "/", "a", None),
