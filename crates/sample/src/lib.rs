@@ -11,6 +11,7 @@ pub mod args;
 pub mod cast;
 pub mod context;
 pub mod converter;
+pub mod dispatch;
 pub mod env;
 pub mod expr;
 pub mod facts;
@@ -28,6 +29,7 @@ pub use context::{
     Clock, Ctx, Out, Payload, ProxyFigures, ProxyTimeouts, Scratch, ServerFigures, TcpInfo, World,
 };
 pub use converter::ConverterDef;
+pub use dispatch::{Choice, Dispatch};
 pub use env::{CompileEnv, Mode, Names, NoNames, ProxyScope};
 pub use expr::Expr;
 pub use facts::{Endpoint, ListenerId, ProxyId, ServerId, Session, StreamFacts};

@@ -125,20 +125,32 @@ impl Exact {
     }
 
     #[inline]
+    fn matches(&self, block: &Block, record: u32, value: &[u8]) -> bool {
+        let key = block.key_at(record);
+        let equal = if self.hex {
+            key.len() == value.len() * 2
+                && key.chunks_exact(2).zip(value).all(|(pair, byte)| {
+                    std::str::from_utf8(pair).ok().and_then(|p| u8::from_str_radix(p, 16).ok()) == Some(*byte)
+                })
+        } else {
+            same(key, value, self.icase)
+        };
+        equal && block.is_live(record)
+    }
+
+    #[inline]
     fn find(&self, block: &Block, value: &[u8]) -> Option<u32> {
-        self.table.candidates(exact_hash(value, self.icase)).find(|record| {
-            let key = block.key_at(*record);
-            let equal = if self.hex {
-                key.len() == value.len() * 2
-                    && key.chunks_exact(2).zip(value).all(|(pair, byte)| {
-                        std::str::from_utf8(pair).ok().and_then(|p| u8::from_str_radix(p, 16).ok())
-                            == Some(*byte)
-                    })
-            } else {
-                same(key, value, self.icase)
-            };
-            equal && block.is_live(*record)
-        })
+        self.table
+            .candidates(exact_hash(value, self.icase))
+            .find(|record| self.matches(block, *record, value))
+    }
+
+    fn each(&self, block: &Block, value: &[u8], mut visit: impl FnMut(u32) -> bool) {
+        for record in self.table.candidates(exact_hash(value, self.icase)) {
+            if self.matches(block, record, value) && !visit(record) {
+                return;
+            }
+        }
     }
 }
 
@@ -498,6 +510,20 @@ impl<A: Address> Prefixes<A> {
 
     #[inline]
     fn find(&self, block: &Block, address: A) -> Option<u32> {
+        let mut found = None;
+        self.each(address, |record| {
+            let live = block.is_live(record);
+            if live {
+                found = Some(record);
+            }
+            !live
+        });
+        found
+    }
+
+    /// Calls `visit` with the record of each prefix around `address`, narrowest first, until it returns false.
+    #[inline]
+    fn each(&self, address: A, mut visit: impl FnMut(u32) -> bool) -> bool {
         let (low, high) = match self.top16.is_empty() {
             true => (0, self.starts.len()),
             false => {
@@ -506,16 +532,16 @@ impl<A: Address> Prefixes<A> {
             }
         };
         // Before the first interval of this bucket is the one that began earlier.
-        let at = (low + self.starts[low..high].partition_point(|start| *start <= address)).checked_sub(1)?;
-        let mut owner = self.tops[at];
+        let at = low + self.starts[low..high].partition_point(|start| *start <= address);
+        let mut owner = at.checked_sub(1).map_or(0, |at| self.tops[at]);
         while owner != 0 {
             let (record, parent) = self.owners[owner as usize - 1];
-            if block.is_live(record) {
-                return Some(record);
+            if !visit(record) {
+                return false;
             }
             owner = parent;
         }
-        None
+        true
     }
 }
 
@@ -551,6 +577,31 @@ impl Addresses {
                 .find(|(addr, mask, r)| ip & mask == *addr && block.is_live(*r))
                 .map(|(_, _, r)| *r)
         })
+    }
+
+    fn each_v4(&self, ip: u32, visit: &mut dyn FnMut(u32) -> bool) -> bool {
+        self.v4.each(ip, &mut *visit)
+            && self
+                .odd
+                .iter()
+                .filter(|(addr, mask, _)| ip & mask == *addr)
+                .all(|(_, _, record)| visit(*record))
+    }
+
+    fn each(&self, ip: std::net::IpAddr, visit: &mut dyn FnMut(u32) -> bool) {
+        match ip {
+            std::net::IpAddr::V4(ip) => {
+                let _ = self.each_v4(ip.to_bits(), visit)
+                    && self.v6.each(Ipv4Addr::to_ipv6_mapped(&ip).to_bits(), &mut *visit);
+            }
+            std::net::IpAddr::V6(ip) => {
+                if self.v6.each(Ipv6Addr::to_bits(ip), &mut *visit)
+                    && let Some(ip) = crate::cast::v6_to_v4(ip)
+                {
+                    self.each_v4(ip.to_bits(), visit);
+                }
+            }
+        }
     }
 
     fn find(&self, block: &Block, ip: std::net::IpAddr) -> Option<u32> {
@@ -666,6 +717,21 @@ impl Structure {
             (Structure::Ranges(ranges), Needle::Int(value)) => ranges.find(block, value),
             (Structure::Addresses(addresses), Needle::Ip(ip)) => addresses.find(block, ip),
             _ => None,
+        }
+    }
+}
+
+impl Structure {
+    /// Calls `visit` with every record that matches, in no particular order, until it returns false. Nothing for numbers
+    /// and regular expressions, whose matches cannot be listed.
+    pub fn each(&self, block: &Block, needle: Needle, mut visit: impl FnMut(u32) -> bool) {
+        match (self, needle) {
+            (Structure::Exact(exact), Needle::Bytes(value)) => exact.each(block, value, visit),
+            (Structure::Affix(affix), Needle::Bytes(value)) => affix.each(block, value, visit),
+            (Structure::Words(words), Needle::Bytes(value)) => words.each(block, value, visit),
+            (Structure::Substrings(subs), Needle::Bytes(value)) => subs.each(block, value, visit),
+            (Structure::Addresses(addresses), Needle::Ip(ip)) => addresses.each(ip, &mut visit),
+            _ => {}
         }
     }
 }

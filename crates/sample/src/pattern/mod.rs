@@ -4,8 +4,8 @@
 //! file. Each way of using it (matching method, case) has an [`Index`]: search structures that are
 //! never changed, only replaced, so that readers take no lock. [`Registry`] holds all sets.
 
-mod block;
-mod index;
+pub(crate) mod block;
+pub(crate) mod index;
 pub mod parse;
 mod regex;
 mod set;

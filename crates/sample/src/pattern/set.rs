@@ -61,6 +61,8 @@ pub struct PatternSet {
     /// What `show acl` and `show map` say after the name.
     display: Mutex<String>,
     state: Mutex<State>,
+    /// Counts changes at run time, for those who have copied patterns.
+    changes: Arc<AtomicU64>,
 }
 
 /// An entry of a version being prepared: the pattern and its value.
@@ -432,6 +434,7 @@ impl PatternSet {
     /// # Errors
     /// The text of the problem of the first bad pattern; nothing is added then.
     pub fn add_all(&self, entries: &[(&[u8], &[u8])]) -> Result<(), String> {
+        self.changes.fetch_add(1, Ordering::Release);
         let mut state = lock(&self.state);
         entries.iter().try_for_each(|(key, _)| state.validate(key))?;
         let first = state.next_order;
@@ -454,6 +457,7 @@ impl PatternSet {
     }
 
     fn remove_where(&self, which: impl Fn(&Block, u32) -> bool) -> usize {
+        self.changes.fetch_add(1, Ordering::Release);
         let mut state = lock(&self.state);
         let mut removed = 0;
         state.each_live(|block, r| {
@@ -481,6 +485,7 @@ impl PatternSet {
     }
 
     fn change_where(&self, value: &[u8], which: impl Fn(&Block, u32) -> bool) -> usize {
+        self.changes.fetch_add(1, Ordering::Release);
         let mut state = lock(&self.state);
         let mut changed: Vec<(u64, Vec<u8>)> = Vec::new();
         let mut old = Vec::new();
@@ -519,6 +524,7 @@ impl PatternSet {
 
     /// Removes everything, or what was prepared as version `generation`.
     pub fn clear(&self, generation: Option<u32>) {
+        self.changes.fetch_add(1, Ordering::Release);
         let mut state = lock(&self.state);
         match generation {
             Some(generation) if generation != state.generation => {
@@ -561,6 +567,7 @@ impl PatternSet {
     /// # Errors
     /// The text of the problem, when there is no such version.
     pub fn commit(&self, generation: u32) -> Result<(), String> {
+        self.changes.fetch_add(1, Ordering::Release);
         let mut state = lock(&self.state);
         if generation == state.generation {
             return Ok(());
@@ -643,6 +650,11 @@ impl PatternSet {
         lock(&self.state).indexes.iter().map(|i| (Arc::clone(i), i.method, i.icase)).collect()
     }
 
+    /// The patterns in use, in order.
+    pub(crate) fn keys(&self) -> Vec<Vec<u8>> {
+        self.entries(None, 0, usize::MAX).into_iter().map(|e| e.key).collect()
+    }
+
     /// Bytes of memory of the entries.
     pub fn memory(&self) -> usize {
         lock(&self.state).blocks.iter().map(|b| b.memory()).sum()
@@ -654,9 +666,15 @@ impl PatternSet {
 pub struct Registry {
     sets: Mutex<Vec<Arc<PatternSet>>>,
     slots: AtomicU64,
+    inline_changes: Arc<AtomicU64>,
 }
 
 impl Registry {
+    /// Counts the changes at run time of the sets without a name, all together.
+    pub fn inline_changes(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.inline_changes)
+    }
+
     fn new_slot(&self) -> usize {
         self.slots.fetch_add(1, Ordering::Relaxed) as usize
     }
@@ -673,6 +691,7 @@ impl Registry {
             name: name.map(str::to_string),
             display: Mutex::new(display.to_string()),
             state: Mutex::new(State { is_map, is_acl: !is_map, ..State::default() }),
+            changes: if name.is_none() { Arc::clone(&self.inline_changes) } else { Arc::default() },
         });
         sets.push(Arc::clone(&set));
         set
@@ -684,10 +703,13 @@ impl Registry {
     /// Never for now; kept for the bounds of a set.
     pub fn inline(&self, patterns: &[&[u8]], display: &str) -> Result<Arc<PatternSet>, String> {
         let set = self.create(&mut lock(&self.sets), None, display, false);
+        let before = self.inline_changes.load(Ordering::Acquire);
         if !patterns.is_empty() {
             let entries: Vec<_> = patterns.iter().map(|p| (*p, &b""[..])).collect();
             set.add_all(&entries)?;
         }
+        // Its first content is no change.
+        self.inline_changes.store(before, Ordering::Release);
         Ok(set)
     }
 
