@@ -71,17 +71,6 @@ pub const FEATURES: [(&str, bool); 58] = [
     ("ZLIB", false),
 ];
 
-/// The classes of keywords `-dK` can list.
-const KEYWORD_CLASSES: &str = "\
-# List of supported keyword classes:
-all: list all keywords
-";
-
-/// The keywords of classes, for `-dK`.
-pub fn keywords(classes: &[String]) -> String {
-    if classes.iter().any(|class| class == "help") { KEYWORD_CLASSES.into() } else { String::new() }
-}
-
 /// What the command line switched off, for `enabled()`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Enabled {

@@ -121,6 +121,9 @@ fn override_config(config: &mut Config, options: &Options) {
     global.tune.disable_fast_forward |= options.no_fast_forward;
     global.tune.disable_zero_copy |= options.no_zero_copy;
     global.insecure_fork_wanted |= options.insecure_fork;
+    if options.ipv4_only {
+        (global.dns_accept_ipv4, global.dns_accept_ipv6) = (true, false);
+    }
 }
 
 /// What the start needs to know.

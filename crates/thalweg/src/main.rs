@@ -6,6 +6,7 @@ mod cli;
 mod condition;
 mod data_path;
 mod features;
+mod keywords;
 mod limits;
 mod listen;
 mod load;

@@ -167,9 +167,10 @@ struct ControlInner {
 pub struct Control(Arc<ControlInner>);
 
 impl Control {
-    /// Stop listening, finish what is in progress; then [`Running::run`] returns.
-    pub fn soft_stop(&self) {
+    /// Stop listening, finish what is in progress; then [`Running::run`] returns. One line for each proxy.
+    pub fn soft_stop(&self) -> Vec<String> {
         self.0.data_path.soft_stop(&self.0.handle);
+        self.0.data_path.farewells()
     }
 
     /// Let go of everything; [`Running::run`] returns soon.
@@ -178,14 +179,16 @@ impl Control {
         self.0.handle.stop();
     }
 
-    /// Stop listening for a while.
-    pub fn pause(&self) {
+    /// Stop listening for a while. One line for each proxy.
+    pub fn pause(&self) -> Vec<String> {
         self.0.data_path.pause(&self.0.handle);
+        self.0.data_path.listening().iter().map(|name| format!("Paused proxy {name}.")).collect()
     }
 
-    /// Listen again.
-    pub fn resume(&self) {
+    /// Listen again. One line for each proxy.
+    pub fn resume(&self) -> Vec<String> {
         self.0.data_path.resume(&self.0.handle);
+        self.0.data_path.listening().iter().map(|name| format!("Resumed proxy {name}.")).collect()
     }
 
     /// One line for each server and proxy.

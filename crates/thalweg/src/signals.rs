@@ -56,7 +56,7 @@ pub fn start(
             let Ok(signal) = set.wait() else { return };
             match signal {
                 Signal::User1 => {
-                    control.soft_stop();
+                    control.soft_stop().iter().for_each(|line| reporter.warning(line));
                     if let Some(delay) = hard_stop_after {
                         stop_later(control.clone(), delay);
                     }
@@ -67,12 +67,12 @@ pub fn start(
                     std::thread::sleep(HARD_STOP_PATIENCE);
                     die_by(signal);
                 }
-                Signal::TerminalOutput => control.pause(),
-                Signal::TerminalInput => control.resume(),
+                Signal::TerminalOutput => control.pause().iter().for_each(|line| reporter.warning(line)),
+                Signal::TerminalInput => control.resume().iter().for_each(|line| reporter.warning(line)),
                 Signal::Hangup => {
                     reporter.warning("SIGHUP received, dumping servers states.");
                     for line in control.server_states() {
-                        reporter.warning(&format!("SIGHUP: {line}"));
+                        reporter.warning(&line);
                     }
                 }
                 // Memory pools are trimmed by themselves: there is nothing to flush.

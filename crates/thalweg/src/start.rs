@@ -24,7 +24,7 @@ use crate::process::{self, PidFile};
 use crate::program::Program;
 use crate::report::{Reporter, output};
 use crate::service::Service;
-use crate::{features, signals};
+use crate::{keywords, signals};
 
 /// Old processes get this long to let go of a port, in steps.
 const BIND_RETRIES: u32 = 100;
@@ -90,7 +90,7 @@ fn load(options: &Options, reporter: &mut Reporter) -> Result<Option<(Config, Se
     }
     reporter.diagnostics(&loaded.diagnostics, &loaded.sources, options.diagnostic_mode);
     if !options.keyword_classes.is_empty() {
-        output(&features::keywords(&options.keyword_classes));
+        output(&keywords::list(&options.keyword_classes));
     }
     let (Some(config), Some(settings)) = (loaded.config, settings) else { return Err(Failed) };
     if loaded.diagnostics.has_errors() {

@@ -47,7 +47,7 @@ impl Directory {
     fn configure(&self, global: &str, sockets: &[&str]) {
         let mut text = format!(
             "global\n    nbthread 2\n    maxconn 50\n{global}\ndefaults\n    mode tcp\n    timeout connect 5s\n    timeout \
-             client 5s\n    timeout server 5s\nlisten test\n    server s 127.0.0.1:9\n"
+             client 5s\n    timeout server 5s\n    retries 0\nlisten test\n    server s 127.0.0.1:9\n"
         );
         for socket in sockets {
             text.push_str(&format!("    bind unix@{}\n", self.path(socket).display()));
