@@ -40,6 +40,21 @@ pub(crate) fn bind(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     let context = BindContext::Section(b.p.kind.keyword());
     let mut binds = parse_addresses(cx, line, 1, &context)?;
     parse_options(cx, line, 2, &context, &mut binds)?;
+    for bind in binds.iter().filter(|x| x.uid != 0) {
+        if let Some(other) = b.p.binds.iter().find(|x| x.uid == bind.uid) {
+            let at = (0..line.words.len()).rev().find(|i| line.text(*i) == "id").unwrap_or(0);
+            let message = format!(
+                "'bind {}' in section '{}' : 'id' : custom id {} already used at {}:{} ('bind {}')",
+                bind.shown,
+                b.p.kind.keyword(),
+                bind.uid,
+                other.file,
+                other.line,
+                other.shown
+            );
+            return Err(fail(line, at + 1, message));
+        }
+    }
     b.p.binds.append(&mut binds);
     Ok(())
 }
@@ -98,8 +113,10 @@ pub(crate) fn parse_addresses(
             }
         }
     }
+    let shown = cx.name(line.text(index));
     for bind in &mut binds {
         bind.owner = cx.unix_bind.owner.clone();
+        bind.shown = Arc::clone(&shown);
     }
     Ok(binds)
 }

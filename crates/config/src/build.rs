@@ -62,8 +62,8 @@ pub(crate) struct DefaultsSection {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FormatSource {
     TcpLog { clf: bool },
-    HttpLog { clf: bool },
-    HttpsLog,
+    HttpLog { clf: bool, span: Span },
+    HttpsLog { span: Span },
     Text { text: Arc<str>, span: Span },
 }
 

@@ -9,7 +9,7 @@ use thalweg_syntax::{Diagnostic, Lead, Line, Severity, TimeError, TimeUnit, pars
 use crate::build::{Building, Cx};
 use crate::keyword::{Outcome, fail};
 use crate::model::{Mode, ProxyKind};
-use crate::sample_env::{with_env, words};
+use crate::sample_env::{with_acls, with_env, words};
 
 /// Rules of a section while its late lines are read.
 #[derive(Default)]
@@ -25,10 +25,8 @@ pub(crate) fn acl(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     let mut drafts = b.drafts.take().unwrap_or_default();
     // The `acl()` fetch looks at those before; a copy costs a little for each of them, so it is made when needed.
     let known = words.iter().any(|w| w.contains("acl(")).then(|| drafts.acls.clone());
-    let result = with_env(cx, b, line.span(), Points::ALL, "", |env| {
-        env.acls = known.as_ref();
-        drafts.acls.add(&words, env)
-    });
+    let result =
+        with_acls(cx, b, known.as_ref(), line.span(), Points::ALL, "", |env| drafts.acls.add(&words, env));
     b.drafts = Some(drafts);
     result.map_err(|e| whole(fail(line, 0, format!("{e}.")), line))
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use thalweg_sample::logformat::Usage;
-use thalweg_sample::{CompileEnv, Condition, Expr, LogFormat, Names, Point, Points, ProxyScope};
+use thalweg_sample::{AclSet, CompileEnv, Condition, Expr, LogFormat, Names, Point, Points, ProxyScope};
 use thalweg_syntax::{Diagnostic, Environment, Lead, Line, Loader, Severity, Span};
 
 use crate::build::{Building, Cx, Sides};
@@ -147,11 +147,24 @@ pub(crate) struct Said {
     needs_http: bool,
 }
 
-/// Runs `compile` in the environment of a section, then shows what it had to say at `span`. The section's named ACLs
-/// are visible unless `own_acls` is false.
+/// Runs `compile` in the environment of a section, where its named ACLs are visible, then shows what it had to say at
+/// `span`.
 pub(crate) fn with_env<T>(
     cx: &mut Cx<'_>,
     b: &Building,
+    span: Span,
+    points: Points,
+    context: &str,
+    compile: impl FnOnce(&mut CompileEnv<'_>) -> T,
+) -> T {
+    with_acls(cx, b, b.drafts.as_ref().map(|d| &d.acls), span, points, context, compile)
+}
+
+/// The same with other named ACLs.
+pub(crate) fn with_acls<T>(
+    cx: &mut Cx<'_>,
+    b: &Building,
+    acls: Option<&AclSet>,
     span: Span,
     points: Points,
     context: &str,
@@ -167,7 +180,7 @@ pub(crate) fn with_env<T>(
         let file = cx.sources.name(span.file);
         let mut env = CompileEnv::new(file, span.line, scope_of(b, sides), points, &scope, &cx.registry);
         env.context = context;
-        env.acls = b.drafts.as_ref().map(|d| &d.acls);
+        env.acls = acls;
         env.bufsize = cx.config.global.tune.bufsize;
         let result = compile(&mut env);
         let said = Said { warnings: env.warnings, late: env.late, needs_http: env.needs_http };

@@ -3,8 +3,9 @@
 use thalweg_syntax::{Diagnostic, Lead, Severity};
 
 use crate::build::{Building, Cx};
-use crate::model::{BalanceAlgo, Mode, ProxyHeader, ServerAddr};
+use crate::model::{BalanceAlgo, Mode, SourceMode};
 
+/// A warning about a section.
 fn warn(cx: &mut Cx<'_>, b: &Building, message: String) {
     cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, Some(b.span), message));
 }
@@ -34,6 +35,10 @@ pub(crate) fn proxy(cx: &mut Cx<'_>, b: &mut Building) {
     }
     if b.p.mode == Mode::Tcp {
         needs_http(cx, b);
+    }
+    if b.datagram_servers && b.p.mode != Mode::Log {
+        let message = format!("unsupported transport for server address in '{}' backend.", b.p.mode.name());
+        cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::BareLocated, Some(b.span), message));
     }
     for index in 0..b.p.servers.len() {
         server(cx, b, index);
@@ -74,27 +79,73 @@ fn log_backend(cx: &mut Cx<'_>, b: &mut Building) {
 /// What a TCP proxy cannot do.
 fn needs_http(cx: &mut Cx<'_>, b: &mut Building) {
     let title = b.title();
-    if b.p.cookie.is_some() {
-        warn(cx, b, format!("cookie will be ignored for {title} (needs 'mode http')."));
-        b.p.cookie = None;
+    let ignored = |what: &str| format!("{what} ignored for {title} as it requires HTTP mode.");
+    let mut said = Vec::new();
+    if b.p.cookie.take().is_some() && b.p.is_be() {
+        said.push(format!("cookie will be ignored for {title} (needs 'mode http')."));
     }
-    if b.p.monitor_uri.is_some() {
-        warn(cx, b, format!("monitor-uri will be ignored for {title} (needs 'mode http')."));
-        b.p.monitor_uri = None;
+    if b.p.monitor_uri.take().is_some() && b.p.is_fe() {
+        said.push(ignored("'monitor-uri' statement"));
     }
-    let http_algorithm = matches!(
-        b.p.balance.algo,
-        BalanceAlgo::Uri { .. } | BalanceAlgo::UrlParam { .. } | BalanceAlgo::Hdr { .. }
-    );
-    if b.p.is_be() && http_algorithm {
-        warn(
-            cx,
-            b,
-            format!(
-                "Layer 7 hash not possible for {title} (needs 'mode http'). Falling back to round robin."
-            ),
-        );
+    if b.p.cookie_capture.take().is_some() {
+        said.push(ignored("'capture' statement"));
+    }
+    // Without HTTP they do nothing, so they are taken away, and the ones in force are named.
+    let (fe, be) = (b.p.is_fe(), b.p.is_be());
+    let opts = &mut b.p.opts;
+    let named = [
+        (&mut opts.accept_unsafe_req, fe, "accept-unsafe-violations-in-http-request"),
+        (&mut opts.accept_unsafe_res, be, "accept-unsafe-violations-in-http-response"),
+        (&mut opts.checkcache, be, "checkcache"),
+        (&mut opts.disable_h2_upgrade, fe, "disable-h2-upgrade"),
+        (&mut opts.http_buffer_request, true, "http-buffer-request"),
+        (&mut opts.http_drop_request_trailers, be, "http-drop-request-trailers"),
+        (&mut opts.http_drop_response_trailers, fe, "http-drop-response-trailers"),
+        (&mut opts.http_ignore_probes, fe, "http-ignore-probes"),
+        (&mut opts.http_no_delay, true, "http-no-delay"),
+        (&mut opts.http_pretend_keepalive, be, "http-pretend-keepalive"),
+        (&mut opts.http_use_proxy_header, fe, "http-use-proxy-header"),
+        (&mut opts.idle_close_on_response, fe, "idle-close-on-response"),
+        (&mut opts.prefer_last_server, be, "prefer-last-server"),
+    ];
+    for (place, here, name) in named {
+        if std::mem::take(place) && here {
+            said.push(ignored(&format!("'option {name}'")));
+        }
+    }
+    for (on, name) in [
+        (b.p.forwardfor.take().is_some(), "forwardfor"),
+        (b.p.originalto.take().is_some(), "originalto"),
+        (b.forwarded.take().is_some() && be, "forwarded"),
+    ] {
+        if on {
+            said.push(ignored(&format!("'option {name}'")));
+        }
+    }
+    if let BalanceAlgo::Uri { .. } | BalanceAlgo::UrlParam { .. } | BalanceAlgo::Hdr { .. } = b.p.balance.algo
+        && b.p.is_be()
+    {
+        said.push(format!(
+            "Layer 7 hash not possible for {title} (needs 'mode http'). Falling back to round robin."
+        ));
         b.p.balance.algo = BalanceAlgo::RoundRobin;
+    }
+    for server in &b.p.servers {
+        if server.cookie.is_some() {
+            said.push(format!(
+                "{title}: ignoring cookie for server '{}' as HTTP mode is disabled.",
+                server.name
+            ));
+        }
+    }
+    if let Some(source) = &b.p.source
+        && let SourceMode::Header { name, .. } = &source.mode
+    {
+        let name = String::from_utf8_lossy(name);
+        said.push(format!("{title}: ignoring use of header {name} as source IP in non-HTTP mode."));
+    }
+    for message in said {
+        warn(cx, b, message);
     }
 }
 
@@ -107,11 +158,19 @@ fn server(cx: &mut Cx<'_>, b: &mut Building, index: usize) {
     } else if server.maxconn > 0 && server.minconn == 0 {
         server.minconn = server.maxconn;
     }
-    let name = std::sync::Arc::clone(&server.name);
-    let uses_client_port =
-        server.port_mode != crate::model::PortMode::Fixed && matches!(server.addr, ServerAddr::Tcp(_));
-    let _ = (uses_client_port, &server.send_proxy, ProxyHeader::None);
-    let _ = (backend, name, cx);
+    let place = format!("[{}:{}]", server.file, server.line);
+    if b.p.servers[index].rare().tfo {
+        let on = &b.p.retry_on;
+        if !(on.conn_failure && on.empty_response && on.response_timeout) {
+            let message = format!(
+                "{place} : 'server {backend}/{}' : server has tfo activated, the backend should be configured with at least \
+                 'conn-failure', 'empty-response' and 'response-timeout' or we wouldn't be able to retry the connection on \
+                 failure.",
+                b.p.servers[index].name
+            );
+            cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, None, message));
+        }
+    }
 }
 
 /// The process as a whole.

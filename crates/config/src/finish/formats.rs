@@ -7,7 +7,7 @@ use thalweg_sample::{LogFormat, Point, Points};
 use thalweg_syntax::{Diagnostic, Lead, Severity, Span};
 
 use crate::build::{Building, Cx, FormatSource};
-use crate::model::{BalanceAlgo, ForwardedField, ForwardedHeader};
+use crate::model::{BalanceAlgo, ForwardedField, ForwardedHeader, Mode};
 use crate::sample_env::{expression_at, format_at};
 
 /// What one format of the cache was compiled from.
@@ -23,8 +23,22 @@ pub(crate) struct FormatKey {
 pub(crate) fn compile(cx: &mut Cx<'_>, b: &mut Building) {
     let log_points = Point::Log.set();
     if b.p.is_fe() {
-        if let Some(source) = b.log_format.clone() {
-            b.p.formats.is_http = matches!(source, FormatSource::HttpLog { .. } | FormatSource::HttpsLog);
+        if let Some(mut source) = b.log_format.clone() {
+            if let (FormatSource::HttpLog { span, .. } | FormatSource::HttpsLog { span }, Mode::Tcp) =
+                (&source, b.p.mode)
+            {
+                let message = format!(
+                    "parsing [{}:{}] : 'option httplog' not usable with {} (needs 'mode http'). Falling back to 'option \
+                     tcplog'.",
+                    cx.sources.name(span.file),
+                    span.line,
+                    b.title()
+                );
+                cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, Some(*span), message));
+                source = FormatSource::TcpLog { clf: false };
+            }
+            b.p.formats.is_http =
+                matches!(source, FormatSource::HttpLog { .. } | FormatSource::HttpsLog { .. });
             b.p.formats.log = one(cx, b, &source, log_points, "log-format");
         }
         if let Some(source) = b.error_log_format.clone() {
@@ -52,22 +66,18 @@ fn one(
     let (text, span): (Arc<str>, Span) = match source {
         FormatSource::Text { text, span } => (Arc::clone(text), *span),
         FormatSource::TcpLog { clf } => (cx.name(if *clf { TCP_CLF_LOG_FMT } else { TCP_LOG_FMT }), b.span),
-        FormatSource::HttpLog { clf } => {
+        FormatSource::HttpLog { clf, span: _ } => {
             (cx.name(if *clf { HTTP_CLF_LOG_FMT } else { HTTP_LOG_FMT }), b.span)
         }
-        FormatSource::HttpsLog => {
-            cx.diagnostics.push(Diagnostic::new(
-                Severity::Alert,
-                Lead::Bare,
-                Some(b.span),
-                format!("{}: 'option httpslog' is not supported yet: TLS is not built.", b.title()),
-            ));
+        FormatSource::HttpsLog { span } => {
+            let message = format!("{}: 'option httpslog' is not supported yet: TLS is not built.", b.title());
+            cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(*span), message));
             return None;
         }
     };
     let key = FormatKey {
         text: Arc::clone(&text),
-        http: b.p.mode == crate::model::Mode::Http,
+        http: b.p.mode == Mode::Http,
         backend: b.p.is_be(),
         points: points.0,
     };
@@ -108,7 +118,7 @@ fn balance(cx: &mut Cx<'_>, b: &mut Building) {
         cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, Some(span), message));
         return;
     }
-    let place = format!("backend '{}' [{}:{}]", b.p.name, cx.sources.name(b.span.file), b.span.line);
+    let place = format!("{} [{}:{}]", b.title(), cx.sources.name(b.span.file), b.span.line);
     let message = match expression_at(
         cx,
         b,
@@ -134,7 +144,7 @@ fn balance(cx: &mut Cx<'_>, b: &mut Building) {
 /// `option forwarded`
 fn forwarded(cx: &mut Cx<'_>, b: &mut Building) {
     let Some(draft) = b.forwarded.clone() else { return };
-    if !b.p.is_be() {
+    if !b.p.is_be() || b.p.mode != Mode::Http {
         return;
     }
     let mut field = |given: &Option<Option<Arc<str>>>| match given {

@@ -1,5 +1,7 @@
 //! Limits that follow from others.
 
+use thalweg_syntax::{Diagnostic, Lead, Severity};
+
 use crate::build::Cx;
 
 /// Completes threads, `maxconn` and the number of files.
@@ -11,6 +13,21 @@ pub(crate) fn compute(cx: &mut Cx<'_>) {
     }
     if global.thread_groups == 0 {
         global.thread_groups = global.nbthread.div_ceil(64).max(1);
+    }
+    for b in &cx.proxies {
+        for bind in &b.p.binds {
+            if !bind.threads.0.is_empty() && bind.threads.0.iter().all(|t| usize::from(*t) >= global.nbthread)
+            {
+                let message = format!(
+                    "{}: 'thread' directive only references non-existing threads in 'bind {}' at [{}:{}].",
+                    b.title(),
+                    bind.shown,
+                    bind.file,
+                    bind.line
+                );
+                cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, None, message));
+            }
+        }
     }
     if let Some(maxconn) = options.maxconn {
         global.maxconn = maxconn;

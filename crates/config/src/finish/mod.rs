@@ -14,7 +14,7 @@ use thalweg_rules::Ruleset;
 
 use crate::build::{Building, Cx, DefaultsSection, Sides};
 use crate::keyword::{Status, find};
-use crate::model::Mode;
+use crate::model::{Capture, Mode};
 use crate::sample_env::{NameTable, process_variables};
 use crate::table::PROXY;
 use crate::{proxy, replies, rules};
@@ -30,7 +30,7 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
     cx.name_table = NameTable::new(&cx.proxies, &cx.config.userlists);
     process_variables(cx);
     // Rules of presets are compiled once and shared by the proxies that inherit them.
-    let mut inherited: Vec<(Arc<DefaultsSection>, [Ruleset; 7])> = Vec::new();
+    let mut inherited: Vec<(Arc<DefaultsSection>, Preset)> = Vec::new();
     for section in std::mem::take(&mut cx.defaults) {
         if section.building.late.is_empty() {
             continue;
@@ -38,20 +38,25 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
         let mut b = section.building.heir();
         b.late.clone_from(&section.building.late);
         late_lines(cx, &mut b);
+        let captures = (Arc::clone(&b.p.request_captures), Arc::clone(&b.p.response_captures));
         if let Some(drafts) = b.drafts {
-            inherited.push((section, drafts.sets));
+            inherited.push((section, Preset { rules: drafts.sets, captures }));
         }
     }
     // What follows from a line that could not be read would only repeat it in other words.
     let readable = !cx.diagnostics.has_errors();
     let mut proxies = std::mem::take(&mut cx.proxies);
     for b in &mut proxies {
+        let from = b.from.take();
+        let preset = from.and_then(|f| inherited.iter().find(|(d, _)| Arc::ptr_eq(d, &f))).map(|(_, p)| p);
+        // Inherited rules run first and count their slots first.
+        if let Some(preset) = preset.filter(|_| b.p.is_fe()) {
+            b.p.request_captures = Arc::clone(&preset.captures.0);
+            b.p.response_captures = Arc::clone(&preset.captures.1);
+        }
         late_lines(cx, b);
         resolve(cx, b);
-        let from = b.from.take();
-        let parent =
-            from.and_then(|f| inherited.iter().find(|(d, _)| Arc::ptr_eq(d, &f))).map(|(_, sets)| sets);
-        rules::settle(cx, b, parent);
+        rules::settle(cx, b, preset.map(|p| &p.rules));
         replies::settle(cx, b);
         formats::compile(cx, b);
         if readable {
@@ -68,6 +73,13 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
     for b in cx.proxies.drain(..) {
         cx.config.proxies.push(b.p);
     }
+}
+
+/// What proxies inherit of the late lines of a `defaults` section.
+struct Preset {
+    rules: [Ruleset; 7],
+    /// Slots of requests and of responses.
+    captures: (Arc<[Capture]>, Arc<[Capture]>),
 }
 
 /// Numbers proxies from 2, listeners and servers from 1, in order, around the numbers given explicitly.

@@ -8,6 +8,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Bind {
     pub addr: BindAddr,
+    /// The address as written, for messages; all addresses of a list have the whole list.
+    pub shown: Arc<str>,
     /// `name`; shown in logs (`%ft` has the proxy's) and in statistics.
     pub name: Option<Arc<str>>,
     /// The user-visible number: `id`, or numbered from 1 in order.
@@ -107,6 +109,7 @@ impl Bind {
     pub fn new(addr: BindAddr, file: Arc<str>, line: u32) -> Bind {
         Bind {
             addr,
+            shown: Arc::from(""),
             name: None,
             uid: 0,
             file,

@@ -26,7 +26,7 @@ pub(crate) fn format_line(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Out
         cx.warn(line, 0, format!("{} : '{name}' directive is ignored in backends.", b.title()));
         return Ok(());
     }
-    if name == "log-format" {
+    if matches!(name, "log-format" | "log-format-sd") {
         b.log_format_here = true;
     }
     let place = match name {

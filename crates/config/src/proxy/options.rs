@@ -136,9 +136,9 @@ pub(crate) fn log_format(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: Op
     }
     b.log_format_here = true;
     b.log_format = Some(match name {
-        "httplog" => FormatSource::HttpLog { clf },
+        "httplog" => FormatSource::HttpLog { clf, span: line.span_at(1) },
         "tcplog" => FormatSource::TcpLog { clf },
-        _ => FormatSource::HttpsLog,
+        _ => FormatSource::HttpsLog { span: line.span_at(1) },
     });
     Ok(())
 }
@@ -154,7 +154,6 @@ pub(crate) fn redispatch(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: Op
         b.p.opts.redispatch = None;
         return Ok(());
     }
-    at_most(line, 2, 1)?;
     let interval = match line.text(2) {
         "" => -1,
         text => crate::numbers::leading(text).0 as i32,
