@@ -60,23 +60,20 @@ impl Tournament {
 
     /// Plays the match at `node` and gives the winner before and after.
     fn replay(&self, node: usize, loads: &[Load], weights: &[AtomicU64]) -> (u32, u32) {
-        let mut outcome = (NOBODY, NOBODY);
-        for attempt in 0..2 {
+        let mut winner = NOBODY;
+        for _ in 0..2 {
             let word = self.nodes[node].load(Ordering::Acquire);
             let left = self.player(2 * node, loads, weights);
             let right = self.player(2 * node + 1, loads, weights);
-            let winner = if beats(&right, &left) { right.server } else { left.server };
+            winner = if beats(&right, &left) { right.server } else { left.server };
             let next = ((word >> 32).wrapping_add(1) << 32) | u64::from(winner);
-            if attempt == 0 {
-                outcome.0 = word as u32;
-            }
-            outcome.1 = winner;
             if self.nodes[node].compare_exchange(word, next, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-                return outcome;
+                // What counts is what this very write replaced: whoever wrote that carries it upwards.
+                return (word as u32, winner);
             }
         }
         // Somebody else's outcome stands and includes our load; carry on upwards as if it had changed.
-        (NOBODY, outcome.1)
+        (NOBODY, winner)
     }
 
     fn player(&self, node: usize, loads: &[Load], weights: &[AtomicU64]) -> Player {
