@@ -17,7 +17,7 @@ use std::task::Poll;
 /// Bytes of the thread's shared buffer.
 const SHARED: usize = 256 * 1024;
 /// Bytes asked of the first receive, before it is known how fast the receiver takes them.
-const FIRST: usize = 64 * 1024;
+const FIRST: usize = 128 * 1024;
 /// Least bytes asked of a receive.
 const LEAST: usize = 16 * 1024;
 /// Free pipes kept per thread.

@@ -28,7 +28,7 @@ mod world;
 
 use super::socket::{Bits, Socket};
 use super::{PollStats, Wait};
-use crate::buffer::{Buf, poll_alloc};
+use crate::buffer::{Buf, BufferConfig, poll_alloc};
 use crate::net::{ConnectOptions, ListenOptions, Received, SockAddr, syscall};
 use crate::task::current_task;
 use std::io;
@@ -76,6 +76,8 @@ pub struct SimConfig {
     pub pause_ppm: u32,
     /// Descriptors that may be open at a time.
     pub descriptors_max: usize,
+    /// The thread's buffers: a low limit makes receives wait for them.
+    pub buffers: BufferConfig,
     /// Sends leave at the next poll, as under io_uring, instead of at once.
     pub deferred_sends: bool,
     /// Rounds without anything happening after which the run is taken to spin.
@@ -104,6 +106,7 @@ impl SimConfig {
             wall_jump_ppm: 0,
             pause_ppm: 0,
             descriptors_max: 10_000,
+            buffers: BufferConfig::default(),
             deferred_sends: false,
             idle_rounds_max: 100_000,
             duration_max_s: 86_400,

@@ -67,6 +67,7 @@ pub fn run<F>(seed: u64, config: SimConfig, body: impl FnOnce(Network) -> F) -> 
 where
     F: Future<Output = ()> + 'static,
 {
+    let buffers = config.buffers;
     let network = Network::new(seed, config);
     let left: Rc<RefCell<Option<Report>>> = Rc::default();
     let started = network.world().now_ns;
@@ -96,6 +97,7 @@ where
     let incidents = network.clone();
     let config = crate::Config {
         driver: DriverKind::Sim(network.clone()),
+        buffers,
         budget: None,
         on_incident: Some(Arc::new(move |incident| incidents.world().incidents.push(incident.to_string()))),
         ..crate::Config::default()

@@ -231,6 +231,16 @@ fn time_is_virtual_and_only_the_wall_clock_jumps() {
 }
 
 #[test]
+fn few_buffers_make_conversations_wait_and_nothing_else() {
+    for seed in 0..10 {
+        let buffers = BufferConfig { size: 4096, limit: 4, reserve: 1 };
+        let config = SimConfig { buffers, ..SimConfig::faultless() };
+        let report = run(seed, config, |network| echo_scenario(network, 20));
+        report.check().unwrap();
+    }
+}
+
+#[test]
 fn exhausted_descriptors_are_an_error_that_passes() {
     let config = SimConfig { descriptors_max: 4, ..SimConfig::faultless() };
     let report = run(3, config, |network| async move {
