@@ -336,3 +336,25 @@ mod tests {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+
+    /// Two threads take two turns each of a cycle of two: each server has two, in every interleaving.
+    #[test]
+    fn concurrent_turns_are_neither_lost_nor_given_twice() {
+        loom::model(|| {
+            let schedule = loom::sync::Arc::new(Schedule::fixed(&[
+                Entry { server: 0, weight: 1 },
+                Entry { server: 1, weight: 1 },
+            ]));
+            let other = schedule.clone();
+            let hand = loom::thread::spawn(move || [other.next(), other.next()]);
+            let mut all: Vec<_> = [schedule.next(), schedule.next()].into();
+            all.extend(hand.join().unwrap());
+            all.sort_unstable();
+            assert_eq!(all, [Some(0), Some(0), Some(1), Some(1)]);
+        });
+    }
+}

@@ -265,19 +265,25 @@ fn a_slow_start_grows() {
 /// gets exactly its weight. A position kept by a load and a store instead of one increment fails this.
 #[test]
 fn turns_are_exact_with_threads() {
-    const THREADS: usize = 8;
-    const PICKS: usize = 7 * 3000;
+    const THREADS: usize = 4;
+    const PICKS: usize = 7 * 40_000;
+    // Together, or the first is done before the last begins.
+    let start = Arc::new(std::sync::Barrier::new(THREADS));
     let b = Arc::new(balancer(Algorithm::RoundRobin, &[4, 2, 1]));
     let count: Arc<[AtomicU32; 3]> = Arc::default();
     let hands: Vec<_> = (0..THREADS)
         .map(|_| {
-            let (b, count) = (b.clone(), count.clone());
+            let (b, count, start) = (b.clone(), count.clone(), start.clone());
             std::thread::spawn(move || {
                 let mut view = View::default();
+                let mut mine = [0u32; 3];
+                start.wait();
                 for _ in 0..PICKS {
                     let cx = PickContext { servers: &NeverFull, avoid: None, random: 0 };
-                    let s = b.pick(&mut view, None, &cx).unwrap();
-                    count[s.0 as usize].fetch_add(1, Ordering::Relaxed);
+                    mine[b.pick(&mut view, None, &cx).unwrap().0 as usize] += 1;
+                }
+                for (all, mine) in count.iter().zip(mine) {
+                    all.fetch_add(mine, Ordering::Relaxed);
                 }
             })
         })
