@@ -118,8 +118,13 @@ fn absolute(head: &mut Head, accept_unsafe: bool) -> Result<(), Violation> {
     let target = head.target_span();
     let uri = uri::split(head.target());
     let Authority { host_port, host: bare, port, .. } = authority::split(uri.authority);
-    if !accept_unsafe && !authority::is_host(host_port) {
-        return Err(Violation { kind: ViolationKind::BadTarget, offset: target.off });
+    if !authority::is_host(host_port) {
+        // What is not understood is not rewritten.
+        return if accept_unsafe {
+            Ok(())
+        } else {
+            Err(Violation { kind: ViolationKind::BadTarget, offset: target.off })
+        };
     }
     let default = authority::default_port(uri.scheme);
     let is_implied = |port: &[u8]| port.is_empty() || default == Some(port);
@@ -257,6 +262,7 @@ mod tests {
             ("GET", "http://a:80", "a:80", Some(("http://a/", "a"))),
             ("GET", "http://a:80/", "b", Some(("http://a/", "a"))),
             ("GET", "http://a.example", "b", Some(("http://a.example/", "a.example"))),
+            ("GET", "http://a,b:80", "b", Some(("http://a,b:80", "b"))),
             ("CONNECT", "nowhere", "a", Some(("nowhere", "a"))),
             ("CONNECT", "a:80", "a:80", Some(("a:80", "a"))),
             ("CONNECT", "/", "a", None),
