@@ -32,7 +32,7 @@ thread_local! {
 
 fn kernel_ns(id: libc::clockid_t) -> u64 {
     let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `ts` is valid for writes; the two clocks used here always exist.
+    // SAFETY: `ts` is valid for writes; the clocks used here always exist.
     unsafe { libc::clock_gettime(id, &mut ts) };
     ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64
 }
@@ -75,6 +75,11 @@ pub fn precise_ns() -> u64 {
 /// CPU time this thread has used, in nanoseconds (a system call).
 pub fn thread_cpu_ns() -> u64 {
     kernel_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// CPU time the process has used, in nanoseconds (a system call).
+pub fn process_cpu_ns() -> u64 {
+    kernel_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
 /// Re-reads the clock; called by the loop after each poll. Returns the new time in microseconds.

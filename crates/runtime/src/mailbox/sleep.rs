@@ -44,6 +44,36 @@ impl Sleep {
     }
 }
 
+/// The same for a thread that is alone in its runtime and never announces its sleep, so that its own path has no fence:
+/// who hands it work wakes it even when it is busy, but only once until it has looked.
+pub(crate) struct Bell(AtomicU32);
+
+#[cfg(not(planted))]
+const RING: Ordering = Ordering::AcqRel;
+/// The planted bug: the owner may see the bell and not the work it was rung for.
+#[cfg(planted)]
+const RING: Ordering = Ordering::Relaxed;
+
+impl Bell {
+    pub(crate) fn new() -> Bell {
+        Bell(AtomicU32::new(0))
+    }
+
+    /// After work was handed over: whether the caller must wake the owner.
+    #[must_use]
+    pub(crate) fn ring(&self) -> bool {
+        self.0.swap(1, RING) == 0
+    }
+
+    /// The owner is about to look for work. Without a ring this is one plain load.
+    #[inline]
+    pub(crate) fn answer(&self) {
+        if self.0.load(Ordering::Relaxed) != 0 {
+            self.0.swap(0, RING);
+        }
+    }
+}
+
 #[cfg(all(test, loom))]
 mod loom_models {
     use super::*;
@@ -103,6 +133,37 @@ mod loom_models {
                 count += 1;
             }
             assert_eq!(count, 2);
+        });
+    }
+
+    /// Two producers ring while the owner answers once and looks. What it then does not see rings again, so it never
+    /// sleeps beside work. Seen to fail with `--cfg planted`, which relaxes the bell's exchange: "work without a ring".
+    #[test]
+    fn loom_bell_loses_no_wake_up() {
+        loom::model(|| {
+            let work = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+            let bell = Arc::new(Bell::new());
+            let event = Arc::new(AtomicUsize::new(0));
+            let producers: Vec<_> = (0..2)
+                .map(|n| {
+                    let (work, bell, event) = (work.clone(), bell.clone(), event.clone());
+                    loom::thread::spawn(move || {
+                        work[n].store(1, Ordering::Relaxed);
+                        if bell.ring() {
+                            event.fetch_add(1, Ordering::Relaxed);
+                        }
+                    })
+                })
+                .collect();
+            bell.answer();
+            let seen: usize = work.iter().map(|w| w.load(Ordering::Relaxed)).sum();
+            producers.into_iter().for_each(|p| p.join().unwrap());
+            if seen < 2 {
+                assert!(
+                    bell.0.load(Ordering::Relaxed) == 1 && event.load(Ordering::Relaxed) > 0,
+                    "work without a ring"
+                );
+            }
         });
     }
 }

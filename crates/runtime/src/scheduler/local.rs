@@ -258,6 +258,9 @@ impl Local {
     /// Wakes what other threads sent, and runs their jobs. Returns whether a producer was caught half-way.
     pub(crate) fn take_mail(&self) -> bool {
         let mut busy = false;
+        if !self.several {
+            self.endpoint.bell.answer();
+        }
         for _ in 0..MESSAGES_PER_ROUND {
             // SAFETY: this thread owns the endpoint.
             match unsafe { self.endpoint.take() } {

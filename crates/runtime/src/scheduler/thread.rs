@@ -14,7 +14,7 @@ use super::local::Job;
 use super::shared::SharedTasks;
 use crate::driver::RemoteWaker;
 use crate::mailbox::queue::{Node, Pop, Queue};
-use crate::mailbox::sleep::Sleep;
+use crate::mailbox::sleep::{Bell, Sleep};
 use crate::profile::{Activity, Costs};
 use crate::task::{Reason, TASKS_MAX, THREADS_MAX};
 use crossbeam_utils::CachePadded;
@@ -72,8 +72,9 @@ pub(crate) struct Endpoint {
     /// Wakes the owner out of its poll; none while no thread runs here.
     waker: Mutex<Option<RemoteWaker>>,
     open: AtomicBool,
-    /// The owner never announces its sleep (it is the only thread of its runtime): wake it each time.
-    always_wake: AtomicBool,
+    /// The owner never announces its sleep (it is the only thread of its runtime): the bell is used instead.
+    alone: AtomicBool,
+    pub(crate) bell: CachePadded<Bell>,
     remote: Box<[AtomicPtr<RemoteSlot>]>,
     epoch: AtomicU32,
     pub(crate) activity: CachePadded<Activity>,
@@ -152,7 +153,8 @@ impl Endpoint {
             sleep: CachePadded::new(Sleep::new()),
             waker: Mutex::new(None),
             open: AtomicBool::new(false),
-            always_wake: AtomicBool::new(false),
+            alone: AtomicBool::new(false),
+            bell: CachePadded::new(Bell::new()),
             remote: (0..CHUNKS).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
             epoch: AtomicU32::new(0),
             activity: CachePadded::new(Activity::default()),
@@ -168,7 +170,8 @@ impl Endpoint {
     /// The owner starts: messages are accepted from here on. `alone` when no other thread of its runtime exists.
     pub(crate) fn open(&self, alone: bool) {
         self.sleep.awake();
-        self.always_wake.store(alone, Ordering::Relaxed);
+        self.alone.store(alone, Ordering::Relaxed);
+        self.bell.answer();
         self.activity.reset();
         self.costs.reset();
         // SAFETY: called by the owner, before its loop.
@@ -184,7 +187,7 @@ impl Endpoint {
     /// The owner ends: later messages are dropped.
     pub(crate) fn close(&self) {
         self.open.store(false, Ordering::Release);
-        self.always_wake.store(false, Ordering::Relaxed);
+        self.alone.store(false, Ordering::Relaxed);
         self.sleep.awake();
         let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(waker);
@@ -225,7 +228,8 @@ impl Endpoint {
 
     /// After a push: wakes the owner if it sleeps.
     fn notify(&self) {
-        if self.always_wake.load(Ordering::Relaxed) || self.sleep.must_wake() {
+        let wake = if self.alone.load(Ordering::Relaxed) { self.bell.ring() } else { self.sleep.must_wake() };
+        if wake {
             self.wake_now();
         }
     }
