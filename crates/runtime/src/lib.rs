@@ -1,6 +1,47 @@
 //! A thread-per-core executor that knows no protocol.
 //!
-//! The front page with the invariants is written with the scheduler; see the module list below.
+//! Each thread has its scheduler, its I/O driver, its timers and its pools, and no thread looks into another's. What
+//! crosses threads does so through a mailbox. Start with [`Runtime`] (or [`block_on`]), [`spawn`], [`timer`] and
+//! [`net`].
+//!
+//! # One turn of the loop
+//!
+//! ```text
+//!   mailbox (256 messages at most) -> deadlines -> one round of tasks (40 entries at most) -> poll the driver
+//!        ^                                                                                         |
+//!        +----------------- read the clock once <---- sleep only if nothing can run <--------------+
+//! ```
+//!
+//! A round is divided among the classes that have work: urgent 8, normal 6, bulk 2 parts, and one heavy task. What a
+//! class leaves goes to the others in that order. Within a class tasks run in order of arrival, shifted by their nice
+//! value in rounds. Shared tasks take the place of normal ones, each thread its part of those that wait.
+//!
+//! # Who may touch what, when
+//!
+//! | What | Who | When |
+//! |---|---|---|
+//! | a task's slot and future (`task::slot`) | its thread | always; the future is polled in state *running* and dropped in state *dying*, in which it is the thread's current task |
+//! | run queues, wheel, jobs (`scheduler::local`) | their thread | never across a poll, a drop of a future, or a hook: any of those may come back |
+//! | a task's remote slot (`scheduler::thread`) | any thread adds reasons; who finds none pushes it into the mailbox | the owner takes it out first and reads the reasons then |
+//! | a mailbox's tail | any thread | the head is its owner's |
+//! | the announcement of sleep | its owner stores, others exchange | the owner looks at all sources of work after announcing, others look at it after handing work over |
+//! | a shared task (`scheduler::shared`) | whom its state word names: who spawned it, then who took it from the ring | handed over by exchanges of that word |
+//! | a buffer, a socket, a pooled object | its thread | until it is dropped there |
+//! | counters | written by their thread with plain stores | read by all |
+//! | the configuration, the list of threads | nobody writes | after the start |
+//!
+//! **Invariants.** A task is in a run queue at most once, and in its mailbox at most once. A future is never polled after
+//! it was ready, killed, or panicked. A timer never fires before its millisecond. A thread never sleeps while it has a
+//! runnable task, an unread message, or a shared task waits. With one thread, the path of a task has no locked
+//! instruction, fence or lock. Slots and endpoints are never freed while an identifier may name them, so a stale
+//! identifier finds a later generation: it is ignored on the same thread, and may cause one idle run of a later task when
+//! it comes from another; it never kills one.
+//!
+//! # Bounds
+//!
+//! [`task::TASKS_MAX`] tasks per thread, [`task::THREADS_MAX`] threads per process, [`SHARED_MAX`] shared tasks per
+//! runtime (further ones are pinned), 256 messages per turn, [`Config::runqueue_depth`] entries per round, dead timer
+//! entries at most as many as live ones and 1024 more, 8 MB of free blocks per size and thread.
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("a task identifier is packed into a 64-bit pointer");

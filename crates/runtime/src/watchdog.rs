@@ -1,58 +1,58 @@
 //! Finds tasks that run too long without yielding.
 //!
-//! Each thread has a kernel timer on its own CPU time, whose signal is delivered to that thread. Its handler notes
-//! whether the same run of the same task still goes on as at the tick before. A thread that sleeps uses no CPU time,
-//! so nothing wakes it; a task that yields in time costs one load. What is found is reported by the thread itself
-//! when the task returns; a task that does not return for ten budgets is reported from the handler, straight to
-//! standard error.
+//! Each thread has a kernel timer on its own CPU time, whose signal is delivered to that thread. Its handler marks the
+//! run it interrupts with the CPU time of that moment. A thread that sleeps uses no CPU time, so nothing wakes it; a task
+//! that yields in time costs one load. When a marked run ends, the thread looks how long ago the mark was made and
+//! reports the task if that is more than the budget; a task that does not return for ten budgets is reported from the
+//! handler, straight to standard error.
 //!
 //! While profiling is on, runs are timed anyway, and a run that exceeded the budget by sleeping in a system call is
 //! found as well.
 
+use crate::clock;
 use crate::scheduler::{Local, local_ptr};
-use std::cell::Cell;
 use std::mem;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Ticks per budget: a run is over budget when it was seen by more than this many ticks in a row.
+/// Ticks per budget: how much later than the start of a run its mark may be.
 const TICKS: u32 = 4;
 /// After this many budgets the handler itself reports.
-const STUCK: u32 = 10;
+const STUCK: u64 = 10;
 
 /// Where handler and thread meet; both run on one thread, so relaxed atomics are plain accesses that the compiler does
 /// not tear or cache.
 #[derive(Default)]
 pub(crate) struct Marks {
-    /// The number of the run at the last tick.
+    /// The number of the run that is marked.
     run: AtomicU64,
-    /// Ticks that run has seen.
-    ticks: AtomicU32,
+    /// The thread's CPU time when it was, in nanoseconds; 0 for no mark.
+    since_ns: AtomicU64,
+    /// Whether that run was reported as stuck.
+    stuck: AtomicBool,
 }
 
 impl Marks {
-    /// Whether the run in progress (or just over) has seen a tick.
+    /// Whether the run in progress (or just over) is marked.
     #[inline]
     pub(crate) fn is_marked(&self) -> bool {
-        self.ticks.load(Ordering::Relaxed) != 0
+        self.since_ns.load(Ordering::Relaxed) != 0
     }
 
-    /// After a run: the ticks it saw, which are forgotten.
-    pub(crate) fn take(&self) -> u32 {
-        self.ticks.swap(0, Ordering::Relaxed)
+    /// After a run: for how long it went on at least, if it is over the budget. Forgets the mark.
+    pub(crate) fn take(&self, budget: Duration) -> Option<Duration> {
+        let since_ns = self.since_ns.swap(0, Ordering::Relaxed);
+        if since_ns == 0 {
+            return None;
+        }
+        let ran = Duration::from_nanos(clock::thread_cpu_ns().saturating_sub(since_ns));
+        (ran > budget).then_some(ran)
     }
-}
-
-/// How long a run of `ticks` ticks took at least, if that is over the budget.
-pub(crate) fn over_budget(ticks: u32, budget: Duration) -> Option<Duration> {
-    // n ticks within a run are n - 1 whole intervals.
-    (ticks > TICKS).then(|| budget / TICKS * (ticks - 1))
 }
 
 /// Stops the timer when dropped.
 pub(crate) struct Watch {
     timer: libc::timer_t,
-    _local: Cell<()>,
 }
 
 fn signal() -> libc::c_int {
@@ -85,7 +85,7 @@ pub(crate) fn watch_current_thread(_local: &Local, budget: Duration) -> Option<W
             libc::timer_delete(timer);
             return None;
         }
-        Some(Watch { timer, _local: Cell::new(()) })
+        Some(Watch { timer })
     }
 }
 
@@ -96,21 +96,24 @@ impl Drop for Watch {
     }
 }
 
-/// Async-signal-safe: thread-local and atomic loads and stores, and at most one `write`.
+/// Async-signal-safe: thread-local and atomic loads and stores, `clock_gettime`, and at most one `write`.
 extern "C" fn on_tick(_signal: libc::c_int) {
     // SAFETY: the pointer is valid while it is set, and we interrupted the thread that sets it.
     let Some(local) = (unsafe { local_ptr().as_ref() }) else { return };
     let run = local.runs.get();
     let marks = &local.watch;
-    if !local.in_task() || marks.run.swap(run, Ordering::Relaxed) != run {
-        marks.run.store(run, Ordering::Relaxed);
-        // Only a run that is under way is marked; the one after it starts clean.
-        marks.ticks.store(local.in_task() as u32, Ordering::Relaxed);
-        return;
+    if !local.in_task() {
+        return marks.since_ns.store(0, Ordering::Relaxed);
     }
-    let ticks = marks.ticks.load(Ordering::Relaxed) + 1;
-    marks.ticks.store(ticks, Ordering::Relaxed);
-    if ticks == STUCK * TICKS {
+    let now_ns = clock::thread_cpu_ns();
+    let since_ns = marks.since_ns.load(Ordering::Relaxed);
+    if since_ns == 0 || marks.run.load(Ordering::Relaxed) != run {
+        marks.run.store(run, Ordering::Relaxed);
+        marks.stuck.store(false, Ordering::Relaxed);
+        return marks.since_ns.store(now_ns.max(1), Ordering::Relaxed);
+    }
+    let budget_ns = local.runtime.config.budget.map_or(u64::MAX, |b| b.as_nanos() as u64);
+    if now_ns - since_ns >= budget_ns.saturating_mul(STUCK) && !marks.stuck.swap(true, Ordering::Relaxed) {
         let (kind, file, line) = local.current_for_signal();
         let mut message = Line { bytes: [0; 400], len: 0 };
         message.text("a task does not yield: '");
@@ -166,11 +169,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn budgets_are_counted_in_whole_intervals() {
-        let budget = Duration::from_millis(100);
-        assert_eq!(over_budget(4, budget), None, "may be just under the budget");
-        assert_eq!(over_budget(5, budget), Some(Duration::from_millis(100)));
-        assert_eq!(over_budget(41, budget), Some(Duration::from_millis(1000)));
+    fn only_a_mark_older_than_the_budget_counts() {
+        let marks = Marks::default();
+        assert_eq!(marks.take(Duration::ZERO), None, "no mark");
+        marks.since_ns.store(clock::thread_cpu_ns(), Ordering::Relaxed);
+        assert!(marks.is_marked());
+        assert_eq!(marks.take(Duration::from_secs(1000)), None);
+        assert!(!marks.is_marked(), "forgotten");
+        marks.since_ns.store(1, Ordering::Relaxed);
+        assert!(marks.take(Duration::ZERO).is_some());
     }
 
     #[test]

@@ -11,10 +11,10 @@ pub use show::{
     show_profiling_tasks, show_tasks, show_threads,
 };
 
+use crate::clock;
 use crate::driver::{PollStats, Wait};
 use crate::scheduler::{Cause, Incident, Local, local};
 use crate::task::slot::Slot;
-use crate::{clock, watchdog};
 use std::cell::Cell;
 use std::panic::Location;
 use std::ptr;
@@ -329,11 +329,11 @@ pub(crate) fn count_run(local: &Local, kind: &'static Kind, from: &'static Locat
         add(&entry.latency_ns, meter.run_latency_ns.get());
         duration = Some(Duration::from_nanos(ns));
     }
-    let ticks = local.watch.take();
     let Some(budget) = local.runtime.config.budget else { return };
+    let marked = local.watch.take(budget);
     let over = match duration {
         Some(duration) => (duration > budget).then_some(duration),
-        None => watchdog::over_budget(ticks, budget),
+        None => marked,
     };
     if over.is_some() {
         add(&local.endpoint.activity.over_budget, 1);

@@ -610,7 +610,8 @@ fn a_task_over_its_budget_is_named() {
                 if reasons() == Reason::SPAWN {
                     return Poll::Pending;
                 }
-                let end = clock::thread_cpu_ns() + 40_000_000;
+                // Many scheduler ticks of the kernel, at which it looks at CPU timers.
+                let end = clock::thread_cpu_ns() + 100_000_000;
                 while clock::thread_cpu_ns() < end {}
                 Poll::Ready(())
             }),
@@ -712,4 +713,192 @@ fn the_state_of_all_threads_can_be_shown() {
     assert!(all.contains("accepted: 15 [ 7 8 ]\n"), "{all}");
     assert!(one.contains("accepted: 8\n") && !one.contains('['), "{one}");
     assert!(pools.starts_with("Dumping pools usage.") && pools.contains("\nTotal: "), "{pools}");
+}
+
+#[test]
+fn a_flood_from_many_threads_loses_nothing() {
+    // Threads that are no part of the runtime wake tasks and send jobs while the owner sleeps and works in turn.
+    const SENDERS: usize = 4;
+    const EACH: usize = 3000;
+    let jobs = Arc::new(AtomicUsize::new(0));
+    let runtime = Runtime::start(Config { threads: 2, ..Config::default() }, |_| {}).unwrap();
+    let handle = runtime.handle();
+    let ids: Arc<Mutex<Vec<TaskId>>> = Arc::default();
+    let seen: Arc<Vec<AtomicUsize>> = Arc::new((0..64).map(|_| AtomicUsize::new(0)).collect());
+    let wanted: Arc<Vec<AtomicUsize>> = Arc::new((0..64).map(|_| AtomicUsize::new(0)).collect());
+    for n in 0..64 {
+        let (ids, seen, wanted) = (ids.clone(), seen.clone(), wanted.clone());
+        handle.run_on(n % 2, move || {
+            let id = spawn(
+                &TEST,
+                poll_fn(move |_| {
+                    // What was asked for before this run is seen by it.
+                    seen[n].store(wanted[n].load(Ordering::Acquire), Ordering::Release);
+                    Poll::<()>::Pending
+                }),
+            );
+            ids.lock().unwrap().push(id);
+        });
+    }
+    let main = {
+        let (handle, jobs, ids, seen, wanted) =
+            (handle.clone(), jobs.clone(), ids.clone(), seen.clone(), wanted.clone());
+        std::thread::spawn(move || {
+            while ids.lock().unwrap().len() < 64 {
+                std::thread::yield_now();
+            }
+            // Which task is which: each notes its number when it is woken first.
+            let senders: Vec<_> = (0..SENDERS)
+                .map(|s| {
+                    let (handle, jobs, ids, wanted) =
+                        (handle.clone(), jobs.clone(), ids.clone(), wanted.clone());
+                    std::thread::spawn(move || {
+                        let ids = ids.lock().unwrap().clone();
+                        for n in 0..EACH {
+                            wanted
+                                .iter()
+                                .for_each(|w| _ = w.fetch_add((n % 64 == s) as usize, Ordering::AcqRel));
+                            ids[(n * 7 + s) % 64].wake(Reason::MESSAGE);
+                            let jobs = jobs.clone();
+                            handle.run_on(n % 2, move || _ = jobs.fetch_add(1, Ordering::Relaxed));
+                        }
+                        ids.iter().for_each(|id| id.wake(Reason::MESSAGE));
+                    })
+                })
+                .collect();
+            senders.into_iter().for_each(|s| s.join().unwrap());
+            let all_seen = || {
+                seen.iter()
+                    .zip(wanted.iter())
+                    .all(|(s, w)| s.load(Ordering::Acquire) == w.load(Ordering::Acquire))
+            };
+            while !all_seen() || jobs.load(Ordering::Relaxed) < SENDERS * EACH {
+                std::thread::yield_now();
+            }
+            handle.stop();
+        })
+    };
+    runtime.run().unwrap();
+    main.join().unwrap();
+    assert_eq!(jobs.load(Ordering::Relaxed), SENDERS * EACH);
+}
+
+#[test]
+fn random_wakes_kills_and_spawns_keep_the_books() {
+    // A seeded storm on one thread: at the end every task that was ever spawned has been dropped exactly once.
+    for seed in 1..=if cfg!(debug_assertions) { 20 } else { 200 } {
+        run(async move {
+            let mut state = 0x9e37_79b9_7f4a_7c15u64.wrapping_mul(seed) | 1;
+            let mut below = move |n: u64| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                state % n
+            };
+            let dropped = Rc::new(Cell::new(0));
+            let mut ids = Vec::new();
+            let mut spawned = 0;
+            for _ in 0..400 {
+                match below(6) {
+                    0 | 1 => {
+                        let flag = DropFlag(dropped.clone());
+                        let (polls, class, nice) = (below(5), below(4), below(40) as i16 - 20);
+                        spawned += 1;
+                        let options = SpawnOptions {
+                            class: [Class::Urgent, Class::Normal, Class::Bulk, Class::Heavy][class as usize],
+                            nice,
+                        };
+                        ids.push(spawn_with(&TEST, options, async move {
+                            let _flag = flag;
+                            for n in 0..polls {
+                                match n % 3 {
+                                    0 => yield_now().await,
+                                    1 => timer::sleep_until(clock::now_ms() + 1).await,
+                                    _ => set_nice(3),
+                                }
+                            }
+                            if polls == 4 {
+                                pending::<()>().await;
+                            }
+                        }));
+                    }
+                    2 => ids.iter().for_each(|id| id.wake(Reason::OTHER)),
+                    3 if !ids.is_empty() => kill(ids[below(ids.len() as u64) as usize]),
+                    4 => yield_now().await,
+                    _ if !ids.is_empty() => ids[below(ids.len() as u64) as usize].wake(Reason::IO),
+                    _ => {}
+                }
+            }
+            ids.iter().for_each(|id| kill(*id));
+            while dropped.get() < spawned {
+                yield_now().await;
+            }
+            yield_now().await;
+            assert_eq!(dropped.get(), spawned, "seed {seed}");
+            let local = crate::scheduler::local().unwrap();
+            assert_eq!((local.slots.live(), local.timers().0), (1, 0), "seed {seed}: only this task is left");
+        });
+    }
+}
+
+#[test]
+fn a_million_armed_timers_cost_under_100_bytes_each() {
+    const TIMERS: usize = if cfg!(debug_assertions) { 100_000 } else { 1_000_000 };
+    let per_timer = run(async {
+        for n in 0..TIMERS {
+            spawn(
+                &TEST,
+                poll_fn(move |_| {
+                    timer::want(clock::now_ms() + 10_000 + n as u64 % 50_000);
+                    Poll::<()>::Pending
+                }),
+            );
+        }
+        yield_now().await;
+        let local = crate::scheduler::local().unwrap();
+        while local.timers().0 < TIMERS {
+            yield_now().await;
+        }
+        // The timer's state in the task's slot and its entry in the wheel.
+        local.timers().2 / TIMERS + 64
+    });
+    assert!(per_timer < 100, "{per_timer}");
+}
+
+#[test]
+fn the_steady_state_allocates_nothing_for_tasks() {
+    run(async {
+        let used = || {
+            let local = crate::scheduler::local().unwrap();
+            local.slots.used()
+        };
+        for _ in 0..100 {
+            spawn(&TEST, async { yield_now().await });
+        }
+        yield_now().await;
+        yield_now().await;
+        yield_now().await;
+        let before = used();
+        for _ in 0..50 {
+            for _ in 0..50 {
+                spawn(&TEST, async { yield_now().await });
+            }
+            for _ in 0..5 {
+                yield_now().await;
+            }
+        }
+        assert_eq!(used(), before, "slots are reused");
+    });
+}
+
+#[test]
+fn busy_polling_never_sleeps() {
+    let config = Config { busy_polling: true, ..Config::default() };
+    let (sleeps, loops) = block_on(config, async {
+        timer::sleep(30).await;
+        let activity = &crate::scheduler::local().unwrap().endpoint.activity;
+        (activity.sleeps.load(Ordering::Relaxed), activity.loops.load(Ordering::Relaxed))
+    });
+    assert_eq!(sleeps, 0);
+    assert!(loops > 10, "{loops}");
 }
