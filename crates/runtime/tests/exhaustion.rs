@@ -1,6 +1,6 @@
 //! A process that runs out of descriptors: its own binary, because the limit is the process's.
 
-use thalweg_runtime::driver::DriverKind;
+use thalweg_runtime::driver::{Driver, DriverKind, DriverOptions};
 use thalweg_runtime::net::{ConnectOptions, Listener, SockAddr, Stream};
 use thalweg_runtime::{Config, block_on, timer};
 
@@ -44,6 +44,10 @@ async fn scenario() {
 #[test]
 fn connections_wait_until_descriptors_are_free_again() {
     for driver in [DriverKind::Uring, DriverKind::Epoll] {
+        if Driver::new(driver.clone(), &DriverOptions::default()).is_err() {
+            // No io_uring on this machine; that it works where it exists is tested elsewhere.
+            continue;
+        }
         block_on(Config { driver, ..Config::default() }, scenario());
     }
 }

@@ -172,6 +172,9 @@ each_driver!(multipath_sockets_carry_bytes_like_others, || async {
 each_driver!(options_reach_the_kernel, || async {
     let mut listener = Listener::bind(&any_tcp(), &Default::default()).unwrap();
     let address = listener.local_addr().unwrap();
+    // Setting a mark needs CAP_NET_ADMIN.
+    // SAFETY: takes no pointer.
+    let privileged = unsafe { libc::geteuid() } == 0;
     let opts = ConnectOptions {
         source: Some("127.0.0.2:0".parse::<std::net::SocketAddr>().unwrap().into()),
         interface: Some("lo".into()),
@@ -180,7 +183,7 @@ each_driver!(options_reach_the_kernel, || async {
         user_timeout_ms: Some(12_345),
         mss: Some(1000),
         congestion: Some("reno".into()),
-        mark: Some(9),
+        mark: privileged.then_some(9),
         fastopen: true,
         receive_buffer: Some(65_536),
         send_buffer: Some(65_536),
@@ -205,7 +208,7 @@ each_driver!(options_reach_the_kernel, || async {
         (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, 12_345),
         (libc::IPPROTO_IP, libc::IP_TOS, 0x10),
         (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
-        (libc::SOL_SOCKET, libc::SO_MARK, 9),
+        (libc::SOL_SOCKET, libc::SO_MARK, if privileged { 9 } else { 0 }),
         (libc::SOL_SOCKET, libc::SO_SNDBUF, 131_072),
     ] {
         assert_eq!(int_option(fd, level, name), value, "option {level}/{name}");

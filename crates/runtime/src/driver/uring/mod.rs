@@ -541,7 +541,8 @@ fn open(opts: &DriverOptions) -> io::Result<IoUring> {
             Some(libc::EINVAL) => "the kernel's io_uring is too old, 6.1 is needed",
             _ => return e,
         };
-        io::Error::new(e.kind(), why)
+        let kind = if e.raw_os_error() == Some(libc::EPERM) { e.kind() } else { io::ErrorKind::Unsupported };
+        io::Error::new(kind, why)
     })
 }
 
