@@ -195,6 +195,15 @@ pub struct Payload<'a> {
     pub total: Option<u64>,
 }
 
+/// A date formatted up to its seconds: `14/Nov/2023:22:13:20`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CachedDate {
+    /// Seconds since 1970 plus the offset from UTC.
+    pub seconds: i64,
+    /// The text; all zero bytes when there is none.
+    pub text: [u8; 20],
+}
+
 /// Memory for the values made during evaluations: one per thread, reused for ever.
 #[derive(Debug)]
 pub struct Scratch {
@@ -204,6 +213,8 @@ pub struct Scratch {
     depth: u32,
     /// Snapshots of pattern sets this thread has seen, by the set's number.
     pub(crate) snapshots: crate::pattern::SnapshotCache,
+    /// The last dates formatted, by second and offset from UTC: log lines of one second share them.
+    pub(crate) dates: std::cell::Cell<[CachedDate; 2]>,
     /// Where formats are written before they are kept.
     pub(crate) format: Vec<u8>,
 }
@@ -222,6 +233,7 @@ impl Scratch {
             value_max,
             depth: 0,
             snapshots: Default::default(),
+            dates: Default::default(),
             format: Vec::new(),
         }
     }

@@ -55,6 +55,12 @@ struct Group {
 /// The value and the comparison of a term.
 type Shape = (&'static str, String, Method, bool);
 
+/// What an ACL that can be indexed compares, and its patterns.
+type Indexable = Option<(Shape, Vec<Vec<u8>>)>;
+
+/// A pattern, the rule it selects, and whether that decides.
+type Entry = (Vec<u8>, u32, bool);
+
 /// Converters that do something, or whose result depends on more than their input.
 const EFFECTS: &[&str] = &["set-var", "unset-var", "capture-req", "capture-res", "debug", "when", "add_item"];
 
@@ -85,7 +91,7 @@ fn shape(test: &Test) -> Option<Shape> {
 }
 
 /// The common shape of an ACL's tests and all their patterns.
-fn acl_shape(acl: &Acl) -> Option<(Shape, Vec<Vec<u8>>)> {
+fn acl_shape(acl: &Acl) -> Indexable {
     let first = shape(acl.tests.first()?)?;
     let mut patterns = Vec::new();
     for test in &acl.tests {
@@ -115,7 +121,7 @@ impl Dispatch {
             return;
         }
         // How often each pattern of each shape occurs: the rarest term of a rule is the best one to find it by.
-        let mut known: HashMap<*const Acl, Option<(Shape, Vec<Vec<u8>>)>> = HashMap::new();
+        let mut known: HashMap<*const Acl, Indexable> = HashMap::new();
         let mut frequency: HashMap<(&Shape, &[u8]), usize> = HashMap::new();
         for acl in self.rules.iter().flatten().flat_map(|c| &c.alternatives).flatten().map(|(_, acl)| acl) {
             known.entry(Arc::as_ptr(acl)).or_insert_with(|| acl_shape(acl));
@@ -136,7 +142,7 @@ impl Dispatch {
             });
             usable.min_by_key(|(worst, _)| *worst).map(|(_, acl)| Arc::clone(acl))
         };
-        let mut found: Vec<(Shape, Arc<Acl>, Vec<(Vec<u8>, u32, bool)>)> = Vec::new();
+        let mut found: Vec<(Shape, Arc<Acl>, Vec<Entry>)> = Vec::new();
         let mut group_of: HashMap<Shape, usize> = HashMap::new();
         for (i, rule) in self.rules.iter().enumerate() {
             let i = i as u32;

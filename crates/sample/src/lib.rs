@@ -16,6 +16,7 @@ pub mod env;
 pub mod expr;
 pub mod facts;
 pub mod fetch;
+pub mod listing;
 pub mod logformat;
 pub mod pattern;
 pub mod point;

@@ -133,6 +133,11 @@ impl Points {
 
     /// The first point of the set.
     pub fn first(self) -> Option<Point> {
+        self.nth(self.0.trailing_zeros())
+    }
+
+    /// The point with number `n`, in or out of the set.
+    pub(crate) fn nth(self, n: u32) -> Option<Point> {
         use Point::*;
         const ALL: [Point; POINTS as usize] = [
             FeConnection,
@@ -158,7 +163,7 @@ impl Points {
             Config,
             Cli,
         ];
-        ALL.get(self.0.trailing_zeros() as usize).copied()
+        ALL.get(n as usize).copied()
     }
 
     /// Points of both.

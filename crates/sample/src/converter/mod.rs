@@ -90,6 +90,9 @@ pub fn unsupported(name: &str) -> Option<&'static str> {
     {
         return Some("it needs stick tables");
     }
+    if matches!(name, "jwt_decrypt_jwk" | "jwt_decrypt_secret") {
+        return Some("encrypted tokens are not read");
+    }
     TLS_CONVERTERS.contains(&name).then_some("it needs TLS")
 }
 

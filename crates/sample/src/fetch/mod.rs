@@ -143,4 +143,6 @@ pub fn find(name: &str) -> Option<&'static FetchDef> {
 }
 
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! The aliases of log formats: short names for facts of a stream.
 
 use super::emit::Emitter;
-use crate::context::Ctx;
+use crate::context::{CachedDate, Ctx};
 use crate::facts::{Endpoint, Responder, StreamFacts, Timers};
 use crate::fetch::connection::{destination, source};
 use crate::fetch::http::split_request_line;
@@ -114,23 +114,46 @@ impl Line {
     }
 }
 
-/// A date: with milliseconds, or with the offset from UTC (`offset_s`, which `wall_us` is moved by).
-fn date(wall_us: i64, offset_s: i32, ms: bool) -> Line {
-    let seconds = wall_us.div_euclid(1_000_000);
-    let d = civil(seconds + i64::from(offset_s));
-    let month = MONTHS[usize::from(d.month - 1) % 12];
-    let (day, year, hour, minute, second) = (d.day, d.year, d.hour, d.minute, d.second);
+/// A date: with milliseconds, or with the offset from UTC (`offset_s`, which the date is moved by).
+fn date(cx: &Ctx, wall_us: i64, offset_s: i32, ms: bool) -> ([u8; 32], usize) {
+    let seconds = wall_us.div_euclid(1_000_000) + i64::from(offset_s);
+    let mut text = [0u8; 32];
+    text[..20].copy_from_slice(&date_to_seconds(cx, seconds));
+    let two = |n: u32| [b'0' + (n / 10 % 10) as u8, b'0' + (n % 10) as u8];
     if ms {
-        let ms = wall_us.rem_euclid(1_000_000) / 1000;
-        Line::new(format_args!("{day:02}/{month}/{year}:{hour:02}:{minute:02}:{second:02}.{ms:03}"))
+        let ms = (wall_us.rem_euclid(1_000_000) / 1000) as u32;
+        text[20] = b'.';
+        text[21] = b'0' + (ms / 100) as u8;
+        text[22..24].copy_from_slice(&two(ms % 100));
+        (text, 24)
     } else {
-        let sign = if offset_s < 0 { '-' } else { '+' };
         let minutes = offset_s.unsigned_abs() / 60;
-        let (zone_h, zone_m) = (minutes / 60, minutes % 60);
-        Line::new(format_args!(
-            "{day:02}/{month}/{year}:{hour:02}:{minute:02}:{second:02} {sign}{zone_h:02}{zone_m:02}"
-        ))
+        text[20] = b' ';
+        text[21] = if offset_s < 0 { b'-' } else { b'+' };
+        text[22..24].copy_from_slice(&two(minutes / 60));
+        text[24..26].copy_from_slice(&two(minutes % 60));
+        (text, 26)
     }
+}
+
+/// `14/Nov/2023:22:13:20`, from the cache when this second was formatted before.
+fn date_to_seconds(cx: &Ctx, seconds: i64) -> [u8; 20] {
+    let cached = cx.scratch.dates.get();
+    if let Some(known) = cached.iter().find(|d| d.seconds == seconds && d.text[0] != 0) {
+        return known.text;
+    }
+    let d = civil(seconds);
+    let month = MONTHS[usize::from(d.month.wrapping_sub(1)) % 12];
+    let year = d.year.clamp(0, 9999);
+    let line = Line::new(format_args!(
+        "{:02}/{month}/{year:04}:{:02}:{:02}:{:02}",
+        d.day, d.hour, d.minute, d.second
+    ));
+    let mut text = [b' '; 20];
+    let len = line.bytes().len().min(20);
+    text[..len].copy_from_slice(&line.bytes()[..len]);
+    cx.scratch.dates.set([CachedDate { seconds, text }, cached[0]]);
+    text
 }
 
 fn endpoint_ip(emitter: &mut Emitter, end: Endpoint) {
@@ -371,7 +394,8 @@ impl Alias {
         let utc = matches!(self, Alias::DateUtc | Alias::RequestDateUtc);
         let ms = matches!(self, Alias::DateMs | Alias::RequestDateMs);
         let offset = if utc { 0 } else { cx.world.local_offset(wall_us.div_euclid(1_000_000)) };
-        out.word(date(wall_us, offset, ms).bytes());
+        let (text, len) = date(cx, wall_us, offset, ms);
+        out.word(&text[..len]);
     }
 
     /// Parts of the request line as it was received.

@@ -349,11 +349,52 @@ impl Substrings {
     }
 }
 
+/// Sorted keys with a few levels of signposts above them, so that a search touches few cache lines: a node of each level is
+/// sixteen neighbours, found by a node of the level above.
+#[derive(Debug)]
+struct Sorted<K> {
+    /// The keys first, then every sixteenth of the level before, until few are left.
+    levels: Vec<Box<[K]>>,
+}
+
+const NODE: usize = 16;
+
+impl<K: Copy + Ord> Sorted<K> {
+    fn new(keys: Vec<K>) -> Sorted<K> {
+        let mut levels: Vec<Box<[K]>> = vec![keys.into()];
+        while let Some(last) = levels.last().filter(|level| level.len() > 4 * NODE) {
+            let next = last.iter().copied().step_by(NODE).collect();
+            levels.push(next);
+        }
+        Sorted { levels }
+    }
+
+    /// How many keys are at most `key`.
+    #[inline]
+    fn up_to(&self, key: K) -> usize {
+        let mut node: Option<usize> = None;
+        for level in self.levels.iter().rev() {
+            // The first key of each node is a key of the level above: the node of the last one that is not greater holds
+            // the answer.
+            let (start, end) = match node {
+                None => (0, level.len()),
+                Some(node) => (node * NODE, level.len().min((node + 1) * NODE)),
+            };
+            let count = start + level[start..end].partition_point(|k| *k <= key);
+            match count.checked_sub(1) {
+                Some(last) => node = Some(last),
+                None => return 0,
+            }
+        }
+        node.map_or(0, |last| last + 1)
+    }
+}
+
 /// Ranges of integers: disjoint intervals, each with the records that cover it, first one first.
 #[derive(Debug)]
 pub struct Ranges {
     /// Start of each interval, ascending; the first is `i64::MIN`.
-    starts: Box<[i64]>,
+    starts: Sorted<i64>,
     /// The records of each interval, in order: a part of `records`.
     spans: Box<[(u32, u32)]>,
     records: Box<[u32]>,
@@ -404,11 +445,11 @@ impl Ranges {
                 spans.push(span);
             }
         }
-        Ranges { starts: starts.into(), spans: spans.into(), records: records.into() }
+        Ranges { starts: Sorted::new(starts), spans: spans.into(), records: records.into() }
     }
 
     fn find(&self, block: &Block, value: i64) -> Option<u32> {
-        let at = self.starts.partition_point(|start| *start <= value).checked_sub(1)?;
+        let at = self.starts.up_to(value).checked_sub(1)?;
         let (first, end) = self.spans[at];
         self.records[first as usize..end as usize].iter().copied().find(|r| block.is_live(*r))
     }
@@ -417,28 +458,22 @@ impl Ranges {
 /// One address family: disjoint intervals of addresses, each with its most precise prefix.
 #[derive(Debug)]
 struct Prefixes<A> {
-    starts: Box<[A]>,
-    /// For each interval, the number of its prefix in `owners`, plus one; 0: none.
-    tops: Box<[u32]>,
+    starts: Sorted<A>,
+    /// For each interval, its prefix's record and its number in `owners`, plus one; 0: none.
+    tops: Box<[(u32, u32)]>,
     /// Each prefix's record and the number of the prefix around it, plus one.
     owners: Box<[(u32, u32)]>,
-    /// Position in `starts` of the first interval of each value of the top 16 bits, to shorten the search.
-    top16: Box<[u32]>,
 }
 
 /// What the two families have in common.
 trait Address: Copy + Ord {
     const ZERO: Self;
-    fn top16(self) -> usize;
     /// The address after the prefix of `bits` bits that starts here, unless it is the end of the space.
     fn after(self, bits: u32) -> Option<Self>;
 }
 
 impl Address for u32 {
     const ZERO: u32 = 0;
-    fn top16(self) -> usize {
-        (self >> 16) as usize
-    }
     fn after(self, bits: u32) -> Option<u32> {
         if bits == 0 { None } else { self.checked_add(1 << (32 - bits)) }
     }
@@ -446,9 +481,6 @@ impl Address for u32 {
 
 impl Address for u128 {
     const ZERO: u128 = 0;
-    fn top16(self) -> usize {
-        (self >> 112) as usize
-    }
     fn after(self, bits: u32) -> Option<u128> {
         if bits == 0 { None } else { self.checked_add(1 << (128 - bits)) }
     }
@@ -494,18 +526,9 @@ impl<A: Address> Prefixes<A> {
                 put(end, open.last().map_or(0, |(n, _)| *n));
             }
         }
-        let mut top16 = Vec::new();
-        if starts.len() > 64 {
-            top16 = vec![0u32; 65537];
-            let mut at = 0;
-            for (top, slot) in top16.iter_mut().enumerate() {
-                while at < starts.len() && starts[at].top16() < top {
-                    at += 1;
-                }
-                *slot = at as u32;
-            }
-        }
-        Prefixes { starts: starts.into(), tops: tops.into(), owners: owners.into(), top16: top16.into() }
+        let record_of = |top: &u32| top.checked_sub(1).map_or(0, |i| owners[i as usize].0);
+        let tops = tops.iter().map(|top| (record_of(top), *top)).collect();
+        Prefixes { starts: Sorted::new(starts), tops, owners: owners.into() }
     }
 
     #[inline]
@@ -524,16 +547,16 @@ impl<A: Address> Prefixes<A> {
     /// Calls `visit` with the record of each prefix around `address`, narrowest first, until it returns false.
     #[inline]
     fn each(&self, address: A, mut visit: impl FnMut(u32) -> bool) -> bool {
-        let (low, high) = match self.top16.is_empty() {
-            true => (0, self.starts.len()),
-            false => {
-                let top = address.top16();
-                (self.top16[top] as usize, self.top16[top + 1] as usize)
-            }
-        };
-        // Before the first interval of this bucket is the one that began earlier.
-        let at = low + self.starts[low..high].partition_point(|start| *start <= address);
-        let mut owner = at.checked_sub(1).map_or(0, |at| self.tops[at]);
+        let Some(at) = self.starts.up_to(address).checked_sub(1) else { return true };
+        let (record, owner) = self.tops[at];
+        if owner == 0 {
+            return true;
+        }
+        if !visit(record) {
+            return false;
+        }
+        // Only when the narrowest is not enough, those around it.
+        let mut owner = self.owners[owner as usize - 1].1;
         while owner != 0 {
             let (record, parent) = self.owners[owner as usize - 1];
             if !visit(record) {
@@ -620,6 +643,49 @@ impl Addresses {
 /// Visits the records that match until the visitor returns false.
 type Each<'e> = dyn Fn(&mut dyn FnMut(u32) -> bool) + 'e;
 
+/// A handful of strings: comparing them all is faster than any structure.
+#[derive(Debug)]
+pub struct Few {
+    records: SmallVec<[u32; FEW]>,
+    method: Method,
+    icase: bool,
+}
+
+/// How many strings are a handful.
+const FEW: usize = 4;
+
+impl Few {
+    fn build(block: &Block, method: Method, icase: bool) -> Option<Few> {
+        let simple = matches!(method, Method::Str | Method::Beg | Method::End);
+        (simple && block.len() <= FEW).then(|| Few { records: block.records().collect(), method, icase })
+    }
+
+    #[inline]
+    fn matches(&self, block: &Block, record: u32, value: &[u8]) -> bool {
+        let key = block.key_at(record);
+        let part = match self.method {
+            Method::Str => value,
+            Method::Beg => value.get(..key.len()).unwrap_or(b""),
+            _ => value.len().checked_sub(key.len()).map_or(&b""[..], |at| &value[at..]),
+        };
+        part.len() == key.len() && same(key, part, self.icase) && block.is_live(record)
+    }
+
+    /// The first match, or for prefixes the longest.
+    fn find(&self, block: &Block, value: &[u8]) -> Option<u32> {
+        let mut matching = self.records.iter().copied().filter(|record| self.matches(block, *record, value));
+        if self.method == Method::Beg {
+            // Of equal ones the first: `max_by_key` would take the last.
+            return matching.reduce(|a, b| if block.key_at(b).len() > block.key_at(a).len() { b } else { a });
+        }
+        matching.next()
+    }
+
+    fn each(&self, block: &Block, value: &[u8], visit: impl FnMut(u32) -> bool) {
+        let _ = self.records.iter().copied().filter(|record| self.matches(block, *record, value)).all(visit);
+    }
+}
+
 /// What is searched for.
 #[derive(Clone, Copy)]
 pub enum Needle<'v> {
@@ -633,6 +699,8 @@ pub enum Needle<'v> {
 
 /// The structure of one matching method over one block.
 pub enum Structure {
+    /// `str`, `beg` and `end` with few patterns.
+    Few(Few),
     /// `str`, `bin`.
     Exact(Exact),
     /// `beg`, `end`.
@@ -657,6 +725,9 @@ impl Structure {
     /// # Errors
     /// The text of the problem, for patterns that cannot be compiled.
     pub fn build(method: Method, icase: bool, block: &Block) -> Result<Structure, String> {
+        if let Some(few) = Few::build(block, method, icase) {
+            return Ok(Structure::Few(few));
+        }
         Ok(match method {
             Method::Found | Method::Bool => Structure::None,
             Method::Str => Structure::Exact(Exact::build(block, icase, false)),
@@ -693,6 +764,7 @@ impl Structure {
             best
         };
         match (self, needle) {
+            (Structure::Few(few), Needle::Bytes(value)) => few.find(block, value),
             (Structure::Exact(exact), Needle::Bytes(value)) => exact.find(block, value),
             (Structure::Affix(affix), Needle::Bytes(value)) if affix.reverse && !any => {
                 first(&|visit| affix.each(block, value, visit))
@@ -726,6 +798,7 @@ impl Structure {
     /// and regular expressions, whose matches cannot be listed.
     pub fn each(&self, block: &Block, needle: Needle, mut visit: impl FnMut(u32) -> bool) {
         match (self, needle) {
+            (Structure::Few(few), Needle::Bytes(value)) => few.each(block, value, visit),
             (Structure::Exact(exact), Needle::Bytes(value)) => exact.each(block, value, visit),
             (Structure::Affix(affix), Needle::Bytes(value)) => affix.each(block, value, visit),
             (Structure::Words(words), Needle::Bytes(value)) => words.each(block, value, visit),
@@ -739,6 +812,7 @@ impl Structure {
 impl std::fmt::Debug for Structure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
+            Structure::Few(_) => "Few",
             Structure::Exact(_) => "Exact",
             Structure::Affix(_) => "Affix",
             Structure::Words(_) => "Words",
