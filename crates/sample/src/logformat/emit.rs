@@ -42,6 +42,17 @@ fn push_escaped(out: &mut Vec<u8>, bytes: &[u8], lead: u8, escaped: fn(u8) -> bo
     out.extend_from_slice(rest);
 }
 
+fn push_captures<'v>(out: &mut Vec<u8>, values: impl Iterator<Item = Option<&'v [u8]>>) {
+    out.push(b'{');
+    for (i, value) in values.enumerate() {
+        if i > 0 {
+            out.push(b'|');
+        }
+        push_escaped(out, value.unwrap_or(b""), b'#', escaped_in_header);
+    }
+    out.push(b'}');
+}
+
 impl<'o> Emitter<'o> {
     pub fn new(out: &'o mut Vec<u8>, usage: Usage, global: Flags) -> Emitter<'o> {
         Emitter { out, usage, global, flags: Flags::default(), forced: None, blank: true, named: 0 }
@@ -250,16 +261,20 @@ impl<'o> Emitter<'o> {
 
     /// Captured values between braces.
     pub fn captures<'v>(&mut self, values: impl Iterator<Item = Option<&'v [u8]>>) {
-        let mut text = Vec::new();
-        text.push(b'{');
-        for (i, value) in values.enumerate() {
-            if i > 0 {
-                text.push(b'|');
-            }
-            push_escaped(&mut text, value.unwrap_or(b""), b'#', escaped_in_header);
+        if self.encoding() || self.flags.escape {
+            let mut text = Vec::new();
+            push_captures(&mut text, values);
+            return self.any_text(&text, |_| false);
         }
-        text.push(b'}');
-        self.any_text(&text, |_| false);
+        let quote = self.flags.quote && self.usage != Usage::Header;
+        if quote {
+            self.out.push(b'"');
+        }
+        push_captures(self.out, values);
+        if quote {
+            self.out.push(b'"');
+        }
+        self.blank = false;
     }
 
     /// Captured values as separate fields.

@@ -1,11 +1,22 @@
 //! Regular expressions with PCRE semantics, bounded in steps.
 
+use std::cell::RefCell;
 use std::fmt;
+use thalweg_sys::pcre::{Pcre, PcreMemory};
 
 /// A compiled regular expression over bytes.
 pub struct Regex {
-    inner: pcre2::bytes::Regex,
+    inner: Pcre,
     text: Box<str>,
+}
+
+/// A match is given up after this many steps (PCRE2's match limit): a fraction of a second for an expression that goes
+/// through all ways to split its subject.
+const STEPS_MAX: u32 = 1_000_000;
+
+thread_local! {
+    /// What matches need besides the expression, kept for the next one.
+    static MEMORY: RefCell<PcreMemory> = RefCell::new(PcreMemory::new(GROUPS_MAX as u32, STEPS_MAX));
 }
 
 /// Why a regular expression was refused.
@@ -40,18 +51,9 @@ impl Regex {
     /// # Errors
     /// The text of the problem, worded as in the reference.
     pub fn new(text: &str, case_sensitive: bool) -> Result<Regex, RegexError> {
-        let inner = pcre2::bytes::RegexBuilder::new()
-            .caseless(!case_sensitive)
-            .utf(false)
-            .ucp(false)
-            .jit_if_available(true)
-            .max_jit_stack_size(Some(512 * 1024))
-            .build(text)
-            .map_err(|e| {
-                let at = e.offset().map_or(String::new(), |at| format!(" at position {at}"));
-                let what = e.to_string();
-                RegexError(format!("regex '{text}' is invalid ({what}{at})"))
-            })?;
+        let inner = Pcre::new(text.as_bytes(), case_sensitive).map_err(|e| {
+            RegexError(format!("regex '{text}' is invalid (error={}, erroffset={})", e.message, e.offset))
+        })?;
         Ok(Regex { inner, text: text.into() })
     }
 
@@ -62,26 +64,24 @@ impl Regex {
 
     /// True when the expression matches somewhere in `bytes`. An expression that gives up (too many steps) does not match.
     pub fn is_match(&self, bytes: &[u8]) -> bool {
-        self.inner.is_match(bytes).unwrap_or(false)
+        MEMORY.with_borrow_mut(|memory| self.inner.find(bytes, false, memory)) == Ok(true)
     }
 
     /// Finds the first match at or after `start` and fills `groups` with the positions of the whole match and of up to
-    /// nine groups. False when there is none.
+    /// nine groups. False when there is none. What is before `start` is not seen: `^` matches there only when it is 0.
     pub fn find_groups(&self, bytes: &[u8], start: usize, groups: &mut RegexScratch) -> bool {
         groups.groups.clear();
-        if start > bytes.len() {
-            return false;
-        }
-        let mut locations = self.inner.capture_locations();
-        match self.inner.captures_read_at(&mut locations, bytes, start) {
-            Ok(Some(_)) => {
-                for i in 0..locations.len().min(GROUPS_MAX) {
-                    groups.groups.push(locations.get(i).unwrap_or((usize::MAX, usize::MAX)));
-                }
-                true
+        let Some(rest) = bytes.get(start..) else { return false };
+        MEMORY.with_borrow_mut(|memory| {
+            if self.inner.find(rest, start > 0, memory) != Ok(true) {
+                return false;
             }
-            _ => false,
-        }
+            for i in 0..GROUPS_MAX {
+                let group = memory.group(i).map_or((usize::MAX, usize::MAX), |(a, b)| (a + start, b + start));
+                groups.groups.push(group);
+            }
+            true
+        })
     }
 }
 
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn errors_name_the_expression() {
         let text = Regex::new("(", true).unwrap_err().to_string();
-        assert!(text.starts_with("regex '(' is invalid ("), "{text}");
+        assert_eq!(text, "regex '(' is invalid (error=missing closing parenthesis, erroffset=1)");
     }
 
     #[test]
