@@ -94,11 +94,14 @@ impl Listener {
     }
 
     /// Accepts again, including connections that arrived in between. The task that accepts must poll once.
+    ///
+    /// # Errors
+    /// When it cannot be registered again; it is still paused then, and may be resumed later.
     pub fn resume(&mut self) -> io::Result<()> {
         if self.paused {
-            self.paused = false;
             let s = self.record();
-            return driver::with(|d| d.resume(s));
+            driver::with(|d| d.resume(s))?;
+            self.paused = false;
         }
         Ok(())
     }

@@ -334,3 +334,21 @@ fn datagrams_arrive_or_are_lost_whole() {
     });
     report.check().unwrap();
 }
+
+/// A resume that failed left the listener neither paused nor registered, and the second attempt did nothing: connections
+/// waited for ever. Found by the relay scenario with seed 1125.
+#[test]
+fn a_resume_that_failed_can_be_repeated() {
+    let report = run(1, SimConfig::faultless(), |network| async move {
+        let at = address("10.0.0.1:80");
+        let mut listener = Listener::bind(&at, &ListenOptions::default()).unwrap();
+        listener.pause();
+        network.configure(|c| c.enomem_ppm = 1_000_000);
+        assert_eq!(listener.resume().unwrap_err().raw_os_error(), Some(libc::ENOMEM));
+        network.configure(|c| c.enomem_ppm = 0);
+        listener.resume().unwrap();
+        let client = Stream::connect(&at, &ConnectOptions::default()).await.unwrap();
+        assert_eq!(listener.accept().await.unwrap().1, client.local_addr().unwrap());
+    });
+    report.check().unwrap();
+}
