@@ -4,8 +4,8 @@
 //! never copied by moving it around. Where its memory comes from is decided by who made it:
 //!
 //! - the thread's **pool**: blocks of `tune.bufsize` bytes (16 kB unless configured), reused last in first
-//!   out so that the ones in use stay in the processor's cache; see [`pool`];
-//! - the thread's **receive ring** under io_uring: smaller blocks the kernel filled by itself; see [`ring`];
+//!   out so that the ones in use stay in the processor's cache; see `pool.rs`;
+//! - the thread's **receive ring** under io_uring: smaller blocks the kernel filled by itself; see `ring.rs`;
 //! - the **heap**, for [`Buf::large`] and for the rare copies.
 //!
 //! Dropping a buffer gives its memory back to where it came from. A connection that waits for data holds none.
