@@ -140,7 +140,9 @@ impl RawReply {
         if self.silent {
             return Ok(false);
         }
-        head.start_response(Version::HTTP_11, self.status, Some(&self.reason))?;
+        // A status line without a reason gets the usual one.
+        let reason = Some(&self.reason[..]).filter(|reason| !reason.is_empty());
+        head.start_response(Version::HTTP_11, self.status, reason)?;
         for (name, value) in &self.fields {
             head.push(name, value)?;
         }
