@@ -10,6 +10,7 @@ use thalweg_runtime::net::{ConnectOptions, Keepalive, SockAddr, Stream};
 use thalweg_runtime::timer::{self, timeout_at};
 use thalweg_sample::facts::{Endpoint, Session, StreamFacts};
 
+use super::hand_over;
 use super::pool::{ConnectionKey, IdleConnection};
 use crate::connection::proxy_header;
 use crate::worker::Worker;
@@ -105,6 +106,11 @@ impl<'a> Target<'a> {
         Target { worker, proxy, server, addr, key, source }
     }
 
+    /// What a connection for this stream is interchangeable with.
+    pub fn key(&self) -> Option<&ConnectionKey> {
+        self.key.as_deref()
+    }
+
     /// An idle connection this stream may use, if there is one.
     pub fn take_idle(&self, first_request: bool) -> Option<ServerConn> {
         let aggressive_first = match self.proxy.http_reuse {
@@ -124,6 +130,38 @@ impl<'a> Target<'a> {
         counters.connection_reuses.add(1);
         worker.be_counters(self.proxy.id).connection_reuses.add(1);
         Some(ServerConn { io: taken.io, key: taken.key, requests: taken.requests + 1, reused: true })
+    }
+
+    /// An idle connection of another thread, when that is allowed (`tune.idle-pool.shared`, `pool-low-conn`): its owner is
+    /// asked for it, nobody reaches into another thread's memory.
+    pub async fn take_siblings_idle(&self, first_request: bool) -> Option<ServerConn> {
+        let worker = self.worker;
+        let instance = &worker.instance;
+        let reuse = self.proxy.http_reuse;
+        let allowed = match reuse {
+            Reuse::Never => false,
+            Reuse::Safe => !first_request,
+            Reuse::Aggressive | Reuse::Always => true,
+        };
+        if !allowed || instance.threads.len() < 2 || !instance.config.global.tune.idle_pool_shared {
+            return None;
+        }
+        let index = instance.server_index(self.proxy.id, self.server.id);
+        let idle_of = |thread: usize| instance.threads[thread].servers[index].idle_connections.get();
+        let total: u64 = (0..instance.threads.len()).map(idle_of).fold(0, u64::wrapping_add);
+        if total <= u64::from(self.server.pool.low_conn) {
+            return None;
+        }
+        let owner = (0..instance.threads.len()).filter(|t| *t != worker.thread).max_by_key(|t| idle_of(*t) as i64)?;
+        if idle_of(owner) as i64 <= 0 {
+            return None;
+        }
+        let proven_only = reuse == Reuse::Aggressive && first_request;
+        let handed = hand_over::ask(owner, index, self.key.as_deref().cloned(), proven_only).await?;
+        let io = Stream::from_accepted(handed.fd).ok()?;
+        worker.srv_counters(self.proxy.id, self.server.id).connection_reuses.add(1);
+        worker.be_counters(self.proxy.id).connection_reuses.add(1);
+        Some(ServerConn { io, key: self.key.clone(), requests: handed.requests + 1, reused: true })
     }
 
     /// Opens a new connection, within `timeout_ms`, and sends the PROXY header if there is one.
@@ -255,15 +293,12 @@ pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, conn: Serve
     let counters = &worker.counters().servers[index];
     let mut pools = worker.pools.borrow_mut();
     let idle = &mut pools[index];
-    // The limit is for all threads together; each keeps its share.
-    let threads = worker.instance.threads.len();
-    let share = usize::try_from(pool.max_conn).map_or(usize::MAX, |max| max.div_ceil(threads));
-    while idle.len() >= share {
-        if !idle.evict_oldest() {
+    // The limit is for all threads together. The connections that are idle already stay: they have proved to last.
+    if let Ok(max) = u64::try_from(pool.max_conn) {
+        let idle_now = crate::counters::sum(&*worker.instance.threads, |t| &t.servers[index].idle_connections);
+        if idle_now >= max {
             return;
         }
-        worker.idle_count.set(worker.idle_count.get() - 1);
-        counters.idle_connections.sub(1);
     }
     let mut io = conn.io;
     io.watch(worker.janitor.get());

@@ -2,6 +2,7 @@
 
 pub mod assign;
 pub mod connect;
+mod hand_over;
 pub mod pool;
 
 use std::collections::HashMap;

@@ -108,13 +108,4 @@ impl IdlePool {
         self.spare = 0;
         n
     }
-
-    /// The oldest connection, to make room for a newer one.
-    pub fn evict_oldest(&mut self) -> bool {
-        if self.idle.is_empty() {
-            return false;
-        }
-        self.idle.remove(0);
-        true
-    }
 }

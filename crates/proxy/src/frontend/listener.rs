@@ -12,6 +12,7 @@ use thalweg_runtime::{Class, Kind, SpawnOptions, current_task, run_on, spawn_wit
 
 use super::session;
 use crate::backend::connect::libc_codes;
+use crate::gate::Gate;
 use crate::instance::Instance;
 use crate::worker::{self, Worker};
 
@@ -20,6 +21,9 @@ static ACCEPT: Kind = Kind::new("accept");
 
 /// Pause after the process ran out of descriptors or memory, in milliseconds. Connections wait in the backlog.
 const EXHAUSTED_PAUSE_MS: u64 = 100;
+
+/// Connections taken from the backlog before other tasks get their turn.
+const ACCEPTS_IN_A_ROW: u32 = 32;
 
 /// A thread hands a connection over only to one that has this many fewer.
 const IMBALANCE_MIN: u32 = 2;
@@ -34,35 +38,36 @@ pub fn start(worker: &Rc<Worker>, listener: usize, fd: OwnedFd) -> std::io::Resu
 async fn accept(worker: Rc<Worker>, listener: usize, mut socket: Listener) {
     let (frontend, _) = worker.instance.listeners[listener];
     let multi_queue = worker.instance.config.global.tune.listener_multi_queue != MultiQueue::Off;
+    let gates = Gates::of(&worker.instance, frontend, listener);
     let mut in_a_row = 0;
     loop {
-        enter(&worker.instance, frontend, listener, &mut socket).await;
-        let paused = worker.paused.get();
-        if paused {
-            leave(&worker.instance, frontend, listener);
+        if worker.paused.get() || !gates.have_room() {
             socket.pause();
             wait_while_paused(&worker).await;
+            gates.wait_for_room().await;
             // A socket that cannot be resumed tells again at the next accept.
             let _ = socket.resume();
-            continue;
         }
-        match std::future::poll_fn(|_| match socket.poll_accept() {
+        let accepted = std::future::poll_fn(|_| match socket.poll_accept() {
             Poll::Ready(result) => Poll::Ready(Some(result)),
             Poll::Pending if worker.paused.get() => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         })
-        .await
-        {
+        .await;
+        match accepted {
+            None => {}
             Some(Ok((fd, peer))) => {
+                // Another thread may have taken the last place: then this connection waits for the next one here
+                // rather than in the backlog.
+                gates.enter().await;
                 dispatch(&worker, listener, fd, peer, multi_queue);
                 in_a_row += 1;
-                if in_a_row >= 32 {
+                if in_a_row >= ACCEPTS_IN_A_ROW {
                     in_a_row = 0;
                     thalweg_runtime::yield_now().await;
                 }
             }
             Some(Err(error)) => {
-                leave(&worker.instance, frontend, listener);
                 let code = error.raw_os_error().unwrap_or(0);
                 if matches!(
                     code,
@@ -74,38 +79,43 @@ async fn accept(worker: Rc<Worker>, listener: usize, mut socket: Listener) {
                     let _ = socket.resume();
                 }
             }
-            None => leave(&worker.instance, frontend, listener),
         }
     }
 }
 
-/// Waits until one more connection fits in all limits, and counts it there.
-async fn enter(instance: &Instance, frontend: ProxyId, listener: usize, socket: &mut Listener) {
-    let gates = [
-        &instance.process_gate,
-        &instance.frontend_gates[frontend.0 as usize],
-        &instance.listener_gates[listener],
-    ];
-    loop {
-        let entered = gates.iter().take_while(|gate| gate.try_enter()).count();
-        if entered == gates.len() {
-            if socket.is_paused() {
-                // As above: the next accept tells.
-                let _ = socket.resume();
+/// Every limit a connection of one listener counts against.
+struct Gates<'a>([&'a Gate; 3]);
+
+impl<'a> Gates<'a> {
+    fn of(instance: &'a Instance, frontend: ProxyId, listener: usize) -> Gates<'a> {
+        Gates([
+            &instance.process_gate,
+            &instance.frontend_gates[frontend.0 as usize],
+            &instance.listener_gates[listener],
+        ])
+    }
+
+    fn have_room(&self) -> bool {
+        self.0.iter().all(|gate| gate.has_room())
+    }
+
+    async fn wait_for_room(&self) {
+        while let Some(full) = self.0.iter().find(|gate| !gate.has_room()) {
+            std::future::poll_fn(|_| if full.wait(current_task()) { Poll::Ready(()) } else { Poll::Pending }).await;
+        }
+    }
+
+    /// Counts one more connection everywhere, once it fits everywhere.
+    async fn enter(&self) {
+        loop {
+            let entered = self.0.iter().take_while(|gate| gate.try_enter()).count();
+            if entered == self.0.len() {
+                return;
             }
-            return;
+            self.0[..entered].iter().for_each(|gate| gate.leave());
+            self.wait_for_room().await;
         }
-        gates[..entered].iter().for_each(|gate| gate.leave());
-        socket.pause();
-        let full = gates[entered];
-        std::future::poll_fn(|_| if full.wait(current_task()) { Poll::Ready(()) } else { Poll::Pending }).await;
     }
-}
-
-fn leave(instance: &Instance, frontend: ProxyId, listener: usize) {
-    instance.listener_gates[listener].leave();
-    instance.frontend_gates[frontend.0 as usize].leave();
-    instance.process_gate.leave();
 }
 
 async fn wait_while_paused(worker: &Worker) {

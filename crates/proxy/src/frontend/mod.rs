@@ -28,7 +28,7 @@ pub struct ClientSession {
     /// Position of the listener in the instance.
     pub listener: usize,
     /// A server connection that no other session may use (`http-reuse never`).
-    private: Option<Box<PrivateConnection>>,
+    private: Vec<PrivateConnection>,
 }
 
 struct PrivateConnection {

@@ -13,6 +13,7 @@ use thalweg_sample::facts::{self, Endpoint, Session};
 
 use super::{Client, ClientSession, PrivateConnection};
 use crate::backend::connect::{ServerConn, give_back};
+use crate::backend::pool::ConnectionKey;
 use crate::connection::proxy_header::{self, Parsed};
 use crate::instance::Stopping;
 use crate::stream::http::{self, After, NoRequest};
@@ -23,6 +24,9 @@ use crate::worker::Worker;
 
 /// How long a closing connection is read from so that the client gets what was sent to it.
 const LINGER_MS: u64 = 1000;
+
+/// Server connections one session keeps for itself, to different places.
+const PRIVATE_MAX: usize = 8;
 
 /// Serves an accepted connection of a listener to its end.
 pub async fn serve(worker: Rc<Worker>, listener: usize, fd: OwnedFd, peer: SockAddr) {
@@ -98,16 +102,21 @@ impl ClientSession {
         session.fc_src = endpoint(&peer);
         session.fc_dst = client.io.local_addr().map_or(Endpoint::Unknown, |addr| endpoint(&addr));
         session.fd = client.io.as_fd().as_raw_fd();
-        ClientSession { facts: session, frontend, listener, private: None }
+        ClientSession { facts: session, frontend, listener, private: Vec::new() }
     }
 
     /// The connection this session kept for itself, if it goes to this server.
-    pub fn take_private(&mut self, backend: ProxyId, server: ServerId) -> Option<ServerConn> {
-        let kept = self.private.take()?;
-        if kept.backend != backend || kept.server != server {
-            return None;
-        }
-        let PrivateConnection { mut conn, .. } = *kept;
+    pub fn take_private(
+        &mut self,
+        backend: ProxyId,
+        server: ServerId,
+        key: Option<&ConnectionKey>,
+    ) -> Option<ServerConn> {
+        let fits = |kept: &PrivateConnection| {
+            kept.backend == backend && kept.server == server && kept.conn.key.as_deref() == key
+        };
+        let at = self.private.iter().rposition(fits)?;
+        let PrivateConnection { mut conn, .. } = self.private.swap_remove(at);
         if conn.io.has_input_now() {
             return None;
         }
@@ -120,7 +129,10 @@ impl ClientSession {
     /// otherwise.
     pub fn keep_private(&mut self, worker: &Worker, backend: &Proxy, server: &Server, conn: ServerConn) {
         if backend.http_reuse == Reuse::Never {
-            self.private = Some(Box::new(PrivateConnection { backend: backend.id, server: server.id, conn }));
+            if self.private.len() >= PRIVATE_MAX {
+                self.private.remove(0);
+            }
+            self.private.push(PrivateConnection { backend: backend.id, server: server.id, conn });
         } else {
             give_back(worker, backend.id, server, conn);
         }
@@ -156,7 +168,13 @@ async fn begin(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, cli
     let mut expects_proxy = worker.instance.bind(session.listener).accept_proxy;
     if !fe.rules.tcp_connection.is_empty() {
         match early_rules(worker, session, client, &fe.rules.tcp_connection, Kind::TcpConnection) {
-            Early::Pass { expect_proxy } => expects_proxy |= expect_proxy,
+            Early::Pass { expect_proxy } => {
+                expects_proxy |= expect_proxy;
+                // What these rules set is what the connection says from here on.
+                let facts = &mut session.facts;
+                facts.fc_src = facts.src.take().unwrap_or(facts.fc_src);
+                facts.fc_dst = facts.dst.take().unwrap_or(facts.fc_dst);
+            }
             Early::Close => {
                 counters.denied_connections.add(1);
                 return false;

@@ -93,7 +93,7 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
     http.worker.be_counters(be.id).response(status);
     http.worker.srv_counters(be.id, server.id).response(status);
     response_captures(http);
-    if let Err(stop) = response_rules(http, be, fe, &server_input) {
+    if let Err(stop) = response_rules(http, be, fe, &mut conn, &mut server_input).await {
         return Exchanged::Failed(stop);
     }
     let framing = http.state.response.framing();
@@ -107,10 +107,13 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
 /// An idle connection, or a new one.
 async fn connect<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Server) -> Result<ServerConn, Exchanged<'a>> {
     let target = http.target(be, server);
-    if let Some(conn) = http.session.take_private(be.id, server.id) {
+    if let Some(conn) = http.session.take_private(be.id, server.id, target.key()) {
         return Ok(conn);
     }
     if let Some(conn) = target.take_idle(http.first) {
+        return Ok(conn);
+    }
+    if let Some(conn) = target.take_siblings_idle(http.first).await {
         return Ok(conn);
     }
     let timeout = match http.state.facts.timeouts.connect {
@@ -516,6 +519,12 @@ fn head_failed<'a>(
     }
 }
 
+/// The room for a head of `head` bytes beside `body` buffered bytes: what is left of the buffer, and at least
+/// `tune.maxrewrite` more than the head has.
+pub fn head_limit(bufsize: usize, maxrewrite: usize, head: usize, body: usize) -> usize {
+    bufsize.saturating_sub(body).max(head + maxrewrite).min(bufsize)
+}
+
 fn response_captures(http: &mut Http<'_>) {
     let fe = http.frontend();
     for (i, capture) in fe.response_captures.iter().enumerate().filter(|(_, c)| !c.name.is_empty()) {
@@ -530,11 +539,12 @@ fn response_captures(http: &mut Http<'_>) {
 }
 
 /// `tcp-response content` and `http-response` rules of the backend, then of the frontend.
-fn response_rules<'a>(
+async fn response_rules<'a>(
     http: &mut Http<'a>,
     be: &'a Proxy,
     fe: &'a Proxy,
-    server_input: &Option<Buf>,
+    conn: &mut ServerConn,
+    server_input: &mut Option<Buf>,
 ) -> Result<(), Stop<'a>> {
     use thalweg_rules::Kind;
     let same = be.id == fe.id;
@@ -548,6 +558,10 @@ fn response_rules<'a>(
             continue;
         }
         let mut from = 0;
+        let tune = &http.worker.instance.config.global.tune;
+        let buffered = server_input.as_ref().map_or(0, |b| b.len());
+        let head = &mut http.state.response;
+        head.set_limit(head_limit(tune.bufsize, tune.maxrewrite, head.encoded_len(), buffered));
         loop {
             let data: &[u8] = server_input.as_deref().unwrap_or(&[]);
             let total = match http.state.response.framing().body {
@@ -588,13 +602,19 @@ fn response_rules<'a>(
                 }
                 Outcome::Reject | Outcome::Close | Outcome::SilentDrop { .. } => {
                     worker.be_counters(proxy.id).denied_responses.add(1);
+                    worker.fe_counters(http.session.frontend).denied_responses.add(1);
                     http.terminate(b'P', b'H');
-                    return Err(Stop::Answer(reply::Answer::Error(502)));
+                    return Err(Stop::Ended(After::Drop));
                 }
-                Outcome::Wait { resume }
-                | Outcome::Pause { resume, .. }
-                | Outcome::WaitBody { resume, .. }
-                | Outcome::EarlyHints { resume } => from = resume,
+                Outcome::Wait { resume } | Outcome::EarlyHints { resume } => from = resume,
+                Outcome::Pause { ms, resume } => {
+                    from = resume;
+                    timer::sleep(ms).await;
+                }
+                Outcome::WaitBody { ms, at_least, resume } => {
+                    from = resume;
+                    wait_for_body(http, be, conn, server_input, ms, at_least).await?;
+                }
                 Outcome::Log { profile, resume } => {
                     from = resume;
                     finish::log_now(http, profile);
@@ -612,6 +632,47 @@ fn response_rules<'a>(
     Ok(())
 }
 
+/// `http-response wait-for-body`: buffers the body until it is complete, `at_least` bytes of it are there, or the
+/// buffer is full.
+async fn wait_for_body<'a>(
+    http: &mut Http<'a>,
+    be: &'a Proxy,
+    conn: &mut ServerConn,
+    server_input: &mut Option<Buf>,
+    ms: u64,
+    at_least: u64,
+) -> Result<(), Stop<'a>> {
+    let room = http.worker.instance.config.global.tune.bufsize;
+    let options = http.parse_options(be.opts.accept_unsafe_res);
+    let deadline = timer::deadline_in(ms);
+    loop {
+        let have: &[u8] = server_input.as_deref().unwrap_or(&[]);
+        let complete = match http.state.response.framing().body {
+            BodyLength::Sized(n) => have.len() as u64 >= n,
+            BodyLength::Chunked => super::http::chunks_are_complete(&options, have).unwrap_or(true),
+            BodyLength::None | BodyLength::Tunnel => true,
+            BodyLength::UntilClose => false,
+        };
+        if complete || have.len() >= room || (at_least > 0 && have.len() as u64 >= at_least) {
+            return Ok(());
+        }
+        match timer::timeout_at(Some(deadline), conn.io.recv(RECV_MAX)).await {
+            Ok(Ok(buf)) if !buf.is_empty() => {
+                if append(server_input, buf).is_err() {
+                    return Ok(());
+                }
+            }
+            // What there is of it goes to the client; the download finds out how it ended.
+            Ok(_) => return Ok(()),
+            Err(_elapsed) => {
+                http.worker.be_counters(be.id).failed_responses.add(1);
+                http.terminate(b's', b'D');
+                return Err(Stop::Answer(reply::Answer::Error(504)));
+            }
+        }
+    }
+}
+
 /// Sends the response's head and its body to the client.
 async fn download<'a>(
     http: &mut Http<'a>,
@@ -625,7 +686,8 @@ async fn download<'a>(
     let fe = http.frontend();
     let framing = http.state.response.framing();
     let client_is_11 = http.state.request.version().is_11_or_later();
-    let head_only = http.state.request.method() == Method::Head;
+    // The client may have asked for less than the server was asked for, when a rule changed the method.
+    let head_only = http.state.client_method == Method::Head;
     let delimiter = match framing.body {
         BodyLength::Chunked if client_is_11 => Delimiter::Chunked,
         BodyLength::Chunked => {
@@ -670,13 +732,15 @@ async fn download<'a>(
         case: http.worker.response_case(fe.id),
     };
     http.state.response.set_version(Version::HTTP_11);
-    let body = if head_only { BodyLength::None } else { framing.body };
     let mut down = Pump::new(
-        body,
+        framing.body,
         delimiter,
         transfer_mode(http, be.opts.splice_response || fe.opts.splice_response, be, fe),
         be.opts.http_drop_response_trailers || fe.opts.http_drop_response_trailers,
     );
+    if head_only {
+        down.discard_all();
+    }
     let parse = http.parse_options(be.opts.accept_unsafe_res);
     let Some(head) = encode(&http.state.response, &options) else {
         http.terminate(b'R', b'H');

@@ -16,22 +16,31 @@ pub fn apply(http: &mut Http<'_>, fe: &Proxy, be: &Proxy) -> bool {
     let mut ok = true;
     let source = http.state.facts.src.unwrap_or_else(|| http.session.facts.source());
     let destination = http.state.facts.dst.unwrap_or_else(|| http.session.facts.destination());
-    if let Some(option) = be.forwardfor.as_deref().or(fe.forwardfor.as_deref()) {
-        ok &= add_address(&mut http.state.request, option, source.ip());
-    }
-    if let Some(option) = be.originalto.as_deref().or(fe.originalto.as_deref()) {
-        ok &= add_address(&mut http.state.request, option, destination.ip());
-    }
+    ok &= add_addresses(&mut http.state.request, fe.forwardfor.as_deref(), be.forwardfor.as_deref(), source.ip());
+    ok &= add_addresses(&mut http.state.request, fe.originalto.as_deref(), be.originalto.as_deref(), destination.ip());
     if let Some(option) = be.forwarded.as_deref() {
         ok &= add_forwarded(http, option, source, destination);
     }
     ok
 }
 
-fn add_address(request: &mut Head, option: &ForwardFor, address: Option<IpAddr>) -> bool {
+/// The backend's option decides about name and exceptions; `if-none` counts only when no side asks for the header in
+/// any case.
+fn add_addresses(
+    request: &mut Head,
+    fe: Option<&ForwardFor>,
+    be: Option<&ForwardFor>,
+    address: Option<IpAddr>,
+) -> bool {
+    let Some(option) = be.or(fe) else { return true };
+    let if_none = [fe, be].into_iter().flatten().all(|o| o.if_none);
+    add_address(request, option, if_none, address)
+}
+
+fn add_address(request: &mut Head, option: &ForwardFor, if_none: bool, address: Option<IpAddr>) -> bool {
     let Some(address) = address else { return true };
     let excepted = option.except.is_some_and(|net| net.contains(address));
-    if excepted || (option.if_none && request.find(&option.header).is_some()) {
+    if excepted || (if_none && request.find(&option.header).is_some()) {
         return true;
     }
     let mut text = TextBuffer { bytes: [0; 48], len: 0 };
@@ -47,7 +56,8 @@ fn add_forwarded(http: &mut Http<'_>, option: &ForwardedHeader, source: Endpoint
         if !value.is_empty() {
             value.push(';');
         }
-        let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
+        // A host is always quoted: it nearly always has a colon or a bracket.
+        let plain = name != "host" && !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
         // Anything that is not a token goes between quotes; quotes and backslashes in it are escaped.
         let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
         let _ = if plain { write!(value, "{name}={text}") } else { write!(value, "{name}=\"{escaped}\"") };
@@ -83,14 +93,14 @@ fn add_forwarded(http: &mut Http<'_>, option: &ForwardedHeader, source: Endpoint
             },
             Some(ForwardedField::Expr(expr)) => match evaluate(http, expr) {
                 Some(text) if text.parse::<std::net::Ipv6Addr>().is_ok() => format!("[{text}]"),
-                Some(text) => text,
+                Some(text) => obfuscated_node(text),
                 None => "unknown".to_owned(),
             },
             None => "unknown".to_owned(),
         };
         let port = match port {
             Some(ForwardedField::Own) => endpoint.port().map(|p| p.to_string()),
-            Some(ForwardedField::Expr(expr)) => evaluate(http, expr),
+            Some(ForwardedField::Expr(expr)) => evaluate(http, expr).map(obfuscated_port),
             None => None,
         };
         if let Some(port) = port {
@@ -107,6 +117,17 @@ fn evaluate(http: &mut Http<'_>, expr: &thalweg_sample::Expr) -> Option<String> 
         let sample = expr.eval_as(Type::Str, cx)?;
         Some(String::from_utf8_lossy(cx.bytes(&sample.value)).into_owned())
     })
+}
+
+/// RFC 7239 section 6.3: what is no address is a name made up by the sender, and begins with an underscore.
+fn obfuscated_node(text: String) -> String {
+    let address = text.parse::<IpAddr>().is_ok() || text.eq_ignore_ascii_case("unknown") || text.starts_with('_');
+    if address { text } else { format!("_{text}") }
+}
+
+/// As [`obfuscated_node`], for ports.
+fn obfuscated_port(text: String) -> String {
+    if text.parse::<u16>().is_ok() || text.starts_with('_') { text } else { format!("_{text}") }
 }
 
 /// Room for an address as text.
@@ -154,7 +175,7 @@ mod tests {
                 if_none,
             };
             let mut request = head(&given.map(|v| ("X-Forwarded-For", v)).into_iter().collect::<Vec<_>>());
-            assert!(add_address(&mut request, &option, address.parse().ok()));
+            assert!(add_address(&mut request, &option, if_none, address.parse().ok()));
             let got: Vec<String> =
                 request.find_all(b"x-forwarded-for").map(|f| String::from_utf8_lossy(f.value).into_owned()).collect();
             assert_eq!(got, expected);

@@ -103,6 +103,8 @@ pub async fn serve(
     t.request_wall_us = i64::try_from(clock::wall_us()).unwrap_or(0);
     let mut http = Http { worker, session, client, state, first, keep_alive: false };
     let fe = http.frontend();
+    super::inherit_settings(&mut http.state.facts, fe);
+    http.state.facts.timeouts.client = fe.timeouts.client.unwrap_or(0);
     http.state.facts.id = worker.instance.stream_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let served = match missing {
         None => http.run().await,
@@ -241,6 +243,7 @@ impl<'a> Http<'a> {
             }
         }
         self.state.has_request = true;
+        self.state.client_method = self.state.request.method();
         self.state.request_framing = self.state.request.framing();
         self.state.facts.timers.request_us = self.elapsed_us();
         self.note_request_line();
@@ -329,6 +332,7 @@ impl<'a> Http<'a> {
         if rules.is_empty() {
             return Ok(());
         }
+        self.limit_request();
         let inspect_deadline = proxy.inspect_delay_req_ms.map(timer::deadline_in);
         let mut from = 0;
         let mut last = inspect_deadline.is_none();
@@ -336,7 +340,7 @@ impl<'a> Http<'a> {
             let complete = self.body_is_buffered();
             let data: &[u8] = self.client.input.as_deref().unwrap_or(&[]);
             let bodies = Bodies {
-                request: Payload { data, complete: complete || last, total: self.announced_length() },
+                request: Payload { data, complete, total: self.announced_length() },
                 response: Payload::default(),
             };
             let outcome =
@@ -438,6 +442,15 @@ impl<'a> Http<'a> {
         }
         self.apply_overrides();
         Ok(())
+    }
+
+    /// Head and buffered body share a buffer: what rules may add is what is left of it, and at least
+    /// `tune.maxrewrite`.
+    fn limit_request(&mut self) {
+        let body = self.client.input.as_ref().map_or(0, |b| b.len());
+        let tune = &self.worker.instance.config.global.tune;
+        let head = &mut self.state.request;
+        head.set_limit(exchange::head_limit(tune.bufsize, tune.maxrewrite, head.encoded_len(), body));
     }
 
     /// Applies what rules asked of the client's connection.
@@ -566,13 +579,10 @@ impl<'a> Http<'a> {
             self.worker.fe_counters(fe).failed_requests.add(1);
             if self.client.eof {
                 self.worker.fe_counters(fe).client_aborts.add(1);
-                self.terminate(b'C', b'D');
+                self.terminate(b'C', b'R');
                 return Err(self.refuse(400));
             }
-            if have >= room {
-                return Ok(());
-            }
-            self.terminate(b'c', b'D');
+            self.terminate(b'c', b'R');
             return Err(self.refuse(408));
         }
     }
@@ -580,6 +590,7 @@ impl<'a> Http<'a> {
     /// `use_backend` and `default_backend`.
     fn choose_backend(&mut self, fe: &'a Proxy) -> Result<(), Stop<'a>> {
         let mut chosen = None;
+        let forced = !fe.force_be_switch.is_empty() && self.is_switch_forced(fe);
         for rule in &fe.use_backend {
             let data: &[u8] = self.client.input.as_deref().unwrap_or(&[]);
             let bodies = Bodies {
@@ -587,7 +598,7 @@ impl<'a> Http<'a> {
                 response: Payload::default(),
             };
             let worker = self.worker;
-            chosen = self.state.evaluate(worker, &mut self.session.facts, bodies, false, true, |cx, _| {
+            let found = self.state.evaluate(worker, &mut self.session.facts, bodies, false, true, |cx, _| {
                 if rule.cond.as_ref().is_some_and(|c| c.eval(cx) != Verdict::Pass) {
                     return None;
                 }
@@ -601,12 +612,18 @@ impl<'a> Http<'a> {
                     }
                 }
             });
-            if chosen.is_some() {
-                break;
+            match found {
+                // Not eligible: the next rules may name another one.
+                Some(Some(id)) if !forced && !worker.proxy(id).is_eligible() => {}
+                // A name that no backend has leads to the default one.
+                Some(target) => {
+                    chosen = target;
+                    break;
+                }
+                None => {}
             }
         }
-        // A name that no backend has leads to the default one.
-        let target = chosen.flatten().or(fe.default_backend).or_else(|| fe.is_be().then_some(fe.id));
+        let target = chosen.or(fe.default_backend).or_else(|| fe.is_be().then_some(fe.id));
         let Some(target) = target else {
             self.worker.fe_counters(fe.id).failed_requests.add(1);
             self.terminate(b'S', b'C');
@@ -621,10 +638,21 @@ impl<'a> Http<'a> {
         Ok(())
     }
 
+    /// `force-be-switch`.
+    fn is_switch_forced(&mut self, fe: &Proxy) -> bool {
+        let worker = self.worker;
+        self.state.evaluate(worker, &mut self.session.facts, Bodies::default(), false, true, |cx, _| {
+            fe.force_be_switch.iter().any(|(condition, _)| condition.eval(cx) == Verdict::Pass)
+        })
+    }
+
     fn assign_backend(&mut self, be: &Proxy) {
         let now_ms = clock::now_ms();
         self.state.facts.backend = facts::ProxyId(be.id.0);
         self.state.facts.backend_assigned = true;
+        if be.id != self.session.frontend {
+            super::inherit_settings(&mut self.state.facts, be);
+        }
         let counters = self.worker.be_counters(be.id);
         counters.begin(now_ms);
         counters.requests.add(1);
@@ -650,10 +678,6 @@ impl<'a> Http<'a> {
 
     /// Chooses servers and exchanges with them until one answers or the attempts are used up.
     async fn talk_to_server(&mut self, be: &'a Proxy) -> Result<After, Stop<'a>> {
-        let facts = &mut self.state.facts;
-        if facts.max_retries == 0 {
-            facts.max_retries = u32::from(be.retries);
-        }
         let mut choice = Choice { wanted: self.use_server(be), ..Choice::default() };
         if choice.wanted.is_none() {
             choice.key = self.balance_key(be);
@@ -832,7 +856,7 @@ impl Drop for Lease<'_> {
 }
 
 /// Whether `data` holds a whole chunked body; an error when it cannot become one.
-fn chunks_are_complete(options: &ParseOptions, data: &[u8]) -> Result<bool, thalweg_h1::ChunkError> {
+pub fn chunks_are_complete(options: &ParseOptions, data: &[u8]) -> Result<bool, thalweg_h1::ChunkError> {
     let mut decoder = ChunkDecoder::new();
     let mut trailers = thalweg_http::Head::new();
     let mut at = 0;

@@ -12,9 +12,9 @@ pub mod relay;
 pub mod reply;
 pub mod tcp;
 
-use thalweg_config::model::ProxyId;
+use thalweg_config::model::{Proxy, ProxyId};
 use thalweg_h1::parse::HeadParser;
-use thalweg_http::Head;
+use thalweg_http::{Head, Method};
 use thalweg_http::semantics::Framing;
 use thalweg_rules::Effects;
 use thalweg_sample::context::{Ctx, Payload};
@@ -32,6 +32,8 @@ pub struct StreamState {
     pub effects: Effects,
     /// What was decided about the request as it was received, before any rule.
     pub request_framing: Framing,
+    /// The method the client used, before any rule changed it.
+    pub client_method: Method,
     /// A request head was received and is valid.
     pub has_request: bool,
     /// A response head exists.
@@ -50,10 +52,28 @@ impl Default for StreamState {
             parser: HeadParser::new(),
             effects: Effects::new(),
             request_framing: Framing::default(),
+            client_method: Method::Get,
             has_request: false,
             has_response: false,
             body: Vec::new(),
         }
+    }
+}
+
+/// Settings of a proxy that a stream starts with, and that its rules may change. Those of another backend replace what
+/// rules of the frontend had set.
+fn inherit_settings(facts: &mut StreamFacts, proxy: &Proxy) {
+    facts.max_retries = u32::from(proxy.retries);
+    let from = &proxy.timeouts;
+    let set = &mut facts.timeouts;
+    for (own, given) in [
+        (&mut set.connect, from.connect),
+        (&mut set.queue, from.queue),
+        (&mut set.server, from.server),
+        (&mut set.tarpit, from.tarpit),
+        (&mut set.tunnel, from.tunnel),
+    ] {
+        *own = given.unwrap_or(0);
     }
 }
 
@@ -70,6 +90,9 @@ impl StreamState {
         self.facts.is_http = is_http;
         self.facts.reset(facts::ProxyId(frontend.0));
         self.facts.first_request = first;
+        // Slots are made once there is something to capture from.
+        self.facts.req_captures.reset(0);
+        self.facts.res_captures.reset(0);
         self.request.clear();
         self.response.clear();
         self.trailers.clear();

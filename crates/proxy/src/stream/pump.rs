@@ -73,6 +73,8 @@ pub struct Pump {
     pub blocked_on_send: bool,
     inside_chunk_line: bool,
     drop_trailers: bool,
+    /// The receiver gets nothing of the body.
+    discarding: bool,
 }
 
 impl Pump {
@@ -97,7 +99,14 @@ impl Pump {
             blocked_on_send: false,
             inside_chunk_line: false,
             drop_trailers,
+            discarding: false,
         }
+    }
+
+    /// Takes the body from its sender without giving it to the receiver.
+    pub fn discard_all(&mut self) {
+        self.discarding = true;
+        self.transfer_mode = None;
     }
 
     /// Keeps a head, and the part of the body that goes with it, until the receiver can take them.
@@ -136,6 +145,16 @@ impl Pump {
     /// Takes body bytes out of `input` (which may hold more than the body) and returns what is to be sent for them.
     /// What does not belong to the body, or must be seen again, stays in `input`.
     pub fn take(
+        &mut self,
+        input: &mut Option<Buf>,
+        options: &ParseOptions,
+        trailers: &mut Head,
+    ) -> Result<Option<Buf>, PumpError> {
+        let taken = self.take_body(input, options, trailers)?;
+        Ok(taken.filter(|_| !self.discarding))
+    }
+
+    fn take_body(
         &mut self,
         input: &mut Option<Buf>,
         options: &ParseOptions,
@@ -261,7 +280,7 @@ impl Pump {
                 Poll::Ready(Ok(buf)) if buf.is_empty() => {
                     if matches!(self.source, Source::UntilClose) {
                         self.ended = true;
-                        if self.delimiter == Delimiter::Chunked {
+                        if self.delimiter == Delimiter::Chunked && !self.discarding {
                             self.pending = Some(Buf::copy_of(LAST_CHUNK));
                         }
                         continue;

@@ -64,7 +64,9 @@ pub async fn send<'a>(http: &mut Http<'a>, answer: Answer<'a>) -> After {
         }
     }
     http.state.has_response = true;
-    if !after_response_rules(http) && build(http, &Answer::Error(500)).is_err() {
+    // A message that was no request is none for rules either.
+    let rules_passed = !http.state.has_request || after_response_rules(http);
+    if !rules_passed && build(http, &Answer::Error(500)).is_err() {
         return After::Close;
     }
     write_out(http, rest).await
@@ -188,7 +190,7 @@ async fn write_out(http: &mut Http<'_>, mut rest: Pump) -> After {
         http.terminate(b'R', b'H');
         return After::Drop;
     };
-    let no_body = http.state.has_request && http.state.request.method() == Method::Head || matches!(status, 204 | 304);
+    let no_body = http.state.has_request && http.state.client_method == Method::Head || matches!(status, 204 | 304);
     let body = (!no_body && !http.state.body.is_empty()).then(|| Buf::copy_of(&http.state.body));
     http.state.facts.res_bytes_out += (head.len() + body.as_ref().map_or(0, |b| b.len())) as u64;
     if !ready_to_send(http).await {

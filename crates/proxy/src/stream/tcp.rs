@@ -43,6 +43,9 @@ pub async fn serve(
     t.accept_wall_us = session.facts.accept_wall_us;
     t.request_wall_us = session.facts.accept_wall_us;
     t.handshake_us = session.facts.handshake_us.max(0);
+    let fe = worker.proxy(session.frontend);
+    super::inherit_settings(&mut state.facts, fe);
+    state.facts.timeouts.client = fe.timeouts.client.unwrap_or(0);
     state.facts.id = worker.instance.stream_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let mut tcp = Tcp { worker, session, client, state };
     let end = tcp.run().await;
@@ -97,6 +100,9 @@ impl<'a> Tcp<'a> {
         let now_ms = clock::now_ms();
         self.state.facts.backend = facts::ProxyId(be.id.0);
         self.state.facts.backend_assigned = true;
+        if be.id != fe.id {
+            super::inherit_settings(&mut self.state.facts, be);
+        }
         self.worker.be_counters(be.id).begin(now_ms);
         if be.id != fe.id {
             if let Err(end) = self.content_rules(be).await {
@@ -217,6 +223,7 @@ impl<'a> Tcp<'a> {
                 }
             });
             match chosen {
+                Some(Some(id)) if !worker.proxy(id).is_eligible() => {}
                 Some(Some(id)) => return Some(worker.proxy(id)),
                 Some(None) => break,
                 None => {}
@@ -265,9 +272,6 @@ impl<'a> Tcp<'a> {
     async fn talk_to_server(&mut self, fe: &'a Proxy, be: &'a Proxy) -> TcpEnd {
         let mut choice = self.choice(be);
         let worker = self.worker;
-        if self.state.facts.max_retries == 0 {
-            self.state.facts.max_retries = u32::from(be.retries);
-        }
         let abort = be.opts.abortonclose;
         let mut held: Option<Lease<'a>> = None;
         let mut conn = loop {
