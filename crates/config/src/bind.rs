@@ -20,7 +20,6 @@ pub(crate) enum BindContext {
     StatsSocket,
     /// A `bind` of a section of this kind.
     Section(&'static str),
-    LogForward,
 }
 
 /// Reads one option whose value, if it takes one, is the next word. Returns how many words it took.
@@ -28,6 +27,7 @@ pub(crate) type BindFn = fn(&mut Cx<'_>, &Line, usize, &mut Bind) -> Result<usiz
 
 /// `bind` in a proxy.
 pub(crate) fn bind(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    crate::proxy::not_in_defaults(b, line)?;
     b.needs_frontend(cx, line, "bind", "");
     if line.words.len() < 2 {
         return Err(fail(
@@ -137,11 +137,6 @@ pub(crate) fn parse_options(
         BindContext::Section(section) => (
             format!("'bind {address}' in section '{section}': "),
             format!("'bind {address}' in section '{section}' : "),
-            "",
-        ),
-        BindContext::LogForward => (
-            format!("'bind {address}' in section 'log-forward': "),
-            format!("'bind {address}' in section 'log-forward' : "),
             "",
         ),
     };

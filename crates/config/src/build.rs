@@ -31,6 +31,8 @@ pub(crate) struct Cx<'a> {
     pub guids: HashMap<Arc<str>, Span>,
     /// Of each proxy, filled when all are read.
     pub sides: Vec<Sides>,
+    /// Where each proxy is declared.
+    pub places: Vec<Span>,
     pub name_table: crate::sample_env::NameTable,
     pub registry: Arc<thalweg_sample::Registry>,
     /// Formats compiled so far.
@@ -63,7 +65,6 @@ pub(crate) struct DefaultsSection {
 pub(crate) enum FormatSource {
     TcpLog { clf: bool },
     HttpLog { clf: bool, span: Span },
-    HttpsLog { span: Span },
     Text { text: Arc<str>, span: Span },
 }
 

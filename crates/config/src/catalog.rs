@@ -1,4 +1,4 @@
-//! The keywords that work, for `-dK` and for tools.
+//! The keywords, as data: for `-dK`, for tools, for tests.
 
 use crate::keyword::{Keyword, Status};
 use crate::table::{BIND, GLOBAL, OPTION, PROXY, SECTIONS, SERVER};
@@ -36,6 +36,55 @@ fn add<F>(
 ) {
     let works = table.iter().filter(|keyword| matches!(keyword.status, Status::Works(_)));
     entries.extend(works.map(|k| Entry { section, prefix, name: k.name, doc: k.doc }));
+}
+
+/// Whether a keyword works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Support {
+    /// It does.
+    Works,
+    /// It is known and refused, for this reason.
+    NotYet(&'static str),
+    /// The reference removed it; the sentence that says so.
+    Removed(&'static str),
+}
+
+/// One keyword of the language, whether it works or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Where it belongs: `section`, `global`, `proxy`, `option`, `bind` or `server`.
+    pub place: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub doc: &'static str,
+    /// Whether it works.
+    pub support: Support,
+}
+
+/// All keywords of the language, table by table.
+pub fn all_keywords() -> Vec<Known> {
+    let mut all = Vec::new();
+    know(&mut all, "section", SECTIONS);
+    know(&mut all, "global", GLOBAL);
+    know(&mut all, "proxy", PROXY);
+    know(&mut all, "option", OPTION);
+    know(&mut all, "bind", BIND);
+    know(&mut all, "server", SERVER);
+    all
+}
+
+fn know<F>(all: &mut Vec<Known>, place: &'static str, table: &[Keyword<F>]) {
+    all.extend(table.iter().map(|k| Known {
+        place,
+        name: k.name,
+        doc: k.doc,
+        support: match k.status {
+            Status::Works(_) => Support::Works,
+            Status::NotYet(why) => Support::NotYet(why),
+            Status::Removed(sentence) => Support::Removed(sentence),
+        },
+    }));
 }
 
 #[cfg(test)]

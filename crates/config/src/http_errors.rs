@@ -9,7 +9,7 @@ use crate::replies;
 
 pub(crate) fn open(cx: &mut Cx<'_>, line: &Line) -> Result<HttpErrors, Box<Diagnostic>> {
     if line.words.len() < 2 {
-        return Err(fail(line, 1, "'http-errors' expects <name> as argument."));
+        return Err(fail(line, 1, "missing name for http-errors section."));
     }
     at_most(line, 1, 1)?;
     let name = line.text(1);

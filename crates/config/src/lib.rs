@@ -9,7 +9,7 @@ pub mod compiled;
 mod finish;
 mod global;
 mod http_errors;
-pub mod keyword;
+mod keyword;
 mod load;
 mod log;
 pub mod model;
@@ -24,6 +24,6 @@ mod server_options;
 mod table;
 mod userlist;
 
-pub use catalog::{Entry, catalog};
-pub use load::{Input, LoadOptions, Loaded, load};
+pub use catalog::{Entry, Known, Support, all_keywords, catalog};
+pub use load::{HostResolver, Input, LoadOptions, Loaded, load};
 pub use model::*;

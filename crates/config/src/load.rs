@@ -29,6 +29,9 @@ pub enum Input {
     },
 }
 
+/// Finds the first address of a host name in a family.
+pub type HostResolver = fn(&str, thalweg_syntax::address::Family) -> Option<std::net::IpAddr>;
+
 /// What the command line says about the configuration.
 pub struct LoadOptions<'a> {
     /// The files, in order (`-f`, `--`).
@@ -51,6 +54,8 @@ pub struct LoadOptions<'a> {
     pub cpus: usize,
     /// Files this process may open, soft and hard, which bound a computed `maxconn`.
     pub file_limit: (u64, u64),
+    /// Finds the first address of a host name; the system's resolver but in tests.
+    pub resolver: HostResolver,
     /// `-dr`: servers whose name cannot be resolved are accepted.
     pub ignore_resolution: bool,
 }
@@ -68,6 +73,7 @@ impl Default for LoadOptions<'_> {
             memory_max_mb: None,
             cpus: 1,
             file_limit: (1024, 1024),
+            resolver: crate::resolve::system_resolver,
             ignore_resolution: false,
         }
     }
@@ -113,6 +119,7 @@ pub fn load(options: &LoadOptions<'_>) -> Loaded {
         non_global_seen: false,
         guids: HashMap::new(),
         sides: Vec::new(),
+        places: Vec::new(),
         name_table: crate::sample_env::NameTable::default(),
         registry: Arc::default(),
         formats: HashMap::new(),

@@ -9,7 +9,7 @@ use crate::build::Cx;
 use crate::keyword::NoteBoxed;
 
 /// The first address of a name in a family, as the system answers.
-pub(crate) fn resolve(name: &str, family: Family) -> Option<IpAddr> {
+pub fn system_resolver(name: &str, family: Family) -> Option<IpAddr> {
     let addresses = (name, 0).to_socket_addrs().ok()?;
     addresses.map(|a| a.ip()).find(|ip| match family {
         Family::Any => true,
@@ -26,7 +26,7 @@ pub(crate) fn address(
     options: &AddressOptions,
     prefix: &str,
 ) -> Result<Address, Box<Diagnostic>> {
-    let parser = AddressParser::new(&cx.reader.environment, &resolve);
+    let parser = AddressParser::new(&cx.reader.environment, &cx.options.resolver);
     parser.parse(line.text(index), options).map_err(|e| complain(line, index, prefix, e))
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn addresses(
     options: &AddressOptions,
     prefix: &str,
 ) -> Result<Vec<Address>, Box<Diagnostic>> {
-    let parser = AddressParser::new(&cx.reader.environment, &resolve);
+    let parser = AddressParser::new(&cx.reader.environment, &cx.options.resolver);
     parser.parse_list(line.text(index), options).map_err(|e| complain(line, index, prefix, e))
 }
 

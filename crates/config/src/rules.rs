@@ -49,7 +49,16 @@ fn push(cx: &mut Cx<'_>, b: &mut Building, line: &Line, kind: Kind, from: usize,
     } else {
         std::mem::take(&mut drafts.sets[kind as usize])
     };
-    let result = with_env(cx, b, line.span(), Points::ALL, "", |env| {
+    let context = match kind {
+        Kind::TcpConnection => "tcp-request connection expression",
+        Kind::TcpSession => "tcp-request session expression",
+        Kind::TcpRequest => "tcp-request content expression",
+        Kind::TcpResponse => "tcp-response content expression",
+        Kind::HttpRequest => "http-request expression",
+        Kind::HttpResponse => "http-response expression",
+        Kind::HttpAfter => "http-after-response expression",
+    };
+    let result = with_env(cx, b, line.span(), Points::ALL, context, |env| {
         env.points = kind.points(&env.proxy);
         let mut env = RuleEnv { compile: env, experimental, captures: &mut captures, services: &[] };
         if redirect { set.push_redirect(&arguments, &mut env) } else { set.push(kind, &arguments, &mut env) }
@@ -185,6 +194,7 @@ pub(crate) fn settle(cx: &mut Cx<'_>, b: &mut Building, inherited: Option<&[Rule
     let captures = slots(b);
     for (index, kind) in Kind::ALL.into_iter().enumerate() {
         let mut set = std::mem::take(&mut drafts.sets[index]);
+        let own = !set.is_empty();
         if let Some(parent) = inherited.map(|sets| &sets[index]).filter(|s| !s.is_empty()) {
             set.inherit(parent);
         }
@@ -202,7 +212,10 @@ pub(crate) fn settle(cx: &mut Cx<'_>, b: &mut Building, inherited: Option<&[Rule
             cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(b.span), message));
         }
         if kind.is_http() && b.p.mode != Mode::Http {
-            needs_http(cx, b, kind.name());
+            // Inherited rules are meant for the proxies that can use them.
+            if own {
+                needs_http(cx, b, kind.name());
+            }
             continue;
         }
         let set = Arc::new(set);

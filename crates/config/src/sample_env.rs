@@ -81,6 +81,7 @@ pub(crate) struct Scope<'a> {
     pub table: &'a NameTable,
     pub environment: &'a Environment,
     pub loader: &'a dyn Loader,
+    pub resolver: crate::load::HostResolver,
 }
 
 impl Names for Scope<'_> {
@@ -113,7 +114,7 @@ impl Names for Scope<'_> {
     }
 
     fn resolve(&self, host: &str) -> Vec<IpAddr> {
-        crate::resolve::resolve(host, thalweg_syntax::address::Family::Any).into_iter().collect()
+        (self.resolver)(host, thalweg_syntax::address::Family::Any).into_iter().collect()
     }
 }
 
@@ -171,8 +172,12 @@ pub(crate) fn with_acls<T>(
     compile: impl FnOnce(&mut CompileEnv<'_>) -> T,
 ) -> T {
     let (result, said) = {
-        let scope =
-            Scope { table: &cx.name_table, environment: &cx.reader.environment, loader: cx.options.loader };
+        let scope = Scope {
+            table: &cx.name_table,
+            environment: &cx.reader.environment,
+            loader: cx.options.loader,
+            resolver: cx.options.resolver,
+        };
         let sides = match b.p.kind {
             ProxyKind::Defaults => (true, true),
             _ => (b.p.is_fe(), b.p.is_be()),

@@ -184,7 +184,7 @@ fn resolve_server(cx: &mut Cx<'_>, b: &Building, line: &Line, server: &mut Serve
             InitAddr::Last => {}
             InitAddr::Libc => {
                 let found = cx.host_cache.get(&name).copied().flatten().or_else(|| {
-                    let ip = resolve::resolve(&name, thalweg_syntax::address::Family::Any);
+                    let ip = (cx.options.resolver)(&name, thalweg_syntax::address::Family::Any);
                     cx.host_cache.insert(Arc::clone(&name), ip);
                     ip
                 });
@@ -201,6 +201,10 @@ fn resolve_server(cx: &mut Cx<'_>, b: &Building, line: &Line, server: &mut Serve
                 return;
             }
         }
+    }
+    // `-dr` asks for a look at the rest of the file, wherever names cannot be resolved.
+    if cx.options.ignore_resolution {
+        return;
     }
     let message = format!("'server {}/{}' : could not resolve address '{name}'.", b.p.name, server.name);
     cx.diagnostics.push(

@@ -61,7 +61,7 @@ fn group(cx: &mut Cx<'_>, draft: &mut UserlistDraft, line: &Line) -> Outcome {
     let users = match line.text(2) {
         "" => Vec::new(),
         "users" => line.text(3).split(',').filter(|u| !u.is_empty()).map(|u| cx.name(u)).collect(),
-        other => return Err(fail(line, 2, format!("'group' only supports 'users' option (got '{other}')."))),
+        _ => return Err(fail(line, 2, "'group' only supports 'users' option.")),
     };
     draft.list.groups.push(name);
     draft.group_users.push(users);

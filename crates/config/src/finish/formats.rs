@@ -24,9 +24,7 @@ pub(crate) fn compile(cx: &mut Cx<'_>, b: &mut Building) {
     let log_points = Point::Log.set();
     if b.p.is_fe() {
         if let Some(mut source) = b.log_format.clone() {
-            if let (FormatSource::HttpLog { span, .. } | FormatSource::HttpsLog { span }, Mode::Tcp) =
-                (&source, b.p.mode)
-            {
+            if let (FormatSource::HttpLog { span, .. }, Mode::Tcp) = (&source, b.p.mode) {
                 let message = format!(
                     "parsing [{}:{}] : 'option httplog' not usable with {} (needs 'mode http'). Falling back to 'option \
                      tcplog'.",
@@ -37,8 +35,7 @@ pub(crate) fn compile(cx: &mut Cx<'_>, b: &mut Building) {
                 cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, Some(*span), message));
                 source = FormatSource::TcpLog { clf: false };
             }
-            b.p.formats.is_http =
-                matches!(source, FormatSource::HttpLog { .. } | FormatSource::HttpsLog { .. });
+            b.p.formats.is_http = matches!(source, FormatSource::HttpLog { .. });
             b.p.formats.log = one(cx, b, &source, log_points, "log-format");
         }
         if let Some(source) = b.error_log_format.clone() {
@@ -68,11 +65,6 @@ fn one(
         FormatSource::TcpLog { clf } => (cx.name(if *clf { TCP_CLF_LOG_FMT } else { TCP_LOG_FMT }), b.span),
         FormatSource::HttpLog { clf, span: _ } => {
             (cx.name(if *clf { HTTP_CLF_LOG_FMT } else { HTTP_LOG_FMT }), b.span)
-        }
-        FormatSource::HttpsLog { span } => {
-            let message = format!("{}: 'option httpslog' is not supported yet: TLS is not built.", b.title());
-            cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(*span), message));
-            return None;
         }
     };
     let key = FormatKey {

@@ -26,6 +26,7 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
         .iter()
         .map(|b| Sides { frontend: b.p.is_fe(), backend: b.p.is_be(), mode: b.p.mode })
         .collect();
+    cx.places = cx.proxies.iter().map(|b| b.span).collect();
     assign_ids(cx);
     cx.name_table = NameTable::new(&cx.proxies, &cx.config.userlists);
     process_variables(cx);

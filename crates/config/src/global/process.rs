@@ -217,8 +217,11 @@ pub(crate) fn log_tag(cx: &mut Cx<'_>, line: &Line) -> Outcome {
 
 /// `hard-stop-after`, `close-spread-time`, `grace`.
 pub(crate) fn stop_delay(cx: &mut Cx<'_>, line: &Line) -> Outcome {
-    at_most(line, 1, 1)?;
     let name = line.text(0);
+    // The reference looks no further than the delay of this one.
+    if name != "grace" {
+        at_most(line, 1, 1)?;
+    }
     if name == "close-spread-time" && line.text(1) == "infinite" {
         cx.config.global.close_spread_time_ms = Some(u64::MAX);
         return Ok(());
@@ -294,7 +297,6 @@ pub(crate) fn cluster_secret(cx: &mut Cx<'_>, line: &Line) -> Outcome {
 }
 
 pub(crate) fn anonkey(cx: &mut Cx<'_>, line: &Line) -> Outcome {
-    at_most(line, 1, 1)?;
     if line.words.len() < 2 {
         return Err(fail(line, 1, "a key is expected after 'anonkey'."));
     }
@@ -456,7 +458,7 @@ pub(crate) fn h1_case_adjust(cx: &mut Cx<'_>, line: &Line) -> Outcome {
 
 fn add_case_adjust(cx: &mut Cx<'_>, from: &str, to: &str) -> Result<(), String> {
     if !from.eq_ignore_ascii_case(to) {
-        return Err(format!("<from> and <to> must not differ, except the case : '{from}', '{to}'"));
+        return Err(format!("<from> and <to> must not differ except the case"));
     }
     if from.bytes().any(|b| b.is_ascii_uppercase()) {
         return Err(format!("<from> must be in lower case : '{from}'"));
@@ -509,13 +511,17 @@ pub(crate) fn status_codes(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     };
     for index in 1..line.words.len() {
         let text = line.text(index);
-        let mut cleared = false;
-        for (position, part) in text.split(',').enumerate() {
-            let (add, range) = match part.as_bytes().first() {
-                Some(b'+') => (Some(true), &part[1..]),
-                Some(b'-') => (Some(false), &part[1..]),
-                _ => (None, part),
-            };
+        // The sign is that of the whole word.
+        let (add, list) = match text.as_bytes().first() {
+            Some(b'+') => (Some(true), &text[1..]),
+            Some(b'-') => (Some(false), &text[1..]),
+            _ => (None, text),
+        };
+        if add.is_none() {
+            set = [0; 8];
+        }
+        let mut position = text.len() - list.len();
+        for range in list.split(',') {
             let (low, high) = range.split_once('-').unwrap_or((range, range));
             let (Some(low), Some(high)) = (strict(low), strict(high)) else {
                 return Err(fail(
@@ -537,11 +543,7 @@ pub(crate) fn status_codes(cx: &mut Cx<'_>, line: &Line) -> Outcome {
                     ),
                 ));
             }
-            // A range without sign replaces what was there before.
-            if add.is_none() && !cleared {
-                set = [0; 8];
-                cleared = true;
-            }
+            position += range.len() + 1;
             for code in low..=high {
                 let bit = (code - 100) as usize;
                 if add == Some(false) {
@@ -557,8 +559,4 @@ pub(crate) fn status_codes(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         _ => cx.config.global.http_fail_codes = set,
     }
     Ok(())
-}
-
-pub(crate) fn setcap(_: &mut Cx<'_>, line: &Line) -> Outcome {
-    Err(crate::keyword::not_supported(line, 0, "setcap", "capabilities cannot be kept yet"))
 }

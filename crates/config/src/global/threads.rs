@@ -67,7 +67,7 @@ fn before_other_sections(cx: &Cx<'_>, line: &Line) -> Outcome {
             line,
             0,
             format!(
-                "'{name}' not allowed if a non-global section was previously defined. This parameter must be set in the first global section"
+                "'{name}' not allowed if a non-global section was previously defined. This parameter must be declared in the first global section"
             ),
         ));
     }
@@ -111,13 +111,7 @@ pub(crate) fn cpu_map(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         for part in line.text(index).split(',') {
             let (low, high) = part.split_once('-').unwrap_or((part, part));
             let (Some(low), Some(high)) = (strict(low), strict(high)) else {
-                return Err(fail(
-                    line,
-                    index,
-                    format!(
-                        "cpu-map : invalid CPU number/set '{part}'. A number, a range or a list is expected."
-                    ),
-                ));
+                return Err(fail(line, index, format!("cpu-map : '{part}' is not a CPU range.")));
             };
             if !(0..4096).contains(&low) || !(0..4096).contains(&high) {
                 return Err(fail(

@@ -67,13 +67,13 @@ pub(crate) fn tune_number(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     let name = line.text(0).to_owned();
     // Keyword, smallest, greatest, what it says it expects. The limits are the reference's.
     const RANGES: [(&str, i64, i64, &str); 23] = [
-        ("tune.maxrewrite", 1, i32::MAX as i64, "a positive integer argument"),
+        ("tune.maxrewrite", 0, i32::MAX as i64, "a positive integer argument"),
         ("tune.buffers.limit", 0, i32::MAX as i64, "a positive integer argument"),
         ("tune.buffers.reserve", 0, i32::MAX as i64, "a positive integer argument"),
         ("tune.http.maxhdr", 1, 32767, "a numeric value between 1 and 32767"),
-        ("tune.http.logurilen", 1, i32::MAX as i64, "a positive integer argument"),
-        ("tune.http.cookielen", 1, i32::MAX as i64, "a positive integer argument"),
-        ("tune.maxaccept", -1, i32::MAX as i64, "a value greater than or equal to -1"),
+        ("tune.http.logurilen", 0, i32::MAX as i64, "a positive integer argument"),
+        ("tune.http.cookielen", 0, i32::MAX as i64, "a positive integer argument"),
+        ("tune.maxaccept", i32::MIN as i64, i32::MAX as i64, "a value greater than or equal to -1"),
         ("tune.maxpollevents", 0, i32::MAX as i64, "an integer argument"),
         ("tune.runqueue-depth", 0, i32::MAX as i64, "an integer argument"),
         ("tune.events.max-events-at-once", 1, 10000, "an integer argument between 1 and 10000"),
@@ -94,26 +94,53 @@ pub(crate) fn tune_number(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     let Some((_, least, greatest, expects)) = RANGES.iter().find(|r| r.0 == name) else {
         return Err(fail(line, 0, format!("unknown keyword '{name}' in 'global' section")));
     };
-    if line.words.len() < 2 {
-        return Err(fail(line, 1, format!("'{name}' expects an integer argument.")));
+    // Some read an absent number as 0, the others say what they expect in one of two ways.
+    const OPTIONAL: [&str; 6] = [
+        "tune.fail-alloc",
+        "tune.h1.fe.glitches-threshold",
+        "tune.h1.be.glitches-threshold",
+        "tune.max-checks-per-thread",
+        "tune.ring.queues",
+        "tune.stick-counters",
+    ];
+    const PLAIN: [&str; 9] = [
+        "tune.maxrewrite",
+        "tune.buffers.limit",
+        "tune.buffers.reserve",
+        "tune.http.maxhdr",
+        "tune.http.logurilen",
+        "tune.http.cookielen",
+        "tune.maxaccept",
+        "tune.maxpollevents",
+        "tune.runqueue-depth",
+    ];
+    if line.words.len() < 2 && !OPTIONAL.contains(&name.as_str()) && !name.starts_with("tune.buffers") {
+        let message = match PLAIN.contains(&name.as_str()) {
+            true => format!("'{name}' expects an integer argument."),
+            false => format!("'{name}' expects {expects}"),
+        };
+        return Err(fail(line, 1, message));
     }
     let value = lenient(cx, line, 1);
-    if name == "tune.stick-counters" && strict(line.text(1)).is_none() {
+    if name == "tune.stick-counters" && line.words.len() > 1 && strict(line.text(1)).is_none() {
         return Err(fail(line, 1, format!("{name}: '{}' is an invalid number", line.text(1))));
     }
-    let elastic = name == "tune.streams-elasticity" && (1..100).contains(&value);
+    let elastic =
+        name == "tune.streams-elasticity" && ((1..100).contains(&value) || strict(line.text(1)).is_none());
     if value < *least || value > *greatest || elastic {
         return Err(fail(line, 1, format!("'{name}' expects {expects}")));
     }
     let (unsigned, tune) = (u32::try_from(value).unwrap_or(0), &mut cx.config.global.tune);
     match name.as_str() {
-        "tune.maxrewrite" => tune.maxrewrite = unsigned as usize,
+        "tune.maxrewrite" if value > 0 => tune.maxrewrite = unsigned as usize,
         "tune.buffers.limit" => tune.buffers_limit = if unsigned > 0 { unsigned.max(3) as usize } else { 0 },
         "tune.buffers.reserve" => tune.buffers_reserve = unsigned as usize,
         "tune.http.maxhdr" => tune.http_maxhdr = unsigned as usize,
+        // 0 leaves the default.
+        "tune.maxrewrite" | "tune.http.logurilen" | "tune.http.cookielen" if value == 0 => {}
         "tune.http.logurilen" => tune.http_logurilen = unsigned as usize,
         "tune.http.cookielen" => tune.http_cookielen = unsigned as usize,
-        "tune.maxaccept" => tune.maxaccept = value as i32,
+        "tune.maxaccept" => tune.maxaccept = value.max(-1) as i32,
         "tune.maxpollevents" => tune.maxpollevents = unsigned,
         "tune.runqueue-depth" => tune.runqueue_depth = unsigned,
         "tune.events.max-events-at-once" => tune.max_events_at_once = unsigned,
@@ -161,9 +188,6 @@ pub(crate) fn tune_on_off(cx: &mut Cx<'_>, line: &Line) -> Outcome {
 pub(crate) fn io_switch(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     at_most(line, 1, 0)?;
     let name = line.text(0);
-    if name == "tune.disable-fast-forward" {
-        cx.experimental(line, 0, name)?;
-    }
     let (global, enabled) = (&mut cx.config.global, &mut cx.reader.facts.enabled);
     match name {
         "noepoll" => {
@@ -346,6 +370,51 @@ pub(crate) fn without_effect(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         line.span_at(0),
         format!("'{name}' tunes something this program does not have, it has no effect"),
     ));
+    Ok(())
+}
+
+/// `tune.memory.hot-size` and `tune.peers.max-updates-at-once`: positive numbers without effect.
+pub(crate) fn positive_without_effect(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    let name = line.text(0);
+    if crate::numbers::leading(line.text(1)).0 < 1 {
+        let expects = if name == "tune.memory.hot-size" {
+            "a strictly positive value"
+        } else {
+            "an integer argument greater than 0"
+        };
+        return Err(fail(line, 1, format!("'{name}' expects {expects}.")));
+    }
+    without_effect(cx, line)
+}
+
+/// `tune.epoll.mask-events`: a list of names, without effect.
+pub(crate) fn mask_events(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    let text = line.text(1);
+    if !text.is_empty() && !text.split(',').all(|e| matches!(e, "err" | "hup" | "rdhup")) {
+        let message = format!(
+            "'tune.epoll.mask-events' expects a comma-delimited list of 'err', 'hup' and 'rdhup' but got '{text}'."
+        );
+        return Err(fail(line, 1, message));
+    }
+    without_effect(cx, line)
+}
+
+/// `profiling.tasks`: words, without effect yet other than being checked.
+pub(crate) fn profiling(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    let text = line.text(1);
+    let known = |w: &str| matches!(w, "on" | "auto" | "off" | "lock" | "no-lock" | "memory" | "no-memory");
+    if text.is_empty() || !line.arguments().iter().all(|w| known(w.text())) {
+        let message = format!(
+            "'profiling.tasks' expects a combination of either 'on', 'auto', 'off', 'lock', 'no-lock', 'memory', or \
+             'no-memory', but got '{text}'."
+        );
+        return Err(fail(line, 1, message));
+    }
+    cx.config.global.profiling_tasks = match text {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
+    };
     Ok(())
 }
 

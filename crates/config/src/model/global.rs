@@ -339,8 +339,8 @@ impl Default for Global {
             spread_checks: 0,
             max_spread_checks_ms: None,
             set_var: Vec::new(),
-            http_err_codes: [0; 8],
-            http_fail_codes: [0; 8],
+            http_err_codes: status_set(400, 499, &[]),
+            http_fail_codes: status_set(500, 599, &[501, 505]),
             h1_accept_payload_with_any_method: false,
             h1_do_not_close_on_insecure_te: false,
             h1_case_adjust: Vec::new(),
@@ -359,4 +359,22 @@ impl Default for Global {
             dns_accept_ipv6: true,
         }
     }
+}
+
+/// The set of the statuses from `first` to `last` but for some, one bit each from 100.
+const fn status_set(first: u16, last: u16, but: &[u16]) -> [u64; 8] {
+    let mut set = [0; 8];
+    let mut status = first;
+    while status <= last {
+        let bit = (status - 100) as usize;
+        set[bit / 64] |= 1 << (bit % 64);
+        status += 1;
+    }
+    let mut i = 0;
+    while i < but.len() {
+        let bit = (but[i] - 100) as usize;
+        set[bit / 64] &= !(1 << (bit % 64));
+        i += 1;
+    }
+    set
 }

@@ -97,6 +97,11 @@ impl Proxy {
         matches!(self.kind, ProxyKind::Backend | ProxyKind::Listen)
     }
 
+    /// Whether `use_backend` may choose it: neither `disabled` nor `be-unpublished`.
+    pub fn is_eligible(&self) -> bool {
+        !self.disabled && !self.unpublished
+    }
+
     /// The server of that name.
     pub fn server_by_name(&self, name: &str) -> Option<&Server> {
         self.servers.iter().find(|s| &*s.name == name)

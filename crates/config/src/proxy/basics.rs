@@ -54,9 +54,11 @@ pub(crate) fn id(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     }
     if let Some(other) = cx.proxies.iter().find(|p| p.p.uid == uid) {
         let message = format!(
-            "{} reuses same custom id as {} (declared at {}:{}).",
-            b.title(),
-            other.title(),
+            "{} {} reuses same custom id as {} {} (declared at {}:{}).",
+            b.kind_shown(),
+            b.p.name,
+            other.kind_shown(),
+            other.p.name,
             cx.sources.name(other.span.file),
             other.span.line
         );

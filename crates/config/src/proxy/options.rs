@@ -115,7 +115,7 @@ pub(crate) fn tcpka(_: &mut Cx<'_>, b: &mut Building, line: &Line, how: OptionHo
     Ok(())
 }
 
-/// `httplog [clf]`, `tcplog [clf]`, `httpslog`.
+/// `httplog [clf]`, `tcplog [clf]`.
 pub(crate) fn log_format(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: OptionHow) -> Outcome {
     no_negation(line, how)?;
     let name = line.text(1);
@@ -137,8 +137,7 @@ pub(crate) fn log_format(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: Op
     b.log_format_here = true;
     b.log_format = Some(match name {
         "httplog" => FormatSource::HttpLog { clf, span: line.span_at(1) },
-        "tcplog" => FormatSource::TcpLog { clf },
-        _ => FormatSource::HttpsLog { span: line.span_at(1) },
+        _ => FormatSource::TcpLog { clf },
     });
     Ok(())
 }

@@ -4,7 +4,7 @@ use thalweg_syntax::Line;
 
 use crate::build::{Building, Cx};
 use crate::keyword::{Outcome, at_most, fail};
-use crate::model::{DynamicTarget, ProxyId, ServerId, UseBackend, UseServer, UseServerTarget};
+use crate::model::{DynamicTarget, Mode, ProxyId, ServerId, UseBackend, UseServer, UseServerTarget};
 use crate::sample_env::{self, Where};
 
 pub(crate) fn default_backend(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
@@ -64,19 +64,26 @@ pub(crate) fn backend_named(
     match cx.by_name.get(name) {
         Some(id) if cx.sides[id.0 as usize].backend => {
             let mode = cx.sides[id.0 as usize].mode;
-            if mode != b.p.mode {
+            // A TCP connection may become HTTP on its way, not the other way round.
+            if mode != b.p.mode && !(b.p.mode == Mode::Tcp && mode == Mode::Http) {
+                let other = cx.places.get(id.0 as usize).copied().unwrap_or(span);
+                let how = match what {
+                    "default_backend" => "as its default backend".to_owned(),
+                    rule => format!("in a '{rule}' rule"),
+                };
                 let message = format!(
-                    "backend '{name}' tries to use incompatible {what} '{}' (mode {} against mode {}).",
-                    name,
+                    "{} {} ({}:{}) tries to use incompatible {} backend '{name}' ({}:{}) {how} (see 'mode').",
+                    b.p.mode.name(),
+                    b.title(),
+                    b.p.file,
+                    b.p.line,
                     mode.name(),
-                    b.p.mode.name()
+                    cx.sources.name(other.file),
+                    other.line,
                 );
-                return Err(Box::new(Diagnostic::new(
-                    thalweg_syntax::Severity::Alert,
-                    Lead::Bare,
-                    Some(span),
-                    message,
-                )));
+                let complaint =
+                    Diagnostic::new(thalweg_syntax::Severity::Alert, Lead::Bare, Some(span), message);
+                return Err(Box::new(complaint));
             }
             Ok(*id)
         }

@@ -140,24 +140,27 @@ fn check_name(cx: &mut Cx<'_>, line: &Line, kind: ProxyKind, name: &Arc<str>) ->
     let other = match cx.by_name.get(name) {
         Some(id) => {
             let other = &cx.proxies[id.0 as usize];
-            Some((shown(other.p.kind), other.span))
+            let overlap =
+                kind == ProxyKind::Listen || other.p.kind == ProxyKind::Listen || kind == other.p.kind;
+            Some((shown(other.p.kind), other.span, overlap))
         }
         None => cx
             .defaults
             .iter()
             .find(|d| d.name.as_ref() == Some(name))
             .filter(|d| cx.defaults.last().is_some_and(|l| l.span == d.span) || line.text(2) == "from")
-            .map(|d| ("defaults", d.span)),
+            .map(|d| ("defaults", d.span, false)),
     };
-    let Some((other, span)) = other else { return Ok(()) };
+    let Some((other, span, overlap)) = other else { return Ok(()) };
     let message = format!(
-        "Parsing [{}:{}]: {} '{name}' has the same name as {other} '{name}' declared at {}:{}. This is no longer supported \
-         as of 3.3. Please rename one or the other.",
+        "Parsing [{}:{}]: {} '{name}' has the same name as {other} '{name}' declared at {}:{}.{}",
         cx.sources.name(line.file),
         line.number,
         shown(kind),
         cx.sources.name(span.file),
         span.line,
+        // Proxies on the same side never could share a name, the others could for a long time.
+        if overlap { "" } else { " This is no longer supported as of 3.3. Please rename one or the other." },
     );
     let mut e = fail(line, 1, message);
     e.lead = Lead::Config;

@@ -136,7 +136,7 @@ pub(crate) static OPTION: &[Keyword<OptionKind>] = &[
     not_yet("httpchk", "Kind of health check.", why::CHECKS),
     works("httpclose", "Close both connections.", OptionKind::Other(proxy::connection_mode)),
     works("httplog", "Log HTTP requests.", OptionKind::Other(proxy::log_format)),
-    works("httpslog", "Log HTTP requests with their TLS.", OptionKind::Other(proxy::log_format)),
+    not_yet("httpslog", "Log HTTP requests with their TLS.", why::TLS),
     works(
         "idle-close-on-response",
         "Close idle connections after a response when stopping.",
