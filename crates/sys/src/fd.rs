@@ -1,7 +1,7 @@
 //! Writing to descriptors that are shared with other programs, such as a terminal.
 
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 /// Writes `bytes` to `fd` if that does not block, without making the descriptor itself non-blocking: it may be a
 /// terminal or a pipe that other programs use. `WouldBlock` when there is no room now.
@@ -30,5 +30,53 @@ pub fn close_inherited(fd: RawFd) {
     if fd > 2 {
         // SAFETY: takes an integer. By the contract above no object of this program owns the descriptor.
         unsafe { libc::close(fd) };
+    }
+}
+
+/// Makes calls on a descriptor return at once when they would wait.
+pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: takes integers only.
+    let flags = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) };
+    // SAFETY: as above.
+    if flags < 0 || unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Waits until one of the descriptors has something to read or was closed by its peer; returns the position of the
+/// first that has.
+pub fn wait_readable(fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
+    let mut polled: Vec<libc::pollfd> =
+        fds.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
+    loop {
+        // SAFETY: the pointer and the length describe `polled`.
+        let ready = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, -1) };
+        if ready < 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        } else if let Some(at) = polled.iter().position(|p| p.revents != 0) {
+            return Ok(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod wait_tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn the_first_that_is_ready_is_found() {
+        let (a, mut b) = UnixStream::pair().unwrap();
+        let (c, d) = UnixStream::pair().unwrap();
+        b.write_all(b"x").unwrap();
+        assert_eq!(wait_readable(&[c.as_fd(), a.as_fd()]).unwrap(), 1);
+        drop(d);
+        assert_eq!(wait_readable(&[c.as_fd(), a.as_fd()]).unwrap(), 0);
     }
 }

@@ -4,11 +4,15 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use thalweg_config::model::{Bind, BindAddr, Config, Proxy, ProxyId, Shards};
 use thalweg_runtime::net::{ListenOptions, SockAddr, descriptor, listener};
 use thalweg_syntax::source::os_message;
 use thalweg_sys::handover::HandedSocket;
+
+use crate::service::SharedSocket;
+use crate::stats_socket::CliListener;
 
 /// One listening socket of one thread.
 #[derive(Debug)]
@@ -79,6 +83,23 @@ fn final_name(address: SockAddr) -> SockAddr {
     address
 }
 
+/// What a listener takes from what it belongs to.
+struct Owner {
+    backlog: u32,
+    maxconn: u32,
+}
+
+/// More clients than this wait for nobody on a CLI socket.
+const CLI_BACKLOG: u32 = 128;
+
+impl Owner {
+    const CLI: Owner = Owner { backlog: CLI_BACKLOG, maxconn: 0 };
+
+    fn of(proxy: &Proxy) -> Owner {
+        Owner { backlog: proxy.backlog, maxconn: proxy.maxconn }
+    }
+}
+
 /// Opens what is not open yet. On failure, returns a message for each listener that could not be opened; what could be
 /// is kept, so that trying again opens only the rest.
 pub fn open(config: &Config, handed: &mut Handed, opened: &mut Vec<OpenListener>) -> Result<(), Vec<String>> {
@@ -88,13 +109,64 @@ pub fn open(config: &Config, handed: &mut Handed, opened: &mut Vec<OpenListener>
             if opened.iter().any(|open| open.proxy == proxy.id && open.bind == index) {
                 continue;
             }
-            match open_bind(config, proxy, bind, handed) {
+            match open_bind(config, &Owner::of(proxy), bind, handed) {
                 Ok(shards) => opened.push(OpenListener { proxy: proxy.id, bind: index, shards }),
-                Err(error) => failures.push(failure(proxy, bind, &error)),
+                Err(error) => failures.push(failure(&proxy.name, bind, &error)),
             }
         }
     }
     if failures.is_empty() { Ok(()) } else { Err(failures) }
+}
+
+/// Opens the sockets of the CLI (`stats socket`). On failure, one message for each.
+pub fn open_cli(config: &Config, handed: &mut Handed) -> Result<Vec<CliListener>, Vec<String>> {
+    let mut opened = Vec::new();
+    let mut failures = Vec::new();
+    for bind in &config.global.stats_sockets {
+        match open_cli_bind(config, bind, handed) {
+            Ok(listener) => opened.push(listener),
+            Err(error) => failures.push(failure("GLOBAL", bind, &error)),
+        }
+    }
+    if failures.is_empty() { Ok(opened) } else { Err(failures) }
+}
+
+fn open_cli_bind(config: &Config, bind: &Bind, handed: &mut Handed) -> io::Result<CliListener> {
+    let fd = match bind.addr {
+        // Kept open by its number as well: nothing else uses it, and it ends with the process.
+        BindAddr::Fd(fd) | BindAddr::SockPair(fd) => take_inherited(fd, CLI_BACKLOG, bind)?,
+        _ => {
+            let mut sockets = open_bind(config, &Owner::CLI, bind, handed)?;
+            sockets.pop().ok_or(io::ErrorKind::InvalidInput)?
+        }
+    };
+    let kind = descriptor::inspect(fd.as_fd())?;
+    // Accepting must not block: see the thread that does it.
+    thalweg_sys::fd::set_nonblocking(fd.as_fd())?;
+    let name = match &bind.addr {
+        BindAddr::Tcp(address) if address.is_ipv4() => format!("ipv4@{address}"),
+        BindAddr::Tcp(address) => format!("ipv6@{address}"),
+        BindAddr::Unix(path) => format!("unix@{}", path.display()),
+        BindAddr::Abstract(name) => format!("abns@{}", String::from_utf8_lossy(name)),
+        BindAddr::AbstractZ(name) => format!("abnsz@{}", String::from_utf8_lossy(name)),
+        BindAddr::Fd(fd) => format!("fd@{fd}"),
+        BindAddr::SockPair(fd) => format!("sockpair@{fd}"),
+    };
+    let (level, gives_listeners) = (bind.level, bind.expose_fd_listeners);
+    Ok(CliListener { fd, name, level, gives_listeners, unix: kind.local.is_unix() })
+}
+
+/// Copies of all listening sockets, for handing them over and for nothing else.
+pub fn share(opened: &[OpenListener], config: &Config) -> io::Result<Vec<SharedSocket>> {
+    let mut shared = Vec::new();
+    for open in opened {
+        let bind = &config.proxy(open.proxy).binds[open.bind];
+        for shard in &open.shards {
+            let interface = bind.interface.as_deref().unwrap_or("").to_string();
+            shared.push(SharedSocket { fd: Arc::new(shard.try_clone()?), interface });
+        }
+    }
+    Ok(shared)
 }
 
 /// Gives each thread its sockets. Each thread that a bind allows gets one; where there are fewer shards than threads,
@@ -132,11 +204,11 @@ pub fn inherit(config: &Config, opened: &mut Vec<OpenListener>) -> Result<(), Ve
     for proxy in config.proxies.iter().filter(|proxy| !proxy.disabled) {
         for (index, bind) in proxy.binds.iter().enumerate() {
             let (BindAddr::Fd(fd) | BindAddr::SockPair(fd)) = bind.addr else { continue };
-            match take_inherited(config, proxy, bind, fd) {
+            match take_inherited(fd, backlog(config, &Owner::of(proxy), bind), bind) {
                 Ok(socket) => {
                     opened.push(OpenListener { proxy: proxy.id, bind: index, shards: vec![socket] })
                 }
-                Err(error) => failures.push(failure(proxy, bind, &error)),
+                Err(error) => failures.push(failure(&proxy.name, bind, &error)),
             }
             if !originals.contains(&fd) {
                 originals.push(fd);
@@ -150,10 +222,10 @@ pub fn inherit(config: &Config, opened: &mut Vec<OpenListener>) -> Result<(), Ve
     Ok(())
 }
 
-fn take_inherited(config: &Config, proxy: &Proxy, bind: &Bind, fd: i32) -> io::Result<OwnedFd> {
+fn take_inherited(fd: i32, backlog: u32, bind: &Bind) -> io::Result<OwnedFd> {
     let socket = listener::inherited(fd)?;
     if matches!(bind.addr, BindAddr::Fd(_)) && !descriptor::inspect(socket.as_fd())?.listening {
-        listener::listen(socket.as_raw_fd(), backlog(config, proxy, bind))?;
+        listener::listen(socket.as_raw_fd(), backlog)?;
     }
     Ok(socket)
 }
@@ -173,7 +245,7 @@ fn shard_count(bind: &Bind, config: &Config) -> usize {
     }
 }
 
-fn open_bind(config: &Config, proxy: &Proxy, bind: &Bind, handed: &mut Handed) -> io::Result<Vec<OwnedFd>> {
+fn open_bind(config: &Config, owner: &Owner, bind: &Bind, handed: &mut Handed) -> io::Result<Vec<OwnedFd>> {
     let (address, may_shard) = match &bind.addr {
         // Taken over by `inherit` or refused there.
         BindAddr::Fd(_) | BindAddr::SockPair(_) => return Err(io::ErrorKind::InvalidInput.into()),
@@ -184,7 +256,7 @@ fn open_bind(config: &Config, proxy: &Proxy, bind: &Bind, handed: &mut Handed) -
     };
     let reuseport = may_shard && !config.global.noreuseport;
     let count = if reuseport { shard_count(bind, config) } else { 1 };
-    let options = options(config, proxy, bind, reuseport);
+    let options = options(config, owner, bind, reuseport);
     let interface = bind.interface.as_deref().unwrap_or("");
     (0..count)
         .map(|_| match handed.claim(&address, interface) {
@@ -201,17 +273,17 @@ fn padded(name: &[u8]) -> Box<[u8]> {
     full.into()
 }
 
-fn backlog(config: &Config, proxy: &Proxy, bind: &Bind) -> u32 {
+fn backlog(config: &Config, owner: &Owner, bind: &Bind) -> u32 {
     let global = u32::try_from(config.global.maxconn).unwrap_or(u32::MAX);
-    [bind.backlog, proxy.backlog, bind.maxconn, proxy.maxconn, global]
+    [bind.backlog, owner.backlog, bind.maxconn, owner.maxconn, global]
         .into_iter()
         .find(|n| *n > 0)
         .unwrap_or(1024)
 }
 
-fn options(config: &Config, proxy: &Proxy, bind: &Bind, reuseport: bool) -> ListenOptions {
+fn options(config: &Config, owner: &Owner, bind: &Bind, reuseport: bool) -> ListenOptions {
     let given = |value: u32| (value > 0).then_some(value);
-    let backlog = backlog(config, proxy, bind);
+    let backlog = backlog(config, owner, bind);
     ListenOptions {
         backlog,
         reuseport,
@@ -233,8 +305,8 @@ fn options(config: &Config, proxy: &Proxy, bind: &Bind, reuseport: bool) -> List
 }
 
 /// The message for an alert, in the words of the reference.
-fn failure(proxy: &Proxy, bind: &Bind, error: &io::Error) -> String {
-    let place = format!("Binding [{}:{}] for proxy {}", bind.file, bind.line, proxy.name);
+fn failure(proxy: &str, bind: &Bind, error: &io::Error) -> String {
+    let place = format!("Binding [{}:{}] for proxy {proxy}", bind.file, bind.line);
     let error = os_message(error);
     match &bind.addr {
         BindAddr::Tcp(address) => {
@@ -266,7 +338,8 @@ impl Backups {
     /// Links each unix socket of the configuration that exists.
     pub fn make(config: &Config) -> Backups {
         let mut made = Vec::new();
-        for bind in config.proxies.iter().filter(|proxy| !proxy.disabled).flat_map(|proxy| &proxy.binds) {
+        let proxies = config.proxies.iter().filter(|proxy| !proxy.disabled);
+        for bind in proxies.flat_map(|proxy| &proxy.binds).chain(&config.global.stats_sockets) {
             if let BindAddr::Unix(path) = &bind.addr {
                 let mut name = path.as_os_str().to_owned();
                 name.push(format!(".{}.bak", std::process::id()));

@@ -93,7 +93,6 @@ pub fn load(options: &Options) -> Loaded {
     let loaded = thalweg_config::load(&LoadOptions {
         environment: environment(&files, options.local_peer.as_deref()),
         files: files.into_iter().map(Input::Path).collect(),
-        loader: &DiskLoader,
         facts: features::facts(&Enabled::from(options)),
         local_peer: options.local_peer.clone(),
         maxconn: options.maxconn.filter(|n| *n > 0),
@@ -102,6 +101,7 @@ pub fn load(options: &Options) -> Loaded {
         cpus: std::thread::available_parallelism().map_or(1, |n| n.get()),
         file_limit: (current.soft, limits::usable_hard(current)),
         ignore_resolution: options.ignore_resolution_failures,
+        ..LoadOptions::default()
     });
     let mut config = loaded.config;
     if let Some(config) = &mut config {
@@ -149,7 +149,13 @@ pub fn settings(config: &Config) -> Settings {
             descriptors: global.ulimit_n,
             ceiling: global.fd_hard_limit,
         },
-        listeners: config.proxies.iter().filter(|proxy| !proxy.disabled).map(|proxy| proxy.binds.len()).sum(),
+        listeners: config.global.stats_sockets.len()
+            + config
+                .proxies
+                .iter()
+                .filter(|proxy| !proxy.disabled)
+                .map(|proxy| proxy.binds.len())
+                .sum::<usize>(),
     }
 }
 

@@ -17,6 +17,7 @@ mod report;
 mod service;
 mod signals;
 mod start;
+mod stats_socket;
 mod version;
 
 use std::process::ExitCode;

@@ -2,18 +2,22 @@
 //! are put together.
 
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use thalweg_config::Config;
 use thalweg_config::model::IoDriver;
 use thalweg_runtime::buffer::BufferConfig;
 use thalweg_runtime::driver::{Driver, DriverKind, DriverOptions};
 use thalweg_runtime::{CpuSet, Handle, Profiling, Runtime};
-use thalweg_sys::handover::HandedSocket;
+use thalweg_sys::handover::{HandedSocket, SocketToHand};
 
 use crate::data_path::DataPath;
 use crate::listen::{self, Backups, Handed, OpenListener, ThreadListener};
 use crate::program::Program;
+use crate::stats_socket::{self, CliListener, CliShared};
 
 /// Names the I/O driver to use in place of the configured one (`auto`, `io_uring`, `epoll`): the test suites run on
 /// both with the same files.
@@ -24,9 +28,10 @@ pub struct Service {
     config: Config,
     handed: Handed,
     opened: Vec<OpenListener>,
+    cli: Option<Vec<CliListener>>,
     /// Unix sockets of the previous process, until it is certain that this one replaces it.
     backups: Option<Backups>,
-    title: String,
+    program: Program,
 }
 
 impl Service {
@@ -35,7 +40,14 @@ impl Service {
         let mut opened = Vec::new();
         listen::inherit(&config, &mut opened)?;
         let backups = Some(Backups::make(&config));
-        Ok(Service { config, handed: Handed::default(), opened, backups, title: program.name.clone() })
+        Ok(Service {
+            config,
+            handed: Handed::default(),
+            opened,
+            cli: None,
+            backups,
+            program: program.clone(),
+        })
     }
 
     /// Uses the sockets another process handed over where they fit.
@@ -45,7 +57,11 @@ impl Service {
 
     /// Opens the sockets that are not open yet. On failure, one message for each; it can be called again.
     pub fn listen(&mut self) -> Result<(), Vec<String>> {
-        listen::open(&self.config, &mut self.handed, &mut self.opened)
+        listen::open(&self.config, &mut self.handed, &mut self.opened)?;
+        if self.cli.is_none() {
+            self.cli = Some(listen::open_cli(&self.config, &mut self.handed)?);
+        }
+        Ok(())
     }
 
     /// The start failed: leaves the sockets of the previous process where they were.
@@ -74,17 +90,35 @@ impl Service {
     pub fn start(self) -> io::Result<Running> {
         let threads = self.config.global.nbthread.max(1);
         let settings = runtime_settings(&self.config);
+        let shared = Mutex::new(listen::share(&self.opened, &self.config)?);
+        let global = &self.config.global;
+        let cli = self.cli.unwrap_or_default();
+        let (cli_timeout, cli_max) =
+            (global.stats_timeout_ms.map(Duration::from_millis), global.stats_maxconn);
         let mut sockets: Vec<Option<Vec<ThreadListener>>> =
             listen::distribute(self.opened, &self.config, threads)?.into_iter().map(Some).collect();
         sockets.resize_with(threads, || None);
         let sockets = Mutex::new(sockets);
-        let data_path = DataPath::new(self.config, &self.title);
+        let data_path = DataPath::new(self.config, &self.program.name);
         let path = data_path.clone();
         let runtime = Runtime::start(settings, move |thread| {
             let taken = crate::locked(&sockets).get_mut(thread).and_then(Option::take);
             path.start_thread(thread, taken.unwrap_or_default());
         })?;
-        let control = Control(Arc::new(ControlInner { data_path, handle: runtime.handle() }));
+        let (stop, stopped) = UnixStream::pair()?;
+        let inner =
+            ControlInner { data_path, handle: runtime.handle(), shared, cli_stop: Mutex::new(Some(stop)) };
+        let control = Control(Arc::new(inner));
+        let cli_shared = CliShared {
+            version: self.program.version().into(),
+            product: if self.program.as_haproxy { "HAProxy".into() } else { "Thalweg".into() },
+            started: Instant::now(),
+            timeout: cli_timeout,
+            connections_max: cli_max.max(1) as usize,
+            sockets: cli.iter().map(|listener| (listener.name.clone(), listener.level)).collect(),
+            control: control.clone(),
+        };
+        stats_socket::start(cli, cli_shared, &Arc::new(stopped))?;
         Ok(Running { runtime, control })
     }
 }
@@ -157,9 +191,41 @@ impl Running {
     }
 }
 
+/// A listening socket that may be handed to another process.
+#[derive(Clone, Debug)]
+pub struct SharedSocket {
+    /// The socket.
+    pub fd: Arc<OwnedFd>,
+    /// The interface it is bound to, empty for none.
+    pub interface: String,
+}
+
+impl SharedSocket {
+    /// As the other process wants it.
+    pub fn to_hand(&self) -> SocketToHand<'_> {
+        SocketToHand { fd: self.fd.as_fd(), namespace: "", interface: &self.interface }
+    }
+}
+
+/// Numbers for `show info`.
+#[derive(Clone, Debug)]
+pub struct Figures {
+    pub threads: usize,
+    pub file_limit: u64,
+    pub maxconn: usize,
+    pub connections: u32,
+    pub node: String,
+    pub stopping: bool,
+    pub listeners: usize,
+}
+
 struct ControlInner {
     data_path: DataPath,
     handle: Handle,
+    /// Copies of the listening sockets, dropped by a stop so that their ports are closed.
+    shared: Mutex<Vec<SharedSocket>>,
+    /// Closed to end the threads of the CLI.
+    cli_stop: Mutex<Option<UnixStream>>,
 }
 
 /// What signals may ask for, from any thread.
@@ -169,6 +235,8 @@ pub struct Control(Arc<ControlInner>);
 impl Control {
     /// Stop listening, finish what is in progress; then [`Running::run`] returns. One line for each proxy.
     pub fn soft_stop(&self) -> Vec<String> {
+        crate::locked(&self.0.shared).clear();
+        crate::locked(&self.0.cli_stop).take();
         self.0.data_path.soft_stop(&self.0.handle);
         self.0.data_path.farewells()
     }
@@ -189,6 +257,19 @@ impl Control {
     pub fn resume(&self) -> Vec<String> {
         self.0.data_path.resume(&self.0.handle);
         self.0.data_path.listening().iter().map(|name| format!("Resumed proxy {name}.")).collect()
+    }
+
+    /// The listening sockets; none once the process stops.
+    pub fn listening_sockets(&self) -> Vec<SharedSocket> {
+        crate::locked(&self.0.shared).clone()
+    }
+
+    /// Numbers for `show info`.
+    pub fn figures(&self) -> Figures {
+        let mut figures = self.0.data_path.figures();
+        figures.listeners = crate::locked(&self.0.shared).len();
+        figures.file_limit = thalweg_sys::process::file_limit().map_or(0, |limit| limit.soft);
+        figures
     }
 
     /// One line for each server and proxy.

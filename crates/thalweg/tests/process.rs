@@ -274,3 +274,52 @@ fn quiet_means_quiet() {
     let errors: Vec<_> = BufReader::new(process.0.stderr.take().unwrap()).lines().collect();
     assert!(errors.is_empty(), "{errors:?}");
 }
+
+/// Sends one line to a CLI socket and reads the whole answer.
+fn ask(socket: &Path, line: &str) -> String {
+    use std::io::{Read, Write};
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.write_all(format!("{line}\n").as_bytes()).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn the_cli_answers_and_hands_the_listeners_over() {
+    let directory = Directory::new("cli");
+    let global = format!(
+        "    stats socket {} level admin expose-fd listeners\n    stats socket {} level user\n",
+        directory.path("admin").display(),
+        directory.path("user").display()
+    );
+    directory.configure(&global, &["s"]);
+    let mut old = directory.start(&[]);
+    directory.wait_for("s");
+    eventually("the CLI answers", || UnixStream::connect(directory.path("admin")).ok());
+    let admin = directory.path("admin");
+    let pid = format!("\nPid: {}\n", old.0.id());
+    for (command, expected) in [
+        ("show info", pid.as_str()),
+        ("show version;show cli level", "\n\nadmin\n\n"),
+        ("operator;show cli level", "\noperator\n\n"),
+        ("show env PATH", "PATH="),
+        ("show cli sockets", " admin all\n"),
+        ("help", "\n  quit "),
+        ("nonsense", "Unknown command: 'nonsense'"),
+    ] {
+        let answer = ask(&admin, command);
+        assert!(answer.contains(expected), "{command}: {answer:?}");
+        assert!(answer.ends_with("\n\n"), "{command}: {answer:?}");
+    }
+    assert_eq!(ask(&admin, "prompt\nshow cli level\nquit"), "\n> admin\n\n> ");
+    // Nobody without the right level gets the listeners, nor the environment.
+    assert_eq!(ask(&directory.path("user"), "_getsocks"), "");
+    assert_eq!(ask(&directory.path("user"), "show env"), "Permission denied\n\n");
+    let mut new = directory.start(&["-x", "admin", "-sf", &old.0.id().to_string()]);
+    assert_eq!(old.end(), (Some(0), None));
+    directory.wait_for("s");
+    new.signal(Signal::User1);
+    assert_eq!(new.end(), (Some(0), None));
+}
