@@ -14,8 +14,9 @@ pub const fn possible(from: Type, to: Type) -> bool {
             | (Any | Same, _)
             | (Bool, Bool | Int | Str | Bin)
             | (Int, Bool | Int | Addr | Ip4 | Ip6 | Str | Bin)
-            | (Addr | Ip4, Addr | Ip4 | Ip6 | Bool | Int | Str | Bin)
-            | (Ip6, Addr | Ip4 | Ip6 | Str | Bin)
+            // An address that may be IPv6 is no number; only one known to be IPv4 is.
+            | (Ip4, Addr | Ip4 | Ip6 | Int | Str | Bin)
+            | (Addr | Ip6, Addr | Ip4 | Ip6 | Str | Bin)
             | (Str, _)
             | (Bin, Str | Bin | Method)
             | (Method, Method | Str | Bin)
@@ -82,6 +83,8 @@ fn cast_value(value: Value, to: Type, cx: &mut Ctx) -> Option<Value> {
         (Value::Ip6(ip), Type::Ip4) => Value::Ip4(v6_to_v4(ip)?),
         (Value::Ip6(ip), Type::Bin) => Value::Bin(cx.store(&ip.octets())?),
         (Value::Ip6(ip), Type::Str) => Value::Str(cx.write(|out| write_ip6(out, ip))?),
+        // An empty text is no number; one that does not start with a number counts as 0.
+        (Value::Str(t), Type::Bool | Type::Int) if t.is_empty() => return None,
         (Value::Str(t), Type::Bool) => Value::Bool(leading_int(cx.text(t)).0 != 0),
         (Value::Str(t), Type::Int) => Value::Int(leading_int(cx.text(t)).0),
         (Value::Str(t), Type::Addr) => {
@@ -181,7 +184,7 @@ mod tests {
         for (from, expected) in [
             (Type::Bool, "YY...YY."),
             (Type::Int, "YYYYYYY."),
-            (Type::Ip4, "YYYYYYY."),
+            (Type::Ip4, ".YYYYYY."),
             (Type::Ip6, "..YYYYY."),
             (Type::Str, "YYYYYYYY"),
             (Type::Bin, ".....YYY"),

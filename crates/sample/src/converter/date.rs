@@ -319,7 +319,7 @@ fn is_fraction(text: &[u8]) -> bool {
 
 fn seconds(args: &Args, sample: &mut Sample, cx: &mut Ctx, utc: bool) -> bool {
     let (Some(value), Some(format)) = (number(sample), args.compiled::<Format>(0)) else { return false };
-    let secs = value.wrapping_add(args.int(1).unwrap_or(0)) & SECONDS_MASK;
+    let secs = (value & SECONDS_MASK).wrapping_add(args.int(1).unwrap_or(0));
     put_str(sample, cx, |out| write_time(secs, utc, &format.plain, out))
 }
 
@@ -331,8 +331,8 @@ fn write_time(secs: i64, utc: bool, format: &CStr, out: &mut Out) -> bool {
 
 fn fractions(args: &Args, sample: &mut Sample, cx: &mut Ctx, per_second: i64, utc: bool) -> bool {
     let (Some(value), Some(format)) = (number(sample), args.compiled::<Format>(0)) else { return false };
-    let value = value.wrapping_add(args.int(1).unwrap_or(0));
-    let secs = value / per_second;
+    // The offset is in seconds whatever the unit of the input, as in the reference, not as its manual says.
+    let secs = (value / per_second).wrapping_add(args.int(1).unwrap_or(0));
     if !format.fraction {
         return put_str(sample, cx, |out| write_time(secs, utc, &format.plain, out));
     }

@@ -218,9 +218,18 @@ impl Parser<'_> {
 
     /// The fixed header; returns the type of the packet. The bytes end with the packet from now on.
     fn header(&mut self) -> Result<u8, Bad> {
-        let first = self.byte().map_err(|_| Bad::Incomplete)?;
-        // Only these two have no flags and come first.
-        if first != CONNECT << 4 && first != CONNACK << 4 {
+        if self.bytes.len() < 2 {
+            return Err(Bad::Incomplete);
+        }
+        let first = self.byte()?;
+        let flags = match first >> 4 {
+            0 => return Err(Bad::Invalid),
+            // PUBLISH has flags of its own.
+            3 => first & 15,
+            6 | 8 | 10 => 2,
+            _ => 0,
+        };
+        if first & 15 != flags {
             return Err(Bad::Invalid);
         }
         let len = match self.varint() {
@@ -230,6 +239,10 @@ impl Parser<'_> {
         };
         let end = self.at.checked_add(len).ok_or(Bad::Invalid)?;
         self.bytes = self.bytes.get(..end).ok_or(Bad::Incomplete)?;
+        // Only these two come first.
+        if !matches!(first >> 4, CONNECT | CONNACK) {
+            return Err(Bad::Invalid);
+        }
         Ok(first >> 4)
     }
 
@@ -418,6 +431,7 @@ mod tests {
         check(&[V4, b"x"].concat(), Ok(()));
         check(&V4[..V4.len() - 1], Err(Bad::Incomplete));
         check(b"\x10", Err(Bad::Incomplete));
+        check(b"0", Err(Bad::Incomplete));
         check(b"", Err(Bad::Incomplete));
         check(b"\x10\0", Err(Bad::Invalid));
         check(b"\x11\x0c\0\x04MQTT\x04\0\0<\0\0", Err(Bad::Invalid));

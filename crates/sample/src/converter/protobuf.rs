@@ -113,26 +113,25 @@ fn check_field(args: &mut Args, _: &mut CompileEnv) -> Result<(), String> {
 }
 
 fn protobuf(args: &Args, sample: &mut Sample, cx: &mut Ctx) -> bool {
-    look_up(args, sample, cx, 0)
+    look_up(args, sample, cx, 0..usize::MAX)
 }
 
 fn ungrpc(args: &Args, sample: &mut Sample, cx: &mut Ctx) -> bool {
     let Some(text) = sample.value.text() else { return false };
     let Some((header, message)) = cx.text(text).split_first_chunk::<GRPC_HEADER>() else { return false };
     let [_, len @ ..] = *header;
-    if u32::from_be_bytes(len) as usize > message.len() {
-        return false;
-    }
-    look_up(args, sample, cx, GRPC_HEADER)
+    let len = u32::from_be_bytes(len) as usize;
+    len <= message.len() && look_up(args, sample, cx, GRPC_HEADER..GRPC_HEADER + len)
 }
 
-fn look_up(args: &Args, sample: &mut Sample, cx: &mut Ctx, skip: usize) -> bool {
+/// Looks the field up in a part of the sample.
+fn look_up(args: &Args, sample: &mut Sample, cx: &mut Ctx, part: Range<usize>) -> bool {
     let (Some(path), Some(text)) = (args.compiled::<FieldPath>(0), sample.value.text()) else { return false };
-    let bytes = cx.text(text);
-    let message = bytes.get(skip..).unwrap_or_default();
+    let text = text.slice(part.start, part.len());
+    let message = cx.text(text);
     let Some((wire, range)) = find(message, &path.numbers) else { return false };
     match path.reading {
-        None => sample.value = Value::Bin(text.slice(skip + range.start, range.len())),
+        None => sample.value = Value::Bin(text.slice(range.start, range.len())),
         Some((expected, reading)) => {
             let Some(value) = (wire == expected).then(|| integer(&message[range], wire, reading)).flatten()
             else {

@@ -133,11 +133,15 @@ fn substitute(substitution: &Substitution, input: &[u8], out: &mut Out, memory: 
         }
         start += to;
         if from == to {
-            // An empty match: the next byte is kept, so that each place is looked at once.
-            let Some(next) = rest.get(to..=to) else { return };
-            if substitution.all {
-                out.extend_cut(next);
-                start += 1;
+            // An empty match: the next byte is kept, so that each place is looked at once, but the end twice when
+            // it is reached from before.
+            match rest.get(to) {
+                Some(next) if substitution.all => {
+                    out.extend_cut(&[*next]);
+                    start += 1;
+                }
+                None if rest.is_empty() => return,
+                _ => {}
             }
         }
         if !substitution.all {
@@ -215,7 +219,8 @@ mod tests {
         check("abc", "b", r"\x41\n\\", "", "aAn\\c");
         check("", "^$", "y", "g", "y");
         check("abc", "c$", "y", "g", "aby");
-        check("abc", "$", "y", "g", "abcy");
+        check("abc", "$", "y", "", "abcy");
+        check("abc", "$", "y", "g", "abcyy");
         check("/////a///b/c/", "/+", "/", "g", "/a/b/c/");
     }
 

@@ -1,0 +1,563 @@
+//! Generates expressions: every fetch and converter that is deterministic, with odd arguments, in chains.
+
+use super::oracle::Reference;
+use super::request::NAMES;
+use thalweg_sample::{CompileEnv, Ctx, LogFormat};
+
+/// What a case is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An expression whose value is looked at.
+    Expression,
+    /// A condition, its words separated by byte 1.
+    Condition,
+    /// A log format.
+    #[allow(dead_code)]
+    Format,
+}
+
+pub struct Case {
+    pub number: usize,
+    pub kind: Kind,
+    pub text: String,
+    pub request: usize,
+}
+
+/// A small generator of numbers: the same seed gives the same cases everywhere.
+pub struct Random(u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    pub fn below(&mut self, n: usize) -> usize {
+        ((self.next() >> 33) as usize) % n
+    }
+
+    pub fn pick<'t, T: ?Sized>(&mut self, of: &[&'t T]) -> &'t T {
+        of[self.below(of.len())]
+    }
+}
+
+const STRINGS: [&str; 24] = [
+    "",
+    "a",
+    "abc",
+    "ABC",
+    "0",
+    "1",
+    "-1",
+    "42",
+    "007",
+    "3.14",
+    "1.2.3.4",
+    "::1",
+    "a,b",
+    "a b",
+    "true",
+    "be/s1",
+    "s2",
+    "be",
+    "fe",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "/a/b/c.d?e=f&g",
+    "aGVsbG8=",
+    "x=1;y=2",
+];
+const HEXES: [&str; 14] = [
+    "00",
+    "ff",
+    "41",
+    "0a0d09",
+    "c3a9",
+    "eda080",
+    "4100",
+    "0001020304050607",
+    "ffffffffffffffff",
+    "7f000001",
+    "80",
+    "c0af",
+    "f09f9880",
+    "61626300636465",
+];
+const INTS: [&str; 14] = [
+    "0",
+    "1",
+    "-1",
+    "2",
+    "7",
+    "-7",
+    "255",
+    "256",
+    "65536",
+    "4294967295",
+    "4294967296",
+    "1700000000",
+    "9223372036854775807",
+    "-9223372036854775808",
+];
+const SMALL: [&str; 10] = ["1", "2", "3", "-1", "-2", "-3", "0", "5", "99", "x"];
+const CHARS: [&str; 10] = [",", ".", "/", "=", "&", ";", "a", " ", "abc", ",;"];
+
+/// A text as an argument: in quotes of the second level, as commas and blanks need.
+fn argument(text: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_./:=+*@".contains(&b);
+    if !text.is_empty() && text.bytes().all(plain) {
+        text.to_string()
+    } else {
+        format!("'{}'", text.replace('\'', ""))
+    }
+}
+
+fn source(random: &mut Random, reference: &Reference) -> String {
+    const PLAIN: [&str; 30] = [
+        "path",
+        "pathq",
+        "query",
+        "url",
+        "base",
+        "baseq",
+        "base32",
+        "url32",
+        "method",
+        "req.ver",
+        "req.body",
+        "req.body_len",
+        "req.body_size",
+        "req.hdrs",
+        "req.hdr_names",
+        "src",
+        "dst",
+        "src_port",
+        "dst_port",
+        "fe_name",
+        "fe_name",
+        "req.cook",
+        "http_auth_type",
+        "http_auth_user",
+        "http_auth_pass",
+        "http_auth_bearer",
+        "query",
+        "always_true",
+        "always_false",
+        "req.proto_http",
+    ];
+    const NAMED: [&str; 12] = [
+        "req.hdr",
+        "req.fhdr",
+        "hdr",
+        "req.hdr_cnt",
+        "req.fhdr_cnt",
+        "req.hdr_val",
+        "req.hdr_ip",
+        "req.cook",
+        "req.cook_cnt",
+        "req.cook_val",
+        "urlp",
+        "req.body_param",
+    ];
+    loop {
+        let text = match random.below(12) {
+            0..=2 => format!("str({})", argument(random.pick(&STRINGS))),
+            3 => format!("bin({})", random.pick(&HEXES)),
+            4 | 5 => format!("int({})", random.pick(&INTS)),
+            6 => random
+                .pick(&[
+                    "ipv4(1.2.3.4)",
+                    "ipv6(2001:db8::1)",
+                    "ipv6(::ffff:9.8.7.6)",
+                    "bool(true)",
+                    "bool(false)",
+                ])
+                .to_string(),
+            7 | 8 => format!("req.fhdr({})", random.pick(&NAMES)),
+            9 => random.pick(&PLAIN).to_string(),
+            _ => {
+                let fetch = *random.pick(&[&NAMED[..]]).get(random.below(NAMED.len())).unwrap_or(&"req.hdr");
+                let name = match fetch {
+                    "urlp" | "req.body_param" => {
+                        random.pick(&["a", "b", "q", "empty", "x[]", "y", "none"]).to_string()
+                    }
+                    "req.cook" | "req.cook_cnt" | "req.cook_val" => {
+                        random.pick(&["a", "b", "SRV", "c", "d", "none"]).to_string()
+                    }
+                    _ => {
+                        let name = random.pick(&NAMES);
+                        match random.below(4) {
+                            0 if fetch != "req.hdr_cnt" && fetch != "req.fhdr_cnt" => {
+                                format!("{name},{}", random.pick(&["1", "2", "-1", "-2", "9", "0"]))
+                            }
+                            _ => name.to_string(),
+                        }
+                    }
+                };
+                format!("{fetch}({name})")
+            }
+        };
+        let name = text.split('(').next().unwrap_or_default();
+        if reference.has_fetch(name) {
+            return text;
+        }
+    }
+}
+
+/// A converter with arguments, most of them sensible. Never `has_ctl` without any: in 3.5-dev5 it changes what
+/// other converters take for an argument that was not given.
+fn converter(random: &mut Random, reference: &Reference) -> String {
+    const PLAIN: [&str; 46] = [
+        "b64dec",
+        "base64",
+        "bool",
+        "cpl",
+        "crc32",
+        "crc32c",
+        "djb2",
+        "even",
+        "odd",
+        "not",
+        "neg",
+        "hex",
+        "hex2i",
+        "htonl",
+        "length",
+        "lower",
+        "upper",
+        "sdbm",
+        "wt6",
+        "xxh32",
+        "xxh64",
+        "xxh3",
+        "sha1",
+        "sha2",
+        "ub64dec",
+        "ub64enc",
+        "url_dec",
+        "url_enc",
+        "cut_crlf",
+        "host_only",
+        "port_only",
+        "json",
+        "be2hex",
+        "base2",
+        "reverse",
+        "reverse_dom",
+        "rfc7239_is_valid",
+        "rfc7239_n2nn",
+        "rfc7239_n2np",
+        "rfc7239_nn",
+        "rfc7239_np",
+        "date",
+        "fix_is_valid",
+        "mqtt_is_valid",
+        "lower",
+        "fe_exists",
+    ];
+    const PACKET: [&str; 27] = [
+        "eth.data",
+        "eth.dst",
+        "eth.hdr",
+        "eth.proto",
+        "eth.src",
+        "eth.vlan",
+        "ip.data",
+        "ip.df",
+        "ip.dst",
+        "ip.fp",
+        "ip.hdr",
+        "ip.proto",
+        "ip.src",
+        "ip.tos",
+        "ip.ttl",
+        "ip.ver",
+        "tcp.dst",
+        "tcp.flags",
+        "tcp.options.mss",
+        "tcp.options.sack",
+        "tcp.options.tsopt",
+        "tcp.options.wscale",
+        "tcp.options_list",
+        "tcp.seq",
+        "tcp.src",
+        "tcp.win",
+        "tcp.options.tsval",
+    ];
+    loop {
+        let r = &mut *random;
+        let text = match r.below(34) {
+            0..=8 => r.pick(&PLAIN).to_string(),
+            9 | 10 => {
+                let name = r.pick(&["add", "sub", "mul", "div", "mod", "and", "or", "xor"]);
+                format!("{name}({})", if r.below(8) == 0 { "txn.none" } else { r.pick(&INTS) })
+            }
+            11 | 12 => {
+                let name = r.pick(&["field", "word"]);
+                let chars = argument(r.pick(&CHARS));
+                match r.below(3) {
+                    0 => format!("{name}({},{chars},{})", r.pick(&SMALL), r.pick(&SMALL)),
+                    _ => format!("{name}({},{chars})", r.pick(&SMALL)),
+                }
+            }
+            13 => format!("{}({})", r.pick(&["ltrim", "rtrim"]), argument(r.pick(&CHARS))),
+            14 => match r.below(2) {
+                0 => format!("bytes({})", r.pick(&SMALL)),
+                _ => format!("bytes({},{})", r.pick(&SMALL), r.pick(&SMALL)),
+            },
+            15 => format!(
+                "concat({},{},{})",
+                argument(r.pick(&STRINGS)),
+                r.pick(&["", "txn.none"]),
+                argument(r.pick(&STRINGS))
+            ),
+            16 => format!(
+                "add_item({},{},{})",
+                argument(r.pick(&CHARS)),
+                r.pick(&["", "txn.none"]),
+                argument(r.pick(&STRINGS))
+            ),
+            17 => {
+                let name = r.pick(&["be2dec", "le2dec", "be2hex"]);
+                format!(
+                    "{name}({},{},{})",
+                    argument(r.pick(&CHARS)),
+                    r.pick(&SMALL),
+                    r.pick(&["0", "1", "0", "2"])
+                )
+            }
+            18 => format!("json({})", r.pick(&["ascii", "utf8", "utf8s", "utf8p", "utf8ps", "bad"])),
+            19 => {
+                let path = r.pick(&[
+                    "$.a",
+                    "$.b.c[2].d",
+                    "$.s",
+                    "$.f",
+                    "$.t",
+                    "$.n",
+                    "$",
+                    "$[0][0]",
+                    "$[1].a",
+                    "$.b",
+                    "$[2]",
+                    "$[4]",
+                    "x",
+                ]);
+                match r.below(3) {
+                    0 => format!("json_query('{path}','int')"),
+                    _ => format!("json_query('{path}')"),
+                }
+            }
+            20 => format!("language({})", r.pick(&["'fr;en'", "en", "'de;fr-CA;es'", "'en;fr',dflt"])),
+            21 => format!(
+                "param({}{})",
+                r.pick(&["a", "x", "y", "q", "empty"]),
+                r.pick(&["", ",;", ",0x26", ",'&'", ",ab"])
+            ),
+            22 => {
+                let re = r.pick(&[
+                    "[aeiou]", "(.)(.)", "^a", "x*", "\\.", "[^a-z]+", "$", "b|c", "(a)?b", "(?:", ".",
+                ]);
+                let to = r.pick(&["", "-", "[\\0]", "\\1\\2", "<\\1>", "\\x41", "y"]);
+                format!("regsub('{re}','{to}'{})", r.pick(&["", ",g", ",i", ",gi", ",z"]))
+            }
+            23 => {
+                let name = r.pick(&["utime", "ltime", "ms_utime", "us_utime", "ms_ltime", "us_ltime"]);
+                let format =
+                    r.pick(&["%Y-%m-%d", "%s", "%c", "%Z", "%H:%M:%S.%3N", "%N", "%j %a", "%%", "%6N|%Q"]);
+                match r.below(3) {
+                    0 => format!("{name}('{format}',{})", r.pick(&["0", "3600", "-1"])),
+                    _ => format!("{name}('{format}')"),
+                }
+            }
+            24 => format!("http_date({})", r.pick(&["", "0", "5", "-5", "0,s", "1,ms", "1,us", "0,h"])),
+            25 => format!(
+                "ipmask({})",
+                r.pick(&["24", "8", "0", "32", "255.255.0.0", "24,64", "8,ffff::", "33", "16,128", "16,0"])
+            ),
+            26 => format!("rfc7239_field({})", r.pick(&["for", "by", "host", "proto", "x"])),
+            27 => format!(
+                "{}({})",
+                r.pick(&["crc32", "crc32c", "djb2", "sdbm", "wt6", "xxh32", "xxh64", "xxh3"]),
+                r.pick(&["0", "1", "2", "-5"])
+            ),
+            28 => format!(
+                "{}({})",
+                r.pick(&["digest", "digest"]),
+                r.pick(&["sha256", "SHA1", "md5", "sha512", "nope", "sha3-256"])
+            ),
+            29 => format!(
+                "hmac({},{})",
+                r.pick(&["sha256", "sha1", "md5"]),
+                r.pick(&["a2V5", "'a2V5MQ=='", "bad", "txn.none"])
+            ),
+            30 => {
+                let name = r.pick(&["protobuf", "ungrpc"]);
+                let field = r.pick(&["1", "2", "1.2", "15", "0", "2.1"]);
+                match r.below(2) {
+                    0 => format!("{name}({field})"),
+                    _ => format!(
+                        "{name}({field},{})",
+                        r.pick(&["int32", "sint64", "fixed32", "double", "bool", "string"])
+                    ),
+                }
+            }
+            31 => r.pick(&PACKET).to_string(),
+            32 => {
+                let name = r.pick(&[
+                    "map",
+                    "map_str",
+                    "map_str_int",
+                    "map_beg",
+                    "map_beg_int",
+                    "map_sub",
+                    "map_dir",
+                    "map_dom",
+                    "map_end",
+                    "map_int",
+                    "map_ip",
+                    "map_ip_int",
+                    "map_reg",
+                    "map_regm",
+                    "map_str_key",
+                    "map_beg_key",
+                    "map_int_int",
+                    "map_dom_int",
+                ]);
+                match name.ends_with("_key") || r.below(2) == 0 {
+                    true => format!("{name}(@MAP@)"),
+                    false => format!("{name}(@MAP@,{})", if name.ends_with("_int") { "77" } else { "dflt" }),
+                }
+            }
+            _ => match r.below(5) {
+                0 => format!("iif({},{})", argument(r.pick(&STRINGS)), argument(r.pick(&STRINGS))),
+                1 => format!("has_ctl({})", r.pick(&["any", "http", "0x200", "512", "-1", "y"])),
+                2 => r
+                    .pick(&[
+                        "url_dec(0)",
+                        "url_dec(1)",
+                        "nbsrv",
+                        "srv_is_up",
+                        "srv_queue",
+                        "sha2(384)",
+                        "sha2(1)",
+                        "x509_v_err_str",
+                    ])
+                    .to_string(),
+                3 => "set-var(txn.o),strcmp(txn.o)".into(),
+                _ => format!(
+                    "set-var(txn.o{})",
+                    r.pick(&["", ",ifexists", ",ifnotexists", ",ifempty", ",ifnotset", ",bad"])
+                ),
+            },
+        };
+        let name = text.split('(').next().unwrap_or_default();
+        if reference.has_converter(name) {
+            return text;
+        }
+    }
+}
+
+fn expression(random: &mut Random, reference: &Reference) -> String {
+    let mut text = source(random, reference);
+    let steps = [1, 1, 1, 2, 2, 3, 4, 0][random.below(8)];
+    for _ in 0..steps {
+        text.push(',');
+        text.push_str(&converter(random, reference));
+    }
+    text
+}
+
+fn condition(random: &mut Random, reference: &Reference) -> String {
+    let r = random;
+    let keyword = match r.below(6) {
+        0 => format!(
+            "{}({})",
+            r.pick(&["hdr_beg", "hdr_end", "hdr_sub", "hdr_dom", "hdr_dir", "hdr_reg", "hdr_len", "hdr"]),
+            r.pick(&NAMES)
+        ),
+        1 => r
+            .pick(&[
+                "path_beg", "path_end", "path_dir", "path_sub", "path_reg", "path_len", "path", "url_beg",
+                "url_sub", "method",
+            ])
+            .to_string(),
+        2 => r.pick(&["src", "dst", "src_port"]).to_string(),
+        3 => format!("req.hdr_cnt({})", r.pick(&NAMES)),
+        _ => expression(r, reference),
+    };
+    let mut words = vec![keyword];
+    let method = r.pick(&[
+        "", "", "str", "beg", "end", "sub", "dir", "dom", "reg", "len", "int", "ip", "found", "bool", "bin",
+    ]);
+    if r.below(4) == 0 {
+        words.push("-i".into());
+    }
+    if !method.is_empty() {
+        words.extend(["-m".into(), method.to_string()]);
+    }
+    let patterns: &[&str] = match method {
+        "int" | "len" => &["0", "1:9", "-5:5", "42", "5000", ":3", "7:"],
+        "ip" => {
+            &["10.0.0.0/8", "1.2.3.4", "::1", "2001:db8::/32", "192.168.0.0/255.255.0.0", "10.20/16", "x"]
+        }
+        "bin" => &["00", "ff41", "616263", "6", "zz"],
+        "bool" => &["1", "0", "true"],
+        "reg" => &["^a", "[0-9]+", "b.c", "(x|y)$", "(", ".*e.*"],
+        "found" => &[],
+        _ => &[
+            "a",
+            "abc",
+            "A",
+            "/path",
+            "html",
+            "example.com",
+            "www",
+            "10.0.0.0/8",
+            "1",
+            "0",
+            "GET",
+            "POST",
+            "file",
+            "x",
+            "7",
+            "one",
+        ],
+    };
+    if !patterns.is_empty() {
+        for _ in 0..=r.below(3) {
+            words.push(r.pick(patterns).to_string());
+        }
+    }
+    words.join("\u{1}")
+}
+
+/// Compiles a log format.
+pub fn format(_: &str, _: &mut CompileEnv) -> Result<LogFormat, String> {
+    Err("no log formats yet".into())
+}
+
+/// Renders a log format, one character for each byte.
+pub fn render(_: &LogFormat, _: &mut Ctx) -> String {
+    String::new()
+}
+
+/// `count` different cases that the reference knows the words of.
+pub fn cases(seed: u64, count: usize, reference: &Reference) -> Vec<Case> {
+    let mut random = Random(seed | 1);
+    let mut seen = std::collections::HashSet::new();
+    let mut cases = Vec::with_capacity(count);
+    while cases.len() < count {
+        let (kind, text) = match random.below(6) {
+            0 => (Kind::Condition, condition(&mut random, reference)),
+            _ => (Kind::Expression, expression(&mut random, reference)),
+        };
+        let request = random.below(3);
+        if seen.insert((text.clone(), request)) {
+            cases.push(Case { number: cases.len(), kind, text, request });
+        }
+    }
+    cases
+}

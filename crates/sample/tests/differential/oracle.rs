@@ -1,0 +1,230 @@
+//! Runs cases through an installed HAProxy.
+
+use super::Outcome;
+use super::generate::{Case, Kind};
+use super::request::{CLIENT, PROXY, Request};
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A HAProxy to compare with.
+pub struct Reference {
+    program: PathBuf,
+    /// What `-v` says first.
+    pub version: String,
+    /// Major and minor version.
+    pub number: (u32, u32),
+    converters: HashSet<String>,
+    fetches: HashSet<String>,
+}
+
+impl Reference {
+    pub fn find() -> Option<Reference> {
+        let program = match std::env::var_os("HAPROXY_ORACLE") {
+            Some(path) => PathBuf::from(path),
+            None => std::env::split_paths(&std::env::var_os("PATH")?)
+                .chain([PathBuf::from("/usr/sbin")])
+                .map(|dir| dir.join("haproxy"))
+                .find(|path| path.is_file())?,
+        };
+        let output = Command::new(&program).arg("-v").output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let version = text.lines().next()?.to_string();
+        // Our own program may be installed under this name.
+        if text.to_lowercase().contains("thalweg") {
+            return None;
+        }
+        let mut digits = version.split_whitespace().nth(2)?.split('.');
+        let number = (digits.next()?.parse().ok()?, digits.next()?.split('-').next()?.parse().ok()?);
+        let list = |class: &str| -> HashSet<String> {
+            let output =
+                Command::new(&program).args([&format!("-dK{class}"), "-c", "-f", "/dev/null"]).output();
+            let text = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
+            let name = |line: &str| {
+                let name =
+                    line.split_once("] ").filter(|_| line.starts_with('[')).map_or(line, |(_, name)| name);
+                name.split(['(', ':', ' ', '[']).next().unwrap_or_default().to_string()
+            };
+            text.lines().filter(|line| !line.starts_with('#')).map(name).collect()
+        };
+        let (converters, fetches) = (list("cnv"), list("smp"));
+        Some(Reference { program, version, number, converters, fetches })
+    }
+
+    pub fn has_converter(&self, name: &str) -> bool {
+        self.converters.is_empty() || self.converters.contains(name)
+    }
+
+    pub fn has_fetch(&self, name: &str) -> bool {
+        self.fetches.is_empty() || self.fetches.contains(name)
+    }
+}
+
+/// Kills the process when the test ends, however it ends.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Protects a word from the line-level tokenizer.
+fn quoted(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            ' ' | '\\' | '"' | '\'' | '#' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+const HEAD: &str = "global\n    nbthread 1\n    tune.http.maxhdr 500\n    tune.maxrewrite 1024\n\
+defaults\n    mode http\n    timeout client 10s\n    timeout server 10s\n    timeout connect 10s\n    option http-buffer-request\n\
+backend be\n    server s1 127.0.0.1:1\n    server s2 127.0.0.1:2 disabled\n\
+frontend fe\n";
+
+fn config(cases: &[(usize, &Case)], socket: &Path, map: &Path) -> (String, usize) {
+    let mut text = format!("{HEAD}    bind unix@{} accept-proxy\n", socket.display());
+    // This primes the reference's memory of the last date, which says 1900 for the moment 0 when that is the first one.
+    text.push_str("    http-request set-var(txn.d) int(86400),utime(%Y)\n    http-request set-var(txn.d) int(86400),ltime(%Y)\n");
+    let first = text.lines().count() + 1;
+    for (i, case) in cases {
+        let gate = format!("{{ req.hdr(x-n) -m str {i} }}");
+        let text_of = case.text.replace("@MAP@", &map.display().to_string());
+        let _ = match case.kind {
+            Kind::Expression => {
+                writeln!(text, "    http-request set-var(txn.r) {} if {gate}", quoted(&text_of))
+            }
+            Kind::Condition => {
+                let words: Vec<String> = text_of.split('\u{1}').map(quoted).collect();
+                writeln!(text, "    http-request set-var(txn.r) str(yes) if {gate} {{ {} }}", words.join(" "))
+            }
+            Kind::Format => writeln!(
+                text,
+                "    http-request return status 201 content-type text/plain lf-string {} if {gate}",
+                quoted(&text_of)
+            ),
+        };
+    }
+    text.push_str(
+        "    http-request return status 200 content-type text/plain lf-string \
+         \"%[var(txn.r),length] %[var(txn.r),sha1,hex] %[var(txn.r),bytes(0,60),hex] %[var(txn.r),concat(),bytes(0,60),hex]\" \
+         if { var(txn.r) -m found }\n    http-request return status 200 content-type text/plain string NONE\n",
+    );
+    (text, first)
+}
+
+/// What each case gives on its request.
+pub fn run(reference: &Reference, cases: &[Case], requests: &[Request]) -> Vec<Outcome> {
+    let folder = Folder(std::env::temp_dir().join(format!("differential-{}", std::process::id())));
+    std::fs::create_dir_all(&folder.0).expect("temporary folder");
+    let (file, socket, map) = (folder.0.join("cfg"), folder.0.join("sock"), folder.0.join("map"));
+    std::fs::write(&map, super::ours::MAP).expect("map");
+    let mut outcomes = vec![Outcome::Value(String::new()); cases.len()];
+    let mut left: Vec<(usize, &Case)> = cases.iter().enumerate().collect();
+    // The reference stops at some number of errors: refused cases are taken out until none is left.
+    loop {
+        let (text, first) = config(&left, &socket, &map);
+        std::fs::write(&file, text).expect("configuration");
+        let output =
+            Command::new(&reference.program).arg("-c").arg("-f").arg(&file).output().expect("reference");
+        if output.status.success() {
+            break;
+        }
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        let before = left.len();
+        let mut refused = HashSet::new();
+        for line in errors.lines().filter(|line| line.contains("[ALERT]") || line.starts_with(' ')) {
+            let Some((_, rest)) = line.split_once("parsing [") else { continue };
+            let Some((place, message)) = rest.split_once(']') else { continue };
+            let number: usize = place.rsplit(':').next().and_then(|n| n.parse().ok()).unwrap_or(0);
+            if let Some((i, _)) = number.checked_sub(first).and_then(|at| left.get(at)) {
+                outcomes[*i] = Outcome::Refused(message.trim_start_matches([':', ' ']).to_string());
+                refused.insert(*i);
+            }
+        }
+        left.retain(|(i, _)| !refused.contains(i));
+        assert!(left.len() < before, "the reference refuses the configuration:\n{errors}");
+    }
+    let child = Command::new(&reference.program)
+        .arg("-db")
+        .arg("-f")
+        .arg(&file)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("reference");
+    let _running = Running(child);
+    for (i, case) in left {
+        outcomes[i] = Outcome::Value(ask(&socket, i, &requests[case.request]));
+    }
+    outcomes
+}
+
+fn connect(socket: &Path) -> UnixStream {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        match UnixStream::connect(socket) {
+            Ok(stream) => return stream,
+            Err(e) => {
+                assert!(Instant::now() < deadline, "the reference does not listen: {e}");
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+fn ask(socket: &Path, case: usize, request: &Request) -> String {
+    let mut stream = connect(socket);
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("timeout");
+    let mut bytes = format!(
+        "PROXY TCP4 {} {} {} {}\r\n{} {} HTTP/1.1\r\nx-n: {case}\r\ncontent-length: {}\r\n",
+        CLIENT.0,
+        PROXY.0,
+        CLIENT.1,
+        PROXY.1,
+        request.method,
+        request.target,
+        request.body.len()
+    )
+    .into_bytes();
+    for (name, value) in &request.headers {
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.extend_from_slice(b": ");
+        bytes.extend_from_slice(value);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes.extend_from_slice(b"connection: close\r\n\r\n");
+    bytes.extend_from_slice(&request.body);
+    stream.write_all(&bytes).expect("request");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("answer");
+    let body = answer.windows(4).position(|w| w == b"\r\n\r\n").map_or(&[][..], |at| &answer[at + 4..]);
+    match answer.get(9..12) {
+        Some(b"200") => String::from_utf8_lossy(body).into_owned(),
+        Some(b"201") => body.iter().map(|b| char::from(*b)).collect(),
+        _ => format!("unexpected answer {:?}", String::from_utf8_lossy(&answer)),
+    }
+}
