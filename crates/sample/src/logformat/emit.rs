@@ -15,20 +15,40 @@ pub(crate) struct Emitter<'o> {
     forced: Option<Forced>,
     /// True when the last byte is a blank, or nothing was written: a blank would merge.
     blank: bool,
+    /// True when the whole is encoded as JSON or CBOR.
+    encodes: bool,
     /// Number of named items written in an encoding.
     named: usize,
 }
 
 const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
 
+/// What each byte needs: bit 0, an escape in request lines; bit 1, an escape in captured headers.
+static ESCAPES: [u8; 256] = {
+    let mut table = [0u8; 256];
+    let mut i = 0;
+    while i < 256 {
+        let byte = i as u8;
+        if byte < 32 || byte > 126 || byte == b'"' || byte == b'#' {
+            table[i] = 3;
+        } else if byte == b'{' || byte == b'|' || byte == b'}' {
+            table[i] = 2;
+        }
+        i += 1;
+    }
+    table
+};
+
 /// Bytes that are escaped in request lines.
+#[inline]
 fn escaped_in_uri(byte: u8) -> bool {
-    !(32..127).contains(&byte) || matches!(byte, b'"' | b'#')
+    ESCAPES[usize::from(byte)] & 1 != 0
 }
 
 /// Bytes that are escaped in captured headers.
+#[inline]
 fn escaped_in_header(byte: u8) -> bool {
-    escaped_in_uri(byte) || matches!(byte, b'{' | b'|' | b'}')
+    ESCAPES[usize::from(byte)] & 2 != 0
 }
 
 fn push_escaped(out: &mut Vec<u8>, bytes: &[u8], lead: u8, escaped: fn(u8) -> bool) {
@@ -55,11 +75,13 @@ fn push_captures<'v>(out: &mut Vec<u8>, values: impl Iterator<Item = Option<&'v 
 
 impl<'o> Emitter<'o> {
     pub fn new(out: &'o mut Vec<u8>, usage: Usage, global: Flags) -> Emitter<'o> {
-        Emitter { out, usage, global, flags: Flags::default(), forced: None, blank: true, named: 0 }
+        let encodes = usage != Usage::Header && (global.json || global.cbor);
+        Emitter { out, usage, global, flags: Flags::default(), forced: None, blank: true, encodes, named: 0 }
     }
 
+    #[inline]
     fn encodes(&self) -> bool {
-        self.usage != Usage::Header && (self.global.json || self.global.cbor)
+        self.encodes
     }
 
     pub fn begin(&mut self) {
@@ -82,9 +104,14 @@ impl<'o> Emitter<'o> {
         }
     }
 
+    #[inline]
     pub fn literal(&mut self, text: &[u8]) {
         if !self.encodes() {
-            self.out.extend_from_slice(text);
+            match text {
+                // Most literals are one separator.
+                [byte] => self.out.push(*byte),
+                text => self.out.extend_from_slice(text),
+            }
             self.blank = false;
         }
     }
@@ -97,15 +124,17 @@ impl<'o> Emitter<'o> {
     }
 
     /// Begins an item; false when it is to be left out.
+    #[inline]
     pub fn item(&mut self, name: Option<&str>, forced: Option<Forced>, flags: Flags) -> bool {
         self.flags = flags;
         self.forced = forced;
         if self.usage == Usage::Header {
             (self.flags.json, self.flags.cbor) = (false, false);
         }
-        if !self.encodes() {
-            return true;
-        }
+        !self.encodes() || self.named_item(name)
+    }
+
+    fn named_item(&mut self, name: Option<&str>) -> bool {
         (self.flags.json, self.flags.cbor) = (!self.global.cbor, self.global.cbor);
         let Some(name) = name else { return false };
         if self.global.cbor {
@@ -135,6 +164,13 @@ impl<'o> Emitter<'o> {
     /// A number. Without an encoding, `plus` puts a `+` before it: it may still grow.
     pub fn int(&mut self, value: i64, plus: bool) {
         self.blank = false;
+        if !self.encoding() && !plus {
+            match value {
+                0..=9 => return self.out.push(b'0' + value as u8),
+                -1 => return self.out.extend_from_slice(b"-1"),
+                _ => {}
+            }
+        }
         let mut digits = [0; 20];
         let text = decimal(value, &mut digits);
         match self.forced {
@@ -211,6 +247,11 @@ impl<'o> Emitter<'o> {
     pub fn text(&mut self, text: &[u8]) {
         if text.is_empty() {
             return self.missing();
+        }
+        if !self.encoding() && !self.flags.quote && !self.flags.escape {
+            self.out.extend_from_slice(text);
+            self.blank = false;
+            return;
         }
         self.any_text(text, |_| false);
     }

@@ -754,7 +754,18 @@ impl Structure {
 
     /// The record to use for `needle`. With `any`, whichever is found first; otherwise the most precise of prefixes and
     /// addresses, the first of other patterns.
+    #[inline]
     pub fn find(&self, block: &Block, needle: Needle, any: bool) -> Option<u32> {
+        match (self, needle) {
+            (Structure::Few(few), Needle::Bytes(value)) => few.find(block, value),
+            (Structure::Exact(exact), Needle::Bytes(value)) => exact.find(block, value),
+            (Structure::Addresses(addresses), Needle::Ip(ip)) => addresses.find(block, ip),
+            (Structure::Ranges(ranges), Needle::Int(value)) => ranges.find(block, value),
+            _ => self.find_one(block, needle, any),
+        }
+    }
+
+    fn find_one(&self, block: &Block, needle: Needle, any: bool) -> Option<u32> {
         let first = |each: &Each| {
             let mut best: Option<u32> = None;
             each(&mut |record| {
@@ -764,8 +775,6 @@ impl Structure {
             best
         };
         match (self, needle) {
-            (Structure::Few(few), Needle::Bytes(value)) => few.find(block, value),
-            (Structure::Exact(exact), Needle::Bytes(value)) => exact.find(block, value),
             (Structure::Affix(affix), Needle::Bytes(value)) if affix.reverse && !any => {
                 first(&|visit| affix.each(block, value, visit))
             }
@@ -786,8 +795,6 @@ impl Structure {
             (Structure::Regexes(all), Needle::Bytes(value)) => {
                 all.iter().find(|(regex, r)| block.is_live(*r) && regex.is_match(value)).map(|(_, r)| *r)
             }
-            (Structure::Ranges(ranges), Needle::Int(value)) => ranges.find(block, value),
-            (Structure::Addresses(addresses), Needle::Ip(ip)) => addresses.find(block, ip),
             _ => None,
         }
     }

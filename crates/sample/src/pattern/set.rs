@@ -149,14 +149,23 @@ impl fmt::Debug for SnapshotCache {
 }
 
 impl Snapshot {
+    #[inline]
     fn find(&self, needle: Needle, prefer: Prefer) -> Option<Hit<'_>> {
+        if let [segment] = &self.segments[..] {
+            let record = segment.structure.find(&segment.block, needle, prefer == Prefer::Any)?;
+            return Some(Hit { block: &segment.block, record });
+        }
+        self.find_in_all(needle, prefer)
+    }
+
+    fn find_in_all(&self, needle: Needle, prefer: Prefer) -> Option<Hit<'_>> {
         let mut best: Option<Hit> = None;
         for segment in &self.segments {
             let Some(record) = segment.structure.find(&segment.block, needle, prefer == Prefer::Any) else {
                 continue;
             };
             let hit = Hit { block: &segment.block, record };
-            if prefer == Prefer::Any || self.segments.len() == 1 {
+            if prefer == Prefer::Any {
                 return Some(hit);
             }
             let better = match (&best, prefer) {
