@@ -1,6 +1,6 @@
 //! One backend's choice of server, shared by all threads.
 
-use crate::hash::avalanche;
+use crate::hash::{KeyHash, avalanche};
 use crate::leastconn::{Tournament, less_loaded};
 use crate::load::{Load, LoadNow};
 use crate::random::{Draws, Urn};
@@ -8,6 +8,7 @@ use crate::ring::{Ring, seed_of_id};
 use crate::round_robin::{Entry, Schedule};
 use crate::sync::{AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Position of a server in its backend's list.
@@ -64,16 +65,25 @@ pub enum PreserveAffinity {
 pub enum NodeKey {
     /// The numeric identifier.
     Id,
-    /// All 32 bits of the identifier, not spread.
+    /// All 32 bits of the identifier.
     Id32,
-    /// A number derived from the server's guid or address by [`NodeKey::from_bytes`].
+    /// A number derived from the server's guid or address.
     Seed(u32),
 }
 
 impl NodeKey {
-    /// A key from the bytes of a guid or of an address.
-    pub fn from_bytes(bytes: &[u8]) -> NodeKey {
-        NodeKey::Seed(avalanche(crate::hash::crc32(bytes)))
+    /// `hash-key guid`.
+    pub fn guid(guid: &[u8]) -> NodeKey {
+        NodeKey::Seed(xxhash_rust::xxh32::xxh32(guid, 0))
+    }
+
+    /// `hash-key addr`, or with a port `hash-key addr-port`.
+    ///
+    /// The four words of an IPv6 address are combined by exclusive or.
+    pub fn address(address: IpAddr, port: Option<u16>) -> NodeKey {
+        // The reference hashes addresses as they are in memory on little-endian machines.
+        let number = KeyHash::default().address(address).swap_bytes();
+        NodeKey::Seed(avalanche(number.wrapping_add(port.map_or(0, |port| avalanche(port.into())))))
     }
 }
 
@@ -158,7 +168,7 @@ pub struct Balancer {
     settings: Settings,
     specs: Box<[ServerSpec]>,
     loads: Box<[Load]>,
-    /// Weights of usable servers, in 16ths; 0 when not usable. Only `leastconn` reads them while picking.
+    /// For `leastconn` only: weights of usable servers, in 16ths; 0 when not usable.
     weights: Box<[AtomicU64]>,
     tournament: Option<Tournament>,
     tickets: CachePadded<AtomicU64>,
@@ -217,7 +227,7 @@ impl Balancer {
             settings,
             specs: servers.into(),
             loads: (0..servers.len()).map(|i| Load::with_ticket(i as u64)).collect(),
-            weights: servers.iter().map(|_| AtomicU64::new(0)).collect(),
+            weights: servers.iter().filter(|_| least).map(|_| AtomicU64::new(0)).collect(),
             tournament: least.then(|| Tournament::new(servers.len())),
             tickets: CachePadded::new(AtomicU64::new(servers.len() as u64)),
             total: CachePadded::new(AtomicU64::new(0)),
@@ -515,7 +525,7 @@ impl Balancer {
             Algorithm::Hash(HashMethod::Consistent) => {
                 Method::Ring(Ring::new(&entries, |s| match self.specs[s as usize].node_key {
                     NodeKey::Id => seed_of_id(self.specs[s as usize].uid),
-                    NodeKey::Id32 => self.specs[s as usize].uid,
+                    NodeKey::Id32 => avalanche(self.specs[s as usize].uid.swap_bytes()),
                     NodeKey::Seed(seed) => seed,
                 }))
             }

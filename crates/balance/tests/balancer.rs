@@ -350,3 +350,31 @@ fn the_books_balance_with_threads() {
         }
     }
 }
+
+#[test]
+fn points_of_servers_come_from_their_keys() {
+    // Two servers, the second by its identifier 7; keys as numbers; printed by the reference.
+    let address: std::net::IpAddr = "127.0.0.1".parse().unwrap();
+    for (node_key, uid, want) in [
+        (NodeKey::Id32, 0x0102_0304, "101000000000111101001101101110101111101000001101110101110100"),
+        (NodeKey::address(address, None), 3, "110000110001011101001001000110101111001011000100110100110100"),
+        (
+            NodeKey::address(address, Some(26900)),
+            3,
+            "011001001000011001001111001011001111101100100001100100101100",
+        ),
+        (NodeKey::guid(b"abc"), 3, "111000000110011100001111100000101111100001011000110101111100"),
+    ] {
+        let servers = [ServerSpec { node_key, ..ServerSpec::new(uid, 1) }, ServerSpec::new(7, 1)];
+        let settings = Settings { algorithm: Algorithm::Hash(HashMethod::Consistent), ..Settings::default() };
+        let b = Balancer::new(settings, &servers);
+        let mut view = View::default();
+        let none = Full(vec![]);
+        let got: String = (0..60u32)
+            .map(|k| {
+                b.pick(&mut view, Some(k.wrapping_mul(2_654_435_761)), &cx(&none)).unwrap().0.to_string()
+            })
+            .collect();
+        assert_eq!(got, want, "{node_key:?}");
+    }
+}
