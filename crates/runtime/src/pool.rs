@@ -149,8 +149,12 @@ struct Blocks {
     /// Off on threads without a loop: nobody would give the memory back when they end.
     pooling: Cell<bool>,
     classes: [BlockClass; CLASSES],
-    counters: RefCell<Vec<Option<Arc<PoolCounters>>>>,
-    /// Those of the thread's buffers.
+}
+
+/// The counters of the thread's blocks and buffers. Apart from the blocks, whose accesses need no check because nothing
+/// of theirs has to be dropped.
+struct Published {
+    classes: RefCell<Vec<Option<Arc<PoolCounters>>>>,
     buffers: RefCell<Option<Arc<PoolCounters>>>,
 }
 
@@ -167,10 +171,10 @@ thread_local! {
                     taken: Cell::new(0),
                 }
             }; CLASSES],
-            counters: RefCell::new(Vec::new()),
-            buffers: RefCell::new(None),
         }
     };
+    static PUBLISHED: Published =
+        const { Published { classes: RefCell::new(Vec::new()), buffers: RefCell::new(None) } };
 }
 
 #[inline]
@@ -274,8 +278,10 @@ pub(crate) fn enter() {
 pub(crate) fn leave() {
     BLOCKS.with(|b| {
         b.pooling.set(false);
-        b.counters.borrow_mut().clear();
-        b.buffers.take();
+    });
+    PUBLISHED.with(|p| {
+        p.classes.borrow_mut().clear();
+        p.buffers.take();
     });
     release_blocks();
 }
@@ -314,27 +320,26 @@ fn release(c: &BlockClass, class: usize, count: u32) -> u32 {
 
 /// Publishes the block classes that were ever used, and the buffers, in the thread's [`PoolCounters`].
 pub(crate) fn publish() {
-    BLOCKS.with(|b| {
+    PUBLISHED.with(|p| {
         let stats = crate::buffer::stats();
-        let mut buffers = b.buffers.borrow_mut();
         if stats.peak > 0 {
-            buffers
+            p.buffers
+                .borrow_mut()
                 .get_or_insert_with(|| PoolCounters::register("buffer", stats.size))
                 .set(stats.used as u64, stats.free as u64);
         }
-        let mut counters = b.counters.borrow_mut();
+        let mut counters = p.classes.borrow_mut();
         if counters.is_empty() {
             counters.resize(CLASSES, None);
         }
-        for (class, c) in b.classes.iter().enumerate() {
-            if c.taken.get() == 0 {
-                continue;
+        BLOCKS.with(|b| {
+            for (class, c) in b.classes.iter().enumerate().filter(|(_, c)| c.taken.get() > 0) {
+                let counters = counters[class]
+                    .get_or_insert_with(|| PoolCounters::register(class_name(class), class_size(class)));
+                counters.set(c.used.get().max(0) as u64, c.free.get() as u64);
+                counters.set_taken(c.taken.get());
             }
-            let counters = counters[class]
-                .get_or_insert_with(|| PoolCounters::register(class_name(class), class_size(class)));
-            counters.set(c.used.get().max(0) as u64, c.free.get() as u64);
-            counters.set_taken(c.taken.get());
-        }
+        });
     });
 }
 

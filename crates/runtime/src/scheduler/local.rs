@@ -14,7 +14,7 @@ use super::thread::Endpoint;
 use super::wheel::{Due, Wheel};
 use crate::clock;
 use crate::profile::{self, Kind};
-use crate::task::slot::{self, ARMED, NEVER, Slot, Slots, State, Vtable};
+use crate::task::slot::{ARMED, NEVER, Slot, Slots, State};
 use crate::task::{Reason, TaskId};
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, RawWaker, RawWakerVTable, Waker};
@@ -115,12 +115,8 @@ pub(crate) fn local_ptr() -> *const Local {
     LOCAL.get()
 }
 
-static WAKER: RawWakerVTable = RawWakerVTable::new(
-    |data| RawWaker::new(data, &WAKER),
-    |data| wake_from_waker(data),
-    |data| wake_from_waker(data),
-    |_| {},
-);
+static WAKER: RawWakerVTable =
+    RawWakerVTable::new(|data| RawWaker::new(data, &WAKER), wake_from_waker, wake_from_waker, |_| {});
 
 #[inline]
 fn wake_from_waker(data: *const ()) {
@@ -191,20 +187,7 @@ impl Local {
         future: impl Future<Output = ()> + 'static,
         from: &'static Location<'static>,
     ) -> TaskId {
-        let (future, vtable) = slot::place(future);
-        self.spawn_placed(kind, options, future, vtable, from)
-    }
-
-    #[inline]
-    pub(crate) fn spawn_placed(
-        &self,
-        kind: &'static Kind,
-        options: SpawnOptions,
-        future: NonNull<u8>,
-        vtable: &'static Vtable,
-        from: &'static Location<'static>,
-    ) -> TaskId {
-        let index = self.slots.add(future, vtable, kind, from);
+        let index = self.slots.add(future, kind, from);
         let slot = self.slots.at(index);
         slot.flags.set(options.class as u8);
         slot.nice.set(options.nice.clamp(super::NICE_MIN, super::NICE_MAX));
@@ -586,7 +569,7 @@ impl Local {
             );
             let mut cx = Context::from_waker(&waker);
             // SAFETY: the slot is in state Running, so its future is alive; only this thread polls it.
-            let poll = unsafe { (slot.vtable.get().poll)(slot.future.get(), &mut cx) };
+            let poll = unsafe { (slot.vtable.get().poll)(slot.storage(), &mut cx) };
             if poll.is_ready() || slot.reasons.get() & Reason::KILL.0 != 0 {
                 self.finish(slot, index);
             } else {
@@ -613,7 +596,7 @@ impl Local {
     fn finish(&self, slot: &Slot, index: u32) {
         slot.state.set(State::Dying);
         // SAFETY: the future is alive and is never touched again.
-        unsafe { (slot.vtable.get().drop)(slot.future.get()) };
+        unsafe { (slot.vtable.get().drop)(slot.storage()) };
         self.release(slot, index);
     }
 
@@ -632,7 +615,7 @@ impl Local {
         if let Some(slot) = self.current_slot() {
             let (name, from) = (slot.kind.get().name(), slot.woken_from.get());
             if slot.state.replace(State::Dying) != State::Dying {
-                let (drop, future) = (slot.vtable.get().drop, slot.future.get());
+                let (drop, future) = (slot.vtable.get().drop, slot.storage());
                 // SAFETY: the future is alive (it was not Dying) and is never touched again.
                 _ = catch_unwind(AssertUnwindSafe(|| unsafe { drop(future) }));
             }
@@ -753,7 +736,7 @@ impl Local {
                     self.current.set(TaskId::new(self.slot, index, slot.generation.get()));
                     self.current_slot.set(slot);
                     slot.state.set(State::Dying);
-                    let (drop, future) = (slot.vtable.get().drop, slot.future.get());
+                    let (drop, future) = (slot.vtable.get().drop, slot.storage());
                     // SAFETY: the future is alive and is never touched again: its slot is freed below.
                     let dropped = catch_unwind(AssertUnwindSafe(|| unsafe { drop(future) }));
                     let (name, from) = (slot.kind.get().name(), slot.woken_from.get());

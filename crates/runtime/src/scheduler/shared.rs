@@ -14,14 +14,13 @@ use super::thread::Endpoint;
 use crate::clock;
 use crate::mailbox::ring::Ring;
 use crate::mailbox::state::{After, SharedState};
-use crate::pool::block_free;
 use crate::profile::{self, Kind};
-use crate::task::slot::{self, NEVER, Vtable};
+use crate::task::slot::{self, NEVER, Storage, Vtable};
 use crate::task::{GENERATION_MASK, Reason, TaskId};
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
-use std::cell::Cell;
+use std::cell::{Cell, UnsafeCell};
 use std::future::Future;
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
@@ -36,7 +35,8 @@ pub const SHARED_MAX: usize = 1 << 16;
 struct SharedSlot {
     state: SharedState,
     from: AtomicPtr<Location<'static>>,
-    future: Cell<Option<NonNull<u8>>>,
+    future: UnsafeCell<MaybeUninit<Storage>>,
+    /// None when the future has been dropped.
     vtable: Cell<Option<&'static Vtable>>,
     kind: Cell<Option<&'static Kind>>,
     /// The deadline it asked for at its last poll, plus one; 0 for none.
@@ -44,6 +44,12 @@ struct SharedSlot {
     /// When a helper task will look at `wanted`, plus one; 0 for none. The owner writes `wanted` and then reads this, a
     /// helper that ends clears this and then reads `wanted`, so no deadline is left without a helper.
     helper: AtomicU64,
+}
+
+impl SharedSlot {
+    fn storage(&self) -> NonNull<Storage> {
+        NonNull::from(&self.future).cast()
+    }
 }
 
 /// See the module.
@@ -139,10 +145,9 @@ impl SharedTasks {
         }) else {
             return Err(future);
         };
-        let (future, vtable) = slot::place(future);
         let slot = self.slot(index);
-        slot.future.set(Some(future));
-        slot.vtable.set(Some(vtable));
+        // SAFETY: the slot is free and ours, and slots do not move.
+        slot.vtable.set(Some(unsafe { slot::place(slot.storage(), future) }));
         slot.kind.set(Some(kind));
         slot.from.store(ptr::from_ref(from).cast_mut(), Ordering::Relaxed);
         slot.wanted.store(0, Ordering::Relaxed);
@@ -174,10 +179,10 @@ impl SharedTasks {
     /// Wakes one sleeping thread, if any: whoever is awake looks at the ring in each round anyway.
     fn wake_a_sleeper(&self) {
         // This thread's runtime knows its threads without a lock; elsewhere the list is locked.
-        if let Some(local) = local() {
-            if local.runtime.tasks.is_some_and(|t| ptr::eq(t, self)) {
-                return self.wake_one_of(&local.runtime.threads);
-            }
+        if let Some(local) = local()
+            && local.runtime.tasks.is_some_and(|t| ptr::eq(t, self))
+        {
+            return self.wake_one_of(&local.runtime.threads);
         }
         self.wake_one_of(&self.threads.lock().unwrap_or_else(PoisonError::into_inner));
     }
@@ -201,7 +206,7 @@ impl SharedTasks {
         let reasons = Reason(reasons);
         let id = TaskId::new(self.number.load(Ordering::Relaxed), index, generation);
         profile::add(&local.endpoint.activity.shared_runs, 1);
-        let (Some(future), Some(vtable)) = (slot.future.get(), slot.vtable.get()) else { return true };
+        let Some(vtable) = slot.vtable.get() else { return true };
         let mut ready = false;
         if local.profiling.get() {
             profile::before_run(local, self.from(slot), 0);
@@ -216,7 +221,7 @@ impl SharedTasks {
                 unsafe { Waker::from_raw(raw_waker(id)) },
             );
             // SAFETY: `take` made us the owner, and the future is alive until `finish`.
-            ready = unsafe { (vtable.poll)(future, &mut Context::from_waker(&waker)) }.is_ready();
+            ready = unsafe { (vtable.poll)(slot.storage(), &mut Context::from_waker(&waker)) }.is_ready();
         });
         if local.profiling.get() | local.watch.is_marked() {
             profile::count_run(local, slot.kind.get().unwrap_or(&HELPER), self.from(slot));
@@ -268,19 +273,11 @@ impl SharedTasks {
     }
 
     fn drop_future(&self, index: u32) {
-        struct Block(NonNull<u8>, Layout);
-        impl Drop for Block {
-            fn drop(&mut self) {
-                // SAFETY: `place` got the block for this layout; its future has been dropped.
-                unsafe { block_free(self.0, self.1) };
-            }
-        }
         let slot = self.slot(index);
         // Taken, so that a panic of the drop is not followed by a second one.
-        if let (Some(future), Some(vtable)) = (slot.future.take(), slot.vtable.get()) {
-            let _block = Block(future, vtable.layout);
+        if let Some(vtable) = slot.vtable.take() {
             // SAFETY: we own the slot, and the future is never touched again.
-            unsafe { (vtable.drop)(future) };
+            unsafe { (vtable.drop)(slot.storage()) };
         }
     }
 

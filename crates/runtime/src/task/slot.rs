@@ -1,14 +1,14 @@
 //! A thread's table of tasks.
 //!
 //! A task is a [`Slot`] of one cache line, which never moves and is never freed while its thread runs, and a block
-//! that holds its future. The slot is found from a [`crate::TaskId`] without any lookup structure; its generation
+//! that holds its future, unless that is as small as a pointer and fits into the slot. The slot is found from a [`crate::TaskId`] without any lookup structure; its generation
 //! tells whether it still is the task meant.
 //!
 //! Invariants
-//! - Slots are touched by their thread only. `future` and `vtable` are valid in every state but `Free`.
+//! - Slots are touched by their thread only. `future` is valid in every state but `Free`, `vtable` fits it.
 //! - A task has an entry in a run queue in state `Queued` and no other: so it is never queued twice.
 //! - The future is polled in state `Running` or `RunningWoken` and dropped in state `Dying`; in all three the task
-//!   is the thread's current one. The block is freed when the slot becomes `Free`.
+//!   is the thread's current one. Dropping it frees its block.
 
 use super::{GENERATION_MASK, TASKS_MAX};
 use crate::pool::{block_alloc, block_free, block_layout};
@@ -16,6 +16,7 @@ use crate::profile::Kind;
 use std::alloc::Layout;
 use std::cell::{Cell, UnsafeCell};
 use std::future::Future;
+use std::mem::MaybeUninit;
 use std::panic::Location;
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
@@ -38,33 +39,85 @@ pub(crate) enum State {
     Dying,
 }
 
-/// How to poll and drop a future of some type.
+/// Where a future lives: a small one right here, another in a block.
+pub(crate) union Storage {
+    block: NonNull<u8>,
+    _here: MaybeUninit<u64>,
+}
+
+/// How to poll and drop a future of some type, given its storage.
 pub(crate) struct Vtable {
-    pub(crate) poll: unsafe fn(NonNull<u8>, &mut Context<'_>) -> Poll<()>,
-    pub(crate) drop: unsafe fn(NonNull<u8>),
-    pub(crate) layout: Layout,
+    pub(crate) poll: unsafe fn(NonNull<Storage>, &mut Context<'_>) -> Poll<()>,
+    /// Drops the future and frees its block, the latter also when the drop panics.
+    pub(crate) drop: unsafe fn(NonNull<Storage>),
 }
 
 struct VtableOf<F>(std::marker::PhantomData<F>);
 
 impl<F: Future<Output = ()>> VtableOf<F> {
+    const HERE: bool = size_of::<F>() <= size_of::<Storage>() && align_of::<F>() <= align_of::<Storage>();
+    const LAYOUT: Layout = block_layout::<F>();
     const VTABLE: Vtable = Vtable {
-        // SAFETY: called with the pointer `place` returned, on a live future that never moves.
-        poll: |future, cx| unsafe { Pin::new_unchecked(future.cast::<F>().as_mut()).poll(cx) },
-        // SAFETY: called once with the pointer `place` returned.
-        drop: |future| unsafe { ptr::drop_in_place(future.cast::<F>().as_ptr()) },
-        layout: block_layout::<F>(),
+        // SAFETY: called with the storage `place` filled, which has not moved since.
+        poll: |storage, cx| unsafe { Pin::new_unchecked(Self::future(storage).as_mut()).poll(cx) },
+        drop: |storage| {
+            struct Free(Option<NonNull<u8>>, Layout);
+            impl Drop for Free {
+                fn drop(&mut self) {
+                    if let Some(block) = self.0 {
+                        // SAFETY: `place` got the block for this layout; its future has been dropped.
+                        unsafe { block_free(block, self.1) };
+                    }
+                }
+            }
+            // SAFETY: called once, with the storage `place` filled.
+            unsafe {
+                let future = Self::future(storage);
+                let _free = Free((!Self::HERE).then_some(future.cast()), Self::LAYOUT);
+                ptr::drop_in_place(future.as_ptr());
+            }
+        },
     };
+
+    /// # Safety
+    /// `storage` was filled by `place::<F>`.
+    unsafe fn future(storage: NonNull<Storage>) -> NonNull<F> {
+        if Self::HERE {
+            storage.cast()
+        } else {
+            // SAFETY: the caller's contract; a future that is not here is in a block.
+            unsafe { storage.as_ref().block.cast() }
+        }
+    }
 }
 
-/// Moves a future into a block.
+/// Moves a future into a storage, which must not move until the future is dropped through the table returned.
+///
+/// # Safety
+/// `storage` is valid for writes and holds no future.
 #[inline]
-pub(crate) fn place<F: Future<Output = ()>>(future: F) -> (NonNull<u8>, &'static Vtable) {
-    let vtable = &VtableOf::<F>::VTABLE;
-    let block = block_alloc(vtable.layout);
-    // SAFETY: the block fits an `F` and is unused.
-    unsafe { block.cast::<F>().write(future) };
-    (block, vtable)
+pub(crate) unsafe fn place<F: Future<Output = ()>>(storage: NonNull<Storage>, future: F) -> &'static Vtable {
+    // SAFETY: the caller's contract; a new block fits an `F`.
+    unsafe {
+        if VtableOf::<F>::HERE {
+            storage.cast::<F>().write(future);
+        } else {
+            let block = block_alloc(VtableOf::<F>::LAYOUT);
+            block.cast::<F>().write(future);
+            storage.write(Storage { block });
+        }
+    }
+    &VtableOf::<F>::VTABLE
+}
+
+/// The table of a slot that has not had a task yet.
+struct Nothing;
+
+impl Future for Nothing {
+    type Output = ();
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
 }
 
 /// The bit of `flags` that says that the wheel has a live entry for the task, filed under `armed`.
@@ -75,7 +128,7 @@ pub(crate) const NEVER: u64 = u64::MAX;
 /// See the module.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
-    pub(crate) future: Cell<NonNull<u8>>,
+    future: UnsafeCell<Storage>,
     pub(crate) vtable: Cell<&'static Vtable>,
     pub(crate) kind: Cell<&'static Kind>,
     /// The earliest millisecond the task asked for at its last poll.
@@ -96,6 +149,14 @@ pub(crate) struct Slot {
 }
 
 const _: () = assert!(size_of::<Slot>() == 64);
+
+impl Slot {
+    /// Where its future is.
+    #[inline]
+    pub(crate) fn storage(&self) -> NonNull<Storage> {
+        NonNull::from(&self.future).cast()
+    }
+}
 
 const CHUNK: usize = 1024;
 const NO_SLOT: u32 = u32::MAX;
@@ -154,24 +215,23 @@ impl Slots {
         (slot.generation.get() == generation && slot.state.get() != State::Free).then_some(slot)
     }
 
-    /// Makes a task out of a placed future, in state `Idle`. Returns its index.
+    /// Makes a task in state `Idle`. Returns its index.
     #[inline]
-    pub(crate) fn add(
+    pub(crate) fn add<F: Future<Output = ()>>(
         &self,
-        future: NonNull<u8>,
-        vtable: &'static Vtable,
+        future: F,
         kind: &'static Kind,
         woken_from: &'static Location<'static>,
     ) -> u32 {
-        self.live.set(self.live.get() + 1);
-        let index = self.first_free.get();
+        let mut index = self.first_free.get();
         if index == NO_SLOT {
-            return self.grow(future, vtable, kind, woken_from);
+            index = self.grow(kind, woken_from);
         }
+        self.live.set(self.live.get() + 1);
         let slot = self.at(index);
         self.first_free.set(slot.armed.get());
-        slot.future.set(future);
-        slot.vtable.set(vtable);
+        // SAFETY: a free slot holds no future, and slots do not move.
+        slot.vtable.set(unsafe { place(slot.storage(), future) });
         slot.kind.set(kind);
         slot.woken_from.set(woken_from);
         slot.deadline.set(NEVER);
@@ -180,14 +240,9 @@ impl Slots {
         index
     }
 
+    /// Adds a free slot.
     #[cold]
-    fn grow(
-        &self,
-        future: NonNull<u8>,
-        vtable: &'static Vtable,
-        kind: &'static Kind,
-        woken_from: &'static Location<'static>,
-    ) -> u32 {
+    fn grow(&self, kind: &'static Kind, woken_from: &'static Location<'static>) -> u32 {
         let index = self.used.get();
         assert!((index as usize) < TASKS_MAX, "too many tasks on one thread");
         // SAFETY: no other reference into the vector is alive: `at` returns references to slots, not into it.
@@ -201,18 +256,18 @@ impl Slots {
         // SAFETY: the chunk has room for CHUNK slots and this one is not used yet.
         unsafe {
             chunks[index as usize / CHUNK].add(index as usize % CHUNK).write(Slot {
-                future: Cell::new(future),
-                vtable: Cell::new(vtable),
+                future: UnsafeCell::new(Storage { _here: MaybeUninit::uninit() }),
+                vtable: Cell::new(&VtableOf::<Nothing>::VTABLE),
                 kind: Cell::new(kind),
                 deadline: Cell::new(NEVER),
                 woken_from: Cell::new(woken_from),
                 generation: Cell::new(self.generation),
-                armed: Cell::new(0),
+                armed: Cell::new(NO_SLOT),
                 reasons: Cell::new(0),
                 queued_at: Cell::new(0),
                 nice: Cell::new(0),
                 flags: Cell::new(0),
-                state: Cell::new(State::Idle),
+                state: Cell::new(State::Free),
             });
         }
         self.used.set(index + 1);
@@ -224,8 +279,6 @@ impl Slots {
     pub(crate) fn free(&self, index: u32) {
         let slot = self.at(index);
         debug_assert_eq!(slot.state.get(), State::Dying);
-        // SAFETY: the block was allocated for this layout, and its future was dropped.
-        unsafe { block_free(slot.future.get(), slot.vtable.get().layout) };
         slot.generation.set((slot.generation.get() + 1) & GENERATION_MASK);
         slot.state.set(State::Free);
         slot.flags.set(0);

@@ -29,11 +29,9 @@ pub fn yield_now() -> impl Future<Output = ()> {
 
 /// Moves the current task to `class` and goes on when that class has its turn: around work that cannot yield,
 /// `in_class(Class::Heavy).await`, then the work, then `set_class(Class::Normal)`.
-pub fn in_class(class: Class) -> impl Future<Output = ()> {
-    async move {
-        set_class(class);
-        yield_now().await;
-    }
+pub async fn in_class(class: Class) {
+    set_class(class);
+    yield_now().await;
 }
 
 struct Yield(TaskId);
