@@ -150,14 +150,28 @@ impl Seen {
     }
 }
 
-pub fn all(time: Duration) -> Vec<(&'static str, Outcome)> {
+type Run = fn(Duration, &Arc<Crypto>) -> Outcome;
+
+/// Of several turns of each subject, the one least disturbed by other programs: that in which a heavy task took the least
+/// time.
+pub fn all(turns: usize, time: Duration) -> Vec<(&'static str, Outcome)> {
     let crypto = Arc::new(Crypto::new());
-    vec![
-        ("thalweg-one-class", thalweg(time, &crypto, Class::Normal, false)),
-        ("thalweg-heavy-class", thalweg(time, &crypto, Class::Heavy, false)),
-        ("thalweg-low-latency", thalweg(time, &crypto, Class::Heavy, true)),
-        ("tokio-current", tokio_current(time, &crypto)),
-    ]
+    let subjects: [(&str, Run); 4] = [
+        ("thalweg-one-class", |time, crypto| thalweg(time, crypto, Class::Normal, false)),
+        ("thalweg-heavy-class", |time, crypto| thalweg(time, crypto, Class::Heavy, false)),
+        ("thalweg-low-latency", |time, crypto| thalweg(time, crypto, Class::Heavy, true)),
+        ("tokio-current", tokio_current),
+    ];
+    let mut best: Vec<Option<Outcome>> = subjects.iter().map(|_| None).collect();
+    for _ in 0..turns {
+        for ((_, run), best) in subjects.iter().zip(&mut best) {
+            let outcome = run(time, &crypto);
+            if best.as_ref().is_none_or(|b| outcome.heavy_us < b.heavy_us) {
+                *best = Some(outcome);
+            }
+        }
+    }
+    subjects.iter().zip(best).filter_map(|((name, _), outcome)| Some((*name, outcome?))).collect()
 }
 
 static LIGHT: Kind = Kind::new("light");

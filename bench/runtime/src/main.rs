@@ -143,8 +143,7 @@ fn main() -> std::io::Result<()> {
         }
     }
     if chosen("latency") {
-        let sample = if wanted.is_empty() { Duration::from_secs(4) } else { Duration::from_secs(8) };
-        for (subject, result) in latency::all(sample) {
+        for (subject, result) in latency::all(6, Duration::from_secs(2)) {
             for (metric, value) in [
                 ("p50_us", result.p50_us),
                 ("p99_us", result.p99_us),

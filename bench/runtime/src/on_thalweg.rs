@@ -25,9 +25,7 @@ pub fn spawn_run() -> PerOp {
         let start = begin();
         for batch in 1..=BATCHES {
             for _ in 0..BATCH {
-                spawn(&BENCH, async {
-                    DONE.fetch_add(1, Ordering::Relaxed);
-                });
+                spawn(&BENCH, async { count_alone() });
             }
             while DONE.load(Ordering::Relaxed) < batch * BATCH {
                 yield_now().await;
@@ -188,7 +186,7 @@ pub fn yield_tasks() -> PerOp {
                 for _ in 0..YIELDS {
                     yield_now().await;
                 }
-                DONE.fetch_add(1, Ordering::Relaxed);
+                count_alone();
             });
         }
         while DONE.load(Ordering::Relaxed) < YIELDERS {

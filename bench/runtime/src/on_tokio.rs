@@ -27,14 +27,16 @@ fn in_task<F: Future<Output: Send> + Send + 'static>(runtime: Runtime, future: F
     runtime.block_on(task).expect("the task does not panic")
 }
 
-async fn spawn_run() -> PerOp {
+fn count_shared() {
+    DONE.fetch_add(1, Ordering::Relaxed);
+}
+
+async fn spawn_run(count: fn()) -> PerOp {
     DONE.store(0, Ordering::Relaxed);
     let start = begin();
     for batch in 1..=BATCHES {
         for _ in 0..BATCH {
-            tokio::spawn(async {
-                DONE.fetch_add(1, Ordering::Relaxed);
-            });
+            tokio::spawn(async move { count() });
         }
         while DONE.load(Ordering::Relaxed) < batch * BATCH {
             yield_now().await;
@@ -44,11 +46,11 @@ async fn spawn_run() -> PerOp {
 }
 
 pub fn spawn_run_current() -> PerOp {
-    in_task(current(), spawn_run())
+    in_task(current(), spawn_run(count_alone))
 }
 
 pub fn spawn_run_multi() -> PerOp {
-    in_task(multi(), spawn_run())
+    in_task(multi(), spawn_run(count_shared))
 }
 
 async fn wake_self() -> PerOp {
@@ -219,15 +221,15 @@ pub fn timers_multi() -> (PerOp, PerOp) {
     in_task(multi(), timers())
 }
 
-async fn yield_tasks() -> PerOp {
+async fn yield_tasks(count: fn()) -> PerOp {
     DONE.store(0, Ordering::Relaxed);
     let start = begin();
     for _ in 0..YIELDERS {
-        tokio::spawn(async {
+        tokio::spawn(async move {
             for _ in 0..YIELDS {
                 yield_now().await;
             }
-            DONE.fetch_add(1, Ordering::Relaxed);
+            count();
         });
     }
     while DONE.load(Ordering::Relaxed) < YIELDERS {
@@ -237,9 +239,9 @@ async fn yield_tasks() -> PerOp {
 }
 
 pub fn yield_tasks_current() -> PerOp {
-    in_task(current(), yield_tasks())
+    in_task(current(), yield_tasks(count_alone))
 }
 
 pub fn yield_tasks_multi() -> PerOp {
-    in_task(multi(), yield_tasks())
+    in_task(multi(), yield_tasks(count_shared))
 }

@@ -10,8 +10,8 @@ use std::time::Instant;
 
 /// Tasks spawned in one batch, and batches.
 pub const BATCH: u64 = 1000;
-pub const BATCHES: u64 = 300;
-pub const SELF_WAKES: u64 = 1_000_000;
+pub const BATCHES: u64 = 2000;
+pub const SELF_WAKES: u64 = 3_000_000;
 pub const BALL_TURNS: u64 = 20_000;
 pub const REMOTE_TASKS: usize = 1000;
 pub const REMOTE_ROUNDS: u64 = 300;
@@ -25,6 +25,11 @@ pub const YIELDS: u64 = 50;
 
 /// Counts finished operations; the same counter for all subjects.
 pub static DONE: AtomicU64 = AtomicU64::new(0);
+
+/// Counts on a runtime of one thread: a load and a store.
+pub fn count_alone() {
+    DONE.store(DONE.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
 
 /// When a measurement began.
 pub struct Start {
