@@ -96,8 +96,6 @@ pub(crate) struct Building {
     pub bind_seen: bool,
     /// Which `timeout`s this section itself gave.
     pub timeouts_here: u16,
-    /// This section itself chose a log format.
-    pub log_format_here: bool,
     /// Lines read once all names are known, in order.
     pub late: Vec<Line>,
     /// Lines of servers by name, to refuse a second one.
@@ -238,7 +236,6 @@ impl Building {
             has_rules: false,
             bind_seen: false,
             timeouts_here: 0,
-            log_format_here: false,
             late: Vec::new(),
             server_names: HashMap::new(),
             datagram_servers: false,

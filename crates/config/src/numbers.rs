@@ -53,7 +53,7 @@ pub(crate) fn time(line: &Line, index: usize, default: TimeUnit, name: &str) -> 
                 format!("unexpected character '{c}' in argument to <{name}>.")
             }
         };
-        fail(line, index, message).into()
+        fail(line, index, message)
     })
 }
 

@@ -61,7 +61,15 @@ fn push(cx: &mut Cx<'_>, b: &mut Building, line: &Line, kind: Kind, from: usize,
     let result = with_env(cx, b, line.span(), Points::ALL, context, |env| {
         env.points = kind.points(&env.proxy);
         let mut env = RuleEnv { compile: env, experimental, captures: &mut captures, services: &[] };
-        if redirect { set.push_redirect(&arguments, &mut env) } else { set.push(kind, &arguments, &mut env) }
+        if redirect {
+            return set.push_redirect(&arguments, &mut env);
+        }
+        let result = set.push(kind, &arguments, &mut env);
+        // The reference warns about rules after a final one in HTTP only.
+        if !kind.is_http() {
+            env.compile.warnings.retain(|w| !w.contains("further entries are NOOP"));
+        }
+        result
     });
     let drafts = b.drafts.get_or_insert_default();
     if redirect {

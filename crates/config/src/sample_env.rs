@@ -327,7 +327,8 @@ pub(crate) fn process_variables(cx: &mut Cx<'_>) {
         }
         let points = Point::Config.set();
         let value = if line.text(0) == "set-var" {
-            expression_at(cx, &holder, line.text(2), span, points, "").map(crate::model::ProcessValue::Expr)
+            expression_at(cx, &holder, line.text(2), span, points, "")
+                .map(|e| crate::model::ProcessValue::Expr(Box::new(e)))
         } else {
             format_at(cx, &holder, line.text(2), span, points, Usage::Raw, "")
                 .map(crate::model::ProcessValue::Format)

@@ -49,15 +49,13 @@ pub(crate) fn flag(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDra
         "non-stick" => rare(draft).non_stick = true,
         "send-proxy" => draft.server.send_proxy = ProxyHeader::V1,
         "send-proxy-v2" => draft.server.send_proxy = ProxyHeader::V2(draft.v2_options),
-        "no-send-proxy" => {
-            if draft.server.send_proxy == ProxyHeader::V1 {
-                draft.server.send_proxy = ProxyHeader::None;
-            }
+        "no-send-proxy" if draft.server.send_proxy == ProxyHeader::V1 => {
+            draft.server.send_proxy = ProxyHeader::None
         }
-        "no-send-proxy-v2" | "no-send-proxy-v2-ssl" | "no-send-proxy-v2-ssl-cn" => {
-            if matches!(draft.server.send_proxy, ProxyHeader::V2(_)) {
-                draft.server.send_proxy = ProxyHeader::None;
-            }
+        "no-send-proxy-v2" | "no-send-proxy-v2-ssl" | "no-send-proxy-v2-ssl-cn"
+            if matches!(draft.server.send_proxy, ProxyHeader::V2(_)) =>
+        {
+            draft.server.send_proxy = ProxyHeader::None;
         }
         // The others turn off what is never on here (`no-ssl`, `no-agent-check`, ...).
         _ => {}

@@ -16,7 +16,7 @@ pub(crate) fn proxy(cx: &mut Cx<'_>, b: &mut Building) {
         return;
     }
     let title = b.title();
-    if b.p.is_fe() && b.p.binds.is_empty() && b.p.kind == crate::model::ProxyKind::Frontend {
+    if b.p.is_fe() && b.p.binds.is_empty() {
         warn(
             cx,
             b,
@@ -45,16 +45,14 @@ pub(crate) fn proxy(cx: &mut Cx<'_>, b: &mut Building) {
     }
 }
 
-/// The section itself, not one of its presets, chose a format.
+/// The section or its presets chose a format.
 fn explicit_format(b: &Building) -> bool {
-    b.log_format_here
+    b.log_format.is_some() || b.log_format_sd.is_some()
 }
 
 fn missing_timeouts(cx: &mut Cx<'_>, b: &Building) {
     let t = &b.p.timeouts;
-    let frontend = b.p.is_fe()
-        && t.client.is_none()
-        && !b.p.binds.is_empty() | (b.p.kind == crate::model::ProxyKind::Frontend);
+    let frontend = b.p.is_fe() && t.client.is_none();
     let backend = b.p.is_be() && !b.p.servers.is_empty() && (t.connect.is_none() || t.server.is_none());
     if (frontend || backend) && b.p.mode != Mode::Log {
         warn(

@@ -132,11 +132,9 @@ fn late_lines(cx: &mut Cx<'_>, b: &mut Building) {
 fn resolve(cx: &mut Cx<'_>, b: &mut Building) {
     if let Some((name, span)) = b.default_backend.take() {
         match proxy::backend_named(cx, b, span, &name, "default_backend") {
-            // A section of its own name is what a proxy serves anyway.
             Ok(id) if id == b.p.id => {
-                let message =
-                    format!("{}: 'default_backend' can't use itself. It should be removed.", b.title());
-                cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, Some(span), message));
+                let message = format!("Proxy '{}': loop detected for default_backend: '{name}'.", b.p.name);
+                cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(span), message));
             }
             Ok(id) => b.p.default_backend = Some(id),
             Err(e) => cx.diagnostics.push(*e),

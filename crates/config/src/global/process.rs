@@ -458,7 +458,7 @@ pub(crate) fn h1_case_adjust(cx: &mut Cx<'_>, line: &Line) -> Outcome {
 
 fn add_case_adjust(cx: &mut Cx<'_>, from: &str, to: &str) -> Result<(), String> {
     if !from.eq_ignore_ascii_case(to) {
-        return Err(format!("<from> and <to> must not differ except the case"));
+        return Err("<from> and <to> must not differ except the case".to_owned());
     }
     if from.bytes().any(|b| b.is_ascii_uppercase()) {
         return Err(format!("<from> must be in lower case : '{from}'"));

@@ -130,7 +130,7 @@ pub struct ProcessVariable {
 /// What a process variable is set to.
 #[derive(Debug)]
 pub enum ProcessValue {
-    Expr(Expr),
+    Expr(Box<Expr>),
     Format(LogFormat),
 }
 

@@ -26,9 +26,6 @@ pub(crate) fn format_line(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Out
         cx.warn(line, 0, format!("{} : '{name}' directive is ignored in backends.", b.title()));
         return Ok(());
     }
-    if matches!(name, "log-format" | "log-format-sd") {
-        b.log_format_here = true;
-    }
     let place = match name {
         "unique-id-format" => &mut b.unique_id,
         "error-log-format" => &mut b.error_log_format,

@@ -134,7 +134,6 @@ pub(crate) fn log_format(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: Op
         cx.warn(line, 1, format!("{} : 'option {name}' directive is ignored in backends.", b.title()));
         return Ok(());
     }
-    b.log_format_here = true;
     b.log_format = Some(match name {
         "httplog" => FormatSource::HttpLog { clf, span: line.span_at(1) },
         _ => FormatSource::TcpLog { clf },

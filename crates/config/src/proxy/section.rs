@@ -275,7 +275,6 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         has_rules: false,
         bind_seen: false,
         timeouts_here: 0,
-        log_format_here: false,
         forwarded: None,
         late: Vec::new(),
         server_names: HashMap::new(),
