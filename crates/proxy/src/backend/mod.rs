@@ -425,15 +425,11 @@ fn spec(server: &Server) -> ServerSpec {
         (HashKey::Id, _) => NodeKey::Id,
         (HashKey::Id32, _) => NodeKey::Id32,
         (HashKey::Guid, _) => match &server.rare().guid {
-            Some(guid) => NodeKey::from_bytes(guid.as_bytes()),
+            Some(guid) => NodeKey::guid(guid.as_bytes()),
             None => NodeKey::Id,
         },
-        (HashKey::Addr, ServerAddr::Tcp(addr)) => NodeKey::from_bytes(&ip_bytes(addr)),
-        (HashKey::AddrPort, ServerAddr::Tcp(addr)) => {
-            let mut bytes = ip_bytes(addr);
-            bytes.extend_from_slice(&addr.port().to_be_bytes());
-            NodeKey::from_bytes(&bytes)
-        }
+        (HashKey::Addr, ServerAddr::Tcp(addr)) => NodeKey::address(addr.ip(), None),
+        (HashKey::AddrPort, ServerAddr::Tcp(addr)) => NodeKey::address(addr.ip(), Some(addr.port())),
         (HashKey::Addr | HashKey::AddrPort, _) => NodeKey::Id,
     };
     ServerSpec {
@@ -442,12 +438,5 @@ fn spec(server: &Server) -> ServerSpec {
         backup: server.backup,
         up: !server.disabled && !matches!(server.addr, ServerAddr::Unresolved(..)),
         node_key,
-    }
-}
-
-fn ip_bytes(addr: &std::net::SocketAddr) -> Vec<u8> {
-    match addr.ip() {
-        std::net::IpAddr::V4(ip) => ip.octets().to_vec(),
-        std::net::IpAddr::V6(ip) => ip.octets().to_vec(),
     }
 }

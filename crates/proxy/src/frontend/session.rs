@@ -166,6 +166,7 @@ async fn begin(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, cli
     counters.connections.add(1);
     worker.counters().process.connections.add(1);
     let mut expects_proxy = worker.instance.bind(session.listener).accept_proxy;
+    let received = (session.facts.fc_src, session.facts.fc_dst);
     if !fe.rules.tcp_connection.is_empty() {
         match early_rules(worker, session, client, &fe.rules.tcp_connection, Kind::TcpConnection) {
             Early::Pass { expect_proxy } => {
@@ -181,7 +182,8 @@ async fn begin(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, cli
             }
         }
     }
-    if expects_proxy && !read_proxy_header(fe, session, client).await {
+    let rewritten = (session.facts.fc_src != received.0, session.facts.fc_dst != received.1);
+    if expects_proxy && !read_proxy_header(fe, session, client, rewritten).await {
         counters.failed_requests.add(1);
         return false;
     }
@@ -243,7 +245,13 @@ fn early_rules(
 }
 
 /// Reads the PROXY header that must come first, within the time a handshake may take.
-async fn read_proxy_header(fe: &Proxy, session: &mut ClientSession, client: &mut Client) -> bool {
+/// What connection rules have `rewritten` (source, destination) stays.
+async fn read_proxy_header(
+    fe: &Proxy,
+    session: &mut ClientSession,
+    client: &mut Client,
+    rewritten: (bool, bool),
+) -> bool {
     let deadline = fe.timeouts.client_hs.or(fe.timeouts.client).map(timer::deadline_in);
     loop {
         if let Some(input) = client.input.as_mut() {
@@ -254,8 +262,12 @@ async fn read_proxy_header(fe: &Proxy, session: &mut ClientSession, client: &mut
                         client.input = None;
                     }
                     if let Some((src, dst)) = header.addresses {
-                        session.facts.fc_src = Endpoint::Inet(src);
-                        session.facts.fc_dst = Endpoint::Inet(dst);
+                        if !rewritten.0 {
+                            session.facts.fc_src = Endpoint::Inet(src);
+                        }
+                        if !rewritten.1 {
+                            session.facts.fc_dst = Endpoint::Inet(dst);
+                        }
                     }
                     session.facts.rcvd_proxy = true;
                     for (kind, value) in &header.tlvs {

@@ -57,8 +57,10 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
         }
     }
     let fe = http.frontend();
-    let keep_server = !(be.opts.http_server_close || be.opts.httpclose || fe.opts.httpclose || fe.opts.http_server_close);
-    let connection = if keep_server || be.opts.http_pretend_keepalive {
+    // A rule may have asked for the end of the connection in the request's own words.
+    let said_close = http.state.request.value(HeaderId::Connection).is_some_and(says_close);
+    let keep_server = !said_close && !(be.opts.http_server_close || be.opts.httpclose || fe.opts.httpclose || fe.opts.http_server_close);
+    let connection = if said_close || keep_server || be.opts.http_pretend_keepalive {
         None
     } else {
         connection_option(Version::HTTP_11, Version::HTTP_11, false)
@@ -673,6 +675,11 @@ async fn wait_for_body<'a>(
     }
 }
 
+/// Whether a `Connection` field asks for the end of the connection.
+fn says_close(value: &[u8]) -> bool {
+    value.split(|b| *b == b',').any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
+}
+
 /// Sends the response's head and its body to the client.
 async fn download<'a>(
     http: &mut Http<'a>,
@@ -684,11 +691,27 @@ async fn download<'a>(
     keep_server: bool,
 ) -> After {
     let fe = http.frontend();
-    let framing = http.state.response.framing();
+    let mut framing = http.state.response.framing();
     let client_is_11 = http.state.request.version().is_11_or_later();
     // The client may have asked for less than the server was asked for, when a rule changed the method.
     let head_only = http.state.client_method == Method::Head;
+    // A rule may have made the response one that has no body.
+    let bodiless = !thalweg_http::semantics::may_have_body(Method::Get, http.state.response.status());
+    if bodiless && framing.body != BodyLength::None {
+        http.state.response.remove_id(HeaderId::ContentLength);
+        http.state.response.remove_id(HeaderId::TransferEncoding);
+    }
+    let said_close = http.state.response.value(HeaderId::Connection).is_some_and(says_close);
+    if said_close {
+        http.state.response.remove_id(HeaderId::Connection);
+        http.keep_alive = false;
+    }
+    if bodiless && framing.body == BodyLength::UntilClose {
+        framing.body = BodyLength::None;
+        framing.keep_alive = false;
+    }
     let delimiter = match framing.body {
+        _ if bodiless => Delimiter::Plain,
         BodyLength::Chunked if client_is_11 => Delimiter::Chunked,
         BodyLength::Chunked => {
             http.state.response.remove_id(HeaderId::TransferEncoding);
@@ -738,7 +761,7 @@ async fn download<'a>(
         transfer_mode(http, be.opts.splice_response || fe.opts.splice_response, be, fe),
         be.opts.http_drop_response_trailers || fe.opts.http_drop_response_trailers,
     );
-    if head_only {
+    if head_only || bodiless {
         down.discard_all();
     }
     let parse = http.parse_options(be.opts.accept_unsafe_res);

@@ -103,7 +103,7 @@ pub async fn serve(
     t.request_wall_us = i64::try_from(clock::wall_us()).unwrap_or(0);
     let mut http = Http { worker, session, client, state, first, keep_alive: false };
     let fe = http.frontend();
-    super::inherit_settings(&mut http.state.facts, fe);
+    super::inherit_settings(&mut http.state.facts, fe, true);
     http.state.facts.timeouts.client = fe.timeouts.client.unwrap_or(0);
     http.state.facts.id = worker.instance.stream_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let served = match missing {
@@ -244,6 +244,7 @@ impl<'a> Http<'a> {
         }
         self.state.has_request = true;
         self.state.client_method = self.state.request.method();
+        self.state.head_len = self.state.request.encoded_len();
         self.state.request_framing = self.state.request.framing();
         self.state.facts.timers.request_us = self.elapsed_us();
         self.note_request_line();
@@ -449,8 +450,8 @@ impl<'a> Http<'a> {
     fn limit_request(&mut self) {
         let body = self.client.input.as_ref().map_or(0, |b| b.len());
         let tune = &self.worker.instance.config.global.tune;
-        let head = &mut self.state.request;
-        head.set_limit(exchange::head_limit(tune.bufsize, tune.maxrewrite, head.encoded_len(), body));
+        let limit = exchange::head_limit(tune.bufsize, tune.maxrewrite, self.state.head_len, body);
+        self.state.request.set_limit(limit);
     }
 
     /// Applies what rules asked of the client's connection.
@@ -651,7 +652,7 @@ impl<'a> Http<'a> {
         self.state.facts.backend = facts::ProxyId(be.id.0);
         self.state.facts.backend_assigned = true;
         if be.id != self.session.frontend {
-            super::inherit_settings(&mut self.state.facts, be);
+            super::inherit_settings(&mut self.state.facts, be, false);
         }
         let counters = self.worker.be_counters(be.id);
         counters.begin(now_ms);

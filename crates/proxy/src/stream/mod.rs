@@ -38,6 +38,8 @@ pub struct StreamState {
     pub has_request: bool,
     /// A response head exists.
     pub has_response: bool,
+    /// Bytes the request head had when it was received.
+    pub head_len: usize,
     /// Body of an answer of our own.
     pub body: Vec<u8>,
 }
@@ -55,6 +57,7 @@ impl Default for StreamState {
             client_method: Method::Get,
             has_request: false,
             has_response: false,
+            head_len: 0,
             body: Vec::new(),
         }
     }
@@ -62,7 +65,7 @@ impl Default for StreamState {
 
 /// Settings of a proxy that a stream starts with, and that its rules may change. Those of another backend replace what
 /// rules of the frontend had set.
-fn inherit_settings(facts: &mut StreamFacts, proxy: &Proxy) {
+fn inherit_settings(facts: &mut StreamFacts, proxy: &Proxy, with_tarpit: bool) {
     facts.max_retries = u32::from(proxy.retries);
     let from = &proxy.timeouts;
     let set = &mut facts.timeouts;
@@ -70,10 +73,12 @@ fn inherit_settings(facts: &mut StreamFacts, proxy: &Proxy) {
         (&mut set.connect, from.connect),
         (&mut set.queue, from.queue),
         (&mut set.server, from.server),
-        (&mut set.tarpit, from.tarpit),
         (&mut set.tunnel, from.tunnel),
     ] {
         *own = given.unwrap_or(0);
+    }
+    if with_tarpit {
+        set.tarpit = from.tarpit.unwrap_or(0);
     }
 }
 

@@ -44,7 +44,7 @@ pub async fn serve(
     t.request_wall_us = session.facts.accept_wall_us;
     t.handshake_us = session.facts.handshake_us.max(0);
     let fe = worker.proxy(session.frontend);
-    super::inherit_settings(&mut state.facts, fe);
+    super::inherit_settings(&mut state.facts, fe, true);
     state.facts.timeouts.client = fe.timeouts.client.unwrap_or(0);
     state.facts.id = worker.instance.stream_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let mut tcp = Tcp { worker, session, client, state };
@@ -101,7 +101,7 @@ impl<'a> Tcp<'a> {
         self.state.facts.backend = facts::ProxyId(be.id.0);
         self.state.facts.backend_assigned = true;
         if be.id != fe.id {
-            super::inherit_settings(&mut self.state.facts, be);
+            super::inherit_settings(&mut self.state.facts, be, false);
         }
         self.worker.be_counters(be.id).begin(now_ms);
         if be.id != fe.id {

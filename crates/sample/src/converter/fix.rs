@@ -120,6 +120,8 @@ fn is_valid(_: &Args, sample: &mut Sample, cx: &mut Ctx) -> bool {
         return false;
     };
     sample.value = Value::Bool(valid);
+    // More bytes cannot change the verdict on what is complete.
+    sample.flags.may_change = false;
     true
 }
 
