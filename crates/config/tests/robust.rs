@@ -1,0 +1,44 @@
+//! Whatever is written, reading it ends with a configuration or with messages.
+
+mod common;
+
+use common::{load_text, rendered};
+
+const CASES: [&str; 6] = [
+    include_str!("data/global.cases"),
+    include_str!("data/frontend.cases"),
+    include_str!("data/backend.cases"),
+    include_str!("data/tcp.cases"),
+    include_str!("data/sections.cases"),
+    include_str!("data/rules.cases"),
+];
+
+/// Loads each line with one word changed in several ways.
+#[test]
+fn changed_words_are_answered() {
+    for cases in CASES {
+        let mut head = String::new();
+        for line in cases.lines() {
+            let line = line.replace("\\n", "\n");
+            if let Some(text) = line.strip_prefix("@head ") {
+                head = format!("{text}\n");
+                continue;
+            }
+            let words: Vec<&str> = line.split(' ').collect();
+            for index in 0..words.len() {
+                for change in
+                    ["", "\u{e9}", "5\u{1f600}", "(", "99999999999999999999", "-", "%[", ":", "a,b,,c"]
+                {
+                    let mut changed = words.clone();
+                    let joined = format!("{}{change}", changed[index]);
+                    changed[index] = &joined;
+                    let loaded = load_text(&format!("{head} {}\n", changed.join(" ")));
+                    assert!(loaded.config.is_some() || !rendered(&loaded).is_empty(), "{line}");
+                }
+                // The line ends early.
+                let loaded = load_text(&format!("{head} {}\n", words[..index].join(" ")));
+                assert!(loaded.config.is_some() || !rendered(&loaded).is_empty(), "{line}");
+            }
+        }
+    }
+}
