@@ -587,6 +587,8 @@ fn write_base(cx: &mut Ctx, part: Part) -> Option<Text> {
 fn hash_base(cx: &mut Ctx, part: Part) -> Option<u32> {
     let hash = with_base(cx, part, |host, path| {
         let first = sdbm(host);
+        // An asterisk is no path.
+        let path = if path == b"*" { &[] } else { path };
         // The hash goes on over the path: multiplying by 65599 and adding is all it does.
         path.iter().fold(first, |hash, b| hash.wrapping_mul(65599).wrapping_add(u32::from(*b)))
     })?;
@@ -651,7 +653,18 @@ fn each_value(head: &Head, name: &Arg, mut visit: impl FnMut(Span) -> bool) {
     let mut from = 0;
     while let Some((index, span)) = next_field(head, name, from) {
         from = index + 1;
-        let mut list = values::list_with_empty(head.bytes(span));
+        let value = head.bytes(span);
+        if memchr::memchr(b',', value).is_none() {
+            // Most values are no lists.
+            let trimmed = thalweg_http::ascii::trim_ows(value);
+            let (start, len) = position(value, trimmed);
+            let start = span.off as usize + if len == 0 { 0 } else { start };
+            if !visit(Span::new(start, start + len)) {
+                return;
+            }
+            continue;
+        }
+        let mut list = values::list_with_empty(value);
         while let Some((offset, element)) = list.next_at() {
             let start = span.off as usize + offset;
             if !visit(Span::new(start, start + element.len())) {
@@ -708,6 +721,14 @@ fn hdr(args: &Args, cx: &mut Ctx, iter: &mut Iter, side: Side) -> Option<Sample>
         let mut sample = Sample::str(at(side.place(), found));
         sample.flags.not_last = true;
         return Some(sample);
+    }
+    if matches!(occurrence, 0 | -1) {
+        let mut last = None;
+        each_value(head, name, |span| {
+            last = Some(span);
+            true
+        });
+        return Some(Sample::str(at(side.place(), last?)));
     }
     let mut picker = Picker::new(occurrence);
     each_value(head, name, |span| picker.take(span));
