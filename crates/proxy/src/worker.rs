@@ -46,8 +46,6 @@ pub struct Worker {
     pub accepting: RefCell<Vec<TaskId>>,
     /// Nothing is accepted for now (SIGTTOU).
     pub paused: Cell<bool>,
-    /// Some log format or rule reads the addresses of server connections.
-    pub wants_server_addresses: bool,
     case: Option<CaseMap>,
     /// Memory of crypt(3), for hashed passwords.
     pub crypt: RefCell<thalweg_sys::crypt::Crypt>,
@@ -129,7 +127,6 @@ impl Worker {
             sessions: RefCell::default(),
             accepting: RefCell::default(),
             paused: Cell::new(false),
-            wants_server_addresses: true,
             case: case_map(global),
             crypt: RefCell::default(),
             instance,

@@ -24,6 +24,8 @@ pub struct ServerConn {
     pub requests: u32,
     /// It had carried a request before this one.
     pub reused: bool,
+    /// Its own address and the server's: asked of the kernel once, not per request.
+    pub ends: (Endpoint, Endpoint),
 }
 
 /// Why no connection could be made.
@@ -129,7 +131,13 @@ impl<'a> Target<'a> {
         let taken = taken?;
         counters.connection_reuses.add(1);
         worker.be_counters(self.proxy.id).connection_reuses.add(1);
-        Some(ServerConn { io: taken.io, key: taken.key, requests: taken.requests + 1, reused: true })
+        Some(ServerConn {
+            io: taken.io,
+            key: taken.key,
+            requests: taken.requests + 1,
+            reused: true,
+            ends: taken.ends,
+        })
     }
 
     /// An idle connection of another thread, when that is allowed (`tune.idle-pool.shared`, `pool-low-conn`): its owner is
@@ -159,9 +167,10 @@ impl<'a> Target<'a> {
         let proven_only = reuse == Reuse::Aggressive && first_request;
         let handed = hand_over::ask(owner, index, self.key.as_deref().cloned(), proven_only).await?;
         let io = Stream::from_accepted(handed.fd).ok()?;
+        let ends = ends(&io);
         worker.srv_counters(self.proxy.id, self.server.id).connection_reuses.add(1);
         worker.be_counters(self.proxy.id).connection_reuses.add(1);
-        Some(ServerConn { io, key: self.key.clone(), requests: handed.requests + 1, reused: true })
+        Some(ServerConn { io, key: self.key.clone(), requests: handed.requests + 1, reused: true, ends })
     }
 
     /// Opens a new connection, within `timeout_ms`, and sends the PROXY header if there is one.
@@ -181,7 +190,8 @@ impl<'a> Target<'a> {
         if let Some(header) = self.key.as_ref().map(|k| &k.proxy_header).filter(|h| !h.is_empty()) {
             io.start_send(Buf::copy_of(header));
         }
-        Ok(ServerConn { io, key: self.key.clone(), requests: 1, reused: false })
+        let ends = ends(&io);
+        Ok(ServerConn { io, key: self.key.clone(), requests: 1, reused: false, ends })
     }
 
     fn options(&self) -> ConnectOptions {
@@ -209,6 +219,13 @@ impl<'a> Target<'a> {
             ..ConnectOptions::default()
         }
     }
+}
+
+/// Both addresses of a connection.
+fn ends(io: &Stream) -> (Endpoint, Endpoint) {
+    let inet =
+        |addr: io::Result<SockAddr>| addr.ok().and_then(|a| a.to_std()).map_or(Endpoint::Unknown, Endpoint::Inet);
+    (inet(io.local_addr()), inet(io.peer_addr()))
 }
 
 /// The server's address for a client that connected to `local`, and whether it depends on that.
@@ -302,7 +319,7 @@ pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, conn: Serve
     }
     let mut io = conn.io;
     io.watch(worker.janitor.get());
-    idle.put(IdleConnection { io, key: conn.key, requests: conn.requests });
+    idle.put(IdleConnection { io, key: conn.key, requests: conn.requests, ends: conn.ends });
     counters.idle_connections.add(1);
     let before = worker.idle_count.get();
     worker.idle_count.set(before + 1);

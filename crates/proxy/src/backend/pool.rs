@@ -7,6 +7,7 @@
 use std::rc::Rc;
 
 use thalweg_runtime::net::Stream;
+use thalweg_sample::facts::Endpoint;
 
 /// Everything besides the server that makes two connections interchangeable; `None` in [`IdleConnection`] for the
 /// usual case in which nothing does.
@@ -34,6 +35,8 @@ pub struct IdleConnection {
     pub key: Option<Rc<ConnectionKey>>,
     /// Requests it has carried.
     pub requests: u32,
+    /// Its own address and the server's.
+    pub ends: (Endpoint, Endpoint),
 }
 
 /// The idle connections of one server on one thread.

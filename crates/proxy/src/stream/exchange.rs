@@ -16,7 +16,6 @@ use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{Stream, TransferMode};
 use thalweg_runtime::{clock, timer};
 use thalweg_sample::context::Payload;
-use thalweg_sample::facts::Endpoint;
 
 use super::http::{After, Http, Stop};
 use super::pump::{Delimiter, Pump, PumpError, append};
@@ -167,16 +166,8 @@ fn note_connection(http: &mut Http<'_>, conn: &ServerConn) {
     let facts = &mut http.state.facts;
     facts.bc_reused = conn.reused;
     facts.bc_fd = conn.io.as_fd().as_raw_fd();
-    // Addresses cost system calls: they are asked for when a log line or a rule wants them.
-    facts.bc_src = Endpoint::Unknown;
-    facts.bc_dst = Endpoint::Unknown;
-    if http.worker.wants_server_addresses {
-        let inet = |addr: std::io::Result<thalweg_runtime::net::SockAddr>| {
-            addr.ok().and_then(|a| a.to_std()).map_or(Endpoint::Unknown, Endpoint::Inet)
-        };
-        http.state.facts.bc_src = inet(conn.io.local_addr());
-        http.state.facts.bc_dst = inet(conn.io.peer_addr());
-    }
+    facts.bc_src = conn.ends.0;
+    facts.bc_dst = conn.ends.1;
     let overrides = &http.state.effects.overrides;
     if let Some(mark) = overrides.bc_mark {
         let _ = conn.io.set_mark(mark);
@@ -550,6 +541,10 @@ async fn response_rules<'a>(
 ) -> Result<(), Stop<'a>> {
     use thalweg_rules::Kind;
     let same = be.id == fe.id;
+    let tune = &http.worker.instance.config.global.tune;
+    let buffered = server_input.as_ref().map_or(0, |b| b.len());
+    let head = &mut http.state.response;
+    head.set_limit(head_limit(tune.bufsize, tune.maxrewrite, head.encoded_len(), buffered));
     let sets = [
         (be, &be.rules.tcp_content_res, Kind::TcpResponse),
         (be, &be.rules.http_response, Kind::HttpResponse),
@@ -560,10 +555,6 @@ async fn response_rules<'a>(
             continue;
         }
         let mut from = 0;
-        let tune = &http.worker.instance.config.global.tune;
-        let buffered = server_input.as_ref().map_or(0, |b| b.len());
-        let head = &mut http.state.response;
-        head.set_limit(head_limit(tune.bufsize, tune.maxrewrite, head.encoded_len(), buffered));
         loop {
             let data: &[u8] = server_input.as_deref().unwrap_or(&[]);
             let total = match http.state.response.framing().body {
