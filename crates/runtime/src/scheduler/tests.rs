@@ -382,11 +382,13 @@ fn threads_wake_each_other() {
                     return Poll::Ready(());
                 }
                 let other = players.lock().unwrap()[1 - thread];
-                if turn % 2 == thread && other.is_some() {
-                    ball.store(turn + 1, Ordering::Release);
-                    other.unwrap().wake(Reason::MESSAGE);
-                } else if let Some(other) = other.filter(|_| turn == 0) {
-                    other.wake(Reason::MESSAGE);
+                if let Some(other) = other {
+                    if turn % 2 == thread {
+                        ball.store(turn + 1, Ordering::Release);
+                    }
+                    if turn % 2 == thread || turn == 0 {
+                        other.wake(Reason::MESSAGE);
+                    }
                 }
                 Poll::Pending
             })
