@@ -122,8 +122,10 @@ impl Targets {
             self.wakers.lock().expect("no target panics").push(cx.waker().clone());
             return Poll::Pending;
         }
+        // Looked at before the run is counted: the driver may start its last round the moment it is.
+        let over = self.over.load(Ordering::Acquire) != 0;
         self.runs.fetch_add(1, Ordering::AcqRel);
-        if self.over.load(Ordering::Relaxed) != 0 { Poll::Ready(()) } else { Poll::Pending }
+        if over { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// What the waking thread does: wakes all targets, waits until all have run, again and again. Per wake-up.
@@ -135,7 +137,7 @@ impl Targets {
         let start = begin();
         for round in 1..=REMOTE_ROUNDS {
             if round == REMOTE_ROUNDS {
-                self.over.store(1, Ordering::Relaxed);
+                self.over.store(1, Ordering::Release);
             }
             wakers.iter().for_each(Waker::wake_by_ref);
             while self.runs.load(Ordering::Acquire) < round * REMOTE_TASKS as u64 {
