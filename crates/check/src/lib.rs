@@ -1,0 +1,25 @@
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+//! Health checks of servers, without I/O: what is said to a server, what its answers mean, and when they make it up or
+//! down (configuration manual, sections 4.2 `http-check` and `tcp-check`, 5.2 `check`).
+//!
+//! - [`Program`] is what the configuration asks for: connect, send, expect, step by step.
+//! - [`Conversation`] is one run of it. The owner asks it what to do [`next`](Conversation::next), does that, and tells
+//!   it what happened; it ends with a [`Verdict`].
+//! - [`Health`] counts verdicts: `rise` good ones bring a server up, `fall` bad ones take it down.
+
+mod conversation;
+mod dialect;
+mod health;
+mod http;
+mod program;
+mod status;
+
+pub use conversation::{Conversation, Evaluate, Heard, Next, Verdict};
+pub use dialect::{Dialect, mysql_login, pgsql_startup};
+pub use health::{Change, Health, Initial};
+pub use program::{
+    Assignment, Connect, Expect, HttpRequest, Kind, Match, MatchMethod, Matcher, NamePattern, Port, Program, Source, Step,
+    StepKind, Text, parse_hex,
+};
+pub use status::{Passed, Status};
