@@ -8,6 +8,8 @@ mod digest;
 mod encoding;
 mod fix;
 pub mod hash;
+#[cfg(test)]
+mod hostile;
 mod json;
 mod json_query;
 mod jwt;

@@ -161,9 +161,8 @@ fn endpoint_ip(emitter: &mut Emitter, end: Endpoint) {
         Endpoint::Unknown => emitter.missing(),
         Endpoint::Unix => emitter.text(b"unix"),
         Endpoint::Inet(addr) => match addr.ip() {
-            std::net::IpAddr::V4(ip) if emitter.hex() => {
-                emitter.text(Line::new(format_args!("{:08X}", ip.to_bits())).bytes());
-            }
+            // As other numbers in hexadecimal, it gets no quotes.
+            std::net::IpAddr::V4(ip) if emitter.hex() => emitter.int_or_hex(ip.to_bits().into(), 8),
             std::net::IpAddr::V6(ip) if emitter.hex() => {
                 emitter.text(Line::new(format_args!("{:032X}", ip.to_bits())).bytes());
             }

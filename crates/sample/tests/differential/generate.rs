@@ -2,7 +2,7 @@
 
 use super::oracle::Reference;
 use super::request::NAMES;
-use thalweg_sample::{CompileEnv, Ctx, LogFormat};
+use thalweg_sample::{CompileEnv, Ctx, LogFormat, Usage};
 
 /// What a case is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,6 @@ pub enum Kind {
     /// A condition, its words separated by byte 1.
     Condition,
     /// A log format.
-    #[allow(dead_code)]
     Format,
 }
 
@@ -209,7 +208,7 @@ fn source(random: &mut Random, reference: &Reference) -> String {
 /// A converter with arguments, most of them sensible. Never `has_ctl` without any: in 3.5-dev5 it changes what
 /// other converters take for an argument that was not given.
 fn converter(random: &mut Random, reference: &Reference) -> String {
-    const PLAIN: [&str; 46] = [
+    const PLAIN: [&str; 45] = [
         "b64dec",
         "base64",
         "bool",
@@ -242,7 +241,6 @@ fn converter(random: &mut Random, reference: &Reference) -> String {
         "host_only",
         "port_only",
         "json",
-        "be2hex",
         "base2",
         "reverse",
         "reverse_dom",
@@ -534,14 +532,62 @@ fn condition(random: &mut Random, reference: &Reference) -> String {
     words.join("\u{1}")
 }
 
+/// A log format: literals, aliases and expressions with flags.
+fn log_format(random: &mut Random, reference: &Reference) -> String {
+    const ALIASES: [&str; 16] = [
+        "%HM", "%HU", "%HP", "%HQ", "%HV", "%HPO", "%ci", "%cp", "%f", "%ft", "%b", "%s", "%r", "%hr", "%fi",
+        "%%",
+    ];
+    const SIMPLE: [&str; 16] = [
+        "path",
+        "src",
+        "url",
+        "method",
+        "int(-5)",
+        "bool(true)",
+        "bin(4100ff)",
+        "str(a)",
+        "req.fhdr(x-a)",
+        "req.fhdr(x-odd)",
+        "req.fhdr(x-utf8)",
+        "req.fhdr(x-missing)",
+        "req.fhdr(x-empty)",
+        "ipv6(::1)",
+        "req.fhdr(x-json)",
+        "req.body",
+    ];
+    const STEPS: [&str; 8] = ["", "", "", ",lower", ",hex", ",length", ",json", ",base64"];
+    const LITERALS: [&str; 8] = ["", "a", " ", "x=", "\"q\"", "(", "{}", "é"];
+    let r = random;
+    let mut text = String::new();
+    for _ in 0..=r.below(3) {
+        text.push_str(r.pick(&LITERALS));
+        let flags: &[&str] = match reference.number >= (3, 0) {
+            true => &["", "", "{+Q}", "{+X}", "{+E}", "{+Q,+E}", "{-Q}", "{+Q,+X}"],
+            false => &["", "", "{+Q}", "{+X}", "{+E}"],
+        };
+        let flags = r.pick(flags);
+        match r.below(3) {
+            0 => {
+                let alias = r.pick(&ALIASES);
+                text.push_str(&format!("%{flags}{}", &alias[1..]));
+            }
+            _ => text.push_str(&format!("%{flags}[{}{}]", r.pick(&SIMPLE), r.pick(&STEPS))),
+        }
+    }
+    text
+}
+
 /// Compiles a log format.
-pub fn format(_: &str, _: &mut CompileEnv) -> Result<LogFormat, String> {
-    Err("no log formats yet".into())
+pub fn format(text: &str, env: &mut CompileEnv) -> Result<LogFormat, String> {
+    LogFormat::compile(text, Usage::Raw, env)
 }
 
 /// Renders a log format, one character for each byte.
-pub fn render(_: &LogFormat, _: &mut Ctx) -> String {
-    String::new()
+pub fn render(format: &LogFormat, cx: &mut Ctx) -> String {
+    let mut out = Vec::new();
+    format.render(cx, &mut out);
+    out.into_iter().map(char::from).collect()
 }
 
 /// `count` different cases that the reference knows the words of.
@@ -550,8 +596,9 @@ pub fn cases(seed: u64, count: usize, reference: &Reference) -> Vec<Case> {
     let mut seen = std::collections::HashSet::new();
     let mut cases = Vec::with_capacity(count);
     while cases.len() < count {
-        let (kind, text) = match random.below(6) {
+        let (kind, text) = match random.below(8) {
             0 => (Kind::Condition, condition(&mut random, reference)),
+            1 => (Kind::Format, log_format(&mut random, reference)),
             _ => (Kind::Expression, expression(&mut random, reference)),
         };
         let request = random.below(3);
