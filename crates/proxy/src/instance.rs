@@ -1,7 +1,7 @@
 //! What all threads share: the configuration and the live state that outlives it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, RwLock};
 
 use thalweg_config::model::{Bind, Config, Proxy, ProxyId, ServerId};
@@ -12,6 +12,7 @@ use thalweg_sample::vars::{Scope, VarSet};
 use crate::backend::Backend;
 use crate::counters::ThreadCounters;
 use crate::gate::Gate;
+use crate::rate::RateGate;
 
 /// How far the process is on its way out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,6 +47,12 @@ pub struct Instance {
     pub frontend_gates: Box<[Gate]>,
     /// Connections by listener (see [`Instance::listeners`]).
     pub listener_gates: Box<[Gate]>,
+    /// New connections of the process per second (`maxconnrate`).
+    pub connection_rate: RateGate,
+    /// New sessions of the process per second (`maxsessrate`).
+    pub session_rate: RateGate,
+    /// New sessions per second by proxy (`rate-limit sessions`).
+    pub frontend_rates: Box<[RateGate]>,
     /// Every listener: its proxy and its position in the proxy's binds.
     pub listeners: Box<[(ProxyId, usize)]>,
     /// Log line counters by proxy (`%lc`).
@@ -60,6 +67,12 @@ pub struct Instance {
     /// Threads that no longer accept, during a soft stop.
     stopped_threads: AtomicU32,
     handle: OnceLock<Handle>,
+    /// By proxy: switching rules may not choose it (`be-unpublished`, `unpublish backend`).
+    pub unpublished: Box<[AtomicBool]>,
+    /// By proxy: its frontend accepts nothing for a while (`disable frontend`).
+    pub frontend_paused: Box<[AtomicBool]>,
+    /// By proxy: its frontend accepts nothing any more (`shutdown frontend`).
+    pub frontend_shut: Box<[AtomicBool]>,
     /// Streams begun, for `%rt`.
     pub stream_count: AtomicU32,
 }
@@ -81,6 +94,7 @@ impl Instance {
         let listener_gates =
             listeners.iter().map(|(p, i)| Gate::new(config.proxies[p.0 as usize].binds[*i].maxconn)).collect();
         let frontend_gates = config.proxies.iter().map(|p| Gate::new(p.maxconn)).collect();
+        let frontend_rates = config.proxies.iter().map(|p| RateGate::new(p.fe_sps_limit)).collect();
         let backends = config.proxies.iter().map(Backend::new).collect();
         let process_gate = Gate::new(u32::try_from(config.global.maxconn).unwrap_or(u32::MAX));
         let names = |wanted: fn(&Proxy) -> bool| {
@@ -91,12 +105,15 @@ impl Instance {
             backends_by_name: names(Proxy::is_be),
             program: program.to_owned(),
             hostname: hostname.to_owned(),
-            threads: (0..nbthread).map(|_| ThreadCounters::new(proxies, servers as usize)).collect(),
+            threads: (0..nbthread).map(|_| ThreadCounters::new(proxies, servers as usize, listeners.len())).collect(),
             server_base: server_base.into_boxed_slice(),
             backends,
             process_gate,
             frontend_gates,
             listener_gates,
+            connection_rate: RateGate::new(config.global.maxconnrate),
+            session_rate: RateGate::new(config.global.maxsessrate),
+            frontend_rates,
             listeners: listeners.into_boxed_slice(),
             log_counters: (0..proxies).map(|_| AtomicU64::new(0)).collect(),
             process_vars: RwLock::new(VarSet::new(Scope::Proc)),
@@ -106,6 +123,9 @@ impl Instance {
             stopping: AtomicU8::new(0),
             stopped_threads: AtomicU32::new(0),
             handle: OnceLock::new(),
+            unpublished: config.proxies.iter().map(|p| AtomicBool::new(p.unpublished)).collect(),
+            frontend_paused: config.proxies.iter().map(|_| AtomicBool::new(false)).collect(),
+            frontend_shut: config.proxies.iter().map(|_| AtomicBool::new(false)).collect(),
             stream_count: AtomicU32::new(0),
             config,
         })

@@ -10,6 +10,8 @@ pub mod counters;
 pub mod frontend;
 pub mod gate;
 pub mod instance;
+pub mod operator;
+pub mod rate;
 pub mod stream;
 pub mod worker;
 mod world;

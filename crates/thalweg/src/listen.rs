@@ -297,6 +297,7 @@ fn options(config: &Config, owner: &Owner, bind: &Bind, reuseport: bool) -> List
         user_timeout_ms: given(bind.tcp_ut_ms),
         receive_buffer: given(config.global.tune.rcvbuf_client),
         send_buffer: given(config.global.tune.sndbuf_client),
+        notsent_lowat: given(config.global.tune.notsent_lowat_client),
         mode: bind.owner.mode,
         uid: bind.owner.uid,
         gid: bind.owner.gid,

@@ -216,6 +216,7 @@ impl<'a> Target<'a> {
             no_quick_ack: self.proxy.opts.tcp_smart_connect,
             receive_buffer: some(tune.rcvbuf_server).or(some(tune.rcvbuf_backend)),
             send_buffer: some(tune.sndbuf_server).or(some(tune.sndbuf_backend)),
+            notsent_lowat: some(tune.notsent_lowat_server),
             ..ConnectOptions::default()
         }
     }

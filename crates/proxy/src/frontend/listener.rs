@@ -8,12 +8,13 @@ use std::task::Poll;
 
 use thalweg_config::model::{MultiQueue, ProxyId};
 use thalweg_runtime::net::{Listener, SockAddr};
-use thalweg_runtime::{Class, Kind, SpawnOptions, current_task, run_on, spawn_with, thread_index, timer};
+use thalweg_runtime::{Class, Kind, SpawnOptions, clock, current_task, run_on, spawn_with, thread_index, timer};
 
 use super::session;
 use crate::backend::connect::libc_codes;
 use crate::gate::Gate;
 use crate::instance::Instance;
+use crate::rate::RateGate;
 use crate::worker::{self, Worker};
 
 static SESSION: Kind = Kind::new("session");
@@ -22,7 +23,7 @@ static ACCEPT: Kind = Kind::new("accept");
 /// Pause after the process ran out of descriptors or memory, in milliseconds. Connections wait in the backlog.
 const EXHAUSTED_PAUSE_MS: u64 = 100;
 
-/// Connections taken from the backlog before other tasks get their turn.
+/// Connections taken from the backlog before other tasks get their turn, unless `tune.maxaccept` says how many.
 const ACCEPTS_IN_A_ROW: u32 = 32;
 
 /// A thread hands a connection over only to one that has this many fewer.
@@ -38,19 +39,26 @@ pub fn start(worker: &Rc<Worker>, listener: usize, fd: OwnedFd) -> std::io::Resu
 async fn accept(worker: Rc<Worker>, listener: usize, mut socket: Listener) {
     let (frontend, _) = worker.instance.listeners[listener];
     let multi_queue = worker.instance.config.global.tune.listener_multi_queue != MultiQueue::Off;
+    let in_a_row_max = match worker.instance.config.global.tune.maxaccept {
+        0 => ACCEPTS_IN_A_ROW,
+        given => u32::try_from(given).unwrap_or(u32::MAX),
+    };
     let gates = Gates::of(&worker.instance, frontend, listener);
     let mut in_a_row = 0;
     loop {
-        if worker.paused.get() || !gates.have_room() {
+        if worker.instance.is_shut(frontend) {
+            return;
+        }
+        if is_held(&worker, frontend) || !gates.have_room() || gates.rate_wait_ms() > 0 {
             socket.pause();
-            wait_while_paused(&worker).await;
+            wait_while_held(&worker, frontend).await;
             gates.wait_for_room().await;
             // A socket that cannot be resumed tells again at the next accept.
             let _ = socket.resume();
         }
         let accepted = std::future::poll_fn(|_| match socket.poll_accept() {
             Poll::Ready(result) => Poll::Ready(Some(result)),
-            Poll::Pending if worker.paused.get() => Poll::Ready(None),
+            Poll::Pending if is_held(&worker, frontend) => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         })
         .await;
@@ -62,7 +70,7 @@ async fn accept(worker: Rc<Worker>, listener: usize, mut socket: Listener) {
                 gates.enter().await;
                 dispatch(&worker, listener, fd, peer, multi_queue);
                 in_a_row += 1;
-                if in_a_row >= ACCEPTS_IN_A_ROW {
+                if in_a_row >= in_a_row_max {
                     in_a_row = 0;
                     thalweg_runtime::yield_now().await;
                 }
@@ -84,22 +92,37 @@ async fn accept(worker: Rc<Worker>, listener: usize, mut socket: Listener) {
 }
 
 /// Every limit a connection of one listener counts against.
-struct Gates<'a>([&'a Gate; 3]);
+struct Gates<'a>([&'a Gate; 3], [&'a RateGate; 3]);
 
 impl<'a> Gates<'a> {
     fn of(instance: &'a Instance, frontend: ProxyId, listener: usize) -> Gates<'a> {
-        Gates([
-            &instance.process_gate,
-            &instance.frontend_gates[frontend.0 as usize],
-            &instance.listener_gates[listener],
-        ])
+        let proxy = frontend.0 as usize;
+        Gates(
+            [&instance.process_gate, &instance.frontend_gates[proxy], &instance.listener_gates[listener]],
+            [&instance.connection_rate, &instance.session_rate, &instance.frontend_rates[proxy]],
+        )
     }
 
     fn have_room(&self) -> bool {
         self.0.iter().all(|gate| gate.has_room())
     }
 
+    /// Milliseconds until the rates allow another connection, 0 for now.
+    fn rate_wait_ms(&self) -> u64 {
+        if self.1.iter().all(|rate| rate.limit() == 0) {
+            return 0;
+        }
+        let now = clock::now_ms();
+        self.1.iter().map(|rate| rate.wait_ms(now)).max().unwrap_or(0)
+    }
+
     async fn wait_for_room(&self) {
+        loop {
+            match self.rate_wait_ms() {
+                0 => break,
+                ms => timer::sleep(ms).await,
+            }
+        }
         while let Some(full) = self.0.iter().find(|gate| !gate.has_room()) {
             std::future::poll_fn(|_| if full.wait(current_task()) { Poll::Ready(()) } else { Poll::Pending }).await;
         }
@@ -107,6 +130,14 @@ impl<'a> Gates<'a> {
 
     /// Counts one more connection everywhere, once it fits everywhere.
     async fn enter(&self) {
+        for rate in self.1 {
+            loop {
+                match rate.take(clock::now_ms()) {
+                    0 => break,
+                    ms => timer::sleep(ms).await,
+                }
+            }
+        }
         loop {
             let entered = self.0.iter().take_while(|gate| gate.try_enter()).count();
             if entered == self.0.len() {
@@ -118,8 +149,18 @@ impl<'a> Gates<'a> {
     }
 }
 
-async fn wait_while_paused(worker: &Worker) {
-    std::future::poll_fn(|_| if worker.paused.get() { Poll::Pending } else { Poll::Ready(()) }).await;
+/// Whether nothing is to be accepted now: the process is paused, or an operator holds or closes this frontend.
+fn is_held(worker: &Worker, frontend: ProxyId) -> bool {
+    worker.paused.get() || worker.instance.is_paused(frontend) || worker.instance.is_shut(frontend)
+}
+
+/// Waits until something may be accepted, or nothing ever will be.
+async fn wait_while_held(worker: &Worker, frontend: ProxyId) {
+    std::future::poll_fn(|_| {
+        let held = is_held(worker, frontend) && !worker.instance.is_shut(frontend);
+        if held { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
 }
 
 /// Starts the session here, or on the thread with the fewest connections when the difference is worth the message.

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::task::Poll;
 
-use thalweg_config::model::{Mode, Proxy, ProxyId, Reuse, Server, ServerId};
+use thalweg_config::model::{Global, Mode, Proxy, ProxyId, Reuse, Server, ServerId};
 use thalweg_rules::{Kind, Outcome, Ruleset};
 use thalweg_runtime::net::{Keepalive, SockAddr, Stream};
 use thalweg_runtime::{clock, current_task, pool, timer};
@@ -20,7 +20,7 @@ use crate::stream::http::{self, After, NoRequest};
 use crate::stream::pump::append;
 use crate::stream::tcp::{self, TcpEnd};
 use crate::stream::reply;
-use crate::worker::Worker;
+use crate::worker::{SessionEntry, Worker};
 
 /// How long a closing connection is read from so that the client gets what was sent to it.
 const LINGER_MS: u64 = 1000;
@@ -30,13 +30,19 @@ const PRIVATE_MAX: usize = 8;
 
 /// Serves an accepted connection of a listener to its end.
 pub async fn serve(worker: Rc<Worker>, listener: usize, fd: OwnedFd, peer: SockAddr) {
-    let _leave = Leave::enter(&worker, listener);
+    let _leave = Leave::enter(&worker, listener, &peer);
     let Ok(io) = Stream::from_accepted(fd) else { return };
     let (frontend, _) = worker.instance.listeners[listener];
     let mut client = Client { io, input: None, eof: false, expects_more: false };
     let mut session = ClientSession::new(&worker, frontend, listener, &client, peer);
     let fe = worker.proxy(frontend);
-    prepare_socket(fe, &client);
+    if let (true, Endpoint::Inet(from)) = (global(&worker).reject_privileged_ports_tcp, session.facts.fc_src)
+        && (1..1024).contains(&from.port())
+    {
+        // Known to reflect traffic of services; nothing honest connects from there.
+        return;
+    }
+    prepare_socket(fe, worker.instance.bind(listener).mss, &client);
     if !begin(&worker, fe, &mut session, &mut client).await {
         return;
     }
@@ -70,8 +76,10 @@ struct Leave<'a> {
 }
 
 impl<'a> Leave<'a> {
-    fn enter(worker: &'a Worker, listener: usize) -> Leave<'a> {
-        let slot = worker.sessions.borrow_mut().insert(current_task());
+    fn enter(worker: &'a Worker, listener: usize, peer: &SockAddr) -> Leave<'a> {
+        let (frontend, _) = worker.instance.listeners[listener];
+        let (task, since_ms, source) = (current_task(), clock::now_ms(), peer.to_std());
+        let slot = worker.sessions.borrow_mut().insert(SessionEntry { task, frontend, since_ms, source });
         worker.instance.thread_load[worker.thread].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Leave { worker, listener, slot }
     }
@@ -125,6 +133,11 @@ impl ClientSession {
         Some(conn)
     }
 
+    /// The server of the newest connection to `backend` that this session kept for itself.
+    pub fn last_private_server(&self, backend: ProxyId) -> Option<ServerId> {
+        self.private.iter().rev().find(|kept| kept.backend == backend).map(|kept| kept.server)
+    }
+
     /// Keeps a server connection for the next request: for this session only under `http-reuse never`, for all
     /// otherwise.
     pub fn keep_private(&mut self, worker: &Worker, backend: &Proxy, server: &Server, conn: ServerConn) {
@@ -146,9 +159,20 @@ fn endpoint(addr: &SockAddr) -> Endpoint {
     }
 }
 
-fn prepare_socket(fe: &Proxy, client: &Client) {
+fn global(worker: &Worker) -> &Global {
+    &worker.instance.config.global
+}
+
+/// Options of an accepted socket. `mss` is that of the listener: negative lowers what the kernel found.
+fn prepare_socket(fe: &Proxy, mss: i32, client: &Client) {
     // A unix socket has no such options; nothing is lost when they cannot be set.
     let _ = client.io.set_nodelay(true);
+    if fe.opts.tcp_smart_accept {
+        let _ = client.io.set_quickack(false);
+    }
+    if mss < 0 {
+        let _ = client.io.lower_mss(mss.unsigned_abs());
+    }
     if fe.opts.tcpka_cli {
         let some = |n: u32| (n != 0).then_some(n);
         let probe = &fe.cli_keepalive;
@@ -341,6 +365,7 @@ async fn wait_for_request(worker: &Worker, fe: &Proxy, client: &mut Client, firs
     let t = &fe.timeouts;
     let limit = if first { t.http_request } else { t.http_keep_alive.or(t.http_request) };
     let deadline = limit.or(t.client).map(timer::deadline_in);
+    let mut leave_at = None;
     std::future::poll_fn(|_| {
         match client.io.poll_recv(16 * 1024) {
             Poll::Ready(Ok(buf)) if !buf.is_empty() => {
@@ -353,8 +378,16 @@ async fn wait_for_request(worker: &Worker, fe: &Proxy, client: &mut Client, firs
             }
             Poll::Pending => {}
         }
-        if !first && worker.instance.stopping() != Stopping::No {
-            return Poll::Ready(Arrival::Silence(NoRequest::Closed));
+        let stopping = worker.instance.stopping();
+        if !first && stopping != Stopping::No {
+            let now = clock::now_ms();
+            let at = *leave_at.get_or_insert_with(|| leave_idle_at(worker, fe, now));
+            match at {
+                _ if stopping == Stopping::Hard => return Poll::Ready(Arrival::Silence(NoRequest::Closed)),
+                Some(at) if now >= at => return Poll::Ready(Arrival::Silence(NoRequest::Closed)),
+                Some(at) => timer::want(at),
+                None => {}
+            }
         }
         if let Some(at) = deadline {
             if clock::now_ms() >= at {
@@ -365,6 +398,19 @@ async fn wait_for_request(worker: &Worker, fe: &Proxy, client: &mut Client, firs
         Poll::Pending
     })
     .await
+}
+
+/// When an idle connection is closed during a soft stop that is noticed at `now_ms`; `None`: it waits for its next
+/// request (`option idle-close-on-response`, `close-spread-time`).
+fn leave_idle_at(worker: &Worker, fe: &Proxy, now_ms: u64) -> Option<u64> {
+    if fe.opts.idle_close_on_response {
+        return None;
+    }
+    match global(worker).close_spread_time_ms {
+        None | Some(0) => Some(now_ms),
+        Some(u64::MAX) => None,
+        Some(spread) => Some(now_ms + worker.next_random() % spread),
+    }
 }
 
 /// Closes so that the client gets everything that was sent. Closing with unread input would reset the connection,

@@ -160,6 +160,7 @@ impl<'a> Http<'a> {
         }
         self.request_rules(fe, &fe.rules.tcp_content_req, Kind::TcpRequest).await?;
         self.request_rules(fe, &fe.rules.http_request, Kind::HttpRequest).await?;
+        self.restrict_names(fe)?;
         self.choose_backend(fe)?;
         let be = self.backend();
         if be.id != fe.id {
@@ -169,6 +170,7 @@ impl<'a> Http<'a> {
             }
             self.request_rules(be, &be.rules.tcp_content_req, Kind::TcpRequest).await?;
             self.request_rules(be, &be.rules.http_request, Kind::HttpRequest).await?;
+            self.restrict_names(be)?;
         }
         self.prepare_forwarding(fe, be)?;
         self.talk_to_server(be).await
@@ -588,6 +590,38 @@ impl<'a> Http<'a> {
         }
     }
 
+    /// `option http-restrict-req-hdr-names`.
+    fn restrict_names(&mut self, proxy: &Proxy) -> Result<(), Stop<'a>> {
+        use thalweg_config::model::RestrictHeaderNames as Configured;
+        use thalweg_http::semantics::NamePolicy;
+        let policy = match proxy.opts.restrict_req_hdr_names {
+            None | Some(Configured::Preserve) => return Ok(()),
+            Some(Configured::Delete) => NamePolicy::Delete,
+            Some(Configured::Reject) => NamePolicy::Reject,
+        };
+        if policy.apply(&mut self.state.request) {
+            return Ok(());
+        }
+        self.worker.fe_counters(self.session.frontend).denied_requests.add(1);
+        if proxy.is_be() && proxy.id != self.session.frontend {
+            self.worker.be_counters(proxy.id).denied_requests.add(1);
+        }
+        self.terminate(b'P', b'R');
+        Err(Stop::Answer(reply::Answer::Error(403)))
+    }
+
+    /// The server this session stays with (`option prefer-last-server`): the one it has a connection of its own to, as
+    /// long as no more than `max-keep-alive-queue` requests wait for it. A hash decides for itself.
+    fn last_server(&self, be: &Proxy) -> Option<ServerIndex> {
+        if !be.opts.prefer_last_server {
+            return None;
+        }
+        let id = self.session.last_private_server(be.id)?;
+        let backend = self.worker.backend(be.id);
+        let queue_max = u32::try_from(be.max_keep_alive_queue).unwrap_or(u32::MAX);
+        (backend.is_usable(id) && backend.server_queue_len(id) <= queue_max).then_some(ServerIndex(id.0))
+    }
+
     /// `use_backend` and `default_backend`.
     fn choose_backend(&mut self, fe: &'a Proxy) -> Result<(), Stop<'a>> {
         let mut chosen = None;
@@ -615,7 +649,7 @@ impl<'a> Http<'a> {
             });
             match found {
                 // Not eligible: the next rules may name another one.
-                Some(Some(id)) if !forced && !worker.proxy(id).is_eligible() => {}
+                Some(Some(id)) if !forced && !worker.instance.is_eligible(id) => {}
                 // A name that no backend has leads to the default one.
                 Some(target) => {
                     chosen = target;
@@ -682,6 +716,9 @@ impl<'a> Http<'a> {
         let mut choice = Choice { wanted: self.use_server(be), ..Choice::default() };
         if choice.wanted.is_none() {
             choice.key = self.balance_key(be);
+            if choice.key.is_none() {
+                choice.wanted = self.last_server(be);
+            }
         }
         // The slot held on a server; kept from attempt to attempt on the same one.
         let mut held: Option<Lease<'a>> = None;
@@ -700,7 +737,7 @@ impl<'a> Http<'a> {
             if let (Some(prefix), true) =
                 (&server.rare().redir, matches!(self.state.request.method(), Method::Get | Method::Head))
             {
-                self.terminate(b'L', b'R');
+                self.terminate(b'L', b'C');
                 return Err(Stop::Answer(reply::Answer::ServerRedirect(prefix)));
             }
             match exchange::with_server(self, be, server).await {
@@ -816,7 +853,7 @@ impl<'a> Http<'a> {
                 self.worker.fe_counters(self.session.frontend).client_aborts.add(1);
                 self.state.facts.timers.queue_us = self.elapsed_us();
                 self.terminate(b'C', b'Q');
-                Err(self.refuse(503))
+                Err(Stop::Ended(After::Drop))
             }
         }
     }

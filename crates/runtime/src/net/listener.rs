@@ -226,6 +226,9 @@ fn prepare(fd: RawFd, address: &SockAddr, opts: &ListenOptions) -> io::Result<()
     if let Some(tos) = opts.tos {
         set::tos(fd, tos)?;
     }
+    if let Some(bytes) = opts.notsent_lowat {
+        set::notsent_lowat(fd, bytes)?;
+    }
     if opts.nodelay {
         set::nodelay(fd, true)?;
     }

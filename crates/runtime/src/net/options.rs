@@ -64,6 +64,8 @@ pub struct ConnectOptions {
     pub receive_buffer: Option<u32>,
     /// Send buffer in bytes (`tune.sndbuf.server`).
     pub send_buffer: Option<u32>,
+    /// Bytes not sent yet that the kernel takes at most (`tune.notsent-lowat.server`).
+    pub notsent_lowat: Option<u32>,
 }
 
 impl Default for ConnectOptions {
@@ -87,6 +89,7 @@ impl Default for ConnectOptions {
             no_quick_ack: false,
             receive_buffer: None,
             send_buffer: None,
+            notsent_lowat: None,
         }
     }
 }
@@ -126,6 +129,8 @@ pub struct ListenOptions {
     pub receive_buffer: Option<u32>,
     /// Send buffer in bytes (`tune.sndbuf.client`).
     pub send_buffer: Option<u32>,
+    /// Bytes not sent yet that the kernel takes at most (`tune.notsent-lowat.client`).
+    pub notsent_lowat: Option<u32>,
     /// Accepted connections send small segments at once (inherited from the listener).
     pub nodelay: bool,
     /// Accepted connections probe a silent peer (inherited from the listener).
@@ -159,6 +164,7 @@ impl Default for ListenOptions {
             tos: None,
             receive_buffer: None,
             send_buffer: None,
+            notsent_lowat: None,
             nodelay: true,
             keepalive: None,
             mode: None,
@@ -223,6 +229,19 @@ pub mod set {
     /// `TCP_MAXSEG`.
     pub fn mss(fd: RawFd, mss: u32) -> io::Result<()> {
         setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, &mss)
+    }
+
+    /// `TCP_MAXSEG`, `by` bytes less than it is.
+    pub fn lower_mss(fd: RawFd, by: u32) -> io::Result<()> {
+        let mut now = 0i32;
+        getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, &mut now)?;
+        // The kernel accepts nothing below its own least value.
+        mss(fd, now.cast_unsigned().saturating_sub(by).max(88))
+    }
+
+    /// `TCP_NOTSENT_LOWAT`, in bytes.
+    pub fn notsent_lowat(fd: RawFd, bytes: u32) -> io::Result<()> {
+        setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &bytes)
     }
 
     /// `TCP_CONGESTION`.

@@ -291,6 +291,11 @@ impl Stream {
         self.option(|fd| set::user_timeout_ms(fd, ms))
     }
 
+    /// Makes the largest segment `by` bytes smaller than what the kernel chose.
+    pub fn lower_mss(&self, by: u32) -> io::Result<()> {
+        self.option(|fd| set::lower_mss(fd, by))
+    }
+
     /// What the kernel measured.
     pub fn tcp_info(&self) -> io::Result<TcpInfo> {
         if driver::with(|d| d.simulated().is_some()) {

@@ -92,6 +92,7 @@ pub struct Transfer {
     in_pipe: usize,
     ask: usize,
     spliced: u64,
+    output_is_full: bool,
 }
 
 impl Transfer {
@@ -104,6 +105,7 @@ impl Transfer {
             in_pipe: 0,
             ask: FIRST,
             spliced: 0,
+            output_is_full: false,
         }
     }
 
@@ -115,6 +117,11 @@ impl Transfer {
     /// Bytes received and not yet accepted by the sending side's kernel; they are lost when this is dropped.
     pub fn held(&self) -> usize {
         self.in_pipe + self.held.as_ref().map_or(0, |b| b.len())
+    }
+
+    /// Whether the receiver is what the last poll stopped at.
+    pub fn is_blocked_on_send(&self) -> bool {
+        self.output_is_full || self.held() > 0
     }
 
     /// Moves bytes. `Ready(n)`: the kernel accepted `n > 0` more bytes for `tx`; `Ready(0)`: `rx` ended and everything
@@ -129,6 +136,7 @@ impl Transfer {
         if limit == 0 {
             return Poll::Ready(Ok(0));
         }
+        self.output_is_full = true;
         match tx.poll_send_ready() {
             Poll::Ready(Ok(())) => {}
             Poll::Ready(Err(e)) => return Poll::Ready(Err(TransferError::Send(e))),
@@ -142,6 +150,7 @@ impl Transfer {
         if driver::with(|d| d.poll_output(tx.record())).is_pending() {
             return Poll::Pending;
         }
+        self.output_is_full = false;
         // What was received ahead comes first.
         if rx.record().rx.is_some() {
             return with_shared(|buffer| {

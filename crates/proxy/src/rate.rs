@@ -1,0 +1,111 @@
+//! A limit on how many of something begin per second, shared by all threads (manual: `rate-limit sessions`,
+//! `maxconnrate`, `maxsessrate`). Without a limit nothing is shared and nothing is written.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// See the module's documentation.
+pub struct RateGate {
+    /// 0: no limit.
+    limit: AtomicU32,
+    window: Mutex<Window>,
+}
+
+/// What began in this second and in the one before.
+#[derive(Default)]
+struct Window {
+    second: u64,
+    current: u32,
+    previous: u32,
+}
+
+impl Window {
+    fn move_to(&mut self, now_ms: u64) {
+        let second = now_ms / 1000;
+        if second != self.second {
+            self.previous = if second == self.second + 1 { self.current } else { 0 };
+            self.current = 0;
+            self.second = second;
+        }
+    }
+
+    /// Events in the second that ends at `now_ms`: what is left of the last one plus what this one has.
+    fn rate(&self, now_ms: u64) -> u32 {
+        let left = u64::from(self.previous) * (1000 - now_ms % 1000) / 1000;
+        self.current.saturating_add(u32::try_from(left).unwrap_or(u32::MAX))
+    }
+}
+
+impl RateGate {
+    /// A gate that lets `limit` through per second, 0 for all.
+    pub fn new(limit: u32) -> RateGate {
+        RateGate { limit: AtomicU32::new(limit), window: Mutex::default() }
+    }
+
+    /// The limit per second, 0 for none.
+    pub fn limit(&self) -> u32 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Changes the limit. Those who wait look at it when their wait is over.
+    pub fn set_limit(&self, limit: u32) {
+        self.limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// How many milliseconds must pass before another one may begin; 0 when it may begin now.
+    pub fn wait_ms(&self, now_ms: u64) -> u64 {
+        let limit = self.limit();
+        if limit == 0 {
+            return 0;
+        }
+        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        window.move_to(now_ms);
+        if window.rate(now_ms) < limit { 0 } else { u64::from(1000 / limit).max(1) }
+    }
+
+    /// Lets one through: counts it and returns 0, or returns how many milliseconds to wait before asking again.
+    pub fn take(&self, now_ms: u64) -> u64 {
+        let limit = self.limit();
+        if limit == 0 {
+            return 0;
+        }
+        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        window.move_to(now_ms);
+        if window.rate(now_ms) < limit {
+            window.current += 1;
+            return 0;
+        }
+        u64::from(1000 / limit).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_than_the_limit_begin_in_any_second() {
+        let gate = RateGate::new(10);
+        let mut begun = Vec::new();
+        for now in 10_000..15_000u64 {
+            while gate.take(now) == 0 {
+                begun.push(now);
+            }
+        }
+        for start in 10_000..14_000 {
+            let within = begun.iter().filter(|t| (start..start + 1000).contains(*t)).count();
+            assert!(within <= 20, "{within} within a second from {start}");
+        }
+        assert!((40..=60).contains(&begun.len()), "{}", begun.len());
+    }
+
+    #[test]
+    fn a_gate_without_a_limit_lets_all_through() {
+        let gate = RateGate::new(0);
+        assert!((0..1000).all(|_| gate.take(5) == 0));
+        gate.set_limit(1);
+        assert_eq!((gate.take(5), gate.take(5), gate.wait_ms(5)), (0, 1000, 1000));
+        gate.set_limit(0);
+        assert_eq!((gate.take(5), gate.wait_ms(5)), (0, 0));
+    }
+}
