@@ -208,16 +208,13 @@ pub(crate) fn text(
         "name" => "missing name",
         "interface" => "missing interface name",
         "cc" => "missing TCP congestion control algorithm",
-        "label" => "missing label",
         _ => "missing value",
     };
     let text = cx.name(value(line, at, missing)?);
     match name {
         "name" => bind.name = Some(text),
         "interface" => bind.interface = Some(text),
-        "cc" => bind.cc = Some(text),
-        "label" => bind.label = Some(text),
-        _ => bind.guid_prefix = Some(text),
+        _ => bind.cc = Some(text),
     }
     Ok(2)
 }
@@ -381,36 +378,6 @@ pub(crate) fn tcp_ut(
         Ok(ms) => bind.tcp_ut_ms = ms as u32,
         Err(_) => return Err(fail(line, at + 1, "'tcp-ut' : expects a positive delay in milliseconds")),
     }
-    Ok(2)
-}
-
-pub(crate) fn tcp_ss(
-    _: &mut Cx<'_>,
-    line: &Line,
-    at: usize,
-    bind: &mut Bind,
-) -> Result<usize, Box<Diagnostic>> {
-    match strict(line.text(at + 1)) {
-        Some(n @ 0..=2) => bind.tcp_save_syn = n as u8,
-        _ => {
-            return Err(fail(
-                line,
-                at + 1,
-                "'tcp-ss' : TCP Save SYN option expects an integer argument from 0 to 2",
-            ));
-        }
-    }
-    Ok(2)
-}
-
-pub(crate) fn idle_ping(
-    _: &mut Cx<'_>,
-    line: &Line,
-    at: usize,
-    bind: &mut Bind,
-) -> Result<usize, Box<Diagnostic>> {
-    value(line, at, "expects an argument")?;
-    bind.idle_ping_ms = time(line, at + 1, TimeUnit::Milliseconds, "idle-ping")? as u32;
     Ok(2)
 }
 

@@ -39,6 +39,10 @@ pub(crate) struct Cx<'a> {
     pub formats: HashMap<crate::finish::FormatKey, Arc<thalweg_sample::LogFormat>>,
     /// The error pages of the last proxy that has some: the next one often has the same.
     pub last_errors: Option<LastErrors>,
+    /// `log-profile` sections so far.
+    pub log_profiles: Vec<crate::log_profile::ProfileDraft>,
+    /// Names that `log` lines use and that may be declared later.
+    pub log_names: Vec<crate::log::LogName>,
     pub experimental_used: bool,
     /// Answers of the system's resolver: a name is asked once.
     /// Lines of `global` that hold expressions.
@@ -64,8 +68,17 @@ pub(crate) struct DefaultsSection {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FormatSource {
     TcpLog { clf: bool },
-    HttpLog { clf: bool, span: Span },
+    HttpLog { style: LogStyle, span: Span },
     Text { text: Arc<str>, span: Span },
+}
+
+/// The word after `option httplog`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogStyle {
+    Usual,
+    Clf,
+    /// One JSON object per line; ours.
+    Json,
 }
 
 /// A proxy, or a `defaults` section, being read.
@@ -80,6 +93,8 @@ pub(crate) struct Building {
     /// Expression of `balance hash` or (true) `balance log-hash`.
     pub balance_expr: Option<(Arc<str>, Span, bool)>,
     pub forwarded: Option<Arc<ForwardedDraft>>,
+    /// Health checks.
+    pub check: Arc<crate::check::CheckDraft>,
     pub default_backend: Option<(Arc<str>, Span)>,
     /// Lines about error pages, inherited ones first.
     pub error_rules: Vec<(Arc<thalweg_rules::ErrorRule>, Span)>,
@@ -184,21 +199,6 @@ impl Cx<'_> {
     pub fn warn(&mut self, line: &Line, index: usize, message: impl Into<String>) {
         self.diagnostics.push(Diagnostic::warning_at(line.span_at(index), message));
     }
-
-    /// Refuses a directive that must be allowed by `expose-experimental-directives`.
-    pub fn experimental(&mut self, line: &Line, index: usize, name: &str) -> crate::keyword::Outcome {
-        self.experimental_used = true;
-        if self.config.global.expose_experimental {
-            return Ok(());
-        }
-        Err(crate::keyword::fail(
-            line,
-            index,
-            format!(
-                "'{name}' directive is experimental, must be allowed via a global 'expose-experimental-directives'"
-            ),
-        ))
-    }
 }
 
 impl Building {
@@ -227,6 +227,7 @@ impl Building {
             unique_id: self.unique_id.clone(),
             balance_expr: self.balance_expr.clone(),
             forwarded: self.forwarded.clone(),
+            check: Arc::new(self.check.heir()),
             default_backend: self.default_backend.clone(),
             error_rules: self.error_rules.clone(),
             abortonclose_set: self.abortonclose_set,

@@ -38,15 +38,12 @@ pub(crate) fn flag(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDra
         "no-backup" => draft.server.backup = false,
         "disabled" => draft.server.disabled = true,
         "enabled" => draft.server.disabled = false,
-        "strict-maxconn" => draft.server.strict_maxconn = true,
         "check" => draft.check = true,
         "no-check" => draft.check = false,
         "check-send-proxy" => check(draft).send_proxy = true,
         "no-check-send-proxy" => check(draft).send_proxy = false,
         "tfo" => rare(draft).tfo = true,
         "no-tfo" if draft.server.extra.is_some() => rare(draft).tfo = false,
-        "stick" if draft.server.extra.is_some() => rare(draft).non_stick = false,
-        "non-stick" => rare(draft).non_stick = true,
         "send-proxy" => draft.server.send_proxy = ProxyHeader::V1,
         "send-proxy-v2" => draft.server.send_proxy = ProxyHeader::V2(draft.v2_options),
         "no-send-proxy" if draft.server.send_proxy == ProxyHeader::V1 => {
@@ -69,8 +66,7 @@ pub(crate) fn proxy_v2_options(_: &mut Cx<'_>, line: &Line, at: usize, draft: &m
         match option {
             "crc32c" => v2.crc32c = true,
             "unique-id" => v2.unique_id = true,
-            "authority" => v2.authority = true,
-            "ssl" | "cert-cn" | "ssl-cipher" | "cert-sig" | "cert-key" => {
+            "authority" | "ssl" | "cert-cn" | "ssl-cipher" | "cert-sig" | "cert-key" => {
                 return Err(not_supported(
                     line,
                     at + 1,
@@ -102,7 +98,7 @@ pub(crate) fn weight(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut Server
     Ok(2)
 }
 
-/// Counts: `maxconn`, `minconn`, `maxqueue`, `pool-low-conn`, `shard`, `log-bufsize`.
+/// Counts: `maxconn`, `minconn`, `maxqueue`, `pool-low-conn`.
 pub(crate) fn count(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
     let name = line.text(at);
     if name == "pool-low-conn" {
@@ -113,9 +109,7 @@ pub(crate) fn count(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerD
         "maxconn" => draft.server.maxconn = value,
         "minconn" => draft.server.minconn = value,
         "maxqueue" => draft.server.maxqueue = value,
-        "pool-low-conn" => draft.server.pool.low_conn = value,
-        "shard" => rare(draft).shard = value,
-        _ => rare(draft).log_bufsize = value,
+        _ => draft.server.pool.low_conn = value,
     }
     Ok(2)
 }
@@ -392,21 +386,6 @@ pub(crate) fn ws(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) ->
         "h2" => Err(not_supported(line, at + 1, "ws h2", "only HTTP/1 is built")),
         _ => Err(fail(line, at + 1, "'ws' has to be 'auto', 'h1' or 'h2'")),
     }
-}
-
-pub(crate) fn log_proto(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
-    match line.text(at + 1) {
-        "legacy" => rare(draft).octet_count = false,
-        "octet-count" => rare(draft).octet_count = true,
-        other => {
-            return Err(fail(
-                line,
-                at + 1,
-                format!("'log-proto' expects one of 'legacy' or 'octet-count' but got '{other}'"),
-            ));
-        }
-    }
-    Ok(2)
 }
 
 /// `source <addr>[:<ports>] [usesrc ...] [interface ...]` on a server.

@@ -48,8 +48,8 @@ fn process_settings() {
     check("busy-polling|no busy-polling", |g| !g.busy_polling);
     check("no strict-limits", |g| !g.strict_limits);
     check("strict-limits", |g| g.strict_limits);
-    check("hard-stop-after 30s|grace 5|close-spread-time 1m", |g| {
-        (g.hard_stop_after_ms, g.grace_ms, g.close_spread_time_ms) == (Some(30_000), Some(5), Some(60_000))
+    check("hard-stop-after 30s|close-spread-time 1m", |g| {
+        (g.hard_stop_after_ms, g.close_spread_time_ms) == (Some(30_000), Some(60_000))
     });
     check("node a|description b c|localpeer d|log-tag t", |g| {
         g.node.as_deref() == Some("a")
@@ -70,8 +70,6 @@ fn process_settings() {
     check("cpu-map auto:1/1-2 4-5", |g| g.cpu_map == [Some(vec![4]), Some(vec![5])]);
     check("cpu-map 1/2 4-5", |g| g.cpu_map == [None, Some(vec![4, 5])]);
     check("stats timeout 5s|stats maxconn 3", |g| g.stats_timeout_ms == Some(5000) && g.stats_maxconn == 3);
-    check("http-err-codes 404", |g| g.http_err_codes.iter().map(|w| w.count_ones()).sum::<u32>() == 1);
-    check("http-fail-codes +501", |g| g.http_fail_codes.iter().map(|w| w.count_ones()).sum::<u32>() == 99);
     check("h1-case-adjust a A", |g| g.h1_case_adjust == [(Arc::from("a"), Arc::from("A"))]);
     check("set-var proc.a int(5)", |g| g.set_var.len() == 1 && &*g.set_var[0].name == "proc.a");
 }

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, RwLock};
 
-use thalweg_config::model::{Bind, Config, Proxy, ProxyId, ServerId};
+use thalweg_config::model::{Bind, Config, Proxy, ProxyId, ServerId, Tune};
 use thalweg_operate::log::LogShared;
 use thalweg_runtime::Handle;
-use thalweg_sample::vars::{Scope, VarSet};
+use thalweg_sample::vars::{BUDGETS, Scope, VarSet};
 
 use crate::backend::Backend;
 use crate::counters::ThreadCounters;
@@ -100,6 +100,7 @@ impl Instance {
         let names = |wanted: fn(&Proxy) -> bool| {
             config.proxies.iter().filter(|p| wanted(p)).map(|p| (Arc::clone(&p.name), p.id)).collect()
         };
+        limit_variables(&config.global.tune);
         Arc::new(Instance {
             frontends_by_name: names(Proxy::is_fe),
             backends_by_name: names(Proxy::is_be),
@@ -117,7 +118,7 @@ impl Instance {
             listeners: listeners.into_boxed_slice(),
             log_counters: (0..proxies).map(|_| AtomicU64::new(0)).collect(),
             process_vars: RwLock::new(VarSet::new(Scope::Proc)),
-            log: Arc::new(LogShared::default()),
+            log: Arc::new(LogShared::new(&config)),
             start_wall_us,
             thread_load: (0..nbthread).map(|_| AtomicU32::new(0)).collect(),
             stopping: AtomicU8::new(0),
@@ -201,5 +202,18 @@ impl Instance {
     /// Begins or hastens the end; it never goes back.
     pub fn stop(&self, how: Stopping) {
         self.stopping.fetch_max(how as u8, Ordering::SeqCst);
+    }
+}
+
+/// `tune.vars.*-max-size`.
+fn limit_variables(tune: &Tune) {
+    for (budget, max) in [
+        (&BUDGETS.global, tune.vars_global_max_size),
+        (&BUDGETS.process, tune.vars_proc_max_size),
+        (&BUDGETS.session, tune.vars_sess_max_size),
+        (&BUDGETS.transaction, tune.vars_txn_max_size),
+        (&BUDGETS.reqres, tune.vars_reqres_max_size),
+    ] {
+        budget.max.store(max as u64, Ordering::Relaxed);
     }
 }

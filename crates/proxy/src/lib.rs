@@ -42,6 +42,10 @@ pub fn start_thread(instance: &Arc<Instance>, thread: usize, sockets: Vec<Thread
     let worker = Worker::new(Arc::clone(instance), thread);
     worker::install(&worker);
     spawn(&JANITOR, backend::connect::janitor(worker.clone()));
+    if thread == 0 {
+        instance.log.start_feeds(&instance.config);
+    }
+    backend::health::start(&worker);
     for socket in sockets {
         let Some(listener) = instance.listener_index(socket.proxy, socket.bind) else { continue };
         match frontend::listener::start(&worker, listener, socket.fd) {

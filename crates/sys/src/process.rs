@@ -135,6 +135,22 @@ pub fn set_file_limit(limit: Limit) -> io::Result<()> {
     set_limit(libc::RLIMIT_NOFILE, limit)
 }
 
+/// Changes how nice the process is: -20 to 19, less is served first. Less than now needs a privilege.
+pub fn set_nice(nice: i32) -> io::Result<()> {
+    // SAFETY: takes integers only.
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) })
+}
+
+/// Makes the kernel allocate the table of files of this process at once, for `files` of them.
+pub fn allocate_file_table(files: u64) -> io::Result<()> {
+    let last = i32::try_from(files.saturating_sub(1)).unwrap_or(i32::MAX);
+    // SAFETY: copies standard error to a number that is free, `last` or above, and takes integers only.
+    let copy = unsafe { libc::fcntl(2, libc::F_DUPFD_CLOEXEC, last) };
+    check(copy.min(0))?;
+    // SAFETY: the descriptor was made just above and nobody else knows its number.
+    check(unsafe { libc::close(copy) })
+}
+
 /// How many bytes of data the process may have: what it allocates, not what it maps from files.
 pub fn set_memory_limit(bytes: u64) -> io::Result<()> {
     set_limit(libc::RLIMIT_DATA, Limit { soft: bytes, hard: bytes })

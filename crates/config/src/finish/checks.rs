@@ -10,6 +10,15 @@ fn warn(cx: &mut Cx<'_>, b: &Building, message: String) {
     cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, Some(b.span), message));
 }
 
+/// `capture cookie` keeps no more than `tune.http.cookielen` allows.
+fn captured_cookie(cx: &mut Cx<'_>, b: &mut Building) {
+    let longest = u32::try_from(cx.config.global.tune.http_cookielen).unwrap_or(u32::MAX);
+    let Some(capture) = b.p.cookie_capture.as_mut().filter(|capture| capture.len > longest) else { return };
+    std::sync::Arc::make_mut(capture).len = longest;
+    let title = b.title();
+    warn(cx, b, format!("truncating capture length to {longest} bytes for {title}."));
+}
+
 /// One proxy.
 pub(crate) fn proxy(cx: &mut Cx<'_>, b: &mut Building) {
     if b.p.disabled {
@@ -30,6 +39,7 @@ pub(crate) fn proxy(cx: &mut Cx<'_>, b: &mut Building) {
         b.p.balance.algo = BalanceAlgo::RoundRobin;
     }
     missing_timeouts(cx, b);
+    captured_cookie(cx, b);
     if b.p.is_fe() && b.p.log_targets.is_empty() && explicit_format(b) {
         warn(cx, b, format!("log format ignored for {title} since it has no log address."));
     }

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use thalweg_syntax::{Line, TimeUnit};
+use thalweg_syntax::{Diagnostic, Line, TimeUnit};
 
 use crate::build::Cx;
-use crate::keyword::{NoteBoxed, Outcome, at_most, fail};
+use crate::keyword::{NoteBoxed, Outcome, at_most, fail, not_supported};
 use crate::model::DefaultPath;
 use crate::numbers::{leading, lenient, strict, time};
 
@@ -215,13 +215,10 @@ pub(crate) fn log_tag(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     Ok(())
 }
 
-/// `hard-stop-after`, `close-spread-time`, `grace`.
+/// `hard-stop-after`, `close-spread-time`.
 pub(crate) fn stop_delay(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     let name = line.text(0);
-    // The reference looks no further than the delay of this one.
-    if name != "grace" {
-        at_most(line, 1, 1)?;
-    }
+    at_most(line, 1, 1)?;
     if name == "close-spread-time" && line.text(1) == "infinite" {
         cx.config.global.close_spread_time_ms = Some(u64::MAX);
         return Ok(());
@@ -230,26 +227,8 @@ pub(crate) fn stop_delay(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     let global = &mut cx.config.global;
     match name {
         "hard-stop-after" => global.hard_stop_after_ms = Some(ms),
-        "close-spread-time" => global.close_spread_time_ms = Some(ms),
-        _ => global.grace_ms = Some(ms),
+        _ => global.close_spread_time_ms = Some(ms),
     }
-    Ok(())
-}
-
-pub(crate) fn mworker_max_reloads(cx: &mut Cx<'_>, line: &Line) -> Outcome {
-    at_most(line, 1, 1)?;
-    if line.words.len() < 2 {
-        return Err(fail(line, 1, "'mworker-max-reloads' expects an integer argument."));
-    }
-    let value = lenient(cx, line, 1);
-    let Ok(value) = u32::try_from(value) else {
-        return Err(fail(
-            line,
-            1,
-            format!("'mworker-max-reloads' expects a positive value or zero, found '{}'.", line.text(1)),
-        ));
-    };
-    cx.config.global.mworker_max_reloads = Some(value);
     Ok(())
 }
 
@@ -263,14 +242,18 @@ pub(crate) fn expose(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     Ok(())
 }
 
+/// Files are found from the directory the program runs in only.
+fn relative(line: &Line, mode: &str) -> Box<Diagnostic> {
+    not_supported(line, 1, &format!("default-path {mode}"), "relative names start at the current directory")
+}
+
 pub(crate) fn default_path(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     let modes = "supported modes include 'current', 'config', 'parent', and 'origin'.";
     let mode = line.text(1);
     cx.config.global.default_path = match mode {
         "current" => DefaultPath::Current,
-        "config" => DefaultPath::Config,
-        "parent" => DefaultPath::Parent,
-        "origin" if line.words.len() > 2 => DefaultPath::Origin(PathBuf::from(line.text(2))),
+        "config" | "parent" => return Err(relative(line, mode)),
+        "origin" if line.words.len() > 2 => return Err(relative(line, mode)),
         "origin" => return Err(fail(line, 2, "'default-path origin' expects a directory as an argument.")),
         "" => return Err(fail(line, 1, format!("missing default-path mode '' for 'default-path', {modes}"))),
         other => {
@@ -282,54 +265,6 @@ pub(crate) fn default_path(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         }
     };
     at_most(line, 2, usize::from(mode == "origin"))
-}
-
-pub(crate) fn cluster_secret(cx: &mut Cx<'_>, line: &Line) -> Outcome {
-    at_most(line, 1, 1)?;
-    if line.words.len() < 2 {
-        return Err(fail(line, 1, "expects an ASCII string argument."));
-    }
-    if cx.config.global.cluster_secret.is_some() {
-        return Err(fail(line, 0, "'cluster-secret' already specified. Continuing."));
-    }
-    cx.config.global.cluster_secret = Some(cx.name(line.text(1)));
-    Ok(())
-}
-
-pub(crate) fn anonkey(cx: &mut Cx<'_>, line: &Line) -> Outcome {
-    if line.words.len() < 2 {
-        return Err(fail(line, 1, "a key is expected after 'anonkey'."));
-    }
-    match strict(line.text(1)).and_then(|v| u32::try_from(v).ok()) {
-        Some(key) => cx.config.global.anonkey = Some(key),
-        None => {
-            return Err(fail(
-                line,
-                1,
-                format!("'anonkey' must be within range 0-4294967295, found '{}'.", line.text(1)),
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// `server-state-base` and `server-state-file`.
-pub(crate) fn server_state(cx: &mut Cx<'_>, line: &Line) -> Outcome {
-    at_most(line, 1, 1)?;
-    let name = line.text(0);
-    if line.words.len() < 2 {
-        let message = match name {
-            "server-state-base" => "'server-state-base' expects one argument: a directory path.",
-            _ => "'server-state-file' expect one argument: a file path.",
-        };
-        return Err(fail(line, 1, message));
-    }
-    let path = Some(PathBuf::from(line.text(1)));
-    match name {
-        "server-state-base" => cx.config.global.server_state_base = path,
-        _ => cx.config.global.server_state_file = path,
-    }
-    Ok(())
 }
 
 pub(crate) fn unix_bind(cx: &mut Cx<'_>, line: &Line) -> Outcome {
@@ -410,7 +345,7 @@ pub(crate) fn dns_accept_family(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     Ok(())
 }
 
-/// `pp2-never-send-local`, `h1-*`, `no-memory-trimming`, `limited-quic` and the other words that only switch
+/// `pp2-never-send-local`, `h1-*`, `no-memory-trimming` and the other words that only switch
 /// something on.
 pub(crate) fn switch(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     at_most(line, 1, 0)?;
@@ -499,64 +434,3 @@ pub(crate) fn h1_case_adjust_file(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     Ok(())
 }
 
-/// `http-err-codes` and `http-fail-codes`: ranges of statuses added to or removed from a set.
-pub(crate) fn status_codes(cx: &mut Cx<'_>, line: &Line) -> Outcome {
-    let name = line.text(0).to_owned();
-    if line.words.len() < 2 {
-        return Err(fail(line, 1, format!("Missing status codes range for '{name}'.")));
-    }
-    let mut set = match name.as_str() {
-        "http-err-codes" => cx.config.global.http_err_codes,
-        _ => cx.config.global.http_fail_codes,
-    };
-    for index in 1..line.words.len() {
-        let text = line.text(index);
-        // The sign is that of the whole word.
-        let (add, list) = match text.as_bytes().first() {
-            Some(b'+') => (Some(true), &text[1..]),
-            Some(b'-') => (Some(false), &text[1..]),
-            _ => (None, text),
-        };
-        if add.is_none() {
-            set = [0; 8];
-        }
-        let mut position = text.len() - list.len();
-        for range in list.split(',') {
-            let (low, high) = range.split_once('-').unwrap_or((range, range));
-            let (Some(low), Some(high)) = (strict(low), strict(high)) else {
-                return Err(fail(
-                    line,
-                    index,
-                    format!(
-                        "Invalid status codes range '{text}' in '{name}' at position {position}. Ranges must be in the \
-                         form [+-]{{low[-{{high}}]}}[,...]."
-                    ),
-                ));
-            };
-            if low < 100 || high > 599 || low > high {
-                return Err(fail(
-                    line,
-                    index,
-                    format!(
-                        "Invalid status codes range '{text}' in '{name}'.\n Codes must be between 100 and 599 and ranges \
-                         in ascending order."
-                    ),
-                ));
-            }
-            position += range.len() + 1;
-            for code in low..=high {
-                let bit = (code - 100) as usize;
-                if add == Some(false) {
-                    set[bit / 64] &= !(1 << (bit % 64));
-                } else {
-                    set[bit / 64] |= 1 << (bit % 64);
-                }
-            }
-        }
-    }
-    match name.as_str() {
-        "http-err-codes" => cx.config.global.http_err_codes = set,
-        _ => cx.config.global.http_fail_codes = set,
-    }
-    Ok(())
-}

@@ -47,7 +47,10 @@ pub(crate) fn thread_groups(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         ));
     };
     match usize::try_from(value) {
-        Ok(count @ 1..=32) => cx.config.global.thread_groups = count,
+        Ok(1) => cx.config.global.thread_groups = 1,
+        Ok(2..=32) => {
+            return Err(not_supported(line, 1, "thread-groups", "all threads are in one group"));
+        }
         _ => {
             return Err(fail(
                 line,

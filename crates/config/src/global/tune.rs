@@ -1,11 +1,11 @@
 //! `tune.*` and the choice of kernel interfaces.
 
-use thalweg_syntax::{Diagnostic, Line, TimeUnit};
+use thalweg_syntax::{Diagnostic, Line};
 
 use crate::build::Cx;
 use crate::keyword::{Outcome, at_most, fail};
 use crate::model::{IoDriver, MultiQueue, Shards, TakeoverOtherGroup};
-use crate::numbers::{lenient, size, strict, time};
+use crate::numbers::{lenient, size, strict};
 
 /// Sizes in bytes.
 pub(crate) fn tune_size(cx: &mut Cx<'_>, line: &Line) -> Outcome {
@@ -22,18 +22,11 @@ pub(crate) fn tune_size(cx: &mut Cx<'_>, line: &Line) -> Outcome {
             }
             tune.bufsize = (value as usize).next_multiple_of(16);
         }
-        "tune.bufsize.small" => tune.bufsize_small = value as usize,
-        "tune.bufsize.large" => tune.bufsize_large = value as usize,
         "tune.pipesize" => tune.pipesize = small,
-        "tune.recv_enough" => tune.recv_enough = small,
         "tune.rcvbuf.client" => tune.rcvbuf_client = small,
         "tune.rcvbuf.server" => tune.rcvbuf_server = small,
-        "tune.rcvbuf.frontend" => tune.rcvbuf_frontend = small,
-        "tune.rcvbuf.backend" => tune.rcvbuf_backend = small,
         "tune.sndbuf.client" => tune.sndbuf_client = small,
         "tune.sndbuf.server" => tune.sndbuf_server = small,
-        "tune.sndbuf.frontend" => tune.sndbuf_frontend = small,
-        "tune.sndbuf.backend" => tune.sndbuf_backend = small,
         "tune.notsent-lowat.client" => tune.notsent_lowat_client = small,
         "tune.notsent-lowat.server" => tune.notsent_lowat_server = small,
         _ => tune.cli_max_payload_size = value as usize,
@@ -55,8 +48,7 @@ pub(crate) fn tune_vars(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         "tune.vars.proc-max-size" => tune.vars_proc_max_size = value,
         "tune.vars.sess-max-size" => tune.vars_sess_max_size = value,
         "tune.vars.txn-max-size" => tune.vars_txn_max_size = value,
-        "tune.vars.reqres-max-size" => tune.vars_reqres_max_size = value,
-        _ => tune.vars_check_max_size = value,
+        _ => tune.vars_reqres_max_size = value,
     }
     Ok(())
 }
@@ -66,7 +58,7 @@ pub(crate) fn tune_number(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     at_most(line, 1, 1)?;
     let name = line.text(0).to_owned();
     // Keyword, smallest, greatest, what it says it expects. The limits are the reference's.
-    const RANGES: [(&str, i64, i64, &str); 23] = [
+    const RANGES: [(&str, i64, i64, &str); 10] = [
         ("tune.maxrewrite", 0, i32::MAX as i64, "a positive integer argument"),
         ("tune.buffers.limit", 0, i32::MAX as i64, "a positive integer argument"),
         ("tune.buffers.reserve", 0, i32::MAX as i64, "a positive integer argument"),
@@ -76,33 +68,13 @@ pub(crate) fn tune_number(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         ("tune.maxaccept", i32::MIN as i64, i32::MAX as i64, "a value greater than or equal to -1"),
         ("tune.maxpollevents", 0, i32::MAX as i64, "an integer argument"),
         ("tune.runqueue-depth", 0, i32::MAX as i64, "an integer argument"),
-        ("tune.events.max-events-at-once", 1, 10000, "an integer argument between 1 and 10000"),
         ("tune.max-checks-per-thread", 0, i32::MAX as i64, "a positive numeric value"),
-        ("tune.max-rules-at-once", 0, i32::MAX as i64, "a positive numeric value"),
-        ("tune.pool-high-fd-ratio", 0, 100, "an integer argument between 0 and 100"),
-        ("tune.pool-low-fd-ratio", 0, 100, "an integer argument between 0 and 100"),
-        ("tune.pattern.cache-size", 0, i32::MAX as i64, "a positive numeric value"),
-        ("tune.comp.maxlevel", 1, 9, "a numeric value between 1 and 9"),
-        ("tune.fail-alloc", 0, 100, "a numeric value between 0 and 100"),
-        ("tune.ring.queues", 0, 1024, "a numeric value between 0 and 1024"),
-        ("tune.h1.fe.glitches-threshold", 0, i32::MAX as i64, "a positive numeric value"),
-        ("tune.h1.be.glitches-threshold", 0, i32::MAX as i64, "a positive numeric value"),
-        ("tune.glitches.kill.cpu-usage", 0, 100, "a numeric value between 0 and 100"),
-        ("tune.stick-counters", 0, 99, "a number from 0 to 99"),
-        ("tune.streams-elasticity", 0, i32::MAX as i64, "0 or a positive percentage value of 100 or above"),
     ];
     let Some((_, least, greatest, expects)) = RANGES.iter().find(|r| r.0 == name) else {
         return Err(fail(line, 0, format!("unknown keyword '{name}' in 'global' section")));
     };
     // Some read an absent number as 0, the others say what they expect in one of two ways.
-    const OPTIONAL: [&str; 6] = [
-        "tune.fail-alloc",
-        "tune.h1.fe.glitches-threshold",
-        "tune.h1.be.glitches-threshold",
-        "tune.max-checks-per-thread",
-        "tune.ring.queues",
-        "tune.stick-counters",
-    ];
+    const OPTIONAL: [&str; 1] = ["tune.max-checks-per-thread"];
     const PLAIN: [&str; 9] = [
         "tune.maxrewrite",
         "tune.buffers.limit",
@@ -122,12 +94,7 @@ pub(crate) fn tune_number(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         return Err(fail(line, 1, message));
     }
     let value = lenient(cx, line, 1);
-    if name == "tune.stick-counters" && line.words.len() > 1 && strict(line.text(1)).is_none() {
-        return Err(fail(line, 1, format!("{name}: '{}' is an invalid number", line.text(1))));
-    }
-    let elastic =
-        name == "tune.streams-elasticity" && ((1..100).contains(&value) || strict(line.text(1)).is_none());
-    if value < *least || value > *greatest || elastic {
+    if value < *least || value > *greatest {
         return Err(fail(line, 1, format!("'{name}' expects {expects}")));
     }
     let (unsigned, tune) = (u32::try_from(value).unwrap_or(0), &mut cx.config.global.tune);
@@ -143,19 +110,7 @@ pub(crate) fn tune_number(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         "tune.maxaccept" => tune.maxaccept = value.max(-1) as i32,
         "tune.maxpollevents" => tune.maxpollevents = unsigned,
         "tune.runqueue-depth" => tune.runqueue_depth = unsigned,
-        "tune.events.max-events-at-once" => tune.max_events_at_once = unsigned,
         "tune.max-checks-per-thread" => tune.max_checks_per_thread = unsigned,
-        "tune.max-rules-at-once" => tune.max_rules_at_once = unsigned,
-        "tune.pool-high-fd-ratio" => tune.pool_high_fd_ratio = unsigned,
-        "tune.pool-low-fd-ratio" => tune.pool_low_fd_ratio = unsigned,
-        "tune.pattern.cache-size" => tune.pattern_cache_size = unsigned as usize,
-        "tune.comp.maxlevel" => tune.comp_maxlevel = unsigned,
-        "tune.fail-alloc" => tune.fail_alloc = unsigned,
-        "tune.ring.queues" => tune.ring_queues = unsigned,
-        "tune.h1.fe.glitches-threshold" => tune.h1_fe_glitches_threshold = unsigned,
-        "tune.h1.be.glitches-threshold" => tune.h1_be_glitches_threshold = unsigned,
-        "tune.stick-counters" => tune.stick_counters = unsigned,
-        "tune.streams-elasticity" => tune.streams_elasticity = unsigned,
         _ => {}
     }
     Ok(())
@@ -311,19 +266,6 @@ pub(crate) fn default_shards(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     Ok(())
 }
 
-pub(crate) fn idletimer(cx: &mut Cx<'_>, line: &Line) -> Outcome {
-    at_most(line, 1, 1)?;
-    let expects = "'tune.idletimer' expects a timer value between 0 and 65535 ms.";
-    if line.words.len() < 2 {
-        return Err(fail(line, 1, expects));
-    }
-    match time(line, 1, TimeUnit::Milliseconds, "tune.idletimer")? {
-        ms @ 0..=65535 => cx.config.global.tune.idletimer_ms = ms as u32,
-        _ => return Err(fail(line, 1, expects)),
-    }
-    Ok(())
-}
-
 pub(crate) fn renice(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     at_most(line, 1, 1)?;
     let (name, text) = (line.text(0), line.text(1));
@@ -361,44 +303,6 @@ pub(crate) fn io_driver(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     Ok(())
 }
 
-/// Settings of machinery that this program does not have: checked for their form, without effect, and said so in
-/// diagnostic mode.
-pub(crate) fn without_effect(cx: &mut Cx<'_>, line: &Line) -> Outcome {
-    at_most(line, 1, 1)?;
-    let name = line.text(0);
-    cx.diagnostics.push(Diagnostic::diag_at(
-        line.span_at(0),
-        format!("'{name}' tunes something this program does not have, it has no effect"),
-    ));
-    Ok(())
-}
-
-/// `tune.memory.hot-size` and `tune.peers.max-updates-at-once`: positive numbers without effect.
-pub(crate) fn positive_without_effect(cx: &mut Cx<'_>, line: &Line) -> Outcome {
-    let name = line.text(0);
-    if crate::numbers::leading(line.text(1)).0 < 1 {
-        let expects = if name == "tune.memory.hot-size" {
-            "a strictly positive value"
-        } else {
-            "an integer argument greater than 0"
-        };
-        return Err(fail(line, 1, format!("'{name}' expects {expects}.")));
-    }
-    without_effect(cx, line)
-}
-
-/// `tune.epoll.mask-events`: a list of names, without effect.
-pub(crate) fn mask_events(cx: &mut Cx<'_>, line: &Line) -> Outcome {
-    let text = line.text(1);
-    if !text.is_empty() && !text.split(',').all(|e| matches!(e, "err" | "hup" | "rdhup")) {
-        let message = format!(
-            "'tune.epoll.mask-events' expects a comma-delimited list of 'err', 'hup' and 'rdhup' but got '{text}'."
-        );
-        return Err(fail(line, 1, message));
-    }
-    without_effect(cx, line)
-}
-
 /// `profiling.tasks`: words, without effect yet other than being checked.
 pub(crate) fn profiling(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     let text = line.text(1);
@@ -418,8 +322,3 @@ pub(crate) fn profiling(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     Ok(())
 }
 
-/// The same for a directive that is experimental in the reference.
-pub(crate) fn without_effect_experimental(cx: &mut Cx<'_>, line: &Line) -> Outcome {
-    cx.experimental(line, 0, line.text(0))?;
-    without_effect(cx, line)
-}

@@ -39,8 +39,6 @@ pub struct Bind {
     pub cc: Option<Arc<str>>,
     /// TCP_USER_TIMEOUT in milliseconds, 0 for none.
     pub tcp_ut_ms: u32,
-    /// Segment options of the accepted connections recorded for `fc_saved_syn`: 0, 1 or 2.
-    pub tcp_save_syn: u8,
     pub owner: UnixOwner,
     /// Rights of a `stats socket`.
     pub level: CliLevel,
@@ -48,12 +46,8 @@ pub struct Bind {
     pub expose_fd_listeners: bool,
     /// `severity-output number|string` on a CLI socket: Some(true) for the number.
     pub severity_number: Option<bool>,
-    pub label: Option<Arc<str>>,
-    pub guid_prefix: Option<Arc<str>>,
     /// `proto h1`: the only protocol spoken here.
     pub proto: Option<Arc<str>>,
-    /// Milliseconds between pings of an idle connection; meaningless for HTTP/1 and refused elsewhere.
-    pub idle_ping_ms: u32,
 }
 
 /// Where a listener listens.
@@ -128,15 +122,11 @@ impl Bind {
             threads: ThreadSet::default(),
             cc: None,
             tcp_ut_ms: 0,
-            tcp_save_syn: 0,
             owner: UnixOwner::default(),
             level: CliLevel::default(),
             expose_fd_listeners: false,
             severity_number: None,
-            label: None,
-            guid_prefix: None,
             proto: None,
-            idle_ping_ms: 0,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Bind, ProxyId, Server};
+use super::{Bind, Server};
 use crate::compiled::LogFormat;
 
 /// One `log` line.
@@ -34,10 +34,10 @@ pub enum LogDest {
     Fd(i32),
     Stdout,
     Stderr,
-    /// Position in [`super::Config::rings`].
-    Ring(u32),
-    /// A backend in `mode log`.
-    Backend(ProxyId),
+    /// Name of one of [`super::Config::rings`].
+    Ring(Arc<str>),
+    /// Name of a backend in `mode log`.
+    Backend(Arc<str>),
 }
 
 /// How the line is wrapped (`format`).
@@ -166,6 +166,14 @@ pub struct LogProfile {
     pub name: Arc<str>,
     pub log_tag: Option<Arc<str>>,
     pub steps: Vec<(LogStep, ProfileStep)>,
+}
+
+impl LogProfile {
+    /// What was said about a step, or else about any.
+    pub fn step(&self, step: LogStep) -> Option<&ProfileStep> {
+        let at = |wanted| self.steps.iter().find(|s| s.0 == wanted).map(|s| &s.1);
+        at(step).or_else(|| at(LogStep::Any))
+    }
 }
 
 /// What a profile does with the lines of one step.

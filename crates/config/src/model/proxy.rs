@@ -84,6 +84,8 @@ pub struct Proxy {
     pub unique_id_format: Option<Arc<LogFormat>>,
     pub unique_id_header: Option<Arc<[u8]>>,
     pub stats: Option<Arc<StatsPage>>,
+    /// What checks of servers do; `None` without a backend's side.
+    pub check: Option<Arc<thalweg_check::Program>>,
 }
 
 impl Proxy {
@@ -228,6 +230,8 @@ pub struct Timeouts {
 /// `option` keywords that are on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ProxyOptions {
+    /// Statistics per listener (`socket-stats`).
+    pub socket_stats: bool,
     /// Close the server's connection after each response, keep the client's.
     pub http_server_close: bool,
     /// Close both.
@@ -254,8 +258,6 @@ pub struct ProxyOptions {
     pub logasap: bool,
     pub log_separate_errors: bool,
     pub log_health_checks: bool,
-    pub socket_stats: bool,
-    pub contstats: bool,
     pub tcp_smart_accept: bool,
     pub tcp_smart_connect: bool,
     /// Keep-alive probes towards clients (`option clitcpka`, `option tcpka`).
@@ -271,9 +273,6 @@ pub struct ProxyOptions {
     pub allbackups: bool,
     /// `option redispatch <n>`: positive, at every n-th retry; negative, n before the last; `None`: off.
     pub redispatch: Option<i32>,
-    pub small_buffers_queue: bool,
-    pub small_buffers_l7_retries: bool,
-    pub small_buffers_check: bool,
 }
 
 /// `option http-restrict-req-hdr-names`: what becomes of names other than letters, digits and dashes.

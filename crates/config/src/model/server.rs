@@ -28,8 +28,6 @@ pub struct Server {
     pub minconn: u32,
     /// 0: no limit.
     pub maxqueue: u32,
-    /// `strict-maxconn`: idle connections count against `maxconn` too.
-    pub strict_maxconn: bool,
     /// Value of the persistence cookie.
     pub cookie: Option<Arc<str>>,
     pub send_proxy: ProxyHeader,
@@ -52,10 +50,6 @@ pub struct SlowSettings {
     pub init_state: InitState,
     pub guid: Option<Arc<str>>,
     pub track: Option<Arc<str>>,
-    /// Excluded from (`non-stick`) stick-table learning.
-    pub non_stick: bool,
-    /// Only this share of a table (peers).
-    pub shard: u32,
     /// Connections to this server close their other clients' when it goes down.
     pub shutdown_sessions_on_down: bool,
     /// Backup servers' sessions are shut when this one comes back.
@@ -63,9 +57,6 @@ pub struct SlowSettings {
     /// `proto h1`.
     pub proto: Option<Arc<str>>,
     pub pool_conn_name: Option<Arc<Expr>>,
-    /// Octet counting towards a log server.
-    pub octet_count: bool,
-    pub log_bufsize: u32,
 }
 
 impl Server {
@@ -87,14 +78,10 @@ impl SlowSettings {
         init_state: InitState::Up,
         guid: None,
         track: None,
-        non_stick: false,
-        shard: 0,
         shutdown_sessions_on_down: false,
         shutdown_backup_on_up: false,
         proto: None,
         pool_conn_name: None,
-        octet_count: false,
-        log_bufsize: 0,
     };
 }
 

@@ -311,21 +311,6 @@ pub(crate) fn be_unpublished(_: &mut Cx<'_>, b: &mut Building, line: &Line) -> O
     Ok(())
 }
 
-pub(crate) fn load_server_state(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
-    b.needs_backend(cx, line, "load-server-state-from-file", "");
-    match line.text(1) {
-        "none" => Ok(()),
-        "global" | "local" => {
-            Err(not_supported(line, 0, "load-server-state-from-file", "server states are not kept yet"))
-        }
-        other => Err(fail(
-            line,
-            1,
-            format!("'load-server-state-from-file' expects 'global', 'local' or 'none'. Got '{other}'"),
-        )),
-    }
-}
-
 pub(crate) fn source(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     b.needs_backend(cx, line, "source", "");
     if line.words.len() < 2 {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use thalweg_syntax::{Line, did_you_mean};
 
-use crate::build::{Building, Cx, FormatSource, ForwardedDraft};
+use crate::build::{Building, Cx, FormatSource, ForwardedDraft, LogStyle};
 use crate::keyword::{Outcome, Status, at_most, fail, find, not_supported};
 use crate::model::{ForwardFor, Net, ProxyOptions, RestrictHeaderNames};
 use crate::table::OPTION;
@@ -115,18 +115,25 @@ pub(crate) fn tcpka(_: &mut Cx<'_>, b: &mut Building, line: &Line, how: OptionHo
     Ok(())
 }
 
-/// `httplog [clf]`, `tcplog [clf]`.
+/// `httplog [clf|json]`, `tcplog [clf]`.
 pub(crate) fn log_format(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: OptionHow) -> Outcome {
     no_negation(line, how)?;
     let name = line.text(1);
-    let clf = match (name, line.text(2)) {
-        (_, "") => false,
+    let style = match (name, line.text(2)) {
+        (_, "") => LogStyle::Usual,
         ("httplog" | "tcplog", "clf") => {
             at_most(line, 3, 0)?;
-            true
+            LogStyle::Clf
         }
-        ("httplog" | "tcplog", _) => {
-            return Err(fail(line, 2, format!("keyword '{name}' only supports option 'clf'.")));
+        ("httplog", "json") => {
+            at_most(line, 3, 0)?;
+            LogStyle::Json
+        }
+        ("httplog", _) => {
+            return Err(fail(line, 2, "keyword 'httplog' only supports options 'clf' and 'json'."));
+        }
+        ("tcplog", _) => {
+            return Err(fail(line, 2, "keyword 'tcplog' only supports option 'clf'."));
         }
         _ => return at_most(line, 2, 0),
     };
@@ -135,8 +142,8 @@ pub(crate) fn log_format(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: Op
         return Ok(());
     }
     b.log_format = Some(match name {
-        "httplog" => FormatSource::HttpLog { clf, span: line.span_at(1) },
-        _ => FormatSource::TcpLog { clf },
+        "httplog" => FormatSource::HttpLog { style, span: line.span_at(1) },
+        _ => FormatSource::TcpLog { clf: style == LogStyle::Clf },
     });
     Ok(())
 }
@@ -320,28 +327,6 @@ pub(crate) fn restrict_names(_: &mut Cx<'_>, b: &mut Building, line: &Line, how:
         }
     });
     at_most(line, 3, 0)
-}
-
-pub(crate) fn small_buffers(_: &mut Cx<'_>, b: &mut Building, line: &Line, how: OptionHow) -> Outcome {
-    let on = how == OptionHow::On;
-    let opts = &mut b.p.opts;
-    if line.words.len() == 2 {
-        (opts.small_buffers_queue, opts.small_buffers_l7_retries, opts.small_buffers_check) = (on, on, on);
-    }
-    for at in 2..line.words.len() {
-        match line.text(at) {
-            "queue" => opts.small_buffers_queue = on,
-            "l7-retries" => opts.small_buffers_l7_retries = on,
-            "check" => opts.small_buffers_check = on,
-            other => {
-                let message = format!(
-                    "invalid parameter '{other}'. option 'use-small-buffers' expects 'queue', 'l7-retries' or 'check' value."
-                );
-                return Err(fail(line, at, message));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// The older names of `accept-unsafe-violations-in-http-*`.

@@ -185,7 +185,6 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         maxconn: 0,
         minconn: 0,
         maxqueue: 0,
-        strict_maxconn: false,
         cookie: None,
         send_proxy: ProxyHeader::None,
         pool: PoolConfig::default(),
@@ -249,6 +248,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         unique_id_format: None,
         unique_id_header: None,
         stats: None,
+        check: None,
     };
     Building {
         p,
@@ -276,6 +276,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         bind_seen: false,
         timeouts_here: 0,
         forwarded: None,
+        check: Arc::default(),
         late: Vec::new(),
         server_names: HashMap::new(),
         datagram_servers: false,

@@ -31,7 +31,7 @@ pub(crate) mod why {
     pub(crate) const STATS_PAGE: &str = "the statistics page is not built";
     pub(crate) const STICK: &str = "stick tables are not built";
     pub(crate) const FILTERS: &str = "filters are not built";
-    pub(crate) const CHECKS: &str = "health checks are not built";
+    pub(crate) const CHECKS: &str = "this kind of health check is not built";
     pub(crate) const EMAIL: &str = "alerts by e-mail are not built";
     pub(crate) const FCGI: &str = "FastCGI is not built";
     pub(crate) const SERVER_STATE: &str = "server states are not kept over a restart yet";
@@ -50,4 +50,17 @@ pub(crate) mod why {
     pub(crate) const CACHE: &str = "the cache is not built";
     pub(crate) const SPOE: &str = "SPOE is not built";
     pub(crate) const TRACES: &str = "traces are not built";
+    pub(crate) const ANON: &str = "output of the CLI is never made anonymous";
+    pub(crate) const GRACE: &str = "a soft stop closes the listeners at once";
+    pub(crate) const MASTER: &str = "master-worker mode is not built";
+    pub(crate) const BUFFERS: &str = "all buffers have the same size, tune.bufsize";
+    pub(crate) const MACHINERY: &str = "it tunes something this program does not have";
+    pub(crate) const GLITCHES: &str = "protocol errors that are not fatal are not counted";
+    pub(crate) const FD_RATIO: &str = "idle connections are limited by pool-max-conn and pool-purge-delay only";
+    pub(crate) const DATAGRAMS: &str = "it concerns datagrams; for TCP use tune.rcvbuf.client, tune.rcvbuf.server and the like";
+    pub(crate) const LOG_SERVERS: &str = "log backends are not built";
+    pub(crate) const STRICT_MAXCONN: &str = "maxconn counts requests, not connections";
+    pub(crate) const LABEL: &str = "nothing uses labels of listeners";
+    pub(crate) const SAVED_SYN: &str = "the SYN of connections is not kept";
+    pub(crate) const CONTSTATS: &str = "bytes are counted at the end of each stream";
 }

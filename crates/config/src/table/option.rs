@@ -1,5 +1,6 @@
 //! `option` keywords.
 
+use crate::check;
 use crate::keyword::{Keyword, not_yet, removed, works};
 use crate::proxy::{self, OptionKind, Side};
 use crate::table::why;
@@ -46,7 +47,7 @@ pub(crate) static OPTION: &[Keyword<OptionKind>] = &[
         "Keep-alive probes to clients.",
         OptionKind::Flag(Side::Frontend, |o| &mut o.tcpka_cli),
     ),
-    works("contstats", "Count bytes continuously.", OptionKind::Flag(Side::Frontend, |o| &mut o.contstats)),
+    not_yet("contstats", "Count bytes continuously.", why::CONTSTATS),
     works(
         "disable-h2-upgrade",
         "Do not become HTTP/2 on its preface.",
@@ -133,7 +134,7 @@ pub(crate) static OPTION: &[Keyword<OptionKind>] = &[
         "http_proxy",
         "option 'http_proxy' is not supported any more since HAProxy 2.5. This option stopped working in HAProxy 1.9 and usually had nasty side effects. It can be more reliably implemented with combinations of 'http-request set-dst' and 'http-request set-uri', and even 'http-request do-resolve' if DNS resolution is desired.",
     ),
-    not_yet("httpchk", "Kind of health check.", why::CHECKS),
+    works("httpchk", "HTTP health checks.", OptionKind::Other(check::option)),
     works("httpclose", "Close both connections.", OptionKind::Other(proxy::connection_mode)),
     works("httplog", "Log HTTP requests.", OptionKind::Other(proxy::log_format)),
     not_yet("httpslog", "Log HTTP requests with their TLS.", why::TLS),
@@ -163,19 +164,19 @@ pub(crate) static OPTION: &[Keyword<OptionKind>] = &[
         "Log before the end of the transfer.",
         OptionKind::Flag(Side::Frontend, |o| &mut o.logasap),
     ),
-    not_yet("mysql-check", "Kind of health check.", why::CHECKS),
+    works("mysql-check", "MySQL health checks.", OptionKind::Other(check::option)),
     works("nolinger", "Close with a reset.", OptionKind::Flag(Side::Both, |o| &mut o.nolinger)),
     works("originalto", "Add X-Original-To.", OptionKind::Other(proxy::forward)),
     works("persist", "Stay with servers that are down.", OptionKind::Flag(Side::Backend, |o| &mut o.persist)),
-    not_yet("pgsql-check", "Kind of health check.", why::CHECKS),
+    works("pgsql-check", "PostgreSQL health checks.", OptionKind::Other(check::option)),
     works(
         "prefer-last-server",
         "Stay with the server of the last request.",
         OptionKind::Flag(Side::Backend, |o| &mut o.prefer_last_server),
     ),
-    not_yet("redis-check", "Kind of health check.", why::CHECKS),
+    works("redis-check", "Redis health checks.", OptionKind::Other(check::option)),
     works("redispatch", "Try another server after failures.", OptionKind::Other(proxy::redispatch)),
-    not_yet("smtpchk", "Kind of health check.", why::CHECKS),
+    works("smtpchk", "SMTP health checks.", OptionKind::Other(check::option)),
     works(
         "socket-stats",
         "Statistics per listener.",
@@ -191,7 +192,7 @@ pub(crate) static OPTION: &[Keyword<OptionKind>] = &[
     not_yet("spop-check", "Kind of health check.", why::CHECKS),
     works("srvtcpka", "Keep-alive probes to servers.", OptionKind::Flag(Side::Backend, |o| &mut o.tcpka_srv)),
     not_yet("ssl-hello-chk", "Kind of health check.", why::CHECKS),
-    not_yet("tcp-check", "Kind of health check.", why::CHECKS),
+    works("tcp-check", "Health checks by tcp-check rules.", OptionKind::Other(check::option)),
     works(
         "tcp-smart-accept",
         "Save the ACK of accepted connections.",
@@ -205,9 +206,5 @@ pub(crate) static OPTION: &[Keyword<OptionKind>] = &[
     works("tcpka", "Keep-alive probes on both sides.", OptionKind::Other(proxy::tcpka)),
     works("tcplog", "Log TCP sessions.", OptionKind::Other(proxy::log_format)),
     removed("transparent", "support for option 'transparent' was removed in version 3.5."),
-    works(
-        "use-small-buffers",
-        "Use small buffers for waiting requests.",
-        OptionKind::Other(proxy::small_buffers),
-    ),
+    not_yet("use-small-buffers", "Use small buffers for waiting requests.", why::BUFFERS),
 ];

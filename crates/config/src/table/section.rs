@@ -11,6 +11,8 @@ pub(crate) enum SectionKind {
     Proxy(ProxyKind),
     Userlist,
     HttpErrors,
+    LogProfile,
+    Ring,
 }
 
 /// Every section, in alphabetical order.
@@ -27,13 +29,13 @@ pub(crate) static SECTIONS: &[Keyword<SectionKind>] = &[
     works("http-errors", "A group of error pages.", SectionKind::HttpErrors),
     works("listen", "A frontend and a backend in one.", SectionKind::Proxy(ProxyKind::Listen)),
     not_yet("log-forward", "A relay of logs.", why::LOG_SECTIONS),
-    not_yet("log-profile", "What is logged at each step.", why::LOG_SECTIONS),
+    works("log-profile", "What is logged at each step.", SectionKind::LogProfile),
     not_yet("mailers", "Servers of e-mail alerts.", why::EMAIL),
     not_yet("namespace_list", "Network namespaces.", why::NAMESPACE),
     not_yet("peers", "Peers that share stick tables.", why::PEERS),
     removed("program", "'program' section is not supported anymore since HAProxy 3.3."),
     not_yet("resolvers", "DNS servers.", why::DNS),
-    not_yet("ring", "A buffer of logs and the servers it feeds.", why::LOG_SECTIONS),
+    works("ring", "A buffer of logs and the servers it feeds.", SectionKind::Ring),
     not_yet("spoe-agent", "An SPOE agent.", why::SPOE),
     not_yet("spoe-group", "A group of SPOE messages.", why::SPOE),
     not_yet("spoe-message", "An SPOE message.", why::SPOE),

@@ -176,7 +176,11 @@ impl<'a> Target<'a> {
     /// Opens a new connection, within `timeout_ms`, and sends the PROXY header if there is one.
     pub async fn open(&self, timeout_ms: Option<u64>) -> Result<ServerConn, ConnectError> {
         let worker = self.worker;
-        worker.srv_counters(self.proxy.id, self.server.id).connection_attempts.add(1);
+        let counters = worker.srv_counters(self.proxy.id, self.server.id);
+        counters.connection_attempts.add(1);
+        let index = worker.instance.server_index(self.proxy.id, self.server.id);
+        let streams = usize::try_from(counters.current.get()).unwrap_or(0);
+        worker.pools.borrow_mut()[index].note_streams(streams);
         worker.be_counters(self.proxy.id).connection_attempts.add(1);
         let Some(addr) = &self.addr else { return Err(ConnectError::Refused(0)) };
         let options = self.options();
@@ -190,8 +194,9 @@ impl<'a> Target<'a> {
         if let Some(header) = self.key.as_ref().map(|k| &k.proxy_header).filter(|h| !h.is_empty()) {
             io.start_send(Buf::copy_of(header));
         }
-        let ends = ends(&io);
-        Ok(ServerConn { io, key: self.key.clone(), requests: 1, reused: false, ends })
+        let here = io.local_addr().ok().and_then(|a| a.to_std()).map_or(Endpoint::Unknown, Endpoint::Inet);
+        let there = addr.to_std().map_or(Endpoint::Unknown, Endpoint::Inet);
+        Ok(ServerConn { io, key: self.key.clone(), requests: 1, reused: false, ends: (here, there) })
     }
 
     fn options(&self) -> ConnectOptions {
@@ -214,8 +219,8 @@ impl<'a> Target<'a> {
             congestion: rare.cc.as_deref().map(Box::from),
             fastopen: rare.tfo,
             no_quick_ack: self.proxy.opts.tcp_smart_connect,
-            receive_buffer: some(tune.rcvbuf_server).or(some(tune.rcvbuf_backend)),
-            send_buffer: some(tune.sndbuf_server).or(some(tune.sndbuf_backend)),
+            receive_buffer: some(tune.rcvbuf_server),
+            send_buffer: some(tune.sndbuf_server),
             notsent_lowat: some(tune.notsent_lowat_server),
             ..ConnectOptions::default()
         }
@@ -250,16 +255,23 @@ fn address(server: &Server, local: Endpoint) -> (Option<SockAddr>, bool) {
             }
             (Some(SockAddr::from(addr)), port.is_some() || unspecified)
         }
-        ServerAddr::Unix(path) => (Some(SockAddr::Unix(path.as_path().into())), false),
+        other => (local_address(other), false),
+    }
+}
+
+/// The address of a server on this host; `None` for others.
+pub(super) fn local_address(addr: &ServerAddr) -> Option<SockAddr> {
+    match addr {
+        ServerAddr::Unix(path) => Some(SockAddr::Unix(path.as_path().into())),
         ServerAddr::Abstract(name) | ServerAddr::AbstractZ(name) => {
             let mut name = name.to_vec();
-            if matches!(server.addr, ServerAddr::Abstract(_)) {
+            if matches!(addr, ServerAddr::Abstract(_)) {
                 // `abns@` names fill the whole address, as the reference has them.
                 name.resize(thalweg_runtime::net::address::UNIX_NAME_MAX, 0);
             }
-            (Some(SockAddr::Abstract(name.into())), false)
+            Some(SockAddr::Abstract(name.into()))
         }
-        ServerAddr::SockPair(_) | ServerAddr::Unresolved(..) => (None, false),
+        ServerAddr::Tcp(_) | ServerAddr::SockPair(_) | ServerAddr::Unresolved(..) => None,
     }
 }
 
@@ -317,6 +329,11 @@ pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, conn: Serve
         if idle_now >= max {
             return;
         }
+    }
+    // The stream that gives the connection back is still counted.
+    let others = usize::try_from(counters.current.get()).unwrap_or(1).saturating_sub(1);
+    if !idle.has_use_for_more(others, pool.low_conn as usize) {
+        return;
     }
     let mut io = conn.io;
     io.watch(worker.janitor.get());

@@ -6,7 +6,7 @@
 use std::pin::pin;
 use std::task::Poll;
 
-use thalweg_config::model::{Proxy, Server};
+use thalweg_config::model::{LogStep, Proxy, Server};
 use thalweg_h1::encode::{EncodeOptions, encode_into};
 use thalweg_h1::parse::Parsed;
 use thalweg_http::semantics::{BodyLength, RequestContext, connection_option, is_interim};
@@ -20,7 +20,7 @@ use thalweg_sample::context::Payload;
 use super::http::{After, Http, Stop};
 use super::pump::{Delimiter, Pump, PumpError, append};
 use super::relay::{RelayEnd, RelayTimeouts, relay};
-use super::{Bodies, finish, reply};
+use super::{Bodies, cookie, finish, reply};
 use crate::backend::connect::{ConnectError, ServerConn};
 use crate::frontend::Client;
 use crate::instance::Stopping;
@@ -50,6 +50,7 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
     };
     http.state.facts.timers.connect_us = http.elapsed_us();
     note_connection(http, &conn);
+    http.log_step(LogStep::Connect);
     if let Some(name) = &be.http_send_name_header {
         if http.state.request.set(name, server.name.as_bytes()).is_err() {
             http.worker.be_counters(be.id).failed_rewrites.add(1);
@@ -94,8 +95,18 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
     http.worker.be_counters(be.id).response(status);
     http.worker.srv_counters(be.id, server.id).response(status);
     response_captures(http);
+    if be.opts.checkcache && shares_cookie(http) {
+        http.worker.be_counters(be.id).denied_responses.add(1);
+        http.worker.srv_counters(be.id, server.id).denied_responses.add(1);
+        http.worker.fe_counters(fe.id).denied_responses.add(1);
+        http.terminate(b'P', b'H');
+        return Exchanged::Failed(Stop::Answer(reply::Answer::Error(502)));
+    }
     if let Err(stop) = response_rules(http, be, fe, &mut conn, &mut server_input).await {
         return Exchanged::Failed(stop);
+    }
+    if let Some(policy) = &be.cookie {
+        cookie::response(http, be, policy, server);
     }
     let framing = http.state.response.framing();
     if framing.body == BodyLength::Tunnel {
@@ -141,7 +152,7 @@ async fn connect<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Server) -> 
             http.worker.be_counters(be.id).client_aborts.add(1);
             http.worker.fe_counters(http.session.frontend).client_aborts.add(1);
             http.terminate(b'C', b'C');
-            return Err(Exchanged::Failed(http.refuse(503)));
+            return Err(Exchanged::Failed(Stop::Ended(After::Drop)));
         }
     };
     http.worker.srv_counters(be.id, server.id).failed_connections.add(1);
@@ -194,7 +205,8 @@ pub fn transfer_mode(http: &Http<'_>, splice: bool, be: &Proxy, fe: &Proxy) -> O
     if global.tune.disable_fast_forward {
         return None;
     }
-    let splice = !global.nosplice && (splice || be.opts.splice_auto || fe.opts.splice_auto);
+    let zero_copy = !global.tune.disable_zero_copy && global.tune.h1_zero_copy_recv && global.tune.h1_zero_copy_send;
+    let splice = !global.nosplice && zero_copy && (splice || be.opts.splice_auto || fe.opts.splice_auto);
     Some(if splice { TransferMode::Splice } else { TransferMode::Copy })
 }
 
@@ -470,7 +482,8 @@ fn head_failed<'a>(
             backend.failed_responses.add(1);
             srv.server_aborts.add(1);
             backend.server_aborts.add(1);
-            http.terminate(b'S', b'H');
+            // A head that is cut is an invalid response; none at all is a server that gave up.
+            http.terminate(if nothing_came { b'S' } else { b'P' }, b'H');
             Exchanged::Failed(Stop::Answer(reply::Answer::Error(502)))
         }
         HeadEnd::ServerTimeout => {
@@ -495,14 +508,14 @@ fn head_failed<'a>(
             frontend.client_aborts.add(1);
             backend.client_aborts.add(1);
             srv.client_aborts.add(1);
-            let phase = if http.state.request_framing.body == BodyLength::None { b'H' } else { b'D' };
-            http.terminate(b'C', phase);
+            http.terminate(b'C', b'H');
             Exchanged::Failed(http.refuse(400))
         }
         HeadEnd::ClientTimeout => {
             frontend.failed_requests.add(1);
-            http.terminate(b'c', b'D');
-            Exchanged::Failed(http.refuse(408))
+            // The reference answers 400 here, not 408.
+            http.terminate(b'c', b'H');
+            Exchanged::Failed(http.refuse(400))
         }
         HeadEnd::BadBody => Exchanged::Failed(bad_body(http)),
         HeadEnd::NoBuffer => {
@@ -610,7 +623,7 @@ async fn response_rules<'a>(
                 }
                 Outcome::Log { profile, resume } => {
                     from = resume;
-                    finish::log_now(http, profile);
+                    finish::log_now(http.worker, http.session, http.state, kind, profile);
                 }
                 Outcome::RewriteFailed | Outcome::InternalError => {
                     worker.fe_counters(http.session.frontend).internal_errors.add(1);
@@ -664,6 +677,32 @@ async fn wait_for_body<'a>(
             }
         }
     }
+}
+
+/// Whether a cache on the way may keep the response although it sets a cookie (`option checkcache`).
+fn shares_cookie(http: &Http<'_>) -> bool {
+    let response = &http.state.response;
+    if response.get(HeaderId::SetCookie).is_none() && response.find(b"set-cookie2").is_none() {
+        return false;
+    }
+    let method = http.state.client_method;
+    let usual = matches!(method, Method::Get | Method::Head | Method::Options | Method::Trace)
+        && matches!(response.status(), 200 | 203 | 204 | 206 | 300 | 301 | 404 | 405 | 410 | 414 | 501);
+    let mut cacheable = usual;
+    if response.find_all(b"pragma").any(|field| field.value.trim_ascii().eq_ignore_ascii_case(b"no-cache")) {
+        cacheable = false;
+    }
+    let mut forbidden = false;
+    for directive in response.find_all(b"cache-control").flat_map(|field| field.value.split(|b| *b == b',')) {
+        let directive = directive.trim_ascii().to_ascii_lowercase();
+        match &*directive {
+            b"public" => cacheable = true,
+            b"private" | b"no-store" | b"no-cache" | b"max-age=0" | b"s-maxage=0" => forbidden = true,
+            // `no-cache="set-cookie"`, perhaps followed by other names.
+            other => forbidden |= other.starts_with(b"no-cache=\"set-cookie"),
+        }
+    }
+    cacheable && !forbidden
 }
 
 /// Whether a `Connection` field asks for the end of the connection.
@@ -768,7 +807,8 @@ async fn download<'a>(
             // Nothing was sent yet, so the client can still be told.
             http.worker.srv_counters(be.id, server.id).failed_responses.add(1);
             http.worker.be_counters(be.id).failed_responses.add(1);
-            http.terminate(b'P', b'D');
+            http.terminate(b'P', b'H');
+            http.state.facts.timers.response_us = -1;
             http.keep_alive = false;
             return reply::send(http, reply::Answer::Error(502)).await;
         }
@@ -781,6 +821,7 @@ async fn download<'a>(
             return After::Drop;
         }
     }
+    http.log_step(LogStep::Response);
     if fe.opts.logasap {
         finish::log_early(http);
     }
@@ -916,10 +957,10 @@ async fn exchange_bodies(
         }
         let now = clock::now_ms();
         let sent_now = (client.io.sent_bytes(), conn.io.sent_bytes());
-        if std::mem::take(&mut up.progressed) || sent_now.0 != sent.0 {
+        if std::mem::take(&mut up.progressed) || (!fe.opts.independent_streams && sent_now.0 != sent.0) {
             client_active = now;
         }
-        if std::mem::take(&mut down.progressed) || sent_now.1 != sent.1 {
+        if std::mem::take(&mut down.progressed) || (!be.opts.independent_streams && sent_now.1 != sent.1) {
             server_active = now;
         }
         sent = sent_now;
@@ -972,6 +1013,7 @@ async fn tunnel<'a>(
         tunnel: pick_timeout(set.tunnel, be.timeouts.tunnel.or(fe.timeouts.tunnel)),
         client_fin: fe.timeouts.client_fin,
         server_fin: be.timeouts.server_fin,
+        independent: (fe.opts.independent_streams, be.opts.independent_streams),
     };
     let modes = [
         transfer_mode(http, be.opts.splice_request || fe.opts.splice_request, be, fe),

@@ -24,6 +24,8 @@ pub struct RelayTimeouts {
     /// For a client that has stopped sending, or is no longer sent anything.
     pub client_fin: Option<u64>,
     pub server_fin: Option<u64>,
+    /// For client and server: what is sent to them is no sign of life (`option independent-streams`).
+    pub independent: (bool, bool),
 }
 
 /// Who ended the relay.
@@ -103,10 +105,10 @@ pub async fn relay(
         }
         // Activity of a side: something came from it, or it took something.
         let sent = (client.sent_bytes(), server.sent_bytes());
-        if std::mem::take(&mut up.progressed) || sent.0 != marks.0 {
+        if std::mem::take(&mut up.progressed) || (!timeouts.independent.0 && sent.0 != marks.0) {
             client_active = now;
         }
-        if std::mem::take(&mut down.progressed) || sent.1 != marks.1 {
+        if std::mem::take(&mut down.progressed) || (!timeouts.independent.1 && sent.1 != marks.1) {
             server_active = now;
         }
         marks = sent;

@@ -3,7 +3,7 @@
 use std::task::Poll;
 
 use thalweg_balance::ServerIndex;
-use thalweg_config::model::{DynamicTarget, Mode, Proxy, ServerId, UseServerTarget};
+use thalweg_config::model::{DynamicTarget, LogStep, Mode, Proxy, ServerId, UseServerTarget};
 use thalweg_rules::{Kind, Outcome};
 use thalweg_runtime::net::TransferMode;
 use thalweg_runtime::{clock, timer};
@@ -57,7 +57,9 @@ pub async fn serve(
     let now = tcp.elapsed_us();
     tcp.state.facts.timers.close_us = now;
     finish::stream_counters(worker, tcp.session, tcp.state);
-    finish::log_stream(worker, tcp.session, tcp.state, fe);
+    if !tcp.state.facts.log_early {
+        finish::log_stream(worker, tcp.session, tcp.state, fe);
+    }
     finish::release(worker, tcp.state);
     end
 }
@@ -84,8 +86,14 @@ impl<'a> Tcp<'a> {
         }
     }
 
+    fn log_step(&mut self, step: LogStep) {
+        let fe = self.worker.proxy(self.session.frontend);
+        finish::step(self.worker, self.session, self.state, fe, step);
+    }
+
     async fn run(&mut self) -> TcpEnd {
         let fe = self.worker.proxy(self.session.frontend);
+        self.log_step(LogStep::Accept);
         if let Err(end) = self.content_rules(fe).await {
             return end;
         }
@@ -109,6 +117,7 @@ impl<'a> Tcp<'a> {
                 return end;
             }
         }
+        self.log_step(LogStep::Request);
         self.talk_to_server(fe, be).await
     }
 
@@ -145,9 +154,11 @@ impl<'a> Tcp<'a> {
                     from = resume;
                     timer::sleep(ms).await;
                 }
-                Outcome::WaitBody { resume, .. }
-                | Outcome::EarlyHints { resume }
-                | Outcome::Log { resume, .. } => from = resume,
+                Outcome::WaitBody { resume, .. } | Outcome::EarlyHints { resume } => from = resume,
+                Outcome::Log { profile, resume } => {
+                    from = resume;
+                    finish::log_now(self.worker, self.session, self.state, Kind::TcpRequest, profile);
+                }
                 Outcome::SwitchMode { .. } => return Err(TcpEnd::BecameHttp),
                 Outcome::SilentDrop { rst_ttl } => {
                     super::reply::vanish(self.client, rst_ttl);
@@ -223,7 +234,7 @@ impl<'a> Tcp<'a> {
                 }
             });
             match chosen {
-                Some(Some(id)) if !worker.proxy(id).is_eligible() => {}
+                Some(Some(id)) if !worker.instance.is_eligible(id) => {}
                 Some(Some(id)) => return Some(worker.proxy(id)),
                 Some(None) => break,
                 None => {}
@@ -296,7 +307,9 @@ impl<'a> Tcp<'a> {
             };
             let server = &be.servers[id.0 as usize];
             self.state.facts.server = Some(facts::ServerId { proxy: facts::ProxyId(be.id.0), index: id.0 });
-            self.state.facts.timers.queue_us = self.elapsed_us();
+            if self.state.facts.timers.queue_us < 0 {
+                self.state.facts.timers.queue_us = self.elapsed_us();
+            }
             let target = Target::new(worker, be.id, server, &self.session.facts, &self.state.facts);
             match target.open(be.timeouts.connect).await {
                 Ok(conn) => break conn,
@@ -308,9 +321,14 @@ impl<'a> Tcp<'a> {
             }
         };
         self.state.facts.timers.connect_us = self.elapsed_us();
+        self.log_step(LogStep::Connect);
+        if fe.opts.logasap {
+            finish::log_early_tcp(worker, self.session, self.state, fe);
+        }
         let splice = |wanted: bool| {
             let auto = be.opts.splice_auto || fe.opts.splice_auto;
-            let allowed = !worker.instance.config.global.nosplice;
+            let global = &worker.instance.config.global;
+            let allowed = !global.nosplice && !global.tune.disable_zero_copy && global.tune.pt_zero_copy;
             Some(if allowed && (wanted || auto) { TransferMode::Splice } else { TransferMode::Copy })
         };
         let timeouts = RelayTimeouts {
@@ -319,14 +337,13 @@ impl<'a> Tcp<'a> {
             tunnel: be.timeouts.tunnel.or(fe.timeouts.tunnel),
             client_fin: fe.timeouts.client_fin,
             server_fin: be.timeouts.server_fin,
+            independent: (fe.opts.independent_streams, be.opts.independent_streams),
         };
         let mut server_input = None;
         if !self.response_rules(be, &mut conn, &mut server_input).await {
             return CLOSED;
         }
-        if fe.opts.logasap {
-            self.state.facts.log_early = true;
-        }
+        self.log_step(LogStep::Response);
         let relayed = relay(
             &mut self.client.io,
             &mut self.client.input,
@@ -399,8 +416,10 @@ impl<'a> Tcp<'a> {
                     from = resume;
                     timer::sleep(ms).await;
                 }
-                Outcome::WaitBody { resume, .. } | Outcome::EarlyHints { resume } | Outcome::Log { resume, .. } => {
+                Outcome::WaitBody { resume, .. } | Outcome::EarlyHints { resume } => from = resume,
+                Outcome::Log { profile, resume } => {
                     from = resume;
+                    finish::log_now(self.worker, self.session, self.state, Kind::TcpResponse, profile);
                 }
                 _ => {
                     self.worker.be_counters(be.id).denied_responses.add(1);

@@ -366,6 +366,9 @@ fn prepare(fd: RawFd, address: &SockAddr, opts: &ConnectOptions) -> io::Result<(
     if let Some(bytes) = opts.send_buffer {
         set::send_buffer(fd, bytes)?;
     }
+    if let (Some(bytes), false) = (opts.notsent_lowat, address.is_unix()) {
+        set::notsent_lowat(fd, bytes)?;
+    }
     if address.is_unix() {
         return Ok(());
     }

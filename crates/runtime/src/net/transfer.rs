@@ -12,6 +12,7 @@ use crate::driver::socket::Bits;
 use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 
 /// Bytes of the thread's shared buffer.
@@ -22,6 +23,20 @@ const FIRST: usize = 128 * 1024;
 const LEAST: usize = 16 * 1024;
 /// Free pipes kept per thread.
 const PIPES_MAX: usize = 64;
+
+/// Bytes of a pipe (`tune.pipesize`), 0 for as many as the shared buffer has.
+static PIPE_SIZE: AtomicU32 = AtomicU32::new(0);
+/// Most pipes of the process (`maxpipes`), 0 for no limit.
+static PIPES_LIMIT: AtomicU32 = AtomicU32::new(0);
+/// Pipes there are. Touched when a pipe is made or closed, not when one is used again.
+static PIPES_NOW: AtomicU32 = AtomicU32::new(0);
+
+/// Sets the bytes of each pipe and the most pipes of the process, 0 for the default and for no limit. Call it before
+/// threads start.
+pub fn set_pipe_limits(size: u32, most: u32) {
+    PIPE_SIZE.store(size, Ordering::Relaxed);
+    PIPES_LIMIT.store(most, Ordering::Relaxed);
+}
 
 /// How bytes are moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +68,26 @@ pub(crate) fn with_shared<R>(f: impl FnOnce(&mut [u8]) -> R) -> R {
 struct Pipe {
     read: OwnedFd,
     write: OwnedFd,
+    _counted: Counted,
+}
+
+/// One of the pipes that `maxpipes` allows.
+struct Counted;
+
+impl Counted {
+    fn new() -> Option<Counted> {
+        let limit = PIPES_LIMIT.load(Ordering::Relaxed);
+        let now = PIPES_NOW.fetch_add(1, Ordering::Relaxed);
+        // Made first, so that leaving it gives the place back.
+        let counted = Counted;
+        (limit == 0 || now < limit).then_some(counted)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        PIPES_NOW.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Pipe {
@@ -60,6 +95,7 @@ impl Pipe {
         if let Some(pipe) = PIPES.with_borrow_mut(Vec::pop) {
             return Ok(pipe);
         }
+        let counted = Counted::new().ok_or(io::ErrorKind::ResourceBusy)?;
         let mut fds = [0; 2];
         // SAFETY: the call fills the two integers.
         if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_NONBLOCK | libc::O_CLOEXEC) } < 0 {
@@ -67,8 +103,16 @@ impl Pipe {
         }
         // SAFETY: fresh descriptors that nobody else owns; the size is a wish that the kernel may refuse.
         let pipe = unsafe {
-            libc::fcntl(fds[1], libc::F_SETPIPE_SZ, SHARED as i32);
-            Pipe { read: OwnedFd::from_raw_fd(fds[0]), write: OwnedFd::from_raw_fd(fds[1]) }
+            let size = match PIPE_SIZE.load(Ordering::Relaxed) {
+                0 => SHARED as i32,
+                given => given.cast_signed(),
+            };
+            libc::fcntl(fds[1], libc::F_SETPIPE_SZ, size);
+            Pipe {
+                read: OwnedFd::from_raw_fd(fds[0]),
+                write: OwnedFd::from_raw_fd(fds[1]),
+                _counted: counted,
+            }
         };
         Ok(pipe)
     }
