@@ -30,6 +30,8 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
     assign_ids(cx);
     cx.name_table = NameTable::new(&cx.proxies, &cx.config.userlists);
     process_variables(cx);
+    crate::log_profile::compile(cx);
+    crate::log::check_names(cx);
     // Rules of presets are compiled once and shared by the proxies that inherit them.
     let mut inherited: Vec<(Arc<DefaultsSection>, Preset)> = Vec::new();
     for section in std::mem::take(&mut cx.defaults) {
@@ -60,6 +62,7 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
         rules::settle(cx, b, preset.map(|p| &p.rules));
         replies::settle(cx, b);
         formats::compile(cx, b);
+        crate::check::compile(cx, b);
         if readable {
             checks::proxy(cx, b);
         }

@@ -57,7 +57,7 @@ pub(crate) static SERVER: &[Keyword<ServerFn>] = &[
     works("inter", "Time between health checks.", o::delay),
     not_yet("ktls", "TLS setting.", why::TLS),
     not_yet("log-bufsize", "Bytes of a log server's buffer.", why::LOG_SERVERS),
-    not_yet("log-proto", "How lines are told apart.", why::LOG_SERVERS),
+    works("log-proto", "How lines are told apart.", o::log_proto),
     works("max-reuse", "Most requests per connection.", o::limit),
     works("maxconn", "Most concurrent connections.", o::count),
     works("maxqueue", "Longest queue.", o::count),

@@ -3,6 +3,7 @@
 pub mod assign;
 pub mod connect;
 mod hand_over;
+pub mod health;
 pub mod pool;
 
 use std::collections::HashMap;
@@ -15,6 +16,8 @@ use thalweg_balance::{
 };
 use thalweg_config::model::{self, BalanceAlgo, HashAffinity, HashKey, Proxy, Server, ServerAddr, ServerId};
 use thalweg_runtime::{Reason, TaskId};
+
+use crate::operator::Service;
 
 /// See the module's documentation.
 pub struct Backend {
@@ -29,15 +32,28 @@ pub struct Backend {
     fullconn: u32,
     /// Whether requests must be counted per server where all threads see it: for the algorithm or for a limit.
     pub tracks_load: bool,
+    /// What checks found out.
+    reports: health::Reports,
 }
 
 struct ServerState {
-    limits: Limits,
+    /// `maxconn` is in `service`.
+    fixed_limits: Limits,
+    service: Service,
     backup: bool,
     queue: Queue,
     weight: AtomicU32,
     up: AtomicBool,
     drain: AtomicBool,
+    /// Its checks ask for no new sessions.
+    stopping: AtomicBool,
+}
+
+impl ServerState {
+    #[inline]
+    fn limits(&self) -> Limits {
+        Limits { maxconn: self.service.maxconn.load(Ordering::Relaxed), ..self.fixed_limits }
+    }
 }
 
 /// A request in a queue, as whoever frees a slot sees it.
@@ -112,12 +128,14 @@ impl Backend {
                 .iter()
                 .zip(&specs)
                 .map(|(server, spec)| ServerState {
-                    limits: Limits { maxconn: server.maxconn, minconn: server.minconn, maxqueue: server.maxqueue },
+                    service: Service::new(server, starts_healthy(server)),
+                    fixed_limits: Limits { maxconn: server.maxconn, minconn: server.minconn, maxqueue: server.maxqueue },
                     backup: server.backup,
                     queue: Queue::new(),
                     weight: AtomicU32::new(u32::from(server.weight)),
                     up: AtomicBool::new(spec.up),
                     drain: AtomicBool::new(false),
+                    stopping: AtomicBool::new(false),
                 })
                 .collect(),
             queue: Queue::new(),
@@ -127,9 +145,25 @@ impl Backend {
             fullconn: proxy.fullconn,
             // With a single server there is nothing to compare: only a limit needs the count.
             tracks_load: limited || (by_load && proxy.servers.len() > 1),
+            reports: health::Reports::new(proxy),
         };
         backend.count_usable();
         backend
+    }
+
+    /// The part of a server's state that changes rarely.
+    pub(crate) fn service(&self, server: ServerId) -> &Service {
+        &self.servers[server.0 as usize].service
+    }
+
+    /// Whether a server finishes what it has.
+    pub fn is_draining(&self, server: ServerId) -> bool {
+        self.servers[server.0 as usize].drain.load(Ordering::Relaxed)
+    }
+
+    /// A server's limit changed: whoever waits may fit now.
+    pub(crate) fn limit_changed(&self, server: ServerId) {
+        self.serve_queue(ServerIndex(server.0));
     }
 
     /// Whether a server is up.
@@ -142,6 +176,7 @@ impl Backend {
         let state = &self.servers[server.0 as usize];
         state.up.load(Ordering::Relaxed)
             && !state.drain.load(Ordering::Relaxed)
+            && !state.stopping.load(Ordering::Relaxed)
             && state.weight.load(Ordering::Relaxed) != 0
     }
 
@@ -178,19 +213,20 @@ impl Backend {
 
     /// Requests a server may serve at once now; 0 for no limit.
     pub fn dynamic_maxconn(&self, server: &Server) -> u32 {
-        if server.minconn == 0 || server.minconn >= server.maxconn {
-            return server.maxconn;
+        let maxconn = self.service(server.id).maxconn.load(Ordering::Relaxed);
+        if server.minconn == 0 || server.minconn >= maxconn {
+            return maxconn;
         }
         self.limit(ServerIndex(server.id.0), self.backend_requests())
     }
 
     fn limit(&self, server: ServerIndex, backend_requests: u32) -> u32 {
-        self.servers[server.0 as usize].limits.now(backend_requests, self.fullconn, 100)
+        self.servers[server.0 as usize].limits().now(backend_requests, self.fullconn, 100)
     }
 
     /// Requests being served and waiting on all servers; only looked at when a limit depends on it.
     fn backend_requests(&self) -> u32 {
-        if self.servers.iter().all(|s| s.limits.minconn == 0) {
+        if self.servers.iter().all(|s| s.fixed_limits.minconn == 0) {
             return 0;
         }
         let served: u32 =
@@ -205,6 +241,7 @@ impl Backend {
         if self.servers[server.0 as usize].up.swap(up, Ordering::SeqCst) == up {
             return;
         }
+        self.service(server).changed(up);
         self.balancer.set_up(index, up);
         self.count_usable();
         if up {
@@ -220,6 +257,21 @@ impl Backend {
     /// Lets a server finish what it has, or gives it new requests again.
     pub fn set_drain(&self, server: ServerId, drain: bool) {
         self.servers[server.0 as usize].drain.store(drain, Ordering::SeqCst);
+        self.apply_drain(server);
+    }
+
+    /// The checks of a server say whether it wants new sessions. Returns what they said before.
+    fn stopping_by_check(&self, server: ServerId, stopping: bool) -> bool {
+        let before = self.servers[server.0 as usize].stopping.swap(stopping, Ordering::SeqCst);
+        if before != stopping {
+            self.apply_drain(server);
+        }
+        before
+    }
+
+    fn apply_drain(&self, server: ServerId) {
+        let state = &self.servers[server.0 as usize];
+        let drain = state.drain.load(Ordering::SeqCst) || state.stopping.load(Ordering::SeqCst);
         self.balancer.set_drain(ServerIndex(server.0), drain);
         self.count_usable();
     }
@@ -242,7 +294,7 @@ impl Backend {
             return true;
         }
         let state = &self.servers[server.0 as usize];
-        if state.limits.maxconn == 0 {
+        if state.limits().maxconn == 0 {
             self.balancer.conn_started(server);
             return true;
         }
@@ -265,7 +317,7 @@ impl Backend {
             return;
         }
         self.balancer.conn_ended(server);
-        if self.servers[server.0 as usize].limits.maxconn != 0 {
+        if self.servers[server.0 as usize].limits().maxconn != 0 {
             self.serve_queue(server);
         }
     }
@@ -313,7 +365,7 @@ impl Backend {
         let (queue, max) = match server {
             Some(s) => {
                 let state = &self.servers[s.0 as usize];
-                (&state.queue, state.limits.maxqueue as usize)
+                (&state.queue, state.fixed_limits.maxqueue as usize)
             }
             None => (&self.queue, 0),
         };
@@ -386,15 +438,15 @@ pub struct Limited<'a> {
 impl ServerView for Limited<'_> {
     fn is_full(&self, server: ServerIndex, load: LoadNow) -> bool {
         let state = &self.backend.servers[server.0 as usize];
-        if state.limits.maxconn == 0 {
+        if state.limits().maxconn == 0 {
             return false;
         }
-        state.limits.is_full(load.served(), state.queue.len(), self.requests, self.backend.fullconn, 100)
+        state.limits().is_full(load.served(), state.queue.len(), self.requests, self.backend.fullconn, 100)
     }
 
     fn queue_is_full(&self, server: ServerIndex, _load: LoadNow) -> bool {
         let state = &self.backend.servers[server.0 as usize];
-        state.limits.queue_is_full(state.queue.len())
+        state.fixed_limits.queue_is_full(state.queue.len())
     }
 }
 
@@ -420,6 +472,11 @@ fn algorithm(proxy: &Proxy) -> Algorithm {
     }
 }
 
+/// Whether a server can be used from the start, but for `disabled`.
+fn starts_healthy(server: &Server) -> bool {
+    !matches!(server.addr, ServerAddr::Unresolved(..)) && health::starts_up(server)
+}
+
 fn spec(server: &Server) -> ServerSpec {
     let node_key = match (server.hash_key, &server.addr) {
         (HashKey::Id, _) => NodeKey::Id,
@@ -436,7 +493,7 @@ fn spec(server: &Server) -> ServerSpec {
         uid: server.uid,
         weight: u32::from(server.weight),
         backup: server.backup,
-        up: !server.disabled && !matches!(server.addr, ServerAddr::Unresolved(..)),
+        up: !server.disabled && starts_healthy(server),
         node_key,
     }
 }

@@ -1,0 +1,551 @@
+//! Health checks: one task per checked server, spread over the threads. The conversation itself and the counting are
+//! in `thalweg_check`; here are the sockets, the clock, the log lines, and what others may see of it.
+
+use std::cell::Cell;
+use std::io;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use thalweg_check::{
+    Assignment, Change, Connect, Conversation, Evaluate, Health, Heard, Initial, Next, Passed, Program, Source, Status, Verdict,
+};
+use thalweg_config::model::{CheckConfig, InitState, LogLevel, Proxy, ProxyHeader, ProxyId, Server, ServerAddr, ServerId};
+use thalweg_runtime::buffer::Buf;
+use thalweg_runtime::net::{ConnectOptions, SockAddr, Stream};
+use thalweg_runtime::timer::{self, timeout_at};
+use thalweg_runtime::{Kind, clock, spawn};
+use thalweg_sample::context::{Ctx, Payload};
+use thalweg_sample::facts::{self, ListenerId, Session, StreamFacts};
+use thalweg_sample::logformat::LogFormat;
+use thalweg_sample::vars::{Scope, VarSet};
+use thalweg_sample::{Expr, Sample, Type, Value};
+
+use super::Backend;
+use crate::connection::proxy_header;
+use crate::instance::Stopping;
+use crate::worker::Worker;
+
+static CHECK: Kind = Kind::new("health-check");
+
+/// Pause before looking again whether a check may start (`tune.max-checks-per-thread`), in milliseconds.
+const CROWDED_PAUSE_MS: u64 = 10;
+
+thread_local! {
+    /// Checks in progress on this thread.
+    static RUNNING: Cell<u32> = const { Cell::new(0) };
+}
+
+/// What is known of a server's health, as the statistics show it.
+#[derive(Clone, Debug)]
+pub struct CheckReport {
+    /// The counters of good and bad checks.
+    pub health: Health,
+    /// What the last check found out.
+    pub verdict: Verdict,
+    /// How long it took, in milliseconds; `None` before the first.
+    pub duration_ms: Option<u64>,
+    /// One is in progress.
+    pub running: bool,
+    /// Checks that failed while the server was up (`chkfail`).
+    pub failures: u64,
+}
+
+/// The reports of a backend's servers. The lock is taken by checks and by those who look, never by traffic.
+pub struct Reports(Box<[Option<Mutex<CheckReport>>]>);
+
+impl Reports {
+    pub(super) fn new(proxy: &Proxy) -> Reports {
+        let report = |server: &Server| {
+            let check = server.check.as_ref()?;
+            Some(Mutex::new(CheckReport {
+                health: initial_health(server, check),
+                verdict: Verdict::default(),
+                duration_ms: None,
+                running: false,
+                failures: 0,
+            }))
+        };
+        Reports(proxy.servers.iter().map(report).collect())
+    }
+
+    fn change<R>(&self, server: ServerId, f: impl FnOnce(&mut CheckReport) -> R) -> Option<R> {
+        let report = self.0.get(server.0 as usize)?.as_ref()?;
+        Some(f(&mut report.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+impl Backend {
+    /// What checks found out about a server; `None` when it has no checks.
+    pub fn check_report(&self, server: ServerId) -> Option<CheckReport> {
+        self.reports.change(server, |r| r.clone())
+    }
+}
+
+fn initial_health(server: &Server, check: &CheckConfig) -> Health {
+    let initial = match server.rare().init_state {
+        InitState::FullyUp => Initial::FullyUp,
+        InitState::Up | InitState::None => Initial::Up,
+        InitState::Down => Initial::Down,
+        InitState::FullyDown => Initial::FullyDown,
+    };
+    Health::new(check.rise, check.fall, initial)
+}
+
+/// Whether a server is up before its first check.
+pub(super) fn starts_up(server: &Server) -> bool {
+    server.check.as_ref().is_none_or(|check| initial_health(server, check).is_up())
+}
+
+/// Starts the checks that belong to this thread.
+pub fn start(worker: &Rc<Worker>) {
+    let config = &worker.instance.config;
+    let checked = config.proxies.iter().filter(|p| !p.disabled).flat_map(|p| p.servers.iter().map(move |s| (p, s)));
+    let checked: Vec<_> = checked.filter_map(|(p, s)| Some((p, s, s.check.as_ref()?))).collect();
+    // The first checks of all servers are spread over the smallest interval.
+    let smallest = checked.iter().map(|(_, _, c)| u64::from(c.inter_ms)).min().unwrap_or(0);
+    let spread = config.global.max_spread_checks_ms.map_or(smallest, |max| max.min(smallest));
+    for (i, (proxy, server, _)) in checked.iter().enumerate() {
+        if i % worker.instance.threads.len() != worker.thread {
+            continue;
+        }
+        let delay = spread * i as u64 / checked.len() as u64;
+        let checker = Checker { worker: Rc::clone(worker), proxy: proxy.id, server: server.id };
+        spawn(&CHECK, checker.run(delay));
+    }
+}
+
+struct Checker {
+    worker: Rc<Worker>,
+    proxy: ProxyId,
+    server: ServerId,
+}
+
+impl Checker {
+    fn config(&self) -> (&Proxy, &Server) {
+        let proxy = self.worker.proxy(self.proxy);
+        (proxy, &proxy.servers[self.server.0 as usize])
+    }
+
+    fn backend(&self) -> &Backend {
+        self.worker.backend(self.proxy)
+    }
+
+    async fn run(self, delay_ms: u64) {
+        let worker = Rc::clone(&self.worker);
+        let (proxy, server) = self.config();
+        let Some(check) = server.check.clone() else { return };
+        let program = proxy.check.clone().unwrap_or_else(|| Arc::new(Program::plain()));
+        let global = &worker.instance.config.global;
+        let mut start_ms = timer::deadline_in(delay_ms);
+        let mut maintained = false;
+        loop {
+            timer::sleep_until(start_ms).await;
+            while global.tune.max_checks_per_thread != 0 && RUNNING.get() >= global.tune.max_checks_per_thread {
+                timer::sleep(CROWDED_PAUSE_MS).await;
+            }
+            if worker.instance.stopping() != Stopping::No {
+                return;
+            }
+            let begun_ms = clock::now_ms();
+            let maintenance = self.backend().admin_state(self.server).maintenance;
+            if maintenance {
+                if !maintained {
+                    // Who comes out of maintenance starts as at the beginning.
+                    let health = initial_health(server, &check);
+                    self.backend().reports.change(self.server, |r| r.health = health);
+                    self.backend().set_health(self.server, health.is_up());
+                }
+            } else {
+                RUNNING.set(RUNNING.get() + 1);
+                self.backend().reports.change(self.server, |r| r.running = true);
+                let verdict = self.converse(&program, &check, begun_ms).await;
+                RUNNING.set(RUNNING.get() - 1);
+                self.conclude(verdict, clock::now_ms().saturating_sub(begun_ms));
+            }
+            maintained = maintenance;
+            let interval = self.interval(&check);
+            // From start to start; a check that took longer is followed by the next at once.
+            start_ms = (start_ms + interval).max(clock::now_ms());
+        }
+    }
+
+    /// Milliseconds to the next check.
+    fn interval(&self, check: &CheckConfig) -> u64 {
+        let changing = self.backend().check_report(self.server).map(|r| (r.health.is_changing(), r.health.is_up()));
+        let ms = match changing {
+            Some((true, _)) => check.fastinter_ms,
+            Some((false, false)) => check.downinter_ms,
+            _ => None,
+        };
+        let ms = u64::from(ms.unwrap_or(check.inter_ms)).max(1);
+        let percent = u64::from(self.worker.instance.config.global.spread_checks);
+        let range = ms * percent / 100;
+        if range == 0 {
+            return ms;
+        }
+        // Anywhere from that much earlier to that much later.
+        ms - range + self.worker.next_random() % (2 * range + 1)
+    }
+
+    async fn converse(&self, program: &Arc<Program>, check: &CheckConfig, begun_ms: u64) -> Verdict {
+        let (proxy, server) = self.config();
+        let input_max = self.worker.instance.config.global.tune.bufsize;
+        let mut conversation = Conversation::new(Arc::clone(program), input_max);
+        let mut evaluator = Evaluator::new(&self.worker, proxy, server);
+        let inter = u64::from(check.inter_ms);
+        let mut deadline = begun_ms + inter;
+        let mut io: Option<Stream> = None;
+        let mut graceful = false;
+        loop {
+            match conversation.next(&mut evaluator) {
+                Next::Done(verdict) => {
+                    if let Some(mut io) = io.filter(|_| !graceful) {
+                        io.set_linger_rst();
+                    }
+                    return verdict;
+                }
+                Next::Connect { connect, port } => {
+                    graceful = connect.linger;
+                    drop(io.take());
+                    let Some(address) = address(server, check, &connect, port) else {
+                        return conversation.failed("no address to connect to");
+                    };
+                    if let Some(limit) = proxy.timeouts.check.and(proxy.timeouts.connect) {
+                        deadline = clock::now_ms() + limit.min(inter);
+                    }
+                    match timeout_at(Some(deadline), Stream::connect(&address, &options(proxy, server))).await {
+                        Err(_elapsed) => return conversation.timed_out(),
+                        Ok(Err(error)) => return conversation.failed(&system_words(&error)),
+                        Ok(Ok(mut stream)) => {
+                            conversation.connected();
+                            let header = proxy_header(server, check, &connect);
+                            if !header.is_empty() {
+                                stream.start_send(Buf::copy_of(&header));
+                            }
+                            io = Some(stream);
+                        }
+                    }
+                    if let Some(limit) = proxy.timeouts.check {
+                        deadline = clock::now_ms() + limit;
+                    }
+                }
+                Next::Send(bytes) => {
+                    let Some(stream) = &mut io else { return conversation.failed("") };
+                    let sent = timeout_at(Some(deadline), async {
+                        stream.send_ready().await?;
+                        stream.start_send(Buf::copy_of(&bytes));
+                        stream.send_ready().await
+                    });
+                    match sent.await {
+                        Err(_elapsed) => return conversation.timed_out(),
+                        Ok(Err(error)) => return conversation.failed(&system_words(&error)),
+                        Ok(Ok(())) => {}
+                    }
+                }
+                Next::Receive => {
+                    let Some(stream) = &mut io else { return conversation.failed("") };
+                    match timeout_at(Some(deadline), stream.recv(conversation.room())).await {
+                        Err(_elapsed) => return conversation.timed_out(),
+                        Ok(Err(error)) => return conversation.failed(&system_words(&error)),
+                        Ok(Ok(buf)) if buf.is_empty() => conversation.ended(),
+                        Ok(Ok(buf)) => conversation.received(&buf),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Counts a verdict, marks the server, tells the logs.
+    fn conclude(&self, verdict: Verdict, duration_ms: u64) {
+        let (proxy, server) = self.config();
+        let backend = self.backend();
+        let passed = verdict.status.passed();
+        let changed = backend.reports.change(self.server, |report| {
+            let change = if passed == Passed::No { report.health.fail() } else { report.health.pass() };
+            if passed == Passed::No && change.was_up {
+                report.failures += 1;
+            }
+            let news = change.moved || report.verdict.status != verdict.status;
+            report.verdict = verdict.clone();
+            report.duration_ms = Some(duration_ms);
+            report.running = false;
+            (change, news, report.health)
+        });
+        let Some((change, news, health)) = changed else { return };
+        let reason = reason(&verdict, duration_ms);
+        if proxy.opts.log_health_checks && news {
+            let backup = if server.backup { "backup " } else { "" };
+            let how = match passed {
+                Passed::Yes => "succeeded",
+                Passed::Conditionally => "conditionally succeeded",
+                Passed::No => "failed",
+            };
+            let line =
+                format!("Health check for {backup}server {}/{} {how}, {reason}, status: {health}.", proxy.name, server.name);
+            self.tell(LogLevel::Notice, &line);
+        }
+        self.mark(change, passed, &reason);
+    }
+
+    /// Makes the server what its health says, with the lines that go with it.
+    fn mark(&self, change: Change, passed: Passed, reason: &str) {
+        let (proxy, server) = self.config();
+        let backend = self.backend();
+        // Its own lines told the reason already.
+        let reason = if proxy.opts.log_health_checks { String::new() } else { format!(", {reason}") };
+        let title = format!("{}Server {}/{}", if server.backup { "Backup " } else { "" }, proxy.name, server.name);
+        let stopping = change.is_up && passed == Passed::Conditionally;
+        let before = backend.usable_count();
+        let requeued = backend.server_queue_len(self.server);
+        if change.was_up != change.is_up {
+            backend.set_health(self.server, change.is_up);
+        }
+        let was_stopping = backend.stopping_by_check(self.server, stopping);
+        let (active, backups) = backend.active_and_backup();
+        if change.was_up && !change.is_up {
+            let on_backup = if active == 0 && backups > 0 { " Running on backup." } else { "" };
+            let sessions = self.worker.instance.server_streams(self.proxy, self.server);
+            let line = format!(
+                "{title} is DOWN{reason}. {active} active and {backups} backup servers left.{on_backup} {sessions} sessions \
+                 active, {requeued} requeued, {} remaining in queue.",
+                backend.queue_len(),
+            );
+            self.tell(LogLevel::Alert, &line);
+        } else if stopping != was_stopping && change.is_up || change.is_up && !change.was_up {
+            let (word, reason) = if stopping { ("stopping", &String::new()) } else { ("UP", &reason) };
+            let line = format!(
+                "{title} is {word}{reason}. {active} active and {backups} backup servers online. {requeued} sessions requeued, \
+                 {} total in queue.",
+                backend.queue_len(),
+            );
+            self.tell(LogLevel::Notice, &line);
+        }
+        if before > 0 && backend.usable_count() == 0 {
+            self.worker.log(self.proxy, LogLevel::Emerg, b"", format!("backend {} has no server available!", proxy.name).as_bytes());
+            self.say("ALERT", &format!("backend '{}' has no server available!", proxy.name));
+        }
+    }
+
+    fn tell(&self, level: LogLevel, line: &str) {
+        self.worker.log(self.proxy, level, b"", line.as_bytes());
+        self.say("WARNING", line);
+    }
+
+    /// On the standard error, as the reference does until it is put in the background.
+    fn say(&self, severity: &str, line: &str) {
+        if !self.worker.instance.config.global.quiet {
+            let lead = format!("[{severity}]");
+            eprintln!("{lead:<10} ({}) : {line}", std::process::id());
+        }
+    }
+}
+
+fn reason(verdict: &Verdict, duration_ms: u64) -> String {
+    let mut out = format!("reason: {}", verdict.status.description());
+    if verdict.status.has_code() {
+        out.push_str(&format!(", code: {}", verdict.code));
+    }
+    if !verdict.info.is_empty() {
+        // What a server says must not break the line.
+        let info: String = verdict.info.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        out.push_str(&format!(", info: \"{info}\""));
+    }
+    out.push_str(&format!(", check duration: {duration_ms}ms"));
+    out
+}
+
+/// Where a check connects to: `connect` before `port` and `addr` of the server before its own address.
+fn address(server: &Server, check: &CheckConfig, connect: &Connect, port: Option<u16>) -> Option<SockAddr> {
+    let not_zero = |p: u16| (p != 0).then_some(p);
+    let own = match &server.addr {
+        ServerAddr::Tcp(addr) => Some(*addr),
+        _ => None,
+    };
+    let Some(mut addr) = connect.addr.or(check.addr).or(own) else {
+        return super::connect::local_address(&server.addr);
+    };
+    let port = port
+        .or(connect.addr.and_then(|a| not_zero(a.port())))
+        .or(check.port)
+        .or(check.addr.and_then(|a| not_zero(a.port())))
+        .or(own.and_then(|a| not_zero(a.port())))?;
+    addr.set_port(port);
+    Some(SockAddr::from(addr))
+}
+
+fn proxy_header(server: &Server, check: &CheckConfig, connect: &Connect) -> Vec<u8> {
+    let mut out = Vec::new();
+    // A check that goes elsewhere than traffic does not speak as traffic does unless told so.
+    let elsewhere = check.port.is_some() || check.addr.is_some() || connect.port.is_some() || connect.addr.is_some();
+    if !(connect.send_proxy || check.send_proxy || server.send_proxy != ProxyHeader::None && !elsewhere) {
+        return out;
+    }
+    match &server.send_proxy {
+        ProxyHeader::V2(options) => proxy_header::write_v2(&mut out, None, true, &[], options.crc32c),
+        _ => proxy_header::write_v1(&mut out, None),
+    }
+    out
+}
+
+fn options(proxy: &Proxy, server: &Server) -> ConnectOptions {
+    let source = server.rare().source.as_ref().or(proxy.source.as_deref());
+    ConnectOptions {
+        source: source.and_then(|s| s.addr).map(SockAddr::from),
+        source_ports: source.and_then(|s| s.ports),
+        interface: source.and_then(|s| s.interface.as_deref()).map(Box::from),
+        ..ConnectOptions::default()
+    }
+}
+
+/// The system's error as the reference words it: `ECONNREFUSED returned by OS (Connection refused)`.
+fn system_words(error: &io::Error) -> String {
+    let Some(code) = error.raw_os_error() else { return error.to_string() };
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let name = match code {
+        11 => "EAGAIN",
+        13 => "EACCES",
+        2 => "ENOENT",
+        1 => "EPERM",
+        22 => "EINVAL",
+        24 => "EMFILE",
+        23 => "ENFILE",
+        32 => "EPIPE",
+        98 => "EADDRINUSE",
+        99 => "EADDRNOTAVAIL",
+        100 => "ENETDOWN",
+        101 => "ENETUNREACH",
+        103 => "ECONNABORTED",
+        104 => "ECONNRESET",
+        105 => "ENOBUFS",
+        107 => "ENOTCONN",
+        110 => "ETIMEDOUT",
+        111 => "ECONNREFUSED",
+        113 => "EHOSTUNREACH",
+        _ => return format!("errno={code} returned by OS ({text})"),
+    };
+    format!("{name} returned by OS ({text})")
+}
+
+/// Computes the texts of one check.
+struct Evaluator<'a> {
+    worker: &'a Worker,
+    proxy: &'a Proxy,
+    server: &'a Server,
+    session: Session,
+    facts: StreamFacts,
+    vars: VarSet,
+}
+
+impl<'a> Evaluator<'a> {
+    fn new(worker: &'a Worker, proxy: &'a Proxy, server: &'a Server) -> Evaluator<'a> {
+        let id = facts::ProxyId(proxy.id.0);
+        let mut facts = StreamFacts::new(id, proxy.mode == thalweg_config::model::Mode::Http);
+        facts.backend_assigned = true;
+        facts.server = Some(facts::ServerId { proxy: id, index: server.id.0 });
+        Evaluator {
+            worker,
+            proxy,
+            server,
+            session: Session::new(id, ListenerId(0)),
+            facts,
+            vars: VarSet::new(Scope::Check),
+        }
+    }
+
+    fn with<R>(&mut self, heard: Heard<'_>, f: impl FnOnce(&mut Ctx<'_>) -> R) -> R {
+        let mut scratch = self.worker.scratch.borrow_mut();
+        let mut cx = Ctx::new(self.worker.clock(), self.worker, &mut self.session, &mut scratch);
+        cx.stream = Some(&mut self.facts);
+        cx.response = heard.response;
+        cx.res_body = Payload { data: heard.bytes, complete: true, total: None };
+        cx.response_side = true;
+        cx.check_vars = Some(&mut self.vars);
+        cx.reset();
+        f(&mut cx)
+    }
+}
+
+impl Evaluate for Evaluator<'_> {
+    fn format(&mut self, format: &LogFormat, heard: Heard<'_>, out: &mut Vec<u8>) {
+        self.with(heard, |cx| format.render(cx, out));
+    }
+
+    fn integer(&mut self, expr: &Expr, heard: Heard<'_>) -> Option<i64> {
+        self.with(heard, |cx| match expr.eval_as(Type::Int, cx)?.value {
+            Value::Int(value) => Some(value),
+            _ => None,
+        })
+    }
+
+    fn assign(&mut self, assignment: &Assignment, heard: Heard<'_>) {
+        self.with(heard, |cx| {
+            let sample = match &assignment.source {
+                Source::Nothing => {
+                    cx.unset_var(assignment.variable);
+                    return;
+                }
+                Source::Expr(expr) => expr.eval(cx),
+                Source::Format(format) => {
+                    let mut text = Vec::new();
+                    format.render(cx, &mut text);
+                    cx.store(&text).map(|text| Sample::new(Value::Str(text)))
+                }
+            };
+            let Some(sample) = sample else { return };
+            if let Some(conditions) = assignment.conditions {
+                let bytes = cx.bytes(&sample.value);
+                let variable = assignment.variable;
+                let allowed = cx
+                    .with_var(variable, |old| conditions.allow(variable, Some(old), &sample, bytes))
+                    .unwrap_or_else(|| conditions.allow(variable, None, &sample, bytes));
+                if !allowed {
+                    return;
+                }
+            }
+            // A limit on the memory of variables is not a fault of the server.
+            cx.set_var(assignment.variable, sample.value);
+        });
+    }
+
+    fn server_state(&mut self) -> Vec<u8> {
+        let instance = &self.worker.instance;
+        let backend = self.worker.backend(self.proxy.id);
+        let state = match backend.check_report(self.server.id) {
+            Some(report) if backend.is_draining(self.server.id) && report.health.is_up() => "NOLB".to_owned(),
+            Some(report) if report.health.is_changing() => {
+                let shown = report.health.to_string();
+                let (count, word) = shown.split_once(' ').unwrap_or((&shown, ""));
+                format!("{word} {count}")
+            }
+            Some(report) if !report.health.is_up() => "DOWN".to_owned(),
+            _ => "UP".to_owned(),
+        };
+        let (address, port) = match &self.server.addr {
+            ServerAddr::Tcp(addr) => (addr.ip().to_string(), addr.port().to_string()),
+            _ => ("unix".to_owned(), "unix".to_owned()),
+        };
+        let total: u32 =
+            self.proxy.servers.iter().filter(|s| !s.backup && backend.is_usable(s.id)).map(|s| backend.weight(s.id)).sum();
+        format!(
+            "{state}; address={address}; port={port}; name={}/{}; node={}; weight={}/{total}; scur={}/{}; qcur={}",
+            self.proxy.name,
+            self.server.name,
+            instance.config.global.node.as_deref().unwrap_or(&instance.hostname),
+            backend.weight(self.server.id),
+            instance.server_streams(self.proxy.id, self.server.id),
+            instance.backend_streams(self.proxy.id),
+            backend.server_queue_len(self.server.id),
+        )
+        .into_bytes()
+    }
+}
+
+/// The word of the statistics for a report: `* ` before it while a check runs.
+impl CheckReport {
+    /// `check_status`: `L7OK`, `* L4CON`, `INI`.
+    pub fn status_word(&self) -> String {
+        let mark = if self.running && self.verdict.status != Status::Initializing { "* " } else { "" };
+        format!("{mark}{}", self.verdict.status.word())
+    }
+}
