@@ -388,6 +388,21 @@ pub(crate) fn ws(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) ->
     }
 }
 
+pub(crate) fn log_proto(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
+    match line.text(at + 1) {
+        "legacy" => rare(draft).octet_count = false,
+        "octet-count" => rare(draft).octet_count = true,
+        other => {
+            return Err(fail(
+                line,
+                at + 1,
+                format!("'log-proto' expects one of 'legacy' or 'octet-count' but got '{other}'"),
+            ));
+        }
+    }
+    Ok(2)
+}
+
 /// `source <addr>[:<ports>] [usesrc ...] [interface ...]` on a server.
 pub(crate) fn source(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
     value(

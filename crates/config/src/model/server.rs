@@ -57,6 +57,8 @@ pub struct SlowSettings {
     /// `proto h1`.
     pub proto: Option<Arc<str>>,
     pub pool_conn_name: Option<Arc<Expr>>,
+    /// Octet counting towards a log server.
+    pub octet_count: bool,
 }
 
 impl Server {
@@ -82,6 +84,7 @@ impl SlowSettings {
         shutdown_backup_on_up: false,
         proto: None,
         pool_conn_name: None,
+        octet_count: false,
     };
 }
 
