@@ -4,7 +4,6 @@
 //! small integers. A scope holds few variables: a linear search beats a hash table there.
 
 use crate::value::{Sample, Value};
-use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -254,13 +253,14 @@ impl VarValue {
 #[derive(Debug)]
 pub struct VarSet {
     scope: Scope,
-    entries: SmallVec<[(u32, VarValue); 4]>,
+    // Empty for most; the memory stays when the set is cleared for the next request.
+    entries: Vec<(u32, VarValue)>,
 }
 
 impl VarSet {
     /// An empty set for `scope`.
     pub fn new(scope: Scope) -> VarSet {
-        VarSet { scope, entries: SmallVec::new() }
+        VarSet { scope, entries: Vec::new() }
     }
 
     /// The value of a variable by its interned name.

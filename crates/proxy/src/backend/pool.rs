@@ -46,6 +46,9 @@ pub struct IdlePool {
     idle: Vec<IdleConnection>,
     /// The fewest that were idle at once since the last purge: none of these was needed.
     spare: usize,
+    /// Most streams on this server at once since the last purge, and in the period before.
+    peak: usize,
+    last_peak: usize,
 }
 
 impl IdlePool {
@@ -57,6 +60,18 @@ impl IdlePool {
     /// True when there is none.
     pub fn is_empty(&self) -> bool {
         self.idle.is_empty()
+    }
+
+    /// Takes note of how many streams this thread has on the server.
+    #[inline]
+    pub fn note_streams(&mut self, streams: usize) {
+        self.peak = self.peak.max(streams);
+    }
+
+    /// Whether one more idle connection may be needed: no more are kept, with those in use by `others`, than were in
+    /// use at once lately (`low` more are kept in any case). One is always kept.
+    pub fn has_use_for_more(&self, others: usize, low: usize) -> bool {
+        self.idle.is_empty() || self.idle.len() + others < self.peak.max(self.last_peak) + low
     }
 
     /// Puts a connection in.
@@ -101,6 +116,7 @@ impl IdlePool {
         let n = unneeded.div_ceil(2);
         self.idle.drain(..n);
         self.spare = self.idle.len();
+        self.last_peak = std::mem::take(&mut self.peak);
         n
     }
 

@@ -9,7 +9,7 @@ use thalweg_config::model::{Global, Mode, Proxy, ProxyId, Reuse, Server, ServerI
 use thalweg_rules::{Kind, Outcome, Ruleset};
 use thalweg_runtime::net::{Keepalive, SockAddr, Stream};
 use thalweg_runtime::{clock, current_task, pool, timer};
-use thalweg_sample::facts::{self, Endpoint, Session};
+use thalweg_sample::facts::{self, ConnError, Endpoint, Session};
 
 use super::{Client, ClientSession, PrivateConnection};
 use crate::backend::connect::{ServerConn, give_back};
@@ -18,12 +18,21 @@ use crate::connection::proxy_header::{self, Parsed};
 use crate::instance::Stopping;
 use crate::stream::http::{self, After, NoRequest};
 use crate::stream::pump::append;
+use crate::stream::finish;
 use crate::stream::tcp::{self, TcpEnd};
 use crate::stream::reply;
 use crate::worker::{SessionEntry, Worker};
 
 /// How long a closing connection is read from so that the client gets what was sent to it.
 const LINGER_MS: u64 = 1000;
+
+/// What may be wrong with a PROXY header, by the numbers of `fc_err`.
+const PRX_EMPTY: ConnError = ConnError(11);
+const PRX_ABORT: ConnError = ConnError(12);
+const PRX_TIMEOUT: ConnError = ConnError(13);
+const PRX_TRUNCATED: ConnError = ConnError(14);
+const PRX_NOT_HDR: ConnError = ConnError(15);
+const PRX_BAD_HDR: ConnError = ConnError(16);
 
 /// Server connections one session keeps for itself, to different places.
 const PRIVATE_MAX: usize = 8;
@@ -43,7 +52,8 @@ pub async fn serve(worker: Rc<Worker>, listener: usize, fd: OwnedFd, peer: SockA
         return;
     }
     prepare_socket(fe, worker.instance.bind(listener).mss, &client);
-    if !begin(&worker, fe, &mut session, &mut client).await {
+    // Boxed, as everything that a waiting connection does not need: its memory is given back when it is done.
+    if !pool::boxed(begin(&worker, fe, &mut session, &mut client)).await {
         return;
     }
     let counters = worker.fe_counters(frontend);
@@ -207,8 +217,11 @@ async fn begin(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, cli
         }
     }
     let rewritten = (session.facts.fc_src != received.0, session.facts.fc_dst != received.1);
-    if expects_proxy && !read_proxy_header(fe, session, client, rewritten).await {
+    if expects_proxy && let Err(error) = read_proxy_header(fe, session, client, rewritten).await {
         counters.failed_requests.add(1);
+        session.facts.error = error;
+        let received = client.input.is_some();
+        finish::log_session_error(worker, session, received);
         return false;
     }
     if !fe.rules.tcp_session.is_empty() {
@@ -247,8 +260,15 @@ fn early_rules(
             Outcome::Wait { resume }
             | Outcome::Pause { resume, .. }
             | Outcome::WaitBody { resume, .. }
-            | Outcome::EarlyHints { resume }
-            | Outcome::Log { resume, .. } => from = resume,
+            | Outcome::EarlyHints { resume } => from = resume,
+            Outcome::Log { profile, resume } => {
+                from = resume;
+                let t = &mut state.facts.timers;
+                t.accept_mono_us = session.facts.accept_mono_us;
+                t.accept_wall_us = session.facts.accept_wall_us;
+                t.request_wall_us = session.facts.accept_wall_us;
+                finish::log_now(worker, session, &mut state, kind, profile);
+            }
             Outcome::SilentDrop { rst_ttl } => {
                 reply::vanish(client, rst_ttl);
                 break Early::Close;
@@ -275,7 +295,7 @@ async fn read_proxy_header(
     session: &mut ClientSession,
     client: &mut Client,
     rewritten: (bool, bool),
-) -> bool {
+) -> Result<(), ConnError> {
     let deadline = fe.timeouts.client_hs.or(fe.timeouts.client).map(timer::deadline_in);
     loop {
         if let Some(input) = client.input.as_mut() {
@@ -300,19 +320,25 @@ async fn read_proxy_header(
                         session.facts.pp_tlvs.extend_from_slice(&len.to_be_bytes());
                         session.facts.pp_tlvs.extend_from_slice(value);
                     }
-                    return true;
+                    return Ok(());
                 }
-                Parsed::Invalid => return false,
+                Parsed::Invalid => {
+                    let looks = proxy_header::looks_like_header(input);
+                    return Err(if looks { PRX_BAD_HDR } else { PRX_NOT_HDR });
+                }
                 Parsed::Partial => {}
             }
         }
         match timer::timeout_at(deadline, client.io.recv(16 * 1024)).await {
             Ok(Ok(buf)) if !buf.is_empty() => {
                 if append(&mut client.input, buf).is_err() {
-                    return false;
+                    return Err(PRX_BAD_HDR);
                 }
             }
-            _ => return false,
+            _ if client.input.is_some() => return Err(PRX_TRUNCATED),
+            Ok(Ok(_)) => return Err(PRX_EMPTY),
+            Ok(Err(_)) => return Err(PRX_ABORT),
+            Err(_) => return Err(PRX_TIMEOUT),
         }
     }
 }
@@ -337,7 +363,7 @@ async fn requests(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, 
         match after {
             After::KeepAlive => {}
             After::Close => {
-                close_in_order(fe, client).await;
+                pool::boxed(close_in_order(fe, client)).await;
                 return;
             }
             After::Drop => {
@@ -432,5 +458,22 @@ async fn close_in_order(fe: &Proxy, client: &mut Client) {
         if buf.is_empty() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_future<F: Future>(_: fn(Rc<Worker>, usize, OwnedFd, SockAddr) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// What a connection that waits for a request costs besides the runtime's own record of it.
+    #[test]
+    fn a_waiting_session_is_small() {
+        let size = size_of_future(serve);
+        println!("session: {size}, facts: {}, client: {}", size_of::<Session>(), size_of::<Client>());
+        assert!(size <= 1024, "a session takes {size} bytes");
     }
 }
