@@ -12,8 +12,10 @@ use crate::build::{Building, Cx, UnixBindDefaults};
 use crate::keyword::{Outcome, Status, fail, find, not_supported};
 use crate::model::Config;
 use crate::table::{SECTIONS, SectionKind};
+use crate::log_profile::ProfileDraft;
+use crate::ring::RingDraft;
 use crate::userlist::UserlistDraft;
-use crate::{finish, global, http_errors, proxy, userlist};
+use crate::{finish, global, http_errors, log_profile, proxy, ring, userlist};
 
 /// A file to read.
 #[derive(Clone, Debug)]
@@ -100,6 +102,8 @@ enum Section {
     Proxy(Box<Building>),
     Userlist(UserlistDraft),
     HttpErrors(Box<thalweg_rules::HttpErrors>),
+    LogProfile(ProfileDraft),
+    Ring(Box<RingDraft>),
 }
 
 /// Reads, checks and completes a configuration. All errors of all files are found in one run.
@@ -124,6 +128,8 @@ pub fn load(options: &LoadOptions<'_>) -> Loaded {
         registry: Arc::default(),
         formats: HashMap::new(),
         last_errors: None,
+        log_profiles: Vec::new(),
+        log_names: Vec::new(),
         experimental_used: false,
         host_cache: HashMap::new(),
         late_globals: Vec::new(),
@@ -236,6 +242,8 @@ fn section_line(cx: &mut Cx<'_>, section: &mut Section, line: Line) -> Outcome {
         Section::Proxy(b) => proxy::line(cx, b, line),
         Section::Userlist(draft) => userlist::line(cx, draft, &line),
         Section::HttpErrors(draft) => http_errors::line(cx, draft, &line),
+        Section::LogProfile(draft) => log_profile::line(cx, draft, &line),
+        Section::Ring(draft) => ring::line(cx, draft, &line),
     }
 }
 
@@ -251,6 +259,8 @@ fn open(cx: &mut Cx<'_>, line: &Line, kind: SectionKind) -> Result<Section, Box<
         SectionKind::Proxy(kind) => Section::Proxy(Box::new(proxy::open(cx, line, kind)?)),
         SectionKind::Userlist => Section::Userlist(userlist::open(cx, line)?),
         SectionKind::HttpErrors => Section::HttpErrors(Box::new(http_errors::open(cx, line)?)),
+        SectionKind::LogProfile => Section::LogProfile(log_profile::open(cx, line)?),
+        SectionKind::Ring => Section::Ring(Box::new(ring::open(cx, line)?)),
     })
 }
 
@@ -260,6 +270,8 @@ fn close(cx: &mut Cx<'_>, section: &mut Section) {
         Section::Proxy(b) => proxy::close(cx, *b),
         Section::Userlist(draft) => userlist::close(cx, draft),
         Section::HttpErrors(draft) => cx.config.http_errors.push(Arc::new(*draft)),
+        Section::LogProfile(draft) => cx.log_profiles.push(draft),
+        Section::Ring(draft) => ring::close(cx, *draft),
     }
 }
 

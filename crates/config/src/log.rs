@@ -5,13 +5,58 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use thalweg_syntax::address::{PortSpec, Transport};
-use thalweg_syntax::{Address, AddressOptions, Diagnostic, Line};
+use thalweg_syntax::{Address, AddressOptions, Diagnostic, Lead, Line, Severity, Span};
 
 use crate::build::{Building, Cx};
 use crate::keyword::{NoteBoxed, Outcome, fail, not_supported};
-use crate::model::{Facility, LogDest, LogFormatKind, LogLevel, LogSample, LogTarget};
+use crate::model::{Facility, LogDest, LogFormatKind, LogLevel, LogSample, LogTarget, Ring};
+
+/// Bytes of the ring that is always there.
+const BUF0_SIZE: usize = 1 << 20;
 use crate::numbers::lenient;
 use crate::resolve::address;
+
+/// A name that a `log` line uses, checked once everything was read.
+pub(crate) struct LogName {
+    pub name: Arc<str>,
+    pub what: LogNameKind,
+    pub span: Span,
+    /// The section of the line; `None` for `global`.
+    pub section: Option<Arc<str>>,
+}
+
+/// What is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogNameKind {
+    Profile,
+    Ring,
+}
+
+/// Refuses the names that nothing was declared under.
+pub(crate) fn check_names(cx: &mut Cx<'_>) {
+    for used in std::mem::take(&mut cx.log_names) {
+        let (known, what) = match used.what {
+            LogNameKind::Ring => {
+                (cx.config.rings.iter().any(|r| r.name == used.name), "uses unknown ring named")
+            }
+            LogNameKind::Profile => {
+                (cx.config.log_profiles.iter().any(|p| p.name == used.name), "unknown log-profile")
+            }
+        };
+        if !known {
+            let message = format!(
+                "log directive declared in {} in file '{}' at line {} {what} '{}'.",
+                used.section
+                    .as_ref()
+                    .map_or("global section".to_owned(), |name| format!("proxy section '{name}'")),
+                cx.sources.name(used.span.file),
+                used.span.line,
+                used.name
+            );
+            cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(used.span), message));
+        }
+    }
+}
 
 /// `log` in `global`.
 pub(crate) fn global_log(cx: &mut Cx<'_>, line: &Line) -> Outcome {
@@ -27,7 +72,11 @@ pub(crate) fn global_log(cx: &mut Cx<'_>, line: &Line) -> Outcome {
 
 /// `log` in a proxy.
 pub(crate) fn proxy_log(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    let before = cx.log_names.len();
     let targets = line_targets(cx, line)?;
+    for used in &mut cx.log_names[before..] {
+        used.section = Some(Arc::clone(&b.p.name));
+    }
     let mut all = b.p.log_targets.to_vec();
     all.extend(targets);
     b.p.log_targets = all.into();
@@ -90,7 +139,14 @@ pub(crate) fn target(cx: &mut Cx<'_>, line: &Line, usage: &str) -> Result<LogTar
                 if line.text(at + 1).is_empty() {
                     return Err(fail(line, at + 1, "log : expected profile name"));
                 }
-                return Err(not_supported(line, at, "log ... profile", "log profiles are not built"));
+                let name = cx.name(line.text(at + 1));
+                cx.log_names.push(LogName {
+                    name: Arc::clone(&name),
+                    what: LogNameKind::Profile,
+                    span: line.span_at(at + 1),
+                    section: None,
+                });
+                target.profile = Some(name);
             }
             _ => break,
         }
@@ -152,7 +208,21 @@ fn destination(cx: &mut Cx<'_>, line: &Line, index: usize) -> Result<LogDest, Bo
         Address::Descriptor { fd, .. } => LogDest::Fd(fd),
         Address::Stdout => LogDest::Stdout,
         Address::Stderr => LogDest::Stderr,
-        Address::Ring { .. } | Address::Backend { .. } => {
+        Address::Ring { name } if name == "stdout" => LogDest::Stdout,
+        Address::Ring { name } if name == "stderr" => LogDest::Stderr,
+        Address::Ring { name } => {
+            let name = cx.name(&name);
+            if &*name == "buf0" && !cx.config.rings.iter().any(|r| r.name == name) {
+                // It exists without a section.
+                let buf0 = crate::ring::usual(cx, Arc::clone(&name));
+                cx.config.rings.push(Ring { size: BUF0_SIZE, ..buf0 });
+            }
+            let span = line.span_at(index);
+            let used = LogName { name: Arc::clone(&name), what: LogNameKind::Ring, span, section: None };
+            cx.log_names.push(used);
+            LogDest::Ring(name)
+        }
+        Address::Backend { .. } => {
             return Err(not_supported(line, index, family, crate::table::why::LOG_SECTIONS));
         }
         Address::Ip { .. } | Address::Name { .. } => {

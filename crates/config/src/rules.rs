@@ -210,9 +210,10 @@ pub(crate) fn settle(cx: &mut Cx<'_>, b: &mut Building, inherited: Option<&[Rule
             continue;
         }
         let groups = &cx.config.http_errors;
+        let profiles = &cx.config.log_profiles;
         let references = References {
             http_errors: &|name: &str| groups.iter().find(|g: &&Arc<HttpErrors>| &*g.name == name).cloned(),
-            log_profile: &|_| false,
+            log_profile: &|name: &str| profiles.iter().any(|p| &*p.name == name),
             patterns: &cx.registry,
             captures: b.p.is_fe().then_some(&captures),
         };

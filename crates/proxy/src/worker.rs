@@ -3,6 +3,7 @@
 //! **Invariant:** nothing here is touched by another thread. Cells are never borrowed across an `await`.
 
 use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -40,8 +41,8 @@ pub struct Worker {
     pub text: RefCell<Vec<u8>>,
     spare_streams: RefCell<Vec<Box<StreamState>>>,
     random: Cell<u64>,
-    /// The tasks of the sessions on this thread.
-    pub sessions: RefCell<TaskList>,
+    /// The sessions on this thread.
+    pub sessions: RefCell<SessionList>,
     /// The tasks that accept on this thread.
     pub accepting: RefCell<Vec<TaskId>>,
     /// Nothing is accepted for now (SIGTTOU).
@@ -65,37 +66,54 @@ pub fn current() -> Option<Rc<Worker>> {
     CURRENT.with_borrow(Clone::clone)
 }
 
-/// Tasks that come and go, each at a slot that stays its own.
+/// A client's session, as an operator sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionEntry {
+    /// Its task; [`TaskId::NONE`] in a free slot.
+    pub task: TaskId,
+    pub frontend: ProxyId,
+    /// Millisecond it began.
+    pub since_ms: u64,
+    /// The client's address; `None` for unix sockets.
+    pub source: Option<SocketAddr>,
+}
+
+/// Sessions that come and go, each at a slot that stays its own.
 #[derive(Default)]
-pub struct TaskList {
-    slots: Vec<TaskId>,
+pub struct SessionList {
+    slots: Vec<SessionEntry>,
     free: Vec<u32>,
 }
 
-impl TaskList {
-    /// Adds a task and returns its slot.
-    pub fn insert(&mut self, task: TaskId) -> usize {
+impl SessionList {
+    /// Adds a session and returns its slot.
+    pub fn insert(&mut self, entry: SessionEntry) -> usize {
         match self.free.pop() {
             Some(slot) => {
-                self.slots[slot as usize] = task;
+                self.slots[slot as usize] = entry;
                 slot as usize
             }
             None => {
-                self.slots.push(task);
+                self.slots.push(entry);
                 self.slots.len() - 1
             }
         }
     }
 
-    /// Removes the task at a slot.
+    /// Removes the session at a slot.
     pub fn remove(&mut self, slot: usize) {
-        self.slots[slot] = TaskId::NONE;
+        self.slots[slot].task = TaskId::NONE;
         self.free.push(u32::try_from(slot).unwrap_or(u32::MAX));
+    }
+
+    /// All sessions.
+    pub fn iter(&self) -> impl Iterator<Item = &SessionEntry> {
+        self.slots.iter().filter(|s| s.task != TaskId::NONE)
     }
 
     /// Wakes them all.
     pub fn wake_all(&self) {
-        self.slots.iter().filter(|t| **t != TaskId::NONE).for_each(|t| t.wake(Reason::OTHER));
+        self.iter().for_each(|s| s.task.wake(Reason::OTHER));
     }
 }
 
@@ -202,6 +220,29 @@ impl Worker {
         if let Some(route) = &self.routes[id.0 as usize] {
             let tag = self.proxy(id).log_tag.as_deref().map(str::as_bytes);
             self.logger.borrow_mut().send(route, level, tag, structured_data, message, clock::wall_us());
+        }
+    }
+
+    /// Where the lines of a proxy go.
+    #[inline]
+    pub fn route(&self, id: ProxyId) -> Option<&Rc<Route>> {
+        self.routes[id.0 as usize].as_ref()
+    }
+
+    /// Sends a line to one target of a route. `tag` replaces the proxy's.
+    pub fn log_to(
+        &self,
+        id: ProxyId,
+        index: usize,
+        level: LogLevel,
+        tag: Option<&str>,
+        structured_data: &[u8],
+        message: &[u8],
+    ) {
+        if let Some(route) = self.route(id) {
+            let tag = tag.or(self.proxy(id).log_tag.as_deref()).map(str::as_bytes);
+            let mut logger = self.logger.borrow_mut();
+            logger.send_one(route, index, level, tag, structured_data, message, clock::wall_us());
         }
     }
 

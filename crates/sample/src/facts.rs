@@ -362,6 +362,8 @@ pub enum LogOrigin {
     TxnConnect,
     TxnResponse,
     TxnClose,
+    /// `do-log` in rules of this name (`http-req`, `tcp-req-conn`...).
+    Rules(&'static str),
 }
 
 impl LogOrigin {
@@ -376,6 +378,7 @@ impl LogOrigin {
             LogOrigin::TxnConnect => "txn_connect",
             LogOrigin::TxnResponse => "txn_response",
             LogOrigin::TxnClose => "txn_close",
+            LogOrigin::Rules(name) => name,
         }
     }
 }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use thalweg_sample::logformat::{HTTP_CLF_LOG_FMT, HTTP_LOG_FMT, TCP_CLF_LOG_FMT, TCP_LOG_FMT, Usage};
+use thalweg_sample::logformat::{
+    HTTP_CLF_LOG_FMT, HTTP_JSON_LOG_FMT, HTTP_LOG_FMT, TCP_CLF_LOG_FMT, TCP_LOG_FMT, Usage,
+};
 use thalweg_sample::{LogFormat, Point, Points};
 use thalweg_syntax::{Diagnostic, Lead, Severity, Span};
 
-use crate::build::{Building, Cx, FormatSource};
+use crate::build::{Building, Cx, FormatSource, LogStyle};
 use crate::model::{BalanceAlgo, ForwardedField, ForwardedHeader, Mode};
 use crate::sample_env::{expression_at, format_at};
 
@@ -63,8 +65,13 @@ fn one(
     let (text, span): (Arc<str>, Span) = match source {
         FormatSource::Text { text, span } => (Arc::clone(text), *span),
         FormatSource::TcpLog { clf } => (cx.name(if *clf { TCP_CLF_LOG_FMT } else { TCP_LOG_FMT }), b.span),
-        FormatSource::HttpLog { clf, span: _ } => {
-            (cx.name(if *clf { HTTP_CLF_LOG_FMT } else { HTTP_LOG_FMT }), b.span)
+        FormatSource::HttpLog { style, span: _ } => {
+            let text = match style {
+                LogStyle::Usual => HTTP_LOG_FMT,
+                LogStyle::Clf => HTTP_CLF_LOG_FMT,
+                LogStyle::Json => HTTP_JSON_LOG_FMT,
+            };
+            (cx.name(text), b.span)
         }
     };
     let key = FormatKey {

@@ -4,6 +4,7 @@
 //! Each thread has its own [`Logger`] and its own sockets. What threads share is the position of `sample` and the
 //! number of dropped lines.
 
+pub mod ring;
 pub mod syslog;
 
 use std::collections::HashMap;
@@ -11,14 +12,15 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use thalweg_config::model::{Global, LogDest, LogFormatKind, LogLevel, LogTarget};
+use thalweg_config::model::{Config, Global, LogDest, LogFormatKind, LogLevel, LogTarget, ServerAddr};
 use thalweg_runtime::net::{Datagram, DatagramOptions, SockAddr};
 
+use ring::{Feed, Framing, Ring};
 use syslog::{DateCache, Envelope, write_envelope};
 
 /// What the loggers of all threads share.
-#[derive(Default)]
 pub struct LogShared {
+    rings: Vec<(Arc<str>, LogFormatKind, Arc<Ring>)>,
     /// Lines that could not be sent.
     pub dropped: AtomicU64,
     /// Position in the sampling period of each target, by the address of the list it is in and its index there.
@@ -26,6 +28,52 @@ pub struct LogShared {
 }
 
 impl LogShared {
+    /// The rings of a configuration, empty.
+    pub fn new(config: &Config) -> LogShared {
+        let made = |ring: &thalweg_config::model::Ring| {
+            let memory = Arc::new(Ring::new(ring.size, ring.maxlen as usize));
+            (Arc::clone(&ring.name), ring.format, memory)
+        };
+        LogShared {
+            rings: config.rings.iter().map(made).collect(),
+            dropped: AtomicU64::new(0),
+            samples: Mutex::default(),
+        }
+    }
+
+    /// A ring by its name, with the format of its lines.
+    pub fn ring(&self, name: &str) -> Option<(LogFormatKind, &Arc<Ring>)> {
+        self.rings.iter().find(|r| &*r.0 == name).map(|r| (r.1, &r.2))
+    }
+
+    /// Lines that were lost: those that could not be sent, and those that rings pushed out before a server had them.
+    pub fn lost(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed) + self.rings.iter().map(|r| r.2.lost()).sum::<u64>()
+    }
+
+    /// Starts to feed the servers of all rings, on the calling thread. Servers at addresses that are not IP or unix
+    /// ones are refused by the configuration.
+    pub fn start_feeds(&self, config: &Config) {
+        for section in &config.rings {
+            let Some((_, ring)) = self.ring(&section.name) else { continue };
+            for server in &section.servers {
+                let address = match &server.server.addr {
+                    ServerAddr::Tcp(addr) => SockAddr::from(*addr),
+                    ServerAddr::Unix(path) => SockAddr::Unix(path.as_path().into()),
+                    _ => continue,
+                };
+                let framing = if server.octet_count { Framing::OctetCount } else { Framing::LineFeed };
+                ring::start(Feed {
+                    ring: Arc::clone(ring),
+                    server: address,
+                    framing,
+                    connect_ms: section.timeout_connect_ms,
+                    send_ms: section.timeout_server_ms,
+                });
+            }
+        }
+    }
+
     fn sample_position(&self, key: (usize, usize)) -> Arc<AtomicU32> {
         let mut samples = self.samples.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         Arc::clone(samples.entry(key).or_default())
@@ -35,6 +83,19 @@ impl LogShared {
 /// Where the lines of one proxy go, resolved to this thread's sinks.
 pub struct Route {
     hops: Vec<Hop>,
+    has_profiles: bool,
+}
+
+impl Route {
+    /// The targets of the route, in the order of their lines.
+    pub fn targets(&self) -> impl ExactSizeIterator<Item = &LogTarget> {
+        self.hops.iter().map(Hop::target)
+    }
+
+    /// Whether some target has a `log-profile`, so that not all get the same line.
+    pub fn has_profiles(&self) -> bool {
+        self.has_profiles
+    }
 }
 
 struct Hop {
@@ -53,6 +114,7 @@ impl Hop {
 enum Sink {
     Socket(Datagram),
     Descriptor(i32),
+    Ring(LogFormatKind, Arc<Ring>),
     /// The destination could not be opened; every line is a dropped one.
     Dead,
 }
@@ -112,7 +174,8 @@ impl Logger {
                 sample_position: target.sample.is_some().then(|| self.shared.sample_position((key, index))),
             })
             .collect();
-        let route = Rc::new(Route { hops });
+        let has_profiles = targets.iter().any(|target| target.profile.is_some());
+        let route = Rc::new(Route { hops, has_profiles });
         self.routes.insert(key, Rc::clone(&route));
         Some(route)
     }
@@ -127,7 +190,11 @@ impl Logger {
             LogDest::Stdout => Sink::Descriptor(1),
             LogDest::Stderr => Sink::Descriptor(2),
             LogDest::Fd(fd) => Sink::Descriptor(*fd),
-            LogDest::Ring(_) | LogDest::Backend(_) => Sink::Dead,
+            LogDest::Ring(name) => match self.shared.ring(name) {
+                Some((format, ring)) => Sink::Ring(format, Arc::clone(ring)),
+                None => Sink::Dead,
+            },
+            LogDest::Backend(_) => Sink::Dead,
         };
         self.sinks.push((dest.clone(), sink));
         self.sinks.len() - 1
@@ -146,40 +213,76 @@ impl Logger {
         wall_us: u64,
     ) {
         for hop in &route.hops {
-            let target = hop.target();
-            if level > target.level || !sampled(target, hop.sample_position.as_deref()) {
-                continue;
+            self.send_to(hop, level, tag, structured_data, message, wall_us);
+        }
+    }
+
+    /// Sends one message to one target of a route (see [`Route::targets`]), which may not want its level.
+    #[allow(clippy::too_many_arguments)]
+    pub fn send_one(
+        &mut self,
+        route: &Route,
+        index: usize,
+        level: LogLevel,
+        tag: Option<&[u8]>,
+        structured_data: &[u8],
+        message: &[u8],
+        wall_us: u64,
+    ) {
+        if let Some(hop) = route.hops.get(index) {
+            self.send_to(hop, level, tag, structured_data, message, wall_us);
+        }
+    }
+
+    fn send_to(
+        &mut self,
+        hop: &Hop,
+        level: LogLevel,
+        tag: Option<&[u8]>,
+        structured_data: &[u8],
+        message: &[u8],
+        wall_us: u64,
+    ) {
+        let target = hop.target();
+        if level > target.level || !sampled(target, hop.sample_position.as_deref()) {
+            return;
+        }
+        let format = match (target.format, &target.dest) {
+            (LogFormatKind::Unspecified, LogDest::Stdout | LogDest::Stderr | LogDest::Fd(_)) => {
+                LogFormatKind::Raw
             }
-            let format = match (target.format, &target.dest) {
-                (LogFormatKind::Unspecified, LogDest::Stdout | LogDest::Stderr | LogDest::Fd(_)) => LogFormatKind::Raw,
-                (LogFormatKind::Unspecified, _) if self.send_hostname => LogFormatKind::Rfc3164,
-                (LogFormatKind::Unspecified, _) => LogFormatKind::Local,
-                (format, _) => format,
-            };
-            let no_name: &[u8] = if format == LogFormatKind::Rfc3164 { b"localhost" } else { b"" };
-            let envelope = Envelope {
-                format,
-                facility: target.facility,
-                level: level.max(target.minlevel),
-                wall_us,
-                hostname: if self.send_hostname { &self.hostname } else { no_name },
-                tag: tag.unwrap_or(&self.default_tag),
-                pid: self.pid,
-                structured_data,
-            };
-            self.line.clear();
-            write_envelope(&mut self.line, &mut self.dates, &envelope);
-            self.line.extend_from_slice(message);
-            self.line.truncate((target.len as usize).saturating_sub(1));
-            self.line.push(b'\n');
-            let sent = match &mut self.sinks[hop.sink].1 {
-                Sink::Socket(socket) => socket.queue(&self.line),
-                Sink::Descriptor(fd) => thalweg_sys::fd::write_if_ready(*fd, &self.line).is_ok(),
-                Sink::Dead => false,
-            };
-            if !sent {
-                self.shared.dropped.fetch_add(1, Ordering::Relaxed);
-            }
+            (LogFormatKind::Unspecified, LogDest::Ring(_)) => match &self.sinks[hop.sink].1 {
+                Sink::Ring(format, _) => *format,
+                _ => LogFormatKind::Raw,
+            },
+            (LogFormatKind::Unspecified, _) if self.send_hostname => LogFormatKind::Rfc3164,
+            (LogFormatKind::Unspecified, _) => LogFormatKind::Local,
+            (format, _) => format,
+        };
+        let no_name: &[u8] = if format == LogFormatKind::Rfc3164 { b"localhost" } else { b"" };
+        let envelope = Envelope {
+            format,
+            facility: target.facility,
+            level: level.max(target.minlevel),
+            wall_us,
+            hostname: if self.send_hostname { &self.hostname } else { no_name },
+            tag: tag.unwrap_or(&self.default_tag),
+            pid: self.pid,
+            structured_data,
+        };
+        self.line.clear();
+        write_envelope(&mut self.line, &mut self.dates, &envelope);
+        self.line.extend_from_slice(message);
+        self.line.truncate((target.len as usize).saturating_sub(1));
+        self.line.push(b'\n');
+        let sent = match &mut self.sinks[hop.sink].1 {
+            Sink::Socket(socket) => socket.queue(&self.line),
+            Sink::Descriptor(fd) => thalweg_sys::fd::write_if_ready(*fd, &self.line).is_ok(),
+            Sink::Ring(_, ring) => ring.push(&self.line),
+            Sink::Dead => false,
+        };
+        if !sent {
+            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 }

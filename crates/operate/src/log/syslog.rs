@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 
 use thalweg_config::model::{Facility, LogFormatKind, LogLevel};
 
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// What the envelope says besides the message.
 #[derive(Clone, Copy)]
@@ -171,9 +172,19 @@ mod tests {
             // The expectation holds in any time zone: only the shape of the date is compared.
             let shape: String = String::from_utf8_lossy(&out)
                 .chars()
-                .scan(' ', |_, c| Some(if c.is_ascii_digit() { '9' } else if c == '-' { '+' } else { c }))
+                .scan(' ', |_, c| {
+                    Some(if c.is_ascii_digit() {
+                        '9'
+                    } else if c == '-' {
+                        '+'
+                    } else {
+                        c
+                    })
+                })
                 .collect();
-            let month = shape.find(|c: char| MONTHS.iter().any(|m| m.starts_with(c))).map_or("", |i| &shape[i..i + 3]);
+            let month = shape
+                .find(|c: char| MONTHS.iter().any(|m| m.starts_with(c)))
+                .map_or("", |i| &shape[i..i + 3]);
             let shape = if MONTHS.contains(&month) { shape.replace(month, "Mmm") } else { shape.clone() };
             assert_eq!(shape, expected, "{format:?}");
         };
@@ -209,6 +220,9 @@ mod tests {
         e.facility = Facility(0);
         assert_eq!(text(&e), "<0>");
         e.format = LogFormatKind::Rfc5424;
-        assert!(text(&e).ends_with(" - - 1 - [a b=\"c\"] "), "missing names are dashes, structured data is kept");
+        assert!(
+            text(&e).ends_with(" - - 1 - [a b=\"c\"] "),
+            "missing names are dashes, structured data is kept"
+        );
     }
 }

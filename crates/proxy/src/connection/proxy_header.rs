@@ -52,6 +52,14 @@ pub fn parse(data: &[u8]) -> Parsed {
     if data[..probe] == b"PROXY "[..probe] { parse_v1(data) } else { Parsed::Invalid }
 }
 
+/// Whether `data`, as far as it goes, begins as a header of some version does.
+pub fn looks_like_header(data: &[u8]) -> bool {
+    [&V2_SIGNATURE[..], b"PROXY "].iter().any(|start| {
+        let probe = data.len().min(start.len());
+        data[..probe] == start[..probe]
+    })
+}
+
 fn parse_v1(data: &[u8]) -> Parsed {
     let window = &data[..data.len().min(V1_LEN_MAX)];
     let Some(end) = memchr::memchr(b'\n', window) else {

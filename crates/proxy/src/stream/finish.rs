@@ -1,14 +1,21 @@
 //! The end of a stream: what is counted and what is logged.
 
-use thalweg_config::model::{LogLevel, Proxy};
+use std::sync::Arc;
+
+use thalweg_config::compiled::LogFormat;
+use thalweg_config::model::{LogLevel, LogStep, Mode, ProfileStep, Proxy};
+use thalweg_rules::Kind;
 use thalweg_runtime::clock;
-use thalweg_sample::facts::{ConnCounts, LogOrigin};
+use thalweg_sample::facts::{ConnCounts, Endpoint, LogOrigin};
 
 use super::http::Http;
 use super::relay::RelayEnd;
 use super::{Bodies, StreamState};
 use crate::frontend::ClientSession;
 use crate::worker::Worker;
+
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// Counts and logs an HTTP stream.
 pub fn http(http: &mut Http<'_>, fe: &Proxy) {
@@ -31,7 +38,8 @@ pub fn stream_counters(worker: &Worker, session: &ClientSession, state: &StreamS
     }
     let now_ms = clock::now_ms();
     let be = worker.be_counters(state.backend());
-    let server = facts.server.map(|s| worker.srv_counters(state.backend(), thalweg_config::model::ServerId(s.index)));
+    let server =
+        facts.server.map(|s| worker.srv_counters(state.backend(), thalweg_config::model::ServerId(s.index)));
     for counters in [Some(be), server].into_iter().flatten() {
         counters.bytes_in.add(facts.req_bytes_in);
         counters.bytes_out.add(facts.res_bytes_in);
@@ -53,8 +61,24 @@ pub fn release(worker: &Worker, state: &mut StreamState) {
     }
 }
 
-/// Writes the log line of a stream, unless options say that it is not wanted.
+/// Writes the last log line of a stream, unless options say that it is not wanted.
 pub fn log_stream(worker: &Worker, session: &mut ClientSession, state: &mut StreamState, fe: &Proxy) {
+    let (step, origin) = match state.facts.is_http && !state.has_request {
+        // Without a request there was no transaction: what went wrong is the session.
+        true => (LogStep::Error, LogOrigin::SessError),
+        false => (LogStep::Close, LogOrigin::TxnClose),
+    };
+    log_end(worker, session, state, fe, step, origin);
+}
+
+fn log_end(
+    worker: &Worker,
+    session: &mut ClientSession,
+    state: &mut StreamState,
+    fe: &Proxy,
+    step: LogStep,
+    origin: LogOrigin,
+) {
     if !worker.logs(fe.id) {
         return;
     }
@@ -62,12 +86,17 @@ pub fn log_stream(worker: &Worker, session: &mut ClientSession, state: &mut Stre
     if facts.log_level == Some(255) {
         return;
     }
-    let failed = is_error(state);
+    let session_error = step == LogStep::Error;
+    if !session_error && !fe.log_steps.is_empty() && !wants(fe, step) {
+        return;
+    }
+    let failed = session_error || is_error(state);
     if fe.opts.dontlog_normal && !failed {
         return;
     }
     // A connection on which nothing came is not worth a line when `option dontlognull` says so.
-    let nothing = facts.req_bytes_in == 0 && facts.res_bytes_out == 0 && !state.has_request;
+    let answered = !session_error && facts.res_bytes_out > 0;
+    let nothing = facts.req_bytes_in == 0 && !answered && !state.has_request;
     if fe.opts.dontlognull && nothing {
         return;
     }
@@ -76,14 +105,60 @@ pub fn log_stream(worker: &Worker, session: &mut ClientSession, state: &mut Stre
         None if failed && fe.opts.log_separate_errors => LogLevel::Err,
         None => LogLevel::Info,
     };
-    emit(worker, session, state, fe, level);
+    emit(worker, session, state, fe, level, Moment { step, origin, profile: None });
+}
+
+/// Whether `log-steps` lists a step.
+fn wants(fe: &Proxy, step: LogStep) -> bool {
+    fe.log_steps.iter().any(|s| *s == step || *s == LogStep::Any)
+}
+
+/// A step before the end of a stream was reached: `log-steps` may want a line about it. With no format at all, the
+/// first step writes the short line "Connect from ...".
+#[inline]
+pub fn step(
+    worker: &Worker,
+    session: &mut ClientSession,
+    state: &mut StreamState,
+    fe: &Proxy,
+    step: LogStep,
+) {
+    if fe.log_steps.is_empty() && (step != LogStep::Accept || fe.formats.log.is_some()) || !worker.logs(fe.id)
+    {
+        return;
+    }
+    let origin = match step {
+        LogStep::Accept => LogOrigin::TxnAccept,
+        LogStep::Request => LogOrigin::TxnRequest,
+        LogStep::Connect => LogOrigin::TxnConnect,
+        _ => LogOrigin::TxnResponse,
+    };
+    if fe.formats.log.is_none() && step == LogStep::Accept {
+        let text = connect_from(worker, session, fe);
+        worker.log(fe.id, LogLevel::Info, b"", &text);
+    } else if wants(fe, step) && state.facts.log_level != Some(255) {
+        let level = state.facts.log_level.map_or(LogLevel::Info, level_of);
+        emit(worker, session, state, fe, level, Moment { step, origin, profile: None });
+    }
+}
+
+/// The line of a proxy that was given no format.
+fn connect_from(worker: &Worker, session: &ClientSession, fe: &Proxy) -> Vec<u8> {
+    let uid = worker.instance.bind(session.listener).uid;
+    let address = |endpoint: Endpoint| match endpoint {
+        Endpoint::Inet(addr) => format!("{}:{}", addr.ip(), addr.port()),
+        _ => format!("unix:{uid}"),
+    };
+    let mode = if fe.mode == Mode::Http { "HTTP" } else { "TCP" };
+    let (from, to) = (address(session.facts.source()), address(session.facts.destination()));
+    format!("Connect from {from} to {to} ({}/{mode})", fe.name).into_bytes()
 }
 
 /// Whether the stream counts as failed for `dontlog-normal` and `log-separate-errors`.
 fn is_error(state: &StreamState) -> bool {
     let facts = &state.facts;
-    let normal_cause = facts.termination.cause == b'-'
-        || (facts.termination.cause == b'L' && facts.status < 500);
+    let normal_cause =
+        facts.termination.cause == b'-' || (facts.termination.cause == b'L' && facts.status < 500);
     let bad_status = facts.is_http && (facts.status >= 500 || facts.status < 0);
     !normal_cause || facts.retries > 0 || facts.redispatched || bad_status
 }
@@ -93,52 +168,171 @@ fn level_of(n: u8) -> LogLevel {
     *[Emerg, Alert, Crit, Err, Warning, Notice, Info, Debug].get(usize::from(n)).unwrap_or(&Info)
 }
 
-/// Renders and sends one line with the frontend's format.
-fn emit(worker: &Worker, session: &mut ClientSession, state: &mut StreamState, fe: &Proxy, level: LogLevel) {
+/// When and why a line is written.
+#[derive(Clone, Copy)]
+struct Moment<'a> {
+    step: LogStep,
+    origin: LogOrigin,
+    /// The profile that `do-log` names, for all targets.
+    profile: Option<&'a str>,
+}
+
+/// Renders and sends one line with the frontend's format, or with what each target's profile says about the step.
+fn emit(
+    worker: &Worker,
+    session: &mut ClientSession,
+    state: &mut StreamState,
+    fe: &Proxy,
+    level: LogLevel,
+    moment: Moment<'_>,
+) {
+    let Some(route) = worker.route(fe.id) else { return };
+    let formats = &fe.formats;
+    let usual = match moment.step {
+        LogStep::Error => formats.error.as_ref().or(formats.log.as_ref()),
+        _ => formats.log.as_ref(),
+    };
+    let by_target = route.has_profiles() || moment.profile.is_some();
+    if usual.is_none() && !by_target {
+        return;
+    }
     let instance = &worker.instance;
     let be = state.backend();
     state.facts.counts = ConnCounts {
         process: instance.process_gate.current(),
         frontend: instance.frontend_connections(fe.id),
-        backend: if state.facts.backend_assigned { instance.backend_streams(be) } else { 0 },
+        // The last line is written when the stream has left its backend.
+        backend: match state.facts.backend_assigned {
+            true => instance.backend_streams(be).saturating_sub(u32::from(moment.step == LogStep::Close)),
+            false => 0,
+        },
         server: state
             .facts
             .server
             .map_or(0, |s| instance.server_streams(be, thalweg_config::model::ServerId(s.index))),
     };
-    let mut text = worker.text.take();
-    let mut data = Vec::new();
-    text.clear();
-    let formats = &fe.formats;
+    let before = std::mem::replace(&mut state.facts.log_origin, moment.origin);
+    let mut line = (worker.text.take(), Vec::new());
     state.evaluate(worker, &mut session.facts, Bodies::default(), true, true, |cx, _| {
-        match &formats.log {
-            Some(format) => format.render(cx, &mut text),
-            None => text.extend_from_slice(b"-"),
+        let mut render =
+            |line: &mut (Vec<u8>, Vec<u8>), format: Option<&Arc<LogFormat>>, sd: Option<&Arc<LogFormat>>| {
+                let (text, data) = line;
+                text.clear();
+                data.clear();
+                let Some(format) = format else { return false };
+                format.render(cx, text);
+                if let Some(sd) = sd {
+                    sd.render(cx, data);
+                }
+                true
+            };
+        if !by_target {
+            render(&mut line, usual, formats.sd.as_ref());
+            worker.log(fe.id, level, &line.1, &line.0);
+            return;
         }
-        if let Some(format) = &formats.sd {
-            format.render(cx, &mut data);
+        for (index, target) in route.targets().enumerate() {
+            let profile = moment.profile.or(target.profile.as_deref());
+            let profile =
+                profile.and_then(|name| instance.config.log_profiles.iter().find(|p| &*p.name == name));
+            let (format, sd) = match profile.and_then(|p| p.step(moment.step)) {
+                Some(ProfileStep::Drop) => continue,
+                Some(ProfileStep::Log { format, sd }) => {
+                    (format.as_ref().or(usual), sd.as_ref().or(formats.sd.as_ref()))
+                }
+                None => (usual, formats.sd.as_ref()),
+            };
+            if render(&mut line, format, sd) {
+                let tag = profile.and_then(|p| p.log_tag.as_deref());
+                worker.log_to(fe.id, index, level, tag, &line.1, &line.0);
+            }
         }
     });
-    worker.log(fe.id, level, &data, &text);
-    worker.text.replace(text);
+    worker.text.replace(line.0);
+    state.facts.log_origin = before;
 }
 
 /// `option logasap`: the line is written when the response's head was sent.
 pub fn log_early(http: &mut Http<'_>) {
     let fe = http.frontend();
     http.state.facts.log_early = true;
-    log_stream(http.worker, http.session, http.state, fe);
+    log_end(http.worker, http.session, http.state, fe, LogStep::Response, LogOrigin::TxnResponse);
 }
 
-/// `do-log`.
-pub fn log_now(http: &mut Http<'_>, _profile: Option<&str>) {
-    let fe = http.frontend();
-    if !http.worker.logs(fe.id) {
+/// `option logasap` of a TCP stream: the line is written once the server is connected.
+pub fn log_early_tcp(worker: &Worker, session: &mut ClientSession, state: &mut StreamState, fe: &Proxy) {
+    state.facts.log_early = true;
+    log_end(worker, session, state, fe, LogStep::Connect, LogOrigin::TxnConnect);
+}
+
+/// `do-log`, in rules of a kind.
+pub fn log_now(
+    worker: &Worker,
+    session: &mut ClientSession,
+    state: &mut StreamState,
+    kind: Kind,
+    profile: Option<&str>,
+) {
+    let fe = worker.proxy(session.frontend);
+    if !worker.logs(fe.id) || state.facts.log_level == Some(255) {
         return;
     }
-    http.state.facts.log_origin = LogOrigin::TxnRequest;
-    emit(http.worker, http.session, http.state, fe, LogLevel::Info);
-    http.state.facts.log_origin = LogOrigin::Unspecified;
+    let (step, name) = match kind {
+        Kind::TcpConnection => (LogStep::TcpReqConn, "tcp-req-conn"),
+        Kind::TcpSession => (LogStep::TcpReqSess, "tcp-req-sess"),
+        Kind::TcpRequest => (LogStep::TcpReqCont, "tcp-req-cont"),
+        Kind::TcpResponse => (LogStep::TcpResCont, "tcp-res-cont"),
+        Kind::HttpRequest => (LogStep::HttpReq, "http-req"),
+        Kind::HttpResponse => (LogStep::HttpRes, "http-res"),
+        Kind::HttpAfter => (LogStep::HttpAfterRes, "http-after-res"),
+    };
+    let level = state.facts.log_level.map_or(LogLevel::Info, level_of);
+    emit(worker, session, state, fe, level, Moment { step, origin: LogOrigin::Rules(name), profile });
+}
+
+/// The session ended before there was a stream, for the reason in its facts: in the error format, or in a short one
+/// of its own (manual section 8.2.5).
+pub fn log_session_error(worker: &Worker, session: &mut ClientSession, received: bool) {
+    let fe = worker.proxy(session.frontend);
+    if !worker.logs(fe.id) || (fe.opts.dontlognull && !received) {
+        return;
+    }
+    let level = if fe.opts.log_separate_errors { LogLevel::Err } else { LogLevel::Info };
+    if fe.formats.error.is_some() || worker.route(fe.id).is_some_and(|route| route.has_profiles()) {
+        let mut state = worker.take_stream();
+        state.begin(session.frontend, fe.mode == Mode::Http, true);
+        state.facts.termination.cause = b'P';
+        state.facts.termination.phase = b'R';
+        let t = &mut state.facts.timers;
+        t.accept_mono_us = session.facts.accept_mono_us;
+        t.accept_wall_us = session.facts.accept_wall_us;
+        t.request_wall_us = session.facts.accept_wall_us;
+        let moment = Moment { step: LogStep::Error, origin: LogOrigin::SessKilled, profile: None };
+        emit(worker, session, &mut state, fe, level, moment);
+        worker.give_stream(state);
+        return;
+    }
+    let bind = worker.instance.bind(session.listener);
+    let address = match session.facts.source() {
+        Endpoint::Inet(addr) => format!("{}:{}", addr.ip(), addr.port()),
+        _ => format!("unix:{}", bind.uid),
+    };
+    let name = bind.name.as_deref().map_or_else(|| bind.uid.to_string(), str::to_owned);
+    let why = session.facts.error.message();
+    let wall_us = session.facts.accept_wall_us;
+    let t = thalweg_sys::time::local(wall_us / 1_000_000);
+    let month = MONTHS[usize::from(t.month.clamp(1, 12)) - 1];
+    let text = format!(
+        "{address} [{:02}/{month}/{:04}:{:02}:{:02}:{:02}.{:03}] {}/{name}: {why}",
+        t.day,
+        t.year,
+        t.hour,
+        t.minute,
+        t.second,
+        wall_us / 1000 % 1000,
+        fe.name
+    );
+    worker.log(fe.id, level, b"", text.as_bytes());
 }
 
 /// Makes the stream's unique identifier, unless it has one.

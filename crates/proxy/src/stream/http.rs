@@ -3,7 +3,7 @@
 use std::task::Poll;
 
 use thalweg_balance::ServerIndex;
-use thalweg_config::model::{DynamicTarget, Mode, Proxy, ProxyId, ServerId, UseServerTarget};
+use thalweg_config::model::{DynamicTarget, LogStep, Mode, Proxy, ProxyId, ServerId, UseServerTarget};
 use thalweg_h1::chunk::{ChunkDecoder, ChunkEvent};
 use thalweg_h1::parse::{ParseOptions, Parsed};
 use thalweg_http::semantics::{BodyLength, FramingPolicy};
@@ -16,7 +16,7 @@ use thalweg_sample::facts;
 
 use super::exchange::{self, Exchanged};
 use super::pump::append;
-use super::{Bodies, StreamState, finish, forwarded, reply};
+use super::{Bodies, StreamState, cookie, finish, forwarded, reply};
 use crate::backend::assign::{self, Choice, NoServer};
 use crate::backend::connect::Target;
 use crate::frontend::{Client, ClientSession};
@@ -131,6 +131,8 @@ pub enum NoRequest {
 impl<'a> Http<'a> {
     /// A connection that ends before its first byte.
     fn no_request(&mut self, why: NoRequest) -> Stop<'a> {
+        // All of the time was waiting, so none of it counts as idle time before a request.
+        self.state.facts.timers.idle_us = -1;
         let counters = self.worker.fe_counters(self.session.frontend);
         counters.failed_requests.add(1);
         match why {
@@ -146,10 +148,16 @@ impl<'a> Http<'a> {
         }
     }
 
+    /// The stream reached a step at which a line may be wanted.
+    pub fn log_step(&mut self, step: LogStep) {
+        finish::step(self.worker, self.session, self.state, self.frontend(), step);
+    }
+
     async fn run(&mut self) -> Result<After, Stop<'a>> {
         self.receive_head().await?;
         self.account_request();
         let fe = self.frontend();
+        self.log_step(LogStep::Accept);
         self.captures(fe);
         if let Some(answer) = self.monitor(fe) {
             return Err(Stop::Answer(answer));
@@ -172,6 +180,7 @@ impl<'a> Http<'a> {
             self.request_rules(be, &be.rules.http_request, Kind::HttpRequest).await?;
             self.restrict_names(be)?;
         }
+        self.log_step(LogStep::Request);
         self.prepare_forwarding(fe, be)?;
         self.talk_to_server(be).await
     }
@@ -325,7 +334,8 @@ impl<'a> Http<'a> {
             })
         });
         self.terminate(b'L', b'R');
-        // The path of a monitor is not interesting in the log.
+        // The requests of a monitor are never logged.
+        self.state.facts.log_level = Some(255);
         self.worker.fe_counters(fe.id).intercepted.add(1);
         Some(reply::Answer::Error(if failed { 503 } else { 200 }))
     }
@@ -424,7 +434,7 @@ impl<'a> Http<'a> {
                 }
                 Outcome::Log { profile, resume } => {
                     from = resume;
-                    finish::log_now(self, profile);
+                    finish::log_now(self.worker, self.session, self.state, kind, profile);
                 }
                 Outcome::SwitchMode { .. } => break,
                 Outcome::UseService(name) => {
@@ -661,6 +671,7 @@ impl<'a> Http<'a> {
         let target = chosen.or(fe.default_backend).or_else(|| fe.is_be().then_some(fe.id));
         let Some(target) = target else {
             self.worker.fe_counters(fe.id).failed_requests.add(1);
+            self.state.facts.timers.request_us = -1;
             self.terminate(b'S', b'C');
             return Err(Stop::Answer(reply::Answer::Error(503)));
         };
@@ -685,6 +696,7 @@ impl<'a> Http<'a> {
         let now_ms = clock::now_ms();
         self.state.facts.backend = facts::ProxyId(be.id.0);
         self.state.facts.backend_assigned = true;
+        cookie::begin(be, &mut self.state.facts.termination);
         if be.id != self.session.frontend {
             super::inherit_settings(&mut self.state.facts, be, false);
         }
@@ -713,7 +725,13 @@ impl<'a> Http<'a> {
 
     /// Chooses servers and exchanges with them until one answers or the attempts are used up.
     async fn talk_to_server(&mut self, be: &'a Proxy) -> Result<After, Stop<'a>> {
+        if !be.persist_rules.is_empty() {
+            cookie::persist_rules(self, be);
+        }
         let mut choice = Choice { wanted: self.use_server(be), ..Choice::default() };
+        if let Some(policy) = &be.cookie {
+            choice.wanted = cookie::request(self, be, policy, choice.wanted);
+        }
         if choice.wanted.is_none() {
             choice.key = self.balance_key(be);
             if choice.key.is_none() {
@@ -749,7 +767,7 @@ impl<'a> Http<'a> {
                     self.state.facts.retries += 1;
                     self.worker.be_counters(be.id).retries.add(1);
                     self.worker.srv_counters(be.id, server_id).retries.add(1);
-                    if assign::may_redispatch(
+                    if !self.state.cookie.forced && assign::may_redispatch(
                         self.worker,
                         be,
                         choice,
@@ -758,6 +776,7 @@ impl<'a> Http<'a> {
                     ) {
                         held = None;
                         choice.wanted = None;
+                        cookie::redispatched(self.state);
                         choice.avoid = Some(ServerIndex(server_id.0));
                         self.state.facts.redispatched = true;
                         self.worker.be_counters(be.id).redispatches.add(1);
@@ -790,7 +809,8 @@ impl<'a> Http<'a> {
                     }
                 });
             // A server that is down is not insisted on.
-            if let Some(id) = found.flatten().filter(|id| worker.backend(be.id).is_up(*id)) {
+            let insist = be.opts.persist || self.state.cookie.forced;
+            if let Some(id) = found.flatten().filter(|id| insist || worker.backend(be.id).is_up(*id)) {
                 return Some(ServerIndex(id.0));
             }
         }

@@ -156,7 +156,7 @@ pub fn after_response_rules(http: &mut Http<'_>) -> bool {
                 Outcome::RewriteFailed | Outcome::InternalError => return false,
                 Outcome::Log { profile, resume } => {
                     from = resume;
-                    super::finish::log_now(http, profile);
+                    super::finish::log_now(http.worker, http.session, http.state, Kind::HttpAfter, profile);
                 }
                 _ => break,
             }

@@ -1,0 +1,121 @@
+//! `ring`: lines kept in memory and the servers they are sent to.
+
+use std::sync::Arc;
+
+use thalweg_syntax::{Diagnostic, Line, TimeUnit};
+
+use crate::build::{Building, Cx};
+use crate::keyword::{Outcome, fail, not_supported};
+use crate::model::{LogFormatKind, ProxyKind, Ring, RingServer, Server, ServerAddr};
+use crate::numbers::{leading, time};
+
+/// A ring that is being read. Its servers are those of a backend of the same name.
+pub(crate) struct RingDraft {
+    ring: Ring,
+    servers: Box<Building>,
+}
+
+/// A ring by default: the size of a buffer, and lines of the usual length.
+pub(crate) fn usual(cx: &Cx<'_>, name: Arc<str>) -> Ring {
+    Ring {
+        name,
+        description: None,
+        size: cx.config.global.tune.bufsize,
+        maxlen: 1024,
+        format: LogFormatKind::Raw,
+        timeout_connect_ms: None,
+        timeout_server_ms: None,
+        backing_file: None,
+        servers: Vec::new(),
+    }
+}
+
+pub(crate) fn open(cx: &mut Cx<'_>, line: &Line) -> Result<RingDraft, Box<Diagnostic>> {
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, "missing ring name."));
+    }
+    let name = cx.name(line.text(1));
+    if cx.config.rings.iter().any(|r| r.name == name) || matches!(&*name, "stdout" | "stderr" | "buf0") {
+        return Err(fail(line, 1, format!("sink named '{name}' already exists.")));
+    }
+    let mut servers = Box::new(crate::proxy::fresh(line.span()));
+    servers.p.name = Arc::clone(&name);
+    servers.p.kind = ProxyKind::Backend;
+    Ok(RingDraft { ring: usual(cx, name), servers })
+}
+
+pub(crate) fn line(cx: &mut Cx<'_>, draft: &mut RingDraft, line: &Line) -> Outcome {
+    let ring = &mut draft.ring;
+    let value = line.text(1);
+    match line.text(0) {
+        "size" => {
+            let size = thalweg_syntax::parse_size(value, 1 << 40).ok().filter(|s| *s > 0);
+            ring.size = size
+                .and_then(|s| usize::try_from(s).ok())
+                .ok_or_else(|| fail(line, 1, format!("invalid size '{value}' for new sink buffer.")))?;
+        }
+        "maxlen" => {
+            ring.maxlen = u32::try_from(leading(value).0)
+                .ok()
+                .filter(|n| *n > 0)
+                .ok_or_else(|| fail(line, 1, format!("invalid size '{value}' for new sink buffer.")))?;
+        }
+        "format" => {
+            ring.format = crate::log::format_kind(value)
+                .ok_or_else(|| fail(line, 1, format!("unknown format '{value}'.")))?;
+        }
+        "description" => {
+            if value.is_empty() {
+                return Err(fail(line, 1, "missing ring description text."));
+            }
+            ring.description = Some(cx.name(value));
+        }
+        "timeout" => {
+            let place = match value {
+                "connect" => &mut ring.timeout_connect_ms,
+                "server" => &mut ring.timeout_server_ms,
+                _ => return Err(fail(line, 1, format!("unknown statement 'timeout {value}'."))),
+            };
+            if line.text(2).is_empty() {
+                return Err(fail(line, 2, format!("'timeout {value}' expects <time> as argument.")));
+            }
+            let ms = time(line, 2, TimeUnit::Milliseconds, &format!("timeout {value}"))?;
+            *place = (ms != 0).then_some(ms);
+        }
+        "server" => {
+            let datagrams = std::mem::take(&mut draft.servers.datagram_servers);
+            crate::server::server(cx, &mut draft.servers, line)?;
+            if draft.servers.datagram_servers || datagrams {
+                return Err(fail(line, 2, "servers of rings are reached over streams, not over datagrams."));
+            }
+            let reachable = |s: &Server| matches!(s.addr, ServerAddr::Tcp(_) | ServerAddr::Unix(_));
+            if !draft.servers.p.servers.last().is_some_and(reachable) {
+                return Err(not_supported(
+                    line,
+                    2,
+                    line.text(2),
+                    "rings are sent to IP and unix addresses only",
+                ));
+            }
+            if draft.servers.p.servers.last().is_some_and(|s| s.check.is_some()) {
+                return Err(not_supported(line, 0, "check", "servers of rings are not checked"));
+            }
+        }
+        "backing-file" => {
+            return Err(not_supported(line, 0, "backing-file", "rings are kept in memory only"));
+        }
+        other => return Err(fail(line, 0, format!("unknown statement '{other}'."))),
+    }
+    Ok(())
+}
+
+pub(crate) fn close(cx: &mut Cx<'_>, draft: RingDraft) {
+    let mut ring = draft.ring;
+    for server in draft.servers.p.servers {
+        let octet_count = server.rare().octet_count;
+        ring.servers.push(RingServer { server, octet_count });
+    }
+    // A line without any room for text is of no use; lines that exceed the ring are cut.
+    ring.maxlen = ring.maxlen.min(u32::try_from(ring.size).unwrap_or(u32::MAX));
+    cx.config.rings.push(ring);
+}

@@ -1,0 +1,237 @@
+//! Rings: bounded memory of log lines, which the newest ones push the oldest out of, and the servers they feed.
+//!
+//! Writers never wait: a line goes in, whatever the servers do. A server that is slower than the lines come loses
+//! the oldest ones it has not read, and they are counted.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+
+use thalweg_runtime::buffer::Buf;
+use thalweg_runtime::net::{ConnectOptions, SockAddr, Stream};
+use thalweg_runtime::{Kind, Reason, TaskId, current_task, spawn, timer};
+
+static FEEDER: Kind = Kind::new("log-ring");
+
+/// Bytes sent to a server at once.
+const BATCH_MAX: usize = 16 * 1024;
+
+/// Pause after a failed attempt to reach a server.
+const RETRY_MS: u64 = 1000;
+
+/// The limit of an attempt to connect when the ring has none.
+const CONNECT_MS: u64 = 5000;
+
+/// Lines in memory. Shared by all threads; the lock is held while one line is copied.
+pub struct Ring {
+    size: usize,
+    maxlen: usize,
+    lines: Mutex<Lines>,
+    /// Lines pushed out before a server had read them.
+    lost: AtomicU64,
+}
+
+#[derive(Default)]
+struct Lines {
+    bytes: VecDeque<u8>,
+    lens: VecDeque<u32>,
+    /// Number of the line that comes next; the oldest one kept is `next - lens.len()`.
+    next: u64,
+    waiting: Vec<TaskId>,
+}
+
+impl Lines {
+    fn first(&self) -> u64 {
+        self.next - self.lens.len() as u64
+    }
+}
+
+/// How a server tells lines apart (RFC 6587 section 3.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// Each line ends with a line feed.
+    LineFeed,
+    /// The length in decimal and a blank come before each line.
+    OctetCount,
+}
+
+impl Ring {
+    /// An empty ring of `size` bytes for lines of at most `maxlen` bytes.
+    pub fn new(size: usize, maxlen: usize) -> Ring {
+        Ring { size: size.max(1), maxlen: maxlen.max(1), lines: Mutex::default(), lost: AtomicU64::new(0) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a line, cut at the ring's longest, in place of the oldest ones if need be. False when it does not fit
+    /// into the whole ring. Must be called on a thread of the runtime, because servers that wait are woken.
+    pub fn push(&self, line: &[u8]) -> bool {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let line = &line[..line.len().min(self.maxlen)];
+        // What a line needs besides its bytes counts too, so that empty lines are bounded as well.
+        let cost = |len: usize| len + size_of::<u32>();
+        if cost(line.len()) > self.size {
+            return false;
+        }
+        let waiting = {
+            let mut lines = self.lock();
+            while lines.bytes.len() + size_of::<u32>() * lines.lens.len() + cost(line.len()) > self.size {
+                let Some(len) = lines.lens.pop_front() else { break };
+                lines.bytes.drain(..len as usize);
+            }
+            lines.bytes.extend(line);
+            lines.lens.push_back(u32::try_from(line.len()).unwrap_or(u32::MAX));
+            lines.next += 1;
+            std::mem::take(&mut lines.waiting)
+        };
+        waiting.into_iter().for_each(|task| task.wake(Reason::OTHER));
+        true
+    }
+
+    /// Lines that were pushed out before a server had read them.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Appends the lines from `cursor` on to `out`, framed, up to about `max` bytes, and moves the cursor.
+    pub fn read(&self, cursor: &mut u64, framing: Framing, max: usize, out: &mut Vec<u8>) {
+        let lines = self.lock();
+        let first = lines.first();
+        if *cursor < first {
+            self.lost.fetch_add(first - *cursor, Ordering::Relaxed);
+            *cursor = first;
+        }
+        let skip = usize::try_from(*cursor - first).unwrap_or(usize::MAX);
+        let mut start: usize = lines.lens.iter().take(skip).map(|len| *len as usize).sum();
+        for len in lines.lens.iter().skip(skip).map(|len| *len as usize) {
+            if out.len() >= max {
+                break;
+            }
+            if framing == Framing::OctetCount {
+                out.extend_from_slice(format!("{len} ").as_bytes());
+            }
+            out.extend(lines.bytes.range(start..start + len));
+            if framing == Framing::LineFeed {
+                out.push(b'\n');
+            }
+            start += len;
+            *cursor += 1;
+        }
+    }
+
+    /// Whether there are lines from `cursor` on; if not, the calling task is woken by the next one.
+    fn poll_lines(&self, cursor: u64) -> Poll<()> {
+        let mut lines = self.lock();
+        if cursor < lines.next {
+            return Poll::Ready(());
+        }
+        let task = current_task();
+        if !lines.waiting.contains(&task) {
+            lines.waiting.push(task);
+        }
+        Poll::Pending
+    }
+}
+
+/// A server that a ring feeds.
+pub struct Feed {
+    pub ring: Arc<Ring>,
+    pub server: SockAddr,
+    pub framing: Framing,
+    pub connect_ms: Option<u64>,
+    /// How long data may wait to be taken by the server.
+    pub send_ms: Option<u64>,
+}
+
+/// Starts to feed a server on the calling thread, for as long as the process lives.
+pub fn start(feed: Feed) {
+    spawn(&FEEDER, async move {
+        let mut cursor = 0;
+        loop {
+            let deadline = timer::deadline_in(feed.connect_ms.unwrap_or(CONNECT_MS));
+            let attempt = Stream::connect(&feed.server, &ConnectOptions::default());
+            if let Ok(Ok(mut io)) = timer::timeout_at(Some(deadline), attempt).await {
+                while send_lines(&feed, &mut io, &mut cursor).await.is_some() {}
+            }
+            timer::sleep(RETRY_MS).await;
+        }
+    });
+}
+
+/// Waits for lines and sends them; `None` once the connection is over. Lines of a send that failed are lost, as the
+/// protocol has no acknowledgements.
+async fn send_lines(feed: &Feed, io: &mut Stream, cursor: &mut u64) -> Option<()> {
+    let open = std::future::poll_fn(|_| {
+        // Servers of logs have nothing to say; an end or an error is seen while there is nothing to send.
+        match io.poll_recv(1024) {
+            Poll::Ready(Ok(said)) if !said.is_empty() => {}
+            Poll::Ready(_) => return Poll::Ready(false),
+            Poll::Pending => return feed.ring.poll_lines(*cursor).map(|()| true),
+        }
+        current_task().wake(Reason::OTHER);
+        Poll::Pending
+    })
+    .await;
+    if !open {
+        return None;
+    }
+    let mut batch = Vec::new();
+    feed.ring.read(cursor, feed.framing, BATCH_MAX, &mut batch);
+    io.start_send(Buf::copy_of(&batch));
+    let deadline = feed.send_ms.map(timer::deadline_in);
+    matches!(timer::timeout_at(deadline, io.send_ready()).await, Ok(Ok(()))).then_some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(ring: &Ring, cursor: &mut u64, framing: Framing) -> String {
+        let mut out = Vec::new();
+        ring.read(cursor, framing, BATCH_MAX, &mut out);
+        String::from_utf8_lossy(&out).into_owned()
+    }
+
+    #[test]
+    fn both_framings() {
+        let ring = Ring::new(1000, 100);
+        assert!(ring.push(b"one\n") && ring.push(b"") && ring.push(b"three"));
+        assert_eq!(read(&ring, &mut 0, Framing::LineFeed), "one\n\nthree\n");
+        assert_eq!(read(&ring, &mut 0, Framing::OctetCount), "3 one0 5 three");
+    }
+
+    #[test]
+    fn each_line_is_read_once() {
+        let ring = Ring::new(1000, 100);
+        let mut cursor = 0;
+        ring.push(b"a");
+        assert_eq!(read(&ring, &mut cursor, Framing::LineFeed), "a\n");
+        assert_eq!(read(&ring, &mut cursor, Framing::LineFeed), "");
+        ring.push(b"b");
+        assert_eq!(read(&ring, &mut cursor, Framing::LineFeed), "b\n");
+        assert_eq!(ring.lost(), 0);
+    }
+
+    #[test]
+    fn the_newest_push_the_oldest_out_and_losses_are_counted() {
+        // Each line takes one byte and the four of its length: three fit.
+        let ring = Ring::new(15, 100);
+        let mut cursor = 0;
+        for line in [b"a", b"b", b"c", b"d", b"e"] {
+            assert!(ring.push(line));
+        }
+        assert_eq!(read(&ring, &mut cursor, Framing::LineFeed), "c\nd\ne\n");
+        assert_eq!(ring.lost(), 2);
+    }
+
+    #[test]
+    fn long_lines_are_cut_and_what_never_fits_is_refused() {
+        let ring = Ring::new(20, 5);
+        assert!(ring.push(b"abcdefgh"));
+        assert_eq!(read(&ring, &mut 0, Framing::LineFeed), "abcde\n");
+        assert!(!Ring::new(6, 100).push(b"abc"));
+    }
+}
