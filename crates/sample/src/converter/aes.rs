@@ -145,7 +145,7 @@ fn cbc_encrypt(key: &[u8], iv: [u8; BLOCK], input: &[u8], out: &mut Out) -> Opti
 
 fn cbc_decrypt(key: &[u8], iv: [u8; BLOCK], input: &[u8], out: &mut Out) -> Option<()> {
     let start = out.len();
-    if input.is_empty() || input.len() % BLOCK != 0 || !out.extend(input) {
+    if input.is_empty() || !input.len().is_multiple_of(BLOCK) || !out.extend(input) {
         return None;
     }
     let key = DecryptingKey::cbc(unbound(key)?).ok()?;
@@ -187,7 +187,7 @@ impl Gcm {
             // Without branches: the bits depend on secrets.
             product ^= factor & 0u128.wrapping_sub(x >> 127);
             x <<= 1;
-            factor = factor >> 1 ^ (0xe1 << 120) & 0u128.wrapping_sub(factor & 1);
+            factor = (factor >> 1) ^ ((0xe1 << 120) & 0u128.wrapping_sub(factor & 1));
         }
         product
     }
@@ -225,7 +225,7 @@ impl Gcm {
 
     fn tag(&self, counter: u128, aad: &[u8], cipher: &[u8]) -> Option<[u8; BLOCK]> {
         let state = self.hash(self.hash(0, aad), cipher);
-        let lengths = (aad.len() as u128 * 8) << 64 | cipher.len() as u128 * 8;
+        let lengths = ((aad.len() as u128 * 8) << 64) | (cipher.len() as u128 * 8);
         Some((self.multiply(state ^ lengths) ^ self.block(counter)?).to_be_bytes())
     }
 

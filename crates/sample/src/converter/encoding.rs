@@ -155,7 +155,7 @@ fn base64url_encode(input: &[u8], out: &mut Out) -> bool {
 
 /// Decodes whole groups of four digits of which the last ones, but not the first, may be `=`.
 pub(super) fn base64_decode(input: &[u8], out: &mut Out) -> bool {
-    if input.len() % 4 != 0 {
+    if !input.len().is_multiple_of(4) {
         return false;
     }
     let body = &input[..input.iter().rposition(|&b| b != b'=').map_or(0, |at| at + 1)];

@@ -184,7 +184,7 @@ impl Parser<'_> {
     fn properties(&mut self, known: &[u8]) -> Result<(), Bad> {
         let len = self.varint()? as usize;
         let end = self.at.checked_add(len).filter(|end| *end <= self.bytes.len()).ok_or(Bad::Invalid)?;
-        let whole = std::mem::replace(&mut self.bytes, &[]);
+        let whole = std::mem::take(&mut self.bytes);
         self.bytes = &whole[..end];
         let mut seen = 0u64;
         while self.at < end {

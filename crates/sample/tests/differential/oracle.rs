@@ -166,27 +166,36 @@ pub fn run(reference: &Reference, cases: &[Case], requests: &[Request]) -> Vec<O
         left.retain(|(i, _)| !refused.contains(i));
         assert!(left.len() < before, "the reference refuses the configuration:\n{errors}");
     }
-    let child = Command::new(&reference.program)
-        .arg("-db")
-        .arg("-f")
-        .arg(&file)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("reference");
-    let _running = Running(child);
+    let start = || {
+        let _ = std::fs::remove_file(&socket);
+        let mut command = Command::new(&reference.program);
+        command.arg("-db").arg("-f").arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
+        Running(command.spawn().expect("reference"))
+    };
+    let mut running = start();
     for (i, case) in left {
-        outcomes[i] = Outcome::Value(ask(&socket, i, &requests[case.request]));
+        let answer = ask(&socket, i, &requests[case.request], &mut running.0);
+        outcomes[i] = Outcome::Value(answer.unwrap_or_else(|| {
+            running = start();
+            CRASHED.into()
+        }));
     }
     outcomes
 }
 
-fn connect(socket: &Path) -> UnixStream {
+/// The outcome of a case that ends the reference's process.
+pub const CRASHED: &str = "the reference crashed";
+
+/// Connects once the process listens; `None` when it has ended.
+fn connect(socket: &Path, process: &mut Child) -> Option<UnixStream> {
     let deadline = Instant::now() + Duration::from_secs(120);
     loop {
         match UnixStream::connect(socket) {
-            Ok(stream) => return stream,
+            Ok(stream) => return Some(stream),
             Err(e) => {
+                if !matches!(process.try_wait(), Ok(None)) {
+                    return None;
+                }
                 assert!(Instant::now() < deadline, "the reference does not listen: {e}");
                 std::thread::yield_now();
             }
@@ -194,9 +203,10 @@ fn connect(socket: &Path) -> UnixStream {
     }
 }
 
-fn ask(socket: &Path, case: usize, request: &Request) -> String {
-    let mut stream = connect(socket);
-    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("timeout");
+/// What the process answers, `None` when it ended instead.
+fn ask(socket: &Path, case: usize, request: &Request, process: &mut Child) -> Option<String> {
+    let mut stream = connect(socket, process)?;
+    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("timeout");
     let mut bytes = format!(
         "PROXY TCP4 {} {} {} {}\r\n{} {} HTTP/1.1\r\nx-n: {case}\r\ncontent-length: {}\r\n",
         CLIENT.0,
@@ -216,13 +226,23 @@ fn ask(socket: &Path, case: usize, request: &Request) -> String {
     }
     bytes.extend_from_slice(b"connection: close\r\n\r\n");
     bytes.extend_from_slice(&request.body);
-    stream.write_all(&bytes).expect("request");
+    let sent = stream.write_all(&bytes);
     let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).expect("answer");
+    if let Err(e) = sent.and_then(|()| stream.read_to_end(&mut answer)) {
+        // A connection is reset a moment before the process is gone.
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < deadline {
+            if !matches!(process.try_wait(), Ok(None)) {
+                return None;
+            }
+            std::thread::yield_now();
+        }
+        return Some(format!("no answer: {e}"));
+    }
     let body = answer.windows(4).position(|w| w == b"\r\n\r\n").map_or(&[][..], |at| &answer[at + 4..]);
-    match answer.get(9..12) {
+    Some(match answer.get(9..12) {
         Some(b"200") => String::from_utf8_lossy(body).into_owned(),
         Some(b"201") => body.iter().map(|b| char::from(*b)).collect(),
         _ => format!("unexpected answer {:?}", String::from_utf8_lossy(&answer)),
-    }
+    })
 }

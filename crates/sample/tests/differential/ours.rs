@@ -34,12 +34,12 @@ pub fn run(case: &Case, requests: &[Request]) -> Outcome {
     let mut env = CompileEnv::new("cfg", 1, proxy, Point::FeHttpRequest.set(), &world, &registry);
     let compile = |text: &str, env: &mut CompileEnv| Expr::compile(text, env);
     enum Compiled {
-        Expression(Expr),
+        Expression(Box<Expr>),
         Condition(Condition),
         Format(thalweg_sample::LogFormat),
     }
     let compiled = match case.kind {
-        Kind::Expression => compile(&case.text, &mut env).map(Compiled::Expression),
+        Kind::Expression => compile(&case.text, &mut env).map(|expr| Compiled::Expression(Box::new(expr))),
         Kind::Condition => {
             let words: Vec<&str> =
                 ["if", "{"].into_iter().chain(case.text.split('\u{1}')).chain(["}"]).collect();
