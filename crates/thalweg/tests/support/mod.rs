@@ -1,0 +1,958 @@
+//! What the black-box tests share: the program started with a configuration of its own, clients and servers that say
+//! and expect exactly what a test scripts, and a collector of log lines.
+//!
+//! Nothing here waits for a fixed time. Everything is observed, with a limit that only a failure reaches.
+//!
+//! Every proxy and every server of a test gets a loopback address of its own, and its ports from the kernel: no other
+//! connection of the machine can take one of them in between.
+//!
+//! `THALWEG_TEST_PROGRAM` names another program to run the same scenarios against.
+
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use thalweg_runtime::driver::{Driver, DriverKind, DriverOptions};
+pub use thalweg_sys::signal::{Signal, send};
+
+/// Longer than anything here takes, shorter than a person waits.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Looks until there is something to see.
+pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        // Leaves the processor to the program under test; the result does not depend on how long.
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// How the program moves bytes, as `THALWEG_IO_DRIVER` names it.
+pub type Io = &'static str;
+
+/// Runs a scenario with each I/O driver that the kernel allows.
+pub fn each_driver(scenario: impl Fn(Io)) {
+    scenario("epoll");
+    if other_program().is_some() {
+        return;
+    }
+    match Driver::new(DriverKind::Uring, &DriverOptions::default()) {
+        Ok(_) => scenario("io_uring"),
+        Err(error) => eprintln!("skipped with io_uring, which this kernel does not allow: {error}"),
+    }
+}
+
+/// The program to test in place of this build's.
+pub fn other_program() -> Option<std::ffi::OsString> {
+    std::env::var_os("THALWEG_TEST_PROGRAM")
+}
+
+/// The program under test.
+pub fn program() -> Command {
+    match other_program() {
+        Some(other) => Command::new(other),
+        None => Command::new(env!("CARGO_BIN_EXE_thalweg")),
+    }
+}
+
+/// An address of the loopback network that nobody else uses.
+pub fn own_ip() -> Ipv4Addr {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let pid = std::process::id();
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    Ipv4Addr::new(127, 64 + (pid % 64) as u8, (pid / 64 % 256) as u8, 0).to_bits().wrapping_add(next).into()
+}
+
+/// A free port of an address.
+pub fn free_port(ip: Ipv4Addr) -> SocketAddrV4 {
+    let taken = TcpListener::bind((ip, 0)).unwrap();
+    SocketAddrV4::new(ip, taken.local_addr().unwrap().port())
+}
+
+/// A directory that goes away with its owner.
+pub struct Directory(pub PathBuf);
+
+impl Directory {
+    pub fn new() -> Directory {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let next = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("thalweg-bb-{}-{next}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Directory(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A configuration to start the program with. In its text `<@name>` stands for an address, the same for the same name,
+/// `<@dir>` for a directory, `<@ip>` for the address without a port.
+pub struct Setup {
+    text: String,
+    global: String,
+    defaults: String,
+    threads: usize,
+    files: Option<u32>,
+    whole: bool,
+    arguments: Vec<String>,
+}
+
+impl Setup {
+    /// HTTP sections, with httplog.
+    pub fn http(text: &str) -> Setup {
+        Setup::with(text, "mode http\noption httplog\n")
+    }
+
+    /// TCP sections, with tcplog.
+    pub fn tcp(text: &str) -> Setup {
+        Setup::with(text, "mode tcp\noption tcplog\n")
+    }
+
+    /// A whole file, to which nothing is added.
+    pub fn file(text: &str) -> Setup {
+        Setup { whole: true, ..Setup::with(text, "") }
+    }
+
+    fn with(text: &str, defaults: &str) -> Setup {
+        Setup {
+            text: text.into(),
+            global: String::new(),
+            defaults: format!(
+                "{defaults}log global\ntimeout connect 20s\ntimeout client 20s\ntimeout server 20s\n"
+            ),
+            threads: 1,
+            files: None,
+            whole: false,
+            arguments: Vec::new(),
+        }
+    }
+
+    pub fn global(mut self, lines: &str) -> Setup {
+        self.global.push_str(lines);
+        self.global.push('\n');
+        self
+    }
+
+    pub fn defaults(mut self, lines: &str) -> Setup {
+        self.defaults.push_str(lines);
+        self.defaults.push('\n');
+        self
+    }
+
+    pub fn threads(mut self, threads: usize) -> Setup {
+        self.threads = threads;
+        self
+    }
+
+    /// The most files the program may open.
+    pub fn files(mut self, files: u32) -> Setup {
+        self.files = Some(files);
+        self
+    }
+
+    pub fn argument(mut self, argument: &str) -> Setup {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// Starts the program and waits until it listens.
+    pub fn start(&self, io: Io) -> Proxy {
+        self.start_at(io, own_ip(), BTreeMap::new(), Vec::new())
+    }
+
+    /// Starts the program where another one listens, with more arguments.
+    pub fn start_beside(&self, io: Io, other: &Proxy, arguments: Vec<String>) -> Proxy {
+        self.start_at(io, other.ip, other.names.clone(), arguments)
+    }
+
+    fn start_at(
+        &self,
+        io: Io,
+        ip: Ipv4Addr,
+        mut names: BTreeMap<String, SocketAddrV4>,
+        arguments: Vec<String>,
+    ) -> Proxy {
+        let directory = Directory::new();
+        let log = UdpSocket::bind((own_ip(), 0)).unwrap();
+        log.set_read_timeout(Some(PATIENCE)).unwrap();
+        let text = if self.whole {
+            self.text.clone()
+        } else {
+            format!(
+                "global\nnbthread {}\nlog {} format raw local0\n{}defaults\n{}\n{}\n",
+                self.threads,
+                log.local_addr().unwrap(),
+                self.global,
+                self.defaults,
+                self.text
+            )
+        };
+        let mut listening = Vec::new();
+        let text = fill_in(&text, ip, &directory.0, &mut names, &mut listening);
+        fs::write(directory.0.join("cfg"), &text).unwrap();
+        let output = fs::File::create(directory.0.join("out")).unwrap();
+        let mut command = match self.files {
+            None => program(),
+            Some(files) => {
+                let mut shell = Command::new("sh");
+                let program = program();
+                shell
+                    .args(["-c", &format!("ulimit -n {files}; exec \"$@\""), "sh"])
+                    .arg(program.get_program());
+                shell
+            }
+        };
+        command
+            .args(["-f", "cfg", "-db"])
+            .args(&self.arguments)
+            .args(&arguments)
+            .current_dir(&directory.0)
+            .env("THALWEG_IO_DRIVER", io)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().unwrap())
+            .stderr(output);
+        let child = command.spawn().unwrap();
+        let mut proxy = Proxy { child, ip, names, listening, log, directory, text };
+        proxy.wait_until_listening();
+        proxy
+    }
+}
+
+/// Replaces the names of a configuration's text. What follows `bind` is listened on.
+fn fill_in(
+    text: &str,
+    ip: Ipv4Addr,
+    directory: &Path,
+    names: &mut BTreeMap<String, SocketAddrV4>,
+    listening: &mut Vec<SocketAddrV4>,
+) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("<@") {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        let end = from.find('>').expect("a name ends with >");
+        let name = &from[2..end];
+        rest = &from[end + 1..];
+        match name {
+            "dir" => out.push_str(directory.to_str().unwrap()),
+            "ip" => out.push_str(&ip.to_string()),
+            _ => {
+                let addr = *names.entry(name.to_string()).or_insert_with(|| free_port(ip));
+                if out.trim_end().ends_with("bind") {
+                    listening.push(addr);
+                }
+                out.push_str(&addr.to_string());
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The program, running; it does not outlive its test.
+pub struct Proxy {
+    pub child: Child,
+    ip: Ipv4Addr,
+    names: BTreeMap<String, SocketAddrV4>,
+    listening: Vec<SocketAddrV4>,
+    log: UdpSocket,
+    pub directory: Directory,
+    text: String,
+}
+
+impl Proxy {
+    fn wait_until_listening(&mut self) {
+        let start = Instant::now();
+        loop {
+            let table = tcp_table();
+            let inodes = self.socket_inodes();
+            let ready = |addr: &SocketAddrV4| {
+                table.iter().any(|c| c.local == *addr && c.state == LISTEN && inodes.contains(&c.inode))
+            };
+            if !self.listening.is_empty() && self.listening.iter().all(ready) {
+                return;
+            }
+            if self.listening.is_empty() && !inodes.is_empty() {
+                return;
+            }
+            if let Some(status) = self.child.try_wait().unwrap() {
+                panic!("the program ended: {status}\n{}\n{}", self.output(), self.text);
+            }
+            assert!(
+                start.elapsed() < PATIENCE,
+                "the program does not listen\n{}\n{}",
+                self.output(),
+                self.text
+            );
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The address a name of the configuration stands for.
+    pub fn addr(&self, name: &str) -> SocketAddrV4 {
+        self.names[name]
+    }
+
+    /// A file of the program's directory.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.0.join(name)
+    }
+
+    /// What the program printed.
+    pub fn output(&self) -> String {
+        fs::read_to_string(self.path("out")).unwrap_or_default()
+    }
+
+    /// A new connection to the frontend that listens on `<@fe>`.
+    pub fn connect(&self) -> Conn {
+        Conn::connect(self.addr("fe"))
+    }
+
+    /// Sends one request on a connection of its own and returns the response.
+    pub fn ask(&self, request: &str) -> Response {
+        let mut conn = self.connect();
+        conn.send(request);
+        let method = request.split(' ').next().unwrap_or("").to_string();
+        conn.response_to(&method)
+    }
+
+    /// The next log line.
+    pub fn log(&self) -> String {
+        let mut line = [0u8; 65536];
+        let len =
+            self.log.recv(&mut line).unwrap_or_else(|e| panic!("no log line came: {e}\n{}", self.output()));
+        String::from_utf8_lossy(&line[..len]).trim_end().to_string()
+    }
+
+    /// The next line of `option httplog` without addresses, dates, sizes and counts: backend and server, the times
+    /// (`n` for those that are known), status, termination state, retries, request.
+    pub fn http_log(&self) -> String {
+        let line = self.log();
+        let fields: Vec<&str> = line.splitn(13, ' ').collect();
+        assert_eq!(fields.len(), 13, "{line}");
+        let retries = fields[10].rsplit('/').next().unwrap_or("");
+        format!("{} {} {} {} {retries} {}", fields[3], known(fields[4]), fields[5], fields[9], fields[12])
+    }
+
+    /// The next line of `option tcplog`, in the same way.
+    pub fn tcp_log(&self) -> String {
+        let line = self.log();
+        let fields: Vec<&str> = line.split(' ').collect();
+        assert_eq!(fields.len(), 9, "{line}");
+        let retries = fields[7].rsplit('/').next().unwrap_or("");
+        format!("{} {} {} {retries}", fields[3], known(fields[4]), fields[6])
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        send(self.id(), signal).unwrap();
+    }
+
+    /// Waits for the end. Exit code and signal.
+    pub fn end(&mut self) -> (Option<i32>, Option<i32>) {
+        let status = eventually("the process ends", || self.child.try_wait().unwrap());
+        (status.code(), status.signal())
+    }
+
+    fn socket_inodes(&self) -> Vec<u64> {
+        socket_inodes(self.id())
+    }
+
+    /// How many descriptors are open once no connection is left.
+    pub fn descriptors(&self) -> usize {
+        self.has_no_connections();
+        fs::read_dir(format!("/proc/{}/fd", self.id())).unwrap().count()
+    }
+
+    /// Waits until no more descriptors are open than there were.
+    pub fn descriptors_back_to(&self, before: usize) {
+        eventually("all descriptors are closed", || (self.descriptors() <= before).then_some(()));
+    }
+
+    /// Waits until the program holds no connection, to clients or to servers.
+    pub fn has_no_connections(&self) {
+        let mut left = Vec::new();
+        // What a test holds itself is not the program's.
+        let own = socket_inodes(std::process::id());
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            left = tcp_table();
+            // An entry without an inode is the kernel's alone.
+            left.retain(|c| {
+                c.inode != 0 && !own.contains(&c.inode) && c.state != LISTEN && c.state != TIME_WAIT
+            });
+            left.retain(|c| {
+                self.listening.contains(&c.local)
+                    || (!self.listening.contains(&c.remote) && self.text.contains(&format!(" {}", c.remote)))
+            });
+            if left.is_empty() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        panic!("connections are left: {left:?}\n{}", self.output());
+    }
+
+    fn cpu_ns(&self) -> u64 {
+        let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", self.id())) else { return 0 };
+        tasks
+            .filter_map(|task| fs::read_to_string(task.ok()?.path().join("schedstat")).ok())
+            .filter_map(|stat| stat.split(' ').next()?.parse::<u64>().ok())
+            .sum()
+    }
+
+    /// Waits until the program does nothing: it uses less than a twentieth of a processor.
+    pub fn is_idle(&self) {
+        eventually("the program is idle", || {
+            let (before, start) = (self.cpu_ns(), Instant::now());
+            thread::sleep(Duration::from_millis(60));
+            let used = Duration::from_nanos(self.cpu_ns() - before);
+            (used < start.elapsed() / 20).then_some(())
+        });
+    }
+
+    /// The end of a test: once the servers are gone, no connection is left, the program lives and is idle.
+    pub fn finish<T>(mut self, servers: T) {
+        drop(servers);
+        self.has_no_connections();
+        self.is_idle();
+        assert_eq!(self.child.try_wait().unwrap(), None, "the program ended\n{}", self.output());
+        let output = self.output();
+        assert!(!output.contains("panicked"), "{output}");
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if thread::panicking() {
+            eprintln!("--- the program said:\n{}\n--- its configuration:\n{}", self.output(), self.text);
+        }
+    }
+}
+
+fn socket_inodes(pid: u32) -> Vec<u64> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
+    entries
+        .filter_map(|entry| {
+            let target = fs::read_link(entry.ok()?.path()).ok()?;
+            target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+        })
+        .collect()
+}
+
+fn known(timers: &str) -> String {
+    let each = timers.split('/').map(|t| if t == "-1" { "-1" } else { "n" });
+    each.collect::<Vec<_>>().join("/")
+}
+
+const LISTEN: u8 = 0x0a;
+const TIME_WAIT: u8 = 0x06;
+
+#[derive(Debug)]
+struct TcpEntry {
+    local: SocketAddrV4,
+    remote: SocketAddrV4,
+    state: u8,
+    inode: u64,
+}
+
+/// The kernel's table of TCP sockets over IPv4.
+fn tcp_table() -> Vec<TcpEntry> {
+    let addr = |text: &str| {
+        let (ip, port) = text.split_once(':')?;
+        let ip = Ipv4Addr::from(u32::from_str_radix(ip, 16).ok()?.to_ne_bytes());
+        Some(SocketAddrV4::new(ip, u16::from_str_radix(port, 16).ok()?))
+    };
+    let text = fs::read_to_string("/proc/net/tcp").unwrap();
+    let entries = text.lines().skip(1).filter_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        Some(TcpEntry {
+            local: addr(fields.get(1)?)?,
+            remote: addr(fields.get(2)?)?,
+            state: u8::from_str_radix(fields.get(3)?, 16).ok()?,
+            inode: fields.get(9)?.parse().ok()?,
+        })
+    });
+    entries.collect()
+}
+
+enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Socket {
+    fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        match self {
+            Socket::Tcp(s) => s.shutdown(how),
+            Socket::Unix(s) => s.shutdown(how),
+        }
+    }
+}
+
+/// One side of a connection, as a test plays it.
+pub struct Conn {
+    socket: Arc<Socket>,
+    /// What was received beyond what was asked for.
+    pending: Vec<u8>,
+}
+
+impl Conn {
+    pub fn connect(addr: SocketAddrV4) -> Conn {
+        Conn::tcp(TcpStream::connect(addr).unwrap())
+    }
+
+    pub fn connect_unix(path: &Path) -> Conn {
+        Conn::unix(UnixStream::connect(path).unwrap())
+    }
+
+    pub fn tcp(stream: TcpStream) -> Conn {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Conn { socket: Arc::new(Socket::Tcp(stream)), pending: Vec::new() }
+    }
+
+    pub fn unix(stream: UnixStream) -> Conn {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Conn { socket: Arc::new(Socket::Unix(stream)), pending: Vec::new() }
+    }
+
+    /// The same connection, to use its other direction from another thread. It is closed when both are dropped.
+    pub fn twin(&self) -> Conn {
+        Conn { socket: Arc::clone(&self.socket), pending: Vec::new() }
+    }
+
+    pub fn peer(&self) -> std::net::SocketAddr {
+        match &*self.socket {
+            Socket::Tcp(s) => s.peer_addr().unwrap(),
+            Socket::Unix(_) => panic!("a unix socket has no address"),
+        }
+    }
+
+    pub fn local(&self) -> std::net::SocketAddr {
+        match &*self.socket {
+            Socket::Tcp(s) => s.local_addr().unwrap(),
+            Socket::Unix(_) => panic!("a unix socket has no address"),
+        }
+    }
+
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.try_send(bytes).unwrap();
+    }
+
+    pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        match &*self.socket {
+            Socket::Tcp(s) => (&*s).write_all(bytes.as_ref()),
+            Socket::Unix(s) => (&*s).write_all(bytes.as_ref()),
+        }
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match &*self.socket {
+            Socket::Tcp(s) => (&*s).read(into),
+            Socket::Unix(s) => (&*s).read(into),
+        }
+    }
+
+    /// Receives more. False at the end.
+    fn more(&mut self) -> io::Result<bool> {
+        let mut chunk = [0u8; 65536];
+        let len = self.read(&mut chunk)?;
+        self.pending.extend_from_slice(&chunk[..len]);
+        Ok(len > 0)
+    }
+
+    fn must_get_more(&mut self) {
+        let more = self.more();
+        let so_far = || String::from_utf8_lossy(&self.pending);
+        match more {
+            Ok(true) => {}
+            Ok(false) => panic!("the connection ended after {:?}", so_far()),
+            Err(error) => panic!("the connection failed after {:?}: {error}", so_far()),
+        }
+    }
+
+    /// Everything up to and including `end`.
+    pub fn until(&mut self, end: &[u8]) -> Vec<u8> {
+        loop {
+            if let Some(at) = self.pending.windows(end.len()).position(|w| w == end) {
+                return self.pending.drain(..at + end.len()).collect();
+            }
+            self.must_get_more();
+        }
+    }
+
+    /// The next `len` bytes.
+    pub fn exactly(&mut self, len: usize) -> Vec<u8> {
+        while self.pending.len() < len {
+            self.must_get_more();
+        }
+        self.pending.drain(..len).collect()
+    }
+
+    /// Everything until the other side closes, which it must do in order.
+    pub fn rest(&mut self) -> Vec<u8> {
+        while self
+            .more()
+            .unwrap_or_else(|e| panic!("after {:?}: {e}", String::from_utf8_lossy(&self.pending)))
+        {}
+        std::mem::take(&mut self.pending)
+    }
+
+    pub fn rest_text(&mut self) -> String {
+        String::from_utf8_lossy(&self.rest()).into_owned()
+    }
+
+    /// Waits for the end, whether in order or by a reset, and returns what came before it.
+    pub fn ended(&mut self) -> Vec<u8> {
+        loop {
+            match self.more() {
+                Ok(true) => {}
+                Ok(false) => return std::mem::take(&mut self.pending),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => panic!("the connection stays open"),
+                Err(_) => return std::mem::take(&mut self.pending),
+            }
+        }
+    }
+
+    /// No more will be sent.
+    pub fn half_close(&mut self) {
+        let _ = self.socket.shutdown(Shutdown::Write);
+    }
+
+    /// Closes with a reset.
+    pub fn reset(self) {
+        self.reset_when_dropped();
+    }
+
+    /// Closing will reset the connection.
+    pub fn reset_when_dropped(&self) {
+        if let Socket::Tcp(s) = &*self.socket {
+            thalweg_runtime::net::options::set::linger_reset(s.as_raw_fd()).unwrap();
+        }
+    }
+
+    /// A message's head: its first line and its fields.
+    pub fn head(&mut self) -> Head {
+        let text = self.until(b"\r\n\r\n");
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let mut lines = text.trim_end().split("\r\n");
+        let line = lines.next().unwrap().to_string();
+        let fields = lines
+            .map(|l| {
+                let (name, value) =
+                    l.split_once(':').unwrap_or_else(|| panic!("no field: {l:?} in {text:?}"));
+                (name.to_string(), value.trim().to_string())
+            })
+            .collect();
+        Head { line, fields }
+    }
+
+    /// A request with its body.
+    pub fn request(&mut self) -> Request {
+        let head = self.head();
+        let (body, trailers) = if head.is_chunked() {
+            self.chunks()
+        } else {
+            (self.exactly(head.length().unwrap_or(0)), String::new())
+        };
+        Request { head, body, trailers }
+    }
+
+    /// The next head, or nothing when the connection ends before it.
+    pub fn next_head(&mut self) -> Option<Head> {
+        while self.pending.is_empty() {
+            if !matches!(self.more(), Ok(true)) {
+                return None;
+            }
+        }
+        Some(self.head())
+    }
+
+    /// Whether nothing has come so far.
+    pub fn is_silent(&mut self) -> bool {
+        let Socket::Tcp(stream) = &*self.socket else { panic!("only TCP can be looked at") };
+        stream.set_nonblocking(true).unwrap();
+        let nothing = matches!(stream.peek(&mut [0]), Err(e) if e.kind() == io::ErrorKind::WouldBlock);
+        stream.set_nonblocking(false).unwrap();
+        nothing && self.pending.is_empty()
+    }
+
+    /// The next request, or nothing when the connection ends before it.
+    pub fn next_request(&mut self) -> Option<Request> {
+        while self.pending.is_empty() {
+            if !matches!(self.more(), Ok(true)) {
+                return None;
+            }
+        }
+        Some(self.request())
+    }
+
+    /// A response to GET, with its body. Interim responses come one by one.
+    pub fn response(&mut self) -> Response {
+        self.response_to("GET")
+    }
+
+    pub fn response_to(&mut self, method: &str) -> Response {
+        let head = self.head();
+        let status: u16 = head.line.split(' ').nth(1).and_then(|s| s.parse().ok()).unwrap_or(0);
+        let tunnel = method == "CONNECT" && (200..300).contains(&status);
+        let (body, trailers) = if method == "HEAD" || status < 200 || status == 204 || status == 304 || tunnel
+        {
+            (Vec::new(), String::new())
+        } else if head.is_chunked() {
+            self.chunks()
+        } else if let Some(len) = head.length() {
+            (self.exactly(len), String::new())
+        } else {
+            (self.rest(), String::new())
+        };
+        Response { head, status, body, trailers }
+    }
+
+    /// A chunked body: its data and its trailer fields as received.
+    fn chunks(&mut self) -> (Vec<u8>, String) {
+        let mut data = Vec::new();
+        loop {
+            let line = self.until(b"\r\n");
+            let digits = String::from_utf8_lossy(&line);
+            let digits = digits.trim_end().split(';').next().unwrap();
+            let len = usize::from_str_radix(digits, 16).unwrap_or_else(|e| panic!("{digits:?}: {e}"));
+            if len == 0 {
+                break;
+            }
+            data.extend(self.exactly(len));
+            assert_eq!(self.exactly(2), b"\r\n");
+        }
+        let mut trailers = String::new();
+        loop {
+            let line = self.until(b"\r\n");
+            if line == b"\r\n" {
+                return (data, trailers);
+            }
+            trailers.push_str(&String::from_utf8_lossy(&line));
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Head {
+    pub line: String,
+    pub fields: Vec<(String, String)>,
+}
+
+impl Head {
+    /// The value of a field; those of repeated ones joined by a comma; empty when there is none.
+    pub fn field(&self, name: &str) -> String {
+        let of = self.fields.iter().filter(|(n, _)| n.eq_ignore_ascii_case(name));
+        of.map(|(_, v)| v.as_str()).collect::<Vec<_>>().join(",")
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.fields.iter().any(|(n, _)| n.eq_ignore_ascii_case(name))
+    }
+
+    fn is_chunked(&self) -> bool {
+        self.field("transfer-encoding").eq_ignore_ascii_case("chunked")
+    }
+
+    fn length(&self) -> Option<usize> {
+        self.field("content-length").parse().ok()
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub head: Head,
+    pub body: Vec<u8>,
+    pub trailers: String,
+}
+
+#[derive(Clone, Debug)]
+pub struct Response {
+    pub head: Head,
+    pub status: u16,
+    pub body: Vec<u8>,
+    pub trailers: String,
+}
+
+impl Response {
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub fn field(&self, name: &str) -> String {
+        self.head.field(name)
+    }
+}
+
+enum Listening {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// A server that does with each connection what its test says, in a thread of its own.
+pub struct Server {
+    pub addr: SocketAddrV4,
+    shared: Arc<ServerShared>,
+    accepting: Option<thread::JoinHandle<()>>,
+}
+
+struct ServerShared {
+    stop: AtomicBool,
+    failed: AtomicBool,
+    accepted: AtomicUsize,
+    open: Mutex<Vec<Weak<Socket>>>,
+    path: Option<PathBuf>,
+}
+
+impl Server {
+    /// Calls `serve` with each connection and its number, from 0.
+    pub fn start(serve: impl Fn(Conn, usize) + Send + Sync + 'static) -> Server {
+        Server::listen(TcpListener::bind((own_ip(), 0)).unwrap(), serve)
+    }
+
+    /// The same on a given listener.
+    pub fn listen(listener: TcpListener, serve: impl Fn(Conn, usize) + Send + Sync + 'static) -> Server {
+        let std::net::SocketAddr::V4(addr) = listener.local_addr().unwrap() else { panic!("not IPv4") };
+        Server::run(Listening::Tcp(listener), addr, None, serve)
+    }
+
+    /// The same on a unix socket.
+    pub fn unix(path: PathBuf, serve: impl Fn(Conn, usize) + Send + Sync + 'static) -> Server {
+        let listener = UnixListener::bind(&path).unwrap();
+        Server::run(Listening::Unix(listener), SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0), Some(path), serve)
+    }
+
+    /// An HTTP server that answers each request, for as long as the connection lasts.
+    pub fn http(answer: impl Fn(&Request) -> String + Send + Sync + 'static) -> Server {
+        Server::start(move |mut conn, _| {
+            while let Some(request) = conn.next_request() {
+                if conn.try_send(answer(&request)).is_err() {
+                    return;
+                }
+            }
+        })
+    }
+
+    /// An HTTP server that answers with its name.
+    pub fn named(name: &'static str) -> Server {
+        Server::http(move |_| ok(name))
+    }
+
+    fn run(
+        listener: Listening,
+        addr: SocketAddrV4,
+        path: Option<PathBuf>,
+        serve: impl Fn(Conn, usize) + Send + Sync + 'static,
+    ) -> Server {
+        let shared = Arc::new(ServerShared {
+            stop: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            accepted: AtomicUsize::new(0),
+            open: Mutex::new(Vec::new()),
+            path,
+        });
+        let ours = Arc::clone(&shared);
+        let serve = Arc::new(serve);
+        let accepting = thread::spawn(move || {
+            loop {
+                let conn = match &listener {
+                    Listening::Tcp(l) => Conn::tcp(l.accept().unwrap().0),
+                    Listening::Unix(l) => Conn::unix(l.accept().unwrap().0),
+                };
+                if ours.stop.load(Ordering::SeqCst) {
+                    return;
+                }
+                let number = ours.accepted.fetch_add(1, Ordering::SeqCst);
+                ours.open.lock().unwrap().push(Arc::downgrade(&conn.socket));
+                let (serve, ours) = (Arc::clone(&serve), Arc::clone(&ours));
+                thread::spawn(move || {
+                    let run = std::panic::AssertUnwindSafe(|| serve(conn, number));
+                    if std::panic::catch_unwind(run).is_err() && !ours.stop.load(Ordering::SeqCst) {
+                        ours.failed.store(true, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        Server { addr, shared, accepting: Some(accepting) }
+    }
+
+    /// How many connections came.
+    pub fn accepted(&self) -> usize {
+        self.shared.accepted.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let failed = self.shared.failed.load(Ordering::SeqCst);
+        self.shared.stop.store(true, Ordering::SeqCst);
+        match &self.shared.path {
+            Some(path) => drop(UnixStream::connect(path)),
+            None => drop(TcpStream::connect(self.addr)),
+        }
+        if let Some(accepting) = self.accepting.take() {
+            let _ = accepting.join();
+        }
+        for socket in self.shared.open.lock().unwrap().iter().filter_map(Weak::upgrade) {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+        assert!(!failed || thread::panicking(), "a server's script failed");
+    }
+}
+
+/// A response with a body.
+pub fn ok(body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+/// An address where nothing listens.
+pub fn nobody() -> SocketAddrV4 {
+    free_port(own_ip())
+}
+
+/// A listener that accepts nothing and whose backlog is full: a connection to it takes for ever.
+pub struct Silent {
+    pub addr: SocketAddrV4,
+    _listener: TcpListener,
+    _waiting: TcpStream,
+}
+
+impl Silent {
+    pub fn start() -> Silent {
+        let listener = TcpListener::bind((own_ip(), 0)).unwrap();
+        thalweg_runtime::net::listener::listen(listener.as_raw_fd(), 0).unwrap();
+        let std::net::SocketAddr::V4(addr) = listener.local_addr().unwrap() else { panic!("not IPv4") };
+        let waiting = TcpStream::connect(addr).unwrap();
+        Silent { addr, _listener: listener, _waiting: waiting }
+    }
+}
