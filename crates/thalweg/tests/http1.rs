@@ -1,0 +1,490 @@
+//! HTTP/1 on both sides, end to end: connections that are kept and closed, framing, interim responses, tunnels, local
+//! answers.
+
+mod support;
+
+use std::sync::mpsc;
+
+use support::{Conn, Io, Proxy, Request, Server, Setup, each_driver, nobody, ok};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+
+fn setup(server: &Server, fe: &str, be: &str) -> Setup {
+    Setup::http(&format!(
+        "frontend fe\nbind <@fe>\n{fe}\ndefault_backend be\nbackend be\n{be}\nserver s {}\n",
+        server.addr
+    ))
+}
+
+fn start(io: Io, server: &Server, fe: &str, be: &str) -> Proxy {
+    setup(server, fe, be).start(io)
+}
+
+/// Answers with what it got: the request line, some fields, the body, the trailers.
+fn mirror() -> Server {
+    Server::http(|request: &Request| {
+        let fields: Vec<_> =
+            request.head.fields.iter().map(|(n, v)| format!("{}={v}", n.to_lowercase())).collect();
+        let body = String::from_utf8_lossy(&request.body);
+        ok(&format!("{}|{}|{body}|{}", request.head.line, fields.join(","), request.trailers))
+    })
+}
+
+#[test]
+fn keep_alive_and_pipelining() {
+    each_driver(|io| {
+        let server = mirror();
+        let proxy = start(io, &server, "", "");
+        let mut conn = proxy.connect();
+        for n in 0..5 {
+            conn.send(format!("GET /{n} HTTP/1.1\r\nHost: h\r\n\r\n"));
+            assert!(conn.response().text().starts_with(&format!("GET /{n} HTTP/1.1|")));
+        }
+        let many: String = (0..50)
+            .map(|n| format!("POST /p{n} HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc"))
+            .collect();
+        conn.send(many);
+        for n in 0..50 {
+            let text = conn.response().text();
+            assert!(text.starts_with(&format!("POST /p{n} ")) && text.ends_with("|abc|"), "{text}");
+        }
+        // One connection to the server was enough.
+        assert_eq!(server.accepted(), 1);
+        drop(conn);
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn close_modes() {
+    each_driver(|io| {
+        for (fe, request, client_stays, server_stays) in [
+            ("option http-server-close", GET, true, false),
+            ("option httpclose", GET, false, false),
+            ("", "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", false, false),
+            ("", "GET / HTTP/1.0\r\n\r\n", false, false),
+            ("", "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", true, true),
+        ] {
+            let server = mirror();
+            let proxy = start(io, &server, fe, "");
+            let mut conn = proxy.connect();
+            conn.send(request);
+            let response = conn.response();
+            assert_eq!(response.status, 200);
+            if client_stays {
+                conn.send(GET);
+                conn.response();
+            } else {
+                assert_eq!(response.field("connection").to_lowercase(), "close", "{fe} {request}");
+                assert_eq!(conn.rest(), b"", "{fe} {request}");
+                proxy.ask(GET);
+            }
+            assert_eq!(server.accepted(), if server_stays { 1 } else { 2 }, "{fe} {request}");
+            drop(conn);
+            proxy.finish(server);
+        }
+    });
+}
+
+#[test]
+fn continue_is_passed_both_ways() {
+    each_driver(|io| {
+        let server = Server::start(|mut conn, _| {
+            let head = conn.head();
+            assert_eq!(head.field("expect"), "100-continue");
+            conn.send("HTTP/1.1 100 Continue\r\n\r\n");
+            let body = conn.exactly(5);
+            conn.send(ok(&String::from_utf8_lossy(&body)));
+            conn.ended();
+        });
+        let proxy = start(io, &server, "", "");
+        let mut conn = proxy.connect();
+        conn.send("POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+        assert_eq!(conn.response().status, 100);
+        conn.send("hello");
+        assert_eq!(conn.response().text(), "hello");
+        drop(conn);
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn interim_responses_reach_the_client() {
+    each_driver(|io| {
+        let server = Server::http(|_| {
+            format!(
+                "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n{}",
+                ok("x")
+            )
+        });
+        let proxy = start(io, &server, "", "");
+        let mut conn = proxy.connect();
+        conn.send(GET);
+        let first = conn.response();
+        assert_eq!((first.status, first.field("link").as_str()), (103, "</a>"));
+        assert_eq!(conn.response().status, 103);
+        assert_eq!(conn.response().text(), "x");
+        drop(conn);
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn responses_without_a_body() {
+    each_driver(|io| {
+        let server = Server::http(|request: &Request| {
+            let target = request.head.line.split(' ').nth(1).unwrap();
+            match target {
+                "/head" => "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n".into(),
+                "/204" => "HTTP/1.1 204 No Content\r\n\r\n".into(),
+                "/304" => "HTTP/1.1 304 Not Modified\r\nContent-Length: 77\r\n\r\n".into(),
+                "/empty" => "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".into(),
+                _ => ok("x"),
+            }
+        });
+        let proxy = start(io, &server, "", "");
+        let mut conn = proxy.connect();
+        for (method, target, status) in
+            [("HEAD", "/head", 200), ("GET", "/204", 204), ("GET", "/304", 304), ("GET", "/empty", 200)]
+        {
+            conn.send(format!("{method} {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
+            assert_eq!(conn.response_to(method).status, status);
+            conn.send(GET);
+            assert_eq!(conn.response().text(), "x");
+        }
+        assert_eq!(server.accepted(), 1);
+        drop(conn);
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn chunks_and_trailers_both_ways() {
+    each_driver(|io| {
+        let server = Server::http(|request: &Request| {
+            if request.head.line.starts_with("GET") {
+                return "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7\r\nabcdefg\r\n0\r\n\r\n"
+                    .into();
+            }
+            assert_eq!(request.body, b"hello world");
+            assert_eq!(request.trailers.to_lowercase(), "x-sum: 1\r\n");
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;ext=1\r\nabc\r\n4\r\ndefg\r\n0\r\nX-End: 2\r\n\r\n".into()
+        });
+        let proxy = start(io, &server, "", "");
+        let mut conn = proxy.connect();
+        for _ in 0..3 {
+            conn.send("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n");
+            conn.send("0\r\nX-Sum: 1\r\n\r\n");
+            let response = conn.response();
+            assert_eq!(
+                (response.text().as_str(), response.trailers.to_lowercase().as_str()),
+                ("abcdefg", "x-end: 2\r\n")
+            );
+        }
+        drop(conn);
+        // A client of 1.0 knows no chunks.
+        let old = proxy.ask("GET / HTTP/1.0\r\n\r\n");
+        assert_eq!((old.text().as_str(), old.head.has("transfer-encoding")), ("abcdefg", false));
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn bodies_that_end_with_the_connection() {
+    each_driver(|io| {
+        let server = Server::start(|mut conn, _| {
+            conn.head();
+            conn.send("HTTP/1.0 200 OK\r\n\r\nsome ");
+            conn.send("text");
+        });
+        let proxy = start(io, &server, "", "");
+        let mut conn = proxy.connect();
+        for _ in 0..2 {
+            conn.send(GET);
+            let response = conn.response();
+            assert_eq!(
+                (response.text().as_str(), response.field("transfer-encoding").as_str()),
+                ("some text", "chunked")
+            );
+        }
+        let old = proxy.ask("GET / HTTP/1.0\r\n\r\n");
+        assert_eq!((old.text().as_str(), old.head.has("transfer-encoding")), ("some text", false));
+        drop(conn);
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn tunnels() {
+    each_driver(|io| {
+        for (request, answer) in [
+            (
+                "GET /ws HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n",
+                "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n",
+            ),
+            ("CONNECT h:443 HTTP/1.1\r\nHost: h:443\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n"),
+        ] {
+            let server = Server::start(move |mut conn, _| {
+                conn.head();
+                conn.send(answer);
+                // An echo, until the client has said everything.
+                let mut said = Vec::new();
+                while !said.ends_with(b"bye") {
+                    let next = conn.exactly(1);
+                    conn.send(&next);
+                    said.extend(next);
+                }
+                assert_eq!(conn.rest(), b"");
+                conn.send("farewell");
+            });
+            let proxy = start(io, &server, "", "");
+            let mut conn = proxy.connect();
+            conn.send(request);
+            let head = conn.head();
+            assert_eq!(head.line.split(' ').nth(1), answer.split(' ').nth(1));
+            conn.send([0x81, 0x05]);
+            assert_eq!(conn.exactly(2), [0x81, 0x05]);
+            conn.send("GET / HTTP/1.1\r\n\r\nbye");
+            assert_eq!(conn.exactly(21), b"GET / HTTP/1.1\r\n\r\nbye");
+            conn.half_close();
+            assert_eq!(conn.rest(), b"farewell");
+            drop(conn);
+            proxy.finish(server);
+        }
+    });
+}
+
+#[test]
+fn a_final_response_while_the_request_still_flows() {
+    each_driver(|io| {
+        let (go, wait) = mpsc::channel::<()>();
+        let wait = std::sync::Mutex::new(wait);
+        let server = Server::start(move |mut conn, _| {
+            conn.head();
+            conn.exactly(10);
+            conn.send(ok("early"));
+            wait.lock().unwrap().recv().unwrap();
+            assert_eq!(conn.exactly(10), b"0123456789");
+            conn.ended();
+        });
+        let proxy = start(io, &server, "", "");
+        let mut conn = proxy.connect();
+        conn.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 20\r\n\r\n0123456789");
+        assert_eq!(conn.response().text(), "early");
+        go.send(()).unwrap();
+        conn.send("0123456789");
+        drop(conn);
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn timeouts_of_idle_clients() {
+    each_driver(|io| {
+        let server = mirror();
+        let proxy = start(io, &server, "timeout http-request 100ms\ntimeout http-keep-alive 20s", "");
+        let mut conn = proxy.connect();
+        assert_eq!(conn.response().status, 408);
+        assert_eq!(conn.rest(), b"");
+        drop(proxy);
+        let proxy = start(io, &server, "timeout http-request 20s\ntimeout http-keep-alive 50ms", "");
+        let mut conn = proxy.connect();
+        conn.send(GET);
+        assert_eq!(conn.response().status, 200);
+        // Between requests the connection is closed without a word.
+        assert_eq!(conn.rest(), b"");
+        drop(conn);
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn an_error_file() {
+    each_driver(|io| {
+        let file = std::env::temp_dir().join(format!("thalweg-503-{}-{io}.http", std::process::id()));
+        std::fs::write(
+            &file,
+            "HTTP/1.1 503 Sorry\r\nContent-Type: text/plain\r\nContent-Length: 6\r\n\r\nsorry\n",
+        )
+        .unwrap();
+        let text = format!(
+            "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nerrorfile 503 {}\n",
+            file.display()
+        );
+        let proxy = Setup::http(&text).start(io);
+        let response = proxy.ask(GET);
+        assert_eq!((response.status, response.text().as_str()), (503, "sorry\n"));
+        assert_eq!(response.field("content-type"), "text/plain");
+        proxy.finish(());
+        std::fs::remove_file(file).unwrap();
+    });
+}
+
+#[test]
+fn rules_can_wait_for_the_body() {
+    each_driver(|io| {
+        let server = mirror();
+        let fe =
+            "option http-buffer-request\nhttp-request deny deny_status 403 if { req.body -m sub secret }";
+        let proxy = start(io, &server, fe, "");
+        let mut conn = proxy.connect();
+        conn.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 12\r\n\r\nsec");
+        conn.send("ret stuff");
+        assert_eq!(conn.response().status, 403);
+        drop(conn);
+        let mut conn = proxy.connect();
+        conn.send("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
+        assert!(conn.response().text().contains("|abc|"));
+        drop(conn);
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn forwarded_for() {
+    each_driver(|io| {
+        let server = mirror();
+        let sent = |fe: &str, field: &str| {
+            let proxy = start(io, &server, fe, "");
+            let text = proxy.ask(&format!("GET / HTTP/1.1\r\nHost: h\r\n{field}\r\n")).text();
+            let fields = text.split('|').nth(1).unwrap().to_string();
+            let values: Vec<_> =
+                fields.split(',').filter_map(|f| f.strip_prefix("x-forwarded-for=")).collect();
+            values.join("+")
+        };
+        assert_eq!(sent("option forwardfor", ""), "127.0.0.1");
+        assert_eq!(sent("option forwardfor", "X-Forwarded-For: 1.2.3.4\r\n"), "1.2.3.4+127.0.0.1");
+        assert_eq!(sent("option forwardfor if-none", "X-Forwarded-For: 1.2.3.4\r\n"), "1.2.3.4");
+        assert_eq!(sent("option forwardfor if-none", ""), "127.0.0.1");
+        assert_eq!(sent("option forwardfor except 127.0.0.0/8", ""), "");
+        assert_eq!(sent("option forwardfor except 10.0.0.0/8", ""), "127.0.0.1");
+        // A client that came over IPv6, as a PROXY header says.
+        let proxy = Setup::http(&format!(
+            "frontend fe\nbind <@fe> accept-proxy\noption forwardfor\ndefault_backend be\nbackend be\nserver s {}\n",
+            server.addr
+        ))
+        .start(io);
+        let mut conn = proxy.connect();
+        conn.send(format!("PROXY TCP6 2001:db8::7 2001:db8::1 1000 80\r\n{GET}"));
+        let text = conn.response().text();
+        assert!(text.contains("x-forwarded-for=2001:db8::7"), "{text}");
+        drop(conn);
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn local_answers_keep_the_connection() {
+    each_driver(|io| {
+        let text = "frontend fe\nbind <@fe>\nhttp-request return status 200 content-type text/plain string hi if { path /r }\n\
+                    http-request redirect prefix http://x code 301 if { path_beg /p }\n\
+                    http-request deny deny_status 429 if { path /d }\n";
+        let proxy = Setup::http(text).start(io);
+        let mut conn = proxy.connect();
+        for _ in 0..2 {
+            conn.send("GET /r HTTP/1.1\r\nHost: h\r\n\r\n");
+            assert_eq!(conn.response().text(), "hi");
+            conn.send("GET /p/q?z HTTP/1.1\r\nHost: h\r\n\r\n");
+            assert_eq!(conn.response().field("location"), "http://x/p/q?z");
+            conn.send("GET /d HTTP/1.1\r\nHost: h\r\n\r\n");
+            assert_eq!(conn.response().status, 429);
+        }
+        // The body of a request that is answered here does not become the next request.
+        conn.send(
+            "POST /r HTTP/1.1\r\nHost: h\r\nContent-Length: 30\r\n\r\nGET /evil HTTP/1.1\r\nHost: h\r\n\r\n",
+        );
+        assert_eq!(conn.response().text(), "hi");
+        drop(conn);
+        proxy.finish(());
+    });
+}
+
+/// However the request is answered, a chunk size without end is a bad request, and costs nothing afterwards.
+#[test]
+fn a_chunk_size_line_without_end() {
+    each_driver(|io| {
+        let server = Server::start(|mut conn, _| drop(conn.ended()));
+        for (what, rest) in [
+            ("server", format!("default_backend be\nbackend be\nserver s {}\n", server.addr)),
+            ("return", "http-request return status 200\n".into()),
+            ("deny", "http-request deny\n".into()),
+            ("redirect", "http-request redirect location /\n".into()),
+            ("nothing", String::new()),
+            ("refusal", format!("default_backend be\nbackend be\nretries 0\nserver s {}\n", nobody())),
+        ] {
+            for line in
+                ["0".repeat(100_000), format!("1;{}", "x".repeat(100_000)), "fffffffffffffffff\r\n".into()]
+            {
+                let proxy = Setup::http(&format!("frontend fe\nbind <@fe>\n{rest}")).start(io);
+                let mut conn = proxy.connect();
+                let _ = conn.try_send(format!(
+                    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n{line}"
+                ));
+                let end = String::from_utf8_lossy(&conn.ended()).into_owned();
+                // Where the answer was sent before the line came, the connection ends with it.
+                assert!(end.starts_with("HTTP/1.1 400 ") || what != "server", "{what}: {end:?}");
+                drop(conn);
+                proxy.finish(());
+            }
+        }
+        drop(server);
+    });
+}
+
+/// The same bytes in two pieces, cut anywhere, are the same request, and the same response.
+#[test]
+fn cut_anywhere() {
+    each_driver(|io| {
+        let (cut, next) = mpsc::channel::<usize>();
+        let next = std::sync::Mutex::new(next);
+        let response = "HTTP/1.1 200 OK\r\nX-A: b\r\nTransfer-Encoding: chunked\r\n\r\n3;e=1\r\nabc\r\n0\r\nX-T: u\r\n\r\n";
+        let server = Server::start(move |mut conn, _| {
+            while let Some(request) = conn.next_request() {
+                assert_eq!(
+                    (request.body.as_slice(), request.trailers.to_lowercase().as_str()),
+                    (&b"hello"[..], "x-y: z\r\n")
+                );
+                assert_eq!(request.head.field("x-long"), "value with spaces");
+                let at = next.lock().unwrap().recv().unwrap();
+                conn.send(&response[..at]);
+                std::thread::yield_now();
+                conn.send(&response[at..]);
+            }
+        });
+        let request = "POST /path?q HTTP/1.1\r\nHost: h\r\nX-Long: value with spaces\r\nTransfer-Encoding: chunked\r\n\r\n\
+                       5;ext=\"v\"\r\nhello\r\n0\r\nX-Y: z\r\n\r\n";
+        let proxy = start(io, &server, "", "");
+        let mut conn = proxy.connect();
+        for at in 1..request.len() {
+            cut.send(1 + at % (response.len() - 1)).unwrap();
+            conn.send(&request[..at]);
+            std::thread::yield_now();
+            conn.send(&request[at..]);
+            let response = conn.response();
+            assert_eq!(
+                (response.text().as_str(), response.field("x-a").as_str()),
+                ("abc", "b"),
+                "cut at {at}"
+            );
+            assert_eq!(response.trailers.to_lowercase(), "x-t: u\r\n", "cut at {at}");
+        }
+        drop(conn);
+        proxy.finish(server);
+    });
+}
+
+/// A connection that is only half there: byte by byte.
+#[test]
+fn byte_by_byte() {
+    each_driver(|io| {
+        let server = mirror();
+        let proxy = start(io, &server, "", "");
+        let mut conn: Conn = proxy.connect();
+        for byte in "POST /slow HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody".bytes() {
+            conn.send([byte]);
+        }
+        assert!(conn.response().text().ends_with("|body|"));
+        drop(conn);
+        proxy.finish(server);
+    });
+}
