@@ -1,0 +1,287 @@
+//! Faults of servers, clients and of the machine: each ends with the right status and log line, leaves no descriptor
+//! and no work behind, and the next request is served.
+
+mod support;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use support::{Conn, Io, Proxy, Server, Setup, each_driver, eventually, ok};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+const POST: &str = "POST /f HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n12345";
+
+/// A proxy of two threads before a server that answers `/` as it should and does `fault` for everything else.
+fn with_fault(io: Io, more: &str, fault: impl Fn(&mut Conn) + Send + Sync + 'static) -> (Proxy, Server) {
+    let server = Server::start(move |mut conn, _| {
+        loop {
+            let Some(head) = conn.next_head() else { return };
+            if head.line.contains(" / ") {
+                if conn.try_send(ok("fine")).is_err() {
+                    return;
+                }
+            } else {
+                return fault(&mut conn);
+            }
+        }
+    });
+    let text = format!(
+        "frontend fe\nbind <@fe>\n{more}\ndefault_backend be\nbackend be\nretries 1\noption abortonclose\nserver s {}\n",
+        server.addr
+    );
+    let proxy = Setup::http(&text).defaults("option http-server-close").threads(2).start(io);
+    (proxy, server)
+}
+
+/// Serves one request, runs the fault many times, and expects everything to be as it was.
+fn survives(proxy: &Proxy, mut fault: impl FnMut()) {
+    let served = |proxy: &Proxy| assert_eq!(proxy.ask(GET).text(), "fine");
+    served(proxy);
+    fault();
+    let before = proxy.descriptors();
+    for _ in 0..20 {
+        fault();
+    }
+    proxy.descriptors_back_to(before);
+    served(proxy);
+    proxy.is_idle();
+}
+
+#[test]
+fn servers_that_fail_in_the_head() {
+    each_driver(|io| {
+        let faults: [(&str, fn(&mut Conn)); 4] = [
+            ("closes", |_| {}),
+            ("resets", |conn| conn.reset_when_dropped()),
+            ("resets in the head", |conn| {
+                conn.send("HTTP/1.1 200 OK\r\nX");
+                conn.reset_when_dropped();
+            }),
+            ("talks nonsense", |conn| conn.send("nonsense\r\n\r\n")),
+        ];
+        for (what, fault) in faults {
+            let (proxy, server) = with_fault(io, "", fault);
+            survives(&proxy, || {
+                assert_eq!(proxy.ask("GET /f HTTP/1.1\r\nHost: h\r\n\r\n").status, 502, "{what}")
+            });
+            survives(&proxy, || assert_eq!(proxy.ask(POST).status, 502, "{what}"));
+            proxy.finish(server);
+        }
+    });
+}
+
+#[test]
+fn servers_that_fail_in_the_body() {
+    each_driver(|io| {
+        let faults: [fn(&mut Conn); 4] = [
+            |conn| conn.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345"),
+            |conn| {
+                conn.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345");
+                conn.reset_when_dropped();
+            },
+            |conn| conn.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"),
+            |conn| conn.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n"),
+        ];
+        for fault in faults {
+            let (proxy, server) = with_fault(io, "", fault);
+            survives(&proxy, || {
+                let mut conn = proxy.connect();
+                conn.send("GET /f HTTP/1.1\r\nHost: h\r\n\r\n");
+                let got = String::from_utf8_lossy(&conn.ended()).into_owned();
+                // The client can tell that something is missing.
+                assert!(!got.ends_with("0\r\n\r\n"), "{got}");
+            });
+            proxy.finish(server);
+        }
+    });
+}
+
+#[test]
+fn an_idle_connection_closed_as_it_is_used() {
+    each_driver(|io| {
+        let closed = std::sync::Arc::new(AtomicUsize::new(0));
+        let counted = std::sync::Arc::clone(&closed);
+        let server = Server::start(move |mut conn, _| {
+            // Answers once, and closes when the next request has come: it was on its way when the server gave up.
+            conn.head();
+            conn.send(ok("fine"));
+            if conn.next_head().is_some() {
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        let text =
+            format!("frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nserver s {}\n", server.addr);
+        let proxy = Setup::http(&text).start(io);
+        let mut conn = proxy.connect();
+        for _ in 0..5 {
+            conn.send(GET);
+            assert_eq!(conn.response().text(), "fine");
+        }
+        assert!(closed.load(Ordering::SeqCst) >= 4);
+        drop(conn);
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn clients_that_disappear() {
+    each_driver(|io| {
+        let (sender, reached) = mpsc::channel();
+        let sender = std::sync::Mutex::new(sender);
+        let (proxy, server) = with_fault(io, "", move |conn| {
+            sender.lock().unwrap().send(()).unwrap();
+            let _ = conn.try_send("HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n");
+            while conn.try_send([0; 16384]).is_ok() {}
+        });
+        survives(&proxy, || drop(proxy.connect()));
+        survives(&proxy, || proxy.connect().send("GET / HT"));
+        survives(&proxy, || {
+            let mut conn = proxy.connect();
+            conn.send("GET /");
+            conn.reset();
+        });
+        // In the request's body, and in the response's.
+        for request in [POST, "GET /f HTTP/1.1\r\nHost: h\r\n\r\n"] {
+            for reset in [false, true] {
+                survives(&proxy, || {
+                    let mut conn = proxy.connect();
+                    conn.send(request);
+                    reached.recv().unwrap();
+                    if reset { conn.reset() } else { drop(conn) }
+                });
+            }
+        }
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn clients_that_leave_the_queue_or_a_thinking_server() {
+    each_driver(|io| {
+        let (sender, reached) = mpsc::channel();
+        let sender = std::sync::Mutex::new(sender);
+        let server = Server::start(move |mut conn, _| {
+            while let Some(head) = conn.next_head() {
+                if head.line.contains(" / ") {
+                    conn.send(ok("fine"));
+                } else {
+                    sender.lock().unwrap().send(()).unwrap();
+                    conn.ended();
+                    return;
+                }
+            }
+        });
+        let text = format!(
+            "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\noption abortonclose\nserver s {} maxconn 1\n",
+            server.addr
+        );
+        let proxy = Setup::http(&text).defaults("option http-server-close").threads(2).start(io);
+        survives(&proxy, || {
+            let mut thinking = proxy.connect();
+            thinking.send("GET /f HTTP/1.1\r\nHost: h\r\n\r\n");
+            reached.recv().unwrap();
+            let mut waiting: Vec<_> = (0..5).map(|_| proxy.connect()).collect();
+            for conn in &mut waiting {
+                conn.send(GET);
+            }
+            // Some leave before their turn; the others get it when the first one gives up.
+            waiting.truncate(3);
+            drop(thinking);
+            for conn in &mut waiting {
+                assert_eq!(conn.response().text(), "fine");
+            }
+        });
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn no_files_are_left() {
+    each_driver(|io| {
+        let server = Server::named("fine");
+        let text =
+            format!("frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nserver s {}\n", server.addr);
+        let proxy = Setup::http(&text)
+            .global("no strict-limits\nmaxconn 1000")
+            .defaults("option http-server-close")
+            .files(64)
+            .start(io);
+        assert_eq!(proxy.ask(GET).text(), "fine");
+        let before = proxy.descriptors();
+        let mut crowd: Vec<Conn> = (0..100).map(|_| proxy.connect()).collect();
+        eventually("all files are used", || (open_files(&proxy) >= 60).then_some(()));
+        // Whoever was not accepted waits in the backlog, and is served once there is room. One that was accepted
+        // when no file was left for its server is told so.
+        for conn in &mut crowd {
+            let _ = conn.try_send(GET);
+        }
+        proxy.is_idle();
+        while let Some(mut conn) = crowd.pop() {
+            if crowd.len() < 40 {
+                let status = conn.response().status;
+                assert!(status == 200 || status == 503, "{status}");
+            }
+        }
+        proxy.descriptors_back_to(before);
+        assert_eq!(proxy.ask(GET).text(), "fine");
+        proxy.finish(server);
+    });
+}
+
+fn open_files(proxy: &Proxy) -> usize {
+    std::fs::read_dir(format!("/proc/{}/fd", proxy.id())).unwrap().count()
+}
+
+#[test]
+fn connection_limits() {
+    each_driver(|io| {
+        for (what, global, frontend, bind) in [
+            ("process", "maxconn 2", "", ""),
+            ("frontend", "", "maxconn 2", ""),
+            ("listener", "", "", "maxconn 2"),
+        ] {
+            let server = Server::named("fine");
+            let text = format!(
+                "frontend fe\nbind <@fe> {bind}\n{frontend}\ndefault_backend be\nbackend be\nserver s {}\n",
+                server.addr
+            );
+            let proxy = Setup::http(&text).global(global).threads(2).start(io);
+            let mut inside: Vec<_> = (0..2).map(|_| proxy.connect()).collect();
+            for conn in &mut inside {
+                conn.send(GET);
+                assert_eq!(conn.response().status, 200, "{what}");
+            }
+            // The third one is connected by the kernel and waits; the others are served as before.
+            let mut third = proxy.connect();
+            third.send(GET);
+            for conn in &mut inside {
+                conn.send(GET);
+                assert_eq!(conn.response().status, 200, "{what}");
+            }
+            assert!(third.is_silent(), "{what}");
+            proxy.is_idle();
+            inside.pop();
+            assert_eq!(third.response().status, 200, "{what}");
+            drop((inside, third));
+            proxy.finish(server);
+        }
+    });
+}
+
+#[test]
+fn the_log_line_of_a_fault() {
+    each_driver(|io| {
+        let (proxy, server) = with_fault(io, "", |_| {});
+        proxy.ask("GET /f HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_eq!(proxy.http_log(), "be/s n/n/n/-1/n 502 SH-- 0 \"GET /f HTTP/1.1\"");
+        proxy.finish(server);
+        let text = format!(
+            "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nretries 2\ntimeout connect 200ms\nserver s {}\n",
+            support::nobody()
+        );
+        let proxy = Setup::http(&text).start(io);
+        assert_eq!(proxy.ask(GET).status, 503);
+        assert_eq!(proxy.http_log(), "be/s n/n/-1/-1/n 503 SC-- 2 \"GET / HTTP/1.1\"");
+        proxy.finish(());
+    });
+}
