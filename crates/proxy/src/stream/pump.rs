@@ -313,7 +313,10 @@ impl Pump {
         let mode = self.transfer_mode.unwrap_or(TransferMode::Auto);
         let transfer = self.transfer.get_or_insert_with(|| Transfer::new(mode));
         match transfer.poll(rx, tx, left.min(TURN_MAX)) {
-            Poll::Pending => Poll::Pending,
+            Poll::Pending => {
+                self.blocked_on_send = transfer.is_blocked_on_send();
+                Poll::Pending
+            }
             Poll::Ready(Err(TransferError::Receive(error))) => Poll::Ready(Err(PumpError::Receive(error))),
             Poll::Ready(Err(TransferError::Send(error))) => Poll::Ready(Err(PumpError::Send(error))),
             Poll::Ready(Ok(0)) => match self.source {
