@@ -31,6 +31,11 @@ impl Counter {
         }
     }
 
+    /// Replaces the value. Only the owning thread may call this.
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Relaxed);
+    }
+
     /// This thread's share.
     #[inline]
     pub fn get(&self) -> u64 {
@@ -84,6 +89,13 @@ macro_rules! counters {
             /// Requests per second.
             pub request_rate: Rate,
         }
+
+        impl $name {
+            /// Every counter with its name.
+            pub fn each(&self, mut visit: impl FnMut(&'static str, &Counter)) {
+                $(visit(stringify!($field), &self.$field);)+
+            }
+        }
     };
 }
 
@@ -135,10 +147,28 @@ counters! {
         timed,
         /// Millisecond of the last stream.
         last_session_ms,
+        /// Bytes that passed through a pipe: received from this side, and sent to it.
+        spliced_in,
+        spliced_out,
     }
 }
 
 impl Counters {
+    /// Starts anew, but for what exists now. Only the owning thread may call this.
+    pub fn reset(&self) {
+        self.each(|name, counter| {
+            if !matches!(name, "current" | "idle_connections") {
+                counter.set(0);
+            }
+        });
+        self.reset_max();
+    }
+
+    /// Starts the maxima anew. Only the owning thread may call this.
+    pub fn reset_max(&self) {
+        self.current_max.set(self.current.get());
+    }
+
     /// Counts a response by its class.
     #[inline]
     pub fn response(&self, status: u16) {
@@ -171,18 +201,21 @@ pub struct ThreadCounters {
     pub backends: Box<[Counters]>,
     /// By flat server number.
     pub servers: Box<[Counters]>,
+    /// By listener; kept up for those with `option socket-stats`.
+    pub listeners: Box<[Counters]>,
     /// Of the process.
     pub process: Counters,
 }
 
 impl ThreadCounters {
-    /// Zeroed counters for that many proxies and servers.
-    pub fn new(proxies: usize, servers: usize) -> ThreadCounters {
+    /// Zeroed counters for that many proxies, servers and listeners.
+    pub fn new(proxies: usize, servers: usize, listeners: usize) -> ThreadCounters {
         let make = |n: usize| (0..n).map(|_| Counters::default()).collect::<Box<[_]>>();
         ThreadCounters {
             frontends: make(proxies),
             backends: make(proxies),
             servers: make(servers),
+            listeners: make(listeners),
             process: Counters::default(),
         }
     }
@@ -213,7 +246,7 @@ mod tests {
 
     #[test]
     fn gauges_add_up_over_threads() {
-        let threads = [ThreadCounters::new(1, 1), ThreadCounters::new(1, 1)];
+        let threads = [ThreadCounters::new(1, 1, 1), ThreadCounters::new(1, 1, 1)];
         threads[0].frontends[0].current.add(1);
         threads[1].frontends[0].current.sub(1);
         assert_eq!(sum(&threads, |t| &t.frontends[0].current), 0);

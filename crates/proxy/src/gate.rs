@@ -38,6 +38,11 @@ impl Gate {
         self.peak.load(Ordering::Relaxed)
     }
 
+    /// Forgets how many were inside at once.
+    pub fn reset_peak(&self) {
+        self.peak.store(self.current(), Ordering::Relaxed);
+    }
+
     /// The limit, 0 for none.
     pub fn limit(&self) -> u32 {
         self.limit.load(Ordering::Relaxed)

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use thalweg_config::Config;
 use thalweg_config::model::Proxy;
 use thalweg_proxy::counters::sum;
-use thalweg_proxy::{Instance, Stopping, ThreadSocket};
+use thalweg_proxy::{Instance, ThreadSocket};
 use thalweg_runtime::{Handle, clock};
 
 use crate::listen::ThreadListener;
-use crate::service::Figures;
 
 /// What all threads share.
 #[derive(Clone)]
@@ -49,18 +48,9 @@ impl DataPath {
         thalweg_proxy::set_paused(&self.0, handle, false);
     }
 
-    /// Numbers for `show info`; those the data path does not know are zero.
-    pub fn figures(&self) -> Figures {
-        let global = &self.0.config.global;
-        Figures {
-            threads: self.0.threads.len(),
-            file_limit: 0,
-            maxconn: global.maxconn,
-            connections: self.0.process_gate.current(),
-            node: global.node.as_deref().unwrap_or(&self.0.hostname).to_string(),
-            stopping: self.0.stopping() != Stopping::No,
-            listeners: 0,
-        }
+    /// The running configuration and its live state.
+    pub fn instance(&self) -> &Arc<Instance> {
+        &self.0
     }
 
     /// The names of the proxies that listen.

@@ -141,8 +141,6 @@ fn open_cli_bind(config: &Config, bind: &Bind, handed: &mut Handed) -> io::Resul
         }
     };
     let kind = descriptor::inspect(fd.as_fd())?;
-    // Accepting must not block: see the thread that does it.
-    thalweg_sys::fd::set_nonblocking(fd.as_fd())?;
     let name = match &bind.addr {
         BindAddr::Tcp(address) if address.is_ipv4() => format!("ipv4@{address}"),
         BindAddr::Tcp(address) => format!("ipv6@{address}"),
@@ -153,7 +151,8 @@ fn open_cli_bind(config: &Config, bind: &Bind, handed: &mut Handed) -> io::Resul
         BindAddr::SockPair(fd) => format!("sockpair@{fd}"),
     };
     let (level, gives_listeners) = (bind.level, bind.expose_fd_listeners);
-    Ok(CliListener { fd, name, level, gives_listeners, unix: kind.local.is_unix() })
+    let (severity_number, unix) = (bind.severity_number, kind.local.is_unix());
+    Ok(CliListener { fd, name, level, gives_listeners, severity_number, unix })
 }
 
 /// Copies of all listening sockets, for handing them over and for nothing else.

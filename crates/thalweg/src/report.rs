@@ -1,6 +1,7 @@
 //! What is printed while starting: HAProxy's `[ALERT]    (pid) : text` lines on the standard error.
 
 use std::io::Write as _;
+use std::sync::Mutex;
 
 use thalweg_syntax::render::message_line;
 use thalweg_syntax::{Diagnostics, RenderOptions, Severity, SourceMap};
@@ -14,6 +15,17 @@ pub struct Verbosity {
     pub quiet: bool,
     /// Print also what goes well.
     pub verbose: bool,
+}
+
+/// What was reported so far, for `show startup-logs`.
+static STARTUP_LOG: Mutex<String> = Mutex::new(String::new());
+
+/// As much as is kept of it, in bytes.
+const STARTUP_LOG_MAX: usize = 64 * 1024;
+
+/// What was reported so far.
+pub fn startup_log() -> String {
+    crate::locked(&STARTUP_LOG).clone()
 }
 
 /// Prints messages, the version first when something is wrong.
@@ -88,6 +100,10 @@ impl Reporter {
     }
 
     fn print(&self, text: &str) {
+        let mut log = crate::locked(&STARTUP_LOG);
+        let room = STARTUP_LOG_MAX.saturating_sub(log.len());
+        log.push_str(&text[..text.floor_char_boundary(room)]);
+        drop(log);
         if !self.verbosity.quiet {
             // Whoever closed the standard error does not want to know.
             let _ = std::io::stderr().write_all(text.as_bytes());

@@ -3,9 +3,8 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, Once};
+use std::time::Duration;
 
 use thalweg_config::Config;
 use thalweg_config::model::IoDriver;
@@ -17,7 +16,7 @@ use thalweg_sys::handover::{HandedSocket, SocketToHand};
 use crate::data_path::DataPath;
 use crate::listen::{self, Backups, Handed, OpenListener, ThreadListener};
 use crate::program::Program;
-use crate::stats_socket::{self, CliListener, CliShared};
+use crate::stats_socket::{self, CliListener, SharedSockets};
 
 /// Names the I/O driver to use in place of the configured one (`auto`, `io_uring`, `epoll`): the test suites run on
 /// both with the same files.
@@ -80,6 +79,26 @@ impl Service {
         self.handed = Handed::default();
     }
 
+    /// What the `global` section asks of the process itself, done while there are privileges. One message for each
+    /// thing that could not be done.
+    pub fn prepare_process(&self) -> Vec<String> {
+        let global = &self.config.global;
+        let mut failures = Vec::new();
+        if let Some(nice) = global.tune.renice_runtime
+            && let Err(error) = thalweg_sys::process::set_nice(nice)
+        {
+            failures.push(format!("'tune.renice.runtime' : cannot set the nice value to {nice} : {error}."));
+        }
+        if global.prealloc_fd {
+            let allocated = thalweg_sys::process::file_limit()
+                .and_then(|limit| thalweg_sys::process::allocate_file_table(limit.soft));
+            if let Err(error) = allocated {
+                failures.push(format!("'prealloc-fd' : cannot allocate the table of files : {error}."));
+            }
+        }
+        failures
+    }
+
     /// How bytes will be moved.
     pub fn driver_name(&self) -> &'static str {
         let opened = Driver::new(driver_kind(&self.config), &DriverOptions::default());
@@ -90,35 +109,33 @@ impl Service {
     pub fn start(self) -> io::Result<Running> {
         let threads = self.config.global.nbthread.max(1);
         let settings = runtime_settings(&self.config);
-        let shared = Mutex::new(listen::share(&self.opened, &self.config)?);
-        let global = &self.config.global;
-        let cli = self.cli.unwrap_or_default();
-        let (cli_timeout, cli_max) =
-            (global.stats_timeout_ms.map(Duration::from_millis), global.stats_maxconn);
+        let shared = Arc::new(Mutex::new(listen::share(&self.opened, &self.config)?));
+        let cli_listeners = self.cli.unwrap_or_default();
         let mut sockets: Vec<Option<Vec<ThreadListener>>> =
             listen::distribute(self.opened, &self.config, threads)?.into_iter().map(Some).collect();
         sockets.resize_with(threads, || None);
         let sockets = Mutex::new(sockets);
         let data_path = DataPath::new(self.config, &self.program.name);
         let path = data_path.clone();
+        let (cli, cli_sockets) =
+            stats_socket::prepare(data_path.instance(), &self.program, cli_listeners, &shared);
+        // One thread accepts for each CLI socket: there is little to share.
+        let mut cli_sockets_of: Vec<Vec<(usize, OwnedFd)>> = Vec::new();
+        cli_sockets_of.resize_with(threads, Vec::new);
+        for (number, fd) in cli_sockets.into_iter().enumerate() {
+            cli_sockets_of[number % threads].push((number, fd));
+        }
+        let cli_sockets_of = Mutex::new(cli_sockets_of);
+        let variables = Once::new();
         let runtime = Runtime::start(settings, move |thread| {
             let taken = crate::locked(&sockets).get_mut(thread).and_then(Option::take);
             path.start_thread(thread, taken.unwrap_or_default());
+            // Before this thread serves anything, whichever thread comes first.
+            variables.call_once(thalweg_cli::variables::set_configured_here);
+            let taken = crate::locked(&cli_sockets_of).get_mut(thread).map(std::mem::take);
+            thalweg_cli::start_thread(&cli, taken.unwrap_or_default());
         })?;
-        let (stop, stopped) = UnixStream::pair()?;
-        let inner =
-            ControlInner { data_path, handle: runtime.handle(), shared, cli_stop: Mutex::new(Some(stop)) };
-        let control = Control(Arc::new(inner));
-        let cli_shared = CliShared {
-            version: self.program.version().into(),
-            product: if self.program.as_haproxy { "HAProxy".into() } else { "Thalweg".into() },
-            started: Instant::now(),
-            timeout: cli_timeout,
-            connections_max: cli_max.max(1) as usize,
-            sockets: cli.iter().map(|listener| (listener.name.clone(), listener.level)).collect(),
-            control: control.clone(),
-        };
-        stats_socket::start(cli, cli_shared, &Arc::new(stopped))?;
+        let control = Control(Arc::new(ControlInner { data_path, handle: runtime.handle(), shared }));
         Ok(Running { runtime, control })
     }
 }
@@ -164,6 +181,8 @@ fn runtime_settings(config: &Config) -> thalweg_runtime::Config {
         },
         ..thalweg_runtime::Config::default()
     };
+    settings.budget = Some(Duration::from_millis(u64::from(global.warn_blocked_ms.max(1))));
+    thalweg_runtime::net::transfer::set_pipe_limits(tune.pipesize, global.maxpipes);
     if tune.runqueue_depth > 0 {
         settings.runqueue_depth = tune.runqueue_depth;
     }
@@ -207,25 +226,10 @@ impl SharedSocket {
     }
 }
 
-/// Numbers for `show info`.
-#[derive(Clone, Debug)]
-pub struct Figures {
-    pub threads: usize,
-    pub file_limit: u64,
-    pub maxconn: usize,
-    pub connections: u32,
-    pub node: String,
-    pub stopping: bool,
-    pub listeners: usize,
-}
-
 struct ControlInner {
     data_path: DataPath,
     handle: Handle,
-    /// Copies of the listening sockets, dropped by a stop so that their ports are closed.
-    shared: Mutex<Vec<SharedSocket>>,
-    /// Closed to end the threads of the CLI.
-    cli_stop: Mutex<Option<UnixStream>>,
+    shared: SharedSockets,
 }
 
 /// What signals may ask for, from any thread.
@@ -236,7 +240,6 @@ impl Control {
     /// Stop listening, finish what is in progress; then [`Running::run`] returns. One line for each proxy.
     pub fn soft_stop(&self) -> Vec<String> {
         crate::locked(&self.0.shared).clear();
-        crate::locked(&self.0.cli_stop).take();
         self.0.data_path.soft_stop(&self.0.handle);
         self.0.data_path.farewells()
     }
@@ -257,19 +260,6 @@ impl Control {
     pub fn resume(&self) -> Vec<String> {
         self.0.data_path.resume(&self.0.handle);
         self.0.data_path.listening().iter().map(|name| format!("Resumed proxy {name}.")).collect()
-    }
-
-    /// The listening sockets; none once the process stops.
-    pub fn listening_sockets(&self) -> Vec<SharedSocket> {
-        crate::locked(&self.0.shared).clone()
-    }
-
-    /// Numbers for `show info`.
-    pub fn figures(&self) -> Figures {
-        let mut figures = self.0.data_path.figures();
-        figures.listeners = crate::locked(&self.0.shared).len();
-        figures.file_limit = thalweg_sys::process::file_limit().map_or(0, |limit| limit.soft);
-        figures
     }
 
     /// One line for each server and proxy.

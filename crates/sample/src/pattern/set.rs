@@ -604,6 +604,12 @@ impl PatternSet {
         (state.generation, state.next_generation)
     }
 
+    /// True when `generation` is the version in use or one that is being prepared.
+    pub fn has_version(&self, generation: u32) -> bool {
+        let state = lock(&self.state);
+        generation == state.generation || state.pending.contains_key(&generation)
+    }
+
     /// Number of entries in use.
     pub fn len(&self) -> usize {
         lock(&self.state).blocks.iter().map(|block| block.live()).sum()

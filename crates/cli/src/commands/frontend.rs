@@ -1,0 +1,102 @@
+//! Frontends, the limits of the process, and whether backends take part.
+
+use std::sync::atomic::Ordering;
+
+use thalweg_config::model::Proxy;
+use thalweg_proxy::Instance;
+
+use super::find_proxy;
+use crate::output::Reply;
+use crate::threads::on_all;
+
+/// What follows the command: the name of a frontend.
+fn frontend<'i>(instance: &'i Instance, args: &[&str]) -> Result<&'i Proxy, Reply> {
+    let Some(name) = args.first() else { return Err(Reply::error("A frontend name is expected.")) };
+    find_proxy(instance, name, Proxy::is_fe).ok_or_else(|| Reply::error("No such frontend."))
+}
+
+/// `set maxconn frontend`.
+pub fn set_maxconn(instance: &Instance, args: &[&str]) -> Reply {
+    let proxy = match frontend(instance, args) {
+        Ok(proxy) => proxy,
+        Err(reply) => return reply,
+    };
+    let Some(text) = args.get(1) else { return Reply::error("Integer value expected.") };
+    // A limit of nothing would be no limit: what is no number changes nothing.
+    match text.parse::<u32>() {
+        Ok(limit) if limit > 0 => instance.frontend_gates[proxy.id.0 as usize].set_limit(limit),
+        _ => return Reply::error("Value out of range."),
+    }
+    Reply::Done
+}
+
+/// `set maxconn global`.
+pub fn set_maxconn_global(instance: &Instance, args: &[&str]) -> Reply {
+    let global = &instance.config.global;
+    let ceiling = u32::try_from(global.hard_maxconn.max(global.maxconn)).unwrap_or(u32::MAX);
+    match args.first().map(|text| text.parse::<u32>()) {
+        None => Reply::error("Expects an integer value."),
+        Some(Err(_)) => Reply::error("Expects an integer value."),
+        Some(Ok(limit)) if limit > ceiling => Reply::error("Value out of range."),
+        Some(Ok(0)) => {
+            instance.process_gate.set_limit(ceiling);
+            Reply::Done
+        }
+        Some(Ok(limit)) => {
+            instance.process_gate.set_limit(limit);
+            Reply::Done
+        }
+    }
+}
+
+/// `publish backend`, `unpublish backend`.
+pub fn publish(instance: &Instance, args: &[&str], on: bool) -> Reply {
+    let Some(proxy) = args.first().and_then(|name| find_proxy(instance, name, Proxy::is_be)) else {
+        return Reply::error("No such backend.");
+    };
+    if proxy.disabled {
+        return Reply::error("No effect on a disabled backend.");
+    }
+    instance.unpublished[proxy.id.0 as usize].store(!on, Ordering::Relaxed);
+    Reply::info(if on { "Backend published." } else { "Backend unpublished." })
+}
+
+/// `disable frontend`, `enable frontend`.
+pub async fn pause(instance: &Instance, args: &[&str], paused: bool) -> Reply {
+    let proxy = match frontend(instance, args) {
+        Ok(proxy) => proxy,
+        Err(reply) => return reply,
+    };
+    if proxy.disabled || instance.is_shut(proxy.id) {
+        return Reply::error("Frontend was previously shut down, cannot enable.");
+    }
+    if instance.frontend_paused[proxy.id.0 as usize].swap(paused, Ordering::SeqCst) == paused {
+        return Reply::Message(
+            crate::output::Level::Notice,
+            format!("All sockets are already {}.", if paused { "disabled" } else { "enabled" }),
+        );
+    }
+    wake_acceptors().await;
+    Reply::Done
+}
+
+/// `shutdown frontend`.
+pub async fn shutdown(instance: &Instance, args: &[&str]) -> Reply {
+    let proxy = match frontend(instance, args) {
+        Ok(proxy) => proxy,
+        Err(reply) => return reply,
+    };
+    if proxy.disabled || !instance.shut_down(proxy.id) {
+        return Reply::error("Frontend was already shut down.");
+    }
+    wake_acceptors().await;
+    Reply::Done
+}
+
+/// Lets whatever accepts look at whether it should.
+async fn wake_acceptors() {
+    on_all(|worker| {
+        worker.accepting.borrow().iter().for_each(|task| task.wake(thalweg_runtime::Reason::OTHER));
+    })
+    .await;
+}

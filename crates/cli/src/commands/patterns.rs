@@ -1,0 +1,282 @@
+//! Maps and ACLs (management manual, section 9.3: `add map` and its siblings).
+
+use std::io;
+use std::sync::Arc;
+
+use thalweg_proxy::Instance;
+use thalweg_sample::pattern::{Hit, Method, Needle, PatternSet, SnapshotCache};
+
+use crate::output::{Output, Reply};
+use crate::session::Session;
+
+/// Entries read at once while dumping: the set is locked for no longer than that takes.
+const PAGE: usize = 1000;
+
+/// Where the numbers of entries begin: scripts expect the shape of an address, and no entry may have the number of
+/// another set's.
+const REFERENCE_BASE: u64 = 0x1000_0000_0000;
+/// Numbers between one set's entries and the next set's.
+const REFERENCE_SET: u64 = 1 << 32;
+
+/// What a map or an ACL is called in messages.
+fn kind(map: bool) -> &'static str {
+    if map { "map" } else { "ACL" }
+}
+
+fn unknown(map: bool) -> Reply {
+    Reply::error(format!("Unknown {} identifier. Please use #<id> or <file>.", kind(map)))
+}
+
+/// The map or ACL of that name or number.
+fn find(instance: &Instance, map: bool, name: &str) -> Option<Arc<PatternSet>> {
+    instance.config.registry.find(name).filter(|set| if map { set.is_map() } else { set.is_acl() })
+}
+
+/// Takes `@<version>` off the front.
+fn version<'a>(args: &[&'a str]) -> (Option<u32>, Vec<&'a str>) {
+    match args.first().and_then(|a| a.strip_prefix('@')) {
+        // What is no number is 0, as in the reference.
+        Some(number) => (Some(number.parse().unwrap_or(0)), args[1..].to_vec()),
+        None => (None, args.to_vec()),
+    }
+}
+
+/// How an entry is named in dumps, and selected by `#0x...`.
+fn reference(set: &PatternSet, id: u64) -> u64 {
+    REFERENCE_BASE + u64::from(set.id()) * REFERENCE_SET + id * 16
+}
+
+/// The entry that a `#0x...` names.
+fn entry_of(set: &PatternSet, text: &str) -> Option<u64> {
+    let text = text.strip_prefix('#')?;
+    let number = u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()?;
+    let offset = number.checked_sub(REFERENCE_BASE + u64::from(set.id()) * REFERENCE_SET)?;
+    (offset % 16 == 0).then_some(offset / 16)
+}
+
+/// `show map`, `show acl`: the list, or the content of one.
+pub async fn show(session: &Session, output: &mut Output, map: bool, args: &[&str]) -> io::Result<()> {
+    let registry = &session.cli.instance.config.registry;
+    let (version, args) = version(args);
+    let Some(name) = args.first() else {
+        if version.is_some() {
+            output.text.push_str(&unknown(map).render(session.severity));
+            return Ok(());
+        }
+        output.text.push_str("# id (file) description\n");
+        for set in registry.sets().iter().filter(|s| if map { s.is_map() } else { s.is_acl() }) {
+            let (current, next) = set.versions();
+            output.text.push_str(&format!(
+                "{} ({}) {}. curr_ver={current} next_ver={next} entry_cnt={}\n",
+                set.id(),
+                set.name().unwrap_or(""),
+                set.display(),
+                set.len()
+            ));
+            output.flush_much().await?;
+        }
+        return Ok(());
+    };
+    let Some(set) = find(&session.cli.instance, map, name) else {
+        output.text.push_str(&unknown(map).render(session.severity));
+        return Ok(());
+    };
+    let (current, _) = set.versions();
+    let prepared = version.filter(|v| *v != current);
+    if let Some(version) = prepared
+        && !set.has_version(version)
+    {
+        return Ok(());
+    }
+    let mut from = 0;
+    loop {
+        let page = set.entries(prepared, from, PAGE);
+        for entry in &page {
+            output.text.push_str(&format!(
+                "{:#x} {}",
+                reference(&set, entry.id),
+                String::from_utf8_lossy(&entry.key)
+            ));
+            if set.is_map() {
+                output.text.push(' ');
+                output.text.push_str(&String::from_utf8_lossy(&entry.value));
+            }
+            output.text.push('\n');
+            output.flush_much().await?;
+        }
+        match page.last() {
+            Some(last) if page.len() == PAGE => from = last.id + 1,
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// `get map`, `get acl`: one line for each way the set is used.
+pub fn get(instance: &Instance, map: bool, args: &[&str]) -> Reply {
+    let [name, value, ..] = args else {
+        return Reply::error(format!("Missing {} identifier and/or key.", kind(map)));
+    };
+    let Some(set) = find(instance, map, name) else { return unknown(map) };
+    let mut text = String::new();
+    let mut cache = SnapshotCache::default();
+    for (index, method, icase) in set.indexes() {
+        let case = if icase { "insensitive" } else { "sensitive" };
+        text.push_str(&format!("type={}, case={case}, ", method.name()));
+        let found = needle(method, value).and_then(|needle| {
+            index.find(&mut cache, needle, false, |hit| describe(&hit, map, method, icase))
+        });
+        match found {
+            Some(found) => text.push_str(&found),
+            None if map => text.push_str("found=no"),
+            None => text.push_str("match=no"),
+        }
+        text.push('\n');
+    }
+    Reply::Text(text)
+}
+
+/// A value as a method looks for it; `None` when it is not of the method's type, and so matches nothing.
+fn needle(method: Method, value: &str) -> Option<Needle<'_>> {
+    match method {
+        Method::Int | Method::Version => value.parse().ok().map(Needle::Int),
+        Method::Len => i64::try_from(value.len()).ok().map(Needle::Int),
+        Method::Ip => value.parse().ok().map(Needle::Ip),
+        Method::Found | Method::Bool => None,
+        _ => Some(Needle::Bytes(value.as_bytes())),
+    }
+}
+
+fn describe(hit: &Hit<'_>, map: bool, method: Method, icase: bool) -> String {
+    let tree = matches!(method, Method::Ip) || (matches!(method, Method::Str | Method::Beg) && !icase);
+    let index = if tree { "tree" } else { "list" };
+    let key = String::from_utf8_lossy(hit.key());
+    if !map {
+        return format!("match=yes, idx={index}, pattern=\"{key}\"");
+    }
+    let value = String::from_utf8_lossy(hit.value());
+    format!("found=yes, idx={index}, key=\"{key}\", value=\"{value}\", type=\"str\"")
+}
+
+fn added(result: Result<(), String>) -> Reply {
+    match result {
+        Ok(()) => Reply::Done,
+        Err(problem) => Reply::error(problem),
+    }
+}
+
+/// Adds one entry to the version in use, or to one that is being prepared.
+fn add(set: &PatternSet, version: Option<u32>, key: &str, value: &str) -> Result<(), String> {
+    let (current, _) = set.versions();
+    match version.filter(|v| *v != current) {
+        None => set.add(key.as_bytes(), value.as_bytes()),
+        Some(version) => {
+            if !set.has_version(version) {
+                return Err(if version > set.versions().1 {
+                    "Version number in the future, please use 'prepare map' before.".into()
+                } else {
+                    "Version number out of range.".into()
+                });
+            }
+            set.add_prepared(version, key.as_bytes(), value.as_bytes())
+        }
+    }
+}
+
+/// `add map`.
+pub fn add_map(instance: &Instance, args: &[&str], payload: Option<&str>) -> Reply {
+    let (version, args) = version(args);
+    let wrong = "'add map' expects three parameters (map identifier, key and value) or one parameter (map identifier) \
+                 and a payload";
+    let Some(name) = args.first() else { return Reply::error(wrong) };
+    if payload.is_none() && args.len() < 3 {
+        return Reply::error(wrong);
+    }
+    let Some(set) = find(instance, true, name) else { return unknown(true) };
+    let Some(payload) = payload else { return added(add(&set, version, args[1], args[2])) };
+    for line in payload.lines() {
+        let line = line.trim_start_matches([' ', '\t']);
+        if line.is_empty() {
+            continue;
+        }
+        let (key, value) = line.split_once([' ', '\t']).unwrap_or((line, ""));
+        let value = value.trim_start_matches([' ', '\t']);
+        if value.is_empty() {
+            return Reply::error(format!("Missing value for key '{key}'."));
+        }
+        if let Err(problem) = add(&set, version, key, value) {
+            return Reply::error(problem);
+        }
+    }
+    Reply::Done
+}
+
+/// `add acl`.
+pub fn add_acl(instance: &Instance, args: &[&str]) -> Reply {
+    let (version, args) = version(args);
+    let [name, pattern, ..] = args[..] else {
+        return Reply::error("'add acl' expects two parameters: ACL identifier and pattern.");
+    };
+    // The reference says so about a map that no ACL uses, too.
+    let set = instance.config.registry.find(name);
+    let Some(set) = set else { return unknown(false) };
+    if set.is_map() {
+        return Reply::error(
+            "This ACL is shared with a map containing samples. You must use the command 'add map' to add values.",
+        );
+    }
+    added(add(&set, version, pattern, ""))
+}
+
+/// `set map`.
+pub fn set_map(instance: &Instance, args: &[&str]) -> Reply {
+    let [name, key, value, ..] = args else {
+        return Reply::error("'set map' expects three parameters: map identifier, key and value.");
+    };
+    let Some(set) = find(instance, true, name) else { return unknown(true) };
+    if key.starts_with('#') {
+        let changed = entry_of(&set, key).map_or(0, |id| set.set_id(id, value.as_bytes()));
+        return if changed > 0 { Reply::Done } else { Reply::error("key or pattern not found.") };
+    }
+    if set.set(key.as_bytes(), value.as_bytes()) > 0 { Reply::Done } else { Reply::error("entry not found.") }
+}
+
+/// `del map`, `del acl`.
+pub fn delete(instance: &Instance, map: bool, args: &[&str]) -> Reply {
+    let [name, key, ..] = args else {
+        return Reply::error(format!(
+            "This command expects two parameters: {} identifier and key.",
+            kind(map)
+        ));
+    };
+    let Some(set) = find(instance, map, name) else { return unknown(map) };
+    let removed = if key.starts_with('#') {
+        entry_of(&set, key).map_or(0, |id| set.delete_id(id))
+    } else {
+        set.delete(key.as_bytes())
+    };
+    if removed > 0 { Reply::Done } else { Reply::error("Key not found.") }
+}
+
+/// `clear map`, `clear acl`.
+pub fn clear(instance: &Instance, map: bool, args: &[&str]) -> Reply {
+    let (version, args) = version(args);
+    let Some(name) = args.first() else { return Reply::error(format!("Missing {} identifier.", kind(map))) };
+    let Some(set) = find(instance, map, name) else { return unknown(map) };
+    set.clear(version);
+    Reply::Done
+}
+
+/// `prepare map`, `prepare acl`.
+pub fn prepare(instance: &Instance, map: bool, args: &[&str]) -> Reply {
+    let Some(set) = args.first().and_then(|name| find(instance, map, name)) else { return unknown(map) };
+    Reply::info(format!("New version created: {}", set.prepare()))
+}
+
+/// `commit map`, `commit acl`.
+pub fn commit(instance: &Instance, map: bool, args: &[&str]) -> Reply {
+    let (version, args) = version(args);
+    let Some(version) = version else { return Reply::error("Missing version number.") };
+    let Some(name) = args.first() else { return Reply::error(format!("Missing {} identifier.", kind(map))) };
+    let Some(set) = find(instance, map, name) else { return unknown(map) };
+    added(set.commit(version))
+}

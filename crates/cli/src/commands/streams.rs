@@ -1,0 +1,78 @@
+//! `show sess`.
+
+use thalweg_config::model::Proxy;
+use thalweg_runtime::clock;
+
+use super::find_proxy;
+use crate::output::Reply;
+use crate::session::Session;
+use crate::threads::on_all;
+
+const HELP: &str = "Usage: show sess [<id> | all | help] [<options>*]
+Lists the sessions of clients. What may be given:
+   <id>         only this session (0x...)
+   all          everything known about each
+   help         this text
+   older <age>  only sessions older than <age> seconds
+   server <b/s> only sessions with a request on this server
+   backend <b>  only sessions with a request in this backend
+   frontend <f> only sessions of this frontend
+";
+
+/// `show sess`.
+pub async fn show(session: &Session, args: &[&str]) -> Reply {
+    let instance = &session.cli.instance;
+    let mut args = args.iter();
+    let (mut id, mut frontend, mut older_s) = (None, None, 0);
+    while let Some(arg) = args.next() {
+        match *arg {
+            "help" => return Reply::Text(HELP.into()),
+            "all" | "show-uri" | "susp" => {}
+            "frontend" => match args.next().and_then(|name| find_proxy(instance, name, Proxy::is_fe)) {
+                Some(proxy) => frontend = Some(proxy.id),
+                None => return Reply::error("No such frontend."),
+            },
+            "older" => match args.next().and_then(|age| age.trim_end_matches('s').parse::<u64>().ok()) {
+                Some(age) => older_s = age,
+                None => return Reply::error("Invalid age."),
+            },
+            other => match parse_id(other) {
+                Some(number) => id = Some(number),
+                None => {
+                    return Reply::error(format!("'{other}' is not supported here (use 'show sess help')."));
+                }
+            },
+        }
+    }
+    let lists = on_all(|worker| worker.sessions.borrow().iter().copied().collect::<Vec<_>>()).await;
+    let now_ms = clock::now_ms();
+    let mut text = String::new();
+    for (thread, list) in lists.into_iter().enumerate() {
+        for entry in list.into_iter().flatten() {
+            let age_s = now_ms.saturating_sub(entry.since_ms) / 1000;
+            if id.is_some_and(|id| id != entry.task.to_bits())
+                || frontend.is_some_and(|wanted| wanted != entry.frontend)
+                || age_s < older_s
+            {
+                continue;
+            }
+            let proxy = instance.config.proxy(entry.frontend);
+            text.push_str(&format!(
+                "{:#x}: proto={} src={} fe={} be=<NONE> srv=<none> ts=00 age={age_s}s tid={}\n",
+                entry.task.to_bits(),
+                proxy.mode.name(),
+                entry.source.map_or_else(|| "unix:1".into(), |source| source.to_string()),
+                proxy.name,
+                thread + 1
+            ));
+        }
+    }
+    if text.is_empty() && id.is_some() {
+        return Reply::error("Session not found.");
+    }
+    Reply::Text(text)
+}
+
+fn parse_id(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+}

@@ -1,0 +1,83 @@
+//! `wait`: for a delay, or for a condition no longer than that.
+
+use std::io;
+use std::task::Poll;
+
+use thalweg_config::model::Proxy;
+use thalweg_proxy::Instance;
+use thalweg_runtime::timer;
+use thalweg_syntax::{TimeUnit, parse_time};
+
+use super::{find_proxy, find_server};
+use crate::output::{Output, Reply};
+
+const HELP: &str = "Usage: wait {-h|<duration>} [condition [args...]]
+  - '-h' shows this
+  - <duration> is the longest time to wait, in milliseconds unless followed by
+    one of 'us', 'ms', 's', 'm', 'h', 'd'.
+  - <condition> is what to wait for:
+    - none: the whole duration.
+    - srv-removable <px>/<sv> : this server is in maintenance and unused.
+";
+
+/// How often a condition is looked at, in milliseconds.
+const STEP_MS: u64 = 50;
+
+/// See the module's documentation.
+pub async fn wait(instance: &Instance, output: &mut Output, args: &[&str]) -> io::Result<Reply> {
+    let duration = match args.first() {
+        Some(&"-h") => return Ok(Reply::Text(HELP.into())),
+        Some(text) => parse_time(text, TimeUnit::Milliseconds, TimeUnit::Milliseconds).ok(),
+        None => None,
+    };
+    let Some(duration_ms) = duration else {
+        return Ok(Reply::error("Expects a duration in milliseconds."));
+    };
+    let removable = match args.get(1) {
+        None => None,
+        Some(&"srv-removable") => match find_server(instance, &args[2..]) {
+            Ok(server) => Some(server),
+            Err(reply) => return Ok(reply),
+        },
+        Some(&"be-removable") => {
+            let known = args.get(2).and_then(|name| find_proxy(instance, name, Proxy::is_be)).is_some();
+            return Ok(Reply::error(if known {
+                "Failed. Backends cannot be removed at run time by this program yet."
+            } else {
+                "Failed. No such backend."
+            }));
+        }
+        Some(_) => return Ok(Reply::Text(HELP.into())),
+    };
+    // Answers of commands before this one on the line are not kept back meanwhile.
+    output.flush().await?;
+    let deadline = timer::deadline_in(duration_ms);
+    loop {
+        if let Some((proxy, server)) = removable {
+            let backend = &instance.backends[proxy.id.0 as usize];
+            let unused =
+                instance.server_streams(proxy.id, server.id) == 0 && backend.server_queue_len(server.id) == 0;
+            if backend.admin_state(server.id).maintenance && unused {
+                return Ok(Reply::info("Done."));
+            }
+        }
+        if thalweg_runtime::clock::now_ms() >= deadline {
+            return Ok(match removable {
+                None => Reply::info("Done."),
+                Some(_) => Reply::error("Interrupted. The condition was not met in time."),
+            });
+        }
+        let step = match removable {
+            Some(_) => deadline.min(timer::deadline_in(STEP_MS)),
+            None => deadline,
+        };
+        // Whoever hangs up meanwhile waits no more.
+        let gone = std::future::poll_fn(|_| match output.stream().poll_send_ready() {
+            Poll::Ready(Err(error)) => Poll::Ready(error),
+            _ => Poll::Pending,
+        });
+        if let Ok(error) = timer::timeout_at(Some(step), gone).await {
+            return Err(error);
+        }
+    }
+}

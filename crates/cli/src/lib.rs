@@ -1,0 +1,152 @@
+#![forbid(unsafe_code)]
+//! The runtime CLI: what an operator asks a running process, over a `stats socket` (management manual, section 9.3).
+//!
+//! [`start_thread`] accepts connections, [`session`] is one connection, [`words`] cuts what it received into commands,
+//! [`table`] lists every command with its rights, and `commands/` has one file per family. [`stat`] and
+//! [`commands::info`] hold the figures that other exports show, too.
+
+pub mod commands;
+pub mod output;
+mod session;
+pub mod stat;
+pub mod table;
+mod threads;
+pub mod variables;
+mod words;
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use thalweg_config::model::CliLevel;
+use thalweg_proxy::Instance;
+use thalweg_proxy::gate::Gate;
+use thalweg_proxy::worker::{self, Worker};
+use thalweg_runtime::net::Listener;
+use thalweg_runtime::{Class, Kind, SpawnOptions, spawn_with, timer};
+
+static ACCEPT: Kind = Kind::new("cli-accept");
+static SESSION: Kind = Kind::new("cli");
+
+/// The CLI comes before all traffic: who asks why a thread is slow must get an answer from it.
+const NICE: i16 = thalweg_runtime::NICE_MIN;
+
+/// Pause after the process ran out of descriptors, in milliseconds.
+const EXHAUSTED_PAUSE_MS: u64 = 100;
+
+/// A `stats socket`, as it is shown and what its users may do.
+#[derive(Clone, Debug)]
+pub struct Socket {
+    /// How `show cli sockets` calls it: `unix@/path`, `ipv4@127.0.0.1:99`.
+    pub name: String,
+    /// The level a session begins with.
+    pub level: CliLevel,
+    /// `expose-fd listeners`: `_getsocks` is answered.
+    pub gives_listeners: bool,
+    /// `severity-output` of the socket.
+    pub severity: Severity,
+    /// Whether it is a unix socket.
+    pub unix: bool,
+}
+
+/// Whether messages begin with their severity (`set severity-output`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Severity {
+    /// They do not.
+    #[default]
+    None,
+    /// As a number: `[6]: `.
+    Number,
+    /// As a word: `[info]: `.
+    Word,
+}
+
+/// What the CLI needs from the program around it.
+pub trait Process: Send + Sync {
+    /// What was said while starting, for `show startup-logs`.
+    fn startup_log(&self) -> String;
+    /// Passes the listening sockets over a client's unix socket (`_getsocks`). May not block.
+    fn hand_listeners(&self, client: OwnedFd);
+    /// The number of listening sockets.
+    fn listeners(&self) -> usize;
+}
+
+/// What all CLI sessions share.
+pub struct Cli {
+    /// The running configuration and its live state.
+    pub instance: Arc<Instance>,
+    /// The program around it.
+    pub process: Box<dyn Process>,
+    /// `HAProxy` or `Thalweg`.
+    pub product: String,
+    /// The version, as `show version` shows it.
+    pub version: String,
+    /// The date of that version, as `yyyy/mm/dd`.
+    pub release_date: String,
+    /// Every `stats socket`.
+    pub sockets: Vec<Socket>,
+    /// `stats maxconn`.
+    pub gate: Gate,
+}
+
+/// Accepts connections to the CLI on the calling thread, one of the runtime's. `listeners` are sockets with their
+/// positions in [`Cli::sockets`].
+pub fn start_thread(cli: &Arc<Cli>, listeners: Vec<(usize, OwnedFd)>) {
+    let Some(worker) = worker::current() else { return };
+    for (socket, fd) in listeners {
+        match Listener::from_fd(fd) {
+            Ok(listener) => {
+                let options = SpawnOptions { class: Class::Normal, nice: NICE };
+                let task = spawn_with(&ACCEPT, options, accept(Arc::clone(cli), socket, listener));
+                // A soft stop ends what accepts, and closes the socket with it.
+                worker.accepting.borrow_mut().push(task);
+            }
+            Err(error) => eprintln!(
+                "[ALERT]    ({}) : cannot listen for commands on '{}': {error}",
+                std::process::id(),
+                cli.sockets[socket].name
+            ),
+        }
+    }
+}
+
+async fn accept(cli: Arc<Cli>, socket: usize, mut listener: Listener) {
+    loop {
+        match listener.accept().await {
+            Ok((fd, peer)) => {
+                // Beyond the limit a client waits here, and those behind it in the backlog.
+                while !cli.gate.try_enter() {
+                    std::future::poll_fn(|_| {
+                        if cli.gate.wait(thalweg_runtime::current_task()) {
+                            std::task::Poll::Ready(())
+                        } else {
+                            std::task::Poll::Pending
+                        }
+                    })
+                    .await;
+                }
+                let options = SpawnOptions { class: Class::Normal, nice: NICE };
+                spawn_with(&SESSION, options, session::serve(Arc::clone(&cli), socket, fd, peer));
+            }
+            Err(_) => {
+                listener.pause();
+                timer::sleep(EXHAUSTED_PAUSE_MS).await;
+                // If it still cannot be resumed, the next accept says so and the pause repeats.
+                let _ = listener.resume();
+            }
+        }
+    }
+}
+
+/// The worker of this thread; every CLI task runs on one of the runtime's threads.
+fn worker() -> Option<std::rc::Rc<Worker>> {
+    worker::current()
+}
+
+/// The name of a level, as in the configuration.
+pub fn level_name(level: CliLevel) -> &'static str {
+    match level {
+        CliLevel::User => "user",
+        CliLevel::Operator => "operator",
+        CliLevel::Admin => "admin",
+    }
+}

@@ -1,0 +1,132 @@
+//! What a command answers with.
+
+use std::future::Future;
+use std::io;
+
+use thalweg_runtime::buffer::Buf;
+use thalweg_runtime::net::Stream;
+use thalweg_runtime::timer;
+
+use crate::Severity;
+
+/// A dump is sent in pieces of about this many bytes, so that its size does not decide how much memory it takes.
+const PIECE: usize = 64 * 1024;
+
+/// Severities, as syslog numbers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// The command failed.
+    Error = 3,
+    /// It worked, but.
+    Warning = 4,
+    /// It changed something worth noting.
+    Notice = 5,
+    /// It worked.
+    Info = 6,
+}
+
+impl Level {
+    fn name(self) -> &'static str {
+        match self {
+            Level::Error => "err",
+            Level::Warning => "warning",
+            Level::Notice => "notice",
+            Level::Info => "info",
+        }
+    }
+}
+
+/// What a command answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Nothing: it worked.
+    Done,
+    /// A text whose lines all end.
+    Text(String),
+    /// A message with its severity.
+    Message(Level, String),
+}
+
+impl Reply {
+    /// A message about something that failed.
+    pub fn error(text: impl Into<String>) -> Reply {
+        Reply::Message(Level::Error, text.into())
+    }
+
+    /// A message about something that worked.
+    pub fn info(text: impl Into<String>) -> Reply {
+        Reply::Message(Level::Info, text.into())
+    }
+
+    /// The bytes to send, before the empty line that ends every answer.
+    pub fn render(&self, severity: Severity) -> String {
+        match self {
+            Reply::Done => String::new(),
+            Reply::Text(text) => text.clone(),
+            Reply::Message(level, text) => {
+                let end = if text.ends_with('\n') { "" } else { "\n" };
+                match severity {
+                    Severity::None => format!("{text}{end}"),
+                    Severity::Number => format!("[{}]: {text}{end}", *level as u8),
+                    Severity::Word => format!("[{}]: {text}{end}", level.name()),
+                }
+            }
+        }
+    }
+}
+
+/// The connection's sending side.
+pub struct Output {
+    stream: Stream,
+    /// Collected, not sent yet.
+    pub text: String,
+    /// The client must take what is sent within this time.
+    pub timeout_ms: Option<u64>,
+}
+
+impl Output {
+    /// Answers on `stream`.
+    pub fn new(stream: Stream, timeout_ms: Option<u64>) -> Output {
+        Output { stream, text: String::new(), timeout_ms }
+    }
+
+    /// The connection, to read from it.
+    pub fn stream(&mut self) -> &mut Stream {
+        &mut self.stream
+    }
+
+    /// Gives the connection back.
+    pub fn into_stream(self) -> Stream {
+        self.stream
+    }
+
+    /// Sends what was collected if it is much.
+    ///
+    /// # Errors
+    /// The client is gone, or did not take it in time.
+    pub async fn flush_much(&mut self) -> io::Result<()> {
+        if self.text.len() >= PIECE { self.flush().await } else { Ok(()) }
+    }
+
+    /// Sends what was collected.
+    ///
+    /// # Errors
+    /// The client is gone, or did not take it in time.
+    pub async fn flush(&mut self) -> io::Result<()> {
+        for piece in self.text.as_bytes().chunks(PIECE) {
+            within(self.timeout_ms, self.stream.send_ready()).await??;
+            self.stream.start_send(Buf::copy_of(piece));
+        }
+        self.text.clear();
+        if self.text.capacity() > 4 * PIECE {
+            self.text = String::new();
+        }
+        within(self.timeout_ms, self.stream.send_ready()).await?
+    }
+}
+
+/// Waits for a future for a limited time.
+async fn within<F: Future>(timeout_ms: Option<u64>, future: F) -> io::Result<F::Output> {
+    let deadline = timeout_ms.map(timer::deadline_in);
+    timer::timeout_at(deadline, future).await.map_err(|_| io::ErrorKind::TimedOut.into())
+}

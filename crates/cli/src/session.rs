@@ -1,0 +1,241 @@
+//! One connection to the CLI: reads lines, runs their commands, answers.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use thalweg_config::model::CliLevel;
+use thalweg_proxy::Stopping;
+use thalweg_runtime::net::{SockAddr, Stream};
+use thalweg_runtime::timer;
+
+use crate::commands::{self, After};
+use crate::output::Output;
+use crate::words;
+use crate::{Cli, Severity};
+
+/// How a session goes on after a line (`prompt`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// One line, then the connection ends.
+    #[default]
+    Single,
+    /// Any number of lines.
+    Interactive,
+    /// The same, and a prompt says when the next one may be typed.
+    Prompt,
+}
+
+/// The state of a session.
+pub struct Session {
+    /// What all sessions share.
+    pub cli: Arc<Cli>,
+    /// Position in [`Cli::sockets`].
+    pub socket: usize,
+    /// What it may do now.
+    pub level: CliLevel,
+    /// How it goes on.
+    pub mode: Mode,
+    /// The prompt shows the uptime.
+    pub timed: bool,
+    /// Whether messages begin with their severity.
+    pub severity: Severity,
+    /// `expert-mode on`.
+    pub expert: bool,
+    /// `experimental-mode on`.
+    pub experimental: bool,
+}
+
+/// Serves a connection to its end.
+pub async fn serve(cli: Arc<Cli>, socket: usize, fd: OwnedFd, _peer: SockAddr) {
+    let _place = Place(Arc::clone(&cli));
+    let Ok(stream) = Stream::from_accepted(fd) else { return };
+    let (level, severity) = (cli.sockets[socket].level, cli.sockets[socket].severity);
+    let timeout_ms = cli.instance.config.global.stats_timeout_ms;
+    let mut output = Output::new(stream, timeout_ms);
+    let mut session = Session {
+        cli,
+        socket,
+        level,
+        mode: Mode::Single,
+        timed: false,
+        severity,
+        expert: false,
+        experimental: false,
+    };
+    // A client that is gone needs no answer, and one that says nothing gets none.
+    if let Ok(End::HandListeners) = session.run(&mut output).await {
+        session.hand_listeners(output).await;
+    }
+}
+
+/// A place below `stats maxconn`.
+struct Place(Arc<Cli>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.gate.leave();
+    }
+}
+
+enum End {
+    Closed,
+    HandListeners,
+}
+
+/// What was received and not used yet.
+#[derive(Default)]
+struct Input {
+    bytes: Vec<u8>,
+    /// Bytes at the front that have no newline.
+    searched: usize,
+    ended: bool,
+}
+
+impl Input {
+    /// The next complete line without its newline.
+    fn line(&mut self) -> Option<String> {
+        let Some(at) = self.bytes[self.searched..].iter().position(|b| *b == b'\n') else {
+            self.searched = self.bytes.len();
+            return None;
+        };
+        let end = self.searched + at;
+        let line = String::from_utf8_lossy(&self.bytes[..end]).into_owned();
+        self.bytes.drain(..=end);
+        self.searched = 0;
+        Some(line)
+    }
+
+    /// Waits for more. An error when the client is silent for too long.
+    async fn receive(&mut self, output: &mut Output) -> io::Result<()> {
+        let deadline = output.timeout_ms.map(timer::deadline_in);
+        match timer::timeout_at(deadline, output.stream().recv(16 * 1024)).await {
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+            Ok(Err(error)) => Err(error),
+            Ok(Ok(buf)) => {
+                self.ended = buf.is_empty();
+                self.bytes.extend_from_slice(&buf);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Session {
+    async fn run(&mut self, output: &mut Output) -> io::Result<End> {
+        let mut input = Input::default();
+        loop {
+            let Some(line) = self.next_line(&mut input, output).await? else { return Ok(End::Closed) };
+            let (line, payload) = match words::payload_marker(&line) {
+                Some((before, marker)) => {
+                    let Some(payload) = self.payload(&mut input, output, marker).await? else {
+                        return Ok(End::Closed);
+                    };
+                    (before.to_owned(), Some(payload))
+                }
+                None => (line, None),
+            };
+            let commands = words::commands(&line);
+            let last = commands.len() - 1;
+            for (i, command) in commands.into_iter().enumerate() {
+                let words = words::words(command);
+                // A payload belongs to the last command of its line.
+                let payload = payload.as_deref().filter(|_| i == last);
+                match commands::run(self, output, &words, payload).await? {
+                    After::Continue => {}
+                    After::Quit => {
+                        output.flush().await?;
+                        return Ok(End::Closed);
+                    }
+                    After::HandListeners => return Ok(End::HandListeners),
+                }
+                output.text.push('\n');
+                output.flush_much().await?;
+            }
+            if self.mode == Mode::Prompt {
+                output.text.push_str(&self.prompt());
+            }
+            output.flush().await?;
+            if self.mode == Mode::Single || self.cli.instance.stopping() == Stopping::Hard {
+                return Ok(End::Closed);
+            }
+        }
+    }
+
+    fn prompt(&self) -> String {
+        if !self.timed {
+            return "> ".into();
+        }
+        let seconds = commands::uptime_s(&self.cli);
+        let (days, hours) = (seconds / 86400, seconds / 3600 % 24);
+        format!("[{days}:{hours:02}:{:02}:{:02}]> ", seconds / 60 % 60, seconds % 60)
+    }
+
+    /// The next line; `None` at the end of the connection or when it is too long.
+    async fn next_line(&self, input: &mut Input, output: &mut Output) -> io::Result<Option<String>> {
+        loop {
+            if let Some(line) = input.line() {
+                return Ok(Some(line));
+            }
+            if input.bytes.len() >= self.cli.instance.config.global.tune.bufsize {
+                output.text.push_str("The command is too big for the buffer size. Please change tune.bufsize in the configuration to use a bigger command.\n\n");
+                output.flush().await?;
+                return Ok(None);
+            }
+            if input.ended {
+                return Ok(None);
+            }
+            input.receive(output).await?;
+        }
+    }
+
+    /// The lines up to the marker; `None` at the end of the connection or when there are too many.
+    async fn payload(
+        &self,
+        input: &mut Input,
+        output: &mut Output,
+        marker: &str,
+    ) -> io::Result<Option<String>> {
+        let limit = self.cli.instance.config.global.tune.cli_max_payload_size;
+        let mut payload = String::new();
+        loop {
+            match input.line() {
+                Some(line) if line.strip_suffix('\r').unwrap_or(&line) == marker => return Ok(Some(payload)),
+                Some(line) => {
+                    payload.push_str(&line);
+                    payload.push('\n');
+                }
+                None => {
+                    if self.mode == Mode::Prompt {
+                        output.text.push_str("+ ");
+                        output.flush().await?;
+                    }
+                    // At the end of the connection, what came is what there is.
+                    if input.ended {
+                        return Ok(input.bytes.is_empty().then_some(payload).filter(|p| !p.is_empty()));
+                    }
+                    input.receive(output).await?;
+                }
+            }
+            if payload.len() + input.bytes.len() > limit.max(1) {
+                output.text.push_str("The payload is too big. Please increase tune.cli.max-payload-size in the configuration to send a bigger one.\n\n");
+                output.flush().await?;
+                return Ok(None);
+            }
+        }
+    }
+
+    /// `_getsocks`: leaves the connection to the program, which passes the listening sockets over it.
+    async fn hand_listeners(&self, output: Output) {
+        let socket = &self.cli.sockets[self.socket];
+        // As in the reference, whoever may not have them is left without an answer.
+        if !socket.unix || !socket.gives_listeners || self.level < CliLevel::Admin {
+            return;
+        }
+        let mut stream = output.into_stream();
+        std::future::poll_fn(|_| stream.poll_detach()).await;
+        if let Ok((fd, _)) = stream.into_fd() {
+            self.cli.process.hand_listeners(fd);
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! How each row is filled. What this program does not have yet is left empty, or zero where the reference always shows
+//! a number.
+
+use std::net::SocketAddr;
+
+use thalweg_config::model::{BalanceAlgo, BindAddr, Proxy, Server, ServerAddr};
+use thalweg_proxy::counters::{Counter, Counters, ThreadCounters, sum};
+use thalweg_proxy::{Instance, Stopping};
+use thalweg_runtime::clock;
+
+use super::columns::{COLUMNS, EXTRA, at};
+use super::format::Value::{self, S32, Str, U32, U64};
+use super::{Row, RowKind, is_http};
+
+impl Row {
+    fn new(kind: RowKind, proxy: &Proxy, name: &str, sid: u32) -> Row {
+        let values = vec![None; COLUMNS.len() + EXTRA.len()];
+        let mut row = Row { kind, iid: proxy.uid, sid, values };
+        row.set(const { at("pxname") }, Str(proxy.name.to_string()));
+        row.set(const { at("svname") }, Str(name.to_owned()));
+        row.set(const { at("pid") }, U32(1));
+        row.set(const { at("iid") }, U32(proxy.uid));
+        row.set(const { at("sid") }, U32(sid));
+        row.set(const { at("type") }, U32(kind as u32));
+        row.set(const { at("mode") }, Str(proxy.mode.name().into()));
+        row
+    }
+
+    fn set(&mut self, column: usize, value: Value) {
+        self.values[column] = Some(value);
+    }
+
+    fn zeroes(&mut self, columns: &[usize]) {
+        for column in columns {
+            self.set(*column, U64(0));
+        }
+    }
+
+    fn narrow_zeroes(&mut self, columns: &[usize]) {
+        for column in columns {
+            self.set(*column, U32(0));
+        }
+    }
+
+    /// Sets module counters by their position in [`EXTRA`].
+    fn extra(&mut self, values: [u64; EXTRA.len()]) {
+        for (i, value) in values.into_iter().enumerate() {
+            self.set(COLUMNS.len() + i, U64(value));
+        }
+    }
+}
+
+fn narrow(n: u64) -> Value {
+    U32(u32::try_from(n).unwrap_or(u32::MAX))
+}
+
+/// The counters of one thing on all threads.
+struct Sums<'a, P: Fn(&ThreadCounters) -> &Counters> {
+    instance: &'a Instance,
+    pick: P,
+}
+
+impl<P: Fn(&ThreadCounters) -> &Counters> Sums<'_, P> {
+    fn of(&self, field: impl Fn(&Counters) -> &Counter) -> u64 {
+        sum(&*self.instance.threads, |t| field((self.pick)(t)))
+    }
+
+    fn wide(&self, field: impl Fn(&Counters) -> &Counter) -> Value {
+        U64(self.of(field))
+    }
+
+    fn session_rate(&self) -> u64 {
+        let now_ms = clock::now_ms();
+        self.instance.threads.iter().map(|t| (self.pick)(t).session_rate.per_second(now_ms)).sum()
+    }
+
+    fn request_rate(&self) -> u64 {
+        let now_ms = clock::now_ms();
+        self.instance.threads.iter().map(|t| (self.pick)(t).request_rate.per_second(now_ms)).sum()
+    }
+
+    fn average(&self, field: impl Fn(&Counters) -> &Counter) -> Value {
+        let timed = self.of(|c| &c.timed).max(1);
+        narrow(self.of(field) / timed)
+    }
+
+    /// Seconds since the last stream, -1 for none.
+    fn last(&self) -> Value {
+        let last =
+            self.instance.threads.iter().map(|t| (self.pick)(t).last_session_ms.get()).max().unwrap_or(0);
+        if last == 0 {
+            return S32(-1);
+        }
+        S32(i32::try_from(clock::now_ms().saturating_sub(last) / 1000).unwrap_or(i32::MAX))
+    }
+
+    /// The columns every kind of row has.
+    fn common(&self, row: &mut Row) {
+        let request_bytes = self.of(|c| &c.bytes_in);
+        let response_bytes = self.of(|c| &c.bytes_out);
+        row.set(const { at("scur") }, narrow(self.of(|c| &c.current)));
+        row.set(const { at("stot") }, self.wide(|c| &c.total));
+        row.set(const { at("bin") }, U64(request_bytes));
+        row.set(const { at("bout") }, U64(response_bytes));
+        row.set(const { at("dresp") }, self.wide(|c| &c.denied_responses));
+        row.set(const { at("wrew") }, self.wide(|c| &c.failed_rewrites));
+        row.set(const { at("eint") }, self.wide(|c| &c.internal_errors));
+        row.set(const { at("reqbin") }, U64(request_bytes));
+        row.set(const { at("reqbout") }, U64(request_bytes));
+        row.set(const { at("resbin") }, U64(response_bytes));
+        row.set(const { at("resbout") }, U64(response_bytes));
+    }
+
+    /// The responses by their class.
+    fn responses(&self, row: &mut Row) {
+        row.set(const { at("hrsp_1xx") }, self.wide(|c| &c.responses_1xx));
+        row.set(const { at("hrsp_2xx") }, self.wide(|c| &c.responses_2xx));
+        row.set(const { at("hrsp_3xx") }, self.wide(|c| &c.responses_3xx));
+        row.set(const { at("hrsp_4xx") }, self.wide(|c| &c.responses_4xx));
+        row.set(const { at("hrsp_5xx") }, self.wide(|c| &c.responses_5xx));
+        row.set(const { at("hrsp_other") }, self.wide(|c| &c.responses_other));
+    }
+
+    /// What backends and servers have in common.
+    fn behind(&self, row: &mut Row) {
+        row.set(const { at("smax") }, narrow(self.of(|c| &c.current_max)));
+        row.set(const { at("econ") }, self.wide(|c| &c.failed_connections));
+        row.set(const { at("eresp") }, self.wide(|c| &c.failed_responses));
+        row.set(const { at("wretr") }, self.wide(|c| &c.retries));
+        row.set(const { at("wredis") }, self.wide(|c| &c.redispatches));
+        row.set(const { at("lbtot") }, self.wide(|c| &c.chosen));
+        row.set(const { at("rate") }, narrow(self.session_rate()));
+        row.set(const { at("rate_max") }, U32(0));
+        row.set(const { at("cli_abrt") }, self.wide(|c| &c.client_aborts));
+        row.set(const { at("srv_abrt") }, self.wide(|c| &c.server_aborts));
+        row.set(const { at("lastsess") }, self.last());
+        row.set(const { at("qtime") }, self.average(|c| &c.queue_ms));
+        row.set(const { at("ctime") }, self.average(|c| &c.connect_ms));
+        row.set(const { at("rtime") }, self.average(|c| &c.response_ms));
+        row.set(const { at("ttime") }, self.average(|c| &c.total_ms));
+        row.set(const { at("connect") }, self.wide(|c| &c.connection_attempts));
+        row.set(const { at("reuse") }, self.wide(|c| &c.connection_reuses));
+        row.narrow_zeroes(const { &[at("qtime_max"), at("ctime_max"), at("rtime_max"), at("ttime_max")] });
+    }
+}
+
+/// The columns about compression and the cache, neither of which exists here.
+const COMPRESSION: &[usize] = &[at("comp_in"), at("comp_out"), at("comp_byp"), at("comp_rsp")];
+const CACHE: &[usize] = &[at("cache_lookups"), at("cache_hits"), at("cache_hint_hits")];
+
+/// The row of a frontend.
+pub fn frontend(instance: &Instance, proxy: &Proxy) -> Row {
+    let id = proxy.id.0 as usize;
+    let sums = Sums { instance, pick: |t: &ThreadCounters| &t.frontends[id] };
+    let gate = &instance.frontend_gates[id];
+    let mut row = Row::new(RowKind::Frontend, proxy, "FRONTEND", 0);
+    sums.common(&mut row);
+    row.set(const { at("smax") }, U32(gate.peak()));
+    row.set(const { at("slim") }, U32(gate.limit()));
+    row.set(const { at("dreq") }, sums.wide(|c| &c.denied_requests));
+    row.set(const { at("ereq") }, sums.wide(|c| &c.failed_requests));
+    let status = if proxy.disabled || instance.is_shut(proxy.id) || instance.stopping() != Stopping::No {
+        "STOP"
+    } else if instance.is_paused(proxy.id) {
+        "PAUSED"
+    } else if !gate.has_room() {
+        "FULL"
+    } else {
+        "OPEN"
+    };
+    row.set(const { at("status") }, Str(status.into()));
+    row.set(const { at("rate") }, narrow(sums.session_rate()));
+    row.set(const { at("rate_lim") }, U32(proxy.fe_sps_limit));
+    row.set(const { at("rate_max") }, U32(0));
+    let requests = sums.of(|c| &c.requests);
+    let sessions = sums.of(|c| &c.total);
+    if is_http(proxy) {
+        sums.responses(&mut row);
+        row.zeroes(COMPRESSION);
+        row.zeroes(CACHE);
+    }
+    row.set(const { at("req_rate") }, narrow(sums.request_rate()));
+    row.set(const { at("req_rate_max") }, U32(0));
+    row.set(const { at("req_tot") }, U64(requests));
+    row.set(const { at("conn_rate") }, narrow(sums.session_rate()));
+    row.set(const { at("conn_rate_max") }, U32(0));
+    row.set(const { at("conn_tot") }, sums.wide(|c| &c.connections));
+    row.set(const { at("intercepted") }, sums.wide(|c| &c.intercepted));
+    row.set(const { at("dcon") }, sums.wide(|c| &c.denied_connections));
+    row.set(const { at("dses") }, sums.wide(|c| &c.denied_sessions));
+    let http = u64::from(is_http(proxy));
+    row.set(const { at("sess_other") }, U64(sessions * (1 - http)));
+    row.set(const { at("h1sess") }, U64(sessions * http));
+    row.set(const { at("req_other") }, U64(0));
+    row.set(const { at("h1req") }, U64(requests * http));
+    row.zeroes(const { &[at("h2sess"), at("h3sess"), at("h2req"), at("h3req")] });
+    row.extra([
+        sums.of(|c| &c.current) * http,
+        sums.of(|c| &c.current) * http,
+        sessions * http,
+        requests * http,
+        sums.of(|c| &c.bytes_in) * http,
+        sums.of(|c| &c.bytes_out) * http,
+        sums.of(|c| &c.spliced_in),
+        sums.of(|c| &c.spliced_out),
+    ]);
+    row
+}
+
+/// The row of a listener: `position` in the proxy's binds.
+pub fn listener(instance: &Instance, proxy: &Proxy, position: usize) -> Row {
+    let bind = &proxy.binds[position];
+    let name = bind.name.as_deref().map_or_else(|| format!("sock-{}", bind.uid), str::to_owned);
+    let mut row = Row::new(RowKind::Listener, proxy, &name, bind.uid);
+    if let Some(index) = instance.listener_index(proxy.id, position) {
+        let gate = &instance.listener_gates[index];
+        row.set(const { at("scur") }, U32(gate.current()));
+        row.set(const { at("smax") }, U32(gate.peak()));
+        let status = if proxy.disabled || instance.is_shut(proxy.id) || instance.stopping() != Stopping::No {
+            "STOP"
+        } else if instance.is_paused(proxy.id) {
+            "PAUSED"
+        } else if !gate.has_room() {
+            "FULL"
+        } else {
+            "OPEN"
+        };
+        row.set(const { at("status") }, Str(status.into()));
+        row.set(const { at("slim") }, U32(gate.limit()));
+        let sums = Sums { instance, pick: |t: &ThreadCounters| &t.listeners[index] };
+        sums.common(&mut row);
+        row.set(const { at("scur") }, U32(gate.current()));
+        row.set(const { at("dreq") }, sums.wide(|c| &c.denied_requests));
+        row.set(const { at("ereq") }, sums.wide(|c| &c.failed_requests));
+        row.set(const { at("conn_tot") }, sums.wide(|c| &c.connections));
+        row.set(const { at("dcon") }, sums.wide(|c| &c.denied_connections));
+        row.set(const { at("dses") }, sums.wide(|c| &c.denied_sessions));
+    }
+    let (address, protocol) = match &bind.addr {
+        BindAddr::Tcp(SocketAddr::V4(addr)) => (addr.to_string(), "tcpv4"),
+        BindAddr::Tcp(SocketAddr::V6(addr)) => (addr.to_string(), "tcpv6"),
+        BindAddr::Unix(_) => ("unix".into(), "unix_stream"),
+        BindAddr::Abstract(_) | BindAddr::AbstractZ(_) => ("abns".into(), "abns_stream"),
+        BindAddr::Fd(fd) => (format!("fd@{fd}"), "tcpv4"),
+        BindAddr::SockPair(fd) => (format!("sockpair@{fd}"), "sockpair"),
+    };
+    row.set(const { at("addr") }, Str(address));
+    row.set(const { at("proto") }, Str(protocol.into()));
+    row
+}
+
+/// The row of a server.
+pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
+    let index = instance.server_index(proxy.id, server.id);
+    let backend = &instance.backends[proxy.id.0 as usize];
+    let sums = Sums { instance, pick: |t: &ThreadCounters| &t.servers[index] };
+    let mut row = Row::new(RowKind::Server, proxy, &server.name, server.uid);
+    sums.common(&mut row);
+    sums.behind(&mut row);
+    row.set(const { at("qcur") }, U32(backend.server_queue_len(server.id)));
+    row.set(const { at("qmax") }, U32(backend.server_queue_len(server.id)));
+    if server.maxconn != 0 {
+        row.set(const { at("slim") }, U32(backend.dynamic_maxconn(server)));
+    }
+    if server.maxqueue != 0 {
+        row.set(const { at("qlimit") }, U32(server.maxqueue));
+    }
+    let state = backend.admin_state(server.id);
+    let checked = server.check.is_some();
+    let status = match backend.is_up(server.id) {
+        _ if state.maintenance => "MAINT",
+        false => "DOWN",
+        true if state.drain => "DRAIN",
+        true if backend.weight(server.id) == 0 => "DRAIN",
+        true if checked => "UP",
+        true => "no check",
+    };
+    row.set(const { at("status") }, Str(status.into()));
+    let weight = backend.weight(server.id);
+    row.set(const { at("weight") }, U32(weight));
+    row.set(const { at("uweight") }, U32(weight));
+    row.set(const { at("act") }, U32(u32::from(!server.backup)));
+    row.set(const { at("bck") }, U32(u32::from(server.backup)));
+    row.set(const { at("lastchg") }, narrow(state.since_s()));
+    if checked {
+        row.set(const { at("chkfail") }, U64(0));
+        row.set(const { at("chkdown") }, U64(state.downs));
+        row.set(const { at("downtime") }, narrow(state.down_s));
+    }
+    if is_http(proxy) {
+        sums.responses(&mut row);
+        row.set(const { at("req_tot") }, sums.wide(|c| &c.requests));
+    }
+    let address = match &server.addr {
+        ServerAddr::Tcp(addr) => addr.to_string(),
+        ServerAddr::Unresolved(name, port) => format!("{name}:{port}"),
+        ServerAddr::Unix(_) => "unix".into(),
+        ServerAddr::Abstract(_) | ServerAddr::AbstractZ(_) => "abns".into(),
+        ServerAddr::SockPair(_) => "sockpair".into(),
+    };
+    row.set(const { at("addr") }, Str(address));
+    if let Some(cookie) = &server.cookie {
+        row.set(const { at("cookie") }, Str(cookie.to_string()));
+    }
+    let idle = sums.of(|c| &c.idle_connections);
+    row.set(const { at("srv_icur") }, narrow(idle));
+    if let Ok(limit) = u32::try_from(server.pool.max_conn) {
+        row.set(const { at("src_ilim") }, U32(limit));
+    }
+    row.set(const { at("safe_conn_cur") }, narrow(idle));
+    row.set(const { at("used_conn_cur") }, narrow(sums.of(|c| &c.current)));
+    row.set(const { at("need_conn_est") }, narrow(sums.of(|c| &c.current)));
+    row.narrow_zeroes(const { &[at("idle_conn_cur"), at("srid"), at("priv_idle_cur")] });
+    row
+}
+
+/// The row of a backend.
+pub fn backend(instance: &Instance, proxy: &Proxy) -> Row {
+    let id = proxy.id.0 as usize;
+    let backend = &instance.backends[id];
+    let sums = Sums { instance, pick: |t: &ThreadCounters| &t.backends[id] };
+    let mut row = Row::new(RowKind::Backend, proxy, "BACKEND", 0);
+    sums.common(&mut row);
+    sums.behind(&mut row);
+    row.set(const { at("qcur") }, U32(backend.queue_len()));
+    row.set(const { at("qmax") }, U32(backend.queue_len()));
+    let fullconn = match proxy.fullconn {
+        0 => instance.config.global.maxconn.div_ceil(10) as u64,
+        given => u64::from(given),
+    };
+    row.set(const { at("slim") }, narrow(fullconn));
+    row.set(const { at("dreq") }, sums.wide(|c| &c.denied_requests));
+    let (active, backup) = backend.active_and_backup();
+    let usable = proxy.servers.is_empty() || active + backup > 0;
+    let status = match usable {
+        _ if proxy.disabled => "STOP",
+        true => "UP",
+        false => "DOWN",
+    };
+    row.set(const { at("status") }, Str(status.into()));
+    let weight = |pick: fn(&thalweg_proxy::backend::Backend, &Server) -> u32| {
+        let servers = proxy.servers.iter().filter(|s| s.backup == (active == 0));
+        servers.filter(|s| backend.is_usable(s.id)).map(|s| pick(backend, s)).sum::<u32>()
+    };
+    row.set(const { at("weight") }, U32(weight(|b, s| b.weight(s.id))));
+    row.set(const { at("uweight") }, U32(weight(|b, s| b.weight(s.id))));
+    row.set(const { at("act") }, U32(active));
+    row.set(const { at("bck") }, U32(backup));
+    row.set(const { at("chkdown") }, U64(0));
+    row.set(const { at("lastchg") }, narrow(instance.uptime_s()));
+    row.set(const { at("downtime") }, U32(0));
+    if is_http(proxy) {
+        sums.responses(&mut row);
+        row.set(const { at("req_tot") }, sums.wide(|c| &c.requests));
+        row.zeroes(COMPRESSION);
+        row.zeroes(CACHE);
+    }
+    // The reference has no name for the default algorithm here.
+    let algorithm = match proxy.balance.algo {
+        BalanceAlgo::Random { .. } => "unknown",
+        ref other => other.kind().0,
+    };
+    row.set(const { at("algo") }, Str(algorithm.into()));
+    row.narrow_zeroes(
+        const { &[at("agg_server_status"), at("agg_server_check_status"), at("agg_check_status")] },
+    );
+    if let Some(cookie) = proxy.cookie.as_ref() {
+        row.set(const { at("cookie") }, Str(String::from_utf8_lossy(&cookie.name).into_owned()));
+    }
+    let http = u64::from(is_http(proxy));
+    row.extra([
+        sums.of(|c| &c.current) * http,
+        sums.of(|c| &c.current) * http,
+        sums.of(|c| &c.connection_attempts) * http,
+        sums.of(|c| &c.total) * http,
+        sums.of(|c| &c.bytes_out) * http,
+        sums.of(|c| &c.bytes_in) * http,
+        sums.of(|c| &c.spliced_in),
+        sums.of(|c| &c.spliced_out),
+    ]);
+    row
+}

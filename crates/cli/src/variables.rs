@@ -1,0 +1,158 @@
+//! Variables of the process: `set-var` of `global`, and `get var` and `set var` of the CLI.
+
+use std::sync::PoisonError;
+
+use thalweg_config::model::{Config, ProcessValue};
+use thalweg_proxy::Instance;
+use thalweg_proxy::worker::Worker;
+use thalweg_sample::context::Ctx;
+use thalweg_sample::facts::{self, Session};
+use thalweg_sample::logformat::{LogFormat, Usage};
+use thalweg_sample::value::Value;
+use thalweg_sample::vars::{Scope, VarRef, VarValue};
+use thalweg_sample::{CompileEnv, Expr, Names, Point, ProxyScope};
+
+use crate::output::Reply;
+
+/// Evaluates without any traffic.
+fn evaluate<R>(worker: &Worker, f: impl FnOnce(&mut Ctx<'_>) -> R) -> R {
+    let mut session = Session::new(facts::ProxyId(0), facts::ListenerId(0));
+    let mut scratch = worker.scratch.borrow_mut();
+    let mut cx = Ctx::new(worker.clock(), worker, &mut session, &mut scratch);
+    cx.reset();
+    f(&mut cx)
+}
+
+fn set_expression(worker: &Worker, var: VarRef, expr: &Expr) {
+    evaluate(worker, |cx| {
+        if let Some(sample) = expr.eval(cx) {
+            // A limit on the memory of variables may forbid it; then the old value stays, as for rules.
+            let _ = cx.set_var(var, sample.value);
+        }
+    });
+}
+
+fn set_format(worker: &Worker, var: VarRef, format: &LogFormat) {
+    evaluate(worker, |cx| {
+        if let Some(text) = format.render_text(cx) {
+            // As above.
+            let _ = cx.set_var(var, Value::Str(text));
+        }
+    });
+}
+
+/// Sets the variables that `global` sets, in order. Done once, before the first request.
+pub fn set_configured(worker: &Worker) {
+    for variable in &worker.instance.config.global.set_var {
+        // The configuration was checked.
+        let Ok(var) = VarRef::parse(&variable.name) else { continue };
+        match &*variable.value {
+            ProcessValue::Expr(expr) => set_expression(worker, var, expr),
+            ProcessValue::Format(format) => set_format(worker, var, format),
+        }
+    }
+}
+
+/// [`set_configured`] on the calling thread, one of the runtime's that the data path started on.
+pub fn set_configured_here() {
+    if let Some(worker) = crate::worker() {
+        set_configured(&worker);
+    }
+}
+
+/// `get var`.
+pub fn get(instance: &Instance, args: &[&str]) -> Reply {
+    let Some(name) = args.first() else {
+        return Reply::error("Missing variable name.");
+    };
+    let var = match VarRef::parse(name) {
+        Ok(var) if var.scope == Scope::Proc => var,
+        Ok(_) => {
+            return Reply::error(format!(
+                "'get var': cannot look up variable '{name}', only scope 'proc' is permitted here."
+            ));
+        }
+        Err(problem) => return Reply::error(problem),
+    };
+    let vars = instance.process_vars.read().unwrap_or_else(PoisonError::into_inner);
+    match vars.find(var.name) {
+        Some(value) => Reply::Text(format!("{name}: {}\n", describe(value))),
+        None => Reply::error("Variable not found."),
+    }
+}
+
+fn describe(value: &VarValue) -> String {
+    match value {
+        VarValue::Bool(b) => format!("type=bool value=<{}>", u8::from(*b)),
+        VarValue::Int(i) => format!("type=sint value=<{i}>"),
+        VarValue::Ip4(ip) => format!("type=ipv4 value=<{ip}>"),
+        VarValue::Ip6(ip) => format!("type=ipv6 value=<{ip}>"),
+        VarValue::Str(text) => format!("type=str value=<{}>", String::from_utf8_lossy(text)),
+        VarValue::Method(text) => format!("type=meth value=<{}>", String::from_utf8_lossy(text)),
+        VarValue::Bin(bytes) => {
+            let hex: String = bytes.iter().map(|b| format!("{b:02X}")).collect();
+            format!("type=bin value=<{hex}>")
+        }
+    }
+}
+
+/// Names for expressions typed at run time.
+struct RunningNames<'c>(&'c Config);
+
+impl Names for RunningNames<'_> {
+    fn frontend(&self, name: &str) -> Option<facts::ProxyId> {
+        self.0.proxies.iter().find(|p| p.is_fe() && &*p.name == name).map(|p| facts::ProxyId(p.id.0))
+    }
+
+    fn backend(&self, name: &str) -> Option<facts::ProxyId> {
+        self.0.proxies.iter().find(|p| p.is_be() && &*p.name == name).map(|p| facts::ProxyId(p.id.0))
+    }
+
+    fn server(&self, backend: facts::ProxyId, name: &str) -> Option<facts::ServerId> {
+        let server = self.0.proxies.get(backend.0 as usize)?.server_by_name(name)?;
+        Some(facts::ServerId { proxy: backend, index: server.id.0 })
+    }
+
+    fn userlist(&self, name: &str) -> Option<u32> {
+        u32::try_from(self.0.userlists.iter().position(|list| &*list.name == name)?).ok()
+    }
+}
+
+/// `set var`.
+pub fn set(instance: &Instance, args: &[&str]) -> Reply {
+    let Some(name) = args.first() else { return Reply::error("Missing variable name.") };
+    let var = match VarRef::parse(name) {
+        Ok(var) if var.scope == Scope::Proc => var,
+        Ok(_) => {
+            return Reply::error(format!(
+                "'set var': cannot set variable '{name}', only scope 'proc' is permitted here."
+            ));
+        }
+        Err(problem) => return Reply::error(problem),
+    };
+    let (format, words) = match &args[1..] {
+        [] => return Reply::error("Missing either 'expr', 'fmt' or expression."),
+        ["expr", rest @ ..] => (false, rest),
+        ["fmt", rest @ ..] => (true, rest),
+        rest => (false, rest),
+    };
+    let text = if format { words.first().copied().unwrap_or("").to_owned() } else { words.join(" ") };
+    let Some(worker) = crate::worker() else { return Reply::Done };
+    let names = RunningNames(&instance.config);
+    let points = Point::Cli.set();
+    let registry = &instance.config.registry;
+    let mut env = CompileEnv::new("CLI", 0, ProxyScope::default(), points, &names, registry);
+    if format {
+        match LogFormat::compile(&text, Usage::Raw, &mut env) {
+            Ok(format) => set_format(&worker, var, &format),
+            Err(problem) => return Reply::error(problem),
+        }
+    } else {
+        let compiled = Expr::compile(&text, &mut env).and_then(|e| e.check_points(&env).map(|()| e));
+        match compiled {
+            Ok(expr) => set_expression(&worker, var, &expr),
+            Err(problem) => return Reply::error(problem),
+        }
+    }
+    Reply::Done
+}
