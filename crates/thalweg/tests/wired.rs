@@ -1,0 +1,197 @@
+//! Settings that are easily accepted and forgotten: each test fails when nobody reads the setting.
+
+mod support;
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use support::{Proxy, Server, Setup, Signal, each_driver, ok};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+
+/// A frontend with `more` lines in front of a backend `be` that has `lines`.
+fn setup(more: &str, lines: &str) -> Setup {
+    Setup::http(&format!("frontend fe\nbind <@fe>\n{more}\ndefault_backend be\nbackend be\n{lines}\n"))
+}
+
+fn status(proxy: &Proxy, request: &str) -> u16 {
+    let mut conn = proxy.connect();
+    conn.send(request);
+    conn.response().status
+}
+
+#[test]
+fn rates_hold_connections_back() {
+    let once_a_second = |setup: Setup| {
+        let proxy = setup.start("epoll");
+        let began = Instant::now();
+        for _ in 0..3 {
+            assert_eq!(status(&proxy, GET), 200);
+        }
+        // One in the first second, one in the next, and the third not before the one after.
+        assert!(began.elapsed() >= Duration::from_millis(900), "{:?}", began.elapsed());
+    };
+    let answer = "http-request return status 200";
+    once_a_second(setup(&format!("rate-limit sessions 1\n{answer}"), ""));
+    once_a_second(setup(answer, "").global("maxsessrate 1"));
+    once_a_second(setup(answer, "").global("maxconnrate 1"));
+}
+
+#[test]
+fn unusual_header_names_are_removed_or_refused() {
+    each_driver(|io| {
+        let server = Server::http(|request| ok(if request.head.has("a_b") { "there" } else { "gone" }));
+        let request = "GET / HTTP/1.1\r\nHost: h\r\na_b: 1\r\n\r\n";
+        let serve = |option: &str| {
+            let more = if option.is_empty() { String::new() } else { format!("option http-restrict-req-hdr-names {option}") };
+            setup(&more, &format!("server s {}", server.addr)).start(io)
+        };
+        assert_eq!(serve("preserve").ask(request).text(), "there");
+        assert_eq!(serve("delete").ask(request).text(), "gone");
+        assert_eq!(serve("reject").ask(request).status, 403);
+        assert_eq!(serve("reject").ask(GET).text(), "gone");
+    });
+}
+
+#[test]
+fn a_session_stays_with_its_last_server() {
+    each_driver(|io| {
+        let (a, b) = (Server::named("a"), Server::named("b"));
+        let names = |option: &str| {
+            let lines = format!(
+                "balance roundrobin\nhttp-reuse never\n{option}\nserver a {}\nserver b {}",
+                a.addr, b.addr
+            );
+            let proxy = setup("", &lines).start(io);
+            let mut conn = proxy.connect();
+            let mut names = String::new();
+            for _ in 0..4 {
+                conn.send(GET);
+                names.push_str(&conn.response().text());
+            }
+            names
+        };
+        assert_eq!(names(""), "abab");
+        assert_eq!(names("option prefer-last-server"), "aaaa");
+    });
+}
+
+#[test]
+fn cacheable_cookies_are_blocked() {
+    each_driver(|io| {
+        let server = Server::http(|request| {
+            let more = request.head.field("answer-with").replace('|', "\r\n");
+            format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n{more}\r\n\r\nok")
+        });
+        let proxy = setup("", &format!("option checkcache\nserver s {}", server.addr)).start(io);
+        let check = |fields: &str, expected: u16| {
+            let request = format!("GET / HTTP/1.1\r\nHost: h\r\nAnswer-With: {fields}\r\n\r\n");
+            assert_eq!(status(&proxy, &request), expected, "{fields}");
+        };
+        check("a: b", 200);
+        check("set-cookie: a=b", 502);
+        check("set-cookie: a=b|cache-control: private", 200);
+        check("set-cookie: a=b|cache-control: max-age=10", 502);
+        check("set-cookie: a=b|cache-control: foo, no-store", 200);
+        check("set-cookie: a=b|cache-control: no-cache=\"set-cookie\"", 200);
+        check("set-cookie: a=b|pragma: no-cache", 200);
+        check("set-cookie: a=b|pragma: no-cache|cache-control: public", 502);
+    });
+}
+
+#[test]
+fn idle_connections_may_outlive_a_soft_stop_until_their_next_request() {
+    each_driver(|io| {
+        let waits = |setup: Setup| {
+            let proxy = setup.start(io);
+            let mut conn = proxy.connect();
+            conn.send(GET);
+            assert_eq!(conn.response().status, 200);
+            let mut other = proxy.connect();
+            other.send(GET);
+            assert_eq!(other.response().status, 200);
+            drop(other);
+            proxy.signal(Signal::User1);
+            support::eventually("the port is closed", || {
+                std::net::TcpStream::connect(proxy.addr("fe")).is_err().then_some(())
+            });
+            if conn.try_send(GET).is_err() {
+                return false;
+            }
+            let Some(head) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| conn.response())).ok() else {
+                return false;
+            };
+            assert_eq!(head.field("connection"), "close");
+            conn.ended();
+            true
+        };
+        let answer = "http-request return status 200";
+        assert!(waits(setup(&format!("option idle-close-on-response\n{answer}"), "")));
+        assert!(waits(setup(answer, "").global("close-spread-time infinite")));
+    });
+}
+
+#[test]
+fn what_is_sent_is_no_sign_of_life_with_independent_streams() {
+    each_driver(|io| {
+        let server = Server::start(|mut conn, _| {
+            while conn.try_send("x").is_ok() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let text = format!(
+            "frontend fe\nbind <@fe>\noption independent-streams\ntimeout client 200ms\ndefault_backend be\n\
+             backend be\nserver s {}\n",
+            server.addr
+        );
+        let proxy = Setup::tcp(&text).start(io);
+        let mut conn = proxy.connect();
+        conn.rest();
+        assert!(proxy.tcp_log().contains(" cD "));
+    });
+}
+
+#[test]
+fn process_variables_have_their_values_before_the_first_request() {
+    each_driver(|io| {
+        let more = "http-request return status 200 content-type text/plain lf-string %[var(proc.a)]-%[var(proc.b)]";
+        let global = "set-var proc.a int(5),add(1)\nset-var-fmt proc.b \"b%[var(proc.a)]\"";
+        let proxy = setup(more, "").global(global).threads(2).start(io);
+        assert_eq!(proxy.ask(GET).text(), "6-b6");
+    });
+}
+
+#[test]
+fn variables_stop_at_their_limits() {
+    each_driver(|io| {
+        let more = "http-request set-var(txn.small) str(a)\n\
+                    http-request set-var(txn.large) str(0123456789012345678901234567890123456789)\n\
+                    http-request return status 200 content-type text/plain lf-string \
+                    %[var(txn.small),length]/%[var(txn.large),length]";
+        let proxy = setup(more, "").start(io);
+        assert_eq!(proxy.ask(GET).text(), "1/40");
+        let proxy = setup(more, "").global("tune.vars.txn-max-size 100").start(io);
+        assert_eq!(proxy.ask(GET).text(), "1/");
+    });
+}
+
+#[test]
+fn the_process_is_as_nice_as_it_should_be() {
+    let proxy = setup("", "server s 127.0.0.1:1").global("tune.renice.startup 3\ntune.renice.runtime 7").start("epoll");
+    let stat = fs::read_to_string(format!("/proc/{}/stat", proxy.id())).unwrap();
+    // The command's name is in parentheses and may hold blanks; the nice value is the nineteenth field.
+    let after_name = stat.rsplit_once(") ").unwrap().1;
+    assert_eq!(after_name.split(' ').nth(16), Some("7"), "{stat}");
+}
+
+#[test]
+fn connections_may_be_accepted_one_at_a_time() {
+    each_driver(|io| {
+        let proxy = setup("http-request return status 200", "").global("tune.maxaccept 1").start(io);
+        let mut conns: Vec<_> = (0..20).map(|_| proxy.connect()).collect();
+        for conn in &mut conns {
+            conn.send(GET);
+        }
+        assert!(conns.iter_mut().all(|conn| conn.response().status == 200));
+    });
+}
