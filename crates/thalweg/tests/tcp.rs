@@ -1,0 +1,235 @@
+//! TCP end to end: half-closed connections, timeouts, retries, addresses of all kinds, the PROXY protocol, large
+//! transfers.
+
+mod support;
+
+use std::sync::{Mutex, mpsc};
+use std::thread;
+
+use support::{Conn, Proxy, Server, Setup, Silent, each_driver, eventually, nobody};
+
+fn setup(server: impl std::fmt::Display) -> Setup {
+    Setup::tcp(&format!(
+        "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nretries 0\nserver s {server}\n"
+    ))
+}
+
+fn echo() -> Server {
+    Server::start(|mut conn, _| {
+        let said = conn.rest();
+        let _ = conn.try_send(said);
+    })
+}
+
+#[test]
+fn either_side_may_stop_first() {
+    each_driver(|io| {
+        let server = Server::start(|mut conn, number| {
+            if number % 2 == 0 {
+                // The client stops first, and the server goes on.
+                assert_eq!(conn.rest(), b"question");
+                conn.send("answer");
+            } else {
+                conn.send("banner");
+                conn.half_close();
+                assert_eq!(conn.rest(), b"question");
+            }
+        });
+        let proxy = setup(server.addr).start(io);
+        let mut conn = proxy.connect();
+        conn.send("question");
+        conn.half_close();
+        assert_eq!(conn.rest(), b"answer");
+        let mut conn = proxy.connect();
+        assert_eq!(conn.rest(), b"banner");
+        conn.send("question");
+        drop(conn);
+        assert_eq!(proxy.tcp_log(), "be/s n/n/n -- 0");
+        assert_eq!(proxy.tcp_log(), "be/s n/n/n -- 0");
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn timeouts_after_a_half_close_and_in_a_tunnel() {
+    each_driver(|io| {
+        for (what, defaults, half_close) in [
+            ("server-fin", "timeout server-fin 50ms", true),
+            ("client-fin", "timeout client-fin 50ms", true),
+            ("tunnel", "timeout tunnel 50ms", false),
+        ] {
+            // Keeps its own direction open until the test is over.
+            let (keep, kept) = mpsc::channel::<()>();
+            let kept = Mutex::new(kept);
+            let server = Server::start(move |mut conn, _| {
+                conn.ended();
+                if half_close {
+                    let _ = kept.lock().unwrap().recv();
+                }
+            });
+            let proxy = setup(server.addr).defaults(defaults).start(io);
+            let mut conn = proxy.connect();
+            conn.send("x");
+            if half_close {
+                conn.half_close();
+            }
+            conn.ended();
+            assert!(proxy.tcp_log().starts_with("be/s n/n/n "), "{what}");
+            drop((conn, keep));
+            proxy.finish(server);
+        }
+    });
+}
+
+#[test]
+fn retries_and_another_server() {
+    each_driver(|io| {
+        let server = echo();
+        let text = format!(
+            "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nbalance first\nretries 2\noption redispatch\n\
+             timeout connect 200ms\nserver gone {}\nserver s {}\n",
+            nobody(),
+            server.addr
+        );
+        let proxy = Setup::tcp(&text).start(io);
+        let mut conn = proxy.connect();
+        conn.send("x");
+        conn.half_close();
+        assert_eq!(conn.rest(), b"x");
+        let line = proxy.tcp_log();
+        assert!(line.starts_with("be/s n/n/n -- +"), "{line}");
+        drop(conn);
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn a_source_address() {
+    each_driver(|io| {
+        let server = Server::start(|mut conn, _| {
+            let peer = conn.peer().ip().to_string();
+            conn.send(peer);
+        });
+        let proxy = setup(format!("{} source 127.200.1.2", server.addr)).start(io);
+        assert_eq!(proxy.connect().rest_text(), "127.200.1.2");
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn unix_and_abstract_sockets() {
+    each_driver(|io| {
+        let directory = support::Directory::new();
+        let path = directory.0.join("server");
+        let server = Server::unix(path.clone(), |mut conn, _| {
+            let said = conn.rest();
+            conn.send(said);
+        });
+        let name = format!("thalweg-{}-{io}", std::process::id());
+        let text = format!(
+            "listen a\nbind unix@{0}\nserver s abns@{name}\nlisten b\nbind abns@{name}\nserver s unix@{1}\n",
+            "<@dir>/front",
+            path.display()
+        );
+        let proxy = Setup::tcp(&text).start(io);
+        let front = proxy.path("front");
+        let mut conn = eventually("the socket answers", || {
+            std::os::unix::net::UnixStream::connect(&front).ok().map(Conn::unix)
+        });
+        conn.send("through two sockets");
+        conn.half_close();
+        assert_eq!(conn.rest(), b"through two sockets");
+        drop(proxy);
+        drop(server);
+    });
+}
+
+#[test]
+fn proxy_protocol() {
+    each_driver(|io| {
+        let server = echo();
+        for version in ["send-proxy", "send-proxy-v2"] {
+            let text = format!(
+                "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nserver s <@two> {version}\n\
+                 frontend two\nbind <@two> accept-proxy\nlog-format \"%ci:%cp %fi:%fp\"\ndefault_backend last\n\
+                 backend last\nserver s {}\n",
+                server.addr
+            );
+            let proxy = Setup::tcp(&text).start(io);
+            let mut conn = proxy.connect();
+            let expected = format!("{} {}", conn.local(), conn.peer());
+            conn.send("x");
+            conn.half_close();
+            assert_eq!(conn.rest(), b"x");
+            let lines = [proxy.log(), proxy.log()];
+            assert!(lines.contains(&expected), "{lines:?} {expected}");
+            drop(conn);
+            // Without its header nobody gets in.
+            let mut conn = Conn::connect(proxy.addr("two"));
+            conn.send("GET / HTTP/1.1\r\n\r\n");
+            assert_eq!(conn.ended(), b"");
+            drop(conn);
+            proxy.finish(());
+        }
+        // On the wire.
+        let server = Server::start(|mut conn, _| {
+            let line = conn.until(b"\r\n");
+            conn.send(line);
+        });
+        let proxy = setup(format!("{} send-proxy", server.addr)).start(io);
+        let mut conn = proxy.connect();
+        let (from, to) = (conn.local(), conn.peer());
+        let expected = format!("PROXY TCP4 {} {} {} {}\r\n", from.ip(), to.ip(), from.port(), to.port());
+        assert_eq!(conn.rest_text(), expected);
+        drop(conn);
+        proxy.finish(server);
+    });
+}
+
+/// Bytes that repeat with no power of two.
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i % 251) as u8).collect()
+}
+
+#[test]
+fn large_transfers() {
+    const LEN: usize = 8 << 20;
+    each_driver(|io| {
+        for options in ["", "option splice-auto", "option splice-request\noption splice-response"] {
+            let server = Server::start(|mut conn, _| {
+                let mut sender = conn.twin();
+                let sending = thread::spawn(move || {
+                    sender.send(pattern(LEN));
+                    sender.half_close();
+                });
+                assert!(conn.rest() == pattern(LEN), "what the server received");
+                sending.join().unwrap();
+            });
+            let proxy = setup(server.addr).defaults(options).start(io);
+            let mut conn = proxy.connect();
+            let mut sender = conn.twin();
+            let sending = thread::spawn(move || {
+                sender.send(pattern(LEN));
+                sender.half_close();
+            });
+            assert!(conn.rest() == pattern(LEN), "what the client received, with {options:?}");
+            sending.join().unwrap();
+            assert_eq!(proxy.tcp_log(), "be/s n/n/n -- 0");
+            drop(conn);
+            proxy.finish(server);
+        }
+    });
+}
+
+#[test]
+fn a_slow_connection_is_given_up() {
+    each_driver(|io| {
+        let silent = Silent::start();
+        let proxy: Proxy = setup(silent.addr).defaults("timeout connect 50ms").start(io);
+        let mut conn = proxy.connect();
+        conn.ended();
+        assert_eq!(proxy.tcp_log(), "be/s n/-1/n sC 0");
+        drop(conn);
+        proxy.finish(silent);
+    });
+}
