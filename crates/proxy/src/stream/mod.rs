@@ -3,6 +3,7 @@
 //! [`http`] and [`tcp`] are the life of a stream, top to bottom. [`pump`] and [`relay`] move bytes, [`exchange`] talks
 //! to one server, [`reply`] answers in the server's place, [`finish`] counts and logs.
 
+pub mod cookie;
 pub mod exchange;
 pub mod finish;
 pub mod forwarded;
@@ -40,6 +41,8 @@ pub struct StreamState {
     pub has_response: bool,
     /// Bytes the request head had when it was received.
     pub head_len: usize,
+    /// The client's persistence cookie.
+    pub cookie: cookie::Seen,
     /// Body of an answer of our own.
     pub body: Vec<u8>,
 }
@@ -58,6 +61,7 @@ impl Default for StreamState {
             has_request: false,
             has_response: false,
             head_len: 0,
+            cookie: cookie::Seen::default(),
             body: Vec::new(),
         }
     }
@@ -106,6 +110,7 @@ impl StreamState {
         self.request_framing = Framing::default();
         self.has_request = false;
         self.has_response = false;
+        self.cookie = cookie::Seen::default();
         self.body.clear();
     }
 
