@@ -126,6 +126,11 @@ impl ChunkDecoder {
         self.state == State::Done
     }
 
+    /// Whether all payload was seen: at most the trailer section is missing.
+    pub fn payload_is_complete(&self) -> bool {
+        matches!(self.state, State::Trailers | State::Done)
+    }
+
     /// Payload bytes of the current chunk that were not seen yet.
     pub fn remaining(&self) -> u64 {
         if self.state == State::Data { self.size } else { 0 }

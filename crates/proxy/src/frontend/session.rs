@@ -289,7 +289,8 @@ fn early_rules(
 }
 
 /// Reads the PROXY header that must come first, within the time a handshake may take.
-/// What connection rules have `rewritten` (source, destination) stays.
+/// What connection rules have `rewritten` (source, destination) stays what the connection says; the header then tells
+/// what the session says.
 async fn read_proxy_header(
     fe: &Proxy,
     session: &mut ClientSession,
@@ -306,11 +307,16 @@ async fn read_proxy_header(
                         client.input = None;
                     }
                     if let Some((src, dst)) = header.addresses {
-                        if !rewritten.0 {
-                            session.facts.fc_src = Endpoint::Inet(src);
+                        let facts = &mut session.facts;
+                        if rewritten.0 {
+                            facts.src = Some(Endpoint::Inet(src));
+                        } else {
+                            facts.fc_src = Endpoint::Inet(src);
                         }
-                        if !rewritten.1 {
-                            session.facts.fc_dst = Endpoint::Inet(dst);
+                        if rewritten.1 {
+                            facts.dst = Some(Endpoint::Inet(dst));
+                        } else {
+                            facts.fc_dst = Endpoint::Inet(dst);
                         }
                     }
                     session.facts.rcvd_proxy = true;

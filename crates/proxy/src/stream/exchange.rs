@@ -20,7 +20,7 @@ use thalweg_sample::context::Payload;
 use super::http::{After, Http, Stop};
 use super::pump::{Delimiter, Pump, PumpError, append};
 use super::relay::{RelayEnd, RelayTimeouts, relay};
-use super::{Bodies, cookie, finish, reply};
+use super::{Bodies, cookie, finish, reply, shut_check};
 use crate::backend::connect::{ConnectError, ServerConn};
 use crate::frontend::Client;
 use crate::instance::Stopping;
@@ -317,6 +317,8 @@ enum HeadEnd {
     ServerClosed,
     ServerReset,
     ServerTimeout,
+    /// The server went down and its streams must not outlive that (`on-marked-down`, `on-marked-up`).
+    Shut,
     Malformed,
     ClientAborted,
     ClientTimeout,
@@ -344,9 +346,13 @@ async fn receive_head(
     let mut server_active = client_active;
     let mut sent = conn.io.sent_bytes();
     let mut upload_done = false;
+    let shut = shut_check(http.worker, be.id, http.state.facts.server);
     loop {
         let Http { client, state, .. } = &mut *http;
         let end = std::future::poll_fn(|_| {
+            if shut() {
+                return Poll::Ready(HeadEnd::Shut);
+            }
             if !upload_done {
                 match up.poll(&mut client.input, &mut client.io, &mut conn.io, &request_options, &mut state.trailers) {
                     Poll::Pending => {}
@@ -517,6 +523,12 @@ fn head_failed<'a>(
             http.terminate(b'c', b'H');
             Exchanged::Failed(http.refuse(400))
         }
+        HeadEnd::Shut => {
+            srv.failed_responses.add(1);
+            backend.failed_responses.add(1);
+            http.terminate(b'D', b'H');
+            Exchanged::Failed(Stop::Answer(reply::Answer::Error(503)))
+        }
         HeadEnd::BadBody => Exchanged::Failed(bad_body(http)),
         HeadEnd::NoBuffer => {
             http.terminate(b'R', b'H');
@@ -655,7 +667,7 @@ async fn wait_for_body<'a>(
         let have: &[u8] = server_input.as_deref().unwrap_or(&[]);
         let complete = match http.state.response.framing().body {
             BodyLength::Sized(n) => have.len() as u64 >= n,
-            BodyLength::Chunked => super::http::chunks_are_complete(&options, have).unwrap_or(true),
+            BodyLength::Chunked => super::http::chunks_are_complete(&options, have, true).unwrap_or(true),
             BodyLength::None | BodyLength::Tunnel => true,
             BodyLength::UntilClose => false,
         };
@@ -870,6 +882,10 @@ async fn download<'a>(
             http.terminate(b'c', b'D');
             After::Drop
         }
+        BodyEnd::Shut => {
+            http.terminate(b'D', b'D');
+            After::Drop
+        }
         BodyEnd::BadBody => {
             http.worker.fe_counters(fe.id).failed_requests.add(1);
             http.terminate(b'P', b'D');
@@ -897,6 +913,8 @@ enum BodyEnd {
     ClientTimeout,
     BadBody,
     NoBuffer,
+    /// See [`HeadEnd::Shut`].
+    Shut,
 }
 
 /// Both bodies, at the same time.
@@ -922,8 +940,12 @@ async fn exchange_bodies(
     let mut sent = (http.client.io.sent_bytes(), conn.io.sent_bytes());
     let mut up_done = up.is_done();
     let mut down_done = down.is_done();
+    let shut = shut_check(http.worker, be.id, http.state.facts.server);
     let Http { client, state, .. } = &mut *http;
     std::future::poll_fn(|_| {
+        if shut() {
+            return Poll::Ready(BodyEnd::Shut);
+        }
         if !down_done {
             match down.poll(server_input, &mut conn.io, &mut client.io, &response_options, &mut state.trailers) {
                 Poll::Pending => {}
@@ -1020,6 +1042,7 @@ async fn tunnel<'a>(
         transfer_mode(http, be.opts.splice_response || fe.opts.splice_response, be, fe),
     ];
     let worker = http.worker;
+    let shut = shut_check(worker, be.id, http.state.facts.server);
     let relayed = relay(
         &mut http.client.io,
         &mut http.client.input,
@@ -1027,9 +1050,12 @@ async fn tunnel<'a>(
         &mut server_input,
         timeouts,
         modes,
-        || worker.instance.stopping() == Stopping::Hard,
+        || worker.instance.stopping() == Stopping::Hard || shut(),
     )
     .await;
+    if shut() {
+        http.terminate(b'D', b'D');
+    }
     http.state.facts.req_bytes_in += relayed.up;
     http.state.facts.res_bytes_in += relayed.down;
     http.state.facts.res_bytes_out += relayed.down;

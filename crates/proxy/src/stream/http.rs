@@ -165,6 +165,7 @@ impl<'a> Http<'a> {
         if fe.opts.http_buffer_request {
             let limit = fe.timeouts.http_request.or(fe.timeouts.client);
             self.wait_for_body(limit, 0).await?;
+            self.look_for_end();
         }
         self.request_rules(fe, &fe.rules.tcp_content_req, Kind::TcpRequest).await?;
         self.request_rules(fe, &fe.rules.http_request, Kind::HttpRequest).await?;
@@ -181,6 +182,11 @@ impl<'a> Http<'a> {
             self.restrict_names(be)?;
         }
         self.log_step(LogStep::Request);
+        if fe.opts.http_buffer_request && self.client.eof && !self.body_ended() {
+            self.worker.fe_counters(fe.id).client_aborts.add(1);
+            self.terminate(b'C', b'R');
+            return Err(self.refuse(400));
+        }
         self.prepare_forwarding(fe, be)?;
         self.talk_to_server(be).await
     }
@@ -378,11 +384,13 @@ impl<'a> Http<'a> {
                 Outcome::Done | Outcome::Accept => break,
                 Outcome::Deny(reply) => {
                     denied(self);
+                    cookie::refused(self, proxy);
                     self.terminate(b'P', b'R');
                     return Err(Stop::Answer(reply::Answer::Reply(reply)));
                 }
                 Outcome::Tarpit(reply) => {
                     denied(self);
+                    cookie::refused(self, proxy);
                     self.tarpit(proxy).await;
                     self.terminate(b'P', b'T');
                     self.keep_alive = false;
@@ -400,7 +408,7 @@ impl<'a> Http<'a> {
                 }
                 Outcome::Auth(realm) => {
                     self.worker.fe_counters(self.session.frontend).intercepted.add(1);
-                    self.terminate(b'P', b'R');
+                    self.terminate(b'L', b'R');
                     return Err(Stop::Answer(reply::Answer::Auth(realm)));
                 }
                 Outcome::Reject | Outcome::Close => {
@@ -547,6 +555,29 @@ impl<'a> Http<'a> {
         .await
     }
 
+    /// Looks once whether the client is still there, after its body was buffered.
+    fn look_for_end(&mut self) {
+        if self.client.eof || self.body_ended() {
+            return;
+        }
+        match self.client.io.poll_recv(16 * 1024) {
+            // What does not fit is found missing when the body is forwarded.
+            Poll::Ready(Ok(buf)) if !buf.is_empty() => drop(append(&mut self.client.input, buf)),
+            Poll::Ready(_) => self.client.eof = true,
+            Poll::Pending => {}
+        }
+    }
+
+    /// Whether the whole body, its end included, is in `client.input`.
+    fn body_ended(&self) -> bool {
+        let have: &[u8] = self.client.input.as_deref().unwrap_or(&[]);
+        match self.state.request_framing.body {
+            BodyLength::Sized(n) => have.len() as u64 >= n,
+            BodyLength::Chunked => chunks_are_complete(&self.parse_options(false), have, true).unwrap_or(true),
+            _ => true,
+        }
+    }
+
     /// The length the request announces, when it does.
     fn announced_length(&self) -> Option<u64> {
         match self.state.request_framing.body {
@@ -562,7 +593,7 @@ impl<'a> Http<'a> {
         match self.state.request_framing.body {
             BodyLength::None => true,
             BodyLength::Sized(n) => have.len() as u64 >= n,
-            BodyLength::Chunked => chunks_are_complete(&self.parse_options(false), have).unwrap_or(true),
+            BodyLength::Chunked => chunks_are_complete(&self.parse_options(false), have, false).unwrap_or(true),
             BodyLength::UntilClose | BodyLength::Tunnel => true,
         }
     }
@@ -913,8 +944,13 @@ impl Drop for Lease<'_> {
     }
 }
 
-/// Whether `data` holds a whole chunked body; an error when it cannot become one.
-pub fn chunks_are_complete(options: &ParseOptions, data: &[u8]) -> Result<bool, thalweg_h1::ChunkError> {
+/// Whether `data` holds all payload of a chunked body and, if `trailers_too`, its end; an error when it cannot become
+/// one.
+pub fn chunks_are_complete(
+    options: &ParseOptions,
+    data: &[u8],
+    trailers_too: bool,
+) -> Result<bool, thalweg_h1::ChunkError> {
     let mut decoder = ChunkDecoder::new();
     let mut trailers = thalweg_http::Head::new();
     let mut at = 0;
@@ -922,7 +958,7 @@ pub fn chunks_are_complete(options: &ParseOptions, data: &[u8]) -> Result<bool, 
         let step = decoder.step(options, &data[at..], &mut trailers)?;
         at += step.consumed;
         match step.event {
-            ChunkEvent::NeedMore => return Ok(false),
+            ChunkEvent::NeedMore => return Ok(!trailers_too && decoder.payload_is_complete()),
             ChunkEvent::End => return Ok(true),
             _ => {}
         }
