@@ -14,8 +14,8 @@ use thalweg_sample::logformat::LogFormat;
 use crate::dialect::Answer;
 use crate::http::{self, Rendered, Response};
 use crate::program::{
-    Assignment, Connect, Expect, HttpRequest, Kind, Match, MatchMethod, Matcher, Port, Program, Step, StepKind, Text,
-    parse_hex,
+    Assignment, Connect, Expect, HttpRequest, Kind, Match, MatchMethod, Matcher, Port, Program, Step,
+    StepKind, Text, parse_hex,
 };
 use crate::status::Status;
 
@@ -162,12 +162,16 @@ impl Conversation {
             return " at initial connection step of tcp-check".into();
         }
         let what = match &step.kind {
-            StepKind::Connect(Connect { port: Some(Port::Fixed(port)), .. }) => format!("connect port {port}"),
+            StepKind::Connect(Connect { port: Some(Port::Fixed(port)), .. }) => {
+                format!("connect port {port}")
+            }
             StepKind::Connect(Connect { port: Some(Port::Expr(_)), .. }) => "connect port expression".into(),
             StepKind::Connect(_) => "connect".into(),
             StepKind::Send(_) | StepKind::Request(_) => "send".into(),
             StepKind::Expect(expect) => match &expect.matcher {
-                Matcher::String(Text::Fixed(text)) => format!("expect string '{}'", String::from_utf8_lossy(text)),
+                Matcher::String(Text::Fixed(text)) => {
+                    format!("expect string '{}'", String::from_utf8_lossy(text))
+                }
                 Matcher::Binary(Text::Fixed(bytes)) => {
                     let digits: String = bytes.iter().map(|b| format!("{b:02X}")).collect();
                     format!("expect binary '{digits}'")
@@ -223,8 +227,11 @@ impl Conversation {
                     let bytes = self.render(text, evaluate);
                     self.forget_answer();
                     self.at += 1;
-                    let info = if program.kind == Kind::Tcp { "(tcp-check)" } else { "" };
-                    self.so_far = Verdict { status: Status::L7Ok, code: 0, info: info.into() };
+                    // What a built-in protocol learned before it answers stays the news (a greeting's version).
+                    if program.kind != Kind::Dialect {
+                        let info = if program.kind == Kind::Tcp { "(tcp-check)" } else { "" };
+                        self.so_far = Verdict { status: Status::L7Ok, code: 0, info: info.into() };
+                    }
                     if !bytes.is_empty() {
                         return Next::Send(bytes);
                     }
@@ -315,14 +322,21 @@ impl Conversation {
             }
             return Some(Next::Receive);
         }
+        if http && self.program.disable_on_404 && self.status() == 404 {
+            return Some(done(Status::L7OkConditional, 404, String::new()));
+        }
         let (found, conclusive) = match &expect.matcher {
             Matcher::Status(ranges) => (ranges.iter().any(|(a, b)| (*a..=*b).contains(&self.status())), true),
             Matcher::StatusRegex(regex) => (regex.is_match(self.status().to_string().as_bytes()), true),
-            Matcher::Header { name, value, full } => (self.has_header(name, value.as_ref(), *full, evaluate), true),
+            Matcher::Header { name, value, full } => {
+                (self.has_header(name, value.as_ref(), *full, evaluate), true)
+            }
             Matcher::String(text) | Matcher::Binary(text) => {
                 let wanted = self.render(text, evaluate);
                 // No more bytes than the text has are needed to look for it.
-                if !self.has_enough(expect.min_recv.min(i32::try_from(wanted.len()).unwrap_or(i32::MAX)), last) {
+                if !self
+                    .has_enough(expect.min_recv.min(i32::try_from(wanted.len()).unwrap_or(i32::MAX)), last)
+                {
                     return Some(Next::Receive);
                 }
                 (memchr::memmem::find(self.content(), &wanted).is_some(), false)
@@ -355,8 +369,10 @@ impl Conversation {
             self.so_far = Verdict { status: expect.ok_status.unwrap_or(Status::L7Ok), code, info };
             return None;
         }
-        let on_status = matches!(expect.matcher, Matcher::Status(_) | Matcher::StatusRegex(_) | Matcher::Header { .. });
-        let status = expect.error_status.unwrap_or(if on_status { Status::L7Status } else { Status::L7Response });
+        let on_status =
+            matches!(expect.matcher, Matcher::Status(_) | Matcher::StatusRegex(_) | Matcher::Header { .. });
+        let status =
+            expect.error_status.unwrap_or(if on_status { Status::L7Status } else { Status::L7Response });
         let info = match &expect.on_error {
             Some(format) => self.rendered(format, evaluate),
             None => self.complaint(step, expect, on_status, evaluate),
@@ -378,7 +394,13 @@ impl Conversation {
         shortened(String::from_utf8_lossy(&out).into_owned())
     }
 
-    fn complaint(&mut self, step: &Step, expect: &Expect, on_status: bool, evaluate: &mut dyn Evaluate) -> String {
+    fn complaint(
+        &mut self,
+        step: &Step,
+        expect: &Expect,
+        on_status: bool,
+        evaluate: &mut dyn Evaluate,
+    ) -> String {
         let comment = step.comment.as_deref().map_or(String::new(), |c| format!(" comment: {c}"));
         if self.program.kind == Kind::Http {
             if on_status {
@@ -392,7 +414,8 @@ impl Conversation {
             };
             return format!("{what}{comment}");
         }
-        let what = if expect.negate { "TCPCHK matched unwanted content" } else { "TCPCHK did not match content" };
+        let what =
+            if expect.negate { "TCPCHK matched unwanted content" } else { "TCPCHK did not match content" };
         let content = match &expect.matcher {
             Matcher::String(text) => format!("'{}'", String::from_utf8_lossy(&self.render(text, evaluate))),
             Matcher::Binary(_) => "(binary)".into(),
@@ -418,14 +441,24 @@ impl Conversation {
         self.response.as_ref().map_or(0, |r| r.head.status())
     }
 
-    fn has_header(&mut self, name: &Match, value: Option<&Match>, full: bool, evaluate: &mut dyn Evaluate) -> bool {
+    fn has_header(
+        &mut self,
+        name: &Match,
+        value: Option<&Match>,
+        full: bool,
+        evaluate: &mut dyn Evaluate,
+    ) -> bool {
         let name_text = self.render(&name.text, evaluate).to_ascii_lowercase();
         let value_text = value.map(|v| self.render(&v.text, evaluate)).unwrap_or_default();
         let Some(response) = &self.response else { return false };
-        response.head.fields().filter(|f| matches(&name.method, &name_text, f.name)).any(|field| match value {
-            None => true,
-            Some(value) => http::values(field.value, full).into_iter().any(|v| matches(&value.method, &value_text, v)),
-        })
+        response.head.fields().filter(|f| matches(&name.method, &name_text, f.name)).any(
+            |field| match value {
+                None => true,
+                Some(value) => http::values(field.value, full)
+                    .into_iter()
+                    .any(|v| matches(&value.method, &value_text, v)),
+            },
+        )
     }
 }
 

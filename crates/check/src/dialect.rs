@@ -215,7 +215,12 @@ mod tests {
             (Redis, b"-ERR x", true, "L7STS Some(0) -ERR x"),
             (MysqlGreeting, b"\x04\0\0\0\x0a5.\0", false, "good 8 0 5."),
             (MysqlGreeting, b"\x04\0\0\0\x0a5.", false, "wait"),
-            (MysqlGreeting, b"\x17\0\0\0\xff\x10\x04Too many connections", false, "L7STS Some(1040) Too many connections"),
+            (
+                MysqlGreeting,
+                b"\x17\0\0\0\xff\x10\x04Too many connections",
+                false,
+                "L7STS Some(1040) Too many connections",
+            ),
             (MysqlGreeting, b"ab", true, "L7RSP None "),
             (MysqlLogin, b"\x03\0\0\x02\0\0\0", false, "good 7 0 MySQL server is ok"),
             (Pgsql, b"R\0\0\0\x08\0\0\0\0", false, "good 9 0 PostgreSQL server is ok"),

@@ -135,7 +135,11 @@ mod tests {
         for (rise, fall, initial, verdicts, expected) in cases {
             let mut health = Health::new(*rise, *fall, *initial);
             for verdict in verdicts.bytes() {
-                if verdict == b'+' { health.pass() } else { health.fail() };
+                if verdict == b'+' {
+                    health.pass()
+                } else {
+                    health.fail()
+                };
             }
             assert_eq!(health.to_string(), *expected, "{rise}/{fall} {initial:?} {verdicts}");
         }

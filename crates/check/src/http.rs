@@ -50,7 +50,12 @@ impl Response {
     pub fn read(&mut self, input: &[u8], last: bool) -> Result<(), Malformed> {
         let options = ParseOptions { head_max: input.len().max(16384), ..ParseOptions::default() };
         while self.body_at.is_none() {
-            match self.parser.parse_response(&options, &self.context, input.get(self.head_at..).unwrap_or_default(), &mut self.head) {
+            match self.parser.parse_response(
+                &options,
+                &self.context,
+                input.get(self.head_at..).unwrap_or_default(),
+                &mut self.head,
+            ) {
                 Ok(Parsed::Partial) => return Ok(()),
                 // An interim response: the real one follows.
                 Ok(Parsed::Complete(len)) if self.head.status() / 100 == 1 && self.head.status() != 101 => {
@@ -66,7 +71,10 @@ impl Response {
         match self.head.framing().body {
             BodyLength::None | BodyLength::Tunnel => self.complete = true,
             BodyLength::Sized(len) => {
-                let take = usize::try_from(len).unwrap_or(usize::MAX).saturating_sub(self.body.len()).min(rest.len());
+                let take = usize::try_from(len)
+                    .unwrap_or(usize::MAX)
+                    .saturating_sub(self.body.len())
+                    .min(rest.len());
                 self.body.extend_from_slice(&rest[..take]);
                 self.body_at = Some(at + take);
                 self.complete = self.body.len() as u64 >= len;
@@ -79,7 +87,10 @@ impl Response {
             BodyLength::Chunked => {
                 let mut used = 0;
                 while !self.complete {
-                    let step = self.chunks.step(&options, &rest[used..], &mut self.trailers).map_err(|_| Malformed)?;
+                    let step = self
+                        .chunks
+                        .step(&options, &rest[used..], &mut self.trailers)
+                        .map_err(|_| Malformed)?;
                     if let ChunkEvent::Data(range) = &step.event {
                         self.body.extend_from_slice(&rest[used..][range.clone()]);
                     }

@@ -19,7 +19,7 @@ pub use conversation::{Conversation, Evaluate, Heard, Next, Verdict};
 pub use dialect::{Dialect, mysql_login, pgsql_startup};
 pub use health::{Change, Health, Initial};
 pub use program::{
-    Assignment, Connect, Expect, HttpRequest, Kind, Match, MatchMethod, Matcher, NamePattern, Port, Program, Source, Step,
-    StepKind, Text, parse_hex,
+    Assignment, Connect, Expect, HttpRequest, Kind, Match, MatchMethod, Matcher, NamePattern, Port, Program,
+    Source, Step, StepKind, Text, parse_hex,
 };
 pub use status::{Passed, Status};

@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use thalweg_check::{
-    Assignment, Connect, Dialect, Expect, HttpRequest, Kind, Match, MatchMethod, Matcher, Port, Program, Source, Status, Step,
-    StepKind, Text, mysql_login, parse_hex, pgsql_startup,
+    Assignment, Connect, Dialect, Expect, HttpRequest, Kind, Match, MatchMethod, Matcher, Port, Program,
+    Source, Status, Step, StepKind, Text, mysql_login, parse_hex, pgsql_startup,
 };
 use thalweg_sample::pattern::Regex;
 use thalweg_sample::vars::SetConditions;
@@ -103,21 +103,31 @@ pub(crate) fn option(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: Option
                 }
                 "mysql-check" if line.text(2) == "user" => {
                     if line.text(3).is_empty() {
-                        return Err(fail(line, 3, "'option mysql-check user' expects <username> as argument."));
+                        return Err(fail(
+                            line,
+                            3,
+                            "'option mysql-check user' expects <username> as argument.",
+                        ));
                     }
                     if !matches!(line.text(4), "" | "pre-41" | "post-41" | "post-80") {
                         let got = line.text(4);
                         return Err(fail(
                             line,
                             4,
-                            format!("keyword 'user' only supports 'post-41', 'pre-41' and 'post-80' (got '{got}')."),
+                            format!(
+                                "keyword 'user' only supports 'post-41', 'pre-41' and 'post-80' (got '{got}')."
+                            ),
                         ));
                     }
                     at_most(line, 2, 3)?;
                 }
                 "pgsql-check" => {
                     if line.text(2) != "user" || line.text(3).is_empty() {
-                        return Err(fail(line, 2, "'option pgsql-check' expects 'user <username>' as argument."));
+                        return Err(fail(
+                            line,
+                            2,
+                            "'option pgsql-check' expects 'user <username>' as argument.",
+                        ));
                     }
                     at_most(line, 2, 2)?;
                 }
@@ -143,9 +153,17 @@ pub(crate) fn rule(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     match verb {
         "disable-on-404" | "send-state" if http => {
             if let Some(extra) = line.words.get(2) {
-                return Err(fail(line, 2, format!("'http-check' cannot handle unexpected argument '{extra}'.")));
+                return Err(fail(
+                    line,
+                    2,
+                    format!("'http-check' cannot handle unexpected argument '{extra}'."),
+                ));
             }
-            if verb == "send-state" { draft.send_state = true } else { draft.disable_on_404 = true }
+            if verb == "send-state" {
+                draft.send_state = true
+            } else {
+                draft.disable_on_404 = true
+            }
             return Ok(());
         }
         "comment" | "connect" | "send" | "expect" | "set-var" | "set-var-fmt" | "unset-var" => {}
@@ -159,7 +177,9 @@ pub(crate) fn rule(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
             return Err(fail(
                 line,
                 1,
-                format!("'{name}' only supports {only}'set-var-fmt(*)', 'set-var(*)', 'unset-var(*)'. but got '{word}'"),
+                format!(
+                    "'{name}' only supports {only}'set-var-fmt(*)', 'set-var(*)', 'unset-var(*)'. but got '{word}'"
+                ),
             ));
         }
     }
@@ -203,7 +223,12 @@ pub(crate) fn compile(cx: &mut Cx<'_>, b: &mut Building) {
                 "backend '{title}' uses {name} rules without 'option {option}', so the rules are ignored."
             );
             let span = lines.first().map(Line::span);
-            cx.diagnostics.push(Diagnostic::new(thalweg_syntax::Severity::Warning, Lead::Bare, span, message));
+            cx.diagnostics.push(Diagnostic::new(
+                thalweg_syntax::Severity::Warning,
+                Lead::Bare,
+                span,
+                message,
+            ));
         }
     }
     match program(cx, b, &draft) {
@@ -230,8 +255,10 @@ fn check_ports(cx: &mut Cx<'_>, b: &Building, program: &Program) {
             _ => false,
         };
         if portless && check.port.is_none() && check.addr.is_none_or(|a| a.port() == 0) && !has_port {
-            let message =
-                format!("config: backend '{}': server '{}' has neither service port nor check port.", b.p.name, server.name);
+            let message = format!(
+                "config: backend '{}': server '{}' has neither service port nor check port.",
+                b.p.name, server.name
+            );
             cx.diagnostics.push(Diagnostic::new(thalweg_syntax::Severity::Alert, Lead::Bare, None, message));
         }
     }
@@ -289,11 +316,14 @@ fn dialect(draft: &CheckDraft, steps: &mut Vec<Step>) {
             push(StepKind::Answer(Dialect::Redis));
         }
         "mysql-check" => {
-            push(StepKind::Answer(Dialect::MysqlGreeting));
-            if let Some(user) = line.word(3) {
+            // As the reference does, the login goes out before the greeting that it answers.
+            let user = line.word(3);
+            if let Some(user) = user {
                 let version = if line.text(4).is_empty() { "post-41" } else { line.text(4) };
-                // The greeting comes first: logging in without waiting would be the answer to nothing.
                 push(send(mysql_login(user.bytes(), version)));
+            }
+            push(StepKind::Answer(Dialect::MysqlGreeting));
+            if user.is_some() {
                 push(StepKind::Answer(Dialect::MysqlLogin));
             }
         }
@@ -433,7 +463,13 @@ fn hex(line: &Line, at: usize, name: &str) -> Read<Text> {
     })
 }
 
-fn connect(cx: &mut Cx<'_>, b: &Building, line: &Line, name: &str, comment: &mut Option<Arc<str>>) -> Read<Connect> {
+fn connect(
+    cx: &mut Cx<'_>,
+    b: &Building,
+    line: &Line,
+    name: &str,
+    comment: &mut Option<Arc<str>>,
+) -> Read<Connect> {
     let mut connect = Connect::default();
     let mut at = 2;
     while at < line.words.len() {
@@ -458,9 +494,7 @@ fn connect(cx: &mut Cx<'_>, b: &Building, line: &Line, name: &str, comment: &mut
                     fail(line, at + 1, message)
                 };
                 connect.port = Some(match strict(text) {
-                    Some(port) => {
-                        Port::Fixed(u16::try_from(port).ok().filter(|p| *p > 0).ok_or_else(wrong)?)
-                    }
+                    Some(port) => Port::Fixed(u16::try_from(port).ok().filter(|p| *p > 0).ok_or_else(wrong)?),
                     None => {
                         let expr = expression_at(cx, b, text, line.span_at(at + 1), Point::Check.set(), "");
                         Port::Expr(Arc::new(expr.map_err(|_| wrong())?))
@@ -477,19 +511,34 @@ fn connect(cx: &mut Cx<'_>, b: &Building, line: &Line, name: &str, comment: &mut
                         connect.addr = Some(SocketAddr::new(ip, port));
                     }
                     other => {
-                        return Err(not_supported(line, at + 1, other.family_name(), "checks go to IP addresses"));
+                        return Err(not_supported(
+                            line,
+                            at + 1,
+                            other.family_name(),
+                            "checks go to IP addresses",
+                        ));
                     }
                 }
                 at += 1;
             }
             word @ ("ssl" | "sni" | "alpn") => {
-                return Err(not_supported(line, at, &format!("{} connect {word}", line.text(0)), "TLS is not built"));
+                return Err(not_supported(
+                    line,
+                    at,
+                    &format!("{} connect {word}", line.text(0)),
+                    "TLS is not built",
+                ));
             }
             "via-socks4" => return Err(not_supported(line, at, "via-socks4", "SOCKS4 is not built")),
             "proto" => match line.text(at + 1) {
                 "h1" | "none" => at += 1,
                 other => {
-                    return Err(not_supported(line, at, &format!("proto {other}"), "checks speak HTTP/1 only"));
+                    return Err(not_supported(
+                        line,
+                        at,
+                        &format!("proto {other}"),
+                        "checks speak HTTP/1 only",
+                    ));
                 }
             },
             other => {
@@ -505,7 +554,13 @@ fn connect(cx: &mut Cx<'_>, b: &Building, line: &Line, name: &str, comment: &mut
     Ok(connect)
 }
 
-fn send(cx: &mut Cx<'_>, b: &Building, line: &Line, name: &str, comment: &mut Option<Arc<str>>) -> Read<StepKind> {
+fn send(
+    cx: &mut Cx<'_>,
+    b: &Building,
+    line: &Line,
+    name: &str,
+    comment: &mut Option<Arc<str>>,
+) -> Read<StepKind> {
     let verb = line.text(1);
     let what = if verb.contains("binary") { "binary string" } else { "string" };
     needed(line, 2, &format!("{name} : '{what}' expects a {verb} as argument."))?;
@@ -522,18 +577,30 @@ fn send(cx: &mut Cx<'_>, b: &Building, line: &Line, name: &str, comment: &mut Op
             at_most(line, 2, 3)?;
         }
         other => {
-            return Err(fail(line, 3, format!("{name} : expects 'comment', but got '{other}' as argument..")));
+            return Err(fail(
+                line,
+                3,
+                format!("{name} : expects 'comment', but got '{other}' as argument.."),
+            ));
         }
     }
     Ok(StepKind::Send(text))
 }
 
-fn request(cx: &mut Cx<'_>, b: &Building, line: &Line, name: &str, comment: &mut Option<Arc<str>>) -> Read<StepKind> {
+fn request(
+    cx: &mut Cx<'_>,
+    b: &Building,
+    line: &Line,
+    name: &str,
+    comment: &mut Option<Arc<str>>,
+) -> Read<StepKind> {
     let mut request = plain_request();
     let mut at = 2;
     while at < line.words.len() {
         let word = line.text(at);
-        let value = |missing: &str| needed(line, at + 1, &format!("{name} : '{word}' expects {missing} as argument."));
+        let value = |missing: &str| {
+            needed(line, at + 1, &format!("{name} : '{word}' expects {missing} as argument."))
+        };
         match word {
             "comment" => {
                 at = comment_at(line, at, name, comment)?;
@@ -565,7 +632,11 @@ fn request(cx: &mut Cx<'_>, b: &Building, line: &Line, name: &str, comment: &mut
             }
             "hdr" => {
                 if line.words.len() < at + 3 {
-                    return Err(fail(line, at, format!("{name} : 'hdr' expects <name> and <value> as arguments.")));
+                    return Err(fail(
+                        line,
+                        at,
+                        format!("{name} : 'hdr' expects <name> and <value> as arguments."),
+                    ));
                 }
                 let name_bytes = bytes(line, at + 1);
                 // The length comes from the body.
@@ -597,7 +668,8 @@ fn assign(cx: &mut Cx<'_>, b: &Building, line: &Line, name: &str) -> Read<StepKi
         return Err(fail(line, 1, format!("{name} : expects the name of a variable between parentheses.")));
     };
     let mut parts = inner.split(',');
-    let variable = VarRef::parse(parts.next().unwrap_or("")).map_err(|e| fail(line, 1, format!("{name} : {e}.")))?;
+    let variable =
+        VarRef::parse(parts.next().unwrap_or("")).map_err(|e| fail(line, 1, format!("{name} : {e}.")))?;
     let mut conditions: Option<SetConditions> = None;
     for part in parts {
         let known = conditions.get_or_insert_default().add(part);
@@ -628,7 +700,13 @@ fn regex(line: &Line, at: usize, name: &str) -> Read<Arc<Regex>> {
     Regex::new(line.text(at), true).map(Arc::new).map_err(|e| fail(line, at, format!("{name} : {e}.")))
 }
 
-fn expect(cx: &mut Cx<'_>, b: &Building, line: &Line, name: &str, comment: &mut Option<Arc<str>>) -> Read<StepKind> {
+fn expect(
+    cx: &mut Cx<'_>,
+    b: &Building,
+    line: &Line,
+    name: &str,
+    comment: &mut Option<Arc<str>>,
+) -> Read<StepKind> {
     let http = line.text(0) == "http-check";
     let mut expect = Expect::new(Matcher::Status(Arc::new([])));
     let mut matcher = None;
@@ -642,7 +720,11 @@ fn expect(cx: &mut Cx<'_>, b: &Building, line: &Line, name: &str, comment: &mut 
             let got = line.text(at + 1);
             match Status::named(got).filter(|_| allowed.contains(&got)) {
                 Some(status) => Ok(Some(status)),
-                None => Err(fail(line, at + 1, format!("{name} : '{word}' only supports {shown} status (got '{got}')..")))
+                None => Err(fail(
+                    line,
+                    at + 1,
+                    format!("{name} : '{word}' only supports {shown} status (got '{got}').."),
+                )),
             }
         };
         match word {
@@ -651,9 +733,14 @@ fn expect(cx: &mut Cx<'_>, b: &Building, line: &Line, name: &str, comment: &mut 
                 continue;
             }
             "min-recv" => {
-                let value = strict(line.text(at + 1)).and_then(|v| i32::try_from(v).ok()).filter(|v| *v >= -1);
+                let value =
+                    strict(line.text(at + 1)).and_then(|v| i32::try_from(v).ok()).filter(|v| *v >= -1);
                 expect.min_recv = value.ok_or_else(|| {
-                    fail(line, at + 1, format!("{name} : 'min-recv' expects -1 or an integer in the range 0..2147483647."))
+                    fail(
+                        line,
+                        at + 1,
+                        format!("{name} : 'min-recv' expects -1 or an integer in the range 0..2147483647."),
+                    )
                 })?;
             }
             "ok-status" => {
@@ -671,9 +758,14 @@ fn expect(cx: &mut Cx<'_>, b: &Building, line: &Line, name: &str, comment: &mut 
             "on-success" => expect.on_success = Some(log_format(cx, b, line, at + 1, name)?),
             "on-error" => expect.on_error = Some(log_format(cx, b, line, at + 1, name)?),
             "status-code" => {
-                let text = needed(line, at + 1, &format!("{name} : 'status-code' expects an expression as argument."))?;
+                let text = needed(
+                    line,
+                    at + 1,
+                    &format!("{name} : 'status-code' expects an expression as argument."),
+                )?;
                 let expr = expression_at(cx, b, text, line.span_at(at + 1), Point::Check.set(), "");
-                expect.status_code = Some(Arc::new(expr.map_err(|e| fail(line, at + 1, format!("{name} : {e}.")))?));
+                expect.status_code =
+                    Some(Arc::new(expr.map_err(|e| fail(line, at + 1, format!("{name} : {e}.")))?));
             }
             "!" => {
                 expect.negate = !expect.negate;
@@ -694,8 +786,9 @@ fn expect(cx: &mut Cx<'_>, b: &Building, line: &Line, name: &str, comment: &mut 
         }
         at += 2;
     }
-    expect.matcher =
-        matcher.ok_or_else(|| fail(line, 2, format!("{name} : expects at least a matching pattern as arguments.")))?;
+    expect.matcher = matcher.ok_or_else(|| {
+        fail(line, 2, format!("{name} : expects at least a matching pattern as arguments."))
+    })?;
     Ok(StepKind::Expect(Box::new(expect)))
 }
 
@@ -721,7 +814,11 @@ fn matcher_at(
         } else {
             "'[!]binary', '[!]string', '[!]rstring', '[!]string-lf''[!]rbinary', '[!]binary-lf' or comment"
         };
-        return Err(fail(line, at, format!("{name} : 'only supports min-recv, {kinds} but got '{kind}' as argument..")));
+        return Err(fail(
+            line,
+            at,
+            format!("{name} : 'only supports min-recv, {kinds} but got '{kind}' as argument.."),
+        ));
     }
     if !matches!(kind, "hdr" | "fhdr") {
         needed(line, at + 1, &format!("{name} : '{kind}' expects a <pattern> as argument."))?;
@@ -737,7 +834,9 @@ fn matcher_at(
         "status" => Matcher::Status(statuses(line, at + 1, name)?),
         _ => {
             let mut next = at + 1;
-            let usage = format!("{name} : '{kind}' expects at the name keyword as first argument followed by a pattern.");
+            let usage = format!(
+                "{name} : '{kind}' expects at the name keyword as first argument followed by a pattern."
+            );
             let lf = match line.text(next) {
                 "name" => false,
                 "name-lf" => true,
@@ -786,13 +885,19 @@ fn pattern(
                 MatchMethod::Exact
             }
             "reg" => {
-                return Err(fail(line, *next + 1, format!("{name} : log-format string is not supported with a regex matching method.")));
+                return Err(fail(
+                    line,
+                    *next + 1,
+                    format!("{name} : log-format string is not supported with a regex matching method."),
+                ));
             }
             other => {
                 return Err(fail(
                     line,
                     *next + 1,
-                    format!("{name} : '-m' only supports 'str', 'beg', 'end', 'sub' or 'reg' (got '{other}')."),
+                    format!(
+                        "{name} : '-m' only supports 'str', 'beg', 'end', 'sub' or 'reg' (got '{other}')."
+                    ),
                 ));
             }
         };
@@ -815,7 +920,11 @@ fn pattern(
 fn statuses(line: &Line, at: usize, name: &str) -> Read<Arc<[(u16, u16)]>> {
     let text = line.text(at);
     if let Some(wrong) = text.chars().find(|c| !c.is_ascii_digit() && !matches!(c, ',' | '-')) {
-        return Err(fail(line, at, format!("{name} : invalid character '{wrong}' in the list of status codes.")));
+        return Err(fail(
+            line,
+            at,
+            format!("{name} : invalid character '{wrong}' in the list of status codes."),
+        ));
     }
     let code = |part: &str| part.parse::<u16>().ok().filter(|c| (100..=999).contains(c));
     text.split(',')

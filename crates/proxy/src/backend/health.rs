@@ -7,9 +7,12 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_check::{
-    Assignment, Change, Connect, Conversation, Evaluate, Health, Heard, Initial, Next, Passed, Program, Source, Status, Verdict,
+    Assignment, Change, Connect, Conversation, Evaluate, Health, Heard, Initial, Next, Passed, Program,
+    Source, Status, Verdict,
 };
-use thalweg_config::model::{CheckConfig, InitState, LogLevel, Proxy, ProxyHeader, ProxyId, Server, ServerAddr, ServerId};
+use thalweg_config::model::{
+    CheckConfig, InitState, LogLevel, Proxy, ProxyHeader, ProxyId, Server, ServerAddr, ServerId,
+};
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{ConnectOptions, SockAddr, Stream};
 use thalweg_runtime::timer::{self, timeout_at};
@@ -99,7 +102,8 @@ pub(super) fn starts_up(server: &Server) -> bool {
 /// Starts the checks that belong to this thread.
 pub fn start(worker: &Rc<Worker>) {
     let config = &worker.instance.config;
-    let checked = config.proxies.iter().filter(|p| !p.disabled).flat_map(|p| p.servers.iter().map(move |s| (p, s)));
+    let checked =
+        config.proxies.iter().filter(|p| !p.disabled).flat_map(|p| p.servers.iter().map(move |s| (p, s)));
     let checked: Vec<_> = checked.filter_map(|(p, s)| Some((p, s, s.check.as_ref()?))).collect();
     // The first checks of all servers are spread over the smallest interval.
     let smallest = checked.iter().map(|(_, _, c)| u64::from(c.inter_ms)).min().unwrap_or(0);
@@ -140,7 +144,8 @@ impl Checker {
         let mut maintained = false;
         loop {
             timer::sleep_until(start_ms).await;
-            while global.tune.max_checks_per_thread != 0 && RUNNING.get() >= global.tune.max_checks_per_thread {
+            while global.tune.max_checks_per_thread != 0 && RUNNING.get() >= global.tune.max_checks_per_thread
+            {
                 timer::sleep(CROWDED_PAUSE_MS).await;
             }
             if worker.instance.stopping() != Stopping::No {
@@ -171,7 +176,8 @@ impl Checker {
 
     /// Milliseconds to the next check.
     fn interval(&self, check: &CheckConfig) -> u64 {
-        let changing = self.backend().check_report(self.server).map(|r| (r.health.is_changing(), r.health.is_up()));
+        let changing =
+            self.backend().check_report(self.server).map(|r| (r.health.is_changing(), r.health.is_up()));
         let ms = match changing {
             Some((true, _)) => check.fastinter_ms,
             Some((false, false)) => check.downinter_ms,
@@ -213,7 +219,8 @@ impl Checker {
                     if let Some(limit) = proxy.timeouts.check.and(proxy.timeouts.connect) {
                         deadline = clock::now_ms() + limit.min(inter);
                     }
-                    match timeout_at(Some(deadline), Stream::connect(&address, &options(proxy, server))).await {
+                    match timeout_at(Some(deadline), Stream::connect(&address, &options(proxy, server))).await
+                    {
                         Err(_elapsed) => return conversation.timed_out(),
                         Ok(Err(error)) => return conversation.failed(&system_words(&error)),
                         Ok(Ok(mut stream)) => {
@@ -280,8 +287,10 @@ impl Checker {
                 Passed::Conditionally => "conditionally succeeded",
                 Passed::No => "failed",
             };
-            let line =
-                format!("Health check for {backup}server {}/{} {how}, {reason}, status: {health}.", proxy.name, server.name);
+            let line = format!(
+                "Health check for {backup}server {}/{} {how}, {reason}, status: {health}.",
+                proxy.name, server.name
+            );
             self.tell(LogLevel::Notice, &line);
         }
         self.mark(change, passed, &reason);
@@ -293,7 +302,8 @@ impl Checker {
         let backend = self.backend();
         // Its own lines told the reason already.
         let reason = if proxy.opts.log_health_checks { String::new() } else { format!(", {reason}") };
-        let title = format!("{}Server {}/{}", if server.backup { "Backup " } else { "" }, proxy.name, server.name);
+        let title =
+            format!("{}Server {}/{}", if server.backup { "Backup " } else { "" }, proxy.name, server.name);
         let stopping = change.is_up && passed == Passed::Conditionally;
         let before = backend.usable_count();
         let requeued = backend.server_queue_len(self.server);
@@ -321,7 +331,12 @@ impl Checker {
             self.tell(LogLevel::Notice, &line);
         }
         if before > 0 && backend.usable_count() == 0 {
-            self.worker.log(self.proxy, LogLevel::Emerg, b"", format!("backend {} has no server available!", proxy.name).as_bytes());
+            self.worker.log(
+                self.proxy,
+                LogLevel::Emerg,
+                b"",
+                format!("backend {} has no server available!", proxy.name).as_bytes(),
+            );
             self.say("ALERT", &format!("backend '{}' has no server available!", proxy.name));
         }
     }
@@ -376,7 +391,8 @@ fn address(server: &Server, check: &CheckConfig, connect: &Connect, port: Option
 fn proxy_header(server: &Server, check: &CheckConfig, connect: &Connect) -> Vec<u8> {
     let mut out = Vec::new();
     // A check that goes elsewhere than traffic does not speak as traffic does unless told so.
-    let elsewhere = check.port.is_some() || check.addr.is_some() || connect.port.is_some() || connect.addr.is_some();
+    let elsewhere =
+        check.port.is_some() || check.addr.is_some() || connect.port.is_some() || connect.addr.is_some();
     if !(connect.send_proxy || check.send_proxy || server.send_proxy != ProxyHeader::None && !elsewhere) {
         return out;
     }
@@ -414,7 +430,8 @@ fn system_words(error: &io::Error) -> String {
         98 => "EADDRINUSE",
         99 => "EADDRNOTAVAIL",
         100 => "ENETDOWN",
-        101 => "ENETUNREACH",
+        // No connection was begun: the reference has one word for all such causes.
+        101 => return format!("General socket error ({text})"),
         103 => "ECONNABORTED",
         104 => "ECONNRESET",
         105 => "ENOBUFS",
@@ -525,8 +542,13 @@ impl Evaluate for Evaluator<'_> {
             ServerAddr::Tcp(addr) => (addr.ip().to_string(), addr.port().to_string()),
             _ => ("unix".to_owned(), "unix".to_owned()),
         };
-        let total: u32 =
-            self.proxy.servers.iter().filter(|s| !s.backup && backend.is_usable(s.id)).map(|s| backend.weight(s.id)).sum();
+        let total: u32 = self
+            .proxy
+            .servers
+            .iter()
+            .filter(|s| !s.backup && backend.is_usable(s.id))
+            .map(|s| backend.weight(s.id))
+            .sum();
         format!(
             "{state}; address={address}; port={port}; name={}/{}; node={}; weight={}/{total}; scur={}/{}; qcur={}",
             self.proxy.name,

@@ -1,0 +1,259 @@
+//! Health checks from outside: what is asked of servers, what the logs say, where traffic goes.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use support::{Proxy, Server, Setup, each_driver, nobody, ok};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+
+/// A frontend before a backend `be` that has these lines.
+fn setup(lines: &str) -> Setup {
+    Setup::http(&format!("frontend fe\nbind <@fe>\nno log\ndefault_backend be\nbackend be\n{lines}\n"))
+        .defaults("option log-health-checks\ndefault-server inter 50ms\n")
+}
+
+/// The next log line from where it speaks of a server, without its time.
+fn said(proxy: &Proxy) -> String {
+    let line = proxy.log();
+    let from =
+        ["Health check", "Server ", "Backup Server", "backend "].iter().filter_map(|s| line.find(s)).min();
+    let line = &line[from.unwrap_or_else(|| panic!("{line}"))..];
+    match line.split_once("check duration: ") {
+        Some((before, after)) => {
+            let digits = after.trim_start_matches(|c: char| c.is_ascii_digit());
+            format!("{before}check duration: N{digits}")
+        }
+        None => line.to_string(),
+    }
+}
+
+#[test]
+fn a_refused_connection_takes_a_server_down() {
+    each_driver(|io| {
+        let server = Server::named("a");
+        let proxy = setup(&format!("server a {} check\nserver b {} backup", nobody(), server.addr)).start(io);
+        assert_eq!(
+            said(&proxy),
+            "Health check for server be/a failed, reason: Layer4 connection problem, info: \"ECONNREFUSED returned by OS \
+             (Connection refused)\", check duration: Nms, status: 0/2 DOWN."
+        );
+        assert_eq!(
+            said(&proxy),
+            "Server be/a is DOWN. 0 active and 1 backup servers left. Running on backup. 0 sessions active, 0 requeued, 0 \
+             remaining in queue."
+        );
+        assert_eq!(proxy.ask(GET).text(), "a");
+    });
+}
+
+#[test]
+fn without_health_logs_the_change_tells_the_reason() {
+    each_driver(|io| {
+        let proxy = setup(&format!("no option log-health-checks\nserver a {} check", nobody())).start(io);
+        assert_eq!(
+            said(&proxy),
+            "Server be/a is DOWN, reason: Layer4 connection problem, info: \"ECONNREFUSED returned by OS (Connection \
+             refused)\", check duration: Nms. 0 active and 0 backup servers left. 0 sessions active, 0 requeued, 0 remaining \
+             in queue."
+        );
+        assert_eq!(said(&proxy), "backend be has no server available!");
+        assert_eq!(proxy.ask(GET).status, 503);
+    });
+}
+
+#[test]
+fn a_server_goes_down_and_comes_back() {
+    each_driver(|io| {
+        let sick = Arc::new(AtomicBool::new(false));
+        let answer = Arc::clone(&sick);
+        let server = Server::http(move |_| match answer.load(Ordering::SeqCst) {
+            false => ok("well"),
+            true => "HTTP/1.1 503 Sick\r\nContent-Length: 0\r\n\r\n".into(),
+        });
+        let proxy = setup(&format!("option httpchk\nserver a {} check rise 2 fall 2", server.addr)).start(io);
+        let health = |how: &str, what: &str, status: &str| {
+            assert_eq!(
+                said(&proxy),
+                format!(
+                    "Health check for server be/a {how}, reason: {what}, check duration: Nms, status: {status}."
+                )
+            );
+        };
+        let (good, bad) =
+            ("Layer7 check passed, code: 200", "Layer7 wrong status, code: 503, info: \"Sick\"");
+        health("succeeded", good, "2/2 UP");
+        sick.store(true, Ordering::SeqCst);
+        health("failed", bad, "1/2 UP");
+        health("failed", bad, "0/2 DOWN");
+        assert!(said(&proxy).starts_with("Server be/a is DOWN. 0 active and 0 backup servers left."));
+        assert_eq!(said(&proxy), "backend be has no server available!");
+        assert_eq!(proxy.ask(GET).status, 503);
+        sick.store(false, Ordering::SeqCst);
+        health("succeeded", good, "1/2 DOWN");
+        health("succeeded", good, "2/2 UP");
+        assert_eq!(
+            said(&proxy),
+            "Server be/a is UP. 1 active and 0 backup servers online. 0 sessions requeued, 0 total in queue."
+        );
+        assert_eq!(proxy.ask(GET).text(), "well");
+    });
+}
+
+#[test]
+fn requests_of_checks_are_as_configured() {
+    // Lines of the backend, and the request they make.
+    let cases = [
+        ("option httpchk", "OPTIONS / HTTP/1.0\r\n\r\n"),
+        ("option httpchk /x", "OPTIONS /x HTTP/1.0\r\n\r\n"),
+        ("option httpchk GET /x", "GET /x HTTP/1.0\r\n\r\n"),
+        (
+            "option httpchk GET /x HTTP/1.1 www.h",
+            "GET /x HTTP/1.1\r\nhost: www.h\r\nconnection: close\r\n\r\n",
+        ),
+        (
+            "option httpchk\nhttp-check send meth PUT uri-lf /%[be_name] ver HTTP/1.1 hdr Host h hdr X-S \"%[srv_name]\" body abc",
+            "PUT /be HTTP/1.1\r\nhost: h\r\nx-s: a\r\ncontent-length: 3\r\nconnection: close\r\n\r\nabc",
+        ),
+        (
+            "option httpchk\nhttp-check set-var(check.p) str(/v)\nhttp-check send uri-lf \"%[var(check.p)]\"",
+            "OPTIONS /v HTTP/1.0\r\n\r\n",
+        ),
+        ("option redis-check", "*1\r\n$4\r\nPING\r\n"),
+        ("option tcp-check\ntcp-check send-binary 50494e470d0a\ntcp-check expect string x", "PING\r\n"),
+    ];
+    each_driver(|io| {
+        for (lines, expected) in cases {
+            let server = Server::start(move |mut conn, _| {
+                assert_eq!(String::from_utf8_lossy(&conn.exactly(expected.len())), expected);
+                conn.send("HTTP/1.0 200 OK\r\n\r\n");
+            });
+            let proxy = setup(&format!("{lines}\nserver a {} check inter 5s", server.addr)).start(io);
+            assert!(said(&proxy).starts_with("Health check for server be/a "), "{lines}");
+        }
+    });
+}
+
+#[test]
+fn answers_are_judged_by_the_rules() {
+    let http = "HTTP/1.1 200 Fine\r\nSet-Cookie: sessid=1, b\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n";
+    let passed = "succeeded, reason: Layer7 check passed, code: 200";
+    let cases = [
+        ("option httpchk", http, passed),
+        ("option httpchk\nhttp-check expect string hello", http, passed),
+        ("option httpchk\nhttp-check expect rstring ^h.*o$", http, passed),
+        ("option httpchk\nhttp-check expect status 200-399", http, passed),
+        ("option httpchk\nhttp-check expect hdr name set-cookie value -m beg sessid", http, passed),
+        ("option httpchk\nhttp-check expect fhdr name set-cookie value \"sessid=1, b\"", http, passed),
+        (
+            "option httpchk\nhttp-check expect ! string hello comment no",
+            http,
+            "failed, reason: Layer7 invalid response, info: \"HTTP check matched unwanted content comment: no\"",
+        ),
+        (
+            "option httpchk\nhttp-check expect string bye",
+            http,
+            "failed, reason: Layer7 invalid response, info: \"HTTP content check did not match\"",
+        ),
+        (
+            "option httpchk\nhttp-check expect rstatus ^5",
+            http,
+            "failed, reason: Layer7 wrong status, code: 200, info: \"Fine\"",
+        ),
+        (
+            "option httpchk\nhttp-check disable-on-404",
+            "HTTP/1.1 404 Gone\r\nContent-Length: 0\r\n\r\n",
+            "conditionally succeeded, reason: Layer7 check conditionally passed, code: 404",
+        ),
+        (
+            "option tcp-check\ntcp-check send x\ntcp-check expect string +OK",
+            "+OK there",
+            "succeeded, reason: Layer7 check passed, code: 0, info: \"(tcp-check)\"",
+        ),
+        (
+            "option tcp-check\ntcp-check send x\ntcp-check expect min-recv 0 string +NO comment c",
+            "+OK there",
+            "failed, reason: Layer7 invalid response, info: \"TCPCHK did not match content '+NO' at step 2 comment: c\"",
+        ),
+        (
+            "option tcp-check\ntcp-check send x\ntcp-check expect binary 4f4b ok-status L6OK on-success \"is %[srv_name]\"",
+            "+OK there",
+            "succeeded, reason: Layer6 check passed, info: \"is a\"",
+        ),
+        (
+            "option tcp-check\ntcp-check send x\ntcp-check expect ! rbinary 4F4B",
+            "+OK there",
+            "failed, reason: Layer7 invalid response, info: \"TCPCHK matched unwanted content (binary regex) at step 2\"",
+        ),
+        (
+            "timeout check 100ms\noption tcp-check\ntcp-check send x\ntcp-check expect string +NO tout-status L6TOUT",
+            "+OK there",
+            "failed, reason: Layer6 timeout, info: \" at step 2 of tcp-check (expect string '+NO')\"",
+        ),
+        (
+            "option redis-check",
+            "+PONG\r\n",
+            "succeeded, reason: Layer7 check passed, code: 0, info: \"Redis server is ok\"",
+        ),
+        (
+            "option pgsql-check user u",
+            "R\0\0\0\x08\0\0\0\0",
+            "succeeded, reason: Layer7 check passed, code: 0, info: \"PostgreSQL server is ok\"",
+        ),
+    ];
+    each_driver(|io| {
+        for (lines, answer, expected) in cases {
+            let server = Server::start(move |mut conn, _| {
+                conn.exactly(1);
+                let _ = conn.try_send(answer);
+                conn.rest();
+            });
+            let proxy = setup(&format!("{lines}\nserver a {} check inter 5s", server.addr)).start(io);
+            let line = said(&proxy);
+            assert!(
+                line.starts_with(&format!("Health check for server be/a {expected}, check duration")),
+                "{lines}\n{line}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_server_that_starts_down_waits_for_its_checks() {
+    each_driver(|io| {
+        let server = Server::named("a");
+        let lines = format!(
+            "no option log-health-checks\nserver a {} check init-state fully-down rise 3",
+            server.addr
+        );
+        let proxy = setup(&lines).start(io);
+        assert!(said(&proxy).starts_with("Server be/a is UP, reason: Layer4 check passed"));
+        assert!(server.accepted() >= 3);
+        assert_eq!(proxy.ask(GET).text(), "a");
+    });
+}
+
+#[test]
+fn checks_go_where_they_are_told() {
+    each_driver(|io| {
+        let (traffic, checks) = (Server::named("traffic"), Arc::new(AtomicU32::new(0)));
+        let seen = Arc::clone(&checks);
+        let checked = Server::start(move |_, _| {
+            seen.fetch_add(1, Ordering::SeqCst);
+        });
+        let place = |how: &str| format!("server a {} check {how}", traffic.addr);
+        let (ip, port) = (checked.addr.ip(), checked.addr.port());
+        for lines in [
+            place(&format!("addr {ip} port {port}")),
+            format!("option tcp-check\ntcp-check connect addr {ip} port {port}\n{}", place("")),
+        ] {
+            let before = checks.load(Ordering::SeqCst);
+            let proxy = setup(&lines).start(io);
+            assert!(said(&proxy).contains("Layer4 check passed"), "{lines}");
+            support::eventually("a check arrives", || (checks.load(Ordering::SeqCst) > before).then_some(()));
+            assert_eq!(proxy.ask(GET).text(), "traffic");
+        }
+    });
+}
