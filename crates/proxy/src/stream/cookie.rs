@@ -14,7 +14,7 @@ use thalweg_http::cookie::request_cookies;
 use thalweg_http::{Head, HeaderId, Method};
 use thalweg_runtime::clock;
 use thalweg_sample::acl::Verdict;
-use thalweg_sample::facts::Termination;
+use thalweg_sample::facts::{self, Termination};
 
 use super::http::Http;
 use super::{Bodies, StreamState};
@@ -127,6 +127,15 @@ pub fn request(
     cookie.server
 }
 
+/// A rule refused the request: the log says all the same what its cookie was, and whose.
+pub fn refused(http: &mut Http<'_>, be: &Proxy) {
+    if let (Some(policy), true) = (&be.cookie, http.state.facts.backend_assigned) {
+        if let Some(server) = request(http, be, policy, None) {
+            http.state.facts.server = Some(facts::ServerId { proxy: facts::ProxyId(be.id.0), index: server.0 });
+        }
+    }
+}
+
 /// The stream goes to another server than the one its cookie named.
 pub fn redispatched(state: &mut StreamState) {
     if state.cookie.server.take().is_some() && state.facts.termination.cookie_in == b'V' {
@@ -166,7 +175,7 @@ pub fn read_request(
         from = index + 1;
         let value = field.value;
         text.clear();
-        let mut edit = Edit { from: value, copied: 0, to: text, begun: false };
+        let mut edit = Edit { from: value, copied: 0, to: text, begun: false, removed: false };
         for cookie in request_cookies(value) {
             let end = cookie.value_offset + cookie.value.len();
             let equals = cookie.name_offset + cookie.name.len();
@@ -313,7 +322,7 @@ pub fn write_response(
             continue;
         }
         text.clear();
-        let mut edit = Edit { from: value, copied: 0, to: text, begun: false };
+        let mut edit = Edit { from: value, copied: 0, to: text, begun: false, removed: false };
         edit.replace(place.name.end, place.value.start, b"=");
         if ours {
             letter = b'P';
@@ -455,6 +464,8 @@ struct Edit<'a> {
     copied: usize,
     to: &'a mut Vec<u8>,
     begun: bool,
+    /// A cookie was taken out.
+    removed: bool,
 }
 
 enum Edited {
@@ -477,34 +488,35 @@ impl Edit<'_> {
 
     /// Takes a cookie of a `Cookie` field out, with its attributes (RFC 2965), and joins what is around it.
     fn remove(&mut self, begin: usize, end: usize) {
-        self.begun = true;
+        (self.begun, self.removed) = (true, true);
         self.to.extend_from_slice(&self.from[self.copied..begin]);
         let kept = trim_end(self.to);
-        let separator = kept.last().copied().filter(|b| matches!(b, b';' | b','));
-        let kept = trim_end(&kept[..kept.len() - usize::from(separator.is_some())]);
+        let separated = matches!(kept.last(), Some(b';' | b','));
+        let kept = trim_end(&kept[..kept.len() - usize::from(separated)]);
         let len = kept.len();
         self.to.truncate(len);
-        // On to the next part that is no attribute of this cookie.
+        // On to the next part that is no attribute of this cookie. What separates it from the one before is what ended
+        // this cookie.
         let skip = |at: usize| at + self.from[at..].iter().take_while(|b| is_ows(**b)).count();
         let mut next = skip(end);
-        loop {
-            if next >= self.from.len() {
-                self.copied = self.from.len();
-                return;
-            }
+        let Some(&separator) = self.from.get(next) else {
+            self.copied = self.from.len();
+            return;
+        };
+        while next < self.from.len() {
             next = skip(next + 1);
             if self.from.get(next) != Some(&b'$') {
                 break;
             }
-            next += self.from[next..].iter().take_while(|b| !matches!(b, b';' | b',')).count();
+            next = skip(next + value_len(&self.from[next..]));
         }
         if len > 0 {
-            self.to.push(separator.unwrap_or(b';'));
+            self.to.push(separator);
             if next < self.from.len() {
                 self.to.push(b' ');
             }
         }
-        self.copied = next;
+        self.copied = next.min(self.from.len());
     }
 
     fn finish(self) -> Edited {
@@ -512,7 +524,10 @@ impl Edit<'_> {
             return Edited::Unchanged;
         }
         self.to.extend_from_slice(&self.from[self.copied..]);
-        if self.to.is_empty() { Edited::Empty } else { Edited::Changed }
+        let attribute = |part: &[u8]| part.trim_ascii_start().first() == Some(&b'$');
+        // Attributes without a cookie say nothing.
+        let empty = self.to.is_empty() || (self.removed && self.to.split(|b| matches!(b, b';' | b',')).all(attribute));
+        if empty { Edited::Empty } else { Edited::Changed }
     }
 }
 
