@@ -195,3 +195,93 @@ fn connections_may_be_accepted_one_at_a_time() {
         assert!(conns.iter_mut().all(|conn| conn.response().status == 200));
     });
 }
+
+/// Says something to the program's CLI and returns the answer.
+fn tell(proxy: &Proxy, command: &str) -> String {
+    let mut cli = support::Conn::connect_unix(&proxy.path("cli"));
+    cli.send(format!("{command}\n"));
+    cli.rest_text()
+}
+
+#[test]
+fn sessions_end_with_their_server_when_that_is_asked_for() {
+    each_driver(|io| {
+        let server = Server::start(|mut conn, _| {
+            conn.send("hello");
+            conn.ended();
+        });
+        let text = format!(
+            "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\n\
+             server s {} on-marked-down shutdown-sessions\nserver b {} backup\n",
+            server.addr, server.addr
+        );
+        let proxy = Setup::tcp(&text).global("stats socket <@dir>/cli level admin").threads(2).start(io);
+        let mut conns: Vec<_> = (0..4).map(|_| proxy.connect()).collect();
+        for conn in &mut conns {
+            assert_eq!(conn.exactly(5), b"hello");
+        }
+        tell(&proxy, "set server be/s state maint");
+        for conn in &mut conns {
+            conn.ended();
+            assert!(proxy.tcp_log().contains(" DD "));
+        }
+    });
+}
+
+#[test]
+fn requests_end_with_their_server_when_that_is_asked_for() {
+    each_driver(|io| {
+        let (sender, arrived) = std::sync::mpsc::channel();
+        let sender = std::sync::Mutex::new(sender);
+        let server = Server::start(move |mut conn, _| {
+            conn.head();
+            sender.lock().unwrap().send(()).unwrap();
+            conn.ended();
+        });
+        let lines = format!("server s {} on-marked-down shutdown-sessions", server.addr);
+        let proxy = setup("", &lines).global("stats socket <@dir>/cli level admin").start(io);
+        let mut conn = proxy.connect();
+        conn.send(GET);
+        arrived.recv().unwrap();
+        tell(&proxy, "set server be/s state maint");
+        assert_eq!(conn.response().status, 503);
+        assert!(proxy.http_log().contains(" DH"));
+    });
+}
+
+#[test]
+fn sessions_of_backup_servers_end_when_a_server_comes_back() {
+    each_driver(|io| {
+        let server = Server::start(|mut conn, _| {
+            conn.send("hello");
+            conn.ended();
+        });
+        let text = format!(
+            "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\n\
+             server s {} disabled on-marked-up shutdown-backup-sessions\nserver b {} backup\n",
+            server.addr, server.addr
+        );
+        let proxy = Setup::tcp(&text).global("stats socket <@dir>/cli level admin").start(io);
+        let mut conn = proxy.connect();
+        assert_eq!(conn.exactly(5), b"hello");
+        tell(&proxy, "set server be/s state ready");
+        conn.ended();
+    });
+}
+
+#[test]
+fn a_server_that_comes_back_gets_its_share_little_by_little() {
+    each_driver(|io| {
+        let (a, b) = (Server::named("a"), Server::named("b"));
+        let after_a_pause = |option: &str| {
+            let lines = format!("balance roundrobin\nserver a {} {option}\nserver b {}", a.addr, b.addr);
+            let proxy = setup("", &lines).global("stats socket <@dir>/cli level admin").start(io);
+            tell(&proxy, "set server be/a state maint");
+            tell(&proxy, "set server be/a state ready");
+            (0..20).filter(|_| proxy.ask(GET).text() == "a").count()
+        };
+        assert_eq!(after_a_pause(""), 10);
+        let few = after_a_pause("slowstart 1h");
+        assert!(few <= 3, "{few} of 20");
+    });
+}

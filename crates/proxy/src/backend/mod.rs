@@ -5,6 +5,7 @@ pub mod connect;
 mod hand_over;
 pub mod health;
 pub mod pool;
+mod transition;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -17,10 +18,13 @@ use thalweg_balance::{
 use thalweg_config::model::{self, BalanceAlgo, HashAffinity, HashKey, Proxy, Server, ServerAddr, ServerId};
 use thalweg_runtime::{Reason, TaskId};
 
+use transition::Transition;
+
 use crate::operator::Service;
 
 /// See the module's documentation.
 pub struct Backend {
+    id: model::ProxyId,
     pub balancer: Balancer,
     servers: Box<[ServerState]>,
     /// Requests that wait for any server.
@@ -47,6 +51,7 @@ struct ServerState {
     drain: AtomicBool,
     /// Its checks ask for no new sessions.
     stopping: AtomicBool,
+    transition: Transition,
 }
 
 impl ServerState {
@@ -122,6 +127,7 @@ impl Backend {
             || proxy.balance.hash_balance_factor != 0;
         let limited = proxy.servers.iter().any(|s| s.maxconn != 0);
         let backend = Backend {
+            id: proxy.id,
             balancer: Balancer::new(settings, &specs),
             servers: proxy
                 .servers
@@ -136,6 +142,7 @@ impl Backend {
                     up: AtomicBool::new(spec.up),
                     drain: AtomicBool::new(false),
                     stopping: AtomicBool::new(false),
+                    transition: Transition::new(server),
                 })
                 .collect(),
             queue: Queue::new(),
@@ -221,7 +228,8 @@ impl Backend {
     }
 
     fn limit(&self, server: ServerIndex, backend_requests: u32) -> u32 {
-        self.servers[server.0 as usize].limits().now(backend_requests, self.fullconn, 100)
+        let state = &self.servers[server.0 as usize];
+        state.limits().now(backend_requests, self.fullconn, state.transition.ramp())
     }
 
     /// Requests being served and waiting on all servers; only looked at when a limit depends on it.
@@ -244,6 +252,7 @@ impl Backend {
         self.service(server).changed(up);
         self.balancer.set_up(index, up);
         self.count_usable();
+        self.follow_up(server, up);
         if up {
             self.serve_queue(index);
         } else {
@@ -441,7 +450,7 @@ impl ServerView for Limited<'_> {
         if state.limits().maxconn == 0 {
             return false;
         }
-        state.limits().is_full(load.served(), state.queue.len(), self.requests, self.backend.fullconn, 100)
+        state.limits().is_full(load.served(), state.queue.len(), self.requests, self.backend.fullconn, state.transition.ramp())
     }
 
     fn queue_is_full(&self, server: ServerIndex, _load: LoadNow) -> bool {

@@ -841,6 +841,15 @@ async fn download<'a>(
     http.state.facts.req_bytes_in += up.received;
     http.state.facts.res_bytes_in += down.received;
     http.state.facts.res_bytes_out += down.received;
+    if up.spliced + down.spliced > 0 {
+        let worker = http.worker;
+        let client_side = worker.fe_counters(http.session.frontend);
+        client_side.spliced_in.add(up.spliced);
+        client_side.spliced_out.add(down.spliced);
+        let server_side = worker.be_counters(http.state.backend());
+        server_side.spliced_in.add(down.spliced);
+        server_side.spliced_out.add(up.spliced);
+    }
     match end {
         BodyEnd::Done => {
             let reusable = keep_server

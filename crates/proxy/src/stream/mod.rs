@@ -86,6 +86,14 @@ fn inherit_settings(facts: &mut StreamFacts, proxy: &Proxy, with_tarpit: bool) {
     }
 }
 
+/// Whether the streams that are on a server now must end because it went down or another one came back.
+fn shut_check(worker: &Worker, backend: ProxyId, server: Option<facts::ServerId>) -> impl Fn() -> bool + use<'_> {
+    let backend = worker.backend(backend);
+    let server = server.map(|s| thalweg_config::model::ServerId(s.index));
+    let began = server.map(|s| backend.shut_epoch(s));
+    move || server.map(|s| backend.shut_epoch(s)) != began
+}
+
 /// Bytes of the bodies that are there for rules to look at.
 #[derive(Clone, Copy, Default)]
 pub struct Bodies<'a> {

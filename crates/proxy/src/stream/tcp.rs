@@ -15,7 +15,7 @@ use super::finish::{self, count_relay_end, relay_state};
 use super::http::Lease;
 use super::pump::append;
 use super::relay::{RelayTimeouts, relay};
-use super::{Bodies, StreamState};
+use super::{Bodies, StreamState, shut_check};
 use crate::backend::assign::{self, Choice, NoServer};
 use crate::backend::connect::{ConnectError, Target};
 use crate::frontend::{Client, ClientSession};
@@ -138,10 +138,14 @@ impl<'a> Tcp<'a> {
                 response: Payload::default(),
             };
             let last_now = last || full;
-            let outcome =
-                self.state.evaluate(self.worker, &mut self.session.facts, bodies, false, last_now, |cx, fx| {
-                    rules.run(Kind::TcpRequest, from, cx, fx)
-                });
+            let outcome = self.state.evaluate(
+                self.worker,
+                &mut self.session.facts,
+                bodies,
+                false,
+                last_now,
+                |cx, fx| rules.run(Kind::TcpRequest, from, cx, fx),
+            );
             match outcome {
                 Outcome::Done | Outcome::Accept => return Ok(()),
                 Outcome::Wait { resume } => {
@@ -216,23 +220,26 @@ impl<'a> Tcp<'a> {
     fn choose_backend(&mut self, fe: &'a Proxy) -> Option<&'a Proxy> {
         for rule in &fe.use_backend {
             let data: &[u8] = self.client.input.as_deref().unwrap_or(&[]);
-            let bodies =
-                Bodies { request: Payload { data, complete: true, total: None }, response: Payload::default() };
+            let bodies = Bodies {
+                request: Payload { data, complete: true, total: None },
+                response: Payload::default(),
+            };
             let worker = self.worker;
-            let chosen = self.state.evaluate(worker, &mut self.session.facts, bodies, false, true, |cx, _| {
-                if rule.cond.as_ref().is_some_and(|c| c.eval(cx) != Verdict::Pass) {
-                    return None;
-                }
-                match &rule.target {
-                    DynamicTarget::Static(id) => Some(Some(*id)),
-                    DynamicTarget::Dynamic(format) => {
-                        let mut text = worker.text.borrow_mut();
-                        text.clear();
-                        format.render(cx, &mut text);
-                        Some(worker.instance.backend_by_name(&text).map(|p| p.id))
+            let chosen =
+                self.state.evaluate(worker, &mut self.session.facts, bodies, false, true, |cx, _| {
+                    if rule.cond.as_ref().is_some_and(|c| c.eval(cx) != Verdict::Pass) {
+                        return None;
                     }
-                }
-            });
+                    match &rule.target {
+                        DynamicTarget::Static(id) => Some(Some(*id)),
+                        DynamicTarget::Dynamic(format) => {
+                            let mut text = worker.text.borrow_mut();
+                            text.clear();
+                            format.render(cx, &mut text);
+                            Some(worker.instance.backend_by_name(&text).map(|p| p.id))
+                        }
+                    }
+                });
             match chosen {
                 Some(Some(id)) if !worker.instance.is_eligible(id) => {}
                 Some(Some(id)) => return Some(worker.proxy(id)),
@@ -246,8 +253,13 @@ impl<'a> Tcp<'a> {
     fn choice(&mut self, be: &'a Proxy) -> Choice {
         for rule in &be.use_server {
             let worker = self.worker;
-            let found =
-                self.state.evaluate(worker, &mut self.session.facts, Bodies::default(), false, true, |cx, _| {
+            let found = self.state.evaluate(
+                worker,
+                &mut self.session.facts,
+                Bodies::default(),
+                false,
+                true,
+                |cx, _| {
                     if rule.cond.as_ref().is_some_and(|c| c.eval(cx) != Verdict::Pass) {
                         return None;
                     }
@@ -260,7 +272,8 @@ impl<'a> Tcp<'a> {
                             be.server_by_name(std::str::from_utf8(&text).ok()?).map(|s| s.id)
                         }
                     }
-                });
+                },
+            );
             if let Some(id) = found.filter(|id| worker.backend(be.id).is_up(*id)) {
                 return Choice { wanted: Some(ServerIndex(id.0)), ..Choice::default() };
             }
@@ -268,8 +281,10 @@ impl<'a> Tcp<'a> {
         let key = match &be.balance.algo {
             thalweg_config::model::BalanceAlgo::Hash(expr) => {
                 let data: &[u8] = self.client.input.as_deref().unwrap_or(&[]);
-                let bodies =
-                    Bodies { request: Payload { data, complete: true, total: None }, response: Payload::default() };
+                let bodies = Bodies {
+                    request: Payload { data, complete: true, total: None },
+                    response: Payload::default(),
+                };
                 self.state.evaluate(self.worker, &mut self.session.facts, bodies, false, true, |cx, _| {
                     let sample = expr.eval_as(thalweg_sample::Type::Bin, cx)?;
                     Some(assign::hasher(be).bytes(cx.bytes(&sample.value)))
@@ -344,6 +359,7 @@ impl<'a> Tcp<'a> {
             return CLOSED;
         }
         self.log_step(LogStep::Response);
+        let shut = shut_check(worker, be.id, self.state.facts.server);
         let relayed = relay(
             &mut self.client.io,
             &mut self.client.input,
@@ -354,9 +370,12 @@ impl<'a> Tcp<'a> {
                 splice(be.opts.splice_request || fe.opts.splice_request),
                 splice(be.opts.splice_response || fe.opts.splice_response),
             ],
-            || worker.instance.stopping() == Stopping::Hard,
+            || worker.instance.stopping() == Stopping::Hard || shut(),
         )
         .await;
+        if shut() {
+            self.terminate(b'D', b'D');
+        }
         self.state.facts.req_bytes_in += relayed.up;
         self.state.facts.req_bytes_out += relayed.up;
         self.state.facts.res_bytes_in += relayed.down;
@@ -393,11 +412,14 @@ impl<'a> Tcp<'a> {
         }
         loop {
             let data: &[u8] = server_input.as_deref().unwrap_or(&[]);
-            let bodies =
-                Bodies { request: Payload::default(), response: Payload { data, complete: last, total: None } };
-            let outcome = self.state.evaluate(self.worker, &mut self.session.facts, bodies, true, last, |cx, fx| {
-                rules.run(Kind::TcpResponse, from, cx, fx)
-            });
+            let bodies = Bodies {
+                request: Payload::default(),
+                response: Payload { data, complete: last, total: None },
+            };
+            let outcome =
+                self.state.evaluate(self.worker, &mut self.session.facts, bodies, true, last, |cx, fx| {
+                    rules.run(Kind::TcpResponse, from, cx, fx)
+                });
             match outcome {
                 Outcome::Wait { resume } => {
                     from = resume;

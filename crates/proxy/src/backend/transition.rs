@@ -1,0 +1,138 @@
+//! What follows when a server goes down or comes back: its sessions end (`on-marked-down shutdown-sessions`), those of
+//! the backup servers end (`on-marked-up shutdown-backup-sessions`), and it gets its share of the traffic back little
+//! by little (`slowstart`).
+
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use thalweg_balance::{ServerIndex, slowstart_weight};
+use thalweg_config::model::{ProxyId, Server, ServerId};
+use thalweg_runtime::{Kind, clock, run_on, spawn, timer};
+
+use super::Backend;
+use crate::instance::Stopping;
+use crate::worker::{self, Worker};
+
+static SLOWSTART: Kind = Kind::new("slowstart");
+
+/// A slow start goes on in this many steps, but in none longer than a second.
+const STEPS: u64 = 20;
+
+/// What of a server's settings and state concerns its transitions.
+pub(super) struct Transition {
+    slowstart_ms: u64,
+    shuts_on_down: bool,
+    shuts_backups_on_up: bool,
+    /// Grows when the streams that are on the server must end.
+    shut_epoch: AtomicU32,
+    /// When the slow start began, in milliseconds of the monotonic clock; 0 when there is none.
+    since_ms: AtomicU64,
+}
+
+impl Transition {
+    pub(super) fn new(server: &Server) -> Transition {
+        let rare = server.rare();
+        Transition {
+            slowstart_ms: u64::from(rare.slowstart_ms),
+            shuts_on_down: rare.shutdown_sessions_on_down,
+            shuts_backups_on_up: rare.shutdown_backup_on_up,
+            shut_epoch: AtomicU32::new(0),
+            since_ms: AtomicU64::new(0),
+        }
+    }
+
+    /// The percentage of its limits that a server may use now: less than 100 during a slow start only.
+    pub(super) fn ramp(&self) -> u32 {
+        let since = self.since_ms.load(Ordering::Relaxed);
+        if since == 0 {
+            return 100;
+        }
+        let elapsed = clock::now_ms().saturating_sub(since).min(self.slowstart_ms);
+        u32::try_from(elapsed * 100 / self.slowstart_ms.max(1)).unwrap_or(100).clamp(1, 100)
+    }
+}
+
+impl Backend {
+    /// A number that grows when the streams on a server must end: a stream keeps the number it began with.
+    pub fn shut_epoch(&self, server: ServerId) -> u32 {
+        self.servers[server.0 as usize].transition.shut_epoch.load(Ordering::Relaxed)
+    }
+
+    /// Whether a slow start reduces what a server gets, for the statistics.
+    pub fn is_warming_up(&self, server: ServerId) -> bool {
+        self.servers[server.0 as usize].transition.since_ms.load(Ordering::Relaxed) != 0
+    }
+
+    /// Ends the streams on a server, wherever they are.
+    pub fn shut_sessions(&self, server: ServerId) {
+        self.servers[server.0 as usize].transition.shut_epoch.fetch_add(1, Ordering::SeqCst);
+        wake_all_sessions();
+    }
+
+    /// A server just went down (`up` false) or came back.
+    pub(super) fn follow_up(&self, server: ServerId, up: bool) {
+        let transition = &self.servers[server.0 as usize].transition;
+        if !up {
+            transition.since_ms.store(0, Ordering::SeqCst);
+            if transition.shuts_on_down {
+                self.shut_sessions(server);
+            }
+            return;
+        }
+        if transition.shuts_backups_on_up {
+            for backup in self.servers.iter().filter(|s| s.backup) {
+                backup.transition.shut_epoch.fetch_add(1, Ordering::SeqCst);
+            }
+            wake_all_sessions();
+        }
+        if transition.slowstart_ms > 0 {
+            let since = clock::now_ms().max(1);
+            transition.since_ms.store(since, Ordering::SeqCst);
+            self.warm_up(server, since, since);
+            if let Some(worker) = worker::current() {
+                spawn(&SLOWSTART, keep_warming(worker, self.id, server, since));
+            }
+        }
+    }
+
+    /// One step of the slow start that began at `since`. False when it is over.
+    fn warm_up(&self, server: ServerId, since: u64, now: u64) -> bool {
+        let transition = &self.servers[server.0 as usize].transition;
+        if transition.since_ms.load(Ordering::SeqCst) != since {
+            return false;
+        }
+        let elapsed = now.saturating_sub(since);
+        let weight = slowstart_weight(self.weight(server), elapsed, transition.slowstart_ms);
+        self.balancer.set_effective_weight(ServerIndex(server.0), weight);
+        let over = elapsed >= transition.slowstart_ms;
+        if over {
+            transition.since_ms.store(0, Ordering::SeqCst);
+        }
+        // Its limit grew with its weight.
+        self.serve_queue(ServerIndex(server.0));
+        !over
+    }
+}
+
+async fn keep_warming(worker: Rc<Worker>, proxy: ProxyId, server: ServerId, since: u64) {
+    let backend = worker.backend(proxy);
+    let step = (backend.servers[server.0 as usize].transition.slowstart_ms / STEPS).clamp(1, 1000);
+    loop {
+        timer::sleep(step).await;
+        if worker.instance.stopping() != Stopping::No || !backend.warm_up(server, since, clock::now_ms()) {
+            return;
+        }
+    }
+}
+
+/// Lets every session of every thread look at whether it must end.
+fn wake_all_sessions() {
+    let Some(worker) = worker::current() else { return };
+    for thread in 0..worker.instance.threads.len() {
+        run_on(thread, || {
+            if let Some(worker) = worker::current() {
+                worker.wake_sessions();
+            }
+        });
+    }
+}
