@@ -59,6 +59,7 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
         }
         late_lines(cx, b);
         resolve(cx, b);
+        proxy::dynamic_cookies(cx, b);
         rules::settle(cx, b, preset.map(|p| &p.rules));
         replies::settle(cx, b);
         formats::compile(cx, b);

@@ -1,12 +1,13 @@
 //! Staying with a server: `cookie`, `persist`, `force-persist`, `ignore-persist`.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use thalweg_syntax::{Line, TimeUnit, parse_time};
+use thalweg_syntax::{Diagnostic, Lead, Line, Severity, TimeUnit, parse_time};
 
 use crate::build::{Building, Cx};
 use crate::keyword::{Outcome, at_most, fail};
-use crate::model::{CookieMode, CookiePersistence, PersistRule};
+use crate::model::{CookieMode, CookiePersistence, PersistRule, ServerAddr};
 use crate::sample_env::{self, Where};
 
 pub(crate) fn cookie(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
@@ -112,6 +113,9 @@ pub(crate) fn cookie(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome 
         }
         at += 1;
     }
+    if c.mode == CookieMode::Rewrite && c.indirect {
+        return Err(fail(line, 0, "cookie 'rewrite' and 'indirect' modes are incompatible."));
+    }
     if c.preserve && c.mode != CookieMode::Insert && !c.indirect {
         return Err(fail(line, 0, "cookie 'preserve' requires at least 'insert' or 'indirect'."));
     }
@@ -126,6 +130,41 @@ pub(crate) fn dynamic_cookie_key(cx: &mut Cx<'_>, b: &mut Building, line: &Line)
     }
     b.p.dynamic_cookie_key = Some(cx.name(line.text(1)));
     Ok(())
+}
+
+/// Makes the values of servers that have none of their own (`cookie ... dynamic`): the XXH64 of the secret, the address
+/// and the port, in 16 hexadecimal digits. Several load balancers with the same secret make the same values.
+pub(crate) fn dynamic_cookies(cx: &mut Cx<'_>, b: &mut Building) {
+    let (Some(cookie), Some(key)) = (&b.p.cookie, &b.p.dynamic_cookie_key) else { return };
+    if !cookie.dynamic {
+        return;
+    }
+    let mut made = std::collections::HashSet::new();
+    let mut twice = false;
+    for server in &mut b.p.servers {
+        if let (ServerAddr::Tcp(addr), None) = (&server.addr, &server.cookie) {
+            let value = dynamic_value(key, *addr);
+            twice |= !made.insert(value.clone());
+            server.cookie = Some(value.into());
+        }
+    }
+    if twice {
+        let message = format!(
+            "We generated two equal cookies for two different servers.\nPlease change the secret key for '{}'.",
+            b.p.name
+        );
+        cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, None, message));
+    }
+}
+
+fn dynamic_value(key: &str, addr: SocketAddr) -> String {
+    let mut bytes = key.as_bytes().to_vec();
+    match addr.ip() {
+        IpAddr::V4(ip) => bytes.extend_from_slice(&ip.octets()),
+        IpAddr::V6(ip) => bytes.extend_from_slice(&ip.octets()),
+    }
+    bytes.extend_from_slice(&u32::from(addr.port()).to_be_bytes());
+    format!("{:016x}", xxhash_rust::xxh64::xxh64(&bytes, 0))
 }
 
 /// `persist rdp-cookie[(name)]`
@@ -156,4 +195,20 @@ pub(crate) fn persist_rule(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Ou
     let cond = sample_env::required_condition(cx, b, line, 1, name, Where::ForcePersist)?;
     b.p.persist_rules.push(PersistRule { cond, force: name == "force-persist" });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::dynamic_value;
+
+    /// The expected values are those of the reference.
+    #[test]
+    fn dynamic_values_are_the_references() {
+        for (key, addr, expected) in [
+            ("secret", "127.0.0.1:28001", "99a6bdee0bc93b1a"),
+            ("secret", "[::1]:28003", "91a7044e3dd7fba5"),
+        ] {
+            assert_eq!(dynamic_value(key, addr.parse().unwrap()), expected, "{addr}");
+        }
+    }
 }
