@@ -9,7 +9,7 @@ use thalweg_syntax::{Address, AddressOptions, Diagnostic, Lead, Line, Severity, 
 
 use crate::build::{Building, Cx};
 use crate::keyword::{NoteBoxed, Outcome, fail, not_supported};
-use crate::model::{Facility, LogDest, LogFormatKind, LogLevel, LogSample, LogTarget, Ring};
+use crate::model::{Facility, LogDest, LogFormatKind, LogLevel, LogSample, LogTarget, Mode, Ring};
 
 /// Bytes of the ring that is always there.
 const BUF0_SIZE: usize = 1 << 20;
@@ -30,12 +30,20 @@ pub(crate) struct LogName {
 pub(crate) enum LogNameKind {
     Profile,
     Ring,
+    Backend,
 }
 
 /// Refuses the names that nothing was declared under.
 pub(crate) fn check_names(cx: &mut Cx<'_>) {
     for used in std::mem::take(&mut cx.log_names) {
         let (known, what) = match used.what {
+            LogNameKind::Backend => {
+                let found = cx.proxies.iter().find(|b| b.p.name == used.name && b.p.is_be());
+                match found {
+                    Some(b) if b.p.mode != Mode::Log => (false, "uses incompatible log backend"),
+                    found => (found.is_some(), "uses unknown log backend"),
+                }
+            }
             LogNameKind::Ring => {
                 (cx.config.rings.iter().any(|r| r.name == used.name), "uses unknown ring named")
             }
@@ -222,8 +230,12 @@ fn destination(cx: &mut Cx<'_>, line: &Line, index: usize) -> Result<LogDest, Bo
             cx.log_names.push(used);
             LogDest::Ring(name)
         }
-        Address::Backend { .. } => {
-            return Err(not_supported(line, index, family, crate::table::why::LOG_SECTIONS));
+        Address::Backend { name } => {
+            let name = cx.name(&name);
+            let span = line.span_at(index);
+            let used = LogName { name: Arc::clone(&name), what: LogNameKind::Backend, span, section: None };
+            cx.log_names.push(used);
+            LogDest::Backend(name)
         }
         Address::Ip { .. } | Address::Name { .. } => {
             return Err(not_supported(

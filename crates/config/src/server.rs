@@ -168,6 +168,9 @@ fn push(
         resolve_server(cx, b, line, &mut server, &draft.init_addr);
     }
     b.datagram_servers |= draft.datagram;
+    if draft.datagram {
+        Arc::make_mut(server.extra.get_or_insert_default()).datagram = true;
+    }
     b.server_names.insert(name, line.number);
     b.p.servers.push(server);
     Ok(())

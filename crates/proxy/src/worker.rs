@@ -124,7 +124,9 @@ impl Worker {
     /// The state of thread `thread`. Must run on that thread: it opens sockets.
     pub fn new(instance: Arc<Instance>, thread: usize) -> Rc<Worker> {
         let global = &instance.config.global;
-        let mut logger = Logger::new(global, &instance.program, &instance.hostname, Arc::clone(&instance.log));
+        let states: Arc<dyn thalweg_operate::log::backend::ServerStates> = instance.clone();
+        let mut logger =
+            Logger::new(global, &instance.program, &instance.hostname, Arc::clone(&instance.log), states);
         let routes = instance.config.proxies.iter().map(|p| logger.route(&p.log_targets)).collect();
         let proxies = instance.config.proxies.len();
         let mut seed = [0u8; 8];

@@ -40,6 +40,12 @@ impl Instance {
     }
 }
 
+impl thalweg_operate::log::backend::ServerStates for Instance {
+    fn is_usable(&self, backend: model::ProxyId, server: model::ServerId) -> bool {
+        self.backends[backend.0 as usize].is_usable(server)
+    }
+}
+
 impl World for Worker {
     fn proxy_name(&self, id: ProxyId) -> &str {
         &proxy(&self.instance.config, id).name

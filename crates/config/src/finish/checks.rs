@@ -3,7 +3,7 @@
 use thalweg_syntax::{Diagnostic, Lead, Severity};
 
 use crate::build::{Building, Cx};
-use crate::model::{BalanceAlgo, Mode, SourceMode};
+use crate::model::{BalanceAlgo, Mode, ServerAddr, SourceMode};
 
 /// A warning about a section.
 fn warn(cx: &mut Cx<'_>, b: &Building, message: String) {
@@ -80,8 +80,34 @@ fn missing_timeouts(cx: &mut Cx<'_>, b: &Building) {
 
 fn log_backend(cx: &mut Cx<'_>, b: &mut Building) {
     let title = b.title();
-    let message = format!("{title} : 'mode log' is not supported yet: {}.", crate::table::why::LOG_SECTIONS);
-    cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(b.span), message));
+    let mut refuse = |message: String| {
+        cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(b.span), message));
+    };
+    if let Some((_, _, true)) = b.balance_expr {
+        refuse(format!("{title} : 'balance log-hash' is not supported yet: lines are not hashed."));
+    } else if !matches!(
+        b.p.balance.algo,
+        BalanceAlgo::RoundRobin | BalanceAlgo::Random { .. } | BalanceAlgo::Sticky
+    ) {
+        refuse(format!(
+            "in {title}: \"balance\" only supports 'roundrobin', 'random', 'sticky' and 'log-hash'."
+        ));
+    }
+    if let Some(other) = b.p.servers.iter().find(|s| s.rare().datagram != b.p.servers[0].rare().datagram) {
+        refuse(format!(
+            "log backend '{}': failed to initialize: cannot mix server types within a log backend, '{}' srv's network type \
+             differs from previous server.",
+            b.p.name, other.name
+        ));
+    }
+    for server in &b.p.servers {
+        if !matches!(server.addr, ServerAddr::Tcp(_) | ServerAddr::Unix(_)) {
+            refuse(format!(
+                "{title} : server '{}': logs are sent to IP and unix addresses only.",
+                server.name
+            ));
+        }
+    }
 }
 
 /// What a TCP proxy cannot do.

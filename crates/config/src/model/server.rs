@@ -57,6 +57,8 @@ pub struct SlowSettings {
     /// `proto h1`.
     pub proto: Option<Arc<str>>,
     pub pool_conn_name: Option<Arc<Expr>>,
+    /// Reached over datagrams; for servers of logs.
+    pub datagram: bool,
     /// Octet counting towards a log server.
     pub octet_count: bool,
 }
@@ -84,6 +86,7 @@ impl SlowSettings {
         shutdown_backup_on_up: false,
         proto: None,
         pool_conn_name: None,
+        datagram: false,
         octet_count: false,
     };
 }

@@ -4,6 +4,7 @@
 //! Each thread has its own [`Logger`] and its own sockets. What threads share is the position of `sample` and the
 //! number of dropped lines.
 
+pub mod backend;
 pub mod ring;
 pub mod syslog;
 
@@ -12,15 +13,19 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use thalweg_config::model::{Config, Global, LogDest, LogFormatKind, LogLevel, LogTarget, ServerAddr};
+use thalweg_config::model::{
+    Config, Global, LogDest, LogFormatKind, LogLevel, LogTarget, Mode, ProxyId, ServerAddr,
+};
 use thalweg_runtime::net::{Datagram, DatagramOptions, SockAddr};
 
+use backend::{LogBackend, ServerStates, Way};
 use ring::{Feed, Framing, Ring};
 use syslog::{DateCache, Envelope, write_envelope};
 
 /// What the loggers of all threads share.
 pub struct LogShared {
     rings: Vec<(Arc<str>, LogFormatKind, Arc<Ring>)>,
+    backends: Vec<(ProxyId, Arc<LogBackend>)>,
     /// Lines that could not be sent.
     pub dropped: AtomicU64,
     /// Position in the sampling period of each target, by the address of the list it is in and its index there.
@@ -36,6 +41,12 @@ impl LogShared {
         };
         LogShared {
             rings: config.rings.iter().map(made).collect(),
+            backends: config
+                .proxies
+                .iter()
+                .filter(|proxy| proxy.mode == Mode::Log && !proxy.disabled)
+                .map(|proxy| (proxy.id, Arc::new(LogBackend::new(proxy, config.global.tune.bufsize))))
+                .collect(),
             dropped: AtomicU64::new(0),
             samples: Mutex::default(),
         }
@@ -54,6 +65,9 @@ impl LogShared {
     /// Starts to feed the servers of all rings, on the calling thread. Servers at addresses that are not IP or unix
     /// ones are refused by the configuration.
     pub fn start_feeds(&self, config: &Config) {
+        for (id, backend) in &self.backends {
+            backend.feeds(config.proxy(*id)).into_iter().for_each(ring::start);
+        }
         for section in &config.rings {
             let Some((_, ring)) = self.ring(&section.name) else { continue };
             for server in &section.servers {
@@ -115,6 +129,8 @@ enum Sink {
     Socket(Datagram),
     Descriptor(i32),
     Ring(LogFormatKind, Arc<Ring>),
+    /// With this thread's sockets to the servers that are reached over datagrams.
+    Backend(Arc<LogBackend>, Vec<Option<Datagram>>),
     /// The destination could not be opened; every line is a dropped one.
     Dead,
 }
@@ -122,6 +138,7 @@ enum Sink {
 /// Sends the log lines of one thread.
 pub struct Logger {
     shared: Arc<LogShared>,
+    states: Arc<dyn ServerStates>,
     sinks: Vec<(LogDest, Sink)>,
     routes: HashMap<usize, Rc<Route>>,
     dates: DateCache,
@@ -135,7 +152,13 @@ pub struct Logger {
 
 impl Logger {
     /// A logger for this thread. `program` is the name lines carry unless `log-tag` says otherwise.
-    pub fn new(global: &Global, program: &str, hostname: &str, shared: Arc<LogShared>) -> Logger {
+    pub fn new(
+        global: &Global,
+        program: &str,
+        hostname: &str,
+        shared: Arc<LogShared>,
+        states: Arc<dyn ServerStates>,
+    ) -> Logger {
         let hostname = match global.log_send_hostname.as_deref() {
             Some("") => hostname.as_bytes().to_vec(),
             Some(name) => name.as_bytes().to_vec(),
@@ -143,6 +166,7 @@ impl Logger {
         };
         Logger {
             shared,
+            states,
             sinks: Vec::new(),
             routes: HashMap::new(),
             dates: DateCache::default(),
@@ -194,7 +218,18 @@ impl Logger {
                 Some((format, ring)) => Sink::Ring(format, Arc::clone(ring)),
                 None => Sink::Dead,
             },
-            LogDest::Backend(_) => Sink::Dead,
+            LogDest::Backend(name) => match self.shared.backends.iter().find(|b| b.1.name == *name) {
+                Some((_, backend)) => {
+                    let socket = |server: &backend::LogServer| match &server.way {
+                        Some(Way::Datagrams(addr)) => {
+                            Datagram::connect(addr, &DatagramOptions::default()).ok()
+                        }
+                        _ => None,
+                    };
+                    Sink::Backend(Arc::clone(backend), backend.servers.iter().map(socket).collect())
+                }
+                None => Sink::Dead,
+            },
         };
         self.sinks.push((dest.clone(), sink));
         self.sinks.len() - 1
@@ -279,6 +314,14 @@ impl Logger {
             Sink::Socket(socket) => socket.queue(&self.line),
             Sink::Descriptor(fd) => thalweg_sys::fd::write_if_ready(*fd, &self.line).is_ok(),
             Sink::Ring(_, ring) => ring.push(&self.line),
+            Sink::Backend(backend, sockets) => match backend.choose(&*self.states) {
+                Some(chosen) => match (&backend.servers[chosen].way, &mut sockets[chosen]) {
+                    (Some(Way::Stream(ring)), _) => ring.push(&self.line),
+                    (_, Some(socket)) => socket.queue(&self.line),
+                    _ => false,
+                },
+                None => false,
+            },
             Sink::Dead => false,
         };
         if !sent {

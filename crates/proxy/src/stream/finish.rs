@@ -105,7 +105,7 @@ fn log_end(
         None if failed && fe.opts.log_separate_errors => LogLevel::Err,
         None => LogLevel::Info,
     };
-    emit(worker, session, state, fe, level, Moment { step, origin, profile: None });
+    emit(worker, session, state, fe, level, Moment { step, origin, profile: None, fallback: b"" });
 }
 
 /// Whether `log-steps` lists a step.
@@ -138,7 +138,7 @@ pub fn step(
         worker.log(fe.id, LogLevel::Info, b"", &text);
     } else if wants(fe, step) && state.facts.log_level != Some(255) {
         let level = state.facts.log_level.map_or(LogLevel::Info, level_of);
-        emit(worker, session, state, fe, level, Moment { step, origin, profile: None });
+        emit(worker, session, state, fe, level, Moment { step, origin, profile: None, fallback: b"" });
     }
 }
 
@@ -175,6 +175,8 @@ struct Moment<'a> {
     origin: LogOrigin,
     /// The profile that `do-log` names, for all targets.
     profile: Option<&'a str>,
+    /// The line where no format applies; empty for none.
+    fallback: &'a [u8],
 }
 
 /// Renders and sends one line with the frontend's format, or with what each target's profile says about the step.
@@ -189,11 +191,14 @@ fn emit(
     let Some(route) = worker.route(fe.id) else { return };
     let formats = &fe.formats;
     let usual = match moment.step {
+        // Before there is a stream, the usual format has little to say.
+        LogStep::Error if !moment.fallback.is_empty() => formats.error.as_ref(),
         LogStep::Error => formats.error.as_ref().or(formats.log.as_ref()),
         _ => formats.log.as_ref(),
     };
     let by_target = route.has_profiles() || moment.profile.is_some();
-    if usual.is_none() && !by_target {
+    // A profile changes lines and adds none: what has no format at the end has none by profile either.
+    if usual.is_none() && (!by_target || moment.step == LogStep::Close) && moment.fallback.is_empty() {
         return;
     }
     let instance = &worker.instance;
@@ -219,7 +224,10 @@ fn emit(
                 let (text, data) = line;
                 text.clear();
                 data.clear();
-                let Some(format) = format else { return false };
+                let Some(format) = format else {
+                text.extend_from_slice(moment.fallback);
+                return !text.is_empty();
+            };
                 format.render(cx, text);
                 if let Some(sd) = sd {
                     sd.render(cx, data);
@@ -287,7 +295,7 @@ pub fn log_now(
         Kind::HttpAfter => (LogStep::HttpAfterRes, "http-after-res"),
     };
     let level = state.facts.log_level.map_or(LogLevel::Info, level_of);
-    emit(worker, session, state, fe, level, Moment { step, origin: LogOrigin::Rules(name), profile });
+    emit(worker, session, state, fe, level, Moment { step, origin: LogOrigin::Rules(name), profile, fallback: b"" });
 }
 
 /// The session ended before there was a stream, for the reason in its facts: in the error format, or in a short one
@@ -298,20 +306,6 @@ pub fn log_session_error(worker: &Worker, session: &mut ClientSession, received:
         return;
     }
     let level = if fe.opts.log_separate_errors { LogLevel::Err } else { LogLevel::Info };
-    if fe.formats.error.is_some() || worker.route(fe.id).is_some_and(|route| route.has_profiles()) {
-        let mut state = worker.take_stream();
-        state.begin(session.frontend, fe.mode == Mode::Http, true);
-        state.facts.termination.cause = b'P';
-        state.facts.termination.phase = b'R';
-        let t = &mut state.facts.timers;
-        t.accept_mono_us = session.facts.accept_mono_us;
-        t.accept_wall_us = session.facts.accept_wall_us;
-        t.request_wall_us = session.facts.accept_wall_us;
-        let moment = Moment { step: LogStep::Error, origin: LogOrigin::SessKilled, profile: None };
-        emit(worker, session, &mut state, fe, level, moment);
-        worker.give_stream(state);
-        return;
-    }
     let bind = worker.instance.bind(session.listener);
     let address = match session.facts.source() {
         Endpoint::Inet(addr) => format!("{}:{}", addr.ip(), addr.port()),
@@ -332,7 +326,18 @@ pub fn log_session_error(worker: &Worker, session: &mut ClientSession, received:
         wall_us / 1000 % 1000,
         fe.name
     );
-    worker.log(fe.id, level, b"", text.as_bytes());
+    let mut state = worker.take_stream();
+    state.begin(session.frontend, fe.mode == Mode::Http, true);
+    state.facts.termination.cause = b'P';
+    state.facts.termination.phase = b'R';
+    let t = &mut state.facts.timers;
+    t.accept_mono_us = session.facts.accept_mono_us;
+    t.accept_wall_us = wall_us;
+    t.request_wall_us = wall_us;
+    let moment =
+        Moment { step: LogStep::Error, origin: LogOrigin::SessKilled, profile: None, fallback: text.as_bytes() };
+    emit(worker, session, &mut state, fe, level, moment);
+    worker.give_stream(state);
 }
 
 /// Makes the stream's unique identifier, unless it has one.

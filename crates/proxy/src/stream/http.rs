@@ -158,6 +158,7 @@ impl<'a> Http<'a> {
         self.account_request();
         let fe = self.frontend();
         self.log_step(LogStep::Accept);
+        self.log_step(LogStep::Request);
         self.captures(fe);
         if let Some(answer) = self.monitor(fe) {
             return Err(Stop::Answer(answer));
@@ -181,7 +182,6 @@ impl<'a> Http<'a> {
             self.request_rules(be, &be.rules.http_request, Kind::HttpRequest).await?;
             self.restrict_names(be)?;
         }
-        self.log_step(LogStep::Request);
         if fe.opts.http_buffer_request && self.client.eof && !self.body_ended() {
             self.worker.fe_counters(fe.id).client_aborts.add(1);
             self.terminate(b'C', b'R');

@@ -117,7 +117,6 @@ impl<'a> Tcp<'a> {
                 return end;
             }
         }
-        self.log_step(LogStep::Request);
         self.talk_to_server(fe, be).await
     }
 
@@ -358,7 +357,6 @@ impl<'a> Tcp<'a> {
         if !self.response_rules(be, &mut conn, &mut server_input).await {
             return CLOSED;
         }
-        self.log_step(LogStep::Response);
         let shut = shut_check(worker, be.id, self.state.facts.server);
         let relayed = relay(
             &mut self.client.io,

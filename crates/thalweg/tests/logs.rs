@@ -1,0 +1,228 @@
+//! Logs as their receivers see them: formats, steps, profiles, session errors, rings, log backends.
+
+mod support;
+
+use std::net::UdpSocket;
+
+use support::{PATIENCE, Server, Setup, each_driver, ok};
+
+const GET: &str = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
+
+fn server() -> Server {
+    Server::http(|_| ok("hi"))
+}
+
+/// A frontend and its only server; `more` goes into the frontend.
+fn http(server: &Server, more: &str) -> Setup {
+    Setup::http(&format!("listen fe\nbind <@fe> name b1\n{more}\nserver s {}\n", server.addr))
+}
+
+/// A receiver of datagrams of its own.
+fn receiver() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+fn line(socket: &UdpSocket) -> String {
+    let mut bytes = [0; 65536];
+    let len = socket.recv(&mut bytes).expect("a log line");
+    String::from_utf8_lossy(&bytes[..len]).trim_end().to_string()
+}
+
+#[test]
+fn json_names_every_field_of_httplog() {
+    each_driver(|io| {
+        let server = server();
+        let proxy = http(&server, "option httplog json").start(io);
+        proxy.ask("GET /\"q\\ HTTP/1.1\r\nHost: h\r\n\r\n");
+        let line = proxy.log();
+        for field in [
+            "\"frontend\": \"fe\"",
+            "\"server\": \"s\"",
+            "\"status\": 200",
+            "\"termination_state\": \"----\"",
+            "\"retries\": 0",
+            "\"request\": \"GET /#22q\\\\ HTTP/1.1\"",
+        ] {
+            assert!(line.contains(field), "{field} in {line}");
+        }
+        let start = line.find('{').expect("an object");
+        assert!(line.ends_with('}') && !line[start..].contains('\n'), "{line}");
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn without_a_format_connections_are_logged_when_they_begin() {
+    each_driver(|io| {
+        let setup = "listen fe\nbind <@fe>\nserver s 127.0.0.1:1\n";
+        let whole = format!(
+            "defaults\nmode tcp\ntimeout connect 20s\ntimeout client 20s\ntimeout server 20s\nlog <@log> format raw local0\n{setup}"
+        );
+        let log = receiver();
+        let whole = whole.replace("<@log>", &log.local_addr().unwrap().to_string());
+        let proxy = Setup::file(&whole).start(io);
+        let conn = proxy.connect();
+        let (from, to) = (conn.local(), conn.peer());
+        assert_eq!(line(&log), format!("Connect from {from} to {to} (fe/TCP)"));
+        drop(conn);
+        proxy.finish(());
+    });
+}
+
+#[test]
+fn broken_proxy_headers_are_named() {
+    each_driver(|io| {
+        let server = server();
+        let check = |bytes: &str, expected: &str, more: &str| {
+            let text =
+                format!("listen fe\nbind <@fe> name b1 accept-proxy\n{more}\nserver s {}\n", server.addr);
+            let proxy = Setup::tcp(&text).start(io);
+            let mut conn = proxy.connect();
+            conn.send(bytes);
+            conn.half_close();
+            conn.ended();
+            let line = proxy.log();
+            assert!(line.ends_with(expected), "{expected:?}, got {line:?}");
+            drop(conn);
+            proxy.finish(());
+        };
+        check("", " fe/b1: Connection closed while waiting for PROXY protocol header", "");
+        check("PROX", " fe/b1: Truncated PROXY protocol header received", "");
+        check("hello\r\n", " fe/b1: Received something which does not look like a PROXY protocol header", "");
+        check("PROXY TCP4 x\r\n", " fe/b1: Received an invalid PROXY protocol header", "");
+        check("PROX", "E sess_killed 14", "error-log-format \"E %OG %[fc_err]\"");
+        drop(server);
+    });
+}
+
+#[test]
+fn what_is_no_request_is_logged_in_the_format_of_errors() {
+    each_driver(|io| {
+        let server = server();
+        let proxy = http(&server, "log-format \"L %OG %ST\"\nerror-log-format \"E %OG %ST %ts\"").start(io);
+        let mut conn = proxy.connect();
+        conn.send("BAD\r\n\r\n");
+        conn.ended();
+        assert!(proxy.log().ends_with("E sess_error 400 PR"));
+        proxy.ask(GET);
+        assert!(proxy.log().ends_with("L txn_close 200"));
+        drop(conn);
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn steps_and_rules_log_as_they_happen() {
+    each_driver(|io| {
+        let server = server();
+        let more = "log-format \"%OG\"\nlog-steps all\nhttp-request do-log\nhttp-response do-log";
+        let proxy = http(&server, more).start(io);
+        proxy.ask(GET);
+        for expected in
+            ["txn_accept", "txn_request", "http-req", "txn_connect", "http-res", "txn_response", "txn_close"]
+        {
+            let line = proxy.log();
+            assert!(line.ends_with(expected), "{expected}, got {line:?}");
+        }
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn profiles_change_lines_by_target_and_step() {
+    each_driver(|io| {
+        let server = server();
+        let (plain, other) = (receiver(), receiver());
+        let (a, b) = (plain.local_addr().unwrap(), other.local_addr().unwrap());
+        let more = format!(
+            "log-format usual\nlog-steps request,close\nlog {a} format raw local0\nlog {b} format rfc5424 profile p local0\n"
+        );
+        let setup = http(&server, &more).defaults(
+            "no log\nlog-profile p\nlog-tag custom\non request drop\non close format \"closed %ST\" sd \"[x y=\\\"%ST\\\"]\"",
+        );
+        let proxy = setup.start(io);
+        proxy.ask(GET);
+        assert_eq!([line(&plain), line(&plain)], ["usual", "usual"]);
+        let line = line(&other);
+        assert!(line.contains(" custom ") && line.ends_with(" - [x y=\"200\"] closed 200"), "{line}");
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn rings_feed_servers_in_both_framings() {
+    each_driver(|io| {
+        for (framing, expected) in [("legacy", "<134>one\n"), ("octet-count", "8 <134>one")] {
+            let (sender, received) = std::sync::mpsc::channel();
+            let sender = std::sync::Mutex::new(sender);
+            let len = expected.len();
+            let sink = Server::start(move |mut conn, _| {
+                sender.lock().unwrap().send(conn.exactly(len)).unwrap();
+                conn.ended();
+            });
+            let server = server();
+            let more = "log-format one\nlog ring@r local0\n";
+            let ring =
+                format!("ring r\nformat priority\nsize 4096\nserver s {} log-proto {framing}\n", sink.addr);
+            let proxy =
+                Setup::http(&format!("{ring}listen fe\nbind <@fe>\n{more}\nserver s {}\n", server.addr))
+                    .start(io);
+            proxy.ask(GET);
+            let bytes = received.recv_timeout(PATIENCE).expect("a line from the ring");
+            assert_eq!(String::from_utf8_lossy(&bytes), expected);
+            proxy.finish((server, sink));
+        }
+    });
+}
+
+#[test]
+fn a_ring_whose_server_is_dead_does_not_delay_traffic() {
+    each_driver(|io| {
+        let server = server();
+        let ring = format!("ring r\nsize 1024\nserver s {}\n", support::nobody());
+        let text = format!("{ring}listen fe\nbind <@fe>\nlog ring@r local0\nserver s {}\n", server.addr);
+        let proxy = Setup::http(&text).start(io);
+        for _ in 0..50 {
+            assert_eq!(proxy.ask(GET).status, 200);
+        }
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn log_backends_spread_lines() {
+    each_driver(|io| {
+        let server = server();
+        let (a, b) = (receiver(), receiver());
+        let backend = |balance: &str| {
+            format!(
+                "backend logs\nmode log\nbalance {balance}\nserver a udp@{}\nserver b udp@{}\n",
+                a.local_addr().unwrap(),
+                b.local_addr().unwrap()
+            )
+        };
+        let start = |balance: &str| {
+            Setup::http(&format!(
+                "{}listen fe\nbind <@fe>\nlog backend@logs format raw local0\nlog-format %HU\nserver s {}\n",
+                backend(balance),
+                server.addr
+            ))
+            .start(io)
+        };
+        let proxy = start("roundrobin");
+        for path in ["/1", "/2", "/3", "/4"] {
+            proxy.ask(&format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n"));
+        }
+        assert_eq!([line(&a), line(&b), line(&a), line(&b)], ["/1", "/2", "/3", "/4"]);
+        proxy.finish(());
+        let proxy = start("sticky");
+        for path in ["/1", "/2"] {
+            proxy.ask(&format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n"));
+        }
+        assert_eq!([line(&a), line(&a)], ["/1", "/2"]);
+        proxy.finish(());
+        drop(server);
+    });
+}
