@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use thalweg_config::model::{Bind, BindAddr, Config, Proxy, ProxyId, Shards};
-use thalweg_runtime::net::{ListenOptions, SockAddr, descriptor, listener};
+use thalweg_runtime::net::listener::{self, Refused};
+use thalweg_runtime::net::{ListenOptions, SockAddr, descriptor};
 use thalweg_syntax::source::os_message;
 use thalweg_sys::handover::HandedSocket;
 
@@ -102,14 +103,26 @@ impl Owner {
 
 /// Opens what is not open yet. On failure, returns a message for each listener that could not be opened; what could be
 /// is kept, so that trying again opens only the rest.
-pub fn open(config: &Config, handed: &mut Handed, opened: &mut Vec<OpenListener>) -> Result<(), Vec<String>> {
+pub fn open(
+    config: &Config,
+    handed: &mut Handed,
+    opened: &mut Vec<OpenListener>,
+    warnings: &mut Vec<String>,
+) -> Result<(), Vec<String>> {
     let mut failures = Vec::new();
     for proxy in config.proxies.iter().filter(|proxy| !proxy.disabled) {
         for (index, bind) in proxy.binds.iter().enumerate() {
             if opened.iter().any(|open| open.proxy == proxy.id && open.bind == index) {
                 continue;
             }
-            match open_bind(config, &Owner::of(proxy), bind, handed) {
+            let mut refused = Vec::new();
+            let opening = open_bind(config, &Owner::of(proxy), bind, handed, &mut refused);
+            // Each shard was refused the same.
+            refused.dedup_by_key(|(what, _)| *what);
+            let kind = if proxy.is_be() { "proxy" } else { "frontend" };
+            let title = format!("{kind} {}", proxy.name);
+            warnings.extend(refused.iter().map(|(what, error)| left_out(&title, bind, *what, error)));
+            match opening {
                 Ok(shards) => opened.push(OpenListener { proxy: proxy.id, bind: index, shards }),
                 Err(error) => failures.push(failure(&proxy.name, bind, &error)),
             }
@@ -136,7 +149,11 @@ fn open_cli_bind(config: &Config, bind: &Bind, handed: &mut Handed) -> io::Resul
         // Kept open by its number as well: nothing else uses it, and it ends with the process.
         BindAddr::Fd(fd) | BindAddr::SockPair(fd) => take_inherited(fd, CLI_BACKLOG, bind)?,
         _ => {
-            let mut sockets = open_bind(config, &Owner::CLI, bind, handed)?;
+            let mut refused = Vec::new();
+            let mut sockets = open_bind(config, &Owner::CLI, bind, handed, &mut refused)?;
+            if let Some((_, error)) = refused.pop() {
+                return Err(error);
+            }
             sockets.pop().ok_or(io::ErrorKind::InvalidInput)?
         }
     };
@@ -244,7 +261,13 @@ fn shard_count(bind: &Bind, config: &Config) -> usize {
     }
 }
 
-fn open_bind(config: &Config, owner: &Owner, bind: &Bind, handed: &mut Handed) -> io::Result<Vec<OwnedFd>> {
+fn open_bind(
+    config: &Config,
+    owner: &Owner,
+    bind: &Bind,
+    handed: &mut Handed,
+    refused: &mut Vec<(Refused, io::Error)>,
+) -> io::Result<Vec<OwnedFd>> {
     let (address, may_shard) = match &bind.addr {
         // Taken over by `inherit` or refused there.
         BindAddr::Fd(_) | BindAddr::SockPair(_) => return Err(io::ErrorKind::InvalidInput.into()),
@@ -260,7 +283,7 @@ fn open_bind(config: &Config, owner: &Owner, bind: &Bind, handed: &mut Handed) -
     (0..count)
         .map(|_| match handed.claim(&address, interface) {
             Some(socket) => Ok(socket),
-            None => listener::open(&address, &options),
+            None => listener::open_leaving_out(&address, &options, refused),
         })
         .collect()
 }
@@ -302,6 +325,36 @@ fn options(config: &Config, owner: &Owner, bind: &Bind, reuseport: bool) -> List
         gid: bind.owner.gid,
         ..ListenOptions::default()
     }
+}
+
+/// The message for a warning about an option that the kernel refused, in the words of the reference.
+fn left_out(title: &str, bind: &Bind, what: Refused, error: &io::Error) -> String {
+    let error = os_message(error);
+    let (protocol, address) = match &bind.addr {
+        BindAddr::Tcp(address) if address.is_ipv4() => ("tcpv4", format!("{}:{}", address.ip(), address.port())),
+        BindAddr::Tcp(address) => ("tcpv6", format!("{}:{}", address.ip(), address.port())),
+        _ => ("unix_stream", bind.shown.to_string()),
+    };
+    let what = match what {
+        Refused::Interface => {
+            let device = bind.interface.as_deref().unwrap_or("");
+            return format!(
+                "Binding [{}:{}] for {title}: protocol {protocol}: cannot bind receiver to device '{device}' ({error}) \
+                 for [{address}].",
+                bind.file, bind.line
+            );
+        }
+        Refused::Mss(mss) => format!("cannot set MSS to {mss}"),
+        Refused::DeferAccept => "cannot enable DEFER_ACCEPT".into(),
+        Refused::FastOpen => "cannot enable TCP_FASTOPEN".into(),
+        Refused::Congestion => "cannot set TCP congestion control algorithm".into(),
+        Refused::UserTimeout => "cannot set TCP User Timeout".into(),
+        Refused::NotSentLowat => "cannot set 'tune.notsent-lowat.client'".into(),
+    };
+    format!(
+        "Starting [{}:{}] for {title}: protocol {protocol}: {what}, ({error}) for [{address}].",
+        bind.file, bind.line
+    )
 }
 
 /// The message for an alert, in the words of the reference.

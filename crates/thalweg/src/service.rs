@@ -28,6 +28,8 @@ pub struct Service {
     handed: Handed,
     opened: Vec<OpenListener>,
     cli: Option<Vec<CliListener>>,
+    /// What was left out of the listening sockets because the kernel refused it.
+    pub warnings: Vec<String>,
     /// Unix sockets of the previous process, until it is certain that this one replaces it.
     backups: Option<Backups>,
     program: Program,
@@ -44,6 +46,7 @@ impl Service {
             handed: Handed::default(),
             opened,
             cli: None,
+            warnings: Vec::new(),
             backups,
             program: program.clone(),
         })
@@ -56,7 +59,7 @@ impl Service {
 
     /// Opens the sockets that are not open yet. On failure, one message for each; it can be called again.
     pub fn listen(&mut self) -> Result<(), Vec<String>> {
-        listen::open(&self.config, &mut self.handed, &mut self.opened)?;
+        listen::open(&self.config, &mut self.handed, &mut self.opened, &mut self.warnings)?;
         if self.cli.is_none() {
             self.cli = Some(listen::open_cli(&self.config, &mut self.handed)?);
         }

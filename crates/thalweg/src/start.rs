@@ -71,6 +71,11 @@ fn prepare(program: &Program, options: &Options, reporter: &mut Reporter) -> Res
         return Err(Failed);
     }
     apply_limits(&settings, program, options, reporter)?;
+    if let Some(nice) = config.global.tune.renice_startup
+        && let Err(error) = sys::set_nice(nice)
+    {
+        reporter.warning(&format!("'tune.renice.startup' : cannot set the nice value to {nice} : {error}."));
+    }
     // From the moment clients can connect, a signal is an instruction and not the end of the process.
     let signals = SignalSet::block(&signals::HANDLED).map_err(|error| {
         reporter.alert(&format!("[{}.main()] Cannot block signals : {error}.", program.name));
@@ -169,7 +174,10 @@ fn listen(
         }
     }
     match failure {
-        Ok(()) => Ok(service),
+        Ok(()) => {
+            service.warnings.drain(..).for_each(|message| reporter.warning(&message));
+            Ok(service)
+        }
         Err(messages) => {
             service.abandon();
             Err(refuse_listeners(program, reporter, messages))
@@ -231,6 +239,7 @@ fn serve(
         old_process::replace(*how, pids);
     }
     service.commit();
+    service.prepare_process().iter().for_each(|message| reporter.warning(message));
     process::drop_privileges(&settings.privileges, program).map_err(|message| fail(reporter, message))?;
     if options.verbosity.verbose || options.mode == RunMode::Debug {
         output(&format!("Using {} as the polling mechanism.\n", service.driver_name()));

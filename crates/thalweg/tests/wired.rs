@@ -285,3 +285,15 @@ fn a_server_that_comes_back_gets_its_share_little_by_little() {
         assert!(few <= 3, "{few} of 20");
     });
 }
+
+#[test]
+fn an_option_that_the_kernel_refuses_is_left_out_with_a_warning() {
+    let text = "frontend fe\nbind <@fe> cc nosuch mss 5\nhttp-request return status 200\n";
+    let proxy = Setup::http(text).start("epoll");
+    assert_eq!(status(&proxy, GET), 200);
+    let said = proxy.output();
+    let first = "for frontend fe: protocol tcpv4: cannot set MSS to 5, (Invalid argument) for [";
+    let second =
+        "for frontend fe: protocol tcpv4: cannot set TCP congestion control algorithm, (No such file or directory) for [";
+    assert!(said.contains(first) && said.contains(second), "{said}");
+}

@@ -305,21 +305,6 @@ pub(crate) fn unix_bind(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     Ok(())
 }
 
-pub(crate) fn external_check(cx: &mut Cx<'_>, line: &Line) -> Outcome {
-    at_most(line, 1, 1)?;
-    match line.text(1) {
-        "" | "preserve-env" => cx.config.global.external_check = true,
-        other => {
-            return Err(fail(
-                line,
-                1,
-                format!("'external-check' only supports 'preserve-env' as an argument, found '{other}'."),
-            ));
-        }
-    }
-    Ok(())
-}
-
 pub(crate) fn dns_accept_family(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     at_most(line, 1, 1)?;
     let text = line.text(1);

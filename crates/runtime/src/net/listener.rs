@@ -155,6 +155,33 @@ impl std::fmt::Debug for Listener {
 /// Binds and listens without registering, before any thread with a driver exists (while the process still has its
 /// privileges, for instance).
 pub fn open(address: &SockAddr, opts: &ListenOptions) -> io::Result<OwnedFd> {
+    let mut refused = Vec::new();
+    let socket = open_leaving_out(address, opts, &mut refused)?;
+    match refused.pop() {
+        Some((_, error)) => Err(error),
+        None => Ok(socket),
+    }
+}
+
+/// A tuning option of a listening socket that the kernel refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    Mss(u32),
+    DeferAccept,
+    FastOpen,
+    Congestion,
+    UserTimeout,
+    NotSentLowat,
+    Interface,
+}
+
+/// As [`open`], but goes on without those tuning options that the kernel refuses, and adds each with its error to
+/// `refused`.
+pub fn open_leaving_out(
+    address: &SockAddr,
+    opts: &ListenOptions,
+    refused: &mut Vec<(Refused, io::Error)>,
+) -> io::Result<OwnedFd> {
     let kind = if opts.seqpacket && address.is_unix() { libc::SOCK_SEQPACKET } else { libc::SOCK_STREAM };
     let protocol = if opts.mptcp && !address.is_unix() { libc::IPPROTO_MPTCP } else { 0 };
     let socket = syscall::socket(address.family(), kind, protocol)?;
@@ -169,7 +196,7 @@ pub fn open(address: &SockAddr, opts: &ListenOptions) -> io::Result<OwnedFd> {
         SockAddr::Unix(path) => bind_path(fd, path, opts)?,
         SockAddr::Abstract(_) => bind(fd, address)?,
         _ => {
-            prepare(fd, address, opts)?;
+            prepare(fd, address, opts, refused)?;
             bind(fd, address)?;
         }
     }
@@ -188,7 +215,17 @@ pub fn listen(fd: RawFd, backlog: u32) -> io::Result<()> {
     Ok(())
 }
 
-fn prepare(fd: RawFd, address: &SockAddr, opts: &ListenOptions) -> io::Result<()> {
+fn prepare(
+    fd: RawFd,
+    address: &SockAddr,
+    opts: &ListenOptions,
+    refused: &mut Vec<(Refused, io::Error)>,
+) -> io::Result<()> {
+    let mut tuned = |what: Refused, result: io::Result<()>| {
+        if let Err(error) = result {
+            refused.push((what, error));
+        }
+    };
     set::flag(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR)?;
     if opts.reuseport {
         set::flag(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT)?;
@@ -200,25 +237,27 @@ fn prepare(fd: RawFd, address: &SockAddr, opts: &ListenOptions) -> io::Result<()
         set::transparent(fd, address.family())?;
     }
     if let Some(name) = &opts.interface {
-        set::interface(fd, name)?;
+        tuned(Refused::Interface, set::interface(fd, name));
     }
     if let Some(mss) = opts.mss {
-        set::mss(fd, mss)?;
+        tuned(Refused::Mss(mss), set::mss(fd, mss));
     }
     if let Some(seconds) = opts.defer_accept_s {
-        set::value(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, seconds.min(32_767).cast_signed())?;
+        let seconds = seconds.min(32_767).cast_signed();
+        tuned(Refused::DeferAccept, set::value(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, seconds));
     }
     if let Some(queue) = opts.fastopen {
-        set::value(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, queue.min(65_535).cast_signed())?;
+        let queue = queue.min(65_535).cast_signed();
+        tuned(Refused::FastOpen, set::value(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, queue));
     }
     if let Some(name) = &opts.congestion {
-        set::congestion(fd, name)?;
+        tuned(Refused::Congestion, set::congestion(fd, name));
     }
     if let Some((peer, key)) = &opts.md5 {
         set::md5(fd, peer, key)?;
     }
     if let Some(ms) = opts.user_timeout_ms {
-        set::user_timeout_ms(fd, ms)?;
+        tuned(Refused::UserTimeout, set::user_timeout_ms(fd, ms));
     }
     if let Some(mark) = opts.mark {
         set::mark(fd, mark)?;
@@ -227,7 +266,7 @@ fn prepare(fd: RawFd, address: &SockAddr, opts: &ListenOptions) -> io::Result<()
         set::tos(fd, tos)?;
     }
     if let Some(bytes) = opts.notsent_lowat {
-        set::notsent_lowat(fd, bytes)?;
+        tuned(Refused::NotSentLowat, set::notsent_lowat(fd, bytes));
     }
     if opts.nodelay {
         set::nodelay(fd, true)?;
