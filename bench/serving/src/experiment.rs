@@ -99,7 +99,8 @@ type Figures = Vec<(&'static str, f64)>;
 /// Runs everything, prints as it goes, and writes the table.
 pub fn run(options: &Options) -> io::Result<()> {
     let need = |name: &str| {
-        peer::in_path(name).ok_or_else(|| io::Error::other(format!("{name} is not installed; `make bench` installs it")))
+        peer::in_path(name)
+            .ok_or_else(|| io::Error::other(format!("{name} is not installed; `make bench` installs it")))
     };
     let (nginx, wrk) = (need("nginx")?, need("wrk")?);
     let dir = std::env::temp_dir().join(format!("thalweg-bench-{}", std::process::id()));
@@ -155,7 +156,13 @@ pub fn run(options: &Options) -> io::Result<()> {
     Ok(())
 }
 
-fn once(experiment: &Experiment, subject: &Subject, dir: &Path, wrk: &Path, seconds: u64) -> io::Result<Figures> {
+fn once(
+    experiment: &Experiment,
+    subject: &Subject,
+    dir: &Path,
+    wrk: &Path,
+    seconds: u64,
+) -> io::Result<Figures> {
     let cores = if experiment.setup.threads == 1 { "0" } else { "0,1" };
     let running = peer::start(subject, experiment.setup, dir, cores)?;
     let cpu = || running.pids.iter().map(|pid| cpu_ns(*pid)).sum::<u64>();
@@ -225,22 +232,30 @@ fn report(
     results: &BTreeMap<usize, BTreeMap<&'static str, Vec<f64>>>,
     table: &mut String,
 ) {
-    let value = |i: usize, metric: &str| results.get(&i).and_then(|m| m.get(metric)).map(|v| measure::median(v.clone()));
+    let value = |i: usize, metric: &str| {
+        results.get(&i).and_then(|m| m.get(metric)).map(|v| measure::median(v.clone()))
+    };
     let reference = subjects.iter().position(|s| matches!(s, Subject::Haproxy(_)));
-    let metrics: Vec<&'static str> = ["cpu_us_per_request", "cpu_ms_per_gb", "requests_per_s", "p50_us", "p99_us"]
-        .into_iter()
-        .chain(["bytes_per_connection", "calls_per_request", "errors"])
-        .filter(|metric| results.values().any(|m| m.contains_key(metric)))
-        .collect();
+    let metrics: Vec<&'static str> =
+        ["cpu_us_per_request", "cpu_ms_per_gb", "requests_per_s", "p50_us", "p99_us"]
+            .into_iter()
+            .chain(["bytes_per_connection", "calls_per_request", "errors"])
+            .filter(|metric| results.values().any(|m| m.contains_key(metric)))
+            .collect();
     for (i, subject) in subjects.iter().enumerate() {
         let mut line = format!("  {:18}", subject.name());
         for metric in &metrics {
             let Some(figure) = value(i, metric) else { continue };
             table.push_str(&format!("{}\t{}\t{metric}\t{figure:.3}\n", experiment.name, subject.name()));
             line.push_str(&format!("  {metric} {figure:.1}"));
-            let ratio = reference.and_then(|r| value(r, metric)).filter(|base| *base > 0.0).map(|base| figure / base);
+            let ratio =
+                reference.and_then(|r| value(r, metric)).filter(|base| *base > 0.0).map(|base| figure / base);
             if let Some(ratio) = ratio.filter(|_| subject.is_ours() && *metric != "errors") {
-                table.push_str(&format!("{}\t{}\t{metric}_ratio\t{ratio:.3}\n", experiment.name, subject.name()));
+                table.push_str(&format!(
+                    "{}\t{}\t{metric}_ratio\t{ratio:.3}\n",
+                    experiment.name,
+                    subject.name()
+                ));
                 line.push_str(&format!(" ({ratio:.2})"));
             }
         }
@@ -258,6 +273,5 @@ mod tests {
         let got: BTreeMap<_, _> = figures(observed, 10_000_000, "/1m").into_iter().collect();
         assert_eq!((got["cpu_us_per_request"], got["requests_per_s"]), (10.0, 500.0));
         assert!((got["cpu_ms_per_gb"] - 9.5367).abs() < 0.001);
-        
     }
 }

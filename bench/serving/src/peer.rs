@@ -80,8 +80,10 @@ const RULES: &str = "    acl is_api path_beg /api/
 ";
 
 fn haproxy_config(setup: Setup, extra_global: &str) -> String {
-    let log = if setup.log_and_rules { format!("    log 127.0.0.1:{LOG_PORT} local0\n") } else { String::new() };
-    let (httplog, rules) = if setup.log_and_rules { ("    log global\n    option httplog\n", RULES) } else { ("", "") };
+    let log =
+        if setup.log_and_rules { format!("    log 127.0.0.1:{LOG_PORT} local0\n") } else { String::new() };
+    let (httplog, rules) =
+        if setup.log_and_rules { ("    log global\n    option httplog\n", RULES) } else { ("", "") };
     let splice = if setup.splice { "    option splice-auto\n" } else { "" };
     format!(
         "global\n    maxconn 8000\n    nbthread {}\n{extra_global}{log}\ndefaults\n    mode http\n    timeout connect 5s\n    \

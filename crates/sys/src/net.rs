@@ -57,7 +57,13 @@ pub fn vanish(fd: RawFd, ttl: Option<u8>) -> Vanish {
     let set = |level: i32, option: i32, value: i32| {
         // SAFETY: the pointer and the length describe `value`.
         let result = unsafe {
-            libc::setsockopt(fd, level, option, (&raw const value).cast(), size_of::<i32>() as libc::socklen_t)
+            libc::setsockopt(
+                fd,
+                level,
+                option,
+                (&raw const value).cast(),
+                size_of::<i32>() as libc::socklen_t,
+            )
         };
         result == 0
     };

@@ -297,7 +297,7 @@ fn hex_chunks(args: &Args, input: &[u8], out: &mut Out) -> bool {
 }
 
 fn url_dec(args: &Args, sample: &mut Sample, cx: &mut Ctx) -> bool {
-    let form = args.int(0) != Some(0);
+    let form = args.int(0).is_some_and(|n| n != 0);
     to_str(sample, cx, |input, out| url_decode(input, out, form))
 }
 
