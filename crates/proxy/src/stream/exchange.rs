@@ -307,7 +307,7 @@ fn send_request<'a>(
 /// The request's body is not what its framing says.
 fn bad_body<'a>(http: &mut Http<'a>) -> Stop<'a> {
     http.worker.fe_counters(http.session.frontend).failed_requests.add(1);
-    http.terminate(b'P', b'D');
+    http.terminate(b'P', b'H');
     http.refuse(400)
 }
 
