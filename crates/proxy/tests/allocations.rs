@@ -1,0 +1,185 @@
+//! A kept connection costs no allocation per request once it is warm: requests go through a real frontend, its rules,
+//! a balanced backend with a pooled server connection, and a log line to a UDP socket, and the allocations of the
+//! proxy's thread are counted.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::backtrace::Backtrace;
+use std::cell::Cell;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use thalweg_config::model::ProxyId;
+use thalweg_config::{Input, LoadOptions};
+use thalweg_proxy::{Instance, ThreadSocket};
+use thalweg_runtime::Runtime;
+use thalweg_runtime::driver::{Driver, DriverKind, DriverOptions};
+
+struct Counting;
+
+static COUNTING: AtomicBool = AtomicBool::new(false);
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// Where the first allocation came from.
+static FIRST: Mutex<Option<String>> = Mutex::new(None);
+
+thread_local! {
+    /// Set on the proxy's thread.
+    static COUNTED: Cell<bool> = const { Cell::new(false) };
+}
+
+fn count() {
+    if COUNTING.load(Ordering::Relaxed) && COUNTED.get() {
+        if COUNT.fetch_add(1, Ordering::Relaxed) == 0 {
+            // Capturing allocates, too.
+            COUNTED.set(false);
+            let trace = Backtrace::force_capture().to_string();
+            *FIRST.lock().unwrap() = Some(trace);
+            COUNTED.set(true);
+        }
+    }
+}
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const REQUEST: &[u8] =
+    b"GET /path/to/thing?q=1 HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: test\r\nAccept: */*\r\n\
+                         Cookie: a=1; b=2\r\n\r\n";
+
+/// Answers every head with the same small response.
+fn serve(listener: &TcpListener) {
+    let (mut stream, _) = listener.accept().unwrap();
+    let response = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nServer: s\r\nContent-Length: 1000\r\n\r\n{}",
+        "x".repeat(1000)
+    );
+    let mut head = Vec::new();
+    let mut byte = [0u8; 4096];
+    while let Ok(n) = stream.read(&mut byte) {
+        if n == 0 {
+            return;
+        }
+        head.extend_from_slice(&byte[..n]);
+        if head.ends_with(b"\r\n\r\n") {
+            head.clear();
+            stream.write_all(response.as_bytes()).unwrap();
+        }
+    }
+}
+
+fn exchange(client: &mut TcpStream, log: &UdpSocket, times: usize) {
+    let mut received = Vec::new();
+    let mut part = [0u8; 4096];
+    for _ in 0..times {
+        client.write_all(REQUEST).unwrap();
+        received.clear();
+        loop {
+            let n = client.read(&mut part).unwrap();
+            assert!(n > 0, "the proxy closed");
+            received.extend_from_slice(&part[..n]);
+            if let Some(end) = received.windows(4).position(|w| w == b"\r\n\r\n") {
+                if received.len() >= end + 4 + 1000 {
+                    break;
+                }
+            }
+        }
+        assert!(received.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&received));
+        log.recv(&mut part).unwrap();
+    }
+}
+
+fn count_with(kind: DriverKind) -> usize {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server_addr = server.local_addr().unwrap();
+    thread::spawn(move || serve(&server));
+    let log = UdpSocket::bind("127.0.0.1:0").unwrap();
+    log.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let text = format!(
+        "global\n log {} local0\ndefaults\n mode http\n log global\n option httplog\n option forwardfor\n timeout client 20s\n \
+         timeout server 20s\n timeout connect 20s\n timeout http-request 20s\n timeout http-keep-alive 20s\n\
+         frontend fe\n bind 127.0.0.1:1\n acl api path_beg /api/\n acl host hdr(host) -i www.example.com example.com\n \
+         http-request set-header X-Proto http\n http-request del-header Proxy\n http-request deny if api !host\n \
+         http-response set-header X-Frame-Options DENY\n \
+         http-response del-header Server\n use_backend be if host\n default_backend be\n\
+         backend be\n balance roundrobin\n http-request add-header X-Backend %[be_name]\n server s {server_addr}\n",
+        log.local_addr().unwrap()
+    );
+    let input = Input::Memory { name: "test".into(), text: text.into_bytes() };
+    let loaded = thalweg_config::load(&LoadOptions { files: vec![input], cpus: 1, ..LoadOptions::default() });
+    let mut config = loaded.config.expect("the configuration is valid");
+    config.global.nbthread = 1;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let addr: SocketAddr = listener.local_addr().unwrap();
+    let proxy: ProxyId = config.proxies.iter().find(|p| &*p.name == "fe").unwrap().id;
+    let instance = Instance::new(config, "thalweg", "host", thalweg_runtime::clock::wall_us());
+    let (ready, started) = mpsc::channel();
+    let running = thread::spawn(move || {
+        let settings =
+            thalweg_runtime::Config { threads: 1, driver: kind, ..thalweg_runtime::Config::default() };
+        let sockets = Mutex::new(Some(vec![ThreadSocket { proxy, bind: 0, fd: listener.into() }]));
+        let runtime = Runtime::start(settings, move |thread| {
+            COUNTED.set(true);
+            thalweg_proxy::start_thread(&instance, thread, sockets.lock().unwrap().take().unwrap());
+        })
+        .unwrap();
+        ready.send(runtime.handle()).unwrap();
+        runtime.run().unwrap();
+    });
+    let handle = started.recv().unwrap();
+    let mut client = TcpStream::connect(addr).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    client.set_nodelay(true).unwrap();
+    exchange(&mut client, &log, 200);
+    // The runtime registers its own figures once, some time after the start: the steady state is the best of a few
+    // rounds. What a request allocates shows in all of them.
+    let mut least = usize::MAX;
+    for _ in 0..5 {
+        COUNT.store(0, Ordering::SeqCst);
+        COUNTING.store(true, Ordering::SeqCst);
+        exchange(&mut client, &log, 1000);
+        COUNTING.store(false, Ordering::SeqCst);
+        least = least.min(COUNT.load(Ordering::SeqCst));
+    }
+    handle.stop();
+    running.join().unwrap();
+    least
+}
+
+#[test]
+fn a_request_on_a_kept_connection_allocates_nothing() {
+    let drivers: [(&str, fn() -> DriverKind); 2] =
+        [("epoll", || DriverKind::Epoll), ("io_uring", || DriverKind::Uring)];
+    for (name, kind) in drivers {
+        if let Err(error) = Driver::new(kind(), &DriverOptions::default()) {
+            eprintln!("skipped with {name}, which this kernel does not allow: {error}");
+            continue;
+        }
+        let count = count_with(kind());
+        let first = FIRST.lock().unwrap().take().unwrap_or_default();
+        assert_eq!(count, 0, "allocations in 1000 requests with {name}; the first:\n{first}");
+    }
+}
