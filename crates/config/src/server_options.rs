@@ -460,23 +460,8 @@ pub(crate) fn parse_source(
                     "client" => SourceMode::Client,
                     "clientip" => SourceMode::ClientIp,
                     word if word.starts_with("hdr_ip(") => {
-                        let inner = word["hdr_ip(".len()..].trim_end_matches(')');
-                        let (name, occurrence) = inner.split_once(',').unwrap_or((inner, "-1"));
-                        let occurrence = leading(occurrence).0;
-                        if occurrence.abs() > 10 || name.trim().is_empty() {
-                            return Err(fail(
-                                line,
-                                i + 1,
-                                format!(
-                                    "usesrc hdr_ip(name,num) does not support negative occurrences values smaller than {}.",
-                                    10
-                                ),
-                            ));
-                        }
-                        SourceMode::Header {
-                            name: name.trim().as_bytes().into(),
-                            occurrence: occurrence as i32,
-                        }
+                        let why = "the source is known before the request is; use 'usesrc clientip' and 'set-src'";
+                        return Err(not_supported(line, i + 1, "usesrc hdr_ip", why));
                     }
                     word => {
                         let prefix = format!("'usesrc {word}' : ");

@@ -3,7 +3,7 @@
 use thalweg_syntax::{Diagnostic, Lead, Severity};
 
 use crate::build::{Building, Cx};
-use crate::model::{BalanceAlgo, Mode, ServerAddr, SourceMode};
+use crate::model::{BalanceAlgo, Mode, ServerAddr};
 
 /// A warning about a section.
 fn warn(cx: &mut Cx<'_>, b: &Building, message: String) {
@@ -171,12 +171,6 @@ fn needs_http(cx: &mut Cx<'_>, b: &mut Building) {
                 server.name
             ));
         }
-    }
-    if let Some(source) = &b.p.source
-        && let SourceMode::Header { name, .. } = &source.mode
-    {
-        let name = String::from_utf8_lossy(name);
-        said.push(format!("{title}: ignoring use of header {name} as source IP in non-HTTP mode."));
     }
     for message in said {
         warn(cx, b, message);

@@ -372,7 +372,6 @@ pub enum BalanceAlgo {
     },
     UrlParam {
         name: Arc<[u8]>,
-        check_post: bool,
     },
     Hdr {
         name: Arc<[u8]>,
@@ -509,11 +508,6 @@ pub enum SourceMode {
     Addr(SocketAddr),
     Client,
     ClientIp,
-    /// `hdr_ip(name[,occurrence])`.
-    Header {
-        name: Arc<[u8]>,
-        occurrence: i32,
-    },
 }
 
 /// `retry-on`: after which failures a request may be sent again.

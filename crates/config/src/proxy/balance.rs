@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thalweg_syntax::{Diagnostic, Line};
 
 use crate::build::{Building, Cx};
-use crate::keyword::{Outcome, fail};
+use crate::keyword::{Outcome, fail, not_supported};
 use crate::model::{BalanceAlgo, HashAffinity, HashFunction, HashMethod, HashType};
 use crate::numbers::{leading, lenient, strict};
 
@@ -43,21 +43,18 @@ pub(crate) fn balance(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome
             let Some(name) = line.word(2) else {
                 return Err(fail(line, 2, "balance url_param requires an URL parameter name."));
             };
-            let check_post = line.text(3) == "check_post";
-            if !check_post && !line.text(3).is_empty() {
-                return Err(fail(
-                    line,
-                    3,
-                    format!("balance url_param only accepts 'check_post' modifier (got '{}').", line.text(3)),
-                ));
+            match line.text(3) {
+                "" => {}
+                "check_post" => {
+                    let why = "only the query of the URL is looked at, not the body";
+                    return Err(not_supported(line, 3, "balance url_param check_post", why));
+                }
+                other => {
+                    let message = format!("balance url_param only accepts 'check_post' modifier (got '{other}').");
+                    return Err(fail(line, 3, message));
+                }
             }
-            if check_post && !line.text(4).is_empty() {
-                cx.diagnostics.push(Diagnostic::diag_at(
-                    line.span_at(4),
-                    "the number of bytes to wait for is not used any more",
-                ));
-            }
-            BalanceAlgo::UrlParam { name: name.bytes().into(), check_post }
+            BalanceAlgo::UrlParam { name: name.bytes().into() }
         }
         ("hdr", Some(rest)) => {
             let Some(header) = rest.strip_suffix(')').filter(|h| !h.is_empty()) else {

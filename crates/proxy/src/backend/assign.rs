@@ -40,7 +40,7 @@ pub fn key_hash(proxy: &Proxy, session: &Session, facts: &StreamFacts, request: 
             let text = if *path_only { thalweg_http::uri::path_and_query(target) } else { target };
             Some(hash.bytes(key.select(text)))
         }
-        BalanceAlgo::UrlParam { name, .. } => {
+        BalanceAlgo::UrlParam { name } => {
             let value = thalweg_http::uri::query_parameter(request?.target(), name)?;
             Some(hash.bytes(value))
         }

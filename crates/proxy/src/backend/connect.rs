@@ -283,7 +283,7 @@ fn source_address(source: &SourceAddress, client: Endpoint) -> Option<SocketAddr
             Endpoint::Inet(addr) => Some(addr),
             _ => None,
         },
-        SourceMode::ClientIp | SourceMode::Header { .. } => client.ip().map(|ip| SocketAddr::new(ip, 0)),
+        SourceMode::ClientIp => client.ip().map(|ip| SocketAddr::new(ip, 0)),
     }
 }
 
