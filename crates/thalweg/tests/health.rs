@@ -2,8 +2,8 @@
 
 mod support;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use support::{Proxy, Server, Setup, each_driver, nobody, ok};
 
@@ -205,10 +205,12 @@ fn answers_are_judged_by_the_rules() {
     ];
     each_driver(|io| {
         for (lines, answer, expected) in cases {
+            // The check ends the connection, by a reset: whoever waits for its end sees an error.
+            let open = Mutex::new(Vec::new());
             let server = Server::start(move |mut conn, _| {
                 conn.exactly(1);
                 let _ = conn.try_send(answer);
-                conn.rest();
+                open.lock().unwrap().push(conn);
             });
             let proxy = setup(&format!("{lines}\nserver a {} check inter 5s", server.addr)).start(io);
             let line = said(&proxy);

@@ -61,13 +61,24 @@ pub fn show_state(instance: &Instance, args: &[&str]) -> Reply {
             let admin = u32::from(state.maintenance)
                 | u32::from(server.disabled && state.maintenance) << 2
                 | u32::from(state.drain) << 3;
+            // Of the check: its status, its result, the health, and bits: 1 running, 2 configured, 4 enabled, 8 paused.
+            let check = match backend.check_report(server.id) {
+                Some(report) => format!(
+                    "{} {} {} {}",
+                    report.verdict.status.number(),
+                    report.result_number(),
+                    report.health.value(),
+                    6 | u32::from(report.running) | u32::from(state.maintenance) << 3,
+                ),
+                None => "1 0 1 0".to_owned(),
+            };
             let operational = if backend.is_up(server.id) { 2 } else { 0 };
             let name = match &server.addr {
                 ServerAddr::Unresolved(name, _) => name,
                 _ => "-",
             };
             text.push_str(&format!(
-                "{} {} {} {} {address} {operational} {admin} {} {} {} 1 0 0 0 0 0 0 {name} {port} - 0 0 - - 0\n",
+                "{} {} {} {} {address} {operational} {admin} {} {} {} {check} 0 0 0 {name} {port} - 0 0 - - 0\n",
                 proxy.uid,
                 proxy.name,
                 server.uid,

@@ -275,15 +275,42 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
         true if checked => "UP",
         true => "no check",
     };
-    row.set(const { at("status") }, Str(status.into()));
+    let report = backend.check_report(server.id);
+    let status = match &report {
+        Some(_) if status == "UP" && backend.is_stopping(server.id) => "NOLB".to_owned(),
+        // On its way from one to the other, with how far it is.
+        Some(report)
+            if matches!(status, "UP" | "DOWN")
+                && report.duration_ms.is_some()
+                && report.health.is_changing() =>
+        {
+            let shown = report.health.to_string();
+            let (count, word) = shown.split_once(' ').unwrap_or((&shown, ""));
+            format!("{word} {count}")
+        }
+        _ => status.to_owned(),
+    };
+    row.set(const { at("status") }, Str(status));
     let weight = backend.weight(server.id);
     row.set(const { at("weight") }, U32(weight));
     row.set(const { at("uweight") }, U32(weight));
     row.set(const { at("act") }, U32(u32::from(!server.backup)));
     row.set(const { at("bck") }, U32(u32::from(server.backup)));
     row.set(const { at("lastchg") }, narrow(state.since_s()));
-    if checked {
-        row.set(const { at("chkfail") }, U64(0));
+    if let Some(report) = report {
+        row.set(const { at("chkfail") }, U64(report.failures));
+        row.set(const { at("check_status") }, Str(report.status_word()));
+        if report.verdict.status.has_code() {
+            row.set(const { at("check_code") }, narrow(report.verdict.code.unsigned_abs()));
+        }
+        if let Some(duration_ms) = report.duration_ms {
+            row.set(const { at("check_duration") }, U64(duration_ms));
+        }
+        row.set(const { at("last_chk") }, Str(report.verdict.info.clone()));
+        row.set(const { at("check_desc") }, Str(report.verdict.status.description().into()));
+        row.set(const { at("check_rise") }, U32(report.health.rise()));
+        row.set(const { at("check_fall") }, U32(report.health.fall()));
+        row.set(const { at("check_health") }, U32(report.health.value()));
         row.set(const { at("chkdown") }, U64(state.downs));
         row.set(const { at("downtime") }, narrow(state.down_s));
     }

@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_check::{
@@ -81,6 +82,11 @@ impl Backend {
     /// What checks found out about a server; `None` when it has no checks.
     pub fn check_report(&self, server: ServerId) -> Option<CheckReport> {
         self.reports.change(server, |r| r.clone())
+    }
+
+    /// Whether the checks of a server say that it wants no new sessions (`NOLB`).
+    pub fn is_stopping(&self, server: ServerId) -> bool {
+        self.servers[server.0 as usize].stopping.load(Ordering::Relaxed)
     }
 }
 
@@ -565,6 +571,16 @@ impl Evaluate for Evaluator<'_> {
 
 /// The word of the statistics for a report: `* ` before it while a check runs.
 impl CheckReport {
+    /// `srv_check_result` of `show servers state`: 0 unknown, 2 failed, 3 passed, 4 conditionally.
+    pub fn result_number(&self) -> u8 {
+        match self.verdict.status.passed() {
+            _ if self.duration_ms.is_none() => 0,
+            Passed::No => 2,
+            Passed::Yes => 3,
+            Passed::Conditionally => 4,
+        }
+    }
+
     /// `check_status`: `L7OK`, `* L4CON`, `INI`.
     pub fn status_word(&self) -> String {
         let mark = if self.running && self.verdict.status != Status::Initializing { "* " } else { "" };
