@@ -38,7 +38,7 @@ pub const FEATURES: [(&str, bool); 58] = [
     ("LUA", false),
     ("MATH", false),
     ("MEMORY_PROFILING", false),
-    ("NETFILTER", true),
+    ("NETFILTER", false),
     ("NS", false),
     ("OBSOLETE_LINKER", false),
     ("OPENSSL", false),

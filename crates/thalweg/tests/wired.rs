@@ -43,7 +43,11 @@ fn unusual_header_names_are_removed_or_refused() {
         let server = Server::http(|request| ok(if request.head.has("a_b") { "there" } else { "gone" }));
         let request = "GET / HTTP/1.1\r\nHost: h\r\na_b: 1\r\n\r\n";
         let serve = |option: &str| {
-            let more = if option.is_empty() { String::new() } else { format!("option http-restrict-req-hdr-names {option}") };
+            let more = if option.is_empty() {
+                String::new()
+            } else {
+                format!("option http-restrict-req-hdr-names {option}")
+            };
             setup(&more, &format!("server s {}", server.addr)).start(io)
         };
         assert_eq!(serve("preserve").ask(request).text(), "there");
@@ -118,7 +122,8 @@ fn idle_connections_may_outlive_a_soft_stop_until_their_next_request() {
             if conn.try_send(GET).is_err() {
                 return false;
             }
-            let Some(head) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| conn.response())).ok() else {
+            let Some(head) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| conn.response())).ok()
+            else {
                 return false;
             };
             assert_eq!(head.field("connection"), "close");
@@ -154,7 +159,8 @@ fn what_is_sent_is_no_sign_of_life_with_independent_streams() {
 #[test]
 fn process_variables_have_their_values_before_the_first_request() {
     each_driver(|io| {
-        let more = "http-request return status 200 content-type text/plain lf-string %[var(proc.a)]-%[var(proc.b)]";
+        let more =
+            "http-request return status 200 content-type text/plain lf-string %[var(proc.a)]-%[var(proc.b)]";
         let global = "set-var proc.a int(5),add(1)\nset-var-fmt proc.b \"b%[var(proc.a)]\"";
         let proxy = setup(more, "").global(global).threads(2).start(io);
         assert_eq!(proxy.ask(GET).text(), "6-b6");
@@ -177,7 +183,9 @@ fn variables_stop_at_their_limits() {
 
 #[test]
 fn the_process_is_as_nice_as_it_should_be() {
-    let proxy = setup("", "server s 127.0.0.1:1").global("tune.renice.startup 3\ntune.renice.runtime 7").start("epoll");
+    let proxy = setup("", "server s 127.0.0.1:1")
+        .global("tune.renice.startup 3\ntune.renice.runtime 7")
+        .start("epoll");
     let stat = fs::read_to_string(format!("/proc/{}/stat", proxy.id())).unwrap();
     // The command's name is in parentheses and may hold blanks; the nice value is the nineteenth field.
     let after_name = stat.rsplit_once(") ").unwrap().1;
@@ -293,7 +301,6 @@ fn an_option_that_the_kernel_refuses_is_left_out_with_a_warning() {
     assert_eq!(status(&proxy, GET), 200);
     let said = proxy.output();
     let first = "for frontend fe: protocol tcpv4: cannot set MSS to 5, (Invalid argument) for [";
-    let second =
-        "for frontend fe: protocol tcpv4: cannot set TCP congestion control algorithm, (No such file or directory) for [";
+    let second = "for frontend fe: protocol tcpv4: cannot set TCP congestion control algorithm, (No such file or directory) for [";
     assert!(said.contains(first) && said.contains(second), "{said}");
 }

@@ -161,10 +161,6 @@ pub(crate) fn io_switch(cx: &mut Cx<'_>, line: &Line) -> Outcome {
             global.noreuseport = true;
             enabled.remove("REUSEPORT");
         }
-        "nogetaddrinfo" => {
-            global.nogetaddrinfo = true;
-            enabled.remove("GETADDRINFO");
-        }
         "busy-polling" => global.busy_polling = true,
         "tune.disable-zero-copy-forwarding" => global.tune.disable_zero_copy = true,
         "tune.disable-fast-forward" => {

@@ -110,7 +110,7 @@ pub static GLOBAL: &[Keyword<GlobalFn>] = &[
     works("node", "Name of this node.", g::node),
     works("noepoll", "Do not use epoll.", g::io_switch),
     works("noevports", "Do not use event ports.", g::io_switch),
-    works("nogetaddrinfo", "Resolve names with the older call.", g::io_switch),
+    not_yet("nogetaddrinfo", "Resolve names with the older call.", why::GETADDRINFO),
     works("nokqueue", "Do not use kqueue.", g::io_switch),
     not_yet("noktls", "TLS setting.", why::TLS),
     works("nopoll", "Do not use poll.", g::io_switch),
