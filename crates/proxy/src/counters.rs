@@ -222,7 +222,10 @@ impl ThreadCounters {
 }
 
 /// The sum of one counter over all threads.
-pub fn sum<'a>(threads: impl IntoIterator<Item = &'a ThreadCounters>, pick: impl Fn(&ThreadCounters) -> &Counter) -> u64 {
+pub fn sum<'a>(
+    threads: impl IntoIterator<Item = &'a ThreadCounters>,
+    pick: impl Fn(&ThreadCounters) -> &Counter,
+) -> u64 {
     threads.into_iter().fold(0, |total, t| total.wrapping_add(pick(t).get()))
 }
 

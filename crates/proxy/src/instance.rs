@@ -91,8 +91,10 @@ impl Instance {
             listeners.extend((0..proxy.binds.len()).map(|i| (proxy.id, i)));
         }
         debug_assert!(listeners.is_sorted());
-        let listener_gates =
-            listeners.iter().map(|(p, i)| Gate::new(config.proxies[p.0 as usize].binds[*i].maxconn)).collect();
+        let listener_gates = listeners
+            .iter()
+            .map(|(p, i)| Gate::new(config.proxies[p.0 as usize].binds[*i].maxconn))
+            .collect();
         let frontend_gates = config.proxies.iter().map(|p| Gate::new(p.maxconn)).collect();
         let frontend_rates = config.proxies.iter().map(|p| RateGate::new(p.fe_sps_limit)).collect();
         let backends = config.proxies.iter().map(Backend::new).collect();
@@ -106,7 +108,9 @@ impl Instance {
             backends_by_name: names(Proxy::is_be),
             program: program.to_owned(),
             hostname: hostname.to_owned(),
-            threads: (0..nbthread).map(|_| ThreadCounters::new(proxies, servers as usize, listeners.len())).collect(),
+            threads: (0..nbthread)
+                .map(|_| ThreadCounters::new(proxies, servers as usize, listeners.len()))
+                .collect(),
             server_base: server_base.into_boxed_slice(),
             backends,
             process_gate,

@@ -52,7 +52,10 @@ pub fn start_thread(instance: &Arc<Instance>, thread: usize, sockets: Vec<Thread
             Ok(task) => worker.accepting.borrow_mut().push(task),
             Err(error) => {
                 let name = &worker.proxy(socket.proxy).name;
-                eprintln!("[ALERT]    ({}) : thread {thread} cannot listen for '{name}': {error}", std::process::id());
+                eprintln!(
+                    "[ALERT]    ({}) : thread {thread} cannot listen for '{name}': {error}",
+                    std::process::id()
+                );
             }
         }
     }
@@ -102,10 +105,10 @@ pub fn set_paused(instance: &Arc<Instance>, handle: &Handle, paused: bool) {
 
 /// Stops the runtime when a soft stop was asked for and the last connection is gone.
 fn stop_when_idle(instance: &Instance) {
-    if instance.is_idle() {
-        if let Some(handle) = instance.handle() {
-            handle.stop();
-        }
+    if instance.is_idle()
+        && let Some(handle) = instance.handle()
+    {
+        handle.stop();
     }
 }
 

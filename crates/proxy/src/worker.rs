@@ -39,6 +39,8 @@ pub struct Worker {
     pub scratch: RefCell<Scratch>,
     /// Rendered log lines and other short-lived text.
     pub text: RefCell<Vec<u8>>,
+    // Boxed, so that taking and giving moves a pointer rather than two kilobytes.
+    #[allow(clippy::vec_box)]
     spare_streams: RefCell<Vec<Box<StreamState>>>,
     random: Cell<u64>,
     /// The sessions on this thread.
@@ -131,7 +133,9 @@ impl Worker {
         let proxies = instance.config.proxies.len();
         let mut seed = [0u8; 8];
         // Seeds differ between threads and starts; it need not be secret.
-        seed.copy_from_slice(&(clock::wall_us() ^ (thread as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)).to_ne_bytes());
+        seed.copy_from_slice(
+            &(clock::wall_us() ^ (thread as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)).to_ne_bytes(),
+        );
         Rc::new(Worker {
             thread,
             pools: RefCell::new((0..instance.server_count()).map(|_| IdlePool::default()).collect()),

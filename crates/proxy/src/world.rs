@@ -67,7 +67,8 @@ impl World for Worker {
         let now_ms = thalweg_runtime::clock::now_ms();
         let threads = &self.instance.threads;
         let backend = &self.instance.backends[at];
-        let rate = |pick: &dyn Fn(&crate::counters::ThreadCounters) -> u64| narrow(threads.iter().map(pick).sum());
+        let rate =
+            |pick: &dyn Fn(&crate::counters::ThreadCounters) -> u64| narrow(threads.iter().map(pick).sum());
         let (sess_rate, req_rate) = if p.is_fe() {
             (
                 rate(&|t| t.frontends[at].session_rate.per_second(now_ms)),
@@ -164,7 +165,8 @@ impl World for Worker {
         let backend = &self.instance.backends[id.proxy.0 as usize];
         let index = self.instance.server_index(p.id, server.id);
         let now_ms = thalweg_runtime::clock::now_ms();
-        let rate = self.instance.threads.iter().map(|t| t.servers[index].session_rate.per_second(now_ms)).sum();
+        let rate =
+            self.instance.threads.iter().map(|t| t.servers[index].session_rate.per_second(now_ms)).sum();
         let weight = backend.weight(server.id);
         ServerFigures {
             conn: self.instance.server_streams(p.id, server.id),

@@ -26,7 +26,12 @@ pub enum NoServer {
 }
 
 /// The number a load-balancing algorithm derives from a request.
-pub fn key_hash(proxy: &Proxy, session: &Session, facts: &StreamFacts, request: Option<&Head>) -> Option<u32> {
+pub fn key_hash(
+    proxy: &Proxy,
+    session: &Session,
+    facts: &StreamFacts,
+    request: Option<&Head>,
+) -> Option<u32> {
     let hash = hasher(proxy);
     match &proxy.balance.algo {
         BalanceAlgo::Source => match facts.src.unwrap_or_else(|| session.source()) {
@@ -82,7 +87,13 @@ pub fn may_redispatch(worker: &Worker, proxy: &Proxy, choice: Choice, retries: u
 }
 
 /// One attempt of the load balancer.
-fn pick(worker: &Worker, backend: &Backend, proxy: &Proxy, key: Option<u32>, avoid: Option<ServerIndex>) -> Option<ServerIndex> {
+fn pick(
+    worker: &Worker,
+    backend: &Backend,
+    proxy: &Proxy,
+    key: Option<u32>,
+    avoid: Option<ServerIndex>,
+) -> Option<ServerIndex> {
     let view = backend.view();
     let cx = PickContext { servers: &view, avoid, random: worker.next_random() };
     worker.with_view(proxy.id, |v| backend.balancer.pick(v, key, &cx))
@@ -120,10 +131,10 @@ pub async fn assign(
                 pick(worker, backend, proxy, choice.key, choice.avoid)
             }
         };
-        if let Some(server) = wanted {
-            if backend.try_start(server) {
-                return Ok(ServerId(server.0));
-            }
+        if let Some(server) = wanted
+            && backend.try_start(server)
+        {
+            return Ok(ServerId(server.0));
         }
         // A server that was named, or that a hash designates, is waited for; otherwise any will do.
         let insists = choice.wanted.is_some() || choice.key.is_some();

@@ -4,7 +4,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use thalweg_config::model::{PortMode, Proxy, ProxyHeader, ProxyId, Reuse, Server, ServerAddr, SourceAddress, SourceMode};
+use thalweg_config::model::{
+    PortMode, Proxy, ProxyHeader, ProxyId, Reuse, Server, ServerAddr, SourceAddress, SourceMode,
+};
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{ConnectOptions, Keepalive, SockAddr, Stream};
 use thalweg_runtime::timer::{self, timeout_at};
@@ -160,7 +162,8 @@ impl<'a> Target<'a> {
         if total <= u64::from(self.server.pool.low_conn) {
             return None;
         }
-        let owner = (0..instance.threads.len()).filter(|t| *t != worker.thread).max_by_key(|t| idle_of(*t) as i64)?;
+        let owner =
+            (0..instance.threads.len()).filter(|t| *t != worker.thread).max_by_key(|t| idle_of(*t) as i64)?;
         if idle_of(owner) as i64 <= 0 {
             return None;
         }
@@ -229,8 +232,9 @@ impl<'a> Target<'a> {
 
 /// Both addresses of a connection.
 fn ends(io: &Stream) -> (Endpoint, Endpoint) {
-    let inet =
-        |addr: io::Result<SockAddr>| addr.ok().and_then(|a| a.to_std()).map_or(Endpoint::Unknown, Endpoint::Inet);
+    let inet = |addr: io::Result<SockAddr>| {
+        addr.ok().and_then(|a| a.to_std()).map_or(Endpoint::Unknown, Endpoint::Inet)
+    };
     (inet(io.local_addr()), inet(io.peer_addr()))
 }
 
@@ -325,7 +329,8 @@ pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, conn: Serve
     let idle = &mut pools[index];
     // The limit is for all threads together. The connections that are idle already stay: they have proved to last.
     if let Ok(max) = u64::try_from(pool.max_conn) {
-        let idle_now = crate::counters::sum(&*worker.instance.threads, |t| &t.servers[index].idle_connections);
+        let idle_now =
+            crate::counters::sum(&*worker.instance.threads, |t| &t.servers[index].idle_connections);
         if idle_now >= max {
             return;
         }
@@ -389,6 +394,10 @@ pub async fn janitor(worker: Rc<Worker>) {
 fn wait_once() -> impl Future<Output = ()> {
     let mut polled = false;
     std::future::poll_fn(move |_| {
-        if std::mem::replace(&mut polled, true) { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        if std::mem::replace(&mut polled, true) {
+            std::task::Poll::Ready(())
+        } else {
+            std::task::Poll::Pending
+        }
     })
 }

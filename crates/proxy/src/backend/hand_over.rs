@@ -23,7 +23,12 @@ type Answer = Arc<Mutex<Option<Option<Handed>>>>;
 
 /// Asks thread `owner` for an idle connection to the server with that flat number. When the asking task ends before the
 /// answer comes, the connection is closed.
-pub async fn ask(owner: usize, server: usize, key: Option<ConnectionKey>, proven_only: bool) -> Option<Handed> {
+pub async fn ask(
+    owner: usize,
+    server: usize,
+    key: Option<ConnectionKey>,
+    proven_only: bool,
+) -> Option<Handed> {
     let answer: Answer = Arc::default();
     let asking = current_task();
     let reply = Arc::clone(&answer);

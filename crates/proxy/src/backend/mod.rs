@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_balance::{
-    Algorithm, Balancer, HashMethod, Limits, LoadNow, NodeKey, Place, PreserveAffinity, Priority, Queue, ServerIndex,
-    ServerSpec, ServerView, Settings,
+    Algorithm, Balancer, HashMethod, Limits, LoadNow, NodeKey, Place, PreserveAffinity, Priority, Queue,
+    ServerIndex, ServerSpec, ServerView, Settings,
 };
 use thalweg_config::model::{self, BalanceAlgo, HashAffinity, HashKey, Proxy, Server, ServerAddr, ServerId};
 use thalweg_runtime::{Reason, TaskId};
@@ -135,7 +135,11 @@ impl Backend {
                 .zip(&specs)
                 .map(|(server, spec)| ServerState {
                     service: Service::new(server, starts_healthy(server)),
-                    fixed_limits: Limits { maxconn: server.maxconn, minconn: server.minconn, maxqueue: server.maxqueue },
+                    fixed_limits: Limits {
+                        maxconn: server.maxconn,
+                        minconn: server.minconn,
+                        maxqueue: server.maxqueue,
+                    },
                     backup: server.backup,
                     queue: Queue::new(),
                     weight: AtomicU32::new(u32::from(server.weight)),
@@ -237,8 +241,9 @@ impl Backend {
         if self.servers.iter().all(|s| s.fixed_limits.minconn == 0) {
             return 0;
         }
-        let served: u32 =
-            (0..self.servers.len()).map(|i| self.balancer.load(ServerIndex(u32::try_from(i).unwrap_or(0))).served()).sum();
+        let served: u32 = (0..self.servers.len())
+            .map(|i| self.balancer.load(ServerIndex(u32::try_from(i).unwrap_or(0))).served())
+            .sum();
         served + self.queue_len()
     }
 
@@ -346,7 +351,8 @@ impl Backend {
             } else if !self.balancer.try_conn_started(server, limit) {
                 return;
             }
-            let taken = if usable { Queue::pop_first_of(&state.queue, &self.queue) } else { state.queue.pop() };
+            let taken =
+                if usable { Queue::pop_first_of(&state.queue, &self.queue) } else { state.queue.pop() };
             let Some(token) = taken else {
                 self.balancer.conn_ended(server);
                 return;
@@ -450,7 +456,13 @@ impl ServerView for Limited<'_> {
         if state.limits().maxconn == 0 {
             return false;
         }
-        state.limits().is_full(load.served(), state.queue.len(), self.requests, self.backend.fullconn, state.transition.ramp())
+        state.limits().is_full(
+            load.served(),
+            state.queue.len(),
+            self.requests,
+            self.backend.fullconn,
+            state.transition.ramp(),
+        )
     }
 
     fn queue_is_full(&self, server: ServerIndex, _load: LoadNow) -> bool {

@@ -81,7 +81,11 @@ impl IdlePool {
 
     /// Takes the connection used last that is interchangeable with `key`. One on which something has arrived (the
     /// server closed it, or spoke out of turn) is dropped on the way and counted in the second value.
-    pub fn take(&mut self, key: Option<&ConnectionKey>, proven_only: bool) -> (Option<IdleConnection>, usize) {
+    pub fn take(
+        &mut self,
+        key: Option<&ConnectionKey>,
+        proven_only: bool,
+    ) -> (Option<IdleConnection>, usize) {
         let mut dropped = 0;
         let mut at = self.idle.len();
         while at > 0 {

@@ -69,7 +69,8 @@ fn parse_v1(data: &[u8]) -> Parsed {
         return Parsed::Invalid;
     }
     let Ok(line) = std::str::from_utf8(&window[6..end - 1]) else { return Parsed::Invalid };
-    let complete = |addresses| Parsed::Complete { header: Header { addresses, tlvs: Vec::new() }, len: end + 1 };
+    let complete =
+        |addresses| Parsed::Complete { header: Header { addresses, tlvs: Vec::new() }, len: end + 1 };
     let mut words = line.split(' ');
     let family = words.next().unwrap_or("");
     if family == "UNKNOWN" {
@@ -81,8 +82,12 @@ fn parse_v1(data: &[u8]) -> Parsed {
         return Parsed::Invalid;
     };
     let ips: Option<(IpAddr, IpAddr)> = match family {
-        "TCP4" => src.parse::<Ipv4Addr>().ok().zip(dst.parse::<Ipv4Addr>().ok()).map(|(a, b)| (a.into(), b.into())),
-        "TCP6" => src.parse::<Ipv6Addr>().ok().zip(dst.parse::<Ipv6Addr>().ok()).map(|(a, b)| (a.into(), b.into())),
+        "TCP4" => {
+            src.parse::<Ipv4Addr>().ok().zip(dst.parse::<Ipv4Addr>().ok()).map(|(a, b)| (a.into(), b.into()))
+        }
+        "TCP6" => {
+            src.parse::<Ipv6Addr>().ok().zip(dst.parse::<Ipv6Addr>().ok()).map(|(a, b)| (a.into(), b.into()))
+        }
         _ => None,
     };
     match (ips, port(sport), port(dport)) {
@@ -257,8 +262,14 @@ mod tests {
     #[test]
     fn version_1_lines() {
         let check = |input: &[u8], expected: Parsed| assert_eq!(parse(input), expected, "{input:?}");
-        check(b"PROXY TCP4 1.2.3.4 5.6.7.8 1000 80\r\nGET", complete(Some(("1.2.3.4:1000", "5.6.7.8:80")), 36));
-        check(b"PROXY TCP6 ::1 2001:db8::2 1 65535\r\n", complete(Some(("[::1]:1", "[2001:db8::2]:65535")), 36));
+        check(
+            b"PROXY TCP4 1.2.3.4 5.6.7.8 1000 80\r\nGET",
+            complete(Some(("1.2.3.4:1000", "5.6.7.8:80")), 36),
+        );
+        check(
+            b"PROXY TCP6 ::1 2001:db8::2 1 65535\r\n",
+            complete(Some(("[::1]:1", "[2001:db8::2]:65535")), 36),
+        );
         check(b"PROXY UNKNOWN\r\n", complete(None, 15));
         check(b"PROXY UNKNOWN whatever it says\r\n", complete(None, 32));
         check(b"PROXY TCP4 1.2.3.4", Parsed::Partial);
@@ -281,7 +292,9 @@ mod tests {
 
     #[test]
     fn version_2_round_trip_cut_at_every_byte() {
-        for (src, dst) in [("1.2.3.4:5", "6.7.8.9:10"), ("[::1]:5", "[2001:db8::1]:65535"), ("1.2.3.4:5", "[::2]:1")] {
+        for (src, dst) in
+            [("1.2.3.4:5", "6.7.8.9:10"), ("[::1]:5", "[2001:db8::1]:65535"), ("1.2.3.4:5", "[::2]:1")]
+        {
             let mut out = Vec::new();
             write_v2(&mut out, Some((addr(src), addr(dst))), false, &[(tlv::UNIQUE_ID, b"abc")], true);
             for cut in 0..out.len() {

@@ -8,7 +8,9 @@ use std::task::Poll;
 
 use thalweg_config::model::{MultiQueue, ProxyId};
 use thalweg_runtime::net::{Listener, SockAddr};
-use thalweg_runtime::{Class, Kind, SpawnOptions, clock, current_task, run_on, spawn_with, thread_index, timer};
+use thalweg_runtime::{
+    Class, Kind, SpawnOptions, clock, current_task, run_on, spawn_with, thread_index, timer,
+};
 
 use super::session;
 use crate::backend::connect::libc_codes;
@@ -124,7 +126,8 @@ impl<'a> Gates<'a> {
             }
         }
         while let Some(full) = self.0.iter().find(|gate| !gate.has_room()) {
-            std::future::poll_fn(|_| if full.wait(current_task()) { Poll::Ready(()) } else { Poll::Pending }).await;
+            std::future::poll_fn(|_| if full.wait(current_task()) { Poll::Ready(()) } else { Poll::Pending })
+                .await;
         }
     }
 

@@ -16,11 +16,11 @@ use crate::backend::connect::{ServerConn, give_back};
 use crate::backend::pool::ConnectionKey;
 use crate::connection::proxy_header::{self, Parsed};
 use crate::instance::Stopping;
+use crate::stream::finish;
 use crate::stream::http::{self, After, NoRequest};
 use crate::stream::pump::append;
-use crate::stream::finish;
-use crate::stream::tcp::{self, TcpEnd};
 use crate::stream::reply;
+use crate::stream::tcp::{self, TcpEnd};
 use crate::worker::{SessionEntry, Worker};
 
 /// How long a closing connection is read from so that the client gets what was sent to it.
@@ -112,7 +112,13 @@ impl Drop for Leave<'_> {
 }
 
 impl ClientSession {
-    fn new(worker: &Worker, frontend: ProxyId, listener: usize, client: &Client, peer: SockAddr) -> ClientSession {
+    fn new(
+        worker: &Worker,
+        frontend: ProxyId,
+        listener: usize,
+        client: &Client,
+        peer: SockAddr,
+    ) -> ClientSession {
         let id = facts::ListenerId(u32::try_from(listener).unwrap_or(0));
         let mut session = Session::new(facts::ProxyId(frontend.0), id);
         session.accept_mono_us = clock::now_us();
@@ -224,11 +230,11 @@ async fn begin(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, cli
         finish::log_session_error(worker, session, received);
         return false;
     }
-    if !fe.rules.tcp_session.is_empty() {
-        if let Early::Close = early_rules(worker, session, client, &fe.rules.tcp_session, Kind::TcpSession) {
-            counters.denied_sessions.add(1);
-            return false;
-        }
+    if !fe.rules.tcp_session.is_empty()
+        && let Early::Close = early_rules(worker, session, client, &fe.rules.tcp_session, Kind::TcpSession)
+    {
+        counters.denied_sessions.add(1);
+        return false;
     }
     session.facts.handshake_us =
         i64::try_from(clock::now_us().saturating_sub(session.facts.accept_mono_us)).unwrap_or(0);
@@ -252,7 +258,8 @@ fn early_rules(
     state.begin(session.frontend, false, true);
     let mut from = 0;
     let verdict = loop {
-        let outcome = state.evaluate_session(worker, &mut session.facts, |cx, fx| rules.run(kind, from, cx, fx));
+        let outcome =
+            state.evaluate_session(worker, &mut session.facts, |cx, fx| rules.run(kind, from, cx, fx));
         match outcome {
             Outcome::Done | Outcome::Accept => {
                 break Early::Pass { expect_proxy: state.effects.overrides.expect_proxy };
@@ -364,7 +371,8 @@ async fn requests(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, 
         }
         let mut state = worker.take_stream();
         // The stream's memory is taken for the time of the request only: a connection that waits holds little.
-        let after = pool::boxed(http::serve(worker, session, client, &mut state, first, began, missing)).await;
+        let after =
+            pool::boxed(http::serve(worker, session, client, &mut state, first, began, missing)).await;
         worker.give_stream(state);
         match after {
             After::KeepAlive => {}

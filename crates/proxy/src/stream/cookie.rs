@@ -15,6 +15,7 @@ use thalweg_http::{Head, HeaderId, Method};
 use thalweg_runtime::clock;
 use thalweg_sample::acl::Verdict;
 use thalweg_sample::facts::{self, Termination};
+use thalweg_sample::fetch::hello::{Peek, rdp_cookie};
 
 use super::http::Http;
 use super::{Bodies, StreamState};
@@ -129,10 +130,10 @@ pub fn request(
 
 /// A rule refused the request: the log says all the same what its cookie was, and whose.
 pub fn refused(http: &mut Http<'_>, be: &Proxy) {
-    if let (Some(policy), true) = (&be.cookie, http.state.facts.backend_assigned) {
-        if let Some(server) = request(http, be, policy, None) {
-            http.state.facts.server = Some(facts::ServerId { proxy: facts::ProxyId(be.id.0), index: server.0 });
-        }
+    if let (Some(policy), true) = (&be.cookie, http.state.facts.backend_assigned)
+        && let Some(server) = request(http, be, policy, None)
+    {
+        http.state.facts.server = Some(facts::ServerId { proxy: facts::ProxyId(be.id.0), index: server.0 });
     }
 }
 
@@ -526,7 +527,8 @@ impl Edit<'_> {
         self.to.extend_from_slice(&self.from[self.copied..]);
         let attribute = |part: &[u8]| part.trim_ascii_start().first() == Some(&b'$');
         // Attributes without a cookie say nothing.
-        let empty = self.to.is_empty() || (self.removed && self.to.split(|b| matches!(b, b';' | b',')).all(attribute));
+        let empty = self.to.is_empty()
+            || (self.removed && self.to.split(|b| matches!(b, b';' | b',')).all(attribute));
         if empty { Edited::Empty } else { Edited::Changed }
     }
 }
@@ -574,8 +576,9 @@ fn is_cacheable(method: Method, response: &Head) -> bool {
 
 /// The server a TCP client's RDP cookie names, if it may be used (`persist rdp-cookie`). Its value is the address as a
 /// number in the order of the wire, the port likewise, and a third number: `msts=3640205228.15629.0000`.
-pub fn rdp_server(worker: &Worker, be: &Proxy, value: &[u8]) -> Option<ServerIndex> {
-    let wanted = rdp_address(value)?;
+pub fn rdp_server(worker: &Worker, be: &Proxy, name: &str, data: &[u8]) -> Option<ServerIndex> {
+    let Peek::Found((found, value)) = rdp_cookie(data) else { return None };
+    let wanted = rdp_address(&data[value]).filter(|_| data[found].eq_ignore_ascii_case(name.as_bytes()))?;
     let backend = worker.backend(be.id);
     let server = be.servers.iter().find(|s| matches!(s.addr, ServerAddr::Tcp(addr) if addr == wanted))?;
     (be.opts.persist || backend.is_up(server.id)).then_some(ServerIndex(server.id.0))
@@ -586,4 +589,80 @@ fn rdp_address(value: &[u8]) -> Option<SocketAddr> {
     let mut number = || std::str::from_utf8(parts.next()?).ok()?.parse::<u32>().ok();
     let (address, port) = (number()?, u16::try_from(number()?).ok()?);
     Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::from(address.swap_bytes())), port.swap_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(mode: CookieMode, indirect: bool) -> CookiePersistence {
+        CookiePersistence {
+            name: b"S"[..].into(),
+            mode,
+            indirect,
+            nocache: false,
+            postonly: false,
+            preserve: false,
+            httponly: false,
+            secure: false,
+            domains: Vec::new(),
+            maxidle_s: 0,
+            maxlife_s: 0,
+            dynamic: false,
+            attrs: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn request_cookies_are_judged_and_edited() {
+        let check = |mode, indirect, given: &str, letter: char, expected: Option<&str>| {
+            let mut head = Head::new();
+            head.start_request(b"GET", b"/", thalweg_http::Version::HTTP_11).unwrap();
+            head.push(b"cookie", given.as_bytes()).unwrap();
+            let mut seen = Seen::default();
+            let mut text = Vec::new();
+            let got =
+                read_request(&mut head, &policy(mode, indirect), &mut seen, 1000, &mut text, |v| match v {
+                    b"up" => Named::Server(ServerIndex(1)),
+                    b"down" => Named::Down,
+                    _ => Named::Nobody,
+                });
+            assert_eq!(char::from(got), letter, "{given:?}");
+            let left = head.value(HeaderId::Cookie).map(|v| String::from_utf8_lossy(v).into_owned());
+            assert_eq!(left.as_deref(), expected, "{given:?}");
+        };
+        let (insert, prefix) = (CookieMode::Insert, CookieMode::Prefix);
+        check(insert, true, "S=up", 'V', None);
+        check(insert, true, "a=1;S=up;b=2", 'V', Some("a=1; b=2"));
+        check(insert, true, "a=1,S=up;b=2", 'V', Some("a=1; b=2"));
+        check(insert, true, "a=1; S=up;", 'V', Some("a=1;"));
+        check(insert, true, "S=up; $Path=/; b=2", 'V', Some("b=2"));
+        check(insert, true, "$Path=/; S=up", 'V', None);
+        check(insert, true, "S=down; S=no", 'D', None);
+        check(insert, true, "S=no; S=up", 'V', None);
+        check(insert, true, "T=up", 'N', Some("T=up"));
+        check(insert, false, "a = 1; S = up", 'V', Some("a=1; S=up"));
+        check(prefix, false, "S=up~own", 'V', Some("S=own"));
+        check(prefix, false, "S=no~own", 'I', Some("S=own"));
+        check(prefix, false, "S=up|AAAAA", 'I', Some("S=up|AAAAA"));
+    }
+
+    #[test]
+    fn dates_survive_a_round_trip() {
+        for seconds in [0i64, 4, 1_000_000, 4_294_967_292] {
+            assert_eq!(decode_date(&encode_date(seconds)), Some(seconds));
+        }
+        assert_eq!(decode_date(&encode_date(1)), Some(4));
+        for text in ["", "AAAA", "AAAAAA", "AA@AA"] {
+            assert_eq!(decode_date(text.as_bytes()), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn rdp_addresses_are_in_the_order_of_the_wire() {
+        assert_eq!(rdp_address(b"3640205228.15629.0000"), Some("172.31.249.216:3389".parse().unwrap()));
+        for text in ["", "1", "x.1", "1.70000.0"] {
+            assert_eq!(rdp_address(text.as_bytes()), None, "{text:?}");
+        }
+    }
 }

@@ -51,15 +51,19 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
     http.state.facts.timers.connect_us = http.elapsed_us();
     note_connection(http, &conn);
     http.log_step(LogStep::Connect);
-    if let Some(name) = &be.http_send_name_header {
-        if http.state.request.set(name, server.name.as_bytes()).is_err() {
-            http.worker.be_counters(be.id).failed_rewrites.add(1);
-        }
+    if let Some(name) = &be.http_send_name_header
+        && http.state.request.set(name, server.name.as_bytes()).is_err()
+    {
+        http.worker.be_counters(be.id).failed_rewrites.add(1);
     }
     let fe = http.frontend();
     // A rule may have asked for the end of the connection in the request's own words.
     let said_close = http.state.request.value(HeaderId::Connection).is_some_and(says_close);
-    let keep_server = !said_close && !(be.opts.http_server_close || be.opts.httpclose || fe.opts.httpclose || fe.opts.http_server_close);
+    let keep_server = !said_close
+        && !(be.opts.http_server_close
+            || be.opts.httpclose
+            || fe.opts.httpclose
+            || fe.opts.http_server_close);
     let connection = if said_close || keep_server || be.opts.http_pretend_keepalive {
         None
     } else {
@@ -83,10 +87,8 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
         end => return head_failed(http, be, server, conn, end, replay, &server_input),
     }
     let status = http.state.response.status();
-    if be.retry_on.has_status(status) && may_retry(http, true) {
-        if replay.restore(http).is_some() {
-            return Exchanged::Retry { same_server_delay: false };
-        }
+    if be.retry_on.has_status(status) && may_retry(http, true) && replay.restore(http).is_some() {
+        return Exchanged::Retry { same_server_delay: false };
     }
     http.state.has_response = true;
     http.state.facts.status = i32::from(status);
@@ -117,7 +119,11 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
 }
 
 /// An idle connection, or a new one.
-async fn connect<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Server) -> Result<ServerConn, Exchanged<'a>> {
+async fn connect<'a>(
+    http: &mut Http<'a>,
+    be: &'a Proxy,
+    server: &'a Server,
+) -> Result<ServerConn, Exchanged<'a>> {
     let target = http.target(be, server);
     if let Some(conn) = http.session.take_private(be.id, server.id, target.key()) {
         return Ok(conn);
@@ -169,7 +175,9 @@ async fn connect<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Server) -> 
 }
 
 fn may_retry(http: &Http<'_>, allowed: bool) -> bool {
-    allowed && !http.state.effects.overrides.no_l7_retry && http.state.facts.retries < http.state.facts.max_retries
+    allowed
+        && !http.state.effects.overrides.no_l7_retry
+        && http.state.facts.retries < http.state.facts.max_retries
 }
 
 fn note_connection(http: &mut Http<'_>, conn: &ServerConn) {
@@ -205,7 +213,8 @@ pub fn transfer_mode(http: &Http<'_>, splice: bool, be: &Proxy, fe: &Proxy) -> O
     if global.tune.disable_fast_forward {
         return None;
     }
-    let zero_copy = !global.tune.disable_zero_copy && global.tune.h1_zero_copy_recv && global.tune.h1_zero_copy_send;
+    let zero_copy =
+        !global.tune.disable_zero_copy && global.tune.h1_zero_copy_recv && global.tune.h1_zero_copy_send;
     let splice = !global.nosplice && zero_copy && (splice || be.opts.splice_auto || fe.opts.splice_auto);
     Some(if splice { TransferMode::Splice } else { TransferMode::Copy })
 }
@@ -223,7 +232,9 @@ impl Replay {
         match http.state.request_framing.body {
             BodyLength::None => Replay { before: None, possible: true },
             BodyLength::Sized(n) if wanted => match http.client.input.as_ref() {
-                Some(input) if input.len() as u64 >= n => Replay { before: Some(Buf::copy_of(input)), possible: true },
+                Some(input) if input.len() as u64 >= n => {
+                    Replay { before: Some(Buf::copy_of(input)), possible: true }
+                }
                 _ => Replay { before: None, possible: false },
             },
             _ => Replay { before: None, possible: false },
@@ -354,7 +365,13 @@ async fn receive_head(
                 return Poll::Ready(HeadEnd::Shut);
             }
             if !upload_done {
-                match up.poll(&mut client.input, &mut client.io, &mut conn.io, &request_options, &mut state.trailers) {
+                match up.poll(
+                    &mut client.input,
+                    &mut client.io,
+                    &mut conn.io,
+                    &request_options,
+                    &mut state.trailers,
+                ) {
                     Poll::Pending => {}
                     Poll::Ready(Ok(())) => {
                         upload_done = true;
@@ -480,7 +497,8 @@ fn head_failed<'a>(
                 http.terminate(b'S', b'H');
                 return Exchanged::Failed(Stop::Answer(reply::Answer::Error(502)));
             }
-            let empty = nothing_came && be.retry_on.empty_response || !nothing_came && be.retry_on.junk_response;
+            let empty =
+                nothing_came && be.retry_on.empty_response || !nothing_came && be.retry_on.junk_response;
             if may_retry(http, empty) && replay.restore(http).is_some() {
                 return Exchanged::Retry { same_server_delay: false };
             }
@@ -588,10 +606,7 @@ async fn response_rules<'a>(
                 _ => None,
             };
             let complete = total.is_some_and(|n| data.len() as u64 >= n);
-            let bodies = Bodies {
-                request: Payload::default(),
-                response: Payload { data, complete, total },
-            };
+            let bodies = Bodies { request: Payload::default(), response: Payload { data, complete, total } };
             let worker = http.worker;
             let outcome =
                 http.state.evaluate(worker, &mut http.session.facts, bodies, true, true, |cx, fx| {
@@ -643,7 +658,10 @@ async fn response_rules<'a>(
                     return Err(Stop::Answer(reply::Answer::Error(500)));
                 }
                 // These exist for requests only.
-                Outcome::Auth(_) | Outcome::SwitchMode { .. } | Outcome::UseService(_) | Outcome::BadRequest => break,
+                Outcome::Auth(_)
+                | Outcome::SwitchMode { .. }
+                | Outcome::UseService(_)
+                | Outcome::BadRequest => break,
             }
         }
     }
@@ -786,11 +804,7 @@ async fn download<'a>(
     if fe.opts.httpclose || be.opts.httpclose {
         http.keep_alive = false;
     }
-    let connection = connection_option(
-        Version::HTTP_11,
-        http.state.request.version(),
-        http.keep_alive,
-    );
+    let connection = connection_option(Version::HTTP_11, http.state.request.version(), http.keep_alive);
     let options = EncodeOptions {
         connection,
         proxy_connection: fe.opts.http_use_proxy_header && http.state.request.target().first() != Some(&b'/'),
@@ -916,7 +930,9 @@ fn client_aborted(http: &mut Http<'_>, be: &Proxy, server: &Server, phase: u8) {
 
 enum BodyEnd {
     Done,
-    ServerFailed { malformed: bool },
+    ServerFailed {
+        malformed: bool,
+    },
     ServerTimeout,
     ClientAborted,
     ClientTimeout,
@@ -956,7 +972,13 @@ async fn exchange_bodies(
             return Poll::Ready(BodyEnd::Shut);
         }
         if !down_done {
-            match down.poll(server_input, &mut conn.io, &mut client.io, &response_options, &mut state.trailers) {
+            match down.poll(
+                server_input,
+                &mut conn.io,
+                &mut client.io,
+                &response_options,
+                &mut state.trailers,
+            ) {
                 Poll::Pending => {}
                 Poll::Ready(Ok(())) => down_done = true,
                 Poll::Ready(Err(PumpError::Send(_))) => return Poll::Ready(BodyEnd::ClientAborted),
@@ -970,7 +992,13 @@ async fn exchange_bodies(
             }
         }
         if !up_done {
-            match up.poll(&mut client.input, &mut client.io, &mut conn.io, &request_options, &mut request_trailers) {
+            match up.poll(
+                &mut client.input,
+                &mut client.io,
+                &mut conn.io,
+                &request_options,
+                &mut request_trailers,
+            ) {
                 Poll::Pending => {}
                 Poll::Ready(Ok(())) => up_done = true,
                 // The server has answered and wants no more of the body.
@@ -1026,7 +1054,8 @@ async fn tunnel<'a>(
         return Exchanged::Answered(reply::internal_error(http).await);
     }
     http.worker.fe_counters(fe.id).response(http.state.response.status());
-    let options = EncodeOptions { connection: None, proxy_connection: false, case: http.worker.response_case(fe.id) };
+    let options =
+        EncodeOptions { connection: None, proxy_connection: false, case: http.worker.response_case(fe.id) };
     http.state.response.set_version(Version::HTTP_11);
     let Some(head) = encode(&http.state.response, &options) else {
         http.terminate(b'R', b'H');

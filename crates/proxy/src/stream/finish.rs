@@ -225,9 +225,9 @@ fn emit(
                 text.clear();
                 data.clear();
                 let Some(format) = format else {
-                text.extend_from_slice(moment.fallback);
-                return !text.is_empty();
-            };
+                    text.extend_from_slice(moment.fallback);
+                    return !text.is_empty();
+                };
                 format.render(cx, text);
                 if let Some(sd) = sd {
                     sd.render(cx, data);
@@ -295,7 +295,14 @@ pub fn log_now(
         Kind::HttpAfter => (LogStep::HttpAfterRes, "http-after-res"),
     };
     let level = state.facts.log_level.map_or(LogLevel::Info, level_of);
-    emit(worker, session, state, fe, level, Moment { step, origin: LogOrigin::Rules(name), profile, fallback: b"" });
+    emit(
+        worker,
+        session,
+        state,
+        fe,
+        level,
+        Moment { step, origin: LogOrigin::Rules(name), profile, fallback: b"" },
+    );
 }
 
 /// The session ended before there was a stream, for the reason in its facts: in the error format, or in a short one
@@ -334,8 +341,12 @@ pub fn log_session_error(worker: &Worker, session: &mut ClientSession, received:
     t.accept_mono_us = session.facts.accept_mono_us;
     t.accept_wall_us = wall_us;
     t.request_wall_us = wall_us;
-    let moment =
-        Moment { step: LogStep::Error, origin: LogOrigin::SessKilled, profile: None, fallback: text.as_bytes() };
+    let moment = Moment {
+        step: LogStep::Error,
+        origin: LogOrigin::SessKilled,
+        profile: None,
+        fallback: text.as_bytes(),
+    };
     emit(worker, session, &mut state, fe, level, moment);
     worker.give_stream(state);
 }

@@ -16,8 +16,18 @@ pub fn apply(http: &mut Http<'_>, fe: &Proxy, be: &Proxy) -> bool {
     let mut ok = true;
     let source = http.state.facts.src.unwrap_or_else(|| http.session.facts.source());
     let destination = http.state.facts.dst.unwrap_or_else(|| http.session.facts.destination());
-    ok &= add_addresses(&mut http.state.request, fe.forwardfor.as_deref(), be.forwardfor.as_deref(), source.ip());
-    ok &= add_addresses(&mut http.state.request, fe.originalto.as_deref(), be.originalto.as_deref(), destination.ip());
+    ok &= add_addresses(
+        &mut http.state.request,
+        fe.forwardfor.as_deref(),
+        be.forwardfor.as_deref(),
+        source.ip(),
+    );
+    ok &= add_addresses(
+        &mut http.state.request,
+        fe.originalto.as_deref(),
+        be.originalto.as_deref(),
+        destination.ip(),
+    );
     if let Some(option) = be.forwarded.as_deref() {
         ok &= add_forwarded(http, option, source, destination);
     }
@@ -50,14 +60,21 @@ fn add_address(request: &mut Head, option: &ForwardFor, if_none: bool, address: 
 }
 
 /// RFC 7239 section 4. A value that cannot be determined is left out.
-fn add_forwarded(http: &mut Http<'_>, option: &ForwardedHeader, source: Endpoint, destination: Endpoint) -> bool {
+fn add_forwarded(
+    http: &mut Http<'_>,
+    option: &ForwardedHeader,
+    source: Endpoint,
+    destination: Endpoint,
+) -> bool {
     let mut value = String::new();
     let mut add = |name: &str, text: &str| {
         if !value.is_empty() {
             value.push(';');
         }
         // A host is always quoted: it nearly always has a colon or a bracket.
-        let plain = name != "host" && !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
+        let plain = name != "host"
+            && !text.is_empty()
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
         // Anything that is not a token goes between quotes; quotes and backslashes in it are escaped.
         let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
         let _ = if plain { write!(value, "{name}={text}") } else { write!(value, "{name}=\"{escaped}\"") };
@@ -78,10 +95,9 @@ fn add_forwarded(http: &mut Http<'_>, option: &ForwardedHeader, source: Endpoint
             add("host", &host);
         }
     }
-    for (name, node, port, endpoint) in [
-        ("by", &option.by, &option.by_port, destination),
-        ("for", &option.for_, &option.for_port, source),
-    ] {
+    for (name, node, port, endpoint) in
+        [("by", &option.by, &option.by_port, destination), ("for", &option.for_, &option.for_port, source)]
+    {
         if node.is_none() && port.is_none() {
             continue;
         }
@@ -121,7 +137,8 @@ fn evaluate(http: &mut Http<'_>, expr: &thalweg_sample::Expr) -> Option<String> 
 
 /// RFC 7239 section 6.3: what is no address is a name made up by the sender, and begins with an underscore.
 fn obfuscated_node(text: String) -> String {
-    let address = text.parse::<IpAddr>().is_ok() || text.eq_ignore_ascii_case("unknown") || text.starts_with('_');
+    let address =
+        text.parse::<IpAddr>().is_ok() || text.eq_ignore_ascii_case("unknown") || text.starts_with('_');
     if address { text } else { format!("_{text}") }
 }
 
@@ -168,7 +185,11 @@ mod tests {
 
     #[test]
     fn forwardfor_adds_excepts_and_respects_if_none() {
-        let check = |except: Option<(&str, u8)>, if_none: bool, given: Option<&str>, address: &str, expected: &[&str]| {
+        let check = |except: Option<(&str, u8)>,
+                     if_none: bool,
+                     given: Option<&str>,
+                     address: &str,
+                     expected: &[&str]| {
             let option = ForwardFor {
                 header: Arc::from(b"x-forwarded-for".as_slice()),
                 except: except.map(|(a, bits)| Net { addr: a.parse().expect("address"), bits }),
@@ -176,8 +197,10 @@ mod tests {
             };
             let mut request = head(&given.map(|v| ("X-Forwarded-For", v)).into_iter().collect::<Vec<_>>());
             assert!(add_address(&mut request, &option, if_none, address.parse().ok()));
-            let got: Vec<String> =
-                request.find_all(b"x-forwarded-for").map(|f| String::from_utf8_lossy(f.value).into_owned()).collect();
+            let got: Vec<String> = request
+                .find_all(b"x-forwarded-for")
+                .map(|f| String::from_utf8_lossy(f.value).into_owned())
+                .collect();
             assert_eq!(got, expected);
         };
         check(None, false, None, "192.0.2.1", &["192.0.2.1"]);

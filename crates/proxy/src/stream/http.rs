@@ -285,7 +285,16 @@ impl<'a> Http<'a> {
         line.truncate(limit.saturating_sub(1));
         line.push(b' ');
         let version = request.version();
-        line.extend_from_slice(&[b'H', b'T', b'T', b'P', b'/', b'0' + version.major, b'.', b'0' + version.minor]);
+        line.extend_from_slice(&[
+            b'H',
+            b'T',
+            b'T',
+            b'P',
+            b'/',
+            b'0' + version.major,
+            b'.',
+            b'0' + version.minor,
+        ]);
         line.truncate(limit.saturating_sub(1));
     }
 
@@ -335,9 +344,14 @@ impl<'a> Http<'a> {
             return None;
         }
         let failed = fe.monitor_fail.iter().any(|condition| {
-            self.state.evaluate(self.worker, &mut self.session.facts, Bodies::default(), false, true, |cx, _| {
-                condition.eval(cx) == Verdict::Pass
-            })
+            self.state.evaluate(
+                self.worker,
+                &mut self.session.facts,
+                Bodies::default(),
+                false,
+                true,
+                |cx, _| condition.eval(cx) == Verdict::Pass,
+            )
         });
         self.terminate(b'L', b'R');
         // The requests of a monitor are never logged.
@@ -347,7 +361,12 @@ impl<'a> Http<'a> {
     }
 
     /// Evaluates one ruleset on the request, waiting for what it waits for.
-    async fn request_rules(&mut self, proxy: &'a Proxy, rules: &'a Ruleset, kind: Kind) -> Result<(), Stop<'a>> {
+    async fn request_rules(
+        &mut self,
+        proxy: &'a Proxy,
+        rules: &'a Ruleset,
+        kind: Kind,
+    ) -> Result<(), Stop<'a>> {
         if rules.is_empty() {
             return Ok(());
         }
@@ -573,7 +592,9 @@ impl<'a> Http<'a> {
         let have: &[u8] = self.client.input.as_deref().unwrap_or(&[]);
         match self.state.request_framing.body {
             BodyLength::Sized(n) => have.len() as u64 >= n,
-            BodyLength::Chunked => chunks_are_complete(&self.parse_options(false), have, true).unwrap_or(true),
+            BodyLength::Chunked => {
+                chunks_are_complete(&self.parse_options(false), have, true).unwrap_or(true)
+            }
             _ => true,
         }
     }
@@ -593,7 +614,9 @@ impl<'a> Http<'a> {
         match self.state.request_framing.body {
             BodyLength::None => true,
             BodyLength::Sized(n) => have.len() as u64 >= n,
-            BodyLength::Chunked => chunks_are_complete(&self.parse_options(false), have, false).unwrap_or(true),
+            BodyLength::Chunked => {
+                chunks_are_complete(&self.parse_options(false), have, false).unwrap_or(true)
+            }
             BodyLength::UntilClose | BodyLength::Tunnel => true,
         }
     }
@@ -781,7 +804,8 @@ impl<'a> Http<'a> {
                 }
             };
             let server = &be.servers[server_id.0 as usize];
-            self.state.facts.server = Some(facts::ServerId { proxy: facts::ProxyId(be.id.0), index: server_id.0 });
+            self.state.facts.server =
+                Some(facts::ServerId { proxy: facts::ProxyId(be.id.0), index: server_id.0 });
             self.state.facts.timers.queue_us = self.elapsed_us();
             if let (Some(prefix), true) =
                 (&server.rare().redir, matches!(self.state.request.method(), Method::Get | Method::Head))
@@ -798,13 +822,15 @@ impl<'a> Http<'a> {
                     self.state.facts.retries += 1;
                     self.worker.be_counters(be.id).retries.add(1);
                     self.worker.srv_counters(be.id, server_id).retries.add(1);
-                    if !self.state.cookie.forced && assign::may_redispatch(
-                        self.worker,
-                        be,
-                        choice,
-                        self.state.facts.retries,
-                        self.state.facts.max_retries,
-                    ) {
+                    if !self.state.cookie.forced
+                        && assign::may_redispatch(
+                            self.worker,
+                            be,
+                            choice,
+                            self.state.facts.retries,
+                            self.state.facts.max_retries,
+                        )
+                    {
                         held = None;
                         choice.wanted = None;
                         cookie::redispatched(self.state);
@@ -823,8 +849,13 @@ impl<'a> Http<'a> {
     fn use_server(&mut self, be: &Proxy) -> Option<ServerIndex> {
         for rule in &be.use_server {
             let worker = self.worker;
-            let found =
-                self.state.evaluate(worker, &mut self.session.facts, Bodies::default(), false, true, |cx, _| {
+            let found = self.state.evaluate(
+                worker,
+                &mut self.session.facts,
+                Bodies::default(),
+                false,
+                true,
+                |cx, _| {
                     if rule.cond.as_ref().is_some_and(|c| c.eval(cx) != Verdict::Pass) {
                         return None;
                     }
@@ -838,7 +869,8 @@ impl<'a> Http<'a> {
                             Some(be.server_by_name(name).map(|s| s.id))
                         }
                     }
-                });
+                },
+            );
             // A server that is down is not insisted on.
             let insist = be.opts.persist || self.state.cookie.forced;
             if let Some(id) = found.flatten().filter(|id| insist || worker.backend(be.id).is_up(*id)) {
@@ -853,10 +885,17 @@ impl<'a> Http<'a> {
         match &be.balance.algo {
             BalanceAlgo::Hash(expr) => {
                 let worker = self.worker;
-                self.state.evaluate(worker, &mut self.session.facts, Bodies::default(), false, true, |cx, _| {
-                    let sample = expr.eval_as(thalweg_sample::Type::Bin, cx)?;
-                    Some(assign::hasher(be).bytes(cx.bytes(&sample.value)))
-                })
+                self.state.evaluate(
+                    worker,
+                    &mut self.session.facts,
+                    Bodies::default(),
+                    false,
+                    true,
+                    |cx, _| {
+                        let sample = expr.eval_as(thalweg_sample::Type::Bin, cx)?;
+                        Some(assign::hasher(be).bytes(cx.bytes(&sample.value)))
+                    },
+                )
             }
             _ => assign::key_hash(be, &self.session.facts, &self.state.facts, Some(&self.state.request)),
         }

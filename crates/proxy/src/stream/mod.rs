@@ -15,8 +15,8 @@ pub mod tcp;
 
 use thalweg_config::model::{Proxy, ProxyId};
 use thalweg_h1::parse::HeadParser;
-use thalweg_http::{Head, Method};
 use thalweg_http::semantics::Framing;
+use thalweg_http::{Head, Method};
 use thalweg_rules::Effects;
 use thalweg_sample::context::{Ctx, Payload};
 use thalweg_sample::facts::{self, Session, StreamFacts};
@@ -87,7 +87,11 @@ fn inherit_settings(facts: &mut StreamFacts, proxy: &Proxy, with_tarpit: bool) {
 }
 
 /// Whether the streams that are on a server now must end because it went down or another one came back.
-fn shut_check(worker: &Worker, backend: ProxyId, server: Option<facts::ServerId>) -> impl Fn() -> bool + use<'_> {
+fn shut_check(
+    worker: &Worker,
+    backend: ProxyId,
+    server: Option<facts::ServerId>,
+) -> impl Fn() -> bool + use<'_> {
     let backend = worker.backend(backend);
     let server = server.map(|s| thalweg_config::model::ServerId(s.index));
     let began = server.map(|s| backend.shut_epoch(s));

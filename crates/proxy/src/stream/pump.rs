@@ -8,7 +8,9 @@ use std::io;
 use std::task::Poll;
 
 use thalweg_h1::chunk::{ChunkDecoder, ChunkError, ChunkEvent};
-use thalweg_h1::encode::{CHUNK_END, CHUNK_HEADER_MAX, EncodeOptions, LAST_CHUNK, chunk_header, last_chunk_into};
+use thalweg_h1::encode::{
+    CHUNK_END, CHUNK_HEADER_MAX, EncodeOptions, LAST_CHUNK, chunk_header, last_chunk_into,
+};
 use thalweg_h1::parse::ParseOptions;
 use thalweg_http::Head;
 use thalweg_http::semantics::BodyLength;
@@ -67,6 +69,8 @@ pub struct Pump {
     transfer_mode: Option<TransferMode>,
     /// Payload bytes received, framing included.
     pub received: u64,
+    /// Payload bytes that went through a pipe of the kernel.
+    pub spliced: u64,
     /// Something was received since this was last cleared: the sender is alive.
     pub progressed: bool,
     /// The receiver is what the last poll stopped at.
@@ -80,7 +84,12 @@ pub struct Pump {
 impl Pump {
     /// A pump for a body framed as `body`, sent as `delimiter`. `splice` allows moving long stretches without
     /// looking at them.
-    pub fn new(body: BodyLength, delimiter: Delimiter, transfer_mode: Option<TransferMode>, drop_trailers: bool) -> Pump {
+    pub fn new(
+        body: BodyLength,
+        delimiter: Delimiter,
+        transfer_mode: Option<TransferMode>,
+        drop_trailers: bool,
+    ) -> Pump {
         let (source, ended) = match body {
             BodyLength::None => (Source::Sized(0), true),
             BodyLength::Sized(n) => (Source::Sized(n), n == 0),
@@ -95,6 +104,7 @@ impl Pump {
             transfer: None,
             transfer_mode,
             received: 0,
+            spliced: 0,
             progressed: false,
             blocked_on_send: false,
             inside_chunk_line: false,
@@ -111,14 +121,14 @@ impl Pump {
 
     /// Keeps a head, and the part of the body that goes with it, until the receiver can take them.
     pub fn hold(&mut self, mut head: Buf, body: Option<Buf>) {
-        if let Some(body) = body {
-            if head.extend_from_slice(&body).is_err() {
-                let mut both = Buf::large(head.len() + body.len());
-                // It has room for both.
-                let _ = both.extend_from_slice(&head);
-                let _ = both.extend_from_slice(&body);
-                head = both;
-            }
+        if let Some(body) = body
+            && head.extend_from_slice(&body).is_err()
+        {
+            let mut both = Buf::large(head.len() + body.len());
+            // It has room for both.
+            let _ = both.extend_from_slice(&head);
+            let _ = both.extend_from_slice(&body);
+            head = both;
         }
         self.pending = Some(head);
     }
@@ -312,7 +322,9 @@ impl Pump {
         };
         let mode = self.transfer_mode.unwrap_or(TransferMode::Auto);
         let transfer = self.transfer.get_or_insert_with(|| Transfer::new(mode));
-        match transfer.poll(rx, tx, left.min(TURN_MAX)) {
+        let moved = transfer.poll(rx, tx, left.min(TURN_MAX));
+        self.spliced = transfer.spliced();
+        match moved {
             Poll::Pending => {
                 self.blocked_on_send = transfer.is_blocked_on_send();
                 Poll::Pending
@@ -494,7 +506,12 @@ fn take_chunked(
 }
 
 /// The buffer for what is written anew, which begins with the bytes that were good as they came.
-fn rewrite<'a>(rewritten: &'a mut Option<Buf>, buf: &Buf, raw: usize, chunked: bool) -> Result<&'a mut Buf, PumpError> {
+fn rewrite<'a>(
+    rewritten: &'a mut Option<Buf>,
+    buf: &Buf,
+    raw: usize,
+    chunked: bool,
+) -> Result<&'a mut Buf, PumpError> {
     if rewritten.is_none() {
         // A rewritten chunk is never longer than twice what came, sizes and line ends included; trailers are put by
         // growing.

@@ -104,7 +104,9 @@ fn build<'a>(http: &mut Http<'a>, answer: &Answer<'a>) -> Result<bool, ()> {
     let result = match answer {
         Answer::Error(status) => from(http, reply_for(*status, errors(be), errors(fe))),
         Answer::Reply(reply) => from(http, reply),
-        Answer::Redirect(redirect) => redirect.write(&http.state.effects, &mut head).map(|()| true).map_err(drop),
+        Answer::Redirect(redirect) => {
+            redirect.write(&http.state.effects, &mut head).map(|()| true).map_err(drop)
+        }
         Answer::Auth(realm) => {
             let status = Realm::status(&http.state.request);
             from(http, reply_for(status, errors(be), errors(fe)))
@@ -168,7 +170,8 @@ pub fn after_response_rules(http: &mut Http<'_>) -> bool {
 /// Sends the prepared answer, then reads what is left of the request's body.
 async fn write_out(http: &mut Http<'_>, mut rest: Pump) -> After {
     let fe = http.frontend();
-    let closes = http.state.response.value(HeaderId::Connection).is_some_and(|v| v.eq_ignore_ascii_case(b"close"));
+    let closes =
+        http.state.response.value(HeaderId::Connection).is_some_and(|v| v.eq_ignore_ascii_case(b"close"));
     http.state.response.remove_id(HeaderId::Connection);
     if closes || http.worker.instance.stopping() != Stopping::No || fe.opts.httpclose {
         http.keep_alive = false;
@@ -190,7 +193,8 @@ async fn write_out(http: &mut Http<'_>, mut rest: Pump) -> After {
         http.terminate(b'R', b'H');
         return After::Drop;
     };
-    let no_body = http.state.has_request && http.state.client_method == Method::Head || matches!(status, 204 | 304);
+    let no_body =
+        http.state.has_request && http.state.client_method == Method::Head || matches!(status, 204 | 304);
     let body = (!no_body && !http.state.body.is_empty()).then(|| Buf::copy_of(&http.state.body));
     http.state.facts.res_bytes_out += (head.len() + body.as_ref().map_or(0, |b| b.len())) as u64;
     if !ready_to_send(http).await {
@@ -260,7 +264,9 @@ async fn drain(http: &mut Http<'_>, rest: &mut Pump) -> bool {
     let options = http.parse_options(fe.opts.accept_unsafe_req);
     let timeout = fe.timeouts.client;
     loop {
-        if rest.discard(&mut http.client.input, &options, &mut http.state.trailers).is_err() || rest.received > DRAIN_MAX {
+        if rest.discard(&mut http.client.input, &options, &mut http.state.trailers).is_err()
+            || rest.received > DRAIN_MAX
+        {
             return false;
         }
         if rest.is_received() {
@@ -286,8 +292,11 @@ pub async fn forward_interim(http: &mut Http<'_>) {
     if !http.state.request.version().is_11_or_later() {
         return;
     }
-    let options =
-        EncodeOptions { connection: None, proxy_connection: false, case: http.worker.response_case(http.session.frontend) };
+    let options = EncodeOptions {
+        connection: None,
+        proxy_connection: false,
+        case: http.worker.response_case(http.session.frontend),
+    };
     if let Some(head) = encode(&http.state.response, &options) {
         send_interim(http, head).await;
     }
@@ -322,4 +331,3 @@ pub fn vanish(client: &mut Client, rst_ttl: Option<u8>) {
         client.io.set_linger_rst();
     }
 }
-

@@ -112,10 +112,10 @@ impl<'a> Tcp<'a> {
             super::inherit_settings(&mut self.state.facts, be, false);
         }
         self.worker.be_counters(be.id).begin(now_ms);
-        if be.id != fe.id {
-            if let Err(end) = self.content_rules(be).await {
-                return end;
-            }
+        if be.id != fe.id
+            && let Err(end) = self.content_rules(be).await
+        {
+            return end;
         }
         self.talk_to_server(fe, be).await
     }
@@ -276,6 +276,11 @@ impl<'a> Tcp<'a> {
             if let Some(id) = found.filter(|id| worker.backend(be.id).is_up(*id)) {
                 return Choice { wanted: Some(ServerIndex(id.0)), ..Choice::default() };
             }
+        }
+        if let (Some(name), Some(input)) = (&be.persist_rdp_cookie, self.client.input.as_deref())
+            && let Some(server) = super::cookie::rdp_server(self.worker, be, name, input)
+        {
+            return Choice { wanted: Some(server), ..Choice::default() };
         }
         let key = match &be.balance.algo {
             thalweg_config::model::BalanceAlgo::Hash(expr) => {
