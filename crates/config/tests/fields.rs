@@ -7,7 +7,6 @@ use std::path::Path;
 /// Fields that nobody reads, and why that is right.
 const UNREAD: &[(&str, &str)] = &[
     ("numa_cpu_mapping", "it only allows cpu-policy to choose, and the policy is always 'none'"),
-    ("thread_groups", "always 1: other numbers are refused"),
     ("default_path", "always the current directory: the others are refused"),
     ("expose_experimental", "read while the file is read"),
     ("expose_deprecated", "silences warnings that are never given"),
@@ -40,7 +39,6 @@ const UNREAD: &[(&str, &str)] = &[
     ("show_modules", "'stats' is refused in proxies"),
     ("admin", "'stats' is refused in proxies"),
     ("ssl", "refused in proxy-v2-options"),
-    ("authority", "refused in proxy-v2-options"),
     ("cert_cn", "refused in proxy-v2-options"),
     ("ssl_cipher", "refused in proxy-v2-options"),
     ("cert_sig", "refused in proxy-v2-options"),
