@@ -56,7 +56,7 @@ fn json_names_every_field_of_httplog() {
 #[test]
 fn without_a_format_connections_are_logged_when_they_begin() {
     each_driver(|io| {
-        let setup = "listen fe\nbind <@fe>\nserver s 127.0.0.1:1\n";
+        let setup = "listen fe\nbind <@fe>\nretries 0\nserver s 127.0.0.1:1\n";
         let whole = format!(
             "defaults\nmode tcp\ntimeout connect 20s\ntimeout client 20s\ntimeout server 20s\nlog <@log> format raw local0\n{setup}"
         );
@@ -194,7 +194,6 @@ fn a_ring_whose_server_is_dead_does_not_delay_traffic() {
 #[test]
 fn log_backends_spread_lines() {
     each_driver(|io| {
-        let server = server();
         let (a, b) = (receiver(), receiver());
         let backend = |balance: &str| {
             format!(
@@ -203,7 +202,7 @@ fn log_backends_spread_lines() {
                 b.local_addr().unwrap()
             )
         };
-        let start = |balance: &str| {
+        let start = |balance: &str, server: &Server| {
             Setup::http(&format!(
                 "{}listen fe\nbind <@fe>\nlog backend@logs format raw local0\nlog-format %HU\nserver s {}\n",
                 backend(balance),
@@ -211,18 +210,19 @@ fn log_backends_spread_lines() {
             ))
             .start(io)
         };
-        let proxy = start("roundrobin");
+        let upstream = server();
+        let proxy = start("roundrobin", &upstream);
         for path in ["/1", "/2", "/3", "/4"] {
             proxy.ask(&format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n"));
         }
         assert_eq!([line(&a), line(&b), line(&a), line(&b)], ["/1", "/2", "/3", "/4"]);
-        proxy.finish(());
-        let proxy = start("sticky");
+        proxy.finish(upstream);
+        let upstream = server();
+        let proxy = start("sticky", &upstream);
         for path in ["/1", "/2"] {
             proxy.ask(&format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n"));
         }
         assert_eq!([line(&a), line(&a)], ["/1", "/2"]);
-        proxy.finish(());
-        drop(server);
+        proxy.finish(upstream);
     });
 }

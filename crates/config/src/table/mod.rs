@@ -45,7 +45,7 @@ pub(crate) mod why {
     pub(crate) const POOL_NAME: &str = "it concerns connections that are not built";
     pub(crate) const TLV: &str = "custom fields of the PROXY header are not built";
     pub(crate) const HEALTHCHECK: &str = "named presets of servers are not built";
-    pub(crate) const LOG_SECTIONS: &str = "logs go to UDP, unix sockets and descriptors only";
+    pub(crate) const LOG_SECTIONS: &str = "lines of other programs are not relayed";
     pub(crate) const PEERS: &str = "peers are not built";
     pub(crate) const CACHE: &str = "the cache is not built";
     pub(crate) const SPOE: &str = "SPOE is not built";
@@ -56,8 +56,10 @@ pub(crate) mod why {
     pub(crate) const BUFFERS: &str = "all buffers have the same size, tune.bufsize";
     pub(crate) const MACHINERY: &str = "it tunes something this program does not have";
     pub(crate) const GLITCHES: &str = "protocol errors that are not fatal are not counted";
-    pub(crate) const FD_RATIO: &str = "idle connections are limited by pool-max-conn and pool-purge-delay only";
-    pub(crate) const DATAGRAMS: &str = "it concerns datagrams; for TCP use tune.rcvbuf.client, tune.rcvbuf.server and the like";
+    pub(crate) const FD_RATIO: &str =
+        "idle connections are limited by pool-max-conn and pool-purge-delay only";
+    pub(crate) const DATAGRAMS: &str =
+        "it concerns datagrams; for TCP use tune.rcvbuf.client, tune.rcvbuf.server and the like";
     pub(crate) const LOG_SERVERS: &str = "log backends are not built";
     pub(crate) const STRICT_MAXCONN: &str = "maxconn counts requests, not connections";
     pub(crate) const LABEL: &str = "nothing uses labels of listeners";
