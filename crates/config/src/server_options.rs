@@ -38,7 +38,11 @@ pub(crate) fn flag(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDra
         "no-backup" => draft.server.backup = false,
         "disabled" => draft.server.disabled = true,
         "enabled" => draft.server.disabled = false,
-        "check" => draft.check = true,
+        "check" => {
+            // With the usual parameters unless others are given.
+            check(draft);
+            draft.check = true;
+        }
         "no-check" => draft.check = false,
         "check-send-proxy" => check(draft).send_proxy = true,
         "no-check-send-proxy" => check(draft).send_proxy = false,
@@ -460,7 +464,8 @@ pub(crate) fn parse_source(
                     "client" => SourceMode::Client,
                     "clientip" => SourceMode::ClientIp,
                     word if word.starts_with("hdr_ip(") => {
-                        let why = "the source is known before the request is; use 'usesrc clientip' and 'set-src'";
+                        let why =
+                            "the source is known before the request is; use 'usesrc clientip' and 'set-src'";
                         return Err(not_supported(line, i + 1, "usesrc hdr_ip", why));
                     }
                     word => {

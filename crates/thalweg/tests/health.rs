@@ -15,6 +15,16 @@ fn setup(lines: &str) -> Setup {
         .defaults("option log-health-checks\ndefault-server inter 50ms\n")
 }
 
+#[test]
+fn check_alone_is_enough() {
+    each_driver(|io| {
+        let text =
+            format!("frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nserver a {} check\n", nobody());
+        let proxy = Setup::http(&text).start(io);
+        assert!(said(&proxy).starts_with("Server be/a is DOWN, reason: Layer4 connection problem"));
+    });
+}
+
 /// The next log line from where it speaks of a server, without its time.
 fn said(proxy: &Proxy) -> String {
     let line = proxy.log();

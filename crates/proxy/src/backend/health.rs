@@ -318,6 +318,7 @@ impl Checker {
         }
         let was_stopping = backend.stopping_by_check(self.server, stopping);
         let (active, backups) = backend.active_and_backup();
+        let news = !change.was_up || stopping != was_stopping;
         if change.was_up && !change.is_up {
             let on_backup = if active == 0 && backups > 0 { " Running on backup." } else { "" };
             let sessions = self.worker.instance.server_streams(self.proxy, self.server);
@@ -327,7 +328,7 @@ impl Checker {
                 backend.queue_len(),
             );
             self.tell(LogLevel::Alert, &line);
-        } else if stopping != was_stopping && change.is_up || change.is_up && !change.was_up {
+        } else if change.is_up && news {
             let (word, reason) = if stopping { ("stopping", &String::new()) } else { ("UP", &reason) };
             let line = format!(
                 "{title} is {word}{reason}. {active} active and {backups} backup servers online. {requeued} sessions requeued, \
