@@ -10,10 +10,10 @@ use thalweg_syntax::{
 
 use crate::build::{Building, Cx, UnixBindDefaults};
 use crate::keyword::{Outcome, Status, fail, find, not_supported};
-use crate::model::Config;
-use crate::table::{SECTIONS, SectionKind};
 use crate::log_profile::ProfileDraft;
+use crate::model::Config;
 use crate::ring::RingDraft;
+use crate::table::{SECTIONS, SectionKind};
 use crate::userlist::UserlistDraft;
 use crate::{finish, global, http_errors, log_profile, proxy, ring, userlist};
 

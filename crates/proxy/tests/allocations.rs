@@ -31,14 +31,12 @@ thread_local! {
 }
 
 fn count() {
-    if COUNTING.load(Ordering::Relaxed) && COUNTED.get() {
-        if COUNT.fetch_add(1, Ordering::Relaxed) == 0 {
-            // Capturing allocates, too.
-            COUNTED.set(false);
-            let trace = Backtrace::force_capture().to_string();
-            *FIRST.lock().unwrap() = Some(trace);
-            COUNTED.set(true);
-        }
+    if COUNTING.load(Ordering::Relaxed) && COUNTED.get() && COUNT.fetch_add(1, Ordering::Relaxed) == 0 {
+        // Capturing allocates, too.
+        COUNTED.set(false);
+        let trace = Backtrace::force_capture().to_string();
+        *FIRST.lock().unwrap() = Some(trace);
+        COUNTED.set(true);
     }
 }
 
@@ -100,10 +98,10 @@ fn exchange(client: &mut TcpStream, log: &UdpSocket, times: usize) {
             let n = client.read(&mut part).unwrap();
             assert!(n > 0, "the proxy closed");
             received.extend_from_slice(&part[..n]);
-            if let Some(end) = received.windows(4).position(|w| w == b"\r\n\r\n") {
-                if received.len() >= end + 4 + 1000 {
-                    break;
-                }
+            if let Some(end) = received.windows(4).position(|w| w == b"\r\n\r\n")
+                && received.len() >= end + 4 + 1000
+            {
+                break;
             }
         }
         assert!(received.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&received));
@@ -171,6 +169,7 @@ fn count_with(kind: DriverKind) -> usize {
 
 #[test]
 fn a_request_on_a_kept_connection_allocates_nothing() {
+    #[allow(clippy::type_complexity)] // A table of cases.
     let drivers: [(&str, fn() -> DriverKind); 2] =
         [("epoll", || DriverKind::Epoll), ("io_uring", || DriverKind::Uring)];
     for (name, kind) in drivers {

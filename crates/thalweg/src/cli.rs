@@ -62,6 +62,8 @@ pub enum OldProcesses {
 /// Everything `Command::Start` needs. Numbers that were not given are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
+    /// `--quickstart`: serve the example that is built in.
+    pub quickstart: bool,
     /// Files and directories, in order.
     pub files: Vec<String>,
     /// `-C`: directory to change to before anything is read.
@@ -214,6 +216,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Com
             "--" => {
                 options.files.extend(arguments.rest.by_ref());
             }
+            "--quickstart" => options.quickstart = true,
             "-f" => options.files.push(arguments.value("-f", "a configuration file or directory")?),
             "-C" => options.directory = Some(arguments.value("-C", "a directory")?.into()),
             "-c" => options.check = true,
@@ -283,7 +286,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Com
     if let Some(condition) = condition {
         return Ok(Command::Condition(condition));
     }
-    if options.files.is_empty() {
+    if options.files.is_empty() && !options.quickstart {
         return Err(CommandError::Usage(None));
     }
     Ok(Command::Start(Box::new(options)))
@@ -346,6 +349,7 @@ pub fn usage(name: &str) -> String {
         "-c checks the configuration and leaves ; -V says that it is valid ; -q says nothing at all",
         "-cc <condition> evaluates a condition as in '.if' and leaves with 0 if true, 1 if false, 2 if wrong",
         "-f <file|directory> reads a file, or the '.cfg' files of a directory ; repeat it, or list files after '--'",
+        "--quickstart serves the example that is built in, on 127.0.0.1:8080",
         "-C <dir> changes to <dir> first",
         "-D becomes a daemon ; -db stays in the foreground ; -d too, with debugging output",
         "-n <n> limits the connections of the process, -N <n> those of each proxy that has no limit",

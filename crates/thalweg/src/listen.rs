@@ -331,7 +331,9 @@ fn options(config: &Config, owner: &Owner, bind: &Bind, reuseport: bool) -> List
 fn left_out(title: &str, bind: &Bind, what: Refused, error: &io::Error) -> String {
     let error = os_message(error);
     let (protocol, address) = match &bind.addr {
-        BindAddr::Tcp(address) if address.is_ipv4() => ("tcpv4", format!("{}:{}", address.ip(), address.port())),
+        BindAddr::Tcp(address) if address.is_ipv4() => {
+            ("tcpv4", format!("{}:{}", address.ip(), address.port()))
+        }
         BindAddr::Tcp(address) => ("tcpv6", format!("{}:{}", address.ip(), address.port())),
         _ => ("unix_stream", bind.shown.to_string()),
     };

@@ -92,7 +92,7 @@ pub fn load(options: &Options) -> Loaded {
     let current = process::file_limit().unwrap_or(process::Limit { soft: 1024, hard: 1024 });
     let loaded = thalweg_config::load(&LoadOptions {
         environment: environment(&files, options.local_peer.as_deref()),
-        files: files.into_iter().map(Input::Path).collect(),
+        files: files.into_iter().map(Input::Path).chain(options.quickstart.then(quickstart)).collect(),
         facts: features::facts(&Enabled::from(options)),
         local_peer: options.local_peer.clone(),
         maxconn: options.maxconn.filter(|n| *n > 0),
@@ -157,6 +157,12 @@ pub fn settings(config: &Config) -> Settings {
                 .map(|proxy| proxy.binds.len())
                 .sum::<usize>(),
     }
+}
+
+/// The configuration that `--quickstart` serves: the file of that name in `examples/`.
+fn quickstart() -> Input {
+    let text = include_bytes!("../../../examples/quickstart.cfg").to_vec();
+    Input::Memory { name: "examples/quickstart.cfg".to_owned(), text }
 }
 
 #[cfg(test)]

@@ -50,6 +50,7 @@ fn survives(proxy: &Proxy, mut fault: impl FnMut()) {
 #[test]
 fn servers_that_fail_in_the_head() {
     each_driver(|io| {
+        #[allow(clippy::type_complexity)] // A table of cases.
         let faults: [(&str, fn(&mut Conn)); 4] = [
             ("closes", |_| {}),
             ("resets", |conn| conn.reset_when_dropped()),

@@ -66,8 +66,12 @@ pub async fn show(session: &Session, output: &mut Output, map: bool, args: &[&st
         output.text.push_str("# id (file) description\n");
         for set in registry.sets().iter().filter(|s| if map { s.is_map() } else { s.is_acl() }) {
             let (current, next) = set.versions();
+            let origin = match set.name() {
+                Some(name) => format!("pattern loaded from file '{name}' used "),
+                None => String::new(),
+            };
             output.text.push_str(&format!(
-                "{} ({}) {}. curr_ver={current} next_ver={next} entry_cnt={}\n",
+                "{} ({}) {origin}{}. curr_ver={current} next_ver={next} entry_cnt={}\n",
                 set.id(),
                 set.name().unwrap_or(""),
                 set.display(),

@@ -418,4 +418,3 @@ pub(crate) fn h1_case_adjust_file(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     }
     Ok(())
 }
-

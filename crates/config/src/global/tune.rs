@@ -317,4 +317,3 @@ pub(crate) fn profiling(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     };
     Ok(())
 }
-

@@ -50,7 +50,8 @@ pub(crate) fn balance(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome
                     return Err(not_supported(line, 3, "balance url_param check_post", why));
                 }
                 other => {
-                    let message = format!("balance url_param only accepts 'check_post' modifier (got '{other}').");
+                    let message =
+                        format!("balance url_param only accepts 'check_post' modifier (got '{other}').");
                     return Err(fail(line, 3, message));
                 }
             }

@@ -204,10 +204,9 @@ mod tests {
     /// The expected values are those of the reference.
     #[test]
     fn dynamic_values_are_the_references() {
-        for (key, addr, expected) in [
-            ("secret", "127.0.0.1:28001", "99a6bdee0bc93b1a"),
-            ("secret", "[::1]:28003", "91a7044e3dd7fba5"),
-        ] {
+        for (key, addr, expected) in
+            [("secret", "127.0.0.1:28001", "99a6bdee0bc93b1a"), ("secret", "[::1]:28003", "91a7044e3dd7fba5")]
+        {
             assert_eq!(dynamic_value(key, addr.parse().unwrap()), expected, "{addr}");
         }
     }

@@ -184,7 +184,7 @@ mod tests {
     fn sticky_stays_until_its_server_goes_and_does_not_come_back_by_itself() {
         let states = Up(Mutex::new(vec![true, true, true]));
         let b = backend(Method::Sticky(Mutex::default()), &[false, false, false]);
-        let mut check = |up: [bool; 3], expected| {
+        let check = |up: [bool; 3], expected| {
             *states.0.lock().unwrap() = up.to_vec();
             assert_eq!(b.choose(&states), expected, "{up:?}");
         };

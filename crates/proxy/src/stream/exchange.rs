@@ -59,11 +59,8 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
     let fe = http.frontend();
     // A rule may have asked for the end of the connection in the request's own words.
     let said_close = http.state.request.value(HeaderId::Connection).is_some_and(says_close);
-    let keep_server = !said_close
-        && !(be.opts.http_server_close
-            || be.opts.httpclose
-            || fe.opts.httpclose
-            || fe.opts.http_server_close);
+    let closes = |proxy: &Proxy| proxy.opts.http_server_close || proxy.opts.httpclose;
+    let keep_server = !said_close && !closes(be) && !closes(fe);
     let connection = if said_close || keep_server || be.opts.http_pretend_keepalive {
         None
     } else {

@@ -1,0 +1,324 @@
+//! The runtime CLI over its sockets, against the started program (management manual, section 9.3).
+
+mod support;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use support::eventually;
+
+/// The program with a configuration that has something for every command, in a directory of its own.
+struct Program {
+    directory: PathBuf,
+    child: Child,
+}
+
+impl Program {
+    fn start(name: &str, global: &str) -> Program {
+        let directory = std::env::temp_dir().join(format!("thalweg-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("m.map"), "k1 v1\nk2 v2 x\n").unwrap();
+        fs::write(directory.join("a.acl"), "/p\n/q\n").unwrap();
+        let d = directory.display();
+        let configuration = format!(
+            "global\n  nbthread 2\n  maxconn 100\n  set-var proc.five int(5)\n  set-var-fmt proc.fmt \"a%[int(3)]\"\n\
+             \x20 stats socket {d}/admin mode 600 level admin\n  stats socket {d}/user level user\n{global}\n\
+             defaults\n  mode http\n  timeout client 5s\n  timeout server 5s\n  timeout connect 5s\n\
+             frontend fe\n  bind unix@{d}/fe name b1\n  bind unix@{d}/fe2\n  option socket-stats\n\
+             \x20 http-request set-header x-map %[path,map({d}/m.map)]\n\
+             \x20 http-request deny if {{ path -f {d}/a.acl }}\n  use_backend be\n  default_backend spare\n\
+             backend be\n  balance roundrobin\n  server s1 unix@{d}/none maxconn 7\n  server s2 127.0.0.1:9 weight 10 disabled\n\
+             backend spare\n  http-request return status 200\n\
+             backend off\n  disabled\n  http-request return status 200\n"
+        );
+        fs::write(directory.join("test.cfg"), configuration).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_thalweg"))
+            .args(["-f", "test.cfg"])
+            .current_dir(&directory)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let program = Program { directory, child };
+        for socket in ["admin", "user", "fe"] {
+            eventually("it listens", || UnixStream::connect(program.path(socket)).ok());
+        }
+        program
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// Sends lines to a socket, says that there are no more, and reads the whole answer.
+    fn ask_on(&self, socket: &str, lines: &str) -> String {
+        exchange(&self.path(socket), &format!("{lines}\n"))
+    }
+
+    fn ask(&self, lines: &str) -> String {
+        self.ask_on("admin", lines)
+    }
+
+    /// The status of a request to the frontend.
+    fn request(&self, path: &str) -> String {
+        let answer = exchange(
+            &self.path("fe"),
+            &format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"),
+        );
+        answer.get(9..12).unwrap_or("").to_string()
+    }
+}
+
+fn exchange(path: &Path, bytes: &str) -> String {
+    let mut stream = UnixStream::connect(path).unwrap();
+    stream.write_all(bytes.as_bytes()).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+#[test]
+fn every_command_answers() {
+    let program = Program::start("cli-all", "");
+    let map = program.path("m.map").display().to_string();
+    let pid = format!("\nPid: {}\n", program.child.id());
+    let steps = [
+        ("help", "The following commands are valid at this level:\n"),
+        ("help show map", "  show map "),
+        ("prompt help", "Usage: prompt"),
+        ("show version", "\n\n"),
+        ("show info", &pid),
+        ("show info typed", "\n6.Pid.1:SGPV:u32:"),
+        ("show info json", "[{\"field\":{\"pos\":0,\"name\":\"Name\"},\"processNum\":1,"),
+        ("show info desc", "Nbthread: 2:\""),
+        ("show stat", "# pxname,svname,qcur,"),
+        ("show stat", "\nbe,s2,0,0,0,0,,0,0,0,,0,,0,0,0,0,MAINT,10,1,0,"),
+        ("show stat", "\nfe,b1,,,0,"),
+        ("show stat", "\nfe,sock-2,,,0,"),
+        ("show stat typed", "\nB.3.0.76.algo.1:CGSV:str:roundrobin\n"),
+        ("show stat typed", ".h1_spliced_bytes_in.1:MCPV:u64:0\n"),
+        ("show stat typed desc", "F.2.0.0.pxname.1:KNSV:str:fe:\"Name of the proxy\"\n"),
+        ("show stat json", "[[{\"objType\":\"Frontend\",\"proxyId\":2,\"id\":0,"),
+        ("show stat be 4 -1", "\nbe,s1,"),
+        ("show stat nope 1 -1", "No such proxy.\n\n"),
+        ("show stat domain foo", "Invalid statistics domain.\n\n"),
+        ("show schema json", "{\"$schema\":"),
+        ("show env NOPE", "Variable not found\n\n"),
+        ("show errors", " : 0\n\n"),
+        ("show errors nope", "No such proxy.\n\n"),
+        ("show backend", "# name\nbe\nspare\noff\n\n"),
+        ("show cli level", "admin\n\n"),
+        ("show cli sockets", "/admin admin all\n"),
+        ("operator;show cli level", "\noperator\n\n"),
+        ("user;show cli level", "\nuser\n\n"),
+        ("echo a b", "a b\n\n"),
+        ("show startup-logs", "\n"),
+        ("set severity-output number;get weight be/x", "\n[3]: No such server.\n\n"),
+        ("set severity-output string;show cli level", "\n[info]: admin\n\n"),
+        ("set timeout cli 10s", "\n"),
+        ("set timeout cli x", "Invalid timeout value.\n\n"),
+        ("expert-mode on;expert-mode", "\nexpert-mode is ON\n\n"),
+        ("experimental-mode", "experimental-mode is OFF\n\n"),
+        ("show map", &format!(" ({map}) ")),
+        ("get map #0 k2", "found=yes, idx=tree, key=\"k2\", value=\"v2 x\", type=\"str\"\n"),
+        ("get map #0 zz", "found=no\n"),
+        ("add map #0 k3 v3", "\n"),
+        ("show map #0", " k3 v3\n\n"),
+        ("set map #0 k3 w3", "\n"),
+        ("show map #0", " k3 w3\n\n"),
+        ("del map #0 k3", "\n"),
+        ("del map #0 k3", "Key not found.\n\n"),
+        ("set map #0 k3 x", "entry not found.\n\n"),
+        ("add map #0 k3", "'add map' expects three parameters"),
+        ("add map #0 <<\nk5 v5\nk6 v6 z\n", "\n"),
+        ("show map #0", " k5 v5\n"),
+        ("add map #0 <<END\nk7 v7\nEND", "\n"),
+        ("show map #0", " k6 v6 z\n"),
+        ("show map nope", "Unknown map identifier. Please use #<id> or <file>.\n\n"),
+        ("prepare map #0", "New version created: 1\n\n"),
+        ("add map @1 #0 only one", "\n"),
+        ("show map @1 #0", " only one\n\n"),
+        ("add map @9 #0 a b", "Version number in the future"),
+        ("commit map @1 #0", "\n"),
+        ("commit map #0", "Missing version number.\n\n"),
+        ("show map #0", " only one\n\n"),
+        ("clear map #0", "\n"),
+        ("show acl", "/a.acl) "),
+        ("get acl #1 /p", "match=yes, idx=tree, pattern=\"/p\"\n"),
+        ("add acl #1 a\\ b\\;", "\n"),
+        ("show acl #1", " a b;\n"),
+        ("del acl #1 a\\ b\\;", "\n"),
+        ("add acl #0 x", "This ACL is shared with a map"),
+        ("prepare acl #1", "New version created: 1\n\n"),
+        ("add acl @1 #1 /z", "\n"),
+        ("commit acl @1 #1", "\n"),
+        ("show acl #1", " /z\n\n"),
+        ("clear acl #1", "\n"),
+        ("get var proc.five", "proc.five: type=sint value=<5>\n\n"),
+        ("get var proc.fmt", "proc.fmt: type=str value=<a3>\n\n"),
+        ("get var proc.none", "Variable not found.\n\n"),
+        ("set var proc.x int(3)", "restricted to experimental mode"),
+        ("experimental-mode on;set var proc.x int(3);get var proc.x", "proc.x: type=sint value=<3>\n\n"),
+        ("experimental-mode on;set var proc.x fmt b%[int(4)];get var proc.x", "value=<b4>\n\n"),
+        ("experimental-mode on;set var txn.x int(3)", "only scope 'proc' is permitted here"),
+        ("show servers state", "\n3 be 2 s2 127.0.0.1 0 5 10 10 "),
+        ("show servers state nope", "Can't find backend.\n\n"),
+        ("show servers conn be", "\nbe/s2 3/2 127.0.0.1 9 - 5000 "),
+        ("get weight be/s2", "10 (initial 10)\n\n"),
+        ("set weight be/s2 50%", "\n"),
+        ("get weight be/s2", "5 (initial 10)\n\n"),
+        ("set weight be/s2 300", "Absolute weight can only be between 0 and 256 inclusive.\n\n"),
+        ("set server be/s2 weight 4", "\n"),
+        ("get weight be/s2", "4 (initial 10)\n\n"),
+        ("enable server be/s2", "\n"),
+        ("show stat be 4 2", ",no check,4,"),
+        ("set server be/s2 state drain", "\n"),
+        ("show stat be 4 2", ",DRAIN,"),
+        ("set server be/s2 state ready", "\n"),
+        ("show stat be 4 2", ",no check,4,"),
+        ("set server be/s2 health down", "\n"),
+        ("show stat be 4 2", ",DOWN,"),
+        ("set server be/s2 health up", "\n"),
+        ("disable server be/s2", "\n"),
+        ("show stat be 4 2", ",MAINT,"),
+        ("set server be/s2 foo", "usage: set server "),
+        ("set server be/s2 state foo", "expects 'ready', 'drain' and 'maint'"),
+        ("wait 5s srv-removable be/s2", "Done.\n\n"),
+        ("wait 1", "Done.\n\n"),
+        ("wait", "Expects a duration in milliseconds.\n\n"),
+        ("set maxconn server be/s1 3", "\n"),
+        ("show stat be 4 1", "\nbe,s1,0,0,0,0,3,"),
+        ("set maxconn frontend fe 9", "\n"),
+        ("show stat fe 1 0", "\nfe,FRONTEND,,,0,"),
+        ("set maxconn global 50", "\n"),
+        ("show info", "\nMaxconn: 50\n"),
+        ("set maxconn global", "Expects an integer value.\n\n"),
+        ("clear counters", "\n"),
+        ("clear counters all", "\n"),
+        ("clear counters server be/s1", "Server counters cleared.\n\n"),
+        ("clear counters server nope/s1", "No such backend.\n\n"),
+        ("show sess", "\n"),
+        ("show sess help", "Usage: show sess"),
+        ("show sess 0x1", "Session not found.\n\n"),
+        ("show activity", "thread_id: "),
+        ("show tasks", "Running tasks: "),
+        ("show profiling", "Per-task CPU profiling "),
+        ("set profiling tasks on", "\n"),
+        ("show profiling status", ": on "),
+        ("set profiling tasks x", "Expects a combination of"),
+        ("show threads", "Thread 1 "),
+        ("show pools", "Dumping pools usage."),
+        ("unpublish backend nope", "No such backend.\n\n"),
+        ("unpublish backend off", "No effect on a disabled backend.\n\n"),
+        ("show table", "'show table' is known, but not supported yet by this program.\n\n"),
+        ("foo", "Unknown command: 'foo', but maybe one of the following ones is a better match:\n"),
+        ("shwo stat", "  show stat "),
+        ("", "\n"),
+        ("show version;;show cli level", "\n\n\nadmin\n\n"),
+    ];
+    let mut failures = Vec::new();
+    for (lines, expected) in steps {
+        let answer = program.ask(lines);
+        let ends = answer == "\n" || answer.ends_with("\n\n");
+        if !answer.contains(expected) || !ends {
+            failures.push(format!("{lines:?}: expected {expected:?} in {answer:?}"));
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+#[test]
+fn commands_act_on_traffic() {
+    let program = Program::start("cli-traffic", "");
+    assert_eq!(program.request("/p"), "403");
+    program.ask("del acl #1 /p");
+    assert_eq!(program.request("/p"), "503", "allowed, but the server is not there");
+    program.ask("add acl #1 /p");
+    assert_eq!(program.request("/p"), "403");
+    assert_eq!(program.ask("unpublish backend be"), "Backend unpublished.\n\n");
+    assert_eq!(program.request("/x"), "200", "the default backend answers");
+    assert_eq!(program.ask("publish backend be"), "Backend published.\n\n");
+    assert_eq!(program.request("/x"), "503");
+    assert!(program.ask("show stat typed").contains(".48.req_tot.1:MCPP:u64:5\n"));
+    program.ask("clear counters all");
+    assert!(program.ask("show stat typed").contains("F.2.0.48.req_tot.1:MCPP:u64:0\n"));
+    // A frontend that is held keeps its clients waiting.
+    assert_eq!(program.ask("disable frontend fe"), "\n");
+    assert!(program.ask("disable frontend fe").starts_with("All sockets are already disabled."));
+    assert!(program.ask("show stat fe 1 0").contains(",PAUSED,"));
+    let mut waiting = UnixStream::connect(program.path("fe")).unwrap();
+    waiting.write_all(b"GET /p HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+    assert_eq!(program.ask("enable frontend fe"), "\n");
+    let mut answer = String::new();
+    waiting.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+    // A session that is there is shown.
+    let held = UnixStream::connect(program.path("fe")).unwrap();
+    eventually("the session is listed", || program.ask("show sess").contains(" fe=fe ").then_some(()));
+    drop(held);
+    assert_eq!(program.ask("shutdown frontend fe"), "\n");
+    assert!(program.ask("show stat fe 1 0").contains(",STOP,"));
+    assert!(program.ask("enable frontend fe").contains("shut down"));
+}
+
+#[test]
+fn rights_are_enforced() {
+    let program = Program::start("cli-rights", "");
+    for command in [
+        "clear counters",
+        "disable frontend fe",
+        "set server be/s1 state maint",
+        "add map #0 a b",
+        "show env",
+    ] {
+        assert_eq!(program.ask_on("user", command), "Permission denied\n\n", "{command}");
+        assert_eq!(program.ask(&format!("user;{command}")), "\nPermission denied\n\n", "{command}");
+    }
+    assert_eq!(program.ask("operator;disable frontend fe"), "\nPermission denied\n\n");
+    assert_eq!(
+        program.ask("operator;user;operator;show cli level"),
+        "\n\n\nuser\n\n",
+        "rights do not come back"
+    );
+}
+
+#[test]
+fn sessions_go_on_when_asked_to() {
+    let program = Program::start("cli-modes", "  stats maxconn 2\n");
+    assert_eq!(program.ask("show cli level\nshow cli level"), "admin\n\n", "one line, then the end");
+    assert_eq!(program.ask("prompt\nshow cli level;echo x\nquit\n"), "\n> admin\n\nx\n\n> ");
+    assert_eq!(program.ask("prompt i\nshow cli level\n\nquit\n"), "\nadmin\n\n\n");
+    assert_eq!(program.ask("prompt p\nprompt n\necho x"), "\n> \n");
+    assert!(program.ask("prompt timed\nx").ends_with('\n'));
+    // An incomplete line is no command.
+    assert_eq!(exchange(&program.path("admin"), "show cli level"), "");
+    // A payload is asked for line by line.
+    assert_eq!(
+        program.ask("prompt i\nadd map #0 <<\na 1\n\nshow map nope\n"),
+        "\n\nUnknown map identifier. Please use #<id> or <file>.\n\n\n"
+    );
+    // Clients beyond the limit wait for those before them.
+    let one = UnixStream::connect(program.path("admin")).unwrap();
+    let mut two = UnixStream::connect(program.path("admin")).unwrap();
+    two.write_all(b"prompt i\necho two\n").unwrap();
+    let mut lines = BufReader::new(two.try_clone().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "");
+    assert_eq!(lines.next().unwrap().unwrap(), "two");
+    drop(one);
+    assert_eq!(program.ask("echo three"), "three\n\n");
+    // A line without end is refused, and does not grow for ever.
+    assert!(program.ask(&"x".repeat(20_000)).starts_with("The command is too big"));
+}
