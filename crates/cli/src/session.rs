@@ -14,6 +14,9 @@ use crate::output::Output;
 use crate::words;
 use crate::{Cli, Severity};
 
+/// What the kernel already delivered reaches the session within this time, in milliseconds.
+const LATE_INPUT_MS: u64 = 20;
+
 /// How a session goes on after a line (`prompt`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
@@ -108,8 +111,20 @@ impl Input {
 
     /// Waits for more. An error when the client is silent for too long.
     async fn receive(&mut self, output: &mut Output) -> io::Result<()> {
-        let deadline = output.timeout_ms.map(timer::deadline_in);
+        let mut deadline = output.timeout_ms.map(timer::deadline_in);
+        // Kernels that tell how much is left to read on a unix socket (6.17) do not announce an end that came together
+        // with the last bytes to a receive that is armed for more. It is asked for here; what may be on its way from
+        // the driver meanwhile is waited for.
+        let mut late = false;
+        if !output.stream().has_input_now() && thalweg_sys::fd::at_end(output.stream().as_fd()) {
+            late = true;
+            deadline = Some(timer::deadline_in(LATE_INPUT_MS));
+        }
         match timer::timeout_at(deadline, output.stream().recv(16 * 1024)).await {
+            Err(_) if late => {
+                self.ended = true;
+                Ok(())
+            }
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
             Ok(Err(error)) => Err(error),
             Ok(Ok(buf)) => {

@@ -549,7 +549,7 @@ mod tests {
     #[test]
     fn near_misses_are_suggested() {
         for (text, expected, absent) in [
-            ("shwo stat", "show stat ", "show map"),
+            ("shwo stat", "show stat ", "set weight"),
             ("show stats", "show stat ", "show map"),
             ("show servers", "show servers state", "show stat "),
             ("set maxcon global", "set maxconn global", "show map"),

@@ -161,7 +161,9 @@ fn tcp_database() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tcp-database.cfg");
         let text = fs::read_to_string(path).unwrap();
         let at = |primary: &str| {
-            text.replace("127.0.0.1:8432", "<@fe>")
+            // Health checks have tests of their own; here they would disturb the servers' scripts.
+            text.replace("default-server check inter 2s", "default-server inter 2s")
+                .replace("127.0.0.1:8432", "<@fe>")
                 .replace("127.0.0.1:9001", primary)
                 .replace("127.0.0.1:9002", &replica.addr.to_string())
         };
