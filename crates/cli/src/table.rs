@@ -550,7 +550,7 @@ mod tests {
     fn near_misses_are_suggested() {
         for (text, expected, absent) in [
             ("shwo stat", "show stat ", "set weight"),
-            ("show stats", "show stat ", "show map"),
+            ("show stats", "show stat ", "set weight"),
             ("show servers", "show servers state", "show stat "),
             ("set maxcon global", "set maxconn global", "show map"),
             ("qqqqqqqq", "quit", "show"),
