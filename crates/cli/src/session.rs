@@ -17,6 +17,9 @@ use crate::{Cli, Severity};
 /// What the kernel already delivered reaches the session within this time, in milliseconds.
 const LATE_INPUT_MS: u64 = 20;
 
+/// How long a client that sent too much is read from, in milliseconds.
+const LINGER_MS: u64 = 1000;
+
 /// How a session goes on after a line (`prompt`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
@@ -109,6 +112,17 @@ impl Input {
         Some(line)
     }
 
+    /// Throws away what the client still sends, for a while: closing with something unread would reset the connection,
+    /// and a reset may overtake the answer.
+    async fn drop_rest(&mut self, output: &mut Output) {
+        let deadline = Some(timer::deadline_in(LINGER_MS));
+        while let Ok(Ok(buf)) = timer::timeout_at(deadline, output.stream().recv(16 * 1024)).await {
+            if buf.is_empty() {
+                return;
+            }
+        }
+    }
+
     /// Waits for more. An error when the client is silent for too long.
     async fn receive(&mut self, output: &mut Output) -> io::Result<()> {
         let mut deadline = output.timeout_ms.map(timer::deadline_in);
@@ -195,6 +209,7 @@ impl Session {
             if input.bytes.len() >= self.cli.instance.config.global.tune.bufsize {
                 output.text.push_str("The command is too big for the buffer size. Please change tune.bufsize in the configuration to use a bigger command.\n\n");
                 output.flush().await?;
+                input.drop_rest(output).await;
                 return Ok(None);
             }
             if input.ended {
@@ -235,6 +250,7 @@ impl Session {
             if payload.len() + input.bytes.len() > limit.max(1) {
                 output.text.push_str("The payload is too big. Please increase tune.cli.max-payload-size in the configuration to send a bigger one.\n\n");
                 output.flush().await?;
+                input.drop_rest(output).await;
                 return Ok(None);
             }
         }

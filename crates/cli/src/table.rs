@@ -494,6 +494,9 @@ fn nearest<'c>(commands: &[&'c Command], words: &[String]) -> Vec<&'c Command> {
         .filter(|(d, i)| *d * 2 <= commands[*i].words.len())
         .collect();
     ranked.sort_unstable();
+    // Something much further away than the best is not what was meant.
+    let best = ranked.first().map_or(0, |(d, _)| *d);
+    ranked.retain(|(d, _)| *d <= best + 1);
     ranked.truncate(SUGGESTIONS_MAX);
     ranked.sort_unstable_by_key(|(_, i)| *i);
     ranked.into_iter().map(|(_, i)| commands[i]).collect()

@@ -28,7 +28,7 @@ impl Program {
         let configuration = format!(
             "global\n  nbthread 2\n  maxconn 100\n  set-var proc.five int(5)\n  set-var-fmt proc.fmt \"a%[int(3)]\"\n\
              \x20 stats socket {d}/admin mode 600 level admin\n  stats socket {d}/user level user\n{global}\n\
-             defaults\n  mode http\n  timeout client 5s\n  timeout server 5s\n  timeout connect 5s\n\
+             defaults\n  mode http\n  timeout client 5s\n  timeout server 5s\n  timeout connect 5s\n  retries 0\n\
              frontend fe\n  bind unix@{d}/fe name b1\n  bind unix@{d}/fe2\n  option socket-stats\n\
              \x20 http-request set-header x-map %[path,map({d}/m.map)]\n\
              \x20 http-request deny if {{ path -f {d}/a.acl }}\n  use_backend be\n  default_backend spare\n\
