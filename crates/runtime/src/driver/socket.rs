@@ -59,6 +59,10 @@ bits! {
     CONNECTING = 12;
     /// An error or hang-up event came: a receive or send will tell which.
     FAILED = 13;
+    /// A unix socket.
+    LOCAL = 14;
+    /// It is known whether it is a unix socket.
+    TYPED = 15;
 }
 
 impl Bits {

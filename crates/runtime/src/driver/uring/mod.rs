@@ -166,6 +166,12 @@ impl Uring {
 
     #[inline]
     fn arm_recv(&mut self, s: &mut Socket) {
+        if !s.bits.has(Bits::TYPED) {
+            s.bits.set(Bits::TYPED);
+            if is_unix(s.fd) {
+                s.bits.set(Bits::LOCAL);
+            }
+        }
         let mut entry = opcode::RecvMulti::new(Fd(s.fd), GROUP).build();
         if s.bits.has(Bits::EXPECT_DATA) {
             s.bits.clear(Bits::EXPECT_DATA);
@@ -437,6 +443,11 @@ impl Uring {
         match result {
             0 => s.bits.set(Bits::EOF),
             n if n > 0 => {
+                // Seen on Linux 6.18: when the end of a unix stream comes together with its last bytes, the receive
+                // that is in flight is not told of it.
+                if s.bits.has(Bits::LOCAL) && at_end(s.fd) {
+                    s.bits.set(Bits::EOF);
+                }
                 if s.rx_queued > self.receive_ahead && s.ops & Op::Recv.bit() != 0 {
                     self.cancel_recv(s);
                 }
@@ -569,4 +580,22 @@ impl std::ops::BitOr for Bits {
     fn bitor(self, other: Bits) -> Bits {
         Bits(self.0 | other.0)
     }
+}
+/// Whether a descriptor is a unix socket.
+fn is_unix(fd: RawFd) -> bool {
+    let mut domain: libc::c_int = 0;
+    let mut len = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the pointers describe `domain`, which the kernel fills with at most `len` bytes.
+    let failed = unsafe {
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_DOMAIN, (&raw mut domain).cast(), &mut len)
+    };
+    failed == 0 && domain == libc::AF_UNIX
+}
+
+/// Whether all input was received and the peer will send no more.
+fn at_end(fd: RawFd) -> bool {
+    let mut byte = 0u8;
+    // SAFETY: the pointer and the length describe `byte`.
+    let n = unsafe { libc::recv(fd, (&raw mut byte).cast(), 1, libc::MSG_PEEK | libc::MSG_DONTWAIT) };
+    n == 0
 }
