@@ -276,7 +276,8 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Com
                         return Ok(Command::Show(Shown::MemoryOptions));
                     }
                 } else if let Some(classes) = argument.strip_prefix("-dK").filter(|c| !c.is_empty()) {
-                    options.keyword_classes.extend(classes.split(',').map(str::to_string));
+                    // The last one counts, as with other options.
+                    options.keyword_classes = classes.split(',').map(str::to_string).collect();
                 } else {
                     return Err(CommandError::Usage(Some(unknown(&argument))));
                 }

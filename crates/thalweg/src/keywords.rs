@@ -1,56 +1,297 @@
-//! `-dK`: the keywords that work, class by class, one per line (management manual, chapter 3).
+//! `-dK`: the keywords that work, class by class, one per line, as the reference prints them (management manual,
+//! chapter 3).
+//!
+//! Editors and scripts read these lists, so every line is the reference's, in the reference's order, and no line is
+//! there for something that does not work. Two things follow. Keywords that the reference does not list although it
+//! has them, since it reads them outside of its tables, are not listed here either ([`UNLISTED`]). And what the
+//! reference says about a keyword beyond its name is kept here, next to what prints it.
 
-use thalweg_config::catalog;
-use thalweg_sample::{converter, fetch};
+use std::fmt::Write as _;
 
-/// The classes there are.
-const CLASSES: [(&str, &str); 4] = [
-    ("all", "list all keywords"),
-    ("cfg", "configuration keywords"),
-    ("cnv", "sample converter keywords"),
-    ("smp", "sample fetch functions"),
+use thalweg_cli::table as commands;
+use thalweg_config::{Entry, catalog};
+use thalweg_rules::{Kind, Spelling, all_actions};
+use thalweg_sample::listing;
+
+/// A class: its name, what it holds, and what prints it.
+type Class = (&'static str, &'static str, fn(&mut String));
+
+/// The classes, in the order of `-dKall`.
+const CLASSES: [Class; 7] = [
+    ("acl", "ACL keywords", |out| out.push_str(&listing::acl_keywords())),
+    ("cfg", "configuration keywords", configuration),
+    ("cli", "CLI keywords", cli),
+    ("cnv", "sample converter keywords", |out| out.push_str(&listing::converters())),
+    // There are no filters and no services yet: these lists are empty.
+    ("flt", "filter names", |out| out.push_str("# List of registered filter names:\n")),
+    ("smp", "sample fetch functions", |out| out.push_str(&listing::fetches())),
+    ("svc", "service names", |out| out.push_str("# List of registered service names:\n")),
 ];
 
-/// The keywords of some classes. Classes HAProxy has and this program has nothing in are empty.
+/// The keywords of some classes, in the order they were asked for. A class that does not exist has none.
 pub fn list(classes: &[String]) -> String {
-    let wants = |class: &str| classes.iter().any(|wanted| wanted == class || wanted == "all");
-    let mut text = String::new();
-    if classes.iter().any(|class| class == "help") {
-        text.push_str("# List of supported keyword classes:\n");
-        for (name, meaning) in CLASSES {
-            text.push_str(&format!("{name}: {meaning}\n"));
-        }
-    }
-    if wants("cfg") {
-        text.push_str("# List of registered configuration keywords:\n");
-        let entries = catalog();
-        for section in entries.iter().filter(|entry| entry.section.is_empty()) {
-            text.push_str(&format!("{}\n", section.name));
-            // The keywords of all kinds of proxies are listed once, under the kind that has all of them.
-            for entry in entries.iter().filter(|entry| entry.section == section.name) {
-                let space = if entry.prefix.is_empty() { "" } else { " " };
-                text.push_str(&format!("\t{}{space}{}\n", entry.prefix, entry.name));
+    let mut out = String::new();
+    for wanted in classes {
+        if wanted == "help" {
+            out.push_str("# List of supported keyword classes:\nall: list all keywords\n");
+            for (name, meaning, _) in CLASSES {
+                let _ = writeln!(out, "{name}: {meaning}");
             }
         }
+        for (_, _, print) in CLASSES.iter().filter(|(name, ..)| wanted == name || wanted == "all") {
+            print(&mut out);
+        }
     }
-    if wants("cnv") {
-        text.push_str("# List of registered sample converter functions:\n");
-        let line =
-            |c: &converter::ConverterDef| format!("{}: {} => {}\n", c.name, c.input.name(), c.output.name());
-        text.extend(sorted(converter::all().map(line)));
-    }
-    if wants("smp") {
-        text.push_str("# List of registered sample fetch functions:\n");
-        let line = |f: &fetch::FetchDef| format!("{}: {}\n", f.name, f.output.name());
-        text.extend(sorted(fetch::all().map(line)));
-    }
-    text
+    out
 }
 
-fn sorted(lines: impl Iterator<Item = String>) -> Vec<String> {
-    let mut lines: Vec<String> = lines.collect();
-    lines.sort_unstable();
-    lines
+/// Keywords of `global` and of proxies that the reference reads outside of its tables.
+const UNLISTED: &[&str] = &[
+    "acl",
+    "backlog",
+    "balance",
+    "bind",
+    "busy-polling",
+    "capture",
+    "cookie",
+    "cpu-map",
+    "default-server",
+    "default_backend",
+    "description",
+    "disabled",
+    "dynamic-cookie-key",
+    "enabled",
+    "error-log-format",
+    "fd-hard-limit",
+    "force-persist",
+    "fullconn",
+    "gid",
+    "group",
+    "hash-balance-factor",
+    "hash-type",
+    "http-after-response",
+    "http-request",
+    "http-response",
+    "http-reuse",
+    "http-send-name-header",
+    "id",
+    "ignore-persist",
+    "insecure-fork-wanted",
+    "insecure-setuid-wanted",
+    "log",
+    "log-format",
+    "log-format-sd",
+    "log-send-hostname",
+    "log-tag",
+    "max-spread-checks",
+    "maxconn",
+    "maxconnrate",
+    "maxpipes",
+    "maxsessrate",
+    "mode",
+    "monitor",
+    "monitor-net",
+    "monitor-uri",
+    "node",
+    "noreuseport",
+    "nosplice",
+    "numa-cpu-mapping",
+    "persist",
+    "redirect",
+    "retries",
+    "server",
+    "server-template",
+    "set-dumpable",
+    "source",
+    "spread-checks",
+    "strict-limits",
+    "uid",
+    "ulimit-n",
+    "unique-id-format",
+    "unique-id-header",
+    "unix-bind",
+    "use-server",
+    "use_backend",
+    "user",
+];
+
+/// Words of `bind` that take nothing; the others take one value.
+const BARE_BIND: &[&str] = &["accept-proxy", "defer-accept", "tfo", "transparent", "v4v6", "v6only"];
+
+/// Words of `server` that take nothing, beside those that begin with `no-`; the others take one value.
+const BARE_SERVER: &[&str] = &[
+    "agent-check",
+    "backup",
+    "check",
+    "check-reuse-pool",
+    "check-send-proxy",
+    "disabled",
+    "enabled",
+    "non-stick",
+    "send-proxy",
+    "send-proxy-v2",
+    "stick",
+    "strict-maxconn",
+    "tfo",
+    "usesrc",
+];
+
+/// Words of `server` that the reference knows by another name only.
+const UNLISTED_SERVER: &[&str] = &["no-verifyhost"];
+
+/// What an `option` is for: the capability of the proxy and its mode. Options that are in no group are those that the
+/// reference reads outside of its tables.
+const OPTIONS: &[(&str, &[&str])] = &[
+    (
+        "FE BE",
+        &[
+            "abortonclose",
+            "independent-streams",
+            "nolinger",
+            "splice-auto",
+            "splice-request",
+            "splice-response",
+        ],
+    ),
+    ("FE BE HTTP", &["http-buffer-request", "http-no-delay"]),
+    (
+        "FE",
+        &[
+            "clitcpka",
+            "contstats",
+            "dontlog-normal",
+            "dontlognull",
+            "h1-case-adjust-bogus-client",
+            "log-separate-errors",
+            "logasap",
+            "socket-stats",
+            "tcp-smart-accept",
+        ],
+    ),
+    (
+        "FE HTTP",
+        &[
+            "accept-unsafe-violations-in-http-request",
+            "disable-h2-upgrade",
+            "http-drop-response-trailers",
+            "http-ignore-probes",
+            "http-use-proxy-header",
+            "idle-close-on-response",
+        ],
+    ),
+    (
+        "BE",
+        &[
+            "allbackups",
+            "h1-case-adjust-bogus-server",
+            "log-health-checks",
+            "persist",
+            "srvtcpka",
+            "tcp-smart-connect",
+        ],
+    ),
+    (
+        "BE HTTP",
+        &[
+            "accept-unsafe-violations-in-http-response",
+            "checkcache",
+            "http-drop-request-trailers",
+            "http-pretend-keepalive",
+            "prefer-last-server",
+        ],
+    ),
+];
+
+/// Actions of the `tcp-*` rulesets that the reference reads outside of its tables.
+const UNLISTED_TCP_ACTIONS: &[&str] =
+    &["accept", "capture", "close", "expect-netscaler-cip", "expect-proxy", "reject", "track-sc"];
+
+fn configuration(out: &mut String) {
+    out.push_str("# List of registered configuration keywords:\n");
+    let entries = catalog();
+    let under = |section: &str, prefix: &str| -> Vec<&Entry> {
+        let mut found: Vec<&Entry> = entries
+            .iter()
+            .filter(|e| e.section == section && e.prefix == prefix)
+            .filter(|e| !(prefix.is_empty() && UNLISTED.contains(&e.name)))
+            .collect();
+        found.sort_unstable_by_key(|entry| entry.name);
+        found
+    };
+    out.push_str("global\n");
+    for entry in under("global", "") {
+        let _ = writeln!(out, "\t{}", entry.name);
+    }
+    out.push_str("listen\n");
+    for entry in under("listen", "") {
+        let _ = writeln!(out, "\t{}", entry.name);
+    }
+    for entry in under("listen", "bind <addr>") {
+        let value = if BARE_BIND.contains(&entry.name) { "" } else { " +1" };
+        let _ = writeln!(out, "\tbind <addr> {}{value}", entry.name);
+    }
+    for entry in under("listen", "server <name> <addr>") {
+        let value = match entry.name {
+            name if UNLISTED_SERVER.contains(&name) => continue,
+            name if name.starts_with("no-") || BARE_SERVER.contains(&name) => "",
+            // An address, and perhaps more.
+            "source" => " +-1",
+            _ => " +1",
+        };
+        let _ = writeln!(out, "\tserver <name> <addr> {}{value}", entry.name);
+    }
+    for entry in under("listen", "option") {
+        if let Some((place, _)) = OPTIONS.iter().find(|(_, names)| names.contains(&entry.name)) {
+            let _ = writeln!(out, "\toption {} [ {place} ]", entry.name);
+        }
+    }
+    for kind in Kind::ALL {
+        actions(kind, out);
+    }
+    if entries.iter().any(|e| e.section.is_empty() && e.name == "userlist") {
+        out.push_str("userlist\n\tgroup\n\tuser\n");
+    }
+}
+
+fn actions(kind: Kind, out: &mut String) {
+    let mut names: Vec<String> = all_actions()
+        .filter(|def| def.rulesets.contains(kind) && def.is_supported())
+        .filter(|def| kind.is_http() || !UNLISTED_TCP_ACTIONS.contains(&def.name))
+        .map(|def| format!("{}{}", def.name, if def.spelling == Spelling::Plain { "" } else { "*" }))
+        .collect();
+    names.sort_unstable();
+    for name in names {
+        let _ = writeln!(out, "\t{} {name}", kind.name());
+    }
+}
+
+/// Commands that the reference's master process has, too.
+const MASTER_COMMANDS: &[&str] = &[
+    "echo",
+    "experimental-mode",
+    "expert-mode",
+    "help",
+    "operator",
+    "prompt",
+    "quit",
+    "show cli level",
+    "show cli sockets",
+    "show env",
+    "show startup-logs",
+    "show version",
+    "user",
+];
+
+fn cli(out: &mut String) {
+    out.push_str("# List of registered CLI keywords:\n");
+    let works = |c: &&commands::Command| c.id != commands::Id::Unsupported;
+    let mut sorted: Vec<_> = commands::COMMANDS.iter().chain(commands::ALWAYS).filter(works).collect();
+    sorted.sort_unstable_by_key(|command| command.words);
+    for command in sorted {
+        let master = if MASTER_COMMANDS.contains(&command.words) { "[MASTER] " } else { "" };
+        let experimental = if command.experimental { "[EXPERIM] " } else { "" };
+        let _ = writeln!(out, "{} {master}[WORKER] {experimental}", command.words);
+    }
 }
 
 #[cfg(test)]
@@ -66,9 +307,13 @@ mod tests {
         assert!(listed("help").contains("\ncfg: configuration keywords\n"));
         let keywords = listed("cfg");
         assert!(keywords.contains("\nglobal\n\t") && keywords.contains("\n\tbind <addr> accept-proxy\n"));
-        assert!(listed("cnv").contains("\nlower: str => str\n") && listed("smp").contains("\nsrc: "));
-        assert_eq!(listed("svc"), "");
-        let all = listed("all");
-        assert!(["cfg", "cnv", "smp"].into_iter().all(|class| all.contains(listed(class).as_str())));
+        assert!(listed("cnv").contains("\nlower: str => str\n"));
+        assert!(listed("smp").contains("] src: addr\n"));
+        assert!(listed("cli").contains("\nset var [WORKER] [EXPERIM] \n"));
+        assert_eq!(listed("bogus"), "");
+        let all: String = ["acl", "cfg", "cli", "cnv", "flt", "smp", "svc"].into_iter().map(listed).collect();
+        assert_eq!(listed("all"), all);
+        let twice = list(&["svc".to_string(), "flt".to_string(), "svc".to_string()]);
+        assert_eq!(twice, format!("{}{}{}", listed("svc"), listed("flt"), listed("svc")));
     }
 }
