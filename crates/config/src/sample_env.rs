@@ -105,8 +105,8 @@ impl Names for Scope<'_> {
         self.table.userlists.iter().position(|u| &**u == name).map(|i| i as u32)
     }
 
-    fn environment(&self, name: &str) -> Option<String> {
-        self.environment.get(name).map(|v| String::from_utf8_lossy(v).into_owned())
+    fn environment(&self, name: &str) -> Option<Vec<u8>> {
+        self.environment.get(name).map(|v| v.to_vec())
     }
 
     fn read_file(&self, path: &str) -> std::io::Result<Vec<u8>> {

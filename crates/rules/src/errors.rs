@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use thalweg_http::{Head, RewriteError, Version, ascii};
 use thalweg_sample::CompileEnv;
+use thalweg_syntax::carry::restore;
 
 /// The statuses of replies that we may generate.
 pub const GENERATED_CODES: [u16; 21] =
@@ -257,7 +258,7 @@ impl ErrorRule {
                     let fields: Vec<RawField> = vec![
                         (b"cache-control".as_slice().into(), b"no-cache".as_slice().into()),
                         (b"content-length".as_slice().into(), b"0".as_slice().into()),
-                        (b"location".as_slice().into(), url.as_bytes().into()),
+                        (b"location".as_slice().into(), restore(url.as_bytes()).into()),
                     ];
                     let raw = RawReply::new(redirect, reason, fields, Vec::new());
                     ErrorRule::Set { status, reply: Some(Arc::new(Reply::raw(redirect, raw))) }

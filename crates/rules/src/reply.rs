@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use thalweg_http::{Head, RewriteError, Version};
 use thalweg_sample::Ctx;
 use thalweg_sample::logformat::LogFormat;
+use thalweg_syntax::carry::{carry, restore};
 
 /// A reply, compiled.
 pub struct Reply {
@@ -111,7 +112,7 @@ impl Reply {
                 "content-type" => {
                     words.next();
                     let value = words.value().ok_or("'content-type' expects <ctype> as argument")?;
-                    reply.content_type = Some(value.as_bytes().into());
+                    reply.content_type = Some(restore(value.as_bytes()).into());
                 }
                 "default-errorfiles" => {
                     words.next();
@@ -136,9 +137,7 @@ impl Reply {
                     } else if word == "file" {
                         Body::Static(bytes.into())
                     } else {
-                        let text = String::from_utf8(bytes)
-                            .map_err(|_| format!("file '{path}' is not text and cannot be a log format"))?;
-                        Body::Format(compile::raw_format(&text, env.compile)?)
+                        Body::Format(compile::raw_format(&carry(&bytes), env.compile)?)
                     };
                 }
                 "string" | "lf-string" => {
@@ -147,7 +146,7 @@ impl Reply {
                     let text =
                         words.value().ok_or_else(|| format!("'{word}' expects {argument} as argument"))?;
                     reply.body = if word == "string" {
-                        Body::Static(text.as_bytes().into())
+                        Body::Static(restore(text.as_bytes()).into())
                     } else {
                         Body::Format(compile::raw_format(text, env.compile)?)
                     };

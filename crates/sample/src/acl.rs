@@ -9,8 +9,10 @@ use crate::pattern::{Index, Method, Needle, PatternSet};
 use crate::point::Points;
 use crate::value::{Sample, Type, Value};
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+use thalweg_syntax::carry::restore;
 
 mod keywords;
 
@@ -214,7 +216,8 @@ impl Test {
             test.use_set(set, env)?;
         }
         if !patterns.is_empty() || test.sets.is_empty() {
-            let texts: Vec<&[u8]> = patterns.iter().map(|p| p.as_bytes()).collect();
+            let texts: Vec<Cow<[u8]>> = patterns.iter().map(|p| restore(p.as_bytes())).collect();
+            let texts: Vec<&[u8]> = texts.iter().map(|text| &**text).collect();
             for text in &texts {
                 crate::pattern::parse::validate(method, icase, text)?;
             }

@@ -47,8 +47,8 @@ pub trait Names {
     /// A user list.
     fn userlist(&self, name: &str) -> Option<u32>;
     /// An environment variable, for `env()`.
-    fn environment(&self, name: &str) -> Option<String> {
-        std::env::var(name).ok()
+    fn environment(&self, name: &str) -> Option<Vec<u8>> {
+        std::env::var_os(name).map(std::os::unix::ffi::OsStringExt::into_vec)
     }
     /// Reads a file of patterns. A test gives its own.
     ///

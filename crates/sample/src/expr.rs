@@ -9,6 +9,7 @@ use crate::fetch::{self, FetchDef, Iter, unsupported};
 use crate::value::{Sample, Type};
 use smallvec::SmallVec;
 use std::fmt;
+use thalweg_syntax::carry::restore;
 use thalweg_syntax::{ArgumentError, did_you_mean, split_arguments};
 
 /// A converter with its arguments.
@@ -313,7 +314,7 @@ pub(crate) fn parse_args(
         };
         let word = std::str::from_utf8(bytes).map_err(|_| invalid(""));
         let arg = match kind {
-            ArgKind::Str | ArgKind::ProtobufField => Arg::Str(bytes.as_slice().into()),
+            ArgKind::Str | ArgKind::ProtobufField => Arg::Str(restore(bytes).into()),
             ArgKind::Int => Arg::Int(parse_int(bytes).ok_or_else(|| invalid(""))?),
             ArgKind::Time => {
                 Arg::Time(u64::from(thalweg_syntax::parse_time_ms(word?).map_err(|_| invalid(""))?))
@@ -327,7 +328,7 @@ pub(crate) fn parse_args(
                 resolve(*kind, Some(word?), i + 1, place, env)
             }
             // Flags of the expression are the keyword's own business: its check compiles the text.
-            ArgKind::Regex => Arg::Str(bytes.as_slice().into()),
+            ArgKind::Regex => Arg::Str(restore(bytes).into()),
         };
         args.put(i, arg);
     }

@@ -8,6 +8,7 @@ use crate::env::CompileEnv;
 use crate::expr::Expr;
 use crate::value::{Text, Type};
 use std::fmt;
+use thalweg_syntax::carry::restore;
 
 mod alias;
 mod emit;
@@ -216,7 +217,8 @@ struct Parser<'t, 'f> {
 impl Parser<'_, '_> {
     fn flush(&mut self) {
         if !self.literal.is_empty() {
-            let text = std::mem::take(&mut self.literal).into();
+            let text = restore(&self.literal).into();
+            self.literal.clear();
             self.push(What::Text(text), None, None, Flags::default());
         }
     }

@@ -157,8 +157,8 @@ impl Names for FakeWorld {
     fn userlist(&self, name: &str) -> Option<u32> {
         (name == "users").then_some(0)
     }
-    fn environment(&self, name: &str) -> Option<String> {
-        (name == "SET").then(|| "value".to_string())
+    fn environment(&self, name: &str) -> Option<Vec<u8>> {
+        (name == "SET").then(|| b"value".to_vec())
     }
     fn read_file(&self, path: &str) -> std::io::Result<Vec<u8>> {
         self.files.get(path).cloned().ok_or_else(|| std::io::ErrorKind::NotFound.into())

@@ -27,6 +27,7 @@
 
 pub mod address;
 pub mod arguments;
+pub mod carry;
 pub mod condition;
 pub mod diagnostic;
 pub mod environment;

@@ -11,6 +11,7 @@
 
 use std::fmt::Write as _;
 
+use crate::carry::is_carrier;
 use crate::diagnostic::{Diagnostic, Diagnostics, Lead, Severity};
 use crate::source::{SourceMap, Span};
 
@@ -151,15 +152,17 @@ fn quote(out: &mut String, sources: &SourceMap, span: Span, title: Option<&str>)
 
 /// Bytes as characters that are safe on a terminal, one per column.
 fn characters(bytes: &[u8]) -> Vec<char> {
-    String::from_utf8_lossy(bytes)
-        .chars()
-        .map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c })
-        .collect()
+    String::from_utf8_lossy(bytes).chars().map(|c| if is_hidden(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// Control characters could drive the terminal: they become U+FFFD.
+/// Control characters could drive the terminal, and what carries a byte means nothing to people.
+fn is_hidden(c: char) -> bool {
+    c.is_control() && c != '\t' || is_carrier(c)
+}
+
+/// The text with U+FFFD in place of what must not be shown.
 fn printable(text: &str) -> std::borrow::Cow<'_, str> {
-    if text.chars().any(|c| c.is_control() && c != '\t') {
+    if text.chars().any(is_hidden) {
         characters(text.as_bytes()).into_iter().collect::<String>().into()
     } else {
         text.into()

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
+use crate::carry::carry;
 use crate::environment::Environment;
 use crate::source::{FileId, Span};
 
@@ -18,8 +19,8 @@ pub const LINE_EXPANDED_MAX: usize = 16 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
     bytes: Vec<u8>,
-    /// A printable form, present only when `bytes` is not UTF-8.
-    lossy: Option<Box<str>>,
+    /// The text that carries `bytes`, present only when they are not UTF-8.
+    carried: Option<Box<str>>,
     /// Where each byte came from, present only when the word differs from its source text.
     columns: Option<Box<[u32]>>,
     /// Where the word is in the file, quotes included.
@@ -35,11 +36,11 @@ impl Word {
     }
 
     fn from_parts(bytes: Vec<u8>, columns: Option<Box<[u32]>>, span: Span, quoted: bool) -> Self {
-        let lossy = match std::str::from_utf8(&bytes) {
-            Ok(_) => None,
-            Err(_) => Some(String::from_utf8_lossy(&bytes).into_owned().into_boxed_str()),
+        let carried = match carry(&bytes) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(text) => Some(text.into_boxed_str()),
         };
-        Self { bytes, lossy, columns, span, quoted }
+        Self { bytes, carried, columns, span, quoted }
     }
 
     /// The exact bytes.
@@ -47,12 +48,12 @@ impl Word {
         &self.bytes
     }
 
-    /// The word as text, for comparing with keywords and for messages. Bytes that are not UTF-8 (they can come
-    /// from `\xNN`) appear as U+FFFD: use [`Word::bytes`] where they matter.
+    /// The word as text, for comparing with keywords, for messages and for compilers. Bytes that are not UTF-8 (they
+    /// can come from `\xNN`) are carried in it: whoever makes bytes of the text calls [`restore`](crate::carry::restore).
     pub fn text(&self) -> &str {
-        match &self.lossy {
+        match &self.carried {
             Some(text) => text,
-            // `lossy` is absent exactly when the bytes are UTF-8.
+            // `carried` is absent only when the bytes are UTF-8.
             None => std::str::from_utf8(&self.bytes).unwrap_or_default(),
         }
     }

@@ -10,6 +10,7 @@ use thalweg_http::{Head, HeaderId, RewriteError, ascii};
 use thalweg_sample::logformat::LogFormat;
 use thalweg_sample::pattern::{Regex, RegexScratch};
 use thalweg_sample::{Ctx, Expr, Type};
+use thalweg_syntax::carry::restore;
 
 /// A change of header fields.
 pub(crate) enum Edit {
@@ -161,7 +162,7 @@ fn replace(words: &mut Words, env: &mut RuleEnv, each_value: bool) -> Result<Act
 
 fn delete(words: &mut Words, env: &mut RuleEnv) -> Result<Action, String> {
     let word = words.next().ok_or("expects at least 1 argument")?;
-    let by = |method| NameMatch::By(method, word.to_ascii_lowercase().into_bytes().into());
+    let by = |method| NameMatch::By(method, restore(word.to_ascii_lowercase().as_bytes()).into());
     let matching = if words.take("-m") {
         match words.value().ok_or("-m flag expects exactly 1 argument")? {
             "str" => NameMatch::Exact(Name::new(word, env)?),
@@ -185,7 +186,7 @@ fn binary(words: &mut Words, env: &mut RuleEnv, replace: bool) -> Result<Action,
     }
     let expr = compile::expression(words.next(), env.compile)?;
     let prefix = if words.take("prefix") { words.value().ok_or(expects)? } else { "" };
-    let prefix = prefix.to_ascii_lowercase().into_bytes().into();
+    let prefix = restore(prefix.to_ascii_lowercase().as_bytes()).into();
     Ok(wrap(Edit::AddBinary { expr, prefix, replace }))
 }
 

@@ -5,6 +5,7 @@ use crate::compile;
 use crate::effects::Effects;
 use crate::keyword::{ActionDef, RuleEnv, Rulesets, Words};
 use thalweg_sample::Ctx;
+use thalweg_syntax::carry::restore;
 
 /// A change of a message, or of how messages are changed.
 pub(crate) enum Edit {
@@ -37,7 +38,7 @@ fn set_status(words: &mut Words, _: &mut RuleEnv) -> Result<Action, String> {
     }
     let mut reason = None;
     if let ["reason", text, ..] = words.rest() {
-        reason = Some(text.as_bytes().into());
+        reason = Some(restore(text.as_bytes()).into());
         words.value();
         words.value();
     }

@@ -8,6 +8,7 @@ use crate::ruleset::{Kind, Outcome};
 use thalweg_http::{Head, HeaderId, RewriteError, Version, uri};
 use thalweg_sample::Ctx;
 use thalweg_sample::logformat::LogFormat;
+use thalweg_syntax::carry::restore;
 
 /// A redirection, compiled.
 pub struct Redirect {
@@ -110,7 +111,7 @@ fn parse(words: &mut Words, env: &mut RuleEnv, formats: bool) -> Result<Action, 
         Ok(if format && text.contains('%') {
             Template::Format(compile::format(text, env.compile)?)
         } else {
-            Template::Literal(text.as_bytes().into())
+            Template::Literal(restore(text.as_bytes()).into())
         })
     };
     redirect.text = template(text, formats)?;

@@ -5,6 +5,7 @@ use crate::keyword::{ActionDef, RuleEnv, Rulesets, Words};
 use crate::reply::{Body, Reply, ReplyUse};
 use crate::ruleset::{Outcome, References};
 use thalweg_http::{Head, HeaderId, RewriteError};
+use thalweg_syntax::carry::restore;
 
 /// A decision.
 pub(crate) enum Verdict {
@@ -26,7 +27,7 @@ pub struct Realm {
 
 impl Realm {
     fn new(name: &str) -> Realm {
-        Realm { challenge: format!("Basic realm=\"{name}\"").into_bytes().into() }
+        Realm { challenge: restore(format!("Basic realm=\"{name}\"").as_bytes()).into() }
     }
 
     /// The status to answer `request` with: 407 when it is made to a proxy (its target has an authority), else 401.

@@ -380,10 +380,7 @@ fn date(args: &Args, cx: &mut Ctx, _: &mut Iter) -> Option<Sample> {
 
 fn check_env(args: &mut Args, env: &mut CompileEnv) -> Result<(), String> {
     let name = String::from_utf8_lossy(args.str(0).unwrap_or(b"")).into_owned();
-    args.put(
-        0,
-        env.names.environment(&name).map_or(Arg::Missing, |value| Arg::Str(value.into_bytes().into())),
-    );
+    args.put(0, env.names.environment(&name).map_or(Arg::Missing, |value| Arg::Str(value.into())));
     Ok(())
 }
 

@@ -225,3 +225,24 @@ fn mistakes_are_explained() {
     check("%[ str(a)]", "failed to parse sample expression < str(a)]> : missing fetch method");
     check("%(a b)ci", "invalid character in custom name near ' ' at position 3 line : '%(a b)ci'");
 }
+
+/// `\xNN` in a configuration makes words that are not UTF-8: every byte arrives.
+#[test]
+fn bytes_that_are_not_text_arrive() {
+    let check = |format: &[u8], expected: &str| {
+        let format = thalweg_syntax::carry::carry(format);
+        assert_eq!(rig().format(&format, Usage::Raw), expected, "{format}");
+    };
+    check(b"caf\xe9 %[str(\xe0\xff),hex]", "caf\\xe9 E0FF");
+    check(b"%[str(\xe0),json(utf8)]|%[str(-\xe0-),json(utf8s)]", "|--");
+    check(b"%[str(\"\xf4\x8f\xbc\x80\"),hex]", "F48FBC80");
+    let mut rig = rig();
+    let mut holds = |method: &'static str, pattern: &[u8]| {
+        let pattern = thalweg_syntax::carry::carry(pattern);
+        let words = ["if", "{", "bin(e961)", "-m", method, &*pattern, "}"];
+        let condition = rig.compile(|env| crate::acl::Condition::compile(&words, env)).unwrap();
+        rig.run(|cx| condition.holds(cx))
+    };
+    assert!(holds("str", b"\xe9a") && holds("beg", b"\xe9") && holds("sub", b"\xe9"));
+    assert!(holds("reg", b"^[\xe8-\xea]a$") && !holds("reg", b"\xe8") && !holds("str", b"\xe8a"));
+}

@@ -9,6 +9,7 @@ use super::{Method, Regex};
 use aho_corasick::AhoCorasick;
 use smallvec::SmallVec;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use thalweg_syntax::carry::carry;
 
 /// A slot of a hash table that holds nothing.
 const EMPTY: u64 = u64::MAX;
@@ -740,9 +741,8 @@ impl Structure {
             Method::Reg => {
                 let mut all = Vec::with_capacity(block.len());
                 for record in block.records() {
-                    let text = std::str::from_utf8(block.key_at(record))
-                        .map_err(|_| "the pattern is not valid text")?;
-                    all.push((Regex::new(text, !icase).map_err(|e| e.to_string())?, record));
+                    let text = carry(block.key_at(record));
+                    all.push((Regex::new(&text, !icase).map_err(|e| e.to_string())?, record));
                 }
                 Structure::Regexes(all.into())
             }

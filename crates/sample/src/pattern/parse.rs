@@ -4,6 +4,7 @@ use super::{Method, Regex};
 use crate::cast::{parse_ip4, parse_ip6};
 use crate::expr::{parse_int, parse_mask4};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use thalweg_syntax::carry::carry;
 
 /// An inclusive range of integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +181,7 @@ pub fn validate(method: Method, icase: bool, text: &[u8]) -> Result<(), String> 
         Method::Version => version_range(utf8()?).map(drop),
         Method::Ip => net(utf8()?).map(drop),
         Method::Bin => hex(utf8()?).map(drop),
-        Method::Reg => Regex::new(utf8()?, !icase).map(drop).map_err(|e| e.to_string()),
+        Method::Reg => Regex::new(&carry(text), !icase).map(drop).map_err(|e| e.to_string()),
         _ => Ok(()),
     }
 }

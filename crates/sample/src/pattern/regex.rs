@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use thalweg_syntax::carry::restore;
 use thalweg_sys::pcre::{Pcre, PcreMemory};
 
 /// A compiled regular expression over bytes.
@@ -46,12 +47,12 @@ impl fmt::Debug for Regex {
 pub const GROUPS_MAX: usize = 10;
 
 impl Regex {
-    /// Compiles `text`.
+    /// Compiles the bytes that `text`, a word of the configuration, carries.
     ///
     /// # Errors
     /// The text of the problem, worded as in the reference.
     pub fn new(text: &str, case_sensitive: bool) -> Result<Regex, RegexError> {
-        let inner = Pcre::new(text.as_bytes(), case_sensitive).map_err(|e| {
+        let inner = Pcre::new(&restore(text.as_bytes()), case_sensitive).map_err(|e| {
             RegexError(format!("regex '{text}' is invalid (error={}, erroffset={})", e.message, e.offset))
         })?;
         Ok(Regex { inner, text: text.into() })
