@@ -179,6 +179,8 @@ impl Driver {
 
     /// Sends queued datagrams, submits what is queued, and collects what happened, waking the tasks that wait for it;
     /// waits at most `wait` for the first event. An interruption by a signal ends the wait without an error.
+    ///
+    /// The thread's clock is read anew after the wait, before anything that happened is handled.
     pub fn poll(&mut self, wait: Wait) -> io::Result<PollStats> {
         if !self.outboxes.is_empty() {
             self.flush_outboxes();
@@ -302,6 +304,12 @@ impl Driver {
         each!(self, d => d.has_input(s))
     }
 
+    /// Whether the peer announced its end, or broke the connection, behind whatever it sent before. If not, input wakes
+    /// the current task.
+    pub(crate) fn is_leaving(&mut self, s: &mut Socket) -> bool {
+        each!(self, d => d.is_leaving(s))
+    }
+
     /// Makes input wake `task`; input that is there already does so at once.
     pub(crate) fn watch(&mut self, s: &mut Socket, task: TaskId) {
         if self.has_input(s) {
@@ -398,10 +406,14 @@ impl Driver {
     /// Receives past the driver's own machinery; the record is quiesced. The error is the `errno`.
     #[inline]
     pub(crate) fn direct_recv(&mut self, s: &mut Socket, buf: &mut [u8], flags: i32) -> Result<usize, i32> {
-        match &mut self.inner {
+        let received = match &mut self.inner {
             Inner::Sim(d) => d.recv(s, buf, flags),
             _ => syscall::recv(s.fd, buf, flags),
+        };
+        if matches!(received, Ok(n) if n > 0) {
+            s.rx_ms = socket::moment();
         }
+        received
     }
 
     #[inline]

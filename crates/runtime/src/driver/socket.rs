@@ -15,6 +15,7 @@
 //! record are made inside one driver call and never kept across calls.
 
 use crate::buffer::Buf;
+use crate::clock;
 use crate::task::{Reason, TaskId};
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
@@ -158,6 +159,16 @@ pub(crate) struct Socket {
     pub extra: Option<Box<Extra>>,
     /// Bytes the kernel accepted since the record was made.
     pub sent: u64,
+    /// When bytes were last received, and when the send in flight began or last went on: the low half of
+    /// [`clock::now_ms`].
+    pub rx_ms: u32,
+    pub tx_ms: u32,
+}
+
+/// The moment, as records keep it. Drivers read the clock anew after each wait, before they handle what came.
+#[inline]
+pub(crate) fn moment() -> u32 {
+    clock::now_ms() as u32
 }
 
 impl Socket {
@@ -177,6 +188,8 @@ impl Socket {
             tx: None,
             extra: None,
             sent: 0,
+            rx_ms: 0,
+            tx_ms: 0,
         }
     }
 
@@ -195,6 +208,7 @@ impl Socket {
     }
 
     pub fn push_rx(&mut self, buf: Buf) {
+        self.rx_ms = moment();
         self.rx_queued = self.rx_queued.saturating_add(buf.len() as u32);
         if self.rx.is_none() {
             self.rx = Some(buf);
@@ -270,6 +284,7 @@ impl Socket {
     /// Takes over what is to be sent.
     #[inline]
     pub fn set_tx(&mut self, first: Buf, second: Option<Buf>) {
+        self.tx_ms = moment();
         self.tx = Some(first);
         if let Some(second) = second {
             self.message().second = Some(second);
@@ -321,9 +336,16 @@ impl Socket {
         self.tx.as_ref().map_or(0, |b| b.len()) + self.second().map_or(0, |b| b.len())
     }
 
+    /// Accounts for bytes that the kernel accepted.
+    #[inline]
+    pub fn note_sent(&mut self, n: usize) {
+        self.sent += n as u64;
+        self.tx_ms = moment();
+    }
+
     /// Accounts for `n` bytes sent; `true` when nothing is left, and the buffers are given back then.
     pub fn tx_advance(&mut self, mut n: usize) -> bool {
-        self.sent += n as u64;
+        self.note_sent(n);
         while let Some(buf) = &mut self.tx {
             if n < buf.len() {
                 buf.advance(n);
@@ -402,6 +424,8 @@ impl SocketTable {
         let s = unsafe { &mut *socket.as_ptr() };
         s.fd = fd;
         s.bits = bits;
+        s.rx_ms = moment();
+        s.tx_ms = s.rx_ms;
         socket
     }
 

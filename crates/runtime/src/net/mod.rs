@@ -17,5 +17,5 @@ pub use address::SockAddr;
 pub use datagram::{Datagram, DatagramOptions, Received};
 pub use listener::Listener;
 pub use options::{ConnectOptions, Keepalive, ListenOptions, Md5Key, TcpInfo};
-pub use stream::Stream;
+pub use stream::{Departure, Stream};
 pub use transfer::{Transfer, TransferMode};

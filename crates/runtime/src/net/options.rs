@@ -336,7 +336,12 @@ pub struct TcpInfo {
     pub reordering: u32,
     /// Sending maximum segment size in bytes.
     pub send_mss: u32,
+    /// The connection exists no longer: it was reset, or ended by both sides.
+    pub is_gone: bool,
 }
+
+/// The kernel's number of a connection's state after its end.
+const TCP_CLOSE: u8 = 7;
 
 /// Reads [`TcpInfo`].
 pub fn tcp_info(fd: RawFd) -> io::Result<TcpInfo> {
@@ -352,6 +357,7 @@ pub fn tcp_info(fd: RawFd) -> io::Result<TcpInfo> {
         lost: info.tcpi_lost,
         reordering: info.tcpi_reordering,
         send_mss: info.tcpi_snd_mss,
+        is_gone: info.tcpi_state == TCP_CLOSE,
     })
 }
 

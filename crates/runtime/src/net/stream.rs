@@ -3,6 +3,7 @@
 use super::options::{self, ConnectOptions, Keepalive, TcpInfo, set};
 use super::{SockAddr, descriptor, syscall};
 use crate::buffer::Buf;
+use crate::clock;
 use crate::driver;
 use crate::driver::socket::{Bits, Socket, SocketRef};
 use crate::task::{TaskId, current_task};
@@ -110,6 +111,20 @@ impl Stream {
         driver::with(|d| d.watch(s, task));
     }
 
+    /// Whether the peer is leaving, even when bytes that it sent before are still waiting to be received. Registers the
+    /// current task as the one to wake, for any input.
+    pub fn departure(&mut self) -> Departure {
+        let s = self.record();
+        if !driver::with(|d| d.is_leaving(s)) {
+            return Departure::No;
+        }
+        let reset = match driver::with(|d| d.simulated().map(|sim| sim.is_broken(self.peek()))) {
+            Some(reset) => reset,
+            None => self.peek().rx_error != 0 || self.tcp_info().is_ok_and(|info| info.is_gone),
+        };
+        if reset { Departure::Reset } else { Departure::Ended }
+    }
+
     /// Hints that data is there already (a listener with `TCP_DEFER_ACCEPT`), so that the first receive tries at once
     /// instead of waiting for an event.
     pub fn expect_data(&mut self) {
@@ -183,6 +198,20 @@ impl Stream {
     /// Bytes the kernel accepted for sending so far.
     pub fn sent_bytes(&self) -> u64 {
         self.peek().sent
+    }
+
+    /// When bytes were last received (or the stream was made), in milliseconds of [`clock::now_ms`]. What the kernel
+    /// keeps until somebody asks for it is not received.
+    #[inline]
+    pub fn last_received_ms(&self) -> u64 {
+        since(self.peek().rx_ms)
+    }
+
+    /// When a send last made progress: its start, or when the kernel last accepted a part of it (or the stream was made),
+    /// in milliseconds of [`clock::now_ms`].
+    #[inline]
+    pub fn last_sent_ms(&self) -> u64 {
+        since(self.peek().tx_ms)
     }
 
     /// Bytes handed over and not known to be accepted yet.
@@ -335,6 +364,26 @@ impl std::fmt::Debug for Stream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Stream(fd {})", self.peek().fd)
     }
+}
+
+/// The full time of a record's stamp, which lies at most 24 days back.
+#[inline]
+fn since(stamp: u32) -> u64 {
+    let now = clock::now_ms();
+    let age = (now as u32).wrapping_sub(stamp);
+    // A stamp of the future is one of a clock read later than this round's.
+    if age > u32::MAX / 2 { now } else { now.saturating_sub(age.into()) }
+}
+
+/// What is known of a peer's going.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Departure {
+    /// It is there, as far as anyone can tell.
+    No,
+    /// It will send nothing more. Whether it still receives, nobody knows.
+    Ended,
+    /// The connection is broken: nothing sent will arrive.
+    Reset,
 }
 
 fn open(address: &SockAddr, opts: &ConnectOptions) -> io::Result<Stream> {

@@ -8,7 +8,7 @@
 use super::{Stream, syscall};
 use crate::buffer::Buf;
 use crate::driver;
-use crate::driver::socket::Bits;
+use crate::driver::socket::{Bits, moment};
 use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -295,6 +295,7 @@ impl Transfer {
             match splice(s.fd, pipe.write.as_raw_fd(), limit.min(SHARED)) {
                 Ok(0) => return Poll::Ready(Ok(0)),
                 Ok(n) => {
+                    s.rx_ms = moment();
                     self.in_pipe = n;
                     let sent = self.drain_pipe(tx)?;
                     return if sent > 0 { Poll::Ready(Ok(sent as u64)) } else { Poll::Pending };
@@ -325,7 +326,7 @@ impl Transfer {
                 Ok(n) => {
                     self.in_pipe -= n.min(self.in_pipe);
                     sent += n;
-                    s.sent += n as u64;
+                    s.note_sent(n);
                     if n == 0 {
                         break;
                     }
@@ -387,7 +388,7 @@ fn send(tx: &mut Stream, bytes: &[u8]) -> Result<usize, TransferError> {
         match driver::with(|d| d.direct_send(s, &bytes[sent..])) {
             Ok(n) => {
                 sent += n;
-                s.sent += n as u64;
+                s.note_sent(n);
             }
             Err(libc::EAGAIN) => {
                 s.bits.clear(Bits::WRITABLE);

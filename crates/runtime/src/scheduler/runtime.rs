@@ -422,7 +422,8 @@ fn run_loop(local: &Local) {
         if local.several {
             endpoint.sleep.awake();
         }
-        let now = clock::refresh();
+        // The driver has read the clock after its wait.
+        let now = clock::now_us();
         match polled {
             Ok(stats) => {
                 let polled =

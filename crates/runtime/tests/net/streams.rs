@@ -4,7 +4,8 @@ use crate::harness::*;
 use std::os::fd::AsRawFd;
 use std::task::Poll;
 use thalweg_runtime::buffer::{self, Buf, BufferConfig};
-use thalweg_runtime::net::{ConnectOptions, Keepalive, ListenOptions, Listener, SockAddr, Stream};
+use thalweg_runtime::net::{ConnectOptions, Departure, Keepalive, ListenOptions, Listener, SockAddr, Stream};
+use thalweg_runtime::{clock, timer};
 
 every_driver!(bytes_arrive_in_both_directions_and_the_end_is_seen, || async {
     let (mut a, mut b) = tcp_pair().await;
@@ -300,4 +301,57 @@ every_driver!(streams_wait_for_buffers_in_order_when_there_are_few, || async {
     wait_until(|| done.get() == 6).await;
     assert_eq!(buffer::stats().waiting, 0);
     buffer::configure(BufferConfig::default());
+});
+
+every_driver!(a_stream_knows_when_it_received_and_sent, || async {
+    let (mut a, mut b) = tcp_pair().await;
+    timer::sleep(20).await;
+    a.start_send(Buf::copy_of(b"ping"));
+    let began = clock::now_ms();
+    a.send_ready().await.unwrap();
+    assert_eq!(read_exactly(&mut b, 4).await, b"ping");
+    assert!(a.last_sent_ms() >= began && b.last_received_ms() >= began);
+    // Not when somebody looks.
+    timer::sleep(50).await;
+    assert!(b.poll_recv(10).is_pending());
+    let now = clock::now_ms();
+    assert!(a.last_sent_ms() <= now - 50 && b.last_received_ms() <= now - 50);
+    assert!(a.last_received_ms() < began && b.last_sent_ms() < began, "the other direction was silent");
+    // The end is nothing received.
+    drop(a);
+    assert!(b.recv(10).await.unwrap().is_empty());
+    assert!(b.last_received_ms() <= now - 50);
+});
+
+async fn departure(stream: &mut Stream) -> Departure {
+    std::future::poll_fn(|_| match stream.departure() {
+        Departure::No => Poll::Pending,
+        gone => Poll::Ready(gone),
+    })
+    .await
+}
+
+every_driver!(a_departure_is_noticed_behind_unread_bytes, || async {
+    for unread in [&b""[..], b"what nobody asked for"] {
+        let (mut a, mut b) = tcp_pair().await;
+        assert_eq!(b.departure(), Departure::No);
+        if !unread.is_empty() {
+            a.start_send(Buf::copy_of(unread));
+        }
+        a.shutdown_write().unwrap();
+        assert_eq!(departure(&mut b).await, Departure::Ended);
+        assert_eq!(read_exactly(&mut b, unread.len()).await, unread);
+        // Once gone, always gone.
+        assert!(b.recv(10).await.unwrap().is_empty());
+        assert_eq!(b.departure(), Departure::Ended);
+
+        let (mut a, mut b) = tcp_pair().await;
+        if !unread.is_empty() {
+            a.start_send(Buf::copy_of(unread));
+            a.send_ready().await.unwrap();
+        }
+        a.set_linger_rst();
+        drop(a);
+        assert_eq!(departure(&mut b).await, Departure::Reset);
+    }
 });

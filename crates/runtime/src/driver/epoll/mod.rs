@@ -3,9 +3,10 @@
 //! An event sets [`Bits::READABLE`] or [`Bits::WRITABLE`]; only a call that said "would block", or a receive that
 //! returned less than it had room for, clears it. Calls are tried directly while the bit is set.
 
-use super::socket::{Bits, Extra, Socket};
+use super::socket::{Bits, Extra, Socket, moment};
 use super::{DriverOptions, PollStats, Wait};
 use crate::buffer::{Buf, poll_alloc};
+use crate::clock;
 use crate::net::syscall;
 use crate::task::current_task;
 use std::io;
@@ -95,6 +96,9 @@ impl Epoll {
         match syscall::recv(s.fd, &mut buf.unused_mut()[..room], 0) {
             Ok(n) => {
                 buf.commit(n);
+                if n > 0 {
+                    s.rx_ms = moment();
+                }
                 // Less than asked for: the queue was empty, and anything later raises a new event. The end
                 // of the stream may have been announced already, then it must be asked for again.
                 if n < room && n > 0 && !s.bits.has(Bits::EOF) && !s.bits.has(Bits::FAILED) {
@@ -132,6 +136,11 @@ impl Epoll {
             return false;
         }
         true
+    }
+
+    pub fn is_leaving(&mut self, s: &mut Socket) -> bool {
+        s.reader = current_task();
+        s.bits.has(Bits::EOF) || s.bits.has(Bits::FAILED)
     }
 
     pub fn arm_input(&mut self, _: &mut Socket) {}
@@ -197,7 +206,9 @@ impl Epoll {
     }
 
     pub fn poll(&mut self, wait: Wait) -> io::Result<PollStats> {
-        let n = match self.wait(wait) {
+        let waited = self.wait(wait);
+        clock::refresh();
+        let n = match waited {
             Ok(n) => n,
             Err(libc::EINTR) => return Ok(PollStats { entered: true, ..PollStats::default() }),
             Err(errno) => return Err(io::Error::from_raw_os_error(errno)),

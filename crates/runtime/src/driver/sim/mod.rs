@@ -26,7 +26,7 @@ mod run;
 mod tests;
 mod world;
 
-use super::socket::{Bits, Socket};
+use super::socket::{Bits, Socket, moment};
 use super::{PollStats, Wait};
 use crate::buffer::{Buf, BufferConfig, poll_alloc};
 use crate::net::{ConnectOptions, ListenOptions, Received, SockAddr, syscall};
@@ -368,6 +368,9 @@ impl SimDriver {
         match result {
             Ok(n) => {
                 buf.commit(n);
+                if n > 0 {
+                    s.rx_ms = moment();
+                }
                 Poll::Ready(Ok(buf))
             }
             Err(libc::EAGAIN) => {
@@ -400,6 +403,15 @@ impl SimDriver {
             s.bits.clear(Bits::READABLE);
         }
         there
+    }
+
+    pub fn is_leaving(&mut self, s: &mut Socket) -> bool {
+        s.reader = current_task();
+        self.world().endpoints.get(&s.sim).is_none_or(|e| e.rx_end || e.error != 0)
+    }
+
+    pub fn is_broken(&mut self, s: &Socket) -> bool {
+        self.world().endpoints.get(&s.sim).is_none_or(|e| e.error != 0)
     }
 
     pub fn arm_input(&mut self, _: &mut Socket) {}
@@ -499,6 +511,7 @@ impl SimDriver {
         }
         self.find_closed();
         let (events, mut ready) = self.pass_time(wait);
+        crate::clock::refresh();
         // The order in which readiness is reported is anybody's guess.
         let mut world = self.network.world();
         for i in (1..ready.len()).rev() {

@@ -10,6 +10,7 @@
 use super::socket::{Bits, Extra, Op, Socket, SocketRef, SocketTable};
 use super::{DriverOptions, PollStats, Wait, token};
 use crate::buffer::{Buf, ring};
+use crate::clock;
 use crate::net::syscall;
 use crate::task::current_task;
 use io_uring::types::{Fd, SubmitArgs, Timespec};
@@ -217,6 +218,18 @@ impl Uring {
         s.rx.is_some() || s.rx_error != 0 || s.bits.has(Bits::EOF)
     }
 
+    pub fn is_leaving(&mut self, s: &mut Socket) -> bool {
+        s.reader = current_task();
+        if s.rx_error != 0 || s.bits.has(Bits::EOF) {
+            return true;
+        }
+        // What comes first is received ahead, so that the end behind it is seen.
+        if s.rx_queued <= self.receive_ahead {
+            self.arm_input(s);
+        }
+        false
+    }
+
     #[inline]
     pub fn arm_input(&mut self, s: &mut Socket) {
         if s.ops & Op::Recv.bit() == 0 && !s.bits.has(Bits::STARVED) {
@@ -322,7 +335,9 @@ impl Uring {
             self.rearm_starved();
         }
         let submitted = std::mem::take(&mut self.submitted);
-        let entered = self.enter(wait)?;
+        let entered = self.enter(wait);
+        clock::refresh();
+        let entered = entered?;
         let events = self.drain(sockets);
         Ok(PollStats { events, submitted, entered })
     }
