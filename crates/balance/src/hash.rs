@@ -143,18 +143,20 @@ pub fn avalanche(a: u32) -> u32 {
     a.wrapping_mul(0xc000_0001)
 }
 
-/// The decimal integer a text starts with; 0 when it starts with something else.
+/// The decimal integer a text starts with, as the C library reads it: 0 when it starts with something else, the nearest
+/// 64-bit number when it is larger, of which the low half counts.
 fn leading_integer(bytes: &[u8]) -> u32 {
+    let bytes = bytes.trim_ascii_start();
     let (negative, digits) = match bytes {
         [b'-', rest @ ..] => (true, rest),
         [b'+', rest @ ..] => (false, rest),
         rest => (false, rest),
     };
-    let value = digits
-        .iter()
-        .take_while(|b| b.is_ascii_digit())
-        .fold(0u32, |n, b| n.wrapping_mul(10).wrapping_add(u32::from(b - b'0')));
-    if negative { value.wrapping_neg() } else { value }
+    let digits = digits.iter().take_while(|b| b.is_ascii_digit()).map(|b| i64::from(b - b'0'));
+    // Counted downwards, where there is one number more.
+    let below = digits.fold(0i64, |n, digit| n.saturating_mul(10).saturating_sub(digit));
+    let value = if negative { below } else { below.checked_neg().unwrap_or(i64::MAX) };
+    value as u32
 }
 
 /// What part of the URI `balance uri` hashes.
@@ -191,20 +193,15 @@ impl UriKey {
     }
 }
 
-/// The part of a host name that `balance hdr(host) use_domain_only` hashes: the label before the last one.
+/// The part of a host name that `balance hdr(host) use_domain_only` hashes: the label before the last dot.
 ///
-/// `www.example.com` gives `example`, as does `example.com:80`; a name of one label gives itself.
+/// `www.example.com` gives `example`, as does `example.com:80`. A dot at the very start does not count, and without
+/// another one all of the value is hashed, a port included. Two dots in a row are one.
 pub fn domain_only(host: &[u8]) -> &[u8] {
-    let host = match host.iter().rposition(|&b| b == b':') {
-        Some(colon) if host[colon + 1..].iter().all(u8::is_ascii_digit) => &host[..colon],
-        _ => host,
-    };
-    let Some(last_dot) = host.iter().rposition(|&b| b == b'.') else { return host };
-    let name = &host[..last_dot];
-    match name.iter().rposition(|&b| b == b'.') {
-        Some(dot) => &name[dot + 1..],
-        None => name,
-    }
+    let is_dot = |b: &u8| *b == b'.';
+    let Some(last) = host.iter().skip(1).rposition(is_dot).map(|at| at + 1) else { return host };
+    let start = host[..last - 1].iter().rposition(is_dot).map_or(0, |at| at + 1);
+    &host[start..last]
 }
 
 #[cfg(test)]
@@ -232,9 +229,16 @@ mod tests {
 
     #[test]
     fn an_integer_key_is_read_from_its_text() {
-        for (text, want) in
-            [("12", 12), ("127.0.0.1", 127), ("", 0), ("x", 0), ("-1", u32::MAX), ("4294967296", 0)]
-        {
+        for (text, want) in [
+            ("12", 12),
+            ("127.0.0.1", 127),
+            ("", 0),
+            ("x", 0),
+            ("-1", u32::MAX),
+            ("4294967296", 0),
+            (" 7", 7),
+            ("99999999999999999999", u32::MAX),
+        ] {
             assert_eq!(HashFunction::None.hash(text.as_bytes()), want, "{text}");
         }
     }
@@ -263,7 +267,15 @@ mod tests {
             ("www.example.com", "example"),
             ("example.com:80", "example"),
             ("localhost", "localhost"),
+            ("localhost:80", "localhost:80"),
             ("a.b.c.d", "c"),
+            ("a.b.c:8.0", "c:8"),
+            (".com", ".com"),
+            (".a.b", "a"),
+            ("a..b", "a."),
+            ("..", "."),
+            ("...", "."),
+            ("", ""),
         ] {
             assert_eq!(domain_only(host.as_bytes()), want.as_bytes(), "{host}");
         }

@@ -128,7 +128,7 @@ fn proxy_settings() {
     check("", |p| matches!(p.balance.algo, BalanceAlgo::Random { draws: 2 }));
     check("balance random(3)", |p| matches!(p.balance.algo, BalanceAlgo::Random { draws: 3 }));
     check("balance uri len 5 depth 2 whole", |p| {
-        matches!(p.balance.algo, BalanceAlgo::Uri { len: 5, depth: 3, whole: true, path_only: false })
+        matches!(p.balance.algo, BalanceAlgo::Uri { len: 5, depth: 2, whole: true, path_only: false })
     });
     check("balance hash src", |p| matches!(p.balance.algo, BalanceAlgo::Hash(_)));
     check("hash-type consistent", |p| {

@@ -1,5 +1,7 @@
 //! The parts of a request target, as the reference's `path`, `pathq`, `query` and `url` see them.
 
+use crate::ascii::is_tchar;
+
 /// The forms of a request target (RFC 9112 section 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
@@ -82,14 +84,23 @@ pub fn query(target: &[u8]) -> Option<&[u8]> {
     memchr::memchr(b'?', path_and_query).map(|at| &path_and_query[at + 1..])
 }
 
-/// The value of a parameter of the query, as received, as `url_param` and `balance url_param` see it:
-/// parameters are separated by `&` or `;`. The first one with the name counts, and one without an equals
-/// sign is none.
+/// The value of a parameter of the query, as received, as `balance url_param` sees it: parameters are separated by
+/// `&`. The first one with the name counts, and one without an equals sign is none.
 pub fn query_parameter<'a>(target: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    query(target)?.split(|&b| matches!(b, b'&' | b';' | b'?')).find_map(|parameter| {
-        let rest = parameter.strip_prefix(name)?;
-        rest.strip_prefix(b"=")
-    })
+    form_parameter(query(target)?, name)
+}
+
+/// The value of a parameter in the body of a form, as `balance url_param` sees it: what follows the equals sign up to
+/// `&` or white space. A value with bytes that are neither escaped nor allowed in a name is none: the body is no form.
+pub fn posted_parameter<'a>(body: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let value = form_parameter(body, name)?;
+    let end = value.iter().position(|b| matches!(b, b' ' | b'\t' | b'\r' | b'\n')).unwrap_or(value.len());
+    let value = &value[..end];
+    value.iter().all(|b| is_tchar(*b)).then_some(value)
+}
+
+fn form_parameter<'a>(form: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    form.split(|&b| b == b'&').find_map(|parameter| parameter.strip_prefix(name)?.strip_prefix(b"="))
 }
 
 #[cfg(test)]
@@ -128,8 +139,9 @@ mod tests {
     fn query_parameters_are_found() {
         for (target, name, expected) in [
             ("/?a=1&b=2", "b", Some("2")),
-            ("/?a=1;b=2", "b", Some("2")),
-            ("/?a=1?b=2", "b", Some("2")),
+            ("/?a=1;b=2", "b", None),
+            ("/?a=1;b=2", "a", Some("1;b=2")),
+            ("/?a=1?b=2", "b", None),
             ("/?a&b=2", "a", None),
             ("/?a=&b=2", "a", Some("")),
             ("/?xa=1&a=2", "a", Some("2")),
@@ -140,6 +152,25 @@ mod tests {
         ] {
             let found = query_parameter(target.as_bytes(), name.as_bytes());
             assert_eq!(found, expected.map(str::as_bytes), "{target} {name}");
+        }
+    }
+    #[test]
+    fn posted_parameters_are_found() {
+        for (body, name, expected) in [
+            ("a=1&b=2", "b", Some("2")),
+            ("b&b=2", "b", Some("2")),
+            ("a=", "a", Some("")),
+            ("a=1 2", "a", Some("1")),
+            ("a=1\r\n", "a", Some("1")),
+            ("a=%20b", "a", Some("%20b")),
+            ("x=/&a=1", "a", Some("1")),
+            ("a=1/2", "a", None),
+            ("a=1,2&a=3", "a", None),
+            ("xa=1", "a", None),
+            ("", "a", None),
+        ] {
+            let found = posted_parameter(body.as_bytes(), name.as_bytes());
+            assert_eq!(found, expected.map(str::as_bytes), "{body} {name}");
         }
     }
 }

@@ -363,7 +363,8 @@ pub enum BalanceAlgo {
     LeastConn,
     First,
     Source,
-    /// `uri`: the part of the URI that is hashed. 0 means no limit.
+    /// `uri`: the part of the URI that is hashed. 0 means no limit. A depth is one more slash than directories end in:
+    /// 1 for `/a` of `/a/b/c`.
     Uri {
         len: u32,
         depth: u32,

@@ -71,7 +71,7 @@ pub(crate) fn balance(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome
             }
             BalanceAlgo::Hdr { name: header.as_bytes().into(), use_domain_only }
         }
-        ("rdp-cookie", None) => BalanceAlgo::RdpCookie { name: b"msts"[..].into() },
+        ("rdp-cookie", None) => BalanceAlgo::RdpCookie { name: b"mstshash"[..].into() },
         ("rdp-cookie", Some(rest)) => {
             let Some(cookie) = rest.strip_suffix(')').or(Some(rest)).filter(|c| !c.is_empty()) else {
                 return Err(fail(line, 1, "balance rdp-cookie : missing cookie name."));
@@ -108,11 +108,10 @@ fn uri(line: &Line) -> Result<BalanceAlgo, Box<Diagnostic>> {
                         format!("balance uri : '{name}' expects a positive integer (got '{text}').");
                     return Err(fail(line, at + 1, message));
                 };
-                // A depth counts slashes, the first one included.
                 if name == "len" {
                     len = value;
                 } else {
-                    depth = value + 1;
+                    depth = value;
                 }
                 at += 2;
             }

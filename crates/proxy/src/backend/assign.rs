@@ -6,8 +6,10 @@ use std::task::Poll;
 use thalweg_balance::{KeyHash, PickContext, Priority, ServerIndex, UriKey, domain_only};
 use thalweg_config::model::{BalanceAlgo, HashFunction, Proxy, ServerId};
 use thalweg_http::Head;
+use thalweg_http::values::list_with_empty;
 use thalweg_runtime::{clock, current_task, timer};
 use thalweg_sample::facts::{Endpoint, Session, StreamFacts};
+use thalweg_sample::fetch::hello::{Peek, rdp_cookie};
 
 use super::{Backend, Grant};
 use crate::worker::Worker;
@@ -25,12 +27,14 @@ pub enum NoServer {
     Abandoned,
 }
 
-/// The number a load-balancing algorithm derives from a request.
+/// The number a load-balancing algorithm derives from a stream, but for `hash`, whose expression is not evaluated here.
+/// `data` is what a TCP client has sent so far. `None` when the algorithm needs none, or finds none to derive it from.
 pub fn key_hash(
     proxy: &Proxy,
     session: &Session,
     facts: &StreamFacts,
     request: Option<&Head>,
+    data: &[u8],
 ) -> Option<u32> {
     let hash = hasher(proxy);
     match &proxy.balance.algo {
@@ -50,10 +54,23 @@ pub fn key_hash(
             Some(hash.bytes(value))
         }
         BalanceAlgo::Hdr { name, use_domain_only } => {
-            let value = request?.find(name)?.value;
+            // Of a list, the first element.
+            let value = list_with_empty(request?.find(name)?.value).next()?;
             (!value.is_empty()).then(|| hash.bytes(if *use_domain_only { domain_only(value) } else { value }))
         }
-        _ => None,
+        BalanceAlgo::RdpCookie { name } => {
+            let Peek::Found((found, value)) = rdp_cookie(data) else { return None };
+            let is_named = data[found].eq_ignore_ascii_case(name);
+            (is_named && !value.is_empty()).then(|| hash.bytes(&data[value]))
+        }
+        BalanceAlgo::Hash(_)
+        | BalanceAlgo::RoundRobin
+        | BalanceAlgo::StaticRr
+        | BalanceAlgo::LeastConn
+        | BalanceAlgo::First
+        | BalanceAlgo::Random { .. }
+        | BalanceAlgo::Sticky
+        | BalanceAlgo::LogHash(_) => None,
     }
 }
 

@@ -897,7 +897,7 @@ impl<'a> Http<'a> {
                     },
                 )
             }
-            _ => assign::key_hash(be, &self.session.facts, &self.state.facts, Some(&self.state.request)),
+            _ => assign::key_hash(be, &self.session.facts, &self.state.facts, Some(&self.state.request), &[]),
         }
     }
 

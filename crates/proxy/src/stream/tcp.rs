@@ -294,7 +294,10 @@ impl<'a> Tcp<'a> {
                     Some(assign::hasher(be).bytes(cx.bytes(&sample.value)))
                 })
             }
-            _ => assign::key_hash(be, &self.session.facts, &self.state.facts, None),
+            _ => {
+                let data = self.client.input.as_deref().unwrap_or(&[]);
+                assign::key_hash(be, &self.session.facts, &self.state.facts, None, data)
+            }
         };
         Choice { key, ..Choice::default() }
     }

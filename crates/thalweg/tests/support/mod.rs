@@ -63,6 +63,27 @@ pub fn other_program() -> Option<std::ffi::OsString> {
     std::env::var_os("THALWEG_TEST_PROGRAM")
 }
 
+/// An installed HAProxy to compare with: `HAPROXY_ORACLE` or `haproxy` in the path. Without one the test has nothing to
+/// compare with, which this says.
+pub fn reference() -> Option<PathBuf> {
+    let found = match std::env::var_os("HAPROXY_ORACLE") {
+        Some(path) => Some(PathBuf::from(path)),
+        None => std::env::var_os("PATH").and_then(|path| {
+            std::env::split_paths(&path).map(|dir| dir.join("haproxy")).find(|file| file.is_file())
+        }),
+    };
+    // Our own program may be installed under this name.
+    let is_reference = |file: &PathBuf| {
+        let output = Command::new(file).arg("-v").output();
+        output.is_ok_and(|o| !String::from_utf8_lossy(&o.stdout).to_lowercase().contains("thalweg"))
+    };
+    let found = found.filter(is_reference);
+    if found.is_none() {
+        eprintln!("skipped: no HAProxy is installed to compare with");
+    }
+    found
+}
+
 /// The program under test.
 pub fn program() -> Command {
     match other_program() {
@@ -115,6 +136,8 @@ pub struct Setup {
     files: Option<u32>,
     whole: bool,
     arguments: Vec<String>,
+    /// Another program than the one under test.
+    program: Option<PathBuf>,
 }
 
 impl Setup {
@@ -144,7 +167,14 @@ impl Setup {
             files: None,
             whole: false,
             arguments: Vec::new(),
+            program: None,
         }
+    }
+
+    /// Starts this program in place of the one under test, such as the [`reference`].
+    pub fn program(mut self, program: &Path) -> Setup {
+        self.program = Some(program.into());
+        self
     }
 
     pub fn global(mut self, lines: &str) -> Setup {
@@ -211,6 +241,7 @@ impl Setup {
         let text = fill_in(&text, ip, &directory.0, &mut names, &mut listening);
         fs::write(directory.0.join("cfg"), &text).unwrap();
         let output = fs::File::create(directory.0.join("out")).unwrap();
+        let program = || self.program.as_ref().map_or_else(program, Command::new);
         let mut command = match self.files {
             None => program(),
             Some(files) => {
