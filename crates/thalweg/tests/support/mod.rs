@@ -10,7 +10,7 @@
 
 #![allow(dead_code)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
@@ -100,10 +100,17 @@ pub fn own_ip() -> Ipv4Addr {
     Ipv4Addr::new(127, 64 + (pid % 64) as u8, (pid / 64 % 256) as u8, 0).to_bits().wrapping_add(next).into()
 }
 
-/// A free port of an address.
+/// A free port of an address, and another one each time: the kernel may offer the same one twice while nobody listens
+/// on it yet.
 pub fn free_port(ip: Ipv4Addr) -> SocketAddrV4 {
-    let taken = TcpListener::bind((ip, 0)).unwrap();
-    SocketAddrV4::new(ip, taken.local_addr().unwrap().port())
+    static GIVEN: Mutex<BTreeSet<SocketAddrV4>> = Mutex::new(BTreeSet::new());
+    loop {
+        let taken = TcpListener::bind((ip, 0)).unwrap();
+        let addr = SocketAddrV4::new(ip, taken.local_addr().unwrap().port());
+        if GIVEN.lock().unwrap().insert(addr) {
+            return addr;
+        }
+    }
 }
 
 /// A directory that goes away with its owner.
