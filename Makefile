@@ -30,17 +30,22 @@ test: setup lint ## Everything CI runs: formatting, lints, unit, property, black
 	./tools/test
 
 .PHONY: lint
-lint: ## Formatting and clippy, without warnings
+lint: ## Formatting and clippy, without warnings; 64-bit ARM too, where its target is installed
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	@./tools/check-aarch64
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for a while (needs a nightly toolchain and cargo-fuzz; FUZZ_SECONDS=60)
 	./tools/fuzz
 
 .PHONY: bench
-bench: setup ## Measure against the peers installed; writes target/bench/serving.tsv and prints ratios
-	./tools/bench
+bench: setup ## Measure against the peers installed; writes target/bench/serving.tsv and prints ratios (QUICK=1: under three minutes)
+	./tools/bench $(if $(QUICK),--quick)
+
+.PHONY: bench-sweep
+bench-sweep: setup ## Measure tunables over a range of values; writes target/bench/sweep.tsv
+	./tools/bench sweep
 
 .PHONY: bench-runtime
 bench-runtime: setup ## Measure the scheduler against other runtimes; writes target/bench/runtime.tsv

@@ -4,21 +4,32 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::net::UdpSocket;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use crate::load::{self, Observed};
-use crate::measure::{anonymous_bytes, cpu_ns};
-use crate::peer::{self, LOG_PORT, Setup, Subject};
-use crate::{Options, measure};
+use crate::load::{self, Observed, Requests};
+use crate::machine::{self, Folder};
+use crate::measure::{Rounds, cpu_ns};
+use crate::memory::{self, Held};
+use crate::peer::{self, LOG_PORT, ORIGIN_PORTS, PROXY_PORT, Running, Setup, Subject};
+use crate::{NOISY, Options};
 
 /// One kind of load.
 #[derive(Clone, Copy)]
 enum Load {
-    Saturate { connections: usize, path: &'static str, close: bool },
-    Offer { connections: usize, rate: u64 },
-    Idle { connections: usize },
-    Calls { connections: usize },
+    Saturate(Requests),
+    Offer {
+        connections: usize,
+        rate: u64,
+    },
+    Hold {
+        held: Held,
+        connections: usize,
+    },
+    Calls(Requests),
+    /// Saturation during which one of two servers is killed, and started again.
+    Failover(Requests),
 }
 
 struct Experiment {
@@ -26,240 +37,355 @@ struct Experiment {
     what: &'static str,
     setup: Setup,
     load: Load,
+    /// Part of the quick run.
+    quick: bool,
 }
 
-const ONE: Setup = Setup { threads: 1, log_and_rules: false, splice: false };
+const fn get(connections: usize, path: &'static str) -> Load {
+    Load::Saturate(Requests { connections, path, close: false, post: 0 })
+}
 
-const EXPERIMENTS: &[Experiment] = &[
-    Experiment {
-        name: "keepalive-100",
-        what: "1 kB responses, keep-alive on both sides, 100 connections, saturated, one thread",
-        setup: ONE,
-        load: Load::Saturate { connections: 100, path: "/", close: false },
-    },
-    Experiment {
-        name: "keepalive-1000",
-        what: "the same with 1000 connections",
-        setup: ONE,
-        load: Load::Saturate { connections: 1000, path: "/", close: false },
-    },
-    Experiment {
-        name: "log-and-rules-100",
-        what: "100 connections, httplog to a UDP socket and ten rules",
-        setup: Setup { log_and_rules: true, ..ONE },
-        load: Load::Saturate { connections: 100, path: "/", close: false },
-    },
-    Experiment {
-        name: "offered-10k",
-        what: "10,000 requests per second offered over 100 connections",
-        setup: ONE,
-        load: Load::Offer { connections: 100, rate: 10_000 },
-    },
-    Experiment {
-        name: "body-1m",
-        what: "1 MB responses, 20 connections",
-        setup: ONE,
-        load: Load::Saturate { connections: 20, path: "/1m", close: false },
-    },
-    Experiment {
-        name: "body-1m-splice",
-        what: "1 MB responses, 20 connections, `option splice-auto`",
-        setup: Setup { splice: true, ..ONE },
-        load: Load::Saturate { connections: 20, path: "/1m", close: false },
-    },
-    Experiment {
-        name: "connection-per-request",
-        what: "a client connection per request, 100 at a time",
-        setup: ONE,
-        load: Load::Saturate { connections: 100, path: "/", close: true },
-    },
-    Experiment {
-        name: "idle-connections",
-        what: "anonymous memory per idle keep-alive connection, 5000 of them",
-        setup: ONE,
-        load: Load::Idle { connections: 5000 },
-    },
-    Experiment {
-        name: "system-calls",
-        what: "system calls per request, 100 connections, counted by strace (which slows everything down)",
-        setup: ONE,
-        load: Load::Calls { connections: 100 },
-    },
-    Experiment {
-        name: "keepalive-100-two-threads",
-        what: "100 connections, two threads on both cores, sharing them with the load",
-        setup: Setup { threads: 2, ..ONE },
-        load: Load::Saturate { connections: 100, path: "/", close: false },
-    },
-];
+const fn post(connections: usize, bytes: usize) -> Load {
+    Load::Saturate(Requests { connections, path: "/post", close: false, post: bytes })
+}
+
+const SMALL: Requests = Requests { connections: 100, path: "/", close: false, post: 0 };
+const SPLICE: Setup = Setup { splice: true, ..Setup::PLAIN };
+
+macro_rules! experiments {
+    ($($name:literal $(($quick:ident))?: $what:literal, $setup:expr, $load:expr;)*) => {
+        &[$(Experiment {
+            name: $name,
+            what: $what,
+            setup: $setup,
+            load: $load,
+            quick: experiments!(@quick $($quick)?),
+        },)*]
+    };
+    (@quick) => { false };
+    (@quick quick) => { true };
+}
+
+const EXPERIMENTS: &[Experiment] = experiments! {
+    "keepalive-100" (quick): "1 kB responses, keep-alive on both sides, 100 connections, saturated, one thread",
+        Setup::PLAIN, Load::Saturate(SMALL);
+    "keepalive-1000" (quick): "the same with 1000 connections", Setup::PLAIN, get(1000, "/");
+    "keepalive-1": "the same with one connection, one request at a time", Setup::PLAIN, get(1, "/");
+    "log-and-rules-100" (quick): "100 connections, httplog to a UDP socket and twenty rules",
+        Setup { log_and_rules: true, ..Setup::PLAIN }, Load::Saturate(SMALL);
+    "offered-10k" (quick): "10,000 requests per second offered over 100 connections",
+        Setup::PLAIN, Load::Offer { connections: 100, rate: 10_000 };
+    "connection-per-request" (quick): "a client connection per request, 100 at a time",
+        Setup::PLAIN, Load::Saturate(Requests { close: true, ..SMALL });
+    "body-16k" (quick): "16 kB responses, 50 connections", Setup::PLAIN, get(50, "/16k");
+    "body-64k" (quick): "64 kB responses, 50 connections", Setup::PLAIN, get(50, "/64k");
+    "body-1m" (quick): "1 MB responses, 20 connections", Setup::PLAIN, get(20, "/1m");
+    "body-1m-splice": "1 MB responses, 20 connections, `option splice-auto`", SPLICE, get(20, "/1m");
+    "chunked-16k": "16 kB responses in chunks, 50 connections", Setup::PLAIN, get(50, "/chunked/16k");
+    "chunked-64k": "64 kB responses in chunks, 50 connections", Setup::PLAIN, get(50, "/chunked/64k");
+    "chunked-1m": "1 MB responses in chunks, 20 connections", Setup::PLAIN, get(20, "/chunked/1m");
+    "chunked-1m-splice": "1 MB responses in chunks, 20 connections, `option splice-auto`",
+        SPLICE, get(20, "/chunked/1m");
+    "post-16k": "16 kB request bodies, 50 connections", Setup::PLAIN, post(50, 16 << 10);
+    "post-64k" (quick): "64 kB request bodies, 50 connections", Setup::PLAIN, post(50, 64 << 10);
+    "post-1m": "1 MB request bodies, 20 connections", Setup::PLAIN, post(20, 1 << 20);
+    "failover": "two checked servers, 100 connections; one server is killed in the middle and comes back",
+        Setup { failover: true, ..Setup::PLAIN }, Load::Failover(SMALL);
+    "idle-5000" (quick): "anonymous memory per idle keep-alive connection, 5,000 of them",
+        Setup { connections: 9000, ..Setup::PLAIN }, Load::Hold { held: Held::Idle, connections: 5000 };
+    "idle-100000": "the same with 100,000",
+        Setup { connections: 101_000, ..Setup::PLAIN }, Load::Hold { held: Held::Idle, connections: 100_000 };
+    "half-head-5000" (quick): "anonymous memory per connection that has sent half a request's head, 5,000 of them",
+        Setup { connections: 9000, ..Setup::PLAIN }, Load::Hold { held: Held::HalfHead, connections: 5000 };
+    "system-calls": "system calls per request, 100 connections, counted by strace (which slows everything down)",
+        Setup::PLAIN, Load::Calls(SMALL);
+    "keepalive-100-two-threads": "100 connections, two threads on both cores, sharing them with the load",
+        Setup { threads: 2, ..Setup::PLAIN }, Load::Saturate(SMALL);
+};
 
 /// Metric and value, in the order they are printed.
 type Figures = Vec<(&'static str, f64)>;
 
+/// The figures of every subject.
+type Results = BTreeMap<usize, BTreeMap<&'static str, Rounds>>;
+
+/// What all turns of a run use.
+struct Ground {
+    folder: Folder,
+    wrk: PathBuf,
+    nginx: PathBuf,
+    seconds: u64,
+}
+
 /// Runs everything, prints as it goes, and writes the table.
+///
+/// # Errors
+/// When nginx or wrk is missing, or the results cannot be written.
 pub fn run(options: &Options) -> io::Result<()> {
     let need = |name: &str| {
         peer::in_path(name)
             .ok_or_else(|| io::Error::other(format!("{name} is not installed; `make bench` installs it")))
     };
-    let (nginx, wrk) = (need("nginx")?, need("wrk")?);
-    let dir = std::env::temp_dir().join(format!("thalweg-bench-{}", std::process::id()));
-    fs::create_dir_all(&dir)?;
-    let mut subjects: Vec<Subject> = ["io_uring", "epoll"]
-        .into_iter()
-        .map(|driver| Subject::Thalweg { program: options.thalweg.clone(), driver })
-        .collect();
-    match &options.haproxy {
-        Some(path) => subjects.push(Subject::Haproxy(path.clone())),
-        None => println!("haproxy is not installed: no ratios to it in this run"),
+    let ground =
+        Ground { folder: Folder::new()?, wrk: need("wrk")?, nginx: need("nginx")?, seconds: options.seconds };
+    if !machine::has_real_time() {
+        println!("real-time priorities are not permitted here: other processes take part in every figure");
     }
-    subjects.push(Subject::Nginx(nginx.clone()));
+    swallow_logs()?;
+    let subjects = subjects(options, &ground.nginx);
+    let _origins = ORIGIN_PORTS
+        .iter()
+        .take(1)
+        .map(|port| peer::start_origin(&ground.nginx, ground.folder.path(), *port))
+        .collect::<io::Result<Vec<_>>>()?;
+    let mut table = String::from("experiment\tsubject\tmetric\tvalue\tspread\n");
+    for experiment in EXPERIMENTS {
+        let wanted = options.only.iter().any(|only| experiment.name.contains(only.as_str()));
+        let part = options.only.is_empty() && (experiment.quick || !options.quick);
+        if !wanted && !part {
+            continue;
+        }
+        println!("\n{}: {}", experiment.name, experiment.what);
+        let files = machine::descriptors();
+        if (experiment.setup.connections as u64) + 500 > files && experiment.setup.connections > 9000 {
+            println!("  skipped: a process may have only {files} descriptors here");
+            continue;
+        }
+        let results = turns(experiment, &subjects, &ground, options.rounds)?;
+        report(experiment, &subjects, &results, &mut table);
+    }
+    let out = options.out.clone().unwrap_or_else(|| PathBuf::from("target/bench/serving.tsv"));
+    write(&out, &table)
+}
 
+/// Writes a table and says where.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write(out: &Path, table: &str) -> io::Result<()> {
+    if let Some(parent) = out.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::File::create(out)?.write_all(table.as_bytes())?;
+    println!("\nAll figures: {}", out.display());
+    Ok(())
+}
+
+/// Somebody has to take the log lines.
+fn swallow_logs() -> io::Result<()> {
     let drain = UdpSocket::bind(("127.0.0.1", LOG_PORT))?;
     std::thread::spawn(move || {
         let mut line = [0; 2048];
         while drain.recv(&mut line).is_ok() {}
     });
-    let _origin = peer::start_origin(&nginx, &dir, "1")?;
-
-    let mut table = String::from("experiment\tsubject\tmetric\tvalue\n");
-    for experiment in EXPERIMENTS {
-        if options.only.as_ref().is_some_and(|only| !experiment.name.contains(only.as_str())) {
-            continue;
-        }
-        println!("\n{}: {}", experiment.name, experiment.what);
-        let mut results: BTreeMap<usize, BTreeMap<&'static str, Vec<f64>>> = BTreeMap::new();
-        for _ in 0..options.rounds {
-            for (i, subject) in subjects.iter().enumerate() {
-                if experiment.setup.splice && matches!(subject, Subject::Nginx(_)) {
-                    continue;
-                }
-                match once(experiment, subject, &dir, &wrk, options.seconds) {
-                    Ok(figures) => {
-                        for (metric, value) in figures {
-                            results.entry(i).or_default().entry(metric).or_default().push(value);
-                        }
-                    }
-                    Err(error) => println!("  {}: {error}", subject.name()),
-                }
-            }
-        }
-        report(experiment, &subjects, &results, &mut table);
-    }
-    if let Some(parent) = options.out.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    fs::File::create(&options.out)?.write_all(table.as_bytes())?;
-    println!("\nAll figures: {}", options.out.display());
-    // The folder holds only what this run put there.
-    let _ = fs::remove_dir_all(&dir);
     Ok(())
 }
 
-fn once(
+fn subjects(options: &Options, nginx: &Path) -> Vec<Subject> {
+    let ours =
+        |program: &PathBuf, driver, label| Subject::Thalweg { program: program.clone(), driver, label };
+    let mut subjects = vec![ours(&options.thalweg, "io_uring", "thalweg")];
+    if !options.quick {
+        subjects.push(ours(&options.thalweg, "epoll", "thalweg"));
+    }
+    if let Some(baseline) = &options.baseline {
+        subjects.push(ours(baseline, "io_uring", "baseline"));
+        if !options.quick {
+            subjects.push(ours(baseline, "epoll", "baseline"));
+        }
+    }
+    match &options.haproxy {
+        Some(path) => subjects.push(Subject::Haproxy(path.clone())),
+        None => println!("haproxy is not installed: no ratios to it in this run"),
+    }
+    if !options.quick {
+        subjects.push(Subject::Nginx(nginx.to_path_buf()));
+    }
+    subjects
+}
+
+/// All rounds of an experiment.
+fn turns(
+    experiment: &Experiment,
+    subjects: &[Subject],
+    ground: &Ground,
+    rounds: usize,
+) -> io::Result<Results> {
+    let mut results = Results::new();
+    let takes_part = |subject: &Subject| !(experiment.setup.splice && matches!(subject, Subject::Nginx(_)));
+    let mut add = |i: usize, figures: io::Result<Figures>| match figures {
+        Ok(figures) => {
+            for (metric, value) in figures {
+                results.entry(i).or_default().entry(metric).or_default().push(value);
+            }
+        }
+        Err(error) => println!("  {}: {error}", subjects[i].name()),
+    };
+    // Memory is that of a fresh process, once; everything else is measured side by side.
+    if let Load::Hold { held, connections } = experiment.load {
+        for (i, subject) in subjects.iter().enumerate() {
+            add(i, hold(experiment, subject, ground, held, connections));
+        }
+        return Ok(results);
+    }
+    let mut running = Vec::new();
+    for (i, subject) in subjects.iter().enumerate().filter(|(_, s)| takes_part(s)) {
+        let port = PROXY_PORT + i as u16;
+        match peer::start(subject, experiment.setup, port, ground.folder.path()) {
+            Ok(process) => running.push((i, port, process)),
+            Err(error) => println!("  {}: {error}", subject.name()),
+        }
+    }
+    for round in 0..=rounds {
+        for (i, port, process) in &running {
+            // The first round warms up and is not counted.
+            let (seconds, counted) = if round == 0 { (1, false) } else { (ground.seconds, true) };
+            let figures = turn(experiment, process, *port, ground, seconds);
+            if counted || figures.is_err() {
+                add(*i, figures);
+            }
+        }
+    }
+    Ok(results)
+}
+
+fn hold(
     experiment: &Experiment,
     subject: &Subject,
-    dir: &Path,
-    wrk: &Path,
+    ground: &Ground,
+    held: Held,
+    connections: usize,
+) -> io::Result<Figures> {
+    let process = peer::start(subject, experiment.setup, PROXY_PORT, ground.folder.path())?;
+    let grown = memory::measure(&process, PROXY_PORT, held, connections)?;
+    Ok(vec![
+        ("bytes_per_connection", grown.bytes_per_connection),
+        ("given_back_percent", grown.given_back_percent),
+    ])
+}
+
+/// One subject's turn.
+fn turn(
+    experiment: &Experiment,
+    process: &Running,
+    port: u16,
+    ground: &Ground,
     seconds: u64,
 ) -> io::Result<Figures> {
-    let cores = if experiment.setup.threads == 1 { "0" } else { "0,1" };
-    let running = peer::start(subject, experiment.setup, dir, cores)?;
-    let cpu = || running.pids.iter().map(|pid| cpu_ns(*pid)).sum::<u64>();
-    let memory = || running.pids.iter().map(|pid| anonymous_bytes(*pid)).sum::<u64>();
+    let dir = ground.folder.path();
+    let cpu = || process.pids.iter().map(|pid| cpu_ns(*pid)).sum::<u64>();
+    let before = cpu();
     match experiment.load {
-        Load::Idle { connections } => {
-            // Warm up first, so that what every process allocates once is not counted.
-            drop(load::idle(50)?);
-            let before = memory();
-            let held = load::idle(connections)?;
-            let grown = memory().saturating_sub(before);
-            Ok(vec![("bytes_per_connection", grown as f64 / held.len() as f64)])
-        }
-        Load::Calls { connections } => {
-            load::saturate(wrk, "1", connections, 1, "/", false)?;
-            let counts = dir.join("strace");
-            let mut strace = Command::new("strace");
-            strace.args(["-f", "-c", "-U", "calls,name", "-o"]).arg(&counts);
-            for pid in &running.pids {
-                strace.args(["-p", &pid.to_string()]);
-            }
-            let mut tracer = strace.stderr(Stdio::null()).spawn()?;
-            std::thread::sleep(std::time::Duration::from_millis(300));
-            let observed = load::saturate(wrk, "1", connections, 2, "/", false)?;
-            let _ = Command::new("kill").args(["-INT", &tracer.id().to_string()]).status();
-            tracer.wait()?;
-            let calls: u64 = fs::read_to_string(&counts)?
-                .lines()
-                .filter(|line| line.trim_end().ends_with("total"))
-                .filter_map(|line| line.split_whitespace().next()?.parse::<u64>().ok())
-                .sum();
-            Ok(vec![("calls_per_request", calls as f64 / observed.requests as f64)])
-        }
-        Load::Saturate { connections, path, close } => {
-            load::saturate(wrk, "1", connections, 1, path, close)?;
-            let before = cpu();
-            let observed = load::saturate(wrk, "1", connections, seconds, path, close)?;
-            Ok(figures(observed, cpu() - before, path))
+        Load::Saturate(requests) => {
+            let observed = load::saturate(&ground.wrk, dir, port, requests, seconds)?;
+            Ok(figures(observed, cpu() - before))
         }
         Load::Offer { connections, rate } => {
-            load::offer("1", connections, rate, 1)?;
-            let before = cpu();
-            let observed = load::offer("1", connections, rate, seconds)?;
-            Ok(figures(observed, cpu() - before, "/"))
+            let observed = load::offer(port, connections, rate, seconds)?;
+            Ok(figures(observed, cpu() - before))
         }
+        Load::Failover(requests) => {
+            let observed = failover(ground, port, requests, seconds.max(2))?;
+            Ok(figures(observed, cpu() - before))
+        }
+        Load::Calls(requests) => {
+            let calls = strace(process, dir, || load::saturate(&ground.wrk, dir, port, requests, seconds))?;
+            Ok(vec![("calls_per_request", calls)])
+        }
+        Load::Hold { .. } => Ok(Vec::new()),
     }
 }
 
-fn figures(observed: Observed, cpu: u64, path: &str) -> Figures {
-    let requests = observed.requests as f64;
-    let mut figures = vec![("cpu_us_per_request", cpu as f64 / 1e3 / requests)];
-    if path == "/1m" {
-        figures.push(("cpu_ms_per_gb", cpu as f64 / 1e6 / (requests * 1.048_576e6 / 1e9)));
+/// Saturates while the second origin comes, and goes without a word.
+fn failover(ground: &Ground, port: u16, requests: Requests, seconds: u64) -> io::Result<Observed> {
+    let dir = ground.folder.path();
+    let origin = peer::start_origin(&ground.nginx, dir, ORIGIN_PORTS[1])?;
+    std::thread::scope(|scope| {
+        let load = scope.spawn(|| load::saturate(&ground.wrk, dir, port, requests, seconds));
+        std::thread::sleep(Duration::from_millis(seconds * 400));
+        drop(origin);
+        std::thread::sleep(Duration::from_millis(seconds * 200));
+        let _back = peer::start_origin(&ground.nginx, dir, ORIGIN_PORTS[1])?;
+        load.join().map_err(|_| io::Error::other("the load ended early"))?
+    })
+}
+
+/// System calls of a process per request of a load.
+fn strace(process: &Running, dir: &Path, load: impl FnOnce() -> io::Result<Observed>) -> io::Result<f64> {
+    let counts = dir.join("strace");
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-c", "-U", "calls,name", "-o"]).arg(&counts);
+    for pid in &process.pids {
+        strace.args(["-p", &pid.to_string()]);
     }
-    figures.extend([
+    let mut tracer = strace.stderr(Stdio::null()).spawn()?;
+    std::thread::sleep(Duration::from_millis(300));
+    let observed = load()?;
+    let _ = Command::new("kill").args(["-INT", &tracer.id().to_string()]).status();
+    tracer.wait()?;
+    let calls: u64 = fs::read_to_string(&counts)?
+        .lines()
+        .filter(|line| line.trim_end().ends_with("total"))
+        .filter_map(|line| line.split_whitespace().next()?.parse::<u64>().ok())
+        .sum();
+    Ok(calls as f64 / observed.requests as f64)
+}
+
+fn figures(observed: Observed, cpu: u64) -> Figures {
+    let requests = observed.requests as f64;
+    vec![
+        ("cpu_us_per_request", cpu as f64 / 1e3 / requests),
         ("requests_per_s", requests / observed.seconds),
         ("p50_us", observed.p50_us),
         ("p99_us", observed.p99_us),
         ("errors", observed.errors as f64),
-    ]);
-    figures
+    ]
 }
 
-fn report(
-    experiment: &Experiment,
-    subjects: &[Subject],
-    results: &BTreeMap<usize, BTreeMap<&'static str, Vec<f64>>>,
-    table: &mut String,
-) {
-    let value = |i: usize, metric: &str| {
-        results.get(&i).and_then(|m| m.get(metric)).map(|v| measure::median(v.clone()))
-    };
+/// In the order in which they are printed.
+const METRICS: [&str; 8] = [
+    "cpu_us_per_request",
+    "requests_per_s",
+    "p50_us",
+    "p99_us",
+    "bytes_per_connection",
+    "given_back_percent",
+    "calls_per_request",
+    "errors",
+];
+
+fn report(experiment: &Experiment, subjects: &[Subject], results: &Results, table: &mut String) {
+    let rounds = |i: usize, metric: &str| results.get(&i).and_then(|m| m.get(metric));
     let reference = subjects.iter().position(|s| matches!(s, Subject::Haproxy(_)));
-    let metrics: Vec<&'static str> =
-        ["cpu_us_per_request", "cpu_ms_per_gb", "requests_per_s", "p50_us", "p99_us"]
-            .into_iter()
-            .chain(["bytes_per_connection", "calls_per_request", "errors"])
-            .filter(|metric| results.values().any(|m| m.contains_key(metric)))
-            .collect();
+    let mut noisiest = 0.0_f64;
     for (i, subject) in subjects.iter().enumerate() {
         let mut line = format!("  {:18}", subject.name());
-        for metric in &metrics {
-            let Some(figure) = value(i, metric) else { continue };
-            table.push_str(&format!("{}\t{}\t{metric}\t{figure:.3}\n", experiment.name, subject.name()));
-            line.push_str(&format!("  {metric} {figure:.1}"));
-            let ratio =
-                reference.and_then(|r| value(r, metric)).filter(|base| *base > 0.0).map(|base| figure / base);
-            if let Some(ratio) = ratio.filter(|_| subject.is_ours() && *metric != "errors") {
-                table.push_str(&format!(
-                    "{}\t{}\t{metric}_ratio\t{ratio:.3}\n",
-                    experiment.name,
-                    subject.name()
-                ));
-                line.push_str(&format!(" ({ratio:.2})"));
+        for metric in METRICS {
+            let Some(figure) = rounds(i, metric) else { continue };
+            let (median, spread) = (figure.median(), figure.spread());
+            let row = |metric: &str, value: f64| {
+                format!("{}\t{}\t{metric}\t{value:.3}\t{spread:.3}\n", experiment.name, subject.name())
+            };
+            table.push_str(&row(metric, median));
+            line.push_str(&format!("  {metric} {median:.1}"));
+            if metric == "cpu_us_per_request" {
+                line.push_str(&format!(" ±{:.0}%", spread * 50.0));
+                noisiest = noisiest.max(spread);
+            }
+            let base = reference.and_then(|r| rounds(r, metric)).map(Rounds::median).filter(|b| *b > 0.0);
+            let compared = subject.is_ours() && !matches!(metric, "errors" | "given_back_percent");
+            if let (true, Some(base)) = (compared, base) {
+                table.push_str(&row(&format!("{metric}_ratio"), median / base));
+                line.push_str(&format!(" ({:.2})", median / base));
             }
         }
         println!("{line}");
+    }
+    if noisiest > NOISY {
+        println!(
+            "  noisy machine: rounds differ by up to {:.0} % of their median; take these figures with care",
+            noisiest * 100.0
+        );
     }
 }
 
@@ -268,10 +394,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_per_request_and_per_gigabyte() {
+    fn figures_are_per_request() {
         let observed = Observed { requests: 1000, errors: 0, seconds: 2.0, p50_us: 1.0, p99_us: 2.0 };
-        let got: BTreeMap<_, _> = figures(observed, 10_000_000, "/1m").into_iter().collect();
+        let got: BTreeMap<_, _> = figures(observed, 10_000_000).into_iter().collect();
         assert_eq!((got["cpu_us_per_request"], got["requests_per_s"]), (10.0, 500.0));
-        assert!((got["cpu_ms_per_gb"] - 9.5367).abs() < 0.001);
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let names: std::collections::BTreeSet<_> = EXPERIMENTS.iter().map(|e| e.name).collect();
+        assert_eq!(names.len(), EXPERIMENTS.len());
     }
 }

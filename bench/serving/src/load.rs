@@ -1,4 +1,4 @@
-//! The load: saturation through wrk, and a fixed rate or idle connections of our own making.
+//! The load: saturation through wrk, and a fixed rate of our own making.
 //!
 //! The fixed rate gives each connection a thread and a timetable. A request that is late because an earlier one
 //! took long still counts from the moment it was due, so that a stall is not hidden.
@@ -6,10 +6,10 @@
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::peer::PROXY_PORT;
+use crate::machine::{LOAD_CORE, pinned};
 
 /// What a run of load observed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,25 +21,43 @@ pub struct Observed {
     pub p99_us: f64,
 }
 
-const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: bench.example\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n";
+/// What the origin's answers at `/` have as body.
+pub const SMALL_BODY: usize = 1024;
 
-/// Saturates the proxy through wrk on `cores`.
-pub fn saturate(
-    wrk: &Path,
-    cores: &str,
-    connections: usize,
-    seconds: u64,
-    path: &str,
-    close: bool,
-) -> io::Result<Observed> {
-    let mut command = Command::new("taskset");
-    command.args(["-c", cores]).arg(wrk);
-    command.args(["-t", "1", "-c", &connections.to_string(), "-d", &format!("{seconds}s"), "--latency"]);
+/// A request of a keep-alive connection.
+pub const REQUEST: &[u8] =
+    b"GET / HTTP/1.1\r\nHost: bench.example\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n";
+
+/// Requests that wrk sends.
+#[derive(Clone, Copy, Debug)]
+pub struct Requests {
+    pub connections: usize,
+    pub path: &'static str,
+    /// A connection for each request.
+    pub close: bool,
+    /// Bytes of a body to send, with POST; 0 for GET.
+    pub post: usize,
+}
+
+/// Saturates the proxy on `port` through wrk.
+///
+/// # Errors
+/// When wrk cannot be started or prints no figures.
+pub fn saturate(wrk: &Path, dir: &Path, port: u16, requests: Requests, seconds: u64) -> io::Result<Observed> {
+    let mut command = pinned(LOAD_CORE, wrk);
+    let connections = requests.connections.to_string();
+    command.args(["-t", "1", "-c", &connections, "-d", &format!("{seconds}s"), "--latency"]);
     command.args(["-H", "Host: bench.example"]);
-    if close {
+    if requests.close {
         command.args(["-H", "Connection: close"]);
     }
-    command.arg(format!("http://127.0.0.1:{PROXY_PORT}{path}"));
+    if requests.post > 0 {
+        let script = dir.join(format!("post-{}.lua", requests.post));
+        let text = format!("wrk.method = \"POST\"\nwrk.body = string.rep(\"x\", {})\n", requests.post);
+        std::fs::write(&script, text)?;
+        command.arg("-s").arg(script);
+    }
+    command.arg(format!("http://127.0.0.1:{port}{}", requests.path));
     let output = command.stderr(Stdio::null()).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     parse_wrk(&text).ok_or_else(|| io::Error::other(format!("wrk printed no figures: {text}")))
@@ -80,12 +98,14 @@ fn microseconds(text: &str) -> Option<f64> {
     digits.parse::<f64>().ok().map(|n| n * scale)
 }
 
-/// Offers `rate` requests per second over `connections` from a copy of this program pinned to `cores`.
-pub fn offer(cores: &str, connections: usize, rate: u64, seconds: u64) -> io::Result<Observed> {
-    let output = Command::new("taskset")
-        .args(["-c", cores])
-        .arg(std::env::current_exe()?)
-        .args(["load", &connections.to_string(), &rate.to_string(), &seconds.to_string()])
+/// Offers `rate` requests per second over `connections` from a copy of this program.
+///
+/// # Errors
+/// When the copy cannot be started or prints no figures.
+pub fn offer(port: u16, connections: usize, rate: u64, seconds: u64) -> io::Result<Observed> {
+    let output = pinned(LOAD_CORE, std::env::current_exe()?)
+        .arg("offer")
+        .args([u64::from(port), connections as u64, rate, seconds].map(|n| n.to_string()))
         .stderr(Stdio::inherit())
         .output()?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -100,17 +120,18 @@ pub fn offer(cores: &str, connections: usize, rate: u64, seconds: u64) -> io::Re
     })
 }
 
-/// The pinned copy: prints requests, errors, seconds, p50 and p99.
-pub fn main(args: Vec<String>) {
+/// The copy: takes port, connections, rate, seconds, and prints requests, errors, seconds, p50 and p99.
+pub fn offer_main(args: &[String]) {
     let number = |i: usize| args.get(i).and_then(|a| a.parse::<u64>().ok()).unwrap_or(1);
-    let (connections, rate, seconds) = (number(0), number(1), number(2));
+    let (port, connections, rate, seconds) = (number(0) as u16, number(1), number(2), number(3));
     let start = Instant::now() + Duration::from_millis(200);
     let end = start + Duration::from_secs(seconds);
     let gap = Duration::from_secs_f64(connections as f64 / rate as f64);
     let threads: Vec<_> = (0..connections)
         .map(|i| {
             let first = start + gap.mul_f64(i as f64 / connections as f64);
-            std::thread::Builder::new().stack_size(64 * 1024).spawn(move || one_connection(first, gap, end))
+            let run = move || one_connection(port, first, gap, end);
+            std::thread::Builder::new().stack_size(64 * 1024).spawn(run)
         })
         .collect();
     let mut latencies = Vec::new();
@@ -129,33 +150,46 @@ pub fn main(args: Vec<String>) {
     println!("{} {errors} {} {} {}", latencies.len(), seconds, at(0.5), at(0.99));
 }
 
-fn one_connection(first: Instant, gap: Duration, end: Instant) -> (Vec<u64>, u64) {
+fn one_connection(port: u16, first: Instant, gap: Duration, end: Instant) -> (Vec<u64>, u64) {
     let mut latencies = Vec::new();
     let mut errors = 0;
     let mut due = first;
     let mut stream = None;
     while due < end {
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
-        match exchange(&mut stream) {
-            Ok(()) => latencies.push(u64::try_from(due.elapsed().as_micros()).unwrap_or(u64::MAX)),
-            Err(_) => {
-                errors += 1;
-                stream = None;
+        let done = match stream.take() {
+            Some(open) => Ok(open),
+            None => connect(&format!("127.0.0.1:{port}")),
+        }
+        .and_then(exchange);
+        match done {
+            Ok(open) => {
+                latencies.push(u64::try_from(due.elapsed().as_micros()).unwrap_or(u64::MAX));
+                stream = Some(open);
             }
+            Err(_) => errors += 1,
         }
         due += gap;
     }
     (latencies, errors)
 }
 
-fn exchange(stream: &mut Option<TcpStream>) -> io::Result<()> {
-    if stream.is_none() {
-        let fresh = TcpStream::connect(("127.0.0.1", PROXY_PORT))?;
-        fresh.set_nodelay(true)?;
-        fresh.set_read_timeout(Some(Duration::from_secs(5)))?;
-        *stream = Some(fresh);
-    }
-    let Some(stream) = stream else { return Err(io::ErrorKind::NotConnected.into()) };
+/// A connection for [`exchange`].
+///
+/// # Errors
+/// Those of the socket.
+pub fn connect(address: &str) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    Ok(stream)
+}
+
+/// One small request and its response; the connection lives on.
+///
+/// # Errors
+/// Those of the socket, and when the answer is not the origin's.
+pub fn exchange(mut stream: TcpStream) -> io::Result<TcpStream> {
     stream.write_all(REQUEST)?;
     let mut buffer = [0; 4096];
     let mut have = 0;
@@ -165,27 +199,15 @@ fn exchange(stream: &mut Option<TcpStream>) -> io::Result<()> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         have += n;
-        if let Some(head) = buffer[..have].windows(4).position(|w| w == b"\r\n\r\n") {
-            // The origin's body is always 1024 bytes.
-            if have >= head + 4 + 1024 {
-                return Ok(());
-            }
+        if let Some(head) = buffer[..have].windows(4).position(|w| w == b"\r\n\r\n")
+            && have >= head + 4 + SMALL_BODY
+        {
+            return Ok(stream);
         }
         if have == buffer.len() {
             return Err(io::ErrorKind::InvalidData.into());
         }
     }
-}
-
-/// Opens `count` connections that each carry one request and then stay idle.
-pub fn idle(count: usize) -> io::Result<Vec<TcpStream>> {
-    (0..count)
-        .map(|_| {
-            let mut stream = None;
-            exchange(&mut stream)?;
-            stream.ok_or_else(|| io::ErrorKind::NotConnected.into())
-        })
-        .collect()
 }
 
 #[cfg(test)]

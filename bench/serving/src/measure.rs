@@ -1,4 +1,4 @@
-//! What the kernel says about a process, and medians.
+//! What the kernel says about processes, and what to make of several rounds.
 
 use std::fs;
 
@@ -22,13 +22,34 @@ pub fn anonymous_bytes(pid: u32) -> u64 {
         * 1024
 }
 
-/// The middle value.
-pub fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => f64::NAN,
-        n if n % 2 == 1 => values[n / 2],
-        n => (values[n / 2 - 1] + values[n / 2]) / 2.0,
+/// One metric over several rounds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rounds(Vec<f64>);
+
+impl Rounds {
+    /// Adds a round's figure.
+    pub fn push(&mut self, figure: f64) {
+        let at = self.0.partition_point(|other| other.total_cmp(&figure).is_lt());
+        self.0.insert(at, figure);
+    }
+
+    /// The middle figure; NaN without any.
+    pub fn median(&self) -> f64 {
+        match self.0.len() {
+            0 => f64::NAN,
+            n if n % 2 == 1 => self.0[n / 2],
+            n => (self.0[n / 2 - 1] + self.0[n / 2]) / 2.0,
+        }
+    }
+
+    /// How far the rounds are apart: largest minus smallest, as a share of the median. Of five rounds and more the
+    /// extreme ones on either side are left out.
+    pub fn spread(&self) -> f64 {
+        let rounds = if self.0.len() >= 5 { &self.0[1..self.0.len() - 1] } else { &self.0[..] };
+        match (rounds.first(), rounds.last()) {
+            (Some(first), Some(last)) if self.median() > 0.0 => (last - first) / self.median(),
+            _ => 0.0,
+        }
     }
 }
 
@@ -36,11 +57,24 @@ pub fn median(mut values: Vec<f64>) -> f64 {
 mod tests {
     use super::*;
 
+    fn rounds(figures: &[f64]) -> Rounds {
+        let mut rounds = Rounds::default();
+        figures.iter().for_each(|figure| rounds.push(*figure));
+        rounds
+    }
+
     #[test]
     fn medians() {
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
-        assert!(median(Vec::new()).is_nan());
+        assert_eq!(rounds(&[3.0, 1.0, 2.0]).median(), 2.0);
+        assert_eq!(rounds(&[4.0, 1.0, 2.0, 3.0]).median(), 2.5);
+        assert!(rounds(&[]).median().is_nan());
+    }
+
+    #[test]
+    fn the_spread_leaves_single_outliers_out() {
+        assert_eq!(rounds(&[1.0, 2.0, 3.0]).spread(), 1.0);
+        assert_eq!(rounds(&[10.0, 10.0, 50.0, 11.0, 1.0]).spread(), 0.1);
+        assert_eq!(rounds(&[]).spread(), 0.0);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The programs that are compared, their configurations, and the origin behind them.
+//! The programs that are compared, their configurations, and the origins behind them.
 
 use std::fs;
 use std::io;
@@ -7,12 +7,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Port of the origin.
-pub const ORIGIN_PORT: u16 = 18090;
-/// Port every proxy listens on; one runs at a time.
-pub const PROXY_PORT: u16 = 18091;
+use crate::machine::{BOTH_CORES, LOAD_CORE, PROXY_CORE, pinned};
+
+/// Ports of the origins.
+pub const ORIGIN_PORTS: [u16; 2] = [18090, 18089];
+/// Port of the first subject; the others follow.
+pub const PROXY_PORT: u16 = 18092;
 /// Port that swallows log datagrams.
-pub const LOG_PORT: u16 = 18092;
+pub const LOG_PORT: u16 = 18091;
+/// Loopback addresses that a subject listens on when many connections are held: each has its own 28,000 ports at the
+/// other end.
+pub const MEMORY_ADDRESSES: usize = 8;
 
 /// The program of that name, if it is installed.
 pub fn in_path(name: &str) -> Option<PathBuf> {
@@ -29,7 +34,7 @@ pub fn in_path(name: &str) -> Option<PathBuf> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// Ours, with one of its I/O drivers.
-    Thalweg { program: PathBuf, driver: &'static str },
+    Thalweg { program: PathBuf, driver: &'static str, label: &'static str },
     /// The reference.
     Haproxy(PathBuf),
     /// nginx as a proxy.
@@ -40,7 +45,7 @@ impl Subject {
     /// As written in the results.
     pub fn name(&self) -> String {
         match self {
-            Subject::Thalweg { driver, .. } => format!("thalweg-{driver}"),
+            Subject::Thalweg { driver, label, .. } => format!("{label}-{driver}"),
             Subject::Haproxy(_) => "haproxy".into(),
             Subject::Nginx(_) => "nginx".into(),
         }
@@ -53,60 +58,106 @@ impl Subject {
 }
 
 /// What a proxy is asked to do.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Setup {
     /// Threads.
     pub threads: usize,
-    /// httplog to a UDP socket, and ten rules.
+    /// httplog to a UDP socket, and twenty rules.
     pub log_and_rules: bool,
-    /// Close each server connection after its response too.
+    /// `option splice-auto`.
     pub splice: bool,
+    /// It listens on [`MEMORY_ADDRESSES`] and allows that many connections.
+    pub connections: usize,
+    /// Two checked servers with redispatching rather than one.
+    pub failover: bool,
+    /// More lines of the `global` section.
+    pub global: &'static str,
+}
+
+impl Setup {
+    /// One thread, one server, nothing else.
+    pub const PLAIN: Setup = Setup {
+        threads: 1,
+        log_and_rules: false,
+        splice: false,
+        connections: 6000,
+        failover: false,
+        global: "",
+    };
 }
 
 const RULES: &str = "    acl is_api path_beg /api/
     acl is_static path_end .css .js .png
     acl is_post method POST
     acl from_inside src 10.0.0.0/8 192.168.0.0/16
+    acl is_bot hdr_sub(user-agent) -i crawler spider
     http-request deny if { path_sub ../ }
+    http-request deny if is_bot
     http-request set-header X-Forwarded-Proto http
     http-request set-header X-Request-Start t=%[date]
     http-request del-header Proxy
     http-request add-header X-Inside yes if from_inside
     http-request set-var(txn.host) req.hdr(host),lower
     http-request deny if is_post { req.hdr_cnt(content-length) gt 1 }
+    http-request redirect code 301 prefix https://www.example.com if { var(txn.host) -m str old.example.com }
     http-response set-header X-Frame-Options DENY
+    http-response set-header X-Content-Type-Options nosniff
+    http-response set-header X-Host %[var(txn.host)]
     http-response del-header Server
     use_backend origin if is_api or is_static
 ";
 
-fn haproxy_config(setup: Setup, extra_global: &str) -> String {
-    let log =
-        if setup.log_and_rules { format!("    log 127.0.0.1:{LOG_PORT} local0\n") } else { String::new() };
-    let (httplog, rules) =
-        if setup.log_and_rules { ("    log global\n    option httplog\n", RULES) } else { ("", "") };
+fn haproxy_config(setup: Setup, port: u16, driver: &str) -> String {
+    let (log, httplog, rules) = match setup.log_and_rules {
+        true => {
+            (format!("    log 127.0.0.1:{LOG_PORT} local0\n"), "    log global\n    option httplog\n", RULES)
+        }
+        false => (String::new(), "", ""),
+    };
     let splice = if setup.splice { "    option splice-auto\n" } else { "" };
+    let binds = match setup.connections > Setup::PLAIN.connections {
+        true => (1..=MEMORY_ADDRESSES).map(|i| format!("127.0.0.{i}:{port}")).collect::<Vec<_>>().join(","),
+        false => format!("127.0.0.1:{port}"),
+    };
+    let servers = match setup.failover {
+        true => ORIGIN_PORTS
+            .iter()
+            .enumerate()
+            .map(|(i, port)| format!("    server o{i} 127.0.0.1:{port} check inter 200ms fall 2 rise 1\n"))
+            .collect::<String>(),
+        false => format!("    server o1 127.0.0.1:{}\n", ORIGIN_PORTS[0]),
+    };
+    let redispatch = if setup.failover { "    option redispatch 1\n    retries 3\n" } else { "" };
     format!(
-        "global\n    maxconn 8000\n    nbthread {}\n{extra_global}{log}\ndefaults\n    mode http\n    timeout connect 5s\n    \
-         timeout client 60s\n    timeout server 60s\n{httplog}{splice}\nfrontend www\n    bind 127.0.0.1:{PROXY_PORT}\n{rules}    \
-         default_backend origin\n\nbackend origin\n    balance roundrobin\n    server o1 127.0.0.1:{ORIGIN_PORT}\n",
-        setup.threads
+        "global\n    maxconn {}\n    nbthread {}\n{driver}{}{log}\ndefaults\n    mode http\n    timeout connect 5s\n    \
+         timeout client 60s\n    timeout server 60s\n{httplog}{splice}{redispatch}\nfrontend www\n    bind {binds}\n{rules}    \
+         default_backend origin\n\nbackend origin\n    balance roundrobin\n{servers}",
+        setup.connections, setup.threads, setup.global,
     )
 }
 
-fn nginx_config(dir: &Path, setup: Setup) -> String {
+fn nginx_config(dir: &Path, setup: Setup, port: u16) -> String {
     let log = if setup.log_and_rules {
         format!("access_log syslog:server=127.0.0.1:{LOG_PORT} combined;")
     } else {
         "access_log off;".into()
     };
+    let listen = match setup.connections > Setup::PLAIN.connections {
+        true => (1..=MEMORY_ADDRESSES).map(|i| format!("listen 127.0.0.{i}:{port} backlog=4096; ")).collect(),
+        false => format!("listen 127.0.0.1:{port} backlog=4096; "),
+    };
+    let second =
+        if setup.failover { format!("server 127.0.0.1:{}; ", ORIGIN_PORTS[1]) } else { String::new() };
     format!(
-        "daemon off; worker_processes {}; pid {dir}/nginx-proxy.pid; error_log /dev/null crit;\n\
-         events {{ worker_connections 15000; }}\n\
-         http {{ {log} keepalive_requests 1000000000;\n\
+        "daemon off; worker_processes {}; worker_rlimit_nofile {files}; pid {dir}/nginx-proxy.pid; error_log /dev/null crit;\n\
+         events {{ worker_connections {files}; }}\n\
+         http {{ {log} keepalive_requests 1000000000; client_max_body_size 0;\n\
          client_body_temp_path {dir}/b; proxy_temp_path {dir}/p; fastcgi_temp_path {dir}/f; uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s;\n\
-         upstream o {{ server 127.0.0.1:{ORIGIN_PORT}; keepalive 2000; keepalive_requests 1000000000; }}\n\
-         server {{ listen 127.0.0.1:{PROXY_PORT} backlog=4096; location / {{ proxy_pass http://o; proxy_http_version 1.1; proxy_set_header Connection \"\"; }} }} }}\n",
+         upstream o {{ server 127.0.0.1:{}; {second}keepalive 2000; keepalive_requests 1000000000; }}\n\
+         server {{ {listen}location / {{ proxy_pass http://o; proxy_http_version 1.1; proxy_request_buffering off; proxy_set_header Connection \"\"; }} }} }}\n",
         setup.threads,
+        ORIGIN_PORTS[0],
+        files = setup.connections * 2 + 1000,
         dir = dir.display(),
     )
 }
@@ -122,65 +173,81 @@ impl Drop for Running {
     fn drop(&mut self) {
         // Either call fails only when the process is gone already.
         let _ = Command::new("kill").arg(self.child.id().to_string()).stderr(Stdio::null()).status();
-        let deadline = Instant::now() + Duration::from_secs(2);
+        let deadline = Instant::now() + Duration::from_millis(500);
         while Instant::now() < deadline {
             if matches!(self.child.try_wait(), Ok(Some(_))) {
                 return;
             }
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(10));
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Starts a proxy on `cores` and waits until it accepts.
-pub fn start(subject: &Subject, setup: Setup, dir: &Path, cores: &str) -> io::Result<Running> {
-    let mut command = Command::new("taskset");
-    command.args(["-c", cores]);
+/// Starts a proxy on `port` and waits until it accepts. With one thread it has a core to itself.
+///
+/// # Errors
+/// When it cannot be started or ends at once.
+pub fn start(subject: &Subject, setup: Setup, port: u16, dir: &Path) -> io::Result<Running> {
+    let cores = if setup.threads == 1 { PROXY_CORE } else { BOTH_CORES };
+    let config = dir.join(format!("proxy-{port}.cfg"));
+    let mut command;
     match subject {
-        Subject::Thalweg { program, driver } => {
-            let path = dir.join("thalweg.cfg");
-            fs::write(&path, haproxy_config(setup, &format!("    tune.io.driver {driver}\n")))?;
-            command.arg(program).arg("-f").arg(path);
+        Subject::Thalweg { program, driver, .. } => {
+            fs::write(&config, haproxy_config(setup, port, &format!("    tune.io.driver {driver}\n")))?;
+            command = pinned(cores, program);
+            command.arg("-f").arg(&config);
         }
         Subject::Haproxy(program) => {
-            let path = dir.join("haproxy.cfg");
-            fs::write(&path, haproxy_config(setup, ""))?;
-            command.arg(program).args(["-db", "-f"]).arg(path);
+            fs::write(&config, haproxy_config(setup, port, ""))?;
+            command = pinned(cores, program);
+            command.args(["-db", "-f"]).arg(&config);
         }
         Subject::Nginx(program) => {
-            let path = dir.join("nginx-proxy.conf");
-            fs::write(&path, nginx_config(dir, setup))?;
-            command.arg(program).arg("-c").arg(path);
+            fs::write(&config, nginx_config(dir, setup, port))?;
+            command = pinned(cores, program);
+            command.arg("-c").arg(&config);
         }
     }
-    spawn(command, PROXY_PORT, &subject.name())
+    spawn(command, port, &subject.name())
 }
 
-/// Starts the origin on `cores`: 1 kB at `/`, 1 MB at `/1m`.
-pub fn start_origin(nginx: &Path, dir: &Path, cores: &str) -> io::Result<Running> {
-    fs::write(dir.join("1m"), vec![b'x'; 1 << 20])?;
-    let path = dir.join("origin.conf");
+/// Starts an origin: 1 kB at `/`; 16 kB, 64 kB and 1 MB at `/16k`, `/64k` and `/1m`, chunked under `/chunked/`; and
+/// `/post`, which reads a body before it answers.
+///
+/// # Errors
+/// When it cannot be started or ends at once.
+pub fn start_origin(nginx: &Path, dir: &Path, port: u16) -> io::Result<Running> {
+    for (name, len) in [("16k", 16 << 10), ("64k", 64 << 10), ("1m", 1 << 20)] {
+        fs::write(dir.join(name), vec![b'x'; len])?;
+    }
+    let path = dir.join(format!("origin-{port}.conf"));
     fs::write(
         &path,
         format!(
-            "daemon off; worker_processes 1; pid {dir}/origin.pid; error_log /dev/null crit;\n\
+            "daemon off; worker_processes 1; pid {dir}/origin-{port}.pid; error_log /dev/null crit;\n\
              events {{ worker_connections 15000; }}\n\
              http {{ access_log off; keepalive_requests 1000000000; keepalive_timeout 600s; sendfile on; root {dir}; default_type text/plain;\n\
+             client_max_body_size 0; client_body_buffer_size 1100k; proxy_buffering off;\n\
              client_body_temp_path {dir}/ob; proxy_temp_path {dir}/op; fastcgi_temp_path {dir}/of; uwsgi_temp_path {dir}/ou; scgi_temp_path {dir}/os;\n\
-             server {{ listen 127.0.0.1:{ORIGIN_PORT} backlog=4096; location / {{ return 200 \"{body}\"; }} location = /1m {{ }} }} }}\n",
+             upstream self {{ server 127.0.0.1:{port}; keepalive 1000; keepalive_requests 1000000000; }}\n\
+             server {{ listen 127.0.0.1:{port} backlog=4096; location / {{ return 200 \"{body}\"; }}\n\
+             location = /16k {{ }} location = /64k {{ }} location = /1m {{ }}\n\
+             location /chunked/ {{ alias {dir}/; ssi on; ssi_types *; }}\n\
+             location = /post {{ proxy_pass http://self/; proxy_method GET; proxy_pass_request_body off; proxy_http_version 1.1;\n\
+             proxy_set_header Content-Length \"\"; proxy_set_header Connection \"\"; }} }} }}\n",
             dir = dir.display(),
-            body = "x".repeat(1024),
+            body = "x".repeat(crate::load::SMALL_BODY),
         ),
     )?;
-    let mut command = Command::new("taskset");
-    command.args(["-c", cores]).arg(nginx).arg("-c").arg(path);
-    spawn(command, ORIGIN_PORT, "origin")
+    let mut command = pinned(LOAD_CORE, nginx);
+    command.arg("-c").arg(path);
+    spawn(command, port, "origin")
 }
 
 fn spawn(mut command: Command, port: u16, what: &str) -> io::Result<Running> {
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
         if TcpStream::connect(("127.0.0.1", port)).is_ok() {
