@@ -184,15 +184,48 @@ pub trait World {
     }
 }
 
-/// The bytes of one direction that are buffered so far.
-#[derive(Clone, Copy, Debug, Default)]
+/// Bytes that take some work to be read, such as those of a chunked body: the work is done when they are first asked
+/// for.
+pub trait Unread {
+    /// The bytes, and whether no more will come.
+    fn read(&self) -> (&[u8], bool);
+}
+
+/// The bytes of one direction that are buffered so far: in HTTP the payload of this message, without its head and
+/// framing and without what follows it; in TCP the raw bytes.
+#[derive(Clone, Copy, Default)]
 pub struct Payload<'a> {
-    /// The bytes: a body without its head in HTTP, the raw bytes in TCP.
-    pub data: &'a [u8],
+    bytes: &'a [u8],
+    unread: Option<&'a dyn Unread>,
+    complete: bool,
+    total: Option<u64>,
+}
+
+impl<'a> Payload<'a> {
+    /// `complete` says that no more will come, `total` is the announced length of the whole, when it is known.
+    pub fn new(bytes: &'a [u8], complete: bool, total: Option<u64>) -> Payload<'a> {
+        Payload { bytes, unread: None, complete, total }
+    }
+
+    /// Bytes that are read when they are first asked for. Their number is not announced.
+    pub fn unread(unread: &'a dyn Unread) -> Payload<'a> {
+        Payload { unread: Some(unread), ..Payload::default() }
+    }
+
+    /// The bytes.
+    pub fn data(&self) -> &'a [u8] {
+        self.unread.map_or(self.bytes, |unread| unread.read().0)
+    }
+
     /// True when no more will come.
-    pub complete: bool,
+    pub fn is_complete(&self) -> bool {
+        self.unread.map_or(self.complete, |unread| unread.read().1)
+    }
+
     /// The announced length of the whole, when known (`req.body_size`).
-    pub total: Option<u64>,
+    pub fn total(&self) -> Option<u64> {
+        self.total
+    }
 }
 
 /// A date formatted up to its seconds: `14/Nov/2023:22:13:20`.
@@ -423,8 +456,8 @@ impl<'a> Ctx<'a> {
                     Place::Scratch => &self.scratch.buf[..self.scratch.used],
                     Place::Request => self.request.as_ref().map_or(&[], |head| head.store()),
                     Place::Response => self.response.as_ref().map_or(&[], |head| head.store()),
-                    Place::RequestBody => self.req_body.data,
-                    Place::ResponseBody => self.res_body.data,
+                    Place::RequestBody => self.req_body.data(),
+                    Place::ResponseBody => self.res_body.data(),
                 };
                 let off = off as usize;
                 base.get(off..off + len as usize).unwrap_or(&[])
@@ -493,8 +526,8 @@ impl<'a> Ctx<'a> {
                     Place::Scratch => old,
                     Place::Request => self.request.as_ref().map_or(&[], |head| head.store()),
                     Place::Response => self.response.as_ref().map_or(&[], |head| head.store()),
-                    Place::RequestBody => self.req_body.data,
-                    Place::ResponseBody => self.res_body.data,
+                    Place::RequestBody => self.req_body.data(),
+                    Place::ResponseBody => self.res_body.data(),
                 };
                 base.get(off as usize..off as usize + len as usize).unwrap_or(&[])
             }
@@ -528,8 +561,8 @@ impl<'a> Ctx<'a> {
                         Place::Scratch => old,
                         Place::Request => self.request.as_ref().map_or(&[], |head| head.store()),
                         Place::Response => self.response.as_ref().map_or(&[], |head| head.store()),
-                        Place::RequestBody => self.req_body.data,
-                        Place::ResponseBody => self.res_body.data,
+                        Place::RequestBody => self.req_body.data(),
+                        Place::ResponseBody => self.res_body.data(),
                     };
                     base.get(off as usize..off as usize + len as usize).unwrap_or(&[])
                 }
@@ -700,8 +733,8 @@ impl<'a> Ctx<'a> {
                     Place::Scratch => &buf,
                     Place::Request => request.as_ref().map_or(&[], |head| head.store()),
                     Place::Response => response.as_ref().map_or(&[], |head| head.store()),
-                    Place::RequestBody => self.req_body.data,
-                    Place::ResponseBody => self.res_body.data,
+                    Place::RequestBody => self.req_body.data(),
+                    Place::ResponseBody => self.res_body.data(),
                 };
                 base.get(off as usize..off as usize + len as usize).unwrap_or(&[])
             }

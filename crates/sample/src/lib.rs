@@ -27,7 +27,7 @@ pub mod vars;
 pub use acl::{Acl, AclSet, Condition, Verdict};
 pub use args::{Arg, ArgKind, ArgSpec, Args};
 pub use context::{
-    Clock, Ctx, Out, Payload, ProxyFigures, ProxyTimeouts, Scratch, ServerFigures, TcpInfo, World,
+    Clock, Ctx, Out, Payload, ProxyFigures, ProxyTimeouts, Scratch, ServerFigures, TcpInfo, Unread, World,
 };
 pub use converter::ConverterDef;
 pub use dispatch::{Choice, Dispatch};

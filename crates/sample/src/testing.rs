@@ -303,16 +303,10 @@ impl Rig {
         cx.request = self.request.as_mut();
         cx.response = self.response.as_mut();
         let total = |head: bool, body: &[u8]| head.then_some(body.len() as u64);
-        cx.req_body = Payload {
-            data: &self.req_body,
-            complete: self.complete,
-            total: total(cx.request.is_some(), &self.req_body),
-        };
-        cx.res_body = Payload {
-            data: &self.res_body,
-            complete: self.complete,
-            total: total(cx.response.is_some(), &self.res_body),
-        };
+        cx.req_body =
+            Payload::new(&self.req_body, self.complete, total(cx.request.is_some(), &self.req_body));
+        cx.res_body =
+            Payload::new(&self.res_body, self.complete, total(cx.response.is_some(), &self.res_body));
         cx.last = self.last;
         cx.response_side = self.response_side;
         with(&mut cx)

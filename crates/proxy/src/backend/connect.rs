@@ -15,11 +15,12 @@ use thalweg_sample::facts::{Endpoint, Session, StreamFacts};
 use super::hand_over;
 use super::pool::{ConnectionKey, IdleConnection};
 use crate::connection::proxy_header;
+use crate::connection::wire::Wire;
 use crate::worker::Worker;
 
 /// A connection to a server with a stream on it.
 pub struct ServerConn {
-    pub io: Stream,
+    pub wire: Wire,
     /// What it is interchangeable with; `None` for "any of this server".
     pub key: Option<Rc<ConnectionKey>>,
     /// Requests it has carried, this one included.
@@ -134,7 +135,7 @@ impl<'a> Target<'a> {
         counters.connection_reuses.add(1);
         worker.be_counters(self.proxy.id).connection_reuses.add(1);
         Some(ServerConn {
-            io: taken.io,
+            wire: Wire::new(taken.io),
             key: taken.key,
             requests: taken.requests + 1,
             reused: true,
@@ -173,7 +174,13 @@ impl<'a> Target<'a> {
         let ends = ends(&io);
         worker.srv_counters(self.proxy.id, self.server.id).connection_reuses.add(1);
         worker.be_counters(self.proxy.id).connection_reuses.add(1);
-        Some(ServerConn { io, key: self.key.clone(), requests: handed.requests + 1, reused: true, ends })
+        Some(ServerConn {
+            wire: Wire::new(io),
+            key: self.key.clone(),
+            requests: handed.requests + 1,
+            reused: true,
+            ends,
+        })
     }
 
     /// Opens a new connection, within `timeout_ms`, and sends the PROXY header if there is one.
@@ -199,7 +206,13 @@ impl<'a> Target<'a> {
         }
         let here = io.local_addr().ok().and_then(|a| a.to_std()).map_or(Endpoint::Unknown, Endpoint::Inet);
         let there = addr.to_std().map_or(Endpoint::Unknown, Endpoint::Inet);
-        Ok(ServerConn { io, key: self.key.clone(), requests: 1, reused: false, ends: (here, there) })
+        Ok(ServerConn {
+            wire: Wire::new(io),
+            key: self.key.clone(),
+            requests: 1,
+            reused: false,
+            ends: (here, there),
+        })
     }
 
     fn options(&self) -> ConnectOptions {
@@ -340,7 +353,7 @@ pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, conn: Serve
     if !idle.has_use_for_more(others, pool.low_conn as usize) {
         return;
     }
-    let mut io = conn.io;
+    let mut io = conn.wire.io;
     io.watch(worker.janitor.get());
     idle.put(IdleConnection { io, key: conn.key, requests: conn.requests, ends: conn.ends });
     counters.idle_connections.add(1);

@@ -482,7 +482,7 @@ impl<'a> Evaluator<'a> {
         let mut cx = Ctx::new(self.worker.clock(), self.worker, &mut self.session, &mut scratch);
         cx.stream = Some(&mut self.facts);
         cx.response = heard.response;
-        cx.res_body = Payload { data: heard.bytes, complete: true, total: None };
+        cx.res_body = Payload::new(heard.bytes, true, None);
         cx.response_side = true;
         cx.check_vars = Some(&mut self.vars);
         cx.reset();

@@ -1,3 +1,6 @@
-//! What surrounds the bytes of a stream on a connection.
+//! Connections: [`wire`] is one that carries messages, [`body`] how far one of them was read, [`proxy_header`] what may
+//! come before the first.
 
+pub mod body;
 pub mod proxy_header;
+pub mod wire;

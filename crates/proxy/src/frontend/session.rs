@@ -11,14 +11,14 @@ use thalweg_runtime::net::{Keepalive, SockAddr, Stream};
 use thalweg_runtime::{clock, current_task, pool, timer};
 use thalweg_sample::facts::{self, ConnError, Endpoint, Session};
 
-use super::{Client, ClientSession, PrivateConnection};
+use super::{ClientSession, PrivateConnection};
 use crate::backend::connect::{ServerConn, give_back};
 use crate::backend::pool::ConnectionKey;
 use crate::connection::proxy_header::{self, Parsed};
+use crate::connection::wire::Wire;
 use crate::instance::Stopping;
 use crate::stream::finish;
 use crate::stream::http::{self, After, NoRequest};
-use crate::stream::pump::append;
 use crate::stream::reply;
 use crate::stream::tcp::{self, TcpEnd};
 use crate::worker::{SessionEntry, Worker};
@@ -42,7 +42,7 @@ pub async fn serve(worker: Rc<Worker>, listener: usize, fd: OwnedFd, peer: SockA
     let _leave = Leave::enter(&worker, listener, &peer);
     let Ok(io) = Stream::from_accepted(fd) else { return };
     let (frontend, _) = worker.instance.listeners[listener];
-    let mut client = Client { io, input: None, eof: false, expects_more: false };
+    let mut client = Wire::new(io);
     let mut session = ClientSession::new(&worker, frontend, listener, &client, peer);
     let fe = worker.proxy(frontend);
     if let (true, Endpoint::Inet(from)) = (global(&worker).reject_privileged_ports_tcp, session.facts.fc_src)
@@ -116,7 +116,7 @@ impl ClientSession {
         worker: &Worker,
         frontend: ProxyId,
         listener: usize,
-        client: &Client,
+        client: &Wire,
         peer: SockAddr,
     ) -> ClientSession {
         let id = facts::ListenerId(u32::try_from(listener).unwrap_or(0));
@@ -141,7 +141,7 @@ impl ClientSession {
         };
         let at = self.private.iter().rposition(fits)?;
         let PrivateConnection { mut conn, .. } = self.private.swap_remove(at);
-        if conn.io.has_input_now() {
+        if conn.wire.io.has_input_now() {
             return None;
         }
         conn.requests += 1;
@@ -180,7 +180,7 @@ fn global(worker: &Worker) -> &Global {
 }
 
 /// Options of an accepted socket. `mss` is that of the listener: negative lowers what the kernel found.
-fn prepare_socket(fe: &Proxy, mss: i32, client: &Client) {
+fn prepare_socket(fe: &Proxy, mss: i32, client: &Wire) {
     // A unix socket has no such options; nothing is lost when they cannot be set.
     let _ = client.io.set_nodelay(true);
     if fe.opts.tcp_smart_accept {
@@ -201,7 +201,7 @@ fn prepare_socket(fe: &Proxy, mss: i32, client: &Client) {
 }
 
 /// Connection rules, PROXY header, session rules. False when the connection must be closed.
-async fn begin(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, client: &mut Client) -> bool {
+async fn begin(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, client: &mut Wire) -> bool {
     let counters = worker.fe_counters(fe.id);
     counters.connections.add(1);
     worker.counters().process.connections.add(1);
@@ -250,7 +250,7 @@ enum Early {
 fn early_rules(
     worker: &Rc<Worker>,
     session: &mut ClientSession,
-    client: &mut Client,
+    client: &mut Wire,
     rules: &Ruleset,
     kind: Kind,
 ) -> Early {
@@ -301,7 +301,7 @@ fn early_rules(
 async fn read_proxy_header(
     fe: &Proxy,
     session: &mut ClientSession,
-    client: &mut Client,
+    client: &mut Wire,
     rewritten: (bool, bool),
 ) -> Result<(), ConnError> {
     let deadline = fe.timeouts.client_hs.or(fe.timeouts.client).map(timer::deadline_in);
@@ -344,7 +344,7 @@ async fn read_proxy_header(
         }
         match timer::timeout_at(deadline, client.io.recv(16 * 1024)).await {
             Ok(Ok(buf)) if !buf.is_empty() => {
-                if append(&mut client.input, buf).is_err() {
+                if client.append(buf).is_err() {
                     return Err(PRX_BAD_HDR);
                 }
             }
@@ -357,7 +357,7 @@ async fn read_proxy_header(
 }
 
 /// Requests, one after the other, until the client or the rules end it.
-async fn requests(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, client: &mut Client) {
+async fn requests(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, client: &mut Wire) {
     let mut first = true;
     let mut began = (session.facts.accept_mono_us, session.facts.accept_wall_us);
     loop {
@@ -375,8 +375,8 @@ async fn requests(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, 
             pool::boxed(http::serve(worker, session, client, &mut state, first, began, missing)).await;
         worker.give_stream(state);
         match after {
-            After::KeepAlive => {}
-            After::Close => {
+            After::KeepAlive if client.body.is_ended() => {}
+            After::KeepAlive | After::Close => {
                 pool::boxed(close_in_order(fe, client)).await;
                 return;
             }
@@ -398,7 +398,7 @@ enum Arrival {
 }
 
 /// Waits for the first byte of a request, without holding memory for it.
-async fn wait_for_request(worker: &Worker, fe: &Proxy, client: &mut Client, first: bool) -> Arrival {
+async fn wait_for_request(worker: &Worker, fe: &Proxy, client: &mut Wire, first: bool) -> Arrival {
     if client.input.as_ref().is_some_and(|b| !b.is_empty()) {
         return Arrival::Bytes;
     }
@@ -407,7 +407,7 @@ async fn wait_for_request(worker: &Worker, fe: &Proxy, client: &mut Client, firs
     let deadline = limit.or(t.client).map(timer::deadline_in);
     let mut leave_at = None;
     std::future::poll_fn(|_| {
-        match client.io.poll_recv(16 * 1024) {
+        match client.poll_recv() {
             Poll::Ready(Ok(buf)) if !buf.is_empty() => {
                 client.input = Some(buf);
                 return Poll::Ready(Arrival::Bytes);
@@ -455,12 +455,12 @@ fn leave_idle_at(worker: &Worker, fe: &Proxy, now_ms: u64) -> Option<u64> {
 
 /// Closes so that the client gets everything that was sent. Closing with unread input would reset the connection,
 /// and a reset may overtake the response (RFC 9112 section 9.6): what still comes is read and thrown away for a while.
-async fn close_in_order(fe: &Proxy, client: &mut Client) {
+async fn close_in_order(fe: &Proxy, client: &mut Wire) {
     let deadline = fe.timeouts.client.map(timer::deadline_in);
     if !matches!(timer::timeout_at(deadline, client.io.send_ready()).await, Ok(Ok(()))) || client.eof {
         return;
     }
-    if client.input.is_none() && !client.io.has_input_now() && !client.expects_more {
+    if client.input.is_none() && !client.io.has_input_now() && client.body.is_ended() {
         return;
     }
     client.input = None;
@@ -487,7 +487,7 @@ mod tests {
     #[test]
     fn a_waiting_session_is_small() {
         let size = size_of_future(serve);
-        println!("session: {size}, facts: {}, client: {}", size_of::<Session>(), size_of::<Client>());
+        println!("session: {size}, facts: {}, client: {}", size_of::<Session>(), size_of::<Wire>());
         assert!(size <= 1024, "a session takes {size} bytes");
     }
 }

@@ -15,14 +15,14 @@ use thalweg_rules::Outcome;
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{Stream, TransferMode};
 use thalweg_runtime::{clock, timer};
-use thalweg_sample::context::Payload;
 
 use super::http::{After, Http, Stop};
-use super::pump::{Delimiter, Pump, PumpError, append};
+use super::pump::{Pump, PumpError};
 use super::relay::{RelayEnd, RelayTimeouts, relay};
 use super::{Bodies, cookie, finish, reply, shut_check};
 use crate::backend::connect::{ConnectError, ServerConn};
-use crate::frontend::Client;
+use crate::connection::body::{Delimiter, Form};
+use crate::connection::wire::Wire;
 use crate::instance::Stopping;
 
 /// What an attempt came to.
@@ -39,8 +39,6 @@ pub enum Exchanged<'a> {
     /// The idle connection that was taken had been closed by the server; nothing was received on it.
     RetryReused,
 }
-
-const RECV_MAX: usize = 16 * 1024;
 
 /// Makes the request of `http` to `server`.
 pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Server) -> Exchanged<'a> {
@@ -69,19 +67,18 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
     let mut replay = Replay::prepare(http, be, &conn);
     let context = RequestContext::of(&http.state.request);
     let body = http.state.request_framing.body;
-    let mut up = Pump::new(
-        if body == BodyLength::Tunnel { BodyLength::None } else { body },
-        if body == BodyLength::Chunked { Delimiter::Chunked } else { Delimiter::Plain },
-        transfer_mode(http, be.opts.splice_request || fe.opts.splice_request, be, fe),
-        be.opts.http_drop_request_trailers || fe.opts.http_drop_request_trailers,
-    );
+    let form = Form {
+        delimiter: if body == BodyLength::Chunked { Delimiter::Chunked } else { Delimiter::Plain },
+        drop_trailers: be.opts.http_drop_request_trailers || fe.opts.http_drop_request_trailers,
+    };
+    let mut up =
+        Pump::new(form, transfer_mode(http, be.opts.splice_request || fe.opts.splice_request, be, fe));
     if let Err(stop) = send_request(http, &mut conn, &mut up, connection) {
         return Exchanged::Failed(stop);
     }
-    let mut server_input: Option<Buf> = None;
-    match receive_head(http, be, &mut conn, &mut up, &mut server_input, context).await {
+    match receive_head(http, be, &mut conn, &mut up, context).await {
         HeadEnd::Received => {}
-        end => return head_failed(http, be, server, conn, end, replay, &server_input),
+        end => return head_failed(http, be, server, conn, end, replay),
     }
     let status = http.state.response.status();
     if be.retry_on.has_status(status) && may_retry(http, true) && replay.restore(http).is_some() {
@@ -101,7 +98,7 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
         http.terminate(b'P', b'H');
         return Exchanged::Failed(Stop::Answer(reply::Answer::Error(502)));
     }
-    if let Err(stop) = response_rules(http, be, fe, &mut conn, &mut server_input).await {
+    if let Err(stop) = response_rules(http, be, fe, &mut conn).await {
         return Exchanged::Failed(stop);
     }
     if let Some(policy) = &be.cookie {
@@ -109,9 +106,9 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
     }
     let framing = http.state.response.framing();
     if framing.body == BodyLength::Tunnel {
-        return tunnel(http, be, conn, server_input).await;
+        return tunnel(http, be, conn, up).await;
     }
-    let after = download(http, be, server, conn, up, server_input, keep_server).await;
+    let after = download(http, be, server, conn, up, keep_server).await;
     Exchanged::Answered(after)
 }
 
@@ -181,22 +178,22 @@ fn note_connection(http: &mut Http<'_>, conn: &ServerConn) {
     use std::os::fd::AsRawFd;
     let facts = &mut http.state.facts;
     facts.bc_reused = conn.reused;
-    facts.bc_fd = conn.io.as_fd().as_raw_fd();
+    facts.bc_fd = conn.wire.io.as_fd().as_raw_fd();
     facts.bc_src = conn.ends.0;
     facts.bc_dst = conn.ends.1;
     let overrides = &http.state.effects.overrides;
     if let Some(mark) = overrides.bc_mark {
-        let _ = conn.io.set_mark(mark);
+        let _ = conn.wire.io.set_mark(mark);
     }
     if let Some(tos) = overrides.bc_tos {
-        let _ = conn.io.set_tos(tos);
+        let _ = conn.wire.io.set_tos(tos);
     }
 }
 
 /// Whether the client closed its side. Bytes that arrive instead are kept for the next request.
-pub fn client_left(client: &mut Client) -> bool {
+pub fn client_left(client: &mut Wire) -> bool {
     if client.input.is_none() && !client.eof {
-        match client.io.poll_recv(RECV_MAX) {
+        match client.poll_recv() {
             Poll::Ready(Ok(buf)) if !buf.is_empty() => client.input = Some(buf),
             Poll::Ready(_) => client.eof = true,
             Poll::Pending => {}
@@ -218,8 +215,8 @@ pub fn transfer_mode(http: &Http<'_>, splice: bool, be: &Proxy, fe: &Proxy) -> O
 
 /// The bytes of a small request body, kept for another attempt.
 struct Replay {
-    /// All of the client's input as it was before the body was taken out of it.
-    before: Option<Buf>,
+    /// The body, when it was all there before the first attempt and is not empty.
+    body: Option<Buf>,
     possible: bool,
 }
 
@@ -227,33 +224,22 @@ impl Replay {
     fn prepare(http: &Http<'_>, be: &Proxy, conn: &ServerConn) -> Replay {
         let wanted = conn.reused || be.retry_on.needs_request();
         match http.state.request_framing.body {
-            BodyLength::None => Replay { before: None, possible: true },
-            BodyLength::Sized(n) if wanted => match http.client.input.as_ref() {
-                Some(input) if input.len() as u64 >= n => {
-                    Replay { before: Some(Buf::copy_of(input)), possible: true }
-                }
-                _ => Replay { before: None, possible: false },
-            },
-            _ => Replay { before: None, possible: false },
+            BodyLength::None => Replay { body: None, possible: true },
+            BodyLength::Sized(n) if wanted => {
+                let body = usize::try_from(n).ok().and_then(|n| http.client.received().get(..n));
+                Replay { body: body.map(Buf::copy_of), possible: body.is_some() }
+            }
+            _ => Replay { body: None, possible: false },
         }
     }
 
-    /// Puts the client's input back to what it was; `None` when that is not possible.
+    /// Gives the client's connection its body back; `None` when that is not possible.
     fn restore(&mut self, http: &mut Http<'_>) -> Option<()> {
         if !self.possible {
             return None;
         }
-        if let Some(before) = self.before.take() {
-            let body = match http.state.request_framing.body {
-                BodyLength::Sized(n) => usize::try_from(n).ok()?,
-                _ => 0,
-            };
-            let later = if before.len() == body { http.client.input.take() } else { None };
-            let restored = match later {
-                Some(later) => super::pump::join(before, &later).ok()?,
-                None => before,
-            };
-            http.client.input = Some(restored);
+        if let Some(body) = self.body.take() {
+            http.client.put_back(body).ok()?;
         }
         http.state.response.clear();
         http.state.has_response = false;
@@ -297,14 +283,13 @@ fn send_request<'a>(
         return Err(http.refuse(500));
     };
     http.state.facts.req_bytes_out += head.len() as u64;
-    let parse = http.parse_options(false);
-    let body = match up.take(&mut http.client.input, &parse, &mut http.state.trailers) {
+    let body = match up.take(http.client) {
         Ok(body) => body,
         Err(_) => return Err(bad_body(http)),
     };
     // A connection that just sent a PROXY header may still be busy with it; then the head waits in the pump.
-    match conn.io.poll_send_ready() {
-        Poll::Ready(Ok(())) => send_with(&mut conn.io, head, body),
+    match conn.wire.io.poll_send_ready() {
+        Poll::Ready(Ok(())) => send_with(&mut conn.wire.io, head, body),
         Poll::Pending => up.hold(head, body),
         // The failure shows again when the response is waited for.
         Poll::Ready(Err(_)) => {}
@@ -340,19 +325,17 @@ async fn receive_head(
     be: &Proxy,
     conn: &mut ServerConn,
     up: &mut Pump,
-    server_input: &mut Option<Buf>,
     context: RequestContext,
 ) -> HeadEnd {
     let fe = http.frontend();
     let options = http.parse_options(be.opts.accept_unsafe_res);
-    let request_options = http.parse_options(fe.opts.accept_unsafe_req);
     let client_timeout = pick_timeout(http.state.facts.timeouts.client, fe.timeouts.client);
     let server_timeout = pick_timeout(http.state.facts.timeouts.server, be.timeouts.server);
     let abort = be.opts.abortonclose;
     http.state.parser.reset();
     let mut client_active = clock::now_ms();
     let mut server_active = client_active;
-    let mut sent = conn.io.sent_bytes();
+    let mut sent = conn.wire.io.sent_bytes();
     let mut upload_done = false;
     let shut = shut_check(http.worker, be.id, http.state.facts.server);
     loop {
@@ -362,13 +345,7 @@ async fn receive_head(
                 return Poll::Ready(HeadEnd::Shut);
             }
             if !upload_done {
-                match up.poll(
-                    &mut client.input,
-                    &mut client.io,
-                    &mut conn.io,
-                    &request_options,
-                    &mut state.trailers,
-                ) {
+                match up.poll(client, &mut conn.wire.io) {
                     Poll::Pending => {}
                     Poll::Ready(Ok(())) => {
                         upload_done = true;
@@ -390,13 +367,13 @@ async fn receive_head(
                 return Poll::Ready(HeadEnd::ClientAborted);
             }
             loop {
-                if let Some(input) = server_input.as_mut() {
+                if let Some(input) = conn.wire.input.as_mut() {
                     match state.parser.parse_response(&options, &context, input, &mut state.response) {
                         Ok(Parsed::Complete(len)) => {
                             input.advance(len);
                             state.facts.res_bytes_in += len as u64;
                             if input.is_empty() {
-                                *server_input = None;
+                                conn.wire.input = None;
                             }
                             return Poll::Ready(HeadEnd::Received);
                         }
@@ -404,12 +381,12 @@ async fn receive_head(
                         Err(_) => return Poll::Ready(HeadEnd::Malformed),
                     }
                 }
-                match conn.io.poll_recv(RECV_MAX) {
+                match conn.wire.poll_recv() {
                     Poll::Pending => break,
                     Poll::Ready(Ok(buf)) if buf.is_empty() => return Poll::Ready(HeadEnd::ServerClosed),
                     Poll::Ready(Ok(buf)) => {
                         server_active = clock::now_ms();
-                        if append(server_input, buf).is_err() {
+                        if conn.wire.append(buf).is_err() {
                             return Poll::Ready(HeadEnd::NoBuffer);
                         }
                     }
@@ -417,8 +394,8 @@ async fn receive_head(
                 }
             }
             let now = clock::now_ms();
-            if conn.io.sent_bytes() != sent {
-                sent = conn.io.sent_bytes();
+            if conn.wire.io.sent_bytes() != sent {
+                sent = conn.wire.io.sent_bytes();
                 server_active = now;
             }
             // While the body is being received it is the client who is waited for, unless the server does not take
@@ -440,7 +417,10 @@ async fn receive_head(
         })
         .await;
         if !matches!(end, HeadEnd::Received) || !is_interim(http.state.response.status()) {
-            http.state.facts.req_bytes_in += std::mem::take(&mut up.received);
+            if matches!(end, HeadEnd::Received) {
+                conn.wire.body.begin(http.state.response.framing().body, &options);
+            }
+            http.count_body();
             return end;
         }
         // An interim response: the final one follows.
@@ -462,9 +442,8 @@ fn head_failed<'a>(
     conn: ServerConn,
     end: HeadEnd,
     mut replay: Replay,
-    server_input: &Option<Buf>,
 ) -> Exchanged<'a> {
-    let nothing_came = server_input.is_none();
+    let nothing_came = conn.wire.input.is_none();
     let srv = http.worker.srv_counters(be.id, server.id);
     let backend = http.worker.be_counters(be.id);
     let frontend = http.worker.fe_counters(http.session.frontend);
@@ -577,12 +556,11 @@ async fn response_rules<'a>(
     be: &'a Proxy,
     fe: &'a Proxy,
     conn: &mut ServerConn,
-    server_input: &mut Option<Buf>,
 ) -> Result<(), Stop<'a>> {
     use thalweg_rules::Kind;
     let same = be.id == fe.id;
     let tune = &http.worker.instance.config.global.tune;
-    let buffered = server_input.as_ref().map_or(0, |b| b.len());
+    let buffered = conn.wire.received().len();
     let head = &mut http.state.response;
     head.set_limit(head_limit(tune.bufsize, tune.maxrewrite, head.encoded_len(), buffered));
     let sets = [
@@ -596,14 +574,8 @@ async fn response_rules<'a>(
         }
         let mut from = 0;
         loop {
-            let data: &[u8] = server_input.as_deref().unwrap_or(&[]);
-            let total = match http.state.response.framing().body {
-                BodyLength::Sized(n) => Some(n),
-                BodyLength::None => Some(0),
-                _ => None,
-            };
-            let complete = total.is_some_and(|n| data.len() as u64 >= n);
-            let bodies = Bodies { request: Payload::default(), response: Payload { data, complete, total } };
+            let body = conn.wire.look();
+            let bodies = Bodies { response: body.payload(), ..Bodies::default() };
             let worker = http.worker;
             let outcome =
                 http.state.evaluate(worker, &mut http.session.facts, bodies, true, true, |cx, fx| {
@@ -643,7 +615,7 @@ async fn response_rules<'a>(
                 }
                 Outcome::WaitBody { ms, at_least, resume } => {
                     from = resume;
-                    wait_for_body(http, be, conn, server_input, ms, at_least).await?;
+                    wait_for_body(http, be, conn, ms, at_least).await?;
                 }
                 Outcome::Log { profile, resume } => {
                     from = resume;
@@ -671,27 +643,21 @@ async fn wait_for_body<'a>(
     http: &mut Http<'a>,
     be: &'a Proxy,
     conn: &mut ServerConn,
-    server_input: &mut Option<Buf>,
     ms: u64,
     at_least: u64,
 ) -> Result<(), Stop<'a>> {
     let room = http.worker.instance.config.global.tune.bufsize;
-    let options = http.parse_options(be.opts.accept_unsafe_res);
     let deadline = timer::deadline_in(ms);
     loop {
-        let have: &[u8] = server_input.as_deref().unwrap_or(&[]);
-        let complete = match http.state.response.framing().body {
-            BodyLength::Sized(n) => have.len() as u64 >= n,
-            BodyLength::Chunked => super::http::chunks_are_complete(&options, have, true).unwrap_or(true),
-            BodyLength::None | BodyLength::Tunnel => true,
-            BodyLength::UntilClose => false,
-        };
-        if complete || have.len() >= room || (at_least > 0 && have.len() as u64 >= at_least) {
+        let received = conn.wire.received().len();
+        let body = conn.wire.look();
+        let enough = at_least > 0 && body.payload_len() as u64 >= at_least;
+        if body.ended() || enough || received >= room || conn.wire.eof {
             return Ok(());
         }
-        match timer::timeout_at(Some(deadline), conn.io.recv(RECV_MAX)).await {
+        match timer::timeout_at(Some(deadline), std::future::poll_fn(|_| conn.wire.poll_recv())).await {
             Ok(Ok(buf)) if !buf.is_empty() => {
-                if append(server_input, buf).is_err() {
+                if conn.wire.append(buf).is_err() {
                     return Ok(());
                 }
             }
@@ -744,11 +710,10 @@ async fn download<'a>(
     server: &'a Server,
     mut conn: ServerConn,
     mut up: Pump,
-    mut server_input: Option<Buf>,
     keep_server: bool,
 ) -> After {
     let fe = http.frontend();
-    let mut framing = http.state.response.framing();
+    let framing = http.state.response.framing();
     let client_is_11 = http.state.request.version().is_11_or_later();
     // The client may have asked for less than the server was asked for, when a rule changed the method.
     let head_only = http.state.client_method == Method::Head;
@@ -762,10 +727,6 @@ async fn download<'a>(
     if said_close {
         http.state.response.remove_id(HeaderId::Connection);
         http.keep_alive = false;
-    }
-    if bodiless && framing.body == BodyLength::UntilClose {
-        framing.body = BodyLength::None;
-        framing.keep_alive = false;
     }
     let delimiter = match framing.body {
         _ if bodiless => Delimiter::Plain,
@@ -808,23 +769,23 @@ async fn download<'a>(
         case: http.worker.response_case(fe.id),
     };
     http.state.response.set_version(Version::HTTP_11);
-    let mut down = Pump::new(
-        framing.body,
+    let form = Form {
         delimiter,
-        transfer_mode(http, be.opts.splice_response || fe.opts.splice_response, be, fe),
-        be.opts.http_drop_response_trailers || fe.opts.http_drop_response_trailers,
-    );
-    if head_only || bodiless {
+        drop_trailers: be.opts.http_drop_response_trailers || fe.opts.http_drop_response_trailers,
+    };
+    let mut down =
+        Pump::new(form, transfer_mode(http, be.opts.splice_response || fe.opts.splice_response, be, fe));
+    if bodiless && framing.body == BodyLength::UntilClose {
+        down.abandon();
+    } else if head_only || bodiless {
         down.discard_all();
     }
-    let parse = http.parse_options(be.opts.accept_unsafe_res);
     let Some(head) = encode(&http.state.response, &options) else {
         http.terminate(b'R', b'H');
         return After::Drop;
     };
     http.state.facts.res_bytes_out += head.len() as u64;
-    http.state.trailers.clear();
-    let first = match down.take(&mut server_input, &parse, &mut http.state.trailers) {
+    let first = match down.take(&mut conn.wire) {
         Ok(first) => first,
         Err(_) => {
             // Nothing was sent yet, so the client can still be told.
@@ -848,10 +809,11 @@ async fn download<'a>(
     if fe.opts.logasap {
         finish::log_early(http);
     }
-    let end = exchange_bodies(http, be, &mut conn, &mut up, &mut down, &mut server_input).await;
-    http.state.facts.req_bytes_in += up.received;
-    http.state.facts.res_bytes_in += down.received;
-    http.state.facts.res_bytes_out += down.received;
+    let end = exchange_bodies(http, be, &mut conn, &mut up, &mut down).await;
+    http.count_body();
+    let received = conn.wire.body.received();
+    http.state.facts.res_bytes_in += received;
+    http.state.facts.res_bytes_out += received;
     if up.spliced + down.spliced > 0 {
         let worker = http.worker;
         let client_side = worker.fe_counters(http.session.frontend);
@@ -865,16 +827,13 @@ async fn download<'a>(
         BodyEnd::Done => {
             let reusable = keep_server
                 && framing.keep_alive
-                && !matches!(framing.body, BodyLength::UntilClose | BodyLength::Tunnel)
-                && up.is_done()
-                && down.is_received()
-                && server_input.is_none()
-                && conn.io.in_flight() == 0
+                && up.is_done(http.client)
+                && conn.wire.is_idle()
                 && http.worker.instance.stopping() == Stopping::No;
             if reusable {
                 http.session.keep_private(http.worker, be, server, conn);
             }
-            if !up.is_received() {
+            if !http.client.body.is_ended() {
                 // What is left of the request's body has nowhere to go.
                 http.keep_alive = false;
             }
@@ -946,36 +905,26 @@ async fn exchange_bodies(
     conn: &mut ServerConn,
     up: &mut Pump,
     down: &mut Pump,
-    server_input: &mut Option<Buf>,
 ) -> BodyEnd {
-    if down.is_done() && up.is_done() {
+    let mut up_done = up.is_done(http.client);
+    let mut down_done = down.is_done(&conn.wire);
+    if up_done && down_done {
         return BodyEnd::Done;
     }
     let fe = http.frontend();
-    let request_options = http.parse_options(fe.opts.accept_unsafe_req);
-    let response_options = http.parse_options(be.opts.accept_unsafe_res);
     let client_timeout = pick_timeout(http.state.facts.timeouts.client, fe.timeouts.client);
     let server_timeout = pick_timeout(http.state.facts.timeouts.server, be.timeouts.server);
-    let mut request_trailers = Head::new();
     let mut client_active = clock::now_ms();
     let mut server_active = client_active;
-    let mut sent = (http.client.io.sent_bytes(), conn.io.sent_bytes());
-    let mut up_done = up.is_done();
-    let mut down_done = down.is_done();
+    let mut sent = (http.client.io.sent_bytes(), conn.wire.io.sent_bytes());
     let shut = shut_check(http.worker, be.id, http.state.facts.server);
-    let Http { client, state, .. } = &mut *http;
+    let client = &mut *http.client;
     std::future::poll_fn(|_| {
         if shut() {
             return Poll::Ready(BodyEnd::Shut);
         }
         if !down_done {
-            match down.poll(
-                server_input,
-                &mut conn.io,
-                &mut client.io,
-                &response_options,
-                &mut state.trailers,
-            ) {
+            match down.poll(&mut conn.wire, &mut client.io) {
                 Poll::Pending => {}
                 Poll::Ready(Ok(())) => down_done = true,
                 Poll::Ready(Err(PumpError::Send(_))) => return Poll::Ready(BodyEnd::ClientAborted),
@@ -989,13 +938,7 @@ async fn exchange_bodies(
             }
         }
         if !up_done {
-            match up.poll(
-                &mut client.input,
-                &mut client.io,
-                &mut conn.io,
-                &request_options,
-                &mut request_trailers,
-            ) {
+            match up.poll(client, &mut conn.wire.io) {
                 Poll::Pending => {}
                 Poll::Ready(Ok(())) => up_done = true,
                 // The server has answered and wants no more of the body.
@@ -1012,7 +955,7 @@ async fn exchange_bodies(
             return Poll::Ready(BodyEnd::Done);
         }
         let now = clock::now_ms();
-        let sent_now = (client.io.sent_bytes(), conn.io.sent_bytes());
+        let sent_now = (client.io.sent_bytes(), conn.wire.io.sent_bytes());
         if std::mem::take(&mut up.progressed) || (!fe.opts.independent_streams && sent_now.0 != sent.0) {
             client_active = now;
         }
@@ -1040,12 +983,7 @@ async fn exchange_bodies(
 }
 
 /// After a 101, or a 2xx to CONNECT: bytes in both directions until the end.
-async fn tunnel<'a>(
-    http: &mut Http<'a>,
-    be: &'a Proxy,
-    mut conn: ServerConn,
-    mut server_input: Option<Buf>,
-) -> Exchanged<'a> {
+async fn tunnel<'a>(http: &mut Http<'a>, be: &'a Proxy, mut conn: ServerConn, up: Pump) -> Exchanged<'a> {
     let fe = http.frontend();
     if !reply::after_response_rules(http) {
         return Exchanged::Answered(reply::internal_error(http).await);
@@ -1078,15 +1016,9 @@ async fn tunnel<'a>(
     ];
     let worker = http.worker;
     let shut = shut_check(worker, be.id, http.state.facts.server);
-    let relayed = relay(
-        &mut http.client.io,
-        &mut http.client.input,
-        &mut conn.io,
-        &mut server_input,
-        timeouts,
-        modes,
-        || worker.instance.stopping() == Stopping::Hard || shut(),
-    )
+    let relayed = relay(http.client, &mut conn.wire, up, timeouts, modes, || {
+        worker.instance.stopping() == Stopping::Hard || shut()
+    })
     .await;
     if shut() {
         http.terminate(b'D', b'D');

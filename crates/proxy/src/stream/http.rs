@@ -4,22 +4,20 @@ use std::task::Poll;
 
 use thalweg_balance::ServerIndex;
 use thalweg_config::model::{DynamicTarget, LogStep, Mode, Proxy, ProxyId, ServerId, UseServerTarget};
-use thalweg_h1::chunk::{ChunkDecoder, ChunkEvent};
 use thalweg_h1::parse::{ParseOptions, Parsed};
 use thalweg_http::semantics::{BodyLength, FramingPolicy};
 use thalweg_http::{HeaderId, Method};
 use thalweg_rules::{Kind, Outcome, Ruleset};
 use thalweg_runtime::{clock, timer};
 use thalweg_sample::acl::Verdict;
-use thalweg_sample::context::Payload;
 use thalweg_sample::facts;
 
 use super::exchange::{self, Exchanged};
-use super::pump::append;
 use super::{Bodies, StreamState, cookie, finish, forwarded, reply};
 use crate::backend::assign::{self, Choice, NoServer};
 use crate::backend::connect::Target;
-use crate::frontend::{Client, ClientSession};
+use crate::connection::wire::Wire;
+use crate::frontend::ClientSession;
 use crate::worker::Worker;
 
 /// What becomes of the client's connection after a request.
@@ -37,7 +35,7 @@ pub enum After {
 pub struct Http<'a> {
     pub worker: &'a Worker,
     pub session: &'a mut ClientSession,
-    pub client: &'a mut Client,
+    pub client: &'a mut Wire,
     pub state: &'a mut StreamState,
     pub first: bool,
     /// The client's connection may carry another request afterwards, as far as the request says.
@@ -88,7 +86,7 @@ impl<'a> Http<'a> {
 pub async fn serve(
     worker: &Worker,
     session: &mut ClientSession,
-    client: &mut Client,
+    client: &mut Wire,
     state: &mut StreamState,
     first: bool,
     began: (u64, i64),
@@ -182,7 +180,7 @@ impl<'a> Http<'a> {
             self.request_rules(be, &be.rules.http_request, Kind::HttpRequest).await?;
             self.restrict_names(be)?;
         }
-        if fe.opts.http_buffer_request && self.client.eof && !self.body_ended() {
+        if fe.opts.http_buffer_request && self.client.eof && !self.client.look().ended() {
             self.worker.fe_counters(fe.id).client_aborts.add(1);
             self.terminate(b'C', b'R');
             return Err(self.refuse(400));
@@ -214,6 +212,7 @@ impl<'a> Http<'a> {
                         let status = error.status();
                         self.state.facts.req_bytes_in += input.len() as u64;
                         self.client.input = None;
+                        self.client.body.begin_until_close();
                         self.note_request_line();
                         self.worker.fe_counters(fe.id).failed_requests.add(1);
                         self.terminate(b'P', b'R');
@@ -223,7 +222,7 @@ impl<'a> Http<'a> {
             }
             let client = &mut *self.client;
             let received = std::future::poll_fn(|_| {
-                if let Poll::Ready(result) = client.io.poll_recv(16 * 1024) {
+                if let Poll::Ready(result) = client.poll_recv() {
                     return Poll::Ready(Some(result));
                 }
                 if let Some(at) = deadline {
@@ -237,7 +236,7 @@ impl<'a> Http<'a> {
             .await;
             match received {
                 Some(Ok(buf)) if !buf.is_empty() => {
-                    if append(&mut self.client.input, buf).is_err() {
+                    if self.client.append(buf).is_err() {
                         self.terminate(b'R', b'R');
                         return Err(self.refuse(500));
                     }
@@ -263,6 +262,12 @@ impl<'a> Http<'a> {
         self.state.client_method = self.state.request.method();
         self.state.head_len = self.state.request.encoded_len();
         self.state.request_framing = self.state.request.framing();
+        let body = match self.state.request_framing.body {
+            // The tunnel is no part of the request: nothing of it is taken before the server has agreed to it.
+            BodyLength::Tunnel => BodyLength::None,
+            body => body,
+        };
+        self.client.body.begin(body, &options);
         self.state.facts.timers.request_us = self.elapsed_us();
         self.note_request_line();
         let framing = self.state.request_framing;
@@ -296,6 +301,14 @@ impl<'a> Http<'a> {
             b'0' + version.minor,
         ]);
         line.truncate(limit.saturating_sub(1));
+    }
+
+    /// Counts what was taken of the body since this was last called. What is sent again to another server counts once.
+    pub fn count_body(&mut self) {
+        let received = self.client.body.received();
+        let counted = &mut self.state.body_counted;
+        self.state.facts.req_bytes_in += received.saturating_sub(*counted);
+        *counted = received.max(*counted);
     }
 
     fn account_request(&mut self) {
@@ -375,12 +388,8 @@ impl<'a> Http<'a> {
         let mut from = 0;
         let mut last = inspect_deadline.is_none();
         loop {
-            let complete = self.body_is_buffered();
-            let data: &[u8] = self.client.input.as_deref().unwrap_or(&[]);
-            let bodies = Bodies {
-                request: Payload { data, complete, total: self.announced_length() },
-                response: Payload::default(),
-            };
+            let body = self.client.look();
+            let bodies = Bodies { request: body.payload(), ..Bodies::default() };
             let outcome =
                 self.state.evaluate(self.worker, &mut self.session.facts, bodies, false, last, |cx, fx| {
                     rules.run(kind, from, cx, fx)
@@ -443,7 +452,7 @@ impl<'a> Http<'a> {
                 }
                 Outcome::Wait { resume } => {
                     from = resume;
-                    if complete || !self.more_input(inspect_deadline).await {
+                    if self.client.look().payload_ended() || !self.more_input(inspect_deadline).await {
                         last = true;
                     }
                 }
@@ -523,7 +532,7 @@ impl<'a> Http<'a> {
         let client = &mut *self.client;
         std::future::poll_fn(|_| {
             if client.input.is_none() && !client.eof {
-                match client.io.poll_recv(16 * 1024) {
+                match client.poll_recv() {
                     Poll::Ready(Ok(buf)) if !buf.is_empty() => client.input = Some(buf),
                     Poll::Ready(_) => {
                         client.eof = true;
@@ -553,9 +562,9 @@ impl<'a> Http<'a> {
         }
         let client = &mut *self.client;
         std::future::poll_fn(|_| {
-            match client.io.poll_recv(16 * 1024) {
+            match client.poll_recv() {
                 Poll::Ready(Ok(buf)) if !buf.is_empty() => {
-                    return Poll::Ready(append(&mut client.input, buf).is_ok());
+                    return Poll::Ready(client.append(buf).is_ok());
                 }
                 Poll::Ready(_) => {
                     client.eof = true;
@@ -576,54 +585,20 @@ impl<'a> Http<'a> {
 
     /// Looks once whether the client is still there, after its body was buffered.
     fn look_for_end(&mut self) {
-        if self.client.eof || self.body_ended() {
+        if self.client.eof || self.client.look().ended() {
             return;
         }
-        match self.client.io.poll_recv(16 * 1024) {
+        match self.client.poll_recv() {
             // What does not fit is found missing when the body is forwarded.
-            Poll::Ready(Ok(buf)) if !buf.is_empty() => drop(append(&mut self.client.input, buf)),
+            Poll::Ready(Ok(buf)) if !buf.is_empty() => drop(self.client.append(buf)),
             Poll::Ready(_) => self.client.eof = true,
             Poll::Pending => {}
         }
     }
 
-    /// Whether the whole body, its end included, is in `client.input`.
-    fn body_ended(&self) -> bool {
-        let have: &[u8] = self.client.input.as_deref().unwrap_or(&[]);
-        match self.state.request_framing.body {
-            BodyLength::Sized(n) => have.len() as u64 >= n,
-            BodyLength::Chunked => {
-                chunks_are_complete(&self.parse_options(false), have, true).unwrap_or(true)
-            }
-            _ => true,
-        }
-    }
-
-    /// The length the request announces, when it does.
-    fn announced_length(&self) -> Option<u64> {
-        match self.state.request_framing.body {
-            BodyLength::None => Some(0),
-            BodyLength::Sized(n) => Some(n),
-            _ => None,
-        }
-    }
-
-    /// Whether all of the body is in `client.input`. Malformed chunks count as all there is.
-    fn body_is_buffered(&self) -> bool {
-        let have: &[u8] = self.client.input.as_deref().unwrap_or(&[]);
-        match self.state.request_framing.body {
-            BodyLength::None => true,
-            BodyLength::Sized(n) => have.len() as u64 >= n,
-            BodyLength::Chunked => {
-                chunks_are_complete(&self.parse_options(false), have, false).unwrap_or(true)
-            }
-            BodyLength::UntilClose | BodyLength::Tunnel => true,
-        }
-    }
-
     /// Buffers the body until it is complete, `at_least` bytes of it are there, or the buffer is full.
     async fn wait_for_body(&mut self, limit_ms: Option<u64>, at_least: u64) -> Result<(), Stop<'a>> {
-        if matches!(self.state.request_framing.body, BodyLength::None | BodyLength::Tunnel) {
+        if self.client.body.is_ended() {
             return Ok(());
         }
         let room = self.worker.instance.config.global.tune.bufsize;
@@ -635,8 +610,12 @@ impl<'a> Http<'a> {
             self.state.request.remove_id(HeaderId::Expect);
         }
         loop {
-            let have = self.client.input.as_ref().map_or(0, |b| b.len());
-            if self.body_is_buffered() || have >= room || (at_least > 0 && have as u64 >= at_least) {
+            let received = self.client.received().len();
+            let body = self.client.look();
+            if body.payload_ended()
+                || received >= room
+                || (at_least > 0 && body.payload_len() as u64 >= at_least)
+            {
                 return Ok(());
             }
             if self.more_input(deadline).await {
@@ -691,11 +670,8 @@ impl<'a> Http<'a> {
         let mut chosen = None;
         let forced = !fe.force_be_switch.is_empty() && self.is_switch_forced(fe);
         for rule in &fe.use_backend {
-            let data: &[u8] = self.client.input.as_deref().unwrap_or(&[]);
-            let bodies = Bodies {
-                request: Payload { data, complete: true, total: self.announced_length() },
-                response: Payload::default(),
-            };
+            let body = self.client.look();
+            let bodies = Bodies { request: body.payload(), ..Bodies::default() };
             let worker = self.worker;
             let found = self.state.evaluate(worker, &mut self.session.facts, bodies, false, true, |cx, _| {
                 if rule.cond.as_ref().is_some_and(|c| c.eval(cx) != Verdict::Pass) {
@@ -908,16 +884,7 @@ impl<'a> Http<'a> {
         };
         let abort = be.opts.abortonclose;
         let client = &mut *self.client;
-        let gave_up = || {
-            if client.input.is_none() && !client.eof {
-                match client.io.poll_recv(16 * 1024) {
-                    Poll::Ready(Ok(buf)) if !buf.is_empty() => client.input = Some(buf),
-                    Poll::Ready(_) => client.eof = true,
-                    Poll::Pending => {}
-                }
-            }
-            client.eof && abort
-        };
+        let gave_up = || exchange::client_left(client) && abort;
         let assigned = assign::assign(self.worker, be, choice, &mut self.state.facts, timeout, gave_up).await;
         let counters = self.worker.be_counters(be.id);
         match assigned {
@@ -980,27 +947,6 @@ impl Drop for Lease<'_> {
     fn drop(&mut self) {
         self.worker.srv_counters(self.proxy, self.server).current.sub(1);
         self.worker.backend(self.proxy).end(ServerIndex(self.server.0));
-    }
-}
-
-/// Whether `data` holds all payload of a chunked body and, if `trailers_too`, its end; an error when it cannot become
-/// one.
-pub fn chunks_are_complete(
-    options: &ParseOptions,
-    data: &[u8],
-    trailers_too: bool,
-) -> Result<bool, thalweg_h1::ChunkError> {
-    let mut decoder = ChunkDecoder::new();
-    let mut trailers = thalweg_http::Head::new();
-    let mut at = 0;
-    loop {
-        let step = decoder.step(options, &data[at..], &mut trailers)?;
-        at += step.consumed;
-        match step.event {
-            ChunkEvent::NeedMore => return Ok(!trailers_too && decoder.payload_is_complete()),
-            ChunkEvent::End => return Ok(true),
-            _ => {}
-        }
     }
 }
 

@@ -28,7 +28,6 @@ pub struct StreamState {
     pub facts: StreamFacts,
     pub request: Head,
     pub response: Head,
-    pub trailers: Head,
     pub parser: HeadParser,
     pub effects: Effects,
     /// What was decided about the request as it was received, before any rule.
@@ -41,6 +40,8 @@ pub struct StreamState {
     pub has_response: bool,
     /// Bytes the request head had when it was received.
     pub head_len: usize,
+    /// Bytes of the request's body that are in the stream's count.
+    pub body_counted: u64,
     /// The client's persistence cookie.
     pub cookie: cookie::Seen,
     /// Body of an answer of our own.
@@ -53,7 +54,6 @@ impl Default for StreamState {
             facts: StreamFacts::new(facts::ProxyId(0), true),
             request: Head::new(),
             response: Head::new(),
-            trailers: Head::new(),
             parser: HeadParser::new(),
             effects: Effects::new(),
             request_framing: Framing::default(),
@@ -61,6 +61,7 @@ impl Default for StreamState {
             has_request: false,
             has_response: false,
             head_len: 0,
+            body_counted: 0,
             cookie: cookie::Seen::default(),
             body: Vec::new(),
         }
@@ -116,12 +117,12 @@ impl StreamState {
         self.facts.res_captures.reset(0);
         self.request.clear();
         self.response.clear();
-        self.trailers.clear();
         self.parser.reset();
         self.effects.reset();
         self.request_framing = Framing::default();
         self.has_request = false;
         self.has_response = false;
+        self.body_counted = 0;
         self.cookie = cookie::Seen::default();
         self.body.clear();
     }

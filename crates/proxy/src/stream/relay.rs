@@ -4,15 +4,12 @@
 
 use std::task::Poll;
 
-use thalweg_h1::parse::ParseOptions;
-use thalweg_http::Head;
-use thalweg_http::semantics::BodyLength;
-use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::clock;
-use thalweg_runtime::net::{Stream, TransferMode};
+use thalweg_runtime::net::TransferMode;
 use thalweg_runtime::timer;
 
-use super::pump::{Delimiter, Pump, PumpError};
+use super::pump::{Pump, PumpError};
+use crate::connection::wire::Wire;
 
 /// Inactivity limits in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,58 +50,66 @@ pub struct Relayed {
 }
 
 /// Relays until both directions ended or something went wrong. `killed` is asked at every wake-up.
+///
+/// `up` first moves what is left of a message of the client: a request that asked for another protocol may have a body
+/// that is still on its way.
 pub async fn relay(
-    client: &mut Stream,
-    client_input: &mut Option<Buf>,
-    server: &mut Stream,
-    server_input: &mut Option<Buf>,
+    client: &mut Wire,
+    server: &mut Wire,
+    mut up: Pump,
     timeouts: RelayTimeouts,
     modes: [Option<TransferMode>; 2],
     mut killed: impl FnMut() -> bool,
 ) -> Relayed {
-    let mut up = Pump::new(BodyLength::UntilClose, Delimiter::Plain, modes[0], false);
-    let mut down = Pump::new(BodyLength::UntilClose, Delimiter::Plain, modes[1], false);
-    let options = ParseOptions::default();
-    let mut no_trailers = Head::new();
+    server.body.begin_until_close();
+    let (mut moved_up, mut counted) = (0, client.body.received());
+    let mut down = Pump::plain(modes[1]);
     let (mut up_shut, mut down_shut) = (false, false);
     let mut client_active = clock::now_ms();
     let mut server_active = client_active;
-    let mut marks = (client.sent_bytes(), server.sent_bytes());
+    let mut marks = (client.io.sent_bytes(), server.io.sent_bytes());
     let end = std::future::poll_fn(|_| {
         if killed() {
             return Poll::Ready(RelayEnd::Resource);
         }
         let now = clock::now_ms();
-        if !up_shut {
-            match up.poll(client_input, client, server, &options, &mut no_trailers) {
-                Poll::Pending => {}
+        while !up_shut {
+            match up.poll(client, &mut server.io) {
+                Poll::Pending => break,
+                Poll::Ready(Ok(())) if !client.body.is_until_close() => {
+                    moved_up += client.body.received() - counted;
+                    counted = 0;
+                    client.body.begin_until_close();
+                    up = Pump::plain(modes[0]);
+                    continue;
+                }
                 Poll::Ready(Ok(())) => {
                     up_shut = true;
                     // The peer may be gone already; its own direction tells.
-                    let _ = server.shutdown_write();
+                    let _ = server.io.shutdown_write();
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(blame(&error, true)),
             }
         }
         if !down_shut {
-            match down.poll(server_input, server, client, &options, &mut no_trailers) {
+            match down.poll(server, &mut client.io) {
                 Poll::Pending => {}
                 Poll::Ready(Ok(())) => {
                     down_shut = true;
-                    let _ = client.shutdown_write();
+                    let _ = client.io.shutdown_write();
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(blame(&error, false)),
             }
         }
         if up_shut && down_shut {
             // Both ends were told; what is still in flight goes on after the streams are dropped.
-            let flushed = client.poll_send_ready().is_ready() & server.poll_send_ready().is_ready();
+            let flushed = client.io.poll_send_ready().is_ready() & server.io.poll_send_ready().is_ready();
             if flushed {
                 return Poll::Ready(RelayEnd::Done);
             }
         }
         // Activity of a side: something came from it, or it took something.
-        let sent = (client.sent_bytes(), server.sent_bytes());
+        let sent = (client.io.sent_bytes(), server.io.sent_bytes());
         if std::mem::take(&mut up.progressed) || (!timeouts.independent.0 && sent.0 != marks.0) {
             client_active = now;
         }
@@ -140,7 +145,7 @@ pub async fn relay(
         Poll::Pending
     })
     .await;
-    Relayed { end, up: up.received, down: down.received }
+    Relayed { end, up: moved_up + client.body.received() - counted, down: server.body.received() }
 }
 
 fn blame(error: &PumpError, upwards: bool) -> RelayEnd {

@@ -4,7 +4,7 @@ use std::task::Poll;
 
 use thalweg_config::model::Proxy;
 use thalweg_h1::encode::EncodeOptions;
-use thalweg_http::semantics::{BodyLength, connection_option};
+use thalweg_http::semantics::connection_option;
 use thalweg_http::{HeaderId, Method, Version};
 use thalweg_rules::reply::reply_for;
 use thalweg_rules::{Kind, Outcome, Realm, Redirect, Reply};
@@ -14,8 +14,8 @@ use thalweg_runtime::{clock, timer};
 use super::Bodies;
 use super::exchange::{encode, send_with};
 use super::http::{After, Http};
-use super::pump::{Delimiter, Pump, PumpError, append};
-use crate::frontend::Client;
+use crate::connection::body::BodyError;
+use crate::connection::wire::Wire;
 use crate::instance::Stopping;
 
 /// What to answer.
@@ -39,16 +39,15 @@ const DRAIN_MAX: u64 = 1024 * 1024;
 
 /// Answers the request, evaluates `http-after-response`, and deals with what is left of the request's body.
 pub async fn send<'a>(http: &mut Http<'a>, answer: Answer<'a>) -> After {
-    let mut rest = Pump::new(http.state.request_framing.body, Delimiter::Plain, None, true);
     let mut answer = answer;
-    if http.state.has_request && http.keep_alive && !rest.is_received() {
-        if discard_what_is_there(http, &mut rest).await.is_err() {
+    if http.state.has_request && http.keep_alive && !http.client.body.is_ended() {
+        if discard_what_is_there(http).await.is_err() {
             http.worker.fe_counters(http.session.frontend).failed_requests.add(1);
             http.state.facts.termination = Default::default();
             http.terminate(b'P', b'D');
             http.keep_alive = false;
             answer = Answer::Error(400);
-        } else if !rest.is_received() && http.state.request_framing.expect_continue {
+        } else if !http.client.body.is_ended() && http.state.request_framing.expect_continue {
             // The client was never told to send its body and may not do so.
             http.keep_alive = false;
         }
@@ -69,7 +68,7 @@ pub async fn send<'a>(http: &mut Http<'a>, answer: Answer<'a>) -> After {
     if !rules_passed && build(http, &Answer::Error(500)).is_err() {
         return After::Close;
     }
-    write_out(http, rest).await
+    write_out(http).await
 }
 
 /// A rewrite of the response failed: the client gets a 500 instead, on which no rule is evaluated.
@@ -80,8 +79,7 @@ pub async fn internal_error(http: &mut Http<'_>) -> After {
     if build(http, &Answer::Error(500)).is_err() {
         return After::Close;
     }
-    let none = Pump::new(BodyLength::None, Delimiter::Plain, None, true);
-    write_out(http, none).await
+    write_out(http).await
 }
 
 /// Puts head and body of the answer into the stream. `Ok(false)`: nothing is to be sent.
@@ -168,7 +166,7 @@ pub fn after_response_rules(http: &mut Http<'_>) -> bool {
 }
 
 /// Sends the prepared answer, then reads what is left of the request's body.
-async fn write_out(http: &mut Http<'_>, mut rest: Pump) -> After {
+async fn write_out(http: &mut Http<'_>) -> After {
     let fe = http.frontend();
     let closes =
         http.state.response.value(HeaderId::Connection).is_some_and(|v| v.eq_ignore_ascii_case(b"close"));
@@ -205,7 +203,7 @@ async fn write_out(http: &mut Http<'_>, mut rest: Pump) -> After {
     if !http.keep_alive {
         return After::Close;
     }
-    if rest.is_received() || drain(http, &mut rest).await { After::KeepAlive } else { After::Close }
+    if http.client.body.is_ended() || drain(http).await { After::KeepAlive } else { After::Close }
 }
 
 /// Waits until the client takes more, within `timeout client`.
@@ -216,19 +214,19 @@ async fn ready_to_send(http: &mut Http<'_>) -> bool {
 
 /// Throws away what has been received of the body. When it ends inside the line of a chunk's size, the rest of that
 /// line is waited for: whoever sends one without end must learn from the answer that this is no request.
-async fn discard_what_is_there(http: &mut Http<'_>, rest: &mut Pump) -> Result<(), PumpError> {
+async fn discard_what_is_there(http: &mut Http<'_>) -> Result<(), BodyError> {
     let fe = http.frontend();
     let deadline = fe.timeouts.http_request.or(fe.timeouts.client).map(timer::deadline_in);
-    let options = http.parse_options(fe.opts.accept_unsafe_req);
+    let client = &mut *http.client;
+    let end = client.body.received() + DRAIN_MAX;
     loop {
-        rest.discard(&mut http.client.input, &options, &mut http.state.trailers)?;
-        if rest.is_received() {
+        client.discard_body()?;
+        if client.body.is_ended() || client.eof || client.body.received() > end {
             return Ok(());
         }
-        let mid_line = rest.is_inside_chunk_line();
-        let client = &mut *http.client;
+        let mid_line = client.body.is_inside_chunk_line();
         let received = std::future::poll_fn(|_| {
-            match client.io.poll_recv(16 * 1024) {
+            match client.poll_recv() {
                 Poll::Ready(result) => return Poll::Ready(Some(result)),
                 Poll::Pending if !mid_line => return Poll::Ready(None),
                 Poll::Pending => {}
@@ -243,44 +241,42 @@ async fn discard_what_is_there(http: &mut Http<'_>, rest: &mut Pump) -> Result<(
         .await;
         match received {
             None => return Ok(()),
-            Some(Ok(buf)) if !buf.is_empty() => append(&mut http.client.input, buf)?,
+            Some(Ok(buf)) if !buf.is_empty() => client.append(buf)?,
             Some(_) => {
-                http.client.eof = true;
+                client.eof = true;
                 return Ok(());
             }
-        }
-        if rest.received > DRAIN_MAX {
-            return Ok(());
         }
     }
 }
 
 /// Reads the rest of the body so that the next request can be found. False when the connection must be closed.
-async fn drain(http: &mut Http<'_>, rest: &mut Pump) -> bool {
-    if http.client.eof || rest.remaining().is_some_and(|n| n > DRAIN_MAX) {
+async fn drain(http: &mut Http<'_>) -> bool {
+    let timeout = http.frontend().timeouts.client;
+    let client = &mut *http.client;
+    if client.body.remaining().is_some_and(|n| n > DRAIN_MAX) {
         return false;
     }
-    let fe = http.frontend();
-    let options = http.parse_options(fe.opts.accept_unsafe_req);
-    let timeout = fe.timeouts.client;
+    let end = client.body.received() + DRAIN_MAX;
     loop {
-        if rest.discard(&mut http.client.input, &options, &mut http.state.trailers).is_err()
-            || rest.received > DRAIN_MAX
-        {
+        if client.discard_body().is_err() || client.body.received() > end {
             return false;
         }
-        if rest.is_received() {
+        if client.body.is_ended() {
             return true;
         }
+        if client.eof {
+            return false;
+        }
         let deadline = timeout.map(timer::deadline_in);
-        match timer::timeout_at(deadline, http.client.io.recv(16 * 1024)).await {
+        match timer::timeout_at(deadline, std::future::poll_fn(|_| client.poll_recv())).await {
             Ok(Ok(buf)) if !buf.is_empty() => {
-                if append(&mut http.client.input, buf).is_err() {
+                if client.append(buf).is_err() {
                     return false;
                 }
             }
             _ => {
-                http.client.eof = true;
+                client.eof = true;
                 return false;
             }
         }
@@ -325,7 +321,7 @@ async fn send_interim(http: &mut Http<'_>, head: Buf) {
 }
 
 /// `silent-drop`: the connection ceases to exist here without the client being told.
-pub fn vanish(client: &mut Client, rst_ttl: Option<u8>) {
+pub fn vanish(client: &mut Wire, rst_ttl: Option<u8>) {
     use std::os::fd::AsRawFd;
     if thalweg_sys::net::vanish(client.io.as_fd().as_raw_fd(), rst_ttl) == thalweg_sys::net::Vanish::Reset {
         client.io.set_linger_rst();

@@ -13,12 +13,13 @@ use thalweg_sample::facts;
 
 use super::finish::{self, count_relay_end, relay_state};
 use super::http::Lease;
-use super::pump::append;
+use super::pump::Pump;
 use super::relay::{RelayTimeouts, relay};
 use super::{Bodies, StreamState, shut_check};
 use crate::backend::assign::{self, Choice, NoServer};
 use crate::backend::connect::{ConnectError, Target};
-use crate::frontend::{Client, ClientSession};
+use crate::connection::wire::Wire;
+use crate::frontend::ClientSession;
 use crate::instance::Stopping;
 use crate::worker::Worker;
 
@@ -34,7 +35,7 @@ pub enum TcpEnd {
 pub async fn serve(
     worker: &Worker,
     session: &mut ClientSession,
-    client: &mut Client,
+    client: &mut Wire,
     state: &mut StreamState,
 ) -> TcpEnd {
     state.begin(session.frontend, false, true);
@@ -67,7 +68,7 @@ pub async fn serve(
 struct Tcp<'a> {
     worker: &'a Worker,
     session: &'a mut ClientSession,
-    client: &'a mut Client,
+    client: &'a mut Wire,
     state: &'a mut StreamState,
 }
 
@@ -130,10 +131,10 @@ impl<'a> Tcp<'a> {
         let mut last = deadline.is_none();
         let mut from = 0;
         loop {
-            let data: &[u8] = self.client.input.as_deref().unwrap_or(&[]);
+            let data: &[u8] = self.client.received();
             let full = data.len() >= self.worker.instance.config.global.tune.bufsize;
             let bodies = Bodies {
-                request: Payload { data, complete: last || self.client.eof || full, total: None },
+                request: Payload::new(data, last || self.client.eof || full, None),
                 response: Payload::default(),
             };
             let last_now = last || full;
@@ -195,9 +196,9 @@ impl<'a> Tcp<'a> {
         }
         let client = &mut *self.client;
         std::future::poll_fn(|_| {
-            match client.io.poll_recv(16 * 1024) {
+            match client.poll_recv() {
                 Poll::Ready(Ok(buf)) if !buf.is_empty() => {
-                    return Poll::Ready(append(&mut client.input, buf).is_ok());
+                    return Poll::Ready(client.append(buf).is_ok());
                 }
                 Poll::Ready(_) => {
                     client.eof = true;
@@ -218,11 +219,8 @@ impl<'a> Tcp<'a> {
 
     fn choose_backend(&mut self, fe: &'a Proxy) -> Option<&'a Proxy> {
         for rule in &fe.use_backend {
-            let data: &[u8] = self.client.input.as_deref().unwrap_or(&[]);
-            let bodies = Bodies {
-                request: Payload { data, complete: true, total: None },
-                response: Payload::default(),
-            };
+            let data: &[u8] = self.client.received();
+            let bodies = Bodies { request: Payload::new(data, true, None), response: Payload::default() };
             let worker = self.worker;
             let chosen =
                 self.state.evaluate(worker, &mut self.session.facts, bodies, false, true, |cx, _| {
@@ -284,11 +282,8 @@ impl<'a> Tcp<'a> {
         }
         let key = match &be.balance.algo {
             thalweg_config::model::BalanceAlgo::Hash(expr) => {
-                let data: &[u8] = self.client.input.as_deref().unwrap_or(&[]);
-                let bodies = Bodies {
-                    request: Payload { data, complete: true, total: None },
-                    response: Payload::default(),
-                };
+                let data: &[u8] = self.client.received();
+                let bodies = Bodies { request: Payload::new(data, true, None), response: Payload::default() };
                 self.state.evaluate(self.worker, &mut self.session.facts, bodies, false, true, |cx, _| {
                     let sample = expr.eval_as(thalweg_sample::Type::Bin, cx)?;
                     Some(assign::hasher(be).bytes(cx.bytes(&sample.value)))
@@ -361,16 +356,14 @@ impl<'a> Tcp<'a> {
             server_fin: be.timeouts.server_fin,
             independent: (fe.opts.independent_streams, be.opts.independent_streams),
         };
-        let mut server_input = None;
-        if !self.response_rules(be, &mut conn, &mut server_input).await {
+        if !self.response_rules(be, &mut conn).await {
             return CLOSED;
         }
         let shut = shut_check(worker, be.id, self.state.facts.server);
         let relayed = relay(
-            &mut self.client.io,
-            &mut self.client.input,
-            &mut conn.io,
-            &mut server_input,
+            self.client,
+            &mut conn.wire,
+            Pump::plain(None),
             timeouts,
             [
                 splice(be.opts.splice_request || fe.opts.splice_request),
@@ -400,7 +393,6 @@ impl<'a> Tcp<'a> {
         &mut self,
         be: &'a Proxy,
         conn: &mut crate::backend::connect::ServerConn,
-        server_input: &mut Option<thalweg_runtime::buffer::Buf>,
     ) -> bool {
         let rules = &be.rules.tcp_content_res;
         if rules.is_empty() {
@@ -412,16 +404,13 @@ impl<'a> Tcp<'a> {
         // The client's first bytes go to the server while its answer is inspected.
         if let Some(input) = self.client.input.take() {
             self.state.facts.req_bytes_in += input.len() as u64;
-            if conn.io.send_ready().await.is_ok() {
-                conn.io.start_send(input);
+            if conn.wire.io.send_ready().await.is_ok() {
+                conn.wire.io.start_send(input);
             }
         }
         loop {
-            let data: &[u8] = server_input.as_deref().unwrap_or(&[]);
-            let bodies = Bodies {
-                request: Payload::default(),
-                response: Payload { data, complete: last, total: None },
-            };
+            let data: &[u8] = conn.wire.received();
+            let bodies = Bodies { request: Payload::default(), response: Payload::new(data, last, None) };
             let outcome =
                 self.state.evaluate(self.worker, &mut self.session.facts, bodies, true, last, |cx, fx| {
                     rules.run(Kind::TcpResponse, from, cx, fx)
@@ -429,10 +418,10 @@ impl<'a> Tcp<'a> {
             match outcome {
                 Outcome::Wait { resume } => {
                     from = resume;
-                    let got = timer::timeout_at(deadline, conn.io.recv(16 * 1024)).await;
+                    let got = timer::timeout_at(deadline, conn.wire.io.recv(16 * 1024)).await;
                     match got {
                         Ok(Ok(buf)) if !buf.is_empty() => {
-                            if append(server_input, buf).is_err() {
+                            if conn.wire.append(buf).is_err() {
                                 last = true;
                             }
                         }

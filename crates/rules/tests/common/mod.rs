@@ -196,7 +196,7 @@ impl Traffic {
             cx.request = Some(&mut self.request);
             cx.response = kind.is_response().then_some(&mut self.response);
         }
-        let body = Payload { data: &self.body, complete: self.complete, total: None };
+        let body = Payload::new(&self.body, self.complete, None);
         if kind.is_response() {
             cx.res_body = body
         } else {

@@ -136,6 +136,7 @@ pub struct Transfer {
     in_pipe: usize,
     ask: usize,
     spliced: u64,
+    taken: u64,
     output_is_full: bool,
 }
 
@@ -149,6 +150,7 @@ impl Transfer {
             in_pipe: 0,
             ask: FIRST,
             spliced: 0,
+            taken: 0,
             output_is_full: false,
         }
     }
@@ -156,6 +158,11 @@ impl Transfer {
     /// Bytes moved by splice so far.
     pub fn spliced(&self) -> u64 {
         self.spliced
+    }
+
+    /// Bytes taken out of the receiving side so far, those that are held and those that were lost included.
+    pub fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// Bytes received and not yet accepted by the sending side's kernel; they are lost when this is dropped.
@@ -200,6 +207,7 @@ impl Transfer {
             return with_shared(|buffer| {
                 let n = limit.min(buffer.len());
                 let n = rx.record().copy_rx(&mut buffer[..n]);
+                self.taken += n as u64;
                 let sent = self.send_or_hold(tx, &buffer[..n], usize::MAX)?;
                 if sent > 0 { Poll::Ready(Ok(sent as u64)) } else { Poll::Pending }
             });
@@ -231,6 +239,7 @@ impl Transfer {
                 match driver::with(|d| d.direct_recv(s, &mut buffer[..ask], 0)) {
                     Ok(0) => return Poll::Ready(Ok(0)),
                     Ok(n) => {
+                        self.taken += n as u64;
                         if n < ask {
                             driver::with(|d| d.took_less(s));
                         }
@@ -297,6 +306,7 @@ impl Transfer {
                 Ok(n) => {
                     s.rx_ms = moment();
                     self.in_pipe = n;
+                    self.taken += n as u64;
                     let sent = self.drain_pipe(tx)?;
                     return if sent > 0 { Poll::Ready(Ok(sent as u64)) } else { Poll::Pending };
                 }

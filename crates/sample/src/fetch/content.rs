@@ -91,7 +91,7 @@ pub static TABLE: &[FetchDef] = &[
         "true when the TLS hello names curves",
         |_, cx, _| {
             let hello = client_hello(cx)?;
-            Some(Sample::bool(hello.extension(cx.req_body.data, extension::SUPPORTED_GROUPS).is_some()))
+            Some(Sample::bool(hello.extension(cx.req_body.data(), extension::SUPPORTED_GROUPS).is_some()))
         },
     ),
     FetchDef::new(
@@ -108,7 +108,7 @@ pub static TABLE: &[FetchDef] = &[
         "groups with key shares in the TLS hello",
         |_, cx, _| {
             let hello = client_hello(cx)?;
-            let data = cx.req_body.data;
+            let data = cx.req_body.data();
             let text = cx.write(|out| hello.key_share_groups(data, |group| out.extend(group)).is_some())?;
             Some(Sample::bin(text))
         },
@@ -132,7 +132,7 @@ pub static TABLE: &[FetchDef] = &[
         "session ticket of the TLS hello: 0 none, 1 empty, 2 full",
         |_, cx, _| {
             let hello = client_hello(cx)?;
-            let ticket = hello.extension(cx.req_body.data, extension::SESSION_TICKET);
+            let ticket = hello.extension(cx.req_body.data(), extension::SESSION_TICKET);
             Some(Sample::int(ticket.map_or(0, |range| if range.is_empty() { 1 } else { 2 })))
         },
     ),
@@ -205,7 +205,7 @@ fn raw<'c>(cx: &Ctx<'c>, place: Place) -> Option<Payload<'c>> {
 
 /// Notes that more bytes may bring what was not found.
 fn wait(cx: &mut Ctx, payload: Payload) {
-    cx.may_change = !payload.complete && !cx.last;
+    cx.may_change = !payload.is_complete() && !cx.last;
 }
 
 fn text(place: Place, range: Range<usize>) -> Option<Text> {
@@ -217,24 +217,24 @@ fn len(cx: &mut Ctx, place: Place) -> Option<Sample> {
         Place::RequestBody => (cx.request.as_deref(), cx.req_body),
         _ => (cx.response.as_deref(), cx.res_body),
     };
-    let total = head.map_or(0, |head| head.encoded_len()) + body.data.len();
+    let total = head.map_or(0, |head| head.encoded_len()) + body.data().len();
     let sample = Sample::int(total as i64);
-    Some(if body.complete || cx.last { sample } else { sample.volatile() })
+    Some(if body.is_complete() || cx.last { sample } else { sample.volatile() })
 }
 
 fn payload(args: &Args, cx: &mut Ctx, place: Place) -> Option<Sample> {
     let data = raw(cx, place)?;
     let (offset, len) = (usize::try_from(args.int(0)?).ok()?, usize::try_from(args.int(1)?).ok()?);
-    let end = if len == 0 { data.data.len().max(offset) } else { offset.checked_add(len)? };
+    let end = if len == 0 { data.data().len().max(offset) } else { offset.checked_add(len)? };
     if end > cx.value_max() {
         return None;
     }
-    if end > data.data.len() || len == 0 && offset >= data.data.len() {
+    if end > data.data().len() || len == 0 && offset >= data.data().len() {
         wait(cx, data);
         return None;
     }
     let sample = Sample::bin(text(place, offset..end)?);
-    Some(if len == 0 && !data.complete && !cx.last { sample.volatile() } else { sample })
+    Some(if len == 0 && !data.is_complete() && !cx.last { sample.volatile() } else { sample })
 }
 
 /// The third argument: an offset, or a distance from the end of the length after a sign.
@@ -255,7 +255,7 @@ fn payload_lv(args: &Args, cx: &mut Ctx, place: Place) -> Option<Sample> {
     let data = raw(cx, place)?;
     let (offset, size) = (usize::try_from(args.int(0)?).ok()?, usize::try_from(args.int(1)?).ok()?);
     let after = offset.checked_add(size)?;
-    let Some(field) = data.data.get(offset..after) else {
+    let Some(field) = data.data().get(offset..after) else {
         if after <= cx.value_max() {
             wait(cx, data);
         }
@@ -273,7 +273,7 @@ fn payload_lv(args: &Args, cx: &mut Ctx, place: Place) -> Option<Sample> {
     if len == 0 || end > cx.value_max() {
         return None;
     }
-    if end > data.data.len() {
+    if end > data.data().len() {
         wait(cx, data);
         return None;
     }
@@ -294,30 +294,30 @@ fn seen<T>(cx: &mut Ctx, data: Payload, peek: Peek<T>) -> Option<T> {
 
 fn client_hello(cx: &mut Ctx) -> Option<ClientHello> {
     let data = raw(cx, Place::RequestBody)?;
-    seen(cx, data, hello::client_hello(data.data))
+    seen(cx, data, hello::client_hello(data.data()))
 }
 
 fn hello_text(cx: &mut Ctx, part: fn(&ClientHello, &[u8]) -> Option<Range<usize>>) -> Option<Text> {
     let hello = client_hello(cx)?;
-    text(Place::RequestBody, part(&hello, cx.req_body.data)?)
+    text(Place::RequestBody, part(&hello, cx.req_body.data())?)
 }
 
 fn hello_type(cx: &mut Ctx, place: Place) -> Option<Sample> {
     let data = raw(cx, place)?;
-    let kind = seen(cx, data, hello::hello_type(data.data))?;
+    let kind = seen(cx, data, hello::hello_type(data.data()))?;
     Some(Sample::int(kind.into()))
 }
 
 fn hello_version(cx: &mut Ctx) -> Option<Sample> {
     let data = raw(cx, Place::RequestBody)?;
-    let (major, minor) = seen(cx, data, hello::version(data.data))?;
+    let (major, minor) = seen(cx, data, hello::version(data.data()))?;
     Some(Sample::int(i64::from(major) << 16 | i64::from(minor)))
 }
 
 fn rdp_cookie(args: &Args, cx: &mut Ctx) -> Option<Sample> {
     let data = raw(cx, Place::RequestBody)?;
-    let (name, value) = seen(cx, data, hello::rdp_cookie(data.data))?;
-    if args.str(0).is_some_and(|wanted| !wanted.eq_ignore_ascii_case(&data.data[name])) {
+    let (name, value) = seen(cx, data, hello::rdp_cookie(data.data()))?;
+    if args.str(0).is_some_and(|wanted| !wanted.eq_ignore_ascii_case(&data.data()[name])) {
         return None;
     }
     Some(Sample::str(text(Place::RequestBody, value)?))
@@ -337,7 +337,7 @@ fn proto_http(cx: &mut Ctx) -> Option<Sample> {
         return Some(Sample::bool(true));
     }
     let data = cx.req_body;
-    match hello::http_request(data.data) {
+    match hello::http_request(data.data()) {
         Peek::Found(()) => Some(Sample::bool(true)),
         Peek::Other => Some(Sample::bool(false)),
         Peek::Incomplete => {

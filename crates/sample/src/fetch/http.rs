@@ -1012,8 +1012,8 @@ fn cook_names(args: &Args, cx: &mut Ctx, side: Side) -> Option<Sample> {
 fn body(cx: &mut Ctx, side: Side) -> Option<Sample> {
     head(cx, side)?;
     let (place, len) = match side {
-        Side::Request => (Place::RequestBody, cx.req_body.data.len()),
-        Side::Response => (Place::ResponseBody, cx.res_body.data.len()),
+        Side::Request => (Place::RequestBody, cx.req_body.data().len()),
+        Side::Response => (Place::ResponseBody, cx.res_body.data().len()),
     };
     Some(Sample::bin(Text::At { place, off: 0, len: u32::try_from(len).ok()? }))
 }
@@ -1028,7 +1028,7 @@ fn body_size(cx: &mut Ctx, side: Side) -> Option<Sample> {
         Side::Request => cx.req_body,
         Side::Response => cx.res_body,
     };
-    Some(Sample::int(i64::try_from(payload.total.unwrap_or(available)).unwrap_or(i64::MAX)))
+    Some(Sample::int(i64::try_from(payload.total().unwrap_or(available)).unwrap_or(i64::MAX)))
 }
 
 /// Finds the next parameter named `name` (any, if empty) in `text` from the position of `iter` on: where its value stands.

@@ -87,7 +87,7 @@ pub fn run(case: &Case, requests: &[Request]) -> Outcome {
         cx.reset();
         cx.stream = Some(&mut stream);
         cx.request = Some(&mut head);
-        cx.req_body = Payload { data: &request.body, complete: true, total: Some(request.body.len() as u64) };
+        cx.req_body = Payload::new(&request.body, true, Some(request.body.len() as u64));
         let var = VarRef::parse("txn.r").expect("variable");
         match &compiled {
             Compiled::Expression(expr) => {

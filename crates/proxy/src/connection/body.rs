@@ -1,0 +1,527 @@
+//! How far the body of a message was read.
+//!
+//! A connection has one [`BodyReader`], and whatever takes bytes of a body off that connection goes through it: the
+//! exchange with a server, an answer of our own that throws the rest away, a rule that looks ahead. So there is one
+//! answer to where the message ends, however many hands it passed through (security rules R2 and R3).
+
+use std::cell::{Cell, OnceCell};
+
+use thalweg_h1::chunk::{ChunkDecoder, ChunkError, ChunkEvent};
+use thalweg_h1::encode::{
+    CHUNK_END, CHUNK_HEADER_MAX, EncodeOptions, LAST_CHUNK, chunk_header, last_chunk_into,
+};
+use thalweg_h1::parse::ParseOptions;
+use thalweg_http::Head;
+use thalweg_http::semantics::BodyLength;
+use thalweg_runtime::buffer::Buf;
+use thalweg_sample::context::{Payload, Unread};
+
+/// How the sent body ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delimiter {
+    /// By its length or by the end of the connection: bytes go out as they are.
+    Plain,
+    /// Chunks.
+    Chunked,
+}
+
+/// How a body is to be written for its receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// What ends it.
+    pub delimiter: Delimiter,
+    /// Its trailer fields are not passed on (`option http-drop-request-trailers` and its like).
+    pub drop_trailers: bool,
+}
+
+/// Why no more of a body can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyError {
+    /// The chunks are malformed. The connection has no next message.
+    Malformed(ChunkError),
+    /// No buffer is left (`tune.buffers.limit`).
+    NoBuffer,
+}
+
+/// What a received body is delimited by.
+#[derive(Debug)]
+enum Length {
+    /// This many bytes are to come.
+    Sized(u64),
+    Chunked(Box<Chunks>),
+    UntilClose,
+}
+
+#[derive(Debug)]
+struct Chunks {
+    decoder: ChunkDecoder,
+    trailers: Head,
+    options: ParseOptions,
+    /// The last bytes taken were a part of the line that gives a chunk's size.
+    inside_line: bool,
+    /// What was found by looking ahead of `decoder`; forgotten when bytes are taken.
+    ahead: Option<Box<Ahead>>,
+}
+
+/// A second reading of bytes that were received and not taken yet.
+#[derive(Debug)]
+struct Ahead {
+    decoder: ChunkDecoder,
+    trailers: Head,
+    /// Bytes of the input that were looked at.
+    at: usize,
+    payload: Vec<u8>,
+    malformed: bool,
+}
+
+/// See the module's documentation. Before the first message, and after each, it is at its end.
+#[derive(Debug)]
+pub struct BodyReader {
+    length: Length,
+    ended: bool,
+    received: u64,
+}
+
+impl Default for BodyReader {
+    fn default() -> BodyReader {
+        BodyReader { length: Length::Sized(0), ended: true, received: 0 }
+    }
+}
+
+impl BodyReader {
+    /// A message's head was read: its body comes next. `options` limit the trailer section.
+    pub fn begin(&mut self, body: BodyLength, options: &ParseOptions) {
+        self.received = 0;
+        self.ended = matches!(body, BodyLength::None | BodyLength::Sized(0));
+        self.length = match body {
+            BodyLength::None => Length::Sized(0),
+            BodyLength::Sized(n) => Length::Sized(n),
+            BodyLength::Chunked => Length::Chunked(Box::new(Chunks {
+                decoder: ChunkDecoder::new(),
+                trailers: Head::new(),
+                options: *options,
+                inside_line: false,
+                ahead: None,
+            })),
+            BodyLength::UntilClose | BodyLength::Tunnel => Length::UntilClose,
+        };
+    }
+
+    /// Nothing more on this connection is a message: all that comes belongs to the last one.
+    pub fn begin_until_close(&mut self) {
+        *self = BodyReader { length: Length::UntilClose, ended: false, received: 0 };
+    }
+
+    /// True when all of the body was taken off the connection, so that what follows is another message.
+    pub fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Bytes taken off the connection for this body, framing included.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Bytes still to come, when their number is known.
+    pub fn remaining(&self) -> Option<u64> {
+        match (&self.length, self.ended) {
+            (_, true) => Some(0),
+            (Length::Sized(n), _) => Some(*n),
+            _ => None,
+        }
+    }
+
+    /// True when the end of the connection is the end of the body.
+    pub fn is_until_close(&self) -> bool {
+        matches!(self.length, Length::UntilClose)
+    }
+
+    /// True when bytes may go from receive to send without being looked at.
+    pub fn is_opaque(&self) -> bool {
+        !matches!(self.length, Length::Chunked(_))
+    }
+
+    /// True when the last bytes taken were a part of the line that gives a chunk's size.
+    pub fn is_inside_chunk_line(&self) -> bool {
+        !self.ended && matches!(&self.length, Length::Chunked(chunks) if chunks.inside_line)
+    }
+
+    /// The connection ended. False when that cuts the body.
+    pub fn connection_ended(&mut self) -> bool {
+        self.ended |= self.is_until_close();
+        self.ended
+    }
+
+    /// Takes note of `n` bytes that left the connection without passing here. Only for bodies that are opaque.
+    pub fn took(&mut self, n: u64) {
+        self.received += n;
+        if let Length::Sized(remaining) = &mut self.length {
+            *remaining = remaining.saturating_sub(n);
+            self.ended = *remaining == 0;
+        }
+    }
+
+    /// Puts a body that was taken whole, and is back in the input, at its beginning again.
+    pub fn rewind_sized(&mut self, len: u64) {
+        *self = BodyReader { length: Length::Sized(len), ended: len == 0, received: 0 };
+    }
+
+    /// Takes body bytes out of `input` (which may hold more than the body) and returns what is to be sent for them.
+    /// What does not belong to the body, or must be seen again, stays in `input`.
+    pub fn take(&mut self, input: &mut Option<Buf>, form: Form) -> Result<Option<Buf>, BodyError> {
+        let Some(mut buf) = input.take() else { return Ok(None) };
+        if self.ended {
+            *input = Some(buf);
+            return Ok(None);
+        }
+        if let Length::Chunked(chunks) = &mut self.length {
+            let before = buf.len();
+            let Taken { out, rest, ended } = chunks.take(buf, form)?;
+            self.ended = ended;
+            self.received += (before - rest.as_ref().map_or(0, |r| r.len())) as u64;
+            *input = rest;
+            return Ok(out);
+        }
+        let mine = self.mine(buf.len());
+        if mine < buf.len() {
+            let head = buf.split_to(mine);
+            *input = Some(buf);
+            buf = head;
+        }
+        self.took(mine as u64);
+        if buf.is_empty() {
+            return Ok(None);
+        }
+        if form.delimiter == Delimiter::Chunked { wrap_chunk(buf).map(Some) } else { Ok(Some(buf)) }
+    }
+
+    /// Takes body bytes out of `input` and throws them away.
+    pub fn discard(&mut self, input: &mut Option<Buf>) -> Result<(), BodyError> {
+        if self.ended {
+            return Ok(());
+        }
+        let Some(mut buf) = input.take() else { return Ok(()) };
+        if let Length::Chunked(chunks) = &mut self.length {
+            let before = buf.len();
+            self.ended = chunks.skip(&mut buf)?;
+            self.received += (before - buf.len()) as u64;
+        } else {
+            let mine = self.mine(buf.len());
+            buf.advance(mine);
+            self.took(mine as u64);
+        }
+        *input = Some(buf).filter(|buf| !buf.is_empty());
+        Ok(())
+    }
+
+    /// How many of `len` bytes belong to an opaque body.
+    fn mine(&self, len: usize) -> usize {
+        match &self.length {
+            Length::Sized(remaining) => usize::try_from(*remaining).unwrap_or(usize::MAX).min(len),
+            _ => len,
+        }
+    }
+
+    /// What of the body is in `input`, which is left as it is. `eof` says that nothing will come behind it.
+    pub fn look<'a>(&'a mut self, input: &'a [u8], eof: bool) -> Look<'a> {
+        if self.ended {
+            return Look::Plain { data: &[], payload_ended: true, total: Some(self.received) };
+        }
+        let mine = self.mine(input.len());
+        match &mut self.length {
+            Length::Sized(n) => {
+                let remaining = *n;
+                Look::Plain {
+                    data: &input[..mine],
+                    payload_ended: mine as u64 == remaining,
+                    total: Some(remaining + self.received),
+                }
+            }
+            Length::UntilClose => Look::Plain { data: input, payload_ended: eof, total: None },
+            Length::Chunked(chunks) => {
+                Look::Chunked(Decoded { work: Cell::new(Some((chunks, input))), seen: OnceCell::new() })
+            }
+        }
+    }
+}
+
+impl Chunks {
+    fn take(&mut self, buf: Buf, form: Form) -> Result<Taken, BodyError> {
+        self.ahead = None;
+        let (taken, inside_line) =
+            take_chunked(&mut self.decoder, buf, form, &self.options, &mut self.trailers)?;
+        self.inside_line = inside_line;
+        Ok(taken)
+    }
+
+    /// Throws away what belongs to the body; true at its end.
+    fn skip(&mut self, buf: &mut Buf) -> Result<bool, BodyError> {
+        self.ahead = None;
+        loop {
+            let step =
+                self.decoder.step(&self.options, buf, &mut self.trailers).map_err(BodyError::Malformed)?;
+            buf.advance(step.consumed);
+            match step.event {
+                ChunkEvent::NeedMore => {
+                    self.inside_line = step.consumed > 0;
+                    return Ok(false);
+                }
+                ChunkEvent::End => return Ok(true),
+                _ => {}
+            }
+        }
+    }
+
+    /// Reads on in `input` from where looking ahead stopped the last time.
+    fn look<'a>(&'a mut self, input: &[u8]) -> Seen<'a> {
+        let Chunks { decoder, trailers, options, ahead, .. } = self;
+        let ahead = ahead.get_or_insert_with(|| {
+            Box::new(Ahead {
+                decoder: decoder.clone(),
+                trailers: trailers.clone(),
+                at: 0,
+                payload: Vec::new(),
+                malformed: false,
+            })
+        });
+        while !ahead.malformed && !ahead.decoder.is_done() {
+            let rest = input.get(ahead.at..).unwrap_or(&[]);
+            let Ok(step) = ahead.decoder.step(options, rest, &mut ahead.trailers) else {
+                ahead.malformed = true;
+                break;
+            };
+            ahead.at += step.consumed;
+            match step.event {
+                ChunkEvent::Data(range) => ahead.payload.extend_from_slice(&rest[range]),
+                ChunkEvent::NeedMore | ChunkEvent::End => break,
+                _ => {}
+            }
+        }
+        Seen {
+            data: &ahead.payload,
+            // Malformed chunks count as all there is.
+            payload_ended: ahead.malformed || ahead.decoder.payload_is_complete(),
+            ended: ahead.malformed || ahead.decoder.is_done(),
+        }
+    }
+}
+
+/// What of a body was received and not taken yet.
+pub enum Look<'a> {
+    Plain {
+        data: &'a [u8],
+        /// No payload comes after `data`.
+        payload_ended: bool,
+        /// Bytes of the whole body, when they are known.
+        total: Option<u64>,
+    },
+    Chunked(Decoded<'a>),
+}
+
+impl Look<'_> {
+    /// For rules to look at. Chunks are read when the first of them asks.
+    pub fn payload(&self) -> Payload<'_> {
+        match self {
+            Look::Plain { data, payload_ended, total } => Payload::new(data, *payload_ended, *total),
+            Look::Chunked(decoded) => Payload::unread(decoded),
+        }
+    }
+
+    /// Whether all payload is there; the trailer section may be missing.
+    pub fn payload_ended(&self) -> bool {
+        match self {
+            Look::Plain { payload_ended, .. } => *payload_ended,
+            Look::Chunked(decoded) => decoded.seen().payload_ended,
+        }
+    }
+
+    /// Whether the body is there to its end.
+    pub fn ended(&self) -> bool {
+        match self {
+            Look::Plain { payload_ended, .. } => *payload_ended,
+            Look::Chunked(decoded) => decoded.seen().ended,
+        }
+    }
+
+    /// Bytes of payload that are there.
+    pub fn payload_len(&self) -> usize {
+        self.payload().data().len()
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    data: &'a [u8],
+    payload_ended: bool,
+    ended: bool,
+}
+
+/// The payload of a chunked body, read when it is asked for.
+pub struct Decoded<'a> {
+    work: Cell<Option<(&'a mut Box<Chunks>, &'a [u8])>>,
+    seen: OnceCell<Seen<'a>>,
+}
+
+impl<'a> Decoded<'a> {
+    fn seen(&self) -> Seen<'a> {
+        *self.seen.get_or_init(|| match self.work.take() {
+            Some((chunks, input)) => chunks.look(input),
+            None => Seen { data: &[], payload_ended: true, ended: true },
+        })
+    }
+}
+
+impl Unread for Decoded<'_> {
+    fn read(&self) -> (&[u8], bool) {
+        let seen = self.seen();
+        (seen.data, seen.payload_ended)
+    }
+}
+
+/// One chunk around the bytes of `buf`.
+fn wrap_chunk(mut buf: Buf) -> Result<Buf, BodyError> {
+    let mut header = [0; CHUNK_HEADER_MAX];
+    let n = chunk_header(buf.len() as u64, &mut header);
+    if buf.headroom() >= n && buf.spare() >= CHUNK_END.len() {
+        let done = buf.prepend(&header[..n]).is_ok() && buf.extend_from_slice(CHUNK_END).is_ok();
+        return if done { Ok(buf) } else { Err(BodyError::NoBuffer) };
+    }
+    let mut out = Buf::large(buf.len() + n + CHUNK_END.len());
+    let done = out.extend_from_slice(&header[..n]).is_ok()
+        && out.extend_from_slice(&buf).is_ok()
+        && out.extend_from_slice(CHUNK_END).is_ok();
+    if done { Ok(out) } else { Err(BodyError::NoBuffer) }
+}
+
+/// What [`take_chunked`] made of a buffer.
+struct Taken {
+    /// To be sent.
+    out: Option<Buf>,
+    /// Left for later.
+    rest: Option<Buf>,
+    ended: bool,
+}
+
+/// Follows a chunked body through `buf`.
+///
+/// As long as every header is in its plainest form the bytes are forwarded as they came; from the first one that is
+/// not, the rest of the buffer is written anew, so that nothing but sizes and payload ever reaches the other side.
+/// The second value says whether the buffer ended inside the line of a chunk's size.
+fn take_chunked(
+    decoder: &mut ChunkDecoder,
+    mut buf: Buf,
+    form: Form,
+    options: &ParseOptions,
+    trailers: &mut Head,
+) -> Result<(Taken, bool), BodyError> {
+    let mut inside_line = false;
+    let mut at = 0;
+    // Bytes from the start of `buf` that may go out as they are.
+    let mut raw = 0;
+    let mut rewritten: Option<Buf> = None;
+    let chunked = form.delimiter == Delimiter::Chunked;
+    let mut ended = false;
+    loop {
+        let step = decoder.step(options, &buf[at..], trailers).map_err(BodyError::Malformed)?;
+        let piece = &buf[at..at + step.consumed];
+        let as_is = rewritten.is_none() && raw == at && chunked;
+        match step.event {
+            ChunkEvent::NeedMore => {
+                at += step.consumed;
+                inside_line = step.consumed > 0;
+                break;
+            }
+            ChunkEvent::Chunk { plain: true, .. } if as_is => raw += step.consumed,
+            ChunkEvent::Chunk { size, .. } => {
+                let out = rewrite(&mut rewritten, &buf, raw, chunked)?;
+                if chunked {
+                    let mut header = [0; CHUNK_HEADER_MAX];
+                    let n = chunk_header(size, &mut header);
+                    put(out, &header[..n])?;
+                }
+            }
+            ChunkEvent::Data(range) => {
+                if as_is {
+                    raw += step.consumed;
+                } else {
+                    let data = &buf[at..][range];
+                    put(rewrite(&mut rewritten, &buf, raw, chunked)?, data)?;
+                }
+            }
+            ChunkEvent::ChunkEnd => {
+                if as_is && step.consumed == CHUNK_END.len() {
+                    raw += step.consumed;
+                } else {
+                    let out = rewrite(&mut rewritten, &buf, raw, chunked)?;
+                    if chunked {
+                        put(out, CHUNK_END)?;
+                    }
+                }
+            }
+            ChunkEvent::End => {
+                ended = true;
+                if as_is && piece == LAST_CHUNK {
+                    raw += step.consumed;
+                } else if chunked {
+                    let out = rewrite(&mut rewritten, &buf, raw, chunked)?;
+                    if trailers.is_empty() || form.drop_trailers {
+                        put(out, LAST_CHUNK)?;
+                    } else {
+                        let mut space = vec![0; trailers.encoded_len() + 64];
+                        let n = last_chunk_into(trailers, &EncodeOptions::default(), &mut space)
+                            .ok_or(BodyError::NoBuffer)?;
+                        put(out, &space[..n])?;
+                    }
+                }
+                at += step.consumed;
+                break;
+            }
+        }
+        at += step.consumed;
+    }
+    match rewritten {
+        Some(out) => {
+            buf.advance(at);
+            let rest = (!buf.is_empty()).then_some(buf);
+            Ok((Taken { out: (!out.is_empty()).then_some(out), rest, ended }, inside_line))
+        }
+        None if raw == buf.len() => Ok((Taken { out: Some(buf), rest: None, ended }, inside_line)),
+        None => {
+            // The bytes between `raw` and `at` were consumed without being forwarded: a header cut by the end of
+            // the buffer. They come out again, in plain form, with the rest of it.
+            let out = buf.split_to(raw);
+            buf.advance(at - raw);
+            let rest = (!buf.is_empty()).then_some(buf);
+            Ok((Taken { out: (!out.is_empty()).then_some(out), rest, ended }, inside_line))
+        }
+    }
+}
+
+/// The buffer for what is written anew, which begins with the bytes that were good as they came.
+fn rewrite<'a>(
+    rewritten: &'a mut Option<Buf>,
+    buf: &Buf,
+    raw: usize,
+    chunked: bool,
+) -> Result<&'a mut Buf, BodyError> {
+    if rewritten.is_none() {
+        // A rewritten chunk is never longer than twice what came, sizes and line ends included; trailers are put by
+        // growing.
+        let mut out = Buf::large(buf.len() * 2 + 64);
+        if chunked {
+            put(&mut out, &buf[..raw])?;
+        }
+        *rewritten = Some(out);
+    }
+    rewritten.as_mut().ok_or(BodyError::NoBuffer)
+}
+
+fn put(out: &mut Buf, bytes: &[u8]) -> Result<(), BodyError> {
+    if out.extend_from_slice(bytes).is_ok() {
+        return Ok(());
+    }
+    let mut larger = Buf::large((out.len() + bytes.len()) * 2);
+    let fits = larger.extend_from_slice(out).is_ok() && larger.extend_from_slice(bytes).is_ok();
+    *out = larger;
+    if fits { Ok(()) } else { Err(BodyError::NoBuffer) }
+}

@@ -1,0 +1,111 @@
+//! One connection that carries HTTP/1 messages, or plain bytes: its socket, what was received on it and not consumed,
+//! and how far the message that is on it was read.
+
+use std::io;
+use std::task::Poll;
+
+use thalweg_runtime::buffer::Buf;
+use thalweg_runtime::net::Stream;
+
+use super::body::{BodyError, BodyReader, Look};
+
+/// Most bytes taken by one receive.
+pub const RECV_MAX: usize = 16 * 1024;
+
+/// See the module's documentation.
+pub struct Wire {
+    /// The socket.
+    pub io: Stream,
+    /// Received and not consumed yet.
+    pub input: Option<Buf>,
+    /// How far the body of the current message was read. Nobody else keeps count.
+    pub body: BodyReader,
+    /// The peer will send nothing more.
+    pub eof: bool,
+}
+
+impl Wire {
+    /// A connection on which nothing was received yet.
+    pub fn new(io: Stream) -> Wire {
+        Wire { io, input: None, body: BodyReader::default(), eof: false }
+    }
+
+    /// What was received and not consumed yet.
+    pub fn received(&self) -> &[u8] {
+        self.input.as_deref().unwrap_or(&[])
+    }
+
+    /// True when something was received and not consumed yet.
+    pub fn has_input(&self) -> bool {
+        self.input.as_ref().is_some_and(|b| !b.is_empty())
+    }
+
+    /// Adds received bytes behind those kept from earlier.
+    pub fn append(&mut self, buf: Buf) -> Result<(), BodyError> {
+        append(&mut self.input, buf)
+    }
+
+    /// Receives once. An empty buffer is the end of what the peer sends, and is remembered.
+    pub fn poll_recv(&mut self) -> Poll<io::Result<Buf>> {
+        let received = self.io.poll_recv(RECV_MAX);
+        if matches!(&received, Poll::Ready(Ok(buf)) if buf.is_empty()) {
+            self.eof = true;
+        }
+        received
+    }
+
+    /// What of the current message's body was received, without taking it.
+    pub fn look(&mut self) -> Look<'_> {
+        self.body.look(self.input.as_deref().unwrap_or(&[]), self.eof)
+    }
+
+    /// Throws away what was received of the current message's body.
+    pub fn discard_body(&mut self) -> Result<(), BodyError> {
+        self.body.discard(&mut self.input)
+    }
+
+    /// Puts the `body` of the current message, which was taken whole, back in front of what came after it.
+    pub fn put_back(&mut self, body: Buf) -> Result<(), BodyError> {
+        let len = body.len() as u64;
+        self.input = Some(match self.input.take() {
+            Some(later) => join(body, &later)?,
+            None => body,
+        });
+        self.body.rewind_sized(len);
+        Ok(())
+    }
+
+    /// True when one message ended, nothing of another was received, and nothing is on its way out.
+    pub fn is_idle(&self) -> bool {
+        self.body.is_ended() && self.input.is_none() && !self.eof && self.io.in_flight() == 0
+    }
+}
+
+/// Adds received bytes behind those kept from earlier.
+pub fn append(input: &mut Option<Buf>, buf: Buf) -> Result<(), BodyError> {
+    match input.take() {
+        None => *input = Some(buf),
+        Some(old) if old.is_empty() => *input = Some(buf),
+        Some(old) => *input = Some(join(old, &buf)?),
+    }
+    Ok(())
+}
+
+/// `old` with the bytes of `new` behind it, in memory of this thread's own.
+fn join(mut old: Buf, new: &[u8]) -> Result<Buf, BodyError> {
+    if !old.is_from_ring() {
+        if old.spare() < new.len() {
+            old.compact();
+        }
+        if old.extend_from_slice(new).is_ok() {
+            return Ok(old);
+        }
+    }
+    let needed = old.len() + new.len();
+    let mut joined = Buf::with_capacity_default().ok_or(BodyError::NoBuffer)?;
+    if joined.spare() < needed {
+        joined = Buf::large(needed.next_power_of_two());
+    }
+    let fits = joined.extend_from_slice(&old).is_ok() && joined.extend_from_slice(new).is_ok();
+    if fits { Ok(joined) } else { Err(BodyError::NoBuffer) }
+}
