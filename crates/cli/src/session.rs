@@ -11,8 +11,7 @@ use thalweg_runtime::timer;
 
 use crate::commands::{self, After};
 use crate::output::Output;
-use crate::words;
-use crate::{Cli, Severity};
+use crate::{Cli, Severity, table, words};
 
 /// What the kernel already delivered reaches the session within this time, in milliseconds.
 const LATE_INPUT_MS: u64 = 20;
@@ -151,6 +150,15 @@ impl Input {
 }
 
 impl Session {
+    /// Whether commands that need this mode may be given.
+    pub fn allows(&self, mode: table::Mode) -> bool {
+        match mode {
+            table::Mode::Any => true,
+            table::Mode::Experimental => self.experimental,
+            table::Mode::Expert => self.expert,
+        }
+    }
+
     async fn run(&mut self, output: &mut Output) -> io::Result<End> {
         let mut input = Input::default();
         loop {

@@ -284,13 +284,17 @@ const MASTER_COMMANDS: &[&str] = &[
 
 fn cli(out: &mut String) {
     out.push_str("# List of registered CLI keywords:\n");
-    let works = |c: &&commands::Command| c.id != commands::Id::Unsupported;
+    let works = |c: &&commands::Command| c.id != commands::Id::Unsupported && !c.form;
     let mut sorted: Vec<_> = commands::COMMANDS.iter().chain(commands::ALWAYS).filter(works).collect();
     sorted.sort_unstable_by_key(|command| command.words);
     for command in sorted {
         let master = if MASTER_COMMANDS.contains(&command.words) { "[MASTER] " } else { "" };
-        let experimental = if command.experimental { "[EXPERIM] " } else { "" };
-        let _ = writeln!(out, "{} {master}[WORKER] {experimental}", command.words);
+        let mode = match command.mode {
+            commands::Mode::Any => "",
+            commands::Mode::Experimental => "[EXPERIM] ",
+            commands::Mode::Expert => "[EXPERT] ",
+        };
+        let _ = writeln!(out, "{} {master}[WORKER] {mode}", command.words);
     }
 }
 

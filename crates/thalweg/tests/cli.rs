@@ -284,15 +284,40 @@ fn rights_are_enforced() {
         "disable frontend fe",
         "set server be/s1 state maint",
         "add map #0 a b",
+        "show map #0",
+        "get acl #1 a",
+        "get var proc.five",
         "show env",
+        "show startup-logs",
+        "wait 1",
+        "operator",
     ] {
         assert_eq!(program.ask_on("user", command), "Permission denied\n\n", "{command}");
         assert_eq!(program.ask(&format!("user;{command}")), "\nPermission denied\n\n", "{command}");
     }
+    for command in [
+        "clear counters all",
+        "clear counters server be/s1",
+        "set maxconn frontend fe 5",
+        "set maxconn global 5",
+        "set maxconn server be/s1 5",
+        "add map #0 a b",
+        "clear acl #1",
+        "show acl",
+        "set profiling tasks on",
+        "wait 1",
+    ] {
+        assert_eq!(program.ask(&format!("operator;{command}")), "\nPermission denied\n\n", "{command}");
+    }
+    assert_eq!(
+        program.ask("user;set severity-output number;show env"),
+        "\n\n[3]: Permission denied\n\n",
+        "a refusal is as serious as any error"
+    );
     assert_eq!(program.ask("operator;disable frontend fe"), "\nPermission denied\n\n");
     assert_eq!(
         program.ask("operator;user;operator;show cli level"),
-        "\n\n\nuser\n\n",
+        "\n\nPermission denied\n\nuser\n\n",
         "rights do not come back"
     );
 }

@@ -18,7 +18,7 @@ use thalweg_runtime::clock;
 
 use crate::output::{Output, Reply};
 use crate::session::Session;
-use crate::table::{self, Id};
+use crate::table::{self, Command, Id, Mode};
 use crate::{Cli, stat, variables};
 
 /// How a session goes on after a command.
@@ -32,9 +32,6 @@ pub enum After {
     HandListeners,
 }
 
-/// What is said when the rights do not suffice.
-const DENIED: &str = "Permission denied\n";
-
 /// Runs one command and appends its answer to `output`.
 pub async fn run(
     session: &mut Session,
@@ -45,30 +42,23 @@ pub async fn run(
     if words.is_empty() {
         return Ok(After::Continue);
     }
-    let Some((command, count)) = table::find(words) else {
-        let title = format!(
-            "Unknown command: '{}', but maybe one of the following ones is a better match:",
-            words[0]
-        );
-        output.text.push_str(&table::list(&title, words));
-        return Ok(After::Continue);
+    let (command, count) = match permitted(session, words) {
+        Ok(found) => found,
+        Err(reply) => {
+            output.text.push_str(&reply.render(session.severity));
+            return Ok(After::Continue);
+        }
     };
-    if session.level < command.level {
-        output.text.push_str(DENIED);
-        return Ok(After::Continue);
-    }
-    if command.experimental && !session.experimental {
-        let text = "This command is restricted to experimental mode only.";
-        output.text.push_str(&Reply::error(text).render(session.severity));
-        return Ok(After::Continue);
-    }
     let args: Vec<&str> = words[count..].iter().map(String::as_str).collect();
     let args = args.as_slice();
     let instance = session.cli.instance.clone();
     let reply = match command.id {
         Id::Quit => return Ok(After::Quit),
         Id::GetSocks => return Ok(After::HandListeners),
-        Id::Help => Reply::Text(table::list("The following commands are valid at this level:", &words[1..])),
+        Id::Help => {
+            let title = "The following commands are valid at this level:";
+            Reply::info(table::list(title, &words[1..], |mode| session.allows(mode)))
+        }
         Id::Unsupported => {
             Reply::error(format!("'{}' is known, but not supported yet by this program.", command.words))
         }
@@ -89,7 +79,9 @@ pub async fn run(
         Id::ShowInfo => info::show(&session.cli, args),
         Id::ShowStat => return stat::show(session, output, args).await.map(|()| After::Continue),
         Id::ShowSchema => Reply::Text(stat::SCHEMA.into()),
-        Id::ClearCounters => stat::clear(&instance, args).await,
+        Id::ClearCounters => stat::clear_maxima(&instance).await,
+        Id::ClearCountersAll => stat::clear_all(&instance).await,
+        Id::ClearCountersServer => stat::clear_server(&instance, args).await,
         Id::ShowMap | Id::ShowAcl => {
             return patterns::show(session, output, command.id == Id::ShowMap, args)
                 .await
@@ -132,6 +124,26 @@ pub async fn run(
     };
     output.text.push_str(&reply.render(session.severity));
     Ok(After::Continue)
+}
+
+/// The command that a session asks for, and how many words select it; else what to answer.
+fn permitted(session: &Session, words: &[String]) -> Result<(&'static Command, usize), Reply> {
+    let Some((command, count)) = table::find(words) else {
+        let title = format!(
+            "Unknown command: '{}', but maybe one of the following ones is a better match:",
+            words[0]
+        );
+        return Err(Reply::info(table::list(&title, words, |mode| session.allows(mode))));
+    };
+    // In the reference's order: a mode that is off is what is said first, at any level.
+    if !session.allows(command.mode) {
+        let mode = if command.mode == Mode::Expert { "expert" } else { "experimental" };
+        return Err(Reply::error(format!("This command is restricted to {mode} mode only.")));
+    }
+    if session.level < command.level {
+        return Err(Reply::error("Permission denied"));
+    }
+    Ok((command, count))
 }
 
 /// Seconds since the start.

@@ -14,7 +14,7 @@ use thalweg_proxy::Instance;
 use thalweg_proxy::counters::Counters;
 
 use crate::commands;
-use crate::output::{Output, Reply};
+use crate::output::{Level, Output, Reply};
 use crate::session::Session;
 use crate::threads::on_all;
 use columns::{COLUMNS, EXTRA};
@@ -281,22 +281,32 @@ pub fn json_row(out: &mut String, row: &Row) {
     out.push(']');
 }
 
-/// `clear counters`, `clear counters all`, `clear counters server`.
-pub async fn clear(instance: &Instance, args: &[&str]) -> Reply {
-    if args.first() == Some(&"server") {
-        let (proxy, server) = match commands::find_server(instance, &args[1..]) {
-            Ok(found) => found,
-            Err(reply) => return reply,
-        };
-        let index = instance.server_index(proxy.id, server.id);
-        on_all(move |worker| worker.counters().servers[index].reset()).await;
-        return Reply::info("Server counters cleared.");
-    }
-    let all = args.first() == Some(&"all");
+/// `clear counters server`.
+pub async fn clear_server(instance: &Instance, args: &[&str]) -> Reply {
+    let (proxy, server) = match commands::find_server(instance, args) {
+        Ok(found) => found,
+        Err(reply) => return reply,
+    };
+    let index = instance.server_index(proxy.id, server.id);
+    on_all(move |worker| worker.counters().servers[index].reset()).await;
+    Reply::Message(Level::Notice, "Server counters cleared.".into())
+}
+
+/// `clear counters`.
+pub async fn clear_maxima(instance: &Instance) -> Reply {
+    clear(instance, Counters::reset_max).await
+}
+
+/// `clear counters all`.
+pub async fn clear_all(instance: &Instance) -> Reply {
+    clear(instance, Counters::reset).await
+}
+
+async fn clear(instance: &Instance, how: fn(&Counters)) -> Reply {
     on_all(move |worker| {
         let thread = worker.counters();
         let every = thread.frontends.iter().chain(&thread.backends).chain(&thread.servers);
-        every.chain([&thread.process]).for_each(if all { Counters::reset } else { Counters::reset_max });
+        every.chain([&thread.process]).for_each(how);
     })
     .await;
     for gate in instance.frontend_gates.iter().chain(&instance.listener_gates).chain([&instance.process_gate])

@@ -145,6 +145,8 @@ pub struct Setup {
     arguments: Vec<String>,
     /// Another program than the one under test.
     program: Option<PathBuf>,
+    /// Files of its directory, by name and content.
+    beside: Vec<(&'static str, &'static str)>,
 }
 
 impl Setup {
@@ -175,6 +177,7 @@ impl Setup {
             whole: false,
             arguments: Vec::new(),
             program: None,
+            beside: Vec::new(),
         }
     }
 
@@ -198,6 +201,12 @@ impl Setup {
 
     pub fn threads(mut self, threads: usize) -> Setup {
         self.threads = threads;
+        self
+    }
+
+    /// A file that lies beside the configuration.
+    pub fn file_beside(mut self, name: &'static str, content: &'static str) -> Setup {
+        self.beside.push((name, content));
         self
     }
 
@@ -247,6 +256,9 @@ impl Setup {
         let mut listening = Vec::new();
         let text = fill_in(&text, ip, &directory.0, &mut names, &mut listening);
         fs::write(directory.0.join("cfg"), &text).unwrap();
+        for (name, content) in &self.beside {
+            fs::write(directory.0.join(name), content).unwrap();
+        }
         let output = fs::File::create(directory.0.join("out")).unwrap();
         let program = || self.program.as_ref().map_or_else(program, Command::new);
         let mut command = match self.files {

@@ -1,0 +1,136 @@
+//! The program and the reference, started side by side.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use super::support::{PATIENCE, Proxy, Setup, eventually, reference};
+
+/// Something for every command: both kinds of proxies, servers in many settings, maps, ACLs, variables.
+pub const CONFIGURATION: &str = "\
+global
+  nbthread 2
+  maxconn 100
+  node thisnode
+  description what it is for
+  set-var proc.five int(5)
+  set-var-fmt proc.fmt \"a%[int(3)]\"
+  stats socket <@dir>/admin mode 600 level admin
+  stats socket <@dir>/oper level operator
+  stats socket <@dir>/user level user
+  stats socket <@dir>/numbers severity-output number level admin
+  stats timeout 20s
+defaults
+  mode http
+  timeout client 5s
+  timeout server 5s
+  timeout connect 5s
+  retries 0
+frontend fe
+  bind <@fe> name b1
+  bind unix@<@dir>/fe2
+  description the front
+  option socket-stats
+  http-request set-header x-map %[path,map(<@dir>/m.map)]
+  http-request set-header x-number %[path,map_str_int(<@dir>/i.map)]
+  http-request deny if { path -f <@dir>/a.acl }
+  http-request deny if { src 10.0.0.0/8 192.168.1.1 }
+  use_backend be if { path /be }
+  default_backend spare
+backend be
+  balance roundrobin
+  cookie SRV insert
+  server s1 unix@<@dir>/none maxconn 7 cookie c1
+  server s2 127.0.0.1:9 weight 10 disabled
+  server s3 127.0.0.1:9 weight 20 check inter 1h id 33
+  server s4 127.0.0.1:9 weight 20 backup
+backend fixed
+  balance source
+  server t1 127.0.0.1:9 weight 10
+  server t2 127.0.0.1:9 check inter 1h addr 127.0.0.2 port 8
+backend spare
+  http-request return status 200
+backend off
+  disabled
+  server o1 127.0.0.1:9
+frontend out
+  disabled
+  bind unix@<@dir>/out
+  default_backend off
+listen li
+  mode tcp
+  id 77
+  bind unix@<@dir>/li
+  server l1 127.0.0.1:9 maxconn 3 minconn 1
+";
+
+/// Both programs with the same configuration, each in a directory of its own.
+pub struct Pair {
+    ours: Proxy,
+    theirs: Proxy,
+}
+
+/// What both answered.
+#[derive(Debug)]
+pub struct Answers {
+    pub ours: String,
+    pub theirs: String,
+}
+
+impl Pair {
+    /// `None` where there is no reference to start.
+    pub fn start(configuration: &str) -> Option<Pair> {
+        let reference = reference()?;
+        let setup = || {
+            Setup::file(configuration)
+                .file_beside("m.map", "k1 v1\nk2 v2 x\n")
+                .file_beside("i.map", "a 1\nb 2\n")
+                .file_beside("a.acl", "/p\n/q\n")
+        };
+        let ours = setup().start("epoll");
+        let theirs = setup().program(&reference).start("epoll");
+        let pair = Pair { ours, theirs };
+        for side in [&pair.ours, &pair.theirs] {
+            eventually("the CLI listens", || UnixStream::connect(side.path("admin")).ok());
+        }
+        Some(pair)
+    }
+
+    /// Sends lines to a socket of both, says that there are no more, and reads both answers.
+    pub fn ask(&self, socket: &str, lines: &str) -> Answers {
+        self.exchange(socket, format!("{lines}\n").as_bytes(), true)
+    }
+
+    /// The same with bytes that need not be lines; without `half_close` only what the answer is ends the connection.
+    pub fn exchange(&self, socket: &str, bytes: &[u8], half_close: bool) -> Answers {
+        Answers {
+            ours: exchange(&self.ours, socket, bytes, half_close),
+            theirs: exchange(&self.theirs, socket, bytes, half_close),
+        }
+    }
+}
+
+fn exchange(side: &Proxy, socket: &str, bytes: &[u8], half_close: bool) -> String {
+    let mut stream = UnixStream::connect(side.path(socket)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+    // Who has heard enough may close before it has read everything.
+    let _ = stream.write_all(bytes);
+    if half_close {
+        let _ = stream.shutdown(Shutdown::Write);
+    }
+    let mut answer = Vec::new();
+    if let Err(error) = stream.read_to_end(&mut answer) {
+        assert!(
+            error.kind() != ErrorKind::WouldBlock,
+            "no end of the answer to {:?}",
+            String::from_utf8_lossy(bytes)
+        );
+        answer.extend_from_slice(format!("<{:?}>", error.kind()).as_bytes());
+    }
+    let text = String::from_utf8_lossy(&answer).into_owned();
+    let mut text = text.replace(side.path("").to_str().unwrap(), "<dir>/");
+    text = text.replace(side.path("").to_str().unwrap().trim_end_matches('/'), "<dir>");
+    text.replace(&side.addr("fe").to_string(), "<fe>")
+}
