@@ -7,7 +7,8 @@
 use std::fmt;
 use std::ops::Range;
 
-use thalweg_http::Head;
+use thalweg_http::ascii::is_tchar;
+use thalweg_http::{Head, Strictness};
 
 use crate::error::{ParseError, ParseErrorKind};
 use crate::parse::{HeadParser, ParseOptions, Parsed};
@@ -32,7 +33,8 @@ pub enum ChunkError {
     TooLarge,
     /// A chunk header is longer than [`CHUNK_LINE_MAX`], or all of them together are out of proportion.
     LineTooLong,
-    /// An extension has a NUL, or a CR or LF that does not end the line.
+    /// An extension has a NUL, or a CR or LF that does not end the line. Strict: it is not a list of names and values
+    /// (RFC 9112 section 7.1.1).
     BadExtension,
     /// A chunk is not followed by CR LF.
     BadEnd,
@@ -102,6 +104,54 @@ enum State {
     Done,
 }
 
+/// Where in `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )` a header is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Extension {
+    /// After a semicolon.
+    #[default]
+    NameStart,
+    Name,
+    /// White space after a name.
+    NameEnd,
+    /// After an equals sign.
+    ValueStart,
+    Value,
+    Quoted,
+    /// After a backslash between quotes.
+    Escaped,
+    /// After a closing quote.
+    Closed,
+    /// White space after a value.
+    ValueEnd,
+}
+
+impl Extension {
+    /// The state after `byte`; `None` when the grammar does not have it there.
+    fn next(self, byte: u8) -> Option<Extension> {
+        use Extension::*;
+        let text = byte == b'\t' || byte >= b' ' && byte != 0x7f;
+        Some(match (self, byte) {
+            (NameStart | ValueStart, b' ' | b'\t') => self,
+            (NameStart | Name, byte) if is_tchar(byte) => Name,
+            (ValueStart | Value, byte) if is_tchar(byte) => Value,
+            (ValueStart, b'"') => Quoted,
+            (Name | NameEnd, b'=') => ValueStart,
+            (Name | NameEnd | Value | Closed | ValueEnd, b';') => NameStart,
+            (Name | NameEnd, b' ' | b'\t') => NameEnd,
+            (Value | Closed | ValueEnd, b' ' | b'\t') => ValueEnd,
+            (Quoted, b'"') => Closed,
+            (Quoted, b'\\') => Escaped,
+            (Quoted | Escaped, _) if text => Quoted,
+            _ => return None,
+        })
+    }
+
+    /// Whether the line may end here.
+    fn may_end(self) -> bool {
+        matches!(self, Extension::Name | Extension::Value | Extension::Closed)
+    }
+}
+
 /// A resumable decoder of one chunked body.
 #[derive(Clone, Debug, Default)]
 pub struct ChunkDecoder {
@@ -109,6 +159,8 @@ pub struct ChunkDecoder {
     size: u64,
     digits: bool,
     plain: bool,
+    /// Where in an extension the header is, when it is read strictly.
+    extension: Extension,
     /// Bytes of the current chunk header so far.
     line: u32,
     excess: u64,
@@ -158,6 +210,7 @@ impl ChunkDecoder {
         input: &[u8],
         trailers: &mut Head,
     ) -> Result<ChunkStep, ChunkError> {
+        let strict = options.framing.strictness == Strictness::Strict;
         let mut at = 0;
         if self.line > 0 {
             // The header began in an earlier input: what is consumed now is not all of it.
@@ -171,7 +224,7 @@ impl ChunkDecoder {
                     if self.line > CHUNK_LINE_MAX {
                         return Err(ChunkError::LineTooLong);
                     }
-                    if self.header_byte(byte)? {
+                    if self.header_byte(byte, strict)? {
                         let (size, plain) = (self.size, self.plain);
                         self.excess =
                             (self.excess + u64::from(self.line)).saturating_sub(16 + size.saturating_mul(2));
@@ -230,17 +283,23 @@ impl ChunkDecoder {
     }
 
     /// Takes one byte of a chunk header. `true` when it ends the header.
-    fn header_byte(&mut self, byte: u8) -> Result<bool, ChunkError> {
+    fn header_byte(&mut self, byte: u8, strict: bool) -> Result<bool, ChunkError> {
         match (self.state, byte) {
             (State::SizeLf, b'\n') => return Ok(true),
             (State::SizeLf, _) => return Err(ChunkError::BadExtension),
             (State::Extension, b'\n' | 0) => return Err(ChunkError::BadExtension),
-            (State::Extension, b'\r') => self.state = State::SizeLf,
+            (State::Extension, b'\r') if !strict || self.extension.may_end() => self.state = State::SizeLf,
+            (State::Extension, _) if strict => {
+                self.extension = self.extension.next(byte).ok_or(ChunkError::BadExtension)?;
+            }
             (State::Extension, _) => {}
+            // White space goes before a semicolon only.
+            (State::SizeSpace, b'\r') if strict => return Err(ChunkError::BadSize),
             (_, b'\r') if self.digits => self.state = State::SizeLf,
             (_, b';') if self.digits => {
                 self.plain = false;
                 self.state = State::Extension;
+                self.extension = Extension::NameStart;
             }
             (_, b' ' | b'\t') if self.digits => {
                 self.plain = false;

@@ -24,6 +24,10 @@ pub enum ParseErrorKind {
     BadFieldValue,
     /// A CR that is not followed by a LF (RFC 9112 section 2.2).
     LoneCr,
+    /// Strict: a LF without a CR before it (RFC 9112 section 2.2).
+    BareLf,
+    /// Strict: a value that goes on in the next line (RFC 9112 section 5.2).
+    Folding,
     /// White space where the first field should begin (RFC 9112 section 2.2).
     LeadingWhitespace,
     /// The first line is larger than the buffer.
@@ -74,6 +78,8 @@ impl fmt::Display for ParseErrorKind {
             Self::BadFieldName => "a header name is not a token",
             Self::BadFieldValue => "a header value has a NUL byte",
             Self::LoneCr => "a carriage return is not followed by a line feed",
+            Self::BareLf => "a line feed has no carriage return before it",
+            Self::Folding => "a header value is folded over two lines",
             Self::LeadingWhitespace => "the first header begins with white space",
             Self::StartLineTooLong => "the first line is larger than the buffer",
             Self::HeadTooLarge => "the head is larger than the buffer",

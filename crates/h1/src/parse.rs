@@ -13,7 +13,7 @@
 use thalweg_http::ascii::{is_ows, is_target_byte, is_tchar};
 use thalweg_http::head::Span;
 use thalweg_http::scan;
-use thalweg_http::semantics::{self, FramingPolicy, RequestContext};
+use thalweg_http::semantics::{self, FramingPolicy, RequestContext, Strictness};
 use thalweg_http::{Head, Version};
 
 use crate::error::{ParseError, ParseErrorKind};
@@ -206,7 +206,8 @@ impl HeadParser {
         input: &[u8],
         head: &mut Head,
     ) -> Result<bool, ParseError> {
-        let relaxed = options.framing.accept_unsafe;
+        let relaxed = options.framing.strictness == Strictness::Relaxed;
+        let strict = options.framing.strictness == Strictness::Strict;
         let mut at = self.at;
         // Ends the call when the input does, keeping the place.
         macro_rules! byte {
@@ -225,6 +226,35 @@ impl HeadParser {
                 self.at = at;
                 return Err(ParseError { kind: ParseErrorKind::$kind, offset: at });
             }};
+        }
+        // One space and no other white space: what follows is read at once (RFC 9112 section 3).
+        macro_rules! one_space {
+            ($kind:ident, $next:ident) => {{
+                if input[at] != b' ' {
+                    fail!($kind);
+                }
+                at += 1;
+                self.mark = at;
+                self.stage = Stage::$next;
+            }};
+        }
+        // A line may end with a LF alone unless the proxy is strict (RFC 9112 section 2.2).
+        macro_rules! line_end {
+            () => {
+                if byte!() == b'\r' {
+                    if at + 1 >= input.len() {
+                        self.at = at;
+                        return Ok(false);
+                    }
+                    at += 1;
+                    if input[at] != b'\n' {
+                        fail!(LoneCr);
+                    }
+                } else if strict {
+                    fail!(BareLf);
+                }
+                at += 1;
+            };
         }
         macro_rules! skip_while {
             ($byte:ident, $test:expr) => {
@@ -247,6 +277,7 @@ impl HeadParser {
                     }
                     // Empty lines before a message are forgiven (RFC 9112 section 2.2).
                     match byte!() {
+                        b'\n' if strict => fail!(BareLf),
                         b'\n' => at += 1,
                         b'\r' => {
                             if at + 1 >= input.len() {
@@ -282,6 +313,9 @@ impl HeadParser {
                     }
                     self.first = Span::new(self.mark, at);
                     self.stage = Stage::MethodSpace;
+                    if strict {
+                        one_space!(BadMethod, Target);
+                    }
                 }
                 Stage::MethodSpace => {
                     skip_while!(byte, is_ows(byte));
@@ -295,6 +329,7 @@ impl HeadParser {
                     }
                     self.second = Span::new(self.mark, at);
                     match input[at] {
+                        b' ' | b'\t' if strict => one_space!(BadTargetByte, Version),
                         b' ' | b'\t' => self.stage = Stage::TargetSpace,
                         b'\r' | b'\n' => {
                             self.mark = at;
@@ -327,7 +362,7 @@ impl HeadParser {
                         self.stage = Stage::HeadEnd;
                         continue;
                     }
-                    if !self.settle_version(text, relaxed) {
+                    if !self.settle_version(text, options.framing.strictness) {
                         fail!(BadVersion);
                     }
                     self.stage = Stage::LineEnd;
@@ -343,10 +378,14 @@ impl HeadParser {
                         }
                         at += 1;
                     }
-                    if !self.settle_version(&input[self.mark..at], relaxed) {
+                    if !self.settle_version(&input[self.mark..at], options.framing.strictness) {
                         fail!(BadVersion);
                     }
                     self.stage = Stage::ProtocolSpace;
+                    if strict {
+                        self.status = 0;
+                        one_space!(BadVersion, Status);
+                    }
                 }
                 Stage::ProtocolSpace => {
                     skip_while!(byte, is_ows(byte));
@@ -405,17 +444,7 @@ impl HeadParser {
                     self.stage = Stage::LineEnd;
                 }
                 Stage::LineEnd => {
-                    if byte!() == b'\r' {
-                        if at + 1 >= input.len() {
-                            self.at = at;
-                            return Ok(false);
-                        }
-                        at += 1;
-                        if input[at] != b'\n' {
-                            fail!(LoneCr);
-                        }
-                    }
-                    at += 1;
+                    line_end!();
                     self.stage = Stage::FieldStart;
                 }
                 Stage::FieldStart => {
@@ -486,21 +515,14 @@ impl HeadParser {
                     self.stage = Stage::ValueEnd;
                 }
                 Stage::ValueEnd => {
-                    if byte!() == b'\r' {
-                        if at + 1 >= input.len() {
-                            self.at = at;
-                            return Ok(false);
-                        }
-                        at += 1;
-                        if input[at] != b'\n' {
-                            fail!(LoneCr);
-                        }
-                    }
-                    at += 1;
+                    line_end!();
                     self.stage = Stage::Fold;
                 }
                 Stage::Fold => {
                     if is_ows(byte!()) {
+                        if strict {
+                            fail!(Folding);
+                        }
                         // An obsolete line folding: the value goes on (RFC 9112 section 5.2).
                         if self.mark == self.value_start {
                             // Nothing of the value was seen yet: it begins on this line.
@@ -535,17 +557,7 @@ impl HeadParser {
                     head.push_parsed(self.name, value, canonical);
                 }
                 Stage::HeadEnd => {
-                    if byte!() == b'\r' {
-                        if at + 1 >= input.len() {
-                            self.at = at;
-                            return Ok(false);
-                        }
-                        at += 1;
-                        if input[at] != b'\n' {
-                            fail!(LoneCr);
-                        }
-                    }
-                    at += 1;
+                    line_end!();
                     self.at = at;
                     return Ok(true);
                 }
@@ -554,9 +566,11 @@ impl HeadParser {
     }
 
     /// Reads the version that ends just before the current byte. Relaxed, any protocol passes for an old
-    /// one.
-    fn settle_version(&mut self, text: &[u8], relaxed: bool) -> bool {
+    /// one; strict, only a version whose messages look like these (RFC 9110 section 2.5).
+    fn settle_version(&mut self, text: &[u8], strictness: Strictness) -> bool {
+        let relaxed = strictness == Strictness::Relaxed;
         match version(text) {
+            Some(version) if strictness == Strictness::Strict && version.major != 1 => return false,
             Some(version) => self.version = version,
             // As the reference reads it: two digits where they are in `HTTP/1.1` count, whatever is around
             // them; another length is an old version.
@@ -622,7 +636,7 @@ impl HeadParser {
             Message::Response => {
                 semantics::accept_response(head, request, options.framing)?;
             }
-            Message::Trailers => semantics::accept_trailers(head)?,
+            Message::Trailers => semantics::accept_trailers(head, options.framing)?,
         }
         Ok(Parsed::Complete(self.at))
     }

@@ -1,7 +1,7 @@
 //! The hand-written cases in `tests/data`, whole and cut at every byte.
 //!
 //! A file is a list of cases. What begins with `@` says what the following cases are: `request`,
-//! `relaxed-request`, `response <what was asked>`, `relaxed-response` or `chunks`. A case is
+//! `response <what was asked>`, or `chunks`, or one of these with `relaxed-` or `strict-` in front. A case is
 //!
 //! ```text
 //! ## What it shows
@@ -13,7 +13,13 @@
 //! ~ the reference does otherwise    where the verdict differs from HAProxy's, and how
 //! = 3 keep insecure                 accepted: the body's length, the connection's fate, and flags
 //! ! 400 BadMethod @3                or refused: status, cause, and offset of the byte at fault
+//! s ! 400 MissingHost               the verdict with `option http-strict`, where it is another one
 //! ```
+//!
+//! Every case is judged in the three ways a proxy may be told to read: `d` by default, `r` relaxed (the
+//! `accept-unsafe-violations` options) and `s` strict. The verdict without a letter is for the way of its
+//! heading, and for the others unless they have a line of their own. A default verdict is never kinder than a
+//! relaxed one, nor a strict one than a default one: a test holds the three against each other.
 //!
 //! Every line ends with CR LF unless its last character is a backslash. Escapes are those of C, and
 //! `\{3:ab}` is `ababab`. For chunks, `<` is the payload, `t` a trailer, and the verdict is `= done`,
@@ -24,7 +30,7 @@ use thalweg_h1::{
     ParseOptions, Parsed, encode_vec,
 };
 use thalweg_http::semantics::RequestContext;
-use thalweg_http::{BodyLength, Framing, FramingPolicy, Head, Method};
+use thalweg_http::{BodyLength, Framing, FramingPolicy, Head, Method, Strictness};
 
 #[derive(Clone, Debug, PartialEq)]
 enum Kind {
@@ -39,11 +45,21 @@ struct Case {
     name: String,
     rfc: bool,
     kind: Kind,
-    relaxed: bool,
+    strictness: Strictness,
     input: Vec<u8>,
     output: Option<Vec<u8>>,
     trailers: Vec<u8>,
     verdict: String,
+    /// The verdicts of other ways to read that differ from that one.
+    others: Vec<(Strictness, String)>,
+}
+
+const ALL: [Strictness; 3] = [Strictness::Relaxed, Strictness::Compatible, Strictness::Strict];
+
+impl Case {
+    fn expected(&self, strictness: Strictness) -> &str {
+        self.others.iter().find(|(of, _)| *of == strictness).map_or(&self.verdict, |(_, verdict)| verdict)
+    }
 }
 
 fn unescape(text: &str) -> Vec<u8> {
@@ -93,7 +109,7 @@ fn escapes(text: &str) -> Vec<u8> {
 
 fn read(file: &str, text: &str) -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
-    let mut kind = (Kind::Request, false);
+    let mut kind = (Kind::Request, Strictness::Compatible);
     for (number, line) in text.lines().enumerate() {
         let place = format!("{file}:{}", number + 1);
         let rest = line.get(2..).unwrap_or("");
@@ -105,11 +121,12 @@ fn read(file: &str, text: &str) -> Vec<Case> {
                 name: rest.trim().into(),
                 rfc: false,
                 kind: kind.0.clone(),
-                relaxed: kind.1,
+                strictness: kind.1,
                 input: Vec::new(),
                 output: None,
                 trailers: Vec::new(),
                 verdict: String::new(),
+                others: Vec::new(),
             }),
             [b'R', b'F', b'C', ..] => cases.last_mut().unwrap().rfc = true,
             [b'>', ..] => cases.last_mut().unwrap().input.extend(unescape(rest)),
@@ -119,28 +136,47 @@ fn read(file: &str, text: &str) -> Vec<Case> {
             [b't', ..] => cases.last_mut().unwrap().trailers.extend(unescape(rest)),
             [b'=' | b'!', ..] => cases.last_mut().unwrap().verdict = line.into(),
             [b'~', ..] => {}
+            [letter @ (b'd' | b'r' | b's'), b' ', ..] => {
+                let strictness = match letter {
+                    b'd' => Strictness::Compatible,
+                    b'r' => Strictness::Relaxed,
+                    _ => Strictness::Strict,
+                };
+                cases.last_mut().unwrap().others.push((strictness, rest.into()));
+            }
             _ => panic!("{place}: what is this line?"),
         }
     }
     for case in &cases {
+        for (strictness, verdict) in &case.others {
+            assert!(
+                *verdict != case.verdict && *strictness != case.strictness,
+                "{}: says nothing",
+                case.place
+            );
+        }
         assert!(case.rfc && !case.verdict.is_empty(), "{} {}: incomplete", case.place, case.name);
     }
     cases
 }
 
-fn read_kind(text: &str) -> (Kind, bool) {
+fn read_kind(text: &str) -> (Kind, Strictness) {
+    use Strictness::{Compatible, Relaxed, Strict};
     let context = |method, upgrade, websocket| RequestContext { method, upgrade, websocket };
     let get = context(Method::Get, false, false);
     match text {
-        "request" => (Kind::Request, false),
-        "relaxed-request" => (Kind::Request, true),
-        "relaxed-response" => (Kind::Response(get), true),
-        "response GET" => (Kind::Response(get), false),
-        "response HEAD" => (Kind::Response(context(Method::Head, false, false)), false),
-        "response CONNECT" => (Kind::Response(context(Method::Connect, false, false)), false),
-        "response upgrade" => (Kind::Response(context(Method::Get, true, false)), false),
-        "response websocket" => (Kind::Response(context(Method::Get, true, true)), false),
-        "chunks" => (Kind::Chunks, false),
+        "request" => (Kind::Request, Compatible),
+        "relaxed-request" => (Kind::Request, Relaxed),
+        "strict-request" => (Kind::Request, Strict),
+        "strict-response" => (Kind::Response(get), Strict),
+        "strict-chunks" => (Kind::Chunks, Strict),
+        "relaxed-response" => (Kind::Response(get), Relaxed),
+        "response GET" => (Kind::Response(get), Compatible),
+        "response HEAD" => (Kind::Response(context(Method::Head, false, false)), Compatible),
+        "response CONNECT" => (Kind::Response(context(Method::Connect, false, false)), Compatible),
+        "response upgrade" => (Kind::Response(context(Method::Get, true, false)), Compatible),
+        "response websocket" => (Kind::Response(context(Method::Get, true, true)), Compatible),
+        "chunks" => (Kind::Chunks, Compatible),
         _ => panic!("unknown kind {text}"),
     }
 }
@@ -151,6 +187,7 @@ fn all() -> Vec<Case> {
         ("requests.txt", include_str!("data/requests.txt")),
         ("framing.txt", include_str!("data/framing.txt")),
         ("relaxed.txt", include_str!("data/relaxed.txt")),
+        ("strict.txt", include_str!("data/strict.txt")),
         ("responses.txt", include_str!("data/responses.txt")),
         ("chunks.txt", include_str!("data/chunks.txt")),
     ] {
@@ -159,16 +196,21 @@ fn all() -> Vec<Case> {
     cases
 }
 
-fn options(relaxed: bool) -> ParseOptions {
+fn options(strictness: Strictness) -> ParseOptions {
     ParseOptions {
-        framing: FramingPolicy { accept_unsafe: relaxed, ..FramingPolicy::default() },
+        framing: FramingPolicy { strictness, ..FramingPolicy::default() },
         ..ParseOptions::default()
     }
 }
 
 /// Parses the pieces of `input` that end at `cuts`, and then all of it.
-fn parse(case: &Case, input: &[u8], cuts: &[usize]) -> (Result<Parsed, ParseError>, Head) {
-    let options = options(case.relaxed);
+fn parse(
+    case: &Case,
+    strictness: Strictness,
+    input: &[u8],
+    cuts: &[usize],
+) -> (Result<Parsed, ParseError>, Head) {
+    let options = options(strictness);
     let mut parser = HeadParser::new();
     let mut head = Head::new();
     let mut step = |input: &[u8], head: &mut Head| match &case.kind {
@@ -223,14 +265,19 @@ fn cause(kind: ParseErrorKind) -> String {
 }
 
 /// The verdict on a head, written as in the file, and the head as it is forwarded.
-fn verdict(case: &Case, result: &Result<Parsed, ParseError>, head: &Head) -> (String, Vec<u8>) {
+fn verdict(
+    case: &Case,
+    expected: &str,
+    result: &Result<Parsed, ParseError>,
+    head: &Head,
+) -> (String, Vec<u8>) {
     match result {
         Ok(Parsed::Complete(_)) => (format!("= {}", describe(&head.framing())), encoded(head)),
         Ok(Parsed::Partial) => ("= partial".into(), Vec::new()),
         Err(error) => {
             let status = if case.kind == Kind::Request { error.status() } else { 502 };
             let mut text = format!("! {status} {}", cause(error.kind));
-            if case.verdict.contains('@') {
+            if expected.contains('@') {
                 text += &format!(" @{}", error.offset);
             }
             (text, Vec::new())
@@ -241,16 +288,22 @@ fn verdict(case: &Case, result: &Result<Parsed, ParseError>, head: &Head) -> (St
 #[test]
 fn heads_get_their_verdict() {
     let mut failures = Vec::new();
-    for case in all().iter().filter(|case| case.kind != Kind::Chunks) {
-        let (result, head) = parse(case, &case.input, &[]);
-        let (found, forwarded) = verdict(case, &result, &head);
-        if found != case.verdict {
-            failures
-                .push(format!("{} {}: expected {:?}, found {found:?}", case.place, case.name, case.verdict));
+    let cases = all();
+    let judged = ALL.into_iter().flat_map(|how| cases.iter().map(move |case| (case, how)));
+    for (case, how) in judged.filter(|(case, _)| case.kind != Kind::Chunks) {
+        let (result, head) = parse(case, how, &case.input, &[]);
+        let expected = case.expected(how);
+        let (found, forwarded) = verdict(case, expected, &result, &head);
+        if found != expected {
+            failures.push(format!(
+                "{} {}: {how:?}: expected {expected:?}, found {found:?}",
+                case.place, case.name
+            ));
             continue;
         }
         let accepted = matches!(result, Ok(Parsed::Complete(_)));
-        if accepted {
+        // What is forwarded is written for the first verdict; another way to accept a message may write another one.
+        if accepted && (how == case.strictness || found == case.verdict) {
             head.check_invariants();
             let expected = case.output.as_ref().unwrap_or(&case.input);
             if forwarded != *expected {
@@ -269,13 +322,15 @@ fn heads_get_their_verdict() {
 
 #[test]
 fn what_is_forwarded_reads_the_same_again() {
-    for case in all().iter().filter(|case| case.kind != Kind::Chunks) {
-        let (result, head) = parse(case, &case.input, &[]);
+    let cases = all();
+    let judged = ALL.into_iter().flat_map(|how| cases.iter().map(move |case| (case, how)));
+    for (case, how) in judged.filter(|(case, _)| case.kind != Kind::Chunks) {
+        let (result, head) = parse(case, how, &case.input, &[]);
         if !matches!(result, Ok(Parsed::Complete(_))) {
             continue;
         }
         let first = encoded(&head);
-        let (again, head_again) = parse(case, &first, &[]);
+        let (again, head_again) = parse(case, how, &first, &[]);
         assert_eq!(again, Ok(Parsed::Complete(first.len())), "{} {}", case.place, case.name);
         assert_eq!(encoded(&head_again), first, "{} {}", case.place, case.name);
         let (one, two) = (head.framing().body, head_again.framing().body);
@@ -285,11 +340,13 @@ fn what_is_forwarded_reads_the_same_again() {
 
 #[test]
 fn heads_may_be_cut_anywhere() {
-    for case in all().iter().filter(|case| case.kind != Kind::Chunks) {
-        let whole = parse(case, &case.input, &[]);
+    let cases = all();
+    let judged = ALL.into_iter().flat_map(|how| cases.iter().map(move |case| (case, how)));
+    for (case, how) in judged.filter(|(case, _)| case.kind != Kind::Chunks) {
+        let whole = parse(case, how, &case.input, &[]);
         let expected = (whole.0, format!("{:?} {}", whole.1, describe(&whole.1.framing())));
         let check = |cuts: &[usize]| {
-            let found = parse(case, &case.input, cuts);
+            let found = parse(case, how, &case.input, cuts);
             let found = (found.0, format!("{:?} {}", found.1, describe(&found.1.framing())));
             assert_eq!(found, expected, "{} {}: cut at {cuts:?}", case.place, case.name);
         };
@@ -314,16 +371,16 @@ struct Body {
     used: usize,
 }
 
-fn decode(input: &[u8], cuts: &[usize]) -> Body {
-    let mut body = decode_steps(input, cuts);
+fn decode(strictness: Strictness, input: &[u8], cuts: &[usize]) -> Body {
+    let mut body = decode_steps(strictness, input, cuts);
     if body.verdict.starts_with('!') {
         body.used = 0;
     }
     body
 }
 
-fn decode_steps(input: &[u8], cuts: &[usize]) -> Body {
-    let options = ParseOptions::default();
+fn decode_steps(strictness: Strictness, input: &[u8], cuts: &[usize]) -> Body {
+    let options = options(strictness);
     let mut decoder = ChunkDecoder::new();
     let mut trailers = Head::new();
     let mut body = Body { verdict: String::new(), payload: Vec::new(), trailers: Vec::new(), used: 0 };
@@ -375,24 +432,64 @@ fn decode_steps(input: &[u8], cuts: &[usize]) -> Body {
 #[test]
 fn chunked_bodies_get_their_verdict_wherever_they_are_cut() {
     let mut failures = Vec::new();
-    for case in all().iter().filter(|case| case.kind == Kind::Chunks) {
-        let whole = decode(&case.input, &[]);
-        let payload = case.output.clone().unwrap_or_default();
-        if whole.verdict != case.verdict || whole.payload != payload || whole.trailers != case.trailers {
-            failures
-                .push(format!("{} {}: expected {:?}, found {whole:?}", case.place, case.name, case.verdict));
+    let cases = all();
+    let judged = ALL.into_iter().flat_map(|how| cases.iter().map(move |case| (case, how)));
+    for (case, how) in judged.filter(|(case, _)| case.kind == Kind::Chunks) {
+        let whole = decode(how, &case.input, &[]);
+        let (payload, expected) = (case.output.clone().unwrap_or_default(), case.expected(how));
+        // The payload is written for the first verdict.
+        let other = expected != case.verdict;
+        if whole.verdict != expected
+            || !other && (whole.payload != payload || whole.trailers != case.trailers)
+        {
+            failures.push(format!(
+                "{} {}: {how:?}: expected {expected:?}, found {whole:?}",
+                case.place, case.name
+            ));
             continue;
         }
         let all_cuts: Vec<usize> = (0..case.input.len()).collect();
-        assert_eq!(decode(&case.input, &all_cuts), whole, "{} {}: byte by byte", case.place, case.name);
+        assert_eq!(decode(how, &case.input, &all_cuts), whole, "{} {}: byte by byte", case.place, case.name);
         for &cut in &all_cuts {
             if case.input.len() < 1000 || cut < 50 || cut % 997 == 0 || case.input.len() - cut < 50 {
-                let found = decode(&case.input, &[cut]);
+                let found = decode(how, &case.input, &[cut]);
                 assert_eq!(found, whole, "{} {}: cut at {cut}", case.place, case.name);
             }
         }
     }
     assert!(failures.is_empty(), "{} cases:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// Strict accepts a part of what is accepted by default, and reads it in the same way.
+#[test]
+fn strict_only_refuses() {
+    for case in all().iter() {
+        if case.kind == Kind::Chunks {
+            let strict = decode(Strictness::Strict, &case.input, &[]);
+            if !strict.verdict.starts_with('!') {
+                assert_eq!(
+                    strict,
+                    decode(Strictness::Compatible, &case.input, &[]),
+                    "{} {}",
+                    case.place,
+                    case.name
+                );
+            }
+            continue;
+        }
+        let (result, head) = parse(case, Strictness::Strict, &case.input, &[]);
+        if matches!(result, Ok(Parsed::Complete(_))) {
+            let (compatible, other) = parse(case, Strictness::Compatible, &case.input, &[]);
+            assert_eq!(result, compatible, "{} {}", case.place, case.name);
+            assert_eq!(
+                (encoded(&head), head.framing()),
+                (encoded(&other), other.framing()),
+                "{} {}",
+                case.place,
+                case.name
+            );
+        }
+    }
 }
 
 #[test]
@@ -401,7 +498,7 @@ fn there_are_enough_cases_and_no_two_have_the_same_name() {
     assert!(cases.len() >= 300, "{}", cases.len());
     let mut inputs = std::collections::HashSet::new();
     for case in &cases {
-        let key = (format!("{:?}{}", case.kind, case.relaxed), case.input.clone());
+        let key = (format!("{:?}{:?}", case.kind, case.strictness), case.input.clone());
         assert!(inputs.insert(key), "{} {}: the same as another case", case.place, case.name);
     }
 }

@@ -59,6 +59,54 @@ pub fn is_host(host_port: &[u8]) -> bool {
     rest.iter().all(|&b| is_host_byte(b))
 }
 
+/// Whether `host_port` is a host and perhaps a port as the grammar has them (RFC 3986 section 3.2.2): a name of
+/// unreserved characters, sub-delimiters and percent-encoded bytes, an IPv4 address, or an address in brackets. Unlike
+/// [`is_host`] it is not empty and has no user information.
+pub fn is_exact_host(host_port: &[u8]) -> bool {
+    let parts = split(host_port);
+    let port = parts.port.is_none_or(|port| port.is_empty() || parts.port_number().is_some());
+    port && parts.userinfo.is_none()
+        && match parts.host {
+            [] => false,
+            [b'[', inside @ .., b']'] => is_address(inside),
+            name => is_name(name),
+        }
+}
+
+fn is_address(inside: &[u8]) -> bool {
+    match inside {
+        // An address of a later version says which: "v1.x".
+        [b'v' | b'V', later @ ..] => match memchr::memchr(b'.', later) {
+            Some(dot) => {
+                let (version, address) = (&later[..dot], &later[dot + 1..]);
+                !version.is_empty()
+                    && version.iter().all(u8::is_ascii_hexdigit)
+                    && !address.is_empty()
+                    && address.iter().all(|&b| b == b':' || is_name_byte(b))
+            }
+            None => false,
+        },
+        _ => std::str::from_utf8(inside).is_ok_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok()),
+    }
+}
+
+fn is_name(name: &[u8]) -> bool {
+    let mut at = 0;
+    while let Some(&byte) = name.get(at) {
+        at += match byte {
+            b'%' if name.get(at + 1..at + 3).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit)) => 3,
+            byte if is_name_byte(byte) => 1,
+            _ => return false,
+        };
+    }
+    true
+}
+
+/// Unreserved characters and sub-delimiters (RFC 3986 sections 2.2 and 2.3).
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
+}
+
 static HOST_BYTE: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0x21;
@@ -87,6 +135,38 @@ pub fn default_port(scheme: &[u8]) -> Option<&'static [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn exact_hosts() {
+        for (host, expected) in [
+            ("a", true),
+            ("a.b_c-d~", true),
+            ("1.2.3.4:80", true),
+            ("a:", true),
+            ("a,b", true),
+            ("%61", true),
+            ("[::1]", true),
+            ("[::1]:8080", true),
+            ("[v1.a:b]", true),
+            ("", false),
+            (":80", false),
+            ("a:b", false),
+            ("a:65536", false),
+            ("a::80", false),
+            ("a@b", false),
+            ("a b", false),
+            ("a\"b", false),
+            ("%6", false),
+            ("%zz", false),
+            ("[::1", false),
+            ("[::1]x", false),
+            ("[1.2.3.4]", false),
+            ("[v1]", false),
+            ("\u{e9}", false),
+        ] {
+            assert_eq!(is_exact_host(host.as_bytes()), expected, "{host}");
+        }
+    }
 
     #[test]
     fn authorities_are_split() {

@@ -12,6 +12,7 @@ use crate::ascii::trim_ows;
 use crate::head::Head;
 use crate::header_id::HeaderId;
 use crate::method::{Method, Version};
+use crate::strict;
 use crate::values::{list, list_with_empty};
 
 /// How the end of a body is found.
@@ -50,11 +51,24 @@ pub struct Framing {
     pub insecure: bool,
 }
 
-/// What a proxy's configuration relaxes.
+/// How kindly a message is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strictness {
+    /// `option accept-unsafe-violations-in-http-request` for requests, `-response` for responses: what breaks the
+    /// rules and does not change where a message ends is let through.
+    Relaxed,
+    /// As the reference does without options.
+    #[default]
+    Compatible,
+    /// `option http-strict`: nothing that breaks a rule is let through.
+    Strict,
+}
+
+/// What a proxy's configuration relaxes or forbids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FramingPolicy {
-    /// `option accept-unsafe-violations-in-http-request` for requests, `-response` for responses.
-    pub accept_unsafe: bool,
+    /// How kindly messages are read.
+    pub strictness: Strictness,
     /// `h1-accept-payload-with-any-method`.
     pub payload_with_any_method: bool,
     /// `h1-do-not-close-on-insecure-transfer-encoding`.
@@ -85,6 +99,18 @@ pub enum ViolationKind {
     BadTarget,
     /// A WebSocket request without a proper key (RFC 6455 section 4.1).
     BadWebsocketKey,
+    /// Strict: a `CONNECT` (RFC 9110 section 9.3.6).
+    NoTunnel,
+    /// Strict: an HTTP/1.1 request without `Host` (RFC 9112 section 3.2).
+    MissingHost,
+    /// Strict: several `Host` fields, even if they are equal (RFC 9112 section 3.2).
+    RepeatedHost,
+    /// Strict: a length given twice (RFC 9110 section 8.6).
+    RepeatedContentLength,
+    /// Strict: a `Content-Length` beside a `Transfer-Encoding` (RFC 9112 section 6.3).
+    LengthAndCoding,
+    /// Strict: a control character in a value or a reason (RFC 9110 section 5.5).
+    ControlCharacter,
     /// A `101` that does not say `Connection: upgrade`, or does not prove that it read the WebSocket key.
     BadUpgrade,
 }
@@ -122,6 +148,12 @@ impl fmt::Display for ViolationKind {
             Self::HostMismatch => "the host field is not that of the target",
             Self::BadTarget => "the form of the target does not go with the method",
             Self::BadWebsocketKey => "the WebSocket key is missing or malformed",
+            Self::NoTunnel => "a CONNECT where no tunnel is made",
+            Self::MissingHost => "an HTTP/1.1 request has no host field",
+            Self::RepeatedHost => "there are two host fields",
+            Self::RepeatedContentLength => "there are two content-lengths",
+            Self::LengthAndCoding => "there is a content-length beside a transfer-encoding",
+            Self::ControlCharacter => "a header value has a control character",
             Self::BadUpgrade => "the answer to the upgrade is malformed",
         })
     }
@@ -132,9 +164,20 @@ impl fmt::Display for ViolationKind {
 /// # Errors
 /// The first [`Violation`] found; the head is then only good for a log line.
 pub fn accept_request(head: &mut Head, policy: FramingPolicy) -> Result<Framing, Violation> {
-    crate::target::accept(head, policy.accept_unsafe)?;
+    if policy.strictness != Strictness::Strict {
+        return judge_request(head, policy);
+    }
+    // Judged as it came; but what is refused anyway is refused for the same reason as without the option.
+    let strict = strict::request(head);
+    let framing = judge_request(head, policy)?;
+    strict.map(|()| framing)
+}
+
+fn judge_request(head: &mut Head, policy: FramingPolicy) -> Result<Framing, Violation> {
+    let relaxed = policy.strictness == Strictness::Relaxed;
+    crate::target::accept(head, relaxed)?;
     let length = content_length(head)?;
-    let chunked = transfer_encoding(head, policy.accept_unsafe, true)?;
+    let chunked = transfer_encoding(head, relaxed, true)?;
     let version = head.version();
     let connection = connection(head);
     let mut framing = Framing {
@@ -181,7 +224,7 @@ pub fn accept_request(head: &mut Head, policy: FramingPolicy) -> Result<Framing,
         framing.body = BodyLength::Tunnel;
     }
     settle_upgrade(head, connection, true, &mut framing);
-    if framing.websocket && !policy.accept_unsafe {
+    if framing.websocket && !relaxed {
         let key = head.get(HeaderId::SecWebsocketKey);
         if !key.is_some_and(|key| is_websocket_key(key.value)) {
             return Err(violation(ViolationKind::BadWebsocketKey, key.map_or(0, |key| key.value_span.off)));
@@ -203,8 +246,22 @@ pub fn accept_response(
     request: &RequestContext,
     policy: FramingPolicy,
 ) -> Result<Framing, Violation> {
+    if policy.strictness != Strictness::Strict {
+        return judge_response(head, request, policy);
+    }
+    let strict = strict::response(head);
+    let framing = judge_response(head, request, policy)?;
+    strict.map(|()| framing)
+}
+
+fn judge_response(
+    head: &mut Head,
+    request: &RequestContext,
+    policy: FramingPolicy,
+) -> Result<Framing, Violation> {
+    let relaxed = policy.strictness == Strictness::Relaxed;
     let length = content_length(head)?;
-    let chunked = transfer_encoding(head, policy.accept_unsafe, false)?;
+    let chunked = transfer_encoding(head, relaxed, false)?;
     let version = head.version();
     let status = head.status();
     let connection = connection(head);
@@ -259,7 +316,7 @@ pub fn accept_response(
     framing.upgrade |= connection.upgrade;
     if status == 101
         && (request.websocket || framing.websocket)
-        && !policy.accept_unsafe
+        && !relaxed
         && !head.has(HeaderId::SecWebsocketAccept)
     {
         return Err(violation(ViolationKind::BadUpgrade, 0));
@@ -275,7 +332,10 @@ pub fn accept_response(
 ///
 /// # Errors
 /// The first [`Violation`] found.
-pub fn accept_trailers(head: &mut Head) -> Result<(), Violation> {
+pub fn accept_trailers(head: &mut Head, policy: FramingPolicy) -> Result<(), Violation> {
+    if policy.strictness == Strictness::Strict {
+        strict::fields(head)?;
+    }
     content_length(head)?;
     transfer_encoding(head, false, true)?;
     head.retain(|field| {

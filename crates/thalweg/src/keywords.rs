@@ -153,7 +153,7 @@ const OPTIONS: &[(&str, &[&str])] = &[
             "splice-response",
         ],
     ),
-    ("FE BE HTTP", &["http-buffer-request", "http-no-delay"]),
+    ("FE BE HTTP", &["http-buffer-request", "http-no-delay", "http-strict"]),
     (
         "FE",
         &[

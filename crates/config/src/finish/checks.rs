@@ -137,6 +137,7 @@ fn needs_http(cx: &mut Cx<'_>, b: &mut Building) {
         (&mut opts.http_drop_response_trailers, fe, "http-drop-response-trailers"),
         (&mut opts.http_ignore_probes, fe, "http-ignore-probes"),
         (&mut opts.http_no_delay, true, "http-no-delay"),
+        (&mut opts.http_strict, true, "http-strict"),
         (&mut opts.http_pretend_keepalive, be, "http-pretend-keepalive"),
         (&mut opts.http_use_proxy_header, fe, "http-use-proxy-header"),
         (&mut opts.idle_close_on_response, fe, "idle-close-on-response"),

@@ -244,6 +244,9 @@ pub struct ProxyOptions {
     pub http_drop_request_trailers: bool,
     pub http_drop_response_trailers: bool,
     pub restrict_req_hdr_names: Option<RestrictHeaderNames>,
+    /// What the RFCs say must be refused is refused: requests in a frontend, responses in a backend. Ours; it has
+    /// precedence over the two options below.
+    pub http_strict: bool,
     pub accept_unsafe_req: bool,
     pub accept_unsafe_res: bool,
     pub h1_case_adjust_bogus_client: bool,

@@ -126,6 +126,11 @@ pub(crate) static OPTION: &[Keyword<OptionKind>] = &[
         "option 'http-tunnel' is not supported any more since HAProxy 2.1, please just remove it, it shouldn't be needed.",
     ),
     works(
+        "http-strict",
+        "Ours: refuse what RFC 9110 and 9112 forbid, requests with 400, responses with 502.",
+        OptionKind::Flag(Side::Both, |o| &mut o.http_strict),
+    ),
+    works(
         "http-use-proxy-header",
         "Use Proxy-Connection.",
         OptionKind::Flag(Side::Frontend, |o| &mut o.http_use_proxy_header),

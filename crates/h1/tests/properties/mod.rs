@@ -6,12 +6,12 @@ use thalweg_h1::{
     chunk_of, encode_vec,
 };
 use thalweg_http::semantics::RequestContext;
-use thalweg_http::{BodyLength, FramingPolicy, Head, Method};
+use thalweg_http::{BodyLength, FramingPolicy, Head, Method, Strictness};
 
 /// What a head is parsed as. The first byte of a fuzzer's input chooses.
 #[derive(Clone, Copy, Debug)]
 pub struct Mode {
-    relaxed: bool,
+    strictness: Strictness,
     response: Option<RequestContext>,
     tight: bool,
 }
@@ -20,7 +20,11 @@ impl Mode {
     pub fn from_byte(byte: u8) -> Self {
         let context = |method, upgrade, websocket| Some(RequestContext { method, upgrade, websocket });
         Self {
-            relaxed: byte & 1 != 0,
+            strictness: match (byte & 1, byte & 64) {
+                (0, 0) => Strictness::Compatible,
+                (_, 0) => Strictness::Relaxed,
+                _ => Strictness::Strict,
+            },
             response: match byte >> 1 & 7 {
                 0..=3 => None,
                 4 => context(Method::Get, false, false),
@@ -33,7 +37,7 @@ impl Mode {
     }
 
     fn options(self) -> ParseOptions {
-        let framing = FramingPolicy { accept_unsafe: self.relaxed, ..FramingPolicy::default() };
+        let framing = FramingPolicy { strictness: self.strictness, ..FramingPolicy::default() };
         let mut options = ParseOptions { framing, ..ParseOptions::default() };
         if self.tight {
             options.head_max = 64;
@@ -86,6 +90,17 @@ pub fn head(mode: Mode, cut: usize, input: &[u8]) -> bool {
     assert_eq!(first, encoded(&pieces), "cut at {cut}");
     no_line_was_added(&whole, &first);
     another_parser_agrees(&whole, &first);
+
+    // What the strict option accepts is read as without it.
+    if mode.strictness == Strictness::Strict {
+        let mut kind = Head::new();
+        let compatible = Mode { strictness: Strictness::Compatible, ..mode };
+        assert_eq!(compatible.step(&mut HeadParser::new(), input, &mut kind), result);
+        assert_eq!((encoded(&kind), kind.framing()), (first.clone(), whole.framing()));
+        assert!(
+            whole.fields().all(|field| !field.value.iter().any(|&b| b < b' ' && b != b'\t' || b == 0x7f))
+        );
+    }
 
     // Whoever reads what is forwarded finds the same message.
     let mut again = Head::new();
@@ -174,8 +189,9 @@ struct Body {
     relayed: Vec<u8>,
 }
 
-fn decode(input: &[u8], cut: usize) -> Body {
-    let options = ParseOptions::default();
+fn decode(strictness: Strictness, input: &[u8], cut: usize) -> Body {
+    let framing = FramingPolicy { strictness, ..FramingPolicy::default() };
+    let options = ParseOptions { framing, ..ParseOptions::default() };
     let mut decoder = ChunkDecoder::new();
     let mut trailers = Head::new();
     let mut body =
@@ -230,6 +246,15 @@ fn decode(input: &[u8], cut: usize) -> Body {
 /// Reads a chunked body whole and cut, relays it, and reads what was relayed. Returns whether it was
 /// complete.
 pub fn chunks(cut: usize, input: &[u8]) -> bool {
+    let compatible = chunks_read(Strictness::Compatible, cut, input);
+    let strict = chunks_read(Strictness::Strict, cut, input);
+    assert!(strict.is_none() || strict == compatible, "strict reads another body");
+    compatible.is_some()
+}
+
+/// The payload and the bytes used, if the body is complete.
+fn chunks_read(strictness: Strictness, cut: usize, input: &[u8]) -> Option<(Vec<u8>, usize)> {
+    let decode = |input: &[u8], cut: usize| decode(strictness, input, cut);
     let cut = cut % (input.len() + 1);
     let whole = decode(input, 0);
     let pieces = decode(input, cut);
@@ -238,7 +263,7 @@ pub fn chunks(cut: usize, input: &[u8]) -> bool {
     assert_eq!(whole.trailers, pieces.trailers);
     assert_eq!(whole.used, pieces.used);
     if whole.result != Ok(true) {
-        return false;
+        return None;
     }
     for relayed in [&whole.relayed, &pieces.relayed] {
         let again = decode(relayed, 0);
@@ -248,5 +273,5 @@ pub fn chunks(cut: usize, input: &[u8]) -> bool {
         assert_eq!(again.used, relayed.len());
         assert!(!relayed.contains(&b';') || whole.payload.contains(&b';') || whole.trailers.contains(&b';'));
     }
-    true
+    Some((whole.payload, whole.used))
 }

@@ -328,7 +328,7 @@ async fn receive_head(
     context: RequestContext,
 ) -> HeadEnd {
     let fe = http.frontend();
-    let options = http.parse_options(be.opts.accept_unsafe_res);
+    let options = http.response_options(be);
     let client_timeout = pick_timeout(http.state.facts.timeouts.client, fe.timeouts.client);
     let server_timeout = pick_timeout(http.state.facts.timeouts.server, be.timeouts.server);
     let abort = be.opts.abortonclose;

@@ -5,7 +5,7 @@ use std::task::Poll;
 use thalweg_balance::ServerIndex;
 use thalweg_config::model::{DynamicTarget, LogStep, Mode, Proxy, ProxyId, ServerId, UseServerTarget};
 use thalweg_h1::parse::{ParseOptions, Parsed};
-use thalweg_http::semantics::{BodyLength, FramingPolicy};
+use thalweg_http::semantics::{BodyLength, FramingPolicy, Strictness};
 use thalweg_http::{HeaderId, Method};
 use thalweg_rules::{Kind, Outcome, Ruleset};
 use thalweg_runtime::{clock, timer};
@@ -61,14 +61,30 @@ impl<'a> Http<'a> {
         self.worker.proxy(self.state.backend())
     }
 
-    /// The limits of the parser for this frontend or, for responses, backend.
-    pub fn parse_options(&self, accept_unsafe: bool) -> ParseOptions {
+    /// How the requests of this frontend's clients are read.
+    pub fn request_options(&self, frontend: &Proxy) -> ParseOptions {
+        let opts = &frontend.opts;
+        self.parse_options(opts.http_strict, opts.accept_unsafe_req)
+    }
+
+    /// How the responses of this backend's servers are read.
+    pub fn response_options(&self, backend: &Proxy) -> ParseOptions {
+        let opts = &backend.opts;
+        self.parse_options(opts.http_strict, opts.accept_unsafe_res)
+    }
+
+    fn parse_options(&self, strict: bool, accept_unsafe: bool) -> ParseOptions {
+        let strictness = match (strict, accept_unsafe) {
+            (true, _) => Strictness::Strict,
+            (false, true) => Strictness::Relaxed,
+            (false, false) => Strictness::Compatible,
+        };
         let global = &self.worker.instance.config.global;
         ParseOptions {
             head_max: global.tune.bufsize - global.tune.maxrewrite,
             fields_max: global.tune.http_maxhdr,
             framing: FramingPolicy {
-                accept_unsafe,
+                strictness,
                 payload_with_any_method: global.h1_accept_payload_with_any_method,
                 keep_insecure: global.h1_do_not_close_on_insecure_te,
             },
@@ -192,7 +208,7 @@ impl<'a> Http<'a> {
     /// Receives and judges the head of the request.
     async fn receive_head(&mut self) -> Result<(), Stop<'a>> {
         let fe = self.frontend();
-        let options = self.parse_options(fe.opts.accept_unsafe_req);
+        let options = self.request_options(fe);
         // The time allowed for a head counts from its first byte; waiting for that byte has its own limit.
         let limit = fe.timeouts.http_request.or(fe.timeouts.client);
         let deadline = limit.map(timer::deadline_in);
