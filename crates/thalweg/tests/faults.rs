@@ -136,6 +136,11 @@ fn clients_that_disappear() {
         });
         survives(&proxy, || drop(proxy.connect()));
         survives(&proxy, || proxy.connect().send("GET / HT"));
+        survives(&proxy, || {
+            let mut conn = proxy.connect();
+            conn.send("GET /");
+            conn.reset();
+        });
         // In the request's body, and in the response's.
         for request in [POST, "GET /f HTTP/1.1\r\nHost: h\r\n\r\n"] {
             for reset in [false, true] {
@@ -148,6 +153,65 @@ fn clients_that_disappear() {
             }
         }
         proxy.finish(server);
+    });
+}
+
+/// Nothing but what the peers do may end these connections: every timeout is longer than the test.
+#[test]
+fn crowds_that_leave_in_the_middle_of_something() {
+    each_driver(|io| {
+        let server = Server::start(|mut conn, number| {
+            while let Some(head) = conn.next_head() {
+                conn.send(ok("fine"));
+                if head.line.contains("/last") {
+                    if number % 2 == 0 {
+                        conn.reset_when_dropped();
+                    }
+                    return;
+                }
+            }
+        });
+        let text = format!(
+            "frontend fe\nbind <@fe>\nbind <@dir>/fe\ndefault_backend be\nbackend be\nserver s {}\n",
+            server.addr
+        );
+        let proxy = Setup::http(&text)
+            .defaults(
+                "timeout client 1h\ntimeout server 1h\ntimeout http-request 1h\ntimeout http-keep-alive 1h",
+            )
+            .threads(2)
+            .start(io);
+        let before = proxy.descriptors();
+        let addr = proxy.addr("fe");
+        let path = proxy.path("fe");
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let path = &path;
+                scope.spawn(move || {
+                    for i in 0..150 {
+                        let tcp = (i + thread) % 4 != 0;
+                        let mut conn = if tcp { Conn::connect(addr) } else { Conn::connect_unix(path) };
+                        // Some were served before, and some of those by a server connection that ends with its answer.
+                        for served in 0..i % 4 {
+                            let last = if served == 1 { "/last" } else { "/" };
+                            if conn.try_send(format!("GET {last} HTTP/1.1\r\nHost: h\r\n\r\n")).is_err() {
+                                break;
+                            }
+                            assert!(matches!(conn.response().status, 200));
+                        }
+                        let _ = conn.try_send(["GET / HT", "GET / HTTP/1.1\r\nHost: h", ""][i % 3]);
+                        if i % 5 != 0 {
+                            conn.reset_when_dropped();
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(proxy.ask(GET).text(), "fine");
+        // The connections that wait for more work end, too.
+        drop(server);
+        proxy.descriptors_back_to(before);
+        proxy.finish(());
     });
 }
 

@@ -427,8 +427,7 @@ impl Driver {
     /// A direct receive returned less than it had room for: nothing is left, and anything later raises an event,
     /// unless the end was announced already. The simulator cuts receives short on purpose, so there it means nothing.
     pub(crate) fn took_less(&mut self, s: &mut Socket) {
-        let ended = s.bits.has(Bits::EOF) || s.bits.has(Bits::FAILED);
-        if !ended && !matches!(self.inner, Inner::Sim(_)) {
+        if !s.bits.has(Bits::ANNOUNCED) && !matches!(self.inner, Inner::Sim(_)) {
             s.bits.clear(Bits::READABLE);
         }
     }
@@ -458,7 +457,7 @@ impl Drop for Driver {
 /// Token of an operation on a record.
 #[inline]
 pub(crate) fn token(s: &Socket, op: Op) -> u64 {
-    s as *const Socket as u64 | op as u64
+    s.address() as u64 | op as u64
 }
 
 /// Wakes a thread out of its poll; usable from any thread.

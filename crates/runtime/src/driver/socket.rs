@@ -12,12 +12,30 @@
 //!   address) stays in the record until the operation's last completion cleared its bit.
 //!
 //! The record returns to the free list when the owner closed it *and* no bit of `ops` is left. References to a
-//! record are made inside one driver call and never kept across calls.
+//! record are made inside one driver call and never kept across calls. Whoever keeps an address (the kernel, lists of
+//! a driver, the free list) keeps the canonical one, which has the rights of the table and not those of a reference
+//! that ended: see [`SocketRef`].
+//!
+//! # What is known about a socket's input
+//!
+//! A stream's input is bytes and then one verdict: the end, or an error, which is followed by the end. Bytes that the
+//! kernel handed over lie in `rx`; the verdict, once it is known that nothing comes before it any more, is
+//! [`Bits::ENDED`] or `rx_error`. Until then a driver owes it, and whoever waits must be certain to be woken for it:
+//!
+//! | | what is certain to tell |
+//! |---|---|
+//! | epoll | an edge to come, as [`Bits::READABLE`] is cleared only by a receive that found nothing, or less than it asked for while no end was [`ANNOUNCED`](Bits::ANNOUNCED) |
+//! | io_uring | a receive that was armed and delivered nothing since (arming looks at the socket's state); or one that did ([`FED`](Bits::FED)) with [`Op::Hangup`] beside it; or a place in the list of [`STARVED`](Bits::STARVED) ones |
+//!
+//! A direct receive (`net::transfer`) asks for itself, and for an event ([`Op::PollIn`], which also looks first) when it
+//! found nothing.
 
 use crate::buffer::Buf;
 use crate::clock;
+use crate::net::syscall;
 use crate::task::{Reason, TaskId};
 use std::collections::VecDeque;
+use std::io;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
 
@@ -36,8 +54,9 @@ bits! {
     READABLE = 0;
     /// A send has a chance, likewise.
     WRITABLE = 1;
-    /// The peer ended its direction (epoll: an event said so, data may still be queued; io_uring: all was read).
-    EOF = 2;
+    /// The end or an error was announced and comes behind what is still queued in the kernel. With epoll, a receive
+    /// that returned less than it had room for does then not mean that nothing is left.
+    ANNOUNCED = 2;
     /// Buffers in `tx` are on their way.
     SENDING = 3;
     /// `shutdown(SHUT_WR)` is due once nothing is on its way.
@@ -58,12 +77,14 @@ bits! {
     REGISTERED = 11;
     /// A connection attempt is under way.
     CONNECTING = 12;
-    /// An error or hang-up event came: a receive or send will tell which.
-    FAILED = 13;
-    /// A unix socket.
-    LOCAL = 14;
-    /// It is known whether it is a unix socket.
-    TYPED = 15;
+    /// Input ended and all before that was taken from the kernel.
+    ENDED = 13;
+    /// The receive in flight delivered something since it was armed, so the kernel may owe the end (io_uring).
+    FED = 14;
+    /// A receive delivered something before: the next ones are multishot (io_uring).
+    SEASONED = 15;
+    /// The receive in flight carries a limit (io_uring).
+    LIMITED = 16;
 }
 
 impl Bits {
@@ -93,6 +114,8 @@ pub(crate) enum Op {
     PollOut = 5,
     /// Multishot poll for readability (listeners).
     Watch = 6,
+    /// Poll for the end of input and for errors, beside a multishot receive.
+    Hangup = 7,
 }
 
 impl Op {
@@ -104,11 +127,12 @@ impl Op {
             4 => Op::PollIn,
             5 => Op::PollOut,
             6 => Op::Watch,
+            7 => Op::Hangup,
             _ => return None,
         })
     }
     #[inline]
-    pub fn bit(self) -> u8 {
+    pub const fn bit(self) -> u8 {
         1 << self as u8
     }
 }
@@ -190,6 +214,39 @@ impl Socket {
             sent: 0,
             rx_ms: 0,
             tx_ms: 0,
+        }
+    }
+
+    /// Whether input ended or broke, behind what is in `rx`.
+    #[inline]
+    pub fn has_verdict(&self) -> bool {
+        self.rx_error != 0 || self.bits.has(Bits::ENDED)
+    }
+
+    /// The verdict, to a reader that took everything before it. As with `recv`, an error is told once, and after it the
+    /// stream is at its end.
+    #[inline]
+    pub fn take_verdict(&mut self) -> Option<io::Result<Buf>> {
+        if !self.has_verdict() {
+            return None;
+        }
+        self.bits.set(Bits::ENDED);
+        Some(match std::mem::take(&mut self.rx_error) {
+            0 => Ok(Buf::empty()),
+            errno => Err(io::Error::from_raw_os_error(errno)),
+        })
+    }
+
+    /// Looks at what comes next in the kernel, without taking it: `true` when that is something. As looking takes an
+    /// error out of the socket, it is kept as the verdict.
+    pub fn look(&mut self) -> bool {
+        match syscall::recv(self.fd, &mut [0], libc::MSG_PEEK) {
+            Ok(_) => true,
+            Err(libc::EAGAIN) => false,
+            Err(errno) => {
+                self.rx_error = errno;
+                true
+            }
         }
     }
 
@@ -388,7 +445,31 @@ impl Socket {
 }
 
 /// Address of a record. `Copy`, but only its owner and the driver use it; see the module's first page.
+///
+/// Always the canonical one: made by the table, or found again from a number ([`canonical`]). One that was derived from
+/// a reference would lose its rights as soon as the record is reached in another way.
 pub(crate) type SocketRef = NonNull<Socket>;
+
+/// The address of the record that a token or a reference names.
+#[inline]
+pub(crate) fn canonical(address: usize) -> Option<SocketRef> {
+    // The table exposed the addresses of its chunks.
+    NonNull::new(std::ptr::with_exposed_provenance_mut(address))
+}
+
+impl Socket {
+    /// The number that names the record, in tokens and lists.
+    #[inline]
+    pub fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// The record's canonical address.
+    #[inline]
+    pub fn canonical(&self) -> SocketRef {
+        canonical(self.address()).expect("a reference is not null")
+    }
+}
 
 const CHUNK: usize = 64;
 
@@ -415,6 +496,7 @@ impl SocketTable {
             let chunk = NonNull::from(Box::leak(chunk));
             self.chunks.push(chunk);
             let first: NonNull<Socket> = chunk.cast();
+            chunk.as_ptr().cast::<Socket>().expose_provenance();
             // SAFETY: the offsets stay inside the chunk.
             self.free.extend((0..CHUNK).rev().map(|i| unsafe { first.add(i) }));
         }
@@ -505,13 +587,13 @@ mod tests {
     #[test]
     fn a_record_is_reused_blank() {
         let mut t = SocketTable::new();
-        let a = t.insert(5, Bits::EOF);
+        let a = t.insert(5, Bits::ENDED);
         t.remove(a);
         let b = t.insert(6, Bits(0));
         assert_eq!(a, b);
         // SAFETY: the test owns it.
         let s = unsafe { b.as_ref() };
-        assert_eq!((s.fd, s.bits.has(Bits::EOF)), (6, false));
+        assert_eq!((s.fd, s.bits.has(Bits::ENDED)), (6, false));
         t.remove(b);
     }
 }

@@ -3,7 +3,7 @@
 //! An event sets [`Bits::READABLE`] or [`Bits::WRITABLE`]; only a call that said "would block", or a receive that
 //! returned less than it had room for, clears it. Calls are tried directly while the bit is set.
 
-use super::socket::{Bits, Extra, Socket, moment};
+use super::socket::{Bits, Extra, Socket, canonical, moment};
 use super::{DriverOptions, PollStats, Wait};
 use crate::buffer::{Buf, poll_alloc};
 use crate::clock;
@@ -59,7 +59,7 @@ impl Epoll {
         } else {
             libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET
         };
-        self.control(libc::EPOLL_CTL_ADD, s.fd, events as u32, s as *const Socket as u64)?;
+        self.control(libc::EPOLL_CTL_ADD, s.fd, events as u32, s.address() as u64)?;
         s.bits.set(Bits::REGISTERED);
         Ok(())
     }
@@ -94,14 +94,13 @@ impl Epoll {
         let Poll::Ready(mut buf) = poll_alloc() else { return Poll::Pending };
         let room = buf.capacity().min(max);
         match syscall::recv(s.fd, &mut buf.unused_mut()[..room], 0) {
+            Ok(0) => Poll::Ready(s.take_verdict().unwrap_or_else(|| Ok(Buf::empty()))),
             Ok(n) => {
                 buf.commit(n);
-                if n > 0 {
-                    s.rx_ms = moment();
-                }
+                s.rx_ms = moment();
                 // Less than asked for: the queue was empty, and anything later raises a new event. The end
                 // of the stream may have been announced already, then it must be asked for again.
-                if n < room && n > 0 && !s.bits.has(Bits::EOF) && !s.bits.has(Bits::FAILED) {
+                if n < room && !s.bits.has(Bits::ANNOUNCED) {
                     s.bits.clear(Bits::READABLE);
                 }
                 Poll::Ready(Ok(buf))
@@ -116,7 +115,7 @@ impl Epoll {
     }
 
     pub fn poll_readable(&mut self, s: &mut Socket) -> Poll<io::Result<()>> {
-        if s.rx.is_some() || self.peek(s) {
+        if self.has_input(s) {
             return Poll::Ready(Ok(()));
         }
         s.reader = current_task();
@@ -124,23 +123,22 @@ impl Epoll {
     }
 
     pub fn has_input(&mut self, s: &mut Socket) -> bool {
-        s.rx.is_some() || self.peek(s)
-    }
-
-    fn peek(&mut self, s: &mut Socket) -> bool {
+        if s.rx.is_some() || s.has_verdict() {
+            return true;
+        }
         if !s.bits.has(Bits::READABLE) {
             return false;
         }
-        if syscall::recv(s.fd, &mut [0], libc::MSG_PEEK) == Err(libc::EAGAIN) {
+        let something = s.look();
+        if !something {
             s.bits.clear(Bits::READABLE);
-            return false;
         }
-        true
+        something
     }
 
     pub fn is_leaving(&mut self, s: &mut Socket) -> bool {
         s.reader = current_task();
-        s.bits.has(Bits::EOF) || s.bits.has(Bits::FAILED)
+        s.bits.has(Bits::ANNOUNCED) || s.has_verdict()
     }
 
     pub fn arm_input(&mut self, _: &mut Socket) {}
@@ -219,9 +217,10 @@ impl Epoll {
             if token == WAKE {
                 continue;
             }
+            let Some(socket) = canonical(token as usize) else { continue };
             // SAFETY: a registered record's owner closes it before freeing it, and no owner runs between
             // `epoll_wait` and the end of this loop, so the token is the address of a live record.
-            let s = unsafe { &mut *(token as *mut Socket) };
+            let s = unsafe { &mut *socket.as_ptr() };
             self.handle(s, event.events as i32);
         }
         Ok(PollStats { events: n as u32, submitted: 0, entered: true })
@@ -243,11 +242,8 @@ impl Epoll {
                 return;
             }
         }
-        if events & (libc::EPOLLERR | libc::EPOLLHUP) != 0 {
-            s.bits.set(Bits::FAILED);
-        }
-        if events & (libc::EPOLLRDHUP | libc::EPOLLHUP) != 0 {
-            s.bits.set(Bits::EOF);
+        if events & (libc::EPOLLRDHUP | libc::EPOLLERR | libc::EPOLLHUP) != 0 {
+            s.bits.set(Bits::ANNOUNCED);
         }
         if events & (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLERR | libc::EPOLLHUP) != 0 {
             s.bits.set(Bits::READABLE);

@@ -1,24 +1,40 @@
 //! The io_uring driver: one ring per thread, one `io_uring_enter` per round.
 //!
-//! - Receives are multishot and wait for an event first; the kernel picks blocks of the thread's receive ring.
+//! - Receives wait for an event first; the kernel picks blocks of the thread's receive ring. See [`receive`].
 //! - Sends, connects and closes are queued and submitted with the next poll, in the order in which they were made.
 //! - At most one send per socket is in flight; `MSG_WAITALL` makes the kernel continue a partial one.
 //!
 //! Ownership of what an operation touches is described in [`super::socket`]. The ring is used by its thread alone
 //! (`SINGLE_ISSUER`), and completions are produced only while the thread asks for them (`DEFER_TASKRUN`).
+//!
+//! # Kernels
+//!
+//! Known from the kernel's history; only 6.18 was at hand to run the tests on.
+//!
+//! | Kernel | What it lacks, and what happens then |
+//! |---|---|
+//! | before 6.1 | `DEFER_TASKRUN`: opening the ring fails, `auto` takes epoll |
+//! | 6.1 | `NO_SQARRAY` (6.6): the ring is opened again without it. A receive goes on until nothing is left, so its own way to miss an end is not there yet |
+//! | 6.6, 6.8, 6.12 | the limit on a multishot receive (6.17): found out once, by [`Uring::probe_limit`], as such kernels answer `EINVAL`. A receive that runs too far ahead is cancelled instead, by when it may have taken more |
+//! | 6.17, 6.18 | nothing. Unix sockets now say how much is left, and so their ends can be missed as resets on TCP are since 6.5; see [`receive`] |
+//!
+//! Containers often forbid io_uring altogether, by `EPERM` or `ENOSYS`; `auto` takes epoll then, too.
 
-use super::socket::{Bits, Extra, Op, Socket, SocketRef, SocketTable};
+mod receive;
+#[cfg(test)]
+mod tests;
+
+use super::socket::{Bits, Extra, Op, Socket, SocketRef, SocketTable, canonical};
 use super::{DriverOptions, PollStats, Wait, token};
-use crate::buffer::{Buf, ring};
+use crate::buffer::ring;
 use crate::clock;
 use crate::net::syscall;
 use crate::task::current_task;
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;
-use std::ptr::NonNull;
-use std::task::Poll;
 
 /// Token of operations whose outcome does not matter (cancel, close).
 const IGNORE: u64 = 0;
@@ -26,8 +42,6 @@ const IGNORE: u64 = 0;
 const WAKE: u64 = 8;
 /// The buffer group of the thread's receive ring.
 const GROUP: u16 = 0;
-/// `IORING_RECVSEND_POLL_FIRST`: arm the poll without trying first.
-const POLL_FIRST: u16 = 1;
 /// `IORING_ENTER_GETEVENTS`.
 const GETEVENTS: u32 = 1;
 /// How often the end of a driver asks the kernel for the last completions.
@@ -38,7 +52,9 @@ pub(crate) struct Uring {
     wake: RawFd,
     wake_armed: bool,
     /// Receives that found the ring of blocks empty and wait for blocks.
-    starved: Vec<SocketRef>,
+    starved: VecDeque<SocketRef>,
+    /// Sockets whose end was announced in this poll.
+    hung: Vec<SocketRef>,
     receive_ahead: u32,
     /// The kernel ends a multishot receive by itself after so many bytes (6.17). Without that, one that runs ahead is
     /// cancelled, by when it may have taken much more.
@@ -77,16 +93,22 @@ impl Uring {
         if !ring::install(blocks) {
             return Err(io::Error::other("this thread has an io_uring driver already"));
         }
-        Ok(Uring {
+        let mut uring = Uring {
             ring,
             wake,
             wake_armed: false,
-            starved: Vec::new(),
-            limits_receives: true,
+            starved: VecDeque::new(),
+            hung: Vec::new(),
+            limits_receives: false,
             receive_ahead: opts.receive_ahead.clamp(1, 1 << 30) as u32,
             ring_exhausted: 0,
             submitted: 0,
-        })
+        };
+        if let Err(e) = uring.probe_limit() {
+            ring::uninstall();
+            return Err(e);
+        }
+        Ok(uring)
     }
 
     pub fn ring_exhausted(&self) -> u64 {
@@ -138,6 +160,7 @@ impl Uring {
 
     pub fn unregister(&mut self, s: &mut Socket) {
         s.bits.clear(Bits::REGISTERED);
+        self.unstarve(s);
         self.cancel(s, Op::Watch);
     }
 
@@ -153,7 +176,7 @@ impl Uring {
 
     pub fn close(&mut self, s: &mut Socket) {
         // In queue order: a send that was only queued is tried before it is cancelled, and the close comes last.
-        for op in [Op::Recv, Op::Send, Op::Connect, Op::PollIn, Op::PollOut, Op::Watch] {
+        for op in [Op::Recv, Op::Send, Op::Connect, Op::PollIn, Op::PollOut, Op::Watch, Op::Hangup] {
             self.cancel(s, op);
         }
         let entry = opcode::Close::new(Fd(s.fd)).build();
@@ -163,78 +186,6 @@ impl Uring {
             s.clear_tx();
         }
         s.fd = -1;
-    }
-
-    #[inline]
-    fn arm_recv(&mut self, s: &mut Socket) {
-        if !s.bits.has(Bits::TYPED) {
-            s.bits.set(Bits::TYPED);
-            if is_unix(s.fd) {
-                s.bits.set(Bits::LOCAL);
-            }
-        }
-        let mut entry = opcode::RecvMulti::new(Fd(s.fd), GROUP).build();
-        if s.bits.has(Bits::EXPECT_DATA) {
-            s.bits.clear(Bits::EXPECT_DATA);
-        } else {
-            poll_first(&mut entry);
-        }
-        if self.limits_receives {
-            limit_total(&mut entry, self.receive_ahead);
-        }
-        s.ops |= Op::Recv.bit();
-        self.push(entry.user_data(token(s, Op::Recv)));
-    }
-
-    #[inline]
-    pub fn poll_recv(&mut self, s: &mut Socket, max: usize) -> Poll<io::Result<Buf>> {
-        if let Some(buf) = s.pop_rx_joined(max) {
-            return Poll::Ready(Ok(buf));
-        }
-        if s.rx_error != 0 {
-            // As with `recv`: an error is told once, after it the stream is at its end.
-            s.bits.set(Bits::EOF);
-            return Poll::Ready(Err(io::Error::from_raw_os_error(std::mem::take(&mut s.rx_error))));
-        }
-        if s.bits.has(Bits::EOF) {
-            return Poll::Ready(Ok(Buf::empty()));
-        }
-        s.reader = current_task();
-        self.arm_input(s);
-        Poll::Pending
-    }
-
-    pub fn poll_readable(&mut self, s: &mut Socket) -> Poll<io::Result<()>> {
-        if self.has_input(s) {
-            return Poll::Ready(Ok(()));
-        }
-        s.reader = current_task();
-        self.arm_input(s);
-        Poll::Pending
-    }
-
-    #[inline]
-    pub fn has_input(&mut self, s: &mut Socket) -> bool {
-        s.rx.is_some() || s.rx_error != 0 || s.bits.has(Bits::EOF)
-    }
-
-    pub fn is_leaving(&mut self, s: &mut Socket) -> bool {
-        s.reader = current_task();
-        if s.rx_error != 0 || s.bits.has(Bits::EOF) {
-            return true;
-        }
-        // What comes first is received ahead, so that the end behind it is seen.
-        if s.rx_queued <= self.receive_ahead {
-            self.arm_input(s);
-        }
-        false
-    }
-
-    #[inline]
-    pub fn arm_input(&mut self, s: &mut Socket) {
-        if s.ops & Op::Recv.bit() == 0 && !s.bits.has(Bits::STARVED) {
-            self.arm_recv(s);
-        }
     }
 
     pub fn want_input(&mut self, s: &mut Socket) {
@@ -257,41 +208,15 @@ impl Uring {
         }
     }
 
-    /// `true` once no multishot receive is in flight. What it received stays queued.
-    pub fn quiesce(&mut self, s: &mut Socket) -> bool {
-        self.unstarve(s);
-        if s.ops & Op::Recv.bit() == 0 {
-            return true;
-        }
-        self.cancel_recv(s);
-        s.reader = current_task();
-        false
-    }
-
     /// `true` once nothing is in flight; the last completion wakes the current task until then.
     pub fn detach(&mut self, s: &mut Socket) -> bool {
         let quiet = self.quiesce(s);
-        for op in [Op::PollIn, Op::PollOut] {
+        for op in [Op::PollIn, Op::PollOut, Op::Hangup] {
             self.cancel(s, op);
         }
         s.reader = current_task();
         s.writer = current_task();
         quiet && s.ops == 0
-    }
-
-    fn unstarve(&mut self, s: &mut Socket) {
-        if s.bits.has(Bits::STARVED) {
-            let me = NonNull::from(&*s);
-            self.starved.retain(|other| *other != me);
-            s.bits.clear(Bits::STARVED);
-        }
-    }
-
-    fn cancel_recv(&mut self, s: &mut Socket) {
-        if !s.bits.has(Bits::RECV_CANCEL) {
-            s.bits.set(Bits::RECV_CANCEL);
-            self.cancel(s, Op::Recv);
-        }
     }
 
     #[inline]
@@ -338,7 +263,14 @@ impl Uring {
         let entered = self.enter(wait);
         clock::refresh();
         let entered = entered?;
-        let events = self.drain(sockets);
+        let mut events = self.drain(sockets);
+        if !self.hung.is_empty() {
+            // What was queued meanwhile may have filled the submission queue and completed at once.
+            while !self.ring.completion().is_empty() {
+                events += self.drain(sockets);
+            }
+            self.settle_hung();
+        }
         Ok(PollStats { events, submitted, entered })
     }
 
@@ -400,10 +332,10 @@ impl Uring {
             return;
         }
         let Some(op) = Op::from_token(token) else { return };
-        let socket = (token & !63) as *mut Socket;
+        let Some(socket) = canonical((token & !63) as usize) else { return };
         // SAFETY: a token of an operation in flight is the address of a record whose `ops` bit keeps it alive; the
         // owner's references do not outlive its calls into the driver, and it is not running now.
-        let s = unsafe { &mut *socket };
+        let s = unsafe { &mut *socket.as_ptr() };
         if !cqueue::more(flags) {
             s.ops &= !op.bit();
         }
@@ -432,59 +364,11 @@ impl Uring {
                     self.arm_watch(s);
                 }
             }
+            Op::Hangup => self.hung_up(s, result),
         }
         if s.bits.has(Bits::CLOSING) && s.ops == 0 {
-            sockets.remove(NonNull::from(s));
+            sockets.remove(socket);
         }
-    }
-
-    #[inline]
-    fn received(&mut self, s: &mut Socket, result: i32, flags: u32) {
-        if let Some(bid) = cqueue::buffer_select(flags) {
-            let len = result.max(0) as usize;
-            let Some((buf, pressed)) = ring::with(|r| (r.take(bid, len), r.under_pressure())) else { return };
-            if s.bits.has(Bits::CLOSING) || len == 0 {
-                drop(buf);
-            } else {
-                s.push_rx(if pressed { buf.into_owned() } else { buf });
-            }
-        }
-        if s.ops & Op::Recv.bit() == 0 {
-            s.bits.clear(Bits::RECV_CANCEL);
-        }
-        if s.bits.has(Bits::CLOSING) {
-            return;
-        }
-        match result {
-            0 => s.bits.set(Bits::EOF),
-            n if n > 0 => {
-                // Seen on Linux 6.18: when the end of a unix stream comes together with its last bytes, the receive
-                // that is in flight is not told of it.
-                if s.bits.has(Bits::LOCAL) && at_end(s.fd) {
-                    s.bits.set(Bits::EOF);
-                }
-                if s.rx_queued > self.receive_ahead && s.ops & Op::Recv.bit() != 0 {
-                    self.cancel_recv(s);
-                }
-            }
-            n => match -n {
-                libc::ENOBUFS => {
-                    self.ring_exhausted += 1;
-                    ring::with(ring::RingBuffers::exhausted);
-                    if !s.bits.has(Bits::STARVED) {
-                        s.bits.set(Bits::STARVED);
-                        self.starved.push(NonNull::from(s));
-                    }
-                    return;
-                }
-                // The kernel does not know the limit.
-                libc::EINVAL if self.limits_receives => self.limits_receives = false,
-                // It ended without a verdict on the stream. Whoever waits asks again and arms the next one.
-                libc::ECANCELED | libc::EINTR | libc::EAGAIN => {}
-                errno => s.rx_error = errno,
-            },
-        }
-        s.wake_reader();
     }
 
     #[inline]
@@ -512,20 +396,6 @@ impl Uring {
         s.wake_writer();
     }
 
-    fn rearm_starved(&mut self) {
-        while ring::with(|r| r.has_posted()) == Some(true) {
-            let Some(socket) = self.starved.pop() else { return };
-            // SAFETY: an owner that closes its record takes it off this list first.
-            let s = unsafe { &mut *socket.as_ptr() };
-            s.bits.clear(Bits::STARVED);
-            if s.ops & Op::Recv.bit() == 0 {
-                // The data that found no block is still there: no need to wait for an event.
-                s.bits.set(Bits::EXPECT_DATA);
-                self.arm_recv(s);
-            }
-        }
-    }
-
     /// Ends the driver: cancels everything and collects the completions, so that nothing the kernel may still touch
     /// is freed. Records of sockets that still have an owner stay with it.
     pub fn finish(&mut self, sockets: &mut SocketTable) {
@@ -538,6 +408,8 @@ impl Uring {
                 break;
             }
         }
+        self.hung.clear();
+        self.starved.clear();
         let _ = self.ring.submitter().unregister_buf_ring(GROUP);
         ring::uninstall();
     }
@@ -572,45 +444,9 @@ fn open(opts: &DriverOptions) -> io::Result<IoUring> {
     })
 }
 
-#[inline]
-fn poll_first(entry: &mut squeue::Entry) {
-    const { assert!(size_of::<squeue::Entry>() == 64) };
-    // SAFETY: the entry is a transparent `io_uring_sqe`, whose 16-bit `ioprio` field lies at offset 2 and holds the
-    // flags of receive operations.
-    unsafe {
-        let ioprio = (&raw mut *entry).cast::<u16>().add(1);
-        *ioprio |= POLL_FIRST;
-    }
-}
-
-#[inline]
-fn limit_total(entry: &mut squeue::Entry, bytes: u32) {
-    // SAFETY: the entry is a transparent `io_uring_sqe`, whose 32-bit `optlen` field lies at offset 44 and limits the
-    // bytes of all shots of a receive together.
-    unsafe { (&raw mut *entry).cast::<u32>().add(11).write(bytes) };
-}
-
 impl std::ops::BitOr for Bits {
     type Output = Bits;
     fn bitor(self, other: Bits) -> Bits {
         Bits(self.0 | other.0)
     }
-}
-/// Whether a descriptor is a unix socket.
-fn is_unix(fd: RawFd) -> bool {
-    let mut domain: libc::c_int = 0;
-    let mut len = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the pointers describe `domain`, which the kernel fills with at most `len` bytes.
-    let failed = unsafe {
-        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_DOMAIN, (&raw mut domain).cast(), &mut len)
-    };
-    failed == 0 && domain == libc::AF_UNIX
-}
-
-/// Whether all input was received and the peer will send no more.
-fn at_end(fd: RawFd) -> bool {
-    let mut byte = 0u8;
-    // SAFETY: the pointer and the length describe `byte`.
-    let n = unsafe { libc::recv(fd, (&raw mut byte).cast(), 1, libc::MSG_PEEK | libc::MSG_DONTWAIT) };
-    n == 0
 }

@@ -1,0 +1,303 @@
+//! Receiving with io_uring, and not missing the end of what is received.
+//!
+//! The kernel completes a receive in flight when it is told of an event, and takes all events that came since it last
+//! looked for one. Where it knows that nothing is left to read, it then goes back to waiting without asking the socket
+//! (`msg_inq`: TCP since 6.5, unix sockets since 6.17). A receive that just delivered bytes may therefore have
+//! swallowed the event of what came right behind them: a reset on TCP, any end on a unix socket. (An orderly end on TCP
+//! counts as something left to read.) Arming a receive or a poll is different: the kernel looks at the socket's state
+//! first and completes at once if there is something to tell. So:
+//!
+//! - The first receive of a socket is a single one. When somebody waits again, the next one is armed, and it looks.
+//!   Many connections never need more, and then there is nothing to cancel when they are closed.
+//! - From then on receives are multishot. When somebody waits on one that [delivered something](Bits::FED), a poll for
+//!   the end of input and for errors is armed beside it ([`Op::Hangup`]), once: it stays until it has something to say,
+//!   so that a connection that is kept alive pays for it once. When it fires, the socket is asked directly.
+//!
+//! The question can be asked directly, although a receive is in flight, because of `DEFER_TASKRUN`: the kernel takes
+//! bytes out of the socket only while this thread is inside `io_uring_enter`. Once the completion queue was drained,
+//! what the socket holds is what comes next.
+
+use super::super::socket::{Bits, Op, Socket};
+use super::super::token;
+use super::{GROUP, Uring};
+use crate::buffer::{Buf, ring};
+use crate::task::current_task;
+use io_uring::types::Fd;
+use io_uring::{cqueue, opcode, squeue};
+use std::io;
+use std::task::Poll;
+
+/// `IORING_RECVSEND_POLL_FIRST`: arm the poll without trying first.
+const POLL_FIRST: u16 = 1;
+
+/// In flight, these two together tell of everything.
+const GUARDED: u8 = Op::Recv.bit() | Op::Hangup.bit();
+
+impl Uring {
+    #[inline]
+    pub fn poll_recv(&mut self, s: &mut Socket, max: usize) -> Poll<io::Result<Buf>> {
+        if let Some(buf) = s.pop_rx_joined(max) {
+            return Poll::Ready(Ok(buf));
+        }
+        if let Some(verdict) = s.take_verdict() {
+            return Poll::Ready(verdict);
+        }
+        s.reader = current_task();
+        self.arm_input(s);
+        Poll::Pending
+    }
+
+    pub fn poll_readable(&mut self, s: &mut Socket) -> Poll<io::Result<()>> {
+        if self.has_input(s) {
+            return Poll::Ready(Ok(()));
+        }
+        s.reader = current_task();
+        self.arm_input(s);
+        Poll::Pending
+    }
+
+    #[inline]
+    pub fn has_input(&mut self, s: &mut Socket) -> bool {
+        s.rx.is_some() || s.has_verdict()
+    }
+
+    pub fn is_leaving(&mut self, s: &mut Socket) -> bool {
+        s.reader = current_task();
+        if s.has_verdict() || s.bits.has(Bits::ANNOUNCED) {
+            return true;
+        }
+        if s.rx_queued <= self.receive_ahead {
+            // What comes first is received ahead, so that the end behind it is seen.
+            self.arm_input(s);
+        } else if s.ops & Op::Hangup.bit() == 0 {
+            self.arm_hangup(s);
+        }
+        false
+    }
+
+    /// Sees to it that whatever comes next is told: bytes, the end, or an error.
+    #[inline]
+    pub fn arm_input(&mut self, s: &mut Socket) {
+        if s.ops & GUARDED != GUARDED {
+            self.guard_input(s);
+        }
+        debug_assert!(will_tell(s), "an end would be missed: {:b} {:b}", s.ops, s.bits.0);
+    }
+
+    fn guard_input(&mut self, s: &mut Socket) {
+        if s.ops & Op::Recv.bit() == 0 {
+            if !s.bits.has(Bits::STARVED) {
+                self.arm_recv(s);
+            }
+        } else if s.bits.has(Bits::FED) {
+            self.arm_hangup(s);
+        }
+    }
+
+    fn arm_hangup(&mut self, s: &mut Socket) {
+        let entry = opcode::PollAdd::new(Fd(s.fd), libc::POLLRDHUP as u32).build();
+        s.ops |= Op::Hangup.bit();
+        self.push(entry.user_data(token(s, Op::Hangup)));
+    }
+
+    fn arm_recv(&mut self, s: &mut Socket) {
+        let mut entry = if s.bits.has(Bits::SEASONED) {
+            let mut entry = opcode::RecvMulti::new(Fd(s.fd), GROUP).build();
+            if self.limits_receives {
+                limit_total(&mut entry, self.receive_ahead);
+                s.bits.set(Bits::LIMITED);
+            }
+            entry
+        } else {
+            let recv = opcode::Recv::new(Fd(s.fd), std::ptr::null_mut(), 0).buf_group(GROUP);
+            recv.build().flags(squeue::Flags::BUFFER_SELECT)
+        };
+        if s.bits.has(Bits::EXPECT_DATA) {
+            s.bits.clear(Bits::EXPECT_DATA);
+        } else {
+            poll_first(&mut entry);
+        }
+        s.bits.clear(Bits::FED);
+        s.ops |= Op::Recv.bit();
+        self.push(entry.user_data(token(s, Op::Recv)));
+    }
+
+    #[inline]
+    pub(super) fn received(&mut self, s: &mut Socket, result: i32, flags: u32) {
+        if let Some(bid) = cqueue::buffer_select(flags) {
+            let len = result.max(0) as usize;
+            let Some((buf, pressed)) = ring::with(|r| (r.take(bid, len), r.under_pressure())) else { return };
+            if s.bits.has(Bits::CLOSING) || len == 0 {
+                drop(buf);
+            } else {
+                s.push_rx(if pressed { buf.into_owned() } else { buf });
+            }
+        }
+        if result > 0 && s.ops & Op::Recv.bit() != 0 {
+            s.bits.set(Bits::FED | Bits::SEASONED);
+            if s.rx_queued > self.receive_ahead {
+                self.cancel_recv(s);
+            }
+            s.wake_reader();
+            return;
+        }
+        self.receive_ended(s, result);
+    }
+
+    /// The last completion of a receive: `result` bytes and no more of them, the end, or an error.
+    fn receive_ended(&mut self, s: &mut Socket, result: i32) {
+        let stopped = s.bits.has(Bits::RECV_CANCEL);
+        let limited = s.bits.has(Bits::LIMITED);
+        s.bits.clear(Bits::RECV_CANCEL | Bits::LIMITED | Bits::FED);
+        if s.bits.has(Bits::CLOSING) {
+            return;
+        }
+        match result {
+            0 => s.bits.set(Bits::ENDED),
+            n if n > 0 => s.bits.set(Bits::SEASONED),
+            n => match -n {
+                libc::ENOBUFS => {
+                    self.ring_exhausted += 1;
+                    ring::with(ring::RingBuffers::exhausted);
+                    // Whoever stopped the receive waits for this, not for bytes.
+                    if !stopped {
+                        s.bits.set(Bits::STARVED);
+                        self.starved.push_back(s.canonical());
+                        return;
+                    }
+                }
+                // The kernel does not know the limit, although it seemed to. Whoever waits asks again, without it.
+                libc::EINVAL if limited => self.limits_receives = false,
+                // It ended without a verdict on the stream. Whoever waits asks again and arms the next one.
+                libc::ECANCELED | libc::EINTR | libc::EAGAIN => {}
+                errno => s.rx_error = errno,
+            },
+        }
+        s.wake_reader();
+    }
+
+    /// The poll for the end of input fired, or was cancelled.
+    pub(super) fn hung_up(&mut self, s: &mut Socket, result: i32) {
+        if s.bits.has(Bits::CLOSING) {
+            return;
+        }
+        if result >= 0 && !s.has_verdict() {
+            s.bits.set(Bits::ANNOUNCED);
+            // Usually the receive says it, too, a moment later.
+            self.hung.push(s.canonical());
+        } else {
+            s.wake_reader();
+        }
+    }
+
+    /// Asks those sockets for their verdict whose end was announced and whose receive did not tell it. The completion
+    /// queue was drained.
+    pub(super) fn settle_hung(&mut self) {
+        while let Some(socket) = self.hung.pop() {
+            // SAFETY: the record was not being closed when it came into this list, and owners, who could close it, do
+            // not run between that and this. No other reference to it exists.
+            let s = unsafe { &mut *socket.as_ptr() };
+            if s.has_verdict() {
+                continue;
+            }
+            let mut byte = [0];
+            match crate::net::syscall::recv(s.fd, &mut byte, libc::MSG_PEEK) {
+                Ok(0) => s.bits.set(Bits::ENDED),
+                // The receive in flight brings what comes first, and whoever waits behind it arms the poll again.
+                Ok(_) => {}
+                // Not an end after all. Likewise.
+                Err(libc::EAGAIN) => s.bits.clear(Bits::ANNOUNCED),
+                Err(errno) => s.rx_error = errno,
+            }
+            s.wake_reader();
+        }
+    }
+
+    /// `true` once no receive is in flight. What it received stays queued.
+    pub fn quiesce(&mut self, s: &mut Socket) -> bool {
+        self.unstarve(s);
+        if s.ops & Op::Recv.bit() == 0 {
+            return true;
+        }
+        self.cancel_recv(s);
+        s.reader = current_task();
+        false
+    }
+
+    fn cancel_recv(&mut self, s: &mut Socket) {
+        if !s.bits.has(Bits::RECV_CANCEL) {
+            s.bits.set(Bits::RECV_CANCEL);
+            self.cancel(s, Op::Recv);
+        }
+    }
+
+    pub(super) fn unstarve(&mut self, s: &mut Socket) {
+        if s.bits.has(Bits::STARVED) {
+            let me = s.address();
+            self.starved.retain(|other| other.as_ptr().addr() != me);
+            s.bits.clear(Bits::STARVED);
+        }
+    }
+
+    pub(super) fn rearm_starved(&mut self) {
+        // Each at most once: one that is armed now may come back before the end of this round.
+        for _ in 0..self.starved.len() {
+            if ring::with(|r| r.has_posted()) != Some(true) {
+                return;
+            }
+            let Some(socket) = self.starved.pop_front() else { return };
+            // SAFETY: an owner that closes or releases its record takes it off this list first, and none runs now.
+            let s = unsafe { &mut *socket.as_ptr() };
+            s.bits.clear(Bits::STARVED);
+            if s.ops & Op::Recv.bit() == 0 {
+                // The data that found no block is still there: no need to wait for an event.
+                s.bits.set(Bits::EXPECT_DATA);
+                self.arm_recv(s);
+            }
+        }
+    }
+
+    /// Finds out whether the kernel knows limited receives (6.17): one that does not refuses the operation before it
+    /// looks at the descriptor, which is none here.
+    ///
+    /// # Errors
+    /// When the ring does not work at all.
+    pub(super) fn probe_limit(&mut self) -> io::Result<()> {
+        let mut entry = opcode::RecvMulti::new(Fd(-1), GROUP).build();
+        limit_total(&mut entry, self.receive_ahead);
+        self.push(entry.user_data(super::IGNORE));
+        self.submitted = 0;
+        self.ring.submit_and_wait(1)?;
+        let answer = self.ring.completion().next();
+        self.limits_receives = answer.is_some_and(|c| c.result() != -libc::EINVAL);
+        Ok(())
+    }
+}
+
+/// Whether something in flight, or a place in a list, makes sure that what comes next is told.
+fn will_tell(s: &Socket) -> bool {
+    let receiving = s.ops & Op::Recv.bit() != 0;
+    s.bits.has(Bits::STARVED)
+        || s.ops & GUARDED == GUARDED
+        || receiving && (!s.bits.has(Bits::FED) || s.bits.has(Bits::RECV_CANCEL))
+}
+
+#[inline]
+fn poll_first(entry: &mut squeue::Entry) {
+    const { assert!(size_of::<squeue::Entry>() == 64) };
+    // SAFETY: the entry is a transparent `io_uring_sqe`, whose 16-bit `ioprio` field lies at offset 2 and holds the
+    // flags of receive operations.
+    unsafe {
+        let ioprio = (&raw mut *entry).cast::<u16>().add(1);
+        *ioprio |= POLL_FIRST;
+    }
+}
+
+#[inline]
+fn limit_total(entry: &mut squeue::Entry, bytes: u32) {
+    // SAFETY: the entry is a transparent `io_uring_sqe`, whose 32-bit `optlen` field lies at offset 44 and limits the
+    // bytes of all shots of a receive together.
+    unsafe { (&raw mut *entry).cast::<u32>().add(11).write(bytes) };
+    #[cfg(test)]
+    super::tests::play_old_kernel(entry);
+}
