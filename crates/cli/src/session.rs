@@ -13,9 +13,6 @@ use crate::commands::{self, After};
 use crate::output::Output;
 use crate::{Cli, Severity, table, words};
 
-/// What the kernel already delivered reaches the session within this time, in milliseconds.
-const LATE_INPUT_MS: u64 = 20;
-
 /// How long a client that sent too much is read from, in milliseconds.
 const LINGER_MS: u64 = 1000;
 
@@ -124,20 +121,8 @@ impl Input {
 
     /// Waits for more. An error when the client is silent for too long.
     async fn receive(&mut self, output: &mut Output) -> io::Result<()> {
-        let mut deadline = output.timeout_ms.map(timer::deadline_in);
-        // Kernels that tell how much is left to read on a unix socket (6.17) do not announce an end that came together
-        // with the last bytes to a receive that is armed for more. It is asked for here; what may be on its way from
-        // the driver meanwhile is waited for.
-        let mut late = false;
-        if !output.stream().has_input_now() && thalweg_sys::fd::at_end(output.stream().as_fd()) {
-            late = true;
-            deadline = Some(timer::deadline_in(LATE_INPUT_MS));
-        }
+        let deadline = output.timeout_ms.map(timer::deadline_in);
         match timer::timeout_at(deadline, output.stream().recv(16 * 1024)).await {
-            Err(_) if late => {
-                self.ended = true;
-                Ok(())
-            }
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
             Ok(Err(error)) => Err(error),
             Ok(Ok(buf)) => {
@@ -211,17 +196,17 @@ impl Session {
     /// The next line; `None` at the end of the connection or when it is too long.
     async fn next_line(&self, input: &mut Input, output: &mut Output) -> io::Result<Option<String>> {
         loop {
-            if let Some(line) = input.line() {
-                return Ok(Some(line));
-            }
-            if input.bytes.len() >= self.cli.instance.config.global.tune.bufsize {
+            let line = input.line();
+            // However it came: a line that is complete at once may be too long as well.
+            let len = line.as_ref().map_or(input.bytes.len(), String::len);
+            if len >= self.cli.instance.config.global.tune.bufsize {
                 output.text.push_str("The command is too big for the buffer size. Please change tune.bufsize in the configuration to use a bigger command.\n\n");
                 output.flush().await?;
                 input.drop_rest(output).await;
                 return Ok(None);
             }
-            if input.ended {
-                return Ok(None);
+            if line.is_some() || input.ended {
+                return Ok(line);
             }
             input.receive(output).await?;
         }

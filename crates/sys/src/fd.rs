@@ -44,15 +44,6 @@ pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a connected socket has nothing left to read and its peer will send no more. Does not wait.
-pub fn at_end(fd: BorrowedFd<'_>) -> bool {
-    let mut byte = 0u8;
-    // SAFETY: the pointer and the length describe `byte`.
-    let n =
-        unsafe { libc::recv(fd.as_raw_fd(), (&raw mut byte).cast(), 1, libc::MSG_PEEK | libc::MSG_DONTWAIT) };
-    n == 0
-}
-
 /// Waits until one of the descriptors has something to read or was closed by its peer; returns the position of the
 /// first that has.
 pub fn wait_readable(fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
