@@ -183,13 +183,26 @@ impl Counters {
         .add(1);
     }
 
-    /// A session or stream begins.
+    /// A session or stream begins; it ends when what this returns is dropped.
     #[inline]
-    pub fn begin(&self, now_ms: u64) {
+    pub fn enter(&self, now_ms: u64) -> Present<'_> {
         self.current.add(1);
         self.current_max.raise_to(self.current.get());
         self.total.add(1);
         self.session_rate.add(1, now_ms);
+        Present(self)
+    }
+}
+
+/// A session or stream that exists now, on the thread that owns the counters. However its task ends, the count goes
+/// down.
+#[must_use]
+pub struct Present<'a>(&'a Counters);
+
+impl Drop for Present<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.current.sub(1);
     }
 }
 

@@ -11,6 +11,7 @@ pub mod frontend;
 pub mod gate;
 pub mod instance;
 pub mod operator;
+pub(crate) mod plant;
 pub mod rate;
 pub mod stream;
 pub mod worker;
@@ -20,12 +21,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use thalweg_config::model::ProxyId;
-use thalweg_runtime::{Handle, Kind, Reason, kill, spawn};
+use thalweg_runtime::{Handle, Reason, kill};
 
 pub use instance::{Instance, Stopping};
 use worker::Worker;
-
-static JANITOR: Kind = Kind::new("idle-connections");
 
 /// A listening socket for one thread.
 pub struct ThreadSocket {
@@ -41,7 +40,7 @@ pub struct ThreadSocket {
 pub fn start_thread(instance: &Arc<Instance>, thread: usize, sockets: Vec<ThreadSocket>) {
     let worker = Worker::new(Arc::clone(instance), thread);
     worker::install(&worker);
-    spawn(&JANITOR, backend::connect::janitor(worker.clone()));
+    backend::connect::start_janitor(&worker, 0);
     if thread == 0 {
         instance.log.start_feeds(&instance.config);
     }

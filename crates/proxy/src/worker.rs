@@ -25,12 +25,14 @@ pub struct Worker {
     pub instance: Arc<Instance>,
     /// This thread's number, from 0.
     pub thread: usize,
-    /// By flat server number.
-    pub pools: RefCell<Box<[IdlePool]>>,
+    /// By flat server number; see [`Worker::with_pool`].
+    pools: RefCell<Box<[IdlePool]>>,
     /// The task that looks after idle server connections.
     pub janitor: Cell<TaskId>,
+    /// It sleeps until somebody wakes it: there was nothing to look after.
+    pub janitor_sleeps: Cell<bool>,
     /// Idle connections in all pools of this thread.
-    pub idle_count: Cell<usize>,
+    idle_count: Cell<usize>,
     /// This thread's view of each backend's load balancer.
     views: RefCell<Box<[View]>>,
     logger: RefCell<Logger>,
@@ -119,6 +121,23 @@ impl SessionList {
     }
 }
 
+/// A pool in use. Its numbers are brought up to date when this goes.
+struct Counted<'a> {
+    pool: &'a mut IdlePool,
+    /// Connections there were.
+    before: usize,
+    worker: &'a Worker,
+    server: usize,
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        let now = self.pool.len();
+        self.worker.counters().servers[self.server].idle_connections.set(now as u64);
+        self.worker.idle_count.set(self.worker.idle_count.get() + now - self.before);
+    }
+}
+
 /// Streams kept for reuse beyond the busiest moments of this thread.
 const SPARE_STREAMS_MAX: usize = 256;
 
@@ -140,6 +159,7 @@ impl Worker {
             thread,
             pools: RefCell::new((0..instance.server_count()).map(|_| IdlePool::default()).collect()),
             janitor: Cell::new(TaskId::NONE),
+            janitor_sleeps: Cell::new(false),
             idle_count: Cell::new(0),
             views: RefCell::new((0..proxies).map(|_| View::default()).collect()),
             logger: RefCell::new(logger),
@@ -275,13 +295,33 @@ impl Worker {
         self.case.as_ref().filter(|_| self.proxy(frontend).opts.h1_case_adjust_bogus_client)
     }
 
+    /// Runs `f` with the idle connections to the server of that flat number. What others see of their number follows
+    /// from what there is afterwards, even when `f` does not come to its end.
+    pub fn with_pool<R>(&self, server: usize, f: impl FnOnce(&mut IdlePool) -> R) -> R {
+        let mut pools = self.pools.borrow_mut();
+        let mut counted = Counted { pool: &mut pools[server], before: 0, worker: self, server };
+        counted.before = counted.pool.len();
+        f(counted.pool)
+    }
+
+    /// Idle connections of this thread, to all servers.
+    pub fn idle_count(&self) -> usize {
+        self.idle_count.get()
+    }
+
+    /// Runs `f` with each pool that is not empty, as [`Worker::with_pool`] does.
+    pub fn each_pool(&self, mut f: impl FnMut(&mut IdlePool)) {
+        for server in 0..self.instance.server_count() {
+            let is_empty = self.pools.borrow()[server].is_empty();
+            if !is_empty {
+                self.with_pool(server, &mut f);
+            }
+        }
+    }
+
     /// Closes every idle server connection.
     pub fn drop_idle_connections(&self) {
-        for (index, pool) in self.pools.borrow_mut().iter_mut().enumerate() {
-            let gone = pool.clear();
-            self.counters().servers[index].idle_connections.sub(gone as u64);
-        }
-        self.idle_count.set(0);
+        self.each_pool(IdlePool::clear);
     }
 
     /// Lets every session look at whether the process stops.
@@ -289,11 +329,11 @@ impl Worker {
         self.sessions.borrow().wake_all();
     }
 
-    /// Lets the janitor look at the idle connections soon.
+    /// There are idle connections: the janitor must no longer sleep without a limit.
+    #[inline]
     pub fn wake_janitor(&self) {
-        let janitor = self.janitor.get();
-        if janitor != TaskId::NONE {
-            janitor.wake(Reason::OTHER);
+        if self.janitor_sleeps.replace(false) {
+            self.janitor.get().wake(Reason::OTHER);
         }
     }
 }

@@ -173,6 +173,7 @@ pub async fn assign(
                 Some(Grant::Again) | None => return Poll::Ready(Ok(None)),
                 Some(Grant::No) => {}
             }
+            crate::plant::here("queued");
             if gave_up() {
                 return Poll::Ready(Err(NoServer::Abandoned));
             }

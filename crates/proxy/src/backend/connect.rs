@@ -10,6 +10,7 @@ use thalweg_config::model::{
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{ConnectOptions, Keepalive, SockAddr, Stream};
 use thalweg_runtime::timer::{self, timeout_at};
+use thalweg_runtime::{Kind, spawn};
 use thalweg_sample::facts::{Endpoint, Session, StreamFacts};
 
 use super::hand_over;
@@ -126,13 +127,8 @@ impl<'a> Target<'a> {
         };
         let worker = self.worker;
         let index = worker.instance.server_index(self.proxy.id, self.server.id);
-        let (taken, dropped) = worker.pools.borrow_mut()[index].take(self.key.as_deref(), aggressive_first);
-        let gone = dropped + usize::from(taken.is_some());
-        worker.idle_count.set(worker.idle_count.get() - gone);
-        let counters = &worker.counters().servers[index];
-        counters.idle_connections.sub(gone as u64);
-        let taken = taken?;
-        counters.connection_reuses.add(1);
+        let taken = worker.with_pool(index, |pool| pool.take(self.key.as_deref(), aggressive_first))?;
+        worker.counters().servers[index].connection_reuses.add(1);
         worker.be_counters(self.proxy.id).connection_reuses.add(1);
         Some(ServerConn {
             wire: Wire::new(taken.io),
@@ -190,7 +186,7 @@ impl<'a> Target<'a> {
         counters.connection_attempts.add(1);
         let index = worker.instance.server_index(self.proxy.id, self.server.id);
         let streams = usize::try_from(counters.current.get()).unwrap_or(0);
-        worker.pools.borrow_mut()[index].note_streams(streams);
+        worker.with_pool(index, |pool| pool.note_streams(streams));
         worker.be_counters(self.proxy.id).connection_attempts.add(1);
         let Some(addr) = &self.addr else { return Err(ConnectError::Refused(0)) };
         let options = self.options();
@@ -338,8 +334,6 @@ pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, conn: Serve
     }
     let index = worker.instance.server_index(backend, server.id);
     let counters = &worker.counters().servers[index];
-    let mut pools = worker.pools.borrow_mut();
-    let idle = &mut pools[index];
     // The limit is for all threads together. The connections that are idle already stay: they have proved to last.
     if let Ok(max) = u64::try_from(pool.max_conn) {
         let idle_now =
@@ -350,24 +344,46 @@ pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, conn: Serve
     }
     // The stream that gives the connection back is still counted.
     let others = usize::try_from(counters.current.get()).unwrap_or(1).saturating_sub(1);
-    if !idle.has_use_for_more(others, pool.low_conn as usize) {
-        return;
-    }
-    let mut io = conn.wire.io;
-    io.watch(worker.janitor.get());
-    idle.put(IdleConnection { io, key: conn.key, requests: conn.requests, ends: conn.ends });
-    counters.idle_connections.add(1);
-    let before = worker.idle_count.get();
-    worker.idle_count.set(before + 1);
-    drop(pools);
-    if before == 0 {
-        worker.wake_janitor();
+    worker.with_pool(index, |idle| {
+        if idle.has_use_for_more(others, pool.low_conn as usize) {
+            let mut io = conn.wire.io;
+            io.watch(worker.janitor.get());
+            idle.put(IdleConnection { io, key: conn.key, requests: conn.requests, ends: conn.ends });
+            worker.wake_janitor();
+        }
+    });
+}
+
+static JANITOR: Kind = Kind::new("idle-connections");
+
+/// Pause before another janitor takes the place of one that a bug ended, in milliseconds.
+const JANITOR_PAUSE_MS: u64 = 1000;
+
+/// Starts to look after the idle connections of this thread, in `delay_ms`.
+pub fn start_janitor(worker: &Rc<Worker>, delay_ms: u64) {
+    let janitor = Janitor(Rc::clone(worker));
+    spawn(&JANITOR, async move {
+        if delay_ms > 0 {
+            timer::sleep(delay_ms).await;
+        }
+        look_after_idle(&janitor.0).await;
+    });
+}
+
+/// The task that looks after idle connections. There is always one.
+struct Janitor(Rc<Worker>);
+
+impl Drop for Janitor {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            start_janitor(&self.0, JANITOR_PAUSE_MS);
+        }
     }
 }
 
 /// Looks after the idle connections of one thread: closes those the server closed, and, every `pool-purge-delay`,
 /// half of those that were not needed. Sleeps while there are none.
-pub async fn janitor(worker: Rc<Worker>) {
+async fn look_after_idle(worker: &Worker) {
     worker.janitor.set(thalweg_runtime::current_task());
     let delays: Vec<u64> = worker
         .instance
@@ -379,24 +395,20 @@ pub async fn janitor(worker: Rc<Worker>) {
     let period = delays.iter().copied().min().unwrap_or(5000).max(1);
     let mut next_purge = timer::deadline_in(period);
     loop {
-        let deadline = (worker.idle_count.get() > 0).then_some(next_purge);
+        let deadline = (worker.idle_count() > 0).then_some(next_purge);
+        worker.janitor_sleeps.set(deadline.is_none());
         // Woken by input on an idle connection, by the first one that comes in, or by the time: any wake-up ends the
         // wait, so only the clock tells whether a purge is due.
         let _ = timeout_at(deadline, wait_once()).await;
+        worker.janitor_sleeps.set(false);
         let purge_now = thalweg_runtime::clock::now_ms() >= next_purge;
-        let mut gone_in_all = 0;
-        {
-            let mut pools = worker.pools.borrow_mut();
-            for (index, pool) in pools.iter_mut().enumerate().filter(|(_, p)| !p.is_empty()) {
-                let mut gone = pool.drop_closed();
-                if purge_now {
-                    gone += pool.purge(0);
-                }
-                worker.counters().servers[index].idle_connections.sub(gone as u64);
-                gone_in_all += gone;
+        worker.each_pool(|pool| {
+            pool.drop_closed();
+            crate::plant::here("janitor");
+            if purge_now {
+                pool.purge(0);
             }
-        }
-        worker.idle_count.set(worker.idle_count.get() - gone_in_all);
+        });
         if purge_now {
             next_purge = timer::deadline_in(period);
         }

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
-use thalweg_runtime::{Kind, Reason, current_task, run_on, spawn};
+use thalweg_runtime::{Kind, Reason, TaskId, current_task, run_on, spawn};
 
 use super::pool::ConnectionKey;
 use crate::worker;
@@ -31,13 +31,13 @@ pub async fn ask(
 ) -> Option<Handed> {
     let answer: Answer = Arc::default();
     let asking = current_task();
-    let reply = Arc::clone(&answer);
+    let reply = Reply { answer: Arc::clone(&answer), asking, handed: None };
     run_on(owner, move || {
         // Cancelling a receive that runs ahead can take a moment, hence a task.
         spawn(&HAND_OVER, async move {
+            crate::plant::here("hand-over");
             let handed = take(server, key.as_ref(), proven_only).await;
-            *reply.lock().unwrap_or_else(PoisonError::into_inner) = Some(handed);
-            asking.wake(Reason::MESSAGE);
+            reply.send(handed);
         });
     });
     std::future::poll_fn(|_| match answer.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -47,14 +47,30 @@ pub async fn ask(
     .await
 }
 
+/// The answer on its way: whoever asked hears of it however the owner's task ends.
+struct Reply {
+    answer: Answer,
+    asking: TaskId,
+    handed: Option<Handed>,
+}
+
+impl Reply {
+    fn send(mut self, handed: Option<Handed>) {
+        self.handed = handed;
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.handed.take());
+        self.asking.wake(Reason::MESSAGE);
+    }
+}
+
 /// Takes a connection out of this thread's pool and off this thread.
 async fn take(server: usize, key: Option<&ConnectionKey>, proven_only: bool) -> Option<Handed> {
     let worker = worker::current()?;
-    let (taken, dropped) = worker.pools.borrow_mut()[server].take(key, proven_only);
-    let gone = dropped + usize::from(taken.is_some());
-    worker.idle_count.set(worker.idle_count.get() - gone);
-    worker.counters().servers[server].idle_connections.sub(gone as u64);
-    let mut idle = taken?;
+    let mut idle = worker.with_pool(server, |pool| pool.take(key, proven_only))?;
     std::future::poll_fn(|_| idle.io.poll_detach()).await;
     match idle.io.into_fd() {
         Ok((fd, ahead)) if ahead.is_empty() => Some(Handed { fd, requests: idle.requests }),

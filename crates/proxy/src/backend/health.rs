@@ -130,6 +130,40 @@ struct Checker {
     server: ServerId,
 }
 
+impl Drop for Checker {
+    /// A server that nobody checks would stay what it was for ever: when a bug ends its checker, another one goes on an
+    /// interval later.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        let next = Checker { worker: Rc::clone(&self.worker), proxy: self.proxy, server: self.server };
+        let delay = self.config().1.check.as_ref().map_or(1000, |c| u64::from(c.inter_ms).max(1));
+        spawn(&CHECK, next.run(delay));
+    }
+}
+
+/// A check in progress.
+struct Running<'a> {
+    backend: &'a Backend,
+    server: ServerId,
+}
+
+impl<'a> Running<'a> {
+    fn begin(backend: &'a Backend, server: ServerId) -> Running<'a> {
+        RUNNING.set(RUNNING.get() + 1);
+        backend.reports.change(server, |r| r.running = true);
+        Running { backend, server }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        RUNNING.set(RUNNING.get() - 1);
+        self.backend.reports.change(self.server, |r| r.running = false);
+    }
+}
+
 impl Checker {
     fn config(&self) -> (&Proxy, &Server) {
         let proxy = self.worker.proxy(self.proxy);
@@ -140,6 +174,7 @@ impl Checker {
         self.worker.backend(self.proxy)
     }
 
+    /// Checks for as long as the process serves, from `delay_ms` on.
     async fn run(self, delay_ms: u64) {
         let worker = Rc::clone(&self.worker);
         let (proxy, server) = self.config();
@@ -167,10 +202,9 @@ impl Checker {
                     self.backend().set_health(self.server, health.is_up());
                 }
             } else {
-                RUNNING.set(RUNNING.get() + 1);
-                self.backend().reports.change(self.server, |r| r.running = true);
+                let running = Running::begin(self.backend(), self.server);
                 let verdict = self.converse(&program, &check, begun_ms).await;
-                RUNNING.set(RUNNING.get() - 1);
+                drop(running);
                 self.conclude(verdict, clock::now_ms().saturating_sub(begun_ms));
             }
             maintained = maintenance;
@@ -204,6 +238,7 @@ impl Checker {
         let input_max = self.worker.instance.config.global.tune.bufsize;
         let mut conversation = Conversation::new(Arc::clone(program), input_max);
         let mut evaluator = Evaluator::new(&self.worker, proxy, server);
+        crate::plant::here("check");
         let inter = u64::from(check.inter_ms);
         let mut deadline = begun_ms + inter;
         let mut io: Option<Stream> = None;
@@ -281,7 +316,6 @@ impl Checker {
             let news = change.moved || report.verdict.status != verdict.status;
             report.verdict = verdict.clone();
             report.duration_ms = Some(duration_ms);
-            report.running = false;
             (change, news, report.health)
         });
         let Some((change, news, health)) = changed else { return };

@@ -80,13 +80,8 @@ impl IdlePool {
     }
 
     /// Takes the connection used last that is interchangeable with `key`. One on which something has arrived (the
-    /// server closed it, or spoke out of turn) is dropped on the way and counted in the second value.
-    pub fn take(
-        &mut self,
-        key: Option<&ConnectionKey>,
-        proven_only: bool,
-    ) -> (Option<IdleConnection>, usize) {
-        let mut dropped = 0;
+    /// server closed it, or spoke out of turn) is dropped on the way.
+    pub fn take(&mut self, key: Option<&ConnectionKey>, proven_only: bool) -> Option<IdleConnection> {
         let mut at = self.idle.len();
         while at > 0 {
             at -= 1;
@@ -96,39 +91,31 @@ impl IdlePool {
             }
             let mut taken = self.idle.remove(at);
             self.spare = self.spare.min(self.idle.len());
-            if taken.io.has_input_now() {
-                dropped += 1;
-                continue;
+            if !taken.io.has_input_now() {
+                return Some(taken);
             }
-            return (Some(taken), dropped);
         }
-        (None, dropped)
+        None
     }
 
-    /// Drops the connections on which something arrived; returns how many.
-    pub fn drop_closed(&mut self) -> usize {
-        let before = self.idle.len();
+    /// Drops the connections on which something arrived.
+    pub fn drop_closed(&mut self) {
         self.idle.retain_mut(|c| !c.io.has_input_now());
         self.spare = self.spare.min(self.idle.len());
-        before - self.idle.len()
     }
 
-    /// Closes half of the connections that were not needed since the last purge, oldest first, but not below `keep`;
-    /// returns how many were closed.
-    pub fn purge(&mut self, keep: usize) -> usize {
+    /// Closes half of the connections that were not needed since the last purge, oldest first, but not below `keep`.
+    pub fn purge(&mut self, keep: usize) {
         let unneeded = self.spare.min(self.idle.len().saturating_sub(keep));
         let n = unneeded.div_ceil(2);
         self.idle.drain(..n);
         self.spare = self.idle.len();
         self.last_peak = std::mem::take(&mut self.peak);
-        n
     }
 
-    /// Closes all; returns how many.
-    pub fn clear(&mut self) -> usize {
-        let n = self.idle.len();
+    /// Closes all.
+    pub fn clear(&mut self) {
         self.idle.clear();
         self.spare = 0;
-        n
     }
 }

@@ -3,19 +3,20 @@
 
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use thalweg_config::model::{MultiQueue, ProxyId};
 use thalweg_runtime::net::{Listener, SockAddr};
 use thalweg_runtime::{
-    Class, Kind, SpawnOptions, clock, current_task, run_on, spawn_with, thread_index, timer,
+    Class, Kind, SpawnOptions, TaskId, clock, current_task, run_on, spawn_with, thread_index, timer,
 };
 
 use super::session;
 use crate::backend::connect::libc_codes;
 use crate::gate::Gate;
-use crate::instance::Instance;
+use crate::instance::{Instance, Stopping};
 use crate::rate::RateGate;
 use crate::worker::{self, Worker};
 
@@ -32,13 +33,44 @@ const ACCEPTS_IN_A_ROW: u32 = 32;
 const IMBALANCE_MIN: u32 = 2;
 
 /// Starts accepting on `fd` for a listener. Returns the task, which is killed to stop.
-pub fn start(worker: &Rc<Worker>, listener: usize, fd: OwnedFd) -> std::io::Result<thalweg_runtime::TaskId> {
+pub fn start(worker: &Rc<Worker>, listener: usize, fd: OwnedFd) -> std::io::Result<TaskId> {
     let socket = Listener::from_fd(fd)?;
-    let options = SpawnOptions { class: Class::Normal, nice: worker.instance.bind(listener).nice };
-    Ok(spawn_with(&ACCEPT, options, accept(Rc::clone(worker), listener, socket)))
+    Ok(spawn_acceptor(worker, listener, socket, 0))
 }
 
-async fn accept(worker: Rc<Worker>, listener: usize, mut socket: Listener) {
+/// A task that accepts. A bug that ends it must not close the door: another one takes its place.
+struct Acceptor {
+    worker: Rc<Worker>,
+    listener: usize,
+    /// Taken when it is handed to the successor.
+    socket: Option<Listener>,
+}
+
+impl Drop for Acceptor {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Some(socket) = self.socket.take()
+        {
+            let worker = Rc::clone(&self.worker);
+            let next = spawn_acceptor(&worker, self.listener, socket, EXHAUSTED_PAUSE_MS);
+            worker.accepting.borrow_mut().push(next);
+        }
+    }
+}
+
+fn spawn_acceptor(worker: &Rc<Worker>, listener: usize, socket: Listener, delay_ms: u64) -> TaskId {
+    let options = SpawnOptions { class: Class::Normal, nice: worker.instance.bind(listener).nice };
+    let acceptor = Acceptor { worker: Rc::clone(worker), listener, socket: Some(socket) };
+    spawn_with(&ACCEPT, options, accept(acceptor, delay_ms))
+}
+
+async fn accept(mut acceptor: Acceptor, delay_ms: u64) {
+    if delay_ms > 0 {
+        timer::sleep(delay_ms).await;
+    }
+    let Acceptor { worker, listener, socket } = &mut acceptor;
+    let (listener, Some(socket)) = (*listener, socket) else { return };
+    let worker = Rc::clone(worker);
     let (frontend, _) = worker.instance.listeners[listener];
     let multi_queue = worker.instance.config.global.tune.listener_multi_queue != MultiQueue::Off;
     let in_a_row_max = match worker.instance.config.global.tune.maxaccept {
@@ -70,7 +102,9 @@ async fn accept(worker: Rc<Worker>, listener: usize, mut socket: Listener) {
                 // Another thread may have taken the last place: then this connection waits for the next one here
                 // rather than in the backlog.
                 gates.enter().await;
-                dispatch(&worker, listener, fd, peer, multi_queue);
+                let admission = Admission { instance: Arc::clone(&worker.instance), listener };
+                crate::plant::here("accept");
+                dispatch(&worker, admission, fd, peer, multi_queue);
                 in_a_row += 1;
                 if in_a_row >= in_a_row_max {
                     in_a_row = 0;
@@ -152,6 +186,33 @@ impl<'a> Gates<'a> {
     }
 }
 
+/// A connection that was let in: it counts against the limits of listener, frontend and process for as long as this
+/// lives, whatever becomes of its task.
+pub struct Admission {
+    instance: Arc<Instance>,
+    listener: usize,
+}
+
+impl Admission {
+    /// The listener's position in the instance.
+    pub fn listener(&self) -> usize {
+        self.listener
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        let instance = &self.instance;
+        let (frontend, _) = instance.listeners[self.listener];
+        instance.listener_gates[self.listener].leave();
+        instance.frontend_gates[frontend.0 as usize].leave();
+        instance.process_gate.leave();
+        if instance.stopping() != Stopping::No {
+            crate::stop_when_idle(instance);
+        }
+    }
+}
+
 /// Whether nothing is to be accepted now: the process is paused, or an operator holds or closes this frontend.
 fn is_held(worker: &Worker, frontend: ProxyId) -> bool {
     worker.paused.get() || worker.instance.is_paused(frontend) || worker.instance.is_shut(frontend)
@@ -167,28 +228,28 @@ async fn wait_while_held(worker: &Worker, frontend: ProxyId) {
 }
 
 /// Starts the session here, or on the thread with the fewest connections when the difference is worth the message.
-fn dispatch(worker: &Rc<Worker>, listener: usize, fd: OwnedFd, peer: SockAddr, multi_queue: bool) {
+fn dispatch(worker: &Rc<Worker>, admission: Admission, fd: OwnedFd, peer: SockAddr, multi_queue: bool) {
     let instance = &worker.instance;
     let here = thread_index();
     if multi_queue && instance.threads.len() > 1 {
         let load = |thread: usize| instance.thread_load[thread].load(Ordering::Relaxed);
-        let allowed = &instance.bind(listener).threads.0;
+        let allowed = &instance.bind(admission.listener).threads.0;
         let least = (0..instance.threads.len())
             .filter(|t| allowed.is_empty() || allowed.iter().any(|a| usize::from(*a) == *t))
             .min_by_key(|t| load(*t));
         if let Some(thread) = least.filter(|t| *t != here && load(*t) + IMBALANCE_MIN <= load(here)) {
             run_on(thread, move || {
                 if let Some(worker) = worker::current() {
-                    spawn_session(&worker, listener, fd, peer);
+                    spawn_session(&worker, admission, fd, peer);
                 }
             });
             return;
         }
     }
-    spawn_session(worker, listener, fd, peer);
+    spawn_session(worker, admission, fd, peer);
 }
 
-fn spawn_session(worker: &Rc<Worker>, listener: usize, fd: OwnedFd, peer: SockAddr) {
-    let options = SpawnOptions { class: Class::Normal, nice: worker.instance.bind(listener).nice };
-    spawn_with(&SESSION, options, session::serve(Rc::clone(worker), listener, fd, peer));
+fn spawn_session(worker: &Rc<Worker>, admission: Admission, fd: OwnedFd, peer: SockAddr) {
+    let options = SpawnOptions { class: Class::Normal, nice: worker.instance.bind(admission.listener).nice };
+    spawn_with(&SESSION, options, session::serve(Rc::clone(worker), admission, fd, peer));
 }

@@ -11,6 +11,7 @@ use thalweg_runtime::net::{Keepalive, SockAddr, Stream};
 use thalweg_runtime::{clock, current_task, pool, timer};
 use thalweg_sample::facts::{self, ConnError, Endpoint, Session};
 
+use super::listener::Admission;
 use super::{ClientSession, PrivateConnection};
 use crate::backend::connect::{ServerConn, give_back};
 use crate::backend::pool::ConnectionKey;
@@ -38,10 +39,11 @@ const PRX_BAD_HDR: ConnError = ConnError(16);
 const PRIVATE_MAX: usize = 8;
 
 /// Serves an accepted connection of a listener to its end.
-pub async fn serve(worker: Rc<Worker>, listener: usize, fd: OwnedFd, peer: SockAddr) {
-    let _leave = Leave::enter(&worker, listener, &peer);
-    let Ok(io) = Stream::from_accepted(fd) else { return };
+pub async fn serve(worker: Rc<Worker>, admission: Admission, fd: OwnedFd, peer: SockAddr) {
+    let listener = admission.listener();
     let (frontend, _) = worker.instance.listeners[listener];
+    let _listed = Listed::enter(&worker, frontend, &peer);
+    let Ok(io) = Stream::from_accepted(fd) else { return };
     let mut client = Wire::new(io);
     let mut session = ClientSession::new(&worker, frontend, listener, &client, peer);
     let fe = worker.proxy(frontend);
@@ -51,13 +53,13 @@ pub async fn serve(worker: Rc<Worker>, listener: usize, fd: OwnedFd, peer: SockA
         // Known to reflect traffic of services; nothing honest connects from there.
         return;
     }
+    crate::plant::here("session");
     prepare_socket(fe, worker.instance.bind(listener).mss, &client);
     // Boxed, as everything that a waiting connection does not need: its memory is given back when it is done.
     if !pool::boxed(begin(&worker, fe, &mut session, &mut client)).await {
         return;
     }
-    let counters = worker.fe_counters(frontend);
-    counters.begin(clock::now_ms());
+    let _present = worker.fe_counters(frontend).enter(clock::now_ms());
     let mut as_http = fe.mode == Mode::Http;
     if !as_http {
         let mut state = worker.take_stream();
@@ -75,39 +77,28 @@ pub async fn serve(worker: Rc<Worker>, listener: usize, fd: OwnedFd, peer: SockA
     if as_http {
         requests(&worker, fe, &mut session, &mut client).await;
     }
-    counters.current.sub(1);
 }
 
-/// The limits this connection counts against. Whoever accepted it has entered them.
-struct Leave<'a> {
+/// The session in the list of its thread, and among what its thread has to do.
+struct Listed<'a> {
     worker: &'a Worker,
-    listener: usize,
     slot: usize,
 }
 
-impl<'a> Leave<'a> {
-    fn enter(worker: &'a Worker, listener: usize, peer: &SockAddr) -> Leave<'a> {
-        let (frontend, _) = worker.instance.listeners[listener];
+impl<'a> Listed<'a> {
+    fn enter(worker: &'a Worker, frontend: ProxyId, peer: &SockAddr) -> Listed<'a> {
         let (task, since_ms, source) = (current_task(), clock::now_ms(), peer.to_std());
         let slot = worker.sessions.borrow_mut().insert(SessionEntry { task, frontend, since_ms, source });
         worker.instance.thread_load[worker.thread].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Leave { worker, listener, slot }
+        Listed { worker, slot }
     }
 }
 
-impl Drop for Leave<'_> {
+impl Drop for Listed<'_> {
     fn drop(&mut self) {
         let worker = self.worker;
         worker.sessions.borrow_mut().remove(self.slot);
-        let instance = &worker.instance;
-        instance.thread_load[worker.thread].fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
-        let (frontend, _) = instance.listeners[self.listener];
-        instance.listener_gates[self.listener].leave();
-        instance.frontend_gates[frontend.0 as usize].leave();
-        instance.process_gate.leave();
-        if instance.stopping() != Stopping::No {
-            crate::stop_when_idle(instance);
-        }
+        worker.instance.thread_load[worker.thread].fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
     }
 }
 
@@ -479,7 +470,7 @@ async fn close_in_order(fe: &Proxy, client: &mut Wire) {
 mod tests {
     use super::*;
 
-    fn size_of_future<F: Future>(_: fn(Rc<Worker>, usize, OwnedFd, SockAddr) -> F) -> usize {
+    fn size_of_future<F: Future>(_: fn(Rc<Worker>, Admission, OwnedFd, SockAddr) -> F) -> usize {
         size_of::<F>()
     }
 

@@ -47,6 +47,7 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
         Err(exchanged) => return exchanged,
     };
     http.state.facts.timers.connect_us = http.elapsed_us();
+    crate::plant::here("connected");
     note_connection(http, &conn);
     http.log_step(LogStep::Connect);
     if let Some(name) = &be.http_send_name_header

@@ -24,7 +24,8 @@ pub fn http(http: &mut Http<'_>, fe: &Proxy) {
     if !fe.opts.logasap || http.state.facts.server_status < 0 {
         log_stream(http.worker, http.session, http.state, fe);
     }
-    release(http.worker, http.state);
+    http.state.facts.backend_assigned = false;
+    http.in_backend = None;
 }
 
 /// Adds a stream's bytes and timers to the counters of everything it passed through.
@@ -51,13 +52,6 @@ pub fn stream_counters(worker: &Worker, session: &ClientSession, state: &StreamS
         counters.response_ms.add(positive(t.tr()));
         counters.total_ms.add(positive(t.ta(clock::now_us())));
         counters.timed.add(1);
-    }
-}
-
-/// The stream leaves its backend.
-pub fn release(worker: &Worker, state: &mut StreamState) {
-    if std::mem::take(&mut state.facts.backend_assigned) {
-        worker.be_counters(state.backend()).current.sub(1);
     }
 }
 

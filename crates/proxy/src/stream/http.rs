@@ -17,6 +17,7 @@ use super::{Bodies, StreamState, cookie, finish, forwarded, reply};
 use crate::backend::assign::{self, Choice, NoServer};
 use crate::backend::connect::Target;
 use crate::connection::wire::Wire;
+use crate::counters::Present;
 use crate::frontend::ClientSession;
 use crate::worker::Worker;
 
@@ -40,6 +41,8 @@ pub struct Http<'a> {
     pub first: bool,
     /// The client's connection may carry another request afterwards, as far as the request says.
     pub keep_alive: bool,
+    /// Counts the stream in its backend, once there is one.
+    pub in_backend: Option<Present<'a>>,
 }
 
 /// Why a request ended before its exchange with a server began.
@@ -115,7 +118,7 @@ pub async fn serve(
     t.handshake_us = if first { session.facts.handshake_us.max(0) } else { 0 };
     t.idle_us = i64::try_from(clock::now_us().saturating_sub(began.0)).unwrap_or(0) - t.handshake_us;
     t.request_wall_us = i64::try_from(clock::wall_us()).unwrap_or(0);
-    let mut http = Http { worker, session, client, state, first, keep_alive: false };
+    let mut http = Http { worker, session, client, state, first, keep_alive: false, in_backend: None };
     let fe = http.frontend();
     super::inherit_settings(&mut http.state.facts, fe, true);
     http.state.facts.timeouts.client = fe.timeouts.client.unwrap_or(0);
@@ -202,6 +205,7 @@ impl<'a> Http<'a> {
             return Err(self.refuse(400));
         }
         self.prepare_forwarding(fe, be)?;
+        crate::plant::here("backend");
         self.talk_to_server(be).await
     }
 
@@ -747,7 +751,7 @@ impl<'a> Http<'a> {
             super::inherit_settings(&mut self.state.facts, be, false);
         }
         let counters = self.worker.be_counters(be.id);
-        counters.begin(now_ms);
+        self.in_backend = Some(counters.enter(now_ms));
         counters.requests.add(1);
         counters.request_rate.add(1, now_ms);
     }
@@ -942,15 +946,15 @@ pub struct Lease<'a> {
     worker: &'a Worker,
     proxy: ProxyId,
     server: ServerId,
+    _present: Present<'a>,
 }
 
 impl<'a> Lease<'a> {
     /// Takes charge of a slot that was just taken.
     pub fn new(worker: &'a Worker, proxy: ProxyId, server: ServerId) -> Lease<'a> {
         let counters = worker.srv_counters(proxy, server);
-        counters.begin(clock::now_ms());
         counters.chosen.add(1);
-        Lease { worker, proxy, server }
+        Lease { worker, proxy, server, _present: counters.enter(clock::now_ms()) }
     }
 
     /// The server.
@@ -961,7 +965,6 @@ impl<'a> Lease<'a> {
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
-        self.worker.srv_counters(self.proxy, self.server).current.sub(1);
         self.worker.backend(self.proxy).end(ServerIndex(self.server.0));
     }
 }

@@ -19,6 +19,7 @@ use super::{Bodies, StreamState, shut_check};
 use crate::backend::assign::{self, Choice, NoServer};
 use crate::backend::connect::{ConnectError, Target};
 use crate::connection::wire::Wire;
+use crate::counters::Present;
 use crate::frontend::ClientSession;
 use crate::instance::Stopping;
 use crate::worker::Worker;
@@ -48,10 +49,10 @@ pub async fn serve(
     super::inherit_settings(&mut state.facts, fe, true);
     state.facts.timeouts.client = fe.timeouts.client.unwrap_or(0);
     state.facts.id = worker.instance.stream_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let mut tcp = Tcp { worker, session, client, state };
+    let mut tcp = Tcp { worker, session, client, state, in_backend: None };
     let end = tcp.run().await;
     if matches!(end, TcpEnd::BecameHttp) {
-        finish::release(worker, tcp.state);
+        tcp.state.facts.backend_assigned = false;
         return end;
     }
     let fe = worker.proxy(tcp.session.frontend);
@@ -61,7 +62,7 @@ pub async fn serve(
     if !tcp.state.facts.log_early {
         finish::log_stream(worker, tcp.session, tcp.state, fe);
     }
-    finish::release(worker, tcp.state);
+    tcp.state.facts.backend_assigned = false;
     end
 }
 
@@ -70,6 +71,8 @@ struct Tcp<'a> {
     session: &'a mut ClientSession,
     client: &'a mut Wire,
     state: &'a mut StreamState,
+    /// Counts the stream in its backend, once there is one.
+    in_backend: Option<Present<'a>>,
 }
 
 const CLOSED: TcpEnd = TcpEnd::Over { orderly: false };
@@ -112,7 +115,7 @@ impl<'a> Tcp<'a> {
         if be.id != fe.id {
             super::inherit_settings(&mut self.state.facts, be, false);
         }
-        self.worker.be_counters(be.id).begin(now_ms);
+        self.in_backend = Some(self.worker.be_counters(be.id).enter(now_ms));
         if be.id != fe.id
             && let Err(end) = self.content_rules(be).await
         {
@@ -338,6 +341,7 @@ impl<'a> Tcp<'a> {
             }
         };
         self.state.facts.timers.connect_us = self.elapsed_us();
+        crate::plant::here("connected");
         self.log_step(LogStep::Connect);
         if fe.opts.logasap {
             finish::log_early_tcp(worker, self.session, self.state, fe);

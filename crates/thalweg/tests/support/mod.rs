@@ -147,6 +147,7 @@ pub struct Setup {
     program: Option<PathBuf>,
     /// Files of its directory, by name and content.
     beside: Vec<(&'static str, &'static str)>,
+    environment: Vec<(String, String)>,
 }
 
 impl Setup {
@@ -178,12 +179,19 @@ impl Setup {
             arguments: Vec::new(),
             program: None,
             beside: Vec::new(),
+            environment: Vec::new(),
         }
     }
 
     /// Starts this program in place of the one under test, such as the [`reference`].
     pub fn program(mut self, program: &Path) -> Setup {
         self.program = Some(program.into());
+        self
+    }
+
+    /// A variable of the program's environment.
+    pub fn env(mut self, name: &str, value: &str) -> Setup {
+        self.environment.push((name.into(), value.into()));
         self
     }
 
@@ -278,6 +286,7 @@ impl Setup {
             .args(&arguments)
             .current_dir(&directory.0)
             .env("THALWEG_IO_DRIVER", io)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(output.try_clone().unwrap())
             .stderr(output);
