@@ -53,28 +53,32 @@ fn either_side_may_stop_first() {
 #[test]
 fn timeouts_after_a_half_close_and_in_a_tunnel() {
     each_driver(|io| {
-        for (what, defaults, half_close) in [
-            ("server-fin", "timeout server-fin 50ms", true),
-            ("client-fin", "timeout client-fin 50ms", true),
-            ("tunnel", "timeout tunnel 50ms", false),
+        for (what, defaults, client_stops, server_stops) in [
+            ("server-fin", "timeout server-fin 50ms", true, false),
+            ("client-fin", "timeout client-fin 50ms", false, true),
+            ("tunnel", "timeout tunnel 50ms", false, false),
         ] {
             // Keeps its own direction open until the test is over.
             let (keep, kept) = mpsc::channel::<()>();
             let kept = Mutex::new(kept);
             let server = Server::start(move |mut conn, _| {
+                if server_stops {
+                    conn.half_close();
+                }
                 conn.ended();
-                if half_close {
+                if client_stops {
                     let _ = kept.lock().unwrap().recv();
                 }
             });
             let proxy = setup(server.addr).defaults(defaults).start(io);
             let mut conn = proxy.connect();
             conn.send("x");
-            if half_close {
+            if client_stops {
                 conn.half_close();
             }
             conn.ended();
-            assert!(proxy.tcp_log().starts_with("be/s n/n/n "), "{what}");
+            let state = if what == "server-fin" { "sD" } else { "cD" };
+            assert_eq!(proxy.tcp_log(), format!("be/s n/n/n {state} 0"), "{what}");
             drop((conn, keep));
             proxy.finish(server);
         }

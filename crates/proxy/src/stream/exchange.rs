@@ -16,9 +16,10 @@ use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{Stream, TransferMode};
 use thalweg_runtime::{clock, timer};
 
+use super::deadline::Limits;
 use super::http::{After, Http, Stop};
 use super::pump::{Pump, PumpError};
-use super::relay::{RelayEnd, RelayTimeouts, relay};
+use super::relay::{RelayEnd, relay};
 use super::{Bodies, cookie, finish, reply, shut_check};
 use crate::backend::connect::{ConnectError, ServerConn};
 use crate::connection::body::{Delimiter, Form};
@@ -1002,22 +1003,14 @@ async fn tunnel<'a>(http: &mut Http<'a>, be: &'a Proxy, mut conn: ServerConn, up
         return Exchanged::Answered(After::Drop);
     }
     http.client.io.start_send(head);
-    let set = http.state.facts.timeouts;
-    let timeouts = RelayTimeouts {
-        client: pick_timeout(set.client, fe.timeouts.client),
-        server: pick_timeout(set.server, be.timeouts.server),
-        tunnel: pick_timeout(set.tunnel, be.timeouts.tunnel.or(fe.timeouts.tunnel)),
-        client_fin: fe.timeouts.client_fin,
-        server_fin: be.timeouts.server_fin,
-        independent: (fe.opts.independent_streams, be.opts.independent_streams),
-    };
+    let limits = Limits::of_relay(fe, be, &http.state.facts, true);
     let modes = [
         transfer_mode(http, be.opts.splice_request || fe.opts.splice_request, be, fe),
         transfer_mode(http, be.opts.splice_response || fe.opts.splice_response, be, fe),
     ];
     let worker = http.worker;
     let shut = shut_check(worker, be.id, http.state.facts.server);
-    let relayed = relay(http.client, &mut conn.wire, up, timeouts, modes, || {
+    let relayed = relay(http.client, &mut conn.wire, up, limits, modes, || {
         worker.instance.stopping() == Stopping::Hard || shut()
     })
     .await;
@@ -1027,7 +1020,8 @@ async fn tunnel<'a>(http: &mut Http<'a>, be: &'a Proxy, mut conn: ServerConn, up
     http.state.facts.req_bytes_in += relayed.up;
     http.state.facts.res_bytes_in += relayed.down;
     http.state.facts.res_bytes_out += relayed.down;
-    finish::relay_end(http, relayed.end);
+    let (cause, phase) = finish::relay_end(worker, http.session.frontend, http.state, relayed.end);
+    http.terminate(cause, phase);
     http.client.eof = true;
     Exchanged::Answered(if relayed.end == RelayEnd::Done { After::Close } else { After::Drop })
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thalweg_config::compiled::LogFormat;
-use thalweg_config::model::{LogLevel, LogStep, Mode, ProfileStep, Proxy};
+use thalweg_config::model::{LogLevel, LogStep, Mode, ProfileStep, Proxy, ProxyId, ServerId};
 use thalweg_rules::Kind;
 use thalweg_runtime::clock;
 use thalweg_sample::facts::{ConnCounts, Endpoint, LogOrigin};
@@ -11,6 +11,7 @@ use thalweg_sample::facts::{ConnCounts, Endpoint, LogOrigin};
 use super::http::Http;
 use super::relay::RelayEnd;
 use super::{Bodies, StreamState};
+use crate::counters::Counters;
 use crate::frontend::ClientSession;
 use crate::worker::Worker;
 
@@ -359,37 +360,39 @@ pub fn ensure_unique_id(http: &mut Http<'_>) {
     http.state.facts.unique_id = Some(id);
 }
 
-/// Termination state and counters of a relay that ended.
-pub fn relay_end(http: &mut Http<'_>, end: RelayEnd) {
-    let (cause, phase) = relay_state(end);
-    if cause != b'-' {
-        http.terminate(cause, phase);
-    }
-    let fe = http.worker.fe_counters(http.session.frontend);
-    let be = http.worker.be_counters(http.state.backend());
-    count_relay_end(fe, be, end);
-}
-
-/// What [`RelayEnd`] means in a log line.
-pub fn relay_state(end: RelayEnd) -> (u8, u8) {
+/// Counts a relay that ended. Returns its termination state, dashes when there was nothing wrong.
+pub fn relay_end(worker: &Worker, frontend: ProxyId, state: &StreamState, end: RelayEnd) -> (u8, u8) {
     match end {
         RelayEnd::Done => (b'-', b'-'),
-        RelayEnd::ClientAborted => (b'C', b'D'),
-        RelayEnd::ServerAborted => (b'S', b'D'),
-        RelayEnd::ClientTimeout => (b'c', b'D'),
-        RelayEnd::ServerTimeout => (b's', b'D'),
         RelayEnd::Resource => (b'K', b'D'),
+        RelayEnd::ClientAborted | RelayEnd::ClientTimeout => {
+            client_left(worker, frontend, state);
+            (if end == RelayEnd::ClientTimeout { b'c' } else { b'C' }, b'D')
+        }
+        RelayEnd::ServerAborted | RelayEnd::ServerTimeout => {
+            let aborted = end == RelayEnd::ServerAborted;
+            for counters in of_server(worker, state) {
+                counters.server_aborts.add(1);
+                if aborted {
+                    counters.failed_responses.add(1);
+                }
+            }
+            (if aborted { b'S' } else { b's' }, b'D')
+        }
     }
 }
 
-/// Counts aborts.
-pub fn count_relay_end(fe: &crate::counters::Counters, be: &crate::counters::Counters, end: RelayEnd) {
-    match end {
-        RelayEnd::ClientAborted => {
-            fe.client_aborts.add(1);
-            be.client_aborts.add(1);
-        }
-        RelayEnd::ServerAborted => be.server_aborts.add(1),
-        _ => {}
+/// Counts a client that left, or was too slow, with a server at work for it.
+pub fn client_left(worker: &Worker, frontend: ProxyId, state: &StreamState) {
+    worker.fe_counters(frontend).client_aborts.add(1);
+    for counters in of_server(worker, state) {
+        counters.client_aborts.add(1);
     }
+}
+
+/// The counters of the backend and of the server that a stream is on.
+pub fn of_server<'a>(worker: &'a Worker, state: &StreamState) -> impl Iterator<Item = &'a Counters> {
+    let be = state.backend();
+    let server = state.facts.server.map(|s| worker.srv_counters(be, ServerId(s.index)));
+    [Some(worker.be_counters(be)), server].into_iter().flatten()
 }

@@ -1,9 +1,11 @@
 //! A stream: one request and its response, or one TCP exchange.
 //!
 //! [`http`] and [`tcp`] are the life of a stream, top to bottom. [`pump`] and [`relay`] move bytes, [`exchange`] talks
-//! to one server, [`reply`] answers in the server's place, [`finish`] counts and logs.
+//! to one server, [`deadline`] says how long to wait for whom, [`reply`] answers in the server's place, [`finish`]
+//! counts and logs.
 
 pub mod cookie;
+pub mod deadline;
 pub mod exchange;
 pub mod finish;
 pub mod forwarded;

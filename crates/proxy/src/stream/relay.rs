@@ -1,29 +1,15 @@
 //! Two pumps without framing: TCP mode, and tunnels (CONNECT, Upgrade, WebSocket).
 //!
-//! Each direction ends on its own: when one peer stops sending, the other one is told so and may go on (half-close).
+//! Each direction ends on its own: when one peer stops sending, or is silent for too long, the other one is told so and
+//! may go on (half-close).
 
 use std::task::Poll;
 
-use thalweg_runtime::clock;
-use thalweg_runtime::net::TransferMode;
-use thalweg_runtime::timer;
+use thalweg_runtime::net::{Stream, TransferMode};
 
+use super::deadline::{Expects, Limits, Overdue, Patience};
 use super::pump::{Pump, PumpError};
 use crate::connection::wire::Wire;
-
-/// Inactivity limits in milliseconds.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RelayTimeouts {
-    pub client: Option<u64>,
-    pub server: Option<u64>,
-    /// Replaces both when set.
-    pub tunnel: Option<u64>,
-    /// For a client that has stopped sending, or is no longer sent anything.
-    pub client_fin: Option<u64>,
-    pub server_fin: Option<u64>,
-    /// For client and server: what is sent to them is no sign of life (`option independent-streams`).
-    pub independent: (bool, bool),
-}
 
 /// Who ended the relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +38,12 @@ pub struct Relayed {
 /// Relays until both directions ended or something went wrong. `killed` is asked at every wake-up.
 ///
 /// `up` first moves what is left of a message of the client: a request that asked for another protocol may have a body
-/// that is still on its way.
+/// that is still on its way. `limits` are those of client and server.
 pub async fn relay(
     client: &mut Wire,
     server: &mut Wire,
     mut up: Pump,
-    timeouts: RelayTimeouts,
+    limits: [Limits; 2],
     modes: [Option<TransferMode>; 2],
     mut killed: impl FnMut() -> bool,
 ) -> Relayed {
@@ -65,14 +51,14 @@ pub async fn relay(
     let (mut moved_up, mut counted) = (0, client.body.received());
     let mut down = Pump::plain(modes[1]);
     let (mut up_shut, mut down_shut) = (false, false);
-    let mut client_active = clock::now_ms();
-    let mut server_active = client_active;
-    let mut marks = (client.io.sent_bytes(), server.io.sent_bytes());
+    let [client_limits, server_limits] = limits;
+    let (mut on_client, mut on_server) = (Patience::new(client_limits), Patience::new(server_limits));
+    // Who was silent for too long. That ends its own direction only, as if it had ended it itself.
+    let mut silent = None;
     let end = std::future::poll_fn(|_| {
         if killed() {
             return Poll::Ready(RelayEnd::Resource);
         }
-        let now = clock::now_ms();
         while !up_shut {
             match up.poll(client, &mut server.io) {
                 Poll::Pending => break,
@@ -87,6 +73,7 @@ pub async fn relay(
                     up_shut = true;
                     // The peer may be gone already; its own direction tells.
                     let _ = server.io.shutdown_write();
+                    on_server.shut();
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(blame(&error, true)),
             }
@@ -97,52 +84,53 @@ pub async fn relay(
                 Poll::Ready(Ok(())) => {
                     down_shut = true;
                     let _ = client.io.shutdown_write();
+                    on_client.shut();
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(blame(&error, false)),
             }
         }
-        if up_shut && down_shut {
-            // Both ends were told; what is still in flight goes on after the streams are dropped.
-            let flushed = client.io.poll_send_ready().is_ready() & server.io.poll_send_ready().is_ready();
-            if flushed {
-                return Poll::Ready(RelayEnd::Done);
+        loop {
+            if up_shut && down_shut {
+                // Both ends were told; what is still in flight goes on after the streams are dropped.
+                let flushed = client.io.poll_send_ready().is_ready() & server.io.poll_send_ready().is_ready();
+                if flushed {
+                    return Poll::Ready(silent.unwrap_or(RelayEnd::Done));
+                }
+            }
+            let stuck = |pump: &Pump, shut: bool, to: &Stream| match shut {
+                true => to.in_flight() > 0,
+                false => pump.blocked_on_send,
+            };
+            let expects = |pump: &Pump, shut: bool| match shut || pump.blocked_on_send {
+                true => Expects::Nothing,
+                false => Expects::Bytes,
+            };
+            let client_stuck = stuck(&down, down_shut, &client.io);
+            let server_stuck = stuck(&up, up_shut, &server.io);
+            match on_client.check(&client.io, expects(&up, up_shut), client_stuck) {
+                Some(Overdue::Silent) => {
+                    silent.get_or_insert(RelayEnd::ClientTimeout);
+                    up_shut = true;
+                    let _ = server.io.shutdown_write();
+                    on_server.shut();
+                    continue;
+                }
+                Some(Overdue::Stuck) => return Poll::Ready(silent.unwrap_or(RelayEnd::ClientTimeout)),
+                Some(Overdue::Finished) => return Poll::Ready(silent.unwrap_or(RelayEnd::ClientAborted)),
+                None => {}
+            }
+            match on_server.check(&server.io, expects(&down, down_shut), server_stuck) {
+                Some(Overdue::Silent) => {
+                    silent.get_or_insert(RelayEnd::ServerTimeout);
+                    down_shut = true;
+                    let _ = client.io.shutdown_write();
+                    on_client.shut();
+                }
+                Some(Overdue::Stuck) => return Poll::Ready(silent.unwrap_or(RelayEnd::ServerTimeout)),
+                Some(Overdue::Finished) => return Poll::Ready(silent.unwrap_or(RelayEnd::ServerAborted)),
+                None => return Poll::Pending,
             }
         }
-        // Activity of a side: something came from it, or it took something.
-        let sent = (client.io.sent_bytes(), server.io.sent_bytes());
-        if std::mem::take(&mut up.progressed) || (!timeouts.independent.0 && sent.0 != marks.0) {
-            client_active = now;
-        }
-        if std::mem::take(&mut down.progressed) || (!timeouts.independent.1 && sent.1 != marks.1) {
-            server_active = now;
-        }
-        marks = sent;
-        let half_closed = up_shut || down_shut;
-        let limit = |own: Option<u64>, fin: Option<u64>| match (half_closed, fin, timeouts.tunnel) {
-            (true, Some(fin), _) => Some(fin),
-            (_, _, Some(tunnel)) => Some(tunnel),
-            _ => own,
-        };
-        // In a tunnel, either side keeps both alive.
-        let (client_seen, server_seen) = if timeouts.tunnel.is_some() {
-            let last = client_active.max(server_active);
-            (last, last)
-        } else {
-            (client_active, server_active)
-        };
-        if let Some(ms) = limit(timeouts.client, timeouts.client_fin) {
-            if now >= client_seen + ms {
-                return Poll::Ready(RelayEnd::ClientTimeout);
-            }
-            timer::want(client_seen + ms);
-        }
-        if let Some(ms) = limit(timeouts.server, timeouts.server_fin) {
-            if now >= server_seen + ms {
-                return Poll::Ready(RelayEnd::ServerTimeout);
-            }
-            timer::want(server_seen + ms);
-        }
-        Poll::Pending
     })
     .await;
     Relayed { end, up: moved_up + client.body.received() - counted, down: server.body.received() }

@@ -11,10 +11,11 @@ use thalweg_sample::acl::Verdict;
 use thalweg_sample::context::Payload;
 use thalweg_sample::facts;
 
-use super::finish::{self, count_relay_end, relay_state};
+use super::deadline::Limits;
+use super::finish;
 use super::http::Lease;
 use super::pump::Pump;
-use super::relay::{RelayTimeouts, relay};
+use super::relay::relay;
 use super::{Bodies, StreamState, shut_check};
 use crate::backend::assign::{self, Choice, NoServer};
 use crate::backend::connect::{ConnectError, Target};
@@ -352,14 +353,7 @@ impl<'a> Tcp<'a> {
             let allowed = !global.nosplice && !global.tune.disable_zero_copy && global.tune.pt_zero_copy;
             Some(if allowed && (wanted || auto) { TransferMode::Splice } else { TransferMode::Copy })
         };
-        let timeouts = RelayTimeouts {
-            client: fe.timeouts.client,
-            server: be.timeouts.server,
-            tunnel: be.timeouts.tunnel.or(fe.timeouts.tunnel),
-            client_fin: fe.timeouts.client_fin,
-            server_fin: be.timeouts.server_fin,
-            independent: (fe.opts.independent_streams, be.opts.independent_streams),
-        };
+        let limits = Limits::of_relay(fe, be, &self.state.facts, false);
         if !self.response_rules(be, &mut conn).await {
             return CLOSED;
         }
@@ -368,7 +362,7 @@ impl<'a> Tcp<'a> {
             self.client,
             &mut conn.wire,
             Pump::plain(None),
-            timeouts,
+            limits,
             [
                 splice(be.opts.splice_request || fe.opts.splice_request),
                 splice(be.opts.splice_response || fe.opts.splice_response),
@@ -383,11 +377,8 @@ impl<'a> Tcp<'a> {
         self.state.facts.req_bytes_out += relayed.up;
         self.state.facts.res_bytes_in += relayed.down;
         self.state.facts.res_bytes_out += relayed.down;
-        let (cause, phase) = relay_state(relayed.end);
-        if cause != b'-' {
-            self.terminate(cause, phase);
-        }
-        count_relay_end(worker.fe_counters(fe.id), worker.be_counters(be.id), relayed.end);
+        let (cause, phase) = finish::relay_end(worker, self.session.frontend, self.state, relayed.end);
+        self.terminate(cause, phase);
         drop(held);
         TcpEnd::Over { orderly: relayed.end == super::relay::RelayEnd::Done }
     }

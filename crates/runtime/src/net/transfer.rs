@@ -195,6 +195,11 @@ impl Transfer {
         }
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         if self.held() > 0 {
+            // Only when the kernel said that there is room: the odd bytes that it would take at any time are no sign
+            // that the peer takes anything.
+            if driver::with(|d| d.poll_output(tx.record())).is_pending() {
+                return Poll::Pending;
+            }
             let sent = self.send_held(tx)?;
             return if sent > 0 { Poll::Ready(Ok(sent as u64)) } else { Poll::Pending };
         }

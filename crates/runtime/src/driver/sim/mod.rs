@@ -189,6 +189,16 @@ impl Network {
         self.world().descriptors()
     }
 
+    /// A listening socket for whoever registers it ([`crate::net::Listener::from_fd`]), as a process inherits them. Call it
+    /// on the thread of the run.
+    ///
+    /// # Errors
+    /// `EADDRINUSE`, `EMFILE`, and those of a thread that plays no simulation (`ENOTSUP`).
+    pub fn listen(&self, at: &SockAddr, opts: &ListenOptions) -> io::Result<OwnedFd> {
+        super::with(|d| d.simulated().map(|sim| sim.open_listener(at, opts)))
+            .unwrap_or(Err(os(libc::ENOTSUP)))
+    }
+
     /// Ends the run with a complaint: an invariant of the scenario does not hold.
     pub fn fail(&self, why: impl Into<String>) {
         self.world().verdict.get_or_insert(why.into());
