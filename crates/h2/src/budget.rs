@@ -1,0 +1,136 @@
+//! Budgets against peers that make us work for nothing.
+//!
+//! Each kind of cheap frame or breach costs points. Points come back with time and with honest work: a browser that cancels
+//! a page full of images, or a gRPC client that pings, never gets near the bottom. When a budget is used up the
+//! connection ends with ENHANCE_YOUR_CALM, and the reason is known by name. What this answers: Rapid Reset
+//! (CVE-2023-44487), MadeYouReset (CVE-2025-8671), the floods of 2019 (CVE-2019-9511 to 9518) and of CONTINUATION (2024).
+
+/// What costs points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Abuse {
+    /// The peer reset a stream that was not answered yet.
+    RapidReset,
+    /// The peer broke a rule in a way that makes us reset a stream.
+    ForcedReset,
+    /// PING frames.
+    Ping,
+    /// SETTINGS frames.
+    Settings,
+    /// PRIORITY frames, and frames of unknown types.
+    Noise,
+    /// DATA frames without data, and nothing ended by them.
+    EmptyData,
+    /// WINDOW_UPDATE frames that give next to nothing.
+    TinyWindow,
+    /// Header blocks in many small CONTINUATION frames.
+    Continuation,
+    /// Other breaches of the protocol that are not worth an error by themselves.
+    Glitch,
+}
+
+impl Abuse {
+    /// Points each costs.
+    fn cost(self) -> u32 {
+        match self {
+            Abuse::RapidReset | Abuse::ForcedReset => 100,
+            Abuse::Settings => 100,
+            Abuse::Ping => 20,
+            Abuse::Continuation => 20,
+            Abuse::Glitch => 50,
+            Abuse::EmptyData | Abuse::TinyWindow => 5,
+            Abuse::Noise => 5,
+        }
+    }
+}
+
+/// Points a connection begins with, and has at most: 1,000 resets, or 20,000 priorities, at once.
+const POINTS_MAX: u32 = 100_000;
+/// Points that come back in each millisecond: 100 resets a second, or 500 pings.
+const POINTS_PER_MS: u32 = 10;
+/// Points that come back with a stream that was served to its end.
+const POINTS_PER_STREAM: u32 = 100;
+
+/// The budget of one connection.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    points: u32,
+    at_ms: u64,
+    breaches: u32,
+}
+
+/// The budget is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exhausted(pub Abuse);
+
+impl Budget {
+    /// A full budget.
+    pub fn new(now_ms: u64) -> Budget {
+        Budget { points: POINTS_MAX, at_ms: now_ms, breaches: 0 }
+    }
+
+    /// Pays for something.
+    ///
+    /// # Errors
+    /// [`Exhausted`] when there are no points left.
+    pub fn pay(&mut self, abuse: Abuse, now_ms: u64) -> Result<(), Exhausted> {
+        let passed = u32::try_from(now_ms.saturating_sub(self.at_ms)).unwrap_or(u32::MAX);
+        if passed > 0 {
+            self.at_ms = now_ms;
+            self.give(passed.saturating_mul(POINTS_PER_MS));
+        }
+        self.breaches = self.breaches.saturating_add(u32::from(abuse != Abuse::Ping));
+        match self.points.checked_sub(abuse.cost()) {
+            Some(points) => {
+                self.points = points;
+                Ok(())
+            }
+            None => Err(Exhausted(abuse)),
+        }
+    }
+
+    /// A stream was served to its end.
+    pub fn served(&mut self) {
+        self.give(POINTS_PER_STREAM);
+    }
+
+    fn give(&mut self, points: u32) {
+        self.points = self.points.saturating_add(points).min(POINTS_MAX);
+    }
+
+    /// How often something was paid for besides pings: the `fc_glitches` of a connection.
+    pub fn glitches(&self) -> u32 {
+        self.breaches
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_ends_and_a_steady_trickle_does_not() {
+        let mut budget = Budget::new(0);
+        let paid = (0..100_000).take_while(|_| budget.pay(Abuse::RapidReset, 1).is_ok()).count();
+        assert!((1000..1100).contains(&paid), "{paid}");
+        let mut budget = Budget::new(0);
+        for ms in (0..100_000).step_by(10) {
+            budget.pay(Abuse::RapidReset, ms).unwrap();
+        }
+    }
+
+    #[test]
+    fn honest_work_pays_for_resets() {
+        let mut budget = Budget::new(0);
+        for _ in 0..100_000 {
+            budget.served();
+            budget.pay(Abuse::RapidReset, 0).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_clock_may_stand_still_or_go_back() {
+        let mut budget = Budget::new(1000);
+        budget.pay(Abuse::Ping, 500).unwrap();
+        budget.pay(Abuse::Ping, u64::MAX).unwrap();
+    }
+}

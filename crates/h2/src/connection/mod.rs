@@ -1,0 +1,355 @@
+//! One connection: what its frames do to streams, windows and settings (RFC 9113 sections 3, 5 and 6).
+//!
+//! The owner feeds it what it received ([`Connection::receive`]) and sends what it leaves in [`Connection::output`].
+//! Events name streams by id and borrow what they carry. Nothing here waits, and nothing grows without a bound: control
+//! frames that the peer does not take, header blocks, streams and cheap frames all end the connection when there are too
+//! many, with the reason by name.
+
+mod receive;
+mod send;
+mod stream;
+
+use thalweg_http::Head;
+
+use crate::budget::{Abuse, Budget, Exhausted};
+use crate::error::ErrorCode;
+use crate::flow::{ReceiveWindow, SendWindow};
+use crate::frame::{self, PREFACE};
+use crate::hpack::{DecodeError, Decoder, Encoder};
+use crate::message::{Malformed, Message, Scratch};
+use crate::settings::{Change, Settings};
+
+pub use send::OpenError;
+use stream::{Direction, Reset, Stream, Streams};
+
+/// Which end of the connection this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It opens streams.
+    Client,
+    /// It serves them.
+    Server,
+}
+
+/// What the owner decides about a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// What the peer is told. `max_concurrent_streams` is enforced.
+    pub settings: Settings,
+    /// Octets of the connection's receive window, at least 65,535.
+    pub window: u32,
+    /// Octets of dynamic table that we use at most for what we send.
+    pub encoder_table: usize,
+    /// Fields of a header list.
+    pub fields_max: usize,
+    /// Octets of a head in HTTP/1 form (`tune.bufsize` less what rules may add).
+    pub head_max: usize,
+    /// Streams over the life of the connection, then it is closed in order; 0 for no limit
+    /// (`tune.h2.fe.max-total-streams`).
+    pub streams_total_max: u32,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            settings: Settings {
+                enable_push: false,
+                max_concurrent_streams: Some(100),
+                max_header_list_size: Some(16_384),
+                ..Settings::default()
+            },
+            window: 65_535,
+            encoder_table: 4096,
+            fields_max: 100,
+            head_max: 16_384,
+            streams_total_max: 0,
+        }
+    }
+}
+
+/// Something that happened.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A head: of a request (server; the stream is new), of an interim or final response (client). The owner may swap
+    /// the head for one of its own.
+    #[allow(missing_docs)]
+    Head { stream: u32, head: &'a mut Head, message: Message, end: bool },
+    /// A request that is malformed or too large: to be answered (400, 431) or, for what a client got, 502. The stream is
+    /// open in our direction only.
+    #[allow(missing_docs)]
+    Refused { stream: u32, why: Malformed },
+    /// Payload. Its window is given back by [`Connection::consumed`].
+    #[allow(missing_docs)]
+    Data { stream: u32, data: &'a [u8], end: bool },
+    /// A trailer section; the stream ended with it.
+    #[allow(missing_docs)]
+    Trailers { stream: u32, trailers: &'a mut Head },
+    /// The stream was ended, by the peer or for its errors.
+    #[allow(missing_docs)]
+    Reset { stream: u32, code: ErrorCode, by_peer: bool },
+    /// More may be sent on a stream whose owner found no room.
+    #[allow(missing_docs)]
+    Room { stream: u32 },
+    /// The peer will take no new streams; those above `last` were not processed and may be sent again elsewhere.
+    #[allow(missing_docs)]
+    Goaway { last: u32, code: ErrorCode },
+    /// The peer answered a [`Connection::ping`].
+    Pong,
+    /// The peer's first settings came.
+    Ready,
+}
+
+/// Takes events as they happen.
+pub trait Handler {
+    /// Something happened.
+    fn on(&mut self, event: Event<'_>);
+}
+
+impl<F: FnMut(Event<'_>)> Handler for F {
+    fn on(&mut self, event: Event<'_>) {
+        self(event)
+    }
+}
+
+/// Why a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The first octets are not HTTP/2.
+    Preface,
+    /// The first frame is not a SETTINGS frame.
+    NoSettings,
+    /// A frame that is longer than was allowed, or has a length that it cannot have.
+    FrameSize,
+    /// A frame that may not come here.
+    UnexpectedFrame,
+    /// A stream id that the peer may not use.
+    StreamId,
+    /// A frame of a stream that ended.
+    StreamClosed,
+    /// More data than the window allows, or a window that is too large.
+    FlowControl,
+    /// A header block that cannot be decoded.
+    Compression(DecodeError),
+    /// A header block that is too long.
+    BlockTooLong,
+    /// Padding that is longer than the frame.
+    Padding,
+    /// A setting with a value that it cannot have.
+    BadSetting(ErrorCode),
+    /// Too much of what costs the peer nothing.
+    Abuse(Abuse),
+    /// The peer does not take the control frames that it asks for.
+    NotReading,
+}
+
+impl Failure {
+    /// The code of the GOAWAY frame.
+    pub fn code(self) -> ErrorCode {
+        match self {
+            Failure::Preface | Failure::NoSettings | Failure::UnexpectedFrame => ErrorCode::ProtocolError,
+            Failure::StreamId | Failure::Padding => ErrorCode::ProtocolError,
+            Failure::FrameSize => ErrorCode::FrameSizeError,
+            Failure::StreamClosed => ErrorCode::StreamClosed,
+            Failure::FlowControl => ErrorCode::FlowControlError,
+            Failure::Compression(_) => ErrorCode::CompressionError,
+            Failure::BadSetting(code) => code,
+            Failure::BlockTooLong | Failure::Abuse(_) | Failure::NotReading => ErrorCode::EnhanceYourCalm,
+        }
+    }
+}
+
+impl From<Exhausted> for Failure {
+    fn from(exhausted: Exhausted) -> Failure {
+        Failure::Abuse(exhausted.0)
+    }
+}
+
+/// Octets of control frames that wait because the peer does not read.
+const OUTPUT_MAX: usize = 256 * 1024;
+
+/// What the next octets are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expected {
+    Preface,
+    Settings,
+    Frames,
+}
+
+/// The DATA frame whose payload is being received.
+#[derive(Clone, Copy, Debug)]
+struct DataFrame {
+    stream: u32,
+    /// Octets of payload to come, padding not counted.
+    left: usize,
+    /// Octets of padding behind them.
+    padding: usize,
+    end: bool,
+    /// Nobody wants it.
+    ignored: bool,
+}
+
+/// A header block that goes on in CONTINUATION frames.
+struct Block {
+    stream: u32,
+    end: bool,
+    frames: u32,
+    bytes: Vec<u8>,
+}
+
+/// See the module's documentation.
+pub struct Connection {
+    role: Role,
+    config: Config,
+    expected: Expected,
+    decoder: Decoder,
+    encoder: Encoder,
+    remote: Settings,
+    /// Our settings were acknowledged.
+    acknowledged: bool,
+    streams: Streams,
+    reset: Reset,
+    send: SendWindow,
+    receive: ReceiveWindow,
+    data: Option<DataFrame>,
+    block: Option<Block>,
+    /// The largest id the peer used.
+    last_remote: u32,
+    /// The next id we use.
+    next_local: u32,
+    streams_total: u32,
+    /// The peer said that it takes no streams above this one.
+    goaway_received: Option<u32>,
+    /// We said so.
+    goaway_sent: Option<u32>,
+    failed: Option<Failure>,
+    budget: Budget,
+    output: Vec<u8>,
+    head: Head,
+    scratch: Scratch,
+    spare_block: Vec<u8>,
+}
+
+impl Connection {
+    /// A connection on which nothing was exchanged yet; its first frames are in the output.
+    pub fn new(role: Role, config: Config, now_ms: u64) -> Connection {
+        let mut output = Vec::with_capacity(256);
+        if role == Role::Client {
+            output.extend_from_slice(PREFACE);
+        }
+        let mut told = config.settings;
+        // Only servers may offer CONNECT with a protocol, only clients may speak of push.
+        match role {
+            Role::Server => told.enable_push = true,
+            Role::Client => told.enable_connect_protocol = false,
+        }
+        frame::put_settings(&mut output, told.changes());
+        let mut receive = ReceiveWindow::new(65_535);
+        if let Some(more) = receive.grow_to(config.window) {
+            frame::put_window_update(&mut output, 0, more);
+        }
+        let mut head = Head::new();
+        head.set_limit(config.head_max);
+        Connection {
+            role,
+            expected: if role == Role::Server { Expected::Preface } else { Expected::Settings },
+            // Until our settings are acknowledged the peer may use what the RFC gives it.
+            decoder: Decoder::new(4096, config.head_max),
+            encoder: Encoder::new(config.encoder_table),
+            remote: Settings::default(),
+            acknowledged: false,
+            streams: Streams::default(),
+            reset: Reset::new(),
+            send: SendWindow::new(65_535),
+            receive,
+            data: None,
+            block: None,
+            last_remote: 0,
+            next_local: if role == Role::Client { 1 } else { 2 },
+            streams_total: 0,
+            goaway_received: None,
+            goaway_sent: None,
+            failed: None,
+            budget: Budget::new(now_ms),
+            output,
+            head,
+            scratch: Scratch::default(),
+            spare_block: Vec::new(),
+            config,
+        }
+    }
+
+    /// Frames to send, in order. The owner takes them out as it sends them.
+    #[inline]
+    pub fn output(&mut self) -> &mut Vec<u8> {
+        &mut self.output
+    }
+
+    /// Streams that are open in some direction.
+    pub fn open_streams(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// What the peer told.
+    pub fn remote_settings(&self) -> &Settings {
+        &self.remote
+    }
+
+    /// How often the peer did what it should not (`fc_glitches`).
+    pub fn glitches(&self) -> u32 {
+        self.budget.glitches()
+    }
+
+    /// Why the connection ended, if it did.
+    pub fn failure(&self) -> Option<Failure> {
+        self.failed
+    }
+
+    /// Whether the connection ends when its last stream does.
+    pub fn is_closing(&self) -> bool {
+        self.goaway_sent.is_some_and(|last| last != i32::MAX as u32)
+            || self.goaway_received.is_some()
+            || self.failed.is_some()
+    }
+
+    /// How many more streams may be opened now, by a client.
+    pub fn openable(&self) -> usize {
+        if self.is_closing() || self.next_local > i32::MAX as u32 {
+            return 0;
+        }
+        let max = self.remote.max_concurrent_streams.map_or(usize::MAX, |max| max as usize);
+        max.saturating_sub(self.streams.len())
+    }
+
+    fn new_stream(&mut self, id: u32, incoming: Direction) -> &mut Stream {
+        // Until the peer acknowledged our settings it may have sent by the RFC's window, which is never less than ours
+        // allows it to send without knowing them.
+        let receive = self.config.settings.initial_window.max(if self.acknowledged { 0 } else { 65_535 });
+        self.streams.insert(Stream {
+            id,
+            incoming,
+            outgoing: Direction::Head,
+            send: SendWindow::new(self.remote.initial_window),
+            receive: ReceiveWindow::new(receive),
+            expected: None,
+            bodiless: false,
+            unconsumed: 0,
+            blocked: false,
+        });
+        self.streams_total = self.streams_total.saturating_add(1);
+        // It was just inserted.
+        self.streams.get_mut(id).expect("the stream was inserted")
+    }
+
+    /// Whether an id belongs to streams that the peer opens.
+    fn is_remote(&self, id: u32) -> bool {
+        (id % 2 == 1) == (self.role == Role::Server)
+    }
+
+    /// Whether no frame opened the stream yet.
+    fn is_unused(&self, id: u32) -> bool {
+        if self.is_remote(id) { id > self.last_remote } else { id >= self.next_local }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+//! What the owner sends.
+
+use super::*;
+use crate::frame::HEADER_LEN;
+use crate::message;
+use thalweg_http::Method;
+
+/// Why no stream can be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// As many as the peer allows are open: one that ends makes room.
+    Full,
+    /// The connection ends, or has no ids left: another one is needed.
+    Closing,
+}
+
+impl Connection {
+    /// Opens a stream with a request. `end`: it has no body.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing was sent then.
+    pub fn open(&mut self, head: &Head, scheme: &[u8], end: bool) -> Result<u32, OpenError> {
+        if self.is_closing() || self.next_local > i32::MAX as u32 {
+            return Err(OpenError::Closing);
+        }
+        if self.openable() == 0 {
+            return Err(OpenError::Full);
+        }
+        let id = self.next_local;
+        self.next_local += 2;
+        let bodiless = head.method() == Method::Head;
+        let stream = self.new_stream(id, Direction::Head);
+        stream.bodiless = bodiless;
+        stream.outgoing = if end { Direction::Ended } else { Direction::Body };
+        let mut block = std::mem::take(&mut self.spare_block);
+        block.clear();
+        message::encode_request(head, scheme, &mut self.encoder, &mut block);
+        self.put_block(id, block, end);
+        Ok(id)
+    }
+
+    /// Sends the head of a response, interim ones included. False when the stream is gone.
+    pub fn respond(&mut self, id: u32, head: &Head, end: bool) -> bool {
+        let Some(stream) = self.streams.get_mut(id).filter(|s| s.outgoing == Direction::Head) else {
+            return false;
+        };
+        if !thalweg_http::semantics::is_interim(head.status()) {
+            stream.outgoing = if end { Direction::Ended } else { Direction::Body };
+        }
+        let mut block = std::mem::take(&mut self.spare_block);
+        block.clear();
+        message::encode_response(head, &mut self.encoder, &mut block);
+        self.put_block(id, block, end);
+        self.close_if_over(id);
+        true
+    }
+
+    /// Sends a trailer section, which ends the stream's direction. False when the stream is gone.
+    pub fn send_trailers(&mut self, id: u32, trailers: &Head) -> bool {
+        let Some(stream) = self.streams.get_mut(id).filter(|s| s.outgoing == Direction::Body) else {
+            return false;
+        };
+        stream.outgoing = Direction::Ended;
+        let mut block = std::mem::take(&mut self.spare_block);
+        block.clear();
+        message::encode_trailers(trailers, &mut self.encoder, &mut block);
+        self.put_block(id, block, true);
+        self.close_if_over(id);
+        true
+    }
+
+    fn put_block(&mut self, id: u32, block: Vec<u8>, end: bool) {
+        frame::put_header_block(&mut self.output, id, &block, end, self.remote.max_frame_size as usize);
+        self.spare_block = block;
+    }
+
+    /// Octets of payload that may be sent in one DATA frame now. When there is none, [`Event::Room`] tells when there
+    /// is.
+    pub fn room(&mut self, id: u32) -> usize {
+        let connection = self.send.room();
+        let Some(stream) = self.streams.get_mut(id) else { return 0 };
+        let room = connection.min(stream.send.room()).min(self.remote.max_frame_size as usize);
+        stream.blocked = room == 0;
+        room
+    }
+
+    /// Accounts for a DATA frame of `len` octets, no more than [`Connection::room`], and returns what must be sent in
+    /// front of them, behind all of the output so far. `None` when the stream is gone.
+    pub fn data_header(&mut self, id: u32, len: usize, end: bool) -> Option<[u8; HEADER_LEN]> {
+        let stream = self.streams.get_mut(id).filter(|s| s.outgoing == Direction::Body)?;
+        debug_assert!(len <= self.send.room().min(stream.send.room()));
+        stream.send.take(len);
+        self.send.take(len);
+        if end {
+            stream.outgoing = Direction::Ended;
+            self.close_if_over(id);
+        }
+        Some(frame::data_header(id, len, end))
+    }
+
+    /// [`Connection::data_header`] with the payload copied into the output.
+    pub fn send_data(&mut self, id: u32, payload: &[u8], end: bool) -> bool {
+        let Some(header) = self.data_header(id, payload.len(), end) else { return false };
+        self.output.extend_from_slice(&header);
+        self.output.extend_from_slice(payload);
+        true
+    }
+
+    /// The application consumed octets of [`Event::Data`]: the windows are opened again.
+    pub fn consumed(&mut self, id: u32, octets: usize) {
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        let octets = octets.min(stream.unconsumed);
+        stream.unconsumed -= octets;
+        if let Some(more) = stream.receive.consume(octets)
+            && stream.incoming != Direction::Ended
+        {
+            frame::put_window_update(&mut self.output, id, more);
+        }
+        if let Some(more) = self.receive.consume(octets) {
+            frame::put_window_update(&mut self.output, 0, more);
+        }
+        self.retire(id);
+    }
+
+    /// Ends a stream at once. What of it was not consumed is given back to the connection's window.
+    pub fn reset(&mut self, id: u32, code: ErrorCode) {
+        let Some(stream) = self.streams.remove(id) else { return };
+        if !stream.is_over() {
+            frame::put_reset(&mut self.output, id, code);
+            self.reset.add(id);
+        }
+        if let Some(more) = self.receive.consume(stream.unconsumed) {
+            frame::put_window_update(&mut self.output, 0, more);
+        }
+    }
+
+    /// A server that has said all of its answer does not need the rest of the request: it says so, and the stream is over
+    /// (RFC 9113 section 8.1).
+    fn close_if_over(&mut self, id: u32) {
+        self.retire(id);
+    }
+
+    /// Asks whether the peer is there; [`Event::Pong`] is the answer.
+    pub fn ping(&mut self) {
+        frame::put_ping(&mut self.output, *b"thalweg\0", false);
+    }
+
+    /// Announces that the connection will end: new streams are still served, so that none that is on its way is lost.
+    /// [`Connection::goaway`] follows a round trip later.
+    pub fn announce_end(&mut self) {
+        if self.goaway_sent.is_none() {
+            self.goaway_sent = Some(i32::MAX as u32);
+            frame::put_goaway(&mut self.output, i32::MAX as u32, ErrorCode::NoError, b"");
+        }
+    }
+
+    /// Takes no new streams; those that are open go on.
+    pub fn goaway(&mut self, code: ErrorCode) {
+        if self.goaway_sent.is_none_or(|last| last > self.last_remote) {
+            self.goaway_sent = Some(self.last_remote);
+            frame::put_goaway(&mut self.output, self.last_remote, code, b"");
+        }
+    }
+
+    /// The streams that are open, for ending them one by one.
+    pub fn stream_ids(&self) -> Vec<u32> {
+        self.streams.ids().collect()
+    }
+}

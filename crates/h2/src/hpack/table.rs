@@ -1,0 +1,386 @@
+//! The static and the dynamic table (RFC 7541 section 2.3).
+
+use std::collections::VecDeque;
+
+use thalweg_http::HeaderId;
+
+/// What each entry costs besides its name and value (RFC 7541 section 4.1).
+pub const ENTRY_OVERHEAD: usize = 32;
+
+/// A name as the decoder found it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// A field; [`HeaderId::Other`] for those that are not well known.
+    Field(HeaderId),
+    /// A pseudo-header field.
+    Pseudo(Pseudo),
+    /// A name with a colon in front that RFC 9113 and RFC 8441 do not define.
+    UnknownPseudo,
+    /// It has upper case, or characters that a name may not have.
+    Malformed,
+}
+
+/// The pseudo-header fields (RFC 9113 section 8.3, RFC 8441 section 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Pseudo {
+    Authority,
+    Method,
+    Path,
+    Scheme,
+    Status,
+    Protocol,
+}
+
+impl Pseudo {
+    /// As it is written.
+    pub fn name(self) -> &'static [u8] {
+        match self {
+            Pseudo::Authority => b":authority",
+            Pseudo::Method => b":method",
+            Pseudo::Path => b":path",
+            Pseudo::Scheme => b":scheme",
+            Pseudo::Status => b":status",
+            Pseudo::Protocol => b":protocol",
+        }
+    }
+}
+
+impl Name {
+    /// Judges a name as it was received.
+    pub fn of(bytes: &[u8]) -> Name {
+        match bytes {
+            [b':', ..] => match bytes {
+                b":authority" => Name::Pseudo(Pseudo::Authority),
+                b":method" => Name::Pseudo(Pseudo::Method),
+                b":path" => Name::Pseudo(Pseudo::Path),
+                b":scheme" => Name::Pseudo(Pseudo::Scheme),
+                b":status" => Name::Pseudo(Pseudo::Status),
+                b":protocol" => Name::Pseudo(Pseudo::Protocol),
+                _ => Name::UnknownPseudo,
+            },
+            _ => match HeaderId::from_lower(bytes) {
+                HeaderId::Other if !is_lower_token(bytes) => Name::Malformed,
+                id => Name::Field(id),
+            },
+        }
+    }
+}
+
+/// Whether bytes are a field name as RFC 9113 section 8.2.1 wants it: a token without upper case.
+fn is_lower_token(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.iter().all(|b| thalweg_http::ascii::is_tchar(*b) && !b.is_ascii_uppercase())
+}
+
+/// One entry of the static table.
+pub struct Static {
+    /// The name, judged.
+    pub kind: Name,
+    /// The name.
+    pub name: &'static [u8],
+    /// The value.
+    pub value: &'static [u8],
+}
+
+macro_rules! statics {
+    ($($kind:ident $id:ident $name:literal $value:literal;)*) => {
+        &[$(Static { kind: statics!(@ $kind $id), name: $name, value: $value },)*]
+    };
+    (@ p $id:ident) => { Name::Pseudo(Pseudo::$id) };
+    (@ f $id:ident) => { Name::Field(HeaderId::$id) };
+}
+
+/// RFC 7541 appendix A. Entry 0 here is index 1 on the wire.
+pub static STATIC: &[Static] = statics! {
+    p Authority b":authority" b"";
+    p Method b":method" b"GET";
+    p Method b":method" b"POST";
+    p Path b":path" b"/";
+    p Path b":path" b"/index.html";
+    p Scheme b":scheme" b"http";
+    p Scheme b":scheme" b"https";
+    p Status b":status" b"200";
+    p Status b":status" b"204";
+    p Status b":status" b"206";
+    p Status b":status" b"304";
+    p Status b":status" b"400";
+    p Status b":status" b"404";
+    p Status b":status" b"500";
+    f AcceptCharset b"accept-charset" b"";
+    f AcceptEncoding b"accept-encoding" b"gzip, deflate";
+    f AcceptLanguage b"accept-language" b"";
+    f AcceptRanges b"accept-ranges" b"";
+    f Accept b"accept" b"";
+    f AccessControlAllowOrigin b"access-control-allow-origin" b"";
+    f Age b"age" b"";
+    f Allow b"allow" b"";
+    f Authorization b"authorization" b"";
+    f CacheControl b"cache-control" b"";
+    f ContentDisposition b"content-disposition" b"";
+    f ContentEncoding b"content-encoding" b"";
+    f ContentLanguage b"content-language" b"";
+    f ContentLength b"content-length" b"";
+    f ContentLocation b"content-location" b"";
+    f ContentRange b"content-range" b"";
+    f ContentType b"content-type" b"";
+    f Cookie b"cookie" b"";
+    f Date b"date" b"";
+    f Etag b"etag" b"";
+    f Expect b"expect" b"";
+    f Expires b"expires" b"";
+    f From b"from" b"";
+    f Host b"host" b"";
+    f IfMatch b"if-match" b"";
+    f IfModifiedSince b"if-modified-since" b"";
+    f IfNoneMatch b"if-none-match" b"";
+    f IfRange b"if-range" b"";
+    f IfUnmodifiedSince b"if-unmodified-since" b"";
+    f LastModified b"last-modified" b"";
+    f Link b"link" b"";
+    f Location b"location" b"";
+    f MaxForwards b"max-forwards" b"";
+    f ProxyAuthenticate b"proxy-authenticate" b"";
+    f ProxyAuthorization b"proxy-authorization" b"";
+    f Range b"range" b"";
+    f Referer b"referer" b"";
+    f Other b"refresh" b"";
+    f RetryAfter b"retry-after" b"";
+    f Server b"server" b"";
+    f SetCookie b"set-cookie" b"";
+    f StrictTransportSecurity b"strict-transport-security" b"";
+    f TransferEncoding b"transfer-encoding" b"";
+    f UserAgent b"user-agent" b"";
+    f Vary b"vary" b"";
+    f Via b"via" b"";
+    f WwwAuthenticate b"www-authenticate" b"";
+};
+
+const _: () = assert!(STATIC_LEN == 61);
+const STATIC_LEN: usize = 61;
+
+/// Index in [`STATIC`] of the first entry with each well-known name.
+pub fn static_name(id: HeaderId) -> Option<usize> {
+    static INDEX: std::sync::LazyLock<[u8; thalweg_http::header_id::COUNT]> =
+        std::sync::LazyLock::new(|| {
+            let mut index = [u8::MAX; thalweg_http::header_id::COUNT];
+            for (i, entry) in STATIC.iter().enumerate().rev() {
+                if let Name::Field(id) = entry.kind
+                    && id != HeaderId::Other
+                {
+                    index[id as usize] = i as u8;
+                }
+            }
+            index
+        });
+    let found = INDEX[id as usize];
+    (found != u8::MAX).then_some(usize::from(found))
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    /// Where the name begins in `bytes`, counted from the table's beginning, evicted entries included.
+    at: u64,
+    name_len: u32,
+    value_len: u32,
+    kind: Name,
+    clean: bool,
+    /// Of name and value, for the encoder.
+    hash: u32,
+}
+
+impl Entry {
+    fn len(&self) -> usize {
+        self.name_len as usize + self.value_len as usize
+    }
+}
+
+/// An entry of the dynamic table, borrowed.
+pub struct Dynamic<'a> {
+    /// The name, judged when it was inserted.
+    pub kind: Name,
+    /// The name.
+    pub name: &'a [u8],
+    /// The value.
+    pub value: &'a [u8],
+    /// Whether the value has only characters that a value may have.
+    pub clean: bool,
+}
+
+/// The dynamic table: entries in the order of insertion over one store of bytes, where what was evicted is always in
+/// front.
+pub struct Table {
+    entries: VecDeque<Entry>,
+    bytes: Vec<u8>,
+    /// What `bytes[0]` would be, counted from the table's beginning.
+    base: u64,
+    /// RFC 7541 section 4.1.
+    size: usize,
+    max: usize,
+}
+
+impl Table {
+    /// An empty table of at most `max` octets, by the RFC's way of counting. It allocates when it is first used.
+    pub fn new(max: usize) -> Table {
+        Table { entries: VecDeque::new(), bytes: Vec::new(), base: 0, size: 0, max }
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Octets in use, by the RFC's way of counting.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The bound of [`Table::size`].
+    pub fn max(&self) -> usize {
+        self.max
+    }
+
+    /// Changes the bound, which may evict entries.
+    pub fn set_max(&mut self, max: usize) {
+        self.max = max;
+        self.evict(max);
+    }
+
+    fn evict(&mut self, room: usize) {
+        while self.size > room {
+            let Some(oldest) = self.entries.pop_front() else { break };
+            self.size -= oldest.len() + ENTRY_OVERHEAD;
+        }
+        if self.entries.is_empty() {
+            self.base += self.bytes.len() as u64;
+            self.bytes.clear();
+        }
+    }
+
+    /// The entry `age` insertions ago; 0 is the newest.
+    #[inline]
+    pub fn get(&self, age: usize) -> Option<Dynamic<'_>> {
+        let entry = self.entries.get(self.entries.len().checked_sub(age + 1)?)?;
+        let (name, value) = self.text(entry)?;
+        Some(Dynamic { kind: entry.kind, name, value, clean: entry.clean })
+    }
+
+    fn text(&self, entry: &Entry) -> Option<(&[u8], &[u8])> {
+        let start = usize::try_from(entry.at - self.base).ok()?;
+        let both = self.bytes.get(start..start + entry.len())?;
+        Some(both.split_at(entry.name_len as usize))
+    }
+
+    /// Inserts an entry, evicting the oldest ones. One that is larger than the table empties it and is not kept
+    /// (RFC 7541 section 4.4).
+    pub fn insert(&mut self, kind: Name, name: &[u8], value: &[u8], clean: bool) {
+        let cost = name.len() + value.len() + ENTRY_OVERHEAD;
+        self.evict(self.max.saturating_sub(cost));
+        if cost > self.max {
+            return;
+        }
+        self.make_room(name.len() + value.len());
+        let at = self.base + self.bytes.len() as u64;
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(value);
+        self.size += cost;
+        self.entries.push_back(Entry {
+            at,
+            name_len: name.len() as u32,
+            value_len: value.len() as u32,
+            kind,
+            clean,
+            hash: hash(name, value),
+        });
+    }
+
+    /// Inserts an entry whose name is that of the entry `age` insertions ago.
+    pub fn insert_with_name_of(&mut self, age: usize, value: &[u8], clean: bool) {
+        // The name may be evicted by its own heir, so it is copied first (RFC 7541 section 4.4).
+        let Some(entry) = self.get(age) else { return };
+        let (kind, name) = (entry.kind, entry.name.to_vec());
+        self.insert(kind, &name, value, clean);
+    }
+
+    /// Drops the bytes of evicted entries when the store would grow beyond twice its bound.
+    fn make_room(&mut self, len: usize) {
+        if self.bytes.len() + len <= self.max * 2 {
+            return;
+        }
+        let live = self.entries.front().map_or(self.bytes.len(), |oldest| (oldest.at - self.base) as usize);
+        self.bytes.drain(..live);
+        self.base += live as u64;
+    }
+
+    /// For the encoder: how long ago exactly this field was inserted.
+    pub fn find(&self, name: &[u8], value: &[u8]) -> Option<usize> {
+        let wanted = hash(name, value);
+        self.entries.iter().rev().position(|entry| {
+            entry.hash == wanted && self.text(entry).is_some_and(|text| text == (name, value))
+        })
+    }
+
+    /// For the encoder: how long ago a field with this name was inserted.
+    pub fn find_name(&self, name: &[u8]) -> Option<usize> {
+        self.entries.iter().rev().position(|entry| {
+            entry.name_len as usize == name.len() && self.text(entry).is_some_and(|text| text.0 == name)
+        })
+    }
+}
+
+/// FNV-1a over both, enough to tell most entries apart.
+fn hash(name: &[u8], value: &[u8]) -> u32 {
+    let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    value.iter().fold(name.iter().fold(0x811c_9dc5, step), step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn static_names_are_judged_as_received_ones() {
+        for entry in STATIC {
+            assert_eq!(entry.kind, Name::of(entry.name), "{}", String::from_utf8_lossy(entry.name));
+        }
+        assert_eq!(static_name(HeaderId::AcceptEncoding), Some(15));
+        assert_eq!(static_name(HeaderId::Other), None);
+        assert_eq!(static_name(HeaderId::XForwardedFor), None);
+    }
+
+    #[test]
+    fn names_are_judged() {
+        assert_eq!(Name::of(b"x-a"), Name::Field(HeaderId::Other));
+        assert_eq!(Name::of(b":protocol"), Name::Pseudo(Pseudo::Protocol));
+        assert_eq!(Name::of(b":x"), Name::UnknownPseudo);
+        for bad in [&b""[..], b"Host", b"x a", b"x:a", b"x\0", b"\xff"] {
+            assert_eq!(Name::of(bad), Name::Malformed, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn old_entries_leave_and_the_store_stays_bounded() {
+        let mut table = Table::new(200);
+        for i in 0..1000u32 {
+            let value = i.to_string();
+            table.insert(Name::of(b"x-n"), b"x-n", value.as_bytes(), true);
+            assert!(table.size() <= 200);
+            assert!(table.bytes.len() <= 400);
+            assert_eq!(table.get(0).unwrap().value, value.as_bytes());
+            let oldest = table.len() - 1;
+            assert_eq!(table.get(oldest).unwrap().value, (i as usize - oldest).to_string().as_bytes());
+            assert!(table.get(table.len()).is_none());
+        }
+        assert_eq!(table.find(b"x-n", b"998"), Some(1));
+        assert_eq!(table.find(b"x-n", b"1"), None);
+        assert_eq!(table.find_name(b"x-n"), Some(0));
+        table.set_max(40);
+        assert_eq!((table.len(), table.size()), (1, 38));
+        table.insert(Name::of(b"x-large"), b"x-large", &[b'a'; 40], true);
+        assert_eq!((table.len(), table.size()), (0, 0));
+    }
+}
