@@ -297,7 +297,7 @@ fn numbers_are_given_in_order_around_explicit_ones() {
     let c = config("frontend a\n bind :1\nbackend b\n id 3\nbackend c\nbackend d\n id 1\nbackend e\n");
     assert!(c.proxies.iter().map(|p| p.uid).eq([2, 3, 4, 1, 5]));
     let p = listen("server a 192.0.2.1 id 2|server b 192.0.2.1|server c 192.0.2.1|server d 192.0.2.1 id 9");
-    assert!(p.servers.iter().map(|s| s.uid).eq([2, 1, 3, 9]));
+    assert!(p.servers.iter().map(|s| s.uid).eq([2, 3, 4, 9]));
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! Limits that follow from others.
 
+use std::collections::BTreeSet;
+
 use thalweg_syntax::{Diagnostic, Lead, Severity};
 
 use crate::build::Cx;
+use crate::model::DynamicTarget;
 
 /// Completes threads, `maxconn` and the number of files.
 pub(crate) fn compute(cx: &mut Cx<'_>) {
@@ -67,14 +70,35 @@ pub(crate) fn compute(cx: &mut Cx<'_>) {
                 usual.unwrap_or_else(|| u32::try_from(cx.config.global.maxconn).unwrap_or(u32::MAX));
         }
     }
-    let total: u64 = cx.proxies.iter().filter(|b| b.p.is_fe()).map(|b| u64::from(b.p.maxconn)).sum();
+    let brought = brought(cx);
     for b in &mut cx.proxies {
         if b.p.is_be() && b.p.fullconn == 0 {
-            // A tenth of what the frontends that lead here may bring; counting all of them is an upper bound.
+            // A tenth of what the frontends that lead here may bring.
+            let total = brought.get(b.p.id.0 as usize).copied().unwrap_or(0);
             b.p.fullconn = u32::try_from(total.div_ceil(10)).unwrap_or(u32::MAX).max(1);
         }
     }
     if cx.config.global.tune.maxrewrite >= cx.config.global.tune.bufsize / 2 {
         cx.config.global.tune.maxrewrite = cx.config.global.tune.bufsize / 2;
     }
+}
+
+/// How many connections the frontends that name a backend may bring to it, by backend. Those that compute the name of
+/// their backend are not counted.
+fn brought(cx: &Cx<'_>) -> Vec<u64> {
+    let mut brought = vec![0; cx.proxies.len()];
+    for p in cx.proxies.iter().map(|b| &b.p).filter(|p| p.is_fe() && !p.disabled) {
+        let named = p.use_backend.iter().filter_map(|rule| match &rule.target {
+            DynamicTarget::Static(id) => Some(*id),
+            DynamicTarget::Dynamic(_) => None,
+        });
+        let own = p.is_be().then_some(p.id);
+        let targets: BTreeSet<u32> = named.chain(p.default_backend).chain(own).map(|id| id.0).collect();
+        for target in targets {
+            if let Some(sum) = brought.get_mut(target as usize) {
+                *sum += u64::from(p.maxconn);
+            }
+        }
+    }
+    brought
 }

@@ -93,29 +93,37 @@ fn assign_ids(cx: &mut Cx<'_>) {
         cx.proxies.iter().map(|b| b.p.uid).filter(|u| *u != 0).collect();
     let mut next = 2;
     for b in &mut cx.proxies {
+        b.p.uid_given = b.p.uid != 0;
+        for server in &mut b.p.servers {
+            server.uid_given = server.uid != 0;
+        }
         if b.p.uid == 0 {
             while !taken.insert(next) {
                 next += 1;
             }
             b.p.uid = next;
         }
-        number(b.p.binds.iter_mut().map(|x| &mut x.uid));
-        number(b.p.servers.iter_mut().map(|x| &mut x.uid));
+        number(b.p.binds.iter_mut().map(|x| &mut x.uid), |_, given| given.saturating_add(1));
+        // As in the reference, one that was given takes the place of the one it would have got.
+        number(b.p.servers.iter_mut().map(|x| &mut x.uid), |next, _| next + 1);
     }
 }
 
-/// Gives each 0 the lowest free number from 1.
-fn number<'a>(ids: impl Iterator<Item = &'a mut u32>) {
+/// Gives each 0 a free number. The search goes on from the number that `following` says follows one that was given: what
+/// was searched from, and the number given.
+fn number<'a>(ids: impl Iterator<Item = &'a mut u32>, following: fn(u32, u32) -> u32) {
     let ids: Vec<&mut u32> = ids.collect();
-    let explicit: std::collections::HashSet<u32> = ids.iter().map(|u| **u).filter(|u| *u != 0).collect();
+    let mut taken: std::collections::HashSet<u32> = ids.iter().map(|u| **u).filter(|u| *u != 0).collect();
     let mut next = 1;
     for id in ids {
         if *id == 0 {
-            while explicit.contains(&next) {
+            while !taken.insert(next) {
                 next += 1;
             }
             *id = next;
             next += 1;
+        } else {
+            next = following(next, *id);
         }
     }
 }

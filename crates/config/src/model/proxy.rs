@@ -12,6 +12,8 @@ pub struct Proxy {
     pub id: ProxyId,
     /// The user-visible number: `id`, or numbered from 2 in order.
     pub uid: u32,
+    /// `id` gave it.
+    pub uid_given: bool,
     pub name: Arc<str>,
     pub kind: ProxyKind,
     pub mode: Mode,

@@ -13,6 +13,8 @@ pub struct Server {
     pub id: ServerId,
     /// The user-visible number: `id`, or numbered from 1 in order.
     pub uid: u32,
+    /// `id` gave it.
+    pub uid_given: bool,
     pub name: Arc<str>,
     pub file: Arc<str>,
     pub line: u32,

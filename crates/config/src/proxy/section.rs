@@ -174,6 +174,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
     let server = Server {
         id: ServerId(0),
         uid: 0,
+        uid_given: false,
         name: Arc::clone(&nothing),
         file: Arc::clone(&nothing),
         line: 0,
@@ -195,6 +196,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
     let p = Proxy {
         id: ProxyId(0),
         uid: 0,
+        uid_given: false,
         name: Arc::clone(&nothing),
         kind: ProxyKind::Defaults,
         mode: Mode::Tcp,
