@@ -554,10 +554,14 @@ impl Balancer {
         Plan { entries: entries.into(), total_weight, method }
     }
 
+    /// Whether weights are fixed at the start: on the fly a server can only be taken out and put back.
+    pub fn is_static(&self) -> bool {
+        matches!(self.settings.algorithm, Algorithm::StaticRr | Algorithm::Hash(HashMethod::MapBased))
+    }
+
     /// The servers requests go to: usable active ones, else the first usable backup, or all of them.
     fn entries(&self, control: &Control) -> Vec<Entry> {
-        let fixed =
-            matches!(self.settings.algorithm, Algorithm::StaticRr | Algorithm::Hash(HashMethod::MapBased));
+        let fixed = self.is_static();
         let usable = |backup: bool| {
             control.servers.iter().zip(&self.specs).enumerate().filter_map(move |(i, (status, spec))| {
                 let takes = spec.backup == backup && status.up && !status.drain && status.weight != 0;

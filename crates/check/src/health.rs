@@ -73,6 +73,21 @@ impl Health {
         self.value != 0 && self.value != self.top()
     }
 
+    /// Certainly up, whatever checks said.
+    pub fn set_top(&mut self) {
+        self.value = self.top();
+    }
+
+    /// Certainly down.
+    pub fn set_bottom(&mut self) {
+        self.value = 0;
+    }
+
+    /// Certainly up: all of `fall` checks must fail before it is down.
+    pub fn is_top(&self) -> bool {
+        self.value == self.top()
+    }
+
     fn top(&self) -> u32 {
         self.rise.saturating_add(self.fall) - 1
     }

@@ -1,20 +1,19 @@
 //! What an operator changed at run time about servers, frontends and backends.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use thalweg_config::model::{ProxyId, Server, ServerId};
+use thalweg_config::model::{LogLevel, ProxyId, Server, ServerId};
 use thalweg_runtime::clock;
 
 use crate::backend::Backend;
+use crate::backend::health::{self, Before};
+use crate::backend::standing::Said;
 use crate::instance::Instance;
+use crate::worker::Worker;
 
-/// What an operator sees of a server besides its counters.
+/// What became of a server over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AdminState {
-    /// It was taken out of service.
-    pub maintenance: bool,
-    /// It finishes what it has.
-    pub drain: bool,
+pub struct History {
     /// Millisecond of the last change between up and down.
     pub since_ms: u64,
     /// Changes from up to down.
@@ -23,36 +22,27 @@ pub struct AdminState {
     pub down_s: u64,
 }
 
-impl AdminState {
+impl History {
     /// Seconds since the last change between up and down.
     pub fn since_s(&self) -> u64 {
         clock::now_ms().saturating_sub(self.since_ms) / 1000
     }
 }
 
-/// The part of a server's state that changes rarely.
-pub(crate) struct Service {
-    /// An operator, or `disabled`, keeps it out of service.
-    maintenance: AtomicBool,
-    /// What its health is apart from that.
-    healthy: AtomicBool,
+/// When something was up and when it was not.
+pub(crate) struct UpTime {
     since_ms: AtomicU64,
     downs: AtomicU64,
     down_ms: AtomicU64,
-    /// The limit on its requests, 0 for none.
-    pub(crate) maxconn: AtomicU32,
 }
 
-impl Service {
-    /// At start: `healthy` is whether it can be used but for `disabled`.
-    pub(crate) fn new(server: &Server, healthy: bool) -> Service {
-        Service {
-            maintenance: AtomicBool::new(server.disabled),
-            healthy: AtomicBool::new(healthy),
+impl UpTime {
+    /// At start.
+    pub(crate) fn new() -> UpTime {
+        UpTime {
             since_ms: AtomicU64::new(clock::now_ms()),
             downs: AtomicU64::new(0),
             down_ms: AtomicU64::new(0),
-            maxconn: AtomicU32::new(server.maxconn),
         }
     }
 
@@ -67,52 +57,143 @@ impl Service {
         }
     }
 
-    fn wants_up(&self) -> bool {
-        self.healthy.load(Ordering::SeqCst) && !self.maintenance.load(Ordering::SeqCst)
+    fn history(&self, up: bool) -> History {
+        let since_ms = self.since_ms.load(Ordering::Relaxed);
+        let mut down_ms = self.down_ms.load(Ordering::Relaxed);
+        if !up {
+            down_ms += clock::now_ms().saturating_sub(since_ms);
+        }
+        History { since_ms, downs: self.downs.load(Ordering::Relaxed), down_s: down_ms / 1000 }
+    }
+}
+
+/// The part of a server's state that changes rarely.
+pub(crate) struct Service {
+    pub(crate) up_time: UpTime,
+    /// The limit on its requests, 0 for none.
+    pub(crate) maxconn: AtomicU32,
+}
+
+impl Service {
+    /// At start.
+    pub(crate) fn new(server: &Server) -> Service {
+        Service { up_time: UpTime::new(), maxconn: AtomicU32::new(server.maxconn) }
     }
 }
 
 impl Backend {
-    /// What an operator sees of a server.
-    pub fn admin_state(&self, server: ServerId) -> AdminState {
-        let service = self.service(server);
-        let since_ms = service.since_ms.load(Ordering::Relaxed);
-        let mut down_ms = service.down_ms.load(Ordering::Relaxed);
-        if !self.is_up(server) {
-            down_ms += clock::now_ms().saturating_sub(since_ms);
+    /// When a server was up and when it was not.
+    pub fn history(&self, server: ServerId) -> History {
+        self.service(server).up_time.history(self.is_up(server))
+    }
+
+    /// When the backend had a server and when it had none.
+    pub fn own_history(&self) -> History {
+        self.up_time.history(self.usable_count() > 0)
+    }
+
+    /// Forgets how often a server went down.
+    pub fn clear_downs(&self, server: ServerId) {
+        self.service(server).up_time.downs.store(0, Ordering::Relaxed);
+    }
+
+    /// Forgets how often the backend lost its last server.
+    pub fn clear_own_downs(&self) {
+        self.up_time.downs.store(0, Ordering::Relaxed);
+    }
+
+    /// Changes the limit on a server's requests, 0 for none. When it is the first of the backend, requests are counted
+    /// from now on, and those that are there already are not: until they end there may be that many more.
+    pub fn set_maxconn(&self, server: ServerId, maxconn: u32) {
+        self.start_counting();
+        self.service(server).maxconn.store(maxconn, Ordering::SeqCst);
+        self.limit_changed(server);
+    }
+}
+
+/// An operator's hand on a server: what it does is told to the logs of its backend.
+pub struct Hand<'a> {
+    /// The thread that does it.
+    pub worker: &'a Worker,
+    /// The backend.
+    pub proxy: ProxyId,
+    /// The server.
+    pub server: ServerId,
+}
+
+impl Hand<'_> {
+    fn backend(&self) -> &Backend {
+        self.worker.backend(self.proxy)
+    }
+
+    fn tell(&self, what: &str) {
+        let line = format!("{} {what}.", health::title(self.worker, self.proxy, self.server));
+        health::tell(self.worker, self.proxy, LogLevel::Notice, &line);
+    }
+
+    /// Takes the server out of service.
+    pub fn maintain(&self) {
+        let before = Before::look(self.backend(), self.server);
+        let was = self.backend().standing(self.server);
+        if !self.backend().maintain(self.server) {
+            return;
         }
-        AdminState {
-            maintenance: service.maintenance.load(Ordering::Relaxed),
-            drain: self.is_draining(server),
-            since_ms,
-            downs: service.downs.load(Ordering::Relaxed),
-            down_s: down_ms / 1000,
+        if was.is_up() {
+            before.tell_down(self.worker, self.proxy, self.server, "is going DOWN for maintenance");
+        } else {
+            self.tell("was DOWN and now enters maintenance");
         }
     }
 
-    /// Takes a server out of service, or lets its health decide again.
-    pub fn set_maintenance(&self, server: ServerId, on: bool) {
-        let service = self.service(server);
-        service.maintenance.store(on, Ordering::SeqCst);
-        self.set_up(server, service.wants_up());
-    }
-
-    /// Says whether a server is healthy; it is up when it is and nobody took it out of service.
-    pub fn set_health(&self, server: ServerId, healthy: bool) {
-        let service = self.service(server);
-        service.healthy.store(healthy, Ordering::SeqCst);
-        self.set_up(server, service.wants_up());
-    }
-
-    /// Changes the limit on a server's requests. False when requests are not counted because nothing asked for it at
-    /// the start (no server of the backend has a limit).
-    pub fn set_maxconn(&self, server: ServerId, maxconn: u32) -> bool {
-        if self.tracks_load {
-            self.service(server).maxconn.store(maxconn, Ordering::SeqCst);
-            self.limit_changed(server);
+    /// Lets the server finish what it has, and gives it nothing new.
+    pub fn start_drain(&self) {
+        let before = Before::look(self.backend(), self.server);
+        let was = self.backend().standing(self.server);
+        self.backend().start_drain(self.server);
+        let up = self.backend().is_up(self.server);
+        if was.maintenance {
+            self.tell(&format!("is {}/DRAIN (leaving forced maintenance)", up_or_down(up)));
+            self.tell("remains in forced drain mode");
+        } else if !was.drain {
+            let what = "enters drain state";
+            if up {
+                before.tell_up(self.worker, self.proxy, self.server, what);
+            } else {
+                before.tell_down(self.worker, self.proxy, self.server, what);
+            }
         }
-        self.tracks_load
     }
+
+    /// Ends the server's maintenance and its drain.
+    pub fn make_ready(&self) {
+        let was = self.backend().standing(self.server);
+        self.backend().make_ready(self.server);
+        let up = up_or_down(self.backend().is_up(self.server));
+        if was.maintenance {
+            self.tell(&format!("is {up}/READY (leaving forced maintenance)"));
+        } else if was.drain {
+            self.tell(&format!("is {up} (leaving forced drain)"));
+        }
+    }
+
+    /// Changes the server's weight, 0 to 256.
+    pub fn set_weight(&self, weight: u32) {
+        let before = Before::look(self.backend(), self.server);
+        self.backend().set_weight(self.server, weight);
+        before.tell_if_none_left(self.worker, self.proxy);
+    }
+
+    /// Says how healthy the server is, until its next check.
+    pub fn say_health(&self, said: Said) {
+        let before = Before::look(self.backend(), self.server);
+        let was = self.backend().standing(self.server);
+        self.backend().say_health(self.server, said);
+        before.tell_change(self.worker, self.proxy, self.server, was.operation, ", changed from CLI");
+    }
+}
+
+fn up_or_down(up: bool) -> &'static str {
+    if up { "UP" } else { "DOWN" }
 }
 
 impl Instance {

@@ -31,8 +31,10 @@ impl Program {
              defaults\n  mode http\n  timeout client 5s\n  timeout server 5s\n  timeout connect 5s\n  retries 0\n\
              frontend fe\n  bind unix@{d}/fe name b1\n  bind unix@{d}/fe2\n  option socket-stats\n\
              \x20 http-request set-header x-map %[path,map({d}/m.map)]\n\
-             \x20 http-request deny if {{ path -f {d}/a.acl }}\n  use_backend be\n  default_backend spare\n\
+             \x20 http-request deny if {{ path -f {d}/a.acl }}\n  use_backend late if {{ path_beg /late }}\n  use_backend be\n  default_backend spare\n\
              backend be\n  balance roundrobin\n  server s1 unix@{d}/none maxconn 7\n  server s2 127.0.0.1:9 weight 10 disabled\n\
+             backend still\n  balance static-rr\n  server t1 127.0.0.1:9 weight 10\n\
+             backend late\n  server s unix@{d}/sv\n\
              backend spare\n  http-request return status 200\n\
              backend off\n  disabled\n  http-request return status 200\n"
         );
@@ -121,7 +123,7 @@ fn every_command_answers() {
         ("show env NOPE", "Variable not found\n\n"),
         ("show errors", " : 0\n\n"),
         ("show errors nope", "No such proxy.\n\n"),
-        ("show backend", "# name\nbe\nspare\noff\n\n"),
+        ("show backend", "# name\nbe\nstill\nlate\nspare\noff\n\n"),
         ("show cli level", "admin\n\n"),
         ("show cli sockets", "/admin admin all\n"),
         ("operator;show cli level", "\noperator\n\n"),
@@ -274,6 +276,80 @@ fn commands_act_on_traffic() {
     assert_eq!(program.ask("shutdown frontend fe"), "\n");
     assert!(program.ask("show stat fe 1 0").contains(",STOP,"));
     assert!(program.ask("enable frontend fe").contains("shut down"));
+}
+
+#[test]
+fn servers_go_where_the_operator_puts_them() {
+    let program = Program::start("cli-states", "");
+    let state = |server: &str| {
+        let text = program.ask("show stat be 4 -1;show servers state be");
+        let stat = text.lines().find(|l| l.starts_with(&format!("be,{server},"))).unwrap_or("").to_string();
+        let line = text.lines().find(|l| l.contains(&format!(" {server} "))).unwrap_or("").to_string();
+        let fields: Vec<&str> = line.split(' ').collect();
+        format!("{} {} {}", stat.split(',').nth(17).unwrap_or(""), fields[5], fields[6])
+    };
+    // The status, the operational state, the administrative one.
+    for (command, expected) in [
+        ("enable server be/s2", "no check 2 4"),
+        ("set server be/s2 state drain", "DRAIN 2 12"),
+        ("enable server be/s2", "no check 2 4"),
+        ("set server be/s2 health stopping", "NOLB 3 4"),
+        ("set server be/s2 health up", "no check 2 4"),
+        ("set server be/s2 health down", "DOWN 0 4"),
+        ("set server be/s2 state drain", "DOWN 0 12"),
+        ("disable server be/s2", "MAINT 0 5"),
+        ("set server be/s2 health up", "MAINT 0 5"),
+        ("set server be/s2 state drain", "DRAIN 2 12"),
+        ("set server be/s2 state ready", "no check 2 4"),
+        ("set server be/s2 weight 0", "no check 2 4"),
+    ] {
+        assert_eq!(program.ask(command), "\n", "{command}");
+        assert_eq!(state("s2"), expected, "{command}");
+    }
+    assert_eq!(program.ask("set weight be/s2 100000%"), "\n");
+    assert_eq!(
+        program.ask("get weight be/s2"),
+        "256 (initial 10)\n\n",
+        "a share of the weight has a ceiling"
+    );
+    assert!(program.ask("set weight still/t1 5").contains("static LB algorithm"));
+    assert_eq!(program.ask("set weight still/t1 0%;set weight still/t1 100%"), "\n\n");
+    // None of these servers had a limit.
+    assert_eq!(program.ask("set maxconn server still/t1 4"), "\n");
+    assert!(program.ask("show stat still 4 1").contains("\nstill,t1,0,0,0,0,4,"));
+    // A backend counts how often it lost its last server: to a weight of 0, and now.
+    assert_eq!(program.ask("disable server still/t1"), "\n");
+    assert!(program.ask("show stat typed").contains(".chkdown.1:MCPP:u64:2\n"));
+    assert_eq!(program.ask("clear counters all"), "\n");
+    assert!(!program.ask("show stat typed").contains(".chkdown.1:MCPP:u64:2\n"));
+}
+
+#[test]
+fn a_limit_given_later_is_kept() {
+    let program = Program::start("cli-maxconn", "");
+    let listener = std::os::unix::net::UnixListener::bind(program.path("sv")).unwrap();
+    let get = |path: &str| {
+        let mut stream = UnixStream::connect(program.path("fe")).unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
+    };
+    // One request is there before anything is counted; it does not count, and leaves as it came.
+    let early = get("/late/1");
+    let (first, _) = listener.accept().unwrap();
+    assert_eq!(program.ask("set maxconn server late/s 1"), "\n");
+    let _one = get("/late/2");
+    let (second, _) = listener.accept().unwrap();
+    let _two = get("/late/3");
+    eventually("the third waits", || {
+        program.ask("show stat late 2 0").contains("\nlate,BACKEND,1,").then_some(())
+    });
+    drop((early, first));
+    drop(second);
+    let (_third, _) = listener.accept().unwrap();
+    eventually("nobody waits", || {
+        program.ask("show stat late 2 0").contains("\nlate,BACKEND,0,").then_some(())
+    });
 }
 
 #[test]

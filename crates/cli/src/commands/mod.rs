@@ -103,6 +103,8 @@ pub async fn run(
         Id::SetServer => server::set(&instance, args),
         Id::EnableServer => server::enable(&instance, args, true),
         Id::DisableServer => server::enable(&instance, args, false),
+        Id::EnableHealth => server::enable_checks(&instance, args, true),
+        Id::DisableHealth => server::enable_checks(&instance, args, false),
         Id::SetMaxconnServer => server::set_maxconn(&instance, args),
         Id::SetMaxconnFrontend => frontend::set_maxconn(&instance, args),
         Id::SetMaxconnGlobal => frontend::set_maxconn_global(&instance, args),

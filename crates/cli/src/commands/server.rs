@@ -2,7 +2,9 @@
 
 use thalweg_config::model::{Proxy, Server, ServerAddr};
 use thalweg_proxy::Instance;
+use thalweg_proxy::backend::standing::Said;
 use thalweg_proxy::counters::sum;
+use thalweg_proxy::operator::Hand;
 
 use super::{find_proxy, find_server};
 use crate::output::{Level, Reply};
@@ -56,36 +58,40 @@ pub fn show_state(instance: &Instance, args: &[&str]) -> Reply {
         let backend = &instance.backends[proxy.id.0 as usize];
         for server in &proxy.servers {
             let (address, port) = address_and_port(server);
-            let state = backend.admin_state(server.id);
-            // Bits: forced maintenance 1, by the configuration 4, forced drain 8.
-            let admin = u32::from(state.maintenance)
-                | u32::from(server.disabled && state.maintenance) << 2
-                | u32::from(state.drain) << 3;
-            // Of the check: its status, its result, the health, and bits: 1 running, 2 configured, 4 enabled, 8 paused.
-            let check = match backend.check_report(server.id) {
-                Some(report) => format!(
-                    "{} {} {} {}",
-                    report.verdict.status.number(),
-                    report.result_number(),
-                    report.health.value(),
-                    6 | u32::from(report.running) | u32::from(state.maintenance) << 3,
-                ),
-                None => "1 0 1 0".to_owned(),
+            let standing = backend.standing(server.id);
+            // Of the check: its status and its result; then the health and what the check does.
+            let (status, result, running) = match backend.check_report(server.id) {
+                Some(report) => {
+                    (report.verdict.status.number(), report.result_number(), u32::from(report.running))
+                }
+                None => (1, 0, 0),
             };
-            let operational = if backend.is_up(server.id) { 2 } else { 0 };
+            let check =
+                format!("{status} {result} {} {}", standing.health.value(), standing.check_bits() | running);
             let name = match &server.addr {
                 ServerAddr::Unresolved(name, _) => name,
                 _ => "-",
             };
+            let (check_port, check_address) = match &server.check {
+                Some(check) => (check.port.unwrap_or(0), check.addr.map(|addr| addr.ip().to_string())),
+                None => (0, None),
+            };
+            // An agent would be asked where the checks go.
+            let check_address = check_address.unwrap_or_else(|| "-".into());
             text.push_str(&format!(
-                "{} {} {} {} {address} {operational} {admin} {} {} {} {check} 0 0 0 {name} {port} - 0 0 - - 0\n",
+                "{} {} {} {} {address} {} {} {} {} {} {check} 0 {} {} {name} {port} - 0 {check_port} {check_address} \
+                 {check_address} {check_port}\n",
                 proxy.uid,
                 proxy.name,
                 server.uid,
                 server.name,
+                standing.operation as u32,
+                standing.admin_bits(),
                 backend.weight(server.id),
                 server.weight,
-                state.since_s(),
+                backend.history(server.id).since_s(),
+                u32::from(proxy.uid_given),
+                u32::from(server.uid_given),
             ));
         }
     }
@@ -133,7 +139,7 @@ pub fn get_weight(instance: &Instance, args: &[&str]) -> Reply {
     match find_server(instance, args) {
         Ok((proxy, server)) => {
             let weight = instance.backends[proxy.id.0 as usize].weight(server.id);
-            Reply::info(format!("{weight} (initial {})", server.weight))
+            Reply::Text(format!("{weight} (initial {})\n", server.weight))
         }
         Err(reply) => reply,
     }
@@ -152,32 +158,43 @@ pub fn set_weight(instance: &Instance, args: &[&str]) -> Reply {
 }
 
 /// The highest weight.
-const WEIGHT_MAX: u64 = 256;
+const WEIGHT_MAX: i64 = 256;
 
 fn change_weight(instance: &Instance, proxy: &Proxy, server: &Server, text: &str) -> Reply {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let Ok(number) = text[..digits].parse::<u64>() else {
-        return Reply::error("Empty weight string empty or preceded by garbage");
+    let (number, rest) = match leading_number(text) {
+        Some(found) => found,
+        None => return Reply::error("Empty weight string empty or preceded by garbage"),
     };
-    let weight = match &text[digits..] {
-        "%" => {
-            let weight = number.saturating_mul(u64::from(server.weight)) / 100;
-            if weight > WEIGHT_MAX {
-                return Reply::error(
-                    "Relative weight can only be between 0 and 256 times the initial weight.",
-                );
-            }
-            weight
-        }
-        "" if number > WEIGHT_MAX => {
+    let initial = i64::from(server.weight);
+    let weight = match rest {
+        "%" if number < 0 => return Reply::error("Relative weight must be positive."),
+        "%" => (number.saturating_mul(initial) / 100).min(WEIGHT_MAX),
+        "" if !(0..=WEIGHT_MAX).contains(&number) => {
             return Reply::error("Absolute weight can only be between 0 and 256 inclusive.");
         }
         "" => number,
         _ => return Reply::error("Trailing garbage in weight string"),
     };
     let backend = &instance.backends[proxy.id.0 as usize];
-    backend.set_weight(server.id, u32::try_from(weight).unwrap_or(0));
+    if backend.balancer.is_static() && weight != 0 && weight != initial {
+        return Reply::error(
+            "Backend is using a static LB algorithm and only accepts weights '0%' and '100%'.",
+        );
+    }
+    if let Some(worker) = crate::worker() {
+        let hand = Hand { worker: &worker, proxy: proxy.id, server: server.id };
+        hand.set_weight(u32::try_from(weight).unwrap_or(0));
+    }
     Reply::Done
+}
+
+/// The number at the front of a text, the nearest that fits, and what follows it.
+fn leading_number(text: &str) -> Option<(i64, &str)> {
+    let sign = usize::from(text.starts_with(['-', '+']));
+    let digits = text.bytes().skip(sign).take_while(u8::is_ascii_digit).count();
+    let (number, rest) = text.split_at(sign + digits);
+    let most = if number.starts_with('-') { i64::MIN } else { i64::MAX };
+    (digits > 0).then(|| (number.parse().unwrap_or(most), rest))
 }
 
 const SET_SERVER_USAGE: &str = "usage: set server <backend>/<server> addr | agent | agent-addr | agent-port | agent-send | \
@@ -189,35 +206,30 @@ pub fn set(instance: &Instance, args: &[&str]) -> Reply {
         Ok(found) => found,
         Err(reply) => return reply,
     };
-    let backend = &instance.backends[proxy.id.0 as usize];
     let value = args.get(2).copied();
     match (args.get(1).copied(), value) {
         (Some("weight"), Some(weight)) => change_weight(instance, proxy, server, weight),
         (Some("weight"), None) => Reply::error("Require <weight> or <weight%>."),
         (Some("state"), value) => {
+            let Some(worker) = crate::worker() else { return Reply::Done };
+            let hand = Hand { worker: &worker, proxy: proxy.id, server: server.id };
             match value {
-                Some("ready") => {
-                    backend.set_maintenance(server.id, false);
-                    backend.set_drain(server.id, false);
-                }
-                Some("drain") => {
-                    backend.set_maintenance(server.id, false);
-                    backend.set_drain(server.id, true);
-                }
-                Some("maint") => backend.set_maintenance(server.id, true),
+                Some("ready") => hand.make_ready(),
+                Some("drain") => hand.start_drain(),
+                Some("maint") => hand.maintain(),
                 _ => return Reply::error("'set server <srv> state' expects 'ready', 'drain' and 'maint'."),
             }
             Reply::Done
         }
         (Some("health"), value) => {
-            match value {
-                Some("up") => {
-                    backend.set_health(server.id, true);
-                    backend.set_drain(server.id, false);
-                }
-                Some("stopping") => backend.set_drain(server.id, true),
-                Some("down") => backend.set_health(server.id, false),
+            let said = match value {
+                Some("up") => Said::Up,
+                Some("stopping") => Said::Stopping,
+                Some("down") => Said::Down,
                 _ => return Reply::error("'set server <srv> health' expects 'up', 'stopping', or 'down'."),
+            };
+            if let Some(worker) = crate::worker() {
+                Hand { worker: &worker, proxy: proxy.id, server: server.id }.say_health(said);
             }
             Reply::Done
         }
@@ -232,12 +244,27 @@ pub fn set(instance: &Instance, args: &[&str]) -> Reply {
 
 /// `enable server`, `disable server`.
 pub fn enable(instance: &Instance, args: &[&str], on: bool) -> Reply {
-    match find_server(instance, args) {
-        Ok((proxy, server)) => {
-            instance.backends[proxy.id.0 as usize].set_maintenance(server.id, !on);
-            Reply::Done
-        }
-        Err(reply) => reply,
+    let (proxy, server) = match find_server(instance, args) {
+        Ok(found) => found,
+        Err(reply) => return reply,
+    };
+    if let Some(worker) = crate::worker() {
+        let hand = Hand { worker: &worker, proxy: proxy.id, server: server.id };
+        if on { hand.make_ready() } else { hand.maintain() }
+    }
+    Reply::Done
+}
+
+/// `enable health`, `disable health`.
+pub fn enable_checks(instance: &Instance, args: &[&str], on: bool) -> Reply {
+    let (proxy, server) = match find_server(instance, args) {
+        Ok(found) => found,
+        Err(reply) => return reply,
+    };
+    if instance.backends[proxy.id.0 as usize].enable_checks(server.id, on) {
+        Reply::Done
+    } else {
+        Reply::error("Health check was not configured on this server, cannot enable.")
     }
 }
 
@@ -248,17 +275,15 @@ pub fn set_maxconn(instance: &Instance, args: &[&str]) -> Reply {
         Err(reply) => return reply,
     };
     let Some(text) = args.get(1) else { return Reply::error("Require <maxconn>.") };
-    match text.parse::<u32>() {
-        Ok(maxconn) => {
-            if instance.backends[proxy.id.0 as usize].set_maxconn(server.id, maxconn) {
+    match leading_number(text) {
+        Some((number, "")) => match u32::try_from(number) {
+            Ok(maxconn) => {
+                instance.backends[proxy.id.0 as usize].set_maxconn(server.id, maxconn);
                 Reply::Done
-            } else {
-                Reply::error(
-                    "No server of this backend has a 'maxconn' in the configuration: give one to any of them, even a \
-                     large one, and it can be changed here.",
-                )
             }
-        }
-        Err(_) => Reply::error("maxconn string empty or preceded by garbage"),
+            Err(_) => Reply::error("Value out of range."),
+        },
+        Some(_) => Reply::error("Trailing garbage in maxconn string"),
+        None => Reply::error("maxconn string empty or preceded by garbage"),
     }
 }

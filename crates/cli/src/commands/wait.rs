@@ -57,7 +57,7 @@ pub async fn wait(instance: &Instance, output: &mut Output, args: &[&str]) -> io
             let backend = &instance.backends[proxy.id.0 as usize];
             let unused =
                 instance.server_streams(proxy.id, server.id) == 0 && backend.server_queue_len(server.id) == 0;
-            if backend.admin_state(server.id).maintenance && unused {
+            if backend.standing(server.id).maintenance && unused {
                 return Ok(Reply::info("Done."));
             }
         }

@@ -140,7 +140,7 @@ pub async fn show(session: &Session, output: &mut Output, args: &[&str]) -> io::
             let backend = &instance.backends[proxy.id.0 as usize];
             for server in proxy.servers.iter().filter(|server| filter.wants_number(server.uid)) {
                 let hidden = (filter.up && !backend.is_up(server.id))
-                    || (filter.no_maint && backend.admin_state(server.id).maintenance);
+                    || (filter.no_maint && backend.standing(server.id).maintenance);
                 if !hidden {
                     writer.row(&mut output.text, &rows::server(instance, proxy, server));
                     output.flush_much().await?;
@@ -287,6 +287,9 @@ pub async fn clear_server(instance: &Instance, args: &[&str]) -> Reply {
         Ok(found) => found,
         Err(reply) => return reply,
     };
+    let backend = &instance.backends[proxy.id.0 as usize];
+    backend.clear_downs(server.id);
+    backend.clear_failures(server.id);
     let index = instance.server_index(proxy.id, server.id);
     on_all(move |worker| worker.counters().servers[index].reset()).await;
     Reply::Message(Level::Notice, "Server counters cleared.".into())
@@ -299,6 +302,14 @@ pub async fn clear_maxima(instance: &Instance) -> Reply {
 
 /// `clear counters all`.
 pub async fn clear_all(instance: &Instance) -> Reply {
+    for proxy in &instance.config.proxies {
+        let backend = &instance.backends[proxy.id.0 as usize];
+        backend.clear_own_downs();
+        for server in &proxy.servers {
+            backend.clear_downs(server.id);
+            backend.clear_failures(server.id);
+        }
+    }
     clear(instance, Counters::reset).await
 }
 

@@ -4,6 +4,8 @@
 use std::net::SocketAddr;
 
 use thalweg_config::model::{BalanceAlgo, BindAddr, Proxy, Server, ServerAddr};
+use thalweg_proxy::backend::health::CheckReport;
+use thalweg_proxy::backend::standing::{Operation, Standing};
 use thalweg_proxy::counters::{Counter, Counters, ThreadCounters, sum};
 use thalweg_proxy::{Instance, Stopping};
 use thalweg_runtime::clock;
@@ -259,60 +261,29 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     sums.behind(&mut row);
     row.set(const { at("qcur") }, U32(backend.server_queue_len(server.id)));
     row.set(const { at("qmax") }, U32(backend.server_queue_len(server.id)));
-    if server.maxconn != 0 {
-        row.set(const { at("slim") }, U32(backend.dynamic_maxconn(server)));
+    let limit = backend.dynamic_maxconn(server);
+    if limit != 0 {
+        row.set(const { at("slim") }, U32(limit));
     }
     if server.maxqueue != 0 {
         row.set(const { at("qlimit") }, U32(server.maxqueue));
     }
-    let state = backend.admin_state(server.id);
-    let checked = server.check.is_some();
-    let status = match backend.is_up(server.id) {
-        _ if state.maintenance => "MAINT",
-        false => "DOWN",
-        true if state.drain => "DRAIN",
-        true if backend.weight(server.id) == 0 => "DRAIN",
-        true if checked => "UP",
-        true => "no check",
-    };
-    let report = backend.check_report(server.id);
-    let status = match &report {
-        Some(_) if status == "UP" && backend.is_stopping(server.id) => "NOLB".to_owned(),
-        // On its way from one to the other, with how far it is.
-        Some(report)
-            if matches!(status, "UP" | "DOWN")
-                && report.duration_ms.is_some()
-                && report.health.is_changing() =>
-        {
-            let shown = report.health.to_string();
-            let (count, word) = shown.split_once(' ').unwrap_or((&shown, ""));
-            format!("{word} {count}")
-        }
-        _ => status.to_owned(),
-    };
-    row.set(const { at("status") }, Str(status));
+    let standing = backend.standing(server.id);
+    let history = backend.history(server.id);
+    row.set(const { at("status") }, Str(status(&standing)));
     let weight = backend.weight(server.id);
     row.set(const { at("weight") }, U32(weight));
     row.set(const { at("uweight") }, U32(weight));
     row.set(const { at("act") }, U32(u32::from(!server.backup)));
     row.set(const { at("bck") }, U32(u32::from(server.backup)));
-    row.set(const { at("lastchg") }, narrow(state.since_s()));
-    if let Some(report) = report {
+    row.set(const { at("lastchg") }, narrow(history.since_s()));
+    row.set(const { at("downtime") }, narrow(history.down_s));
+    if let Some(report) = backend.check_report(server.id).filter(|_| standing.checked) {
         row.set(const { at("chkfail") }, U64(report.failures));
-        row.set(const { at("check_status") }, Str(report.status_word()));
-        if report.verdict.status.has_code() {
-            row.set(const { at("check_code") }, narrow(report.verdict.code.unsigned_abs()));
+        row.set(const { at("chkdown") }, U64(history.downs));
+        if !standing.paused {
+            check(&mut row, &report, &standing);
         }
-        if let Some(duration_ms) = report.duration_ms {
-            row.set(const { at("check_duration") }, U64(duration_ms));
-        }
-        row.set(const { at("last_chk") }, Str(report.verdict.info.clone()));
-        row.set(const { at("check_desc") }, Str(report.verdict.status.description().into()));
-        row.set(const { at("check_rise") }, U32(report.health.rise()));
-        row.set(const { at("check_fall") }, U32(report.health.fall()));
-        row.set(const { at("check_health") }, U32(report.health.value()));
-        row.set(const { at("chkdown") }, U64(state.downs));
-        row.set(const { at("downtime") }, narrow(state.down_s));
     }
     if is_http(proxy) {
         sums.responses(&mut row);
@@ -339,6 +310,46 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     row.set(const { at("need_conn_est") }, narrow(sums.of(|c| &c.current)));
     row.narrow_zeroes(const { &[at("idle_conn_cur"), at("srid"), at("priv_idle_cur")] });
     row
+}
+
+/// The columns of a check that runs.
+fn check(row: &mut Row, report: &CheckReport, standing: &Standing) {
+    row.set(const { at("check_status") }, Str(report.status_word()));
+    if report.verdict.status.has_code() {
+        row.set(const { at("check_code") }, narrow(report.verdict.code.unsigned_abs()));
+    }
+    if let Some(duration_ms) = report.duration_ms {
+        row.set(const { at("check_duration") }, U64(duration_ms));
+    }
+    row.set(const { at("last_chk") }, Str(report.verdict.info.clone()));
+    row.set(const { at("check_desc") }, Str(report.verdict.status.description().into()));
+    row.set(const { at("check_rise") }, U32(standing.health.rise()));
+    row.set(const { at("check_fall") }, U32(standing.health.fall()));
+    row.set(const { at("check_health") }, U32(standing.health.value()));
+}
+
+/// How the statistics call where a server stands. Between up and down, how far it is from one or the other follows.
+fn status(standing: &Standing) -> String {
+    let health = &standing.health;
+    if standing.maintenance {
+        return "MAINT".into();
+    }
+    let word = match standing.operation {
+        Operation::Stopped if health.is_changing() && standing.checked => {
+            return format!("DOWN {}/{}", health.value(), health.rise());
+        }
+        Operation::Stopped => return "DOWN".into(),
+        Operation::Stopping => "NOLB",
+        Operation::Running if standing.drain => "DRAIN",
+        Operation::Running if !standing.checked => return "no check".into(),
+        Operation::Running => "UP",
+    };
+    if !standing.checked || health.is_top() {
+        return word.into();
+    }
+    // Below zero when it is up although its checks have not said so yet.
+    let more_failures = i64::from(health.value()) - i64::from(health.rise()) + 1;
+    format!("{word} {more_failures}/{}", health.fall())
 }
 
 /// The row of a backend.
@@ -373,9 +384,10 @@ pub fn backend(instance: &Instance, proxy: &Proxy) -> Row {
     row.set(const { at("uweight") }, U32(weight(|b, s| b.weight(s.id))));
     row.set(const { at("act") }, U32(active));
     row.set(const { at("bck") }, U32(backup));
-    row.set(const { at("chkdown") }, U64(0));
-    row.set(const { at("lastchg") }, narrow(instance.uptime_s()));
-    row.set(const { at("downtime") }, U32(0));
+    let history = backend.own_history();
+    row.set(const { at("chkdown") }, U64(history.downs));
+    row.set(const { at("lastchg") }, narrow(history.since_s()));
+    row.set(const { at("downtime") }, narrow(if proxy.servers.is_empty() { 0 } else { history.down_s }));
     if is_http(proxy) {
         sums.responses(&mut row);
         row.set(const { at("req_tot") }, sums.wide(|c| &c.requests));

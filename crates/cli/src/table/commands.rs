@@ -61,6 +61,7 @@ pub static COMMANDS: &[Command] = &[
         "stop accepting connections for a while",
         Admin,
     ),
+    works(Id::DisableHealth, "disable health", "disable health", "stop the checks of a server", Admin),
     works(
         Id::DisableServer,
         "disable server",
@@ -76,6 +77,7 @@ pub static COMMANDS: &[Command] = &[
         "accept connections again",
         Admin,
     ),
+    works(Id::EnableHealth, "enable health", "enable health", "let the checks of a server go on", Admin),
     works(
         Id::EnableServer,
         "enable server",
@@ -298,12 +300,10 @@ pub static COMMANDS: &[Command] = &[
     not_yet("del ssl", Admin),
     not_yet("disable agent", Admin),
     not_yet("disable dynamic-cookie", Admin),
-    not_yet("disable health", Admin),
     not_yet("dump ssl", User),
     not_yet("dump stats-file", User),
     not_yet("enable agent", Admin),
     not_yet("enable dynamic-cookie", Admin),
-    not_yet("enable health", Admin),
     not_yet("new ssl", Admin),
     not_yet("set anon global-key", Admin),
     not_yet("set anon off", User),

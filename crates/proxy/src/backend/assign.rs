@@ -4,14 +4,14 @@
 use std::task::Poll;
 
 use thalweg_balance::{KeyHash, PickContext, Priority, ServerIndex, UriKey, domain_only};
-use thalweg_config::model::{BalanceAlgo, HashFunction, Proxy, ServerId};
+use thalweg_config::model::{BalanceAlgo, HashFunction, Proxy};
 use thalweg_http::Head;
 use thalweg_http::values::list_with_empty;
 use thalweg_runtime::{clock, current_task, timer};
 use thalweg_sample::facts::{Endpoint, Session, StreamFacts};
 use thalweg_sample::fetch::hello::{Peek, rdp_cookie};
 
-use super::{Backend, Grant};
+use super::{Backend, Grant, Slot};
 use crate::worker::Worker;
 
 /// Why a stream got no server.
@@ -136,7 +136,7 @@ pub async fn assign(
     facts: &mut StreamFacts,
     timeout_ms: Option<u64>,
     mut gave_up: impl FnMut() -> bool,
-) -> Result<ServerId, NoServer> {
+) -> Result<Slot, NoServer> {
     let backend = worker.backend(proxy.id);
     loop {
         let wanted = match choice.wanted {
@@ -149,9 +149,9 @@ pub async fn assign(
             }
         };
         if let Some(server) = wanted
-            && backend.try_start(server)
+            && let Some(slot) = backend.try_start(server)
         {
-            return Ok(ServerId(server.0));
+            return Ok(slot);
         }
         // A server that was named, or that a hash designates, is waited for; otherwise any will do.
         let insists = choice.wanted.is_some() || choice.key.is_some();
@@ -169,7 +169,7 @@ pub async fn assign(
         let mut guard = InQueue { backend, queued: Some(queued) };
         let end = std::future::poll_fn(|_| {
             match guard.queued.as_ref().map(super::Queued::grant) {
-                Some(Grant::Server(server)) => return Poll::Ready(Ok(Some(server))),
+                Some(Grant::Server(slot)) => return Poll::Ready(Ok(Some(slot))),
                 Some(Grant::Again) | None => return Poll::Ready(Ok(None)),
                 Some(Grant::No) => {}
             }
@@ -187,9 +187,9 @@ pub async fn assign(
         })
         .await;
         match end {
-            Ok(Some(server)) => {
+            Ok(Some(slot)) => {
                 guard.queued = None;
-                return Ok(ServerId(server.0));
+                return Ok(slot);
             }
             Ok(None) => {
                 guard.queued = None;
@@ -207,8 +207,8 @@ struct InQueue<'a> {
 
 impl Drop for InQueue<'_> {
     fn drop(&mut self) {
-        if let Some(server) = self.queued.take().and_then(|q| self.backend.leave_queue(q)) {
-            self.backend.end(server);
+        if let Some(slot) = self.queued.take().and_then(|q| self.backend.leave_queue(q)) {
+            self.backend.end(slot);
         }
     }
 }

@@ -4,12 +4,11 @@
 use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_check::{
-    Assignment, Change, Connect, Conversation, Evaluate, Health, Heard, Initial, Next, Passed, Program,
-    Source, Status, Verdict,
+    Assignment, Connect, Conversation, Evaluate, Health, Heard, Initial, Next, Passed, Program, Source,
+    Status, Verdict,
 };
 use thalweg_config::model::{
     CheckConfig, InitState, LogLevel, Proxy, ProxyHeader, ProxyId, Server, ServerAddr, ServerId,
@@ -25,6 +24,7 @@ use thalweg_sample::vars::{Scope, VarSet};
 use thalweg_sample::{Expr, Sample, Type, Value};
 
 use super::Backend;
+use super::standing::Operation;
 use crate::connection::proxy_header;
 use crate::instance::Stopping;
 use crate::worker::Worker;
@@ -42,8 +42,6 @@ thread_local! {
 /// What is known of a server's health, as the statistics show it.
 #[derive(Clone, Debug)]
 pub struct CheckReport {
-    /// The counters of good and bad checks.
-    pub health: Health,
     /// What the last check found out.
     pub verdict: Verdict,
     /// How long it took, in milliseconds; `None` before the first.
@@ -60,9 +58,8 @@ pub struct Reports(Box<[Option<Mutex<CheckReport>>]>);
 impl Reports {
     pub(super) fn new(proxy: &Proxy) -> Reports {
         let report = |server: &Server| {
-            let check = server.check.as_ref()?;
+            server.check.as_ref()?;
             Some(Mutex::new(CheckReport {
-                health: initial_health(server, check),
                 verdict: Verdict::default(),
                 duration_ms: None,
                 running: false,
@@ -84,13 +81,13 @@ impl Backend {
         self.reports.change(server, |r| r.clone())
     }
 
-    /// Whether the checks of a server say that it wants no new sessions (`NOLB`).
-    pub fn is_stopping(&self, server: ServerId) -> bool {
-        self.servers[server.0 as usize].stopping.load(Ordering::Relaxed)
+    /// Forgets how many checks of a server failed.
+    pub fn clear_failures(&self, server: ServerId) {
+        self.reports.change(server, |report| report.failures = 0);
     }
 }
 
-fn initial_health(server: &Server, check: &CheckConfig) -> Health {
+pub(super) fn initial_health(server: &Server, check: &CheckConfig) -> Health {
     let initial = match server.rare().init_state {
         InitState::FullyUp => Initial::FullyUp,
         InitState::Up | InitState::None => Initial::Up,
@@ -98,11 +95,6 @@ fn initial_health(server: &Server, check: &CheckConfig) -> Health {
         InitState::FullyDown => Initial::FullyDown,
     };
     Health::new(check.rise, check.fall, initial)
-}
-
-/// Whether a server is up before its first check.
-pub(super) fn starts_up(server: &Server) -> bool {
-    server.check.as_ref().is_none_or(|check| initial_health(server, check).is_up())
 }
 
 /// Starts the checks that belong to this thread.
@@ -182,7 +174,6 @@ impl Checker {
         let program = proxy.check.clone().unwrap_or_else(|| Arc::new(Program::plain()));
         let global = &worker.instance.config.global;
         let mut start_ms = timer::deadline_in(delay_ms);
-        let mut maintained = false;
         loop {
             timer::sleep_until(start_ms).await;
             while global.tune.max_checks_per_thread != 0 && RUNNING.get() >= global.tune.max_checks_per_thread
@@ -193,21 +184,12 @@ impl Checker {
                 return;
             }
             let begun_ms = clock::now_ms();
-            let maintenance = self.backend().admin_state(self.server).maintenance;
-            if maintenance {
-                if !maintained {
-                    // Who comes out of maintenance starts as at the beginning.
-                    let health = initial_health(server, &check);
-                    self.backend().reports.change(self.server, |r| r.health = health);
-                    self.backend().set_health(self.server, health.is_up());
-                }
-            } else {
+            if self.backend().standing(self.server).takes_verdicts() {
                 let running = Running::begin(self.backend(), self.server);
                 let verdict = self.converse(&program, &check, begun_ms).await;
                 drop(running);
                 self.conclude(verdict, clock::now_ms().saturating_sub(begun_ms));
             }
-            maintained = maintenance;
             let interval = self.interval(&check);
             // From start to start; a check that took longer is followed by the next at once.
             start_ms = (start_ms + interval).max(clock::now_ms());
@@ -216,12 +198,11 @@ impl Checker {
 
     /// Milliseconds to the next check.
     fn interval(&self, check: &CheckConfig) -> u64 {
-        let changing =
-            self.backend().check_report(self.server).map(|r| (r.health.is_changing(), r.health.is_up()));
-        let ms = match changing {
-            Some((true, _)) => check.fastinter_ms,
-            Some((false, false)) => check.downinter_ms,
-            _ => None,
+        let health = self.backend().standing(self.server).health;
+        let ms = match (health.is_changing(), health.is_up()) {
+            (true, _) => check.fastinter_ms,
+            (false, false) => check.downinter_ms,
+            (false, true) => None,
         };
         let ms = u64::from(ms.unwrap_or(check.inter_ms)).max(1);
         let percent = u64::from(self.worker.instance.config.global.spread_checks);
@@ -308,17 +289,20 @@ impl Checker {
         let (proxy, server) = self.config();
         let backend = self.backend();
         let passed = verdict.status.passed();
+        let before = Before::look(backend, self.server);
+        // Who was taken out of service meanwhile is not judged any more.
+        let judged = backend.judge(self.server, passed);
         let changed = backend.reports.change(self.server, |report| {
-            let change = if passed == Passed::No { report.health.fail() } else { report.health.pass() };
-            if passed == Passed::No && change.was_up {
+            let judged = judged?;
+            if passed == Passed::No && judged.before != Operation::Stopped {
                 report.failures += 1;
             }
-            let news = change.moved || report.verdict.status != verdict.status;
+            let news = judged.moved || report.verdict.status != verdict.status;
             report.verdict = verdict.clone();
             report.duration_ms = Some(duration_ms);
-            (change, news, report.health)
+            Some((judged, news))
         });
-        let Some((change, news, health)) = changed else { return };
+        let Some((judged, news)) = changed.flatten() else { return };
         let reason = reason(&verdict, duration_ms);
         if proxy.opts.log_health_checks && news {
             let backup = if server.backup { "backup " } else { "" };
@@ -328,71 +312,128 @@ impl Checker {
                 Passed::No => "failed",
             };
             let line = format!(
-                "Health check for {backup}server {}/{} {how}, {reason}, status: {health}.",
-                proxy.name, server.name
+                "Health check for {backup}server {}/{} {how}, {reason}, status: {}.",
+                proxy.name,
+                server.name,
+                backend.standing(self.server).health
             );
-            self.tell(LogLevel::Notice, &line);
+            tell(&self.worker, self.proxy, LogLevel::Notice, &line);
         }
-        self.mark(change, passed, &reason);
-    }
-
-    /// Makes the server what its health says, with the lines that go with it.
-    fn mark(&self, change: Change, passed: Passed, reason: &str) {
-        let (proxy, server) = self.config();
-        let backend = self.backend();
         // Its own lines told the reason already.
         let reason = if proxy.opts.log_health_checks { String::new() } else { format!(", {reason}") };
-        let title =
-            format!("{}Server {}/{}", if server.backup { "Backup " } else { "" }, proxy.name, server.name);
-        let stopping = change.is_up && passed == Passed::Conditionally;
-        let before = backend.usable_count();
-        let requeued = backend.server_queue_len(self.server);
-        if change.was_up != change.is_up {
-            backend.set_health(self.server, change.is_up);
+        before.tell_change(&self.worker, self.proxy, self.server, judged.before, &reason);
+    }
+}
+
+/// What a change is compared with.
+pub(crate) struct Before {
+    usable: u32,
+    requeued: u32,
+    /// Whether new requests went to the server: losing it is an alert.
+    took_part: bool,
+}
+
+impl Before {
+    pub(crate) fn look(backend: &Backend, server: ServerId) -> Before {
+        Before {
+            usable: backend.usable_count(),
+            requeued: backend.server_queue_len(server),
+            took_part: backend.is_usable(server),
         }
-        let was_stopping = backend.stopping_by_check(self.server, stopping);
+    }
+
+    /// Says that a server went down, came up, or began to stop, if it did, and why.
+    pub(crate) fn tell_change(
+        &self,
+        worker: &Worker,
+        proxy: ProxyId,
+        server: ServerId,
+        before: Operation,
+        reason: &str,
+    ) {
+        let after = worker.backend(proxy).standing(server).operation;
+        if before == after {
+            return;
+        }
+        match after {
+            Operation::Stopped => {
+                self.tell_down(worker, proxy, server, &format!("is DOWN{reason}"));
+            }
+            Operation::Running => self.tell_up(worker, proxy, server, &format!("is UP{reason}")),
+            // What its check said is told when it comes back.
+            Operation::Stopping if reason.starts_with(", reason") => {
+                self.tell_up(worker, proxy, server, "is stopping");
+            }
+            Operation::Stopping => self.tell_up(worker, proxy, server, &format!("is stopping{reason}")),
+        }
+    }
+
+    /// Says that a server lost its traffic, and what is left.
+    pub(crate) fn tell_down(&self, worker: &Worker, proxy: ProxyId, server: ServerId, what: &str) {
+        let backend = worker.backend(proxy);
         let (active, backups) = backend.active_and_backup();
-        let news = !change.was_up || stopping != was_stopping;
-        if change.was_up && !change.is_up {
-            let on_backup = if active == 0 && backups > 0 { " Running on backup." } else { "" };
-            let sessions = self.worker.instance.server_streams(self.proxy, self.server);
-            let line = format!(
-                "{title} is DOWN{reason}. {active} active and {backups} backup servers left.{on_backup} {sessions} sessions \
-                 active, {requeued} requeued, {} remaining in queue.",
-                backend.queue_len(),
-            );
-            self.tell(LogLevel::Alert, &line);
-        } else if change.is_up && news {
-            let (word, reason) = if stopping { ("stopping", &String::new()) } else { ("UP", &reason) };
-            let line = format!(
-                "{title} is {word}{reason}. {active} active and {backups} backup servers online. {requeued} sessions requeued, \
-                 {} total in queue.",
-                backend.queue_len(),
-            );
-            self.tell(LogLevel::Notice, &line);
-        }
-        if before > 0 && backend.usable_count() == 0 {
-            self.worker.log(
-                self.proxy,
+        let on_backup = if active == 0 && backups > 0 { " Running on backup." } else { "" };
+        let line = format!(
+            "{} {what}. {active} active and {backups} backup servers left.{on_backup} {} sessions active, {} requeued, {} \
+             remaining in queue.",
+            title(worker, proxy, server),
+            worker.instance.server_streams(proxy, server),
+            self.requeued,
+            backend.queue_len(),
+        );
+        let level = if self.took_part { LogLevel::Alert } else { LogLevel::Notice };
+        tell(worker, proxy, level, &line);
+        self.tell_if_none_left(worker, proxy);
+    }
+
+    /// Says that a server is up, if only to serve what it has.
+    pub(crate) fn tell_up(&self, worker: &Worker, proxy: ProxyId, server: ServerId, what: &str) {
+        let backend = worker.backend(proxy);
+        let (active, backups) = backend.active_and_backup();
+        let on_backup = if active == 0 && backups > 0 { " Running on backup." } else { "" };
+        let line = format!(
+            "{} {what}. {active} active and {backups} backup servers online.{on_backup} {} sessions requeued, {} total in queue.",
+            title(worker, proxy, server),
+            self.requeued,
+            backend.queue_len(),
+        );
+        tell(worker, proxy, LogLevel::Notice, &line);
+        self.tell_if_none_left(worker, proxy);
+    }
+
+    /// Says that the backend lost its last server, if it did.
+    pub(crate) fn tell_if_none_left(&self, worker: &Worker, proxy: ProxyId) {
+        if self.usable > 0 && worker.backend(proxy).usable_count() == 0 {
+            let name = &worker.proxy(proxy).name;
+            worker.log(
+                proxy,
                 LogLevel::Emerg,
                 b"",
-                format!("backend {} has no server available!", proxy.name).as_bytes(),
+                format!("backend {name} has no server available!").as_bytes(),
             );
-            self.say("ALERT", &format!("backend '{}' has no server available!", proxy.name));
+            say(worker, "ALERT", &format!("backend '{name}' has no server available!"));
         }
     }
+}
 
-    fn tell(&self, level: LogLevel, line: &str) {
-        self.worker.log(self.proxy, level, b"", line.as_bytes());
-        self.say("WARNING", line);
-    }
+/// How lines call a server.
+pub(crate) fn title(worker: &Worker, proxy: ProxyId, server: ServerId) -> String {
+    let proxy = worker.proxy(proxy);
+    let server = &proxy.servers[server.0 as usize];
+    format!("{}Server {}/{}", if server.backup { "Backup " } else { "" }, proxy.name, server.name)
+}
 
-    /// On the standard error, as the reference does until it is put in the background.
-    fn say(&self, severity: &str, line: &str) {
-        if !self.worker.instance.config.global.quiet {
-            let lead = format!("[{severity}]");
-            eprintln!("{lead:<10} ({}) : {line}", std::process::id());
-        }
+/// A line about a server, to the logs of its backend and to the standard error.
+pub(crate) fn tell(worker: &Worker, proxy: ProxyId, level: LogLevel, line: &str) {
+    worker.log(proxy, level, b"", line.as_bytes());
+    say(worker, "WARNING", line);
+}
+
+/// On the standard error, as the reference does until it is put in the background.
+fn say(worker: &Worker, severity: &str, line: &str) {
+    if !worker.instance.config.global.quiet {
+        let lead = format!("[{severity}]");
+        eprintln!("{lead:<10} ({}) : {line}", std::process::id());
     }
 }
 
@@ -569,14 +610,16 @@ impl Evaluate for Evaluator<'_> {
     fn server_state(&mut self) -> Vec<u8> {
         let instance = &self.worker.instance;
         let backend = self.worker.backend(self.proxy.id);
-        let state = match backend.check_report(self.server.id) {
-            Some(report) if backend.is_draining(self.server.id) && report.health.is_up() => "NOLB".to_owned(),
-            Some(report) if report.health.is_changing() => {
-                let shown = report.health.to_string();
+        let standing = backend.standing(self.server.id);
+        let health = standing.health;
+        let state = match standing.drain {
+            true if health.is_up() => "NOLB".to_owned(),
+            _ if health.is_changing() => {
+                let shown = health.to_string();
                 let (count, word) = shown.split_once(' ').unwrap_or((&shown, ""));
                 format!("{word} {count}")
             }
-            Some(report) if !report.health.is_up() => "DOWN".to_owned(),
+            _ if !health.is_up() => "DOWN".to_owned(),
             _ => "UP".to_owned(),
         };
         let (address, port) = match &self.server.addr {

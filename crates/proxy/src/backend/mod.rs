@@ -5,6 +5,7 @@ pub mod connect;
 mod hand_over;
 pub mod health;
 pub mod pool;
+pub mod standing;
 mod transition;
 
 use std::collections::HashMap;
@@ -18,9 +19,10 @@ use thalweg_balance::{
 use thalweg_config::model::{self, BalanceAlgo, HashAffinity, HashKey, Proxy, Server, ServerAddr, ServerId};
 use thalweg_runtime::{Reason, TaskId};
 
+use standing::Standing;
 use transition::Transition;
 
-use crate::operator::Service;
+use crate::operator::{Service, UpTime};
 
 /// See the module's documentation.
 pub struct Backend {
@@ -33,9 +35,11 @@ pub struct Backend {
     waiting: Mutex<HashMap<u64, Arc<Ticket>>>,
     next_token: AtomicU64,
     usable: AtomicU32,
+    pub(crate) up_time: UpTime,
     fullconn: u32,
-    /// Whether requests must be counted per server where all threads see it: for the algorithm or for a limit.
-    pub tracks_load: bool,
+    /// Whether requests are counted per server where all threads see it: for the algorithm or for a limit. Once they
+    /// are, they always will be.
+    tracks_load: AtomicBool,
     /// What checks found out.
     reports: health::Reports,
 }
@@ -47,10 +51,11 @@ struct ServerState {
     backup: bool,
     queue: Queue,
     weight: AtomicU32,
+    standing: Mutex<Standing>,
+    /// What `standing` says of it, for traffic.
     up: AtomicBool,
-    drain: AtomicBool,
-    /// Its checks ask for no new sessions.
-    stopping: AtomicBool,
+    /// It gets no new sessions though it is up.
+    closing: AtomicBool,
     transition: Transition,
 }
 
@@ -58,6 +63,21 @@ impl ServerState {
     #[inline]
     fn limits(&self) -> Limits {
         Limits { maxconn: self.service.maxconn.load(Ordering::Relaxed), ..self.fixed_limits }
+    }
+}
+
+/// A request's place on a server. Whoever holds it gives it back with [`Backend::end`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    server: ServerIndex,
+    /// It was counted. Those of before counting began are not, and must not be taken off.
+    counted: bool,
+}
+
+impl Slot {
+    /// The server.
+    pub fn server(self) -> ServerId {
+        ServerId(self.server.0)
     }
 }
 
@@ -76,8 +96,8 @@ const GONE: u32 = u32::MAX;
 pub enum Grant {
     /// Still waiting.
     No,
-    /// It holds a slot of this server.
-    Server(ServerIndex),
+    /// It holds this slot.
+    Server(Slot),
     /// Its server is gone: choose again.
     Again,
 }
@@ -98,7 +118,7 @@ impl Queued {
         match self.ticket.granted.load(Ordering::Acquire) {
             0 => Grant::No,
             GONE => Grant::Again,
-            n => Grant::Server(ServerIndex(n - 1)),
+            n => Grant::Server(Slot { server: ServerIndex(n - 1), counted: true }),
         }
     }
 
@@ -134,7 +154,7 @@ impl Backend {
                 .iter()
                 .zip(&specs)
                 .map(|(server, spec)| ServerState {
-                    service: Service::new(server, starts_healthy(server)),
+                    service: Service::new(server),
                     fixed_limits: Limits {
                         maxconn: server.maxconn,
                         minconn: server.minconn,
@@ -143,9 +163,9 @@ impl Backend {
                     backup: server.backup,
                     queue: Queue::new(),
                     weight: AtomicU32::new(u32::from(server.weight)),
+                    standing: Mutex::new(Standing::new(server)),
                     up: AtomicBool::new(spec.up),
-                    drain: AtomicBool::new(false),
-                    stopping: AtomicBool::new(false),
+                    closing: AtomicBool::new(false),
                     transition: Transition::new(server),
                 })
                 .collect(),
@@ -153,23 +173,19 @@ impl Backend {
             waiting: Mutex::default(),
             next_token: AtomicU64::new(1),
             usable: AtomicU32::new(0),
+            up_time: UpTime::new(),
             fullconn: proxy.fullconn,
             // With a single server there is nothing to compare: only a limit needs the count.
-            tracks_load: limited || (by_load && proxy.servers.len() > 1),
+            tracks_load: AtomicBool::new(limited || (by_load && proxy.servers.len() > 1)),
             reports: health::Reports::new(proxy),
         };
-        backend.count_usable();
+        backend.usable.store(backend.usable_now(), Ordering::SeqCst);
         backend
     }
 
     /// The part of a server's state that changes rarely.
     pub(crate) fn service(&self, server: ServerId) -> &Service {
         &self.servers[server.0 as usize].service
-    }
-
-    /// Whether a server finishes what it has.
-    pub fn is_draining(&self, server: ServerId) -> bool {
-        self.servers[server.0 as usize].drain.load(Ordering::Relaxed)
     }
 
     /// A server's limit changed: whoever waits may fit now.
@@ -186,8 +202,7 @@ impl Backend {
     pub fn is_usable(&self, server: ServerId) -> bool {
         let state = &self.servers[server.0 as usize];
         state.up.load(Ordering::Relaxed)
-            && !state.drain.load(Ordering::Relaxed)
-            && !state.stopping.load(Ordering::Relaxed)
+            && !state.closing.load(Ordering::Relaxed)
             && state.weight.load(Ordering::Relaxed) != 0
     }
 
@@ -247,14 +262,14 @@ impl Backend {
         served + self.queue_len()
     }
 
-    /// Marks a server up or down. Requests that wait for a server that goes down choose again; when one comes up,
+    /// Lets traffic see a server up or down. Requests that wait for a server that goes down choose again; when one comes up,
     /// those that wait for any are served.
-    pub fn set_up(&self, server: ServerId, up: bool) {
+    fn set_up(&self, server: ServerId, up: bool) {
         let index = ServerIndex(server.0);
         if self.servers[server.0 as usize].up.swap(up, Ordering::SeqCst) == up {
             return;
         }
-        self.service(server).changed(up);
+        self.service(server).up_time.changed(up);
         self.balancer.set_up(index, up);
         self.count_usable();
         self.follow_up(server, up);
@@ -268,71 +283,58 @@ impl Backend {
         }
     }
 
-    /// Lets a server finish what it has, or gives it new requests again.
-    pub fn set_drain(&self, server: ServerId, drain: bool) {
-        self.servers[server.0 as usize].drain.store(drain, Ordering::SeqCst);
-        self.apply_drain(server);
-    }
-
-    /// The checks of a server say whether it wants new sessions. Returns what they said before.
-    fn stopping_by_check(&self, server: ServerId, stopping: bool) -> bool {
-        let before = self.servers[server.0 as usize].stopping.swap(stopping, Ordering::SeqCst);
-        if before != stopping {
-            self.apply_drain(server);
-        }
-        before
-    }
-
-    fn apply_drain(&self, server: ServerId) {
-        let state = &self.servers[server.0 as usize];
-        let drain = state.drain.load(Ordering::SeqCst) || state.stopping.load(Ordering::SeqCst);
-        self.balancer.set_drain(ServerIndex(server.0), drain);
-        self.count_usable();
-    }
-
     /// Changes a server's weight, 0 to 256.
     pub fn set_weight(&self, server: ServerId, weight: u32) {
         self.servers[server.0 as usize].weight.store(weight, Ordering::SeqCst);
         self.balancer.set_weight(ServerIndex(server.0), weight);
         self.count_usable();
+        self.serve_queue(ServerIndex(server.0));
+    }
+
+    fn usable_now(&self) -> u32 {
+        let (active, backup) = self.active_and_backup();
+        if active > 0 { active } else { backup }
     }
 
     fn count_usable(&self) {
-        let (active, backup) = self.active_and_backup();
-        self.usable.store(if active > 0 { active } else { backup }, Ordering::SeqCst);
+        let now = self.usable_now();
+        let before = self.usable.swap(now, Ordering::SeqCst);
+        if (before == 0) != (now == 0) {
+            self.up_time.changed(now > 0);
+        }
+    }
+
+    pub(crate) fn start_counting(&self) {
+        self.tracks_load.store(true, Ordering::SeqCst);
+    }
+
+    fn counts(&self) -> bool {
+        self.tracks_load.load(Ordering::Relaxed)
     }
 
     /// Takes a slot on a server if it has one free and nobody waits for it.
-    pub fn try_start(&self, server: ServerIndex) -> bool {
-        if !self.tracks_load {
-            return true;
+    pub fn try_start(&self, server: ServerIndex) -> Option<Slot> {
+        if !self.counts() {
+            return Some(Slot { server, counted: false });
         }
         let state = &self.servers[server.0 as usize];
         if state.limits().maxconn == 0 {
             self.balancer.conn_started(server);
-            return true;
+            return Some(Slot { server, counted: true });
         }
-        if !state.queue.is_empty() {
-            return false;
-        }
-        self.balancer.try_conn_started(server, self.limit(server, self.backend_requests()))
-    }
-
-    /// Takes a slot on a server whatever its limit (`force-persist`, a connection that is open already).
-    pub fn start(&self, server: ServerIndex) {
-        if self.tracks_load {
-            self.balancer.conn_started(server);
-        }
+        let free = state.queue.is_empty()
+            && self.balancer.try_conn_started(server, self.limit(server, self.backend_requests()));
+        free.then_some(Slot { server, counted: true })
     }
 
     /// Gives a slot back, to the request that waited longest if there is one.
-    pub fn end(&self, server: ServerIndex) {
-        if !self.tracks_load {
+    pub fn end(&self, slot: Slot) {
+        if !slot.counted {
             return;
         }
-        self.balancer.conn_ended(server);
-        if self.servers[server.0 as usize].limits().maxconn != 0 {
-            self.serve_queue(server);
+        self.balancer.conn_ended(slot.server);
+        if self.servers[slot.server.0 as usize].limits().maxconn != 0 {
+            self.serve_queue(slot.server);
         }
     }
 
@@ -419,7 +421,7 @@ impl Backend {
 
     /// Gives a place in a queue up. When a slot had been handed over meanwhile, it is returned here: the caller must
     /// either use it or give it back with [`Backend::end`].
-    pub fn leave_queue(&self, queued: Queued) -> Option<ServerIndex> {
+    pub fn leave_queue(&self, queued: Queued) -> Option<Slot> {
         let queue = match queued.server {
             Some(s) => &self.servers[s.0 as usize].queue,
             None => &self.queue,
@@ -431,7 +433,7 @@ impl Backend {
         // It was taken out already; the grant is stored before the task is woken, but perhaps not yet.
         loop {
             match queued.grant() {
-                Grant::Server(server) => return Some(server),
+                Grant::Server(slot) => return Some(slot),
                 Grant::Again => return None,
                 Grant::No => std::hint::spin_loop(),
             }
@@ -493,11 +495,6 @@ fn algorithm(proxy: &Proxy) -> Algorithm {
     }
 }
 
-/// Whether a server can be used from the start, but for `disabled`.
-fn starts_healthy(server: &Server) -> bool {
-    !matches!(server.addr, ServerAddr::Unresolved(..)) && health::starts_up(server)
-}
-
 fn spec(server: &Server) -> ServerSpec {
     let node_key = match (server.hash_key, &server.addr) {
         (HashKey::Id, _) => NodeKey::Id,
@@ -514,7 +511,7 @@ fn spec(server: &Server) -> ServerSpec {
         uid: server.uid,
         weight: u32::from(server.weight),
         backup: server.backup,
-        up: !server.disabled && starts_healthy(server),
+        up: Standing::new(server).is_up(),
         node_key,
     }
 }

@@ -14,6 +14,7 @@ use thalweg_sample::facts;
 
 use super::exchange::{self, Exchanged};
 use super::{Bodies, StreamState, cookie, finish, forwarded, reply};
+use crate::backend::Slot;
 use crate::backend::assign::{self, Choice, NoServer};
 use crate::backend::connect::Target;
 use crate::connection::wire::Wire;
@@ -794,9 +795,9 @@ impl<'a> Http<'a> {
             let server_id = match &held {
                 Some(lease) => lease.server(),
                 None => {
-                    let id = self.assign_server(be, choice).await?;
-                    held = Some(Lease::new(self.worker, be.id, id));
-                    id
+                    let slot = self.assign_server(be, choice).await?;
+                    held = Some(Lease::new(self.worker, be.id, slot));
+                    slot.server()
                 }
             };
             let server = &be.servers[server_id.0 as usize];
@@ -897,7 +898,7 @@ impl<'a> Http<'a> {
         }
     }
 
-    async fn assign_server(&mut self, be: &'a Proxy, choice: Choice) -> Result<ServerId, Stop<'a>> {
+    async fn assign_server(&mut self, be: &'a Proxy, choice: Choice) -> Result<Slot, Stop<'a>> {
         let timeout = match self.state.facts.timeouts.queue {
             0 => be.timeouts.queue.or(be.timeouts.connect),
             ms => Some(ms),
@@ -908,7 +909,7 @@ impl<'a> Http<'a> {
         let assigned = assign::assign(self.worker, be, choice, &mut self.state.facts, timeout, gave_up).await;
         let counters = self.worker.be_counters(be.id);
         match assigned {
-            Ok(id) => Ok(id),
+            Ok(slot) => Ok(slot),
             Err(NoServer::NoneUsable) => {
                 counters.failed_connections.add(1);
                 self.terminate(b'S', b'C');
@@ -945,27 +946,27 @@ impl<'a> Http<'a> {
 pub struct Lease<'a> {
     worker: &'a Worker,
     proxy: ProxyId,
-    server: ServerId,
+    slot: Slot,
     _present: Present<'a>,
 }
 
 impl<'a> Lease<'a> {
     /// Takes charge of a slot that was just taken.
-    pub fn new(worker: &'a Worker, proxy: ProxyId, server: ServerId) -> Lease<'a> {
-        let counters = worker.srv_counters(proxy, server);
+    pub fn new(worker: &'a Worker, proxy: ProxyId, slot: Slot) -> Lease<'a> {
+        let counters = worker.srv_counters(proxy, slot.server());
         counters.chosen.add(1);
-        Lease { worker, proxy, server, _present: counters.enter(clock::now_ms()) }
+        Lease { worker, proxy, slot, _present: counters.enter(clock::now_ms()) }
     }
 
     /// The server.
     pub fn server(&self) -> ServerId {
-        self.server
+        self.slot.server()
     }
 }
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
-        self.worker.backend(self.proxy).end(ServerIndex(self.server.0));
+        self.worker.backend(self.proxy).end(self.slot);
     }
 }
 

@@ -315,15 +315,15 @@ impl<'a> Tcp<'a> {
                     let timeout = be.timeouts.queue.or(be.timeouts.connect);
                     let assigned =
                         assign::assign(worker, be, choice, &mut self.state.facts, timeout, gave_up).await;
-                    let id = match assigned {
-                        Ok(id) => id,
+                    let slot = match assigned {
+                        Ok(slot) => slot,
                         Err(why) => {
                             self.no_server(be, why);
                             return CLOSED;
                         }
                     };
-                    held = Some(Lease::new(worker, be.id, id));
-                    id
+                    held = Some(Lease::new(worker, be.id, slot));
+                    slot.server()
                 }
             };
             let server = &be.servers[id.0 as usize];

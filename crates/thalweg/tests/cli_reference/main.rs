@@ -4,5 +4,6 @@
 
 mod levels;
 mod pair;
+mod states;
 #[path = "../support/mod.rs"]
 mod support;

@@ -67,8 +67,8 @@ listen li
 
 /// Both programs with the same configuration, each in a directory of its own.
 pub struct Pair {
-    ours: Proxy,
-    theirs: Proxy,
+    pub ours: Side,
+    pub theirs: Side,
 }
 
 /// What both answered.
@@ -88,49 +88,54 @@ impl Pair {
                 .file_beside("i.map", "a 1\nb 2\n")
                 .file_beside("a.acl", "/p\n/q\n")
         };
-        let ours = setup().start("epoll");
-        let theirs = setup().program(&reference).start("epoll");
-        let pair = Pair { ours, theirs };
-        for side in [&pair.ours, &pair.theirs] {
-            eventually("the CLI listens", || UnixStream::connect(side.path("admin")).ok());
+        let ours = Side(setup().start("epoll"));
+        let theirs = Side(setup().program(&reference).start("epoll"));
+        for side in [&ours, &theirs] {
+            eventually("the CLI listens", || UnixStream::connect(side.0.path("admin")).ok());
         }
-        Some(pair)
+        Some(Pair { ours, theirs })
     }
 
     /// Sends lines to a socket of both, says that there are no more, and reads both answers.
     pub fn ask(&self, socket: &str, lines: &str) -> Answers {
+        Answers { ours: self.ours.ask(socket, lines), theirs: self.theirs.ask(socket, lines) }
+    }
+}
+
+/// One of the two programs.
+pub struct Side(Proxy);
+
+impl Side {
+    /// Sends lines to a socket, says that there are no more, and reads the whole answer.
+    pub fn ask(&self, socket: &str, lines: &str) -> String {
         self.exchange(socket, format!("{lines}\n").as_bytes(), true)
     }
 
     /// The same with bytes that need not be lines; without `half_close` only what the answer is ends the connection.
-    pub fn exchange(&self, socket: &str, bytes: &[u8], half_close: bool) -> Answers {
-        Answers {
-            ours: exchange(&self.ours, socket, bytes, half_close),
-            theirs: exchange(&self.theirs, socket, bytes, half_close),
+    pub fn exchange(&self, socket: &str, bytes: &[u8], half_close: bool) -> String {
+        let mut stream = UnixStream::connect(self.0.path(socket)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+        // Who has heard enough may close before it has read everything.
+        let _ = stream.write_all(bytes);
+        if half_close {
+            let _ = stream.shutdown(Shutdown::Write);
         }
+        let mut answer = Vec::new();
+        if let Err(error) = stream.read_to_end(&mut answer) {
+            let asked = String::from_utf8_lossy(bytes);
+            assert!(error.kind() != ErrorKind::WouldBlock, "no end of the answer to {asked:?}");
+            answer.extend_from_slice(format!("<{:?}>", error.kind()).as_bytes());
+        }
+        let directory = self.0.path("");
+        let directory = directory.to_str().unwrap();
+        let text = String::from_utf8_lossy(&answer).replace(directory, "<dir>/");
+        let text = text.replace(directory.trim_end_matches('/'), "<dir>");
+        text.replace(&self.0.addr("fe").to_string(), "<fe>")
     }
-}
 
-fn exchange(side: &Proxy, socket: &str, bytes: &[u8], half_close: bool) -> String {
-    let mut stream = UnixStream::connect(side.path(socket)).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
-    // Who has heard enough may close before it has read everything.
-    let _ = stream.write_all(bytes);
-    if half_close {
-        let _ = stream.shutdown(Shutdown::Write);
+    /// What the program printed.
+    pub fn output(&self) -> String {
+        self.0.output()
     }
-    let mut answer = Vec::new();
-    if let Err(error) = stream.read_to_end(&mut answer) {
-        assert!(
-            error.kind() != ErrorKind::WouldBlock,
-            "no end of the answer to {:?}",
-            String::from_utf8_lossy(bytes)
-        );
-        answer.extend_from_slice(format!("<{:?}>", error.kind()).as_bytes());
-    }
-    let text = String::from_utf8_lossy(&answer).into_owned();
-    let mut text = text.replace(side.path("").to_str().unwrap(), "<dir>/");
-    text = text.replace(side.path("").to_str().unwrap().trim_end_matches('/'), "<dir>");
-    text.replace(&side.addr("fe").to_string(), "<fe>")
 }

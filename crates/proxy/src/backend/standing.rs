@@ -1,0 +1,391 @@
+//! Where a server stands: what its checks, the configuration and an operator made of it, and every way to change that
+//! (management manual, section 9.3: `set server`, `enable server`, `disable health`; `show servers state`).
+//!
+//! ```text
+//!                  ready, drain                  verdicts, health up
+//!   maintenance ----------------> running  <----------------------------  stopped
+//!        ^                           |  |   ---------------------------->
+//!        |           maintenance     |  |  health stopping, 404 of a check (disable-on-404)
+//!        +---------------------------+  +---> stopping
+//! ```
+//!
+//! Drain is independent of that: a drained server is up and gets no new sessions.
+
+use std::sync::PoisonError;
+
+use thalweg_balance::ServerIndex;
+use thalweg_check::{Health, Passed};
+use thalweg_config::model::{Server, ServerId};
+
+use super::{Backend, health};
+
+/// `rise` and `fall` of a server that has no checks: an operator's `health up` counts in them, too.
+const DEFAULT_RISE: u32 = 2;
+const DEFAULT_FALL: u32 = 3;
+
+/// `srv_op_state` of `show servers state`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// It gets nothing.
+    Stopped = 0,
+    /// It gets what it should.
+    Running = 2,
+    /// It serves what it has (`NOLB`).
+    Stopping = 3,
+}
+
+/// What an operator says about the health of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// `health up`.
+    Up,
+    /// `health stopping`.
+    Stopping,
+    /// `health down`.
+    Down,
+}
+
+/// What a verdict did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judged {
+    /// The health is not what it was.
+    pub moved: bool,
+    /// What the server did before.
+    pub before: Operation,
+    /// What it does now.
+    pub after: Operation,
+}
+
+/// See the module's documentation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Whether it is up.
+    pub operation: Operation,
+    /// An operator or `disabled` took it out of service.
+    pub maintenance: bool,
+    /// An operator lets it finish what it has.
+    pub drain: bool,
+    /// What its checks say, or an operator in their place.
+    pub health: Health,
+    /// It has checks, and they were not disabled.
+    pub checked: bool,
+    /// The checks stand still because of maintenance.
+    pub paused: bool,
+    /// The configuration says `disabled`.
+    disabled: bool,
+    /// It has checks, enabled or not.
+    has_checks: bool,
+    /// It has no address to connect to.
+    unresolved: bool,
+    /// The health of a server that comes out of maintenance.
+    initial: Health,
+}
+
+impl Standing {
+    /// At the start.
+    pub(super) fn new(server: &Server) -> Standing {
+        let initial = match &server.check {
+            Some(check) => health::initial_health(server, check),
+            None => Health::new(DEFAULT_RISE, DEFAULT_FALL, thalweg_check::Initial::FullyDown),
+        };
+        let has_checks = server.check.is_some();
+        let mut standing = Standing {
+            operation: Operation::Stopped,
+            maintenance: server.disabled,
+            drain: false,
+            health: initial,
+            checked: has_checks,
+            paused: server.disabled,
+            disabled: server.disabled,
+            has_checks,
+            unresolved: matches!(server.addr, thalweg_config::model::ServerAddr::Unresolved(..)),
+            initial,
+        };
+        if server.disabled {
+            standing.health.set_bottom();
+        } else {
+            standing.serve();
+        }
+        standing
+    }
+
+    /// Whether requests may go to it at all.
+    pub fn is_up(&self) -> bool {
+        self.operation != Operation::Stopped
+    }
+
+    /// Whether it gets no new sessions though it is up.
+    pub fn is_closing(&self) -> bool {
+        self.drain || self.operation == Operation::Stopping
+    }
+
+    /// Whether a check may start, and its verdict counts.
+    pub fn takes_verdicts(&self) -> bool {
+        self.checked && !self.paused && !self.maintenance
+    }
+
+    /// `srv_admin_state`: forced maintenance 1, `disabled` in the configuration 4, drain 8, no address 32.
+    pub fn admin_bits(&self) -> u32 {
+        u32::from(self.maintenance)
+            | u32::from(self.disabled) << 2
+            | u32::from(self.drain) << 3
+            | u32::from(self.unresolved) << 5
+    }
+
+    /// `srv_check_state`, but for 1, a check in progress: it has checks 2, they are enabled 4, they are paused 8.
+    pub fn check_bits(&self) -> u32 {
+        u32::from(self.has_checks) << 1 | u32::from(self.checked) << 2 | u32::from(self.paused) << 3
+    }
+
+    /// As it is when nothing keeps it from its work.
+    fn serve(&mut self) {
+        if self.checked {
+            self.paused = false;
+            self.health = self.initial;
+        }
+        let up = !self.unresolved && (!self.checked || self.health.is_up());
+        self.operation = if up { Operation::Running } else { Operation::Stopped };
+    }
+
+    /// `state maint`, `disable server`. False when it was so already.
+    fn maintain(&mut self) -> bool {
+        if self.maintenance {
+            return false;
+        }
+        self.maintenance = true;
+        self.drain = false;
+        self.operation = Operation::Stopped;
+        self.health.set_bottom();
+        self.paused |= self.checked;
+        true
+    }
+
+    /// `state drain`.
+    fn start_drain(&mut self) {
+        self.drain = true;
+        if std::mem::take(&mut self.maintenance) {
+            self.serve();
+        }
+    }
+
+    /// `state ready`, `enable server`.
+    fn make_ready(&mut self) {
+        self.drain = false;
+        if std::mem::take(&mut self.maintenance) {
+            self.serve();
+        }
+    }
+
+    /// `health up|stopping|down`. In maintenance only the health is noted.
+    fn say_health(&mut self, said: Said) {
+        match said {
+            Said::Down => self.health.set_bottom(),
+            Said::Up | Said::Stopping => self.health.set_top(),
+        }
+        if !self.maintenance && !self.unresolved {
+            self.operation = match said {
+                Said::Down => Operation::Stopped,
+                Said::Up => Operation::Running,
+                Said::Stopping => Operation::Stopping,
+            };
+        }
+    }
+
+    /// `enable health`, `disable health`. False when it has none to enable.
+    fn enable_checks(&mut self, on: bool) -> bool {
+        self.checked = on && self.has_checks;
+        if self.checked && !self.maintenance {
+            self.paused = false;
+        }
+        self.has_checks || !on
+    }
+
+    /// A check ended. `None` when nobody asks its verdict any more.
+    fn judge(&mut self, passed: Passed) -> Option<Judged> {
+        if !self.takes_verdicts() {
+            return None;
+        }
+        let before = self.operation;
+        let moved = match passed {
+            Passed::No => self.health.fail(),
+            Passed::Yes | Passed::Conditionally => self.health.pass(),
+        }
+        .moved;
+        // An operator may have said that it is up before its checks did: only a failure takes that back.
+        let up = self.health.is_up() || (passed != Passed::No && self.is_up());
+        self.operation = match passed {
+            _ if !up => Operation::Stopped,
+            Passed::Conditionally if before != Operation::Stopped || self.health.is_up() => {
+                Operation::Stopping
+            }
+            _ => Operation::Running,
+        };
+        Some(Judged { moved, before, after: self.operation })
+    }
+}
+
+impl Backend {
+    /// Where a server stands.
+    pub fn standing(&self, server: ServerId) -> Standing {
+        *self.servers[server.0 as usize].standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes where a server stands, and makes traffic follow. The lock is held meanwhile, so that the last change is
+    /// the one that traffic sees.
+    fn change<R>(&self, server: ServerId, f: impl FnOnce(&mut Standing) -> R) -> R {
+        let state = &self.servers[server.0 as usize];
+        let mut standing = state.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = f(&mut standing);
+        // Who comes up drained gets nothing in between.
+        if standing.is_closing() {
+            self.set_closing(server, true);
+            self.set_up(server, standing.is_up());
+        } else {
+            self.set_up(server, standing.is_up());
+            self.set_closing(server, false);
+        }
+        result
+    }
+
+    /// Takes a server out of service. False when it was already.
+    pub fn maintain(&self, server: ServerId) -> bool {
+        self.change(server, Standing::maintain)
+    }
+
+    /// Ends a server's maintenance, lets it finish what it has and gives it nothing new.
+    pub fn start_drain(&self, server: ServerId) {
+        self.change(server, Standing::start_drain);
+    }
+
+    /// Ends a server's maintenance and drain.
+    pub fn make_ready(&self, server: ServerId) {
+        self.change(server, Standing::make_ready);
+    }
+
+    /// Says how healthy a server is, until its next check.
+    pub fn say_health(&self, server: ServerId, said: Said) {
+        self.change(server, |standing| standing.say_health(said));
+    }
+
+    /// Lets the checks of a server go on, or stops them. False when it has none to enable.
+    pub fn enable_checks(&self, server: ServerId, on: bool) -> bool {
+        self.change(server, |standing| standing.enable_checks(on))
+    }
+
+    /// A check of a server ended. `None` when its verdict does not count any more.
+    pub(super) fn judge(&self, server: ServerId, passed: Passed) -> Option<Judged> {
+        self.change(server, |standing| standing.judge(passed))
+    }
+
+    /// Lets a server finish what it has, or gives it new requests again.
+    fn set_closing(&self, server: ServerId, closing: bool) {
+        use std::sync::atomic::Ordering;
+        let index = ServerIndex(server.0);
+        if self.servers[server.0 as usize].closing.swap(closing, Ordering::SeqCst) == closing {
+            return;
+        }
+        self.balancer.set_drain(index, closing);
+        self.count_usable();
+        if !closing {
+            self.serve_queue(index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server with checks (`rise 2 fall 3`), up and healthy.
+    fn checked() -> Standing {
+        let mut standing = unchecked();
+        standing.has_checks = true;
+        standing.checked = true;
+        standing.initial = Health::new(2, 3, thalweg_check::Initial::Up);
+        standing.health.set_top();
+        standing
+    }
+
+    fn unchecked() -> Standing {
+        let health = Health::new(2, 3, thalweg_check::Initial::FullyDown);
+        Standing {
+            operation: Operation::Running,
+            maintenance: false,
+            drain: false,
+            health,
+            checked: false,
+            paused: false,
+            disabled: false,
+            has_checks: false,
+            unresolved: false,
+            initial: health,
+        }
+    }
+
+    /// Operation, bits of the administrative state, health and bits of the check after some steps.
+    fn after(mut standing: Standing, steps: &str) -> (Operation, u32, u32, u32) {
+        for step in steps.split(' ') {
+            match step {
+                "maint" => drop(standing.maintain()),
+                "drain" => standing.start_drain(),
+                "ready" => standing.make_ready(),
+                "up" => standing.say_health(Said::Up),
+                "down" => standing.say_health(Said::Down),
+                "stopping" => standing.say_health(Said::Stopping),
+                "nochecks" => drop(standing.enable_checks(false)),
+                "checks" => drop(standing.enable_checks(true)),
+                "+" => drop(standing.judge(Passed::Yes)),
+                "~" => drop(standing.judge(Passed::Conditionally)),
+                "-" => drop(standing.judge(Passed::No)),
+                _ => {}
+            }
+        }
+        (standing.operation, standing.admin_bits(), standing.health.value(), standing.check_bits())
+    }
+
+    #[test]
+    fn commands_move_a_server() {
+        use Operation::{Running, Stopped, Stopping};
+        for (steps, expected) in [
+            ("", (Running, 0, 0, 0)),
+            ("down", (Stopped, 0, 0, 0)),
+            ("down maint ready", (Running, 0, 0, 0)),
+            ("down drain", (Stopped, 8, 0, 0)),
+            ("drain up", (Running, 8, 4, 0)),
+            ("drain maint", (Stopped, 1, 0, 0)),
+            ("maint drain", (Running, 8, 0, 0)),
+            ("drain maint ready", (Running, 0, 0, 0)),
+            ("stopping drain", (Stopping, 8, 4, 0)),
+            ("stopping ready", (Stopping, 0, 4, 0)),
+            ("maint up", (Stopped, 1, 4, 0)),
+        ] {
+            assert_eq!(after(unchecked(), steps), expected, "without checks: {steps}");
+        }
+        for (steps, expected) in [
+            ("", (Running, 0, 4, 6)),
+            ("-", (Running, 0, 3, 6)),
+            ("- - -", (Stopped, 0, 0, 6)),
+            ("down + +", (Running, 0, 4, 6)),
+            ("~", (Stopping, 0, 4, 6)),
+            ("~ +", (Running, 0, 4, 6)),
+            ("stopping +", (Running, 0, 4, 6)),
+            ("maint", (Stopped, 1, 0, 14)),
+            ("maint + +", (Stopped, 1, 0, 14)),
+            ("maint ready", (Running, 0, 2, 6)),
+            ("maint ready -", (Stopped, 0, 0, 6)),
+            ("maint nochecks ready", (Running, 0, 0, 10)),
+            ("maint nochecks ready checks", (Running, 0, 0, 6)),
+            ("maint nochecks ready checks +", (Running, 0, 1, 6)),
+            ("nochecks - - -", (Running, 0, 4, 2)),
+            ("nochecks down", (Stopped, 0, 0, 2)),
+        ] {
+            assert_eq!(after(checked(), steps), expected, "with checks: {steps}");
+        }
+    }
+
+    #[test]
+    fn who_has_no_address_does_not_come_up() {
+        let unresolved = Standing { unresolved: true, operation: Operation::Stopped, ..unchecked() };
+        assert_eq!(after(unresolved, "up ready maint ready up"), (Operation::Stopped, 32, 4, 0));
+    }
+}
