@@ -57,8 +57,6 @@ struct Chunks {
     decoder: ChunkDecoder,
     trailers: Head,
     options: ParseOptions,
-    /// The last bytes taken were a part of the line that gives a chunk's size.
-    inside_line: bool,
     /// What was found by looking ahead of `decoder`; forgotten when bytes are taken.
     ahead: Option<Box<Ahead>>,
 }
@@ -100,7 +98,6 @@ impl BodyReader {
                 decoder: ChunkDecoder::new(),
                 trailers: Head::new(),
                 options: *options,
-                inside_line: false,
                 ahead: None,
             })),
             BodyLength::UntilClose | BodyLength::Tunnel => Length::UntilClose,
@@ -141,11 +138,6 @@ impl BodyReader {
         !matches!(self.length, Length::Chunked(_))
     }
 
-    /// True when the last bytes taken were a part of the line that gives a chunk's size.
-    pub fn is_inside_chunk_line(&self) -> bool {
-        !self.ended && matches!(&self.length, Length::Chunked(chunks) if chunks.inside_line)
-    }
-
     /// The connection ended. False when that cuts the body.
     pub fn connection_ended(&mut self) -> bool {
         self.ended |= self.is_until_close();
@@ -159,11 +151,6 @@ impl BodyReader {
             *remaining = remaining.saturating_sub(n);
             self.ended = *remaining == 0;
         }
-    }
-
-    /// Puts a body that was taken whole, and is back in the input, at its beginning again.
-    pub fn rewind_sized(&mut self, len: u64) {
-        *self = BodyReader { length: Length::Sized(len), ended: len == 0, received: 0 };
     }
 
     /// Takes body bytes out of `input` (which may hold more than the body) and returns what is to be sent for them.
@@ -248,10 +235,7 @@ impl BodyReader {
 impl Chunks {
     fn take(&mut self, buf: Buf, form: Form) -> Result<Taken, BodyError> {
         self.ahead = None;
-        let (taken, inside_line) =
-            take_chunked(&mut self.decoder, buf, form, &self.options, &mut self.trailers)?;
-        self.inside_line = inside_line;
-        Ok(taken)
+        take_chunked(&mut self.decoder, buf, form, &self.options, &mut self.trailers)
     }
 
     /// Throws away what belongs to the body; true at its end.
@@ -262,10 +246,7 @@ impl Chunks {
                 self.decoder.step(&self.options, buf, &mut self.trailers).map_err(BodyError::Malformed)?;
             buf.advance(step.consumed);
             match step.event {
-                ChunkEvent::NeedMore => {
-                    self.inside_line = step.consumed > 0;
-                    return Ok(false);
-                }
+                ChunkEvent::NeedMore => return Ok(false),
                 ChunkEvent::End => return Ok(true),
                 _ => {}
             }
@@ -302,6 +283,7 @@ impl Chunks {
             // Malformed chunks count as all there is.
             payload_ended: ahead.malformed || ahead.decoder.payload_is_complete(),
             ended: ahead.malformed || ahead.decoder.is_done(),
+            len: (!ahead.malformed && ahead.decoder.is_done()).then_some(ahead.at),
         }
     }
 }
@@ -343,6 +325,15 @@ impl Look<'_> {
         }
     }
 
+    /// Bytes that the whole body takes as it was received, if it is all there, well-formed, and does not end with the
+    /// connection.
+    pub fn whole_len(&self) -> Option<usize> {
+        match self {
+            Look::Plain { data, total, .. } => (*total == Some(data.len() as u64)).then_some(data.len()),
+            Look::Chunked(decoded) => decoded.seen().len,
+        }
+    }
+
     /// Bytes of payload that are there.
     pub fn payload_len(&self) -> usize {
         self.payload().data().len()
@@ -354,6 +345,8 @@ struct Seen<'a> {
     data: &'a [u8],
     payload_ended: bool,
     ended: bool,
+    /// See [`Look::whole_len`].
+    len: Option<usize>,
 }
 
 /// The payload of a chunked body, read when it is asked for.
@@ -366,7 +359,7 @@ impl<'a> Decoded<'a> {
     fn seen(&self) -> Seen<'a> {
         *self.seen.get_or_init(|| match self.work.take() {
             Some((chunks, input)) => chunks.look(input),
-            None => Seen { data: &[], payload_ended: true, ended: true },
+            None => Seen { data: &[], payload_ended: true, ended: true, len: None },
         })
     }
 }
@@ -406,15 +399,13 @@ struct Taken {
 ///
 /// As long as every header is in its plainest form the bytes are forwarded as they came; from the first one that is
 /// not, the rest of the buffer is written anew, so that nothing but sizes and payload ever reaches the other side.
-/// The second value says whether the buffer ended inside the line of a chunk's size.
 fn take_chunked(
     decoder: &mut ChunkDecoder,
     mut buf: Buf,
     form: Form,
     options: &ParseOptions,
     trailers: &mut Head,
-) -> Result<(Taken, bool), BodyError> {
-    let mut inside_line = false;
+) -> Result<Taken, BodyError> {
     let mut at = 0;
     // Bytes from the start of `buf` that may go out as they are.
     let mut raw = 0;
@@ -428,7 +419,6 @@ fn take_chunked(
         match step.event {
             ChunkEvent::NeedMore => {
                 at += step.consumed;
-                inside_line = step.consumed > 0;
                 break;
             }
             ChunkEvent::Chunk { plain: true, .. } if as_is => raw += step.consumed,
@@ -483,16 +473,16 @@ fn take_chunked(
         Some(out) => {
             buf.advance(at);
             let rest = (!buf.is_empty()).then_some(buf);
-            Ok((Taken { out: (!out.is_empty()).then_some(out), rest, ended }, inside_line))
+            Ok(Taken { out: (!out.is_empty()).then_some(out), rest, ended })
         }
-        None if raw == buf.len() => Ok((Taken { out: Some(buf), rest: None, ended }, inside_line)),
+        None if raw == buf.len() => Ok(Taken { out: Some(buf), rest: None, ended }),
         None => {
             // The bytes between `raw` and `at` were consumed without being forwarded: a header cut by the end of
             // the buffer. They come out again, in plain form, with the rest of it.
             let out = buf.split_to(raw);
             buf.advance(at - raw);
             let rest = (!buf.is_empty()).then_some(buf);
-            Ok((Taken { out: (!out.is_empty()).then_some(out), rest, ended }, inside_line))
+            Ok(Taken { out: (!out.is_empty()).then_some(out), rest, ended })
         }
     }
 }

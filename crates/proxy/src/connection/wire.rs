@@ -4,6 +4,8 @@
 use std::io;
 use std::task::Poll;
 
+use thalweg_h1::parse::ParseOptions;
+use thalweg_http::semantics::BodyLength;
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::Stream;
 
@@ -64,14 +66,31 @@ impl Wire {
         self.body.discard(&mut self.input)
     }
 
-    /// Puts the `body` of the current message, which was taken whole, back in front of what came after it.
-    pub fn put_back(&mut self, body: Buf) -> Result<(), BodyError> {
-        let len = body.len() as u64;
-        self.input = Some(match self.input.take() {
-            Some(later) => join(body, &later)?,
-            None => body,
+    /// The current message's body as it was received, when all of it is there and nothing of it was taken.
+    pub fn copy_of_body(&mut self) -> Option<Buf> {
+        let len = self.look().whole_len()?;
+        self.received().get(..len).map(Buf::copy_of)
+    }
+
+    /// Puts back what [`Wire::copy_of_body`] gave, in front of what came after it, as if it had not been taken. `framing`
+    /// is that of the message.
+    pub fn put_back(
+        &mut self,
+        body: Buf,
+        framing: BodyLength,
+        options: &ParseOptions,
+    ) -> Result<(), BodyError> {
+        // What was not taken of it is still there, and must not be there twice.
+        let left = body.len().saturating_sub(usize::try_from(self.body.received()).unwrap_or(usize::MAX));
+        let later = self.input.take().map(|mut later| {
+            later.advance(left);
+            later
         });
-        self.body.rewind_sized(len);
+        self.input = Some(match later {
+            Some(later) if !later.is_empty() => join(body, &later)?,
+            _ => body,
+        });
+        self.body.begin(framing, options);
         Ok(())
     }
 

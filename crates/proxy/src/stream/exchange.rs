@@ -223,16 +223,13 @@ struct Replay {
 }
 
 impl Replay {
-    fn prepare(http: &Http<'_>, be: &Proxy, conn: &ServerConn) -> Replay {
-        let wanted = conn.reused || be.retry_on.needs_request();
-        match http.state.request_framing.body {
-            BodyLength::None => Replay { body: None, possible: true },
-            BodyLength::Sized(n) if wanted => {
-                let body = usize::try_from(n).ok().and_then(|n| http.client.received().get(..n));
-                Replay { body: body.map(Buf::copy_of), possible: body.is_some() }
-            }
-            _ => Replay { body: None, possible: false },
+    fn prepare(http: &mut Http<'_>, be: &Proxy, conn: &ServerConn) -> Replay {
+        if http.client.body.is_ended() {
+            return Replay { body: None, possible: true };
         }
+        let wanted = be.retry_on.needs_request() || (conn.reused && is_idempotent(http));
+        let body = if wanted { http.client.copy_of_body() } else { None };
+        Replay { possible: body.is_some(), body }
     }
 
     /// Gives the client's connection its body back; `None` when that is not possible.
@@ -241,13 +238,22 @@ impl Replay {
             return None;
         }
         if let Some(body) = self.body.take() {
-            http.client.put_back(body).ok()?;
+            let options = http.request_options(http.frontend());
+            http.client.put_back(body, http.state.request_framing.body, &options).ok()?;
         }
         http.state.response.clear();
         http.state.has_response = false;
         http.state.facts.timers.connect_us = -1;
         Some(())
     }
+}
+
+/// Whether a request may be sent twice without asking (RFC 9110 section 9.2.2).
+fn is_idempotent(http: &Http<'_>) -> bool {
+    matches!(
+        http.state.request.method(),
+        Method::Get | Method::Head | Method::Options | Method::Put | Method::Delete | Method::Trace
+    )
 }
 
 /// A buffer with the encoded head in it; larger than usual if need be.
@@ -454,12 +460,8 @@ fn head_failed<'a>(
         HeadEnd::ServerClosed | HeadEnd::ServerReset => {
             // Nothing came on a connection that was idle before: the server had closed it, or was about to, when it
             // was taken. What is safe to send twice is sent again on a fresh one (RFC 9112 section 9.3.1).
-            let idempotent = matches!(
-                http.state.request.method(),
-                Method::Get | Method::Head | Method::Options | Method::Put | Method::Delete | Method::Trace
-            );
             if conn.reused && nothing_came {
-                if idempotent && replay.restore(http).is_some() {
+                if is_idempotent(http) && replay.restore(http).is_some() {
                     return Exchanged::RetryReused;
                 }
                 if !http.first {
@@ -795,7 +797,6 @@ async fn download<'a>(
             http.worker.be_counters(be.id).failed_responses.add(1);
             http.terminate(b'P', b'H');
             http.state.facts.timers.response_us = -1;
-            http.keep_alive = false;
             return reply::send(http, reply::Answer::Error(502)).await;
         }
     };
@@ -835,8 +836,8 @@ async fn download<'a>(
             if reusable {
                 http.session.keep_private(http.worker, be, server, conn);
             }
-            if !http.client.body.is_ended() {
-                // What is left of the request's body has nowhere to go.
+            // What is left of the request's body has nowhere to go. When all of it is here, another request may follow.
+            if http.client.discard_body().is_err() || !http.client.body.is_ended() {
                 http.keep_alive = false;
             }
             if http.keep_alive && !http.client.eof { After::KeepAlive } else { After::Close }

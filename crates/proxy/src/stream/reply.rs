@@ -9,7 +9,7 @@ use thalweg_http::{HeaderId, Method, Version};
 use thalweg_rules::reply::reply_for;
 use thalweg_rules::{Kind, Outcome, Realm, Redirect, Reply};
 use thalweg_runtime::buffer::Buf;
-use thalweg_runtime::{clock, timer};
+use thalweg_runtime::timer;
 
 use super::Bodies;
 use super::exchange::{encode, send_with};
@@ -41,7 +41,7 @@ const DRAIN_MAX: u64 = 1024 * 1024;
 pub async fn send<'a>(http: &mut Http<'a>, answer: Answer<'a>) -> After {
     let mut answer = answer;
     if http.state.has_request && http.keep_alive && !http.client.body.is_ended() {
-        if discard_what_is_there(http).await.is_err() {
+        if discard_what_is_there(http.client).is_err() {
             http.worker.fe_counters(http.session.frontend).failed_requests.add(1);
             http.state.facts.termination = Default::default();
             http.terminate(b'P', b'D');
@@ -212,40 +212,18 @@ async fn ready_to_send(http: &mut Http<'_>) -> bool {
     matches!(timer::timeout_at(deadline, http.client.io.send_ready()).await, Ok(Ok(())))
 }
 
-/// Throws away what has been received of the body. When it ends inside the line of a chunk's size, the rest of that
-/// line is waited for: whoever sends one without end must learn from the answer that this is no request.
-async fn discard_what_is_there(http: &mut Http<'_>) -> Result<(), BodyError> {
-    let fe = http.frontend();
-    let deadline = fe.timeouts.http_request.or(fe.timeouts.client).map(timer::deadline_in);
-    let client = &mut *http.client;
+/// Throws away what has been received of the body, to learn whether all of it came and was well-formed.
+fn discard_what_is_there(client: &mut Wire) -> Result<(), BodyError> {
     let end = client.body.received() + DRAIN_MAX;
     loop {
         client.discard_body()?;
         if client.body.is_ended() || client.eof || client.body.received() > end {
             return Ok(());
         }
-        let mid_line = client.body.is_inside_chunk_line();
-        let received = std::future::poll_fn(|_| {
-            match client.poll_recv() {
-                Poll::Ready(result) => return Poll::Ready(Some(result)),
-                Poll::Pending if !mid_line => return Poll::Ready(None),
-                Poll::Pending => {}
-            }
-            match deadline {
-                Some(at) if clock::now_ms() >= at => return Poll::Ready(None),
-                Some(at) => timer::want(at),
-                None => {}
-            }
-            Poll::Pending
-        })
-        .await;
-        match received {
-            None => return Ok(()),
-            Some(Ok(buf)) if !buf.is_empty() => client.append(buf)?,
-            Some(_) => {
-                client.eof = true;
-                return Ok(());
-            }
+        match client.poll_recv() {
+            Poll::Ready(Ok(buf)) if !buf.is_empty() => client.append(buf)?,
+            Poll::Ready(_) => client.eof = true,
+            Poll::Pending => return Ok(()),
         }
     }
 }

@@ -669,6 +669,28 @@ impl Conn {
         }
     }
 
+    /// The same, or nothing when the connection ends or fails before.
+    pub fn try_until(&mut self, end: &[u8]) -> Option<Vec<u8>> {
+        loop {
+            if let Some(at) = self.pending.windows(end.len()).position(|w| w == end) {
+                return Some(self.pending.drain(..at + end.len()).collect());
+            }
+            if !self.more().ok()? {
+                return None;
+            }
+        }
+    }
+
+    /// The next `len` bytes, or nothing when the connection ends or fails before.
+    pub fn try_exactly(&mut self, len: usize) -> Option<Vec<u8>> {
+        while self.pending.len() < len {
+            if !self.more().ok()? {
+                return None;
+            }
+        }
+        Some(self.pending.drain(..len).collect())
+    }
+
     /// The next `len` bytes.
     pub fn exactly(&mut self, len: usize) -> Vec<u8> {
         while self.pending.len() < len {
