@@ -51,6 +51,48 @@ pub fn message_line(severity: Severity, pid: u32, text: &str) -> String {
     out
 }
 
+/// Puts colours on rendered messages, for terminals: the rank by how bad it is, and what points at the mistake or leads
+/// out of it. Without its escape sequences the text is what it was.
+pub fn paint(text: &str) -> String {
+    const RED: &str = "\x1b[1;31m";
+    const YELLOW: &str = "\x1b[1;33m";
+    const BLUE: &str = "\x1b[1;34m";
+    const GREEN: &str = "\x1b[1;32m";
+    const PLAIN: &str = "\x1b[0m";
+    let mut out = String::with_capacity(text.len() + text.len() / 8);
+    let mut colour = BLUE;
+    for line in text.split_inclusive('\n') {
+        let body = line.strip_suffix('\n').unwrap_or(line);
+        let end = &line[body.len()..];
+        let painted = match body.strip_prefix("   | ") {
+            Some(quoted)
+                if !quoted.is_empty()
+                    && quoted.trim_start_matches([' ', '\t']).bytes().all(|b| b == b'^') =>
+            {
+                Some(("   | ", quoted, colour, ""))
+            }
+            Some(quoted) => ["note:", "help:"]
+                .into_iter()
+                .find_map(|label| Some(("   | ", label, GREEN, quoted.strip_prefix(label)?))),
+            None => body.find(']').filter(|_| body.starts_with('[')).map(|at| {
+                colour = match &body[1..at] {
+                    "ALERT" => RED,
+                    "WARNING" => YELLOW,
+                    _ => BLUE,
+                };
+                ("", &body[..=at], colour, &body[at + 1..])
+            }),
+        };
+        match painted {
+            Some((before, inside, colour, after)) => {
+                out.extend([before, colour, inside, PLAIN, after, end]);
+            }
+            None => out.push_str(line),
+        }
+    }
+    out
+}
+
 fn render_line(out: &mut String, severity: Severity, pid: u32, text: &str) {
     let label = format!("[{}]", severity.label());
     // Writing to a String cannot fail.
@@ -178,5 +220,27 @@ impl Diagnostics {
         } else {
             String::new()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::paint;
+
+    #[test]
+    fn colours_are_all_that_is_added() {
+        let plain = "[ALERT]    (1) : config : parsing [a.cfg:2] : unknown keyword 'maxcnn'\n   |  maxcnn 100\n   \
+                     |  ^^^^^^\n   | note: section 'global' [2] starts here\n[WARNING]  (1) : x\n   |\n   | ^\ntext";
+        let painted = paint(plain);
+        assert!(painted.starts_with("\x1b[1;31m[ALERT]\x1b[0m    (1) : config : parsing [a.cfg:2]"));
+        assert!(painted.contains("   | \x1b[1;31m ^^^^^^\x1b[0m\n"));
+        assert!(painted.contains("   | \x1b[1;32mnote:\x1b[0m section"));
+        assert!(painted.contains("\x1b[1;33m[WARNING]\x1b[0m  (1) : x\n   |\n   | \x1b[1;33m^\x1b[0m\ntext"));
+        let mut bare = painted;
+        for code in ["\x1b[1;31m", "\x1b[1;32m", "\x1b[1;33m", "\x1b[1;34m", "\x1b[0m"] {
+            bare = bare.replace(code, "");
+        }
+        assert_eq!(bare, plain);
+        assert_eq!(paint(""), "");
     }
 }

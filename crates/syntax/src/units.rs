@@ -89,6 +89,14 @@ pub fn parse_time_ms(text: &str) -> Result<u32, TimeError> {
 }
 
 impl TimeError {
+    /// The warning for text after a unit, which begins at `at`, where it is passed over.
+    pub fn trailing_message(text: &str, at: usize) -> String {
+        format!(
+            "{}. This will be reported as an error in next versions.",
+            TimeError::Trailing(at).message(text, "")
+        )
+    }
+
     /// The message for a keyword's argument, in the words the reference uses for `timeout`.
     pub fn message(self, text: &str, keyword: &str) -> String {
         let character = |at: usize| text.get(at..).and_then(|t| t.chars().next()).unwrap_or('?');

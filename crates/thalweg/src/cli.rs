@@ -34,6 +34,8 @@ pub enum Shown {
     Branch,
     /// `-dMhelp`: the memory debugging options.
     MemoryOptions,
+    /// `-h`, `--help`: every option, by task. Only under our own name: HAProxy has no such option.
+    Help,
 }
 
 /// How the process runs.
@@ -213,6 +215,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Com
             "-vq" => return Ok(Command::Show(Shown::VersionOnly)),
             "-vqs" => return Ok(Command::Show(Shown::ShortVersion)),
             "-vqb" => return Ok(Command::Show(Shown::Branch)),
+            "-h" | "--help" => return Ok(Command::Show(Shown::Help)),
             "--" => {
                 options.files.extend(arguments.rest.by_ref());
             }
@@ -293,7 +296,8 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Com
     Ok(Command::Start(Box::new(options)))
 }
 
-fn unknown(argument: &str) -> String {
+/// The complaint about a word that is no option.
+pub fn unknown(argument: &str) -> String {
     if argument.starts_with('-') {
         format!("unknown option '{argument}'")
     } else {
@@ -337,6 +341,97 @@ so there is nothing to poison or to check: these options are accepted and change
 
 Only 'fail' (let allocations fail at random) is refused.
 ";
+
+/// The options by task: the title, then each option with what it does.
+const HELP: [(&str, &[(&str, &str)]); 7] = [
+    (
+        "Configuration",
+        &[
+            (
+                "-f <file|directory>",
+                "read a file, or the '.cfg' files of a directory in order; may be repeated",
+            ),
+            ("-- <file>...", "read these files"),
+            ("--quickstart", "serve the example that is built in, on 127.0.0.1:8080"),
+            ("-C <directory>", "change to this directory first"),
+            ("-L <name>", "name of the local peer (default: name of the host)"),
+        ],
+    ),
+    (
+        "Check",
+        &[
+            ("-c", "check the configuration and leave: 0 if it is valid, 1 if not"),
+            ("-V", "say what goes well, too"),
+            ("-q", "print no message"),
+            ("-dW", "warnings are fatal"),
+            ("-dD", "also report suspicious statements"),
+            ("-cc <condition>", "evaluate a condition as in '.if': 0 if true, 1 if false, 2 if wrong"),
+        ],
+    ),
+    (
+        "Run",
+        &[
+            ("-D", "become a daemon"),
+            ("-db", "stay in the foreground"),
+            ("-d", "stay in the foreground, with debugging output"),
+            ("-p <file>", "write the process id to this file"),
+        ],
+    ),
+    (
+        "Replace a running process",
+        &[
+            ("-sf <pid>...", "tell these processes to finish once this one is ready"),
+            ("-st <pid>...", "tell them to leave at once"),
+            ("-x <socket>", "take the listening sockets of the process with this stats socket"),
+        ],
+    ),
+    (
+        "Limits",
+        &[
+            ("-n <number>", "most connections of the process"),
+            ("-N <number>", "most connections of a proxy that has no limit of its own"),
+            ("-m <megabytes>", "most memory"),
+        ],
+    ),
+    (
+        "Do without",
+        &[
+            ("-4", "resolve names to IPv4 addresses only"),
+            ("-dr", "start although names of servers cannot be resolved"),
+            ("-de, -dp", "no epoll, no poll"),
+            ("-dS, -dF, -dZ", "no splice, no fast-forward, no zero-copy"),
+            ("-dR", "no SO_REUSEPORT"),
+            ("-dG", "no getaddrinfo"),
+            ("-dI", "allow forks (external checks)"),
+        ],
+    ),
+    (
+        "Look",
+        &[
+            ("-v, -vv", "show the version; also what is built in"),
+            ("-vq, -vqs, -vqb", "show only the version, its numbers, its branch"),
+            ("-dK<class>,...", "list keywords (see -dKhelp)"),
+            ("-dM[...]", "accepted for HAProxy's sake and does nothing (see -dMhelp)"),
+            ("-h, --help", "show this"),
+        ],
+    ),
+];
+
+/// What `--help` shows.
+pub fn help(name: &str) -> String {
+    let mut text = format!(
+        "Usage: {name} -f <file|directory>... [options]\n       {name} -c -f <file|directory>...\n\n\
+         A load balancer and reverse proxy that reads HAProxy's configuration and command line.\n"
+    );
+    for (title, options) in HELP {
+        text.push_str(&format!("\n{title}:\n"));
+        for (option, what) in options {
+            text.push_str(&format!("  {option:<20} {what}\n"));
+        }
+    }
+    text.push_str("\nMessages are coloured on a terminal unless NO_COLOR is set.\n");
+    text
+}
 
 /// The usage, without the version lines above it.
 pub fn usage(name: &str) -> String {
@@ -515,6 +610,27 @@ mod tests {
             let error = command(&format!("-f a {option}")).unwrap_err();
             assert!(matches!(error, CommandError::Refused(_)), "{option}");
             assert!(error.to_string().starts_with(&format!("option '{option}' : ")), "{option}");
+        }
+    }
+
+    #[test]
+    fn the_help_knows_every_option() {
+        let text = help("thalweg");
+        assert!(text.starts_with("Usage: thalweg -f <file|directory>... [options]\n"));
+        assert!(text.lines().all(|line| line.len() <= 100));
+        // Every option of the usage, the other list, is explained.
+        let word = |text: &str, option: &str| {
+            text.split(|c: char| c.is_whitespace() || matches!(c, ',' | '/' | ';' | '[' | '<'))
+                .any(|w| w == option)
+        };
+        let usage = usage("thalweg");
+        for line in usage.lines().skip(2) {
+            for option in line.split(|c: char| c.is_whitespace() || matches!(c, ',' | '/' | ';' | '[' | '<'))
+            {
+                if option.starts_with('-') && option.len() > 1 {
+                    assert!(word(&text, option), "{option}");
+                }
+            }
         }
     }
 

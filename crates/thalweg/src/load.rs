@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use thalweg_config::{Config, Input, LoadOptions};
 use thalweg_syntax::source::expand_paths;
-use thalweg_syntax::{Diagnostics, DiskLoader, Environment, SourceMap};
+use thalweg_syntax::{Diagnostic, Diagnostics, DiskLoader, Environment, SourceMap};
 use thalweg_sys::process::{self, host_name};
 
 use crate::cli::Options;
@@ -89,6 +89,15 @@ pub fn load(options: &Options) -> Loaded {
             return Loaded { config: None, diagnostics, sources: SourceMap::new() };
         }
     };
+    if files.is_empty() && !options.quickstart {
+        let mut diagnostics = Diagnostics::new();
+        diagnostics.push(Diagnostic::alert(format!(
+            "No configuration file in {} : only names that end in '.cfg' and do not begin with a dot are read.",
+            options.files.join(", ")
+        )));
+        diagnostics.abort();
+        return Loaded { config: None, diagnostics, sources: SourceMap::new() };
+    }
     let current = process::file_limit().unwrap_or(process::Limit { soft: 1024, hard: 1024 });
     let loaded = thalweg_config::load(&LoadOptions {
         environment: environment(&files, options.local_peer.as_deref()),

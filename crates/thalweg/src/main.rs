@@ -43,6 +43,11 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&program, &error),
     };
     match command {
+        // HAProxy has no such option, and scripts may rely on what it answers then.
+        Command::Show(Shown::Help) if program.as_haproxy => {
+            let asked = std::env::args().find(|a| matches!(a.as_str(), "-h" | "--help")).unwrap_or_default();
+            refuse(&program, &CommandError::Usage(Some(cli::unknown(&asked))))
+        }
         Command::Show(what) => {
             output(&match what {
                 Shown::Version => version::version(&program),
@@ -51,6 +56,7 @@ fn main() -> ExitCode {
                 Shown::ShortVersion => version::short_version(&program),
                 Shown::Branch => version::branch(&program),
                 Shown::MemoryOptions => cli::MEMORY_HELP.to_string(),
+                Shown::Help => cli::help(&program.name),
             });
             ExitCode::SUCCESS
         }

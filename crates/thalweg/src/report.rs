@@ -1,9 +1,9 @@
 //! What is printed while starting: HAProxy's `[ALERT]    (pid) : text` lines on the standard error.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::sync::Mutex;
 
-use thalweg_syntax::render::message_line;
+use thalweg_syntax::render::{message_line, paint};
 use thalweg_syntax::{Diagnostics, RenderOptions, Severity, SourceMap};
 
 use crate::program::Program;
@@ -104,11 +104,23 @@ impl Reporter {
         let room = STARTUP_LOG_MAX.saturating_sub(log.len());
         log.push_str(&text[..text.floor_char_boundary(room)]);
         drop(log);
-        if !self.verbosity.quiet {
-            // Whoever closed the standard error does not want to know.
-            let _ = std::io::stderr().write_all(text.as_bytes());
+        if self.verbosity.quiet {
+            return;
         }
+        // Whoever closed the standard error does not want to know.
+        let _ = match colours() {
+            true => std::io::stderr().write_all(paint(text).as_bytes()),
+            false => std::io::stderr().write_all(text.as_bytes()),
+        };
     }
+}
+
+/// Whether messages have colours: on a terminal that can show them, unless NO_COLOR says otherwise (no-color.org).
+fn colours() -> bool {
+    let unset = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
+    std::io::stderr().is_terminal()
+        && unset("NO_COLOR")
+        && std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
 /// Prints on the standard output; an output that was closed is not an error.

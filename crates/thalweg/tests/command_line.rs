@@ -167,6 +167,66 @@ fn a_configuration_is_checked() {
 }
 
 #[test]
+fn help_is_ours() {
+    let directory = Directory::new("help");
+    for option in ["-h", "--help"] {
+        let output = directory.run("thalweg", &[option]);
+        assert_eq!((output.status.code(), err(&output)), (Some(0), String::new()), "{option}");
+        assert!(out(&output).starts_with("Usage: thalweg -f <file|directory>..."), "{option}");
+        for title in ["Configuration:", "Check:", "Run:", "Replace a running process:", "Limits:", "Look:"] {
+            assert!(out(&output).contains(&format!("\n{title}\n")), "{title}");
+        }
+        // HAProxy has no such option.
+        let output = directory.haproxy(&[option]);
+        assert_eq!((output.status.code(), out(&output)), (Some(1), String::new()), "{option}");
+        assert!(err(&output).contains(&format!("unknown option '{option}'")), "{}", err(&output));
+    }
+}
+
+#[test]
+fn colours_are_for_terminals() {
+    let directory = Directory::new("colours");
+    directory.write("bad.cfg", "global\n  maxcnn 100\n");
+    assert!(!err(&directory.haproxy(&["-c", "-f", "bad.cfg"])).contains('\x1b'));
+    // `script` runs a command on a terminal of its own.
+    let on_terminal = |environment: &str| {
+        let command = format!("env {environment} ./haproxy -c -f bad.cfg");
+        let run = Command::new("script")
+            .args(["-qec", &command, "/dev/null"])
+            .current_dir(&directory.0)
+            .stdin(std::process::Stdio::null())
+            .output();
+        run.ok().filter(|output| out(output).contains("maxcnn")).map(|output| out(&output))
+    };
+    let Some(coloured) = on_terminal("-u NO_COLOR TERM=xterm") else {
+        eprintln!("skipped: no 'script' to give a terminal");
+        return;
+    };
+    assert!(coloured.contains("\x1b[1;31m[ALERT]\x1b[0m"), "{coloured}");
+    for plain in ["NO_COLOR=1 TERM=xterm", "-u NO_COLOR TERM=dumb", "-u NO_COLOR -u TERM"] {
+        let text = on_terminal(plain).expect("it ran before");
+        assert!(!text.contains('\x1b'), "{plain}: {text}");
+    }
+}
+
+#[test]
+fn a_directory_without_files_is_refused() {
+    let directory = Directory::new("nothing");
+    for name in ["empty", "others"] {
+        fs::create_dir(directory.0.join(name)).unwrap();
+    }
+    directory.write("others/a.txt", "global\n");
+    directory.write("others/.b.cfg", "global\n");
+    directory.write("a.cfg", "global\n");
+    for path in ["empty", "others"] {
+        let output = directory.haproxy(&["-c", "-f", path]);
+        assert_eq!(output.status.code(), Some(1), "{path}");
+        assert!(err(&output).contains(&format!("No configuration file in {path} : ")), "{}", err(&output));
+        assert_eq!(directory.haproxy(&["-c", "-f", path, "-f", "a.cfg"]).status.code(), Some(0), "{path}");
+    }
+}
+
+#[test]
 fn a_directory_is_read_in_order() {
     let directory = Directory::new("directory");
     fs::create_dir(directory.0.join("conf")).unwrap();
