@@ -11,7 +11,7 @@ use crate::build::{Building, Cx};
 use crate::global::number_set;
 use crate::keyword::{Keyword, Outcome, Status, fail, find, not_supported};
 use crate::model::{Bind, BindAddr, CliLevel, Shards};
-use crate::numbers::{lenient, strict, time};
+use crate::numbers::{count, lenient, strict, time};
 use crate::resolve::addresses;
 use crate::table::BIND;
 
@@ -98,9 +98,11 @@ pub(crate) fn parse_addresses(
                 binds.push(Bind::new(addr, Arc::clone(&file), line.number));
             }
             Address::Descriptor { transport: Transport::Stream, fd } => {
+                inherited_socket(cx, line, index, keyword, fd)?;
                 binds.push(Bind::new(BindAddr::Fd(fd), Arc::clone(&file), line.number));
             }
             Address::SocketPair { fd } => {
+                inherited_socket(cx, line, index, keyword, fd)?;
                 binds.push(Bind::new(BindAddr::SockPair(fd), Arc::clone(&file), line.number));
             }
             _ => {
@@ -119,6 +121,12 @@ pub(crate) fn parse_addresses(
         bind.shown = Arc::clone(&shown);
     }
     Ok(binds)
+}
+
+/// Refuses a descriptor that whoever started the program did not open, or that is no socket.
+fn inherited_socket(cx: &Cx<'_>, line: &Line, index: usize, keyword: &str, fd: i32) -> Outcome {
+    (cx.options.inherited)(fd)
+        .map_err(|why| fail(line, index, format!("'{keyword}' : cannot use file descriptor '{fd}' : {why}.")))
 }
 
 /// The options from the word at `from` on, applied to every listener of the line.
@@ -164,11 +172,13 @@ pub(crate) fn parse_options(
             Status::Removed(sentence) => return Err(fail(line, at, format!("{wrong}{sentence}"))),
         }
     }
+    if first.uid != 0 && !others.is_empty() {
+        let at = (from..line.words.len()).find(|i| line.text(*i) == "id").unwrap_or(from);
+        return Err(fail(line, at, format!("{wrong}'id' can only be used with a single socket{end}")));
+    }
     for other in others {
         let addr = other.addr.clone();
         *other = Bind { addr, ..first.clone() };
-        // A name and a number belong to one listener only.
-        other.uid = 0;
     }
     Ok(())
 }
@@ -230,13 +240,8 @@ pub(crate) fn number(
     let value = lenient(cx, line, at + 1);
     let wrong = |allowed: &str| fail(line, at + 1, format!("'{name}' : invalid value {value}, {allowed}"));
     match name {
-        "maxconn" => {
-            bind.maxconn = u32::try_from(value).map_err(|_| wrong("must be >= 0"))?;
-        }
-        "backlog" => match u32::try_from(value) {
-            Ok(backlog) => bind.backlog = backlog,
-            Err(_) => return Err(wrong("must be > 0")),
-        },
+        "maxconn" => bind.maxconn = count(value).ok_or_else(|| wrong("must be >= 0"))?,
+        "backlog" => bind.backlog = count(value).ok_or_else(|| wrong("must be > 0"))?,
         "nice" => match value {
             -1024..=1024 => bind.nice = value as i16,
             _ => return Err(wrong("allowed range is -1024..1024")),
@@ -255,10 +260,14 @@ pub(crate) fn number(
     Ok(2)
 }
 
-pub(crate) fn id(cx: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bind) -> Result<usize, Box<Diagnostic>> {
+pub(crate) fn id(_: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bind) -> Result<usize, Box<Diagnostic>> {
     value(line, at, "value expected")?;
-    match u32::try_from(lenient(cx, line, at + 1)) {
-        Ok(uid) if uid > 0 => bind.uid = uid,
+    let text = line.text(at + 1);
+    let Some(id) = strict(text) else {
+        return Err(fail(line, at + 1, format!("'id' : expects an integer argument, found '{text}'")));
+    };
+    match count(id) {
+        Some(uid) if uid > 0 => bind.uid = uid,
         _ => return Err(fail(line, at + 1, "'id' : custom id has to be > 0")),
     }
     Ok(2)
@@ -368,13 +377,13 @@ pub(crate) fn expose_fd(
 }
 
 pub(crate) fn tcp_ut(
-    _: &mut Cx<'_>,
+    cx: &mut Cx<'_>,
     line: &Line,
     at: usize,
     bind: &mut Bind,
 ) -> Result<usize, Box<Diagnostic>> {
     value(line, at, "missing TCP User Timeout value")?;
-    match time(line, at + 1, TimeUnit::Milliseconds, "tcp-ut") {
+    match time(cx, line, at + 1, TimeUnit::Milliseconds, "tcp-ut") {
         Ok(ms) => bind.tcp_ut_ms = ms as u32,
         Err(_) => return Err(fail(line, at + 1, "'tcp-ut' : expects a positive delay in milliseconds")),
     }

@@ -44,9 +44,11 @@ pub(crate) struct Cx<'a> {
     /// Names that `log` lines use and that may be declared later.
     pub log_names: Vec<crate::log::LogName>,
     pub experimental_used: bool,
-    /// Answers of the system's resolver: a name is asked once.
+    /// Keywords of `global` of which the first line counts, seen so far.
+    pub given: HashSet<Arc<str>>,
     /// Lines of `global` that hold expressions.
     pub late_globals: Vec<Line>,
+    /// Answers of the system's resolver: a name is asked once.
     pub host_cache: HashMap<Arc<str>, Option<std::net::IpAddr>>,
 }
 
@@ -193,6 +195,16 @@ impl Cx<'_> {
             self.file_names.push(Arc::from(name));
         }
         Arc::clone(&self.file_names[index])
+    }
+
+    /// Whether this is the first line of its keyword; a later one is told that it does not count.
+    pub fn is_first(&mut self, line: &Line) -> bool {
+        let name = self.name(line.text(0));
+        let first = self.given.insert(Arc::clone(&name));
+        if !first {
+            self.warn(line, 0, format!("'{name}' already specified. Continuing."));
+        }
+        first
     }
 
     /// A warning about the word at `index`.

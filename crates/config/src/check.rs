@@ -17,10 +17,10 @@ use thalweg_syntax::address::PortSpec;
 use thalweg_syntax::{Address, AddressOptions, Diagnostic, Lead, Line};
 
 use crate::build::{Building, Cx};
-use crate::keyword::{Outcome, at_most, fail, not_supported};
+use crate::keyword::{Outcome, at_most, fail, not_supported, pass_over};
 use crate::numbers::strict;
 use crate::proxy::OptionHow;
-use crate::sample_env::{expression_at, format_at};
+use crate::sample_env::{expression_here, format_at};
 
 type Read<T> = Result<T, Box<Diagnostic>>;
 
@@ -66,9 +66,9 @@ pub(crate) fn option(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: Option
     if how != OptionHow::On {
         return Err(fail(line, 1, format!("negation/default is not supported for option '{name}'.")));
     }
+    // Mistakes are mistakes even where the line has no effect.
     if !b.may_be_backend() {
         cx.warn(line, 1, format!("'{name}' ignored because {} has no backend capability.", b.title()));
-        return Ok(());
     }
     let draft = Arc::make_mut(&mut b.check);
     match name {
@@ -146,7 +146,6 @@ pub(crate) fn rule(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     let http = name == "http-check";
     if !b.may_be_backend() {
         cx.warn(line, 0, format!("'{name}' ignored because {} has no backend capability.", b.title()));
-        return Ok(());
     }
     let verb = word.split('(').next().unwrap_or(word);
     let draft = Arc::make_mut(&mut b.check);
@@ -198,6 +197,21 @@ pub(crate) fn rule(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
             ),
         ));
     }
+    // What is sent and what comes back alternate, connection by connection.
+    if http && let Some(last) = lines.iter().rfind(|l| is_exchange(l)) {
+        let missing = match (last.text(1), verb) {
+            ("send" | "expect", "send") => "connect",
+            ("connect", "expect") => "send",
+            _ => "",
+        };
+        if !missing.is_empty() {
+            let message = format!(
+                "'{name} {verb}' : unable to add http-check {verb} rule at step {} (missing {missing} rule).",
+                lines.len() + 1
+            );
+            return Err(fail(line, 0, message));
+        }
+    }
     lines.push(line.clone());
     Ok(())
 }
@@ -211,6 +225,11 @@ pub(crate) fn compile(cx: &mut Cx<'_>, b: &mut Building) {
     let draft = Arc::clone(&b.check);
     let title = b.p.name.clone();
     if !b.p.is_be() {
+        for lines in [&draft.tcp, &draft.http] {
+            if let Err(complaint) = rules(cx, b, lines) {
+                cx.diagnostics.push(*complaint);
+            }
+        }
         return;
     }
     for (lines, own, option, kind) in [
@@ -496,7 +515,7 @@ fn connect(
                 connect.port = Some(match strict(text) {
                     Some(port) => Port::Fixed(u16::try_from(port).ok().filter(|p| *p > 0).ok_or_else(wrong)?),
                     None => {
-                        let expr = expression_at(cx, b, text, line.span_at(at + 1), Point::Check.set(), "");
+                        let expr = expression_here(cx, b, text, line.span_at(at + 1), Point::Check.set(), "");
                         Port::Expr(Arc::new(expr.map_err(|_| wrong())?))
                     }
                 });
@@ -531,7 +550,13 @@ fn connect(
             }
             "via-socks4" => return Err(not_supported(line, at, "via-socks4", "SOCKS4 is not built")),
             "proto" => match line.text(at + 1) {
-                "h1" | "none" => at += 1,
+                "h1" if line.text(0) == "http-check" => at += 1,
+                "none" if line.text(0) == "tcp-check" => at += 1,
+                other @ ("h1" | "none") => {
+                    let message =
+                        format!("{name} : 'proto' : invalid MUX protocol '{other}' for {}.", line.text(0));
+                    return Err(fail(line, at + 1, message));
+                }
                 other => {
                     return Err(not_supported(
                         line,
@@ -643,6 +668,9 @@ fn request(
                 if !name_bytes.eq_ignore_ascii_case(b"content-length")
                     && !name_bytes.eq_ignore_ascii_case(b"transfer-encoding")
                 {
+                    if name_bytes.eq_ignore_ascii_case(b"host") && request.headers.iter().any(is_host) {
+                        return Err(fail(line, at + 1, format!("{name} : 'host' header already defined.")));
+                    }
                     let value = format(cx, b, line, at + 2, name)?;
                     request.headers.push((name_bytes, value));
                 }
@@ -661,6 +689,10 @@ fn request(
     Ok(StepKind::Request(Box::new(request)))
 }
 
+fn is_host(header: &(Arc<[u8]>, Text)) -> bool {
+    header.0.eq_ignore_ascii_case(b"host")
+}
+
 fn assign(cx: &mut Cx<'_>, b: &Building, line: &Line, name: &str) -> Read<StepKind> {
     let word = line.text(1);
     let (verb, inner) = word.split_once('(').unwrap_or((word, ""));
@@ -677,12 +709,12 @@ fn assign(cx: &mut Cx<'_>, b: &Building, line: &Line, name: &str) -> Read<StepKi
     }
     let source = match verb {
         "unset-var" => {
-            at_most(line, 2, 0)?;
+            pass_over(cx, line, 2, 0);
             Source::Nothing
         }
         "set-var" => {
             let text = needed(line, 2, &format!("{name} : expects an expression."))?;
-            let expr = expression_at(cx, b, text, line.span_at(2), Point::Check.set(), "");
+            let expr = expression_here(cx, b, text, line.span_at(2), Point::Check.set(), "");
             Source::Expr(Arc::new(expr.map_err(|e| fail(line, 2, format!("{name} : {e}.")))?))
         }
         _ => {
@@ -690,7 +722,9 @@ fn assign(cx: &mut Cx<'_>, b: &Building, line: &Line, name: &str) -> Read<StepKi
             Source::Format(log_format(cx, b, line, 2, name)?)
         }
     };
-    if verb != "unset-var" {
+    if verb == "set-var" {
+        pass_over(cx, line, 2, 1);
+    } else if verb != "unset-var" {
         at_most(line, 2, 1)?;
     }
     Ok(StepKind::Assign(Box::new(Assignment { variable, conditions, source })))
@@ -763,7 +797,7 @@ fn expect(
                     at + 1,
                     &format!("{name} : 'status-code' expects an expression as argument."),
                 )?;
-                let expr = expression_at(cx, b, text, line.span_at(at + 1), Point::Check.set(), "");
+                let expr = expression_here(cx, b, text, line.span_at(at + 1), Point::Check.set(), "");
                 expect.status_code =
                     Some(Arc::new(expr.map_err(|e| fail(line, at + 1, format!("{name} : {e}.")))?));
             }
@@ -926,10 +960,14 @@ fn statuses(line: &Line, at: usize, name: &str) -> Read<Arc<[(u16, u16)]>> {
             format!("{name} : invalid character '{wrong}' in the list of status codes."),
         ));
     }
-    let code = |part: &str| part.parse::<u16>().ok().filter(|c| (100..=999).contains(c));
-    text.split(',')
+    // Statuses that no server sends are of no use, and of no harm.
+    let code = |part: &str| part.parse::<u32>().ok().map(|c| u16::try_from(c).unwrap_or(u16::MAX));
+    text.strip_suffix(',')
+        .unwrap_or(text)
+        .split(',')
         .map(|part| {
             let (low, high) = part.split_once('-').unwrap_or((part, part));
+            let low = if low.is_empty() && part.starts_with('-') { "0" } else { low };
             match (code(low), code(high)) {
                 (Some(low), Some(high)) if low <= high => Ok((low, high)),
                 _ => Err(fail(line, at, format!("{name} : invalid status code or range '{part}'."))),

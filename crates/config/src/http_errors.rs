@@ -4,14 +4,15 @@ use thalweg_rules::HttpErrors;
 use thalweg_syntax::{Diagnostic, Line};
 
 use crate::build::Cx;
-use crate::keyword::{Outcome, at_most, fail};
+use crate::keyword::{Outcome, fail, legal_name, pass_over};
 use crate::replies;
 
 pub(crate) fn open(cx: &mut Cx<'_>, line: &Line) -> Result<HttpErrors, Box<Diagnostic>> {
     if line.words.len() < 2 {
         return Err(fail(line, 1, "missing name for http-errors section."));
     }
-    at_most(line, 1, 1)?;
+    pass_over(cx, line, 1, 1);
+    legal_name(line)?;
     let name = line.text(1);
     if cx.config.http_errors.iter().any(|h| &*h.name == name) {
         return Err(fail(line, 1, format!("http-errors section '{name}' already exists (declared before).")));
@@ -27,5 +28,5 @@ pub(crate) fn line(cx: &mut Cx<'_>, section: &mut HttpErrors, line: &Line) -> Ou
     let holder = crate::proxy::fresh(line.span());
     let rule = replies::parse(cx, &holder, line)?;
     // A group holds files only, which name no other group.
-    rule.apply(&mut section.replies, &|_| None).map_err(|e| fail(line, 0, e))
+    rule.apply(&mut section.replies, &|_| None).map(drop).map_err(|e| fail(line, 0, e))
 }

@@ -73,6 +73,11 @@ pub(crate) fn near<F>(table: &[Keyword<F>], word: &str) -> Option<&'static str> 
     did_you_mean(word, table.iter().filter(|k| !matches!(k.status, Status::Removed(_))).map(|k| k.name))
 }
 
+/// A message with the full stop that ends it, unless it ends with a question.
+pub(crate) fn sentence(message: &str) -> String {
+    if message.ends_with('?') { message.to_owned() } else { format!("{message}.") }
+}
+
 /// A refusal that concerns the word at `index`, or the place where it is missing.
 pub(crate) fn fail(line: &Line, index: usize, message: impl Into<String>) -> Box<Diagnostic> {
     Box::new(Diagnostic::alert_at(line.span_at(index), message))
@@ -90,6 +95,27 @@ pub(crate) fn at_most(line: &Line, words: usize, max: usize) -> Outcome {
                     1 => format!("'{name}' takes one argument"),
                     n => format!("'{name}' takes at most {n} arguments"),
                 }))
+        }
+    }
+}
+
+/// Warns about words beyond the `max` arguments of a keyword made of `words` words, where the reference passes over
+/// them in silence: what a file says and what runs should not differ without a word.
+pub(crate) fn pass_over(cx: &mut Cx<'_>, line: &Line, words: usize, max: usize) {
+    let Some(extra) = line.words.get(words + max) else { return };
+    let name = (0..words).map(|i| line.text(i)).collect::<Vec<_>>().join(" ");
+    let message = format!("'{name}' ignores unexpected argument '{extra}'.");
+    cx.diagnostics.push(Diagnostic::warning_at(extra.span, message));
+}
+
+/// Refuses the name of a section, its first word, with characters that names do not have.
+pub(crate) fn legal_name(line: &Line) -> Outcome {
+    let (keyword, name) = (line.text(0), line.text(1));
+    match name.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':'))) {
+        None => Ok(()),
+        Some(c) => {
+            let message = format!("character '{c}' is not permitted in '{keyword}' name '{name}'.");
+            Err(fail(line, 1, message).note_boxed("names are made of letters, digits, '-', '_', '.' and ':'"))
         }
     }
 }

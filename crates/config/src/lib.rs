@@ -28,5 +28,5 @@ mod table;
 mod userlist;
 
 pub use catalog::{Entry, Known, Support, all_keywords, catalog};
-pub use load::{HostResolver, Input, LoadOptions, Loaded, load};
+pub use load::{DescriptorCheck, HostResolver, Input, LoadOptions, Loaded, load};
 pub use model::*;

@@ -34,6 +34,9 @@ pub enum Input {
 /// Finds the first address of a host name in a family.
 pub type HostResolver = fn(&str, thalweg_syntax::address::Family) -> Option<std::net::IpAddr>;
 
+/// Says what is wrong with a descriptor that the program was started with.
+pub type DescriptorCheck = fn(i32) -> Result<(), &'static str>;
+
 /// What the command line says about the configuration.
 pub struct LoadOptions<'a> {
     /// The files, in order (`-f`, `--`).
@@ -58,6 +61,8 @@ pub struct LoadOptions<'a> {
     pub file_limit: (u64, u64),
     /// Finds the first address of a host name; the system's resolver but in tests.
     pub resolver: HostResolver,
+    /// What is wrong with a descriptor that `fd@` names, if anything; asks the system but in tests.
+    pub inherited: DescriptorCheck,
     /// `-dr`: servers whose name cannot be resolved are accepted.
     pub ignore_resolution: bool,
 }
@@ -76,6 +81,7 @@ impl Default for LoadOptions<'_> {
             cpus: 1,
             file_limit: (1024, 1024),
             resolver: crate::resolve::system_resolver,
+            inherited: crate::resolve::inherited_socket,
             ignore_resolution: false,
         }
     }
@@ -131,6 +137,7 @@ pub fn load(options: &LoadOptions<'_>) -> Loaded {
         log_profiles: Vec::new(),
         log_names: Vec::new(),
         experimental_used: false,
+        given: HashSet::new(),
         host_cache: HashMap::new(),
         late_globals: Vec::new(),
     };
@@ -281,6 +288,8 @@ fn in_file_order(found: &Diagnostics, sources: &SourceMap) -> Diagnostics {
     let about_a_line = |d: &Diagnostic| matches!(d.lead, Lead::Parsing | Lead::Located) && d.span.is_some();
     let mut lines: Vec<&Diagnostic> = found.iter().filter(|d| about_a_line(d)).collect();
     lines.sort_by_key(|d| d.span.map(|s| (s.file, s.line)));
+    // A line of presets is read for each proxy that inherits it: what is wrong with it is said once.
+    lines.dedup_by(|next, before| next == before);
     let mut sorted = Diagnostics::new();
     for file in sources.files() {
         let mut failed = false;

@@ -115,8 +115,11 @@ pub(crate) fn target(cx: &mut Cx<'_>, line: &Line, usage: &str) -> Result<LogTar
         sample: None,
         profile: None,
     };
-    let mut at = 2;
-    loop {
+    // The options come in this order, each once at most.
+    const ORDER: [&str; 4] = ["len", "format", "sample", "profile"];
+    let (mut at, mut next) = (2, 0);
+    while let Some(rank) = ORDER.iter().position(|o| *o == line.text(at)).filter(|r| *r >= next) {
+        next = rank + 1;
         match line.text(at) {
             "len" => {
                 let len = lenient(cx, line, at + 1);
@@ -262,7 +265,10 @@ fn sample(line: &Line, index: usize) -> Result<LogSample, Box<Diagnostic>> {
     for part in list.split(',') {
         let (low, high) = part.split_once('-').unwrap_or((part, part));
         match (number(low), number(high)) {
-            (Some(low), Some(high)) if low <= high => ranges.push((low, high)),
+            // A range of one has to be written as one number.
+            (Some(low), Some(high)) if low < high || low == high && !part.contains('-') => {
+                ranges.push((low, high));
+            }
             _ => return Err(wrong(format!("invalid sample range '{part}'"))),
         }
     }

@@ -7,7 +7,7 @@ use thalweg_sample::{LogFormat, Point};
 use thalweg_syntax::{Diagnostic, Lead, Line, Severity, Span};
 
 use crate::build::Cx;
-use crate::keyword::{Outcome, fail};
+use crate::keyword::{Outcome, at_most, fail, legal_name};
 use crate::model::{LogProfile, LogStep, Mode, ProfileStep};
 use crate::proxy::STEPS;
 use crate::sample_env::format_at;
@@ -32,6 +32,8 @@ pub(crate) fn open(cx: &mut Cx<'_>, line: &Line) -> Result<ProfileDraft, Box<Dia
     if line.words.len() < 2 {
         return Err(fail(line, 1, "missing name for log-profile section."));
     }
+    at_most(line, 1, 1)?;
+    legal_name(line)?;
     let name = cx.name(line.text(1));
     if let Some(other) = cx.log_profiles.iter().find(|p| p.name == name) {
         let message = format!(

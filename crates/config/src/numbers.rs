@@ -17,7 +17,7 @@ pub(crate) fn lenient(cx: &mut Cx<'_>, line: &Line, index: usize) -> i64 {
     value
 }
 
-/// The leading integer of a text and what follows it, saturating at the limits of 32 bits.
+/// The leading integer of a text and what follows it, saturating where 64 bits end.
 pub(crate) fn leading(text: &str) -> (i64, &str) {
     let trimmed = text.trim_start();
     let (negative, digits) = match trimmed.as_bytes().first() {
@@ -26,20 +26,56 @@ pub(crate) fn leading(text: &str) -> (i64, &str) {
         _ => (false, trimmed),
     };
     let end = digits.bytes().take_while(u8::is_ascii_digit).count();
-    let value = digits[..end].parse::<i64>().unwrap_or(if end == 0 { 0 } else { i64::from(u32::MAX) });
+    let value = digits[..end].parse::<i64>().unwrap_or(if end == 0 { 0 } else { i64::MAX });
     (if negative { -value } else { value }, &digits[end..])
+}
+
+/// A value that is not negative and fits in 31 bits, the range of the reference's counts.
+pub(crate) fn count(value: i64) -> Option<u32> {
+    u32::try_from(value).ok().filter(|v| *v <= i32::MAX as u32)
 }
 
 /// A whole, clean integer.
 pub(crate) fn strict(text: &str) -> Option<i64> {
-    let digits = text.strip_prefix('-').unwrap_or(text);
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     (!digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok()).flatten()
 }
 
-/// A duration in milliseconds; the unit of a bare number is given. `name` is how the keyword calls itself.
-pub(crate) fn time(line: &Line, index: usize, default: TimeUnit, name: &str) -> Result<u64, Box<Diagnostic>> {
+/// A duration; the units of a bare number and of the result are given. What follows the unit is passed over with a
+/// warning, as the reference does: `1s2` is one second.
+pub(crate) fn duration(
+    cx: &mut Cx<'_>,
+    line: &Line,
+    index: usize,
+    default: TimeUnit,
+    result: TimeUnit,
+) -> Result<u64, TimeError> {
     let text = line.text(index);
-    parse_time(text, default, TimeUnit::Milliseconds).map_err(|error| {
+    match parse_time(text, default, result) {
+        Err(error @ TimeError::Trailing(at)) => {
+            let span = line.words.get(index).map_or(line.span(), |word| word.span_of(error.range(text)));
+            cx.diagnostics.push(Diagnostic::warning_at(span, TimeError::trailing_message(text, at)));
+            parse_time(&text[..at], default, result)
+        }
+        other => other,
+    }
+}
+
+/// A duration in milliseconds, from milliseconds.
+pub(crate) fn duration_ms(cx: &mut Cx<'_>, line: &Line, index: usize) -> Result<u64, TimeError> {
+    duration(cx, line, index, TimeUnit::Milliseconds, TimeUnit::Milliseconds)
+}
+
+/// A duration in milliseconds; the unit of a bare number is given. `name` is how the keyword calls itself.
+pub(crate) fn time(
+    cx: &mut Cx<'_>,
+    line: &Line,
+    index: usize,
+    default: TimeUnit,
+    name: &str,
+) -> Result<u64, Box<Diagnostic>> {
+    let text = line.text(index);
+    duration(cx, line, index, default, TimeUnit::Milliseconds).map_err(|error| {
         let message = match error {
             TimeError::Overflow => {
                 format!("timer overflow in argument <{text}> to <{name}>, maximum value is 2147483647 ms (~24.8 days)")

@@ -55,11 +55,14 @@ pub(crate) fn settle(cx: &mut Cx<'_>, b: &mut Building) {
     for (rule, span) in &b.error_rules {
         let groups = &cx.config.http_errors;
         let find = |name: &str| groups.iter().find(|g| &*g.name == name).cloned();
-        if let Err(e) = rule.apply(&mut replies, &find) {
-            let message =
-                format!("proxy '{}': {e} (at {}:{}).", b.p.name, cx.sources.name(span.file), span.line);
-            cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(*span), message));
-        }
+        let (severity, why) = match rule.apply(&mut replies, &find) {
+            Ok(None) => continue,
+            Ok(Some(why)) => (Severity::Warning, why),
+            Err(why) => (Severity::Alert, why),
+        };
+        let place = format!("{}:{}", cx.sources.name(span.file), span.line);
+        let message = format!("proxy '{}': {why} (at {place}).", b.p.name);
+        cx.diagnostics.push(Diagnostic::new(severity, Lead::Bare, Some(*span), message));
     }
     let replies = Arc::new(replies);
     cx.last_errors = Some((b.error_rules.clone(), Arc::clone(&replies)));

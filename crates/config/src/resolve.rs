@@ -18,6 +18,17 @@ pub fn system_resolver(name: &str, family: Family) -> Option<IpAddr> {
     })
 }
 
+/// What is wrong with a descriptor as a listening socket: nobody opened it, or it is something else.
+pub fn inherited_socket(fd: i32) -> Result<(), &'static str> {
+    match std::fs::read_link(format!("/proc/self/fd/{fd}")) {
+        Ok(target) if target.as_os_str().as_encoded_bytes().starts_with(b"socket:") => Ok(()),
+        Ok(_) => Err("Socket operation on non-socket"),
+        Err(_) if std::path::Path::new("/proc/self/fd").exists() => Err("Bad file descriptor"),
+        // Where descriptors cannot be looked at, the start tells.
+        Err(_) => Ok(()),
+    }
+}
+
 /// Reads one address. `prefix` begins the message, as in `'bind' : `.
 pub(crate) fn address(
     cx: &Cx<'_>,

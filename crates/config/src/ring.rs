@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thalweg_syntax::{Diagnostic, Line, TimeUnit};
 
 use crate::build::{Building, Cx};
-use crate::keyword::{Outcome, fail, not_supported};
+use crate::keyword::{Outcome, fail, legal_name, not_supported};
 use crate::model::{LogFormatKind, ProxyKind, Ring, RingServer, Server, ServerAddr};
 use crate::numbers::{leading, time};
 
@@ -15,13 +15,16 @@ pub(crate) struct RingDraft {
     servers: Box<Building>,
 }
 
+/// Bytes of the longest line of a ring that does not say.
+const MAXLEN_USUAL: u32 = 1024;
+
 /// A ring by default: the size of a buffer, and lines of the usual length.
 pub(crate) fn usual(cx: &Cx<'_>, name: Arc<str>) -> Ring {
     Ring {
         name,
         description: None,
         size: cx.config.global.tune.bufsize,
-        maxlen: 1024,
+        maxlen: MAXLEN_USUAL,
         format: LogFormatKind::Raw,
         timeout_connect_ms: None,
         timeout_server_ms: None,
@@ -34,6 +37,7 @@ pub(crate) fn open(cx: &mut Cx<'_>, line: &Line) -> Result<RingDraft, Box<Diagno
     if line.words.len() < 2 {
         return Err(fail(line, 1, "missing ring name."));
     }
+    legal_name(line)?;
     let name = cx.name(line.text(1));
     if cx.config.rings.iter().any(|r| r.name == name) || matches!(&*name, "stdout" | "stderr" | "buf0") {
         return Err(fail(line, 1, format!("sink named '{name}' already exists.")));
@@ -79,7 +83,7 @@ pub(crate) fn line(cx: &mut Cx<'_>, draft: &mut RingDraft, line: &Line) -> Outco
             if line.text(2).is_empty() {
                 return Err(fail(line, 2, format!("'timeout {value}' expects <time> as argument.")));
             }
-            let ms = time(line, 2, TimeUnit::Milliseconds, &format!("timeout {value}"))?;
+            let ms = time(cx, line, 2, TimeUnit::Milliseconds, &format!("timeout {value}"))?;
             *place = (ms != 0).then_some(ms);
         }
         "server" => {
@@ -116,6 +120,14 @@ pub(crate) fn close(cx: &mut Cx<'_>, draft: RingDraft) {
         ring.servers.push(RingServer { server, octet_count });
     }
     // A line without any room for text is of no use; lines that exceed the ring are cut.
-    ring.maxlen = ring.maxlen.min(u32::try_from(ring.size).unwrap_or(u32::MAX));
+    let longest = u32::try_from(ring.size).unwrap_or(u32::MAX);
+    if ring.maxlen > longest && ring.maxlen != MAXLEN_USUAL {
+        let message = format!(
+            "ring '{}' event max length '{}' exceeds max payload size, forced to '{longest}'.",
+            ring.name, ring.maxlen
+        );
+        cx.diagnostics.push(Diagnostic::warning(message));
+    }
+    ring.maxlen = ring.maxlen.min(longest);
     cx.config.rings.push(ring);
 }

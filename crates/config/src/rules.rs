@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use thalweg_rules::{CaptureSlots, HttpErrors, Kind, References, RuleEnv, Ruleset};
 use thalweg_sample::{AclSet, Points};
-use thalweg_syntax::{Diagnostic, Lead, Line, Severity, TimeError, TimeUnit, parse_time};
+use thalweg_syntax::{Diagnostic, Lead, Line, Severity, TimeError};
 
 use crate::build::{Building, Cx};
-use crate::keyword::{Outcome, fail};
-use crate::model::{Mode, ProxyKind};
+use crate::keyword::{Outcome, fail, sentence};
+use crate::model::Mode;
+use crate::numbers::duration_ms;
 use crate::sample_env::{with_acls, with_env, words};
 
 /// Rules of a section while its late lines are read.
@@ -28,7 +29,7 @@ pub(crate) fn acl(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     let result =
         with_acls(cx, b, known.as_ref(), line.span(), Points::ALL, "", |env| drafts.acls.add(&words, env));
     b.drafts = Some(drafts);
-    result.map_err(|e| whole(fail(line, 0, format!("{e}.")), line))
+    result.map_err(|e| whole(fail(line, 0, sentence(&e)), line))
 }
 
 /// A complaint about the line as a whole.
@@ -162,10 +163,14 @@ pub(crate) fn tcp_rule(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcom
 /// `tcp-request inspect-delay` and `tcp-response inspect-delay`.
 pub(crate) fn inspect_delay(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     let name = line.text(0);
+    if name == "tcp-response" && !b.may_be_backend() {
+        let message = "tcp-response inspect-delay is only allowed in 'backend' sections or 'defaults' section with a name";
+        return Err(fail(line, 0, message));
+    }
     let title = b.title();
     let expects = format!("'{name} inspect-delay' expects a positive delay in milliseconds, in {title}");
     let text = line.text(2);
-    let ms = parse_time(text, TimeUnit::Milliseconds, TimeUnit::Milliseconds).map_err(|e| {
+    let ms = duration_ms(cx, line, 2).map_err(|e| {
         let suffix = match e {
             TimeError::Unexpected(at) | TimeError::Trailing(at) => {
                 format!(" (unexpected character '{}')", text[at..].chars().next().unwrap_or('?'))
@@ -180,10 +185,7 @@ pub(crate) fn inspect_delay(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> O
     })?;
     let place =
         if name == "tcp-request" { &mut b.p.inspect_delay_req_ms } else { &mut b.p.inspect_delay_res_ms };
-    let again = place.is_some() && b.p.kind != ProxyKind::Defaults;
     *place = (ms != 0).then_some(ms);
-    let _ = again;
-    let _ = cx;
     Ok(())
 }
 

@@ -5,11 +5,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use thalweg_sample::logformat::Usage;
-use thalweg_sample::{AclSet, CompileEnv, Condition, Expr, LogFormat, Names, Point, Points, ProxyScope};
+use thalweg_sample::{
+    AclSet, CompileEnv, Condition, Expr, LogFormat, Names, Point, Points, ProxyScope, VarRef,
+};
 use thalweg_syntax::{Diagnostic, Environment, Lead, Line, Loader, Severity, Span};
 
 use crate::build::{Building, Cx, Sides};
-use crate::keyword::{Outcome, fail};
+use crate::keyword::{Outcome, fail, sentence};
 use crate::model::{Mode, ProcessVariable, ProxyId, ProxyKind, Userlist};
 
 /// Which statement an expression belongs to.
@@ -145,7 +147,7 @@ fn scope_of<'b>(b: &'b Building, sides: (bool, bool)) -> ProxyScope<'b> {
 pub(crate) struct Said {
     warnings: Vec<String>,
     late: Vec<String>,
-    needs_http: bool,
+    raw_bytes: bool,
 }
 
 /// Runs `compile` in the environment of a section, where its named ACLs are visible, then shows what it had to say at
@@ -188,9 +190,18 @@ pub(crate) fn with_acls<T>(
         env.acls = acls;
         env.bufsize = cx.config.global.tune.bufsize;
         let result = compile(&mut env);
-        let said = Said { warnings: env.warnings, late: env.late, needs_http: env.needs_http };
+        let said = Said { warnings: env.warnings, late: env.late, raw_bytes: env.raw_bytes };
         (result, said)
     };
+    if said.raw_bytes && b.p.mode == Mode::Http && b.p.kind != ProxyKind::Defaults {
+        let message = format!(
+            "Proxy '{}': L6 sample fetches are unreliable on HTTP proxies (declared at {}:{}).",
+            b.p.name,
+            cx.sources.name(span.file),
+            span.line
+        );
+        cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, Some(span), message));
+    }
     say(cx, span, said);
     result
 }
@@ -210,7 +221,6 @@ pub(crate) fn say(cx: &mut Cx<'_>, span: Span, said: Said) {
             message.replace("..", "."),
         ));
     }
-    let _ = said.needs_http;
 }
 
 /// A condition that must be there: `if ...` or `unless ...`.
@@ -242,7 +252,7 @@ pub(crate) fn condition(
     let result =
         with_env(cx, b, line.span_from(index), at.points(), "", |env| Condition::compile(&words, env));
     result.map(Arc::new).map_err(|e| {
-        let mut complaint = fail(line, index, format!("{}{e}.", at.complaint(name)));
+        let mut complaint = fail(line, index, format!("{}{}", at.complaint(name), sentence(&e)));
         if let (Some(span), Some(last)) = (line.word(index).map(|w| w.span), line.words.last()) {
             complaint.span = Some(span.to(last.span));
         }
@@ -287,6 +297,25 @@ pub(crate) fn format_at(
 }
 
 /// Compiles an expression and checks that it can be evaluated at these points.
+pub(crate) fn expression_here(
+    cx: &mut Cx<'_>,
+    b: &Building,
+    text: &str,
+    span: Span,
+    points: Points,
+    context: &str,
+) -> Result<Expr, String> {
+    let expr = expression_at(cx, b, text, span, points, context)?;
+    if !expr.fetch.points.meets(points) {
+        return Err(format!(
+            "fetch method '{text}' extracts information from '{}', none of which is available here",
+            expr.fetch.needs
+        ));
+    }
+    Ok(expr)
+}
+
+/// Compiles an expression, wherever it can be evaluated.
 pub(crate) fn expression_at(
     cx: &mut Cx<'_>,
     b: &Building,
@@ -317,17 +346,13 @@ pub(crate) fn process_variables(cx: &mut Cx<'_>) {
         let holder = crate::proxy::fresh(line.span());
         let span = line.span_at(2);
         let name = line.text(1);
-        if !name.starts_with("proc.") {
-            let message = format!(
-                "invalid variable name '{name}'. A variable name must start with its scope. The scope can be 'proc', \
-                 '(p)sess', '(p)txn', '(p)req', '(p)res' or 'check'"
-            );
+        if let Err(message) = VarRef::parse(name) {
             cx.diagnostics.push(*fail(&line, 1, message));
             continue;
         }
         let points = Point::Config.set();
         let value = if line.text(0) == "set-var" {
-            expression_at(cx, &holder, line.text(2), span, points, "")
+            expression_here(cx, &holder, line.text(2), span, points, "")
                 .map(|e| crate::model::ProcessValue::Expr(Box::new(e)))
         } else {
             format_at(cx, &holder, line.text(2), span, points, Usage::Raw, "")

@@ -4,15 +4,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use thalweg_syntax::address::PortSpec;
-use thalweg_syntax::{Address, AddressOptions, Diagnostic, Line, TimeError, TimeUnit, parse_time};
+use thalweg_syntax::{Address, AddressOptions, Diagnostic, Line, TimeError, TimeUnit};
 
 use crate::build::{Cx, InitAddr, ServerDraft};
 use crate::keyword::{fail, not_supported};
 use crate::model::{
     CheckConfig, HashKey, InitState, ProxyHeader, ProxyHeaderV2, SlowSettings, SourceAddress, SourceMode,
 };
-use crate::numbers::{leading, lenient};
-use crate::resolve::address;
+use crate::numbers::{count as count31, duration_ms, leading, lenient};
+use crate::resolve::{address, addresses};
 
 type Read = Result<usize, Box<Diagnostic>>;
 
@@ -124,7 +124,7 @@ pub(crate) fn limit(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerD
     value(line, at, &format!("'{name}' expects <value> as argument."))?;
     let value = lenient(cx, line, at + 1);
     if name == "pool-max-conn" {
-        if value < -1 {
+        if value < -1 || value > i64::from(i32::MAX) {
             return Err(fail(line, at + 1, "'pool-max-conn' must be >= -1"));
         }
         draft.server.pool.max_conn = i32::try_from(value).unwrap_or(i32::MAX);
@@ -169,6 +169,12 @@ pub(crate) fn text(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDr
 
 pub(crate) fn guid(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
     let text = value(line, at, "'guid' : expects an argument")?;
+    if line.text(0) == "default-server" {
+        let message = "'guid' option is not accepted in default-server sections";
+        cx.diagnostics
+            .push(Diagnostic::warning_at(line.span_at(at), message).lead(thalweg_syntax::Lead::Located));
+        return Ok(2);
+    }
     crate::proxy::legal_guid(text)
         .map_err(|c| fail(line, at + 1, format!("'guid': invalid character '{c}'")))?;
     crate::proxy::claim_guid(cx, line, at + 1)?;
@@ -177,7 +183,7 @@ pub(crate) fn guid(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDr
 }
 
 /// Durations of health checks and of slow start. The words are the reference's, which names `agent-inter` for
-/// `inter` as well.
+/// `inter` as well, and `agent-inter`, which is checked.
 pub(crate) fn delay(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
     let (name, text) = (line.text(at), line.text(at + 1));
     if text.is_empty() && name == "inter" {
@@ -185,7 +191,7 @@ pub(crate) fn delay(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerD
     }
     let server = if line.text(0) == "server" { line.text(1) } else { "(null)" };
     let shown = if name == "inter" { "agent-inter" } else { name };
-    let ms = match parse_time(text, TimeUnit::Milliseconds, TimeUnit::Milliseconds) {
+    let ms = match duration_ms(cx, line, at + 1) {
         Ok(ms) => ms as u32,
         Err(TimeError::Overflow) => {
             let message = format!(
@@ -210,10 +216,10 @@ pub(crate) fn delay(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerD
             ));
         }
     };
-    if ms == 0 && matches!(name, "inter" | "fastinter" | "downinter") {
+    if ms == 0 && name != "slowstart" {
         return Err(fail(line, at + 1, format!("invalid value 0 for argument '{name}' of server {server}.")));
     }
-    if matches!(name, "inter" | "fastinter" | "downinter") {
+    if name != "slowstart" {
         let text = line.text(at + 1);
         if ms < 100 && text.bytes().all(|b| b.is_ascii_digit()) {
             let message = format!(
@@ -230,6 +236,8 @@ pub(crate) fn delay(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerD
         "inter" => check(draft).inter_ms = ms,
         "fastinter" => check(draft).fastinter_ms = Some(ms),
         "downinter" => check(draft).downinter_ms = Some(ms),
+        // There is no agent to wait for.
+        "agent-inter" => {}
         // Slow start counts in seconds, rounded up.
         _ => rare(draft).slowstart_ms = ms.div_ceil(1000) * 1000,
     }
@@ -240,7 +248,7 @@ pub(crate) fn delay(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerD
 pub(crate) fn rise_fall(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
     let name = line.text(at);
     value(line, at, &format!("'{name}' expects an integer argument."))?;
-    let Some(count) = u32::try_from(lenient(cx, line, at + 1)).ok().filter(|c| *c > 0) else {
+    let Some(count) = count31(lenient(cx, line, at + 1)).filter(|c| *c > 0) else {
         return Err(fail(line, at + 1, format!("'{name}' has to be > 0.")));
     };
     match name {
@@ -273,18 +281,18 @@ pub(crate) fn check_addr(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut Se
     Ok(2)
 }
 
-pub(crate) fn tcp_ut(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
+pub(crate) fn tcp_ut(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
     value(line, at, "'tcp-ut' : missing TCP User Timeout value")?;
-    match parse_time(line.text(at + 1), TimeUnit::Milliseconds, TimeUnit::Milliseconds) {
+    match duration_ms(cx, line, at + 1) {
         Ok(ms) => rare(draft).tcp_ut_ms = ms as u32,
         Err(_) => return Err(fail(line, at + 1, "'tcp-ut' : expects a positive delay in milliseconds")),
     }
     Ok(2)
 }
 
-pub(crate) fn pool_purge_delay(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
+pub(crate) fn pool_purge_delay(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
     value(line, at, "'pool-purge-delay' expects <value> as argument.")?;
-    let ms = crate::numbers::time(line, at + 1, TimeUnit::Milliseconds, "pool-purge-delay")?;
+    let ms = crate::numbers::time(cx, line, at + 1, TimeUnit::Milliseconds, "pool-purge-delay")?;
     draft.server.pool.purge_delay_ms = ms as u32;
     Ok(2)
 }
@@ -327,7 +335,7 @@ pub(crate) fn init_state(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut Ser
 
 pub(crate) fn init_addr(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
     let mut methods = Vec::new();
-    for part in line.text(at + 1).split(',') {
+    for part in line.text(at + 1).split(',').filter(|part| !part.is_empty()) {
         methods.push(match part {
             "last" => InitAddr::Last,
             "libc" => InitAddr::Libc,
@@ -342,6 +350,13 @@ pub(crate) fn init_addr(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut Serv
                 }
             },
         });
+    }
+    if methods.is_empty() {
+        return Err(fail(
+            line,
+            at + 1,
+            "'init-addr' expects a list of 'libc', 'last', 'none' and addresses.",
+        ));
     }
     draft.init_addr = methods.into();
     Ok(2)
@@ -439,6 +454,10 @@ pub(crate) fn parse_source(
     };
     let (port, ports) = match port {
         PortSpec::Fixed(port) => (port, None),
+        PortSpec::Range(..) if !stop => {
+            let message = format!("'source {text}' : port range not permitted here in '{text}'");
+            return Err(fail(line, at + 1, message));
+        }
         PortSpec::Range(low, high) => (0, Some((low, high))),
         _ => (0, None),
     };
@@ -509,16 +528,41 @@ pub(crate) fn parse_source(
     Ok((source, i - at))
 }
 
+/// Whether a text names a network: `10.0.0.0/8`, `::1`.
+fn is_network(text: &str) -> bool {
+    let (address, bits) = text.split_once('/').map_or((text, None), |(a, b)| (a, Some(b)));
+    let longest = match address.parse() {
+        Ok(std::net::IpAddr::V4(_)) => 32,
+        Ok(std::net::IpAddr::V6(_)) => 128,
+        Err(_) => return false,
+    };
+    bits.is_none_or(|bits| {
+        bits.parse().is_ok_and(|n: u8| n <= longest)
+            || longest == 32 && bits.parse::<std::net::Ipv4Addr>().is_ok()
+    })
+}
+
 /// `resolve-prefer`, `resolve-opts` and `resolve-net` only matter with `resolvers`.
 pub(crate) fn resolve_option(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) -> Read {
     let (name, text) = (line.text(at), line.text(at + 1));
     let known = match name {
         "resolve-prefer" => matches!(text, "ipv4" | "ipv6"),
-        "resolve-opts" => {
-            text.split(',').all(|o| matches!(o, "allow-dup-ip" | "ignore-weight" | "prevent-dup-ip"))
+        // An empty list is one without options.
+        "resolve-opts" => text
+            .split(',')
+            .filter(|o| !o.is_empty())
+            .all(|o| matches!(o, "allow-dup-ip" | "ignore-weight" | "prevent-dup-ip")),
+        _ => {
+            let count = text.split(',').count();
+            if count > 5 {
+                return Err(fail(line, at + 1, "'resolve-net' exceed 5 networks."));
+            }
+            text.split(',').all(is_network)
         }
-        _ => !text.is_empty(),
     };
+    if !known && name == "resolve-net" && !text.is_empty() {
+        return Err(fail(line, at + 1, format!("'resolve-net' invalid network '{text}'.")));
+    }
     if !known {
         return Err(fail(line, at + 1, format!("'{name}' : unknown value '{text}'")));
     }
@@ -530,7 +574,7 @@ pub(crate) fn observe(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraf
     let (name, text) = (line.text(at), line.text(at + 1));
     match name {
         "error-limit" => {
-            if leading(text).0 < 1 {
+            if !(1..=i64::from(i32::MAX)).contains(&leading(text).0) {
                 return Err(fail(line, at + 1, "error-limit has to be > 0."));
             }
         }
@@ -557,19 +601,21 @@ pub(crate) fn observe(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraf
 }
 
 /// `agent-inter`, `agent-port`, `agent-addr`, `agent-send`: parameters of `agent-check`, which is refused.
-pub(crate) fn agent_option(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) -> Read {
+pub(crate) fn agent_option(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
     let (name, text) = (line.text(at), line.text(at + 1));
     if text.is_empty() {
         return Err(fail(line, at + 1, format!("'{name}' expects an argument.")));
     }
-    if name == "agent-inter" && parse_time(text, TimeUnit::Milliseconds, TimeUnit::Milliseconds).is_err() {
-        let c = text.trim_start_matches(|c: char| c.is_ascii_digit()).chars().next().unwrap_or('?');
-        let server = if line.text(0) == "server" { line.text(1) } else { "(null)" };
-        return Err(fail(
-            line,
-            at + 1,
-            format!("unexpected character '{c}' in 'agent-inter' argument of server {server}."),
-        ));
+    match name {
+        "agent-inter" => return delay(cx, line, at, draft),
+        "agent-addr" if addresses(cx, line, at + 1, &AddressOptions::HOST, "").is_err() => {
+            return Err(fail(
+                line,
+                at + 1,
+                format!("parsing agent-addr failed. Check if '{text}' is correct address."),
+            ));
+        }
+        _ => {}
     }
     Ok(2)
 }

@@ -23,10 +23,7 @@ pub(crate) fn open(cx: &mut Cx<'_>, line: &Line) -> Result<UserlistDraft, Box<th
     }
     crate::keyword::at_most(line, 1, 1)?;
     let name = cx.name(line.text(1));
-    if let Some(c) = name.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':')))
-    {
-        return Err(fail(line, 1, format!("character '{c}' is not permitted in 'userlist' name '{name}'.")));
-    }
+    crate::keyword::legal_name(line)?;
     if cx.config.userlists.iter().any(|u| u.name == name) {
         cx.warn(line, 1, format!("ignoring duplicated userlist '{name}'."));
     }
@@ -57,6 +54,9 @@ fn group(cx: &mut Cx<'_>, draft: &mut UserlistDraft, line: &Line) -> Outcome {
     if draft.list.groups.contains(&name) {
         cx.warn(line, 1, format!("ignoring duplicated group '{name}' in userlist '{}'.", draft.list.name));
         return Ok(());
+    }
+    if line.words.len() > 4 {
+        return Err(fail(line, 4, "'group' only supports 'users' option."));
     }
     let users = match line.text(2) {
         "" => Vec::new(),

@@ -175,10 +175,10 @@ fn proxy_settings() {
                 && &*c.domains[0] == "a.b"
         })
     });
-    check("source 192.0.2.9:1000-2000 interface lo", |p| {
+    check("source 192.0.2.9:1000 interface lo", |p| {
         p.source
             .as_ref()
-            .is_some_and(|s| s.ports == Some((1000, 2000)) && s.interface.as_deref() == Some("lo"))
+            .is_some_and(|s| s.ports == Some((1000, 1000)) && s.interface.as_deref() == Some("lo"))
     });
     check("capture request header Host len 9|declare capture request len 8|capture cookie C= len 7", |p| {
         p.request_captures.iter().map(|c| c.len).eq([9, 8])

@@ -87,9 +87,16 @@ impl BadTime<'_> {
     }
 }
 
-/// A duration in milliseconds.
-pub(crate) fn time_ms(word: &str) -> Result<u64, BadTime<'_>> {
-    parse_time_ms(word).map(u64::from).map_err(|error| BadTime { word, error })
+/// A duration in milliseconds. What follows the unit is passed over with a warning, as the reference does.
+pub(crate) fn time_ms<'w>(word: &'w str, env: &mut CompileEnv) -> Result<u64, BadTime<'w>> {
+    let parsed = match parse_time_ms(word) {
+        Err(TimeError::Trailing(at)) => {
+            env.warnings.push(TimeError::trailing_message(word, at));
+            parse_time_ms(&word[..at])
+        }
+        other => other,
+    };
+    parsed.map(u64::from).map_err(|error| BadTime { word, error })
 }
 
 /// A size in bytes.

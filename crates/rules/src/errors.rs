@@ -303,20 +303,26 @@ impl ErrorRule {
     ///
     /// # Errors
     /// The text of the problem, to be shown as `proxy 'name': text (at file:line).`
+    ///
+    /// Returns what it asked for and did not find, as a warning.
     pub fn apply(
         &self,
         replies: &mut ErrorReplies,
         sections: &dyn Fn(&str) -> Option<Arc<HttpErrors>>,
-    ) -> Result<(), String> {
+    ) -> Result<Option<String>, String> {
         match self {
             ErrorRule::Set { status, reply } => replies.set(*status, reply.clone()),
             ErrorRule::Import { section, codes } => {
                 let found =
                     sections(section).ok_or_else(|| format!("unknown http-errors section '{section}'"))?;
                 replies.import(&found.replies, codes);
+                if let Some(missing) = codes.iter().find(|code| found.replies.find(**code).is_none()) {
+                    let why = format!("status '{missing}' not declared in http-errors section '{section}'");
+                    return Ok(Some(why));
+                }
             }
         }
-        Ok(())
+        Ok(None)
     }
 }
 

@@ -83,6 +83,7 @@ impl Reply {
         // A refusal without any argument, or with `deny_status` only, means the proxy's own error.
         let mut plain_denial = true;
         let mut source: Option<&str> = None;
+        let mut refused_with = false;
         while let Some(word) = words.peek() {
             let content = matches!(
                 word,
@@ -98,7 +99,10 @@ impl Reply {
                 return Err(format!("unexpected '{word}' argument, '{before}' already defined"));
             }
             match word {
+                // The older word stands alone.
+                "deny_status" if !plain_denial || refused_with => break,
                 "status" | "deny_status" => {
+                    refused_with = word == "deny_status";
                     words.next();
                     plain_denial &= word == "deny_status";
                     let code = words.value().ok_or("'status' expects <status_code> as argument")?;
@@ -160,7 +164,11 @@ impl Reply {
                     // These say what the payload is: they are written from it.
                     let own = ["content-length", "transfer-encoding", "content-type"];
                     let name = name.to_ascii_lowercase();
-                    if !own.contains(&name.as_str()) {
+                    if own.contains(&name.as_str()) {
+                        env.compile
+                            .warnings
+                            .push(format!("header '{name}' always ignored by the http reply."));
+                    } else {
                         reply.headers.push((name.into_bytes().into(), format));
                     }
                 }
@@ -204,6 +212,9 @@ impl Reply {
             return Ok(());
         }
         if matches!(self.body, Body::Empty) {
+            if source == Some("lf-file") && self.content_type.is_none() {
+                return Err("a content type must be defined with a log-format payload".into());
+            }
             if let Some(kind) = self.content_type.take() {
                 let kind = String::from_utf8_lossy(&kind).into_owned();
                 ignored(match source {

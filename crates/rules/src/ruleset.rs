@@ -394,7 +394,8 @@ fn compile_rule(kind: Kind, words: &[&str], env: &mut RuleEnv) -> Result<Rule, S
             let context = format!("{} {name}", kind.name());
             Some(compile::condition(rest, env.compile).map_err(|e| {
                 if kind.is_http() {
-                    format!("error detected while parsing an '{context}' condition : {e}.")
+                    let stop = if e.ends_with('?') { "" } else { "." };
+                    format!("error detected while parsing an '{context}' condition : {e}{stop}")
                 } else {
                     format!(
                         "'{context}' : error detected in {place} while parsing '{}' condition : {e}",

@@ -72,6 +72,30 @@ fn header_fields_are_edited() {
     }
 }
 
+/// The reference sends `a b: c` as it is.
+#[test]
+fn names_that_no_field_can_have_are_warned_about_and_left_out() {
+    for (line, before, after, instead) in [
+        ("set-header X-Proto: https", "GET /|x-proto: http", "GET /|x-proto: https", "is about 'X-Proto'"),
+        ("add-header A: 1", "GET /|a: 0", "GET /|a: 0|a: 1", "is about 'A'"),
+        ("set-header 'a b' c", "GET /|a: 0", "GET /|a: 0", "does nothing"),
+        ("add-header a,b c", "GET /|a: 0", "GET /|a: 0", "does nothing"),
+        ("early-hint 'a b' c", "GET /|a: 0", "GET /|a: 0", "does nothing"),
+    ] {
+        let mut bench = Bench::default();
+        let rules = bench.rules(REQ, &[line]);
+        let [warning] = &bench.warnings[..] else { panic!("{line}: {:?}", bench.warnings) };
+        assert!(warning.contains("contains forbidden character") && warning.contains(instead), "{warning}");
+        let mut traffic = Traffic::request(before);
+        assert_eq!(traffic.run(&bench, &rules, REQ, 0), "Done", "{line}");
+        assert_eq!(show(&traffic.request), after, "{line}");
+        assert!(traffic.fx.early_hints.is_empty(), "{line}");
+    }
+    for line in ["del-header 'a b'", "replace-header 'a b' . x", "replace-value a: . x"] {
+        assert_eq!(request(&[line], "GET /|a: 0"), "GET /|a: 0", "{line}");
+    }
+}
+
 #[test]
 fn responses_are_edited() {
     for kind in [RES, Kind::HttpAfter] {

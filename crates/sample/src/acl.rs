@@ -4,15 +4,17 @@ use crate::args::Arg;
 use crate::context::Ctx;
 use crate::env::CompileEnv;
 use crate::expr::Expr;
-use crate::fetch::Iter;
+use crate::fetch::{self, Iter, unsupported};
 use crate::pattern::{Index, Method, Needle, PatternSet};
 use crate::point::Points;
 use crate::value::{Sample, Type, Value};
 use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use thalweg_syntax::carry::restore;
+use thalweg_syntax::did_you_mean;
 
 mod keywords;
 
@@ -166,9 +168,6 @@ impl Test {
                     at += 1;
                     break;
                 }
-                word if word.len() > 1 && word[1..].bytes().next().is_some_and(|b| b.is_ascii_digit()) => {
-                    break;
-                }
                 word => {
                     return Err(format!(
                         "'{word}' is not a valid ACL option. Please use '--' before any pattern beginning with a '-'"
@@ -311,8 +310,15 @@ fn compile_head(word: &str, env: &mut CompileEnv) -> Result<(Expr, Option<&'stat
         }
         None => {
             let expr = Expr::compile(word, env).map_err(|e| {
+                if fetch::find(name).is_none() && unsupported::reason(name).is_none() {
+                    // The keywords of ACLs are as likely to be meant as the fetches they stand for.
+                    let known = KEYWORDS.iter().map(|k| k.name).chain(fetch::all().map(|def| def.name));
+                    let hint = did_you_mean(name, known);
+                    let hint = hint.map_or(String::new(), |hint| format!("; did you mean '{hint}' maybe ?"));
+                    return format!("unknown fetch method '{name}' in ACL expression '{word}'{hint}");
+                }
                 // Problems of converters are told without the expression, as the reference does.
-                if e.contains("converter") && crate::fetch::find(name).is_some() {
+                if e.contains("converter") && fetch::find(name).is_some() {
                     format!("ACL keyword '{name}' : {e}")
                 } else {
                     format!("{e} in ACL expression '{word}'")
@@ -335,7 +341,7 @@ fn parse_words(
     method: Method,
     words: &[&str],
     resolve: bool,
-    env: &CompileEnv,
+    env: &mut CompileEnv,
 ) -> Result<Vec<String>, String> {
     let mut out = Vec::new();
     match method {
@@ -352,7 +358,21 @@ fn parse_words(
                 let range = if method == Method::Version {
                     crate::pattern::parse::version_range(word)?
                 } else {
-                    crate::pattern::parse::range(word)?
+                    match crate::pattern::parse::range(word) {
+                        Ok(range) => range,
+                        // The reference compares with the number that the word begins with.
+                        Err(why) => {
+                            let (value, read) = crate::value::leading_int(word.as_bytes());
+                            let number = word[..read].ends_with(|c: char| c.is_ascii_digit());
+                            if operator == "eq" || !number || word.contains(':') {
+                                return Err(why);
+                            }
+                            env.warnings.push(format!(
+                                "'{word}' is not a number: '{operator} {value}' is what is tested."
+                            ));
+                            crate::pattern::parse::Range { min: value, max: value }
+                        }
+                    }
                 };
                 if operator != "eq" && range.min != range.max {
                     return Err(format!("cannot use a range with operator '{operator}' in '{word}'"));
@@ -434,6 +454,8 @@ impl Acl {
 #[derive(Clone, Debug, Default)]
 pub struct AclSet {
     acls: Vec<Arc<Acl>>,
+    /// Names of lines that could not be read: what uses them has been explained once.
+    broken: HashSet<Box<str>>,
 }
 
 impl AclSet {
@@ -451,14 +473,16 @@ impl AclSet {
         {
             return Err(format!("character '{bad}' is not permitted in acl name '{name}'"));
         }
-        if name == "or" {
+        if name.eq_ignore_ascii_case("or") {
             return Err(format!(
                 "acl name '{name}' will never match. 'or' is used to express a logical disjunction within a condition"
             ));
         }
         let owner = format!("acl '{name}'");
-        let test = Test::compile(&words[1..], &owner, env)
-            .map_err(|e| format!("error detected while parsing ACL '{name}' : {e}"))?;
+        let test = Test::compile(&words[1..], &owner, env).map_err(|e| {
+            self.broken.insert(name.into());
+            format!("error detected while parsing ACL '{name}' : {e}")
+        })?;
         match self.acls.iter_mut().find(|acl| acl.name.as_deref() == Some(name)) {
             // Conditions that were compiled before keep the tests known then, as they should.
             Some(acl) => match Arc::get_mut(acl) {
@@ -503,8 +527,19 @@ pub(crate) fn named(name: &str, env: &mut CompileEnv) -> Result<Arc<Acl>, String
     if let Some(acl) = env.acls.and_then(|acls| acls.find(name)) {
         return Ok(Arc::clone(acl));
     }
+    if env.acls.is_some_and(|acls| acls.broken.contains(name)) {
+        return Ok(Arc::new(Acl { name: Some(name.into()), tests: Vec::new() }));
+    }
     let Some((_, words)) = PREDEFINED.iter().find(|(known, _)| *known == name) else {
-        return Err(format!("no such ACL : '{name}'"));
+        if name.eq_ignore_ascii_case("and") {
+            return Err(format!(
+                "no such ACL : '{name}'; terms that follow each other must all hold, 'and' is not written"
+            ));
+        }
+        let ours = env.acls.iter().flat_map(|acls| acls.iter()).filter_map(|acl| acl.name.as_deref());
+        let hint = did_you_mean(name, ours.chain(PREDEFINED.iter().map(|(known, _)| *known)));
+        let hint = hint.map_or(String::new(), |hint| format!("; did you mean '{hint}' maybe ?"));
+        return Err(format!("no such ACL : '{name}'{hint}"));
     };
     let test = Test::compile(words, &format!("acl '{name}'"), env)?;
     Ok(Arc::new(Acl { name: Some(name.into()), tests: vec![test] }))
@@ -549,7 +584,7 @@ impl Condition {
         while let Some(word) = words.get(at) {
             let mut word = *word;
             at += 1;
-            if word == "or" || word == "||" {
+            if word.eq_ignore_ascii_case("or") || word == "||" {
                 // An alternative without any term is what the reference makes of stray words: never true.
                 alternatives.push(SmallVec::new());
                 not = false;
@@ -574,6 +609,7 @@ impl Condition {
             };
             let points = env.points;
             acl.check_points(points, &mut env.warnings);
+            env.raw_bytes |= acl.tests.iter().any(|test| test.expr.fetch.reads_raw_bytes());
             if let Some(last) = alternatives.last_mut() {
                 last.push((not, acl));
             }

@@ -106,8 +106,8 @@ pub struct CompileEnv<'e> {
     pub acls: Option<&'e crate::acl::AclSet>,
     /// Warnings to show, in order.
     pub warnings: Vec<String>,
-    /// True when what was compiled reads HTTP facts and so needs `mode http`.
-    pub needs_http: bool,
+    /// True when a condition looks at bytes as they were received, which suits `mode tcp` only.
+    pub raw_bytes: bool,
     /// The largest value (`tune.bufsize`).
     pub bufsize: usize,
 }
@@ -133,7 +133,7 @@ impl<'e> CompileEnv<'e> {
             late: Vec::new(),
             acls: None,
             warnings: Vec::new(),
-            needs_http: false,
+            raw_bytes: false,
             bufsize: 16384,
         }
     }

@@ -81,7 +81,6 @@ impl Expr {
         if let Some(check) = def.check {
             check(&mut args, env).map_err(|e| format!("invalid args in fetch method '{name}' : {e}"))?;
         }
-        env.needs_http |= def.needs.starts_with("HTTP");
         let mut expr = Expr { fetch: def, args, steps: SmallVec::new(), text: "".into(), output: def.output };
         at += expr.compile_steps(&text[at..], env)?;
         expr.text = text[..at].into();
@@ -93,6 +92,10 @@ impl Expr {
         let mut at = 0;
         while text[at..].starts_with(',') {
             at += text[at..].bytes().take_while(|b| *b == b',').count();
+            if at == text.len() {
+                // A comma that nothing follows changes nothing.
+                break;
+            }
             let len = name_len(&text[at..]);
             let name = &text[at..at + len];
             let Some(def) = converter::find(name) else {

@@ -78,7 +78,7 @@ struct Interner {
 }
 
 impl VarRef {
-    /// Reads `scope.name`. The name is made of letters, digits and `_`, as well as `.` and `-`.
+    /// Reads `scope.name`. The name is made of letters, digits, `_` and `.`.
     ///
     /// # Errors
     /// The text of the problem, worded as in the reference.
@@ -96,7 +96,7 @@ impl VarRef {
                  '(p)sess', '(p)txn', '(p)req', '(p)res' or 'check'"
             ));
         };
-        let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+        let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
         if let Some((at, _)) = name.char_indices().find(|(_, c)| !valid(*c)) {
             return Err(format!("invalid syntax at char '{}'", &name[at..]));
         }

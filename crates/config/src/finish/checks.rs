@@ -32,7 +32,17 @@ pub(crate) fn proxy(cx: &mut Cx<'_>, b: &mut Building) {
             format!("{title} has no 'bind' directive. Please declare it as a backend if this was intended."),
         );
     }
+    if b.p.is_fe() && b.p.is_be() && b.p.default_backend.is_some() && !b.p.servers.is_empty() {
+        let message = format!(
+            "In proxy '{}', the 'default_backend' rule always has precedence over the servers, which will never be \
+             used.",
+            b.p.name
+        );
+        warn(cx, b, message);
+    }
+    protocols(cx, b);
     if b.p.mode == Mode::Log {
+        needs_http(cx, b);
         log_backend(cx, b);
     } else if let BalanceAlgo::Sticky = b.p.balance.algo {
         // Only logs have such an algorithm; the reference then takes round robin without a word.
@@ -47,11 +57,40 @@ pub(crate) fn proxy(cx: &mut Cx<'_>, b: &mut Building) {
         needs_http(cx, b);
     }
     if b.datagram_servers && b.p.mode != Mode::Log {
-        let message = format!("unsupported transport for server address in '{}' backend.", b.p.mode.name());
-        cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::BareLocated, Some(b.span), message));
+        let place =
+            b.p.servers
+                .iter()
+                .find(|s| s.rare().datagram)
+                .map_or(String::new(), |server| format!("[{}:{}] : ", server.file, server.line));
+        let message =
+            format!("{place}unsupported transport for server address in '{}' backend.", b.p.mode.name());
+        cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, None, message));
     }
     for index in 0..b.p.servers.len() {
         server(cx, b, index);
+    }
+}
+
+/// `proto` of listeners and servers must suit the mode: HTTP/1 for HTTP, nothing for the others.
+fn protocols(cx: &mut Cx<'_>, b: &Building) {
+    let usable = if b.p.mode == Mode::Http { "h1" } else { "none" };
+    let title = b.title();
+    let binds = b.p.binds.iter().filter_map(|x| {
+        let proto = x.proto.as_ref().filter(|proto| &***proto != usable)?;
+        Some(format!(
+            "{title} : MUX protocol '{proto}' is not usable for 'bind {}' at [{}:{}].",
+            x.shown, x.file, x.line
+        ))
+    });
+    let servers = b.p.servers.iter().filter_map(|s| {
+        let proto = s.rare().proto.as_ref().filter(|proto| &***proto != usable)?;
+        Some(format!(
+            "{title} : MUX protocol '{proto}' is not usable for server '{}' at [{}:{}].",
+            s.name, s.file, s.line
+        ))
+    });
+    for message in binds.chain(servers) {
+        cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, None, message));
     }
 }
 
@@ -80,6 +119,14 @@ fn missing_timeouts(cx: &mut Cx<'_>, b: &Building) {
 
 fn log_backend(cx: &mut Cx<'_>, b: &mut Building) {
     let title = b.title();
+    let rules = &b.p.rules;
+    for (rules, name) in [(&rules.tcp_content_req, "tcp-request"), (&rules.tcp_content_res, "tcp-response")] {
+        if !rules.is_empty() {
+            let message =
+                format!("Cannot use {name} rules with 'mode log' in {title}. They will be ignored.");
+            cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, Some(b.span), message));
+        }
+    }
     let mut refuse = |message: String| {
         cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(b.span), message));
     };

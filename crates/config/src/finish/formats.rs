@@ -151,7 +151,25 @@ fn forwarded(cx: &mut Cx<'_>, b: &mut Building) {
         Some(None) => Some(ForwardedField::Own),
         Some(Some(text)) => {
             match expression_at(cx, b, text, draft.span, Point::BeHttpRequest.set(), "option forwarded") {
-                Ok(expr) => Some(ForwardedField::Expr(Arc::new(expr))),
+                Ok(expr) => {
+                    if !expr.fetch.points.meets(Point::BeHttpRequest.set()) {
+                        let message = format!(
+                            "{} [{}:{}]: in 'option forwarded' sample expression '{text}' : some args extract \
+                             information from '{}', which is not available here and will be left out.",
+                            b.title(),
+                            cx.sources.name(draft.span.file),
+                            draft.span.line,
+                            expr.fetch.needs
+                        );
+                        cx.diagnostics.push(Diagnostic::new(
+                            Severity::Warning,
+                            Lead::Bare,
+                            Some(draft.span),
+                            message,
+                        ));
+                    }
+                    Some(ForwardedField::Expr(Arc::new(expr)))
+                }
                 Err(e) => {
                     let message = format!(
                         "{} [{}:{}]: failed to parse 'option forwarded' expression '{text}' in : {e}.",

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use thalweg_syntax::{Diagnostic, Lead, Severity};
 
 use crate::build::Cx;
-use crate::model::DynamicTarget;
+use crate::model::{DynamicTarget, Global};
 
 /// Completes threads, `maxconn` and the number of files.
 pub(crate) fn compute(cx: &mut Cx<'_>) {
@@ -16,6 +16,9 @@ pub(crate) fn compute(cx: &mut Cx<'_>) {
     }
     if global.thread_groups == 0 {
         global.thread_groups = global.nbthread.div_ceil(64).max(1);
+    }
+    if let Some(message) = affinity(global, options.cpus) {
+        cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, None, message));
     }
     for b in &cx.proxies {
         for bind in &b.p.binds {
@@ -101,4 +104,38 @@ fn brought(cx: &Cx<'_>) -> Vec<u64> {
         }
     }
     brought
+}
+
+/// What is doubtful about the CPUs the threads run on, when the process may use `usable` of them.
+fn affinity(global: &Global, usable: usize) -> Option<String> {
+    let threads = global.nbthread;
+    let cpus_of = |thread: usize| global.cpu_map.get(thread).and_then(Option::as_ref);
+    let mapped = (0..threads).filter(|t| cpus_of(*t).is_some()).count();
+    let cpus = match mapped {
+        0 => usable,
+        _ if mapped < threads => {
+            let bound = (0..threads).find(|t| cpus_of(*t).is_some())?;
+            let unbound = (0..threads).find(|t| cpus_of(*t).is_none())?;
+            return Some(format!(
+                "Found {mapped} thread(s) mapped to a CPU and {} thread(s) not mapped to any CPU. This will result in \
+                 some threads being randomly assigned to the same CPU, which will occasionally cause severe \
+                 performance degradation. First thread bound is {bound} and first thread not bound is {unbound}. \
+                 Please either bind all threads or none (maybe some cpu-map directives are missing?).",
+                threads - mapped
+            ));
+        }
+        _ => {
+            let mut all: Vec<usize> = (0..threads).filter_map(cpus_of).flatten().copied().collect();
+            all.sort_unstable();
+            all.dedup();
+            all.len()
+        }
+    };
+    (threads > cpus).then(|| {
+        format!(
+            "This configuration binds {threads} threads to a total of {cpus} CPUs via cpu-map directives. This means \
+             that some threads will compete for the same CPU, which will cause severe performance degradation. Please \
+             fix either the 'cpu-map' directives or set the global 'nbthread' value accordingly."
+        )
+    })
 }

@@ -8,7 +8,7 @@ pub(crate) use formats::FormatKey;
 
 use std::sync::Arc;
 
-use thalweg_syntax::{Diagnostic, Lead, Severity};
+use thalweg_syntax::{Diagnostic, Lead, Severity, Span};
 
 use thalweg_rules::Ruleset;
 
@@ -142,7 +142,9 @@ fn late_lines(cx: &mut Cx<'_>, b: &mut Building) {
 
 /// Turns names into positions.
 fn resolve(cx: &mut Cx<'_>, b: &mut Building) {
-    if let Some((name, span)) = b.default_backend.take() {
+    // A backend inherits one that is not meant for it.
+    let own = |span: Span| span.file == b.span.file && span.line > b.span.line;
+    if let Some((name, span)) = b.default_backend.take().filter(|(_, span)| b.p.is_fe() || own(*span)) {
         match proxy::backend_named(cx, b, span, &name, "default_backend") {
             Ok(id) if id == b.p.id => {
                 let message = format!("Proxy '{}': loop detected for default_backend: '{name}'.", b.p.name);

@@ -19,6 +19,7 @@ pub(crate) fn setenv(cx: &mut Cx<'_>, line: &Line) -> Outcome {
             format!("'{keyword}' expects environment variable value for '{name}'.\n."),
         ));
     };
+    legal_variable(line, 1)?;
     if keyword == "setenv" {
         cx.reader.environment.set(name.bytes(), value.bytes());
     } else {
@@ -27,11 +28,23 @@ pub(crate) fn setenv(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     Ok(())
 }
 
+/// The name of a variable can neither be empty nor hold what ends it.
+fn legal_variable(line: &Line, index: usize) -> Outcome {
+    let name = line.text(index);
+    if name.is_empty() || name.contains('=') {
+        let keyword = line.text(0);
+        let message = format!("'{keyword}' failed on variable '{name}' : Invalid argument.");
+        return Err(fail(line, index, message));
+    }
+    Ok(())
+}
+
 pub(crate) fn unsetenv(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     if line.words.len() < 2 {
         return Err(fail(line, 1, "'unsetenv' expects at least one variable name."));
     }
-    for word in line.arguments() {
+    for (index, word) in line.arguments().iter().enumerate() {
+        legal_variable(line, index + 1)?;
         cx.reader.environment.unset(word.bytes());
     }
     Ok(())

@@ -3,7 +3,7 @@
 use thalweg_syntax::{Line, TimeUnit};
 
 use crate::build::Cx;
-use crate::keyword::{Outcome, at_most, fail};
+use crate::keyword::{Outcome, at_most, fail, pass_over};
 use crate::numbers::{leading, lenient, time};
 
 pub(crate) fn maxconn(cx: &mut Cx<'_>, line: &Line) -> Outcome {
@@ -16,7 +16,11 @@ pub(crate) fn maxconn(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     if !rest.is_empty() {
         return Err(fail(line, 1, format!("cannot parse 'maxconn' value '{text}', an integer is expected.")));
     }
-    cx.config.global.maxconn = usize::try_from(value).unwrap_or(0);
+    if cx.config.global.maxconn != 0 {
+        cx.warn(line, 0, "'maxconn' already specified. Continuing.");
+        return Ok(());
+    }
+    cx.config.global.maxconn = usize::try_from(value.min(i64::from(i32::MAX))).unwrap_or(0);
     cx.config.global.maxconn_set = value > 0;
     Ok(())
 }
@@ -30,6 +34,18 @@ pub(crate) fn number(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     }
     let value = u32::try_from(lenient(cx, line, 1)).unwrap_or(0);
     let global = &mut cx.config.global;
+    // The first one counts.
+    let given = match name {
+        "maxconnrate" => global.maxconnrate > 0,
+        "maxsessrate" => global.maxsessrate > 0,
+        "maxpipes" => global.maxpipes > 0,
+        "ulimit-n" => global.ulimit_n > 0,
+        _ => global.fd_hard_limit.is_some(),
+    };
+    if given {
+        cx.warn(line, 0, format!("'{name}' already specified. Continuing."));
+        return Ok(());
+    }
     match name {
         "maxconnrate" => global.maxconnrate = value,
         "maxsessrate" => global.maxsessrate = value,
@@ -51,6 +67,10 @@ pub(crate) fn spread_checks(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     if line.words.len() < 2 {
         return Err(fail(line, 1, "'spread-checks' expects an integer argument (0..50)."));
     }
+    if cx.config.global.spread_checks != 0 {
+        cx.warn(line, 0, "spread-checks already specified. Continuing.");
+        return Ok(());
+    }
     match u32::try_from(lenient(cx, line, 1)) {
         Ok(value @ 0..=50) => cx.config.global.spread_checks = value,
         _ => return Err(fail(line, 1, "'spread-checks' needs a positive value in range 0..50.")),
@@ -63,18 +83,18 @@ pub(crate) fn max_spread_checks(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     if line.words.len() < 2 {
         return Err(fail(line, 1, "'max-spread-checks' expects an integer argument (0..50)."));
     }
-    let ms = time(line, 1, TimeUnit::Milliseconds, "max-spread-checks")?;
+    let ms = time(cx, line, 1, TimeUnit::Milliseconds, "max-spread-checks")?;
     cx.config.global.max_spread_checks_ms = Some(ms);
     Ok(())
 }
 
 pub(crate) fn warn_blocked(cx: &mut Cx<'_>, line: &Line) -> Outcome {
-    at_most(line, 1, 1)?;
+    pass_over(cx, line, 1, 1);
     let expects = "'warn-blocked-traffic-after' expects <time> as argument between 1 and 1000 ms.";
     if line.words.len() < 2 {
         return Err(fail(line, 1, expects));
     }
-    match time(line, 1, TimeUnit::Milliseconds, "warn-blocked-traffic-after")? {
+    match time(cx, line, 1, TimeUnit::Milliseconds, "warn-blocked-traffic-after")? {
         ms @ 1..=1000 => cx.config.global.warn_blocked_ms = ms as u32,
         _ => return Err(fail(line, 1, expects)),
     }

@@ -88,6 +88,9 @@ pub(crate) fn unknown(
 
 /// `no <keyword>` and `default <keyword>`, `off` telling the first from the second.
 fn negated(cx: &mut Cx<'_>, line: &Line, off: bool) -> Outcome {
+    if !matches!(line.text(0), "log" | "option" | "set-dumpable") {
+        crate::keyword::at_most(line, 1, 0)?;
+    }
     let global = &mut cx.config.global;
     match line.text(0) {
         "busy-polling" => global.busy_polling = false,
@@ -95,6 +98,9 @@ fn negated(cx: &mut Cx<'_>, line: &Line, off: bool) -> Outcome {
         "insecure-fork-wanted" => global.insecure_fork_wanted = false,
         "strict-limits" => global.strict_limits = !off,
         "numa-cpu-mapping" => global.numa_cpu_mapping = !off,
+        "log" if off && line.words.len() > 1 => {
+            return Err(fail(line, 1, "log : 'no log' does not expect arguments"));
+        }
         "log" if off => global.log_targets = std::sync::Arc::from([]),
         "log" => return crate::log::global_log(cx, line),
         _ => return Err(unknown(line, "global", None)),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use thalweg_syntax::{Diagnostic, Line, TimeUnit};
 
 use crate::build::Cx;
-use crate::keyword::{NoteBoxed, Outcome, at_most, fail, not_supported};
+use crate::keyword::{NoteBoxed, Outcome, at_most, fail, not_supported, pass_over};
 use crate::model::DefaultPath;
 use crate::numbers::{leading, lenient, strict, time};
 
@@ -33,7 +33,8 @@ pub(crate) fn chroot(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         return Err(fail(line, 1, "'chroot' expects a directory as an argument."));
     }
     if cx.config.global.chroot.is_some() {
-        return Err(fail(line, 0, "'chroot' already specified. Continuing."));
+        cx.warn(line, 0, "'chroot' is already specified. Continuing.");
+        return Ok(());
     }
     cx.config.global.chroot = Some(PathBuf::from(line.text(1)));
     Ok(())
@@ -45,7 +46,8 @@ pub(crate) fn pidfile(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         return Err(fail(line, 1, "'pidfile' expects a file name as an argument."));
     }
     if cx.config.global.pidfile.is_some() {
-        return Err(fail(line, 0, "'pidfile' already specified. Continuing."));
+        cx.warn(line, 0, "'pidfile' already specified. Continuing.");
+        return Ok(());
     }
     cx.config.global.pidfile = Some(PathBuf::from(line.text(1)));
     Ok(())
@@ -60,17 +62,15 @@ pub(crate) fn uid_gid(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         _ => ("group", cx.config.global.gid),
     };
     if current.is_some() {
-        return Err(fail(
-            line,
-            0,
-            "user/uid already specified. Continuing.".replace("user/uid", &format!("{other}/{name}")),
-        ));
+        cx.warn(line, 0, format!("{other}/{name} already specified. Continuing."));
+        return Ok(());
     }
     if line.words.len() < 2 {
         return Err(fail(line, 1, format!("'{name}' expects an integer argument.")));
     }
     let text = line.text(1);
-    let value = match strict(text).and_then(|v| u32::try_from(v).ok()) {
+    let digits = text.bytes().all(|b| b.is_ascii_digit());
+    let value = match strict(text).filter(|_| digits).and_then(crate::numbers::count) {
         Some(value) => value,
         None => {
             cx.warn(
@@ -99,7 +99,8 @@ pub(crate) fn user_group(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     let taken = if is_user { cx.config.global.uid } else { cx.config.global.gid };
     if taken.is_some() {
         let what = if is_user { "user/uid" } else { "gid/group" };
-        return Err(fail(line, 0, format!("{what} already specified. Continuing.")));
+        cx.warn(line, 0, format!("{what} already specified. Continuing."));
+        return Ok(());
     }
     let found = if is_user { crate::accounts::user_id(text) } else { crate::accounts::group_id(text) };
     let Some(id) = found else {
@@ -192,9 +193,6 @@ pub(crate) fn localpeer(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         );
         return Ok(());
     }
-    if cx.non_global_seen {
-        return Err(fail(line, 0, "'localpeer' must be placed before any proxy or peers section."));
-    }
     let name = cx.name(line.text(1));
     cx.reader.environment.set("HAPROXY_LOCALPEER", name.as_bytes());
     cx.config.global.localpeer = Some(name);
@@ -202,6 +200,10 @@ pub(crate) fn localpeer(cx: &mut Cx<'_>, line: &Line) -> Outcome {
 }
 
 pub(crate) fn log_send_hostname(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    if cx.config.global.log_send_hostname.is_some() {
+        cx.warn(line, 0, "'log-send-hostname' already specified. Continuing.");
+        return Ok(());
+    }
     cx.config.global.log_send_hostname = Some(cx.name(line.text(1)));
     Ok(())
 }
@@ -218,12 +220,12 @@ pub(crate) fn log_tag(cx: &mut Cx<'_>, line: &Line) -> Outcome {
 /// `hard-stop-after`, `close-spread-time`.
 pub(crate) fn stop_delay(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     let name = line.text(0);
-    at_most(line, 1, 1)?;
+    pass_over(cx, line, 1, 1);
     if name == "close-spread-time" && line.text(1) == "infinite" {
         cx.config.global.close_spread_time_ms = Some(u64::MAX);
         return Ok(());
     }
-    let ms = time(line, 1, TimeUnit::Milliseconds, name)?;
+    let ms = time(cx, line, 1, TimeUnit::Milliseconds, name)?;
     let global = &mut cx.config.global;
     match name {
         "hard-stop-after" => global.hard_stop_after_ms = Some(ms),
@@ -264,7 +266,8 @@ pub(crate) fn default_path(cx: &mut Cx<'_>, line: &Line) -> Outcome {
             ));
         }
     };
-    at_most(line, 2, usize::from(mode == "origin"))
+    pass_over(cx, line, 2, usize::from(mode == "origin"));
+    Ok(())
 }
 
 pub(crate) fn unix_bind(cx: &mut Cx<'_>, line: &Line) -> Outcome {
@@ -272,6 +275,10 @@ pub(crate) fn unix_bind(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     while i < line.words.len() {
         let (option, value) = (line.text(i), line.text(i + 1));
         match option {
+            "prefix" if !value.is_empty() && cx.unix_bind.prefix.is_some() => {
+                cx.warn(line, i, "unix-bind 'prefix' already specified. Continuing.");
+                return Ok(());
+            }
             "prefix" if !value.is_empty() => cx.unix_bind.prefix = Some(cx.name(value)),
             "mode" if !value.is_empty() => {
                 cx.unix_bind.owner.mode = Some(u32::from_str_radix(value, 8).unwrap_or(0));
@@ -309,7 +316,7 @@ pub(crate) fn dns_accept_family(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     at_most(line, 1, 1)?;
     let text = line.text(1);
     let (mut v4, mut v6) = (false, false);
-    for family in text.split(',') {
+    for family in text.strip_suffix(',').unwrap_or(text).split(',') {
         match family {
             "ipv4" => v4 = true,
             "ipv6" => v6 = true,
@@ -346,7 +353,7 @@ pub(crate) fn switch(cx: &mut Cx<'_>, line: &Line) -> Outcome {
 }
 
 pub(crate) fn harden_tcp(cx: &mut Cx<'_>, line: &Line) -> Outcome {
-    at_most(line, 1, 1)?;
+    pass_over(cx, line, 1, 1);
     cx.config.global.reject_privileged_ports_tcp = match line.text(1) {
         "on" => true,
         "off" => false,
@@ -380,13 +387,11 @@ fn add_case_adjust(cx: &mut Cx<'_>, from: &str, to: &str) -> Result<(), String> 
     if !from.eq_ignore_ascii_case(to) {
         return Err("<from> and <to> must not differ except the case".to_owned());
     }
-    if from.bytes().any(|b| b.is_ascii_uppercase()) {
-        return Err(format!("<from> must be in lower case : '{from}'"));
-    }
-    if cx.config.global.h1_case_adjust.iter().any(|(known, _)| &**known == from) {
+    let from = from.to_ascii_lowercase();
+    if cx.config.global.h1_case_adjust.iter().any(|(known, _)| **known == *from) {
         return Err(format!("duplicate entry '{from}'"));
     }
-    let pair = (cx.name(from), cx.name(to));
+    let pair = (cx.name(&from), cx.name(to));
     cx.config.global.h1_case_adjust.push(pair);
     Ok(())
 }

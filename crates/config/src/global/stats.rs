@@ -1,21 +1,21 @@
 //! `stats socket`, `stats timeout`, `stats maxconn`: the runtime CLI's own listeners.
 
-use thalweg_syntax::{Line, TimeError, TimeUnit, parse_time};
+use thalweg_syntax::{Line, TimeError};
 
 use crate::bind::{BindContext, parse_addresses, parse_options};
 use crate::build::Cx;
-use crate::keyword::{Outcome, at_most, fail, not_supported};
+use crate::keyword::{Outcome, fail, not_supported, pass_over};
 use crate::model::CliLevel;
-use crate::numbers::lenient;
+use crate::numbers::{count, duration_ms, lenient};
 
 pub(crate) fn stats(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     match line.text(1) {
         "socket" => socket(cx, line),
         "timeout" => timeout(cx, line),
         "maxconn" => {
-            at_most(line, 2, 1)?;
-            match u32::try_from(lenient(cx, line, 2)) {
-                Ok(count) if count > 0 => cx.config.global.stats_maxconn = count,
+            pass_over(cx, line, 2, 1);
+            match count(lenient(cx, line, 2)) {
+                Some(count) if count > 0 => cx.config.global.stats_maxconn = count,
                 _ => return Err(fail(line, 2, "'stats maxconn' expects a positive value")),
             }
             Ok(())
@@ -47,9 +47,9 @@ pub(crate) fn stats(cx: &mut Cx<'_>, line: &Line) -> Outcome {
 }
 
 fn timeout(cx: &mut Cx<'_>, line: &Line) -> Outcome {
-    at_most(line, 2, 1)?;
+    pass_over(cx, line, 2, 1);
     let text = line.text(2);
-    match parse_time(text, TimeUnit::Milliseconds, TimeUnit::Milliseconds) {
+    match duration_ms(cx, line, 2) {
         Ok(0) => Err(fail(line, 2, "'stats timeout' : a positive value is expected")),
         Ok(ms) => {
             cx.config.global.stats_timeout_ms = Some(ms);

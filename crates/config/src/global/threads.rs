@@ -3,11 +3,13 @@
 use thalweg_syntax::Line;
 
 use crate::build::Cx;
-use crate::keyword::{Outcome, at_most, fail, not_supported};
+use crate::keyword::{Outcome, at_most, fail, not_supported, pass_over};
 use crate::numbers::strict;
 
 /// Most threads a process may have.
 pub(crate) const THREADS_MAX: usize = 1024;
+/// The greatest CPU number.
+const CPU_MAX: i64 = 1023;
 /// Threads of one group.
 pub(crate) const GROUP_THREADS_MAX: usize = 64;
 
@@ -78,7 +80,7 @@ fn before_other_sections(cx: &Cx<'_>, line: &Line) -> Outcome {
 }
 
 pub(crate) fn numa_cpu_mapping(cx: &mut Cx<'_>, line: &Line) -> Outcome {
-    at_most(line, 1, 0)?;
+    pass_over(cx, line, 1, 0);
     cx.config.global.numa_cpu_mapping = true;
     Ok(())
 }
@@ -102,36 +104,43 @@ pub(crate) fn cpu_map(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         Some(rest) => (true, rest),
         None => (false, text),
     };
-    let (groups, threads) = match set.split_once('/') {
-        Some((groups, threads)) => (groups, threads),
-        // Without a slash the numbers are those of the group's threads... of the first group.
-        None => ("1", set),
-    };
+    // A number alone is a group, with all its threads; distributed over CPUs it has always been a thread.
+    let alone = if auto { ("1", set) } else { (set, "all") };
+    let (groups, threads) = set.split_once('/').unwrap_or(alone);
     let groups = number_set(groups, 64).ok_or_else(|| fail(line, 1, usage))?;
     let threads = number_set(threads, GROUP_THREADS_MAX).ok_or_else(|| fail(line, 1, usage))?;
     let mut cpus = Vec::new();
     for index in 2..line.words.len() {
         for part in line.text(index).split(',') {
             let (low, high) = part.split_once('-').unwrap_or((part, part));
-            let (Some(low), Some(high)) = (strict(low), strict(high)) else {
+            // `3-` is every CPU from the third on.
+            let high = if high.is_empty() && part.ends_with('-') { Some(CPU_MAX) } else { strict(high) };
+            let (Some(low), Some(high)) = (strict(low), high) else {
                 return Err(fail(line, index, format!("cpu-map : '{part}' is not a CPU range.")));
             };
-            if !(0..4096).contains(&low) || !(0..4096).contains(&high) {
+            if !(0..=CPU_MAX).contains(&low) || !(0..=CPU_MAX).contains(&high) {
                 return Err(fail(
                     line,
                     index,
-                    format!("cpu-map : CPU number out of range in '{part}', the maximum is 4095."),
+                    format!("cpu-map : supports CPU numbers from 0 to {CPU_MAX}."),
                 ));
             }
             cpus.extend(low.min(high) as usize..=low.max(high) as usize);
         }
     }
+    // Whatever their order, CPUs are given out from the lowest to the highest.
+    cpus.sort_unstable();
+    cpus.dedup();
     let targets: Vec<usize> = groups
         .iter()
         .flat_map(|g| threads.iter().map(move |t| (g - 1) * GROUP_THREADS_MAX + t - 1))
         .collect();
-    if auto && targets.len() != cpus.len() && threads.len() < GROUP_THREADS_MAX {
-        return Err(fail(line, 1, "cpu-map : 'auto:' requires as many threads as CPUs on each side."));
+    if auto && threads.len() != cpus.len() {
+        return Err(fail(
+            line,
+            1,
+            "cpu-map : TGROUP/THREAD range and CPU sets must have the same size to be automatically bound",
+        ));
     }
     let map = &mut cx.config.global.cpu_map;
     for (position, target) in targets.into_iter().enumerate() {

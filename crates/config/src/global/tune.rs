@@ -7,11 +7,18 @@ use crate::keyword::{Outcome, at_most, fail};
 use crate::model::{IoDriver, MultiQueue, Shards, TakeoverOtherGroup};
 use crate::numbers::{lenient, size, strict};
 
+/// The smallest buffer, in bytes: below it the messages that are sent when something fails find no room.
+const BUFSIZE_MIN: usize = 1024;
+
 /// Sizes in bytes.
 pub(crate) fn tune_size(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     at_most(line, 1, 1)?;
     let name = line.text(0);
     let value = size(line, 1, i32::MAX as u64, name)?;
+    let of_a_socket = name.starts_with("tune.rcvbuf.") || name.starts_with("tune.sndbuf.");
+    if of_a_socket && !cx.is_first(line) {
+        return Ok(());
+    }
     let tune = &mut cx.config.global.tune;
     let small = value as u32;
     match name {
@@ -21,6 +28,11 @@ pub(crate) fn tune_size(cx: &mut Cx<'_>, line: &Line) -> Outcome {
                 return Err(fail(line, 1, "'tune.bufsize' expects a positive integer argument"));
             }
             tune.bufsize = (value as usize).next_multiple_of(16);
+            if !(BUFSIZE_MIN..=i32::MAX as usize - 16).contains(&tune.bufsize) {
+                let message =
+                    format!("'tune.bufsize' expects a size in bytes from {BUFSIZE_MIN} to 2147483631.");
+                return Err(fail(line, 1, message));
+            }
         }
         "tune.pipesize" => tune.pipesize = small,
         "tune.rcvbuf.client" => tune.rcvbuf_client = small,
@@ -38,8 +50,8 @@ pub(crate) fn tune_size(cx: &mut Cx<'_>, line: &Line) -> Outcome {
 pub(crate) fn tune_vars(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     at_most(line, 1, 1)?;
     let (name, text) = (line.text(0), line.text(1));
-    let Ok(value) = thalweg_syntax::parse_size(if text.is_empty() { "0" } else { text }, u64::from(u32::MAX))
-    else {
+    // The reference takes no unit here.
+    let Ok(value) = (if text.is_empty() { "0" } else { text }).parse::<u32>() else {
         return Err(fail(line, 1, format!("{name}: '{text}' is an invalid size")));
     };
     let (value, tune) = (value as usize, &mut cx.config.global.tune);
@@ -62,11 +74,12 @@ pub(crate) fn tune_number(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         ("tune.maxrewrite", 0, i32::MAX as i64, "a positive integer argument"),
         ("tune.buffers.limit", 0, i32::MAX as i64, "a positive integer argument"),
         ("tune.buffers.reserve", 0, i32::MAX as i64, "a positive integer argument"),
-        ("tune.http.maxhdr", 1, 32767, "a numeric value between 1 and 32767"),
+        // Fewer have no room for the fields of the answers that are built in.
+        ("tune.http.maxhdr", 4, 32767, "a numeric value between 4 and 32767"),
         ("tune.http.logurilen", 0, i32::MAX as i64, "a positive integer argument"),
         ("tune.http.cookielen", 0, i32::MAX as i64, "a positive integer argument"),
         ("tune.maxaccept", i32::MIN as i64, i32::MAX as i64, "a value greater than or equal to -1"),
-        ("tune.maxpollevents", 0, i32::MAX as i64, "an integer argument"),
+        ("tune.maxpollevents", 0, 1_000_000, "an integer value lower than or equal to 1000000."),
         ("tune.runqueue-depth", 0, i32::MAX as i64, "an integer argument"),
         ("tune.max-checks-per-thread", 0, i32::MAX as i64, "a positive numeric value"),
     ];
@@ -96,6 +109,10 @@ pub(crate) fn tune_number(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     let value = lenient(cx, line, 1);
     if value < *least || value > *greatest {
         return Err(fail(line, 1, format!("'{name}' expects {expects}")));
+    }
+    let once = ["tune.maxaccept", "tune.maxpollevents", "tune.runqueue-depth"];
+    if once.contains(&name.as_str()) && !cx.is_first(line) {
+        return Ok(());
     }
     let (unsigned, tune) = (u32::try_from(value).unwrap_or(0), &mut cx.config.global.tune);
     match name.as_str() {

@@ -2,15 +2,39 @@
 
 use std::sync::Arc;
 
-use thalweg_syntax::{Diagnostic, Line};
+use thalweg_syntax::{Diagnostic, Line, did_you_mean};
 
 use crate::build::{Building, Cx};
 use crate::keyword::{Outcome, fail, not_supported};
 use crate::model::{BalanceAlgo, HashAffinity, HashFunction, HashMethod, HashType};
-use crate::numbers::{leading, lenient, strict};
+use crate::numbers::{count, leading, lenient, strict};
 
-const NAMES: &str = "balance only supports 'roundrobin', 'static-rr', 'leastconn', 'source', 'uri', 'url_param', 'hash', \
-                     'hdr(name)', 'rdp-cookie(name)', 'log-hash' and 'sticky' options.";
+/// Every algorithm, as its argument is written.
+const NAMES: [&str; 13] = [
+    "roundrobin",
+    "static-rr",
+    "leastconn",
+    "first",
+    "random",
+    "source",
+    "uri",
+    "url_param",
+    "hash",
+    "hdr(name)",
+    "rdp-cookie(name)",
+    "log-hash",
+    "sticky",
+];
+
+/// The complaint about a word that is no algorithm.
+fn unknown(line: &Line, word: &str) -> Box<Diagnostic> {
+    let bare = |name: &'static str| name.split('(').next().unwrap_or(name);
+    let (last, others) = NAMES.split_last().unwrap_or((&"", &[]));
+    let names: Vec<String> = others.iter().map(|name| format!("'{name}'")).collect();
+    let near = did_you_mean(word.split('(').next().unwrap_or(word), NAMES.map(bare));
+    let hint = near.map_or(String::from("."), |name| format!("; did you mean '{name}' maybe ?"));
+    fail(line, 1, format!("balance only supports {} and '{last}' options{hint}", names.join(", ")))
+}
 
 pub(crate) fn balance(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     b.needs_backend(cx, line, "balance", "");
@@ -33,7 +57,8 @@ pub(crate) fn balance(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome
             let Some(text) = rest.strip_suffix(')') else {
                 return Err(fail(line, 1, "balance random : missing closing parenthesis."));
             };
-            match u32::try_from(leading(text).0) {
+            // Nothing between the parentheses leaves the usual number.
+            match u32::try_from(if text.is_empty() { 2 } else { leading(text).0 }) {
                 Ok(draws) if draws > 0 => BalanceAlgo::Random { draws },
                 _ => return Err(fail(line, 1, "balance random : number of draws must be at least 1.")),
             }
@@ -86,11 +111,16 @@ pub(crate) fn balance(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome
                 let what = if name == "hash" { "a sample expression" } else { "a converter list" };
                 return Err(fail(line, 2, format!("balance {name} requires {what}.")));
             }
+            if name == "hash"
+                && let Some(extra) = line.word(3)
+            {
+                return Err(fail(line, 3, format!("balance hash takes no other argument (got '{extra}').")));
+            }
             // The expression is compiled when all names are known; what is kept here says that there is one.
             b.balance_expr = Some((Arc::from(line.text(2)), line.span_at(2), name == "log-hash"));
             BalanceAlgo::RoundRobin
         }
-        _ => return Err(fail(line, 1, NAMES)),
+        _ => return Err(unknown(line, word)),
     };
     Ok(())
 }
@@ -180,13 +210,12 @@ pub(crate) fn hash_type(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outco
 }
 
 pub(crate) fn hash_balance_factor(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
-    b.needs_backend(cx, line, "hash-balance-factor", "");
     if line.words.len() < 2 {
         return Err(fail(line, 1, "'hash-balance-factor' expects an integer argument."));
     }
     let value = lenient(cx, line, 1);
-    match u32::try_from(value) {
-        Ok(factor) if factor == 0 || factor > 100 => b.p.balance.hash_balance_factor = factor,
+    match count(value) {
+        Some(factor) if factor == 0 || factor > 100 => b.p.balance.hash_balance_factor = factor,
         _ => return Err(fail(line, 1, "'hash-balance-factor' must be 0 or greater than 100.")),
     }
     Ok(())

@@ -4,9 +4,9 @@ use thalweg_syntax::{Line, TimeUnit};
 
 use crate::build::{Building, Cx};
 use crate::global::rest_of;
-use crate::keyword::{Outcome, at_most, fail, not_supported};
+use crate::keyword::{NoteBoxed, Outcome, at_most, fail, not_supported, pass_over};
 use crate::model::{Mode, ProxyKind, Reuse};
-use crate::numbers::{lenient, time};
+use crate::numbers::{count as count31, lenient, time};
 
 /// Refuses a keyword in `defaults`.
 pub(crate) fn not_in_defaults(b: &Building, line: &Line) -> Outcome {
@@ -48,11 +48,13 @@ pub(crate) fn id(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     if line.words.len() < 2 {
         return Err(fail(line, 1, "'id' expects an integer argument."));
     }
-    let uid = u32::try_from(lenient(cx, line, 1)).unwrap_or(0);
+    let uid = count31(lenient(cx, line, 1)).unwrap_or(0);
     if uid == 0 {
         return Err(fail(line, 1, "custom id has to be > 0."));
     }
-    if let Some(other) = cx.proxies.iter().find(|p| p.p.uid == uid) {
+    // A second `id` in the same section is as wrong.
+    let other = (b.p.uid != 0).then_some(&*b).or(cx.proxies.iter().find(|p| p.p.uid == uid));
+    if let Some(other) = other {
         let message = format!(
             "{} {} reuses same custom id as {} {} (declared at {}:{}).",
             b.kind_shown(),
@@ -84,14 +86,21 @@ pub(crate) fn disabled(_: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome
     Ok(())
 }
 
+/// Characters of the longest identifier.
+const GUID_LEN_MAX: usize = 127;
+
 /// Which character of an identifier is not allowed.
 pub(crate) fn legal_guid(text: &str) -> Result<(), char> {
-    let legal = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '@' | '/');
+    let legal = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
     text.chars().find(|c| !legal(c)).map_or(Ok(()), Err)
 }
 
 /// Reserves the identifier at `index`, refused when it is in use.
 pub(crate) fn claim_guid(cx: &mut Cx<'_>, line: &Line, index: usize) -> Outcome {
+    if line.text(index).len() > GUID_LEN_MAX {
+        return Err(fail(line, index, "'guid': invalid length")
+            .note_boxed(format!("an identifier has at most {GUID_LEN_MAX} characters")));
+    }
     let guid = cx.name(line.text(index));
     if let Some(first) = cx.guids.insert(guid, line.span_at(index)) {
         let message =
@@ -105,7 +114,7 @@ pub(crate) fn guid(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     if b.p.kind == ProxyKind::Defaults {
         return Err(fail(line, 0, "'guid' not allowed in 'defaults' section."));
     }
-    at_most(line, 1, 1)?;
+    pass_over(cx, line, 1, 1);
     if line.words.len() < 2 {
         return Err(fail(line, 1, "'guid' : expects an argument"));
     }
@@ -151,7 +160,10 @@ pub(crate) fn rate_limit(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outc
             "'rate-limit sessions' expects expects an integer value (in sessions/second)",
         ));
     }
-    b.p.fe_sps_limit = unsigned(line, 2, "rate-limit sessions")?;
+    let before = std::mem::replace(&mut b.p.fe_sps_limit, wrapping(cx, line, 2, "rate-limit sessions")?);
+    if before != 0 && b.may_be_frontend() && b.p.kind != ProxyKind::Defaults {
+        cx.warn(line, 0, "overwriting rate-limit sessions which was already specified");
+    }
     if !b.may_be_frontend() {
         cx.warn(
             line,
@@ -162,17 +174,28 @@ pub(crate) fn rate_limit(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outc
     Ok(())
 }
 
-/// A number of which every character is a digit.
-fn unsigned(line: &Line, index: usize, name: &str) -> Result<u32, Box<thalweg_syntax::Diagnostic>> {
+/// A number of which every character is a digit, after a sign. The reference wraps what does not fit in 32 bits, so that
+/// -1 is the greatest value: it is taken as such, with a warning.
+fn wrapping(
+    cx: &mut Cx<'_>,
+    line: &Line,
+    index: usize,
+    name: &str,
+) -> Result<u32, Box<thalweg_syntax::Diagnostic>> {
     let text = line.text(index);
-    if let Some(c) = text.chars().find(|c| !c.is_ascii_digit()) {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if let Some(c) = digits.chars().find(|c| !c.is_ascii_digit()) {
         return Err(fail(
             line,
             index,
             format!("'{name}' : unexpected character '{c}' in integer value '{text}'"),
         ));
     }
-    text.parse().map_err(|_| fail(line, index, format!("'{name}' : value '{text}' is too large")))
+    Ok(text.parse().unwrap_or_else(|_| {
+        let message = format!("'{name}' : '{text}' does not fit in 32 bits and means no limit.");
+        cx.warn(line, index, message);
+        u32::MAX
+    }))
 }
 
 pub(crate) fn max_keep_alive_queue(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
@@ -182,7 +205,7 @@ pub(crate) fn max_keep_alive_queue(cx: &mut Cx<'_>, b: &mut Building, line: &Lin
     }
     b.p.max_keep_alive_queue = match line.text(1) {
         "-1" => -1,
-        _ => i32::try_from(unsigned(line, 1, name)?).unwrap_or(i32::MAX),
+        _ => i32::try_from(wrapping(cx, line, 1, name)?).unwrap_or(i32::MAX),
     };
     if !b.may_be_backend() {
         cx.warn(line, 0, format!("{name} will be ignored because {} has no backend capability", b.title()));
@@ -193,14 +216,14 @@ pub(crate) fn max_keep_alive_queue(cx: &mut Cx<'_>, b: &mut Building, line: &Lin
 /// `clitcpka-*` and `srvtcpka-*`.
 pub(crate) fn keep_alive_probe(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     let name = line.text(0);
-    at_most(line, 1, 1)?;
+    pass_over(cx, line, 1, 1);
     if line.words.len() < 2 {
         return Err(fail(line, 1, format!("'{name}' expects an integer value.")));
     }
     let value = if name.ends_with("-cnt") {
-        unsigned(line, 1, name)?
+        wrapping(cx, line, 1, name)?
     } else {
-        (time(line, 1, TimeUnit::Seconds, name)? / 1000) as u32
+        (time(cx, line, 1, TimeUnit::Seconds, name)? / 1000) as u32
     };
     let (ours, side) = if name.starts_with("cli") {
         (b.may_be_frontend(), "frontend")
@@ -220,7 +243,7 @@ pub(crate) fn keep_alive_probe(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -
 }
 
 pub(crate) fn log_tag(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
-    at_most(line, 1, 1)?;
+    pass_over(cx, line, 1, 1);
     if line.words.len() < 2 {
         return Err(fail(line, 1, "'log-tag' expects a tag for use in syslog."));
     }
@@ -298,12 +321,13 @@ pub(crate) fn http_send_name_header(cx: &mut Cx<'_>, b: &mut Building, line: &Li
         ));
     }
     b.p.http_send_name_header = Some(line.words[1].bytes().into());
-    at_most(line, 1, 1)
+    pass_over(cx, line, 1, 1);
+    Ok(())
 }
 
-pub(crate) fn be_unpublished(_: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+pub(crate) fn be_unpublished(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     not_in_defaults(b, line)?;
-    at_most(line, 1, 0)?;
+    pass_over(cx, line, 1, 0);
     if !b.may_be_backend() {
         return Err(fail(line, 0, "'be-unpublished' only available in backend or listen section."));
     }

@@ -3,7 +3,7 @@
 use thalweg_syntax::Line;
 
 use crate::build::{Building, Cx};
-use crate::keyword::{Outcome, at_most, fail};
+use crate::keyword::{Outcome, at_most, fail, pass_over};
 use crate::model::{Capture, CookieCapture};
 use crate::numbers::lenient;
 
@@ -12,10 +12,13 @@ pub(crate) fn capture(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome
     b.needs_frontend(cx, line, "capture", "");
     match (line.text(1), line.text(2)) {
         ("cookie", _) => {
-            if line.words.len() < 5 || line.text(3) != "len" {
+            if line.words.len() < 5 {
                 return Err(fail(line, 2, "'capture' expects 'cookie' <cookie_name> 'len' <len>."));
             }
-            at_most(line, 4, 1)?;
+            if line.text(3) != "len" {
+                cx.warn(line, 3, format!("'len' is read in place of '{}'.", line.text(3)));
+            }
+            pass_over(cx, line, 4, 1);
             let name = line.words[2].bytes();
             let (name, prefix) = match name.strip_suffix(b"*") {
                 Some(prefix) => (prefix, true),

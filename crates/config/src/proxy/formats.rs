@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thalweg_syntax::Line;
 
 use crate::build::{Building, Cx, FormatSource};
-use crate::keyword::{Outcome, at_most, fail};
+use crate::keyword::{Outcome, fail, pass_over};
 use crate::model::{LogStep, ProxyKind};
 
 /// `log-format`, `error-log-format`, `log-format-sd`, `unique-id-format`: compiled when the section is finished.
@@ -26,23 +26,43 @@ pub(crate) fn format_line(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Out
         cx.warn(line, 0, format!("{} : '{name}' directive is ignored in backends.", b.title()));
         return Ok(());
     }
+    if name == "log-format" {
+        choose_format(cx, b, line, source);
+        return Ok(());
+    }
     let place = match name {
         "unique-id-format" => &mut b.unique_id,
         "error-log-format" => &mut b.error_log_format,
-        "log-format-sd" => &mut b.log_format_sd,
-        _ => &mut b.log_format,
+        _ => &mut b.log_format_sd,
     };
     *place = Some(source);
     Ok(())
 }
 
-pub(crate) fn unique_id_header(_: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+pub(crate) fn unique_id_header(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     let Some(name) = line.word(1) else {
         return Err(fail(line, 1, "unique-id-header expects an argument."));
     };
-    at_most(line, 1, 1)?;
     b.p.unique_id_header = Some(name.bytes().into());
+    pass_over(cx, line, 1, 1);
     Ok(())
+}
+
+/// Keeps the format of a section's lines. In presets, one that takes the place of another kind is worth a word: whoever
+/// reads the file further up would not expect it.
+pub(crate) fn choose_format(cx: &mut Cx<'_>, b: &mut Building, line: &Line, format: FormatSource) {
+    let kind = |format: &FormatSource| match format {
+        FormatSource::TcpLog { .. } => "option tcplog",
+        FormatSource::HttpLog { .. } => "option httplog",
+        FormatSource::Text { .. } => "log-format",
+    };
+    if b.p.kind == ProxyKind::Defaults
+        && let Some(before) = b.log_format.as_ref().map(kind).filter(|before| *before != kind(&format))
+    {
+        let message = format!("'{}' overrides previous '{before}' in 'defaults' section.", kind(&format));
+        cx.warn(line, 0, message);
+    }
+    b.log_format = Some(format);
 }
 
 /// Names of the steps.
@@ -71,12 +91,14 @@ pub(crate) fn log_steps(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outco
         );
         return Ok(());
     }
+    pass_over(cx, line, 1, 1);
     let mut steps = Vec::new();
-    for name in line.text(1).split(',').filter(|n| !n.is_empty()) {
-        if name == "all" {
-            steps.push(LogStep::Any);
-            continue;
-        }
+    let text = line.text(1);
+    if text == "all" {
+        b.p.log_steps = Arc::new([LogStep::Any]);
+        return Ok(());
+    }
+    for name in text.split(',').filter(|_| !text.is_empty()) {
         match STEPS.iter().find(|s| s.0 == name) {
             Some((_, step)) => steps.push(*step),
             None => {
@@ -90,5 +112,5 @@ pub(crate) fn log_steps(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outco
         }
     }
     b.p.log_steps = steps.into();
-    at_most(line, 1, 1)
+    Ok(())
 }

@@ -40,6 +40,9 @@ pub(crate) fn line(cx: &mut Cx<'_>, b: &mut Building, mut line: Line) -> Outcome
             return option_line(cx, b, &line, how);
         }
         Prefix::No if name == "log" => {
+            if line.words.len() > 1 {
+                return Err(fail(&line, 1, "log : 'no log' does not expect arguments"));
+            }
             b.p.log_targets = std::sync::Arc::from([]);
             return Ok(());
         }

@@ -89,6 +89,9 @@ fn no_negation(line: &Line, how: OptionHow) -> Outcome {
 /// `http-keep-alive`, `http-server-close`, `httpclose`: the last one given wins.
 pub(crate) fn connection_mode(_: &mut Cx<'_>, b: &mut Building, line: &Line, how: OptionHow) -> Outcome {
     at_most(line, 2, 0)?;
+    if how == OptionHow::Default {
+        return no_negation(line, how);
+    }
     let name = line.text(1);
     let opts = &mut b.p.opts;
     let current = match (opts.httpclose, opts.http_server_close) {
@@ -105,12 +108,12 @@ pub(crate) fn connection_mode(_: &mut Cx<'_>, b: &mut Building, line: &Line, how
 
 pub(crate) fn tcpka(_: &mut Cx<'_>, b: &mut Building, line: &Line, how: OptionHow) -> Outcome {
     at_most(line, 2, 0)?;
-    let on = how == OptionHow::On;
+    no_negation(line, how)?;
     if b.may_be_frontend() {
-        b.p.opts.tcpka_cli = on;
+        b.p.opts.tcpka_cli = true;
     }
     if b.may_be_backend() {
-        b.p.opts.tcpka_srv = on;
+        b.p.opts.tcpka_srv = true;
     }
     Ok(())
 }
@@ -141,10 +144,11 @@ pub(crate) fn log_format(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: Op
         cx.warn(line, 1, format!("{} : 'option {name}' directive is ignored in backends.", b.title()));
         return Ok(());
     }
-    b.log_format = Some(match name {
+    let format = match name {
         "httplog" => FormatSource::HttpLog { style, span: line.span_at(1) },
         _ => FormatSource::TcpLog { clf: style == LogStyle::Clf },
-    });
+    };
+    crate::proxy::choose_format(cx, b, line, format);
     Ok(())
 }
 
@@ -251,8 +255,19 @@ pub(crate) fn net(text: &str) -> Option<Net> {
 
 /// `forwarded`: kept as text until its expressions can be compiled.
 pub(crate) fn forwarded(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: OptionHow) -> Outcome {
-    if how != OptionHow::On {
+    if how == OptionHow::Default {
+        return no_negation(line, how);
+    }
+    if how == OptionHow::Off {
         b.forwarded = None;
+        return Ok(());
+    }
+    if !b.may_be_backend() {
+        cx.warn(
+            line,
+            1,
+            format!("'option forwarded' ignored because {} has no backend capability.", b.title()),
+        );
         return Ok(());
     }
     let mut f = ForwardedDraft::default_at(line.span());
@@ -337,6 +352,7 @@ pub(crate) fn accept_invalid(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how
     } else {
         ("accept-unsafe-violations-in-http-response", &mut b.p.opts.accept_unsafe_res)
     };
+    at_most(line, 2, 0)?;
     *place = how == OptionHow::On;
     cx.warn(
         line,

@@ -3,11 +3,12 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use thalweg_syntax::{Diagnostic, Lead, Line, Severity, TimeUnit, parse_time};
+use thalweg_syntax::{Diagnostic, Lead, Line, Severity, TimeUnit};
 
 use crate::build::{Building, Cx};
-use crate::keyword::{Outcome, at_most, fail};
+use crate::keyword::{Outcome, fail, pass_over};
 use crate::model::{CookieMode, CookiePersistence, PersistRule, ServerAddr};
+use crate::numbers::duration;
 use crate::sample_env::{self, Where};
 
 pub(crate) fn cookie(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
@@ -68,6 +69,12 @@ pub(crate) fn cookie(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome 
                     );
                     cx.warn(line, at + 1, message);
                 }
+                if let Some(bad) =
+                    domain.chars().find(|ch| !(ch.is_ascii_alphanumeric() || matches!(ch, '.' | '-' | '_')))
+                {
+                    let message = format!("character '{bad}' is not permitted in domain name '{domain}'.");
+                    return Err(fail(line, at + 1, message));
+                }
                 c.domains.push(cx.name(domain));
                 at += 1;
             }
@@ -80,11 +87,12 @@ pub(crate) fn cookie(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome 
                         format!("'{word}' expects <idletime> in seconds as argument."),
                     ));
                 }
-                let seconds = parse_time(text, TimeUnit::Seconds, TimeUnit::Seconds).map_err(|e| {
-                    let at_char = e.range(text).start;
-                    let ch = text[at_char.min(text.len())..].chars().next().unwrap_or('?');
-                    fail(line, at + 1, format!("unexpected character '{ch}' in argument to <{word}>."))
-                })? as u32;
+                let seconds =
+                    duration(cx, line, at + 1, TimeUnit::Seconds, TimeUnit::Seconds).map_err(|e| {
+                        let at_char = e.range(text).start;
+                        let ch = text[at_char.min(text.len())..].chars().next().unwrap_or('?');
+                        fail(line, at + 1, format!("unexpected character '{ch}' in argument to <{word}>."))
+                    })? as u32;
                 if word == "maxidle" {
                     c.maxidle_s = seconds;
                 } else {
@@ -185,7 +193,8 @@ pub(crate) fn persist(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome
         None => return Err(fail(line, 1, "unknown persist method.")),
     };
     b.p.persist_rdp_cookie = Some(cx.name(name));
-    at_most(line, 1, 1)
+    pass_over(cx, line, 1, 1);
+    Ok(())
 }
 
 /// `force-persist` and `ignore-persist`, read late.

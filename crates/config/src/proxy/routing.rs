@@ -162,7 +162,9 @@ pub(crate) fn monitor(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome
 
 /// `force-be-switch if|unless ...`, read late.
 pub(crate) fn force_be_switch(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
-    b.needs_frontend(cx, line, "force-be-switch", "");
+    if !b.may_be_frontend() {
+        return Err(fail(line, 0, "'force-be-switch' only available in frontend or listen section."));
+    }
     let cond = sample_env::required_condition(cx, b, line, 1, "force-be-switch", Where::ForceSwitch)?;
     b.p.force_be_switch.push((cond, true));
     Ok(())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use thalweg_syntax::{Diagnostic, Lead, Line};
 
 use crate::build::{Building, Cx, DefaultsSection, ServerDraft};
-use crate::keyword::{NoteBoxed, fail};
+use crate::keyword::{fail, legal_name};
 use crate::model::{
     Balance, HashKey, KeepAliveProbe, LogFormats, Mode, PoolConfig, PortMode, Proxy, ProxyHeader, ProxyId,
     ProxyKind, ProxyOptions, RetryOn, Reuse, Rules, Server, ServerAddr, ServerId, Timeouts,
@@ -26,12 +26,10 @@ pub(crate) fn open(cx: &mut Cx<'_>, line: &Line, kind: ProxyKind) -> Result<Buil
         name = line.text(1);
         index = 2;
     }
-    if let Some(c) = name.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':')))
+    if index == 2
+        && let Err(complaint) = legal_name(line)
     {
-        let message = format!("character '{c}' is not permitted in '{keyword}' name '{name}'.");
-        cx.diagnostics.push(
-            *fail(line, 1, message).note_boxed("names are made of letters, digits, '-', '_', '.' and ':'"),
-        );
+        cx.diagnostics.push(*complaint);
     }
     let name = cx.name(name);
     // The section it takes its presets from: the last one, or the named one.
@@ -70,6 +68,8 @@ pub(crate) fn open(cx: &mut Cx<'_>, line: &Line, kind: ProxyKind) -> Result<Buil
             // The reference reads no further than the name here.
             let message = format!("'{}' has no meaning here and is ignored", line.text(index));
             cx.diagnostics.push(Diagnostic::diag_at(line.span_at(index), message));
+        } else if kind == ProxyKind::Backend {
+            crate::keyword::pass_over(cx, line, index, 0);
         } else {
             let message = "please use the 'bind' keyword for listening addresses.";
             cx.diagnostics.push(*fail(line, index, message));

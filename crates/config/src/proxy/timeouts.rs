@@ -1,9 +1,11 @@
 //! `timeout`.
 
-use thalweg_syntax::{Line, TimeError, TimeUnit, parse_time};
+use thalweg_syntax::{Line, TimeError};
 
 use crate::build::{Building, Cx};
 use crate::keyword::{Outcome, fail};
+use crate::model::ProxyKind;
+use crate::numbers::duration_ms;
 
 /// Names, and which side they belong to: F frontend, B backend, both.
 const TIMEOUTS: [(&str, bool, bool); 13] = [
@@ -14,8 +16,8 @@ const TIMEOUTS: [(&str, bool, bool); 13] = [
     ("queue", false, true),
     ("client-hs", true, false),
     ("handshake", true, false),
-    ("http-keep-alive", true, false),
-    ("http-request", true, false),
+    ("http-keep-alive", true, true),
+    ("http-request", true, true),
     ("tunnel", false, true),
     ("tarpit", true, true),
     ("client-fin", true, false),
@@ -40,7 +42,7 @@ pub(crate) fn timeout(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome
         return Err(fail(line, 2, format!("'{title}' expects an integer value (in milliseconds)")));
     }
     let text = line.text(2);
-    let ms = parse_time(text, TimeUnit::Milliseconds, TimeUnit::Milliseconds).map_err(|e: TimeError| {
+    let ms = duration_ms(cx, line, 2).map_err(|e: TimeError| {
         let span = line.words[2].span_of(e.range(text));
         Box::new(thalweg_syntax::Diagnostic::alert_at(span, e.message(text, &title)))
     })?;
@@ -54,29 +56,31 @@ pub(crate) fn timeout(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome
     small(cx, line, 2, ms, &format!("'{title} {text}' in {}", b.title()));
     let value = (ms != 0).then_some(ms);
     let t = &mut b.p.timeouts;
-    match name {
-        "client" => t.client = value,
-        "server" => t.server = value,
-        "connect" => t.connect = value,
-        "check" => t.check = value,
-        "queue" => t.queue = value,
-        "http-keep-alive" => t.http_keep_alive = value,
-        "http-request" => t.http_request = value,
-        "tunnel" => t.tunnel = value,
-        "tarpit" => t.tarpit = value,
-        "client-fin" => t.client_fin = value,
-        "server-fin" => t.server_fin = value,
-        _ => t.client_hs = value,
-    }
+    let place = match name {
+        "client" => &mut t.client,
+        "server" => &mut t.server,
+        "connect" => &mut t.connect,
+        "check" => &mut t.check,
+        "queue" => &mut t.queue,
+        "http-keep-alive" => &mut t.http_keep_alive,
+        "http-request" => &mut t.http_request,
+        "tunnel" => &mut t.tunnel,
+        "tarpit" => &mut t.tarpit,
+        "client-fin" => &mut t.client_fin,
+        "server-fin" => &mut t.server_fin,
+        _ => &mut t.client_hs,
+    };
+    let changed = std::mem::replace(place, value) != value;
     let ignored = (frontend && !backend && !b.may_be_frontend())
         .then_some("frontend")
         .or((backend && !frontend && !b.may_be_backend()).then_some("backend"));
     if let Some(side) = ignored {
         cx.warn(line, 1, format!("'{title}' will be ignored because {} has no {side} capability", b.title()));
-    } else if b.timeouts_here & (1 << index) != 0 {
+    } else if b.timeouts_here & (1 << index) != 0 && b.p.kind != ProxyKind::Defaults {
         cx.warn(line, 1, format!("overwriting '{title}' which was already specified"));
     }
-    b.timeouts_here |= 1 << index;
+    // Saying what is inherited anyway is nothing that could be overwritten.
+    b.timeouts_here |= u16::from(changed) << index;
     Ok(())
 }
 

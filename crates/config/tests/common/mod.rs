@@ -38,6 +38,7 @@ pub fn load_text(text: &str) -> Loaded {
         cpus: 2,
         file_limit: (20_000, 20_000),
         resolver: |_, _| None,
+        inherited: |_| Ok(()),
         ..LoadOptions::default()
     };
     load(&options)

@@ -23,7 +23,8 @@ pub(crate) enum Edit {
     EarlyHint(Name, LogFormat),
 }
 
-/// The name of a field, in lower case, resolved once.
+/// The name of a field, in lower case, resolved once. Empty when what the configuration gives cannot be one: no head can
+/// hold it, so that an edit with it does nothing.
 pub(crate) struct Name {
     text: Box<[u8]>,
     id: HeaderId,
@@ -114,11 +115,27 @@ fn wrap(edit: Edit) -> Action {
 }
 
 impl Name {
-    fn new(word: &str, env: &mut RuleEnv) -> Result<Name, String> {
-        if let Some(bad) = word.chars().find(|c| !u8::try_from(*c).is_ok_and(ascii::is_tchar)) {
-            return Err(format!("header name '{word}' contains forbidden character '{bad}'"));
+    /// The name of a field to write. Characters that no name may have are warned about, as in the reference; a colon at
+    /// the end, the most frequent of them, is taken off.
+    fn new(word: &str, env: &mut RuleEnv) -> Name {
+        let meant = word.strip_suffix(':').unwrap_or(word);
+        let forbidden = |text: &str| text.chars().find(|c| !u8::try_from(*c).is_ok_and(ascii::is_tchar));
+        if let Some(bad) = forbidden(word) {
+            let instead = match forbidden(meant) {
+                None => format!("the rule is about '{meant}'"),
+                Some(_) => "the rule does nothing".to_string(),
+            };
+            env.compile
+                .warnings
+                .push(format!("header name '{word}' contains forbidden character '{bad}'; {instead}."));
         }
-        let text = word.to_ascii_lowercase().into_bytes();
+        Name::known(meant, env)
+    }
+
+    /// The name of a field to look for.
+    fn known(word: &str, env: &mut RuleEnv) -> Name {
+        let legal = !word.is_empty() && word.bytes().all(ascii::is_tchar);
+        let text = if legal { word.to_ascii_lowercase().into_bytes() } else { Vec::new() };
         let id = HeaderId::from_lower(&text);
         if is_framing(id) {
             env.compile.warnings.push(format!(
@@ -126,7 +143,12 @@ impl Name {
                  the header that says so always tells the truth."
             ));
         }
-        Ok(Name { id, text: text.into() })
+        Name { id, text: text.into() }
+    }
+
+    /// Whether no head can hold it.
+    fn is_impossible(&self) -> bool {
+        self.text.is_empty()
     }
 
     fn remove(&self, head: &mut Head) {
@@ -146,7 +168,7 @@ const fn is_framing(id: HeaderId) -> bool {
 
 fn named(words: &mut Words, env: &mut RuleEnv, expects: &str) -> Result<(Name, LogFormat), String> {
     let (Some(name), Some(format)) = (words.next(), words.value()) else { return Err(expects.into()) };
-    let name = Name::new(name, env)?;
+    let name = Name::new(name, env);
     Ok((name, compile::format(format, env.compile)?))
 }
 
@@ -154,7 +176,7 @@ fn replace(words: &mut Words, env: &mut RuleEnv, each_value: bool) -> Result<Act
     let (Some(name), Some(regex), Some(format)) = (words.next(), words.value(), words.value()) else {
         return Err("expects exactly 3 arguments".into());
     };
-    let name = Name::new(name, env)?;
+    let name = Name::known(name, env);
     let regex = Regex::new(regex, true).map_err(|e| e.to_string())?;
     let format = compile::format(format, env.compile)?;
     Ok(wrap(Edit::Replace { name, regex, format, each_value }))
@@ -165,7 +187,7 @@ fn delete(words: &mut Words, env: &mut RuleEnv) -> Result<Action, String> {
     let by = |method| NameMatch::By(method, restore(word.to_ascii_lowercase().as_bytes()).into());
     let matching = if words.take("-m") {
         match words.value().ok_or("-m flag expects exactly 1 argument")? {
-            "str" => NameMatch::Exact(Name::new(word, env)?),
+            "str" => NameMatch::Exact(Name::known(word, env)),
             "beg" => by(Method::Begin),
             "end" => by(Method::End),
             "sub" => by(Method::Substring),
@@ -174,7 +196,7 @@ fn delete(words: &mut Words, env: &mut RuleEnv) -> Result<Action, String> {
             other => return Err(format!("-m with unsupported matching method '{other}'")),
         }
     } else {
-        NameMatch::Exact(Name::new(word, env)?)
+        NameMatch::Exact(Name::known(word, env))
     };
     Ok(wrap(Edit::Delete(matching)))
 }
@@ -272,11 +294,14 @@ impl Edit {
             }
             Edit::EarlyHint(name, format) => {
                 render(format, cx, &mut fx.text);
+                if name.is_impossible() {
+                    return Step::Next;
+                }
                 let forbidden = |b: &u8| matches!(b, b'\r' | b'\n' | 0);
                 if fx.early_hints.len() + name.text.len() + fx.text.len() + 4 > cx.value_max() {
                     return Step::Rewrite(Err(RewriteError::TooLarge));
                 }
-                if fx.text.iter().any(forbidden) || !ascii::is_token(&name.text) {
+                if fx.text.iter().any(forbidden) {
                     return Step::Rewrite(Err(RewriteError::Invalid));
                 }
                 let text: &[u8] = &fx.text;
@@ -306,7 +331,7 @@ fn with_head(
 }
 
 fn add(head: &mut Head, name: &Name, value: &[u8]) -> Result<(), RewriteError> {
-    if is_framing(name.id) {
+    if is_framing(name.id) || name.is_impossible() {
         return Ok(());
     }
     head.push(&name.text, value).map(drop)
@@ -314,7 +339,7 @@ fn add(head: &mut Head, name: &Name, value: &[u8]) -> Result<(), RewriteError> {
 
 /// Appends the new field, then removes those that were there: nothing is lost when it does not fit.
 fn set(head: &mut Head, name: &Name, value: &[u8]) -> Result<(), RewriteError> {
-    if is_framing(name.id) {
+    if is_framing(name.id) || name.is_impossible() {
         return Ok(());
     }
     let added = head.push(&name.text, value)?;

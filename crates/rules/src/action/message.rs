@@ -47,8 +47,8 @@ fn set_status(words: &mut Words, _: &mut RuleEnv) -> Result<Action, String> {
 
 fn strict_mode(words: &mut Words, _: &mut RuleEnv) -> Result<Action, String> {
     let on = match words.next().ok_or("expects exactly 1 arguments")? {
-        "on" => true,
-        "off" => false,
+        word if word.eq_ignore_ascii_case("on") => true,
+        word if word.eq_ignore_ascii_case("off") => false,
         other => return Err(format!("Unexpected value '{other}'. Only 'on' and 'off' are supported")),
     };
     Ok(Action::Message(Box::new(Edit::Strict(on))))

@@ -162,6 +162,9 @@ fn capture(words: &mut Words, env: &mut RuleEnv) -> Result<Action, String> {
             env.captures.request.push(length as usize);
             (env.captures.request.len() - 1, OnceLock::from(length as usize))
         }
+        (None | Some("id"), _) if tcp => {
+            return Err("'tcp-request content capture' : a positive 'len' argument is mandatory".into());
+        }
         (Some("id"), Some(id)) => {
             by_id = true;
             let id = id.parse::<usize>().map_err(|_| format!("invalid 'id' argument '{id}'"))?;
@@ -172,9 +175,6 @@ fn capture(words: &mut Words, env: &mut RuleEnv) -> Result<Action, String> {
         }
         (Some(other), _) if words.kind.is_response() => return Err(format!("expects 'id', found '{other}'")),
         (Some(other), _) => return Err(format!("expects 'len' or 'id', found '{other}'")),
-        (None, _) if tcp => {
-            return Err("'tcp-request content capture' : a positive 'len' argument is mandatory".into());
-        }
         (None, _) => return Err(expects.into()),
     };
     Ok(wrap(Setting::Capture { expr, slot, by_id, max }))
@@ -261,7 +261,7 @@ fn timeout(words: &mut Words, env: &mut RuleEnv) -> Result<Action, String> {
 
 /// Reads a duration, or else an expression of milliseconds.
 pub(crate) fn duration(word: &str, rule: &str, env: &mut RuleEnv) -> Result<Number, String> {
-    match compile::time_ms(word) {
+    match compile::time_ms(word, env.compile) {
         Ok(ms) => Ok(Number::Known(ms as i64)),
         // A word that starts with a digit can only be a duration.
         Err(error) => match compile::expression(Some(word), env.compile) {

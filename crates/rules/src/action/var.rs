@@ -71,7 +71,9 @@ fn variable(words: &Words) -> Result<(VarRef, Option<SetConditions>), String> {
         return Err(format!("variable '{name}' of the parent stream cannot be changed"));
     }
     let mut conditions = None;
-    for part in parts {
+    // The reference takes a trailing comma.
+    let last = inner.strip_suffix(',').unwrap_or(inner).len();
+    for part in parts.take_while(|part| part.as_ptr() as usize - inner.as_ptr() as usize <= last) {
         conditions
             .get_or_insert_with(SetConditions::default)
             .add(part)

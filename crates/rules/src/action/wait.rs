@@ -29,17 +29,20 @@ pub(crate) static ACTIONS: &[ActionDef] = &[
 
 fn pause(words: &mut Words, env: &mut RuleEnv) -> Result<Action, String> {
     let value = duration(words.next().unwrap_or(""), "pause", env)?;
+    if let Number::Known(0) = value {
+        return Err("null value is not valid for a 'pause' rule".into());
+    }
     Ok(Action::Wait(Box::new(Delay::Pause(value))))
 }
 
-fn wait_for_body(words: &mut Words, _: &mut RuleEnv) -> Result<Action, String> {
+fn wait_for_body(words: &mut Words, env: &mut RuleEnv) -> Result<Action, String> {
     let (mut ms, mut at_least) = (None, 0);
     while let Some(word) = words.peek() {
         match word {
             "time" => {
                 words.next();
                 let value = words.next().ok_or("missing argument for 'time'")?;
-                ms = Some(compile::time_ms(value).map_err(|e| e.plain())?);
+                ms = Some(compile::time_ms(value, env.compile).map_err(|e| e.plain())?);
             }
             "at-least" => {
                 words.next();

@@ -72,6 +72,11 @@ impl FetchDef {
         self
     }
 
+    /// Whether it looks at bytes as they were received, which are there in TCP mode only for certain.
+    pub fn reads_raw_bytes(&self) -> bool {
+        self.needs.split(',').any(|need| matches!(need, "request buffer" | "response buffer"))
+    }
+
     /// The same fetch with a check of its arguments.
     #[must_use]
     pub const fn checked(mut self, check: Check) -> FetchDef {

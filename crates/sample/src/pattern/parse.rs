@@ -49,7 +49,12 @@ pub fn range(text: &str) -> Result<Range, String> {
         Some(("", "")) => Err(bad_range()),
         Some((min, max)) => {
             let min = if min.is_empty() { i64::MIN } else { number(min).ok_or_else(bad_range)? };
-            let max = if max.is_empty() { i64::MAX } else { number(max).ok_or_else(bad_range)? };
+            // Only the upper end may be negative: a word that begins with a dash is an option.
+            let max = if max.is_empty() {
+                i64::MAX
+            } else {
+                parse_int(max.as_bytes()).filter(|_| !max.starts_with('+')).ok_or_else(bad_range)?
+            };
             if min > max { Err(bad_range()) } else { Ok(Range { min, max }) }
         }
     }
