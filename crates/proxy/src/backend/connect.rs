@@ -7,6 +7,7 @@ use std::rc::Rc;
 use thalweg_config::model::{
     PortMode, Proxy, ProxyHeader, ProxyId, Reuse, Server, ServerAddr, SourceAddress, SourceMode,
 };
+use thalweg_rules::Overrides;
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{ConnectOptions, Keepalive, SockAddr, Stream};
 use thalweg_runtime::timer::{self, timeout_at};
@@ -84,13 +85,14 @@ pub struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// Works out address, source and PROXY header for a stream.
+    /// Works out address, source, PROXY header and marks for a stream.
     pub fn new(
         worker: &'a Worker,
         backend: ProxyId,
         server: &'a Server,
         session: &Session,
         facts: &StreamFacts,
+        overrides: &Overrides,
     ) -> Target<'a> {
         let proxy = worker.proxy(backend);
         let client = facts.src.unwrap_or_else(|| session.source());
@@ -99,14 +101,16 @@ impl<'a> Target<'a> {
         let source_config = server.rare().source.as_ref().or(proxy.source.as_deref());
         let source = source_config.and_then(|s| source_address(s, client));
         let mut key = None;
-        if per_request || source.is_some() || server.send_proxy != ProxyHeader::None {
+        let is_marked = overrides.bc_mark.is_some() || overrides.bc_tos.is_some();
+        if per_request || source.is_some() || server.send_proxy != ProxyHeader::None || is_marked {
             let mut header = Vec::new();
             write_proxy_header(&mut header, &server.send_proxy, client, local, facts);
             key = Some(Rc::new(ConnectionKey {
                 source,
                 target: if per_request { addr.as_ref().and_then(SockAddr::to_std) } else { None },
                 proxy_header: header,
-                ..ConnectionKey::default()
+                mark: overrides.bc_mark,
+                tos: overrides.bc_tos,
             }));
         }
         Target { worker, proxy, server, addr, key, source }
@@ -234,6 +238,8 @@ impl<'a> Target<'a> {
             receive_buffer: some(tune.rcvbuf_server),
             send_buffer: some(tune.sndbuf_server),
             notsent_lowat: some(tune.notsent_lowat_server),
+            mark: self.key.as_ref().and_then(|key| key.mark),
+            tos: self.key.as_ref().and_then(|key| key.tos),
             ..ConnectOptions::default()
         }
     }

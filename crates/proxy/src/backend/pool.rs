@@ -19,12 +19,10 @@ pub struct ConnectionKey {
     pub target: Option<std::net::SocketAddr>,
     /// The PROXY header that was sent.
     pub proxy_header: Vec<u8>,
-    /// `pool-conn-name`.
-    pub name: Vec<u8>,
-    /// Socket mark and type of service.
-    pub mark: u32,
-    /// See `mark`.
-    pub tos: u32,
+    /// Mark of its packets (`set-bc-mark`): they took another route.
+    pub mark: Option<u32>,
+    /// Type of service of its packets (`set-bc-tos`).
+    pub tos: Option<u8>,
 }
 
 /// A server connection without a stream.

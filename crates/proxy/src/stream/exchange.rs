@@ -183,13 +183,6 @@ fn note_connection(http: &mut Http<'_>, conn: &ServerConn) {
     facts.bc_fd = conn.wire.io.as_fd().as_raw_fd();
     facts.bc_src = conn.ends.0;
     facts.bc_dst = conn.ends.1;
-    let overrides = &http.state.effects.overrides;
-    if let Some(mark) = overrides.bc_mark {
-        let _ = conn.wire.io.set_mark(mark);
-    }
-    if let Some(tos) = overrides.bc_tos {
-        let _ = conn.wire.io.set_tos(tos);
-    }
 }
 
 /// Whether the client closed its side. Bytes that arrive instead are kept for the next request.
@@ -638,6 +631,7 @@ async fn response_rules<'a>(
             }
         }
     }
+    http.state.apply_overrides(http.client);
     Ok(())
 }
 

@@ -510,7 +510,7 @@ impl<'a> Http<'a> {
                 }
             }
         }
-        self.apply_overrides();
+        self.state.apply_overrides(self.client);
         Ok(())
     }
 
@@ -521,22 +521,6 @@ impl<'a> Http<'a> {
         let tune = &self.worker.instance.config.global.tune;
         let limit = exchange::head_limit(tune.bufsize, tune.maxrewrite, self.state.head_len, body);
         self.state.request.set_limit(limit);
-    }
-
-    /// Applies what rules asked of the client's connection.
-    fn apply_overrides(&mut self) {
-        let overrides = std::mem::take(&mut self.state.effects.overrides);
-        if let Some(nice) = overrides.nice {
-            thalweg_runtime::task::set_nice(nice);
-        }
-        if let Some(mark) = overrides.fc_mark {
-            // Without the privilege the packets stay unmarked, as with the reference.
-            let _ = self.client.io.set_mark(mark);
-        }
-        if let Some(tos) = overrides.fc_tos {
-            let _ = self.client.io.set_tos(tos);
-        }
-        self.state.effects.overrides = overrides;
     }
 
     /// Holds the request for `timeout tarpit`, or until the client leaves.
@@ -938,7 +922,8 @@ impl<'a> Http<'a> {
 
     /// The connection this request would use.
     pub fn target(&self, be: &'a Proxy, server: &'a thalweg_config::model::Server) -> Target<'a> {
-        Target::new(self.worker, be.id, server, &self.session.facts, &self.state.facts)
+        let overrides = &self.state.effects.overrides;
+        Target::new(self.worker, be.id, server, &self.session.facts, &self.state.facts, overrides)
     }
 }
 

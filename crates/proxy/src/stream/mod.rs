@@ -23,6 +23,7 @@ use thalweg_rules::Effects;
 use thalweg_sample::context::{Ctx, Payload};
 use thalweg_sample::facts::{self, Session, StreamFacts};
 
+use crate::connection::wire::Wire;
 use crate::worker::Worker;
 
 /// The memory of one stream. Reused from stream to stream, so that nothing is allocated in the steady state.
@@ -127,6 +128,21 @@ impl StreamState {
         self.body_counted = 0;
         self.cookie = cookie::Seen::default();
         self.body.clear();
+    }
+
+    /// Applies what the rules that just ran asked of the client's connection and of the task.
+    pub fn apply_overrides(&mut self, client: &Wire) {
+        let overrides = &mut self.effects.overrides;
+        if let Some(nice) = overrides.nice.take() {
+            thalweg_runtime::task::set_nice(nice);
+        }
+        if let Some(mark) = overrides.fc_mark.take() {
+            // Without the privilege the packets stay unmarked, as with the reference.
+            let _ = client.io.set_mark(mark);
+        }
+        if let Some(tos) = overrides.fc_tos.take() {
+            let _ = client.io.set_tos(tos);
+        }
     }
 
     /// The backend in charge.

@@ -151,7 +151,10 @@ impl<'a> Tcp<'a> {
                 |cx, fx| rules.run(Kind::TcpRequest, from, cx, fx),
             );
             match outcome {
-                Outcome::Done | Outcome::Accept => return Ok(()),
+                Outcome::Done | Outcome::Accept => {
+                    self.state.apply_overrides(self.client);
+                    return Ok(());
+                }
                 Outcome::Wait { resume } => {
                     from = resume;
                     if full || !self.more_input(deadline).await {
@@ -331,7 +334,9 @@ impl<'a> Tcp<'a> {
             if self.state.facts.timers.queue_us < 0 {
                 self.state.facts.timers.queue_us = self.elapsed_us();
             }
-            let target = Target::new(worker, be.id, server, &self.session.facts, &self.state.facts);
+            let overrides = &self.state.effects.overrides;
+            let target =
+                Target::new(worker, be.id, server, &self.session.facts, &self.state.facts, overrides);
             match target.open(be.timeouts.connect).await {
                 Ok(conn) => break conn,
                 Err(error) => {
@@ -423,7 +428,10 @@ impl<'a> Tcp<'a> {
                         _ => last = true,
                     }
                 }
-                Outcome::Done | Outcome::Accept => return true,
+                Outcome::Done | Outcome::Accept => {
+                    self.state.apply_overrides(self.client);
+                    return true;
+                }
                 Outcome::Pause { ms, resume } => {
                     from = resume;
                     timer::sleep(ms).await;
