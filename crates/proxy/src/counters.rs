@@ -52,9 +52,10 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Counts `n` events at `now_ms`. Only the owning thread may call this.
+    /// Counts an event at `now_ms`. Only the owning thread may call this. When the event is the first of its second,
+    /// returns the last second in which there were any.
     #[inline]
-    pub fn add(&self, n: u64, now_ms: u64) {
+    pub fn add(&self, now_ms: u64) -> Option<u64> {
         let second = now_ms / 1000;
         let last = self.second.load(Relaxed);
         if second != last {
@@ -63,7 +64,23 @@ impl Rate {
             self.current.store(0, Relaxed);
             self.second.store(second, Relaxed);
         }
-        self.current.store(self.current.load(Relaxed) + n, Relaxed);
+        self.current.store(self.current.load(Relaxed) + 1, Relaxed);
+        (second != last).then_some(last)
+    }
+
+    /// Starts anew. Only the owning thread may call this.
+    pub fn reset(&self) {
+        self.current.store(0, Relaxed);
+        self.previous.store(0, Relaxed);
+    }
+
+    /// Events in a second since the start: known for the last one that had any, and for the one before it.
+    pub fn in_second(&self, second: u64) -> u64 {
+        match self.second.load(Relaxed).wrapping_sub(second) {
+            0 => self.current.load(Relaxed),
+            1 => self.previous.load(Relaxed),
+            _ => 0,
+        }
     }
 
     /// Events in the second that ends at `now_ms`.
@@ -88,6 +105,8 @@ macro_rules! counters {
             pub session_rate: Rate,
             /// Requests per second.
             pub request_rate: Rate,
+            /// Connections per second, before any rule.
+            pub connection_rate: Rate,
         }
 
         impl $name {
@@ -111,8 +130,12 @@ counters! {
         total,
         /// Connections accepted, before any rule.
         connections,
-        bytes_in,
-        bytes_out,
+        /// Bytes received from the client, and sent to the server.
+        request_bytes_in,
+        request_bytes_out,
+        /// Bytes received from the server, and sent to the client, answers of our own included.
+        response_bytes_in,
+        response_bytes_out,
         denied_requests,
         denied_responses,
         denied_connections,
@@ -134,17 +157,26 @@ counters! {
         responses_4xx,
         responses_5xx,
         responses_other,
-        /// Times the load balancer chose this one.
+        /// Requests that ended before their first byte.
+        silent,
+        /// Times the load balancer chose this one (server), or a server of this one (backend).
         chosen,
         connection_attempts,
         connection_reuses,
         idle_connections,
-        /// Milliseconds summed over `timed` streams.
+        /// Those of them that have carried more than one request.
+        proven_connections,
+        /// Milliseconds summed over the last `timed` streams, [`TIMED_MAX`] at most.
         queue_ms,
         connect_ms,
         response_ms,
         total_ms,
         timed,
+        /// The largest of each.
+        queue_ms_max,
+        connect_ms_max,
+        response_ms_max,
+        total_ms_max,
         /// Millisecond of the last stream.
         last_session_ms,
         /// Bytes that passed through a pipe: received from this side, and sent to it.
@@ -157,19 +189,45 @@ impl Counters {
     /// Starts anew, but for what exists now. Only the owning thread may call this.
     pub fn reset(&self) {
         self.each(|name, counter| {
-            if !matches!(name, "current" | "idle_connections") {
+            if !matches!(name, "current" | "idle_connections" | "proven_connections") {
                 counter.set(0);
             }
         });
+        for rate in [&self.session_rate, &self.request_rate, &self.connection_rate] {
+            rate.reset();
+        }
         self.reset_max();
     }
 
     /// Starts the maxima anew. Only the owning thread may call this.
     pub fn reset_max(&self) {
         self.current_max.set(self.current.get());
+        for max in [&self.queue_ms_max, &self.connect_ms_max, &self.response_ms_max, &self.total_ms_max] {
+            max.set(0);
+        }
     }
 
-    /// Counts a response by its class.
+    /// Counts a stream's times towards the averages: in the queue, until connected, until the response, and all of it,
+    /// in milliseconds; `None` when it did not get that far. The averages are those of about the last [`TIMED_MAX`].
+    #[inline]
+    pub fn time(&self, times: Option<[u64; 4]>) {
+        let full = self.timed.get() >= TIMED_MAX;
+        if !full {
+            self.timed.add(1);
+        }
+        let Some(times) = times else { return };
+        let sums = [&self.queue_ms, &self.connect_ms, &self.response_ms, &self.total_ms];
+        let maxima = [&self.queue_ms_max, &self.connect_ms_max, &self.response_ms_max, &self.total_ms_max];
+        for ((sum, max), ms) in sums.into_iter().zip(maxima).zip(times) {
+            if full {
+                sum.sub(sum.get() / TIMED_MAX);
+            }
+            sum.add(ms);
+            max.raise_to(ms);
+        }
+    }
+
+    /// Counts a response by its class; 0 when there was none.
     #[inline]
     pub fn response(&self, status: u16) {
         match status / 100 {
@@ -183,15 +241,44 @@ impl Counters {
         .add(1);
     }
 
-    /// A session or stream begins; it ends when what this returns is dropped.
+    /// A session or stream is here; it leaves when what this returns is dropped.
     #[inline]
-    pub fn enter(&self, now_ms: u64) -> Present<'_> {
+    pub fn enter(&self) -> Present<'_> {
         self.current.add(1);
         self.current_max.raise_to(self.current.get());
-        self.total.add(1);
-        self.session_rate.add(1, now_ms);
         Present(self)
     }
+}
+
+/// Streams that averages of times are over.
+pub const TIMED_MAX: u64 = 1024;
+
+/// The largest rates so far of one frontend, backend or server, over all threads, each in a second of the clock. Written
+/// when a new second begins, at most once per second and thread.
+#[derive(Default)]
+pub struct Peaks {
+    pub sessions: AtomicU64,
+    pub requests: AtomicU64,
+    pub connections: AtomicU64,
+}
+
+impl Peaks {
+    /// Starts anew.
+    pub fn reset(&self) {
+        for peak in [&self.sessions, &self.requests, &self.connections] {
+            peak.store(0, Relaxed);
+        }
+    }
+}
+
+/// The largest rate of what these count, one per thread or part: what was seen so far, or what they have now.
+pub fn peak<'a>(seen: &AtomicU64, rates: impl Iterator<Item = &'a Rate>, now_ms: u64) -> u64 {
+    let (mut now, mut last) = (0, 0);
+    for rate in rates {
+        now += rate.in_second(now_ms / 1000);
+        last += rate.in_second((now_ms / 1000).wrapping_sub(1));
+    }
+    seen.load(Relaxed).max(now).max(last)
 }
 
 /// A session or stream that exists now, on the thread that owns the counters. However its task ends, the count goes
@@ -208,14 +295,12 @@ impl Drop for Present<'_> {
 
 /// All counters of one thread.
 pub struct ThreadCounters {
-    /// By proxy, as a frontend.
-    pub frontends: Box<[Counters]>,
+    /// By listener; a frontend's are the sums of its listeners' (see [`crate::Instance::frontend_counters`]).
+    pub listeners: Box<[Counters]>,
     /// By proxy, as a backend.
     pub backends: Box<[Counters]>,
     /// By flat server number.
     pub servers: Box<[Counters]>,
-    /// By listener; kept up for those with `option socket-stats`.
-    pub listeners: Box<[Counters]>,
     /// Of the process.
     pub process: Counters,
 }
@@ -225,10 +310,9 @@ impl ThreadCounters {
     pub fn new(proxies: usize, servers: usize, listeners: usize) -> ThreadCounters {
         let make = |n: usize| (0..n).map(|_| Counters::default()).collect::<Box<[_]>>();
         ThreadCounters {
-            frontends: make(proxies),
+            listeners: make(listeners),
             backends: make(proxies),
             servers: make(servers),
-            listeners: make(listeners),
             process: Counters::default(),
         }
     }
@@ -249,22 +333,45 @@ mod tests {
     #[test]
     fn a_rate_slides_over_two_seconds() {
         let rate = Rate::default();
-        rate.add(10, 1_000);
-        rate.add(10, 1_999);
+        for _ in 0..10 {
+            rate.add(1_000);
+            rate.add(1_999);
+        }
         assert_eq!(rate.per_second(1_999), 20);
         assert_eq!(rate.per_second(2_000), 20, "the whole last second still counts at its end");
         assert_eq!(rate.per_second(2_500), 10, "half of it is left half a second later");
         assert_eq!(rate.per_second(3_000), 0);
-        rate.add(4, 2_500);
+        assert_eq!(rate.add(2_500), Some(1), "the first of its second");
+        assert_eq!((0..3).filter_map(|_| rate.add(2_500)).count(), 0);
         assert_eq!(rate.per_second(2_500), 14);
         assert_eq!(rate.per_second(3_250), 3);
+        assert_eq!(
+            (rate.in_second(0), rate.in_second(1), rate.in_second(2), rate.in_second(3)),
+            (0, 20, 4, 0)
+        );
     }
 
     #[test]
     fn gauges_add_up_over_threads() {
         let threads = [ThreadCounters::new(1, 1, 1), ThreadCounters::new(1, 1, 1)];
-        threads[0].frontends[0].current.add(1);
-        threads[1].frontends[0].current.sub(1);
-        assert_eq!(sum(&threads, |t| &t.frontends[0].current), 0);
+        threads[0].listeners[0].current.add(1);
+        threads[1].listeners[0].current.sub(1);
+        assert_eq!(sum(&threads, |t| &t.listeners[0].current), 0);
+    }
+
+    #[test]
+    fn averages_forget_what_was_long_ago() {
+        let counters = Counters::default();
+        counters.time(None);
+        counters.time(Some([0, 1, 2, 3000]));
+        assert_eq!(
+            (counters.timed.get(), counters.total_ms.get(), counters.total_ms_max.get()),
+            (2, 3000, 3000)
+        );
+        for _ in 0..20_000 {
+            counters.time(Some([0, 0, 0, 10]));
+        }
+        let average = counters.total_ms.get() / counters.timed.get();
+        assert!((9..=11).contains(&average), "{average}");
     }
 }

@@ -1,6 +1,7 @@
 //! What all threads share: the configuration and the live state that outlives it.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, RwLock};
 
@@ -10,7 +11,7 @@ use thalweg_runtime::Handle;
 use thalweg_sample::vars::{BUDGETS, Scope, VarSet};
 
 use crate::backend::Backend;
-use crate::counters::ThreadCounters;
+use crate::counters::{Counters, Peaks, ThreadCounters, peak};
 use crate::gate::Gate;
 use crate::rate::RateGate;
 
@@ -41,6 +42,12 @@ pub struct Instance {
     server_base: Box<[u32]>,
     /// By proxy; those without servers have an empty one.
     pub backends: Box<[Backend]>,
+    /// The largest rates of each proxy as a frontend and as a backend, and of each server by its flat number.
+    pub frontend_peaks: Box<[Peaks]>,
+    pub backend_peaks: Box<[Peaks]>,
+    pub server_peaks: Box<[Peaks]>,
+    /// Of the process.
+    pub process_peaks: Peaks,
     /// Connections of the process.
     pub process_gate: Gate,
     /// Connections by proxy, as a frontend.
@@ -112,6 +119,10 @@ impl Instance {
                 .map(|_| ThreadCounters::new(proxies, servers as usize, listeners.len()))
                 .collect(),
             server_base: server_base.into_boxed_slice(),
+            frontend_peaks: (0..proxies).map(|_| Peaks::default()).collect(),
+            backend_peaks: (0..proxies).map(|_| Peaks::default()).collect(),
+            server_peaks: (0..servers).map(|_| Peaks::default()).collect(),
+            process_peaks: Peaks::default(),
             backends,
             process_gate,
             frontend_gates,
@@ -163,6 +174,35 @@ impl Instance {
     /// The position of a listener in [`Instance::listeners`].
     pub fn listener_index(&self, proxy: ProxyId, bind: usize) -> Option<usize> {
         self.listeners.binary_search(&(proxy, bind)).ok()
+    }
+
+    /// The positions of a proxy's listeners in [`Instance::listeners`].
+    pub fn listeners_of(&self, proxy: ProxyId) -> Range<usize> {
+        let start = self.listeners.partition_point(|(p, _)| *p < proxy);
+        start..start + self.config.proxy(proxy).binds.len()
+    }
+
+    /// The counters of a frontend: those of its listeners on each thread.
+    pub fn frontend_counters(&self, proxy: ProxyId) -> impl Iterator<Item = &Counters> + Clone {
+        let listeners = self.listeners_of(proxy);
+        self.threads.iter().flat_map(move |t| &t.listeners[listeners.clone()])
+    }
+
+    /// Forgets the largest rates.
+    pub fn reset_peaks(&self) {
+        let all = self.frontend_peaks.iter().chain(&self.backend_peaks).chain(&self.server_peaks);
+        all.chain([&self.process_peaks]).for_each(Peaks::reset);
+    }
+
+    /// The largest rates of a frontend: sessions, requests, connections.
+    pub fn frontend_peak_rates(&self, proxy: ProxyId, now_ms: u64) -> [u64; 3] {
+        let peaks = &self.frontend_peaks[proxy.0 as usize];
+        let all = self.frontend_counters(proxy);
+        [
+            peak(&peaks.sessions, all.clone().map(|c| &c.session_rate), now_ms),
+            peak(&peaks.requests, all.clone().map(|c| &c.request_rate), now_ms),
+            peak(&peaks.connections, all.map(|c| &c.connection_rate), now_ms),
+        ]
     }
 
     /// Remembers how to stop the runtime.

@@ -129,7 +129,7 @@ pub fn server_states(instance: &Instance) -> Vec<String> {
             ));
         }
         let (active, backup) = backend.active_and_backup();
-        let total = counters::sum(&*instance.threads, |t| &t.frontends[proxy.id.0 as usize].total);
+        let total: u64 = instance.frontend_counters(proxy.id).map(|c| c.total.get()).sum();
         let streams = instance.backend_streams(proxy.id).max(instance.frontend_connections(proxy.id));
         let what = if proxy.servers.is_empty() {
             "has no servers".to_owned()

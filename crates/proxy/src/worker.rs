@@ -6,6 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use thalweg_balance::View;
 use thalweg_config::model::{Global, LogLevel, Proxy, ProxyId, ServerId};
@@ -16,7 +17,7 @@ use thalweg_sample::context::{Clock, Scratch};
 
 use crate::backend::Backend;
 use crate::backend::pool::IdlePool;
-use crate::counters::{Counters, ThreadCounters};
+use crate::counters::{Counters, Present, Rate, ThreadCounters};
 use crate::instance::Instance;
 use crate::stream::StreamState;
 
@@ -133,7 +134,9 @@ struct Counted<'a> {
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         let now = self.pool.len();
-        self.worker.counters().servers[self.server].idle_connections.set(now as u64);
+        let counters = &self.worker.counters().servers[self.server];
+        counters.idle_connections.set(now as u64);
+        counters.proven_connections.set(self.pool.proven() as u64);
         self.worker.idle_count.set(self.worker.idle_count.get() + now - self.before);
     }
 }
@@ -183,10 +186,87 @@ impl Worker {
         &self.instance.threads[self.thread]
     }
 
-    /// This thread's counters of a frontend.
+    /// This thread's counters of a listener, which are its frontend's.
     #[inline]
-    pub fn fe_counters(&self, id: ProxyId) -> &Counters {
-        &self.counters().frontends[id.0 as usize]
+    pub fn fe_counters(&self, listener: usize) -> &Counters {
+        &self.counters().listeners[listener]
+    }
+
+    /// A connection was accepted.
+    pub fn count_connection(&self, listener: usize) {
+        let now_ms = clock::now_ms();
+        let instance = &*self.instance;
+        let (proxy, _) = instance.listeners[listener];
+        let counters = self.fe_counters(listener);
+        counters.connections.add(1);
+        if let Some(second) = counters.connection_rate.add(now_ms) {
+            let rates = instance.frontend_counters(proxy).map(|c| &c.connection_rate);
+            raise(&instance.frontend_peaks[proxy.0 as usize].connections, rates, second);
+        }
+        let process = &self.counters().process;
+        process.connections.add(1);
+        if let Some(second) = process.connection_rate.add(now_ms) {
+            let rates = instance.threads.iter().map(|t| &t.process.connection_rate);
+            raise(&instance.process_peaks.connections, rates, second);
+        }
+    }
+
+    /// A session of a listener begins; it ends when what this returns is dropped.
+    pub fn begin_session(&self, listener: usize) -> Present<'_> {
+        let now_ms = clock::now_ms();
+        let instance = &*self.instance;
+        let (proxy, _) = instance.listeners[listener];
+        let counters = self.fe_counters(listener);
+        counters.total.add(1);
+        if let Some(second) = counters.session_rate.add(now_ms) {
+            let rates = instance.frontend_counters(proxy).map(|c| &c.session_rate);
+            raise(&instance.frontend_peaks[proxy.0 as usize].sessions, rates, second);
+        }
+        let process = &self.counters().process;
+        if let Some(second) = process.session_rate.add(now_ms) {
+            let rates = instance.threads.iter().map(|t| &t.process.session_rate);
+            raise(&instance.process_peaks.sessions, rates, second);
+        }
+        counters.enter()
+    }
+
+    /// A request begins on a listener.
+    #[inline]
+    pub fn count_request(&self, listener: usize) {
+        let counters = self.fe_counters(listener);
+        counters.requests.add(1);
+        self.counters().process.requests.add(1);
+        if let Some(second) = counters.request_rate.add(clock::now_ms()) {
+            let instance = &*self.instance;
+            let (proxy, _) = instance.listeners[listener];
+            let rates = instance.frontend_counters(proxy).map(|c| &c.request_rate);
+            raise(&instance.frontend_peaks[proxy.0 as usize].requests, rates, second);
+        }
+    }
+
+    /// A stream comes to a backend; it leaves when what this returns is dropped.
+    #[inline]
+    pub fn begin_stream(&self, backend: ProxyId) -> Present<'_> {
+        let counters = self.be_counters(backend);
+        counters.total.add(1);
+        if let Some(second) = counters.session_rate.add(clock::now_ms()) {
+            let at = backend.0 as usize;
+            let rates = self.instance.threads.iter().map(|t| &t.backends[at].session_rate);
+            raise(&self.instance.backend_peaks[at].sessions, rates, second);
+        }
+        counters.enter()
+    }
+
+    /// A stream is about to be sent to a server.
+    #[inline]
+    pub fn count_attempt(&self, proxy: ProxyId, server: ServerId) {
+        let counters = self.srv_counters(proxy, server);
+        counters.total.add(1);
+        if let Some(second) = counters.session_rate.add(clock::now_ms()) {
+            let at = self.instance.server_index(proxy, server);
+            let rates = self.instance.threads.iter().map(|t| &t.servers[at].session_rate);
+            raise(&self.instance.server_peaks[at].sessions, rates, second);
+        }
     }
 
     /// This thread's counters of a backend.
@@ -336,6 +416,12 @@ impl Worker {
             self.janitor.get().wake(Reason::OTHER);
         }
     }
+}
+
+/// A second is over: if it had more events than any before, that is the new peak.
+#[cold]
+fn raise<'a>(peak: &AtomicU64, rates: impl Iterator<Item = &'a Rate>, second: u64) {
+    peak.fetch_max(rates.map(|rate| rate.in_second(second)).sum(), Ordering::Relaxed);
 }
 
 /// `h1-case-adjust`; `None` when nothing is adjusted.

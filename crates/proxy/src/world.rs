@@ -71,8 +71,12 @@ impl World for Worker {
             |pick: &dyn Fn(&crate::counters::ThreadCounters) -> u64| narrow(threads.iter().map(pick).sum());
         let (sess_rate, req_rate) = if p.is_fe() {
             (
-                rate(&|t| t.frontends[at].session_rate.per_second(now_ms)),
-                rate(&|t| t.frontends[at].request_rate.per_second(now_ms)),
+                narrow(
+                    self.instance.frontend_counters(p.id).map(|c| c.session_rate.per_second(now_ms)).sum(),
+                ),
+                narrow(
+                    self.instance.frontend_counters(p.id).map(|c| c.request_rate.per_second(now_ms)).sum(),
+                ),
             )
         } else {
             (

@@ -65,7 +65,7 @@ impl DataPath {
         proxies
             .map(|proxy| {
                 let at = proxy.id.0 as usize;
-                let frontend = sum(&*self.0.threads, |thread| &thread.frontends[at].total);
+                let frontend: u64 = self.0.frontend_counters(proxy.id).map(|c| c.total.get()).sum();
                 let backend = sum(&*self.0.threads, |thread| &thread.backends[at].total);
                 format!("Proxy {} stopped (cumulated conns: FE: {frontend}, BE: {backend}).", proxy.name)
             })

@@ -1,7 +1,7 @@
 //! `show info`: figures of the process.
 
 use thalweg_proxy::Stopping;
-use thalweg_proxy::counters::{ThreadCounters, sum};
+use thalweg_proxy::counters::{ThreadCounters, peak, sum};
 use thalweg_runtime::{clock, pool, profile};
 
 use super::uptime_s;
@@ -73,10 +73,15 @@ pub fn fields(cli: &Cli) -> Vec<Field> {
     let connections = sum(threads, |t| &t.process.connections);
     let requests = sum(threads, |t| &t.process.requests);
     let frontends = |pick: &dyn Fn(&thalweg_proxy::counters::Counters) -> u64| {
-        threads.iter().flat_map(|t| &*t.frontends).map(pick).fold(0u64, u64::wrapping_add)
+        threads.iter().flat_map(|t| &*t.listeners).map(pick).fold(0u64, u64::wrapping_add)
     };
-    let bytes_out = frontends(&|c| c.bytes_out.get());
-    let session_rate = frontends(&|c| c.session_rate.per_second(now_ms));
+    let bytes_out = frontends(&|c| c.response_bytes_out.get());
+    let process = || threads.iter().map(|t| &t.process);
+    let session_rate: u64 = process().map(|c| c.session_rate.per_second(now_ms)).sum();
+    let connection_rate: u64 = process().map(|c| c.connection_rate.per_second(now_ms)).sum();
+    let peaks = &instance.process_peaks;
+    let sessions_max = peak(&peaks.sessions, process().map(|c| &c.session_rate), now_ms);
+    let connections_max = peak(&peaks.connections, process().map(|c| &c.connection_rate), now_ms);
     let current = instance.process_gate.current();
     let pools = pool::counters();
     let (mut allocated, mut used, mut failed) = (0u64, 0u64, 0u64);
@@ -122,12 +127,12 @@ pub fn fields(cli: &Cli) -> Vec<Field> {
         (23, "Maxpipes", "CLPV", "Limit on pipes for splicing, 0 for none", U32(global.maxpipes)),
         (24, "PipesUsed", "MGPV", "Pipes in use", U32(0)),
         (25, "PipesFree", "MGPV", "Pipes kept for reuse", U32(0)),
-        (26, "ConnRate", "MRPV", "Connections in the last second", narrow(session_rate)),
+        (26, "ConnRate", "MRPV", "Connections in the last second", narrow(connection_rate)),
         (27, "ConnRateLimit", "CLPV", "Limit on ConnRate (maxconnrate)", U32(global.maxconnrate)),
-        (28, "MaxConnRate", "MMPV", "Highest ConnRate seen", U32(0)),
+        (28, "MaxConnRate", "MMPV", "Highest ConnRate seen", narrow(connections_max)),
         (29, "SessRate", "MRPV", "Sessions in the last second", narrow(session_rate)),
         (30, "SessRateLimit", "CLPV", "Limit on SessRate (maxsessrate)", U32(global.maxsessrate)),
-        (31, "MaxSessRate", "MMPV", "Highest SessRate seen", U32(0)),
+        (31, "MaxSessRate", "MMPV", "Highest SessRate seen", narrow(sessions_max)),
         (32, "SslRate", "MRPV", "TLS connections in the last second", U32(0)),
         (33, "SslRateLimit", "CLPV", "Limit on SslRate", U32(0)),
         (34, "MaxSslRate", "MMPV", "Highest SslRate seen", U32(0)),
@@ -187,7 +192,7 @@ pub fn fields(cli: &Cli) -> Vec<Field> {
             "CumStreams",
             "MGPV",
             "Streams since the start",
-            U64(total(|t| t.frontends.iter().map(|f| f.total.get()).sum())),
+            U64(total(|t| t.listeners.iter().map(|f| f.total.get()).sum())),
         ),
         (78, "BlockedTrafficWarnings", "MGPV", "Warnings about tasks that ran for too long", U32(0)),
         (79, "PatternsAdded", "MGPV", "Patterns in ACLs and maps", U64(patterns)),

@@ -316,7 +316,7 @@ pub async fn clear_all(instance: &Instance) -> Reply {
 async fn clear(instance: &Instance, how: fn(&Counters)) -> Reply {
     on_all(move |worker| {
         let thread = worker.counters();
-        let every = thread.frontends.iter().chain(&thread.backends).chain(&thread.servers);
+        let every = thread.listeners.iter().chain(&thread.backends).chain(&thread.servers);
         every.chain([&thread.process]).for_each(how);
     })
     .await;
@@ -324,6 +324,8 @@ async fn clear(instance: &Instance, how: fn(&Counters)) -> Reply {
     {
         gate.reset_peak();
     }
+    instance.reset_peaks();
+    instance.backends.iter().for_each(|backend| backend.reset_queue_max());
     Reply::Done
 }
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use thalweg_config::model::{BalanceAlgo, BindAddr, Proxy, Server, ServerAddr};
 use thalweg_proxy::backend::health::CheckReport;
 use thalweg_proxy::backend::standing::{Operation, Standing};
-use thalweg_proxy::counters::{Counter, Counters, ThreadCounters, sum};
+use thalweg_proxy::counters::{Counter, Counters, Peaks, Rate, peak};
 use thalweg_proxy::{Instance, Stopping};
 use thalweg_runtime::clock;
 
@@ -56,29 +56,25 @@ fn narrow(n: u64) -> Value {
     U32(u32::try_from(n).unwrap_or(u32::MAX))
 }
 
-/// The counters of one thing on all threads.
-struct Sums<'a, P: Fn(&ThreadCounters) -> &Counters> {
-    instance: &'a Instance,
-    pick: P,
-}
+/// The counters of one thing, on all threads and of all its parts.
+struct Sums<'a>(Vec<&'a Counters>);
 
-impl<P: Fn(&ThreadCounters) -> &Counters> Sums<'_, P> {
+impl<'a> Sums<'a> {
     fn of(&self, field: impl Fn(&Counters) -> &Counter) -> u64 {
-        sum(&*self.instance.threads, |t| field((self.pick)(t)))
+        self.0.iter().fold(0, |total, c| total.wrapping_add(field(c).get()))
     }
 
     fn wide(&self, field: impl Fn(&Counters) -> &Counter) -> Value {
         U64(self.of(field))
     }
 
-    fn session_rate(&self) -> u64 {
-        let now_ms = clock::now_ms();
-        self.instance.threads.iter().map(|t| (self.pick)(t).session_rate.per_second(now_ms)).sum()
+    fn largest(&self, field: impl Fn(&Counters) -> &Counter) -> Value {
+        narrow(self.0.iter().map(|c| field(c).get()).max().unwrap_or(0))
     }
 
-    fn request_rate(&self) -> u64 {
+    fn rate(&self, rate: impl Fn(&Counters) -> &Rate) -> Value {
         let now_ms = clock::now_ms();
-        self.instance.threads.iter().map(|t| (self.pick)(t).request_rate.per_second(now_ms)).sum()
+        narrow(self.0.iter().map(|c| rate(c).per_second(now_ms)).sum())
     }
 
     fn average(&self, field: impl Fn(&Counters) -> &Counter) -> Value {
@@ -88,8 +84,7 @@ impl<P: Fn(&ThreadCounters) -> &Counters> Sums<'_, P> {
 
     /// Seconds since the last stream, -1 for none.
     fn last(&self) -> Value {
-        let last =
-            self.instance.threads.iter().map(|t| (self.pick)(t).last_session_ms.get()).max().unwrap_or(0);
+        let last = self.0.iter().map(|c| c.last_session_ms.get()).max().unwrap_or(0);
         if last == 0 {
             return S32(-1);
         }
@@ -98,19 +93,18 @@ impl<P: Fn(&ThreadCounters) -> &Counters> Sums<'_, P> {
 
     /// The columns every kind of row has.
     fn common(&self, row: &mut Row) {
-        let request_bytes = self.of(|c| &c.bytes_in);
-        let response_bytes = self.of(|c| &c.bytes_out);
         row.set(const { at("scur") }, narrow(self.of(|c| &c.current)));
         row.set(const { at("stot") }, self.wide(|c| &c.total));
-        row.set(const { at("bin") }, U64(request_bytes));
-        row.set(const { at("bout") }, U64(response_bytes));
+        // Received: from the client in, from the server out.
+        row.set(const { at("bin") }, self.wide(|c| &c.request_bytes_in));
+        row.set(const { at("bout") }, self.wide(|c| &c.response_bytes_in));
         row.set(const { at("dresp") }, self.wide(|c| &c.denied_responses));
         row.set(const { at("wrew") }, self.wide(|c| &c.failed_rewrites));
         row.set(const { at("eint") }, self.wide(|c| &c.internal_errors));
-        row.set(const { at("reqbin") }, U64(request_bytes));
-        row.set(const { at("reqbout") }, U64(request_bytes));
-        row.set(const { at("resbin") }, U64(response_bytes));
-        row.set(const { at("resbout") }, U64(response_bytes));
+        row.set(const { at("reqbin") }, self.wide(|c| &c.request_bytes_in));
+        row.set(const { at("reqbout") }, self.wide(|c| &c.request_bytes_out));
+        row.set(const { at("resbin") }, self.wide(|c| &c.response_bytes_in));
+        row.set(const { at("resbout") }, self.wide(|c| &c.response_bytes_out));
     }
 
     /// The responses by their class.
@@ -124,15 +118,16 @@ impl<P: Fn(&ThreadCounters) -> &Counters> Sums<'_, P> {
     }
 
     /// What backends and servers have in common.
-    fn behind(&self, row: &mut Row) {
+    fn behind(&self, row: &mut Row, peaks: &Peaks) {
         row.set(const { at("smax") }, narrow(self.of(|c| &c.current_max)));
         row.set(const { at("econ") }, self.wide(|c| &c.failed_connections));
         row.set(const { at("eresp") }, self.wide(|c| &c.failed_responses));
         row.set(const { at("wretr") }, self.wide(|c| &c.retries));
         row.set(const { at("wredis") }, self.wide(|c| &c.redispatches));
         row.set(const { at("lbtot") }, self.wide(|c| &c.chosen));
-        row.set(const { at("rate") }, narrow(self.session_rate()));
-        row.set(const { at("rate_max") }, U32(0));
+        row.set(const { at("rate") }, self.rate(|c| &c.session_rate));
+        let rates = self.0.iter().map(|c| &c.session_rate);
+        row.set(const { at("rate_max") }, narrow(peak(&peaks.sessions, rates, clock::now_ms())));
         row.set(const { at("cli_abrt") }, self.wide(|c| &c.client_aborts));
         row.set(const { at("srv_abrt") }, self.wide(|c| &c.server_aborts));
         row.set(const { at("lastsess") }, self.last());
@@ -142,7 +137,10 @@ impl<P: Fn(&ThreadCounters) -> &Counters> Sums<'_, P> {
         row.set(const { at("ttime") }, self.average(|c| &c.total_ms));
         row.set(const { at("connect") }, self.wide(|c| &c.connection_attempts));
         row.set(const { at("reuse") }, self.wide(|c| &c.connection_reuses));
-        row.narrow_zeroes(const { &[at("qtime_max"), at("ctime_max"), at("rtime_max"), at("ttime_max")] });
+        row.set(const { at("qtime_max") }, self.largest(|c| &c.queue_ms_max));
+        row.set(const { at("ctime_max") }, self.largest(|c| &c.connect_ms_max));
+        row.set(const { at("rtime_max") }, self.largest(|c| &c.response_ms_max));
+        row.set(const { at("ttime_max") }, self.largest(|c| &c.total_ms_max));
     }
 }
 
@@ -153,7 +151,9 @@ const CACHE: &[usize] = &[at("cache_lookups"), at("cache_hits"), at("cache_hint_
 /// The row of a frontend.
 pub fn frontend(instance: &Instance, proxy: &Proxy) -> Row {
     let id = proxy.id.0 as usize;
-    let sums = Sums { instance, pick: |t: &ThreadCounters| &t.frontends[id] };
+    let sums = Sums(instance.frontend_counters(proxy.id).collect());
+    let [sessions_max, requests_max, connections_max] =
+        instance.frontend_peak_rates(proxy.id, clock::now_ms());
     let gate = &instance.frontend_gates[id];
     let mut row = Row::new(RowKind::Frontend, proxy, "FRONTEND", 0);
     sums.common(&mut row);
@@ -171,9 +171,9 @@ pub fn frontend(instance: &Instance, proxy: &Proxy) -> Row {
         "OPEN"
     };
     row.set(const { at("status") }, Str(status.into()));
-    row.set(const { at("rate") }, narrow(sums.session_rate()));
+    row.set(const { at("rate") }, sums.rate(|c| &c.session_rate));
     row.set(const { at("rate_lim") }, U32(proxy.fe_sps_limit));
-    row.set(const { at("rate_max") }, U32(0));
+    row.set(const { at("rate_max") }, narrow(sessions_max));
     let requests = sums.of(|c| &c.requests);
     let sessions = sums.of(|c| &c.total);
     if is_http(proxy) {
@@ -181,11 +181,11 @@ pub fn frontend(instance: &Instance, proxy: &Proxy) -> Row {
         row.zeroes(COMPRESSION);
         row.zeroes(CACHE);
     }
-    row.set(const { at("req_rate") }, narrow(sums.request_rate()));
-    row.set(const { at("req_rate_max") }, U32(0));
+    row.set(const { at("req_rate") }, sums.rate(|c| &c.request_rate));
+    row.set(const { at("req_rate_max") }, narrow(requests_max));
     row.set(const { at("req_tot") }, U64(requests));
-    row.set(const { at("conn_rate") }, narrow(sums.session_rate()));
-    row.set(const { at("conn_rate_max") }, U32(0));
+    row.set(const { at("conn_rate") }, sums.rate(|c| &c.connection_rate));
+    row.set(const { at("conn_rate_max") }, narrow(connections_max));
     row.set(const { at("conn_tot") }, sums.wide(|c| &c.connections));
     row.set(const { at("intercepted") }, sums.wide(|c| &c.intercepted));
     row.set(const { at("dcon") }, sums.wide(|c| &c.denied_connections));
@@ -200,9 +200,9 @@ pub fn frontend(instance: &Instance, proxy: &Proxy) -> Row {
         sums.of(|c| &c.current) * http,
         sums.of(|c| &c.current) * http,
         sessions * http,
-        requests * http,
-        sums.of(|c| &c.bytes_in) * http,
-        sums.of(|c| &c.bytes_out) * http,
+        (requests - sums.of(|c| &c.silent)) * http,
+        sums.of(|c| &c.request_bytes_in) * http,
+        sums.of(|c| &c.response_bytes_out) * http,
         sums.of(|c| &c.spliced_in),
         sums.of(|c| &c.spliced_out),
     ]);
@@ -229,7 +229,7 @@ pub fn listener(instance: &Instance, proxy: &Proxy, position: usize) -> Row {
         };
         row.set(const { at("status") }, Str(status.into()));
         row.set(const { at("slim") }, U32(gate.limit()));
-        let sums = Sums { instance, pick: |t: &ThreadCounters| &t.listeners[index] };
+        let sums = Sums(instance.threads.iter().map(|t| &t.listeners[index]).collect());
         sums.common(&mut row);
         row.set(const { at("scur") }, U32(gate.current()));
         row.set(const { at("dreq") }, sums.wide(|c| &c.denied_requests));
@@ -255,12 +255,12 @@ pub fn listener(instance: &Instance, proxy: &Proxy, position: usize) -> Row {
 pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     let index = instance.server_index(proxy.id, server.id);
     let backend = &instance.backends[proxy.id.0 as usize];
-    let sums = Sums { instance, pick: |t: &ThreadCounters| &t.servers[index] };
+    let sums = Sums(instance.threads.iter().map(|t| &t.servers[index]).collect());
     let mut row = Row::new(RowKind::Server, proxy, &server.name, server.uid);
     sums.common(&mut row);
-    sums.behind(&mut row);
+    sums.behind(&mut row, &instance.server_peaks[index]);
     row.set(const { at("qcur") }, U32(backend.server_queue_len(server.id)));
-    row.set(const { at("qmax") }, U32(backend.server_queue_len(server.id)));
+    row.set(const { at("qmax") }, U32(backend.queue_max(Some(server.id))));
     let limit = backend.dynamic_maxconn(server);
     if limit != 0 {
         row.set(const { at("slim") }, U32(limit));
@@ -277,7 +277,9 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     row.set(const { at("act") }, U32(u32::from(!server.backup)));
     row.set(const { at("bck") }, U32(u32::from(server.backup)));
     row.set(const { at("lastchg") }, narrow(history.since_s()));
-    row.set(const { at("downtime") }, narrow(history.down_s));
+    if standing.checked {
+        row.set(const { at("downtime") }, narrow(history.down_s));
+    }
     if let Some(report) = backend.check_report(server.id).filter(|_| standing.checked) {
         row.set(const { at("chkfail") }, U64(report.failures));
         row.set(const { at("chkdown") }, U64(history.downs));
@@ -305,10 +307,12 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     if let Ok(limit) = u32::try_from(server.pool.max_conn) {
         row.set(const { at("src_ilim") }, U32(limit));
     }
-    row.set(const { at("safe_conn_cur") }, narrow(idle));
+    let safe = sums.of(|c| &c.proven_connections);
+    row.set(const { at("idle_conn_cur") }, narrow(idle.wrapping_sub(safe)));
+    row.set(const { at("safe_conn_cur") }, narrow(safe));
     row.set(const { at("used_conn_cur") }, narrow(sums.of(|c| &c.current)));
     row.set(const { at("need_conn_est") }, narrow(sums.of(|c| &c.current)));
-    row.narrow_zeroes(const { &[at("idle_conn_cur"), at("srid"), at("priv_idle_cur")] });
+    row.narrow_zeroes(const { &[at("srid"), at("priv_idle_cur")] });
     row
 }
 
@@ -356,12 +360,12 @@ fn status(standing: &Standing) -> String {
 pub fn backend(instance: &Instance, proxy: &Proxy) -> Row {
     let id = proxy.id.0 as usize;
     let backend = &instance.backends[id];
-    let sums = Sums { instance, pick: |t: &ThreadCounters| &t.backends[id] };
+    let sums = Sums(instance.threads.iter().map(|t| &t.backends[id]).collect());
     let mut row = Row::new(RowKind::Backend, proxy, "BACKEND", 0);
     sums.common(&mut row);
-    sums.behind(&mut row);
+    sums.behind(&mut row, &instance.backend_peaks[id]);
     row.set(const { at("qcur") }, U32(backend.queue_len()));
-    row.set(const { at("qmax") }, U32(backend.queue_len()));
+    row.set(const { at("qmax") }, U32(backend.queue_max(None)));
     let fullconn = match proxy.fullconn {
         0 => instance.config.global.maxconn.div_ceil(10) as u64,
         given => u64::from(given),
@@ -406,14 +410,19 @@ pub fn backend(instance: &Instance, proxy: &Proxy) -> Row {
     if let Some(cookie) = proxy.cookie.as_ref() {
         row.set(const { at("cookie") }, Str(String::from_utf8_lossy(&cookie.name).into_owned()));
     }
+    // Connections that wait for a request are open, too.
+    let servers = proxy.servers.iter().map(|server| instance.server_index(proxy.id, server.id));
+    let idle: u64 = servers
+        .map(|at| instance.threads.iter().map(|t| t.servers[at].idle_connections.get()).sum::<u64>())
+        .sum();
     let http = u64::from(is_http(proxy));
     row.extra([
-        sums.of(|c| &c.current) * http,
+        (sums.of(|c| &c.current) + idle) * http,
         sums.of(|c| &c.current) * http,
         sums.of(|c| &c.connection_attempts) * http,
-        sums.of(|c| &c.total) * http,
-        sums.of(|c| &c.bytes_out) * http,
-        sums.of(|c| &c.bytes_in) * http,
+        (sums.of(|c| &c.connection_attempts) + sums.of(|c| &c.connection_reuses)) * http,
+        sums.of(|c| &c.response_bytes_in) * http,
+        sums.of(|c| &c.request_bytes_out) * http,
         sums.of(|c| &c.spliced_in),
         sums.of(|c| &c.spliced_out),
     ]);

@@ -4,7 +4,7 @@
 use std::task::Poll;
 
 use thalweg_balance::{KeyHash, PickContext, Priority, ServerIndex, UriKey, domain_only};
-use thalweg_config::model::{BalanceAlgo, HashFunction, Proxy};
+use thalweg_config::model::{BalanceAlgo, HashFunction, Proxy, ProxyId, ServerId};
 use thalweg_http::Head;
 use thalweg_http::values::list_with_empty;
 use thalweg_runtime::{clock, current_task, timer};
@@ -103,6 +103,12 @@ pub fn may_redispatch(worker: &Worker, proxy: &Proxy, choice: Choice, retries: u
     due || free
 }
 
+/// A stream is sent to the same server again, or to another one after there was a connection.
+pub fn count_retry(worker: &Worker, proxy: ProxyId, server: ServerId) {
+    worker.be_counters(proxy).retries.add(1);
+    worker.srv_counters(proxy, server).retries.add(1);
+}
+
 /// One attempt of the load balancer.
 fn pick(
     worker: &Worker,
@@ -113,7 +119,10 @@ fn pick(
 ) -> Option<ServerIndex> {
     let view = backend.view();
     let cx = PickContext { servers: &view, avoid, random: worker.next_random() };
-    worker.with_view(proxy.id, |v| backend.balancer.pick(v, key, &cx))
+    let picked = worker.with_view(proxy.id, |v| backend.balancer.pick(v, key, &cx))?;
+    worker.be_counters(proxy.id).chosen.add(1);
+    worker.srv_counters(proxy.id, ServerId(picked.0)).chosen.add(1);
+    Some(picked)
 }
 
 /// Where a stream must go.

@@ -31,6 +31,8 @@ pub struct Backend {
     servers: Box<[ServerState]>,
     /// Requests that wait for any server.
     queue: Queue,
+    /// The most that did at once.
+    queue_max: AtomicU32,
     /// Requests in some queue of this backend, by the token they are queued under.
     waiting: Mutex<HashMap<u64, Arc<Ticket>>>,
     next_token: AtomicU64,
@@ -50,6 +52,7 @@ struct ServerState {
     service: Service,
     backup: bool,
     queue: Queue,
+    queue_max: AtomicU32,
     weight: AtomicU32,
     standing: Mutex<Standing>,
     /// What `standing` says of it, for traffic.
@@ -162,6 +165,7 @@ impl Backend {
                     },
                     backup: server.backup,
                     queue: Queue::new(),
+                    queue_max: AtomicU32::new(0),
                     weight: AtomicU32::new(u32::from(server.weight)),
                     standing: Mutex::new(Standing::new(server)),
                     up: AtomicBool::new(spec.up),
@@ -170,6 +174,7 @@ impl Backend {
                 })
                 .collect(),
             queue: Queue::new(),
+            queue_max: AtomicU32::new(0),
             waiting: Mutex::default(),
             next_token: AtomicU64::new(1),
             usable: AtomicU32::new(0),
@@ -235,6 +240,19 @@ impl Backend {
     /// Requests that wait for this server.
     pub fn server_queue_len(&self, server: ServerId) -> u32 {
         u32::try_from(self.servers[server.0 as usize].queue.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The most requests that waited at once for any server, and for this one when it is given.
+    pub fn queue_max(&self, server: Option<ServerId>) -> u32 {
+        server.map_or(&self.queue_max, |s| &self.servers[s.0 as usize].queue_max).load(Ordering::Relaxed)
+    }
+
+    /// Starts those maxima anew.
+    pub fn reset_queue_max(&self) {
+        self.queue_max.store(self.queue_len(), Ordering::Relaxed);
+        for server in &self.servers {
+            server.queue_max.store(u32::try_from(server.queue.len()).unwrap_or(u32::MAX), Ordering::Relaxed);
+        }
     }
 
     /// Requests a server may serve at once now; 0 for no limit.
@@ -393,6 +411,8 @@ impl Backend {
             self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&token);
             return None;
         };
+        let most = server.map_or(&self.queue_max, |s| &self.servers[s.0 as usize].queue_max);
+        most.fetch_max(u32::try_from(queue.len()).unwrap_or(u32::MAX), Ordering::Relaxed);
         let position = queue.position(place);
         let queued = Queued { ticket, token, place, server, position };
         // A slot may have come free between the failed attempt and the push; then nobody else would look.

@@ -37,11 +37,20 @@ pub struct IdleConnection {
     pub ends: (Endpoint, Endpoint),
 }
 
+impl IdleConnection {
+    /// It was used again once: the server keeps its connections open.
+    fn is_proven(&self) -> bool {
+        self.requests >= 2
+    }
+}
+
 /// The idle connections of one server on one thread.
 #[derive(Default)]
 pub struct IdlePool {
     /// The one used last is at the end.
     idle: Vec<IdleConnection>,
+    /// How many have carried more than one request.
+    proven: usize,
     /// The fewest that were idle at once since the last purge: none of these was needed.
     spare: usize,
     /// Most streams on this server at once since the last purge, and in the period before.
@@ -53,6 +62,11 @@ impl IdlePool {
     /// Number of idle connections.
     pub fn len(&self) -> usize {
         self.idle.len()
+    }
+
+    /// How many of them have carried more than one request.
+    pub fn proven(&self) -> usize {
+        self.proven
     }
 
     /// True when there is none.
@@ -74,6 +88,7 @@ impl IdlePool {
 
     /// Puts a connection in.
     pub fn put(&mut self, connection: IdleConnection) {
+        self.proven += usize::from(connection.is_proven());
         self.idle.push(connection);
     }
 
@@ -84,10 +99,11 @@ impl IdlePool {
         while at > 0 {
             at -= 1;
             let candidate = &mut self.idle[at];
-            if candidate.key.as_deref() != key || (proven_only && candidate.requests < 2) {
+            if candidate.key.as_deref() != key || (proven_only && !candidate.is_proven()) {
                 continue;
             }
             let mut taken = self.idle.remove(at);
+            self.proven -= usize::from(taken.is_proven());
             self.spare = self.spare.min(self.idle.len());
             if !taken.io.has_input_now() {
                 return Some(taken);
@@ -99,6 +115,7 @@ impl IdlePool {
     /// Drops the connections on which something arrived.
     pub fn drop_closed(&mut self) {
         self.idle.retain_mut(|c| !c.io.has_input_now());
+        self.count_proven();
         self.spare = self.spare.min(self.idle.len());
     }
 
@@ -107,6 +124,7 @@ impl IdlePool {
         let unneeded = self.spare.min(self.idle.len().saturating_sub(keep));
         let n = unneeded.div_ceil(2);
         self.idle.drain(..n);
+        self.count_proven();
         self.spare = self.idle.len();
         self.last_peak = std::mem::take(&mut self.peak);
     }
@@ -114,6 +132,11 @@ impl IdlePool {
     /// Closes all.
     pub fn clear(&mut self) {
         self.idle.clear();
+        self.proven = 0;
         self.spare = 0;
+    }
+
+    fn count_proven(&mut self) {
+        self.proven = self.idle.iter().filter(|c| c.is_proven()).count();
     }
 }

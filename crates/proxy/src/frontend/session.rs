@@ -59,7 +59,7 @@ pub async fn serve(worker: Rc<Worker>, admission: Admission, fd: OwnedFd, peer: 
     if !pool::boxed(begin(&worker, fe, &mut session, &mut client)).await {
         return;
     }
-    let _present = worker.fe_counters(frontend).enter(clock::now_ms());
+    let _present = worker.begin_session(listener);
     let mut as_http = fe.mode == Mode::Http;
     if !as_http {
         let mut state = worker.take_stream();
@@ -193,9 +193,8 @@ fn prepare_socket(fe: &Proxy, mss: i32, client: &Wire) {
 
 /// Connection rules, PROXY header, session rules. False when the connection must be closed.
 async fn begin(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, client: &mut Wire) -> bool {
-    let counters = worker.fe_counters(fe.id);
-    counters.connections.add(1);
-    worker.counters().process.connections.add(1);
+    worker.count_connection(session.listener);
+    let counters = worker.fe_counters(session.listener);
     let mut expects_proxy = worker.instance.bind(session.listener).accept_proxy;
     let received = (session.facts.fc_src, session.facts.fc_dst);
     if !fe.rules.tcp_connection.is_empty() {

@@ -34,6 +34,8 @@ pub enum Exchanged<'a> {
     Failed(Stop<'a>),
     /// Another attempt may be made.
     Retry {
+        /// There was a connection, and no response worth forwarding came on it.
+        connected: bool,
         /// An attempt on the same server should wait a little.
         same_server_delay: bool,
     },
@@ -84,19 +86,18 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
     }
     let status = http.state.response.status();
     if be.retry_on.has_status(status) && may_retry(http, true) && replay.restore(http).is_some() {
-        return Exchanged::Retry { same_server_delay: false };
+        return Exchanged::Retry { connected: true, same_server_delay: false };
     }
     http.state.has_response = true;
     http.state.facts.status = i32::from(status);
     http.state.facts.server_status = i32::from(status);
     http.state.facts.timers.response_us = http.elapsed_us();
-    http.worker.be_counters(be.id).response(status);
-    http.worker.srv_counters(be.id, server.id).response(status);
+    let counters = http.worker.srv_counters(be.id, server.id);
+    counters.requests.add(1);
+    counters.response(status);
     response_captures(http);
     if be.opts.checkcache && shares_cookie(http) {
-        http.worker.be_counters(be.id).denied_responses.add(1);
-        http.worker.srv_counters(be.id, server.id).denied_responses.add(1);
-        http.worker.fe_counters(fe.id).denied_responses.add(1);
+        response_denied(http, be);
         http.terminate(b'P', b'H');
         return Exchanged::Failed(Stop::Answer(reply::Answer::Error(502)));
     }
@@ -152,15 +153,16 @@ async fn connect<'a>(
         Some(Err(error)) => error,
         None => {
             http.worker.be_counters(be.id).client_aborts.add(1);
-            http.worker.fe_counters(http.session.frontend).client_aborts.add(1);
+            http.worker.fe_counters(http.session.listener).client_aborts.add(1);
             http.terminate(b'C', b'C');
             return Err(Exchanged::Failed(Stop::Ended(After::Drop)));
         }
     };
-    http.worker.srv_counters(be.id, server.id).failed_connections.add(1);
     if may_retry(http, be.retry_on.conn_failure) {
-        return Err(Exchanged::Retry { same_server_delay: error != ConnectError::Timeout });
+        return Err(Exchanged::Retry { connected: false, same_server_delay: error != ConnectError::Timeout });
     }
+    // Attempts that another one follows are no failure of the server's: no request failed.
+    http.worker.srv_counters(be.id, server.id).failed_connections.add(1);
     http.worker.be_counters(be.id).failed_connections.add(1);
     match error {
         ConnectError::Timeout => http.terminate(b's', b'C'),
@@ -300,7 +302,7 @@ fn send_request<'a>(
 
 /// The request's body is not what its framing says.
 fn bad_body<'a>(http: &mut Http<'a>) -> Stop<'a> {
-    http.worker.fe_counters(http.session.frontend).failed_requests.add(1);
+    http.worker.fe_counters(http.session.listener).failed_requests.add(1);
     http.terminate(b'P', b'H');
     http.refuse(400)
 }
@@ -447,7 +449,7 @@ fn head_failed<'a>(
     let nothing_came = conn.wire.input.is_none();
     let srv = http.worker.srv_counters(be.id, server.id);
     let backend = http.worker.be_counters(be.id);
-    let frontend = http.worker.fe_counters(http.session.frontend);
+    let frontend = http.worker.fe_counters(http.session.listener);
     match end {
         HeadEnd::Received => Exchanged::Failed(Stop::Ended(After::Drop)),
         HeadEnd::ServerClosed | HeadEnd::ServerReset => {
@@ -473,7 +475,9 @@ fn head_failed<'a>(
             let empty =
                 nothing_came && be.retry_on.empty_response || !nothing_came && be.retry_on.junk_response;
             if may_retry(http, empty) && replay.restore(http).is_some() {
-                return Exchanged::Retry { same_server_delay: false };
+                srv.failed_responses.add(1);
+                backend.failed_responses.add(1);
+                return Exchanged::Retry { connected: true, same_server_delay: false };
             }
             srv.failed_responses.add(1);
             backend.failed_responses.add(1);
@@ -485,7 +489,9 @@ fn head_failed<'a>(
         }
         HeadEnd::ServerTimeout => {
             if may_retry(http, be.retry_on.response_timeout) && replay.restore(http).is_some() {
-                return Exchanged::Retry { same_server_delay: false };
+                srv.failed_responses.add(1);
+                backend.failed_responses.add(1);
+                return Exchanged::Retry { connected: true, same_server_delay: false };
             }
             srv.failed_responses.add(1);
             backend.failed_responses.add(1);
@@ -494,7 +500,9 @@ fn head_failed<'a>(
         }
         HeadEnd::Malformed => {
             if may_retry(http, be.retry_on.junk_response) && replay.restore(http).is_some() {
-                return Exchanged::Retry { same_server_delay: false };
+                srv.failed_responses.add(1);
+                backend.failed_responses.add(1);
+                return Exchanged::Retry { connected: true, same_server_delay: false };
             }
             srv.failed_responses.add(1);
             backend.failed_responses.add(1);
@@ -565,7 +573,7 @@ async fn response_rules<'a>(
         (be, &be.rules.http_response, Kind::HttpResponse),
         (fe, &fe.rules.http_response, Kind::HttpResponse),
     ];
-    for (n, (proxy, rules, kind)) in sets.into_iter().enumerate() {
+    for (n, (_, rules, kind)) in sets.into_iter().enumerate() {
         if rules.is_empty() || (n == 2 && same) {
             continue;
         }
@@ -580,14 +588,13 @@ async fn response_rules<'a>(
                 });
             let failed = std::mem::take(&mut http.state.effects.failed_rewrites);
             if failed > 0 {
-                worker.fe_counters(http.session.frontend).failed_rewrites.add(u64::from(failed));
+                worker.fe_counters(http.session.listener).failed_rewrites.add(u64::from(failed));
                 worker.be_counters(be.id).failed_rewrites.add(u64::from(failed));
             }
             match outcome {
                 Outcome::Done | Outcome::Accept => break,
                 Outcome::Deny(reply) | Outcome::Tarpit(reply) => {
-                    worker.be_counters(proxy.id).denied_responses.add(1);
-                    worker.fe_counters(http.session.frontend).denied_responses.add(1);
+                    response_denied(http, be);
                     http.terminate(b'P', b'H');
                     return Err(Stop::Answer(reply::Answer::Reply(reply)));
                 }
@@ -600,8 +607,7 @@ async fn response_rules<'a>(
                     return Err(Stop::Answer(reply::Answer::Redirect(redirect)));
                 }
                 Outcome::Reject | Outcome::Close | Outcome::SilentDrop { .. } => {
-                    worker.be_counters(proxy.id).denied_responses.add(1);
-                    worker.fe_counters(http.session.frontend).denied_responses.add(1);
+                    response_denied(http, be);
                     http.terminate(b'P', b'H');
                     return Err(Stop::Ended(After::Drop));
                 }
@@ -619,7 +625,7 @@ async fn response_rules<'a>(
                     finish::log_now(http.worker, http.session, http.state, kind, profile);
                 }
                 Outcome::RewriteFailed | Outcome::InternalError => {
-                    worker.fe_counters(http.session.frontend).internal_errors.add(1);
+                    worker.fe_counters(http.session.listener).internal_errors.add(1);
                     http.terminate(b'I', b'H');
                     return Err(Stop::Answer(reply::Answer::Error(500)));
                 }
@@ -633,6 +639,17 @@ async fn response_rules<'a>(
     }
     http.state.apply_overrides(http.client);
     Ok(())
+}
+
+/// A rule kept a response from the client.
+fn response_denied(http: &Http<'_>, be: &Proxy) {
+    let worker = http.worker;
+    worker.fe_counters(http.session.listener).denied_responses.add(1);
+    worker.be_counters(be.id).denied_responses.add(1);
+    if let Some(server) = http.state.facts.server {
+        let id = thalweg_config::model::ServerId(server.index);
+        worker.srv_counters(be.id, id).denied_responses.add(1);
+    }
 }
 
 /// `http-response wait-for-body`: buffers the body until it is complete, `at_least` bytes of it are there, or the
@@ -755,7 +772,6 @@ async fn download<'a>(
     if !reply::after_response_rules(http) {
         return reply::internal_error(http).await;
     }
-    http.worker.fe_counters(fe.id).response(http.state.response.status());
     http.state.facts.status = i32::from(http.state.response.status());
     if fe.opts.httpclose || be.opts.httpclose {
         http.keep_alive = false;
@@ -813,7 +829,7 @@ async fn download<'a>(
     http.state.facts.res_bytes_out += received;
     if up.spliced + down.spliced > 0 {
         let worker = http.worker;
-        let client_side = worker.fe_counters(http.session.frontend);
+        let client_side = worker.fe_counters(http.session.listener);
         client_side.spliced_in.add(up.spliced);
         client_side.spliced_out.add(down.spliced);
         let server_side = worker.be_counters(http.state.backend());
@@ -863,7 +879,7 @@ async fn download<'a>(
             After::Drop
         }
         BodyEnd::BadBody => {
-            http.worker.fe_counters(fe.id).failed_requests.add(1);
+            http.worker.fe_counters(http.session.listener).failed_requests.add(1);
             http.terminate(b'P', b'D');
             After::Drop
         }
@@ -875,7 +891,7 @@ async fn download<'a>(
 }
 
 fn client_aborted(http: &mut Http<'_>, be: &Proxy, server: &Server, phase: u8) {
-    http.worker.fe_counters(http.session.frontend).client_aborts.add(1);
+    http.worker.fe_counters(http.session.listener).client_aborts.add(1);
     http.worker.be_counters(be.id).client_aborts.add(1);
     http.worker.srv_counters(be.id, server.id).client_aborts.add(1);
     http.terminate(b'C', phase);
@@ -985,7 +1001,6 @@ async fn tunnel<'a>(http: &mut Http<'a>, be: &'a Proxy, mut conn: ServerConn, up
     if !reply::after_response_rules(http) {
         return Exchanged::Answered(reply::internal_error(http).await);
     }
-    http.worker.fe_counters(fe.id).response(http.state.response.status());
     let options =
         EncodeOptions { connection: None, proxy_connection: false, case: http.worker.response_case(fe.id) };
     http.state.response.set_version(Version::HTTP_11);
@@ -1015,7 +1030,7 @@ async fn tunnel<'a>(http: &mut Http<'a>, be: &'a Proxy, mut conn: ServerConn, up
     http.state.facts.req_bytes_in += relayed.up;
     http.state.facts.res_bytes_in += relayed.down;
     http.state.facts.res_bytes_out += relayed.down;
-    let (cause, phase) = finish::relay_end(worker, http.session.frontend, http.state, relayed.end);
+    let (cause, phase) = finish::relay_end(worker, http.session.listener, http.state, relayed.end);
     http.terminate(cause, phase);
     http.client.eof = true;
     Exchanged::Answered(if relayed.end == RelayEnd::Done { After::Close } else { After::Drop })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thalweg_config::compiled::LogFormat;
-use thalweg_config::model::{LogLevel, LogStep, Mode, ProfileStep, Proxy, ProxyId, ServerId};
+use thalweg_config::model::{LogLevel, LogStep, Mode, ProfileStep, Proxy, ServerId};
 use thalweg_rules::Kind;
 use thalweg_runtime::clock;
 use thalweg_sample::facts::{ConnCounts, Endpoint, LogOrigin};
@@ -32,9 +32,18 @@ pub fn http(http: &mut Http<'_>, fe: &Proxy) {
 /// Adds a stream's bytes and timers to the counters of everything it passed through.
 pub fn stream_counters(worker: &Worker, session: &ClientSession, state: &StreamState) {
     let facts = &state.facts;
-    let fe = worker.fe_counters(session.frontend);
-    fe.bytes_in.add(facts.req_bytes_in);
-    fe.bytes_out.add(facts.res_bytes_out);
+    let bytes = |counters: &Counters| {
+        counters.request_bytes_in.add(facts.req_bytes_in);
+        counters.request_bytes_out.add(facts.req_bytes_out);
+        counters.response_bytes_in.add(facts.res_bytes_in);
+        counters.response_bytes_out.add(facts.res_bytes_out);
+    };
+    let fe = worker.fe_counters(session.listener);
+    bytes(fe);
+    let status = u16::try_from(facts.status).unwrap_or(0);
+    if facts.is_http {
+        fe.response(status);
+    }
     if !facts.backend_assigned {
         return;
     }
@@ -42,17 +51,24 @@ pub fn stream_counters(worker: &Worker, session: &ClientSession, state: &StreamS
     let be = worker.be_counters(state.backend());
     let server =
         facts.server.map(|s| worker.srv_counters(state.backend(), thalweg_config::model::ServerId(s.index)));
-    for counters in [Some(be), server].into_iter().flatten() {
-        counters.bytes_in.add(facts.req_bytes_in);
-        counters.bytes_out.add(facts.res_bytes_in);
-        counters.last_session_ms.raise_to(now_ms);
-        let t = &facts.timers;
+    let t = &facts.timers;
+    // Who did not get as far as its response says nothing about how long that takes.
+    let got_there = t.connect_us >= 0 && (!facts.is_http || t.response_us >= 0);
+    let times = got_there.then(|| {
         let positive = |ms: i64| u64::try_from(ms).unwrap_or(0);
-        counters.queue_ms.add(positive(t.tw()));
-        counters.connect_ms.add(positive(t.tc()));
-        counters.response_ms.add(positive(t.tr()));
-        counters.total_ms.add(positive(t.ta(clock::now_us())));
-        counters.timed.add(1);
+        [positive(t.tw()), positive(t.tc()), positive(t.tr()), positive(t.ta(clock::now_us()))]
+    });
+    if facts.is_http {
+        be.response(status);
+    }
+    for counters in [Some(be), server].into_iter().flatten() {
+        bytes(counters);
+        counters.last_session_ms.raise_to(now_ms);
+    }
+    be.time(times);
+    // Of a server's, those count that it answered.
+    if let Some(server) = server.filter(|_| !facts.is_http || facts.server_status > 0) {
+        server.time(times);
     }
 }
 
@@ -361,12 +377,12 @@ pub fn ensure_unique_id(http: &mut Http<'_>) {
 }
 
 /// Counts a relay that ended. Returns its termination state, dashes when there was nothing wrong.
-pub fn relay_end(worker: &Worker, frontend: ProxyId, state: &StreamState, end: RelayEnd) -> (u8, u8) {
+pub fn relay_end(worker: &Worker, listener: usize, state: &StreamState, end: RelayEnd) -> (u8, u8) {
     match end {
         RelayEnd::Done => (b'-', b'-'),
         RelayEnd::Resource => (b'K', b'D'),
         RelayEnd::ClientAborted | RelayEnd::ClientTimeout => {
-            client_left(worker, frontend, state);
+            client_left(worker, listener, state);
             (if end == RelayEnd::ClientTimeout { b'c' } else { b'C' }, b'D')
         }
         RelayEnd::ServerAborted | RelayEnd::ServerTimeout => {
@@ -383,8 +399,8 @@ pub fn relay_end(worker: &Worker, frontend: ProxyId, state: &StreamState, end: R
 }
 
 /// Counts a client that left, or was too slow, with a server at work for it.
-pub fn client_left(worker: &Worker, frontend: ProxyId, state: &StreamState) {
-    worker.fe_counters(frontend).client_aborts.add(1);
+pub fn client_left(worker: &Worker, listener: usize, state: &StreamState) {
+    worker.fe_counters(listener).client_aborts.add(1);
     for counters in of_server(worker, state) {
         counters.client_aborts.add(1);
     }

@@ -151,7 +151,9 @@ impl<'a> Http<'a> {
     fn no_request(&mut self, why: NoRequest) -> Stop<'a> {
         // All of the time was waiting, so none of it counts as idle time before a request.
         self.state.facts.timers.idle_us = -1;
-        let counters = self.worker.fe_counters(self.session.frontend);
+        let counters = self.worker.fe_counters(self.session.listener);
+        counters.silent.add(1);
+        self.worker.count_request(self.session.listener);
         counters.failed_requests.add(1);
         match why {
             NoRequest::Closed => {
@@ -172,8 +174,9 @@ impl<'a> Http<'a> {
     }
 
     async fn run(&mut self) -> Result<After, Stop<'a>> {
-        self.receive_head().await?;
-        self.account_request();
+        let received = self.receive_head().await;
+        self.worker.count_request(self.session.listener);
+        received?;
         let fe = self.frontend();
         self.log_step(LogStep::Accept);
         self.log_step(LogStep::Request);
@@ -201,7 +204,7 @@ impl<'a> Http<'a> {
             self.restrict_names(be)?;
         }
         if fe.opts.http_buffer_request && self.client.eof && !self.client.look().ended() {
-            self.worker.fe_counters(fe.id).client_aborts.add(1);
+            self.worker.fe_counters(self.session.listener).client_aborts.add(1);
             self.terminate(b'C', b'R');
             return Err(self.refuse(400));
         }
@@ -235,7 +238,7 @@ impl<'a> Http<'a> {
                         self.client.input = None;
                         self.client.body.begin_until_close();
                         self.note_request_line();
-                        self.worker.fe_counters(fe.id).failed_requests.add(1);
+                        self.worker.fe_counters(self.session.listener).failed_requests.add(1);
                         self.terminate(b'P', b'R');
                         return Err(self.refuse(status));
                     }
@@ -265,14 +268,14 @@ impl<'a> Http<'a> {
                 Some(_) => {
                     // The client left, or stopped sending, in the middle of its head.
                     self.client.eof = true;
-                    self.worker.fe_counters(fe.id).failed_requests.add(1);
-                    self.worker.fe_counters(fe.id).client_aborts.add(1);
+                    self.worker.fe_counters(self.session.listener).failed_requests.add(1);
+                    self.worker.fe_counters(self.session.listener).client_aborts.add(1);
                     self.state.facts.req_bytes_in += self.client.input.take().map_or(0, |b| b.len() as u64);
                     self.terminate(b'C', b'R');
                     return Err(self.refuse(400));
                 }
                 None => {
-                    self.worker.fe_counters(fe.id).failed_requests.add(1);
+                    self.worker.fe_counters(self.session.listener).failed_requests.add(1);
                     self.state.facts.req_bytes_in += self.client.input.take().map_or(0, |b| b.len() as u64);
                     self.terminate(b'c', b'R');
                     return Err(self.refuse(408));
@@ -332,14 +335,6 @@ impl<'a> Http<'a> {
         *counted = received.max(*counted);
     }
 
-    fn account_request(&mut self) {
-        let now_ms = clock::now_ms();
-        let counters = self.worker.fe_counters(self.session.frontend);
-        counters.requests.add(1);
-        counters.request_rate.add(1, now_ms);
-        self.worker.counters().process.requests.add(1);
-    }
-
     /// Who ended the stream, and in which phase; the first cause stays.
     pub fn terminate(&mut self, cause: u8, phase: u8) {
         let t = &mut self.state.facts.termination;
@@ -390,7 +385,7 @@ impl<'a> Http<'a> {
         self.terminate(b'L', b'R');
         // The requests of a monitor are never logged.
         self.state.facts.log_level = Some(255);
-        self.worker.fe_counters(fe.id).intercepted.add(1);
+        self.worker.fe_counters(self.session.listener).intercepted.add(1);
         Some(reply::Answer::Error(if failed { 503 } else { 200 }))
     }
 
@@ -417,13 +412,13 @@ impl<'a> Http<'a> {
                 });
             let failed = std::mem::take(&mut self.state.effects.failed_rewrites);
             if failed > 0 {
-                self.worker.fe_counters(self.session.frontend).failed_rewrites.add(u64::from(failed));
+                self.worker.fe_counters(self.session.listener).failed_rewrites.add(u64::from(failed));
                 if proxy.is_be() {
                     self.worker.be_counters(proxy.id).failed_rewrites.add(u64::from(failed));
                 }
             }
             let denied = |http: &Http<'a>| {
-                let counters = http.worker.fe_counters(http.session.frontend);
+                let counters = http.worker.fe_counters(http.session.listener);
                 counters.denied_requests.add(1);
                 if proxy.is_be() && proxy.id != http.session.frontend {
                     http.worker.be_counters(proxy.id).denied_requests.add(1);
@@ -446,17 +441,17 @@ impl<'a> Http<'a> {
                     return Err(Stop::Answer(reply::Answer::Reply(reply)));
                 }
                 Outcome::Return(reply) => {
-                    self.worker.fe_counters(self.session.frontend).intercepted.add(1);
+                    self.worker.fe_counters(self.session.listener).intercepted.add(1);
                     self.terminate(b'L', b'R');
                     return Err(Stop::Answer(reply::Answer::Reply(reply)));
                 }
                 Outcome::Redirect(redirect) => {
-                    self.worker.fe_counters(self.session.frontend).intercepted.add(1);
+                    self.worker.fe_counters(self.session.listener).intercepted.add(1);
                     self.terminate(b'L', b'R');
                     return Err(Stop::Answer(reply::Answer::Redirect(redirect)));
                 }
                 Outcome::Auth(realm) => {
-                    self.worker.fe_counters(self.session.frontend).intercepted.add(1);
+                    self.worker.fe_counters(self.session.listener).intercepted.add(1);
                     self.terminate(b'L', b'R');
                     return Err(Stop::Answer(reply::Answer::Auth(realm)));
                 }
@@ -499,12 +494,12 @@ impl<'a> Http<'a> {
                     return Err(Stop::Answer(reply::Answer::Service(name)));
                 }
                 Outcome::BadRequest => {
-                    self.worker.fe_counters(self.session.frontend).failed_requests.add(1);
+                    self.worker.fe_counters(self.session.listener).failed_requests.add(1);
                     self.terminate(b'P', b'R');
                     return Err(self.refuse(400));
                 }
                 Outcome::RewriteFailed | Outcome::InternalError => {
-                    self.worker.fe_counters(self.session.frontend).internal_errors.add(1);
+                    self.worker.fe_counters(self.session.listener).internal_errors.add(1);
                     self.terminate(b'I', b'R');
                     return Err(Stop::Answer(reply::Answer::Error(500)));
                 }
@@ -626,10 +621,9 @@ impl<'a> Http<'a> {
             if self.more_input(deadline).await {
                 continue;
             }
-            let fe = self.session.frontend;
-            self.worker.fe_counters(fe).failed_requests.add(1);
+            self.worker.fe_counters(self.session.listener).failed_requests.add(1);
             if self.client.eof {
-                self.worker.fe_counters(fe).client_aborts.add(1);
+                self.worker.fe_counters(self.session.listener).client_aborts.add(1);
                 self.terminate(b'C', b'R');
                 return Err(self.refuse(400));
             }
@@ -650,7 +644,7 @@ impl<'a> Http<'a> {
         if policy.apply(&mut self.state.request) {
             return Ok(());
         }
-        self.worker.fe_counters(self.session.frontend).denied_requests.add(1);
+        self.worker.fe_counters(self.session.listener).denied_requests.add(1);
         if proxy.is_be() && proxy.id != self.session.frontend {
             self.worker.be_counters(proxy.id).denied_requests.add(1);
         }
@@ -705,7 +699,7 @@ impl<'a> Http<'a> {
         }
         let target = chosen.or(fe.default_backend).or_else(|| fe.is_be().then_some(fe.id));
         let Some(target) = target else {
-            self.worker.fe_counters(fe.id).failed_requests.add(1);
+            self.worker.fe_counters(self.session.listener).failed_requests.add(1);
             self.state.facts.timers.request_us = -1;
             self.terminate(b'S', b'C');
             return Err(Stop::Answer(reply::Answer::Error(503)));
@@ -735,10 +729,10 @@ impl<'a> Http<'a> {
         if be.id != self.session.frontend {
             super::inherit_settings(&mut self.state.facts, be, false);
         }
+        self.in_backend = Some(self.worker.begin_stream(be.id));
         let counters = self.worker.be_counters(be.id);
-        self.in_backend = Some(counters.enter(now_ms));
         counters.requests.add(1);
-        counters.request_rate.add(1, now_ms);
+        counters.request_rate.add(now_ms);
     }
 
     /// The header edits that options ask for, once all rules have run.
@@ -753,7 +747,7 @@ impl<'a> Http<'a> {
         }
         ok &= forwarded::apply(self, fe, be);
         if !ok {
-            self.worker.fe_counters(fe.id).failed_rewrites.add(1);
+            self.worker.fe_counters(self.session.listener).failed_rewrites.add(1);
         }
         Ok(())
     }
@@ -788,6 +782,7 @@ impl<'a> Http<'a> {
             self.state.facts.server =
                 Some(facts::ServerId { proxy: facts::ProxyId(be.id.0), index: server_id.0 });
             self.state.facts.timers.queue_us = self.elapsed_us();
+            self.worker.count_attempt(be.id, server_id);
             if let (Some(prefix), true) =
                 (&server.rare().redir, matches!(self.state.request.method(), Method::Get | Method::Head))
             {
@@ -799,10 +794,11 @@ impl<'a> Http<'a> {
                 Exchanged::Failed(stop) => return Err(stop),
                 // An idle connection had been closed by the server: nothing was lost, nothing counts.
                 Exchanged::RetryReused => {}
-                Exchanged::Retry { same_server_delay } => {
+                Exchanged::Retry { connected, same_server_delay } => {
                     self.state.facts.retries += 1;
-                    self.worker.be_counters(be.id).retries.add(1);
-                    self.worker.srv_counters(be.id, server_id).retries.add(1);
+                    if connected {
+                        assign::count_retry(self.worker, be.id, server_id);
+                    }
                     if !self.state.cookie.forced
                         && assign::may_redispatch(
                             self.worker,
@@ -819,8 +815,14 @@ impl<'a> Http<'a> {
                         self.state.facts.redispatched = true;
                         self.worker.be_counters(be.id).redispatches.add(1);
                         self.worker.srv_counters(be.id, server_id).redispatches.add(1);
-                    } else if same_server_delay {
-                        timer::sleep(be.timeouts.connect.unwrap_or(1000).min(1000)).await;
+                    } else {
+                        // Without a connection, another server is a redispatch only, the same one a retry only.
+                        if !connected {
+                            assign::count_retry(self.worker, be.id, server_id);
+                        }
+                        if same_server_delay {
+                            timer::sleep(be.timeouts.connect.unwrap_or(1000).min(1000)).await;
+                        }
                     }
                 }
             }
@@ -911,8 +913,7 @@ impl<'a> Http<'a> {
                 Err(Stop::Answer(reply::Answer::Error(503)))
             }
             Err(NoServer::Abandoned) => {
-                counters.client_aborts.add(1);
-                self.worker.fe_counters(self.session.frontend).client_aborts.add(1);
+                self.worker.fe_counters(self.session.listener).client_aborts.add(1);
                 self.state.facts.timers.queue_us = self.elapsed_us();
                 self.terminate(b'C', b'Q');
                 Err(Stop::Ended(After::Drop))
@@ -938,9 +939,8 @@ pub struct Lease<'a> {
 impl<'a> Lease<'a> {
     /// Takes charge of a slot that was just taken.
     pub fn new(worker: &'a Worker, proxy: ProxyId, slot: Slot) -> Lease<'a> {
-        let counters = worker.srv_counters(proxy, slot.server());
-        counters.chosen.add(1);
-        Lease { worker, proxy, slot, _present: counters.enter(clock::now_ms()) }
+        let present = worker.srv_counters(proxy, slot.server()).enter();
+        Lease { worker, proxy, slot, _present: present }
     }
 
     /// The server.

@@ -42,7 +42,7 @@ pub async fn send<'a>(http: &mut Http<'a>, answer: Answer<'a>) -> After {
     let mut answer = answer;
     if http.state.has_request && http.keep_alive && !http.client.body.is_ended() {
         if discard_what_is_there(http.client).is_err() {
-            http.worker.fe_counters(http.session.frontend).failed_requests.add(1);
+            http.worker.fe_counters(http.session.listener).failed_requests.add(1);
             http.state.facts.termination = Default::default();
             http.terminate(b'P', b'D');
             http.keep_alive = false;
@@ -56,7 +56,7 @@ pub async fn send<'a>(http: &mut Http<'a>, answer: Answer<'a>) -> After {
         Ok(true) => {}
         Ok(false) => return After::Close,
         Err(()) => {
-            http.worker.fe_counters(http.session.frontend).internal_errors.add(1);
+            http.worker.fe_counters(http.session.listener).internal_errors.add(1);
             if build(http, &Answer::Error(500)).is_err() {
                 return After::Close;
             }
@@ -73,7 +73,7 @@ pub async fn send<'a>(http: &mut Http<'a>, answer: Answer<'a>) -> After {
 
 /// A rewrite of the response failed: the client gets a 500 instead, on which no rule is evaluated.
 pub async fn internal_error(http: &mut Http<'_>) -> After {
-    http.worker.fe_counters(http.session.frontend).internal_errors.add(1);
+    http.worker.fe_counters(http.session.listener).internal_errors.add(1);
     http.terminate(b'I', b'H');
     http.keep_alive = false;
     if build(http, &Answer::Error(500)).is_err() {
@@ -150,7 +150,7 @@ pub fn after_response_rules(http: &mut Http<'_>) -> bool {
             );
             let failed = std::mem::take(&mut http.state.effects.failed_rewrites);
             if failed > 0 {
-                worker.fe_counters(fe.id).failed_rewrites.add(u64::from(failed));
+                worker.fe_counters(http.session.listener).failed_rewrites.add(u64::from(failed));
             }
             match outcome {
                 Outcome::RewriteFailed | Outcome::InternalError => return false,
@@ -176,11 +176,6 @@ async fn write_out(http: &mut Http<'_>) -> After {
     }
     let status = http.state.response.status();
     http.state.facts.status = i32::from(status);
-    http.worker.fe_counters(fe.id).response(status);
-    let be = http.state.backend();
-    if http.state.facts.backend_assigned && be != fe.id {
-        http.worker.be_counters(be).response(status);
-    }
     let peer = if http.state.has_request { http.state.request.version() } else { Version::HTTP_11 };
     let options = EncodeOptions {
         connection: connection_option(Version::HTTP_11, peer, http.keep_alive),

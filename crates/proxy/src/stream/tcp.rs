@@ -103,20 +103,19 @@ impl<'a> Tcp<'a> {
             return end;
         }
         let Some(be) = self.choose_backend(fe) else {
-            self.worker.fe_counters(fe.id).failed_requests.add(1);
+            self.worker.fe_counters(self.session.listener).failed_requests.add(1);
             self.terminate(b'S', b'C');
             return CLOSED;
         };
         if be.mode == Mode::Http && fe.mode == Mode::Tcp {
             return TcpEnd::BecameHttp;
         }
-        let now_ms = clock::now_ms();
         self.state.facts.backend = facts::ProxyId(be.id.0);
         self.state.facts.backend_assigned = true;
         if be.id != fe.id {
             super::inherit_settings(&mut self.state.facts, be, false);
         }
-        self.in_backend = Some(self.worker.be_counters(be.id).enter(now_ms));
+        self.in_backend = Some(self.worker.begin_stream(be.id));
         if be.id != fe.id
             && let Err(end) = self.content_rules(be).await
         {
@@ -177,7 +176,7 @@ impl<'a> Tcp<'a> {
                     return Err(CLOSED);
                 }
                 Outcome::RewriteFailed | Outcome::InternalError => {
-                    self.worker.fe_counters(self.session.frontend).internal_errors.add(1);
+                    self.worker.fe_counters(self.session.listener).internal_errors.add(1);
                     self.terminate(b'I', b'R');
                     return Err(CLOSED);
                 }
@@ -190,7 +189,7 @@ impl<'a> Tcp<'a> {
     }
 
     fn deny(&mut self, proxy: &Proxy) {
-        self.worker.fe_counters(self.session.frontend).denied_requests.add(1);
+        self.worker.fe_counters(self.session.listener).denied_requests.add(1);
         if proxy.id != self.session.frontend {
             self.worker.be_counters(proxy.id).denied_requests.add(1);
         }
@@ -334,6 +333,7 @@ impl<'a> Tcp<'a> {
             if self.state.facts.timers.queue_us < 0 {
                 self.state.facts.timers.queue_us = self.elapsed_us();
             }
+            worker.count_attempt(be.id, id);
             let overrides = &self.state.effects.overrides;
             let target =
                 Target::new(worker, be.id, server, &self.session.facts, &self.state.facts, overrides);
@@ -382,7 +382,7 @@ impl<'a> Tcp<'a> {
         self.state.facts.req_bytes_out += relayed.up;
         self.state.facts.res_bytes_in += relayed.down;
         self.state.facts.res_bytes_out += relayed.down;
-        let (cause, phase) = finish::relay_end(worker, self.session.frontend, self.state, relayed.end);
+        let (cause, phase) = finish::relay_end(worker, self.session.listener, self.state, relayed.end);
         self.terminate(cause, phase);
         drop(held);
         TcpEnd::Over { orderly: relayed.end == super::relay::RelayEnd::Done }
@@ -460,8 +460,8 @@ impl<'a> Tcp<'a> {
         held: &mut Option<Lease<'a>>,
     ) -> bool {
         let worker = self.worker;
-        worker.srv_counters(be.id, id).failed_connections.add(1);
         if self.state.facts.retries >= self.state.facts.max_retries || !be.retry_on.conn_failure {
+            worker.srv_counters(be.id, id).failed_connections.add(1);
             worker.be_counters(be.id).failed_connections.add(1);
             match error {
                 ConnectError::Timeout => self.terminate(b's', b'C'),
@@ -471,8 +471,6 @@ impl<'a> Tcp<'a> {
             return false;
         }
         self.state.facts.retries += 1;
-        worker.be_counters(be.id).retries.add(1);
-        worker.srv_counters(be.id, id).retries.add(1);
         let facts = &self.state.facts;
         if assign::may_redispatch(worker, be, *choice, facts.retries, facts.max_retries) {
             *held = None;
@@ -481,17 +479,19 @@ impl<'a> Tcp<'a> {
             self.state.facts.redispatched = true;
             worker.be_counters(be.id).redispatches.add(1);
             worker.srv_counters(be.id, id).redispatches.add(1);
-        } else if error != ConnectError::Timeout {
-            timer::sleep(be.timeouts.connect.unwrap_or(1000).min(1000)).await;
+        } else {
+            assign::count_retry(worker, be.id, id);
+            if error != ConnectError::Timeout {
+                timer::sleep(be.timeouts.connect.unwrap_or(1000).min(1000)).await;
+            }
         }
         true
     }
 
     fn no_server(&mut self, be: &Proxy, why: NoServer) {
-        let counters = self.worker.be_counters(be.id);
         match why {
-            NoServer::Abandoned => counters.client_aborts.add(1),
-            _ => counters.failed_connections.add(1),
+            NoServer::Abandoned => self.worker.fe_counters(self.session.listener).client_aborts.add(1),
+            _ => self.worker.be_counters(be.id).failed_connections.add(1),
         }
         match why {
             NoServer::NoneUsable => self.terminate(b'S', b'C'),
