@@ -187,8 +187,8 @@ pub trait World {
 /// Bytes that take some work to be read, such as those of a chunked body: the work is done when they are first asked
 /// for.
 pub trait Unread {
-    /// The bytes, and whether no more will come.
-    fn read(&self) -> (&[u8], bool);
+    /// The payload, as [`Payload::new`] makes it.
+    fn read(&self) -> Payload<'_>;
 }
 
 /// The bytes of one direction that are buffered so far: in HTTP the payload of this message, without its head and
@@ -207,24 +207,24 @@ impl<'a> Payload<'a> {
         Payload { bytes, unread: None, complete, total }
     }
 
-    /// Bytes that are read when they are first asked for. Their number is not announced.
+    /// Bytes that are read when they are first asked for.
     pub fn unread(unread: &'a dyn Unread) -> Payload<'a> {
         Payload { unread: Some(unread), ..Payload::default() }
     }
 
     /// The bytes.
     pub fn data(&self) -> &'a [u8] {
-        self.unread.map_or(self.bytes, |unread| unread.read().0)
+        self.unread.map_or(self.bytes, |unread| unread.read().bytes)
     }
 
     /// True when no more will come.
     pub fn is_complete(&self) -> bool {
-        self.unread.map_or(self.complete, |unread| unread.read().1)
+        self.unread.map_or(self.complete, |unread| unread.read().complete)
     }
 
     /// The announced length of the whole, when known (`req.body_size`).
     pub fn total(&self) -> Option<u64> {
-        self.total
+        self.unread.map_or(self.total, |unread| unread.read().total)
     }
 }
 

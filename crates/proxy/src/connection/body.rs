@@ -280,6 +280,7 @@ impl Chunks {
         }
         Seen {
             data: &ahead.payload,
+            announced: ahead.payload.len() as u64 + ahead.decoder.remaining(),
             // Malformed chunks count as all there is.
             payload_ended: ahead.malformed || ahead.decoder.payload_is_complete(),
             ended: ahead.malformed || ahead.decoder.is_done(),
@@ -345,6 +346,8 @@ struct Seen<'a> {
     data: &'a [u8],
     payload_ended: bool,
     ended: bool,
+    /// Bytes of payload in the chunks that have begun.
+    announced: u64,
     /// See [`Look::whole_len`].
     len: Option<usize>,
 }
@@ -359,15 +362,15 @@ impl<'a> Decoded<'a> {
     fn seen(&self) -> Seen<'a> {
         *self.seen.get_or_init(|| match self.work.take() {
             Some((chunks, input)) => chunks.look(input),
-            None => Seen { data: &[], payload_ended: true, ended: true, len: None },
+            None => Seen { data: &[], payload_ended: true, ended: true, announced: 0, len: None },
         })
     }
 }
 
 impl Unread for Decoded<'_> {
-    fn read(&self) -> (&[u8], bool) {
+    fn read(&self) -> Payload<'_> {
         let seen = self.seen();
-        (seen.data, seen.payload_ended)
+        Payload::new(seen.data, seen.payload_ended, Some(seen.announced))
     }
 }
 

@@ -17,8 +17,8 @@ use thalweg_sample::acl::Verdict;
 use thalweg_sample::facts::{self, Termination};
 use thalweg_sample::fetch::hello::{Peek, rdp_cookie};
 
+use super::StreamState;
 use super::http::Http;
-use super::{Bodies, StreamState};
 use crate::worker::Worker;
 
 /// Between a server's value and the dates in a cookie that we made.
@@ -74,14 +74,7 @@ pub fn begin(be: &Proxy, termination: &mut Termination) {
 /// `force-persist` and `ignore-persist`: the first rule that applies decides.
 pub fn persist_rules(http: &mut Http<'_>, be: &Proxy) {
     for rule in &be.persist_rules {
-        let holds = http.state.evaluate(
-            http.worker,
-            &mut http.session.facts,
-            Bodies::default(),
-            false,
-            true,
-            |cx, _| rule.cond.eval(cx) == Verdict::Pass,
-        );
+        let holds = http.evaluate(true, |cx, _| rule.cond.eval(cx) == Verdict::Pass);
         if holds {
             http.state.cookie.ignored = !rule.force;
             http.state.cookie.forced = rule.force;

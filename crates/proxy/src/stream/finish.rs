@@ -370,7 +370,7 @@ pub fn ensure_unique_id(http: &mut Http<'_>) {
     let fe = http.frontend();
     let Some(format) = &fe.unique_id_format else { return };
     let mut id = Vec::new();
-    http.state.evaluate(http.worker, &mut http.session.facts, Bodies::default(), false, true, |cx, _| {
+    http.evaluate(true, |cx, _| {
         format.render(cx, &mut id);
     });
     http.state.facts.unique_id = Some(id);

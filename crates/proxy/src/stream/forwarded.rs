@@ -8,7 +8,6 @@ use thalweg_http::Head;
 use thalweg_sample::Type;
 use thalweg_sample::facts::Endpoint;
 
-use super::Bodies;
 use super::http::Http;
 
 /// Adds what the options of frontend and backend ask for. False when the head has no room left.
@@ -129,7 +128,7 @@ fn add_forwarded(
 }
 
 fn evaluate(http: &mut Http<'_>, expr: &thalweg_sample::Expr) -> Option<String> {
-    http.state.evaluate(http.worker, &mut http.session.facts, Bodies::default(), false, true, |cx, _| {
+    http.evaluate(true, |cx, _| {
         let sample = expr.eval_as(Type::Str, cx)?;
         Some(String::from_utf8_lossy(cx.bytes(&sample.value)).into_owned())
     })

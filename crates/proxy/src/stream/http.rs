@@ -7,9 +7,10 @@ use thalweg_config::model::{DynamicTarget, LogStep, Mode, Proxy, ProxyId, Server
 use thalweg_h1::parse::{ParseOptions, Parsed};
 use thalweg_http::semantics::{BodyLength, FramingPolicy, Strictness};
 use thalweg_http::{HeaderId, Method};
-use thalweg_rules::{Kind, Outcome, Ruleset};
+use thalweg_rules::{Effects, Kind, Outcome, Ruleset};
 use thalweg_runtime::{clock, timer};
 use thalweg_sample::acl::Verdict;
+use thalweg_sample::context::Ctx;
 use thalweg_sample::facts;
 
 use super::exchange::{self, Exchanged};
@@ -93,6 +94,14 @@ impl<'a> Http<'a> {
                 keep_insecure: global.h1_do_not_close_on_insecure_te,
             },
         }
+    }
+
+    /// Evaluates something against the request and what is there of its body. `last` says that no more data will come
+    /// before the decision.
+    pub fn evaluate<R>(&mut self, last: bool, f: impl FnOnce(&mut Ctx<'_>, &mut Effects) -> R) -> R {
+        let body = self.client.look();
+        let bodies = Bodies { request: body.payload(), ..Bodies::default() };
+        self.state.evaluate(self.worker, &mut self.session.facts, bodies, false, last, f)
     }
 
     /// Microseconds since the stream began.
@@ -372,16 +381,10 @@ impl<'a> Http<'a> {
         if self.state.request.target() != uri {
             return None;
         }
-        let failed = fe.monitor_fail.iter().any(|condition| {
-            self.state.evaluate(
-                self.worker,
-                &mut self.session.facts,
-                Bodies::default(),
-                false,
-                true,
-                |cx, _| condition.eval(cx) == Verdict::Pass,
-            )
-        });
+        let failed = fe
+            .monitor_fail
+            .iter()
+            .any(|condition| self.evaluate(true, |cx, _| condition.eval(cx) == Verdict::Pass));
         self.terminate(b'L', b'R');
         // The requests of a monitor are never logged.
         self.state.facts.log_level = Some(255);
@@ -404,12 +407,7 @@ impl<'a> Http<'a> {
         let mut from = 0;
         let mut last = inspect_deadline.is_none();
         loop {
-            let body = self.client.look();
-            let bodies = Bodies { request: body.payload(), ..Bodies::default() };
-            let outcome =
-                self.state.evaluate(self.worker, &mut self.session.facts, bodies, false, last, |cx, fx| {
-                    rules.run(kind, from, cx, fx)
-                });
+            let outcome = self.evaluate(last, |cx, fx| rules.run(kind, from, cx, fx));
             let failed = std::mem::take(&mut self.state.effects.failed_rewrites);
             if failed > 0 {
                 self.worker.fe_counters(self.session.listener).failed_rewrites.add(u64::from(failed));
@@ -669,10 +667,8 @@ impl<'a> Http<'a> {
         let mut chosen = None;
         let forced = !fe.force_be_switch.is_empty() && self.is_switch_forced(fe);
         for rule in &fe.use_backend {
-            let body = self.client.look();
-            let bodies = Bodies { request: body.payload(), ..Bodies::default() };
             let worker = self.worker;
-            let found = self.state.evaluate(worker, &mut self.session.facts, bodies, false, true, |cx, _| {
+            let found = self.evaluate(true, |cx, _| {
                 if rule.cond.as_ref().is_some_and(|c| c.eval(cx) != Verdict::Pass) {
                     return None;
                 }
@@ -715,8 +711,7 @@ impl<'a> Http<'a> {
 
     /// `force-be-switch`.
     fn is_switch_forced(&mut self, fe: &Proxy) -> bool {
-        let worker = self.worker;
-        self.state.evaluate(worker, &mut self.session.facts, Bodies::default(), false, true, |cx, _| {
+        self.evaluate(true, |cx, _| {
             fe.force_be_switch.iter().any(|(condition, _)| condition.eval(cx) == Verdict::Pass)
         })
     }
@@ -832,28 +827,21 @@ impl<'a> Http<'a> {
     fn use_server(&mut self, be: &Proxy) -> Option<ServerIndex> {
         for rule in &be.use_server {
             let worker = self.worker;
-            let found = self.state.evaluate(
-                worker,
-                &mut self.session.facts,
-                Bodies::default(),
-                false,
-                true,
-                |cx, _| {
-                    if rule.cond.as_ref().is_some_and(|c| c.eval(cx) != Verdict::Pass) {
-                        return None;
+            let found = self.evaluate(true, |cx, _| {
+                if rule.cond.as_ref().is_some_and(|c| c.eval(cx) != Verdict::Pass) {
+                    return None;
+                }
+                match &rule.server {
+                    UseServerTarget::Static(id) => Some(Some(*id)),
+                    UseServerTarget::Dynamic(format) => {
+                        let mut text = worker.text.borrow_mut();
+                        text.clear();
+                        format.render(cx, &mut text);
+                        let name = std::str::from_utf8(&text).ok()?;
+                        Some(be.server_by_name(name).map(|s| s.id))
                     }
-                    match &rule.server {
-                        UseServerTarget::Static(id) => Some(Some(*id)),
-                        UseServerTarget::Dynamic(format) => {
-                            let mut text = worker.text.borrow_mut();
-                            text.clear();
-                            format.render(cx, &mut text);
-                            let name = std::str::from_utf8(&text).ok()?;
-                            Some(be.server_by_name(name).map(|s| s.id))
-                        }
-                    }
-                },
-            );
+                }
+            });
             // A server that is down is not insisted on.
             let insist = be.opts.persist || self.state.cookie.forced;
             if let Some(id) = found.flatten().filter(|id| insist || worker.backend(be.id).is_up(*id)) {
@@ -866,20 +854,10 @@ impl<'a> Http<'a> {
     fn balance_key(&mut self, be: &Proxy) -> Option<u32> {
         use thalweg_config::model::BalanceAlgo;
         match &be.balance.algo {
-            BalanceAlgo::Hash(expr) => {
-                let worker = self.worker;
-                self.state.evaluate(
-                    worker,
-                    &mut self.session.facts,
-                    Bodies::default(),
-                    false,
-                    true,
-                    |cx, _| {
-                        let sample = expr.eval_as(thalweg_sample::Type::Bin, cx)?;
-                        Some(assign::hasher(be).bytes(cx.bytes(&sample.value)))
-                    },
-                )
-            }
+            BalanceAlgo::Hash(expr) => self.evaluate(true, |cx, _| {
+                let sample = expr.eval_as(thalweg_sample::Type::Bin, cx)?;
+                Some(assign::hasher(be).bytes(cx.bytes(&sample.value)))
+            }),
             _ => assign::key_hash(be, &self.session.facts, &self.state.facts, Some(&self.state.request), &[]),
         }
     }

@@ -39,19 +39,7 @@ const DRAIN_MAX: u64 = 1024 * 1024;
 
 /// Answers the request, evaluates `http-after-response`, and deals with what is left of the request's body.
 pub async fn send<'a>(http: &mut Http<'a>, answer: Answer<'a>) -> After {
-    let mut answer = answer;
-    if http.state.has_request && http.keep_alive && !http.client.body.is_ended() {
-        if discard_what_is_there(http.client).is_err() {
-            http.worker.fe_counters(http.session.listener).failed_requests.add(1);
-            http.state.facts.termination = Default::default();
-            http.terminate(b'P', b'D');
-            http.keep_alive = false;
-            answer = Answer::Error(400);
-        } else if !http.client.body.is_ended() && http.state.request_framing.expect_continue {
-            // The client was never told to send its body and may not do so.
-            http.keep_alive = false;
-        }
-    }
+    // Its parts may be made of the request's body, so that is given up afterwards.
     match build(http, &answer) {
         Ok(true) => {}
         Ok(false) => return After::Close,
@@ -60,6 +48,20 @@ pub async fn send<'a>(http: &mut Http<'a>, answer: Answer<'a>) -> After {
             if build(http, &Answer::Error(500)).is_err() {
                 return After::Close;
             }
+        }
+    }
+    if http.state.has_request && http.keep_alive && !http.client.body.is_ended() {
+        if discard_what_is_there(http.client).is_err() {
+            http.worker.fe_counters(http.session.listener).failed_requests.add(1);
+            http.state.facts.termination = Default::default();
+            http.terminate(b'P', b'D');
+            http.keep_alive = false;
+            if build(http, &Answer::Error(400)).is_err() {
+                return After::Close;
+            }
+        } else if !http.client.body.is_ended() && http.state.request_framing.expect_continue {
+            // The client was never told to send its body and may not do so.
+            http.keep_alive = false;
         }
     }
     http.state.has_response = true;
@@ -93,11 +95,7 @@ fn build<'a>(http: &mut Http<'a>, answer: &Answer<'a>) -> Result<bool, ()> {
     body.clear();
     let mut from = |http: &mut Http<'a>, reply: &Reply| {
         let reply = reply.resolved(errors(be), errors(fe));
-        http.state
-            .evaluate(http.worker, &mut http.session.facts, Bodies::default(), false, true, |cx, fx| {
-                reply.write(cx, fx, &mut head, &mut body)
-            })
-            .map_err(drop)
+        http.evaluate(true, |cx, fx| reply.write(cx, fx, &mut head, &mut body)).map_err(drop)
     };
     let result = match answer {
         Answer::Error(status) => from(http, reply_for(*status, errors(be), errors(fe))),
