@@ -16,6 +16,7 @@ mod words;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use thalweg_config::model::CliLevel;
 use thalweg_proxy::Instance;
@@ -86,6 +87,19 @@ pub struct Cli {
     pub sockets: Vec<Socket>,
     /// `stats maxconn`.
     pub gate: Gate,
+    /// What the sessions did so far.
+    pub counts: Counts,
+}
+
+/// What `show info` adds to the figures of the traffic.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Connections accepted.
+    pub connections: AtomicU64,
+    /// Those that asked something.
+    pub requests: AtomicU64,
+    /// Bytes of answers.
+    pub bytes_out: AtomicU64,
 }
 
 /// Accepts connections to the CLI on the calling thread, one of the runtime's. `listeners` are sockets with their
@@ -113,6 +127,7 @@ async fn accept(cli: Arc<Cli>, socket: usize, mut listener: Listener) {
     loop {
         match listener.accept().await {
             Ok((fd, peer)) => {
+                cli.counts.connections.fetch_add(1, Ordering::Relaxed);
                 // Beyond the limit a client waits here, and those behind it in the backlog.
                 while !cli.gate.try_enter() {
                     std::future::poll_fn(|_| {

@@ -2,12 +2,14 @@
 
 use std::future::Future;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::Stream;
 use thalweg_runtime::timer;
 
-use crate::Severity;
+use crate::{Cli, Severity};
 
 /// A dump is sent in pieces of about this many bytes, so that its size does not decide how much memory it takes.
 const PIECE: usize = 64 * 1024;
@@ -53,6 +55,11 @@ impl Reply {
         Reply::Message(Level::Error, text.into())
     }
 
+    /// A message about something worth noting.
+    pub fn notice(text: impl Into<String>) -> Reply {
+        Reply::Message(Level::Notice, text.into())
+    }
+
     /// A message about something that worked.
     pub fn info(text: impl Into<String>) -> Reply {
         Reply::Message(Level::Info, text.into())
@@ -82,12 +89,14 @@ pub struct Output {
     pub text: String,
     /// The client must take what is sent within this time.
     pub timeout_ms: Option<u64>,
+    /// Where the bytes are counted.
+    cli: Arc<Cli>,
 }
 
 impl Output {
     /// Answers on `stream`.
-    pub fn new(stream: Stream, timeout_ms: Option<u64>) -> Output {
-        Output { stream, text: String::new(), timeout_ms }
+    pub fn new(stream: Stream, timeout_ms: Option<u64>, cli: Arc<Cli>) -> Output {
+        Output { stream, text: String::new(), timeout_ms, cli }
     }
 
     /// The connection, to read from it.
@@ -116,6 +125,7 @@ impl Output {
         for piece in self.text.as_bytes().chunks(PIECE) {
             within(self.timeout_ms, self.stream.send_ready()).await??;
             self.stream.start_send(Buf::copy_of(piece));
+            self.cli.counts.bytes_out.fetch_add(piece.len() as u64, Ordering::Relaxed);
         }
         self.text.clear();
         if self.text.capacity() > 4 * PIECE {

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use thalweg_config::model::CliLevel;
 use thalweg_proxy::Stopping;
@@ -54,7 +55,7 @@ pub async fn serve(cli: Arc<Cli>, socket: usize, fd: OwnedFd, _peer: SockAddr) {
     let Ok(stream) = Stream::from_accepted(fd) else { return };
     let (level, severity) = (cli.sockets[socket].level, cli.sockets[socket].severity);
     let timeout_ms = cli.instance.config.global.stats_timeout_ms;
-    let mut output = Output::new(stream, timeout_ms);
+    let mut output = Output::new(stream, timeout_ms, Arc::clone(&cli));
     let mut session = Session {
         cli,
         socket,
@@ -146,8 +147,12 @@ impl Session {
 
     async fn run(&mut self, output: &mut Output) -> io::Result<End> {
         let mut input = Input::default();
+        let mut asked = false;
         loop {
             let Some(line) = self.next_line(&mut input, output).await? else { return Ok(End::Closed) };
+            if !std::mem::replace(&mut asked, true) {
+                self.cli.counts.requests.fetch_add(1, Ordering::Relaxed);
+            }
             let (line, payload) = match words::payload_marker(&line) {
                 Some((before, marker)) => {
                     let Some(payload) = self.payload(&mut input, output, marker).await? else {

@@ -60,23 +60,16 @@ pub fn set_configured_here() {
     }
 }
 
+const NO_NAME: &str = "Missing process-wide variable identifier.";
+
 /// `get var`.
 pub fn get(instance: &Instance, args: &[&str]) -> Reply {
-    let Some(name) = args.first() else {
-        return Reply::error("Missing variable name.");
-    };
-    let var = match VarRef::parse(name) {
-        Ok(var) if var.scope == Scope::Proc => var,
-        Ok(_) => {
-            return Reply::error(format!(
-                "'get var': cannot look up variable '{name}', only scope 'proc' is permitted here."
-            ));
-        }
-        Err(problem) => return Reply::error(problem),
-    };
+    let Some(name) = args.first() else { return Reply::error(NO_NAME) };
+    // No other scope has variables while there is no traffic.
+    let var = VarRef::parse(name).ok().filter(|var| var.scope == Scope::Proc);
     let vars = instance.process_vars.read().unwrap_or_else(PoisonError::into_inner);
-    match vars.find(var.name) {
-        Some(value) => Reply::Text(format!("{name}: {}\n", describe(value))),
+    match var.and_then(|var| vars.find(var.name)) {
+        Some(value) => Reply::info(format!("{name}: {}", describe(value))),
         None => Reply::error("Variable not found."),
     }
 }
@@ -89,10 +82,8 @@ fn describe(value: &VarValue) -> String {
         VarValue::Ip6(ip) => format!("type=ipv6 value=<{ip}>"),
         VarValue::Str(text) => format!("type=str value=<{}>", String::from_utf8_lossy(text)),
         VarValue::Method(text) => format!("type=meth value=<{}>", String::from_utf8_lossy(text)),
-        VarValue::Bin(bytes) => {
-            let hex: String = bytes.iter().map(|b| format!("{b:02X}")).collect();
-            format!("type=bin value=<{hex}>")
-        }
+        // As in the reference: what is no text is not for a terminal.
+        VarValue::Bin(_) => "type=bin value=<...>".into(),
     }
 }
 
@@ -120,7 +111,7 @@ impl Names for RunningNames<'_> {
 
 /// `set var`.
 pub fn set(instance: &Instance, args: &[&str]) -> Reply {
-    let Some(name) = args.first() else { return Reply::error("Missing variable name.") };
+    let Some(name) = args.first() else { return Reply::error(NO_NAME) };
     let var = match VarRef::parse(name) {
         Ok(var) if var.scope == Scope::Proc => var,
         Ok(_) => {
@@ -132,9 +123,15 @@ pub fn set(instance: &Instance, args: &[&str]) -> Reply {
     };
     let (format, words) = match &args[1..] {
         [] => return Reply::error("Missing either 'expr', 'fmt' or expression."),
+        // Alone, it is an expression, whatever it looks like.
+        alone @ [_] => (false, alone),
         ["expr", rest @ ..] => (false, rest),
         ["fmt", rest @ ..] => (true, rest),
-        rest => (false, rest),
+        [other, ..] => {
+            return Reply::error(format!(
+                "'set var': arg type must be either 'expr' or 'fmt' but got '{other}'."
+            ));
+        }
     };
     let text = if format { words.first().copied().unwrap_or("").to_owned() } else { words.join(" ") };
     let Some(worker) = crate::worker() else { return Reply::Done };

@@ -82,6 +82,8 @@ pub struct Instance {
     pub frontend_shut: Box<[AtomicBool]>,
     /// Streams begun, for `%rt`.
     pub stream_count: AtomicU32,
+    /// Warnings given since the start was over.
+    pub warnings: AtomicU64,
 }
 
 impl Instance {
@@ -143,6 +145,7 @@ impl Instance {
             frontend_paused: config.proxies.iter().map(|_| AtomicBool::new(false)).collect(),
             frontend_shut: config.proxies.iter().map(|_| AtomicBool::new(false)).collect(),
             stream_count: AtomicU32::new(0),
+            warnings: AtomicU64::new(0),
             config,
         })
     }

@@ -68,6 +68,7 @@ pub fn prepare(
         release_date: COMPATIBLE_DATE.into(),
         sockets,
         gate: Gate::new(instance.config.global.stats_maxconn.max(1)),
+        counts: thalweg_cli::Counts::default(),
     };
     (Arc::new(cli), fds)
 }

@@ -49,6 +49,35 @@ pub fn set_maxconn_global(instance: &Instance, args: &[&str]) -> Reply {
     }
 }
 
+/// `set rate-limit`.
+pub fn set_rate_limit(instance: &Instance, args: &[&str]) -> Reply {
+    let gate = match args {
+        ["connections", "global", ..] => &instance.connection_rate,
+        ["sessions", "global", ..] => &instance.session_rate,
+        ["ssl-sessions" | "http-compression", "global", ..] => {
+            return Reply::error(format!(
+                "'set rate-limit {} global' is known, but not supported yet by this program.",
+                args[0]
+            ));
+        }
+        _ => {
+            return Reply::error(
+                "'set rate-limit' only supports :\n   - 'connections global' to set the per-process maximum connection \
+                 rate\n   - 'sessions global' to set the per-process maximum session rate\n",
+            );
+        }
+    };
+    let Some(text) = args.get(2) else { return Reply::error("Expects an integer value.") };
+    match text.parse() {
+        Ok(limit) => {
+            gate.set_limit(limit);
+            Reply::Done
+        }
+        // A limit of nothing would be no limit: what is no number changes nothing.
+        Err(_) => Reply::error("Value out of range."),
+    }
+}
+
 /// `publish backend`, `unpublish backend`.
 pub fn publish(instance: &Instance, args: &[&str], on: bool) -> Reply {
     let Some(proxy) = args.first().and_then(|name| find_proxy(instance, name, Proxy::is_be)) else {
@@ -68,13 +97,14 @@ pub async fn pause(instance: &Instance, args: &[&str], paused: bool) -> Reply {
         Err(reply) => return reply,
     };
     if proxy.disabled || instance.is_shut(proxy.id) {
-        return Reply::error("Frontend was previously shut down, cannot enable.");
+        return match paused {
+            true => Reply::notice("Frontend was previously shut down, cannot disable."),
+            false => Reply::error("Frontend was previously shut down, cannot enable."),
+        };
     }
     if instance.frontend_paused[proxy.id.0 as usize].swap(paused, Ordering::SeqCst) == paused {
-        return Reply::Message(
-            crate::output::Level::Notice,
-            format!("All sockets are already {}.", if paused { "disabled" } else { "enabled" }),
-        );
+        let state = if paused { "disabled" } else { "enabled" };
+        return Reply::notice(format!("All sockets are already {state}."));
     }
     wake_acceptors().await;
     Reply::Done
@@ -87,7 +117,7 @@ pub async fn shutdown(instance: &Instance, args: &[&str]) -> Reply {
         Err(reply) => return reply,
     };
     if proxy.disabled || !instance.shut_down(proxy.id) {
-        return Reply::error("Frontend was already shut down.");
+        return Reply::notice("Frontend was already shut down.");
     }
     wake_acceptors().await;
     Reply::Done

@@ -28,7 +28,20 @@ pub struct Field {
 pub fn show(cli: &Cli, args: &[&str]) -> Reply {
     let mut text = String::new();
     let has = |word: &str| args.contains(&word);
-    let fields = fields(cli);
+    let mut fields = fields(cli);
+    if has("float") {
+        let now_us = clock::wall_us();
+        let started_us = cli.instance.start_wall_us;
+        for field in &mut fields {
+            match field.name {
+                "Uptime_sec" => {
+                    field.value = Value::Float(now_us.saturating_sub(started_us) as f64 / 1e6);
+                }
+                "Start_time_sec" => field.value = Value::Float(started_us as f64 / 1e6),
+                _ => {}
+            }
+        }
+    }
     if has("json") {
         text.push('[');
         for (i, field) in fields.iter().enumerate() {
@@ -70,12 +83,15 @@ pub fn fields(cli: &Cli) -> Vec<Field> {
     let total = |pick: fn(&ThreadCounters) -> u64| threads.iter().map(pick).fold(0u64, u64::wrapping_add);
     let narrow = |n: u64| U32(u32::try_from(n).unwrap_or(u32::MAX));
     let wrap = |n: u64| U32(n as u32);
-    let connections = sum(threads, |t| &t.process.connections);
-    let requests = sum(threads, |t| &t.process.requests);
+    // The CLI counts, too: whoever asks is a connection and a stream.
+    let own = |count: &std::sync::atomic::AtomicU64| count.load(std::sync::atomic::Ordering::Relaxed);
+    let (own_connections, own_requests) = (own(&cli.counts.connections), own(&cli.counts.requests));
+    let connections = sum(threads, |t| &t.process.connections) + own_connections;
+    let requests = sum(threads, |t| &t.process.requests) + own_requests;
     let frontends = |pick: &dyn Fn(&thalweg_proxy::counters::Counters) -> u64| {
         threads.iter().flat_map(|t| &*t.listeners).map(pick).fold(0u64, u64::wrapping_add)
     };
-    let bytes_out = frontends(&|c| c.response_bytes_out.get());
+    let bytes_out = frontends(&|c| c.response_bytes_out.get()) + own(&cli.counts.bytes_out);
     let process = || threads.iter().map(|t| &t.process);
     let session_rate: u64 = process().map(|c| c.session_rate.per_second(now_ms)).sum();
     let connection_rate: u64 = process().map(|c| c.connection_rate.per_second(now_ms)).sum();
@@ -95,11 +111,15 @@ pub fn fields(cli: &Cli) -> Vec<Field> {
     let idle = 100 - (busy.iter().sum::<u64>() / busy.len().max(1) as u64).min(100);
     let stopping = instance.stopping() != Stopping::No;
     let listeners = cli.process.listeners() as u64 + cli.sockets.len() as u64;
-    let file_limit = thalweg_sys::process::file_limit().map_or(0, |limit| limit.soft);
     let sets = instance.config.registry.sets();
-    let patterns: u64 = sets.iter().map(|set| set.len() as u64).sum();
-    let current_streams = frontends(&|c| c.current.get());
+    let (mut patterns_added, mut patterns_freed) = (0, 0);
+    for (added, freed) in sets.iter().map(|set| set.added_and_freed()) {
+        patterns_added += added;
+        patterns_freed += freed;
+    }
+    let current_streams = frontends(&|c| c.current.get()) + u64::from(cli.gate.current());
     let ConnectionLimits { limit, hard } = limits(cli);
+    let description = global.description.as_deref().unwrap_or("").to_owned();
     let all: Vec<(usize, &'static str, &'static str, &'static str, Value)> = vec![
         (0, "Name", "POSV", "Name of the program", Str(cli.product.clone())),
         (1, "Version", "POSV", "Its version", Str(cli.version.clone())),
@@ -114,8 +134,8 @@ pub fn fields(cli: &Cli) -> Vec<Field> {
         (10, "PoolAlloc_MB", "MGPV", "MB of memory held by pools", narrow(allocated >> 20)),
         (11, "PoolUsed_MB", "MGPV", "MB of memory in use from pools", narrow(used >> 20)),
         (12, "PoolFailed", "MCPV", "Times a pool could not get memory", wrap(failed)),
-        (13, "Ulimit-n", "CLPV", "Limit on open files", narrow(file_limit)),
-        (14, "Maxsock", "CLPV", "Limit on sockets", narrow(global.ulimit_n.max(file_limit))),
+        (13, "Ulimit-n", "CLPV", "Open files that the limits need", narrow(global.ulimit_n)),
+        (14, "Maxsock", "CLPV", "Limit on sockets", narrow(global.ulimit_n)),
         (15, "Maxconn", "CLPV", "Limit on connections", narrow(limit)),
         (16, "Hard_maxconn", "CLPV", "The highest value that limit may get", narrow(hard)),
         (17, "CurrConns", "MGPV", "Connections now", U32(current)),
@@ -132,7 +152,7 @@ pub fn fields(cli: &Cli) -> Vec<Field> {
         (28, "MaxConnRate", "MMPV", "Highest ConnRate seen", narrow(connections_max)),
         (29, "SessRate", "MRPV", "Sessions in the last second", narrow(session_rate)),
         (30, "SessRateLimit", "CLPV", "Limit on SessRate (maxsessrate)", U32(global.maxsessrate)),
-        (31, "MaxSessRate", "MMPV", "Highest SessRate seen", narrow(sessions_max)),
+        (31, "MaxSessRate", "MRPV", "Highest SessRate seen", narrow(sessions_max)),
         (32, "SslRate", "MRPV", "TLS connections in the last second", U32(0)),
         (33, "SslRateLimit", "CLPV", "Limit on SslRate", U32(0)),
         (34, "MaxSslRate", "MMPV", "Highest SslRate seen", U32(0)),
@@ -150,6 +170,7 @@ pub fn fields(cli: &Cli) -> Vec<Field> {
         (48, "Run_queue", "MGPV", "Tasks that could run now", U32(1)),
         (49, "Idle_pct", "MaPV", "Percent of the last second spent waiting", narrow(idle)),
         (50, "node", "COSV", "Name of this machine (node)", Str(node(cli))),
+        (51, "description", "COSV", "What this process is for (description)", Str(description)),
         (52, "Stopping", "MGPV", "1 while the process is stopping", U32(u32::from(stopping))),
         (53, "Jobs", "MGPV", "Connections and listeners", wrap(u64::from(current) + listeners)),
         (54, "Unstoppable Jobs", "MGPV", "Jobs that a stop does not wait for", U32(0)),
@@ -192,14 +213,15 @@ pub fn fields(cli: &Cli) -> Vec<Field> {
             "CumStreams",
             "MGPV",
             "Streams since the start",
-            U64(total(|t| t.listeners.iter().map(|f| f.total.get()).sum())),
+            U64(total(|t| t.listeners.iter().map(|f| f.total.get()).sum()) + own_requests),
         ),
         (78, "BlockedTrafficWarnings", "MGPV", "Warnings about tasks that ran for too long", U32(0)),
-        (79, "PatternsAdded", "MGPV", "Patterns in ACLs and maps", U64(patterns)),
-        (80, "PatternsFreed", "MGPV", "Patterns removed", U64(0)),
+        (79, "PatternsAdded", "MGPV", "Patterns added to ACLs and maps", U64(patterns_added)),
+        (80, "PatternsFreed", "MGPV", "Patterns removed", U64(patterns_freed)),
         (81, "NbThreadGroups", "CGSV", "Groups of threads", narrow(global.thread_groups.max(1) as u64)),
     ];
     all.into_iter()
+        .filter(|(position, ..)| *position != 51 || global.description.is_some())
         .map(|(position, name, tags, text, value)| Field { position, name, tags, text, value })
         .collect()
 }
@@ -222,7 +244,8 @@ fn node(cli: &Cli) -> String {
 }
 
 fn warnings(cli: &Cli) -> u64 {
-    cli.process.startup_log().matches("[WARNING]").count() as u64
+    let given_since = cli.instance.warnings.load(std::sync::atomic::Ordering::Relaxed);
+    cli.process.startup_log().matches("[WARNING]").count() as u64 + given_since
 }
 
 /// `1d 2h03m04s`.

@@ -3,6 +3,7 @@
 mod frontend;
 pub mod info;
 mod patterns;
+mod process;
 mod profile;
 mod server;
 mod session;
@@ -71,8 +72,8 @@ pub async fn run(
         Id::SetTimeout => session::set_timeout(output, args),
         Id::ShowCliLevel => Reply::info(crate::level_name(session.level)),
         Id::ShowCliSockets => session::show_sockets(&session.cli),
-        Id::Echo => Reply::Text(format!("{}\n", args.join(" "))),
-        Id::ShowVersion => Reply::Text(format!("{}\n", session.cli.version)),
+        Id::Echo => Reply::info(format!("{}\n", args.join(" "))),
+        Id::ShowVersion => Reply::info(session.cli.version.clone()),
         Id::ShowEnv => session::show_env(args),
         Id::ShowErrors => session::show_errors(&instance, args),
         Id::ShowStartupLogs => Reply::Text(session.cli.process.startup_log()),
@@ -108,6 +109,12 @@ pub async fn run(
         Id::SetMaxconnServer => server::set_maxconn(&instance, args),
         Id::SetMaxconnFrontend => frontend::set_maxconn(&instance, args),
         Id::SetMaxconnGlobal => frontend::set_maxconn_global(&instance, args),
+        Id::SetRateLimit => frontend::set_rate_limit(&instance, args),
+        Id::EnableAgent => server::enable_agent(&instance, args, true),
+        Id::DisableAgent => server::enable_agent(&instance, args, false),
+        Id::ShutdownServerSessions => server::shutdown_sessions(&instance, args),
+        Id::ShowLibs => process::libraries(),
+        Id::ShowFd => process::descriptors(args),
         Id::DisableFrontend => frontend::pause(&instance, args, true).await,
         Id::EnableFrontend => frontend::pause(&instance, args, false).await,
         Id::ShutdownFrontend => frontend::shutdown(&instance, args).await,

@@ -173,17 +173,19 @@ fn add(set: &PatternSet, version: Option<u32>, key: &str, value: &str) -> Result
     let (current, _) = set.versions();
     match version.filter(|v| *v != current) {
         None => set.add(key.as_bytes(), value.as_bytes()),
-        Some(version) => {
-            if !set.has_version(version) {
-                return Err(if version > set.versions().1 {
-                    "Version number in the future, please use 'prepare map' before.".into()
-                } else {
-                    "Version number out of range.".into()
-                });
-            }
+        Some(version) if set.has_version(version) => {
             set.add_prepared(version, key.as_bytes(), value.as_bytes())
         }
+        Some(_) => Err("Version number out of range.".into()),
     }
+}
+
+/// Whether nobody has prepared a version yet.
+fn in_the_future(set: &PatternSet, version: Option<u32>, map: bool) -> Option<Reply> {
+    let word = if map { "map" } else { "acl" };
+    version
+        .filter(|version| *version > set.versions().1)
+        .map(|_| Reply::error(format!("Version number in the future, please use 'prepare {word}' before.")))
 }
 
 /// `add map`.
@@ -192,10 +194,13 @@ pub fn add_map(instance: &Instance, args: &[&str], payload: Option<&str>) -> Rep
     let wrong = "'add map' expects three parameters (map identifier, key and value) or one parameter (map identifier) \
                  and a payload";
     let Some(name) = args.first() else { return Reply::error(wrong) };
-    if payload.is_none() && args.len() < 3 {
+    if payload.is_none_or(str::is_empty) && args.len() < 3 {
         return Reply::error(wrong);
     }
     let Some(set) = find(instance, true, name) else { return unknown(true) };
+    if let Some(reply) = in_the_future(&set, version, true) {
+        return reply;
+    }
     let Some(payload) = payload else { return added(add(&set, version, args[1], args[2])) };
     for line in payload.lines() {
         let line = line.trim_start_matches([' ', '\t']);
@@ -223,6 +228,9 @@ pub fn add_acl(instance: &Instance, args: &[&str]) -> Reply {
     // The reference says so about a map that no ACL uses, too.
     let set = instance.config.registry.find(name);
     let Some(set) = set else { return unknown(false) };
+    if let Some(reply) = in_the_future(&set, version, false) {
+        return reply;
+    }
     if set.is_map() {
         return Reply::error(
             "This ACL is shared with a map containing samples. You must use the command 'add map' to add values.",
@@ -282,5 +290,8 @@ pub fn commit(instance: &Instance, map: bool, args: &[&str]) -> Reply {
     let Some(version) = version else { return Reply::error("Missing version number.") };
     let Some(name) = args.first() else { return Reply::error(format!("Missing {} identifier.", kind(map))) };
     let Some(set) = find(instance, map, name) else { return unknown(map) };
+    if version == set.versions().0 {
+        return Reply::error("Version number out of range.");
+    }
     added(set.commit(version))
 }

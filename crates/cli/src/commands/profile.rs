@@ -17,12 +17,14 @@ pub fn activity(args: &[&str]) -> Reply {
 /// `show profiling`.
 pub fn show(args: &[&str]) -> Reply {
     let mut options = ProfileOptions::default();
-    let (mut status, mut tasks) = (false, false);
+    let (mut status, mut tasks, mut memory) = (false, false, false);
     for arg in args {
         match *arg {
             "all" => (status, tasks) = (true, true),
             "status" => status = true,
             "tasks" => tasks = true,
+            // There is nothing to show of it, as in a reference without it.
+            "memory" => memory = true,
             "byaddr" => options.order = Order::Address,
             "bytime" => options.order = Order::Time,
             "byctx" => options.order = Order::Context,
@@ -31,13 +33,14 @@ pub fn show(args: &[&str]) -> Reply {
                 Ok(lines) => options.lines_max = lines,
                 Err(_) => {
                     return Reply::error(
-                        "Expects either 'all', 'status', 'tasks', 'byaddr', 'bytime', 'byctx', 'aggr' or a max number of lines.",
+                        "Expects either 'all', 'status', 'tasks', 'memory', 'byaddr', 'bytime', 'byctx', 'aggr' or a max number of \
+                         output lines.",
                     );
                 }
             },
         }
     }
-    let all = !status && !tasks;
+    let all = !status && !tasks && !memory;
     let mut text = String::new();
     if status || all {
         text.push_str(&profile::show_profiling_status());
@@ -52,9 +55,7 @@ pub fn show(args: &[&str]) -> Reply {
 pub fn set(args: &[&str]) -> Reply {
     match args.first() {
         Some(&"tasks") => {}
-        Some(&"memory") => {
-            return Reply::error("'set profiling memory' is known, but not supported yet by this program.");
-        }
+        Some(&"memory") => return Reply::error("Memory profiling not compiled in."),
         _ => return Reply::error("Expects either 'tasks' or 'memory'."),
     }
     let mut mode = None;
@@ -82,6 +83,39 @@ pub fn set(args: &[&str]) -> Reply {
 
 /// `show pools`.
 pub fn pools(args: &[&str]) -> Reply {
-    let prefix = args.iter().position(|arg| *arg == "match").and_then(|at| args.get(at + 1)).copied();
-    Reply::Text(profile::show_pools(prefix.unwrap_or("")))
+    let (mut prefix, mut order, mut lines_max) = ("", None, usize::MAX);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match *arg {
+            // Every line is detailed.
+            "detailed" => {}
+            "byname" | "bysize" | "byusage" => order = Some(*arg),
+            "match" if args.len() > 0 => prefix = args.next().copied().unwrap_or(""),
+            number if number.parse::<usize>().is_ok() => lines_max = number.parse().unwrap_or(lines_max),
+            _ => {
+                return Reply::error(
+                    "Expects either 'byname', 'bysize', 'byusage', 'match <pfx>', 'detailed', or a max number of output \
+                     lines.",
+                );
+            }
+        }
+    }
+    let text = profile::show_pools(prefix);
+    let (mut lines, others): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("  - "));
+    // The sizes in a line: of an object, and of all that are allocated.
+    let size = |line: &str, nth: usize| -> u64 {
+        let sizes = line.split('(').skip(1).filter_map(|part| part.split_once(" bytes)"));
+        sizes.filter_map(|(size, _)| size.parse().ok()).nth(nth).unwrap_or(0)
+    };
+    match order {
+        Some("byname") => lines.sort_unstable(),
+        Some("bysize") => lines.sort_by_key(|line| std::cmp::Reverse(size(line, 0))),
+        Some(_) => lines.sort_by_key(|line| std::cmp::Reverse(size(line, 1))),
+        None => {}
+    }
+    lines.truncate(lines_max);
+    // A title, the pools, their sum.
+    let (title, sum) = others.split_at(others.len().min(1));
+    let all = title.iter().chain(&lines).chain(sum);
+    Reply::Text(all.map(|line| format!("{line}\n")).collect())
 }

@@ -268,6 +268,26 @@ pub fn enable_checks(instance: &Instance, args: &[&str], on: bool) -> Reply {
     }
 }
 
+/// `enable agent`, `disable agent`: no server has one.
+pub fn enable_agent(instance: &Instance, args: &[&str], on: bool) -> Reply {
+    match find_server(instance, args) {
+        Err(reply) => reply,
+        Ok(_) if on => Reply::error("Agent was not configured on this server, cannot enable."),
+        Ok(_) => Reply::Done,
+    }
+}
+
+/// `shutdown sessions server`.
+pub fn shutdown_sessions(instance: &Instance, args: &[&str]) -> Reply {
+    match find_server(instance, args) {
+        Ok((proxy, server)) => {
+            instance.backends[proxy.id.0 as usize].shut_sessions(server.id);
+            Reply::Done
+        }
+        Err(reply) => reply,
+    }
+}
+
 /// `set maxconn server`.
 pub fn set_maxconn(instance: &Instance, args: &[&str]) -> Reply {
     let (proxy, server) = match find_server(instance, args) {

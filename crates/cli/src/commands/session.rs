@@ -31,7 +31,7 @@ pub fn prompt(session: &mut Session, args: &[&str]) -> Reply {
             "i" => session.mode = Mode::Interactive,
             "p" => session.mode = Mode::Prompt,
             "timed" => session.timed = !session.timed,
-            _ => return Reply::Text(PROMPT_HELP.into()),
+            _ => return Reply::error(PROMPT_HELP),
         }
     }
     Reply::Done
@@ -50,7 +50,7 @@ pub fn lower(session: &mut Session, level: CliLevel) -> Reply {
 /// `expert-mode`, `experimental-mode`.
 pub fn switch(on: &mut bool, name: &str, args: &[&str]) -> Reply {
     match args.first() {
-        None => return Reply::Text(format!("{name} is {}\n", if *on { "ON" } else { "OFF" })),
+        None => return Reply::info(format!("{name} is {}", if *on { "ON" } else { "OFF" })),
         Some(&word) => *on = word == "on",
     }
     Reply::Done
@@ -72,8 +72,9 @@ pub fn set_timeout(output: &mut Output, args: &[&str]) -> Reply {
     if args.first() != Some(&"cli") {
         return Reply::error("'set timeout' only supports 'cli'.");
     }
-    match args.get(1).map(|text| parse_time(text, TimeUnit::Seconds, TimeUnit::Milliseconds)) {
-        Some(Ok(ms)) if ms > 0 => {
+    let Some(text) = args.get(1) else { return Reply::error("Expects an integer value.") };
+    match parse_time(text, TimeUnit::Seconds, TimeUnit::Milliseconds) {
+        Ok(ms) if ms > 0 => {
             output.timeout_ms = Some(ms);
             Reply::Done
         }
@@ -110,7 +111,7 @@ pub fn show_errors(instance: &Instance, args: &[&str]) -> Reply {
     let any: fn(&Proxy) -> bool = |_| true;
     if let Some(name) = args.first().filter(|name| !matches!(**name, "request" | "response" | "-1"))
         && find_proxy(instance, name, any).is_none()
-        && !name.parse::<u32>().is_ok_and(|uid| instance.config.proxy_by_uid(uid).is_some())
+        && name.parse::<u32>().is_err()
     {
         return Reply::error("No such proxy.");
     }

@@ -2,6 +2,7 @@
 
 use thalweg_config::model::Proxy;
 use thalweg_runtime::clock;
+use thalweg_syntax::{TimeUnit, parse_time};
 
 use super::find_proxy;
 use crate::output::Reply;
@@ -14,8 +15,6 @@ Lists the sessions of clients. What may be given:
    all          everything known about each
    help         this text
    older <age>  only sessions older than <age> seconds
-   server <b/s> only sessions with a request on this server
-   backend <b>  only sessions with a request in this backend
    frontend <f> only sessions of this frontend
 ";
 
@@ -27,19 +26,38 @@ pub async fn show(session: &Session, args: &[&str]) -> Reply {
     while let Some(arg) = args.next() {
         match *arg {
             "help" => return Reply::Text(HELP.into()),
-            "all" | "show-uri" | "susp" => {}
-            "frontend" => match args.next().and_then(|name| find_proxy(instance, name, Proxy::is_fe)) {
-                Some(proxy) => frontend = Some(proxy.id),
-                None => return Reply::error("No such frontend."),
-            },
-            "older" => match args.next().and_then(|age| age.trim_end_matches('s').parse::<u64>().ok()) {
-                Some(age) => older_s = age,
-                None => return Reply::error("Invalid age."),
-            },
+            // Everything that is known of a session fits in its line.
+            "all" => {}
+            "show-uri" | "susp" => {
+                return Reply::error(format!(
+                    "'show sess {arg}' is known, but not supported yet by this program."
+                ));
+            }
+            "frontend" => {
+                let Some(name) = args.next() else { return Reply::error("Missing frontend name.") };
+                match find_proxy(instance, name, Proxy::is_fe) {
+                    Some(proxy) => frontend = Some(proxy.id),
+                    None => return Reply::error("No such frontend."),
+                }
+            }
+            "older" => {
+                let Some(age) = args.next() else {
+                    return Reply::error("Expects a minimum age (in seconds by default).");
+                };
+                match parse_time(age, TimeUnit::Seconds, TimeUnit::Seconds) {
+                    Ok(age) => older_s = age,
+                    Err(_) => return Reply::error("Invalid age."),
+                }
+            }
+            "backend" | "server" => {
+                return Reply::error(format!(
+                    "'show sess {arg}' is known, but not supported yet by this program."
+                ));
+            }
             other => match parse_id(other) {
                 Some(number) => id = Some(number),
                 None => {
-                    return Reply::error(format!("'{other}' is not supported here (use 'show sess help')."));
+                    return Reply::error(format!("Unsupported option '{other}', try 'help' for more info."));
                 }
             },
         }
@@ -68,7 +86,8 @@ pub async fn show(session: &Session, args: &[&str]) -> Reply {
         }
     }
     if text.is_empty() && id.is_some() {
-        return Reply::error("Session not found.");
+        // In the reference this is no message but a line of the dump.
+        return Reply::Text("Session not found.\n".into());
     }
     Reply::Text(text)
 }

@@ -27,18 +27,28 @@ const STEP_MS: u64 = 50;
 pub async fn wait(instance: &Instance, output: &mut Output, args: &[&str]) -> io::Result<Reply> {
     let duration = match args.first() {
         Some(&"-h") => return Ok(Reply::Text(HELP.into())),
-        Some(text) => parse_time(text, TimeUnit::Milliseconds, TimeUnit::Milliseconds).ok(),
-        None => None,
+        Some(text) => parse_time(text, TimeUnit::Milliseconds, TimeUnit::Milliseconds),
+        None => return Ok(Reply::error("Expects a duration in milliseconds.")),
     };
-    let Some(duration_ms) = duration else {
-        return Ok(Reply::error("Expects a duration in milliseconds."));
-    };
+    let Ok(duration_ms) = duration else { return Ok(Reply::error("Invalid duration.")) };
     let removable = match args.get(1) {
         None => None,
+        Some(&"srv-removable") if args.len() < 3 => {
+            return Ok(Reply::error("Missing server name (<backend>/<server>)."));
+        }
+        Some(&"srv-removable") if !args[2].contains('/') => {
+            return Ok(Reply::error("Require 'backend/server'."));
+        }
         Some(&"srv-removable") => match find_server(instance, &args[2..]) {
-            Ok(server) => Some(server),
-            Err(reply) => return Ok(reply),
+            Ok((proxy, server)) => {
+                if !instance.backends[proxy.id.0 as usize].standing(server.id).maintenance {
+                    return Ok(Reply::error("Failed. Only servers in maintenance mode can be deleted."));
+                }
+                Some((proxy, server))
+            }
+            Err(_) => return Ok(Reply::error("Failed. No such server.")),
         },
+        Some(&"be-removable") if args.len() < 3 => return Ok(Reply::error("Missing backend name.")),
         Some(&"be-removable") => {
             let known = args.get(2).and_then(|name| find_proxy(instance, name, Proxy::is_be)).is_some();
             return Ok(Reply::error(if known {

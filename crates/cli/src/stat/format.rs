@@ -10,6 +10,8 @@ pub enum Value {
     S32(i32),
     U64(u64),
     Str(String),
+    /// Where `float` asks for more precision.
+    Float(f64),
 }
 
 impl fmt::Display for Value {
@@ -19,6 +21,7 @@ impl fmt::Display for Value {
             Value::S32(n) => n.fmt(f),
             Value::U64(n) => n.fmt(f),
             Value::Str(text) => f.write_str(text),
+            Value::Float(n) => write!(f, "{n:.6}"),
         }
     }
 }
@@ -30,6 +33,7 @@ impl Value {
             Value::S32(_) => "s32",
             Value::U64(_) => "u64",
             Value::Str(_) => "str",
+            Value::Float(_) => "flt",
         }
     }
 }

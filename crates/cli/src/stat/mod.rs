@@ -9,12 +9,12 @@ pub mod rows;
 
 use std::io;
 
-use thalweg_config::model::Proxy;
+use thalweg_config::model::{CliLevel, Proxy};
 use thalweg_proxy::Instance;
 use thalweg_proxy::counters::Counters;
 
 use crate::commands;
-use crate::output::{Level, Output, Reply};
+use crate::output::{Output, Reply};
 use crate::session::Session;
 use crate::threads::on_all;
 use columns::{COLUMNS, EXTRA};
@@ -121,18 +121,20 @@ pub async fn show(session: &Session, output: &mut Output, args: &[&str]) -> io::
             _ => {}
         }
     }
-    let mut writer = Writer { form, described, rows: 0 };
+    let discloses = session.level >= CliLevel::Operator;
+    let mut writer = Writer { form, described, discloses, rows: 0 };
     writer.begin(&mut output.text);
     for proxy in &instance.config.proxies {
-        if filter.iid >= 0 && filter.iid != i64::from(proxy.uid) {
+        // What is disabled in the configuration has no figures.
+        if proxy.disabled || filter.iid != -1 && filter.iid != i64::from(proxy.uid) {
             continue;
         }
-        if proxy.is_fe() && filter.wants(RowKind::Frontend) && filter.wants_number(0) {
-            writer.row(&mut output.text, &rows::frontend(instance, proxy));
+        if proxy.is_fe() && filter.wants(RowKind::Frontend) {
+            writer.row(&mut output.text, rows::frontend(instance, proxy));
         }
         if proxy.is_fe() && proxy.opts.socket_stats && filter.wants(RowKind::Listener) {
             for bind in proxy.binds.iter().enumerate().filter(|(_, bind)| filter.wants_number(bind.uid)) {
-                writer.row(&mut output.text, &rows::listener(instance, proxy, bind.0));
+                writer.row(&mut output.text, rows::listener(instance, proxy, bind.0));
                 output.flush_much().await?;
             }
         }
@@ -142,13 +144,17 @@ pub async fn show(session: &Session, output: &mut Output, args: &[&str]) -> io::
                 let hidden = (filter.up && !backend.is_up(server.id))
                     || (filter.no_maint && backend.standing(server.id).maintenance);
                 if !hidden {
-                    writer.row(&mut output.text, &rows::server(instance, proxy, server));
+                    writer.row(&mut output.text, rows::server(instance, proxy, server));
                     output.flush_much().await?;
                 }
             }
         }
-        if proxy.is_be() && filter.wants(RowKind::Backend) && filter.wants_number(0) {
-            writer.row(&mut output.text, &rows::backend(instance, proxy));
+        if proxy.is_be() && filter.wants(RowKind::Backend) {
+            let mut row = rows::backend(instance, proxy);
+            if filter.up || filter.no_maint {
+                row.tell_servers(instance, proxy);
+            }
+            writer.row(&mut output.text, row);
         }
         output.flush_much().await?;
     }
@@ -158,7 +164,10 @@ pub async fn show(session: &Session, output: &mut Output, args: &[&str]) -> io::
 
 /// The number of the proxy that a number, `-1` or a name selects.
 fn proxy_number(instance: &Instance, text: &str) -> Option<i64> {
-    if let Ok(number) = text.parse() {
+    // A number selects nothing when no proxy has it; 0 is a name, which nothing has.
+    if let Ok(number) = text.parse::<i64>()
+        && number != 0
+    {
         return Some(number);
     }
     let proxy = instance.config.proxies.iter().find(|proxy| &*proxy.name == text)?;
@@ -168,6 +177,8 @@ fn proxy_number(instance: &Instance, text: &str) -> Option<i64> {
 struct Writer {
     form: Form,
     described: bool,
+    /// Addresses, cookies and algorithms are shown.
+    discloses: bool,
     rows: usize,
 }
 
@@ -186,7 +197,11 @@ impl Writer {
         }
     }
 
-    fn row(&mut self, out: &mut String, row: &Row) {
+    fn row(&mut self, out: &mut String, mut row: Row) {
+        if !self.discloses {
+            row.withhold();
+        }
+        let row = &row;
         match self.form {
             Form::Csv => csv_row(out, row),
             Form::Typed => typed_row(out, row, self.described),
@@ -292,7 +307,7 @@ pub async fn clear_server(instance: &Instance, args: &[&str]) -> Reply {
     backend.clear_failures(server.id);
     let index = instance.server_index(proxy.id, server.id);
     on_all(move |worker| worker.counters().servers[index].reset()).await;
-    Reply::Message(Level::Notice, "Server counters cleared.".into())
+    Reply::notice("Server counters cleared.")
 }
 
 /// `clear counters`.

@@ -28,6 +28,22 @@ impl Row {
         row
     }
 
+    /// Adds to the status of a backend how many of its servers are up: some of them are not listed.
+    pub(super) fn tell_servers(&mut self, instance: &Instance, proxy: &Proxy) {
+        let backend = &instance.backends[proxy.id.0 as usize];
+        let up = proxy.servers.iter().filter(|server| backend.is_up(server.id)).count();
+        if let Some(Str(status)) = &mut self.values[const { at("status") }] {
+            status.push_str(&format!(" ({up}/{})", proxy.servers.len()));
+        }
+    }
+
+    /// Takes out what a user of the lowest level may not see.
+    pub(super) fn withhold(&mut self) {
+        for column in const { [at("addr"), at("cookie"), at("algo")] } {
+            self.values[column] = None;
+        }
+    }
+
     fn set(&mut self, column: usize, value: Value) {
         self.values[column] = Some(value);
     }
@@ -176,9 +192,10 @@ pub fn frontend(instance: &Instance, proxy: &Proxy) -> Row {
     row.set(const { at("rate_max") }, narrow(sessions_max));
     let requests = sums.of(|c| &c.requests);
     let sessions = sums.of(|c| &c.total);
+    row.zeroes(COMPRESSION);
     if is_http(proxy) {
         sums.responses(&mut row);
-        row.zeroes(COMPRESSION);
+        row.set(const { at("intercepted") }, sums.wide(|c| &c.intercepted));
         row.zeroes(CACHE);
     }
     row.set(const { at("req_rate") }, sums.rate(|c| &c.request_rate));
@@ -187,7 +204,6 @@ pub fn frontend(instance: &Instance, proxy: &Proxy) -> Row {
     row.set(const { at("conn_rate") }, sums.rate(|c| &c.connection_rate));
     row.set(const { at("conn_rate_max") }, narrow(connections_max));
     row.set(const { at("conn_tot") }, sums.wide(|c| &c.connections));
-    row.set(const { at("intercepted") }, sums.wide(|c| &c.intercepted));
     row.set(const { at("dcon") }, sums.wide(|c| &c.denied_connections));
     row.set(const { at("dses") }, sums.wide(|c| &c.denied_sessions));
     let http = u64::from(is_http(proxy));
@@ -261,7 +277,7 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     sums.behind(&mut row, &instance.server_peaks[index]);
     row.set(const { at("qcur") }, U32(backend.server_queue_len(server.id)));
     row.set(const { at("qmax") }, U32(backend.queue_max(Some(server.id))));
-    let limit = backend.dynamic_maxconn(server);
+    let limit = backend.maxconn(server.id);
     if limit != 0 {
         row.set(const { at("slim") }, U32(limit));
     }
@@ -277,12 +293,10 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     row.set(const { at("act") }, U32(u32::from(!server.backup)));
     row.set(const { at("bck") }, U32(u32::from(server.backup)));
     row.set(const { at("lastchg") }, narrow(history.since_s()));
-    if standing.checked {
-        row.set(const { at("downtime") }, narrow(history.down_s));
-    }
     if let Some(report) = backend.check_report(server.id).filter(|_| standing.checked) {
         row.set(const { at("chkfail") }, U64(report.failures));
         row.set(const { at("chkdown") }, U64(history.downs));
+        row.set(const { at("downtime") }, narrow(history.down_s));
         if !standing.paused {
             check(&mut row, &report, &standing);
         }
@@ -391,13 +405,15 @@ pub fn backend(instance: &Instance, proxy: &Proxy) -> Row {
     let history = backend.own_history();
     row.set(const { at("chkdown") }, U64(history.downs));
     row.set(const { at("lastchg") }, narrow(history.since_s()));
-    row.set(const { at("downtime") }, narrow(if proxy.servers.is_empty() { 0 } else { history.down_s }));
+    if !proxy.servers.is_empty() {
+        row.set(const { at("downtime") }, narrow(history.down_s));
+    }
     if is_http(proxy) {
         sums.responses(&mut row);
         row.set(const { at("req_tot") }, sums.wide(|c| &c.requests));
-        row.zeroes(COMPRESSION);
         row.zeroes(CACHE);
     }
+    row.zeroes(COMPRESSION);
     // The reference has no name for the default algorithm here.
     let algorithm = match proxy.balance.algo {
         BalanceAlgo::Random { .. } => "unknown",

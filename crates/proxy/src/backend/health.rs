@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_check::{
@@ -431,6 +432,9 @@ pub(crate) fn tell(worker: &Worker, proxy: ProxyId, level: LogLevel, line: &str)
 
 /// On the standard error, as the reference does until it is put in the background.
 fn say(worker: &Worker, severity: &str, line: &str) {
+    if severity == "WARNING" {
+        worker.instance.warnings.fetch_add(1, Ordering::Relaxed);
+    }
     if !worker.instance.config.global.quiet {
         let lead = format!("[{severity}]");
         eprintln!("{lead:<10} ({}) : {line}", std::process::id());

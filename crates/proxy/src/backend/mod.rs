@@ -255,6 +255,11 @@ impl Backend {
         }
     }
 
+    /// The limit on a server's requests, 0 for none. With `minconn` it is the highest that the limit may get.
+    pub fn maxconn(&self, server: ServerId) -> u32 {
+        self.service(server).maxconn.load(Ordering::Relaxed)
+    }
+
     /// Requests a server may serve at once now; 0 for no limit.
     pub fn dynamic_maxconn(&self, server: &Server) -> u32 {
         let maxconn = self.service(server.id).maxconn.load(Ordering::Relaxed);

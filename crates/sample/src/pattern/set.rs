@@ -77,6 +77,8 @@ struct State {
     generation: u32,
     next_generation: u32,
     pending: BTreeMap<u32, Vec<Pending>>,
+    /// Entries of versions that were prepared and given up.
+    dropped: u64,
     indexes: Vec<Arc<Index>>,
 }
 
@@ -537,7 +539,8 @@ impl PatternSet {
         let mut state = lock(&self.state);
         match generation {
             Some(generation) if generation != state.generation => {
-                state.pending.remove(&generation);
+                let given_up = state.pending.remove(&generation).map_or(0, |entries| entries.len());
+                state.dropped += given_up as u64;
             }
             _ => {
                 state.blocks.clear();
@@ -584,7 +587,9 @@ impl PatternSet {
         let Some(entries) = state.pending.remove(&generation) else {
             return Err("Version number out of range.".into());
         };
-        state.pending = state.pending.split_off(&generation);
+        let newer = state.pending.split_off(&generation);
+        let given_up: usize = std::mem::replace(&mut state.pending, newer).values().map(Vec::len).sum();
+        state.dropped += given_up as u64;
         state.generation = generation;
         let mut builder = BlockBuilder::sequential(state.next_order);
         state.next_order += entries.len() as u64;
@@ -608,6 +613,15 @@ impl PatternSet {
     pub fn has_version(&self, generation: u32) -> bool {
         let state = lock(&self.state);
         generation == state.generation || state.pending.contains_key(&generation)
+    }
+
+    /// Entries that were ever added, by the file or later, and those of them that are gone.
+    pub fn added_and_freed(&self) -> (u64, u64) {
+        let state = lock(&self.state);
+        let prepared: usize = state.pending.values().map(Vec::len).sum();
+        let live: usize = state.blocks.iter().map(|block| block.live()).sum();
+        let added = state.next_order + prepared as u64 + state.dropped;
+        (added, added - (live + prepared) as u64)
     }
 
     /// Number of entries in use.

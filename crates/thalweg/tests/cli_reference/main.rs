@@ -2,6 +2,7 @@
 //! must differ is masked by name, with its reason; every other difference is a defect of ours. Skipped where no HAProxy
 //! is installed.
 
+mod answers;
 mod levels;
 mod pair;
 mod states;

@@ -1,0 +1,55 @@
+//! What the kernel knows about the process: its libraries and its descriptors.
+
+use std::fs;
+
+use crate::output::Reply;
+
+/// `show libs`: the first and last address of each file that is executed from, its size, and its name.
+pub fn libraries() -> Reply {
+    let Ok(maps) = fs::read_to_string("/proc/self/maps") else {
+        return Reply::error("The kernel does not say which files are in memory.");
+    };
+    let mut files: Vec<(&str, u64, u64, bool)> = Vec::new();
+    for line in maps.lines() {
+        let mut fields = line.split_whitespace();
+        let (Some(range), Some(rights)) = (fields.next(), fields.next()) else { continue };
+        let Some(name) = fields.nth(3).filter(|name| name.starts_with('/')) else { continue };
+        let bounds = range.split_once('-').and_then(|(from, to)| {
+            Some((u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?))
+        });
+        let Some((from, to)) = bounds else { continue };
+        let runs = rights.contains('x');
+        match files.iter_mut().find(|file| file.0 == name) {
+            Some(file) => *file = (name, file.1.min(from), file.2.max(to), file.3 | runs),
+            None => files.push((name, from, to, runs)),
+        }
+    }
+    let mut text = String::new();
+    for (name, from, to, _) in files.iter().filter(|file| file.3) {
+        text.push_str(&format!("{from:#014x}-{:#014x} ({:#09x}) {name}\n", to - 1, to - from));
+    }
+    Reply::Text(text)
+}
+
+/// `show fd`: what each descriptor is, by number.
+pub fn descriptors(args: &[&str]) -> Reply {
+    let wanted = match args.first().map(|arg| arg.parse::<u64>()) {
+        None => None,
+        Some(Ok(number)) => Some(number),
+        Some(Err(_)) => {
+            return Reply::error("Only the number of a descriptor is supported here, no filters yet.");
+        }
+    };
+    let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let mut open: Vec<(u64, String)> = entries
+        .filter_map(|entry| {
+            let number = entry.file_name().to_str()?.parse().ok()?;
+            // What reading the list opened is gone by now.
+            let target = fs::read_link(entry.path()).ok()?;
+            Some((number, target.to_string_lossy().into_owned()))
+        })
+        .filter(|(number, _)| wanted.is_none_or(|wanted| wanted == *number))
+        .collect();
+    open.sort_unstable();
+    Reply::Text(open.into_iter().map(|(number, target)| format!("{number:>7} : {target}\n")).collect())
+}
