@@ -219,6 +219,28 @@ impl Stream {
         if self.peek().bits.has(Bits::SENDING) { self.peek().tx_left() } else { 0 }
     }
 
+    /// Receives what is there, at most `max` bytes, and throws it away; returns how much that was. A connection that is
+    /// closed with unread input is reset, which this is to prevent.
+    pub fn discard_input(&mut self, max: usize) -> usize {
+        let s = self.record();
+        crate::net::transfer::with_shared(|buffer| {
+            let mut taken = 0;
+            while taken < max {
+                let room = buffer.len().min(max - taken);
+                let ahead = s.copy_rx(&mut buffer[..room]);
+                if ahead > 0 {
+                    taken += ahead;
+                    continue;
+                }
+                match driver::with(|d| d.direct_recv(s, &mut buffer[..room], 0)) {
+                    Ok(n) if n > 0 => taken += n,
+                    _ => break,
+                }
+            }
+            taken
+        })
+    }
+
     /// Ends this direction once everything handed over was sent.
     ///
     /// # Errors
