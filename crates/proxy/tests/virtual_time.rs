@@ -34,9 +34,12 @@ enum Do {
     Drip(u64, u32),
     /// Reads until the other side ends its direction, or breaks the connection.
     UntilEnd,
+    /// Sends a field of a head each so many milliseconds, so many times.
+    DripFields(u64, u32),
     /// Stops sending.
     Fin,
     Close,
+    Reset,
 }
 use Do::*;
 
@@ -50,6 +53,10 @@ struct Case {
     server: Vec<Do>,
     /// State and millisecond of the log line.
     log: (&'static str, u64),
+    /// Another client, which comes 100 ms before.
+    first: Option<Vec<Do>>,
+    /// Whoever asks for a connection after the client gets no answer.
+    unanswered: bool,
     /// When client and server saw the end of what is sent to them, where that matters.
     ends: (Option<u64>, Option<u64>),
 }
@@ -64,6 +71,8 @@ impl Case {
             client: Vec::new(),
             server: Vec::new(),
             log,
+            first: None,
+            unanswered: false,
             ends: (None, None),
         }
     }
@@ -85,6 +94,16 @@ impl Case {
 
     fn server(mut self, script: &[Do]) -> Case {
         self.server = script.to_vec();
+        self
+    }
+
+    fn after(mut self, script: &[Do]) -> Case {
+        self.first = Some(script.to_vec());
+        self
+    }
+
+    fn unanswered(mut self) -> Case {
+        self.unanswered = true;
         self
     }
 
@@ -131,9 +150,19 @@ async fn play(mut stream: Stream, script: Vec<Do>, who: &'static str, seen: Seen
                     say(&mut stream, b"x").await;
                 }
             }
+            DripFields(ms, times) => {
+                for i in 0..times {
+                    timer::sleep(ms).await;
+                    say(&mut stream, format!("a{i}: b\r\n").as_bytes()).await;
+                }
+            }
             UntilEnd => until_end(&mut stream, who, &seen, began).await,
             Fin => _ = stream.shutdown_write(),
             Close => return,
+            Reset => {
+                stream.set_linger_rst();
+                return;
+            }
         }
     }
     until_end(&mut stream, who, &seen, began).await;
@@ -147,7 +176,7 @@ async fn until_end(stream: &mut Stream, who: &'static str, seen: &Seen, began: u
             Ok(buf) if !buf.is_empty() => {}
             end => {
                 let how = if end.is_ok() { "end" } else { "reset" };
-                return seen.borrow_mut().push((who, clock::now_ms() - began, how.to_owned()));
+                return seen.borrow_mut().push((who, clock::now_ms().saturating_sub(began), how.to_owned()));
             }
         }
     }
@@ -179,6 +208,7 @@ fn configuration(mode: &str, case: &Case) -> String {
 /// Plays one case and returns what was seen.
 fn run(seed: u64, sim: SimConfig, text: String, case: &Case) -> Vec<(&'static str, u64, String)> {
     let (client_script, server_script) = (case.client.clone(), case.server.clone());
+    let (first_script, unanswered) = (case.first.clone(), case.unanswered);
     let name = case.name;
     // What a worker holds lives as long as its thread.
     std::thread::spawn(move || {
@@ -197,15 +227,24 @@ fn run(seed: u64, sim: SimConfig, text: String, case: &Case) -> Vec<(&'static st
             let mut server = Listener::bind(&address(BACK), &Default::default()).unwrap();
             let instance = Instance::new(config, "thalweg", "host", clock::wall_us());
             thalweg_proxy::start_thread(&instance, 0, vec![ThreadSocket { proxy, bind: 0, fd }]);
-            let began = clock::now_ms();
             let told_too = told.clone();
+            let began = clock::now_ms() + if first_script.is_some() { 100 } else { 0 };
             spawn(&SCRIPT, async move {
                 while let Ok((fd, _)) = server.accept().await {
                     let Ok(stream) = Stream::from_accepted(fd) else { return };
                     spawn(&SCRIPT, play(stream, server_script.clone(), "server", told_too.clone(), began));
                 }
             });
-            let client = Stream::connect(&address(FRONT), &ConnectOptions::default()).await.unwrap();
+            let to_front = || Stream::connect(&address(FRONT), &ConnectOptions::default());
+            if let Some(script) = first_script {
+                let stream = to_front().await.unwrap();
+                spawn(&SCRIPT, play(stream, script, "first", told.clone(), began));
+                timer::sleep_until(began).await;
+            }
+            let client = to_front().await.unwrap();
+            if unanswered {
+                network.configure(|c| c.unanswered_ppm = 1_000_000);
+            }
             spawn(&SCRIPT, play(client, client_script, "client", told.clone(), began));
             let logged = async {
                 let received = log.recv_from().await.unwrap();
@@ -407,4 +446,318 @@ fn after_one_direction_ended() {
                 .server(&server(&[Idle(300), Fin])),
         ],
     );
+}
+
+const GET: Do = Say("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+const TWO: Do = Say("GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n");
+const POST: Do = Say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc");
+const PART: Do = Say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\nx");
+const LARGE: Do = Say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4194304\r\n\r\n");
+const ANSWER: Do = Say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+const BEGIN: Do = Say("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nx");
+const ENDLESS: Do = Say("HTTP/1.1 200 OK\r\n\r\nx");
+
+#[test]
+fn a_response_that_does_not_come() {
+    check(
+        "http",
+        &[
+            Case::new("quiet", "timeout server 1s", ("sH 504", 1000)).client(&[GET]).server(&[Head]),
+            Case::new("a head that trickles", "timeout server 1s", ("sH 504", 1000))
+                .client(&[GET])
+                .server(&[Head, Say("HTTP/1.1 200 OK\r\n"), DripFields(400, 9)]),
+            Case::new("an interim response begins it anew", "timeout server 1s", ("sH 504", 1600))
+                .client(&[GET])
+                .server(&[Head, Idle(600), Say("HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n")]),
+            Case::new("a client that sends more meanwhile", "timeout server 1s", ("sH 504", 1000))
+                .client(&[GET, Drip(400, 9)])
+                .server(&[Head]),
+            Case::new("after a body that trickled", "timeout server 1s;timeout client 3s", ("sH 504", 3000))
+                .client(&[PART, Drip(400, 5)])
+                .server(&[Head]),
+            Case::new("a request that is not taken", "timeout server 1s", ("SH 502", 1000))
+                .client(&[LARGE, Flood(4_194_304)])
+                .server(&[Head, Idle(30_000)]),
+            Case::new(
+                "while the client is not waited for",
+                "timeout client 1s;timeout server 4s",
+                ("SH 502", 4000),
+            )
+            .client(&[LARGE, Flood(4_194_304)])
+            .server(&[Head, Idle(30_000)]),
+        ],
+    );
+}
+
+#[test]
+fn a_body_that_does_not_come() {
+    check(
+        "http",
+        &[
+            Case::new("request", "timeout client 1s", ("cH 400", 1000)).client(&[PART]).server(&[Head]),
+            Case::new("request, trickling", "timeout client 1s", ("cH 400", 1800))
+                .client(&[PART, Drip(400, 2)])
+                .server(&[Head]),
+            Case::new(
+                "request, while nothing is due from the server",
+                "timeout server 1s;timeout client 3s",
+                ("cH 400", 3000),
+            )
+            .client(&[PART])
+            .server(&[Head]),
+            Case::new("request, after an early response", "timeout client 1s", ("cL 200", 1000))
+                .client(&[PART])
+                .server(&[Head, ANSWER]),
+            Case::new("request, after a later early response", "timeout client 1s", ("cL 200", 1600))
+                .client(&[PART])
+                .server(&[Head, Idle(600), ANSWER]),
+            Case::new(
+                "request, with a part of the response",
+                "timeout client 1s;timeout server 500ms",
+                ("cD 200", 1000),
+            )
+            .client(&[PART])
+            .server(&[Head, BEGIN]),
+            Case::new("response", "timeout server 1s", ("sD 200", 1500)).client(&[GET]).server(&[
+                Head,
+                Idle(500),
+                BEGIN,
+            ]),
+            Case::new("response, trickling", "timeout server 1s;timeout client 1s", ("sD 200", 2800))
+                .client(&[GET])
+                .server(&[Head, BEGIN, Drip(600, 3)]),
+            Case::new("response, after the request was complete", "timeout server 1s", ("sD 200", 3000))
+                .client(&[PART, Drip(400, 5)])
+                .server(&[Head, BEGIN]),
+            Case::new("response that is not taken", "timeout client 1s", ("cD 200", 1000))
+                .client(&[GET, Idle(30_000)])
+                .server(&[Head, Say("HTTP/1.1 200 OK\r\nContent-Length: 4194304\r\n\r\n"), Flood(4_194_304)]),
+            Case::new(
+                "while the server is not waited for",
+                "timeout client 4s;timeout server 1s",
+                ("cD 200", 4000),
+            )
+            .client(&[GET, Idle(30_000)])
+            .server(&[
+                Head,
+                Say("HTTP/1.1 200 OK\r\nContent-Length: 4194304\r\n\r\n"),
+                Flood(4_194_304),
+            ]),
+        ],
+    );
+}
+
+#[test]
+fn before_a_server_is_asked() {
+    check(
+        "http",
+        &[
+            Case::new("http-request, quiet", "timeout http-request 1s", ("cR 408", 1000)),
+            Case::new("http-request, trickling", "timeout http-request 1s", ("cR 408", 1000))
+                .client(&[Say("GET / HTTP/1.1\r\n"), DripFields(300, 9)]),
+            Case::new("client, quiet", "timeout client 1s", ("cR 408", 1000)),
+            Case::new("client, trickling", "timeout client 1s", ("cR 408", 4000))
+                .client(&[Say("GET / HTTP/1.1\r\n"), DripFields(600, 5)]),
+            Case::new("tarpit", "timeout tarpit 1s", ("PT 500", 1000))
+                .frontend("http-request tarpit")
+                .client(&[GET, Drip(300, 9)]),
+            Case::new("inspect-delay", "", ("PR -1", 1000))
+                .frontend("tcp-request inspect-delay 1s;tcp-request content reject if WAIT_END")
+                .client(&[GET]),
+            Case::new("a body to be buffered", "timeout http-request 1s", ("cR 408", 1000))
+                .frontend("option http-buffer-request")
+                .client(&[PART, Drip(300, 4)]),
+            Case::new("wait-for-body", "", ("cR 408", 1000))
+                .frontend("http-request wait-for-body time 1s")
+                .client(&[PART, Drip(300, 4)]),
+        ],
+    );
+    check(
+        "tcp",
+        &[
+            Case::new("inspect-delay, quiet", "", ("PR", 1000))
+                .frontend("tcp-request inspect-delay 1s;tcp-request content reject if WAIT_END"),
+            Case::new("inspect-delay, trickling", "", ("PR", 1000))
+                .frontend("tcp-request inspect-delay 1s;tcp-request content reject if WAIT_END")
+                .client(&[Drip(300, 9)]),
+            Case::new("inspect-delay of responses", "", ("PD", 1000))
+                .backend("tcp-response inspect-delay 1s;tcp-response content reject if WAIT_END")
+                .server(&[Drip(300, 9)]),
+        ],
+    );
+}
+
+#[test]
+fn a_client_that_leaves() {
+    let pauses = [Head, BEGIN];
+    let mut cases = Vec::new();
+    for (request, name) in [(GET, "GET"), (POST, "POST"), (TWO, "two requests")] {
+        let mut case = |state, client: &[Do], server: &[Do]| {
+            let case = Case::new(name, "", (state, 300)).client(client).server(server);
+            cases.push(case.server_ends(300));
+        };
+        case("CH 400", &[request, Idle(300), Fin], &[Head]);
+        case("CH 400", &[request, Idle(300), Close], &[Head]);
+        case("CD 400", &[request, Idle(300), Reset], &[Head]);
+        case("CD 200", &[request, Idle(300), Fin], &pauses);
+        case("CD 200", &[request, Idle(300), Close], &pauses);
+        case("CD 200", &[request, Idle(300), Reset], &pauses);
+        // A response without an end of its own is like a tunnel: the client's end is passed on.
+        case("CD 200", &[request, Idle(300), Reset], &[Head, ENDLESS]);
+        cases.push(
+            Case::new("endless", "timeout server 2s", ("sD 200", 2000))
+                .client(&[request, Idle(300), Fin])
+                .server(&[Head, ENDLESS])
+                .server_ends(300),
+        );
+    }
+    let stays = "no option abortonclose;timeout server 1s";
+    cases.push(
+        Case::new("without abortonclose", stays, ("sH 504", 1000))
+            .client(&[POST, Idle(300), Fin])
+            .server(&[Head]),
+    );
+    cases.push(
+        Case::new("without abortonclose", stays, ("sD 200", 1000))
+            .client(&[GET, Idle(300), Fin])
+            .server(&pauses),
+    );
+    cases.push(
+        Case::new("without abortonclose", stays, ("CD 400", 300))
+            .client(&[GET, Idle(300), Reset])
+            .server(&[Head]),
+    );
+    for ending in [Fin, Close, Reset] {
+        let state = "CC -1";
+        // Nobody listens there; the next attempt is due a second later.
+        let dead = "server s 10.0.0.9:80";
+        cases.push(Case::new("retry", "retries 3", (state, 300)).backend(dead).client(&[
+            TWO,
+            Idle(300),
+            ending,
+        ]));
+        let rest = Case::new("body to be buffered", "", ("CR 400", 300));
+        cases.push(rest.frontend("option http-buffer-request").client(&[PART, Idle(300), ending]));
+    }
+    check("http", &cases);
+}
+
+#[test]
+fn attempts_on_servers_that_are_not_there() {
+    let dead = "server a 10.0.0.8:80";
+    let two = "server a 10.0.0.8:80;server b 10.0.0.9:80";
+    check(
+        "http",
+        &[
+            Case::new("one server", "retries 2", ("SC 503", 2000)).backend(dead).client(&[GET]),
+            Case::new("one server, redispatch", "retries 2;option redispatch", ("SC 503", 2000))
+                .backend(dead)
+                .client(&[GET]),
+            Case::new("one server, redispatch each time", "retries 2;option redispatch 1", ("SC 503", 2000))
+                .backend(dead)
+                .client(&[GET]),
+            Case::new(
+                "the delay is at most timeout connect",
+                "retries 2;timeout connect 300ms",
+                ("SC 503", 600),
+            )
+            .backend(dead)
+            .client(&[GET]),
+            Case::new("two servers, redispatch", "retries 2;option redispatch", ("SC 503", 0))
+                .backend(two)
+                .client(&[GET]),
+            Case::new("two servers", "retries 2", ("SC 503", 2000)).backend(two).client(&[GET]),
+        ],
+    );
+    check(
+        "tcp",
+        &[
+            Case::new("one server, redispatch", "retries 2;option redispatch", ("SC", 2000)).backend(dead),
+            Case::new("two servers, redispatch", "retries 2;option redispatch", ("SC", 0)).backend(two),
+        ],
+    );
+}
+
+#[test]
+fn between_requests_in_queues_and_while_connecting() {
+    let answers = [Head, ANSWER];
+    check(
+        "http",
+        &[
+            Case::new("http-keep-alive", "timeout http-keep-alive 1s", ("-- 200", 0))
+                .client(&[GET])
+                .server(&answers)
+                .client_ends(1000),
+            Case::new("http-request instead", "timeout http-request 1s", ("-- 200", 0))
+                .client(&[GET])
+                .server(&answers)
+                .client_ends(1000),
+            Case::new("client instead", "timeout client 1s", ("-- 200", 0))
+                .client(&[GET])
+                .server(&answers)
+                .client_ends(1000),
+            Case::new(
+                "empty lines do not count",
+                "timeout http-keep-alive 1s;timeout http-request 2s",
+                ("-- 200", 0),
+            )
+            .client(&[GET, Idle(400), Say("\r\n"), Idle(400), Say("\r\n"), Idle(400), Say("\r\n")])
+            .server(&answers)
+            .client_ends(2400),
+            Case::new("queue", "timeout queue 1s", ("sQ 503", 1000))
+                .backend("server s 10.0.0.2:80 maxconn 1")
+                .after(&[GET])
+                .client(&[GET, Drip(300, 9)])
+                .server(&[Head]),
+            Case::new("connect in place of queue", "timeout connect 1s", ("sQ 503", 1000))
+                .backend("server s 10.0.0.2:80 maxconn 1")
+                .after(&[GET])
+                .client(&[GET])
+                .server(&[Head]),
+            Case::new("a client that leaves a queue", "", ("CQ -1", 300))
+                .backend("server s 10.0.0.2:80 maxconn 1")
+                .after(&[GET])
+                .client(&[TWO, Idle(300), Fin])
+                .server(&[Head]),
+            Case::new("a client that gives its slot back", "", ("CH 400", 200))
+                .backend("server s 10.0.0.2:80 maxconn 1")
+                .after(&[POST, Idle(300), Fin])
+                .client(&[GET])
+                .server(&[Head]),
+            Case::new("connect", "timeout connect 1s", ("sC 503", 1000)).client(&[GET]).unanswered(),
+            Case::new("connect, retried", "timeout connect 1s;retries 2", ("sC 503", 3000))
+                .client(&[GET])
+                .unanswered(),
+            Case::new("a client that leaves while connecting", "", ("CC -1", 300))
+                .client(&[TWO, Idle(300), Fin])
+                .unanswered(),
+        ],
+    );
+    let speaks_first = "tcp-request inspect-delay 5s;tcp-request content accept if { req.len gt 0 }";
+    check(
+        "tcp",
+        &[Case::new("connect", "timeout connect 1s", ("sC", 1000))
+            .frontend(speaks_first)
+            .client(&[Say("x")])
+            .unanswered()],
+    );
+}
+
+/// The line of a health check says how long it took.
+#[test]
+fn health_checks() {
+    for (defaults, expected) in
+        [("timeout check 1s", 1000), ("timeout check 700ms;timeout connect 200ms", 700)]
+    {
+        let mut case = Case::new("check", "", ("", 0)).server(&[Idle(60_000)]);
+        let defaults = format!("{defaults};option log-health-checks");
+        case.backend = "option httpchk;server s 10.0.0.2:80 check inter 2s fall 1";
+        let text = configuration("http", &case)
+            .replace("retries 0\n", &format!("{}\n", defaults.replace(';', "\n ")));
+        let seen = run(3, SimConfig::faultless(), text, &case);
+        let line = &seen.iter().find(|(by, ..)| *by == "log").expect("a line").2;
+        let took = line.split("check duration: ").nth(1).and_then(|rest| rest.split("ms").next());
+        let took: u64 = took.and_then(|ms| ms.parse().ok()).unwrap_or_else(|| panic!("{line}"));
+        assert!(line.contains("Layer7 timeout") && is_about(took, expected), "{line}");
+    }
 }

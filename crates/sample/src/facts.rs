@@ -247,15 +247,10 @@ impl Timers {
         ms(if self.close_us >= 0 { self.close_us } else { self.since(now_mono_us) })
     }
 
-    /// `%Td`, milliseconds.
-    pub fn td(&self, now_mono_us: u64) -> i64 {
-        if self.response_us >= 0 {
-            self.end(now_mono_us) - ms(self.response_us)
-        } else if self.connect_us >= 0 {
-            self.end(now_mono_us) - ms(self.connect_us)
-        } else {
-            -1
-        }
+    /// `%Td`, milliseconds: since the response's head or, in TCP, since the server was connected.
+    pub fn td(&self, now_mono_us: u64, is_http: bool) -> i64 {
+        let since = if is_http { self.response_us } else { self.response_us.max(self.connect_us) };
+        if since >= 0 { self.end(now_mono_us) - ms(since) } else { -1 }
     }
 
     /// `%Ta`, milliseconds.
@@ -482,7 +477,7 @@ pub struct StreamFacts {
     pub termination: Termination,
     /// `set-log-level`: 0 to 7; None: the default. 255: silent.
     pub log_level: Option<u8>,
-    /// True while the log line is written before the end (`option logasap`): some fields get a `+`.
+    /// Log lines may be written before the end (`option logasap`): some fields get a `+`.
     pub log_early: bool,
     /// Where the log line comes from.
     pub log_origin: LogOrigin,
@@ -628,13 +623,13 @@ mod tests {
             [t.th(), t.ti(), t.t_r_request(), t.tq(), t.tw(), t.tc(), t.tr()],
             [2, 10, 3, 15, 1, 4, 30]
         );
-        assert_eq!([t.td(0), t.ta(0), t.tt(0), t.tu(0)], [10, 48, 60, 50]);
+        assert_eq!([t.td(0, true), t.ta(0), t.tt(0), t.tu(0)], [10, 48, 60, 50]);
     }
 
     #[test]
     fn phases_that_were_not_reached_read_minus_one() {
         let t = Timers { close_us: 7_000, ..Timers::default() };
-        assert_eq!([t.ti(), t.t_r_request(), t.tq(), t.tw(), t.tc(), t.tr(), t.td(0)], [-1; 7]);
+        assert_eq!([t.ti(), t.t_r_request(), t.tq(), t.tw(), t.tc(), t.tr(), t.td(0, false)], [-1; 7]);
         assert_eq!([t.ta(0), t.tt(0)], [7, 7]);
     }
 

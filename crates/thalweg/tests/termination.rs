@@ -167,7 +167,7 @@ fn tarpits() {
         let text = "frontend fe\nbind <@fe>\ntimeout tarpit 50ms\nhttp-request tarpit\n";
         let proxy = Setup::http(text).start(io);
         assert_eq!(proxy.ask(GET).status, 500);
-        assert_eq!(proxy.http_log(), "fe/<NOSRV> n/n/-1/-1/n 500 PT-- 0 \"GET / HTTP/1.1\"");
+        assert_eq!(proxy.http_log(), "fe/<NOSRV> -1/n/-1/-1/n 500 PT-- 0 \"GET / HTTP/1.1\"");
         proxy.finish(());
     });
 }
@@ -178,7 +178,7 @@ fn client_leaves_the_tarpit() {
         let text = "frontend fe\nbind <@fe>\ntimeout tarpit 20s\nhttp-request tarpit\n";
         let proxy = Setup::http(text).start(io);
         proxy.connect().send(GET);
-        assert_eq!(proxy.http_log(), "fe/<NOSRV> n/n/-1/-1/n 500 PT-- 0 \"GET / HTTP/1.1\"");
+        assert_eq!(proxy.http_log(), "fe/<NOSRV> -1/n/-1/-1/n 500 PT-- 0 \"GET / HTTP/1.1\"");
         proxy.finish(());
     });
 }

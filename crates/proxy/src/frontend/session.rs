@@ -27,6 +27,9 @@ use crate::worker::{SessionEntry, Worker};
 /// How long a closing connection is read from so that the client gets what was sent to it.
 const LINGER_MS: u64 = 1000;
 
+/// Most bytes that are thrown away at once so that a connection can be closed in order.
+const UNREAD_MAX: usize = 256 * 1024;
+
 /// What may be wrong with a PROXY header, by the numbers of `fc_err`.
 const PRX_EMPTY: ConnError = ConnError(11);
 const PRX_ABORT: ConnError = ConnError(12);
@@ -67,8 +70,12 @@ pub async fn serve(worker: Rc<Worker>, admission: Admission, fd: OwnedFd, peer: 
         worker.give_stream(state);
         match end {
             TcpEnd::BecameHttp => as_http = true,
-            TcpEnd::Over { orderly } => {
-                if !orderly && fe.opts.nolinger {
+            TcpEnd::Over { orderly: true } => {
+                // What nobody will read must not turn the end into a reset.
+                client.io.discard_input(UNREAD_MAX);
+            }
+            TcpEnd::Over { orderly: false } => {
+                if fe.opts.nolinger {
                     client.io.set_linger_rst();
                 }
             }

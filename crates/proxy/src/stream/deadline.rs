@@ -137,7 +137,8 @@ fn since(begun: &mut Option<u64>, holds: bool, now: u64) -> Option<u64> {
 }
 
 fn is_over(now: u64, since: Option<u64>, limit: Option<u64>, what: Overdue) -> Option<Overdue> {
-    let at = since?.saturating_add(limit?);
+    // The moment was somewhere in its millisecond: only the next one is certain to be late enough.
+    let at = since?.saturating_add(limit?).saturating_add(1);
     if now >= at {
         return Some(what);
     }

@@ -13,18 +13,19 @@ use thalweg_http::semantics::{BodyLength, RequestContext, connection_option, is_
 use thalweg_http::{Head, HeaderId, Method, Version};
 use thalweg_rules::Outcome;
 use thalweg_runtime::buffer::Buf;
-use thalweg_runtime::net::{Stream, TransferMode};
+use thalweg_runtime::net::{Departure, Stream, TransferMode};
 use thalweg_runtime::{clock, timer};
 
-use super::deadline::Limits;
+use super::deadline::{Expects, Limits, Overdue, Patience};
 use super::http::{After, Http, Stop};
 use super::pump::{Pump, PumpError};
 use super::relay::{RelayEnd, relay};
-use super::{Bodies, cookie, finish, reply, shut_check};
+use super::{Bodies, StreamState, cookie, finish, reply, shut_check};
 use crate::backend::connect::{ConnectError, ServerConn};
 use crate::connection::body::{Delimiter, Form};
 use crate::connection::wire::Wire;
 use crate::instance::Stopping;
+use crate::worker::Worker;
 
 /// What an attempt came to.
 pub enum Exchanged<'a> {
@@ -80,7 +81,9 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
     if let Err(stop) = send_request(http, &mut conn, &mut up, connection) {
         return Exchanged::Failed(stop);
     }
-    match receive_head(http, be, &mut conn, &mut up, context).await {
+    let [client, server_side] = Limits::of_exchange(fe, be, &http.state.facts).map(Patience::new);
+    let mut waits = Waits { client, server: server_side };
+    match receive_head(http, be, &mut conn, &mut up, context, &mut waits).await {
         HeadEnd::Received => {}
         end => return head_failed(http, be, server, conn, end, replay),
     }
@@ -111,8 +114,16 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
     if framing.body == BodyLength::Tunnel {
         return tunnel(http, be, conn, up).await;
     }
-    let after = download(http, be, server, conn, up, keep_server).await;
+    let after = download(http, be, server, conn, up, keep_server, waits).await;
     Exchanged::Answered(after)
+}
+
+/// How an attempt to connect ended.
+enum Opened {
+    Done(Result<ServerConn, ConnectError>),
+    ClientLeft,
+    /// See [`HeadEnd::Shut`].
+    Shut,
 }
 
 /// An idle connection, or a new one.
@@ -136,26 +147,39 @@ async fn connect<'a>(
         ms => Some(ms),
     };
     let abort = be.opts.abortonclose;
+    let shut = shut_check(http.worker, http.state);
     let client = &mut *http.client;
     let mut opening = pin!(target.open(timeout));
+    let mut left_ms = None;
     let opened = std::future::poll_fn(|cx| {
         if let Poll::Ready(opened) = opening.as_mut().poll(cx) {
-            return Poll::Ready(Some(opened));
+            return Poll::Ready(Opened::Done(opened));
         }
-        if abort && client_left(client) {
-            return Poll::Ready(None);
+        if shut() {
+            return Poll::Ready(Opened::Shut);
+        }
+        if has_left(client, abort) {
+            // A server that is near is connected in a moment, and learns that the request is given up.
+            let now = clock::now_ms();
+            let until = *left_ms.get_or_insert(now + 2);
+            if now >= until {
+                return Poll::Ready(Opened::ClientLeft);
+            }
+            timer::want(until);
         }
         Poll::Pending
     })
     .await;
     let error = match opened {
-        Some(Ok(conn)) => return Ok(conn),
-        Some(Err(error)) => error,
-        None => {
-            http.worker.be_counters(be.id).client_aborts.add(1);
-            http.worker.fe_counters(http.session.listener).client_aborts.add(1);
+        Opened::Done(Ok(conn)) => return Ok(conn),
+        Opened::Done(Err(error)) => error,
+        Opened::ClientLeft => {
             http.terminate(b'C', b'C');
             return Err(Exchanged::Failed(Stop::Ended(After::Drop)));
+        }
+        Opened::Shut => {
+            http.terminate(b'D', b'C');
+            return Err(Exchanged::Failed(Stop::Answer(reply::Answer::Error(503))));
         }
     };
     if may_retry(http, be.retry_on.conn_failure) {
@@ -187,16 +211,33 @@ fn note_connection(http: &mut Http<'_>, conn: &ServerConn) {
     facts.bc_dst = conn.ends.1;
 }
 
-/// Whether the client closed its side. Bytes that arrive instead are kept for the next request.
-pub fn client_left(client: &mut Wire) -> bool {
-    if client.input.is_none() && !client.eof {
-        match client.poll_recv() {
-            Poll::Ready(Ok(buf)) if !buf.is_empty() => client.input = Some(buf),
-            Poll::Ready(_) => client.eof = true,
-            Poll::Pending => {}
-        }
+/// Whether nobody waits for an answer any more: the client broke its connection, or ended its direction and that counts
+/// (`option abortonclose`). Requests that it sent ahead do not hide it. Otherwise its next sign wakes the task.
+pub fn has_left(client: &mut Wire, ends_count: bool) -> bool {
+    match client.io.departure() {
+        Departure::No => false,
+        Departure::Ended => ends_count,
+        Departure::Reset => true,
     }
-    client.eof
+}
+
+/// Counts a client that left before there was a connection for it: with its backend, a broken connection counts and an
+/// end does not.
+pub fn count_left(worker: &Worker, client: &mut Wire, listener: usize, state: &StreamState) {
+    match client.io.departure() {
+        Departure::Reset => finish::client_left(worker, listener, state),
+        _ => worker.fe_counters(listener).client_aborts.add(1),
+    }
+}
+
+/// Waits before another attempt. True when the client [left](has_left) meanwhile.
+pub async fn pause(client: &mut Wire, ms: u64, ends_count: bool) -> bool {
+    let over = timer::Deadline(Some(timer::deadline_in(ms)));
+    std::future::poll_fn(|_| match has_left(client, ends_count) {
+        true => Poll::Ready(true),
+        false => over.poll().map(|()| false),
+    })
+    .await
 }
 
 pub fn transfer_mode(http: &Http<'_>, splice: bool, be: &Proxy, fe: &Proxy) -> Option<TransferMode> {
@@ -313,13 +354,24 @@ enum HeadEnd {
     ServerClosed,
     ServerReset,
     ServerTimeout,
+    /// The server did not take the request in time.
+    ServerStuck,
     /// The server went down and its streams must not outlive that (`on-marked-down`, `on-marked-up`).
     Shut,
     Malformed,
-    ClientAborted,
+    /// The client ended its direction, or left in the middle of its request.
+    ClientLeft,
+    /// The client broke its connection after its request.
+    ClientReset,
     ClientTimeout,
     BadBody,
     NoBuffer,
+}
+
+/// How long client and server may still take.
+struct Waits {
+    client: Patience,
+    server: Patience,
 }
 
 /// Waits for the head of the final response, forwarding interim ones, while the request's body is sent.
@@ -329,18 +381,13 @@ async fn receive_head(
     conn: &mut ServerConn,
     up: &mut Pump,
     context: RequestContext,
+    waits: &mut Waits,
 ) -> HeadEnd {
-    let fe = http.frontend();
     let options = http.response_options(be);
-    let client_timeout = pick_timeout(http.state.facts.timeouts.client, fe.timeouts.client);
-    let server_timeout = pick_timeout(http.state.facts.timeouts.server, be.timeouts.server);
     let abort = be.opts.abortonclose;
     http.state.parser.reset();
-    let mut client_active = clock::now_ms();
-    let mut server_active = client_active;
-    let mut sent = conn.wire.io.sent_bytes();
     let mut upload_done = false;
-    let shut = shut_check(http.worker, be.id, http.state.facts.server);
+    let shut = shut_check(http.worker, http.state);
     loop {
         let Http { client, state, .. } = &mut *http;
         let end = std::future::poll_fn(|_| {
@@ -350,24 +397,23 @@ async fn receive_head(
             if !upload_done {
                 match up.poll(client, &mut conn.wire.io) {
                     Poll::Pending => {}
-                    Poll::Ready(Ok(())) => {
-                        upload_done = true;
-                        server_active = clock::now_ms();
-                    }
+                    Poll::Ready(Ok(())) => upload_done = true,
                     Poll::Ready(Err(PumpError::Malformed(_))) => return Poll::Ready(HeadEnd::BadBody),
                     Poll::Ready(Err(PumpError::NoBuffer)) => return Poll::Ready(HeadEnd::NoBuffer),
                     Poll::Ready(Err(PumpError::Receive(_) | PumpError::Truncated)) => {
                         client.eof = true;
-                        return Poll::Ready(HeadEnd::ClientAborted);
+                        return Poll::Ready(HeadEnd::ClientLeft);
                     }
                     // The server takes no more; it may have answered already.
                     Poll::Ready(Err(PumpError::Send(_))) => upload_done = true,
                 }
-                if std::mem::take(&mut up.progressed) {
-                    client_active = clock::now_ms();
+            }
+            if upload_done || up.blocked_on_send {
+                match client.io.departure() {
+                    Departure::Reset => return Poll::Ready(HeadEnd::ClientReset),
+                    Departure::Ended if abort && upload_done => return Poll::Ready(HeadEnd::ClientLeft),
+                    _ => {}
                 }
-            } else if abort && client_left(client) {
-                return Poll::Ready(HeadEnd::ClientAborted);
             }
             loop {
                 if let Some(input) = conn.wire.input.as_mut() {
@@ -388,7 +434,6 @@ async fn receive_head(
                     Poll::Pending => break,
                     Poll::Ready(Ok(buf)) if buf.is_empty() => return Poll::Ready(HeadEnd::ServerClosed),
                     Poll::Ready(Ok(buf)) => {
-                        server_active = clock::now_ms();
                         if conn.wire.append(buf).is_err() {
                             return Poll::Ready(HeadEnd::NoBuffer);
                         }
@@ -396,25 +441,21 @@ async fn receive_head(
                     Poll::Ready(Err(_)) => return Poll::Ready(HeadEnd::ServerReset),
                 }
             }
-            let now = clock::now_ms();
-            if conn.wire.io.sent_bytes() != sent {
-                sent = conn.wire.io.sent_bytes();
-                server_active = now;
-            }
             // While the body is being received it is the client who is waited for, unless the server does not take
             // what was received.
-            if !upload_done && !up.blocked_on_send {
-                if let Some(ms) = client_timeout {
-                    if now >= client_active + ms {
-                        return Poll::Ready(HeadEnd::ClientTimeout);
-                    }
-                    timer::want(client_active + ms);
-                }
-            } else if let Some(ms) = server_timeout {
-                if now >= server_active + ms {
-                    return Poll::Ready(HeadEnd::ServerTimeout);
-                }
-                timer::want(server_active + ms);
+            let stuck = conn.wire.io.in_flight() > 0 || (!upload_done && up.blocked_on_send);
+            let (client_owes, server_owes) = match upload_done {
+                true => (Expects::Nothing, Expects::Head),
+                false if up.blocked_on_send => (Expects::Nothing, Expects::Nothing),
+                false => (Expects::Bytes, Expects::Nothing),
+            };
+            if waits.client.check(&client.io, client_owes, false).is_some() {
+                return Poll::Ready(HeadEnd::ClientTimeout);
+            }
+            match waits.server.check(&conn.wire.io, server_owes, stuck) {
+                None => {}
+                Some(Overdue::Stuck) => return Poll::Ready(HeadEnd::ServerStuck),
+                Some(_) => return Poll::Ready(HeadEnd::ServerTimeout),
             }
             Poll::Pending
         })
@@ -429,12 +470,8 @@ async fn receive_head(
         // An interim response: the final one follows.
         reply::forward_interim(http).await;
         http.state.parser.reset();
-        server_active = clock::now_ms();
+        waits.server.renew();
     }
-}
-
-fn pick_timeout(set: u64, configured: Option<u64>) -> Option<u64> {
-    if set != 0 { Some(set) } else { configured }
 }
 
 /// No usable head came: decides between another attempt and an error.
@@ -449,7 +486,6 @@ fn head_failed<'a>(
     let nothing_came = conn.wire.input.is_none();
     let srv = http.worker.srv_counters(be.id, server.id);
     let backend = http.worker.be_counters(be.id);
-    let frontend = http.worker.fe_counters(http.session.listener);
     match end {
         HeadEnd::Received => Exchanged::Failed(Stop::Ended(After::Drop)),
         HeadEnd::ServerClosed | HeadEnd::ServerReset => {
@@ -509,17 +545,24 @@ fn head_failed<'a>(
             http.terminate(b'P', b'H');
             Exchanged::Failed(Stop::Answer(reply::Answer::Error(502)))
         }
-        HeadEnd::ClientAborted => {
-            frontend.client_aborts.add(1);
-            backend.client_aborts.add(1);
-            srv.client_aborts.add(1);
-            http.terminate(b'C', b'H');
+        HeadEnd::ServerStuck => {
+            srv.failed_responses.add(1);
+            backend.failed_responses.add(1);
+            // As the reference has it: a request that is not taken is a connection that failed.
+            http.terminate(b'S', b'H');
+            Exchanged::Failed(Stop::Answer(reply::Answer::Error(502)))
+        }
+        HeadEnd::ClientLeft => {
+            client_left(http, b'C', b'H');
+            Exchanged::Failed(http.refuse(400))
+        }
+        HeadEnd::ClientReset => {
+            client_left(http, b'C', b'D');
             Exchanged::Failed(http.refuse(400))
         }
         HeadEnd::ClientTimeout => {
-            frontend.failed_requests.add(1);
+            client_left(http, b'c', b'H');
             // The reference answers 400 here, not 408.
-            http.terminate(b'c', b'H');
             Exchanged::Failed(http.refuse(400))
         }
         HeadEnd::Shut => {
@@ -606,7 +649,29 @@ async fn response_rules<'a>(
                     http.terminate(b'L', b'H');
                     return Err(Stop::Answer(reply::Answer::Redirect(redirect)));
                 }
-                Outcome::Reject | Outcome::Close | Outcome::SilentDrop { .. } => {
+                Outcome::SilentDrop { rst_ttl } => {
+                    worker.be_counters(be.id).denied_requests.add(1);
+                    worker.fe_counters(http.session.listener).denied_requests.add(1);
+                    http.terminate(b'P', b'R');
+                    reply::vanish(http.client, rst_ttl);
+                    return Err(Stop::Ended(After::Drop));
+                }
+                Outcome::Close if kind == Kind::TcpResponse => {
+                    // The connection ends, and with it the response that was to come.
+                    forget_response(http);
+                    for counters in finish::of_server(worker, http.state) {
+                        counters.failed_responses.add(1);
+                    }
+                    http.terminate(b'S', b'H');
+                    return Err(Stop::Answer(reply::Answer::Error(502)));
+                }
+                Outcome::Reject if kind == Kind::TcpResponse => {
+                    forget_response(http);
+                    response_denied(http, be);
+                    http.terminate(b'P', b'D');
+                    return Err(Stop::Ended(After::Drop));
+                }
+                Outcome::Reject | Outcome::Close => {
                     response_denied(http, be);
                     http.terminate(b'P', b'H');
                     return Err(Stop::Ended(After::Drop));
@@ -650,6 +715,14 @@ fn response_denied(http: &Http<'_>, be: &Proxy) {
         let id = thalweg_config::model::ServerId(server.index);
         worker.srv_counters(be.id, id).denied_responses.add(1);
     }
+}
+
+/// There is no response after all.
+fn forget_response(http: &mut Http<'_>) {
+    http.state.has_response = false;
+    http.state.facts.status = -1;
+    http.state.facts.server_status = -1;
+    http.state.facts.timers.response_us = -1;
 }
 
 /// `http-response wait-for-body`: buffers the body until it is complete, `at_least` bytes of it are there, or the
@@ -726,6 +799,7 @@ async fn download<'a>(
     mut conn: ServerConn,
     mut up: Pump,
     keep_server: bool,
+    mut waits: Waits,
 ) -> After {
     let fe = http.frontend();
     let framing = http.state.response.framing();
@@ -814,7 +888,7 @@ async fn download<'a>(
         Poll::Ready(Ok(())) => send_with(&mut http.client.io, head, first),
         Poll::Pending => down.hold(head, first),
         Poll::Ready(Err(_)) => {
-            client_aborted(http, be, server, b'D');
+            client_left(http, b'C', b'D');
             return After::Drop;
         }
     }
@@ -822,7 +896,7 @@ async fn download<'a>(
     if fe.opts.logasap {
         finish::log_early(http);
     }
-    let end = exchange_bodies(http, be, &mut conn, &mut up, &mut down).await;
+    let end = exchange_bodies(http, be, &mut conn, &mut up, &mut down, &mut waits).await;
     http.count_body();
     let received = conn.wire.body.received();
     http.state.facts.res_bytes_in += received;
@@ -861,18 +935,18 @@ async fn download<'a>(
             After::Close
         }
         BodyEnd::ServerTimeout => {
-            http.worker.srv_counters(be.id, server.id).failed_responses.add(1);
-            http.worker.be_counters(be.id).failed_responses.add(1);
+            http.worker.srv_counters(be.id, server.id).server_aborts.add(1);
+            http.worker.be_counters(be.id).server_aborts.add(1);
             http.terminate(b's', b'D');
             After::Close
         }
-        BodyEnd::ClientAborted => {
-            client_aborted(http, be, server, b'D');
-            After::Drop
+        BodyEnd::ClientLeft { answered } => {
+            client_left(http, b'C', if answered { b'L' } else { b'D' });
+            if answered { After::Close } else { After::Drop }
         }
-        BodyEnd::ClientTimeout => {
-            http.terminate(b'c', b'D');
-            After::Drop
+        BodyEnd::ClientTimeout { answered } => {
+            client_left(http, b'c', if answered { b'L' } else { b'D' });
+            if answered { After::Close } else { After::Drop }
         }
         BodyEnd::Shut => {
             http.terminate(b'D', b'D');
@@ -890,11 +964,10 @@ async fn download<'a>(
     }
 }
 
-fn client_aborted(http: &mut Http<'_>, be: &Proxy, server: &Server, phase: u8) {
-    http.worker.fe_counters(http.session.listener).client_aborts.add(1);
-    http.worker.be_counters(be.id).client_aborts.add(1);
-    http.worker.srv_counters(be.id, server.id).client_aborts.add(1);
-    http.terminate(b'C', phase);
+/// The client left, or was too slow, with a server at work for it.
+fn client_left(http: &mut Http<'_>, cause: u8, phase: u8) {
+    finish::client_left(http.worker, http.session.listener, http.state);
+    http.terminate(cause, phase);
 }
 
 enum BodyEnd {
@@ -903,8 +976,13 @@ enum BodyEnd {
         malformed: bool,
     },
     ServerTimeout,
-    ClientAborted,
-    ClientTimeout,
+    ClientLeft {
+        /// All of the response is on its way: what lacks is a part of the request.
+        answered: bool,
+    },
+    ClientTimeout {
+        answered: bool,
+    },
     BadBody,
     NoBuffer,
     /// See [`HeadEnd::Shut`].
@@ -918,19 +996,18 @@ async fn exchange_bodies(
     conn: &mut ServerConn,
     up: &mut Pump,
     down: &mut Pump,
+    waits: &mut Waits,
 ) -> BodyEnd {
     let mut up_done = up.is_done(http.client);
     let mut down_done = down.is_done(&conn.wire);
     if up_done && down_done {
         return BodyEnd::Done;
     }
-    let fe = http.frontend();
-    let client_timeout = pick_timeout(http.state.facts.timeouts.client, fe.timeouts.client);
-    let server_timeout = pick_timeout(http.state.facts.timeouts.server, be.timeouts.server);
-    let mut client_active = clock::now_ms();
-    let mut server_active = client_active;
-    let mut sent = (http.client.io.sent_bytes(), conn.wire.io.sent_bytes());
-    let shut = shut_check(http.worker, be.id, http.state.facts.server);
+    // The end of the client's direction counts, unless that of the server is the end of its response: such a response is
+    // like a tunnel, and the server is told of the client's end in its turn.
+    let abort = be.opts.abortonclose;
+    let mut like_tunnel = conn.wire.body.is_until_close();
+    let shut = shut_check(http.worker, http.state);
     let client = &mut *http.client;
     std::future::poll_fn(|_| {
         if shut() {
@@ -940,7 +1017,9 @@ async fn exchange_bodies(
             match down.poll(&mut conn.wire, &mut client.io) {
                 Poll::Pending => {}
                 Poll::Ready(Ok(())) => down_done = true,
-                Poll::Ready(Err(PumpError::Send(_))) => return Poll::Ready(BodyEnd::ClientAborted),
+                Poll::Ready(Err(PumpError::Send(_))) => {
+                    return Poll::Ready(BodyEnd::ClientLeft { answered: false });
+                }
                 Poll::Ready(Err(PumpError::Receive(_) | PumpError::Truncated)) => {
                     return Poll::Ready(BodyEnd::ServerFailed { malformed: false });
                 }
@@ -960,35 +1039,38 @@ async fn exchange_bodies(
                 Poll::Ready(Err(PumpError::NoBuffer)) => return Poll::Ready(BodyEnd::NoBuffer),
                 Poll::Ready(Err(PumpError::Receive(_) | PumpError::Truncated)) => {
                     client.eof = true;
-                    return Poll::Ready(BodyEnd::ClientAborted);
+                    return Poll::Ready(BodyEnd::ClientLeft { answered: down_done });
                 }
             }
         }
         if down_done && up_done {
             return Poll::Ready(BodyEnd::Done);
         }
-        let now = clock::now_ms();
-        let sent_now = (client.io.sent_bytes(), conn.wire.io.sent_bytes());
-        if std::mem::take(&mut up.progressed) || (!fe.opts.independent_streams && sent_now.0 != sent.0) {
-            client_active = now;
-        }
-        if std::mem::take(&mut down.progressed) || (!be.opts.independent_streams && sent_now.1 != sent.1) {
-            server_active = now;
-        }
-        sent = sent_now;
-        let waits_for_client = (!down_done && down.blocked_on_send) || (!up_done && !up.blocked_on_send);
-        let waits_for_server = (!down_done && !down.blocked_on_send) || (!up_done && up.blocked_on_send);
-        if let (true, Some(ms)) = (waits_for_client, client_timeout) {
-            if now >= client_active + ms {
-                return Poll::Ready(BodyEnd::ClientTimeout);
+        if up_done || up.blocked_on_send {
+            match client.io.departure() {
+                Departure::Reset => return Poll::Ready(BodyEnd::ClientLeft { answered: false }),
+                Departure::Ended if abort && up_done && like_tunnel => {
+                    like_tunnel = false;
+                    // A server that is gone already is noticed by its own direction.
+                    let _ = conn.wire.io.shutdown_write();
+                }
+                Departure::Ended if abort && up_done && !conn.wire.body.is_until_close() => {
+                    return Poll::Ready(BodyEnd::ClientLeft { answered: false });
+                }
+                _ => {}
             }
-            timer::want(client_active + ms);
         }
-        if let (true, Some(ms)) = (waits_for_server, server_timeout) {
-            if now >= server_active + ms {
-                return Poll::Ready(BodyEnd::ServerTimeout);
-            }
-            timer::want(server_active + ms);
+        let client_stuck = !down_done && down.blocked_on_send;
+        let server_stuck = !up_done && up.blocked_on_send;
+        let client_owes = if up_done || server_stuck { Expects::Nothing } else { Expects::Bytes };
+        // A server that answers early owes the rest of its answer once it has all of the request.
+        let server_owes =
+            if up_done && !down_done && !client_stuck { Expects::Bytes } else { Expects::Nothing };
+        if waits.client.check(&client.io, client_owes, client_stuck).is_some() {
+            return Poll::Ready(BodyEnd::ClientTimeout { answered: down_done });
+        }
+        if waits.server.check(&conn.wire.io, server_owes, server_stuck).is_some() {
+            return Poll::Ready(BodyEnd::ServerTimeout);
         }
         Poll::Pending
     })
@@ -1019,7 +1101,7 @@ async fn tunnel<'a>(http: &mut Http<'a>, be: &'a Proxy, mut conn: ServerConn, up
         transfer_mode(http, be.opts.splice_response || fe.opts.splice_response, be, fe),
     ];
     let worker = http.worker;
-    let shut = shut_check(worker, be.id, http.state.facts.server);
+    let shut = shut_check(worker, http.state);
     let relayed = relay(http.client, &mut conn.wire, up, limits, modes, || {
         worker.instance.stopping() == Stopping::Hard || shut()
     })

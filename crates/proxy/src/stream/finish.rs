@@ -11,6 +11,7 @@ use thalweg_sample::facts::{ConnCounts, Endpoint, LogOrigin};
 use super::http::Http;
 use super::relay::RelayEnd;
 use super::{Bodies, StreamState};
+use crate::backend::assign;
 use crate::counters::Counters;
 use crate::frontend::ClientSession;
 use crate::worker::Worker;
@@ -274,13 +275,11 @@ fn emit(
 /// `option logasap`: the line is written when the response's head was sent.
 pub fn log_early(http: &mut Http<'_>) {
     let fe = http.frontend();
-    http.state.facts.log_early = true;
     log_end(http.worker, http.session, http.state, fe, LogStep::Response, LogOrigin::TxnResponse);
 }
 
 /// `option logasap` of a TCP stream: the line is written once the server is connected.
 pub fn log_early_tcp(worker: &Worker, session: &mut ClientSession, state: &mut StreamState, fe: &Proxy) {
-    state.facts.log_early = true;
     log_end(worker, session, state, fe, LogStep::Connect, LogOrigin::TxnConnect);
 }
 
@@ -395,6 +394,26 @@ pub fn relay_end(worker: &Worker, listener: usize, state: &StreamState, end: Rel
             }
             (if aborted { b'S' } else { b's' }, b'D')
         }
+    }
+}
+
+/// Counts another attempt after one on `before`: on the same server a retry, on another one a redispatch and, if that
+/// attempt was `connected`, a retry as well.
+pub fn count_retry(
+    worker: &Worker,
+    state: &mut StreamState,
+    before: ServerId,
+    now: ServerId,
+    connected: bool,
+) {
+    let be = state.backend();
+    if connected || now == before {
+        assign::count_retry(worker, be, before);
+    }
+    if now != before {
+        state.facts.redispatched = true;
+        worker.be_counters(be).redispatches.add(1);
+        worker.srv_counters(be, before).redispatches.add(1);
     }
 }
 

@@ -43,6 +43,8 @@ pub struct Http<'a> {
     pub first: bool,
     /// The client's connection may carry another request afterwards, as far as the request says.
     pub keep_alive: bool,
+    /// The client ended its request too early while that was buffered.
+    cut: bool,
     /// Counts the stream in its backend, once there is one.
     pub in_backend: Option<Present<'a>>,
 }
@@ -128,9 +130,11 @@ pub async fn serve(
     t.handshake_us = if first { session.facts.handshake_us.max(0) } else { 0 };
     t.idle_us = i64::try_from(clock::now_us().saturating_sub(began.0)).unwrap_or(0) - t.handshake_us;
     t.request_wall_us = i64::try_from(clock::wall_us()).unwrap_or(0);
-    let mut http = Http { worker, session, client, state, first, keep_alive: false, in_backend: None };
+    let mut http =
+        Http { worker, session, client, state, first, keep_alive: false, cut: false, in_backend: None };
     let fe = http.frontend();
     super::inherit_settings(&mut http.state.facts, fe, true);
+    http.state.facts.log_early = fe.opts.logasap;
     http.state.facts.timeouts.client = fe.timeouts.client.unwrap_or(0);
     http.state.facts.id = worker.instance.stream_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let served = match missing {
@@ -177,6 +181,14 @@ impl<'a> Http<'a> {
         }
     }
 
+    /// The request was received and judged: whatever was waited for on the way, such as its body, belongs to that
+    /// (`%TR`).
+    fn note_decision(&mut self) {
+        if self.state.facts.timers.request_us < 0 {
+            self.state.facts.timers.request_us = self.elapsed_us();
+        }
+    }
+
     /// The stream reached a step at which a line may be wanted.
     pub fn log_step(&mut self, step: LogStep) {
         finish::step(self.worker, self.session, self.state, self.frontend(), step);
@@ -191,12 +203,14 @@ impl<'a> Http<'a> {
         self.log_step(LogStep::Request);
         self.captures(fe);
         if let Some(answer) = self.monitor(fe) {
+            self.note_decision();
             return Err(Stop::Answer(answer));
         }
         if fe.opts.http_buffer_request {
             let limit = fe.timeouts.http_request.or(fe.timeouts.client);
             self.wait_for_body(limit, 0).await?;
             self.look_for_end();
+            self.cut |= self.client.eof && !self.client.look().ended();
         }
         self.request_rules(fe, &fe.rules.tcp_content_req, Kind::TcpRequest).await?;
         self.request_rules(fe, &fe.rules.http_request, Kind::HttpRequest).await?;
@@ -205,15 +219,16 @@ impl<'a> Http<'a> {
         let be = self.backend();
         if be.id != fe.id {
             if be.opts.http_buffer_request && !fe.opts.http_buffer_request {
-                let limit = be.timeouts.http_request.or(fe.timeouts.http_request).or(fe.timeouts.client);
+                let limit = be.timeouts.http_request.or(fe.timeouts.client);
                 self.wait_for_body(limit, 0).await?;
             }
             self.request_rules(be, &be.rules.tcp_content_req, Kind::TcpRequest).await?;
             self.request_rules(be, &be.rules.http_request, Kind::HttpRequest).await?;
             self.restrict_names(be)?;
         }
-        if fe.opts.http_buffer_request && self.client.eof && !self.client.look().ended() {
-            self.worker.fe_counters(self.session.listener).client_aborts.add(1);
+        self.note_decision();
+        if self.cut {
+            finish::client_left(self.worker, self.session.listener, self.state);
             self.terminate(b'C', b'R');
             return Err(self.refuse(400));
         }
@@ -226,9 +241,10 @@ impl<'a> Http<'a> {
     async fn receive_head(&mut self) -> Result<(), Stop<'a>> {
         let fe = self.frontend();
         let options = self.request_options(fe);
-        // The time allowed for a head counts from its first byte; waiting for that byte has its own limit.
-        let limit = fe.timeouts.http_request.or(fe.timeouts.client);
-        let deadline = limit.map(timer::deadline_in);
+        // The time allowed for a head counts from its first byte; waiting for that byte has its own limit. Without one
+        // for the head, it is silence that is limited.
+        let whole = fe.timeouts.http_request.map(timer::deadline_in);
+        let began = clock::now_ms();
         loop {
             if let Some(input) = self.client.input.as_mut() {
                 match self.state.parser.parse_request(&options, input, &mut self.state.request) {
@@ -258,7 +274,8 @@ impl<'a> Http<'a> {
                 if let Poll::Ready(result) = client.poll_recv() {
                     return Poll::Ready(Some(result));
                 }
-                if let Some(at) = deadline {
+                let silence = |ms: u64| client.io.last_received_ms().max(began).saturating_add(ms + 1);
+                if let Some(at) = whole.or(fe.timeouts.client.map(silence)) {
                     if clock::now_ms() >= at {
                         return Poll::Ready(None);
                     }
@@ -301,7 +318,6 @@ impl<'a> Http<'a> {
             body => body,
         };
         self.client.body.begin(body, &options);
-        self.state.facts.timers.request_us = self.elapsed_us();
         self.note_request_line();
         let framing = self.state.request_framing;
         self.keep_alive = framing.keep_alive && !fe.opts.httpclose;
@@ -405,7 +421,8 @@ impl<'a> Http<'a> {
         self.limit_request();
         let inspect_deadline = proxy.inspect_delay_req_ms.map(timer::deadline_in);
         let mut from = 0;
-        let mut last = inspect_deadline.is_none();
+        // Only rules on connections wait; the others decide on what there is.
+        let mut last = inspect_deadline.is_none() || kind != Kind::TcpRequest;
         loop {
             let outcome = self.evaluate(last, |cx, fx| rules.run(kind, from, cx, fx));
             let failed = std::mem::take(&mut self.state.effects.failed_rewrites);
@@ -425,6 +442,7 @@ impl<'a> Http<'a> {
             match outcome {
                 Outcome::Done | Outcome::Accept => break,
                 Outcome::Deny(reply) => {
+                    self.note_decision();
                     denied(self);
                     cookie::refused(self, proxy);
                     self.terminate(b'P', b'R');
@@ -435,20 +453,22 @@ impl<'a> Http<'a> {
                     cookie::refused(self, proxy);
                     self.tarpit(proxy).await;
                     self.terminate(b'P', b'T');
-                    self.keep_alive = false;
                     return Err(Stop::Answer(reply::Answer::Reply(reply)));
                 }
                 Outcome::Return(reply) => {
+                    self.note_decision();
                     self.worker.fe_counters(self.session.listener).intercepted.add(1);
                     self.terminate(b'L', b'R');
                     return Err(Stop::Answer(reply::Answer::Reply(reply)));
                 }
                 Outcome::Redirect(redirect) => {
+                    self.note_decision();
                     self.worker.fe_counters(self.session.listener).intercepted.add(1);
                     self.terminate(b'L', b'R');
                     return Err(Stop::Answer(reply::Answer::Redirect(redirect)));
                 }
                 Outcome::Auth(realm) => {
+                    self.note_decision();
                     self.worker.fe_counters(self.session.listener).intercepted.add(1);
                     self.terminate(b'L', b'R');
                     return Err(Stop::Answer(reply::Answer::Auth(realm)));
@@ -466,13 +486,12 @@ impl<'a> Http<'a> {
                 }
                 Outcome::Wait { resume } => {
                     from = resume;
-                    if self.client.look().payload_ended() || !self.more_input(inspect_deadline).await {
-                        last = true;
-                    }
+                    last = !self.more_input(inspect_deadline).await;
                 }
                 Outcome::Pause { ms, resume } => {
                     from = resume;
-                    timer::sleep(ms).await;
+                    // The rules go on at once when nobody waits for them any more.
+                    exchange::pause(self.client, ms, true).await;
                 }
                 Outcome::WaitBody { ms, at_least, resume } => {
                     from = resume;
@@ -488,6 +507,7 @@ impl<'a> Http<'a> {
                 }
                 Outcome::SwitchMode { .. } => break,
                 Outcome::UseService(name) => {
+                    self.note_decision();
                     self.terminate(b'L', b'R');
                     return Err(Stop::Answer(reply::Answer::Service(name)));
                 }
@@ -523,29 +543,10 @@ impl<'a> Http<'a> {
         let ms = if configured != 0 {
             configured
         } else {
-            let of = |p: &Proxy| p.timeouts.tarpit.or(p.timeouts.connect);
+            let of = |p: &Proxy| p.timeouts.tarpit.or(p.timeouts.connect.filter(|_| p.is_be()));
             of(proxy).or(of(fe)).unwrap_or(0)
         };
-        let deadline = timer::deadline_in(ms);
-        let client = &mut *self.client;
-        std::future::poll_fn(|_| {
-            if client.input.is_none() && !client.eof {
-                match client.poll_recv() {
-                    Poll::Ready(Ok(buf)) if !buf.is_empty() => client.input = Some(buf),
-                    Poll::Ready(_) => {
-                        client.eof = true;
-                        return Poll::Ready(());
-                    }
-                    Poll::Pending => {}
-                }
-            }
-            if clock::now_ms() >= deadline {
-                return Poll::Ready(());
-            }
-            timer::want(deadline);
-            Poll::Pending
-        })
-        .await;
+        exchange::pause(self.client, ms, true).await;
         self.state.facts.timers.queue_us = self.elapsed_us();
     }
 
@@ -619,12 +620,12 @@ impl<'a> Http<'a> {
             if self.more_input(deadline).await {
                 continue;
             }
-            self.worker.fe_counters(self.session.listener).failed_requests.add(1);
             if self.client.eof {
-                self.worker.fe_counters(self.session.listener).client_aborts.add(1);
-                self.terminate(b'C', b'R');
-                return Err(self.refuse(400));
+                // Who was to serve it is decided first, as that is where it counts.
+                self.cut = true;
+                return Ok(());
             }
+            self.worker.fe_counters(self.session.listener).failed_requests.add(1);
             self.terminate(b'c', b'R');
             return Err(self.refuse(408));
         }
@@ -642,6 +643,7 @@ impl<'a> Http<'a> {
         if policy.apply(&mut self.state.request) {
             return Ok(());
         }
+        self.note_decision();
         self.worker.fe_counters(self.session.listener).denied_requests.add(1);
         if proxy.is_be() && proxy.id != self.session.frontend {
             self.worker.be_counters(proxy.id).denied_requests.add(1);
@@ -764,20 +766,32 @@ impl<'a> Http<'a> {
         }
         // The slot held on a server; kept from attempt to attempt on the same one.
         let mut held: Option<Lease<'a>> = None;
+        // The server of the attempt that failed, whether it was connected, and whether another attempt there should wait
+        // a little.
+        let mut failed = None;
         loop {
             let server_id = match &held {
                 Some(lease) => lease.server(),
                 None => {
                     let slot = self.assign_server(be, choice).await?;
                     held = Some(Lease::new(self.worker, be.id, slot));
-                    slot.server()
+                    let id = slot.server();
+                    self.state.assign_server(self.worker, id);
+                    self.state.facts.timers.queue_us = self.elapsed_us();
+                    id
                 }
             };
-            let server = &be.servers[server_id.0 as usize];
-            self.state.facts.server =
-                Some(facts::ServerId { proxy: facts::ProxyId(be.id.0), index: server_id.0 });
-            self.state.facts.timers.queue_us = self.elapsed_us();
+            if let Some((before, connected, wait)) = failed.take() {
+                if before != server_id {
+                    cookie::redispatched(self.state);
+                }
+                finish::count_retry(self.worker, self.state, before, server_id, connected);
+                if before == server_id && wait && self.pause(be).await {
+                    return Err(Stop::Ended(After::Drop));
+                }
+            }
             self.worker.count_attempt(be.id, server_id);
+            let server = &be.servers[server_id.0 as usize];
             if let (Some(prefix), true) =
                 (&server.rare().redir, matches!(self.state.request.method(), Method::Get | Method::Head))
             {
@@ -791,37 +805,29 @@ impl<'a> Http<'a> {
                 Exchanged::RetryReused => {}
                 Exchanged::Retry { connected, same_server_delay } => {
                     self.state.facts.retries += 1;
-                    if connected {
-                        assign::count_retry(self.worker, be.id, server_id);
-                    }
+                    failed = Some((server_id, connected, same_server_delay));
+                    let facts = &self.state.facts;
                     if !self.state.cookie.forced
-                        && assign::may_redispatch(
-                            self.worker,
-                            be,
-                            choice,
-                            self.state.facts.retries,
-                            self.state.facts.max_retries,
-                        )
+                        && assign::may_redispatch(self.worker, be, choice, facts.retries, facts.max_retries)
                     {
                         held = None;
                         choice.wanted = None;
-                        cookie::redispatched(self.state);
                         choice.avoid = Some(ServerIndex(server_id.0));
-                        self.state.facts.redispatched = true;
-                        self.worker.be_counters(be.id).redispatches.add(1);
-                        self.worker.srv_counters(be.id, server_id).redispatches.add(1);
-                    } else {
-                        // Without a connection, another server is a redispatch only, the same one a retry only.
-                        if !connected {
-                            assign::count_retry(self.worker, be.id, server_id);
-                        }
-                        if same_server_delay {
-                            timer::sleep(be.timeouts.connect.unwrap_or(1000).min(1000)).await;
-                        }
                     }
                 }
             }
         }
+    }
+
+    /// Waits before another attempt on the same server. True when the client left meanwhile.
+    async fn pause(&mut self, be: &Proxy) -> bool {
+        let ms = be.timeouts.connect.unwrap_or(1000).min(1000);
+        let left = exchange::pause(self.client, ms, be.opts.abortonclose).await;
+        if left {
+            exchange::count_left(self.worker, self.client, self.session.listener, self.state);
+            self.terminate(b'C', b'C');
+        }
+        left
     }
 
     fn use_server(&mut self, be: &Proxy) -> Option<ServerIndex> {
@@ -869,7 +875,7 @@ impl<'a> Http<'a> {
         };
         let abort = be.opts.abortonclose;
         let client = &mut *self.client;
-        let gave_up = || exchange::client_left(client) && abort;
+        let gave_up = || exchange::has_left(client, abort);
         let assigned = assign::assign(self.worker, be, choice, &mut self.state.facts, timeout, gave_up).await;
         let counters = self.worker.be_counters(be.id);
         match assigned {
@@ -891,7 +897,7 @@ impl<'a> Http<'a> {
                 Err(Stop::Answer(reply::Answer::Error(503)))
             }
             Err(NoServer::Abandoned) => {
-                self.worker.fe_counters(self.session.listener).client_aborts.add(1);
+                exchange::count_left(self.worker, self.client, self.session.listener, self.state);
                 self.state.facts.timers.queue_us = self.elapsed_us();
                 self.terminate(b'C', b'Q');
                 Err(Stop::Ended(After::Drop))

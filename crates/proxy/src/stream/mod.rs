@@ -15,7 +15,7 @@ pub mod relay;
 pub mod reply;
 pub mod tcp;
 
-use thalweg_config::model::{Proxy, ProxyId};
+use thalweg_config::model::{Proxy, ProxyId, ServerId};
 use thalweg_h1::parse::HeadParser;
 use thalweg_http::semantics::Framing;
 use thalweg_http::{Head, Method};
@@ -49,6 +49,8 @@ pub struct StreamState {
     pub cookie: cookie::Seen,
     /// Body of an answer of our own.
     pub body: Vec<u8>,
+    /// The server's number of shutdowns when the stream came to it: see [`crate::backend::Backend::shut_epoch`].
+    pub shut_epoch: u32,
 }
 
 impl Default for StreamState {
@@ -67,6 +69,7 @@ impl Default for StreamState {
             body_counted: 0,
             cookie: cookie::Seen::default(),
             body: Vec::new(),
+            shut_epoch: 0,
         }
     }
 }
@@ -90,16 +93,13 @@ fn inherit_settings(facts: &mut StreamFacts, proxy: &Proxy, with_tarpit: bool) {
     }
 }
 
-/// Whether the streams that are on a server now must end because it went down or another one came back.
-fn shut_check(
-    worker: &Worker,
-    backend: ProxyId,
-    server: Option<facts::ServerId>,
-) -> impl Fn() -> bool + use<'_> {
-    let backend = worker.backend(backend);
-    let server = server.map(|s| thalweg_config::model::ServerId(s.index));
-    let began = server.map(|s| backend.shut_epoch(s));
-    move || server.map(|s| backend.shut_epoch(s)) != began
+/// Whether the stream must end because its server went down, or another one came back, since it was assigned
+/// ([`StreamState::assign_server`]).
+fn shut_check<'a>(worker: &'a Worker, state: &StreamState) -> impl Fn() -> bool + use<'a> {
+    let backend = worker.backend(state.backend());
+    let server = state.facts.server.map(|s| ServerId(s.index));
+    let began = state.shut_epoch;
+    move || server.is_some_and(|s| backend.shut_epoch(s) != began)
 }
 
 /// Bytes of the bodies that are there for rules to look at.
@@ -143,6 +143,13 @@ impl StreamState {
         if let Some(tos) = overrides.fc_tos.take() {
             let _ = client.io.set_tos(tos);
         }
+    }
+
+    /// The stream goes to a server of its backend.
+    pub fn assign_server(&mut self, worker: &Worker, server: ServerId) {
+        let backend = self.facts.backend;
+        self.facts.server = Some(facts::ServerId { proxy: backend, index: server.0 });
+        self.shut_epoch = worker.backend(self.backend()).shut_epoch(server);
     }
 
     /// The backend in charge.

@@ -55,8 +55,6 @@ pub struct Pump {
     transfer_mode: Option<TransferMode>,
     /// Payload bytes that went through a pipe of the kernel.
     pub spliced: u64,
-    /// Something was received since this was last cleared: the sender is alive.
-    pub progressed: bool,
     /// The receiver is what the last poll stopped at.
     pub blocked_on_send: bool,
     /// The receiver gets nothing of the body.
@@ -75,7 +73,6 @@ impl Pump {
             transfer: None,
             transfer_mode,
             spliced: 0,
-            progressed: false,
             blocked_on_send: false,
             discarding: false,
             abandoned: false,
@@ -190,7 +187,6 @@ impl Pump {
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(PumpError::Receive(error))),
                     Poll::Ready(Ok(buf)) if buf.is_empty() => {}
                     Poll::Ready(Ok(buf)) => {
-                        self.progressed = true;
                         from.append(buf)?;
                         continue;
                     }
@@ -225,7 +221,6 @@ impl Pump {
         self.spliced = transfer.spliced();
         if taken > 0 {
             from.body.took(taken);
-            self.progressed = true;
         }
         match moved {
             Poll::Pending => {

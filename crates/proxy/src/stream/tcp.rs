@@ -1,9 +1,10 @@
 //! The life of a TCP stream: inspect, choose a backend and a server, relay, log.
 
+use std::pin::pin;
 use std::task::Poll;
 
 use thalweg_balance::ServerIndex;
-use thalweg_config::model::{DynamicTarget, LogStep, Mode, Proxy, ServerId, UseServerTarget};
+use thalweg_config::model::{DynamicTarget, LogStep, Mode, Proxy, UseServerTarget};
 use thalweg_rules::{Kind, Outcome};
 use thalweg_runtime::net::TransferMode;
 use thalweg_runtime::{clock, timer};
@@ -12,13 +13,14 @@ use thalweg_sample::context::Payload;
 use thalweg_sample::facts;
 
 use super::deadline::Limits;
+use super::exchange;
 use super::finish;
 use super::http::Lease;
 use super::pump::Pump;
-use super::relay::relay;
+use super::relay::{RelayEnd, relay};
 use super::{Bodies, StreamState, shut_check};
 use crate::backend::assign::{self, Choice, NoServer};
-use crate::backend::connect::{ConnectError, Target};
+use crate::backend::connect::{ConnectError, ServerConn, Target};
 use crate::connection::wire::Wire;
 use crate::counters::Present;
 use crate::frontend::ClientSession;
@@ -48,6 +50,7 @@ pub async fn serve(
     t.handshake_us = session.facts.handshake_us.max(0);
     let fe = worker.proxy(session.frontend);
     super::inherit_settings(&mut state.facts, fe, true);
+    state.facts.log_early = fe.opts.logasap;
     state.facts.timeouts.client = fe.timeouts.client.unwrap_or(0);
     state.facts.id = worker.instance.stream_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let mut tcp = Tcp { worker, session, client, state, in_backend: None };
@@ -60,7 +63,7 @@ pub async fn serve(
     let now = tcp.elapsed_us();
     tcp.state.facts.timers.close_us = now;
     finish::stream_counters(worker, tcp.session, tcp.state);
-    if !tcp.state.facts.log_early {
+    if !fe.opts.logasap || tcp.state.facts.timers.connect_us < 0 {
         finish::log_stream(worker, tcp.session, tcp.state, fe);
     }
     tcp.state.facts.backend_assigned = false;
@@ -77,6 +80,8 @@ struct Tcp<'a> {
 }
 
 const CLOSED: TcpEnd = TcpEnd::Over { orderly: false };
+/// The client is told in order that nothing more comes.
+const ENDED: TcpEnd = TcpEnd::Over { orderly: true };
 
 impl<'a> Tcp<'a> {
     fn elapsed_us(&self) -> i64 {
@@ -105,7 +110,7 @@ impl<'a> Tcp<'a> {
         let Some(be) = self.choose_backend(fe) else {
             self.worker.fe_counters(self.session.listener).failed_requests.add(1);
             self.terminate(b'S', b'C');
-            return CLOSED;
+            return ENDED;
         };
         if be.mode == Mode::Http && fe.mode == Mode::Tcp {
             return TcpEnd::BecameHttp;
@@ -133,6 +138,7 @@ impl<'a> Tcp<'a> {
         let deadline = proxy.inspect_delay_req_ms.map(timer::deadline_in);
         let mut last = deadline.is_none();
         let mut from = 0;
+        self.receive_what_is_there().await;
         loop {
             let data: &[u8] = self.client.received();
             let full = data.len() >= self.worker.instance.config.global.tune.bufsize;
@@ -162,7 +168,7 @@ impl<'a> Tcp<'a> {
                 }
                 Outcome::Pause { ms, resume } => {
                     from = resume;
-                    timer::sleep(ms).await;
+                    exchange::pause(self.client, ms, true).await;
                 }
                 Outcome::WaitBody { resume, .. } | Outcome::EarlyHints { resume } => from = resume,
                 Outcome::Log { profile, resume } => {
@@ -171,24 +177,44 @@ impl<'a> Tcp<'a> {
                 }
                 Outcome::SwitchMode { .. } => return Err(TcpEnd::BecameHttp),
                 Outcome::SilentDrop { rst_ttl } => {
-                    super::reply::vanish(self.client, rst_ttl);
                     self.deny(proxy);
+                    super::reply::vanish(self.client, rst_ttl);
                     return Err(CLOSED);
                 }
                 Outcome::RewriteFailed | Outcome::InternalError => {
                     self.worker.fe_counters(self.session.listener).internal_errors.add(1);
                     self.terminate(b'I', b'R');
-                    return Err(CLOSED);
+                    return Err(ENDED);
                 }
                 _ => {
                     self.deny(proxy);
-                    return Err(CLOSED);
+                    return Err(ENDED);
                 }
             }
         }
     }
 
+    /// Most clients speak first, and what they say is there by now: rules look at it, and it is counted.
+    async fn receive_what_is_there(&mut self) {
+        for again in [true, false] {
+            if self.client.has_input() || self.client.eof {
+                return;
+            }
+            match self.client.poll_recv() {
+                Poll::Ready(Ok(buf)) if !buf.is_empty() => drop(self.client.append(buf)),
+                Poll::Ready(_) => self.client.eof = true,
+                Poll::Pending if again => thalweg_runtime::yield_now().await,
+                Poll::Pending => {}
+            }
+        }
+    }
+
     fn deny(&mut self, proxy: &Proxy) {
+        // What it said counts, up to what would have been looked at.
+        let tune = &self.worker.instance.config.global.tune;
+        let mut said = self.client.received().len();
+        said += self.client.io.discard_input((tune.bufsize - tune.maxrewrite).saturating_sub(said));
+        self.state.facts.req_bytes_in += said as u64;
         self.worker.fe_counters(self.session.listener).denied_requests.add(1);
         if proxy.id != self.session.frontend {
             self.worker.be_counters(proxy.id).denied_requests.add(1);
@@ -196,6 +222,7 @@ impl<'a> Tcp<'a> {
         self.terminate(b'P', b'R');
     }
 
+    /// Waits for more of the client. False when none will come in time.
     async fn more_input(&mut self, deadline: Option<u64>) -> bool {
         if self.client.eof {
             return false;
@@ -308,12 +335,14 @@ impl<'a> Tcp<'a> {
         let worker = self.worker;
         let abort = be.opts.abortonclose;
         let mut held: Option<Lease<'a>> = None;
+        // The server of the attempt that failed, and whether another one there should wait a little.
+        let mut failed = None;
         let mut conn = loop {
             let id = match &held {
                 Some(lease) => lease.server(),
                 None => {
                     let client = &mut *self.client;
-                    let gave_up = || abort && super::exchange::client_left(client);
+                    let gave_up = || abort && exchange::has_left(client, true);
                     let timeout = be.timeouts.queue.or(be.timeouts.connect);
                     let assigned =
                         assign::assign(worker, be, choice, &mut self.state.facts, timeout, gave_up).await;
@@ -321,27 +350,59 @@ impl<'a> Tcp<'a> {
                         Ok(slot) => slot,
                         Err(why) => {
                             self.no_server(be, why);
-                            return CLOSED;
+                            return ENDED;
                         }
                     };
                     held = Some(Lease::new(worker, be.id, slot));
-                    slot.server()
+                    let id = slot.server();
+                    self.state.assign_server(worker, id);
+                    self.state.facts.timers.queue_us = self.elapsed_us();
+                    id
                 }
             };
-            let server = &be.servers[id.0 as usize];
-            self.state.facts.server = Some(facts::ServerId { proxy: facts::ProxyId(be.id.0), index: id.0 });
-            if self.state.facts.timers.queue_us < 0 {
-                self.state.facts.timers.queue_us = self.elapsed_us();
+            if let Some((before, wait)) = failed.take() {
+                finish::count_retry(worker, self.state, before, id, false);
+                if before == id && wait && self.pause(be).await {
+                    return ENDED;
+                }
             }
+            let server = &be.servers[id.0 as usize];
             worker.count_attempt(be.id, id);
             let overrides = &self.state.effects.overrides;
             let target =
                 Target::new(worker, be.id, server, &self.session.facts, &self.state.facts, overrides);
-            match target.open(be.timeouts.connect).await {
+            let shut = shut_check(worker, self.state);
+            let mut opening = pin!(target.open(be.timeouts.connect));
+            let opened = std::future::poll_fn(|cx| match shut() {
+                true => Poll::Ready(None),
+                false => opening.as_mut().poll(cx).map(Some),
+            })
+            .await;
+            let Some(opened) = opened else {
+                self.terminate(b'D', b'C');
+                return ENDED;
+            };
+            match opened {
                 Ok(conn) => break conn,
+                Err(error) if !self.may_retry(be) => {
+                    for counters in finish::of_server(worker, self.state) {
+                        counters.failed_connections.add(1);
+                    }
+                    match error {
+                        ConnectError::Timeout => self.terminate(b's', b'C'),
+                        ConnectError::Refused(_) => self.terminate(b'S', b'C'),
+                        ConnectError::Resource(_) => self.terminate(b'R', b'C'),
+                    }
+                    return ENDED;
+                }
                 Err(error) => {
-                    if !self.retry(be, id, error, &mut choice, &mut held).await {
-                        return CLOSED;
+                    self.state.facts.retries += 1;
+                    failed = Some((id, error != ConnectError::Timeout));
+                    let facts = &self.state.facts;
+                    if assign::may_redispatch(worker, be, choice, facts.retries, facts.max_retries) {
+                        held = None;
+                        choice.wanted = None;
+                        choice.avoid = Some(ServerIndex(id.0));
                     }
                 }
             }
@@ -359,14 +420,17 @@ impl<'a> Tcp<'a> {
             Some(if allowed && (wanted || auto) { TransferMode::Splice } else { TransferMode::Copy })
         };
         let limits = Limits::of_relay(fe, be, &self.state.facts, false);
-        if !self.response_rules(be, &mut conn).await {
-            return CLOSED;
+        self.client.body.begin_until_close();
+        let mut up = Pump::plain(splice(be.opts.splice_request || fe.opts.splice_request));
+        if let Err(end) = self.response_rules(be, &mut conn, &mut up).await {
+            return end;
         }
-        let shut = shut_check(worker, be.id, self.state.facts.server);
+        self.count_sent();
+        let shut = shut_check(worker, self.state);
         let relayed = relay(
             self.client,
             &mut conn.wire,
-            Pump::plain(None),
+            up,
             limits,
             [
                 splice(be.opts.splice_request || fe.opts.splice_request),
@@ -385,29 +449,27 @@ impl<'a> Tcp<'a> {
         let (cause, phase) = finish::relay_end(worker, self.session.listener, self.state, relayed.end);
         self.terminate(cause, phase);
         drop(held);
-        TcpEnd::Over { orderly: relayed.end == super::relay::RelayEnd::Done }
+        match relayed.end {
+            // A direction that was silent for too long was ended in order.
+            RelayEnd::Done | RelayEnd::ClientTimeout | RelayEnd::ServerTimeout => ENDED,
+            _ => CLOSED,
+        }
     }
 
     /// `tcp-response content` rules, on the first bytes of the server.
     async fn response_rules(
         &mut self,
         be: &'a Proxy,
-        conn: &mut crate::backend::connect::ServerConn,
-    ) -> bool {
+        conn: &mut ServerConn,
+        up: &mut Pump,
+    ) -> Result<(), TcpEnd> {
         let rules = &be.rules.tcp_content_res;
         if rules.is_empty() {
-            return true;
+            return Ok(());
         }
         let deadline = be.inspect_delay_res_ms.map(timer::deadline_in);
         let mut last = deadline.is_none();
         let mut from = 0;
-        // The client's first bytes go to the server while its answer is inspected.
-        if let Some(input) = self.client.input.take() {
-            self.state.facts.req_bytes_in += input.len() as u64;
-            if conn.wire.io.send_ready().await.is_ok() {
-                conn.wire.io.start_send(input);
-            }
-        }
         loop {
             let data: &[u8] = conn.wire.received();
             let bodies = Bodies { request: Payload::default(), response: Payload::new(data, last, None) };
@@ -418,19 +480,11 @@ impl<'a> Tcp<'a> {
             match outcome {
                 Outcome::Wait { resume } => {
                     from = resume;
-                    let got = timer::timeout_at(deadline, conn.wire.io.recv(16 * 1024)).await;
-                    match got {
-                        Ok(Ok(buf)) if !buf.is_empty() => {
-                            if conn.wire.append(buf).is_err() {
-                                last = true;
-                            }
-                        }
-                        _ => last = true,
-                    }
+                    last = !self.more_response(conn, up, deadline).await;
                 }
                 Outcome::Done | Outcome::Accept => {
                     self.state.apply_overrides(self.client);
-                    return true;
+                    return Ok(());
                 }
                 Outcome::Pause { ms, resume } => {
                     from = resume;
@@ -441,56 +495,91 @@ impl<'a> Tcp<'a> {
                     from = resume;
                     finish::log_now(self.worker, self.session, self.state, Kind::TcpResponse, profile);
                 }
+                Outcome::Close => {
+                    // Not an error: what was received is as much as was wanted.
+                    self.count_held_response(conn);
+                    return Err(ENDED);
+                }
+                Outcome::SilentDrop { rst_ttl } => {
+                    self.count_held_response(conn);
+                    for counters in
+                        [self.worker.fe_counters(self.session.listener), self.worker.be_counters(be.id)]
+                    {
+                        counters.denied_requests.add(1);
+                    }
+                    self.terminate(b'P', b'R');
+                    super::reply::vanish(self.client, rst_ttl);
+                    return Err(CLOSED);
+                }
                 _ => {
-                    self.worker.be_counters(be.id).denied_responses.add(1);
-                    self.terminate(b'P', b'H');
-                    return false;
+                    self.count_held_response(conn);
+                    self.worker.fe_counters(self.session.listener).denied_responses.add(1);
+                    for counters in finish::of_server(self.worker, self.state) {
+                        counters.denied_responses.add(1);
+                    }
+                    self.terminate(b'P', b'D');
+                    return Err(ENDED);
                 }
             }
         }
     }
 
-    /// Decides what to do after a failed attempt; false when it was the last.
-    async fn retry(
-        &mut self,
-        be: &Proxy,
-        id: ServerId,
-        error: ConnectError,
-        choice: &mut Choice,
-        held: &mut Option<Lease<'a>>,
-    ) -> bool {
-        let worker = self.worker;
-        if self.state.facts.retries >= self.state.facts.max_retries || !be.retry_on.conn_failure {
-            worker.srv_counters(be.id, id).failed_connections.add(1);
-            worker.be_counters(be.id).failed_connections.add(1);
-            match error {
-                ConnectError::Timeout => self.terminate(b's', b'C'),
-                ConnectError::Refused(_) => self.terminate(b'S', b'C'),
-                ConnectError::Resource(_) => self.terminate(b'R', b'C'),
+    /// Waits for more of the server while what the client says goes to it. False when none will come in time.
+    async fn more_response(&mut self, conn: &mut ServerConn, up: &mut Pump, deadline: Option<u64>) -> bool {
+        let client = &mut *self.client;
+        let mut sending = true;
+        let over = timer::Deadline(deadline);
+        std::future::poll_fn(|_| {
+            // Whatever ends this direction is seen again by the relay.
+            sending = sending && up.poll(client, &mut conn.wire.io).is_pending();
+            match conn.wire.poll_recv() {
+                Poll::Ready(Ok(buf)) if !buf.is_empty() => Poll::Ready(conn.wire.append(buf).is_ok()),
+                Poll::Ready(_) => Poll::Ready(false),
+                Poll::Pending => over.poll().map(|()| false),
             }
+        })
+        .await
+    }
+
+    /// Counts what went to the server before the relay.
+    fn count_sent(&mut self) {
+        let sent = self.client.body.received();
+        self.state.facts.req_bytes_in += sent;
+        self.state.facts.req_bytes_out += sent;
+    }
+
+    /// Counts what went to and fro although the client does not get the answer.
+    fn count_held_response(&mut self, conn: &ServerConn) {
+        self.count_sent();
+        let held = conn.wire.received().len() as u64;
+        self.state.facts.res_bytes_in += held;
+        self.state.facts.res_bytes_out += held;
+    }
+
+    /// Waits before another attempt on the same server. True when the client left meanwhile, and that counts.
+    async fn pause(&mut self, be: &Proxy) -> bool {
+        let ms = be.timeouts.connect.unwrap_or(1000).min(1000);
+        if !be.opts.abortonclose {
+            timer::sleep(ms).await;
             return false;
         }
-        self.state.facts.retries += 1;
-        let facts = &self.state.facts;
-        if assign::may_redispatch(worker, be, *choice, facts.retries, facts.max_retries) {
-            *held = None;
-            choice.wanted = None;
-            choice.avoid = Some(ServerIndex(id.0));
-            self.state.facts.redispatched = true;
-            worker.be_counters(be.id).redispatches.add(1);
-            worker.srv_counters(be.id, id).redispatches.add(1);
-        } else {
-            assign::count_retry(worker, be.id, id);
-            if error != ConnectError::Timeout {
-                timer::sleep(be.timeouts.connect.unwrap_or(1000).min(1000)).await;
-            }
+        let left = exchange::pause(self.client, ms, true).await;
+        if left {
+            self.terminate(b'C', b'C');
         }
-        true
+        left
+    }
+
+    fn may_retry(&self, be: &Proxy) -> bool {
+        let facts = &self.state.facts;
+        facts.retries < facts.max_retries && be.retry_on.conn_failure
     }
 
     fn no_server(&mut self, be: &Proxy, why: NoServer) {
         match why {
-            NoServer::Abandoned => self.worker.fe_counters(self.session.listener).client_aborts.add(1),
+            NoServer::Abandoned => {
+                exchange::count_left(self.worker, self.client, self.session.listener, self.state);
+            }
             _ => self.worker.be_counters(be.id).failed_connections.add(1),
         }
         match why {

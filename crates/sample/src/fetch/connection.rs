@@ -533,7 +533,10 @@ pub static TABLE: &[FetchDef] = &[
         Type::Int,
         RESPONSE_COUNTERS,
         "milliseconds of the response's data",
-        |_, cx, _| int(stream(cx)?.timers.td(cx.clock.mono_us)),
+        |_, cx, _| {
+            let stream = stream(cx)?;
+            int(stream.timers.td(cx.clock.mono_us, stream.is_http))
+        },
     ),
     FetchDef::new(
         "res.timer.hdr",

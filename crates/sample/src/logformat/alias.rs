@@ -228,7 +228,7 @@ impl Alias {
         match self {
             Alias::ActiveTime => out.int(timers.ta(now), early),
             Alias::ConnectTime => out.int(timers.tc(), false),
-            Alias::DataTime => out.int(timers.td(now), early),
+            Alias::DataTime => out.int(timers.td(now, stream.is_http), false),
             Alias::HandshakeTime => out.int(timers.th(), false),
             Alias::IdleTime => out.int(timers.ti(), false),
             Alias::RequestTime => out.int(timers.tq(), false),
