@@ -6,10 +6,10 @@ use crate::load::{Load, LoadNow};
 use crate::random::{Draws, Urn};
 use crate::ring::{Ring, seed_of_id};
 use crate::round_robin::{Entry, Schedule};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crossbeam_utils::CachePadded;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// Position of a server in its backend's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

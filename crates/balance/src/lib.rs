@@ -22,7 +22,7 @@ pub mod queue;
 pub mod random;
 pub mod ring;
 pub mod round_robin;
-mod sync;
+pub mod sync;
 
 pub use balancer::{
     Algorithm, Balancer, HashMethod, NeverFull, NodeKey, PickContext, PreserveAffinity, ServerIndex,

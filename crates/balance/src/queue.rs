@@ -6,9 +6,10 @@
 //!
 //! The usual case is an empty queue: whoever frees a slot reads one counter and takes no lock.
 
+use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 /// Where a request stands in a queue. Earlier compares as less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,6 +5,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use thalweg_balance::sync;
+
 /// A number written by one thread and read by any. Gauges wrap below zero on a thread that ends what another one
 /// began; the wrapping sum over all threads is right.
 #[derive(Default)]
@@ -257,9 +259,9 @@ pub const TIMED_MAX: u64 = 1024;
 /// when a new second begins, at most once per second and thread.
 #[derive(Default)]
 pub struct Peaks {
-    pub sessions: AtomicU64,
-    pub requests: AtomicU64,
-    pub connections: AtomicU64,
+    pub sessions: sync::AtomicU64,
+    pub requests: sync::AtomicU64,
+    pub connections: sync::AtomicU64,
 }
 
 impl Peaks {
@@ -272,7 +274,7 @@ impl Peaks {
 }
 
 /// The largest rate of what these count, one per thread or part: what was seen so far, or what they have now.
-pub fn peak<'a>(seen: &AtomicU64, rates: impl Iterator<Item = &'a Rate>, now_ms: u64) -> u64 {
+pub fn peak<'a>(seen: &sync::AtomicU64, rates: impl Iterator<Item = &'a Rate>, now_ms: u64) -> u64 {
     let (mut now, mut last) = (0, 0);
     for rate in rates {
         now += rate.in_second(now_ms / 1000);

@@ -1,9 +1,10 @@
 //! A limit on how many of something exist at once, shared by all threads: connections of the process, of a frontend,
 //! of a listener. Entering costs one locked addition per connection, never per request.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
+use thalweg_balance::sync::{AtomicBool, AtomicU32, Mutex};
 use thalweg_runtime::{Reason, TaskId};
 
 /// See the module's documentation.

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, RwLock};
 
+use thalweg_balance::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 use thalweg_config::model::{Bind, Config, Proxy, ProxyId, ServerId, Tune};
 use thalweg_operate::log::LogShared;
 use thalweg_runtime::Handle;
@@ -26,6 +27,9 @@ pub enum Stopping {
     /// Now.
     Hard = 2,
 }
+
+/// Numbers of streams that a thread takes at once, so that streams need not count together.
+pub const STREAM_BLOCK: u32 = 4096;
 
 /// The running configuration and its live state.
 pub struct Instance {
@@ -80,10 +84,10 @@ pub struct Instance {
     pub frontend_paused: Box<[AtomicBool]>,
     /// By proxy: its frontend accepts nothing any more (`shutdown frontend`).
     pub frontend_shut: Box<[AtomicBool]>,
-    /// Streams begun, for `%rt`.
-    pub stream_count: AtomicU32,
     /// Warnings given since the start was over.
     pub warnings: AtomicU64,
+    /// Blocks of numbers for streams (`%rt`) that were given to threads; see [`STREAM_BLOCK`].
+    pub stream_blocks: AtomicU32,
 }
 
 impl Instance {
@@ -144,8 +148,8 @@ impl Instance {
             unpublished: config.proxies.iter().map(|p| AtomicBool::new(p.unpublished)).collect(),
             frontend_paused: config.proxies.iter().map(|_| AtomicBool::new(false)).collect(),
             frontend_shut: config.proxies.iter().map(|_| AtomicBool::new(false)).collect(),
-            stream_count: AtomicU32::new(0),
             warnings: AtomicU64::new(0),
+            stream_blocks: AtomicU32::new(0),
             config,
         })
     }

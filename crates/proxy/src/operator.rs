@@ -1,6 +1,8 @@
 //! What an operator changed at run time about servers, frontends and backends.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
+
+use thalweg_balance::sync::{AtomicU32, AtomicU64};
 
 use thalweg_config::model::{LogLevel, ProxyId, Server, ServerId};
 use thalweg_runtime::clock;

@@ -1,8 +1,10 @@
 //! A limit on how many of something begin per second, shared by all threads (manual: `rate-limit sessions`,
 //! `maxconnrate`, `maxsessrate`). Without a limit nothing is shared and nothing is written.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use thalweg_balance::sync::{AtomicU32, Mutex};
 
 /// See the module's documentation.
 pub struct RateGate {

@@ -6,9 +6,10 @@ use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use thalweg_balance::View;
+use thalweg_balance::sync::AtomicU64;
 use thalweg_config::model::{Global, LogLevel, Proxy, ProxyId, ServerId};
 use thalweg_h1::CaseMap;
 use thalweg_operate::log::{Logger, Route};
@@ -18,7 +19,7 @@ use thalweg_sample::context::{Clock, Scratch};
 use crate::backend::Backend;
 use crate::backend::pool::IdlePool;
 use crate::counters::{Counters, Present, Rate, ThreadCounters};
-use crate::instance::Instance;
+use crate::instance::{Instance, STREAM_BLOCK};
 use crate::stream::StreamState;
 
 /// See the module's documentation.
@@ -46,6 +47,8 @@ pub struct Worker {
     #[allow(clippy::vec_box)]
     spare_streams: RefCell<Vec<Box<StreamState>>>,
     random: Cell<u64>,
+    /// The number of the next stream; at the start of a block, another one is due.
+    next_stream: Cell<u32>,
     /// The sessions on this thread.
     pub sessions: RefCell<SessionList>,
     /// The tasks that accept on this thread.
@@ -171,6 +174,7 @@ impl Worker {
             text: RefCell::new(Vec::with_capacity(4096)),
             spare_streams: RefCell::new(Vec::new()),
             random: Cell::new(u64::from_ne_bytes(seed) | 1),
+            next_stream: Cell::new(0),
             sessions: RefCell::default(),
             accepting: RefCell::default(),
             paused: Cell::new(false),
@@ -302,6 +306,20 @@ impl Worker {
     #[inline]
     pub fn clock(&self) -> Clock {
         Clock { mono_us: clock::now_us(), wall_us: i64::try_from(clock::wall_us()).unwrap_or(i64::MAX) }
+    }
+
+    /// A number that no other stream has, for `%rt`: counted per thread, in blocks.
+    #[inline]
+    pub fn next_stream_id(&self) -> u32 {
+        let next = self.next_stream.get();
+        if !next.is_multiple_of(STREAM_BLOCK) {
+            self.next_stream.set(next.wrapping_add(1));
+            return next;
+        }
+        let block = self.instance.stream_blocks.fetch_add(1, Ordering::Relaxed);
+        let first = block.wrapping_mul(STREAM_BLOCK);
+        self.next_stream.set(first.wrapping_add(1));
+        first
     }
 
     /// 64 random bits, good for spreading load, not for secrets (xorshift64*).

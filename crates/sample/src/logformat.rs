@@ -107,6 +107,32 @@ struct Item {
     flags: Flags,
 }
 
+/// Counts that a format shows. See [`LogFormat::counts`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AskedCounts {
+    /// `%ac`.
+    pub process: bool,
+    /// `%fc`.
+    pub frontend: bool,
+    /// `%bc`.
+    pub backend: bool,
+    /// `%sc`.
+    pub server: bool,
+}
+
+impl std::ops::BitOr for AskedCounts {
+    type Output = AskedCounts;
+
+    fn bitor(self, other: AskedCounts) -> AskedCounts {
+        AskedCounts {
+            process: self.process | other.process,
+            frontend: self.frontend | other.frontend,
+            backend: self.backend | other.backend,
+            server: self.server | other.server,
+        }
+    }
+}
+
 /// A compiled log format.
 pub struct LogFormat {
     items: Vec<Item>,
@@ -138,6 +164,17 @@ impl LogFormat {
         let mut parser = Parser { text, at: 0, literal: Vec::new(), format: &mut format };
         parser.run(env)?;
         Ok(format)
+    }
+
+    /// Which of the counts `%ac`, `%fc`, `%bc` and `%sc` the format shows: whoever renders it must know them.
+    pub fn counts(&self) -> AskedCounts {
+        let asks = |alias| self.items.iter().any(|item| matches!(item.what, What::Alias(a) if a == alias));
+        AskedCounts {
+            process: asks(Alias::ActiveConnections),
+            frontend: asks(Alias::FrontendConnections),
+            backend: asks(Alias::BackendConnections),
+            server: asks(Alias::ServerConnections),
+        }
     }
 
     /// A format without any item or literal.

@@ -1,9 +1,10 @@
 //! An idle server connection goes from the thread that owns it to one that needs it, by message.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 
+use thalweg_balance::sync::Mutex;
 use thalweg_runtime::{Kind, Reason, TaskId, current_task, run_on, spawn};
 
 use super::pool::ConnectionKey;

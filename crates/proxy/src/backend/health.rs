@@ -5,8 +5,9 @@ use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
+use thalweg_balance::sync::Mutex;
 use thalweg_check::{
     Assignment, Connect, Conversation, Evaluate, Health, Heard, Initial, Next, Passed, Program, Source,
     Status, Verdict,

@@ -9,9 +9,10 @@ pub mod standing;
 mod transition;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
+use thalweg_balance::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex};
 use thalweg_balance::{
     Algorithm, Balancer, HashMethod, Limits, LoadNow, NodeKey, Place, PreserveAffinity, Priority, Queue,
     ServerIndex, ServerSpec, ServerView, Settings,

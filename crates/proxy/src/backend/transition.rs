@@ -3,8 +3,9 @@
 //! by little (`slowstart`).
 
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
+use thalweg_balance::sync::{AtomicU32, AtomicU64};
 use thalweg_balance::{ServerIndex, slowstart_weight};
 use thalweg_config::model::{ProxyId, Server, ServerId};
 use thalweg_runtime::{Kind, clock, run_on, spawn, timer};

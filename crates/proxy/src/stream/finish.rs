@@ -7,6 +7,7 @@ use thalweg_config::model::{LogLevel, LogStep, Mode, ProfileStep, Proxy, ServerI
 use thalweg_rules::Kind;
 use thalweg_runtime::clock;
 use thalweg_sample::facts::{ConnCounts, Endpoint, LogOrigin};
+use thalweg_sample::logformat::AskedCounts;
 
 use super::http::Http;
 use super::relay::RelayEnd;
@@ -215,18 +216,25 @@ fn emit(
     }
     let instance = &worker.instance;
     let be = state.backend();
+    // Sums over all threads: only for those who show them.
+    let asked = match by_target {
+        true => AskedCounts { process: true, frontend: true, backend: true, server: true },
+        false => [usual, formats.sd.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(|format| format.counts())
+            .fold(AskedCounts::default(), |all, more| all | more),
+    };
+    let server = state.facts.server.filter(|_| asked.server);
     state.facts.counts = ConnCounts {
-        process: instance.process_gate.current(),
-        frontend: instance.frontend_connections(fe.id),
+        process: if asked.process { instance.process_gate.current() } else { 0 },
+        frontend: if asked.frontend { instance.frontend_connections(fe.id) } else { 0 },
         // The last line is written when the stream has left its backend.
-        backend: match state.facts.backend_assigned {
+        backend: match asked.backend && state.facts.backend_assigned {
             true => instance.backend_streams(be).saturating_sub(u32::from(moment.step == LogStep::Close)),
             false => 0,
         },
-        server: state
-            .facts
-            .server
-            .map_or(0, |s| instance.server_streams(be, thalweg_config::model::ServerId(s.index))),
+        server: server.map_or(0, |s| instance.server_streams(be, ServerId(s.index))),
     };
     let before = std::mem::replace(&mut state.facts.log_origin, moment.origin);
     let mut line = (worker.text.take(), Vec::new());

@@ -136,7 +136,7 @@ pub async fn serve(
     super::inherit_settings(&mut http.state.facts, fe, true);
     http.state.facts.log_early = fe.opts.logasap;
     http.state.facts.timeouts.client = fe.timeouts.client.unwrap_or(0);
-    http.state.facts.id = worker.instance.stream_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    http.state.facts.id = worker.next_stream_id();
     let served = match missing {
         None => http.run().await,
         Some(why) => Err(http.no_request(why)),

@@ -52,7 +52,7 @@ pub async fn serve(
     super::inherit_settings(&mut state.facts, fe, true);
     state.facts.log_early = fe.opts.logasap;
     state.facts.timeouts.client = fe.timeouts.client.unwrap_or(0);
-    state.facts.id = worker.instance.stream_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    state.facts.id = worker.next_stream_id();
     let mut tcp = Tcp { worker, session, client, state, in_backend: None };
     let end = tcp.run().await;
     if matches!(end, TcpEnd::BecameHttp) {
