@@ -276,6 +276,10 @@ impl Reply {
     ) -> Result<bool, RewriteError> {
         head.clear();
         body.clear();
+        // Formats below may ask which status is being answered.
+        if let Some(stream) = cx.stream.as_deref_mut() {
+            stream.status = self.status.into();
+        }
         match &self.body {
             Body::Raw(raw) => return raw.write(head, body),
             Body::ProxyErrors | Body::Section { .. } => {

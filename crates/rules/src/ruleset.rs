@@ -303,6 +303,11 @@ impl Ruleset {
             fx.strict = true;
         }
         cx.response_side = kind.is_response();
+        if kind.is_response()
+            && let Some(stream) = cx.stream.as_deref_mut()
+        {
+            stream.in_response = true;
+        }
         for (i, rule) in self.rules.iter().enumerate().skip(from) {
             // Hints of rules in a row share a response; anything else in between sends it.
             let hinting = !fx.early_hints.is_empty();

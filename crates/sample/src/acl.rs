@@ -364,7 +364,11 @@ fn parse_words(
                         Err(why) => {
                             let (value, read) = crate::value::leading_int(word.as_bytes());
                             let number = word[..read].ends_with(|c: char| c.is_ascii_digit());
-                            if operator == "eq" || !number || word.contains(':') {
+                            if operator == "eq"
+                                || !number
+                                || word.starts_with(['-', '+'])
+                                || word.contains(':')
+                            {
                                 return Err(why);
                             }
                             env.warnings.push(format!(
@@ -375,7 +379,13 @@ fn parse_words(
                     }
                 };
                 if operator != "eq" && range.min != range.max {
-                    return Err(format!("cannot use a range with operator '{operator}' in '{word}'"));
+                    env.warnings
+                        .push(format!("operator '{operator}' changes nothing about the range '{word}'"));
+                    out.push((*word).to_string());
+                    continue;
+                }
+                if operator == "gt" && range.min == i64::MAX || operator == "lt" && range.min == i64::MIN {
+                    return Err(format!("'{word}' has no number beyond it for operator '{operator}'"));
                 }
                 let step = |by: i64| -> String {
                     let value = range.min.saturating_add(by);

@@ -660,8 +660,8 @@ impl<'a> Ctx<'a> {
         match scope {
             Scope::Sess => Some(&self.session.vars),
             Scope::Txn => self.stream.as_ref().map(|s| &s.txn_vars),
-            Scope::Req => self.stream.as_ref().map(|s| &s.req_vars),
-            Scope::Res => self.stream.as_ref().map(|s| &s.res_vars),
+            Scope::Req => self.stream.as_ref().filter(|s| !s.in_response).map(|s| &s.req_vars),
+            Scope::Res => self.stream.as_ref().filter(|s| s.in_response).map(|s| &s.res_vars),
             Scope::Check => self.check_vars.as_deref(),
             // No stream of ours has a parent stream.
             Scope::Proc | Scope::ParentSess | Scope::ParentTxn | Scope::ParentReq | Scope::ParentRes => None,
@@ -672,8 +672,8 @@ impl<'a> Ctx<'a> {
         match scope {
             Scope::Sess => Some(&mut self.session.vars),
             Scope::Txn => self.stream.as_mut().map(|s| &mut s.txn_vars),
-            Scope::Req => self.stream.as_mut().map(|s| &mut s.req_vars),
-            Scope::Res => self.stream.as_mut().map(|s| &mut s.res_vars),
+            Scope::Req => self.stream.as_mut().filter(|s| !s.in_response).map(|s| &mut s.req_vars),
+            Scope::Res => self.stream.as_mut().filter(|s| s.in_response).map(|s| &mut s.res_vars),
             Scope::Check => self.check_vars.as_deref_mut(),
             _ => None,
         }

@@ -401,6 +401,8 @@ pub struct StreamFacts {
     pub backend: ProxyId,
     /// True once a backend was assigned.
     pub backend_assigned: bool,
+    /// Variables are those of the response: `res.` can be used, and `req.` no more.
+    pub in_response: bool,
     /// The server in charge.
     pub server: Option<ServerId>,
     /// What answered when no server did.
@@ -520,6 +522,7 @@ impl StreamFacts {
             is_http,
             backend: frontend,
             backend_assigned: false,
+            in_response: false,
             server: None,
             responder: Responder::Server,
             src: None,

@@ -280,10 +280,10 @@ impl Parser<'_, '_> {
                     self.at += 1;
                     self.item(env)?;
                 }
-                b' ' | b'\t' if self.format.usage == Usage::Log => {
+                b' ' if self.format.usage == Usage::Log => {
                     self.flush();
                     self.push(What::Blank, None, None, Flags::default());
-                    while matches!(self.peek(), Some(b' ' | b'\t')) {
+                    while self.peek() == Some(b' ') {
                         self.at += 1;
                     }
                 }
@@ -302,7 +302,8 @@ impl Parser<'_, '_> {
         let truncated = || Err("truncated line after '%'".to_string());
         let mut name = None;
         let mut forced = None;
-        if self.peek() == Some(b'(') {
+        let named = self.peek() == Some(b'(');
+        if named {
             (name, forced) = self.name()?;
         }
         let mut flags = self.format.global;
@@ -323,8 +324,9 @@ impl Parser<'_, '_> {
                     "X" => flags.hex = on,
                     "E" => flags.escape = on,
                     "bin" => flags.bin = on,
-                    "json" => flags.json = on,
-                    "cbor" => flags.cbor = on,
+                    // One encoding at a time: the first one stays.
+                    "json" if !(on && flags.cbor) => flags.json = on,
+                    "cbor" if !(on && flags.json) => flags.cbor = on,
                     _ => {}
                 }
             }
@@ -369,6 +371,11 @@ impl Parser<'_, '_> {
                 flags.bin = self.format.global.bin;
                 self.push(What::Alias(alias), name, forced, flags);
             }
+            // After a name alone it is a percent sign.
+            Some(b'%') if named && self.at == start => {
+                self.literal.push(b'%');
+                self.at += 1;
+            }
             _ if self.at > start => {
                 return Err(format!(
                     "parse argument modifier without alias name near '%{}'",
@@ -396,8 +403,7 @@ impl Parser<'_, '_> {
                 at, self.text
             )
         };
-        let len =
-            rest.bytes().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.')).count();
+        let len = rest.bytes().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-')).count();
         let name = &rest[..len];
         let mut at = start + len;
         let mut forced = None;

@@ -24,11 +24,17 @@ pub struct FakeWorld {
     pub vars: RwLock<VarSet>,
     /// Files that patterns are read from.
     pub files: HashMap<String, Vec<u8>>,
+    /// The lengths of the capture slots of the frontend: of requests, of responses.
+    pub captures: [Vec<usize>; 2],
 }
 
 impl Default for FakeWorld {
     fn default() -> FakeWorld {
-        FakeWorld { vars: RwLock::new(VarSet::new(Scope::Proc)), files: HashMap::new() }
+        FakeWorld {
+            vars: RwLock::new(VarSet::new(Scope::Proc)),
+            files: HashMap::new(),
+            captures: Default::default(),
+        }
     }
 }
 
@@ -138,6 +144,9 @@ impl World for FakeWorld {
     }
     fn user_in_group(&self, list: u32, user: &[u8], group: &[u8]) -> bool {
         list == 0 && user == b"joe" && group == b"admins"
+    }
+    fn capture_len(&self, _: ProxyId, response: bool, slot: usize) -> Option<usize> {
+        self.captures[usize::from(response)].get(slot).copied()
     }
     fn process_vars(&self) -> &RwLock<VarSet> {
         &self.vars
@@ -275,6 +284,7 @@ impl Rig {
         self.response = Some(head);
         self.res_body = body.as_bytes().to_vec();
         self.response_side = true;
+        self.stream.in_response = true;
         self
     }
 

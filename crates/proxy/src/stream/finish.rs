@@ -237,6 +237,9 @@ fn emit(
         server: server.map_or(0, |s| instance.server_streams(be, ServerId(s.index))),
     };
     let before = std::mem::replace(&mut state.facts.log_origin, moment.origin);
+    // A stream that got beyond its request rules has no variables of the request any more.
+    state.facts.in_response |=
+        moment.step == LogStep::Close && (state.facts.backend_assigned || state.facts.status >= 0);
     let mut line = (worker.text.take(), Vec::new());
     state.evaluate(worker, &mut session.facts, Bodies::default(), true, true, |cx, _| {
         let mut render =

@@ -279,3 +279,39 @@ fn impossible_tests_are_warned_about() {
         ["original matching method 'hdr_beg' was overwritten and will not be applied as expected"]
     );
 }
+
+/// What the reference makes of integers: a dash separates, too, and an operator says nothing about a range.
+#[test]
+fn integers_ranges_and_operators() {
+    let mut rig = rig();
+    for (line, expected) in [
+        ("int(3) 1-5", true),
+        ("int(6) 1-5", false),
+        ("int(-7) :-5", true),
+        ("int(-4) :-5", false),
+        ("int(-3) -- -3", true),
+        ("int(-4) -- -3", false),
+        ("int(1) gt 1.5", false),
+        ("int(2) gt 1.5", true),
+        ("int(5) gt 1:9", true),
+        ("int(10) gt 1:9", false),
+    ] {
+        assert_eq!(rig.verdict(&format!("if {{ {line} }}")) == Verdict::Pass, expected, "{line}");
+    }
+    for line in [
+        "-5",
+        "+5",
+        "9223372036854775808",
+        "gt 9223372036854775807",
+        "5:1",
+        "-- -5:9",
+        "1.5",
+        "le -1.5",
+        ":",
+        "2-:5",
+    ] {
+        let words: Vec<&str> =
+            ["if", "{", "src_port"].into_iter().chain(line.split(' ')).chain(["}"]).collect();
+        assert!(rig.compile(|env| Condition::compile(&words, env)).is_err(), "{line}");
+    }
+}

@@ -65,8 +65,9 @@ enum Missing {
 
 fn field(message: &[u8], start: usize) -> Result<Field, Missing> {
     let rest = message.get(start..).unwrap_or_default();
-    let len = memchr::memchr(END, rest).ok_or(Missing::Incomplete)?;
-    let equals = memchr::memchr(b'=', &rest[..len]).ok_or(Missing::Malformed)?;
+    // A field is judged once all of it is there: as long as there is no equals sign, one may come.
+    let equals = memchr::memchr(b'=', rest).ok_or(Missing::Incomplete)?;
+    let len = equals + memchr::memchr(END, &rest[equals..]).ok_or(Missing::Incomplete)?;
     let digits = &rest[..equals];
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return Err(Missing::Malformed);
@@ -89,6 +90,12 @@ fn validate(message: &[u8]) -> Option<bool> {
 
 fn check(message: &[u8]) -> Result<(), Missing> {
     let is = |good: bool| if good { Ok(()) } else { Err(Missing::Malformed) };
+    // The version is one of few, which can be told before the end of its field.
+    if let Some(version) = message.strip_prefix(b"8=") {
+        is(VERSIONS
+            .iter()
+            .any(|known| version.starts_with(known) && version.get(known.len()) == Some(&END)))?;
+    }
     let begin = field(message, 0)?;
     is(begin.tag == BEGIN_STRING && VERSIONS.contains(&&message[begin.value]))?;
     let length = field(message, begin.next)?;

@@ -49,7 +49,11 @@ pub static TABLE: &[FetchDef] = &[
         Type::Str,
         TRANSACTION,
         "the request's path and query as received",
-        |_, cx, _| request_line(cx, |line| uri::path_and_query(line.target)),
+        |_, cx, _| {
+            // Neither `*` nor a host and port have one.
+            let found = request_line(cx, |line| uri::path_and_query(line.target))?;
+            found.value.text().is_some_and(|text| !text.is_empty()).then_some(found)
+        },
     ),
     FetchDef::new(
         "capture.req.ver",

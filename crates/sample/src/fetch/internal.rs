@@ -428,8 +428,17 @@ fn check_var(args: &mut Args, _: &mut CompileEnv) -> Result<(), String> {
 }
 
 fn var(args: &Args, cx: &mut Ctx, _: &mut Iter) -> Option<Sample> {
-    if let Some(found) = cx.var(args.var(0)?) {
+    let var = args.var(0)?;
+    if let Some(found) = cx.var(var) {
         return Some(found);
+    }
+    // The default is for a variable that is not set, not for a place where it cannot be.
+    let there = match var.scope {
+        Scope::Proc => true,
+        scope => cx.vars(scope).is_some(),
+    };
+    if !there {
+        return None;
     }
     let default = args.str(1)?;
     Some(Sample::str(cx.store(default)?))

@@ -691,3 +691,30 @@ fn mistakes_are_explained() {
     check("src,,lower", "");
     check("hdr(,1)", "");
 }
+
+/// Variables of the request can be used until the response is looked at, those of the response from then on; a default
+/// is for a variable that is not set, not for one that cannot be.
+#[test]
+fn each_side_has_its_variables() {
+    let mut rig = Rig::with_request("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    let check = |rig: &mut Rig, text: &str, expected: Option<&str>| {
+        assert_eq!(rig.eval(text).as_deref(), expected, "{text}")
+    };
+    check(&mut rig, "str(a),set-var(req.x),set-var(txn.x)", Some("a"));
+    check(&mut rig, "var(req.x)", Some("a"));
+    check(&mut rig, "var(req.y,d)", Some("d"));
+    check(&mut rig, "var(res.x,d)", None);
+    check(&mut rig, "var(ptxn.x,d)", None);
+    check(&mut rig, "var(check.x,d)", None);
+    rig.stream.in_response = true;
+    check(&mut rig, "var(req.x,d)", None);
+    check(&mut rig, "var(res.x,d)", Some("d"));
+    check(&mut rig, "var(txn.x,d)", Some("a"));
+}
+
+/// A captured URI is a path: `*` has none.
+#[test]
+fn captured_uris_are_paths() {
+    let mut rig = Rig::with_request("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_eq!(rig.eval("capture.req.uri"), None);
+}

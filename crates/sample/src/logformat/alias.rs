@@ -319,9 +319,9 @@ impl Alias {
                 if world.listener_is_tls(cx.session.listener) {
                     let mut marked = name.to_vec();
                     marked.push(b'~');
-                    out.text(&marked);
+                    out.pieces(&marked);
                 } else {
-                    out.text(name);
+                    out.pieces(name);
                 }
             }
             Alias::Server => out.text(b"<NOSRV>"),

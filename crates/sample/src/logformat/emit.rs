@@ -86,20 +86,20 @@ impl<'o> Emitter<'o> {
 
     pub fn begin(&mut self) {
         if self.encodes() {
-            if self.global.cbor {
-                self.cbor_bytes(&[0xbf]);
-            } else {
+            if self.global.json {
                 self.out.push(b'{');
+            } else {
+                self.cbor_bytes(&[0xbf]);
             }
         }
     }
 
     pub fn end(&mut self) {
         if self.encodes() {
-            if self.global.cbor {
-                self.cbor_bytes(&[0xff]);
-            } else {
+            if self.global.json {
                 self.out.push(b'}');
+            } else {
+                self.cbor_bytes(&[0xff]);
             }
         }
     }
@@ -135,9 +135,9 @@ impl<'o> Emitter<'o> {
     }
 
     fn named_item(&mut self, name: Option<&str>) -> bool {
-        (self.flags.json, self.flags.cbor) = (!self.global.cbor, self.global.cbor);
+        (self.flags.json, self.flags.cbor) = (self.global.json, self.global.cbor);
         let Some(name) = name else { return false };
-        if self.global.cbor {
+        if self.flags.cbor {
             self.cbor_text(name.as_bytes());
         } else {
             if self.named > 0 {
@@ -174,7 +174,8 @@ impl<'o> Emitter<'o> {
         let mut digits = [0; 20];
         let text = decimal(value, &mut digits);
         match self.forced {
-            Some(Forced::Str) if self.encoding() => self.encoded_text(text),
+            // CBOR has numbers of its own; JSON writes them as it is told.
+            Some(Forced::Str) if self.flags.json => self.encoded_text(text),
             Some(Forced::Bool) if self.encoding() => self.truth(value != 0),
             _ if self.flags.cbor => self.cbor_int(value),
             _ => {
@@ -212,14 +213,13 @@ impl<'o> Emitter<'o> {
     /// Nothing: `-` in logs, nothing elsewhere.
     pub fn missing(&mut self) {
         if self.encoding() {
-            match self.forced {
-                Some(Forced::Int) => self.int(0, false),
-                Some(Forced::Bool) => self.truth(false),
-                _ if self.flags.cbor => self.cbor_bytes(&[0xf6]),
-                _ => self.out.extend_from_slice(b"\"\""),
+            // Whatever type was asked for: nothing is not zero.
+            match self.flags.cbor {
+                true => self.cbor_bytes(&[0xf6]),
+                false => self.out.extend_from_slice(b"\"\""),
             }
             self.blank = false;
-        } else if self.flags.quote && self.usage != Usage::Header {
+        } else if self.flags.quote {
             self.out.extend_from_slice(b"\"\"");
             self.blank = false;
         } else if self.usage == Usage::Log {
@@ -248,11 +248,19 @@ impl<'o> Emitter<'o> {
         if text.is_empty() {
             return self.missing();
         }
-        if !self.encoding() && !self.flags.quote && !self.flags.escape {
+        if self.encoding() {
+            return self.encoded_text(text);
+        }
+        if !self.flags.quote && !self.flags.escape {
             self.out.extend_from_slice(text);
             self.blank = false;
             return;
         }
+        self.any_text(text, |_| false);
+    }
+
+    /// A text that is written piece by piece, which shows in CBOR.
+    pub fn pieces(&mut self, text: &[u8]) {
         self.any_text(text, |_| false);
     }
 
@@ -267,6 +275,11 @@ impl<'o> Emitter<'o> {
     }
 
     fn any_text(&mut self, text: &[u8], escaped: fn(u8) -> bool) {
+        if self.flags.cbor {
+            self.cbor_bytes(&[0x7f]);
+            self.cbor_pieces(text, escaped);
+            return self.cbor_bytes(&[0xff]);
+        }
         if self.encoding() {
             if !text.iter().any(|b| escaped(*b)) {
                 return self.encoded_text(text);
@@ -276,18 +289,16 @@ impl<'o> Emitter<'o> {
             return self.encoded_text(&safe);
         }
         let start = self.out.len();
-        let quote = self.flags.quote && self.usage != Usage::Header;
+        let quote = self.flags.quote;
         if quote {
             self.out.push(b'"');
         }
         if self.flags.escape {
             for byte in text {
-                if matches!(byte, b'"' | b'\\' | b']') {
+                if matches!(byte, b'"' | b'\\' | b']') && !escaped(*byte) {
                     self.out.push(b'\\');
-                    self.out.push(*byte);
-                } else {
-                    push_escaped(self.out, &[*byte], b'#', escaped);
                 }
+                push_escaped(self.out, &[*byte], b'#', escaped);
             }
         } else {
             push_escaped(self.out, text, b'#', escaped);
@@ -302,12 +313,24 @@ impl<'o> Emitter<'o> {
 
     /// Captured values between braces.
     pub fn captures<'v>(&mut self, values: impl Iterator<Item = Option<&'v [u8]>>) {
+        if self.flags.cbor {
+            self.cbor_bytes(&[0x7f]);
+            for (i, value) in values.enumerate() {
+                self.cbor_text(if i == 0 { b"{" } else { b"|" });
+                self.cbor_pieces(value.unwrap_or(b""), escaped_in_header);
+            }
+            self.cbor_text(b"}");
+            return self.cbor_bytes(&[0xff]);
+        }
         if self.encoding() || self.flags.escape {
             let mut text = Vec::new();
             push_captures(&mut text, values);
+            if self.encoding() {
+                return self.encoded_text(&text);
+            }
             return self.any_text(&text, |_| false);
         }
-        let quote = self.flags.quote && self.usage != Usage::Header;
+        let quote = self.flags.quote;
         if quote {
             self.out.push(b'"');
         }
@@ -330,9 +353,7 @@ impl<'o> Emitter<'o> {
                 if i > 0 && self.flags.json {
                     self.out.extend_from_slice(b", ");
                 }
-                let mut safe = Vec::new();
-                push_escaped(&mut safe, value.unwrap_or(b"-"), b'#', escaped_in_header);
-                self.encoded_text(&safe);
+                self.header(value.unwrap_or(if self.flags.quote { b"" } else { b"-" }));
                 continue;
             }
             if i > 0 {
@@ -340,7 +361,8 @@ impl<'o> Emitter<'o> {
             }
             match value {
                 Some(value) => self.header(value),
-                None => self.missing(),
+                None if self.flags.quote => self.out.extend_from_slice(b"\"\""),
+                None => self.out.push(b'-'),
             }
         }
         if self.flags.json {
@@ -353,10 +375,21 @@ impl<'o> Emitter<'o> {
 
     /// The value of an expression.
     pub fn expr(&mut self, expr: &Expr, cx: &mut Ctx) {
-        let Some(mut sample) = expr.eval(cx) else { return self.missing() };
+        if self.usage == Usage::Header {
+            // Unlike an alias it is never quoted, and nothing stands for what is missing.
+            self.flags.quote = false;
+        }
+        let Some(mut sample) = expr.eval(cx) else {
+            if self.forced != Some(Forced::Raw) || !self.encoding() {
+                self.missing();
+            }
+            return;
+        };
         if self.encoding() {
             if let Some(forced) = self.forced {
-                if !sample.cast(forced.kind(), cx) {
+                let address = matches!(sample.value, Value::Ip4(_) | Value::Ip6(_));
+                // An address is neither true nor false.
+                if forced == Forced::Bool && address || !sample.cast(forced.kind(), cx) {
                     return self.missing();
                 }
                 if forced == Forced::Raw {
@@ -377,12 +410,10 @@ impl<'o> Emitter<'o> {
                 _ => {}
             }
             if self.flags.cbor {
-                if sample.cast(Type::Str, cx) {
-                    self.cbor_text(cx.bytes(&sample.value));
-                } else {
-                    self.missing();
+                if !sample.cast(Type::Str, cx) {
+                    return self.missing();
                 }
-                return;
+                return self.text(cx.bytes(&sample.value));
             }
         }
         if let Value::Bin(text) = sample.value
@@ -401,7 +432,16 @@ impl<'o> Emitter<'o> {
 
     fn plain(&mut self, bytes: &[u8]) {
         if self.usage == Usage::Header {
-            push_escaped(self.out, bytes, b'%', |b| b < 32 || b == 127);
+            let unsafe_here = |b: u8| b < 32 && b != b'\t' || b == 127;
+            if !self.flags.escape {
+                return push_escaped(self.out, bytes, b'%', unsafe_here);
+            }
+            for byte in bytes {
+                if matches!(byte, b'"' | b'\\' | b']') {
+                    self.out.push(b'\\');
+                }
+                push_escaped(self.out, &[*byte], b'%', unsafe_here);
+            }
             return;
         }
         self.text(bytes);
@@ -411,15 +451,6 @@ impl<'o> Emitter<'o> {
 
     fn encoded_text(&mut self, text: &[u8]) {
         self.blank = false;
-        match self.forced {
-            Some(Forced::Int) => {
-                self.forced = None;
-                return self.int(crate::value::leading_int(text).0, false);
-            }
-            Some(Forced::Bool) => return self.truth(crate::value::leading_int(text).0 != 0),
-            Some(Forced::Raw) => return self.out.extend_from_slice(text),
-            _ => {}
-        }
         if self.flags.cbor {
             return self.cbor_text(text);
         }
@@ -436,6 +467,20 @@ impl<'o> Emitter<'o> {
             }
         }
         self.out.push(b'"');
+    }
+
+    /// The pieces of a text of unknown length (RFC 8949 section 3.2.3): an escape is one of its own.
+    fn cbor_pieces(&mut self, text: &[u8], escaped: fn(u8) -> bool) {
+        let mut rest = text;
+        while !rest.is_empty() {
+            let plain = rest.iter().position(|b| escaped(*b)).unwrap_or(rest.len());
+            // What is between two escapes is a piece even when there is nothing.
+            self.cbor_text(&rest[..plain]);
+            if let Some(byte) = rest.get(plain) {
+                self.cbor_text(&[b'#', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+            }
+            rest = rest.get(plain + 1..).unwrap_or_default();
+        }
     }
 
     /// CBOR is printed in hexadecimal unless the `bin` flag is set for the whole.

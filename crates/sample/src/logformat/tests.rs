@@ -246,3 +246,61 @@ fn bytes_that_are_not_text_arrive() {
     assert!(holds("str", b"\xe9a") && holds("beg", b"\xe9") && holds("sub", b"\xe9"));
     assert!(holds("reg", b"^[\xe8-\xea]a$") && !holds("reg", b"\xe8") && !holds("str", b"\xe8a"));
 }
+
+/// What the reference wrote for the same formats.
+#[test]
+fn encodings_names_and_flags_of_odd_formats() {
+    let mut rig = rig();
+    rig.stream.req_captures.reset(2);
+    rig.stream.res_captures.reset(1);
+    rig.stream.req_captures.set(0, b"a\"b|\xc3\xa9", 10);
+    let mut check = |usage, format: &str, expected: &str| check_with(&mut rig, usage, format, expected);
+    // Nothing is not zero, whatever type was asked for.
+    check(
+        Usage::Raw,
+        "%{+json}o%(a:sint)[str()]%(b:bool)[req.hdr(none)]%(c:raw)[req.hdr(none)]",
+        r#"{"a": "", "b": "", "c": }"#,
+    );
+    check(Usage::Raw, "%{+cbor}o%(a:sint)[str()]%(b:bool)[req.hdr(none)]", "BF6161F66162F6FF");
+    // Aliases that are text stay text, numbers become what JSON can say; CBOR has numbers.
+    check(
+        Usage::Raw,
+        "%{+json}o%(a:sint)f%(b:bool)sq%(c:str)sq%(d:raw)f",
+        r#"{"a": "fe", "b": false, "c": "0", "d": "fe"}"#,
+    );
+    check(
+        Usage::Raw,
+        "%{+cbor}o%(a:sint)f%(b:bool)sq%(c:str)sq",
+        "BF616162666561 62F4616300FF".replace(' ', "").as_str(),
+    );
+    // An address is neither true nor false.
+    check(Usage::Raw, "%(a:bool){+json}[src]|%(a:sint){+json}[src]", "\"\"|2130706433");
+    // Texts that are escaped come in pieces.
+    check(Usage::Raw, "%{+cbor}HM|%{+cbor}f|%{+cbor}ft", "7F63474554FF|626665|7F626665FF");
+    check(
+        Usage::Raw,
+        "%{+cbor}hr|%{+cbor}hrl",
+        "7F617B616163233232616263233743606323433360632341396 17C617DFF|9F7F6161632332326162632337436063234333606323413 9FF7F612DFFFF"
+            .replace(' ', "")
+            .as_str(),
+    );
+    // The first encoding stays.
+    check(Usage::Raw, "%{+json,+cbor}f|%{+cbor,+json}f", "\"fe\"|626665");
+    check(Usage::Raw, "%hrl|%{+Q}hrl|%{+E}hrl", "a#22b#7C#C3#A9 -|\"a#22b#7C#C3#A9\" \"\"|a#22b#7C#C3#A9 -");
+    // In headers aliases are quoted and expressions are not, both are escaped.
+    check(
+        Usage::Header,
+        "%{+Q}f|%{+Q}[path]|%{+Q}CC|%{+Q}[req.hdr(none)]|%CC|%hrl",
+        "\"fe\"|/p/a|\"\"|||a#22b#7C#C3#A9 -",
+    );
+    check(Usage::Header, "%{+E}[bin(5c5d22410908)]", "\\\\\\]\\\"A\t%08");
+    // Only spaces merge; a name alone does not make an alias of the percent sign.
+    check(Usage::Log, "a  b\t\t  c%(n)%|%(x:sint)%", "a b\t\t c%|%");
+}
+
+#[test]
+fn names_have_letters_digits_dashes_and_underscores() {
+    let error = |format: &str| rig().compile(|env| LogFormat::compile(format, Usage::Raw, env).unwrap_err());
+    assert!(error("%(a.b)[src]").starts_with("invalid character in custom name near '.' at position 3"));
+    assert!(error("%{+Q}%").starts_with("parse argument modifier without alias name"));
+}

@@ -34,30 +34,29 @@ pub enum Net {
     },
 }
 
-/// Reads a number or a range: `5`, `5:9`, `5:`, `:9`.
+/// Reads a number or a range: `5`, `-5`, `5:9`, `5-9`, `5:`, `:9`, `:-9`.
+///
+/// A range begins with a number that is not negative: to the reference `-5:9` is no range, and `-5` is all numbers up
+/// to 5. Here `-5` is the number.
 ///
 /// # Errors
 /// The text of the problem.
 pub fn range(text: &str) -> Result<Range, String> {
     let bad_range = || format!("'{text}' is not a valid number range");
-    let number = |t: &str| if t.starts_with(['-', '+']) { None } else { parse_int(t.as_bytes()) };
-    match text.split_once(':') {
-        None => {
-            let value = parse_int(text.as_bytes()).ok_or_else(|| format!("'{text}' is not a number"))?;
-            Ok(Range { min: value, max: value })
-        }
-        Some(("", "")) => Err(bad_range()),
-        Some((min, max)) => {
-            let min = if min.is_empty() { i64::MIN } else { number(min).ok_or_else(bad_range)? };
-            // Only the upper end may be negative: a word that begins with a dash is an option.
-            let max = if max.is_empty() {
-                i64::MAX
-            } else {
-                parse_int(max.as_bytes()).filter(|_| !max.starts_with('+')).ok_or_else(bad_range)?
-            };
-            if min > max { Err(bad_range()) } else { Ok(Range { min, max }) }
-        }
+    let number = |t: &str| t.parse::<i64>().ok().filter(|_| !t.starts_with('+'));
+    // A dash separates too, but not before the first digit.
+    let separator = text.char_indices().find(|(at, c)| *c == ':' || *c == '-' && *at > 0).map(|(at, _)| at);
+    let Some(at) = separator else {
+        let value = number(text).ok_or_else(|| format!("'{text}' is not a number"))?;
+        return Ok(Range { min: value, max: value });
+    };
+    let (min, max) = (&text[..at], &text[at + 1..]);
+    if min.is_empty() && max.is_empty() || min.starts_with('-') || !min.is_empty() && max.starts_with('-') {
+        return Err(bad_range());
     }
+    let min = if min.is_empty() { i64::MIN } else { number(min).ok_or_else(bad_range)? };
+    let max = if max.is_empty() { i64::MAX } else { number(max).ok_or_else(bad_range)? };
+    if min > max { Err(bad_range()) } else { Ok(Range { min, max }) }
 }
 
 /// Reads a version or a range of versions: `3.1`, `3.1:3.3`, as `major << 16 | minor`.

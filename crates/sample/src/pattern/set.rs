@@ -332,7 +332,9 @@ fn cut_line(line: &[u8], is_map: bool) -> Option<(&[u8], &[u8])> {
     let end = line.iter().position(blank).unwrap_or(line.len());
     let (key, rest) = line.split_at(end);
     let value = &rest[rest.iter().position(|b| !blank(b)).unwrap_or(rest.len())..];
-    Some((key, value))
+    // Blanks within a value are part of it, those around it are not.
+    let end = value.iter().rposition(|b| !blank(b)).map_or(0, |last| last + 1);
+    Some((key, &value[..end]))
 }
 
 impl PatternSet {

@@ -11,8 +11,12 @@ pub enum Kind {
     Expression,
     /// A condition, its words separated by byte 1.
     Condition,
-    /// A log format.
+    /// A log format that makes a payload.
     Format,
+    /// A log format that makes a header's value.
+    Header,
+    /// A log format that makes a line of a log.
+    Log,
 }
 
 pub struct Case {
@@ -23,14 +27,34 @@ pub struct Case {
 }
 
 /// A small generator of numbers: the same seed gives the same cases everywhere.
-pub struct Random(u64);
+pub struct Random {
+    state: u64,
+    /// A name that no other case uses, for what outlives a request.
+    own: u64,
+}
 
 impl Random {
     pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        self.state.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// The name of a variable, of any scope and some that do not exist.
+    fn variable(&mut self) -> String {
+        match self.below(10) {
+            0 => format!("proc.o{}", self.own),
+            1..=4 => "txn.o".into(),
+            5 => "sess.o".into(),
+            6 => "req.o".into(),
+            _ => self
+                .pick(&[
+                    "res.o", "check.o", "psess.o", "ptxn.o", "preq.o", "pres.o", "bad.o", "o", "txn.",
+                    "txn.none", "req.o-o",
+                ])
+                .to_string(),
+        }
     }
 
     pub fn below(&mut self, n: usize) -> usize {
@@ -161,7 +185,23 @@ fn source(random: &mut Random, reference: &Reference) -> String {
         "req.body_param",
     ];
     loop {
-        let text = match random.below(12) {
+        let text = match random.below(14) {
+            12 => random
+                .pick(&[
+                    "capture.req.hdr(0)",
+                    "capture.req.hdr(1)",
+                    "capture.req.hdr(9)",
+                    "capture.res.hdr(0)",
+                    "capture.req.method",
+                    "capture.req.uri",
+                    "capture.req.ver",
+                ])
+                .to_string(),
+            13 => match random.below(3) {
+                0 => format!("var({})", random.variable()),
+                1 => format!("var({},{})", random.variable(), argument(random.pick(&STRINGS))),
+                _ => format!("bin({})", random.pick(&HEXES)),
+            },
             0..=2 => format!("str({})", argument(random.pick(&STRINGS))),
             3 => format!("bin({})", random.pick(&HEXES)),
             4 | 5 => format!("int({})", random.pick(&INTS)),
@@ -290,7 +330,7 @@ fn converter(random: &mut Random, reference: &Reference) -> String {
             0..=8 => r.pick(&PLAIN).to_string(),
             9 | 10 => {
                 let name = r.pick(&["add", "sub", "mul", "div", "mod", "and", "or", "xor"]);
-                format!("{name}({})", if r.below(8) == 0 { "txn.none" } else { r.pick(&INTS) })
+                format!("{name}({})", if r.below(6) == 0 { r.variable() } else { r.pick(&INTS).to_string() })
             }
             11 | 12 => {
                 let name = r.pick(&["field", "word"]);
@@ -301,20 +341,21 @@ fn converter(random: &mut Random, reference: &Reference) -> String {
                 }
             }
             13 => format!("{}({})", r.pick(&["ltrim", "rtrim"]), argument(r.pick(&CHARS))),
-            14 => match r.below(2) {
+            14 => match r.below(3) {
+                2 => format!("bytes({},{})", r.variable(), r.pick(&SMALL)),
                 0 => format!("bytes({})", r.pick(&SMALL)),
                 _ => format!("bytes({},{})", r.pick(&SMALL), r.pick(&SMALL)),
             },
             15 => format!(
                 "concat({},{},{})",
                 argument(r.pick(&STRINGS)),
-                r.pick(&["", "txn.none"]),
+                if r.below(3) == 0 { r.variable() } else { String::new() },
                 argument(r.pick(&STRINGS))
             ),
             16 => format!(
                 "add_item({},{},{})",
                 argument(r.pick(&CHARS)),
-                r.pick(&["", "txn.none"]),
+                if r.below(3) == 0 { r.variable() } else { String::new() },
                 argument(r.pick(&STRINGS))
             ),
             17 => {
@@ -423,13 +464,48 @@ fn converter(random: &mut Random, reference: &Reference) -> String {
                     "map_beg_key",
                     "map_int_int",
                     "map_dom_int",
+                    "map_ip_ip",
+                    "map_str_ip",
+                    "map_reg_int",
+                    "map_sub_int",
+                    "map_end_int",
+                    "map_dir_int",
+                    "map_sub_key",
+                    "map_int_key",
+                    "map_ip_key",
+                    "map_reg_key",
+                    "map_end_str",
+                    "map_int_str",
                 ]);
+                let file = match r.below(3) {
+                    // Most often one whose keys are of the right kind.
+                    0 => r.pick(&["@MAP0@", "@MAP1@", "@MAP2@", "@MAP3@", "@MAP4@"]),
+                    _ if name.starts_with("map_int") => "@MAP2@",
+                    _ if name.starts_with("map_ip") => "@MAP3@",
+                    _ if name.starts_with("map_reg") => "@MAP4@",
+                    _ => r.pick(&["@MAP0@", "@MAP1@"]),
+                };
                 match name.ends_with("_key") || r.below(2) == 0 {
-                    true => format!("{name}(@MAP@)"),
-                    false => format!("{name}(@MAP@,{})", if name.ends_with("_int") { "77" } else { "dflt" }),
+                    true => format!("{name}({file})"),
+                    false => {
+                        let default =
+                            if name.ends_with("_int") { "77" } else { r.pick(&["dflt", "1.2.3.4", "' '"]) };
+                        format!("{name}({file},{default})")
+                    }
                 }
             }
-            _ => match r.below(5) {
+            _ => match r.below(7) {
+                5 => r
+                    .pick(&["capture-req(0)", "capture-req(1)", "capture-res(0)", "capture-req(7)"])
+                    .to_string(),
+                6 => {
+                    let var = r.variable();
+                    match r.below(3) {
+                        0 => format!("set-var({var}),concat(-,{var},-)"),
+                        1 => format!("set-var({var}),unset-var({var})"),
+                        _ => format!("set-var({var}),add({var})"),
+                    }
+                }
                 0 => format!("iif({},{})", argument(r.pick(&STRINGS)), argument(r.pick(&STRINGS))),
                 1 => format!("has_ctl({})", r.pick(&["any", "http", "0x200", "512", "-1", "y"])),
                 2 => r
@@ -438,7 +514,6 @@ fn converter(random: &mut Random, reference: &Reference) -> String {
                         "url_dec(1)",
                         "nbsrv",
                         "srv_is_up",
-                        "srv_queue",
                         "sha2(384)",
                         "sha2(1)",
                         "x509_v_err_str",
@@ -487,8 +562,12 @@ fn condition(random: &mut Random, reference: &Reference) -> String {
         _ => expression(r, reference),
     };
     let mut words = vec![keyword];
+    if r.below(12) == 0 {
+        words.push(r.pick(&["-n", "-i", "-M", "-x", "-m", "-f", "-u\u{1}x", "--"]).to_string());
+    }
     let method = r.pick(&[
         "", "", "str", "beg", "end", "sub", "dir", "dom", "reg", "len", "int", "ip", "found", "bool", "bin",
+        "ver", "bad",
     ]);
     if r.below(4) == 0 {
         words.push("-i".into());
@@ -497,13 +576,74 @@ fn condition(random: &mut Random, reference: &Reference) -> String {
         words.extend(["-m".into(), method.to_string()]);
     }
     let patterns: &[&str] = match method {
-        "int" | "len" => &["0", "1:9", "-5:5", "42", "5000", ":3", "7:"],
-        "ip" => {
-            &["10.0.0.0/8", "1.2.3.4", "::1", "2001:db8::/32", "192.168.0.0/255.255.0.0", "10.20/16", "x"]
-        }
+        "int" | "len" => &[
+            "0",
+            "1:9",
+            "-5:5",
+            "42",
+            "5000",
+            ":3",
+            "7:",
+            "gt\u{1}5",
+            "lt\u{1}5",
+            "ge\u{1}5\u{1}le\u{1}-1",
+            "eq",
+            "gt\u{1}9223372036854775807",
+            "lt\u{1}-9223372036854775808",
+            "9223372036854775808",
+            "-9223372036854775808:",
+            ":9223372036854775807",
+            "5:1",
+            "1:2:3",
+            "0x10",
+            "1.5",
+            "+5",
+            "-0",
+            ":",
+            "gt\u{1}1:9",
+        ],
+        "ver" => &["1.1", "1.0:2.0", "1", ":1.1", "1.1:", "gt\u{1}1.0", "le\u{1}1.1", "x", "1.x", "70000.1"],
+        "ip" => &[
+            "10.0.0.0/8",
+            "1.2.3.4",
+            "::1",
+            "2001:db8::/32",
+            "192.168.0.0/255.255.0.0",
+            "10.20/16",
+            "0/0",
+            "::/0",
+            "10.1.2.3/31",
+            "10.1.2.3/33",
+            "1.2.3.4/",
+            "::1/129",
+            "10.0.0.0/255.0.255.0",
+            "::ffff:10.1.2.3",
+            "1.2.3.4.5",
+        ],
         "bin" => &["00", "ff41", "616263", "6", "zz"],
         "bool" => &["1", "0", "true"],
-        "reg" => &["^a", "[0-9]+", "b.c", "(x|y)$", "(", ".*e.*"],
+        "reg" => &[
+            "^a",
+            "[0-9]+",
+            "b.c",
+            "(x|y)$",
+            "(",
+            ".*e.*",
+            "(?i)ALPHA",
+            "^$",
+            "\\bfile\\b",
+            "[[:digit:]]{2,}",
+            "a{2}",
+            "\\.html$",
+            "^(?!/)",
+            "(a)\\1",
+            "\\x2f",
+            "[^\\x00-\\x7f]",
+            "*",
+            "a++",
+            "(?P<n>a)",
+            "[z-a]",
+        ],
         "found" => &[],
         _ => &[
             "a",
@@ -524,7 +664,21 @@ fn condition(random: &mut Random, reference: &Reference) -> String {
             "one",
         ],
     };
-    if !patterns.is_empty() {
+    if !patterns.is_empty() && r.below(4) == 0 {
+        // Files of their own: a file is either a map or a list.
+        match r.below(3) {
+            0 => words.extend(["-M".into(), "-f".into()]),
+            _ => words.push("-f".into()),
+        }
+        let kind = if words.iter().any(|w| w == "-M") { "MAP" } else { "ACL" };
+        let number = match method {
+            "int" | "len" => 2,
+            "ip" => 3,
+            "reg" => 4,
+            _ => r.below(2),
+        };
+        words.push(format!("@{kind}{number}@"));
+    } else if !patterns.is_empty() {
         for _ in 0..=r.below(3) {
             words.push(r.pick(patterns).to_string());
         }
@@ -532,55 +686,125 @@ fn condition(random: &mut Random, reference: &Reference) -> String {
     words.join("\u{1}")
 }
 
-/// A log format: literals, aliases and expressions with flags.
-fn log_format(random: &mut Random, reference: &Reference) -> String {
-    const ALIASES: [&str; 16] = [
-        "%HM", "%HU", "%HP", "%HQ", "%HV", "%HPO", "%ci", "%cp", "%f", "%ft", "%b", "%s", "%r", "%hr", "%fi",
-        "%%",
+/// A log format: literals, aliases and expressions with names and flags, perhaps encoded as a whole.
+fn log_format(kind: Kind, random: &mut Random, reference: &Reference) -> String {
+    const ALIASES: [&str; 37] = [
+        "HM", "HU", "HP", "HQ", "HV", "HPO", "ci", "cp", "f", "ft", "b", "s", "r", "hr", "hrl", "hs", "hsl",
+        "fi", "fp", "bi", "bp", "si", "sp", "B", "ST", "CC", "CS", "ts", "tsc", "rc", "sq", "bq", "sslc",
+        "sslv", "Tc", "%", "zz",
     ];
-    const SIMPLE: [&str; 16] = [
+    const SIMPLE: [&str; 22] = [
         "path",
         "src",
         "url",
         "method",
         "int(-5)",
+        "int(300)",
+        "int(9223372036854775807)",
+        "int(-9223372036854775808)",
         "bool(true)",
         "bin(4100ff)",
         "str(a)",
+        "str()",
         "req.fhdr(x-a)",
         "req.fhdr(x-odd)",
         "req.fhdr(x-utf8)",
         "req.fhdr(x-missing)",
         "req.fhdr(x-empty)",
+        "req.fhdr(x-long)",
         "ipv6(::1)",
         "req.fhdr(x-json)",
         "req.body",
+        "capture.req.hdr(1)",
     ];
-    const STEPS: [&str; 8] = ["", "", "", ",lower", ",hex", ",length", ",json", ",base64"];
-    const LITERALS: [&str; 8] = ["", "a", " ", "x=", "\"q\"", "(", "{}", "é"];
+    // What there is when a line is logged.
+    const LOGGED: [&str; 14] = [
+        "src",
+        "dst",
+        "int(-5)",
+        "int(300)",
+        "bool(false)",
+        "bin(4100ff)",
+        "str(a)",
+        "str()",
+        "str(a\tb\"c)",
+        "capture.req.hdr(0)",
+        "capture.req.uri",
+        "var(txn.none)",
+        "fe_name",
+        "path",
+    ];
+    const STEPS: [&str; 10] =
+        ["", "", "", ",lower", ",hex", ",length", ",json", ",base64", ",capture-req(0)", ",bool"];
+    const LITERALS: [&str; 12] = ["", "a", " ", "x=", "\"q\"", "(", "{}", "é", "  ", "\t", " - ", "]"];
     let r = random;
+    let modern = reference.number >= (3, 0);
     let mut text = String::new();
-    for _ in 0..=r.below(3) {
+    if modern && r.below(3) == 0 {
+        text.push_str(r.pick(&[
+            "%{+json}o",
+            "%{+cbor}o",
+            "%{+json,+bin}o",
+            "%{+cbor,+bin}o",
+            "%{+Q}o",
+            "%{+E}o",
+            "%{+Q,+E}o",
+            "%{+X}o",
+            "%{+bin}o",
+            "%{+json,+cbor}o",
+            "%{+json,+Q}o",
+        ]));
+    }
+    for _ in 0..=r.below(4) {
         text.push_str(r.pick(&LITERALS));
-        let flags: &[&str] = match reference.number >= (3, 0) {
-            true => &["", "", "{+Q}", "{+X}", "{+E}", "{+Q,+E}", "{-Q}", "{+Q,+X}"],
+        let flags: &[&str] = match modern {
+            true => &[
+                "", "", "", "{+Q}", "{+X}", "{+E}", "{+Q,+E}", "{+E,+Q}", "{-Q}", "{+Q,+X}", "{-Q,-E}",
+                "{+json}", "{+cbor}", "{+bin}", "{-json}", "{+z}", "{Q}", "{}",
+            ],
             false => &["", "", "{+Q}", "{+X}", "{+E}"],
         };
         let flags = r.pick(flags);
+        let name = match modern {
+            true => r.pick(&[
+                "",
+                "",
+                "",
+                "(a)",
+                "(b.c-d_e)",
+                "(n:str)",
+                "(n:sint)",
+                "(n:bool)",
+                "(n:raw)",
+                "(:sint)",
+                "(x y)",
+                "(n:z)",
+                "()",
+            ]),
+            false => "",
+        };
         match r.below(3) {
-            0 => {
-                let alias = r.pick(&ALIASES);
-                text.push_str(&format!("%{flags}{}", &alias[1..]));
+            0 => text.push_str(&format!("%{name}{flags}{}", r.pick(&ALIASES))),
+            _ => {
+                let fetch = if kind == Kind::Log { r.pick(&LOGGED) } else { r.pick(&SIMPLE) };
+                text.push_str(&format!("%{name}{flags}[{fetch}{}]", r.pick(&STEPS)));
             }
-            _ => text.push_str(&format!("%{flags}[{}{}]", r.pick(&SIMPLE), r.pick(&STEPS))),
         }
+    }
+    if r.below(8) == 0 {
+        text.push_str(r.pick(&["%", "%{+Q}", "%[path", "%(a", "%a b", " ", "%{+Q"]));
     }
     text
 }
 
 /// Compiles a log format.
-pub fn format(text: &str, env: &mut CompileEnv) -> Result<LogFormat, String> {
-    LogFormat::compile(text, Usage::Raw, env)
+pub fn format(kind: Kind, text: &str, env: &mut CompileEnv) -> Result<LogFormat, String> {
+    let usage = match kind {
+        Kind::Log => Usage::Log,
+        Kind::Header => Usage::Header,
+        Kind::Format | Kind::Expression | Kind::Condition => Usage::Raw,
+    };
+    LogFormat::compile(text, usage, env)
 }
 
 /// Renders a log format, one character for each byte.
@@ -592,13 +816,16 @@ pub fn render(format: &LogFormat, cx: &mut Ctx) -> String {
 
 /// `count` different cases that the reference knows the words of.
 pub fn cases(seed: u64, count: usize, reference: &Reference) -> Vec<Case> {
-    let mut random = Random(seed | 1);
+    let mut random = Random { state: seed | 1, own: 0 };
     let mut seen = std::collections::HashSet::new();
     let mut cases = Vec::with_capacity(count);
     while cases.len() < count {
-        let (kind, text) = match random.below(8) {
-            0 => (Kind::Condition, condition(&mut random, reference)),
-            1 => (Kind::Format, log_format(&mut random, reference)),
+        random.own += 1;
+        let (kind, text) = match random.below(12) {
+            0 | 1 => (Kind::Condition, condition(&mut random, reference)),
+            2 => (Kind::Format, log_format(Kind::Format, &mut random, reference)),
+            3 => (Kind::Header, log_format(Kind::Header, &mut random, reference)),
+            4 if reference.number >= (3, 2) => (Kind::Log, log_format(Kind::Log, &mut random, reference)),
             _ => (Kind::Expression, expression(&mut random, reference)),
         };
         let request = random.below(3);

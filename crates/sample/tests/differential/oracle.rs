@@ -6,7 +6,7 @@ use super::request::{CLIENT, PROXY, Request};
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -103,14 +103,36 @@ fn quoted(text: &str) -> String {
 const HEAD: &str = "global\n    nbthread 1\n    tune.http.maxhdr 500\n    tune.maxrewrite 1024\n\
 defaults\n    mode http\n    timeout client 10s\n    timeout server 10s\n    timeout connect 10s\n    option http-buffer-request\n\
 backend be\n    server s1 127.0.0.1:1\n    server s2 127.0.0.1:2 disabled\n\
-frontend fe\n";
+frontend fe\n    declare capture request len 5\n    declare capture request len 64\n    declare capture response len 8\n";
 
-fn config(cases: &[(usize, &Case)], socket: &Path, map: &Path) -> (String, usize) {
-    let mut text = format!("{HEAD}    bind unix@{} accept-proxy\n", socket.display());
-    let first = text.lines().count() + 1;
+/// Where the reference finds and puts what the cases need.
+struct Places {
+    file: PathBuf,
+    socket: PathBuf,
+    log: PathBuf,
+    folder: PathBuf,
+}
+
+/// The configuration, and for each of its lines the case it is about.
+fn config(cases: &[(usize, &Case)], places: &Places) -> (String, Vec<Option<usize>>) {
+    let mut text = format!("{HEAD}    bind unix@{} accept-proxy\n", places.socket.display());
+    if cases.iter().any(|(_, case)| case.kind == Kind::Log) {
+        let _ = writeln!(
+            text,
+            "    log {} len 16384 format raw local0\n    option httplog\n    option dontlog-normal",
+            places.log.display()
+        );
+    }
+    let mut about = vec![None; text.lines().count()];
     for (i, case) in cases {
         let gate = format!("{{ req.hdr(x-n) -m str {i} }}");
-        let text_of = case.text.replace("@MAP@", &map.display().to_string());
+        let mut text_of = case.text.clone();
+        for (kind, number) in
+            ["MAP", "ACL"].into_iter().flat_map(|kind| (0..super::ours::FILES.len()).map(move |n| (kind, n)))
+        {
+            let path = places.folder.join(format!("{kind}{number}"));
+            text_of = text_of.replace(&format!("@{kind}{number}@"), &path.display().to_string());
+        }
         let _ = match case.kind {
             Kind::Expression => {
                 writeln!(text, "    http-request set-var(txn.r) {} if {gate}", quoted(&text_of))
@@ -124,30 +146,54 @@ fn config(cases: &[(usize, &Case)], socket: &Path, map: &Path) -> (String, usize
                 "    http-request return status 201 content-type text/plain lf-string {} if {gate}",
                 quoted(&text_of)
             ),
+            Kind::Header => writeln!(text, "    http-request set-header x-r {} if {gate}", quoted(&text_of)),
+            Kind::Log => writeln!(text, "    http-request do-log profile lp{i} if {gate}"),
         };
+        about.push(Some(*i));
     }
     text.push_str(
         "    http-request return status 200 content-type text/plain lf-string \
          \"%[var(txn.r),length] %[var(txn.r),sha1,hex] %[var(txn.r),bytes(0,60),hex] %[var(txn.r),concat(),bytes(0,60),hex]\" \
-         if { var(txn.r) -m found }\n    http-request return status 200 content-type text/plain string NONE\n",
+         if { var(txn.r) -m found }\n    http-request return status 200 content-type text/plain lf-string \
+         \"%[req.fhdr(x-r),hex]\" if { req.fhdr(x-r) -m found }\n    http-request return status 200 content-type text/plain string NONE\n",
     );
-    (text, first)
+    about.resize(text.lines().count(), None);
+    for (i, case) in cases.iter().filter(|(_, case)| case.kind == Kind::Log) {
+        let _ = writeln!(text, "log-profile lp{i}\n    on http-req format {}", quoted(&case.text));
+        about.extend([None, Some(*i)]);
+    }
+    (text, about)
 }
 
 /// What each case gives on its request.
 pub fn run(reference: &Reference, cases: &[Case], requests: &[Request]) -> Vec<Outcome> {
     let folder = Folder(std::env::temp_dir().join(format!("differential-{}", std::process::id())));
     std::fs::create_dir_all(&folder.0).expect("temporary folder");
-    let (file, socket, map) = (folder.0.join("cfg"), folder.0.join("sock"), folder.0.join("map"));
-    std::fs::write(&map, super::ours::MAP).expect("map");
+    let places = Places {
+        file: folder.0.join("cfg"),
+        socket: folder.0.join("sock"),
+        log: folder.0.join("log"),
+        folder: folder.0.clone(),
+    };
+    for (number, content) in super::ours::FILES.iter().enumerate() {
+        for kind in ["MAP", "ACL"] {
+            std::fs::write(folder.0.join(format!("{kind}{number}")), content).expect("map");
+        }
+    }
+    let log = UnixDatagram::bind(&places.log).expect("log");
+    log.set_read_timeout(Some(Duration::from_secs(10))).expect("timeout");
     let mut outcomes = vec![Outcome::Value(String::new()); cases.len()];
     let mut left: Vec<(usize, &Case)> = cases.iter().enumerate().collect();
     // The reference stops at some number of errors: refused cases are taken out until none is left.
     loop {
-        let (text, first) = config(&left, &socket, &map);
-        std::fs::write(&file, text).expect("configuration");
-        let output =
-            Command::new(&reference.program).arg("-c").arg("-f").arg(&file).output().expect("reference");
+        let (text, about) = config(&left, &places);
+        std::fs::write(&places.file, text).expect("configuration");
+        let output = Command::new(&reference.program)
+            .arg("-c")
+            .arg("-f")
+            .arg(&places.file)
+            .output()
+            .expect("reference");
         if output.status.success() {
             break;
         }
@@ -155,26 +201,33 @@ pub fn run(reference: &Reference, cases: &[Case], requests: &[Request]) -> Vec<O
         let before = left.len();
         let mut refused = HashSet::new();
         for line in errors.lines().filter(|line| line.contains("[ALERT]") || line.starts_with(' ')) {
-            let Some((_, rest)) = line.split_once("parsing [") else { continue };
+            let Some((_, rest)) = line.split_once("arsing [") else { continue };
             let Some((place, message)) = rest.split_once(']') else { continue };
             let number: usize = place.rsplit(':').next().and_then(|n| n.parse().ok()).unwrap_or(0);
-            if let Some((i, _)) = number.checked_sub(first).and_then(|at| left.get(at)) {
-                outcomes[*i] = Outcome::Refused(message.trim_start_matches([':', ' ']).to_string());
-                refused.insert(*i);
+            if let Some(i) = number.checked_sub(1).and_then(|at| *about.get(at)?) {
+                outcomes[i] = Outcome::Refused(message.trim_start_matches([':', ' ']).to_string());
+                refused.insert(i);
             }
         }
         left.retain(|(i, _)| !refused.contains(i));
         assert!(left.len() < before, "the reference refuses the configuration:\n{errors}");
     }
     let start = || {
-        let _ = std::fs::remove_file(&socket);
+        let _ = std::fs::remove_file(&places.socket);
         let mut command = Command::new(&reference.program);
-        command.arg("-db").arg("-f").arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
+        command.arg("-db").arg("-f").arg(&places.file).stdout(Stdio::null()).stderr(Stdio::null());
         Running(command.spawn().expect("reference"))
     };
     let mut running = start();
     for (i, case) in left {
-        let answer = ask(&socket, i, &requests[case.request], &mut running.0);
+        let mut answer = ask(&places.socket, i, &requests[case.request], &mut running.0);
+        if case.kind == Kind::Log && answer.is_some() {
+            let mut line = vec![0; 65536];
+            answer = log.recv(&mut line).ok().map(|len| {
+                let line = &line[..len];
+                line.strip_suffix(b"\n").unwrap_or(line).iter().map(|b| char::from(*b)).collect()
+            });
+        }
         outcomes[i] = Outcome::Value(answer.unwrap_or_else(|| {
             running = start();
             CRASHED.into()

@@ -12,7 +12,15 @@ use thalweg_sample::{
 };
 
 /// The map that the map converters are tried on.
-pub const MAP: &str = "a 1\nalpha 2\nb 3\n/path 4\nwww 5\nexample.com 6\n10.0.0.0/8 7\n10.20.0.0/16 8\n7 9\n-42 10\n.html 11\nto 12\n^/(p)a 13\n";
+pub const FILES: [&[u8]; 5] = [
+    b"a 1\nalpha 2\nb 3\n/path 4\nwww 5\nexample.com 6\n10.0.0.0/8 7\n10.20.0.0/16 8\n7 9\n-42 10\n.html 11\nto 12\n^/(p)a 13\n",
+    // Comments, blanks around keys and values, values with blanks, none at all, twice the same key, other line ends.
+    b"# comment\n\n   \n  abc lead\nalpha   trail  \t \nGET\nPOST \na\ttab\ntwo words here  \n/path\t\tv v\t\r\nb cr\r\n\
+\"a b\" quoted\nabc again\n#a not\n a#b mid # not\nx \xff\xfe\nhtml \n1.2.3.4 10.0.0.1 \ntrue  1\nlast 5",
+    b"1 one\n 42  9 \n5:9 range\n7 seven\n300: many\n:3 low  \n0\n# c\n255 1.2.3.4\n",
+    b"10.0.0.0/8 7\n10.20.0.0/16 8 \n 1.2.3.4  1.1.1.1\n::1 six\n2001:db8::/32\tdoc\n192.168.0.0/255.255.0.0 9\n# c\n1.2.3.0/24 net\n",
+    b"^/(p)a 13\n[0-9]+ digits\n  ^a  first \n(x|y)$ \\1-\\0\n# c\n^(.)(.) [\\2\\1]\n",
+];
 
 fn address((ip, port): (&str, u16)) -> Endpoint {
     Endpoint::Inet(SocketAddr::new(ip.parse().expect("address"), port))
@@ -21,7 +29,11 @@ fn address((ip, port): (&str, u16)) -> Endpoint {
 pub fn run(case: &Case, requests: &[Request]) -> Outcome {
     let request = &requests[case.request];
     let mut world = FakeWorld::default();
-    world.files.insert("@MAP@".into(), MAP.as_bytes().to_vec());
+    for (number, file) in FILES.iter().enumerate() {
+        world.files.insert(format!("@MAP{number}@"), file.to_vec());
+        world.files.insert(format!("@ACL{number}@"), file.to_vec());
+    }
+    world.captures = [vec![5, 64], vec![8]];
     let registry = Registry::default();
     let proxy = ProxyScope {
         name: "fe",
@@ -31,7 +43,8 @@ pub fn run(case: &Case, requests: &[Request]) -> Outcome {
         defaults: false,
         mode: Mode::Http,
     };
-    let mut env = CompileEnv::new("cfg", 1, proxy, Point::FeHttpRequest.set(), &world, &registry);
+    let point = if case.kind == Kind::Log { Point::Log } else { Point::FeHttpRequest };
+    let mut env = CompileEnv::new("cfg", 1, proxy, point.set(), &world, &registry);
     let compile = |text: &str, env: &mut CompileEnv| Expr::compile(text, env);
     enum Compiled {
         Expression(Box<Expr>),
@@ -39,13 +52,17 @@ pub fn run(case: &Case, requests: &[Request]) -> Outcome {
         Format(thalweg_sample::LogFormat),
     }
     let compiled = match case.kind {
-        Kind::Expression => compile(&case.text, &mut env).map(|expr| Compiled::Expression(Box::new(expr))),
+        Kind::Expression => compile(&case.text, &mut env)
+            .and_then(|expr| expr.check_points(&env).map(|()| expr))
+            .map(|expr| Compiled::Expression(Box::new(expr))),
         Kind::Condition => {
             let words: Vec<&str> =
                 ["if", "{"].into_iter().chain(case.text.split('\u{1}')).chain(["}"]).collect();
             Condition::compile(&words, &mut env).map(Compiled::Condition)
         }
-        Kind::Format => super::generate::format(&case.text, &mut env).map(Compiled::Format),
+        Kind::Format | Kind::Header | Kind::Log => {
+            super::generate::format(case.kind, &case.text, &mut env).map(Compiled::Format)
+        }
     };
     let compiled = match compiled {
         Ok(compiled) => compiled,
@@ -80,6 +97,14 @@ pub fn run(case: &Case, requests: &[Request]) -> Outcome {
     session.rcvd_proxy = true;
     let mut stream = StreamFacts::new(ProxyId(0), true);
     stream.request_line = format!("{} {} HTTP/1.1", request.method, request.target).into_bytes();
+    stream.req_captures.reset(2);
+    stream.res_captures.reset(1);
+    if case.kind == Kind::Format {
+        // The payload of an answer is made when it is known which answer it is.
+        stream.status = 201;
+        stream.termination.cause = b'L';
+        stream.termination.phase = b'R';
+    }
     // Not shared between cases: it remembers the pattern sets of one registry.
     let mut scratch = Scratch::default();
     {
@@ -101,7 +126,14 @@ pub fn run(case: &Case, requests: &[Request]) -> Outcome {
                 }
             }
             Compiled::Format(format) => {
-                return Outcome::Value(super::generate::render(format, &mut cx));
+                let text = super::generate::render(format, &mut cx);
+                return Outcome::Value(match case.kind {
+                    // The oracle shows a header in hexadecimal, without the blanks around it.
+                    Kind::Header => {
+                        text.trim_matches([' ', '\t']).chars().map(|c| format!("{:02X}", c as u32)).collect()
+                    }
+                    _ => text,
+                });
             }
         }
         if cx.var(var).is_none() {

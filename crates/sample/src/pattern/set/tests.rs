@@ -92,7 +92,7 @@ fn files_have_comments_blanks_and_values_with_blanks() {
     let set = set_of(&registry, true, "# comment\n\n  a   b c \r\nd\n#e f\n");
     let all = set.entries(None, 0, 10);
     let texts: Vec<_> = all.iter().map(|e| (&e.key[..], &e.value[..])).collect();
-    assert_eq!(texts, [(&b"a"[..], &b"b c "[..]), (b"d", b"")]);
+    assert_eq!(texts, [(&b"a"[..], &b"b c"[..]), (b"d", b"")]);
 }
 
 #[test]
