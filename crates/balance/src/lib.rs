@@ -30,4 +30,4 @@ pub use balancer::{
 };
 pub use hash::{HashFunction, KeyHash, UriKey, domain_only};
 pub use load::LoadNow;
-pub use queue::{Limits, Place, Priority, Queue};
+pub use queue::{Limits, Place, Priority, Queue, Turn};

@@ -46,7 +46,26 @@ impl Priority {
 
 /// Proof of a place in a queue, needed to leave it.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
-pub struct Place(Rank);
+pub struct Place {
+    rank: Rank,
+    /// Requests that had been served when it was taken.
+    served: u64,
+}
+
+impl Place {
+    /// How many requests were served while this one waited, itself included, when its turn was the `turn`th.
+    pub fn waited_for(self, turn: u64) -> u64 {
+        turn.saturating_sub(self.served)
+    }
+}
+
+/// A request that is served.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub struct Turn {
+    pub token: u64,
+    /// How many requests the queue has served, this one included.
+    pub turn: u64,
+}
 
 /// One queue, shared by all threads.
 #[derive(Debug, Default)]
@@ -59,6 +78,8 @@ pub struct Queue {
 struct Waiting {
     tokens: BTreeMap<Rank, u64>,
     next_sequence: u64,
+    /// Requests taken out to be served.
+    served: u64,
 }
 
 impl Queue {
@@ -93,32 +114,33 @@ impl Queue {
         waiting.next_sequence += 1;
         waiting.tokens.insert(rank, token);
         self.len.store(waiting.tokens.len(), Ordering::SeqCst);
-        Some(Place(rank))
+        Some(Place { rank, served: waiting.served })
     }
 
     /// Takes the first request out.
-    pub fn pop(&self) -> Option<u64> {
+    pub fn pop(&self) -> Option<Turn> {
         if self.is_empty() {
             return None;
         }
         let mut waiting = self.lock();
-        let taken = waiting.tokens.pop_first().map(|(_, token)| token);
+        let (_, token) = waiting.tokens.pop_first()?;
+        waiting.served += 1;
         self.len.store(waiting.tokens.len(), Ordering::SeqCst);
-        taken
+        Some(Turn { token, turn: waiting.served })
+    }
+
+    /// The turn of whoever would be served next.
+    pub fn next_turn(&self) -> u64 {
+        self.lock().served + 1
     }
 
     /// Leaves the queue (timeout, client gone). False when the request had already been taken out: it has been, or
     /// is being, woken, and owns the slot that was freed.
     pub fn remove(&self, place: Place) -> bool {
         let mut waiting = self.lock();
-        let removed = waiting.tokens.remove(&place.0).is_some();
+        let removed = waiting.tokens.remove(&place.rank).is_some();
         self.len.store(waiting.tokens.len(), Ordering::SeqCst);
         removed
-    }
-
-    /// How many requests are ahead of this one.
-    pub fn position(&self, place: Place) -> usize {
-        self.lock().tokens.range(..place.0).count()
     }
 
     /// Takes everybody out, first to last: the server went down and they must be redistributed.
@@ -130,7 +152,7 @@ impl Queue {
 
     /// Takes out whoever is first among those who wait for this server (`own`) and those who wait for any
     /// (`common`).
-    pub fn pop_first_of(own: &Queue, common: &Queue) -> Option<u64> {
+    pub fn pop_first_of(own: &Queue, common: &Queue) -> Option<Turn> {
         match (own.is_empty(), common.is_empty()) {
             (true, true) => None,
             (false, true) => own.pop(),
@@ -227,7 +249,7 @@ mod tests {
         {
             queue.push(token, Priority::clamped(class, offset), now, 0).unwrap();
         }
-        let order: Vec<u64> = std::iter::from_fn(|| queue.pop()).collect();
+        let order: Vec<u64> = std::iter::from_fn(|| queue.pop()).map(|t| t.token).collect();
         assert_eq!(order, [3, 4, 1, 2, 5]);
         assert!(queue.is_empty());
     }
@@ -237,11 +259,14 @@ mod tests {
         let queue = Queue::new();
         let place = queue.push(1, plain(), 0, 0).unwrap();
         let other = queue.push(2, plain(), 0, 0).unwrap();
-        assert_eq!(queue.position(other), 1);
         assert!(queue.remove(place));
         assert!(!queue.remove(place));
-        assert_eq!(queue.pop(), Some(2));
+        // Who left was not served: the other one waited for nobody but itself.
+        let turn = queue.pop().unwrap();
+        assert_eq!((turn.token, other.waited_for(turn.turn)), (2, 1));
         assert!(!queue.remove(other));
+        let last = queue.push(3, plain(), 0, 0).unwrap();
+        assert_eq!((other.waited_for(queue.next_turn()), last.waited_for(queue.next_turn())), (2, 1));
     }
 
     #[test]
@@ -259,10 +284,8 @@ mod tests {
         own.push(1, plain(), 20, 0);
         common.push(2, plain(), 10, 0);
         common.push(3, Priority::clamped(5, 0), 0, 0);
-        assert_eq!(Queue::pop_first_of(&own, &common), Some(2));
-        assert_eq!(Queue::pop_first_of(&own, &common), Some(1));
-        assert_eq!(Queue::pop_first_of(&own, &common), Some(3));
-        assert_eq!(Queue::pop_first_of(&own, &common), None);
+        let next = || Queue::pop_first_of(&own, &common).map(|t| t.token);
+        assert_eq!([next(), next(), next(), next()], [Some(2), Some(1), Some(3), None]);
     }
 
     #[test]
@@ -296,7 +319,7 @@ mod tests {
                 model.push((class, now as i64 + offset, token as u64));
             }
             model.sort_unstable();
-            let got: Vec<u64> = std::iter::from_fn(|| queue.pop()).collect();
+            let got: Vec<u64> = std::iter::from_fn(|| queue.pop()).map(|t| t.token).collect();
             prop_assert_eq!(got, model.into_iter().map(|m| m.2).collect::<Vec<_>>());
         }
     }

@@ -8,7 +8,7 @@ use thalweg_config::model::{BalanceAlgo, HashFunction, Proxy, ProxyId, ServerId}
 use thalweg_http::Head;
 use thalweg_http::values::list_with_empty;
 use thalweg_runtime::{clock, current_task, timer};
-use thalweg_sample::facts::{Endpoint, Session, StreamFacts};
+use thalweg_sample::facts::{self, Endpoint, Session, StreamFacts};
 use thalweg_sample::fetch::hello::{Peek, rdp_cookie};
 
 use super::{Backend, Grant, Slot};
@@ -166,14 +166,12 @@ pub async fn assign(
         let insists = choice.wanted.is_some() || choice.key.is_some();
         let queue_of = wanted.filter(|_| insists);
         let priority = Priority::clamped(i64::from(facts.prio_class), i64::from(facts.prio_offset));
+        // Who waits for a server has one, as far as logs are concerned.
+        facts.server = queue_of
+            .map(|s| facts::ServerId { proxy: facts::ProxyId(proxy.id.0), index: s.0 })
+            .or(facts.server);
         let entered = backend.enter_queue(queue_of, priority, clock::now_ms(), current_task());
         let Some(queued) = entered else { return Err(NoServer::QueueFull) };
-        let position = u32::try_from(queued.position + 1).unwrap_or(u32::MAX);
-        if queue_of.is_some() {
-            facts.srv_queue_pos = facts.srv_queue_pos.saturating_add(position);
-        } else {
-            facts.be_queue_pos = facts.be_queue_pos.saturating_add(position);
-        }
         let deadline = timeout_ms.map(timer::deadline_in);
         let mut guard = InQueue { backend, queued: Some(queued) };
         let end = std::future::poll_fn(|_| {
@@ -195,6 +193,9 @@ pub async fn assign(
             Poll::Pending
         })
         .await;
+        let waited_for = guard.queued.as_ref().map_or(0, |queued| backend.waited_for(queued));
+        let position = if queue_of.is_some() { &mut facts.srv_queue_pos } else { &mut facts.be_queue_pos };
+        *position = position.saturating_add(waited_for);
         match end {
             Ok(Some(slot)) => {
                 guard.queued = None;

@@ -15,7 +15,7 @@ use std::sync::{Arc, PoisonError};
 use thalweg_balance::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex};
 use thalweg_balance::{
     Algorithm, Balancer, HashMethod, Limits, LoadNow, NodeKey, Place, PreserveAffinity, Priority, Queue,
-    ServerIndex, ServerSpec, ServerView, Settings,
+    ServerIndex, ServerSpec, ServerView, Settings, Turn,
 };
 use thalweg_config::model::{self, BalanceAlgo, HashAffinity, HashKey, Proxy, Server, ServerAddr, ServerId};
 use thalweg_runtime::{Reason, TaskId};
@@ -91,6 +91,8 @@ pub struct Ticket {
     /// Position of the server whose slot was handed over, plus one; 0 while waiting; `GONE` when the server went
     /// down and another one must be chosen.
     granted: AtomicU32,
+    /// Which one it was that its queue served, once a slot was handed over.
+    turn: AtomicU64,
 }
 
 const GONE: u32 = u32::MAX;
@@ -112,8 +114,6 @@ pub struct Queued {
     token: u64,
     place: Place,
     server: Option<ServerIndex>,
-    /// Requests that were ahead when it entered.
-    pub position: usize,
 }
 
 impl Queued {
@@ -302,7 +302,7 @@ impl Backend {
         } else {
             let tokens = self.servers[server.0 as usize].queue.drain();
             for token in tokens {
-                self.hand_over(token, GONE);
+                self.hand_over(Turn { token, turn: 0 }, GONE);
             }
         }
     }
@@ -379,17 +379,18 @@ impl Backend {
             }
             let taken =
                 if usable { Queue::pop_first_of(&state.queue, &self.queue) } else { state.queue.pop() };
-            let Some(token) = taken else {
+            let Some(turn) = taken else {
                 self.balancer.conn_ended(server);
                 return;
             };
-            self.hand_over(token, server.0 + 1);
+            self.hand_over(turn, server.0 + 1);
         }
     }
 
-    fn hand_over(&self, token: u64, what: u32) {
-        let ticket = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&token);
+    fn hand_over(&self, turn: Turn, what: u32) {
+        let ticket = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&turn.token);
         if let Some(ticket) = ticket {
+            ticket.turn.store(turn.turn, Ordering::Relaxed);
             ticket.granted.store(what, Ordering::Release);
             ticket.task.wake(Reason::RESOURCE);
         }
@@ -411,7 +412,7 @@ impl Backend {
             None => (&self.queue, 0),
         };
         let token = self.next_token.fetch_add(1, Ordering::Relaxed);
-        let ticket = Arc::new(Ticket { task, granted: AtomicU32::new(0) });
+        let ticket = Arc::new(Ticket { task, granted: AtomicU32::new(0), turn: AtomicU64::new(0) });
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(token, Arc::clone(&ticket));
         let Some(place) = queue.push(token, priority, now_ms, max) else {
             self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&token);
@@ -419,8 +420,7 @@ impl Backend {
         };
         let most = server.map_or(&self.queue_max, |s| &self.servers[s.0 as usize].queue_max);
         most.fetch_max(u32::try_from(queue.len()).unwrap_or(u32::MAX), Ordering::Relaxed);
-        let position = queue.position(place);
-        let queued = Queued { ticket, token, place, server, position };
+        let queued = Queued { ticket, token, place, server };
         // A slot may have come free between the failed attempt and the push; then nobody else would look.
         match server {
             Some(s) => self.serve_queue(s),
@@ -443,6 +443,20 @@ impl Backend {
     fn takes_part(&self, server: ServerId) -> bool {
         let mut view = thalweg_balance::View::default();
         self.balancer.takes_part(&mut view, ServerIndex(server.0))
+    }
+
+    /// How many requests the queue served while this one waited, itself included whether it was served or not: `%sq`
+    /// and `%bq`.
+    pub fn waited_for(&self, queued: &Queued) -> u32 {
+        let queue = match queued.server {
+            Some(s) => &self.servers[s.0 as usize].queue,
+            None => &self.queue,
+        };
+        let turn = match queued.grant() {
+            Grant::Server(_) => queued.ticket.turn.load(Ordering::Relaxed),
+            Grant::Again | Grant::No => queue.next_turn(),
+        };
+        u32::try_from(queued.place.waited_for(turn)).unwrap_or(u32::MAX)
     }
 
     /// Gives a place in a queue up. When a slot had been handed over meanwhile, it is returned here: the caller must
