@@ -121,7 +121,7 @@ struct Case {
 const FUNCTIONS: [&str; 9] =
     ["", "sdbm", "sdbm avalanche", "djb2", "djb2 avalanche", "wt6", "wt6 avalanche", "crc32", "none"];
 
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 19] = [
     "source",
     "uri",
     "uri whole",
@@ -134,6 +134,7 @@ const KEYS: [&str; 18] = [
     "uri depth 1 whole",
     "uri path-only depth 2",
     "url_param id",
+    "url_param id check_post",
     "hdr(x-key)",
     "hdr(host)",
     "hdr(Host) use_domain_only",
@@ -344,10 +345,6 @@ fn play(io: Io, program: Option<&Path>, farm: &Farm, cases: &[Case]) -> Vec<Vec<
     let proxy = setup.start(io);
     let requests = requests();
     let ask = |case: &Case| {
-        // Parameters in the body of a POST are not looked for yet.
-        let by_parameter = case.lines.starts_with("balance url_param");
-        let requests: Vec<&String> =
-            requests.iter().filter(|r| !by_parameter || r.starts_with("GET ")).collect();
         let mut conn = Conn::connect(proxy.addr("fe"));
         let mut all = String::new();
         for request in &requests {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thalweg_syntax::{Diagnostic, Line, did_you_mean};
 
 use crate::build::{Building, Cx};
-use crate::keyword::{Outcome, fail, not_supported};
+use crate::keyword::{Outcome, fail};
 use crate::model::{BalanceAlgo, HashAffinity, HashFunction, HashMethod, HashType};
 use crate::numbers::{count, leading, lenient, strict};
 
@@ -69,11 +69,8 @@ pub(crate) fn balance(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome
                 return Err(fail(line, 2, "balance url_param requires an URL parameter name."));
             };
             match line.text(3) {
-                "" => {}
-                "check_post" => {
-                    let why = "only the query of the URL is looked at, not the body";
-                    return Err(not_supported(line, 3, "balance url_param check_post", why));
-                }
+                // A parameter is looked for in the body of a POST in any case. What followed said for how long.
+                "" | "check_post" => {}
                 other => {
                     let message =
                         format!("balance url_param only accepts 'check_post' modifier (got '{other}').");

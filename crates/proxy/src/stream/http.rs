@@ -3,7 +3,9 @@
 use std::task::Poll;
 
 use thalweg_balance::ServerIndex;
-use thalweg_config::model::{DynamicTarget, LogStep, Mode, Proxy, ProxyId, ServerId, UseServerTarget};
+use thalweg_config::model::{
+    BalanceAlgo, DynamicTarget, LogStep, Mode, Proxy, ProxyId, ServerId, UseServerTarget,
+};
 use thalweg_h1::parse::{ParseOptions, Parsed};
 use thalweg_http::semantics::{BodyLength, FramingPolicy, Strictness};
 use thalweg_http::{HeaderId, Method};
@@ -206,7 +208,7 @@ impl<'a> Http<'a> {
             self.note_decision();
             return Err(Stop::Answer(answer));
         }
-        if fe.opts.http_buffer_request {
+        if buffers_requests(fe) {
             let limit = fe.timeouts.http_request.or(fe.timeouts.client);
             self.wait_for_body(limit, 0).await?;
             self.look_for_end();
@@ -218,7 +220,7 @@ impl<'a> Http<'a> {
         self.choose_backend(fe)?;
         let be = self.backend();
         if be.id != fe.id {
-            if be.opts.http_buffer_request && !fe.opts.http_buffer_request {
+            if buffers_requests(be) && !buffers_requests(fe) {
                 let limit = be.timeouts.http_request.or(fe.timeouts.client);
                 self.wait_for_body(limit, 0).await?;
             }
@@ -858,13 +860,23 @@ impl<'a> Http<'a> {
     }
 
     fn balance_key(&mut self, be: &Proxy) -> Option<u32> {
-        use thalweg_config::model::BalanceAlgo;
         match &be.balance.algo {
             BalanceAlgo::Hash(expr) => self.evaluate(true, |cx, _| {
                 let sample = expr.eval_as(thalweg_sample::Type::Bin, cx)?;
                 Some(assign::hasher(be).bytes(cx.bytes(&sample.value)))
             }),
-            _ => assign::key_hash(be, &self.session.facts, &self.state.facts, Some(&self.state.request), &[]),
+            algo => {
+                let request = &self.state.request;
+                let key = assign::key_hash(be, &self.session.facts, &self.state.facts, Some(request), &[]);
+                let BalanceAlgo::UrlParam { name } = algo else { return key };
+                if key.is_some() || self.state.request.method() != Method::Post {
+                    return key;
+                }
+                // The form in a body that was waited for.
+                let body = self.client.look();
+                let value = thalweg_http::uri::posted_parameter(body.payload().data(), name)?;
+                Some(assign::hasher(be).bytes(value))
+            }
         }
     }
 
@@ -910,6 +922,12 @@ impl<'a> Http<'a> {
         let overrides = &self.state.effects.overrides;
         Target::new(self.worker, be.id, server, &self.session.facts, &self.state.facts, overrides)
     }
+}
+
+/// Whether a request waits until its body is there, or as much of it as fits: `option http-buffer-request`, or `balance
+/// url_param`, which looks for its parameter in the body of a POST.
+fn buffers_requests(proxy: &Proxy) -> bool {
+    proxy.opts.http_buffer_request || matches!(proxy.balance.algo, BalanceAlgo::UrlParam { .. })
 }
 
 /// A slot on a server, given back when dropped. Counts the stream on the server for as long.
