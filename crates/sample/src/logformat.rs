@@ -313,13 +313,11 @@ impl Parser<'_, '_> {
             let Some(end) = rest.find('}') else {
                 return Err(format!("truncated line after '{rest}'"));
             };
-            for flag in rest[..end].split(',') {
-                let on = match flag.as_bytes().first() {
-                    Some(b'+') => true,
-                    Some(b'-') => false,
-                    _ => continue,
-                };
-                match &flag[1..] {
+            for part in rest[..end].split(',') {
+                // Between commas, the last sign begins the flag: `+Q +E` is `+E`.
+                let flag = part.rfind(['+', '-']).map_or("", |sign| &part[sign..]);
+                let on = flag.starts_with('+');
+                match flag.get(1..).unwrap_or("") {
                     "Q" => flags.quote = on,
                     "X" => flags.hex = on,
                     "E" => flags.escape = on,
@@ -327,7 +325,17 @@ impl Parser<'_, '_> {
                     // One encoding at a time: the first one stays.
                     "json" if !(on && flags.cbor) => flags.json = on,
                     "cbor" if !(on && flags.json) => flags.cbor = on,
-                    _ => {}
+                    "json" | "cbor" => {}
+                    _ if part.is_empty() => continue,
+                    _ => env
+                        .warnings
+                        .push(format!("'{part}' in '%{{{}}}' is no flag and is ignored", &rest[..end])),
+                }
+                if flag.len() < part.trim_start().len() {
+                    env.warnings.push(format!(
+                        "'{part}' in '%{{{}}}' stands for '{flag}': flags are separated by commas",
+                        &rest[..end]
+                    ));
                 }
             }
             self.at += end + 2;

@@ -72,6 +72,23 @@ impl DataPath {
             .collect()
     }
 
+    /// One line for each proxy that still has clients, for a soft stop that took too long.
+    pub fn remaining(&self) -> Vec<String> {
+        let proxies = self.0.config.proxies.iter().filter(|proxy| !proxy.disabled);
+        proxies
+            .filter_map(|proxy| {
+                let at = proxy.id.0 as usize;
+                match sum(&*self.0.threads, |thread| &thread.frontends[at].current) {
+                    0 => None,
+                    n => Some(format!(
+                        "Proxy {} hard-stopped ({n} remaining conns will be closed).",
+                        proxy.name
+                    )),
+                }
+            })
+            .collect()
+    }
+
     /// One line for each server and each proxy, for SIGHUP.
     pub fn server_states(&self) -> Vec<String> {
         thalweg_proxy::server_states(&self.0)

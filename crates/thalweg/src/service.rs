@@ -247,6 +247,11 @@ impl Control {
         self.0.data_path.farewells()
     }
 
+    /// One line for each proxy whose clients a hard stop would send away.
+    pub fn remaining(&self) -> Vec<String> {
+        self.0.data_path.remaining()
+    }
+
     /// Let go of everything; [`Running::run`] returns soon.
     pub fn hard_stop(&self) {
         self.0.data_path.hard_stop(&self.0.handle);

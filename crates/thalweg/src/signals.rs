@@ -58,7 +58,7 @@ pub fn start(
                 Signal::User1 => {
                     control.soft_stop().iter().for_each(|line| reporter.warning(line));
                     if let Some(delay) = hard_stop_after {
-                        stop_later(control.clone(), delay);
+                        stop_later(control.clone(), reporter.clone(), delay);
                     }
                 }
                 Signal::Terminate | Signal::Interrupt => {
@@ -87,11 +87,13 @@ pub fn start(
 }
 
 /// Ends a soft stop that takes too long (`hard-stop-after`).
-fn stop_later(control: Control, delay: Duration) {
+fn stop_later(control: Control, mut reporter: Reporter, delay: Duration) {
     let thread = std::thread::Builder::new().name("hard-stop".into()).stack_size(STACK_SIZE);
     // Without memory for a thread, the soft stop goes on without a bound: an operator can still send SIGTERM.
     let _ = thread.spawn(move || {
         std::thread::sleep(delay);
+        reporter.warning("soft-stop running for too long, performing a hard-stop.");
+        control.remaining().iter().for_each(|line| reporter.warning(line));
         control.hard_stop();
     });
 }

@@ -3,7 +3,7 @@
 //! Nothing waits for a fixed time: each step is observed, with a limit that only a failure reaches.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
@@ -131,6 +131,30 @@ fn a_hard_stop_shows_its_signal_to_the_parent() {
         process.signal(signal);
         assert_eq!(process.end(), (None, Some(signal.number())));
     }
+}
+
+#[test]
+fn a_soft_stop_that_takes_too_long_says_whom_it_sends_away() {
+    let directory = Directory::new("patience");
+    let socket = directory.path("s");
+    let text = format!(
+        "global\n hard-stop-after 100ms\ndefaults\n mode http\n timeout client 1h\n timeout tarpit 1h\nfrontend held\n \
+         bind unix@{}\n http-request return status 200 if {{ path /now }}\n http-request tarpit\n",
+        socket.display()
+    );
+    fs::write(directory.path("test.cfg"), text).unwrap();
+    let mut process = directory.start(&[]);
+    let mut client = eventually("the socket answers", || UnixStream::connect(&socket).ok());
+    // The first answer tells that the second request, which came with it, is being held.
+    client.write_all(b"GET /now HTTP/1.1\r\nHost: h\r\n\r\nGET /never HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    assert_eq!(client.read(&mut [0; 12]).unwrap(), 12);
+    process.signal(Signal::User1);
+    let errors = BufReader::new(process.0.stderr.take().unwrap());
+    let said: Vec<String> = errors.lines().map(Result::unwrap).collect();
+    assert_eq!(process.end(), (Some(0), None));
+    let tell = |end: &str| assert!(said.iter().any(|line| line.ends_with(end)), "{end}: {said:?}");
+    tell("soft-stop running for too long, performing a hard-stop.");
+    tell("Proxy held hard-stopped (1 remaining conns will be closed).");
 }
 
 #[test]

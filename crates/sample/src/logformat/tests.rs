@@ -71,6 +71,8 @@ fn flags_change_how_items_are_written() {
     check("%{+Q}[bin(225d5c27)]", "\"\"]\\'\"");
     check("%{+X}[src]|%{+X}[int(255)]", "127.0.0.1|255");
     check("%{+X}o %ci %cp %{-X}ci", "7F000001 04D2 127.0.0.1");
+    // Between commas the last sign counts.
+    check("%{+Q +E}[bin(225d)]|%{+E+Q}[bin(225d)]|%{Q+E}[bin(225d)]", "\\\"\\]|\"\"]\"|\\\"\\]");
     check("%{ +Q , +X }ci|%{Q}ci|%{+Z}ci", "127.0.0.1|127.0.0.1|127.0.0.1");
     check("%{+bin}[bin(000102)]|%[bin(4100ff42)]", "-|A");
     check("%{+bin}o%[bin(41004342)]", "A\0CB");
@@ -188,6 +190,9 @@ fn bad_requests_say_so() {
         "%HQ|%HP|%HPO|%HU|%r|%HM|%HV",
         "?d=#23#22|/a#22b#E9{|}#23c|/a#22b#E9{|}#23c|/a#22b#E9{|}#23c?d=#23#22|GET /a#22b#E9{|}#23c?d=#23#22 HTTP/1.0|GET|HTTP/1.0",
     );
+    // What became `#XX` has nothing left to escape.
+    rig.stream.request_line = b"GET /\"]\\ HTTP/1.0".to_vec();
+    check_with(&mut rig, Usage::Log, "%{+E}HP|%{+Q,+E}HU", "/#22\\]\\\\|\"/#22\\]\\\\\"");
     rig.stream.request_line = b"OPTIONS * HTTP/1.0".to_vec();
     check_with(&mut rig, Usage::Log, "%HQ|%HP|%HPO|%HU", "|*||*");
 }
@@ -198,7 +203,7 @@ fn early_lines_and_redispatches_get_a_plus() {
     rig.stream.log_early = true;
     rig.stream.redispatched = true;
     rig.stream.retries = 2;
-    check_with(&mut rig, Usage::Log, "%Ta|%Tt|%B|%rc|%Tu", "+0|+0|+0|+2|+0");
+    check_with(&mut rig, Usage::Log, "%Ta|%Tt|%B|%rc|%Tu|%Td", "+0|+0|+0|+2|+0|-1");
     check_with(&mut rig, Usage::Log, "%{+json}o %(a)Ta %(b)rc", "{\"a\": 0, \"b\": 2}");
 }
 
