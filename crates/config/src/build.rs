@@ -1,6 +1,7 @@
 //! What is being built while the files are read.
 
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use thalweg_syntax::{Diagnostic, Diagnostics, Line, Reader, SourceMap, Span};
@@ -44,12 +45,27 @@ pub(crate) struct Cx<'a> {
     /// Names that `log` lines use and that may be declared later.
     pub log_names: Vec<crate::log::LogName>,
     pub experimental_used: bool,
+    /// Where each `default-path` is, by file and line, and what it says: it holds for the lines that follow.
+    pub default_paths: Vec<((usize, u32), DefaultPath)>,
     /// Keywords of `global` of which the first line counts, seen so far.
     pub given: HashSet<Arc<str>>,
     /// Lines of `global` that hold expressions.
     pub late_globals: Vec<Line>,
     /// Answers of the system's resolver: a name is asked once.
     pub host_cache: HashMap<Arc<str>, Option<std::net::IpAddr>>,
+}
+
+/// `default-path`: what relative names of files that are read are relative to.
+#[derive(Clone, Debug)]
+pub(crate) enum DefaultPath {
+    /// The directory the program runs in.
+    Current,
+    /// The directory of the file that has the name.
+    Config,
+    /// The parent of that directory.
+    Parent,
+    /// This one.
+    Origin(PathBuf),
 }
 
 /// `unix-bind`.
@@ -205,6 +221,20 @@ impl Cx<'_> {
             self.warn(line, 0, format!("'{name}' already specified. Continuing."));
         }
         first
+    }
+
+    /// The directory that relative names in a line start from, unless it is the one the program runs in.
+    pub fn base_directory(&self, place: Span) -> Option<PathBuf> {
+        let at = (place.file.index(), place.line);
+        let (_, policy) = self.default_paths.iter().rev().find(|(since, _)| *since <= at)?;
+        let own =
+            || self.sources.name(place.file).rsplit_once('/').map(|(directory, _)| format!("{directory}/"));
+        match policy {
+            DefaultPath::Current => None,
+            DefaultPath::Config => own().map(PathBuf::from),
+            DefaultPath::Parent => Some(PathBuf::from(own().unwrap_or_default() + "..")),
+            DefaultPath::Origin(path) => Some(path.clone()),
+        }
     }
 
     /// A warning about the word at `index`.

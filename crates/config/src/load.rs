@@ -137,6 +137,7 @@ pub fn load(options: &LoadOptions<'_>) -> Loaded {
         log_profiles: Vec::new(),
         log_names: Vec::new(),
         experimental_used: false,
+        default_paths: Vec::new(),
         given: HashSet::new(),
         host_cache: HashMap::new(),
         late_globals: Vec::new(),

@@ -1,7 +1,9 @@
 //! The door to the expression compiler: environments, conditions, formats.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use thalweg_sample::logformat::Usage;
@@ -83,6 +85,8 @@ pub(crate) struct Scope<'a> {
     pub table: &'a NameTable,
     pub environment: &'a Environment,
     pub loader: &'a dyn Loader,
+    /// Where relative names of files start, unless in the directory the program runs in.
+    pub base: Option<PathBuf>,
     pub resolver: crate::load::HostResolver,
 }
 
@@ -112,11 +116,19 @@ impl Names for Scope<'_> {
     }
 
     fn read_file(&self, path: &str) -> std::io::Result<Vec<u8>> {
-        self.loader.read(path)
+        self.loader.read(&under(self.base.as_deref(), path))
     }
 
     fn resolve(&self, host: &str) -> Vec<IpAddr> {
         (self.resolver)(host, thalweg_syntax::address::Family::Any).into_iter().collect()
+    }
+}
+
+/// A name of a file, under the directory that relative ones start from.
+pub(crate) fn under<'p>(base: Option<&Path>, path: &'p str) -> Cow<'p, str> {
+    match base {
+        Some(base) if !path.starts_with('/') => Cow::Owned(base.join(path).to_string_lossy().into_owned()),
+        _ => Cow::Borrowed(path),
     }
 }
 
@@ -178,6 +190,7 @@ pub(crate) fn with_acls<T>(
             table: &cx.name_table,
             environment: &cx.reader.environment,
             loader: cx.options.loader,
+            base: cx.base_directory(span),
             resolver: cx.options.resolver,
         };
         let sides = match b.p.kind {

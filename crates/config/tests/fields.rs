@@ -7,9 +7,13 @@ use std::path::Path;
 /// Fields that nobody reads, and why that is right.
 const UNREAD: &[(&str, &str)] = &[
     ("numa_cpu_mapping", "it only allows cpu-policy to choose, and the policy is always 'none'"),
-    ("default_path", "always the current directory: the others are refused"),
     ("expose_experimental", "read while the file is read"),
     ("expose_deprecated", "silences warnings that are never given"),
+    ("dns_accept_ipv4", "concerns resolvers, which are refused: names are resolved by the system, at start"),
+    ("dns_accept_ipv6", "concerns resolvers, which are refused"),
+    ("insecure_fork_wanted", "nothing forks: checks by programs are refused"),
+    ("nopoll", "there is no driver that uses poll"),
+    ("nogetaddrinfo", "the keyword is refused, -dG changes nothing: names are resolved with getaddrinfo"),
     ("no_memory_trimming", "memory is never trimmed at reload"),
     ("pp2_never_send_local", "no header ever says LOCAL"),
     ("takeover_other_tg", "there is one group of threads, so no other one to take from"),
@@ -57,12 +61,14 @@ fn sources(directory: &Path, text: &mut String) {
     }
 }
 
-/// Whether `.name` occurs as a whole word.
+/// Whether `.name` occurs as a whole word that is not merely written to.
 fn is_read(text: &str, name: &str) -> bool {
     let wanted = format!(".{name}");
     text.match_indices(&wanted).any(|(at, _)| {
-        let next = text[at + wanted.len()..].bytes().next();
-        !next.is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_')
+        let after = &text[at + wanted.len()..];
+        let written = ["|=", "+=", "= "].iter().any(|sign| after.trim_start().starts_with(sign))
+            && !after.trim_start().starts_with("==");
+        !written && !after.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_')
     })
 }
 

@@ -396,7 +396,7 @@ const HELP: [(&str, &[(&str, &str)]); 7] = [
     (
         "Do without",
         &[
-            ("-4", "resolve names to IPv4 addresses only"),
+            ("-4", "accept IPv4 addresses only from resolvers"),
             ("-dr", "start although names of servers cannot be resolved"),
             ("-de, -dp", "no epoll, no poll"),
             ("-dS, -dF, -dZ", "no splice, no fast-forward, no zero-copy"),
@@ -454,7 +454,7 @@ pub fn usage(name: &str) -> String {
         "-p <file> writes the process id to <file>",
         "-sf/-st <pid>* tells old processes to finish / to leave once this one is ready",
         "-x <socket> takes the listening sockets of the process that has this stats socket",
-        "-4 resolves names to IPv4 addresses only ; -dr ignores servers that cannot be resolved",
+        "-4 accepts IPv4 addresses only from resolvers ; -dr ignores servers that cannot be resolved",
         "-dW makes warnings fatal ; -dD also reports suspicious statements",
         "-dK<class,...> lists keywords (see -dKhelp)",
         "-dI allows forks (external checks) ; -dM[...] is accepted and does nothing (see -dMhelp)",

@@ -131,7 +131,8 @@ fn override_config(config: &mut Config, options: &Options) {
     global.tune.disable_zero_copy |= options.no_zero_copy;
     global.insecure_fork_wanted |= options.insecure_fork;
     if options.ipv4_only {
-        (global.dns_accept_ipv4, global.dns_accept_ipv6) = (true, false);
+        global.dns_accept_ipv4 = true;
+        global.dns_accept_ipv6 = false;
     }
 }
 

@@ -210,6 +210,44 @@ fn colours_are_for_terminals() {
 }
 
 #[test]
+fn relative_names_start_where_default_path_says() {
+    let directory = Directory::new("default-path");
+    for name in ["conf", "origin"] {
+        fs::create_dir(directory.0.join(name)).unwrap();
+    }
+    for (name, text) in
+        [("here", "a b\n"), ("conf/config", "a b\n"), ("parent", "a b\n"), ("origin/origin", "a b\n")]
+    {
+        directory.write(name, text);
+    }
+    // Each file is in one place only, so that only its own policy finds it.
+    for (policy, finds) in [
+        ("", "here"),
+        ("default-path current", "here"),
+        ("default-path config", "config"),
+        ("default-path parent", "parent"),
+        ("default-path origin origin", "origin"),
+        ("default-path config\n default-path origin conf", "config"),
+    ] {
+        for file in ["config", "origin", "nowhere", finds] {
+            for rule in
+                [format!("acl a path -f {file}"), format!("http-request deny if {{ path,map({file}) a }}")]
+            {
+                let text = format!(
+                    "global\n {policy}\ndefaults\n mode http\n timeout client 1s\nfrontend f\n bind unix@s\n {rule}\n"
+                );
+                directory.write("conf/a.cfg", &text);
+                let output = directory.haproxy(&["-c", "-f", "conf/a.cfg"]);
+                let expected = i32::from(file != finds);
+                assert_eq!(output.status.code(), Some(expected), "{policy} {rule}: {}", err(&output));
+            }
+        }
+    }
+    directory.write("conf/a.cfg", "global\n default-path origin nowhere\n");
+    assert_eq!(directory.haproxy(&["-c", "-f", "conf/a.cfg"]).status.code(), Some(1));
+}
+
+#[test]
 fn a_directory_without_files_is_refused() {
     let directory = Directory::new("nothing");
     for name in ["empty", "others"] {

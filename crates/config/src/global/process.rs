@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use thalweg_syntax::{Diagnostic, Line, TimeUnit};
+use thalweg_syntax::{Line, TimeUnit};
 
-use crate::build::Cx;
-use crate::keyword::{NoteBoxed, Outcome, at_most, fail, not_supported, pass_over};
-use crate::model::DefaultPath;
+use crate::build::{Cx, DefaultPath};
+use crate::keyword::{NoteBoxed, Outcome, at_most, fail, pass_over};
 use crate::numbers::{leading, lenient, strict, time};
 
 pub(crate) fn daemon(cx: &mut Cx<'_>, line: &Line) -> Outcome {
@@ -244,18 +243,22 @@ pub(crate) fn expose(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     Ok(())
 }
 
-/// Files are found from the directory the program runs in only.
-fn relative(line: &Line, mode: &str) -> Box<Diagnostic> {
-    not_supported(line, 1, &format!("default-path {mode}"), "relative names start at the current directory")
-}
-
 pub(crate) fn default_path(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     let modes = "supported modes include 'current', 'config', 'parent', and 'origin'.";
     let mode = line.text(1);
-    cx.config.global.default_path = match mode {
+    let policy = match mode {
         "current" => DefaultPath::Current,
-        "config" | "parent" => return Err(relative(line, mode)),
-        "origin" if line.words.len() > 2 => return Err(relative(line, mode)),
+        "config" => DefaultPath::Config,
+        "parent" => DefaultPath::Parent,
+        "origin" if line.words.len() > 2 => {
+            let path = line.text(2);
+            if !cx.options.loader.is_dir(path).unwrap_or(false) {
+                let message =
+                    format!("couldn't set 'default-path' to origin '{path}': this is no directory.");
+                return Err(fail(line, 2, message));
+            }
+            DefaultPath::Origin(PathBuf::from(path))
+        }
         "origin" => return Err(fail(line, 2, "'default-path origin' expects a directory as an argument.")),
         "" => return Err(fail(line, 1, format!("missing default-path mode '' for 'default-path', {modes}"))),
         other => {
@@ -267,6 +270,7 @@ pub(crate) fn default_path(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         }
     };
     pass_over(cx, line, 2, usize::from(mode == "origin"));
+    cx.default_paths.push(((line.file.index(), line.number), policy));
     Ok(())
 }
 
@@ -402,7 +406,8 @@ pub(crate) fn h1_case_adjust_file(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     if path.is_empty() {
         return Err(fail(line, 1, "'h1-case-adjust-file' expects <file> as argument."));
     }
-    let Ok(content) = cx.options.loader.read(path) else {
+    let found = crate::sample_env::under(cx.base_directory(line.span()).as_deref(), path);
+    let Ok(content) = cx.options.loader.read(&found) else {
         return Err(fail(line, 1, format!("h1-headers-case-adjust-file '{path}': failed to open file.")));
     };
     for (number, text) in String::from_utf8_lossy(&content).lines().enumerate() {

@@ -73,7 +73,6 @@ pub struct Global {
     /// Pairs of a lower-case header name and the spelling to send.
     pub h1_case_adjust: Vec<(Arc<str>, Arc<str>)>,
     pub tune: Tune,
-    pub default_path: DefaultPath,
     pub pp2_never_send_local: bool,
     pub reject_privileged_ports_tcp: bool,
     pub prealloc_fd: bool,
@@ -82,18 +81,6 @@ pub struct Global {
     pub profiling_tasks: Option<bool>,
     pub dns_accept_ipv4: bool,
     pub dns_accept_ipv6: bool,
-}
-
-/// `default-path`: what relative file names are relative to.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub enum DefaultPath {
-    #[default]
-    Current,
-    /// The directory of the file that names it.
-    Config,
-    /// The parent of that directory.
-    Parent,
-    Origin(PathBuf),
 }
 
 /// `strict-limits`: whether a limit that cannot be reached stops the start.
@@ -285,7 +272,6 @@ impl Default for Global {
             h1_do_not_close_on_insecure_te: false,
             h1_case_adjust: Vec::new(),
             tune: Tune::default(),
-            default_path: DefaultPath::Current,
             pp2_never_send_local: false,
             reject_privileged_ports_tcp: false,
             prealloc_fd: false,

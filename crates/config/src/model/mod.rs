@@ -16,8 +16,7 @@ use std::sync::Arc;
 
 pub use bind::{Bind, BindAddr, CliLevel, Shards, ThreadSet, UnixOwner};
 pub use global::{
-    DefaultPath, Global, IoDriver, MultiQueue, ProcessValue, ProcessVariable, StrictLimits,
-    TakeoverOtherGroup, Tune,
+    Global, IoDriver, MultiQueue, ProcessValue, ProcessVariable, StrictLimits, TakeoverOtherGroup, Tune,
 };
 pub use log::{
     Facility, LogDest, LogFormatKind, LogForward, LogHost, LogLevel, LogProfile, LogSample, LogStep,

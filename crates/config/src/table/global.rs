@@ -36,7 +36,7 @@ pub static GLOBAL: &[Keyword<GlobalFn>] = &[
     not_yet("deviceatlas-log-level", "Device detection.", why::DEVICES),
     not_yet("deviceatlas-properties-cookie", "Device detection.", why::DEVICES),
     not_yet("deviceatlas-separator", "Device detection.", why::DEVICES),
-    works("dns-accept-family", "Families of addresses that names may resolve to.", g::dns_accept_family),
+    works("dns-accept-family", "Families of addresses that resolvers accept.", g::dns_accept_family),
     works("expose-deprecated-directives", "Silence warnings about deprecated directives.", g::expose),
     works("expose-experimental-directives", "Allow experimental directives.", g::expose),
     not_yet("external-check", "Allow health checks that run programs.", why::CHECKS_EXTERNAL),
