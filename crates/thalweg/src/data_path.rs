@@ -76,16 +76,9 @@ impl DataPath {
     pub fn remaining(&self) -> Vec<String> {
         let proxies = self.0.config.proxies.iter().filter(|proxy| !proxy.disabled);
         proxies
-            .filter_map(|proxy| {
-                let at = proxy.id.0 as usize;
-                match sum(&*self.0.threads, |thread| &thread.frontends[at].current) {
-                    0 => None,
-                    n => Some(format!(
-                        "Proxy {} hard-stopped ({n} remaining conns will be closed).",
-                        proxy.name
-                    )),
-                }
-            })
+            .map(|proxy| (&proxy.name, self.0.frontend_connections(proxy.id)))
+            .filter(|(_, connections)| *connections > 0)
+            .map(|(name, n)| format!("Proxy {name} hard-stopped ({n} remaining conns will be closed)."))
             .collect()
     }
 
