@@ -190,12 +190,12 @@ pub static TABLE: &[FetchDef] = &[
     ),
 ];
 
-fn current(cx: &Ctx) -> Place {
+pub(super) fn current(cx: &Ctx) -> Place {
     if cx.response_side { Place::ResponseBody } else { Place::RequestBody }
 }
 
 /// The raw bytes of a side. None once the side is read as HTTP: there are no raw bytes then.
-fn raw<'c>(cx: &Ctx<'c>, place: Place) -> Option<Payload<'c>> {
+pub(super) fn raw<'c>(cx: &Ctx<'c>, place: Place) -> Option<Payload<'c>> {
     match place {
         Place::RequestBody if cx.request.is_none() => Some(cx.req_body),
         Place::ResponseBody if cx.response.is_none() => Some(cx.res_body),
@@ -204,7 +204,7 @@ fn raw<'c>(cx: &Ctx<'c>, place: Place) -> Option<Payload<'c>> {
 }
 
 /// Notes that more bytes may bring what was not found.
-fn wait(cx: &mut Ctx, payload: Payload) {
+pub(super) fn wait(cx: &mut Ctx, payload: Payload) {
     cx.may_change = !payload.is_complete() && !cx.last;
 }
 

@@ -233,8 +233,6 @@ const OTHERS: &[(&str, &str)] = &[
     ("fcgi.docroot", "it needs FastCGI"),
     ("fcgi.index", "it needs FastCGI"),
     ("spoe.engine-id", "it needs SPOE"),
-    ("distcc_body", "the distcc protocol is not read"),
-    ("distcc_param", "the distcc protocol is not read"),
     ("internal.htx.data", "it describes the reference's own memory"),
     ("internal.htx.free", "it describes the reference's own memory"),
     ("internal.htx.free_data", "it describes the reference's own memory"),
