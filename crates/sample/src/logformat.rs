@@ -446,6 +446,10 @@ pub(crate) fn unique_id(cx: &mut Ctx) -> Option<Text> {
     let world = cx.world;
     let frontend = cx.session.frontend;
     if cx.stream.as_ref()?.unique_id.is_none() {
+        // What was no request has no name.
+        if cx.stream.as_ref()?.is_http && cx.request.is_none() {
+            return None;
+        }
         let format = world.unique_id_format(frontend)?;
         if !cx.enter() {
             return None;

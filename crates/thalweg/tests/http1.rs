@@ -488,3 +488,80 @@ fn byte_by_byte() {
         proxy.finish(server);
     });
 }
+
+/// What an HTTP/1.0 client's request tells the server about its connection is what the proxy wants of it.
+#[test]
+fn an_http_1_0_request_keeps_the_servers_connection() {
+    each_driver(|io| {
+        for (fe, be, expected) in [
+            ("", "", "connection=keep-alive"),
+            ("option httpclose", "", "connection=keep-alive"),
+            ("option http-server-close", "", ""),
+            ("", "option httpclose", ""),
+            ("", "option http-server-close\noption http-pretend-keepalive", "connection=keep-alive"),
+        ] {
+            let server = mirror();
+            let proxy = start(io, &server, fe, be);
+            for field in ["", "Connection: keep-alive\r\n", "Connection: close\r\n"] {
+                let response = proxy.ask(&format!("GET / HTTP/1.0\r\n{field}\r\n"));
+                assert_eq!(
+                    response.text(),
+                    format!("GET / HTTP/1.0|{expected}||"),
+                    "{fe:?} {be:?} {field:?}"
+                );
+            }
+            let response = proxy.ask(GET);
+            let closes = if be == "option httpclose" || fe == "option http-server-close" {
+                ",connection=close"
+            } else {
+                ""
+            };
+            assert_eq!(response.text(), format!("GET / HTTP/1.1|host=h{closes}||"), "{fe:?} {be:?}");
+            proxy.finish(server);
+        }
+    });
+}
+
+/// `monitor-uri` is a path, however the target is written.
+#[test]
+fn a_monitor_in_every_form_of_target() {
+    each_driver(|io| {
+        let proxy =
+            Setup::http("frontend fe\nbind <@fe>\nmonitor-uri /up\nhttp-request deny deny_status 404\n")
+                .start(io);
+        for (target, status) in [
+            ("/up", 200),
+            ("http://h/up", 200),
+            ("http://h:80/up", 200),
+            ("/up?", 404),
+            ("http://h/up?x", 404),
+            ("/upper", 404),
+            ("http://h/", 404),
+        ] {
+            let response = proxy.ask(&format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
+            assert_eq!(response.status, status, "{target}");
+        }
+        proxy.finish(());
+    });
+}
+
+/// `tune.http.maxhdr` counts the first line.
+#[test]
+fn as_many_fields_as_allowed() {
+    each_driver(|io| {
+        let fields = |n: usize| (0..n).map(|i| format!("x-{i}: y\r\n")).collect::<String>();
+        for (max, global) in [(100, ""), (9, "tune.http.maxhdr 10")] {
+            let server = Server::http(move |request| {
+                let n: usize = request.head.field("x-wanted").parse().unwrap();
+                format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n{}\r\n", fields(n - 1))
+            });
+            let proxy = setup(&server, "", "").global(global).start(io);
+            for (request, response, status) in [(max, max, 200), (max + 1, max, 400), (max, max + 1, 502)] {
+                let head = format!("GET / HTTP/1.1\r\nHost: h\r\nX-Wanted: {response}\r\n");
+                let answer = proxy.ask(&format!("{head}{}\r\n", fields(request - 2)));
+                assert_eq!(answer.status, status, "{request} and {response} fields of {max}");
+            }
+            proxy.finish(server);
+        }
+    });
+}

@@ -226,3 +226,51 @@ fn log_backends_spread_lines() {
         proxy.finish(upstream);
     });
 }
+
+/// The status in the log is the one that an answer stands for, whatever a file or a redirection says instead; rules that
+/// change it count.
+#[test]
+fn the_status_of_an_error_that_is_written_otherwise() {
+    each_driver(|io| {
+        let server = server();
+        for (more, sent, logged) in [
+            ("errorloc 403 /x\nhttp-request deny", 302, 403),
+            ("errorloc303 429 /x\nhttp-request deny deny_status 429", 303, 429),
+            ("errorfile 403 <@dir>/other\nhttp-request deny", 404, 403),
+            ("http-request return status 200 errorfile <@dir>/other", 404, 200),
+            ("errorloc 403 /x\nhttp-request deny\nhttp-after-response set-status 418", 418, 418),
+            ("errorfile 403 /dev/null\nhttp-request deny", 0, 403),
+        ] {
+            let file = std::env::temp_dir().join(format!("thalweg-other-{}-{io}", std::process::id()));
+            std::fs::write(&file, "HTTP/1.0 404 Gone\r\nContent-Length: 4\r\n\r\ngone").unwrap();
+            let more = more.replace("<@dir>/other", file.to_str().unwrap());
+            let proxy = http(&server, &format!("log-format %ST\n{more}")).start(io);
+            std::fs::remove_file(&file).unwrap();
+            let mut conn = proxy.connect();
+            conn.send(GET);
+            let status = match sent {
+                0 => conn.rest().len() as u16,
+                _ => conn.response().status,
+            };
+            assert_eq!((status, proxy.log()), (sent, logged.to_string()), "{more}");
+            drop(conn);
+            proxy.finish(());
+        }
+        drop(server);
+    });
+}
+
+/// What was no request has no identifier.
+#[test]
+fn no_identifier_without_a_request() {
+    each_driver(|io| {
+        let server = server();
+        let proxy = http(&server, "unique-id-format id-%rt\nlog-format \"%ID %[unique-id] %ST\"").start(io);
+        proxy.ask("GET / HTTP/1.1\r\nBad Name: x\r\n\r\n");
+        assert_eq!(proxy.log(), "- - 400");
+        proxy.ask(GET);
+        let line = proxy.log();
+        assert!(line.starts_with("id-") && line.ends_with(" 200"), "{line}");
+        proxy.finish(server);
+    });
+}

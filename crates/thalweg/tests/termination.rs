@@ -600,3 +600,49 @@ fn tcp_queue_and_rules() {
         proxy.finish(server);
     });
 }
+
+/// A wait for a response's body that takes too long ends before the response began.
+#[test]
+fn server_stops_in_a_body_that_is_waited_for() {
+    each_driver(|io| {
+        let server = server(|mut conn| {
+            conn.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345");
+            conn.ended();
+        });
+        let proxy = Setup::http(&format!(
+            "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nhttp-response wait-for-body time 50ms\nserver s {}\n",
+            server.addr
+        ))
+        .start(io);
+        assert_eq!(proxy.ask(GET).status, 504);
+        assert_eq!(proxy.http_log(), "be/s n/n/n/n/n 504 sH-- 0 \"GET / HTTP/1.1\"");
+        proxy.finish(server);
+    });
+}
+
+/// What does not fit into a message is the proxy's refusal, and no internal error.
+#[test]
+fn a_rewrite_that_does_not_fit() {
+    each_driver(|io| {
+        for (rule, expected) in [
+            ("http-request", "fe/<NOSRV> TR/-1/-1/-1/n 500 PR-- 0 \"GET / HTTP/1.1\""),
+            ("http-response", "be/s n/n/n/n/n 500 PH-- 0 \"GET / HTTP/1.1\""),
+            ("http-after-response", "be/s n/n/n/n/n 500 PH-- 0 \"GET / HTTP/1.1\""),
+        ] {
+            let server = Server::named("x");
+            let long = "y".repeat(1000);
+            let rules: String = (0..20).map(|n| format!("{rule} set-header x-{n} {long}\n")).collect();
+            let proxy = Setup::http(&format!(
+                "frontend fe\nbind <@fe>\n{rules}default_backend be\nbackend be\nserver s {}\n",
+                server.addr
+            ))
+            .start(io);
+            assert_eq!(proxy.ask(GET).status, 500);
+            // Whether the time of the request is known is not what this is about.
+            let line =
+                proxy.http_log().replace("NOSRV> n/", "NOSRV> TR/").replace("NOSRV> -1/", "NOSRV> TR/");
+            assert_eq!(line, expected, "{rule}");
+            proxy.finish(server);
+        }
+    });
+}

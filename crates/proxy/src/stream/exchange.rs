@@ -62,12 +62,14 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
     let fe = http.frontend();
     // A rule may have asked for the end of the connection in the request's own words.
     let said_close = http.state.request.value(HeaderId::Connection).is_some_and(says_close);
-    let closes = |proxy: &Proxy| proxy.opts.http_server_close || proxy.opts.httpclose;
-    let keep_server = !said_close && !closes(be) && !closes(fe);
-    let connection = if said_close || keep_server || be.opts.http_pretend_keepalive {
-        None
-    } else {
-        connection_option(Version::HTTP_11, Version::HTTP_11, false)
+    // `option httpclose` of a frontend is about its clients.
+    let closes = be.opts.http_server_close || be.opts.httpclose || fe.opts.http_server_close;
+    let keep_server = !said_close && !closes;
+    // The request goes out in the client's version, whose default the server goes by.
+    let version = http.state.request.version();
+    let connection = match said_close {
+        true => None,
+        false => connection_option(version, version, keep_server || be.opts.http_pretend_keepalive),
     };
     let mut replay = Replay::prepare(http, be, &conn);
     let context = RequestContext::of(&http.state.request);
@@ -689,9 +691,9 @@ async fn response_rules<'a>(
                     from = resume;
                     finish::log_now(http.worker, http.session, http.state, kind, profile);
                 }
-                Outcome::RewriteFailed | Outcome::InternalError => {
+                outcome @ (Outcome::RewriteFailed | Outcome::InternalError) => {
                     worker.fe_counters(http.session.listener).internal_errors.add(1);
-                    http.terminate(b'I', b'H');
+                    http.terminate(reply::blame(&outcome), b'H');
                     return Err(Stop::Answer(reply::Answer::Error(500)));
                 }
                 // These exist for requests only.
@@ -753,7 +755,7 @@ async fn wait_for_body<'a>(
             Ok(_) => return Ok(()),
             Err(_elapsed) => {
                 http.worker.be_counters(be.id).failed_responses.add(1);
-                http.terminate(b's', b'D');
+                http.terminate(b's', b'H');
                 return Err(Stop::Answer(reply::Answer::Error(504)));
             }
         }

@@ -91,7 +91,8 @@ impl<'a> Http<'a> {
         let global = &self.worker.instance.config.global;
         ParseOptions {
             head_max: global.tune.bufsize - global.tune.maxrewrite,
-            fields_max: global.tune.http_maxhdr,
+            // The setting counts the first line, too.
+            fields_max: global.tune.http_maxhdr.saturating_sub(1),
             framing: FramingPolicy {
                 strictness,
                 payload_with_any_method: global.h1_accept_payload_with_any_method,
@@ -396,7 +397,7 @@ impl<'a> Http<'a> {
     /// `monitor-uri` and `monitor fail`.
     fn monitor(&mut self, fe: &'a Proxy) -> Option<reply::Answer<'a>> {
         let uri = fe.monitor_uri.as_deref()?;
-        if self.state.request.target() != uri {
+        if thalweg_http::uri::path_and_query(self.state.request.target()) != uri {
             return None;
         }
         let failed = fe
@@ -518,9 +519,9 @@ impl<'a> Http<'a> {
                     self.terminate(b'P', b'R');
                     return Err(self.refuse(400));
                 }
-                Outcome::RewriteFailed | Outcome::InternalError => {
+                outcome @ (Outcome::RewriteFailed | Outcome::InternalError) => {
                     self.worker.fe_counters(self.session.listener).internal_errors.add(1);
-                    self.terminate(b'I', b'R');
+                    self.terminate(reply::blame(&outcome), b'R');
                     return Err(Stop::Answer(reply::Answer::Error(500)));
                 }
             }

@@ -65,10 +65,14 @@ pub async fn send<'a>(http: &mut Http<'a>, answer: Answer<'a>) -> After {
         }
     }
     http.state.has_response = true;
+    let built = http.state.response.status();
     // A message that was no request is none for rules either.
     let rules_passed = !http.state.has_request || after_response_rules(http);
     if !rules_passed && build(http, &Answer::Error(500)).is_err() {
         return After::Close;
+    }
+    if http.state.response.status() != built {
+        http.state.facts.status = i32::from(http.state.response.status());
     }
     write_out(http).await
 }
@@ -84,7 +88,8 @@ pub async fn internal_error(http: &mut Http<'_>) -> After {
     write_out(http).await
 }
 
-/// Puts head and body of the answer into the stream. `Ok(false)`: nothing is to be sent.
+/// Puts head and body of the answer into the stream, and the status it stands for: what an `errorfile` or an `errorloc`
+/// says instead is between them and the client. `Ok(false)`: nothing is to be sent.
 fn build<'a>(http: &mut Http<'a>, answer: &Answer<'a>) -> Result<bool, ()> {
     let fe = http.frontend();
     let be = http.backend();
@@ -97,9 +102,16 @@ fn build<'a>(http: &mut Http<'a>, answer: &Answer<'a>) -> Result<bool, ()> {
         let reply = reply.resolved(errors(be), errors(fe));
         http.evaluate(true, |cx, fx| reply.write(cx, fx, &mut head, &mut body)).map_err(drop)
     };
+    let mut meant = None;
     let result = match answer {
-        Answer::Error(status) => from(http, reply_for(*status, errors(be), errors(fe))),
-        Answer::Reply(reply) => from(http, reply),
+        Answer::Error(status) => {
+            meant = Some(*status);
+            from(http, reply_for(*status, errors(be), errors(fe)))
+        }
+        Answer::Reply(reply) => {
+            meant = Some(reply.status);
+            from(http, reply)
+        }
         Answer::Redirect(redirect) => {
             redirect.write(&http.state.effects, &mut head).map(|()| true).map_err(drop)
         }
@@ -121,9 +133,16 @@ fn build<'a>(http: &mut Http<'a>, answer: &Answer<'a>) -> Result<bool, ()> {
         }
         Answer::Service(_) => from(http, reply_for(503, errors(be), errors(fe))),
     };
+    http.state.facts.status = i32::from(meant.unwrap_or(head.status()));
     http.state.response = head;
     http.state.body = body;
     result
+}
+
+/// Whose fault it is when rules could not be evaluated: a message that has no room for what was to be written into it is
+/// the proxy's refusal.
+pub fn blame(outcome: &Outcome<'_>) -> u8 {
+    if matches!(outcome, Outcome::RewriteFailed) { b'P' } else { b'I' }
 }
 
 /// `http-after-response` rules of the backend, then of the frontend. False when a strict rewrite failed.
@@ -151,7 +170,10 @@ pub fn after_response_rules(http: &mut Http<'_>) -> bool {
                 worker.fe_counters(http.session.listener).failed_rewrites.add(u64::from(failed));
             }
             match outcome {
-                Outcome::RewriteFailed | Outcome::InternalError => return false,
+                Outcome::RewriteFailed | Outcome::InternalError => {
+                    http.terminate(blame(&outcome), b'H');
+                    return false;
+                }
                 Outcome::Log { profile, resume } => {
                     from = resume;
                     super::finish::log_now(http.worker, http.session, http.state, Kind::HttpAfter, profile);
@@ -173,7 +195,6 @@ async fn write_out(http: &mut Http<'_>) -> After {
         http.keep_alive = false;
     }
     let status = http.state.response.status();
-    http.state.facts.status = i32::from(status);
     let peer = if http.state.has_request { http.state.request.version() } else { Version::HTTP_11 };
     let options = EncodeOptions {
         connection: connection_option(Version::HTTP_11, peer, http.keep_alive),
