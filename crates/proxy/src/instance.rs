@@ -1,6 +1,7 @@
 //! What all threads share: the configuration and the live state that outlives it.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, RwLock};
@@ -66,6 +67,9 @@ pub struct Instance {
     pub frontend_rates: Box<[RateGate]>,
     /// Every listener: its proxy and its position in the proxy's binds.
     pub listeners: Box<[(ProxyId, usize)]>,
+    /// The address that every connection of a listener came to, where there is only one: saves asking the kernel for each
+    /// of them. Set when the listener starts.
+    pub listener_addresses: Box<[OnceLock<SocketAddr>]>,
     /// Log line counters by proxy (`%lc`).
     pub log_counters: Box<[AtomicU64]>,
     pub process_vars: RwLock<VarSet>,
@@ -136,6 +140,7 @@ impl Instance {
             connection_rate: RateGate::new(config.global.maxconnrate),
             session_rate: RateGate::new(config.global.maxsessrate),
             frontend_rates,
+            listener_addresses: listeners.iter().map(|_| OnceLock::new()).collect(),
             listeners: listeners.into_boxed_slice(),
             log_counters: (0..proxies).map(|_| AtomicU64::new(0)).collect(),
             process_vars: RwLock::new(VarSet::new(Scope::Proc)),

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use thalweg_config::model::{
-    PortMode, Proxy, ProxyHeader, ProxyId, Reuse, Server, ServerAddr, SourceAddress, SourceMode,
+    Mode, PortMode, Proxy, ProxyHeader, ProxyId, Reuse, Server, ServerAddr, SourceAddress, SourceMode,
 };
 use thalweg_rules::Overrides;
 use thalweg_runtime::buffer::Buf;
@@ -170,7 +170,8 @@ impl<'a> Target<'a> {
         }
         let proven_only = reuse == Reuse::Aggressive && first_request;
         let handed = hand_over::ask(owner, index, self.key.as_deref().cloned(), proven_only).await?;
-        let io = Stream::from_accepted(handed.fd).ok()?;
+        let mut io = Stream::from_accepted(handed.fd).ok()?;
+        io.set_reset_on_close(true);
         let ends = ends(&io);
         worker.srv_counters(self.proxy.id, self.server.id).connection_reuses.add(1);
         worker.be_counters(self.proxy.id).connection_reuses.add(1);
@@ -240,6 +241,8 @@ impl<'a> Target<'a> {
             notsent_lowat: some(tune.notsent_lowat_server),
             mark: self.key.as_ref().and_then(|key| key.mark),
             tos: self.key.as_ref().and_then(|key| key.tos),
+            // What is closed with its response complete has nothing more to say; a TCP stream may have.
+            reset_on_close: self.proxy.mode == Mode::Http,
             ..ConnectOptions::default()
         }
     }

@@ -496,6 +496,7 @@ fn options(proxy: &Proxy, server: &Server) -> ConnectOptions {
         source: source.and_then(|s| s.addr).map(SockAddr::from),
         source_ports: source.and_then(|s| s.ports),
         interface: source.and_then(|s| s.interface.as_deref()).map(Box::from),
+        reset_on_close: true,
         ..ConnectOptions::default()
     }
 }

@@ -35,6 +35,14 @@ const IMBALANCE_MIN: u32 = 2;
 /// Starts accepting on `fd` for a listener. Returns the task, which is killed to stop.
 pub fn start(worker: &Rc<Worker>, listener: usize, fd: OwnedFd) -> std::io::Result<TaskId> {
     let socket = Listener::from_fd(fd)?;
+    // A wildcard takes connections to any address of this host, a transparent listener to those of others.
+    let address = socket.local_addr().ok().and_then(|addr| addr.to_std());
+    if let Some(only) = address.filter(|addr| !addr.ip().is_unspecified())
+        && !worker.instance.bind(listener).transparent
+    {
+        // All threads find the same.
+        let _ = worker.instance.listener_addresses[listener].set(only);
+    }
     Ok(spawn_acceptor(worker, listener, socket, 0))
 }
 

@@ -122,7 +122,10 @@ impl ClientSession {
         session.accept_mono_us = clock::now_us();
         session.accept_wall_us = worker.clock().wall_us;
         session.fc_src = endpoint(&peer);
-        session.fc_dst = client.io.local_addr().map_or(Endpoint::Unknown, |addr| endpoint(&addr));
+        session.fc_dst = match worker.instance.listener_addresses[listener].get() {
+            Some(only) => Endpoint::Inet(*only),
+            None => client.io.local_addr().map_or(Endpoint::Unknown, |addr| endpoint(&addr)),
+        };
         session.fd = client.io.as_fd().as_raw_fd();
         ClientSession { facts: session, frontend, listener, private: Vec::new() }
     }
@@ -180,7 +183,6 @@ fn global(worker: &Worker) -> &Global {
 /// Options of an accepted socket. `mss` is that of the listener: negative lowers what the kernel found.
 fn prepare_socket(fe: &Proxy, mss: i32, client: &Wire) {
     // A unix socket has no such options; nothing is lost when they cannot be set.
-    let _ = client.io.set_nodelay(true);
     if fe.opts.tcp_smart_accept {
         let _ = client.io.set_quickack(false);
     }

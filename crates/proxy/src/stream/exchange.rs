@@ -1081,6 +1081,8 @@ async fn exchange_bodies(
 
 /// After a 101, or a 2xx to CONNECT: bytes in both directions until the end.
 async fn tunnel<'a>(http: &mut Http<'a>, be: &'a Proxy, mut conn: ServerConn, up: Pump) -> Exchanged<'a> {
+    // From here on each side ends in order, when it has said everything.
+    conn.wire.io.set_reset_on_close(false);
     let fe = http.frontend();
     if !reply::after_response_rules(http) {
         return Exchanged::Answered(reply::internal_error(http).await);

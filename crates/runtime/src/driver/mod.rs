@@ -23,6 +23,7 @@ pub(crate) mod uring;
 use crate::buffer::{Buf, pool};
 use crate::net::SockAddr;
 use crate::net::datagram::Outbox;
+use crate::net::options::set;
 use crate::net::syscall;
 use crate::task::{TaskId, current_task};
 use socket::{Bits, ConnectAddress, Extra, Op, Socket, SocketRef, SocketTable};
@@ -271,6 +272,14 @@ impl Driver {
         s.writer = TaskId::NONE;
         s.clear_rx();
         s.bits.set(Bits::CLOSING);
+        // Whoever closes first keeps the port for a minute; a peer that was first has that behind it.
+        if s.bits.has(Bits::ABORTIVE) && !s.bits.has(Bits::ENDED) && !s.bits.has(Bits::ANNOUNCED) {
+            match self.simulated() {
+                Some(sim) => sim.set_reset(s),
+                // Without it the connection ends in order, which costs a port.
+                None => drop(set::linger_reset(s.fd)),
+            }
+        }
         each!(self, d => d.close(s));
         if s.ops == 0 {
             self.sockets.remove(socket);

@@ -85,6 +85,8 @@ bits! {
     SEASONED = 15;
     /// The receive in flight carries a limit (io_uring).
     LIMITED = 16;
+    /// Closing it before the peer did resets the connection.
+    ABORTIVE = 17;
 }
 
 impl Bits {

@@ -45,6 +45,8 @@ impl Listener {
     pub fn from_fd(fd: OwnedFd) -> io::Result<Listener> {
         if driver::with(|d| d.simulated().is_none()) {
             syscall::set_nonblocking(fd.as_raw_fd())?;
+            // Accepted sockets inherit it, which saves a call for each of them. Only TCP has it.
+            let _ = set::nodelay(fd.as_raw_fd(), true);
         }
         Listener::register(fd)
     }

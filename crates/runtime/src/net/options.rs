@@ -66,6 +66,10 @@ pub struct ConnectOptions {
     pub send_buffer: Option<u32>,
     /// Bytes not sent yet that the kernel takes at most (`tune.notsent-lowat.server`).
     pub notsent_lowat: Option<u32>,
+    /// Closing the connection before the peer did resets it. For exchanges that are over when they are closed: one that
+    /// ends in order keeps its port for a minute (TIME_WAIT, RFC 9293 section 3.3.2), and with a connection per request
+    /// the ports run out.
+    pub reset_on_close: bool,
 }
 
 impl Default for ConnectOptions {
@@ -90,6 +94,7 @@ impl Default for ConnectOptions {
             receive_buffer: None,
             send_buffer: None,
             notsent_lowat: None,
+            reset_on_close: false,
         }
     }
 }

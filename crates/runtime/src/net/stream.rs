@@ -257,6 +257,12 @@ impl Stream {
         }
     }
 
+    /// As [`ConnectOptions::reset_on_close`], from here on.
+    pub fn set_reset_on_close(&mut self, on: bool) {
+        let bits = &mut self.record().bits;
+        if on { bits.set(Bits::ABORTIVE) } else { bits.clear(Bits::ABORTIVE) }
+    }
+
     /// Prepares handing the connection to another thread: stops receives that run ahead. Ready once
     /// [`into_fd`](Self::into_fd) will succeed; waits for a send in flight.
     pub fn poll_detach(&mut self) -> Poll<()> {
@@ -423,6 +429,9 @@ fn open(address: &SockAddr, opts: &ConnectOptions) -> io::Result<Stream> {
     let stream = driver::with(|d| Ok::<_, io::Error>(Stream::from_socket(d.adopt(fd, Bits(0))?)))?;
     let mut stream = stream;
     let s = stream.record();
+    if opts.reset_on_close {
+        s.bits.set(Bits::ABORTIVE);
+    }
     driver::with(|d| d.start_connect(s, raw))?;
     Ok(stream)
 }
