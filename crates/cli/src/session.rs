@@ -96,13 +96,24 @@ struct Input {
 }
 
 impl Input {
-    /// The next complete line without its newline.
+    /// The next line of commands without its newline. One after a backslash belongs to the line.
+    fn commands(&mut self) -> Option<String> {
+        self.line_that_ends(|before| before.iter().rev().take_while(|b| **b == b'\\').count() % 2 == 0)
+    }
+
+    /// The next line without its newline.
     fn line(&mut self) -> Option<String> {
-        let Some(at) = self.bytes[self.searched..].iter().position(|b| *b == b'\n') else {
+        self.line_that_ends(|_| true)
+    }
+
+    /// The next line, up to a newline that ends it: `ends` is told what is before the newline.
+    fn line_that_ends(&mut self, ends: impl Fn(&[u8]) -> bool) -> Option<String> {
+        let bytes = &self.bytes;
+        let found = (self.searched..bytes.len()).find(|at| bytes[*at] == b'\n' && ends(&bytes[..*at]));
+        let Some(end) = found else {
             self.searched = self.bytes.len();
             return None;
         };
-        let end = self.searched + at;
         let line = String::from_utf8_lossy(&self.bytes[..end]).into_owned();
         self.bytes.drain(..=end);
         self.searched = 0;
@@ -201,11 +212,11 @@ impl Session {
     /// The next line; `None` at the end of the connection or when it is too long.
     async fn next_line(&self, input: &mut Input, output: &mut Output) -> io::Result<Option<String>> {
         loop {
-            let line = input.line();
+            let line = input.commands();
             // However it came: a line that is complete at once may be too long as well.
             let len = line.as_ref().map_or(input.bytes.len(), String::len);
             if len >= self.cli.instance.config.global.tune.bufsize {
-                output.text.push_str("The command is too big for the buffer size. Please change tune.bufsize in the configuration to use a bigger command.\n\n");
+                output.text.push_str("The command line is too big for the buffer size. Please change 'tune.bufsize' in the configuration to use a bigger command.\n");
                 output.flush().await?;
                 input.drop_rest(output).await;
                 return Ok(None);
@@ -238,15 +249,15 @@ impl Session {
                         output.text.push_str("+ ");
                         output.flush().await?;
                     }
-                    // At the end of the connection, what came is what there is.
+                    // Half a payload is not what was meant.
                     if input.ended {
-                        return Ok(input.bytes.is_empty().then_some(payload).filter(|p| !p.is_empty()));
+                        return Ok(None);
                     }
                     input.receive(output).await?;
                 }
             }
             if payload.len() + input.bytes.len() > limit.max(1) {
-                output.text.push_str("The payload is too big. Please increase tune.cli.max-payload-size in the configuration to send a bigger one.\n\n");
+                output.text.push_str("The payload is too big. Please change 'tune.cli.max-payload-size' in the configuration to use a bigger payload.\n");
                 output.flush().await?;
                 input.drop_rest(output).await;
                 return Ok(None);

@@ -1,7 +1,7 @@
 //! Cutting a line into commands and words (management manual, section 9.3: `;`, `\`, `<<`).
 
-/// The most words of a command; what follows is dropped.
-const WORDS_MAX: usize = 64;
+/// The most words of a command.
+pub const WORDS_MAX: usize = 64;
 
 /// The most characters between `<<` and the end of the line.
 const MARKER_MAX: usize = 64;
@@ -52,7 +52,8 @@ pub fn words(command: &str) -> Vec<String> {
     if inside {
         found.push(word);
     }
-    found.truncate(WORDS_MAX);
+    // One more than the most tells that there were more.
+    found.truncate(WORDS_MAX + 1);
     found
 }
 
@@ -60,10 +61,10 @@ pub fn words(command: &str) -> Vec<String> {
 /// its own word and has no space in it; without one, an empty line ends the payload.
 pub fn payload_marker(line: &str) -> Option<(&str, &str)> {
     let line = line.strip_suffix('\r').unwrap_or(line);
-    let at = line.rfind("<<")?;
-    let (before, marker) = (&line[..at], &line[at + 2..]);
-    let alone = before.is_empty() || before.ends_with([' ', '\t']);
-    (alone && marker.len() <= MARKER_MAX && !marker.contains([' ', '\t'])).then_some((before, marker))
+    let at = line.rfind([' ', '\t']).map_or(0, |at| at + 1);
+    let (before, last) = line.split_at(at);
+    let marker = last.strip_prefix("<<")?;
+    (marker.len() <= MARKER_MAX).then_some((before, marker))
 }
 
 #[cfg(test)]
@@ -95,7 +96,7 @@ mod tests {
         ] {
             assert_eq!(words(command), expected, "{command}");
         }
-        assert_eq!(words(&"w ".repeat(100)).len(), WORDS_MAX);
+        assert_eq!(words(&"w ".repeat(100)).len(), WORDS_MAX + 1);
     }
 
     #[test]
@@ -105,6 +106,7 @@ mod tests {
             ("add map f <<", Some(("add map f ", ""))),
             ("add map f <<\r", Some(("add map f ", ""))),
             ("add map f <<%EOF%", Some(("add map f ", "%EOF%"))),
+            ("add map f <<<", Some(("add map f ", "<"))),
             ("add map f<<", None),
             ("add map f << x", None),
             ("show info", None),

@@ -410,7 +410,13 @@ fn sessions_go_on_when_asked_to() {
     assert_eq!(program.ask("prompt\nshow cli level;echo x\nquit\n"), "\n> admin\n\nx\n\n> ");
     assert_eq!(program.ask("prompt i\nshow cli level\n\nquit\n"), "\nadmin\n\n\n");
     assert_eq!(program.ask("prompt p\nprompt n\necho x"), "\n> \n");
-    assert!(program.ask("prompt timed\nx").ends_with('\n'));
+    assert!(program.ask("prompt timed\nquit\n").ends_with("]> "), "the time is shown in a prompt");
+    // A newline after a backslash is part of a word.
+    assert_eq!(program.ask("echo a\\\nb"), "a\nb\n\n");
+    // Half a payload is not what was meant.
+    assert_eq!(exchange(&program.path("admin"), "add map #0 <<\nhalf 1\n"), "");
+    assert!(!program.ask("show map #0").contains("half"));
+    assert!(program.ask(&"echo ".repeat(80)).starts_with("Too many arguments."));
     // An incomplete line is no command.
     assert_eq!(exchange(&program.path("admin"), "show cli level"), "");
     // A payload is asked for line by line.
@@ -428,5 +434,5 @@ fn sessions_go_on_when_asked_to() {
     drop(one);
     assert_eq!(program.ask("echo three"), "three\n\n");
     // A line without end is refused, and does not grow for ever.
-    assert!(program.ask(&"x".repeat(20_000)).starts_with("The command is too big"));
+    assert!(program.ask(&"x".repeat(20_000)).starts_with("The command line is too big"));
 }

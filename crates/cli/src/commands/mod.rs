@@ -20,6 +20,7 @@ use thalweg_runtime::clock;
 use crate::output::{Output, Reply};
 use crate::session::Session;
 use crate::table::{self, Command, Id, Mode};
+use crate::words::WORDS_MAX;
 use crate::{Cli, stat, variables};
 
 /// How a session goes on after a command.
@@ -72,7 +73,7 @@ pub async fn run(
         Id::SetTimeout => session::set_timeout(output, args),
         Id::ShowCliLevel => Reply::info(crate::level_name(session.level)),
         Id::ShowCliSockets => session::show_sockets(&session.cli),
-        Id::Echo => Reply::info(format!("{}\n", args.join(" "))),
+        Id::Echo => Reply::info(args.join(" ")),
         Id::ShowVersion => Reply::info(session.cli.version.clone()),
         Id::ShowEnv => session::show_env(args),
         Id::ShowErrors => session::show_errors(&instance, args),
@@ -137,6 +138,11 @@ pub async fn run(
 
 /// The command that a session asks for, and how many words select it; else what to answer.
 fn permitted(session: &Session, words: &[String]) -> Result<(&'static Command, usize), Reply> {
+    if words.len() > WORDS_MAX {
+        return Err(Reply::error(format!(
+            "Too many arguments. Commands must have at most {WORDS_MAX} arguments."
+        )));
+    }
     let Some((command, count)) = table::find(words) else {
         let title = format!(
             "Unknown command: '{}', but maybe one of the following ones is a better match:",

@@ -25,6 +25,10 @@ pub fn prompt(session: &mut Session, args: &[&str]) -> Reply {
     if args.is_empty() {
         session.mode = if session.mode == Mode::Prompt { Mode::Single } else { Mode::Prompt };
     }
+    // Who wants to see the time in the prompt wants a prompt.
+    if args.contains(&"timed") && !args.iter().any(|arg| matches!(*arg, "n" | "i" | "p")) {
+        session.mode = Mode::Prompt;
+    }
     for arg in args {
         match *arg {
             "n" => session.mode = Mode::Single,

@@ -3,6 +3,7 @@
 //! is installed.
 
 mod answers;
+mod framing;
 mod levels;
 mod pair;
 mod states;
