@@ -112,6 +112,11 @@ fn unbound(key: &[u8]) -> Option<UnboundCipherKey> {
     UnboundCipherKey::new(algorithm, key).ok()
 }
 
+/// A key that decrypts single blocks.
+pub(super) fn ecb_key(key: &[u8]) -> Option<DecryptingKey> {
+    DecryptingKey::ecb(unbound(key)?).ok()
+}
+
 type Mode = fn(key: &[u8], iv: [u8; BLOCK], input: &[u8], out: &mut Out) -> Option<()>;
 
 fn cbc(args: &Args, sample: &mut Sample, cx: &mut Ctx, mode: Mode) -> bool {
@@ -143,7 +148,7 @@ fn cbc_encrypt(key: &[u8], iv: [u8; BLOCK], input: &[u8], out: &mut Out) -> Opti
     done.then_some(())
 }
 
-fn cbc_decrypt(key: &[u8], iv: [u8; BLOCK], input: &[u8], out: &mut Out) -> Option<()> {
+pub(super) fn cbc_decrypt(key: &[u8], iv: [u8; BLOCK], input: &[u8], out: &mut Out) -> Option<()> {
     let start = out.len();
     if input.is_empty() || !input.len().is_multiple_of(BLOCK) || !out.extend(input) {
         return None;

@@ -9,6 +9,7 @@ use crate::env::CompileEnv;
 use crate::value::{Sample, Type, Value};
 use aws_lc_rs::digest as lc;
 use md5::Digest as _;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 const BIN_BIN: (Type, Type) = (Type::Bin, Type::Bin);
@@ -157,11 +158,10 @@ impl Algorithm {
             block[..key.len()].copy_from_slice(key);
         }
         block.iter_mut().for_each(|b| *b ^= 0x36);
-        let inner = match *message {
-            [one] => self.hash(&[block, one]),
-            [one, two] => self.hash(&[block, one, two]),
-            [one, two, three] => self.hash(&[block, one, two, three]),
-            _ => self.hash(&[block]),
+        let inner = {
+            let parts: SmallVec<[&[u8]; 6]> =
+                std::iter::once(&*block).chain(message.iter().copied()).collect();
+            self.hash(&parts)
         };
         block.iter_mut().for_each(|b| *b ^= 0x36 ^ 0x5c);
         self.hash(&[block, inner.as_slice()])

@@ -31,6 +31,8 @@ const ARGUMENTS: &[(&str, &str)] = &[
     ("ipmask", "(8,8)"),
     ("json", "(utf8s)"),
     ("json_query", "('$.zz')"),
+    ("jwt_decrypt_jwk", "(txn.k)"),
+    ("jwt_decrypt_secret", "(GawgguFyGrWKav7AX4VKUg==)"),
     ("jwt_header_query", "('$.zz')"),
     ("jwt_payload_query", "('$.zz')"),
     ("jwt_verify", "(HS256,secret)"),

@@ -12,6 +12,7 @@ pub mod hash;
 mod hostile;
 mod json;
 mod json_query;
+mod jwe;
 mod jwt;
 mod map;
 mod mqtt;
@@ -72,6 +73,7 @@ static TABLES: &[&[ConverterDef]] = &[
     state::STATE,
     aes::AES,
     digest::DIGEST,
+    jwe::JWE,
     jwt::JWT,
     text::TEXT,
 ];
@@ -92,10 +94,7 @@ pub fn unsupported(name: &str) -> Option<&'static str> {
     {
         return Some("it needs stick tables");
     }
-    if matches!(name, "jwt_decrypt_jwk" | "jwt_decrypt_secret") {
-        return Some("encrypted tokens are not read");
-    }
-    TLS_CONVERTERS.contains(&name).then_some("it needs TLS")
+    TLS_CONVERTERS.contains(&name).then_some("it needs the certificates that TLS loads")
 }
 
 const TLS_CONVERTERS: &[&str] = &["jwt_verify_cert", "jwt_decrypt_cert"];
