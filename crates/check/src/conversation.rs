@@ -363,7 +363,7 @@ impl Conversation {
         if found != expect.negate {
             let info = match &expect.on_success {
                 Some(format) => self.rendered(format, evaluate),
-                None if http => String::new(),
+                None if http || self.program.kind == Kind::Dialect => String::new(),
                 None => "(tcp-check)".into(),
             };
             self.so_far = Verdict { status: expect.ok_status.unwrap_or(Status::L7Ok), code, info };

@@ -1,4 +1,4 @@
-//! Answers of protocols that checks speak by themselves: SMTP, Redis, MySQL, PostgreSQL. Each is a function from the
+//! Answers of protocols that checks speak by themselves: SMTP, Redis, MySQL, PostgreSQL, LDAP. Each is a function from the
 //! bytes that arrived so far to what they mean; nothing is kept between calls.
 
 use crate::Status;
@@ -16,6 +16,8 @@ pub enum Dialect {
     MysqlLogin,
     /// The answer to a PostgreSQL startup message.
     Pgsql,
+    /// The answer to an anonymous LDAP bind.
+    Ldap,
 }
 
 /// What an answer means so far.
@@ -38,6 +40,7 @@ impl Dialect {
             Dialect::MysqlGreeting => mysql(input, last, true),
             Dialect::MysqlLogin => mysql(input, last, false),
             Dialect::Pgsql => pgsql(input, last),
+            Dialect::Ldap => ldap(input, last),
         }
     }
 }
@@ -135,6 +138,90 @@ fn pgsql(input: &[u8], last: bool) -> Answer {
     }
 }
 
+/// A bind response of LDAP (RFC 4511 section 4.2.2): a sequence of the number 1, since that was the request's, and of a
+/// result that begins with its code.
+fn ldap(input: &[u8], last: bool) -> Answer {
+    let bad = |status, code, info: &str| Answer::Bad { status, code, info: info.into() };
+    let foreign = || bad(Status::L7Response, None, "Not LDAPv3 protocol");
+    let cut = || if last { bad(Status::L7Response, None, "") } else { Answer::Wait };
+    let message = match ber(input, 0x30) {
+        Ber::Value(message) => message,
+        Ber::Short if input.is_empty() && last => return foreign(),
+        Ber::Short => return cut(),
+        Ber::Other => return foreign(),
+    };
+    let Some(operation) = message.strip_prefix(&[0x02, 0x01, 0x01]) else { return foreign() };
+    // All of the message is there: what its parts lack, nothing will bring.
+    let Ber::Value(result) = ber(operation, 0x61) else { return foreign() };
+    match result {
+        [0x0a, 0x01, 0, ..] => Answer::Good { len: input.len(), code: 0, info: "Success".into() },
+        [0x0a, 0x01, code, ..] => {
+            bad(Status::L7Status, Some(i64::from(*code)), "see the result codes of RFC 4511, section 4.1.9")
+        }
+        _ => foreign(),
+    }
+}
+
+/// What was found where a value of the Basic Encoding Rules should be.
+enum Ber<'b> {
+    /// Its content.
+    Value(&'b [u8]),
+    /// The beginning of one.
+    Short,
+    /// Something else, or one of more than four gigabytes.
+    Other,
+}
+
+/// Reads a value with this tag (X.690 section 8.1: the length is one byte, or a count of the bytes that hold it).
+fn ber(input: &[u8], tag: u8) -> Ber<'_> {
+    let (first, rest) = match input {
+        [] => return Ber::Short,
+        [found, ..] if *found != tag => return Ber::Other,
+        [_] => return Ber::Short,
+        [_, first, rest @ ..] => (*first, rest),
+    };
+    let count = match first {
+        0..=0x7f => 0,
+        0x81..=0x84 => usize::from(first & 0x7f),
+        _ => return Ber::Other,
+    };
+    let Some((length, content)) = rest.split_at_checked(count) else { return Ber::Short };
+    let length = match count {
+        0 => usize::from(first),
+        _ => length.iter().fold(0, |n, byte| n << 8 | usize::from(*byte)),
+    };
+    content.get(..length).map_or(Ber::Short, Ber::Value)
+}
+
+/// An anonymous bind of LDAP version 3 (RFC 4511 section 4.2), the first message of a session.
+pub const LDAP_BIND: &[u8] = &[
+    0x30, 12, // a message of 12 bytes:
+    0x02, 1, 1, // its number, 1;
+    0x60, 7, // a bind request of 7 bytes:
+    0x02, 1, 3, // the version, 3;
+    0x04, 0, // no name,
+    0x80, 0, // and simple authentication without a password.
+];
+
+/// The ClientHello of SSL 3.0 (RFC 6101 section 5.6.1.2), which every version of TLS answers, if only with an alert.
+pub fn tls_hello() -> Vec<u8> {
+    // The suites of SSL 3.0 and the AES ones of RFC 3268.
+    let suites: Vec<u8> = (0x01..=0x1bu8).chain(0x2f..=0x3a).flat_map(|suite| [0, suite]).collect();
+    let mut body = vec![3, 0];
+    // No secret ever comes of the random bytes: they say who asks.
+    body.extend_from_slice(b"health check, not a handshake...");
+    // No session to resume; the suites; no compression.
+    body.push(0);
+    body.extend_from_slice(&(suites.len() as u16).to_be_bytes());
+    body.extend_from_slice(&suites);
+    body.extend_from_slice(&[1, 0]);
+    let length = (body.len() as u16).to_be_bytes();
+    let record = (body.len() as u16 + 4).to_be_bytes();
+    let mut out = vec![0x16, 3, 0, record[0], record[1], 1, 0, length[0], length[1]];
+    out.append(&mut body);
+    out
+}
+
 /// The startup message of PostgreSQL's protocol 3.0 for a user.
 pub fn pgsql_startup(user: &[u8]) -> Vec<u8> {
     let len = u32::try_from(4 + 4 + 5 + user.len() + 2).unwrap_or(u32::MAX);
@@ -228,6 +315,42 @@ mod tests {
             (Pgsql, b"E\0\0\0\x08abc\0", false, "L7RSP None bc"),
             (Pgsql, b"junk", false, "wait"),
             (Pgsql, b"junk", true, "L7STS Some(0) PostgreSQL unknown error"),
+            (Ldap, b"", false, "wait"),
+            (Ldap, b"", true, "L7RSP None Not LDAPv3 protocol"),
+            (Ldap, b"\x30", false, "wait"),
+            (Ldap, b"\x30", true, "L7RSP None "),
+            (Ldap, b"hello", false, "L7RSP None Not LDAPv3 protocol"),
+            (Ldap, b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\0\x04\0\x04\0", false, "good 14 0 Success"),
+            (Ldap, b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\0\x04\0\x04", false, "wait"),
+            (Ldap, b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\0\x04\0\x04", true, "L7RSP None "),
+            (
+                Ldap,
+                b"\x30\x84\0\0\0\x10\x02\x01\x01\x61\x84\0\0\0\x07\x0a\x01\0\x04\0\x04\0",
+                false,
+                "good 22 0 Success",
+            ),
+            // Not the shortest form, and allowed (X.690 section 8.1.3.5).
+            (Ldap, b"\x30\x81\x0c\x02\x01\x01\x61\x07\x0a\x01\0\x04\0\x04\0", false, "good 15 0 Success"),
+            (
+                Ldap,
+                b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x31\x04\0\x04\0",
+                false,
+                "L7STS Some(49) see the result codes of RFC 4511, section 4.1.9",
+            ),
+            (
+                Ldap,
+                b"\x30\x0c\x02\x01\x02\x61\x07\x0a\x01\0\x04\0\x04\0",
+                false,
+                "L7RSP None Not LDAPv3 protocol",
+            ),
+            (
+                Ldap,
+                b"\x30\x0c\x02\x01\x01\x62\x07\x0a\x01\0\x04\0\x04\0",
+                false,
+                "L7RSP None Not LDAPv3 protocol",
+            ),
+            (Ldap, b"\x30\x05\x02\x01\x01\x61\x07\x0a", false, "L7RSP None Not LDAPv3 protocol"),
+            (Ldap, b"\x30\x85\x01\x01\x01\x01\x01", false, "L7RSP None Not LDAPv3 protocol"),
         ];
         for (dialect, input, last, expected) in cases {
             assert_eq!(show(&dialect.judge(input, *last)), *expected, "{dialect:?} {input:?} {last}");
@@ -236,6 +359,11 @@ mod tests {
 
     #[test]
     fn what_is_sent() {
+        assert_eq!(LDAP_BIND, b"0\x0c\x02\x01\x01`\x07\x02\x01\x03\x04\0\x80\0");
+        let hello = tls_hello();
+        assert_eq!(hello.len(), 126);
+        // Record, message and suites say how long they are.
+        assert_eq!((&hello[..9], &hello[43..46]), (&b"\x16\x03\0\0\x79\x01\0\0\x75"[..], &b"\0\0\x4e"[..]));
         assert_eq!(pgsql_startup(b"u"), b"\0\0\0\x10\0\x03\0\0user\0u\0\0");
         assert_eq!(mysql_login(b"foo", "pre-41"), b"\x0a\0\0\x01\0\x80\0\0\x01foo\0\0\x01\0\0\0\x01");
         assert_eq!(&mysql_login(b"foo", "post-41")[..13], b"%\0\0\x01\0\x82\0\0\0\x80\0\x01!");
@@ -247,7 +375,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_answer_panics_and_the_last_word_is_final(input in proptest::collection::vec(any::<u8>(), 0..80)) {
-            for dialect in [Dialect::Smtp, Dialect::Redis, Dialect::MysqlGreeting, Dialect::MysqlLogin, Dialect::Pgsql] {
+            for dialect in [Dialect::Smtp, Dialect::Redis, Dialect::MysqlGreeting, Dialect::MysqlLogin, Dialect::Pgsql, Dialect::Ldap] {
                 let _ = dialect.judge(&input, false);
                 prop_assert_ne!(dialect.judge(&input, true), Answer::Wait);
             }

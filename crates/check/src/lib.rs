@@ -16,7 +16,7 @@ mod program;
 mod status;
 
 pub use conversation::{Conversation, Evaluate, Heard, Next, Verdict};
-pub use dialect::{Dialect, mysql_login, pgsql_startup};
+pub use dialect::{Dialect, LDAP_BIND, mysql_login, pgsql_startup, tls_hello};
 pub use health::{Change, Health, Initial};
 pub use program::{
     Assignment, Connect, Expect, HttpRequest, Kind, Match, MatchMethod, Matcher, NamePattern, Port, Program,

@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use thalweg_check::{
-    Assignment, Connect, Dialect, Expect, HttpRequest, Kind, Match, MatchMethod, Matcher, Port, Program,
-    Source, Status, Step, StepKind, Text, mysql_login, parse_hex, pgsql_startup,
+    Assignment, Connect, Dialect, Expect, HttpRequest, Kind, LDAP_BIND, Match, MatchMethod, Matcher, Port,
+    Program, Source, Status, Step, StepKind, Text, mysql_login, parse_hex, pgsql_startup, tls_hello,
 };
 use thalweg_sample::pattern::Regex;
 use thalweg_sample::vars::SetConditions;
@@ -60,7 +60,8 @@ impl CheckDraft {
     }
 }
 
-/// `option httpchk`, `tcp-check`, `smtpchk`, `redis-check`, `mysql-check`, `pgsql-check`.
+/// `option httpchk`, `tcp-check`, and those that speak a protocol: `smtpchk`, `redis-check`, `mysql-check`, `pgsql-check`,
+/// `ldap-check`, `ssl-hello-chk`.
 pub(crate) fn option(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: OptionHow) -> Outcome {
     let name = line.text(1);
     if how != OptionHow::On {
@@ -91,7 +92,7 @@ pub(crate) fn option(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: Option
         }
         _ => {
             match name {
-                "redis-check" => at_most(line, 2, 0)?,
+                "redis-check" | "ldap-check" | "ssl-hello-chk" => at_most(line, 2, 0)?,
                 "smtpchk" => at_most(line, 2, 2)?,
                 "mysql-check" if !matches!(line.text(2), "" | "user") => {
                     let got = line.text(2);
@@ -345,6 +346,23 @@ fn dialect(draft: &CheckDraft, steps: &mut Vec<Step>) {
             if user.is_some() {
                 push(StepKind::Answer(Dialect::MysqlLogin));
             }
+        }
+        "ldap-check" => {
+            push(send(LDAP_BIND.to_vec()));
+            push(StepKind::Answer(Dialect::Ldap));
+        }
+        "ssl-hello-chk" => {
+            push(send(tls_hello()));
+            // A handshake or an alert: the server speaks TLS.
+            let Ok(regex) = Regex::new("^1[56]", true) else { return };
+            let mut expect = Expect::new(Matcher::HexRegex(Arc::new(regex)));
+            expect.ok_status = Some(Status::L6Ok);
+            expect.error_status = Some(Status::L6Response);
+            expect.timeout_status = Some(Status::L6Timeout);
+            // The header of a record.
+            expect.min_recv = 5;
+            let number = 2;
+            steps.push(Step { number, ..Step::implicit(StepKind::Expect(Box::new(expect))) });
         }
         _ => {
             push(send(pgsql_startup(line.word(3).map_or(&b""[..], |w| w.bytes()))));

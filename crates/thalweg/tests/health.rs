@@ -132,6 +132,8 @@ fn requests_of_checks_are_as_configured() {
             "OPTIONS /v HTTP/1.0\r\n\r\n",
         ),
         ("option redis-check", "*1\r\n$4\r\nPING\r\n"),
+        ("option ldap-check", "0\x0c\x02\x01\x01`\x07\x02\x01\x03\x04\0"),
+        ("option ssl-hello-chk", "\x16\x03\0\0\x79\x01\0\0\x75\x03\0"),
         ("option tcp-check\ntcp-check send-binary 50494e470d0a\ntcp-check expect string x", "PING\r\n"),
     ];
     each_driver(|io| {
@@ -206,6 +208,22 @@ fn answers_are_judged_by_the_rules() {
             "option redis-check",
             "+PONG\r\n",
             "succeeded, reason: Layer7 check passed, code: 0, info: \"Redis server is ok\"",
+        ),
+        (
+            "option ldap-check",
+            "0\x0c\x02\x01\x01a\x07\x0a\x01\0\x04\0\x04\0",
+            "succeeded, reason: Layer7 check passed, code: 0, info: \"Success\"",
+        ),
+        (
+            "option ldap-check",
+            "0\x0c\x02\x01\x02a\x07\x0a\x01\0\x04\0\x04\0",
+            "failed, reason: Layer7 invalid response, info: \"Not LDAPv3 protocol\"",
+        ),
+        ("option ssl-hello-chk", "\x15\x03\0\0\x02\x02\x28", "succeeded, reason: Layer6 check passed"),
+        (
+            "option ssl-hello-chk",
+            "HTTP/1.0 400 Bad\r\n\r\n",
+            "failed, reason: Layer6 invalid response, info: \"TCPCHK did not match content (binary regex) at step 2\"",
         ),
         (
             "option pgsql-check user u",

@@ -153,7 +153,7 @@ pub(crate) static OPTION: &[Keyword<OptionKind>] = &[
         "Writes do not refresh the read timeout.",
         OptionKind::Flag(Side::Both, |o| &mut o.independent_streams),
     ),
-    not_yet("ldap-check", "Kind of health check.", why::CHECKS),
+    works("ldap-check", "Health checks by an anonymous LDAP bind.", OptionKind::Other(check::option)),
     works(
         "log-health-checks",
         "Log changes of health checks.",
@@ -196,7 +196,7 @@ pub(crate) static OPTION: &[Keyword<OptionKind>] = &[
     works("splice-response", "Splice responses.", OptionKind::Flag(Side::Both, |o| &mut o.splice_response)),
     not_yet("spop-check", "Kind of health check.", why::CHECKS),
     works("srvtcpka", "Keep-alive probes to servers.", OptionKind::Flag(Side::Backend, |o| &mut o.tcpka_srv)),
-    not_yet("ssl-hello-chk", "Kind of health check.", why::CHECKS),
+    works("ssl-hello-chk", "Health checks by the first message of TLS.", OptionKind::Other(check::option)),
     works("tcp-check", "Health checks by tcp-check rules.", OptionKind::Other(check::option)),
     works(
         "tcp-smart-accept",
