@@ -408,10 +408,21 @@ impl Proxy {
         String::from_utf8_lossy(&line[..len]).trim_end().to_string()
     }
 
+    /// The next log line about traffic: what becomes of servers is told in between.
+    fn traffic_log(&self) -> String {
+        let about_servers = ["Server ", "Backup Server ", "backend ", "Proxy ", "Health check for "];
+        loop {
+            let line = self.log();
+            if !about_servers.iter().any(|start| line.starts_with(start)) {
+                return line;
+            }
+        }
+    }
+
     /// The next line of `option httplog` without addresses, dates, sizes and counts: backend and server, the times
     /// (`n` for those that are known), status, termination state, retries, request.
     pub fn http_log(&self) -> String {
-        let line = self.log();
+        let line = self.traffic_log();
         let fields: Vec<&str> = line.splitn(13, ' ').collect();
         assert_eq!(fields.len(), 13, "{line}");
         let retries = fields[10].rsplit('/').next().unwrap_or("");
@@ -420,7 +431,7 @@ impl Proxy {
 
     /// The next line of `option tcplog`, in the same way.
     pub fn tcp_log(&self) -> String {
-        let line = self.log();
+        let line = self.traffic_log();
         let fields: Vec<&str> = line.split(' ').collect();
         assert_eq!(fields.len(), 9, "{line}");
         let retries = fields[7].rsplit('/').next().unwrap_or("");
