@@ -3,6 +3,8 @@
 mod support;
 
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use support::{Proxy, Server, Setup, Signal, each_driver, ok};
@@ -139,10 +141,19 @@ fn idle_connections_may_outlive_a_soft_stop_until_their_next_request() {
 #[test]
 fn what_is_sent_is_no_sign_of_life_with_independent_streams() {
     each_driver(|io| {
+        // It talks until it is told that the client will say nothing more, which is what the time-out makes of it.
         let server = Server::start(|mut conn, _| {
-            while conn.try_send("x").is_ok() {
+            let told = Arc::new(AtomicBool::new(false));
+            let (mut ear, heard) = (conn.twin(), Arc::clone(&told));
+            let listener = std::thread::spawn(move || {
+                ear.rest();
+                heard.store(true, Ordering::SeqCst);
+            });
+            while !told.load(Ordering::SeqCst) && conn.try_send("x").is_ok() {
                 std::thread::sleep(Duration::from_millis(10));
             }
+            conn.half_close();
+            listener.join().unwrap();
         });
         let text = format!(
             "frontend fe\nbind <@fe>\noption independent-streams\ntimeout client 200ms\ndefault_backend be\n\
