@@ -161,6 +161,9 @@ fn push(
     server.id = ServerId(b.p.servers.len() as u32);
     server.name = Arc::clone(&name);
     // Without `check`, its parameters have nothing to act on.
+    if let Some(check) = &server.check {
+        (server.rise, server.fall) = (check.rise, check.fall);
+    }
     if !draft.check {
         server.check = None;
     }

@@ -24,6 +24,10 @@ pub struct Server {
     pub weight: u16,
     pub backup: bool,
     pub disabled: bool,
+    /// Passed and failed checks that bring it up and take it down, which an operator's word counts in even where there
+    /// are no checks.
+    pub rise: u32,
+    pub fall: u32,
     /// 0: no limit.
     pub maxconn: u32,
     /// 0: `maxconn` is not dynamic.

@@ -183,6 +183,8 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         weight: 1,
         backup: false,
         disabled: false,
+        rise: 2,
+        fall: 3,
         maxconn: 0,
         minconn: 0,
         maxqueue: 0,

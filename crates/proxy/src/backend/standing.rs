@@ -14,14 +14,10 @@
 use std::sync::PoisonError;
 
 use thalweg_balance::ServerIndex;
-use thalweg_check::{Health, Passed};
+use thalweg_check::{Health, Initial, Passed};
 use thalweg_config::model::{Server, ServerId};
 
 use super::{Backend, health};
-
-/// `rise` and `fall` of a server that has no checks: an operator's `health up` counts in them, too.
-const DEFAULT_RISE: u32 = 2;
-const DEFAULT_FALL: u32 = 3;
 
 /// `srv_op_state` of `show servers state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +82,7 @@ impl Standing {
     pub(super) fn new(server: &Server) -> Standing {
         let initial = match &server.check {
             Some(check) => health::initial_health(server, check),
-            None => Health::new(DEFAULT_RISE, DEFAULT_FALL, thalweg_check::Initial::FullyDown),
+            None => Health::new(server.rise, server.fall, Initial::Up),
         };
         let has_checks = server.check.is_some();
         let mut standing = Standing {
@@ -301,13 +297,13 @@ mod tests {
         let mut standing = unchecked();
         standing.has_checks = true;
         standing.checked = true;
-        standing.initial = Health::new(2, 3, thalweg_check::Initial::Up);
+        standing.initial = Health::new(2, 3, Initial::Up);
         standing.health.set_top();
         standing
     }
 
     fn unchecked() -> Standing {
-        let health = Health::new(2, 3, thalweg_check::Initial::FullyDown);
+        let health = Health::new(2, 3, Initial::FullyDown);
         Standing {
             operation: Operation::Running,
             maintenance: false,

@@ -131,9 +131,6 @@ fn start() -> Option<Pair> {
         eventually("the first check ended", || {
             side.ask("admin", "show stat be 4 33").contains(",L4CON,").then_some(())
         });
-        // A server that was not checked yet has less health there than the manual says (docs/differences.md).
-        side.ask("admin", "set server fixed/t2 health up");
-        side.ask("admin", "set server be/s3 health up");
         side.ask("admin", "clear counters all");
     }
     Some(pair)

@@ -27,6 +27,8 @@ defaults
   timeout server 5s
   timeout connect 5s
   retries 0
+  # Without such a line a server that was not checked yet has no health in 3.5-dev5 (docs/differences.md).
+  default-server weight 1
 frontend fe
   bind <@fe> name b1
   bind unix@<@dir>/fe2
