@@ -222,6 +222,16 @@ fn tell(proxy: &Proxy, command: &str) -> String {
     cli.rest_text()
 }
 
+/// The next log line that is about a stream and not about a server's state.
+fn stream_line(proxy: &Proxy) -> String {
+    loop {
+        let line = proxy.log();
+        if !line.starts_with("Server ") && !line.starts_with("backend ") {
+            return line;
+        }
+    }
+}
+
 #[test]
 fn sessions_end_with_their_server_when_that_is_asked_for() {
     each_driver(|io| {
@@ -242,7 +252,7 @@ fn sessions_end_with_their_server_when_that_is_asked_for() {
         tell(&proxy, "set server be/s state maint");
         for conn in &mut conns {
             conn.ended();
-            assert!(proxy.tcp_log().contains(" DD "));
+            assert!(stream_line(&proxy).contains(" DC "));
         }
     });
 }
@@ -263,8 +273,48 @@ fn requests_end_with_their_server_when_that_is_asked_for() {
         conn.send(GET);
         arrived.recv().unwrap();
         tell(&proxy, "set server be/s state maint");
-        assert_eq!(conn.response().status, 503);
-        assert!(proxy.http_log().contains(" DH"));
+        assert_eq!(conn.response().status, 500);
+        assert!(stream_line(&proxy).contains(" DC"));
+    });
+}
+
+/// Also while a stream is being connected or its response is judged: what counts is when it came to the server.
+#[test]
+fn requests_end_with_their_server_in_every_phase() {
+    each_driver(|io| {
+        let answers = Server::start(|mut conn, _| {
+            conn.head();
+            conn.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nx");
+            conn.ended();
+        });
+        let silent = support::Silent::start();
+        for (addr, rule) in [
+            (silent.addr, ""),
+            (answers.addr, "http-response pause 1h"),
+            (answers.addr, "http-response wait-for-body time 1h"),
+        ] {
+            let text = format!(
+                "frontend fe\nbind <@fe>\nlog-format %ts\ndefault_backend be\n\
+                 backend be\n{rule}\nserver s {addr} on-marked-down shutdown-sessions\n"
+            );
+            let limits = "timeout connect 1h\ntimeout server 1h";
+            let setup = Setup::http(&text).defaults(limits).global("stats socket <@dir>/cli level admin");
+            let proxy = setup.start(io);
+            let mut conn = proxy.connect();
+            conn.send(GET);
+            support::eventually("the stream is where it is to be", || {
+                let stat = tell(&proxy, "show stat");
+                let column = |name: &str| {
+                    let at = stat.lines().next()?.split(',').position(|column| column == name)?;
+                    stat.lines().find(|line| line.starts_with("be,s,"))?.split(',').nth(at)
+                };
+                let answered = if rule.is_empty() { "0" } else { "1" };
+                (column("scur") == Some("1") && column("hrsp_2xx") == Some(answered)).then_some(())
+            });
+            tell(&proxy, "set server be/s state maint");
+            assert_eq!(conn.response().status, 500, "{rule} with {io}");
+            assert_eq!(stream_line(&proxy), "DC", "{rule} with {io}");
+        }
     });
 }
 

@@ -26,6 +26,7 @@ pub struct Limits {
 
 impl Limits {
     /// Those of client and server while messages go to and fro.
+    #[inline]
     pub fn of_exchange(fe: &Proxy, be: &Proxy, facts: &StreamFacts) -> [Limits; 2] {
         let set = &facts.timeouts;
         let side = |set, configured, independent| Limits {
@@ -74,74 +75,102 @@ pub enum Overdue {
     Finished,
 }
 
+/// No such moment.
+const NEVER: u64 = u64::MAX;
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Patience {
-    limits: Limits,
+    /// The limits, [`NEVER`] for none.
+    idle: u64,
+    fin: u64,
     /// Since when something is expected.
-    expected_ms: Option<u64>,
+    expected_ms: u64,
     /// Since when it does not take what is sent.
-    stuck_ms: Option<u64>,
+    stuck_ms: u64,
     /// When it was told that nothing more will be sent to it.
-    shut_ms: Option<u64>,
+    shut_ms: u64,
+    upgraded: bool,
+    independent: bool,
 }
 
 impl Patience {
     /// Patience with a side of which nothing is expected yet.
+    #[inline]
     pub fn new(limits: Limits) -> Patience {
-        Patience { limits, expected_ms: None, stuck_ms: None, shut_ms: None }
+        Patience {
+            idle: limits.idle.unwrap_or(NEVER),
+            fin: limits.fin.unwrap_or(NEVER),
+            expected_ms: NEVER,
+            stuck_ms: NEVER,
+            shut_ms: NEVER,
+            upgraded: limits.upgraded,
+            independent: limits.independent,
+        }
     }
 
     /// The side was told that nothing more will be sent to it.
     pub fn shut(&mut self) {
-        self.shut_ms.get_or_insert_with(clock::now_ms);
+        self.shut_ms = self.shut_ms.min(clock::now_ms());
     }
 
     /// The side did something that counts as what is expected, or is expected to do it anew.
     pub fn renew(&mut self) {
-        self.expected_ms = None;
+        self.expected_ms = NEVER;
     }
 
     /// Whether the side is overdue; asks for another look when it would be. `stuck`: something is on its way to it that it
     /// does not take.
+    #[inline]
     pub fn check(&mut self, io: &Stream, expects: Expects, stuck: bool) -> Option<Overdue> {
+        if expects == Expects::Nothing && !stuck {
+            self.expected_ms = NEVER;
+            self.stuck_ms = NEVER;
+            return None;
+        }
         let now = clock::now_ms();
-        let expected = since(&mut self.expected_ms, expects != Expects::Nothing, now);
-        let stuck = since(&mut self.stuck_ms, stuck, now);
         let sent = io.last_sent_ms();
-        let silent = expected.map(|since| match expects {
-            Expects::Head => since.max(sent),
-            _ if self.limits.independent => since.max(io.last_received_ms()),
-            _ => since.max(sent).max(io.last_received_ms()),
-        });
-        let stuck = stuck.map(|since| since.max(sent));
-        let limit = match (self.shut_ms, self.limits.fin) {
-            (Some(_), Some(fin)) if !self.limits.upgraded => Some(fin),
-            _ => self.limits.idle,
+        let limit =
+            if self.shut_ms != NEVER && self.fin != NEVER && !self.upgraded { self.fin } else { self.idle };
+        if begun(&mut self.stuck_ms, stuck, now) && is_over(now, self.stuck_ms.max(sent), limit) {
+            return Some(Overdue::Stuck);
+        }
+        if !begun(&mut self.expected_ms, expects != Expects::Nothing, now) {
+            return None;
+        }
+        let last = match expects {
+            Expects::Head => sent,
+            _ if self.independent => io.last_received_ms(),
+            _ => sent.max(io.last_received_ms()),
         };
-        let last = match self.shut_ms {
-            // The end itself is no sign of life.
-            Some(at) if self.limits.upgraded => silent.filter(|since| *since > at),
-            _ => None,
-        };
-        is_over(now, stuck, limit, Overdue::Stuck)
-            .or_else(|| is_over(now, silent, limit, Overdue::Silent))
-            .or_else(|| is_over(now, last, self.limits.fin, Overdue::Finished))
+        let since = self.expected_ms.max(last);
+        if is_over(now, since, limit) {
+            return Some(Overdue::Silent);
+        }
+        // The end itself is no sign of life.
+        if self.upgraded && self.shut_ms < since && is_over(now, since, self.fin) {
+            return Some(Overdue::Finished);
+        }
+        None
     }
 }
 
-/// Keeps the moment since which a condition holds.
-fn since(begun: &mut Option<u64>, holds: bool, now: u64) -> Option<u64> {
-    *begun = holds.then(|| begun.unwrap_or(now));
-    *begun
+/// Keeps the moment since which a condition holds; whether it does.
+#[inline]
+fn begun(since: &mut u64, holds: bool, now: u64) -> bool {
+    *since = if holds { (*since).min(now) } else { NEVER };
+    holds
 }
 
-fn is_over(now: u64, since: Option<u64>, limit: Option<u64>, what: Overdue) -> Option<Overdue> {
+#[inline]
+fn is_over(now: u64, since: u64, limit: u64) -> bool {
+    if limit == NEVER {
+        return false;
+    }
     // The moment was somewhere in its millisecond: only the next one is certain to be late enough.
-    let at = since?.saturating_add(limit?).saturating_add(1);
-    if now >= at {
-        return Some(what);
+    let at = since.saturating_add(limit).saturating_add(1);
+    if now < at {
+        timer::want(at);
     }
-    timer::want(at);
-    None
+    now >= at
 }

@@ -20,7 +20,7 @@ use super::deadline::{Expects, Limits, Overdue, Patience};
 use super::http::{After, Http, Stop};
 use super::pump::{Pump, PumpError};
 use super::relay::{RelayEnd, relay};
-use super::{Bodies, StreamState, cookie, finish, reply, shut_check};
+use super::{Bodies, StreamState, cookie, finish, reply, shut_check, unless_shut};
 use crate::backend::connect::{ConnectError, ServerConn};
 use crate::connection::body::{Delimiter, Form};
 use crate::connection::wire::Wire;
@@ -83,8 +83,8 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
     if let Err(stop) = send_request(http, &mut conn, &mut up, connection) {
         return Exchanged::Failed(stop);
     }
-    let [client, server_side] = Limits::of_exchange(fe, be, &http.state.facts).map(Patience::new);
-    let mut waits = Waits { client, server: server_side };
+    let [client_limits, server_limits] = Limits::of_exchange(fe, be, &http.state.facts);
+    let mut waits = Waits { client: Patience::new(client_limits), server: Patience::new(server_limits) };
     match receive_head(http, be, &mut conn, &mut up, context, &mut waits).await {
         HeadEnd::Received => {}
         end => return head_failed(http, be, server, conn, end, replay),
@@ -116,7 +116,7 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
     if framing.body == BodyLength::Tunnel {
         return tunnel(http, be, conn, up).await;
     }
-    let after = download(http, be, server, conn, up, keep_server, waits).await;
+    let after = download(http, be, server, conn, up, keep_server, &mut waits).await;
     Exchanged::Answered(after)
 }
 
@@ -180,8 +180,7 @@ async fn connect<'a>(
             return Err(Exchanged::Failed(Stop::Ended(After::Drop)));
         }
         Opened::Shut => {
-            http.terminate(b'D', b'C');
-            return Err(Exchanged::Failed(Stop::Answer(reply::Answer::Error(503))));
+            return Err(Exchanged::Failed(server_shut(http)));
         }
     };
     if may_retry(http, be.retry_on.conn_failure) {
@@ -567,12 +566,7 @@ fn head_failed<'a>(
             // The reference answers 400 here, not 408.
             Exchanged::Failed(http.refuse(400))
         }
-        HeadEnd::Shut => {
-            srv.failed_responses.add(1);
-            backend.failed_responses.add(1);
-            http.terminate(b'D', b'H');
-            Exchanged::Failed(Stop::Answer(reply::Answer::Error(503)))
-        }
+        HeadEnd::Shut => Exchanged::Failed(server_shut(http)),
         HeadEnd::BadBody => Exchanged::Failed(bad_body(http)),
         HeadEnd::NoBuffer => {
             http.terminate(b'R', b'H');
@@ -681,7 +675,10 @@ async fn response_rules<'a>(
                 Outcome::Wait { resume } | Outcome::EarlyHints { resume } => from = resume,
                 Outcome::Pause { ms, resume } => {
                     from = resume;
-                    timer::sleep(ms).await;
+                    let shut = shut_check(worker, http.state);
+                    if unless_shut(shut, timer::sleep(ms)).await.is_none() {
+                        return Err(server_shut(http));
+                    }
                 }
                 Outcome::WaitBody { ms, at_least, resume } => {
                     from = resume;
@@ -719,6 +716,12 @@ fn response_denied(http: &Http<'_>, be: &Proxy) {
     }
 }
 
+/// The server went down, and the streams on it end with it. Nobody failed but it.
+fn server_shut<'a>(http: &mut Http<'a>) -> Stop<'a> {
+    http.terminate(b'D', b'C');
+    Stop::Answer(reply::Answer::Error(500))
+}
+
 /// There is no response after all.
 fn forget_response(http: &mut Http<'_>) {
     http.state.has_response = false;
@@ -738,6 +741,7 @@ async fn wait_for_body<'a>(
 ) -> Result<(), Stop<'a>> {
     let room = http.worker.instance.config.global.tune.bufsize;
     let deadline = timer::deadline_in(ms);
+    let shut = shut_check(http.worker, http.state);
     loop {
         let received = conn.wire.received().len();
         let body = conn.wire.look();
@@ -745,7 +749,9 @@ async fn wait_for_body<'a>(
         if body.ended() || enough || received >= room || conn.wire.eof {
             return Ok(());
         }
-        match timer::timeout_at(Some(deadline), std::future::poll_fn(|_| conn.wire.poll_recv())).await {
+        let more = timer::timeout_at(Some(deadline), std::future::poll_fn(|_| conn.wire.poll_recv()));
+        let Some(more) = unless_shut(&shut, more).await else { return Err(server_shut(http)) };
+        match more {
             Ok(Ok(buf)) if !buf.is_empty() => {
                 if conn.wire.append(buf).is_err() {
                     return Ok(());
@@ -801,7 +807,7 @@ async fn download<'a>(
     mut conn: ServerConn,
     mut up: Pump,
     keep_server: bool,
-    mut waits: Waits,
+    waits: &mut Waits,
 ) -> After {
     let fe = http.frontend();
     let framing = http.state.response.framing();
@@ -898,7 +904,7 @@ async fn download<'a>(
     if fe.opts.logasap {
         finish::log_early(http);
     }
-    let end = exchange_bodies(http, be, &mut conn, &mut up, &mut down, &mut waits).await;
+    let end = exchange_bodies(http, be, &mut conn, &mut up, &mut down, waits).await;
     http.count_body();
     let received = conn.wire.body.received();
     http.state.facts.res_bytes_in += received;
@@ -951,7 +957,7 @@ async fn download<'a>(
             if answered { After::Close } else { After::Drop }
         }
         BodyEnd::Shut => {
-            http.terminate(b'D', b'D');
+            http.terminate(b'D', b'C');
             After::Drop
         }
         BodyEnd::BadBody => {
@@ -1111,7 +1117,7 @@ async fn tunnel<'a>(http: &mut Http<'a>, be: &'a Proxy, mut conn: ServerConn, up
     })
     .await;
     if shut() {
-        http.terminate(b'D', b'D');
+        http.terminate(b'D', b'C');
     }
     http.state.facts.req_bytes_in += relayed.up;
     http.state.facts.res_bytes_in += relayed.down;

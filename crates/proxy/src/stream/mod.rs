@@ -102,6 +102,16 @@ fn shut_check<'a>(worker: &'a Worker, state: &StreamState) -> impl Fn() -> bool 
     move || server.is_some_and(|s| backend.shut_epoch(s) != began)
 }
 
+/// Runs `future` to its end, or until the [server was shut down](shut_check): `None` then.
+async fn unless_shut<F: Future>(shut: impl Fn() -> bool, future: F) -> Option<F::Output> {
+    let mut future = std::pin::pin!(future);
+    std::future::poll_fn(|cx| match shut() {
+        true => std::task::Poll::Ready(None),
+        false => future.as_mut().poll(cx).map(Some),
+    })
+    .await
+}
+
 /// Bytes of the bodies that are there for rules to look at.
 #[derive(Clone, Copy, Default)]
 pub struct Bodies<'a> {

@@ -1,6 +1,5 @@
 //! The life of a TCP stream: inspect, choose a backend and a server, relay, log.
 
-use std::pin::pin;
 use std::task::Poll;
 
 use thalweg_balance::ServerIndex;
@@ -18,7 +17,7 @@ use super::finish;
 use super::http::Lease;
 use super::pump::Pump;
 use super::relay::{RelayEnd, relay};
-use super::{Bodies, StreamState, shut_check};
+use super::{Bodies, StreamState, shut_check, unless_shut};
 use crate::backend::assign::{self, Choice, NoServer};
 use crate::backend::connect::{ConnectError, ServerConn, Target};
 use crate::connection::wire::Wire;
@@ -372,13 +371,7 @@ impl<'a> Tcp<'a> {
             let target =
                 Target::new(worker, be.id, server, &self.session.facts, &self.state.facts, overrides);
             let shut = shut_check(worker, self.state);
-            let mut opening = pin!(target.open(be.timeouts.connect));
-            let opened = std::future::poll_fn(|cx| match shut() {
-                true => Poll::Ready(None),
-                false => opening.as_mut().poll(cx).map(Some),
-            })
-            .await;
-            let Some(opened) = opened else {
+            let Some(opened) = unless_shut(shut, target.open(be.timeouts.connect)).await else {
                 self.terminate(b'D', b'C');
                 return ENDED;
             };
@@ -440,7 +433,7 @@ impl<'a> Tcp<'a> {
         )
         .await;
         if shut() {
-            self.terminate(b'D', b'D');
+            self.terminate(b'D', b'C');
         }
         self.state.facts.req_bytes_in += relayed.up;
         self.state.facts.req_bytes_out += relayed.up;
@@ -480,7 +473,12 @@ impl<'a> Tcp<'a> {
             match outcome {
                 Outcome::Wait { resume } => {
                     from = resume;
-                    last = !self.more_response(conn, up, deadline).await;
+                    let shut = shut_check(self.worker, self.state);
+                    let Some(more) = unless_shut(shut, self.more_response(conn, up, deadline)).await else {
+                        self.terminate(b'D', b'C');
+                        return Err(ENDED);
+                    };
+                    last = !more;
                 }
                 Outcome::Done | Outcome::Accept => {
                     self.state.apply_overrides(self.client);
