@@ -86,6 +86,31 @@ fn close_modes() {
     });
 }
 
+/// What the server is told about its connection follows from the version of the request that it gets; a request for
+/// another protocol is told nothing.
+#[test]
+fn the_server_is_told_whether_to_stay() {
+    each_driver(|io| {
+        let old = "GET / HTTP/1.0\r\n\r\n";
+        let upgrade = "GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n";
+        for (option, request, expected) in [
+            ("", GET, ""),
+            ("", old, "keep-alive"),
+            ("option http-server-close", GET, "close"),
+            ("option http-server-close", old, ""),
+            ("option http-server-close\noption http-pretend-keepalive", GET, ""),
+            ("option http-server-close\noption http-pretend-keepalive", old, "keep-alive"),
+            ("", upgrade, "upgrade"),
+            ("option http-server-close", upgrade, "upgrade"),
+        ] {
+            let server = Server::http(|request| ok(&format!("<{}>", request.head.field("connection"))));
+            let proxy = start(io, &server, "", option);
+            assert_eq!(proxy.ask(request).text(), format!("<{expected}>"), "{option} {request}");
+            proxy.finish(server);
+        }
+    });
+}
+
 #[test]
 fn continue_is_passed_both_ways() {
     each_driver(|io| {

@@ -67,9 +67,11 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
     let keep_server = !said_close && !closes;
     // The request goes out in the client's version, whose default the server goes by.
     let version = http.state.request.version();
-    let connection = match said_close {
-        true => None,
-        false => connection_option(version, version, keep_server || be.opts.http_pretend_keepalive),
+    let connection = if said_close || http.state.request_framing.upgrade {
+        // `Connection: upgrade` asks for more than to close would.
+        None
+    } else {
+        connection_option(version, version, keep_server || be.opts.http_pretend_keepalive)
     };
     let mut replay = Replay::prepare(http, be, &conn);
     let context = RequestContext::of(&http.state.request);
