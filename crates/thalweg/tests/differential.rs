@@ -16,7 +16,6 @@ mod support;
 
 #[path = "differential/actor.rs"]
 mod actor;
-#[allow(dead_code)] // The families to come use the rest.
 #[path = "differential/case.rs"]
 mod case;
 #[path = "differential/compare.rs"]
@@ -27,7 +26,6 @@ mod families;
 mod known;
 #[path = "differential/play.rs"]
 mod play;
-#[allow(dead_code)]
 #[path = "differential/script.rs"]
 mod script;
 
@@ -51,7 +49,7 @@ const STAGES: usize = 4;
 /// How often a difference must be seen again.
 const REPLAYS: usize = 3;
 /// Cases at once when they are played again.
-const REPLAYED_AT_ONCE: usize = 16;
+const REPLAYED_AT_ONCE: usize = 24;
 /// How far moments may be apart.
 const TOLERANCE: Duration = Duration::from_millis(50);
 
@@ -239,7 +237,7 @@ fn run(players: &[Player], cases: &[Numbered<'_>], noise: &Noise) -> Report {
         if again.is_empty() {
             break;
         }
-        let replayed = play_all(players, &again, REPLAYED_AT_ONCE, 1);
+        let replayed = play_all(players, &again, REPLAYED_AT_ONCE, 2);
         allowed = tolerance(noise.take());
         for (number, case) in again {
             let now = differences(case, &replayed[&number], allowed);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::script::{LOOK, Script, Step};
 
 /// The longest wait for anything: only what never comes takes so long.
-pub const LIMIT: Duration = Duration::from_secs(8);
+pub const LIMIT: Duration = Duration::from_secs(4);
 
 /// How a connection ended, from the point of view of who watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl Board {
     }
 
     /// Waits until something was told. False when the exchange is over or it takes too long.
-    fn hear(&self, what: &'static str) -> bool {
+    pub fn hear(&self, what: &'static str) -> bool {
         let limit = |state: &mut BoardState| !state.over && !state.told.contains(what);
         let state = self.state.lock().unwrap();
         let (state, _) = self.changed.wait_timeout_while(state, LIMIT, limit).unwrap();

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use super::actor::{End, Heard};
 use super::case::{Bytes, Case, Mode};
+use super::known;
 use super::play::{HTTP_FIELDS, Seen, TCP_FIELDS};
 
 /// One thing that was not the same.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// What it is about: `client 1 bytes`, `s1#2 end`, `log 1 %tsc`, `stat b s1 econ`. Later for a moment that came later
+    /// What it is about: `client 1 bytes`, `s1#2 end Closed/Reset`, `log 1 %tsc`, `stat b s1 econ`. Later for a moment that came later
     /// than in the reference, so that noise, which goes both ways, is told from a habit.
     pub aspect: String,
     pub theirs: String,
@@ -110,14 +111,16 @@ fn connection(list: &mut List, name: &str, case: &Case, t: &Heard, o: &Heard, to
     };
     let start = |heard: &Heard| heard.bytes[..heard.bytes.len().min(limit)].to_vec();
     let (their_bytes, our_bytes) = (start(t), start(o));
-    let moments = if their_bytes == our_bytes {
-        worst(t, o, limit)
-    } else if joined(&their_bytes) == joined(&our_bytes) {
-        // The same in chunks of other sizes: only the first and the last byte have a counterpart.
-        let first = t.at.first().zip(o.at.first());
-        let last = t.at.last().zip(o.at.last());
-        let moment = |((_, t), (_, o)): (&(usize, Duration), &(usize, Duration))| (*t, *o);
-        first.map(moment).into_iter().chain(last.map(moment)).max_by_key(|(t, o)| t.abs_diff(*o))
+    let (mut their_joined, our_joined) = (joined(&their_bytes), joined(&our_bytes));
+    // Same length, so that offsets stay true.
+    their_joined.bytes = known::reordered(&their_joined.bytes);
+    let moments = if their_joined.bytes == our_joined.bytes {
+        their_joined
+            .ends
+            .iter()
+            .zip(&our_joined.ends)
+            .filter_map(|(t_end, o_end)| Some((moment(t, *t_end)?, moment(o, *o_end)?)))
+            .max_by_key(|(t, o)| t.abs_diff(*o))
     } else {
         list.differ(&format!("{name} bytes"), escaped(&their_bytes), escaped(&our_bytes));
         None
@@ -125,8 +128,11 @@ fn connection(list: &mut List, name: &str, case: &Case, t: &Heard, o: &Heard, to
     if let Some((theirs, ours)) = moments {
         list.moment(&format!("{name} byte"), theirs, ours, tolerance);
     }
-    let kind = |heard: &Heard| heard.end.map(|(end, _)| end);
-    list.equal(&format!("{name} end"), kind(t), kind(o));
+    let kind = |heard: &Heard| heard.end.map_or("none".to_string(), |(end, _)| format!("{end:?}"));
+    if kind(t) != kind(o) {
+        // Which ends these were is part of what differs: one of them may be known.
+        list.differ(&format!("{name} end {}/{}", kind(t), kind(o)), kind(t), kind(o));
+    }
     list.equal(&format!("{name} script"), &t.stopped, &o.stopped);
     let watched = |end: &(End, Duration)| matches!(end.0, End::Closed | End::Reset);
     if let (Some(t), Some(o)) = (t.end.filter(watched), o.end.filter(watched)) {
@@ -134,41 +140,56 @@ fn connection(list: &mut List, name: &str, case: &Case, t: &Heard, o: &Heard, to
     }
 }
 
-/// The moments of the byte whose moments are furthest apart.
-fn worst(t: &Heard, o: &Heard, limit: usize) -> Option<(Duration, Duration)> {
-    // When the byte before this offset had come.
-    let moment =
-        |heard: &Heard, offset: usize| heard.at.iter().find(|(len, _)| *len >= offset).map(|(_, at)| *at);
-    let offsets = t.at.iter().chain(&o.at).map(|(len, _)| *len).filter(|len| *len <= limit);
-    offsets
-        .filter_map(|offset| Some((moment(t, offset)?, moment(o, offset)?)))
-        .max_by_key(|(t, o)| t.abs_diff(*o))
+/// When the byte that ends at an offset had come.
+fn moment(heard: &Heard, end: usize) -> Option<Duration> {
+    let at = heard.at.partition_point(|(len, _)| *len < end);
+    heard.at.get(at).map(|(_, at)| *at)
 }
 
-/// Messages whose chunks are joined, as a proxy may cut a body as it likes. What is not made of messages stays as it is.
-fn joined(bytes: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut rest = bytes;
-    while let Some(end) = rest.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4) {
-        let (head, after) = rest.split_at(end);
-        out.extend_from_slice(head);
-        rest = after;
+/// What was received, as far as a proxy has no choice in it: without the boundaries of chunks.
+#[derive(Default)]
+struct Joined {
+    bytes: Vec<u8>,
+    /// Where each of these bytes ended in what was received.
+    ends: Vec<usize>,
+}
+
+impl Joined {
+    fn push(&mut self, bytes: &[u8], from: usize) {
+        self.bytes.extend_from_slice(bytes);
+        self.ends.extend((1..=bytes.len()).map(|i| from + i));
+    }
+}
+
+/// Joins the chunks of chunked bodies. What is not made of messages stays as it is.
+fn joined(bytes: &[u8]) -> Joined {
+    let mut out = Joined::default();
+    let mut at = 0;
+    let find = |from: usize, what: &[u8]| {
+        let rest = bytes.get(from..)?;
+        rest.windows(what.len()).position(|window| window == what).map(|len| from + len + what.len())
+    };
+    while let Some(end) = find(at, b"\r\n\r\n") {
+        let head = &bytes[at..end];
+        out.push(head, at);
+        at = end;
         if !String::from_utf8_lossy(head).to_lowercase().contains("\r\ntransfer-encoding: chunked") {
             continue;
         }
-        while let Some(line) = rest.windows(2).position(|window| window == b"\r\n") {
-            let digits = String::from_utf8_lossy(&rest[..line]);
+        while let Some(data) = find(at, b"\r\n") {
+            let digits = String::from_utf8_lossy(&bytes[at..data - 2]);
             let Ok(size) = usize::from_str_radix(digits.split(';').next().unwrap_or(""), 16) else { break };
-            rest = &rest[line + 2..];
+            let end = data.saturating_add(size).min(bytes.len());
             if size == 0 {
-                out.extend_from_slice(b"<end>");
+                out.push(&bytes[at..data], at);
+                at = data;
                 break;
             }
-            out.extend_from_slice(&rest[..rest.len().min(size)]);
-            rest = rest.get(size + 2..).unwrap_or_default();
+            out.push(&bytes[data..end], data);
+            at = (end + 2).min(bytes.len());
         }
     }
-    out.extend_from_slice(rest);
+    out.push(&bytes[at..], at);
     out
 }
 

@@ -114,11 +114,17 @@ fn section(text: &mut String, layout: &Layout, (number, case): Numbered<'_>) {
     if !case.own_log {
         let _ = writeln!(own, "log-format \"{}\"", log_format(case.mode));
     }
-    for (timeout, value) in [("connect", "3s"), ("client", "6s"), ("server", "6s")] {
+    for (timeout, value) in [("connect", "2s"), ("client", "2500ms"), ("server", "2500ms")] {
         if !case.defaults.lines().any(|line| line.trim().starts_with(&format!("timeout {timeout} "))) {
             let _ = writeln!(own, "timeout {timeout} {value}");
         }
     }
+    if case.mode == Mode::Http {
+        // The reference holds the last incomplete segment back for 200 ms otherwise.
+        own.push_str("option http-no-delay\n");
+    }
+    // The default picks servers by chance.
+    own.push_str("balance roundrobin\n");
     own.push_str(&case.defaults);
     let _ = writeln!(own, "\nfrontend f<n> from d<n>\nbind {}\n{}", layout.frontend(number), case.front);
     if !case.servers.is_empty() && !case.front.contains("default_backend") {
@@ -127,7 +133,7 @@ fn section(text: &mut String, layout: &Layout, (number, case): Numbered<'_>) {
     if !case.servers.is_empty() || !case.back.is_empty() {
         let _ = writeln!(own, "backend b<n> from d<n>\n{}", case.back);
     }
-    if !case.back.contains("server ") {
+    if !case.back.lines().any(|line| line.starts_with("server ")) {
         for (i, server) in case.servers.iter().enumerate() {
             let _ = writeln!(own, "server s{} {} {}", i + 1, layout.server(number, i), server.options);
         }
@@ -338,6 +344,9 @@ fn exchange(layout: &Layout, (number, case): Numbered<'_>) -> Seen {
             let (script, board) = (script.clone(), Arc::clone(&board));
             let frontend = SocketAddr::V4(layout.frontend(number));
             let play = move || {
+                if let Some(what) = script.after {
+                    board.hear(what);
+                }
                 let stream = TcpStream::connect(frontend).expect("the frontend listens");
                 Actor::new(stream, &board).play(&script, Then::Close)
             };

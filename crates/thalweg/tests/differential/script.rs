@@ -1,7 +1,5 @@
 //! What a client or a server of an exchange does on one connection, step by step.
 
-use std::fmt::Write as _;
-
 /// One step. A step that waits gives up after [`super::actor::LIMIT`]; one whose connection ends ends the script.
 #[derive(Clone, Debug)]
 pub enum Step {
@@ -35,6 +33,8 @@ pub const LOOK: u64 = 200;
 
 #[derive(Clone, Debug, Default)]
 pub struct Script {
+    /// What must have been told before a client connects.
+    pub after: Option<&'static str>,
     pub steps: Vec<Step>,
 }
 
@@ -46,6 +46,12 @@ pub fn script() -> Script {
 impl Script {
     fn then(mut self, step: Step) -> Script {
         self.steps.push(step);
+        self
+    }
+
+    /// Connects only once something was told.
+    pub fn after(mut self, what: &'static str) -> Script {
+        self.after = Some(what);
         self
     }
 
@@ -139,18 +145,4 @@ pub fn get(path: &str) -> String {
 /// A request with a body and its length.
 pub fn post(path: &str, body: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n{body}", body.len())
-}
-
-/// A request whose body comes in chunks.
-pub fn post_chunked(path: &str, chunks: &[&str]) -> String {
-    format!("POST {path} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n{}", chunked(chunks))
-}
-
-/// A chunked body, with its last chunk.
-pub fn chunked(chunks: &[&str]) -> String {
-    let mut out = String::new();
-    for chunk in chunks {
-        let _ = write!(out, "{:x}\r\n{chunk}\r\n", chunk.len());
-    }
-    out + "0\r\n\r\n"
 }

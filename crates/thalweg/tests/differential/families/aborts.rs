@@ -109,7 +109,7 @@ fn clients() -> Vec<Case> {
         cases.push(
             http(format!("client-leaves/queued/{way}"))
                 .client(script().send(get("/first")).message())
-                .client(leave(script().hear("request").send(get("/queued")).pause(150).tell("left"), way))
+                .client(leave(script().after("request").send(get("/queued")).pause(150).tell("left"), way))
                 .server_with(
                     "maxconn 1",
                     script()
@@ -247,7 +247,7 @@ fn tcp_sides() -> Vec<Case> {
         cases.push(
             tcp(format!("tcp/client-leaves/queued/{way}"))
                 .client(script().send("1").until("first"))
-                .client(leave(script().hear("taken").send("2").pause(150).tell("left"), way))
+                .client(leave(script().after("taken").send("2").pause(150).tell("left"), way))
                 .server_with(
                     "maxconn 1",
                     script().exactly(1).tell("taken").hear("left").pause(200).send("first").end(),

@@ -203,7 +203,7 @@ fn early() -> Vec<Case> {
         ("sized", head, "abcde", "fghij"),
         ("chunked", chunked, "5\r\nabcde\r\n", "5\r\nfghij\r\n0\r\n\r\n"),
     ];
-    let answers = [
+    let responses = [
         ("keep-alive", ok("early"), false),
         ("close", "HTTP/1.1 403 No\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno".to_string(), true),
         (
@@ -211,7 +211,6 @@ fn early() -> Vec<Case> {
             "HTTP/1.1 403 No\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno".to_string(),
             false,
         ),
-        ("until-close", "HTTP/1.1 403 No\r\n\r\nno".to_string(), true),
         (
             "chunked",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n".to_string(),
@@ -220,9 +219,10 @@ fn early() -> Vec<Case> {
     ];
     let mut cases = Vec::new();
     for (kind, head, first, second) in kinds {
-        for (answer, response, close) in &answers {
+        for (answer, response, close) in &responses {
             let server = script().head().send(response);
-            let server = if *close { server.close() } else { server };
+            let server =
+                if *close { server.close() } else { server.until(second).chain(answers(ok("next"))) };
             let client = |rest: bool| {
                 let start = script().send(head).send(first).look(PAUSE);
                 if rest { start.send(second).look(PAUSE).send(get("/next")) } else { start }
@@ -437,9 +437,7 @@ fn malformed_responses() -> Vec<Case> {
     let mut cases = Vec::new();
     for (name, response) in responses {
         for (way, close) in [("open", false), ("closed", true)] {
-            let server = script().message().send(response);
-            // What has no end keeps the client waiting: the server says when it is over.
-            let server = if close { server.close() } else { server.pause(300).close() };
+            let server = if close { script().message().send(response).close() } else { answers(response) };
             cases.push(
                 http(format!("malformed-response/{name}/{way}"))
                     .defaults("timeout server 250ms")

@@ -1,8 +1,13 @@
 //! The exchanges, by family.
 
 mod aborts;
+mod cookies;
 mod framing;
+mod logs;
+mod rules;
+mod servers;
 mod timeouts;
+mod upgrades;
 
 use super::case::Case;
 
@@ -14,5 +19,10 @@ pub fn all(_seed: u64) -> Vec<Case> {
     cases.extend(framing::cases());
     cases.extend(aborts::cases());
     cases.extend(timeouts::cases());
+    cases.extend(servers::cases());
+    cases.extend(cookies::cases());
+    cases.extend(rules::cases());
+    cases.extend(upgrades::cases());
+    cases.extend(logs::cases());
     cases
 }

@@ -268,14 +268,14 @@ fn connect_and_queue() -> Vec<Case> {
             http(format!("timeouts/queue/{name}"))
                 .defaults(lines)
                 .client(script().send(get("/first")).look(800))
-                .client(script().hear("taken").send(get("/queued")).look(900).tell("over"))
+                .client(script().after("taken").send(get("/queued")).look(900).tell("over"))
                 .server_with("maxconn 1", script().message().tell("taken").hear("over").send(ok("first"))),
         );
         cases.push(
             tcp(format!("timeouts/queue/{name}/tcp"))
                 .defaults(lines)
                 .client(script().send("1").look(800))
-                .client(script().hear("taken").send("2").look(900).tell("over"))
+                .client(script().after("taken").send("2").look(900).tell("over"))
                 .server_with("maxconn 1", script().exactly(1).tell("taken").hear("over").send("first")),
         );
     }
@@ -283,7 +283,8 @@ fn connect_and_queue() -> Vec<Case> {
 }
 
 fn upgraded(ended: Script) -> Script {
-    let response = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n";
+    let response = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\
+                    Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
     script().message().send(response).chain(ended)
 }
 
@@ -370,13 +371,13 @@ fn rules() -> Vec<Case> {
     );
     cases.push(
         http("timeouts/set-timeout/server")
-            .front("http-request set-timeout server 250ms")
+            .back("http-request set-timeout server 250ms")
             .client(script().send(get("/")).end())
             .server(script().message().end()),
     );
     cases.push(
         http("timeouts/set-timeout/tunnel")
-            .front("http-request set-timeout tunnel 250ms")
+            .back("http-request set-timeout tunnel 250ms")
             .client(
                 script().send("GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n").end(),
             )
