@@ -217,16 +217,20 @@ impl Counters {
         if !full {
             self.timed.add(1);
         }
-        let Some(times) = times else { return };
-        let sums = [&self.queue_ms, &self.connect_ms, &self.response_ms, &self.total_ms];
-        let maxima = [&self.queue_ms_max, &self.connect_ms_max, &self.response_ms_max, &self.total_ms_max];
-        for ((sum, max), ms) in sums.into_iter().zip(maxima).zip(times) {
-            if full {
-                sum.sub(sum.get() / TIMED_MAX);
+        let Some([queue, connect, response, total]) = times else { return };
+        let count = |sum: &Counter, max: &Counter, ms: u64| {
+            let before = sum.get();
+            // Most are zero, and change nothing while the sum is.
+            if ms == 0 && before == 0 {
+                return;
             }
-            sum.add(ms);
+            sum.set(before - if full { before / TIMED_MAX } else { 0 } + ms);
             max.raise_to(ms);
-        }
+        };
+        count(&self.queue_ms, &self.queue_ms_max, queue);
+        count(&self.connect_ms, &self.connect_ms_max, connect);
+        count(&self.response_ms, &self.response_ms_max, response);
+        count(&self.total_ms, &self.total_ms_max, total);
     }
 
     /// Counts a response by its class; 0 when there was none.
