@@ -59,7 +59,7 @@ pub fn range(text: &str) -> Result<Range, String> {
     if min > max { Err(bad_range()) } else { Ok(Range { min, max }) }
 }
 
-/// Reads a version or a range of versions: `3.1`, `3.1:3.3`, as `major << 16 | minor`.
+/// Reads a version or a range of versions: `3.1`, `3.1:3.3`, `3.1-3.3`, `3.1:`, `:3.3`, as `major << 16 | minor`.
 ///
 /// # Errors
 /// The text of the problem.
@@ -70,7 +70,7 @@ pub fn version_range(text: &str) -> Result<Range, String> {
         Some(part(major)? << 16 | part(minor)?)
     };
     let bad = || format!("'{text}' is neither a number nor a supported operator");
-    match text.split_once(':') {
+    match text.split_once([':', '-']) {
         None => one(text).map(|v| Range { min: v, max: v }).ok_or_else(bad),
         Some((min, max)) => {
             let min = if min.is_empty() { i64::MIN } else { one(min).ok_or_else(bad)? };
@@ -213,7 +213,10 @@ mod tests {
             assert_eq!(range(text), Err(why.to_string()));
         }
         assert_eq!(version_range("3.1:3.3"), Ok(Range { min: 0x30001, max: 0x30003 }));
-        assert!(version_range("a").is_err());
+        assert_eq!(version_range("3.1-3.3"), version_range("3.1:3.3"));
+        assert_eq!(version_range("3.1-"), version_range("3.1:"));
+        assert_eq!(version_range("-3.3"), version_range(":3.3"));
+        assert!(["a", "3.3-3.1", "3.0-3.1:3.2", "3.99999"].iter().all(|text| version_range(text).is_err()));
     }
 
     #[test]
