@@ -87,7 +87,7 @@ fn servers_that_fail_in_the_body() {
             let (proxy, server) = with_fault(io, "", fault);
             survives(&proxy, || {
                 let mut conn = proxy.connect();
-                conn.send("GET /f HTTP/1.1\r\nHost: h\r\n\r\n");
+                conn.send("GET /f HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
                 let got = String::from_utf8_lossy(&conn.ended()).into_owned();
                 // The client can tell that something is missing.
                 assert!(!got.ends_with("0\r\n\r\n"), "{got}");

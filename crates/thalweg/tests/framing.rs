@@ -770,3 +770,111 @@ server s {}
         proxy.finish(server);
     });
 }
+
+/// A body of 700 kB, framed in one of several ways.
+fn large(framing: &str) -> (String, Vec<u8>, Vec<u8>) {
+    let payload: Vec<u8> = (0..700_000u32).map(|n| (n % 251) as u8).collect();
+    let sizes: &[usize] = match framing {
+        "sized" => return (format!("Content-Length: {}\r\n", payload.len()), payload.clone(), payload),
+        "one chunk" => &[700_000],
+        _ => &[1, 300_000, 70_000, 65_536, 3, 65_535, 16_384, 150_000],
+    };
+    let mut body = Vec::new();
+    let mut rest = &payload[..];
+    for size in sizes.iter().cycle() {
+        let (chunk, more) = rest.split_at((*size).min(rest.len()));
+        body.extend(format!("{:x}\r\n", chunk.len()).bytes());
+        body.extend(chunk);
+        body.extend(b"\r\n");
+        if chunk.is_empty() {
+            break;
+        }
+        rest = more;
+    }
+    ("Transfer-Encoding: chunked\r\n".into(), body, payload)
+}
+
+const FRAMINGS: [&str; 3] = ["sized", "one chunk", "many chunks"];
+const SPLICE: [&str; 2] = ["", "option splice-auto"];
+
+/// Long stretches are moved by the kernel's means, and end where their message ends.
+#[test]
+fn large_bodies_both_ways() {
+    each_driver(|io| {
+        for (framing, splice) in FRAMINGS.into_iter().flat_map(|f| SPLICE.map(|s| (f, s))) {
+            let server = Server::start(move |mut conn, _| {
+                while let Some(request) = conn.next_request() {
+                    let (field, body, payload) = large(framing);
+                    assert!(request.body.is_empty() || request.body == payload, "{framing}");
+                    conn.send(format!("HTTP/1.1 200 OK\r\n{field}\r\n"));
+                    conn.send(body);
+                }
+            });
+            let text = "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nserver s";
+            let proxy = Setup::http(&format!("{text} {}\n", server.addr)).defaults(splice).start(io);
+            let mut conn = proxy.connect();
+            let (field, body, payload) = large(framing);
+            for _ in 0..3 {
+                let mut sender = conn.twin();
+                thread::scope(|scope| {
+                    scope.spawn(|| {
+                        sender.send(format!("POST / HTTP/1.1\r\nHost: h\r\n{field}\r\n"));
+                        sender.send(&body);
+                        sender.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+                    });
+                    for _ in 0..2 {
+                        assert!(conn.response().body == payload, "{framing} {splice}");
+                    }
+                });
+            }
+            drop(conn);
+            proxy.finish(server);
+        }
+    });
+}
+
+/// What was taken from the client and never reached the server, in a buffer or in a pipe, was part of the body all the
+/// same.
+#[test]
+fn a_server_that_leaves_in_a_large_body() {
+    each_driver(|io| {
+        for (framing, splice) in FRAMINGS.into_iter().flat_map(|f| SPLICE.map(|s| (f, s))) {
+            let (sender, seen) = mpsc::channel();
+            let sender = Mutex::new(sender);
+            let server = Server::start(move |mut conn, _| {
+                while let Some(head) = conn.next_head() {
+                    sender.lock().unwrap().send(head.line.clone()).unwrap();
+                    if head.line.starts_with("POST") {
+                        // Its buffers fill before it leaves.
+                        let _ = conn.try_exactly(100_000);
+                        return;
+                    }
+                    let _ = conn.try_send(OK);
+                }
+            });
+            let text = "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nretries 0\nserver s";
+            let proxy = Setup::http(&format!("{text} {}\n", server.addr)).defaults(splice).start(io);
+            let (field, body, _) = large(framing);
+            for _ in 0..10 {
+                let mut conn = proxy.connect();
+                let mut other = conn.twin();
+                let kept = thread::scope(|scope| {
+                    scope.spawn(|| {
+                        let _ = other.try_send(format!("POST /first HTTP/1.1\r\nHost: h\r\n{field}\r\n"));
+                        let _ = other.try_send(&body);
+                        let _ = other.try_send("GET /second HTTP/1.1\r\nHost: h\r\n\r\n");
+                    });
+                    let first = response(&mut conn, "POST");
+                    assert!(first.is_none_or(|(status, _)| status == 502), "{framing} {splice}");
+                    response(&mut conn, "GET").inspect(|(status, head)| assert_eq!(*status, 200, "{head}"))
+                });
+                assert_eq!(seen.recv().unwrap(), "POST /first HTTP/1.1");
+                if kept.is_some() {
+                    assert_eq!(seen.recv().unwrap(), "GET /second HTTP/1.1");
+                }
+            }
+            assert!(seen.try_recv().is_err(), "{framing} {splice}: the server saw more than was sent");
+            proxy.finish(server);
+        }
+    });
+}

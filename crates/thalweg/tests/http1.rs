@@ -567,6 +567,15 @@ fn a_monitor_in_every_form_of_target() {
             assert_eq!(response.status, status, "{target}");
         }
         proxy.finish(());
+        // What is no path is the whole target.
+        let text = "frontend fe\nbind <@fe>\nmonitor-uri http://h/up\nhttp-request deny deny_status 404\n";
+        let proxy = Setup::http(text).start(io);
+        for (target, status) in [("/up", 404), ("http://h/up", 200), ("http://i/up", 404)] {
+            let host = if target.contains("//i") { "i" } else { "h" };
+            let response = proxy.ask(&format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+            assert_eq!(response.status, status, "{target}");
+        }
+        proxy.finish(());
     });
 }
 

@@ -133,9 +133,20 @@ impl BodyReader {
         matches!(self.length, Length::UntilClose)
     }
 
-    /// True when bytes may go from receive to send without being looked at.
-    pub fn is_opaque(&self) -> bool {
-        !matches!(self.length, Length::Chunked(_))
+    /// True when the body comes in chunks.
+    pub fn is_chunked(&self) -> bool {
+        matches!(self.length, Length::Chunked(_))
+    }
+
+    /// How many of the next bytes are payload and nothing else, so that they may go from receive to send without being
+    /// looked at.
+    pub fn stretch(&self) -> u64 {
+        match &self.length {
+            _ if self.ended => 0,
+            Length::Sized(remaining) => *remaining,
+            Length::Chunked(chunks) => chunks.decoder.remaining(),
+            Length::UntilClose => u64::MAX,
+        }
     }
 
     /// The connection ended. False when that cuts the body.
@@ -144,12 +155,19 @@ impl BodyReader {
         self.ended
     }
 
-    /// Takes note of `n` bytes that left the connection without passing here. Only for bodies that are opaque.
+    /// Takes note of `n` bytes of a [stretch](BodyReader::stretch) that left the connection without passing here.
     pub fn took(&mut self, n: u64) {
         self.received += n;
-        if let Length::Sized(remaining) = &mut self.length {
-            *remaining = remaining.saturating_sub(n);
-            self.ended = *remaining == 0;
+        match &mut self.length {
+            Length::Sized(remaining) => {
+                *remaining = remaining.saturating_sub(n);
+                self.ended = *remaining == 0;
+            }
+            Length::Chunked(chunks) => {
+                chunks.ahead = None;
+                chunks.decoder.skip(n);
+            }
+            Length::UntilClose => {}
         }
     }
 

@@ -27,6 +27,9 @@ use crate::connection::wire::Wire;
 use crate::instance::Stopping;
 use crate::worker::Worker;
 
+/// How long the last bytes of a request that was answered early may take to leave, in milliseconds.
+const FLUSH_MS: u64 = 100;
+
 /// What an attempt came to.
 pub enum Exchanged<'a> {
     /// The client has its response, or what there was of it.
@@ -922,11 +925,14 @@ async fn download<'a>(
     }
     match end {
         BodyEnd::Done => {
-            let reusable = keep_server
-                && framing.keep_alive
-                && up.is_done(http.client)
-                && conn.wire.is_idle()
-                && http.worker.instance.stopping() == Stopping::No;
+            let kept = keep_server && framing.keep_alive && up.is_done(http.client);
+            if kept && conn.wire.io.in_flight() > 0 {
+                // The end of the request went out after the response had come, and the kernel has not said yet that it
+                // took it. It takes no time, unless the server does not read; then the connection is no use.
+                let soon = Some(timer::deadline_in(FLUSH_MS));
+                let _ = timer::timeout_at(soon, conn.wire.io.send_ready()).await;
+            }
+            let reusable = kept && conn.wire.is_idle() && http.worker.instance.stopping() == Stopping::No;
             if reusable {
                 http.session.keep_private(http.worker, be, server, conn);
             }

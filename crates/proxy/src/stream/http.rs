@@ -397,7 +397,10 @@ impl<'a> Http<'a> {
     /// `monitor-uri` and `monitor fail`.
     fn monitor(&mut self, fe: &'a Proxy) -> Option<reply::Answer<'a>> {
         let uri = fe.monitor_uri.as_deref()?;
-        if thalweg_http::uri::path_and_query(self.state.request.target()) != uri {
+        let target = self.state.request.target();
+        // A path is one in every form of the target; anything else is the target itself.
+        let asked = if uri.starts_with(b"/") { thalweg_http::uri::path_and_query(target) } else { target };
+        if asked != uri {
             return None;
         }
         let failed = fe

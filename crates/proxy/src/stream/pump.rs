@@ -202,19 +202,21 @@ impl Pump {
     }
 
     fn can_transfer(&self, from: &Wire) -> bool {
-        self.transfer_mode.is_some()
-            && self.form.delimiter == Delimiter::Plain
-            && from.body.is_opaque()
-            && !from.eof
-            && (self.transfer.is_some()
-                || from.body.remaining().unwrap_or(from.body.received()) >= TRANSFER_MIN)
+        // The header of a chunk was passed on when its payload begins; other payload would need one of its own.
+        let stretch = match self.form.delimiter {
+            Delimiter::Chunked if !from.body.is_chunked() => 0,
+            _ => from.body.stretch(),
+        };
+        let worth_it = if from.body.is_until_close() { from.body.received() } else { stretch };
+        let begins = self.transfer_mode.is_some() && worth_it >= TRANSFER_MIN;
+        stretch > 0 && !from.eof && (begins || self.transfer.is_some())
     }
 
     fn poll_transfer(&mut self, from: &mut Wire, tx: &mut Stream) -> Poll<Result<(), PumpError>> {
         let mode = self.transfer_mode.unwrap_or(TransferMode::Auto);
         let transfer = self.transfer.get_or_insert_with(|| Transfer::new(mode));
         // Its limit counts from what the receiver accepted; the body's count is of what left its connection.
-        let left = from.body.remaining().unwrap_or(u64::MAX).saturating_add(transfer.held() as u64);
+        let left = from.body.stretch().saturating_add(transfer.held() as u64);
         let before = transfer.taken();
         let moved = transfer.poll(&mut from.io, tx, left.min(TURN_MAX));
         let taken = transfer.taken() - before;
