@@ -9,10 +9,11 @@ use support::{Proxy, Server, Setup, each_driver, nobody, ok};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
 
-/// A frontend before a backend `be` that has these lines.
+/// A frontend before a backend `be` that has these lines. Without `timeout check` an answer would have to come within the
+/// interval, which a busy machine may not manage.
 fn setup(lines: &str) -> Setup {
     Setup::http(&format!("frontend fe\nbind <@fe>\nno log\ndefault_backend be\nbackend be\n{lines}\n"))
-        .defaults("option log-health-checks\ndefault-server inter 50ms\n")
+        .defaults("option log-health-checks\ntimeout check 20s\ndefault-server inter 50ms\n")
 }
 
 #[test]
