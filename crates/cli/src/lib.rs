@@ -22,7 +22,7 @@ use thalweg_config::model::CliLevel;
 use thalweg_proxy::Instance;
 use thalweg_proxy::gate::Gate;
 use thalweg_proxy::worker::{self, Worker};
-use thalweg_runtime::net::Listener;
+use thalweg_runtime::net::{Listener, Port};
 use thalweg_runtime::{Class, Kind, SpawnOptions, spawn_with, timer};
 
 static ACCEPT: Kind = Kind::new("cli-accept");
@@ -104,22 +104,13 @@ pub struct Counts {
 
 /// Accepts connections to the CLI on the calling thread, one of the runtime's. `listeners` are sockets with their
 /// positions in [`Cli::sockets`].
-pub fn start_thread(cli: &Arc<Cli>, listeners: Vec<(usize, OwnedFd)>) {
+pub fn start_thread(cli: &Arc<Cli>, listeners: Vec<(usize, Arc<Port>)>) {
     let Some(worker) = worker::current() else { return };
-    for (socket, fd) in listeners {
-        match Listener::from_fd(fd) {
-            Ok(listener) => {
-                let options = SpawnOptions { class: Class::Normal, nice: NICE };
-                let task = spawn_with(&ACCEPT, options, accept(Arc::clone(cli), socket, listener));
-                // A soft stop ends what accepts, and closes the socket with it.
-                worker.accepting.borrow_mut().push(task);
-            }
-            Err(error) => eprintln!(
-                "[ALERT]    ({}) : cannot listen for commands on '{}': {error}",
-                std::process::id(),
-                cli.sockets[socket].name
-            ),
-        }
+    for (socket, port) in listeners {
+        let options = SpawnOptions { class: Class::Normal, nice: NICE };
+        let task = spawn_with(&ACCEPT, options, accept(Arc::clone(cli), socket, Listener::on(port)));
+        // A soft stop ends what accepts, and closes the socket with it.
+        worker.accepting.borrow_mut().push(task);
     }
 }
 

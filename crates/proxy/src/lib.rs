@@ -17,10 +17,10 @@ pub mod stream;
 pub mod worker;
 mod world;
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use thalweg_config::model::ProxyId;
+use thalweg_runtime::net::Port;
 use thalweg_runtime::{Handle, Reason, kill};
 
 pub use instance::{Instance, Stopping};
@@ -32,8 +32,8 @@ pub struct ThreadSocket {
     pub proxy: ProxyId,
     /// Position in the proxy's binds.
     pub bind: usize,
-    /// The socket; other threads may have copies of it.
-    pub fd: OwnedFd,
+    /// The socket, which other threads may accept from, too.
+    pub port: Arc<Port>,
 }
 
 /// Starts to serve on the calling thread, one of the runtime's.
@@ -47,16 +47,8 @@ pub fn start_thread(instance: &Arc<Instance>, thread: usize, sockets: Vec<Thread
     backend::health::start(&worker);
     for socket in sockets {
         let Some(listener) = instance.listener_index(socket.proxy, socket.bind) else { continue };
-        match frontend::listener::start(&worker, listener, socket.fd) {
-            Ok(task) => worker.accepting.borrow_mut().push(task),
-            Err(error) => {
-                let name = &worker.proxy(socket.proxy).name;
-                eprintln!(
-                    "[ALERT]    ({}) : thread {thread} cannot listen for '{name}': {error}",
-                    std::process::id()
-                );
-            }
-        }
+        let task = frontend::listener::start(&worker, listener, socket.port);
+        worker.accepting.borrow_mut().push(task);
     }
 }
 

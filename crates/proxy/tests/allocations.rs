@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use thalweg_config::{Input, LoadOptions};
 use thalweg_proxy::{Instance, ThreadSocket};
 use thalweg_runtime::Runtime;
 use thalweg_runtime::driver::{Driver, DriverKind, DriverOptions};
+use thalweg_runtime::net::{LetGo, Port};
 
 struct Counting;
 
@@ -138,7 +139,8 @@ fn count_with(kind: DriverKind) -> usize {
     let running = thread::spawn(move || {
         let settings =
             thalweg_runtime::Config { threads: 1, driver: kind, ..thalweg_runtime::Config::default() };
-        let sockets = Mutex::new(Some(vec![ThreadSocket { proxy, bind: 0, fd: listener.into() }]));
+        let port = Arc::new(Port::new(listener.into(), LetGo::Keep));
+        let sockets = Mutex::new(Some(vec![ThreadSocket { proxy, bind: 0, port }]));
         let runtime = Runtime::start(settings, move |thread| {
             COUNTED.set(true);
             thalweg_proxy::start_thread(&instance, thread, sockets.lock().unwrap().take().unwrap());

@@ -83,7 +83,9 @@ fn writes_of(kind: DriverKind, lines: &str, servers: usize, options: &str) -> u6
     let running = thread::spawn(move || {
         let settings =
             thalweg_runtime::Config { threads: 1, driver: kind, ..thalweg_runtime::Config::default() };
-        let sockets = Mutex::new(Some(vec![ThreadSocket { proxy, bind: 0, fd: listener.into() }]));
+        let port = thalweg_runtime::net::Port::new(listener.into(), thalweg_runtime::net::LetGo::Keep);
+        let port = std::sync::Arc::new(port);
+        let sockets = Mutex::new(Some(vec![ThreadSocket { proxy, bind: 0, port }]));
         let runtime = Runtime::start(settings, move |thread| {
             thalweg_proxy::start_thread(&instance, thread, sockets.lock().unwrap().take().unwrap());
         })

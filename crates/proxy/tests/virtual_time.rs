@@ -6,12 +6,15 @@ use std::cell::RefCell;
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use thalweg_config::{Input, LoadOptions};
 use thalweg_proxy::{Instance, ThreadSocket};
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::driver::sim::{self, Network, SimConfig};
-use thalweg_runtime::net::{ConnectOptions, Datagram, DatagramOptions, Listener, SockAddr, Stream};
+use thalweg_runtime::net::{
+    ConnectOptions, Datagram, DatagramOptions, LetGo, Listener, Port, SockAddr, Stream,
+};
 use thalweg_runtime::{Kind, clock, spawn, timer};
 
 static SCRIPT: Kind = Kind::new("script");
@@ -223,10 +226,11 @@ fn run(seed: u64, sim: SimConfig, text: String, case: &Case) -> Vec<(&'static st
             config.global.nbthread = 1;
             let proxy = config.proxies.iter().find(|p| &*p.name == "fe").unwrap().id;
             let mut log = Datagram::bind(&address(LOG), &DatagramOptions::default()).unwrap();
-            let fd = network.listen(&address(FRONT), &Default::default()).unwrap();
+            let front = network.listen(&address(FRONT), &Default::default()).unwrap();
+            let port = Arc::new(Port::new(front, LetGo::Keep));
             let mut server = Listener::bind(&address(BACK), &Default::default()).unwrap();
             let instance = Instance::new(config, "thalweg", "host", clock::wall_us());
-            thalweg_proxy::start_thread(&instance, 0, vec![ThreadSocket { proxy, bind: 0, fd }]);
+            thalweg_proxy::start_thread(&instance, 0, vec![ThreadSocket { proxy, bind: 0, port }]);
             let told_too = told.clone();
             let began = clock::now_ms() + if first_script.is_some() { 100 } else { 0 };
             spawn(&SCRIPT, async move {

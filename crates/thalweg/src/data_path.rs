@@ -8,7 +8,7 @@ use thalweg_proxy::counters::sum;
 use thalweg_proxy::{Instance, ThreadSocket};
 use thalweg_runtime::{Handle, clock};
 
-use crate::listen::ThreadListener;
+use crate::listen::{self, ThreadListener};
 
 /// What all threads share.
 #[derive(Clone)]
@@ -23,8 +23,10 @@ impl DataPath {
 
     /// Starts to serve on the calling thread.
     pub fn start_thread(&self, thread: usize, sockets: Vec<ThreadListener>) {
-        let sockets =
-            sockets.into_iter().map(|s| ThreadSocket { proxy: s.proxy, bind: s.bind, fd: s.fd }).collect();
+        let sockets = sockets
+            .into_iter()
+            .map(|s| ThreadSocket { proxy: s.proxy, bind: s.bind, port: s.port })
+            .collect();
         thalweg_proxy::start_thread(&self.0, thread, sockets);
     }
 
@@ -53,10 +55,10 @@ impl DataPath {
         &self.0
     }
 
-    /// The names of the proxies that listen.
+    /// What messages call the proxies that listen.
     pub fn listening(&self) -> Vec<String> {
         let listens = |proxy: &&Proxy| !proxy.disabled && !proxy.binds.is_empty();
-        self.0.config.proxies.iter().filter(listens).map(|proxy| proxy.name.to_string()).collect()
+        self.0.config.proxies.iter().filter(listens).map(listen::title).collect()
     }
 
     /// One line for each proxy that a soft stop stopped.

@@ -2,28 +2,28 @@
 //! privileges. Sockets that another process handed over, or that were inherited, are used instead of new ones.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use thalweg_config::model::{Bind, BindAddr, Config, Proxy, ProxyId, Shards};
 use thalweg_runtime::net::listener::{self, Refused};
-use thalweg_runtime::net::{ListenOptions, SockAddr, descriptor};
+use thalweg_runtime::net::{LetGo, ListenOptions, Port, SockAddr, descriptor};
 use thalweg_syntax::source::os_message;
 use thalweg_sys::handover::HandedSocket;
 
 use crate::service::SharedSocket;
 use crate::stats_socket::CliListener;
 
-/// One listening socket of one thread.
+/// One listening socket as one thread gets it.
 #[derive(Debug)]
 pub struct ThreadListener {
     /// The proxy it belongs to.
     pub proxy: ProxyId,
     /// Position in the proxy's binds.
     pub bind: usize,
-    /// The socket. Other threads may have copies of the same one.
-    pub fd: OwnedFd,
+    /// The socket, which other threads may accept from, too.
+    pub port: Arc<Port>,
 }
 
 /// The sockets of one `bind`.
@@ -119,16 +119,21 @@ pub fn open(
             let opening = open_bind(config, &Owner::of(proxy), bind, handed, &mut refused);
             // Each shard was refused the same.
             refused.dedup_by_key(|(what, _)| *what);
-            let kind = if proxy.is_be() { "proxy" } else { "frontend" };
-            let title = format!("{kind} {}", proxy.name);
+            let title = title(proxy);
             warnings.extend(refused.iter().map(|(what, error)| left_out(&title, bind, *what, error)));
             match opening {
                 Ok(shards) => opened.push(OpenListener { proxy: proxy.id, bind: index, shards }),
-                Err(error) => failures.push(failure(&proxy.name, bind, &error)),
+                Err(error) => failures.push(failure(&title, bind, &error)),
             }
         }
     }
     if failures.is_empty() { Ok(()) } else { Err(failures) }
+}
+
+/// What messages call a proxy that listens.
+pub fn title(proxy: &Proxy) -> String {
+    let kind = if proxy.is_be() { "proxy" } else { "frontend" };
+    format!("{kind} {}", proxy.name)
 }
 
 /// Opens the sockets of the CLI (`stats socket`). On failure, one message for each.
@@ -138,7 +143,7 @@ pub fn open_cli(config: &Config, handed: &mut Handed) -> Result<Vec<CliListener>
     for bind in &config.global.stats_sockets {
         match open_cli_bind(config, bind, handed) {
             Ok(listener) => opened.push(listener),
-            Err(error) => failures.push(failure("GLOBAL", bind, &error)),
+            Err(error) => failures.push(failure("frontend GLOBAL", bind, &error)),
         }
     }
     if failures.is_empty() { Ok(opened) } else { Err(failures) }
@@ -169,32 +174,45 @@ fn open_cli_bind(config: &Config, bind: &Bind, handed: &mut Handed) -> io::Resul
     };
     let (level, gives_listeners) = (bind.level, bind.expose_fd_listeners);
     let (severity_number, unix) = (bind.severity_number, kind.local.is_unix());
-    Ok(CliListener { fd, name, level, gives_listeners, severity_number, unix })
+    let port = Arc::new(Port::new(fd, let_go_of(config, &Owner::CLI, bind)));
+    Ok(CliListener { port, name, level, gives_listeners, severity_number, unix })
 }
 
-/// Copies of all listening sockets, for handing them over and for nothing else.
-pub fn share(opened: &[OpenListener], config: &Config) -> io::Result<Vec<SharedSocket>> {
-    let mut shared = Vec::new();
-    for open in opened {
-        let bind = &config.proxy(open.proxy).binds[open.bind];
-        for shard in &open.shards {
-            let interface = bind.interface.as_deref().unwrap_or("").to_string();
-            shared.push(SharedSocket { fd: Arc::new(shard.try_clone()?), interface });
+/// What this process does to let go of the address of a bind.
+fn let_go_of(config: &Config, owner: &Owner, bind: &Bind) -> LetGo {
+    match (&bind.addr, address_of(bind)) {
+        (BindAddr::Tcp(_), _) => LetGo::Unlisten(backlog(config, owner, bind)),
+        (BindAddr::Abstract(_) | BindAddr::AbstractZ(_), Some(address)) => {
+            let options = options(config, owner, bind, false);
+            LetGo::Close(Box::new(move || listener::open(&address, &options)))
         }
+        // A path is taken over by whoever comes next, and a descriptor is the parent's.
+        _ => LetGo::Keep,
     }
-    Ok(shared)
 }
 
-/// Gives each thread its sockets. Each thread that a bind allows gets one; where there are fewer shards than threads,
-/// some get copies. No other copy remains, so that a port is closed once its threads let go of it.
+/// Makes the sockets ports, and gives each thread its own. Each thread that a bind allows gets one; where there are fewer
+/// shards than threads, threads share. Besides, all of them, to hand them over and to let go of them; a port is closed
+/// once this list is dropped and its threads let go of it.
 pub fn distribute(
     opened: Vec<OpenListener>,
     config: &Config,
     threads: usize,
-) -> io::Result<Vec<Vec<ThreadListener>>> {
+) -> (Vec<Vec<ThreadListener>>, Vec<SharedSocket>) {
     let mut sockets: Vec<Vec<ThreadListener>> = Vec::new();
     sockets.resize_with(threads, Vec::new);
+    let mut shared = Vec::new();
     for open in opened {
+        let proxy = config.proxy(open.proxy);
+        let bind = &proxy.binds[open.bind];
+        let owner = Owner::of(proxy);
+        let port = |shard| Arc::new(Port::new(shard, let_go_of(config, &owner, bind)));
+        let ports: Vec<Arc<Port>> = open.shards.into_iter().map(port).collect();
+        shared.extend(ports.iter().map(|port| SharedSocket {
+            port: Arc::clone(port),
+            interface: bind.interface.as_deref().unwrap_or("").to_string(),
+            shown: bind.shown.to_string(),
+        }));
         let allowed = &config.proxy(open.proxy).binds[open.bind].threads.0;
         let mut takers: Vec<usize> = (0..threads)
             .filter(|t| allowed.is_empty() || allowed.iter().any(|a| usize::from(*a) == *t))
@@ -204,11 +222,11 @@ pub fn distribute(
             takers = (0..threads).collect();
         }
         for (rank, thread) in takers.into_iter().enumerate() {
-            let fd = open.shards[rank % open.shards.len()].try_clone()?;
-            sockets[thread].push(ThreadListener { proxy: open.proxy, bind: open.bind, fd });
+            let port = Arc::clone(&ports[rank % ports.len()]);
+            sockets[thread].push(ThreadListener { proxy: open.proxy, bind: open.bind, port });
         }
     }
-    Ok(sockets)
+    (sockets, shared)
 }
 
 /// Takes over the descriptors named by `fd@`. Done before anything else is opened, while no other descriptor of this
@@ -224,7 +242,7 @@ pub fn inherit(config: &Config, opened: &mut Vec<OpenListener>) -> Result<(), Ve
                 Ok(socket) => {
                     opened.push(OpenListener { proxy: proxy.id, bind: index, shards: vec![socket] })
                 }
-                Err(error) => failures.push(failure(&proxy.name, bind, &error)),
+                Err(error) => failures.push(failure(&title(proxy), bind, &error)),
             }
             if !originals.contains(&fd) {
                 originals.push(fd);
@@ -241,7 +259,7 @@ pub fn inherit(config: &Config, opened: &mut Vec<OpenListener>) -> Result<(), Ve
 fn take_inherited(fd: i32, backlog: u32, bind: &Bind) -> io::Result<OwnedFd> {
     let socket = listener::inherited(fd)?;
     if matches!(bind.addr, BindAddr::Fd(_)) && !descriptor::inspect(socket.as_fd())?.listening {
-        listener::listen(socket.as_raw_fd(), backlog)?;
+        listener::listen(socket.as_fd(), backlog)?;
     }
     Ok(socket)
 }
@@ -268,24 +286,35 @@ fn open_bind(
     handed: &mut Handed,
     refused: &mut Vec<(Refused, io::Error)>,
 ) -> io::Result<Vec<OwnedFd>> {
-    let (address, may_shard) = match &bind.addr {
-        // Taken over by `inherit` or refused there.
-        BindAddr::Fd(_) | BindAddr::SockPair(_) => return Err(io::ErrorKind::InvalidInput.into()),
-        BindAddr::Tcp(address) => (SockAddr::from(*address), true),
-        BindAddr::Unix(path) => (SockAddr::Unix(path.as_path().into()), false),
-        BindAddr::Abstract(name) => (SockAddr::Abstract(padded(name)), false),
-        BindAddr::AbstractZ(name) => (SockAddr::Abstract(name.as_slice().into()), false),
-    };
-    let reuseport = may_shard && !config.global.noreuseport;
+    // Others are taken over by `inherit` or refused there.
+    let address = address_of(bind).ok_or(io::ErrorKind::InvalidInput)?;
+    let reuseport = may_shard(bind) && !config.global.noreuseport;
     let count = if reuseport { shard_count(bind, config) } else { 1 };
     let options = options(config, owner, bind, reuseport);
     let interface = bind.interface.as_deref().unwrap_or("");
     (0..count)
         .map(|_| match handed.claim(&address, interface) {
-            Some(socket) => Ok(socket),
+            // The process that had it may have let go of it.
+            Some(socket) => listener::listen(socket.as_fd(), options.backlog).map(|()| socket),
             None => listener::open_leaving_out(&address, &options, refused),
         })
         .collect()
+}
+
+/// What is bound; `None` for a descriptor.
+fn address_of(bind: &Bind) -> Option<SockAddr> {
+    match &bind.addr {
+        BindAddr::Fd(_) | BindAddr::SockPair(_) => None,
+        BindAddr::Tcp(address) => Some(SockAddr::from(*address)),
+        BindAddr::Unix(path) => Some(SockAddr::Unix(path.as_path().into())),
+        BindAddr::Abstract(name) => Some(SockAddr::Abstract(padded(name))),
+        BindAddr::AbstractZ(name) => Some(SockAddr::Abstract(name.as_slice().into())),
+    }
+}
+
+/// Whether several sockets may have the address.
+fn may_shard(bind: &Bind) -> bool {
+    matches!(bind.addr, BindAddr::Tcp(_))
 }
 
 /// `abns@` addresses are padded with zeroes to the full length of a unix address; the zero in front is not counted.
@@ -360,8 +389,8 @@ fn left_out(title: &str, bind: &Bind, what: Refused, error: &io::Error) -> Strin
 }
 
 /// The message for an alert, in the words of the reference.
-fn failure(proxy: &str, bind: &Bind, error: &io::Error) -> String {
-    let place = format!("Binding [{}:{}] for proxy {proxy}", bind.file, bind.line);
+fn failure(title: &str, bind: &Bind, error: &io::Error) -> String {
+    let place = format!("Binding [{}:{}] for {title}", bind.file, bind.line);
     let error = os_message(error);
     match &bind.addr {
         BindAddr::Tcp(address) => {

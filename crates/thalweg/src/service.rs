@@ -2,7 +2,7 @@
 //! are put together.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
@@ -10,8 +10,10 @@ use thalweg_config::Config;
 use thalweg_config::model::IoDriver;
 use thalweg_runtime::buffer::BufferConfig;
 use thalweg_runtime::driver::{Driver, DriverKind, DriverOptions};
+use thalweg_runtime::net::Port;
 use thalweg_runtime::{CpuSet, Handle, Profiling, Runtime};
-use thalweg_sys::handover::{HandedSocket, SocketToHand};
+use thalweg_syntax::source::os_message;
+use thalweg_sys::handover::HandedSocket;
 
 use crate::data_path::DataPath;
 use crate::listen::{self, Backups, Handed, OpenListener, ThreadListener};
@@ -112,33 +114,36 @@ impl Service {
     pub fn start(self) -> io::Result<Running> {
         let threads = self.config.global.nbthread.max(1);
         let settings = runtime_settings(&self.config);
-        let shared = Arc::new(Mutex::new(listen::share(&self.opened, &self.config)?));
+        let (sockets, shared) = listen::distribute(self.opened, &self.config, threads);
+        let shared = Arc::new(Mutex::new(shared));
         let cli_listeners = self.cli.unwrap_or_default();
-        let mut sockets: Vec<Option<Vec<ThreadListener>>> =
-            listen::distribute(self.opened, &self.config, threads)?.into_iter().map(Some).collect();
+        let mut sockets: Vec<Option<Vec<ThreadListener>>> = sockets.into_iter().map(Some).collect();
         sockets.resize_with(threads, || None);
         let sockets = Mutex::new(sockets);
         let data_path = DataPath::new(self.config, &self.program.name);
         let path = data_path.clone();
-        let (cli, cli_sockets) =
+        let cli_names: Vec<String> = cli_listeners.iter().map(|listener| listener.name.clone()).collect();
+        let (cli, cli_ports) =
             stats_socket::prepare(data_path.instance(), &self.program, cli_listeners, &shared);
         // One thread accepts for each CLI socket: there is little to share.
-        let mut cli_sockets_of: Vec<Vec<(usize, OwnedFd)>> = Vec::new();
-        cli_sockets_of.resize_with(threads, Vec::new);
-        for (number, fd) in cli_sockets.into_iter().enumerate() {
-            cli_sockets_of[number % threads].push((number, fd));
+        let mut cli_ports_of: Vec<Vec<(usize, Arc<Port>)>> = Vec::new();
+        cli_ports_of.resize_with(threads, Vec::new);
+        for (number, port) in cli_ports.iter().enumerate() {
+            cli_ports_of[number % threads].push((number, Arc::clone(port)));
         }
-        let cli_sockets_of = Mutex::new(cli_sockets_of);
+        let cli_ports_of = Mutex::new(cli_ports_of);
+        let cli_ports = Mutex::new(cli_names.into_iter().zip(cli_ports).collect());
         let variables = Once::new();
         let runtime = Runtime::start(settings, move |thread| {
             let taken = crate::locked(&sockets).get_mut(thread).and_then(Option::take);
             path.start_thread(thread, taken.unwrap_or_default());
             // Before this thread serves anything, whichever thread comes first.
             variables.call_once(thalweg_cli::variables::set_configured_here);
-            let taken = crate::locked(&cli_sockets_of).get_mut(thread).map(std::mem::take);
+            let taken = crate::locked(&cli_ports_of).get_mut(thread).map(std::mem::take);
             thalweg_cli::start_thread(&cli, taken.unwrap_or_default());
         })?;
-        let control = Control(Arc::new(ControlInner { data_path, handle: runtime.handle(), shared }));
+        let control =
+            Control(Arc::new(ControlInner { data_path, handle: runtime.handle(), shared, cli_ports }));
         Ok(Running { runtime, control })
     }
 }
@@ -214,18 +219,20 @@ impl Running {
 }
 
 /// A listening socket that may be handed to another process.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct SharedSocket {
     /// The socket.
-    pub fd: Arc<OwnedFd>,
+    pub port: Arc<Port>,
     /// The interface it is bound to, empty for none.
     pub interface: String,
+    /// The address as the configuration has it.
+    pub shown: String,
 }
 
 impl SharedSocket {
-    /// As the other process wants it.
-    pub fn to_hand(&self) -> SocketToHand<'_> {
-        SocketToHand { fd: self.fd.as_fd(), namespace: "", interface: &self.interface }
+    /// The socket and its interface, if the process holds the port now.
+    pub fn held(&self) -> Option<(Arc<OwnedFd>, String)> {
+        Some((self.port.socket()?, self.interface.clone()))
     }
 }
 
@@ -233,6 +240,8 @@ struct ControlInner {
     data_path: DataPath,
     handle: Handle,
     shared: SharedSockets,
+    /// The sockets of the CLI with their names; emptied by a stop, as the above.
+    cli_ports: Mutex<Vec<(String, Arc<Port>)>>,
 }
 
 /// What signals may ask for, from any thread.
@@ -243,6 +252,7 @@ impl Control {
     /// Stop listening, finish what is in progress; then [`Running::run`] returns. One line for each proxy.
     pub fn soft_stop(&self) -> Vec<String> {
         crate::locked(&self.0.shared).clear();
+        crate::locked(&self.0.cli_ports).clear();
         self.0.data_path.soft_stop(&self.0.handle);
         self.0.data_path.farewells()
     }
@@ -258,16 +268,53 @@ impl Control {
         self.0.handle.stop();
     }
 
-    /// Stop listening for a while. One line for each proxy.
+    /// Stop listening for a while, and let go of the ports. One line for each proxy.
     pub fn pause(&self) -> Vec<String> {
         self.0.data_path.pause(&self.0.handle);
-        self.0.data_path.listening().iter().map(|name| format!("Paused proxy {name}.")).collect()
+        let mut lines = Vec::new();
+        self.each_port(|name, port| {
+            if let Err(error) = port.let_go() {
+                let error = os_message(&error);
+                lines.push(format!("Pausing listener: cannot let go of [{name}] ({error}): it listens on."));
+            }
+        });
+        lines.extend(self.listening().iter().map(|title| format!("Paused {title}.")));
+        lines
     }
 
-    /// Listen again. One line for each proxy.
+    /// Listen again, on the ports that nobody else took meanwhile. One line for each proxy.
     pub fn resume(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        self.each_port(|name, port| {
+            if let Err(error) = port.take_back() {
+                let error = os_message(&error);
+                lines.push(format!("Resuming listener: cannot listen on [{name}] again ({error})."));
+            }
+        });
+        if !lines.is_empty() {
+            lines.push(
+                "Some listeners did not resume, probably because another program has their port now. Send SIGTTIN \
+                 again once it is gone; the others listen."
+                    .into(),
+            );
+        }
         self.0.data_path.resume(&self.0.handle);
-        self.0.data_path.listening().iter().map(|name| format!("Resumed proxy {name}.")).collect()
+        lines.extend(self.listening().iter().map(|title| format!("Resumed {title}.")));
+        lines
+    }
+
+    fn each_port(&self, mut act: impl FnMut(&str, &Port)) {
+        crate::locked(&self.0.shared).iter().for_each(|socket| act(&socket.shown, &socket.port));
+        crate::locked(&self.0.cli_ports).iter().for_each(|(name, port)| act(name, port));
+    }
+
+    /// What messages call all that listens.
+    fn listening(&self) -> Vec<String> {
+        let mut titles = self.0.data_path.listening();
+        if !crate::locked(&self.0.cli_ports).is_empty() {
+            titles.push("frontend GLOBAL".into());
+        }
+        titles
     }
 
     /// One line for each server and proxy.

@@ -159,7 +159,8 @@ fn listen(
     }
     let old: &[u32] = options.old_processes.as_ref().map_or(&[], |(_, pids)| pids);
     let mut failure = service.listen();
-    if failure.is_err() && !old.is_empty() {
+    let asked = failure.is_err() && !old.is_empty();
+    if asked {
         // The port is probably theirs: "pause" first, "resume" if it did not help (management manual, chapter 4).
         old_process::tell(old, Signal::TerminalOutput);
         for _ in 0..BIND_RETRIES {
@@ -169,9 +170,6 @@ fn listen(
                 break;
             }
         }
-        if failure.is_err() {
-            old_process::tell(old, Signal::TerminalInput);
-        }
     }
     match failure {
         Ok(()) => {
@@ -180,6 +178,10 @@ fn listen(
         }
         Err(messages) => {
             service.abandon();
+            // Now that nothing of this process holds a port.
+            if asked {
+                old_process::tell(old, Signal::TerminalInput);
+            }
             Err(refuse_listeners(program, reporter, messages))
         }
     }

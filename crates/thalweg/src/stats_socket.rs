@@ -1,6 +1,6 @@
 //! The runtime CLI's place in the program: its sockets, and what it may ask of the process.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -10,6 +10,7 @@ use thalweg_cli::{Cli, Process, Severity, Socket};
 use thalweg_config::model::CliLevel;
 use thalweg_proxy::Instance;
 use thalweg_proxy::gate::Gate;
+use thalweg_runtime::net::Port;
 use thalweg_sys::handover::{SocketToHand, hand_over};
 
 use crate::program::{COMPATIBLE_DATE, Program};
@@ -22,7 +23,7 @@ const HAND_OVER_LIMIT: Duration = Duration::from_secs(10);
 /// A CLI socket that listens.
 pub struct CliListener {
     /// The socket.
-    pub fd: OwnedFd,
+    pub port: Arc<Port>,
     /// How `show cli sockets` calls it.
     pub name: String,
     /// What its users may do.
@@ -44,8 +45,8 @@ pub fn prepare(
     program: &Program,
     listeners: Vec<CliListener>,
     shared: &SharedSockets,
-) -> (Arc<Cli>, Vec<OwnedFd>) {
-    let (mut sockets, mut fds) = (Vec::new(), Vec::new());
+) -> (Arc<Cli>, Vec<Arc<Port>>) {
+    let (mut sockets, mut ports) = (Vec::new(), Vec::new());
     for listener in listeners {
         sockets.push(Socket {
             name: listener.name,
@@ -58,7 +59,7 @@ pub fn prepare(
             },
             unix: listener.unix,
         });
-        fds.push(listener.fd);
+        ports.push(listener.port);
     }
     let cli = Cli {
         instance: Arc::clone(instance),
@@ -70,7 +71,7 @@ pub fn prepare(
         gate: Gate::new(instance.config.global.stats_maxconn.max(1)),
         counts: thalweg_cli::Counts::default(),
     };
-    (Arc::new(cli), fds)
+    (Arc::new(cli), ports)
 }
 
 /// The program as the CLI sees it.
@@ -82,10 +83,13 @@ impl Process for Surroundings {
     }
 
     fn hand_listeners(&self, client: OwnedFd) {
-        let sockets = crate::locked(&self.0).clone();
+        let sockets: Vec<_> = crate::locked(&self.0).iter().filter_map(SharedSocket::held).collect();
         let hand = move || {
             let mut stream = UnixStream::from(client);
-            let sockets: Vec<SocketToHand<'_>> = sockets.iter().map(SharedSocket::to_hand).collect();
+            let sockets: Vec<SocketToHand<'_>> = sockets
+                .iter()
+                .map(|(fd, interface)| SocketToHand { fd: fd.as_fd(), namespace: "", interface })
+                .collect();
             // The other process is told by the end of the connection that it got nothing.
             let _ = stream
                 .set_nonblocking(false)

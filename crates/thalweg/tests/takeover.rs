@@ -97,7 +97,10 @@ fn a_pause_and_its_end() {
         kept.send(GET);
         assert_eq!(kept.response().text(), "fine");
         proxy.signal(Signal::TerminalOutput);
-        eventually("the listener pauses", || proxy.output().contains("Paused").then_some(()));
+        // Whoever wants the port can have it meanwhile.
+        eventually("the port is free", || std::net::TcpListener::bind(proxy.addr("fe")).ok());
+        eventually("the listener pauses", || proxy.output().contains("Paused frontend fe.").then_some(()));
+        assert!(std::net::TcpStream::connect(proxy.addr("fe")).is_err());
         // What is connected goes on.
         kept.send(GET);
         assert_eq!(kept.response().text(), "fine");
@@ -106,6 +109,110 @@ fn a_pause_and_its_end() {
         assert_eq!(proxy.ask(GET).text(), "fine");
         drop(kept);
         proxy.finish(server);
+    });
+}
+
+/// As `text`, on a TCP port and an abstract name that no two processes can have at once.
+fn exclusive(server: &Server, test: &str) -> String {
+    let name = format!("thalweg-{test}-{}", std::process::id());
+    format!(
+        "frontend fe\nbind <@fe>\nbind abns@{name}\ndefault_backend be\nbackend be\nserver s {}\n",
+        server.addr
+    )
+}
+
+#[test]
+fn a_process_lets_go_of_its_ports_for_another() {
+    each_driver(|io| {
+        let server = Server::named("fine");
+        let setup =
+            Setup::http(&exclusive(&server, &format!("let-go-{io}"))).global("noreuseport").threads(2);
+        let mut old = setup.start(io);
+        for _ in 0..3 {
+            assert_eq!(old.ask(GET).text(), "fine");
+            let mut kept = old.connect();
+            kept.send(GET);
+            assert_eq!(kept.response().text(), "fine");
+            let new = setup.start_beside(io, &old, vec!["-sf".into(), old.id().to_string()]);
+            assert_eq!(old.end(), (Some(0), None), "{}", old.output());
+            assert!(old.output().contains("Paused frontend fe."));
+            // In order, not by a reset.
+            assert_eq!(kept.rest(), b"");
+            assert_eq!(new.ask(GET).text(), "fine");
+            old = new;
+        }
+        old.finish(server);
+    });
+}
+
+#[test]
+fn a_process_takes_its_ports_back_when_the_new_one_fails() {
+    each_driver(|io| {
+        let server = Server::named("fine");
+        let old = Setup::http(&exclusive(&server, &format!("back-{io}")))
+            .global("noreuseport")
+            .threads(2)
+            .start(io);
+        let busy = std::net::TcpListener::bind((support::own_ip(), 0)).unwrap();
+        let config = std::fs::read_to_string(old.directory.0.join("cfg")).unwrap();
+        let config =
+            config.replace("bind abns@", &format!("bind {}\nbind abns@", busy.local_addr().unwrap()));
+        std::fs::write(old.directory.0.join("new"), config).unwrap();
+        let new = std::process::Command::new(program().get_program())
+            .args(["-db", "-f", "new", "-sf", &old.id().to_string()])
+            .current_dir(&old.directory.0)
+            .env("THALWEG_IO_DRIVER", io)
+            .output()
+            .unwrap();
+        assert_eq!(new.status.code(), Some(1), "{}", String::from_utf8_lossy(&new.stderr));
+        eventually("the old process listens again", || {
+            old.output().contains("Resumed frontend fe.").then_some(())
+        });
+        assert!(!old.output().contains("Resuming listener"), "{}", old.output());
+        assert_eq!(old.ask(GET).text(), "fine");
+        old.finish(server);
+    });
+}
+
+#[test]
+fn a_request_that_comes_with_the_soft_stop_is_answered() {
+    each_driver(|io| {
+        let server = Server::named("fine");
+        let mut proxy = Setup::http(&text(&server)).threads(2).start(io);
+        let mut conns: Vec<Conn> = (0..20).map(|_| proxy.connect()).collect();
+        for conn in &mut conns {
+            conn.send(GET);
+            assert_eq!(conn.response().text(), "fine");
+        }
+        // While the process stands still, requests and the signal arrive; it finds all of them at once.
+        let shell = |signal: &str| {
+            let command = format!("kill -{signal} {}", proxy.id());
+            assert!(std::process::Command::new("sh").args(["-c", &command]).status().unwrap().success());
+        };
+        shell("STOP");
+        conns.iter_mut().for_each(|conn| conn.send(GET));
+        proxy.signal(Signal::User1);
+        shell("CONT");
+        for conn in &mut conns {
+            assert_eq!(conn.response().text(), "fine");
+            assert_eq!(conn.rest(), b"");
+        }
+        assert_eq!(proxy.end(), (Some(0), None));
+    });
+}
+
+#[test]
+fn a_killed_process_leaves_nothing_that_listens() {
+    each_driver(|io| {
+        let server = Server::named("fine");
+        for _ in 0..5 {
+            let mut proxy = Setup::http(&text(&server)).threads(2).start(io);
+            assert_eq!(proxy.ask(GET).text(), "fine");
+            let addr = proxy.addr("fe");
+            proxy.child.kill().unwrap();
+            proxy.child.wait().unwrap();
+            assert!(std::net::TcpStream::connect(addr).is_err(), "the kernel accepts for nobody");
+        }
     });
 }
 

@@ -8,13 +8,12 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use thalweg_config::model::{MultiQueue, ProxyId};
-use thalweg_runtime::net::{Listener, SockAddr};
+use thalweg_runtime::net::{Listener, Port, SockAddr};
 use thalweg_runtime::{
     Class, Kind, SpawnOptions, TaskId, clock, current_task, run_on, spawn_with, thread_index, timer,
 };
 
 use super::session;
-use crate::backend::connect::libc_codes;
 use crate::gate::Gate;
 use crate::instance::{Instance, Stopping};
 use crate::rate::RateGate;
@@ -23,7 +22,8 @@ use crate::worker::{self, Worker};
 static SESSION: Kind = Kind::new("session");
 static ACCEPT: Kind = Kind::new("accept");
 
-/// Pause after the process ran out of descriptors or memory, in milliseconds. Connections wait in the backlog.
+/// Pause after a failure to accept, as when the process ran out of descriptors or memory, in milliseconds. Connections
+/// wait in the backlog.
 const EXHAUSTED_PAUSE_MS: u64 = 100;
 
 /// Connections taken from the backlog before other tasks get their turn, unless `tune.maxaccept` says how many.
@@ -32,18 +32,17 @@ const ACCEPTS_IN_A_ROW: u32 = 32;
 /// A thread hands a connection over only to one that has this many fewer.
 const IMBALANCE_MIN: u32 = 2;
 
-/// Starts accepting on `fd` for a listener. Returns the task, which is killed to stop.
-pub fn start(worker: &Rc<Worker>, listener: usize, fd: OwnedFd) -> std::io::Result<TaskId> {
-    let socket = Listener::from_fd(fd)?;
+/// Starts accepting on a port for a listener. Returns the task, which is killed to stop.
+pub fn start(worker: &Rc<Worker>, listener: usize, port: Arc<Port>) -> TaskId {
     // A wildcard takes connections to any address of this host, a transparent listener to those of others.
-    let address = socket.local_addr().ok().and_then(|addr| addr.to_std());
+    let address = port.local_addr().ok().and_then(|addr| addr.to_std());
     if let Some(only) = address.filter(|addr| !addr.ip().is_unspecified())
         && !worker.instance.bind(listener).transparent
     {
         // All threads find the same.
         let _ = worker.instance.listener_addresses[listener].set(only);
     }
-    Ok(spawn_acceptor(worker, listener, socket, 0))
+    spawn_acceptor(worker, listener, Listener::on(port), 0)
 }
 
 /// A task that accepts. A bug that ends it must not close the door: another one takes its place.
@@ -93,7 +92,7 @@ async fn accept(mut acceptor: Acceptor, delay_ms: u64) {
         }
         if is_held(&worker, frontend) || !gates.have_room() || gates.rate_wait_ms() > 0 {
             socket.pause();
-            wait_while_held(&worker, frontend).await;
+            wait_while_held(&worker, frontend, socket).await;
             gates.wait_for_room().await;
             // A socket that cannot be resumed tells again at the next accept.
             let _ = socket.resume();
@@ -120,11 +119,7 @@ async fn accept(mut acceptor: Acceptor, delay_ms: u64) {
                 }
             }
             Some(Err(error)) => {
-                let code = error.raw_os_error().unwrap_or(0);
-                if matches!(
-                    code,
-                    libc_codes::EMFILE | libc_codes::ENFILE | libc_codes::ENOMEM | libc_codes::ENOBUFS
-                ) {
+                if !concerns_one_connection(&error) {
                     socket.pause();
                     timer::sleep(EXHAUSTED_PAUSE_MS).await;
                     // If it still cannot be resumed, the next accept says so and the pause repeats.
@@ -133,6 +128,18 @@ async fn accept(mut acceptor: Acceptor, delay_ms: u64) {
             }
         }
     }
+}
+
+/// Whether the next attempt has a chance (accept(2), "Error handling"). Anything else, as a lack of descriptors or memory,
+/// would be there again at once.
+fn concerns_one_connection(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{
+        ConnectionAborted, HostUnreachable, NetworkDown, NetworkUnreachable, PermissionDenied,
+    };
+    matches!(
+        error.kind(),
+        ConnectionAborted | HostUnreachable | NetworkDown | NetworkUnreachable | PermissionDenied
+    )
 }
 
 /// Every limit a connection of one listener counts against.
@@ -227,8 +234,9 @@ fn is_held(worker: &Worker, frontend: ProxyId) -> bool {
 }
 
 /// Waits until something may be accepted, or nothing ever will be.
-async fn wait_while_held(worker: &Worker, frontend: ProxyId) {
+async fn wait_while_held(worker: &Worker, frontend: ProxyId, socket: &mut Listener) {
     std::future::poll_fn(|_| {
+        socket.keep_up();
         let held = is_held(worker, frontend) && !worker.instance.is_shut(frontend);
         if held { Poll::Pending } else { Poll::Ready(()) }
     })

@@ -24,6 +24,7 @@ use crate::buffer::{Buf, pool};
 use crate::net::SockAddr;
 use crate::net::datagram::Outbox;
 use crate::net::options::set;
+use crate::net::port::Events;
 use crate::net::syscall;
 use crate::task::{TaskId, current_task};
 use socket::{Bits, ConnectAddress, Extra, Op, Socket, SocketRef, SocketTable};
@@ -248,9 +249,24 @@ impl Driver {
 
     /// Registers a non-blocking descriptor; the record owns it from then on.
     pub(crate) fn adopt(&mut self, fd: OwnedFd, bits: Bits) -> io::Result<SocketRef> {
+        self.adopt_with(fd, bits, None)
+    }
+
+    /// Likewise for one that listens. `events` is ready when there is a connection, and does not keep the socket open.
+    pub(crate) fn adopt_listener(
+        &mut self,
+        fd: OwnedFd,
+        events: Option<Arc<Events>>,
+    ) -> io::Result<SocketRef> {
+        let events = events.map(|events| Box::new(Extra::Events(events)));
+        self.adopt_with(fd, Bits::LISTENER | Bits::READABLE, events)
+    }
+
+    fn adopt_with(&mut self, fd: OwnedFd, bits: Bits, extra: Option<Box<Extra>>) -> io::Result<SocketRef> {
         let socket = self.sockets.insert(fd.as_raw_fd(), bits);
         // SAFETY: just inserted, nobody else refers to it.
         let s = unsafe { &mut *socket.as_ptr() };
+        s.extra = extra;
         match each!(self, d => d.register(s)) {
             Ok(()) => {
                 let _ = fd.into_raw_fd();
@@ -311,6 +327,16 @@ impl Driver {
     #[inline]
     pub(crate) fn has_input(&mut self, s: &mut Socket) -> bool {
         each!(self, d => d.has_input(s))
+    }
+
+    /// Whether input is there, also such that no poll told of yet.
+    pub(crate) fn ask_input(&mut self, s: &mut Socket) -> bool {
+        self.has_input(s)
+            || match &mut self.inner {
+                Inner::Uring(d) => d.ask_input(s),
+                Inner::Epoll(_) => s.look(),
+                Inner::Sim(_) => false,
+            }
     }
 
     /// Whether the peer announced its end, or broke the connection, behind whatever it sent before. If not, input wakes

@@ -32,12 +32,14 @@
 
 use crate::buffer::Buf;
 use crate::clock;
+use crate::net::port::Events;
 use crate::net::syscall;
 use crate::task::{Reason, TaskId};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// State bits of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -151,6 +153,8 @@ pub(crate) struct Message {
 pub(crate) enum Extra {
     Connect(ConnectAddress),
     Send(Message),
+    /// What tells of a listener's connections in its place; see [`crate::net::port`].
+    Events(Arc<Events>),
 }
 
 /// The address a connect in flight points at.
@@ -357,13 +361,13 @@ impl Socket {
             Box::new(Extra::Send(Message { header, iov, second: None }))
         };
         let extra = self.extra.get_or_insert_with(fresh);
-        if let Extra::Connect(_) = **extra {
+        if !matches!(**extra, Extra::Send(_)) {
             // Sends begin after the attempt to connect ended.
             *extra = fresh();
         }
         match &mut **extra {
             Extra::Send(message) => message,
-            Extra::Connect(_) => unreachable!("just replaced"),
+            Extra::Connect(_) | Extra::Events(_) => unreachable!("just replaced"),
         }
     }
 

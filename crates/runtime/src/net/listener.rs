@@ -1,59 +1,111 @@
 //! Listening sockets.
 
 use super::options::{ListenOptions, set};
+use super::port::Events;
 use super::stream::bind;
-use super::{SockAddr, descriptor, syscall};
+use super::{Port, SockAddr, descriptor, syscall};
 use crate::driver;
 use crate::driver::socket::{Bits, Socket, SocketRef};
+use crate::task::{TaskId, current_task};
 use std::future::Future;
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::task::Poll;
 
-/// A listening socket of this thread's driver. Several threads may each have one on the same socket (see
-/// [`try_clone_fd`](Self::try_clone_fd)); a new connection then wakes one of those that are not paused.
+/// A listening socket of this thread's driver. Several threads may each have one on the same socket (see [`Port`]); a
+/// new connection then wakes one of those that are not paused.
 pub struct Listener {
-    socket: SocketRef,
+    /// `None` while the port is let go.
+    socket: Option<SocketRef>,
+    port: Option<Member>,
     paused: bool,
     _thread_local: PhantomData<*mut ()>,
 }
 
+/// The port a listener belongs to.
+struct Member {
+    port: Arc<Port>,
+    /// The state of the port that the listener follows.
+    turn: u32,
+    /// The task that accepts, which the port wakes.
+    task: TaskId,
+}
+
 impl Listener {
     #[inline]
-    fn record(&mut self) -> &mut Socket {
+    fn record(&mut self) -> Option<&mut Socket> {
         // SAFETY: this is the record's one owner, on the driver's thread; drivers hold no reference between calls.
-        unsafe { self.socket.as_mut() }
+        self.socket.as_mut().map(|socket| unsafe { socket.as_mut() })
     }
 
-    fn peek(&self) -> &Socket {
+    fn peek(&self) -> Option<&Socket> {
         // SAFETY: as `record`.
-        unsafe { self.socket.as_ref() }
+        self.socket.as_ref().map(|socket| unsafe { socket.as_ref() })
     }
 
     /// Binds and listens, and registers with this thread's driver.
     pub fn bind(address: &SockAddr, opts: &ListenOptions) -> io::Result<Listener> {
         if let Some(fd) = driver::with(|d| d.simulated().map(|sim| sim.open_listener(address, opts))) {
-            return Listener::register(fd?);
+            return Ok(Listener::with(Some(register(fd?, None)?), None));
         }
         Listener::from_fd(open(address, opts)?)
     }
 
     /// Registers a socket that listens already, for instance an inherited one; it is made non-blocking.
     pub fn from_fd(fd: OwnedFd) -> io::Result<Listener> {
-        if driver::with(|d| d.simulated().is_none()) {
-            syscall::set_nonblocking(fd.as_raw_fd())?;
-            // Accepted sockets inherit it, which saves a call for each of them. Only TCP has it.
-            let _ = set::nodelay(fd.as_raw_fd(), true);
-        }
-        Listener::register(fd)
+        prepare_listening(&fd)?;
+        Ok(Listener::with(Some(register(fd, None)?), None))
     }
 
-    fn register(fd: OwnedFd) -> io::Result<Listener> {
-        let socket = driver::with(|d| d.adopt(fd, Bits::LISTENER | Bits::READABLE))?;
-        Ok(Listener { socket, paused: false, _thread_local: PhantomData })
+    /// Listens on a port that other threads may listen on, too, and follows it when it is let go and taken back. It begins
+    /// with the first accept, whose task the port will wake.
+    pub fn on(port: Arc<Port>) -> Listener {
+        let turn = port.turn().wrapping_sub(1);
+        Listener::with(None, Some(Member { port, turn, task: TaskId::NONE }))
+    }
+
+    fn with(socket: Option<SocketRef>, port: Option<Member>) -> Listener {
+        Listener { socket, port, paused: false, _thread_local: PhantomData }
+    }
+
+    /// Does what the port did.
+    #[cold]
+    fn follow(&mut self) -> io::Result<()> {
+        let Some(member) = &mut self.port else { return Ok(()) };
+        member.port.leave(member.task);
+        member.task = current_task();
+        if driver::with(|d| d.simulated().is_some()) {
+            let (turn, socket) = member.port.take();
+            member.turn = turn;
+            if let Some(socket) = socket {
+                self.socket = Some(register(socket, None)?);
+            }
+            return Ok(());
+        }
+        let (turn, copy) = member.port.join(member.task)?;
+        if let Some(old) = self.socket.take() {
+            driver::with(|d| d.close(old));
+        }
+        if let Some((fd, events)) = copy {
+            prepare_listening(&fd)?;
+            self.socket = Some(register(fd, events)?);
+        }
+        self.paused = false;
+        // Last: whatever failed is tried again.
+        if let Some(member) = &mut self.port {
+            member.turn = turn;
+        }
+        Ok(())
+    }
+
+    /// Whether the port changed since this listener followed it, or another task would be the one to tell.
+    #[inline]
+    fn is_behind(&self) -> bool {
+        self.port.as_ref().is_some_and(|m| m.turn != m.port.turn() || m.task != current_task())
     }
 
     /// Accepts a connection: a non-blocking descriptor that any thread may turn into a
@@ -61,13 +113,19 @@ impl Listener {
     ///
     /// # Errors
     /// `EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`: there is a connection but no room for it; the caller pauses and tries
-    /// later. `ECONNABORTED` and the network errors accept(2) lists concern one connection: the caller goes on.
+    /// later. `ECONNABORTED` and the network errors accept(2) lists concern one connection: the caller goes on. `EINVAL`:
+    /// the socket does not listen.
     pub fn poll_accept(&mut self) -> Poll<io::Result<(OwnedFd, SockAddr)>> {
         if self.paused {
             return Poll::Pending;
         }
-        let s = self.record();
-        driver::with(|d| {
+        if self.is_behind()
+            && let Err(error) = self.follow()
+        {
+            return Poll::Ready(Err(error));
+        }
+        let Some(s) = self.record() else { return Poll::Pending };
+        let accepted = driver::with(|d| {
             loop {
                 if d.poll_input(s).is_pending() {
                     return Poll::Pending;
@@ -78,20 +136,40 @@ impl Listener {
                     Err(errno) => return Poll::Ready(Err(io::Error::from_raw_os_error(errno))),
                 }
             }
-        })
+        });
+        // The port was let go in between: that is no error.
+        if matches!(accepted, Poll::Ready(Err(_))) && self.is_behind() {
+            self.poll_accept()
+        } else {
+            accepted
+        }
     }
 
     /// [`poll_accept`](Self::poll_accept) as a future.
     pub fn accept(&mut self) -> impl Future<Output = io::Result<(OwnedFd, SockAddr)>> + '_ {
-        std::future::poll_fn(move |_| self.poll_accept())
+        std::future::poll_fn(|_| self.poll_accept())
+    }
+
+    /// Does what the port did since, for a task that does not accept at present: it may be the last one that keeps an
+    /// address which the process let go of.
+    pub fn keep_up(&mut self) {
+        if self.is_behind() {
+            let paused = self.paused;
+            // What fails is tried again by the next accept.
+            let _ = self.follow();
+            if paused {
+                self.pause();
+            }
+        }
     }
 
     /// Leaves new connections in the kernel's backlog, or to other threads that share the socket.
     pub fn pause(&mut self) {
         if !self.paused {
             self.paused = true;
-            let s = self.record();
-            driver::with(|d| d.pause(s));
+            if let Some(s) = self.record() {
+                driver::with(|d| d.pause(s));
+            }
         }
     }
 
@@ -101,11 +179,22 @@ impl Listener {
     /// When it cannot be registered again; it is still paused then, and may be resumed later.
     pub fn resume(&mut self) -> io::Result<()> {
         if self.paused {
-            let s = self.record();
-            driver::with(|d| d.resume(s))?;
+            if let Some(s) = self.record() {
+                driver::with(|d| d.resume(s))?;
+            }
             self.paused = false;
         }
         Ok(())
+    }
+
+    /// Another descriptor of the same socket, for another thread or process.
+    ///
+    /// # Errors
+    /// `NotConnected` while the port is let go.
+    pub fn try_clone_fd(&self) -> io::Result<OwnedFd> {
+        let socket = self.peek().ok_or(io::ErrorKind::NotConnected)?;
+        // SAFETY: the record owns the descriptor and `self` keeps it open.
+        unsafe { BorrowedFd::borrow_raw(socket.fd) }.try_clone_to_owned()
     }
 
     /// Whether it is paused.
@@ -114,43 +203,53 @@ impl Listener {
     }
 
     /// The address it is bound to, with the port the kernel chose for port 0.
+    ///
+    /// # Errors
+    /// `NotConnected` while the port is let go.
     pub fn local_addr(&self) -> io::Result<SockAddr> {
-        match driver::with(|d| d.simulated().map(|sim| sim.addresses(self.peek()).0)) {
+        let socket = self.peek().ok_or(io::ErrorKind::NotConnected)?;
+        match driver::with(|d| d.simulated().map(|sim| sim.addresses(socket).0)) {
             Some(address) => Ok(address),
-            None => descriptor::local_addr(self.as_raw_fd()),
+            None => descriptor::local_addr(socket.fd),
         }
-    }
-
-    /// Another descriptor of the same socket, for another thread or process.
-    pub fn try_clone_fd(&self) -> io::Result<OwnedFd> {
-        self.as_fd().try_clone_to_owned()
-    }
-
-    /// The descriptor.
-    pub fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the record owns the descriptor and `self` keeps it open.
-        unsafe { BorrowedFd::borrow_raw(self.peek().fd) }
     }
 }
 
+fn prepare_listening(fd: &OwnedFd) -> io::Result<()> {
+    if driver::with(|d| d.simulated().is_none()) {
+        syscall::set_nonblocking(fd.as_raw_fd())?;
+        // Accepted sockets inherit it, which saves a call for each of them. Only TCP has it.
+        let _ = set::nodelay(fd.as_raw_fd(), true);
+    }
+    Ok(())
+}
+
+fn register(fd: OwnedFd, events: Option<Arc<Events>>) -> io::Result<SocketRef> {
+    driver::with(|d| d.adopt_listener(fd, events))
+}
+
 impl AsRawFd for Listener {
+    /// The descriptor, -1 while the port is let go.
     fn as_raw_fd(&self) -> RawFd {
-        self.peek().fd
+        self.peek().map_or(-1, |s| s.fd)
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let socket = self.socket;
+        if let Some(member) = &self.port {
+            member.port.leave(member.task);
+        }
+        let Some(socket) = self.socket else { return };
         if driver::try_with(|d| d.close(socket)).is_none() {
-            syscall::close(self.peek().fd);
+            syscall::close(self.as_raw_fd());
         }
     }
 }
 
 impl std::fmt::Debug for Listener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Listener(fd {})", self.peek().fd)
+        write!(f, "Listener(fd {})", self.as_raw_fd())
     }
 }
 
@@ -195,7 +294,7 @@ pub fn open_leaving_out(
         set::send_buffer(fd, bytes)?;
     }
     match address {
-        SockAddr::Unix(path) => bind_path(fd, path, opts)?,
+        SockAddr::Unix(path) => bind_path(socket.as_fd(), path, opts)?,
         SockAddr::Abstract(_) => bind(fd, address)?,
         _ => {
             prepare(fd, address, opts, refused)?;
@@ -203,15 +302,15 @@ pub fn open_leaving_out(
         }
     }
     if !matches!(address, SockAddr::Unix(_)) {
-        listen(fd, opts.backlog)?;
+        listen(socket.as_fd(), opts.backlog)?;
     }
     Ok(socket)
 }
 
 /// (Re)starts listening, or changes the backlog.
-pub fn listen(fd: RawFd, backlog: u32) -> io::Result<()> {
+pub fn listen(socket: BorrowedFd<'_>, backlog: u32) -> io::Result<()> {
     // SAFETY: takes no pointer.
-    if unsafe { libc::listen(fd, i32::try_from(backlog).unwrap_or(i32::MAX)) } < 0 {
+    if unsafe { libc::listen(socket.as_raw_fd(), i32::try_from(backlog).unwrap_or(i32::MAX)) } < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())
@@ -281,12 +380,12 @@ fn prepare(
 
 /// Binds under a temporary name, sets the file's permissions, listens, and only then takes the name, so that there is
 /// no moment at which clients find nobody listening or the wrong permissions.
-fn bind_path(fd: RawFd, path: &Path, opts: &ListenOptions) -> io::Result<()> {
+fn bind_path(socket: BorrowedFd<'_>, path: &Path, opts: &ListenOptions) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
     let temporary = Path::new(&name);
     let _ = std::fs::remove_file(temporary);
-    bind(fd, &SockAddr::Unix(temporary.into()))?;
+    bind(socket.as_raw_fd(), &SockAddr::Unix(temporary.into()))?;
     let result = (|| {
         let c_path = std::ffi::CString::new(temporary.as_os_str().as_bytes())?;
         if opts.uid.is_some() || opts.gid.is_some() {
@@ -304,7 +403,7 @@ fn bind_path(fd: RawFd, path: &Path, opts: &ListenOptions) -> io::Result<()> {
                 return Err(io::Error::last_os_error());
             }
         }
-        listen(fd, opts.backlog)?;
+        listen(socket, opts.backlog)?;
         std::fs::rename(temporary, path)
     })();
     if result.is_err() {

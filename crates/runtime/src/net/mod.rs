@@ -9,6 +9,7 @@ pub mod datagram;
 pub mod descriptor;
 pub mod listener;
 pub mod options;
+pub mod port;
 pub mod stream;
 pub(crate) mod syscall;
 pub mod transfer;
@@ -16,6 +17,8 @@ pub mod transfer;
 pub use address::SockAddr;
 pub use datagram::{Datagram, DatagramOptions, Received};
 pub use listener::Listener;
+
 pub use options::{ConnectOptions, Keepalive, ListenOptions, Md5Key, TcpInfo};
+pub use port::{LetGo, Port};
 pub use stream::{Departure, Stream};
 pub use transfer::{Transfer, TransferMode};

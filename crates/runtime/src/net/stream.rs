@@ -105,6 +105,13 @@ impl Stream {
         driver::with(|d| d.has_input(s))
     }
 
+    /// As [`has_input_now`](Self::has_input_now), but asks the kernel, with a system call: for who is about to close the
+    /// connection because nothing arrived.
+    pub fn ask_input(&mut self) -> bool {
+        let s = self.record();
+        driver::with(|d| d.ask_input(s))
+    }
+
     /// Makes input wake `task` instead of the current one: who looks after an idle connection.
     pub fn watch(&mut self, task: TaskId) {
         let s = self.record();

@@ -10,7 +10,7 @@ each_driver!(a_listener_is_handed_over_with_its_backlog, || async {
     let address = old.local_addr().unwrap();
     let client = Stream::connect(&address, &ConnectOptions::default()).await.unwrap();
     let (here, there) = UnixStream::pair().unwrap();
-    descriptor::send_with_descriptors(here.as_fd(), b"l", &[old.as_fd()]).unwrap();
+    descriptor::send_with_descriptors(here.as_fd(), b"l", &[old.try_clone_fd().unwrap().as_fd()]).unwrap();
     let (_, fds) = descriptor::receive_with_descriptors(there.as_fd(), &mut [0; 8]).unwrap();
     // The old owner lets go; the connection that waited is served by the new one.
     drop(old);

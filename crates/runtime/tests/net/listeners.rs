@@ -2,9 +2,10 @@
 
 use crate::harness::*;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
 use std::task::Poll;
 use thalweg_runtime::net::{
-    ConnectOptions, ListenOptions, Listener, Md5Key, SockAddr, Stream, descriptor, listener,
+    ConnectOptions, LetGo, ListenOptions, Listener, Md5Key, Port, SockAddr, Stream, descriptor, listener,
 };
 
 every_driver!(a_burst_of_connections_is_accepted_one_by_one, || async {
@@ -139,4 +140,79 @@ each_driver!(signed_connections_need_the_same_key, || async {
     assert_eq!(too_long.kind(), std::io::ErrorKind::InvalidInput);
     // Nothing redirected this connection.
     assert!(client.original_destination().is_err());
+});
+
+fn connects(address: &SockAddr) -> bool {
+    std::net::TcpStream::connect(address.to_std().unwrap()).is_ok()
+}
+
+each_driver!(a_port_is_let_go_and_taken_back, || async {
+    let opts = ListenOptions::default();
+    // A port that is asked for by its number, as one that the kernel chose is not kept. The address is this process's.
+    let id = std::process::id();
+    let ip = [127, 90, (id >> 8) as u8, id as u8];
+    let any = SockAddr::from(std::net::SocketAddr::from((ip, 0)));
+    let chosen = listener::open(&any, &opts).unwrap();
+    let address = descriptor::inspect(chosen.as_fd()).unwrap().local;
+    drop(chosen);
+    let fd = listener::open(&address, &opts).unwrap();
+    let port = Arc::new(Port::new(fd, LetGo::Unlisten(opts.backlog)));
+    // As two threads would.
+    let mut listeners: Vec<Listener> = (0..2).map(|_| Listener::on(port.clone())).collect();
+    for _ in 0..3 {
+        assert!(listeners.iter_mut().all(|l| l.poll_accept().is_pending()));
+        let client = Stream::connect(&address, &ConnectOptions::default()).await.unwrap();
+        let accepted = std::future::poll_fn(|_| {
+            let first = listeners.iter_mut().map(Listener::poll_accept).find(Poll::is_ready);
+            first.unwrap_or(Poll::Pending)
+        });
+        assert_eq!(accepted.await.unwrap().1, client.local_addr().unwrap());
+        port.let_go().unwrap();
+        port.let_go().unwrap();
+        assert!(!connects(&address));
+        assert!(listeners.iter_mut().all(|l| l.poll_accept().is_pending() && l.local_addr().is_err()));
+        // Somebody else may have it meanwhile, and then it cannot be taken back.
+        let other = listener::open(&address, &opts).unwrap();
+        assert_eq!(port.take_back().unwrap_err().raw_os_error(), Some(libc::EADDRINUSE));
+        assert!(listeners.iter_mut().all(|l| l.poll_accept().is_pending()));
+        drop(other);
+        port.take_back().unwrap();
+        port.take_back().unwrap();
+        assert!(connects(&address));
+        let accepted = std::future::poll_fn(|_| {
+            let first = listeners.iter_mut().map(Listener::poll_accept).find(Poll::is_ready);
+            first.unwrap_or(Poll::Pending)
+        });
+        accepted.await.unwrap();
+    }
+});
+
+each_driver!(the_task_that_accepts_is_told_what_becomes_of_its_port, || async {
+    let kind = thalweg_runtime::driver::with(|d| d.kind_name());
+    let name = SockAddr::Abstract(format!("thalweg-port-{}-{kind}", std::process::id()).as_bytes().into());
+    let open = {
+        let name = name.clone();
+        move || listener::open(&name, &ListenOptions::default())
+    };
+    let port = Arc::new(Port::new(open().unwrap(), LetGo::Close(Box::new(open.clone()))));
+    let mut accepting = Listener::on(port.clone());
+    spawn(async move { while accepting.accept().await.is_ok() {} });
+    for _ in 0..2 {
+        drop(Stream::connect(&name, &ConnectOptions::default()).await.unwrap());
+        // From any thread. Once the task let go of its copy, the name is free.
+        let other = port.clone();
+        std::thread::spawn(move || other.let_go().unwrap()).join().unwrap();
+        assert!(port.socket().is_none());
+        let taken = std::cell::RefCell::new(None);
+        wait_until(|| {
+            *taken.borrow_mut() = open().ok();
+            taken.borrow().is_some()
+        })
+        .await;
+        assert_eq!(port.take_back().unwrap_err().raw_os_error(), Some(libc::EADDRINUSE));
+        drop(taken);
+        port.take_back().unwrap();
+    }
+    drop(Stream::connect(&name, &ConnectOptions::default()).await.unwrap());
+    HELD.set(1);
 });

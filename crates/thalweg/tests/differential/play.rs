@@ -391,7 +391,7 @@ impl RunningServer {
             Kind::Refuses => RunningServer::Refusing,
             Kind::Silent => {
                 let listener = bound(|| TcpListener::bind(addr));
-                thalweg_runtime::net::listener::listen(listener.as_raw_fd(), 0).unwrap();
+                thalweg_runtime::net::listener::listen(std::os::fd::AsFd::as_fd(&listener), 0).unwrap();
                 RunningServer::Silent { _waiting: TcpStream::connect(addr).unwrap(), _listener: listener }
             }
             Kind::Plays(scripts) => {

@@ -166,9 +166,12 @@ impl Uring {
 
     fn arm_watch(&mut self, s: &mut Socket) {
         if s.ops & Op::Watch.bit() == 0 {
-            let exclusive = if s.bits.has(Bits::LISTENER) { libc::EPOLLEXCLUSIVE } else { 0 };
-            let entry =
-                opcode::PollAdd::new(Fd(s.fd), (libc::EPOLLIN | exclusive) as u32).multi(true).build();
+            // Of several threads one is enough, but only where it can pass on what it does not use.
+            let (fd, exclusive) = match s.extra.as_deref() {
+                Some(Extra::Events(events)) => (events.fd(), libc::EPOLLEXCLUSIVE),
+                _ => (s.fd, 0),
+            };
+            let entry = opcode::PollAdd::new(Fd(fd), (libc::EPOLLIN | exclusive) as u32).multi(true).build();
             s.ops |= Op::Watch.bit();
             self.push(entry.user_data(token(s, Op::Watch)));
         }
@@ -362,6 +365,9 @@ impl Uring {
                 let over = s.ops & Op::Watch.bit() == 0;
                 if over && s.bits.has(Bits::REGISTERED) && !s.bits.has(Bits::CLOSING) {
                     self.arm_watch(s);
+                } else if over && let Some(Extra::Events(events)) = s.extra.as_deref() {
+                    // Until now a connection may have woken this thread, which waits no longer, in place of another.
+                    events.again();
                 }
             }
             Op::Hangup => self.hung_up(s, result),

@@ -21,6 +21,7 @@ use super::super::socket::{Bits, Op, Socket};
 use super::super::token;
 use super::{GROUP, Uring};
 use crate::buffer::{Buf, ring};
+use crate::net::syscall;
 use crate::task::current_task;
 use io_uring::types::Fd;
 use io_uring::{cqueue, opcode, squeue};
@@ -59,6 +60,11 @@ impl Uring {
     #[inline]
     pub fn has_input(&mut self, s: &mut Socket) -> bool {
         s.rx.is_some() || s.has_verdict()
+    }
+
+    pub fn ask_input(&mut self, s: &mut Socket) -> bool {
+        // What completed and was not handled yet may be this socket's.
+        !self.ring.completion().is_empty() || s.look()
     }
 
     pub fn is_leaving(&mut self, s: &mut Socket) -> bool {
@@ -200,8 +206,7 @@ impl Uring {
             if s.has_verdict() {
                 continue;
             }
-            let mut byte = [0];
-            match crate::net::syscall::recv(s.fd, &mut byte, libc::MSG_PEEK) {
+            match syscall::recv(s.fd, &mut [0], libc::MSG_PEEK) {
                 Ok(0) => s.bits.set(Bits::ENDED),
                 // The receive in flight brings what comes first, and whoever waits behind it arms the poll again.
                 Ok(_) => {}

@@ -1,0 +1,233 @@
+//! A listening socket as the threads of a process share it: each accepts from it with a [`Listener`](super::Listener) of
+//! its own, and the process may let go of the address for a while and take it back.
+//!
+//! A thread that waits with io_uring does not wait on the socket itself but on an epoll instance in which the socket is
+//! the only entry. An operation in flight keeps the file it waits on open until the kernel has taken the ring apart,
+//! which happens some milliseconds after a process was killed: until then the kernel would go on to accept
+//! connections for nobody. An entry in an epoll instance keeps nothing open. One instance is shared by all threads, so that
+//! a connection still wakes one of them only. A thread that stops waiting may have been the one that was woken: it
+//! [passes that on](Events::again).
+
+use super::listener::listen;
+use super::{SockAddr, descriptor, syscall};
+use crate::task::{Reason, TaskId};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How a process lets go of the address of a listening socket.
+pub enum LetGo {
+    /// Not at all: the address is not its own to give (an inherited socket), or whoever wants it takes it (a path).
+    Keep,
+    /// By ending the listening state: another socket with `SO_REUSEADDR` can listen then. The number is the backlog.
+    Unlisten(u32),
+    /// By closing the socket; the function opens another one.
+    Close(Box<dyn Fn() -> io::Result<OwnedFd> + Send + Sync>),
+}
+
+/// A listening socket of a process.
+pub struct Port {
+    /// Changes whenever the socket does. Read before each accept, written by [`let_go`](Self::let_go) and
+    /// [`take_back`](Self::take_back) only.
+    turn: AtomicU32,
+    how: LetGo,
+    state: Mutex<State>,
+}
+
+struct State {
+    held: bool,
+    socket: Option<Shared>,
+    /// The tasks that accept, which must notice when the socket changes.
+    tasks: Vec<TaskId>,
+}
+
+/// A socket, and what tells of its connections without keeping it open.
+#[derive(Clone)]
+struct Shared {
+    socket: Arc<OwnedFd>,
+    events: Option<Arc<Events>>,
+}
+
+/// Tells of the connections of one listening socket.
+pub(crate) struct Events {
+    epoll: OwnedFd,
+    /// The number under which the socket was entered. Only a name: the socket may be closed.
+    socket: RawFd,
+}
+
+impl Events {
+    fn of(socket: BorrowedFd<'_>) -> io::Result<Events> {
+        // SAFETY: takes no pointer; the result is checked before it is owned.
+        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: `fd` is open and owned by nobody else.
+        let events = Events { epoll: unsafe { OwnedFd::from_raw_fd(fd) }, socket: socket.as_raw_fd() };
+        events.control(libc::EPOLL_CTL_ADD)?;
+        Ok(events)
+    }
+
+    fn control(&self, operation: i32) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
+        // SAFETY: the event is valid for the call.
+        let r = unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, self.socket, &mut event) };
+        if r < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Tells once more, if there is a connection: the kernel looks at a new entry and wakes a waiter. (At one that changes
+    /// it does so only if it was not ready before.)
+    pub fn again(&self) {
+        // A socket that is closed has nothing to tell, and two threads that do this at once leave an entry, too.
+        let _ = self.control(libc::EPOLL_CTL_DEL);
+        let _ = self.control(libc::EPOLL_CTL_ADD);
+    }
+
+    /// What to wait on.
+    pub fn fd(&self) -> RawFd {
+        self.epoll.as_raw_fd()
+    }
+}
+
+impl Shared {
+    fn new(socket: OwnedFd) -> Shared {
+        // Without a descriptor for it, threads wait on the socket itself.
+        let events = Events::of(socket.as_fd()).ok().map(Arc::new);
+        Shared { socket: Arc::new(socket), events }
+    }
+}
+
+impl Port {
+    /// A port that listens on `socket`.
+    pub fn new(socket: OwnedFd, how: LetGo) -> Port {
+        let state = State { held: true, socket: Some(Shared::new(socket)), tasks: Vec::new() };
+        Port { turn: AtomicU32::new(0), how, state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The socket, to hand it to another process; `None` while there is none.
+    pub fn socket(&self) -> Option<Arc<OwnedFd>> {
+        self.state().socket.as_ref().map(|shared| shared.socket.clone())
+    }
+
+    /// The address.
+    ///
+    /// # Errors
+    /// `NotConnected` while there is no socket.
+    pub fn local_addr(&self) -> io::Result<SockAddr> {
+        descriptor::local_addr(self.socket().ok_or(io::ErrorKind::NotConnected)?.as_raw_fd())
+    }
+
+    /// Gives the address up. Connections that were not accepted yet are reset; those of a path and of an inherited socket
+    /// go on to queue up.
+    ///
+    /// # Errors
+    /// When the kernel does not let the socket stop listening; it listens on then.
+    pub fn let_go(&self) -> io::Result<()> {
+        let mut state = self.state();
+        if !state.held || matches!(self.how, LetGo::Keep) {
+            return Ok(());
+        }
+        // First, so that a thread that finds the socket not listening knows why.
+        state.held = false;
+        self.changed(&state);
+        match &self.how {
+            LetGo::Keep => Ok(()),
+            LetGo::Close(_) => {
+                state.socket = None;
+                Ok(())
+            }
+            LetGo::Unlisten(_) => {
+                let stopped = state.socket.as_ref().map_or(Ok(()), |s| unlisten(s.socket.as_fd()));
+                if stopped.is_err() {
+                    state.held = true;
+                    self.changed(&state);
+                }
+                stopped
+            }
+        }
+    }
+
+    /// Takes the address back.
+    ///
+    /// # Errors
+    /// `EADDRINUSE` when somebody else has it. It can be tried again.
+    pub fn take_back(&self) -> io::Result<()> {
+        let mut state = self.state();
+        if state.held {
+            return Ok(());
+        }
+        match (&self.how, &state.socket) {
+            (LetGo::Unlisten(backlog), Some(shared)) => listen(shared.socket.as_fd(), *backlog)?,
+            (LetGo::Close(open), _) => {
+                let socket = open()?;
+                syscall::set_nonblocking(socket.as_raw_fd())?;
+                state.socket = Some(Shared::new(socket));
+            }
+            _ => {}
+        }
+        state.held = true;
+        self.changed(&state);
+        Ok(())
+    }
+
+    fn changed(&self, state: &State) {
+        self.turn.fetch_add(1, Ordering::Release);
+        for task in &state.tasks {
+            task.wake(Reason::OTHER);
+        }
+    }
+
+    /// The number of the present state.
+    #[inline]
+    pub(super) fn turn(&self) -> u32 {
+        self.turn.load(Ordering::Acquire)
+    }
+
+    /// The present state for a listener of this thread, whose task is told of the next: its number, a copy of the
+    /// socket if it is held, and what tells of its connections.
+    #[allow(clippy::type_complexity)] // Taken apart at once by its one caller.
+    pub(super) fn join(&self, task: TaskId) -> io::Result<(u32, Option<(OwnedFd, Option<Arc<Events>>)>)> {
+        let mut state = self.state();
+        if task != TaskId::NONE && !state.tasks.contains(&task) {
+            state.tasks.push(task);
+        }
+        let shared = state.socket.as_ref().filter(|_| state.held);
+        let copy =
+            shared.map(|s| Ok::<_, io::Error>((s.socket.try_clone()?, s.events.clone()))).transpose()?;
+        Ok((self.turn(), copy))
+    }
+
+    /// The socket itself, for the simulator, whose descriptors have no copies. There is one thread there.
+    pub(super) fn take(&self) -> (u32, Option<OwnedFd>) {
+        let shared = self.state().socket.take();
+        (self.turn(), shared.and_then(|s| Arc::into_inner(s.socket)))
+    }
+
+    /// The listener whose task this is exists no longer.
+    pub(super) fn leave(&self, task: TaskId) {
+        self.state().tasks.retain(|other| *other != task);
+    }
+}
+
+impl std::fmt::Debug for Port {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Port({:?})", self.socket())
+    }
+}
+
+/// Ends the listening state of a TCP socket, which stays bound.
+fn unlisten(socket: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: all-zero bytes are valid for this C structure.
+    let mut nowhere: libc::sockaddr = unsafe { std::mem::zeroed() };
+    nowhere.sa_family = libc::AF_UNSPEC as libc::sa_family_t;
+    // SAFETY: the pointer and the length describe `nowhere`.
+    let r = unsafe {
+        libc::connect(socket.as_raw_fd(), &raw const nowhere, size_of_val(&nowhere) as libc::socklen_t)
+    };
+    if r < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
