@@ -423,7 +423,10 @@ async fn wait_for_request(worker: &Worker, fe: &Proxy, client: &mut Wire, first:
             let at = *leave_at.get_or_insert_with(|| leave_idle_at(worker, fe, now));
             match at {
                 _ if stopping == Stopping::Hard => return Poll::Ready(Arrival::Silence(NoRequest::Closed)),
-                Some(at) if now >= at => return Poll::Ready(Arrival::Silence(NoRequest::Closed)),
+                // A request that came at the same time is on its way here and will be answered.
+                Some(at) if now >= at && !client.io.ask_input() => {
+                    return Poll::Ready(Arrival::Silence(NoRequest::Closed));
+                }
                 Some(at) => timer::want(at),
                 None => {}
             }
