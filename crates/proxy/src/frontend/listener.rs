@@ -118,13 +118,12 @@ async fn accept(mut acceptor: Acceptor, delay_ms: u64) {
                     thalweg_runtime::yield_now().await;
                 }
             }
-            Some(Err(error)) => {
-                if !concerns_one_connection(&error) {
-                    socket.pause();
-                    timer::sleep(EXHAUSTED_PAUSE_MS).await;
-                    // If it still cannot be resumed, the next accept says so and the pause repeats.
-                    let _ = socket.resume();
-                }
+            Some(Err(error)) if concerns_one_connection(&error) => {}
+            Some(Err(_)) => {
+                socket.pause();
+                timer::sleep(EXHAUSTED_PAUSE_MS).await;
+                // If it still cannot be resumed, the next accept says so and the pause repeats.
+                let _ = socket.resume();
             }
         }
     }
