@@ -293,3 +293,27 @@ fn the_sums_of_the_servers_are_the_backends_numbers() {
         assert_eq!(number("be/BACKEND", "stot"), number("fe/FRONTEND", "req_tot"));
     });
 }
+
+/// Heads and bodies, in each direction and on each side.
+#[test]
+fn bytes_are_counted_on_all_four_ways() {
+    each_driver(|io| {
+        let server = Server::http(|_| ok(&"y".repeat(3000)));
+        let text = format!(
+            "frontend fe\nbind <@fe>\nno log\ndefault_backend be\nbackend be\nserver a {}\n",
+            server.addr
+        );
+        let proxy = Setup::http(&text).global("stats socket <@dir>/sock level admin").start(io);
+        let head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5000\r\n\r\n";
+        let body = "x".repeat(5000);
+        assert_eq!(proxy.ask(&format!("{head}{body}")).text().len(), 3000);
+        let answer = ok(&"y".repeat(3000)).len() as u64;
+        let rows = rows_at_rest(&proxy);
+        let number = |row: &str, column: &str| rows[row][column].parse::<u64>().unwrap_or(0);
+        let sent = (head.len() + body.len()) as u64;
+        for row in ["fe/FRONTEND", "be/BACKEND", "be/a"] {
+            let counted = ["reqbin", "reqbout", "resbin", "resbout"].map(|column| number(row, column));
+            assert_eq!(counted, [sent, sent, answer, answer], "{row} over {io}");
+        }
+    });
+}

@@ -470,7 +470,7 @@ async fn receive_head(
             if matches!(end, HeadEnd::Received) {
                 conn.wire.body.begin(http.state.response.framing().body, &options);
             }
-            http.count_body();
+            http.count_sent_body();
             return end;
         }
         // An interim response: the final one follows.
@@ -910,7 +910,7 @@ async fn download<'a>(
         finish::log_early(http);
     }
     let end = exchange_bodies(http, be, &mut conn, &mut up, &mut down, waits).await;
-    http.count_body();
+    http.count_sent_body();
     let received = conn.wire.body.received();
     http.state.facts.res_bytes_in += received;
     http.state.facts.res_bytes_out += received;
@@ -1128,6 +1128,7 @@ async fn tunnel<'a>(http: &mut Http<'a>, be: &'a Proxy, mut conn: ServerConn, up
         http.terminate(b'D', b'C');
     }
     http.state.facts.req_bytes_in += relayed.up;
+    http.state.facts.req_bytes_out += relayed.up;
     http.state.facts.res_bytes_in += relayed.down;
     http.state.facts.res_bytes_out += relayed.down;
     let (cause, phase) = finish::relay_end(worker, http.session.listener, http.state, relayed.end);

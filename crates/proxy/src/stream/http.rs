@@ -355,12 +355,21 @@ impl<'a> Http<'a> {
         line.truncate(limit.saturating_sub(1));
     }
 
-    /// Counts what was taken of the body since this was last called. What is sent again to another server counts once.
-    pub fn count_body(&mut self) {
+    /// Counts what was taken of the body since this was last called, and returns how much that was. What is sent again to
+    /// another server counts once.
+    pub fn count_body(&mut self) -> u64 {
         let received = self.client.body.received();
         let counted = &mut self.state.body_counted;
-        self.state.facts.req_bytes_in += received.saturating_sub(*counted);
+        let more = received.saturating_sub(*counted);
+        self.state.facts.req_bytes_in += more;
         *counted = received.max(*counted);
+        more
+    }
+
+    /// The same, when what was taken went to a server.
+    pub fn count_sent_body(&mut self) {
+        let sent = self.count_body();
+        self.state.facts.req_bytes_out += sent;
     }
 
     /// Who ended the stream, and in which phase; the first cause stays.
