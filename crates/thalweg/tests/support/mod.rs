@@ -472,9 +472,7 @@ impl Proxy {
         while start.elapsed() < PATIENCE {
             left = tcp_table();
             // An entry without an inode is the kernel's alone.
-            left.retain(|c| {
-                c.inode != 0 && !own.contains(&c.inode) && c.state != LISTEN
-            });
+            left.retain(|c| c.inode != 0 && !own.contains(&c.inode) && c.state != LISTEN);
             left.retain(|c| {
                 self.listening.contains(&c.local)
                     || (!self.listening.contains(&c.remote) && self.text.contains(&format!(" {}", c.remote)))
