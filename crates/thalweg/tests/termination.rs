@@ -445,7 +445,7 @@ fn server_sends_a_bad_chunk() {
         });
         let proxy = one(server.addr, "").start(io);
         let mut conn = proxy.connect();
-        conn.send(GET);
+        conn.send("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
         conn.ended();
         let line = proxy.http_log();
         // Whether the bad chunk arrives together with the head decides between an error and a cut response.
