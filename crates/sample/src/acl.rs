@@ -360,14 +360,14 @@ fn parse_words(
                 } else {
                     match crate::pattern::parse::range(word) {
                         Ok(range) => range,
-                        // The reference compares with the number that the word begins with.
+                        // The reference compares with what is before a point.
                         Err(why) => {
                             let (value, read) = crate::value::leading_int(word.as_bytes());
                             let number = word[..read].ends_with(|c: char| c.is_ascii_digit());
                             if operator == "eq"
                                 || !number
                                 || word.starts_with(['-', '+'])
-                                || word.contains(':')
+                                || !word[read..].starts_with('.')
                             {
                                 return Err(why);
                             }

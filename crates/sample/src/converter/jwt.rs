@@ -205,13 +205,16 @@ fn verify(args: &Args, sample: &mut Sample, cx: &mut Ctx) -> bool {
                 Method::None => i64::from(range.is_empty()),
                 _ if signature.is_empty() => INVALID_TOKEN,
                 Method::Hmac(digest) => {
-                    let secret = match (key, key_text) {
-                        (_, Some(text)) => cx.text(text),
-                        (KeyArg::Known { secret, .. }, None) => secret,
-                        _ => &[],
+                    let check = |secret: &[u8]| {
+                        let expected = digest.hmac(secret, &[signed]);
+                        i64::from(verify_slices_are_equal(expected.as_slice(), signature).is_ok())
                     };
-                    let expected = digest.hmac(secret, &[signed]);
-                    i64::from(verify_slices_are_equal(expected.as_slice(), signature).is_ok())
+                    match (key, key_text) {
+                        (_, Some(text)) => check(cx.text(text)),
+                        (KeyArg::Known { secret, .. }, None) => check(secret),
+                        // A variable without text was answered above: never is an empty secret one.
+                        (KeyArg::Var(_), None) => UNKNOWN_KEY,
+                    }
                 }
                 Method::Public(algorithm) => {
                     let check = |key: &[u8]| {
@@ -223,7 +226,7 @@ fn verify(args: &Args, sample: &mut Sample, cx: &mut Ctx) -> bool {
                             key.map_or(UNKNOWN_KEY, |key| check(&key))
                         }
                         (KeyArg::Known { public: Some(key), .. }, None) => check(key),
-                        _ => UNKNOWN_KEY,
+                        (KeyArg::Known { public: None, .. } | KeyArg::Var(_), None) => UNKNOWN_KEY,
                     }
                 }
             }

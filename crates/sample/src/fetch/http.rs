@@ -214,7 +214,8 @@ pub static TABLE: &[FetchDef] = &[
             let text = body(cx, Side::Request)?.value.text()?;
             let icase = args.str(1) == Some(b"i");
             let found = param(cx.text(text), args.str(0).unwrap_or(b""), b'&', icase, iter)?;
-            Some(param_sample(text, found, iter, false))
+            // Declared as bytes, and text when it is there, which shows when its type is asked for late.
+            Some(param_sample(text, found, iter))
         },
     )
     .takes(0, &[Str, Str]),
@@ -1055,9 +1056,9 @@ fn param(text: &[u8], name: &[u8], delimiter: u8, icase: bool, iter: &mut Iter) 
     None
 }
 
-fn param_sample(text: Text, (start, len): (usize, usize), iter: &Iter, string: bool) -> Sample {
+fn param_sample(text: Text, (start, len): (usize, usize), iter: &Iter) -> Sample {
     let value = text.slice(start, len);
-    let mut sample = if string { Sample::str(value) } else { Sample::bin(value) };
+    let mut sample = Sample::str(value);
     sample.flags.not_last = iter.every;
     sample
 }
@@ -1081,7 +1082,7 @@ fn url_param(args: &Args, cx: &mut Ctx, iter: &mut Iter) -> Option<Sample> {
     let from = start + memchr::memchr(delimiter, &whole[start..start + len])? + 1;
     let text = target.skip(from);
     let found = param(cx.text(text), args.str(0).unwrap_or(b""), delimiter, icase, iter)?;
-    Some(param_sample(text, found, iter, true))
+    Some(param_sample(text, found, iter))
 }
 
 // ---- credentials ----
