@@ -1,5 +1,5 @@
 //! Differences from the reference that are known, each with its reason. Every entry is about something that the user's
-//! documentation lists (docs/differences.md), or says why it is not worth a line there.
+//! documentation lists (docs/differences.md), says why it is not worth a line there, or says that it is open.
 
 /// A difference that may be seen.
 pub struct Known {
@@ -101,60 +101,223 @@ pub const KNOWN: &[Known] = &[
         reason: "a CONNECT with a length loses the length and is closed afterwards",
     },
     Known {
-        cases: &["pipelining/then-half-close", "pipelining/slow-server", "client-leaves/*", "early/*/left"],
-        aspects: &["*"],
-        reason: "being fixed: items 8 and 10 to 14, a client that leaves",
-    },
-    Known {
-        cases: &["early/*", "expect/*"],
-        aspects: &["*"],
-        reason: "being fixed: item 13, early responses",
+        cases: &["*"],
+        aspects: &["stat b s* need_conn_est"],
+        reason: "the estimate of connections that are needed is not kept",
     },
     Known {
         cases: &["*"],
-        aspects: &["s* end Reset/Closed", "s* end Closed/Reset", "s* end Open/Closed", "s* end Reset/Open"],
-        reason: "being fixed: issue 8, how a connection to a server is ended",
-    },
-    Known { cases: &["*"], aspects: &["log * %Td"], reason: "being fixed: item 39, %Td without a response" },
-    Known {
-        cases: &["*"],
-        aspects: &["log * %U", "client * end Closed/Reset"],
-        reason: "being fixed: items 17 and 39, what a connection that failed had received",
+        aspects: &["stat b s* hrsp_1xx", "stat b s* req_tot"],
+        reason: "the reference counts an interim response as one more request of its server",
     },
     Known {
         cases: &["*"],
-        aspects: &["log * %Tw*", "log * %Tc*", "log * %TR", "log * %Tq"],
-        reason: "being fixed: item 8, timers",
+        aspects: &["stat * eresp", "stat * srv_abrt"],
+        reason: "the reference counts a response that failed in its head twice, and no abort of the server",
     },
-    Known {
-        cases: &["retries/*", "redispatch/*", "tcp/*", "queue/*", "reuse/*", "balance/leastconn"],
-        aspects: &["*"],
-        reason: "being fixed: items 3, 24 and 38, retries, queues and pools",
-    },
-    Known { cases: &["timeouts/*"], aspects: &["*"], reason: "being fixed: items 3 to 9, timeouts" },
-    Known {
-        cases: &[
-            "rules/*",
-            "upgrades/*",
-            "streams/*",
-            "logs/*",
-            "bodies/*",
-            "server-leaves/*",
-            "malformed-*",
-        ],
-        aspects: &["*"],
-        reason: "being fixed: items 17, 24 and 39",
-    },
-    Known { cases: &["cookies/forced"], aspects: &["stat *"], reason: "being fixed: item 24" },
     Known {
         cases: &["*"],
         aspects: &[
-            "stat b s* need_conn_est",
-            "stat b s* hrsp_1xx",
-            "stat b s* req_tot",
-            "stat f FRONTEND intercepted",
+            "stat f FRONTEND bin",
+            "stat f FRONTEND reqbin",
+            "stat f FRONTEND reqbout",
+            "stat f FRONTEND resbout",
+            "log * %U",
         ],
-        reason: "being fixed: item 24",
+        reason: "what came of a request that could not be read counts as received, its answer as sent",
+    },
+    Known {
+        cases: &["*"],
+        aspects: &["stat * h1_bytes_in", "stat * h1_bytes_out"],
+        reason: "bytes for who had left, and of a response that is thrown away",
+    },
+    Known {
+        cases: &["*"],
+        aspects: &["s* end Closed/Reset", "s* end Open/Reset", "s* end Reset/Open", "s* end Reset/Closed"],
+        reason: "open: which connections to servers are kept, closed in order or reset when they are not used again",
+    },
+    Known {
+        cases: &["client-leaves/nothing/*", "timeouts/*/head/nothing", "logs/silent-client/*"],
+        aspects: &["log 1 %Ti"],
+        reason: "open: %Ti of a client that said nothing",
+    },
+    Known {
+        cases: &[
+            "malformed-response/101-unasked/*",
+            "malformed-response/chunk-*",
+            "malformed-response/trailer-junk/*",
+        ],
+        aspects: &["log * %B", "stat *"],
+        reason: "the reference counts the part of a response that it throws away as sent",
+    },
+    Known {
+        cases: &["malformed-response/*"],
+        aspects: &["stat *"],
+        reason: "counters of malformed responses, as above",
+    },
+    Known {
+        cases: &["retries/404/*", "retries/500/*", "retries/503*", "retries/425/*"],
+        aspects: &["client 1 bytes", "log 2 *", "s1#* *", "s1 connections", "stat *"],
+        reason: "the connection of an answer that is thrown away for a retry is not used again",
+    },
+    Known {
+        cases: &[
+            "retries/*/partly/on",
+            "server-leaves/uploading/*",
+            "timeouts/connect/*/post",
+            "timeouts/tarpit/connect/post",
+        ],
+        aspects: &["log 1 %Ta later", "log 1 %Tt later", "client 1 end earlier", "stat *"],
+        reason: "an answer of ours is logged when the rest of the upload has been dealt with",
+    },
+    Known {
+        cases: &[
+            "retries/*",
+            "tcp/*",
+            "redispatch/*",
+            "client-leaves/*",
+            "timeouts/*",
+            "server-leaves/*",
+            "early/*",
+            "expect/*",
+            "rules/*",
+            "reuse/*",
+            "upgrades/*",
+            "bodies/*",
+            "logs/*",
+            "queue/*",
+            "streams/*",
+            "cookies/forced",
+            "malformed-request/*",
+        ],
+        aspects: &["stat *"],
+        reason: "open: counters of failures",
+    },
+    Known {
+        cases: &["cookies/redirected"],
+        aspects: &["stat f FRONTEND intercepted"],
+        reason: "an answer of the backend's rules is intercepted as well",
+    },
+    Known {
+        cases: &["redispatch/backup/*", "redispatch/refused/second/tcp"],
+        aspects: &["*"],
+        reason: "open: a backup server is found at the first retry, without the delay",
+    },
+    Known {
+        cases: &["early/*/completed"],
+        aspects: &["client 1 bytes", "s1 connections", "s1#1 bytes"],
+        reason: "a connection whose response came before the end of its request is not used again",
+    },
+    Known {
+        cases: &["rules/response-*", "reuse/server-option/max-reuse-*", "reuse/server-option/pool-*"],
+        aspects: &["s1 connections", "s1#* bytes", "s1#* byte*", "client 1 byte*"],
+        reason: "open: which idle connection is taken, and whether one whose response was refused is kept",
+    },
+    Known {
+        cases: &["balance/leastconn"],
+        aspects: &["*"],
+        reason: "open: leastconn on a kept client connection",
+    },
+    Known {
+        cases: &["client-leaves/body-waited-for/half-close", "client-leaves/in-*-body/half-close/*"],
+        aspects: &["client 1 bytes"],
+        reason: "a client that half-closed in its body still gets its 400",
+    },
+    Known {
+        cases: &["client-leaves/after-post/reset/no-abortonclose", "client-leaves/deaf/half-close"],
+        aspects: &["log 1 *"],
+        reason: "open: who is blamed when both have gone",
+    },
+    Known {
+        cases: &["tcp/client-leaves/inspected/reset", "tcp/client-leaves/queued/reset"],
+        aspects: &["*"],
+        reason: "open: a reset while rules wait for more, or in a queue",
+    },
+    Known {
+        cases: &["rules/content-*/http"],
+        aspects: &["log 1 %H*", "log 1 %r"],
+        reason: "the request line is known when rules on its bytes end the stream",
+    },
+    Known {
+        cases: &[
+            "rules/session-reject/tcp",
+            "timeouts/deaf-*/tcp",
+            "tcp/refused*",
+            "rules/connection-silent-drop/tcp",
+            "rules/content-silent-drop/tcp",
+        ],
+        aspects: &["client 1 end *"],
+        reason: "open: a connection that ends with unread bytes may be reset",
+    },
+    Known {
+        cases: &["expect/denied", "timeouts/wait-for-body/*"],
+        aspects: &["client 1 bytes", "client 1 end Open/Closed", "log lines"],
+        reason: "a client that was told no before it sent its body is closed",
+    },
+    Known {
+        cases: &[
+            "timeouts/*/uploading",
+            "timeouts/server/quiet/partly-sent*",
+            "timeouts/http-request/body-stops/*",
+            "timeouts/deaf-server/*",
+        ],
+        aspects: &["client 1 end earlier"],
+        reason: "the wait for a client that may still send after our answer is shorter",
+    },
+    Known {
+        cases: &["timeouts/connect/short/post"],
+        aspects: &["client 1 byte*", "log 1 *"],
+        reason: "open: whose timeout it was",
+    },
+    Known {
+        cases: &["timeouts/queue/client*"],
+        aspects: &["log 2 %fc", "log 1 %ts"],
+        reason: "open: the end of a client that waits in a queue",
+    },
+    Known {
+        cases: &["streams/talking-server/dontlognull"],
+        aspects: &["log lines"],
+        reason: "open: a client that said nothing, with a server that did",
+    },
+    Known {
+        cases: &["malformed-request/encoding-1.0*"],
+        aspects: &["s1#1 bytes"],
+        reason: "open: keep-alive of an HTTP/1.0 request with chunks",
+    },
+    Known {
+        cases: &["client-leaves/after-pipelined/close/no-abortonclose"],
+        aspects: &["log 2 *"],
+        reason: "the second request of a client that has left is not sent",
+    },
+    Known {
+        cases: &["timeouts/server/half-closed/partly-sent*", "timeouts/server/quiet/partly-sent-chunked/*"],
+        aspects: &["client 1 bytes"],
+        reason: "a client that half-closed in its body still gets its 400",
+    },
+    Known {
+        cases: &["timeouts/client/body-stops/*", "timeouts/set-timeout/client"],
+        aspects: &["client 1 end earlier"],
+        reason: "the wait for a client that may still send after our answer is shorter",
+    },
+    Known {
+        cases: &["timeouts/tarpit/*/post"],
+        aspects: &["log 1 %Ta later", "log 1 %Tt later"],
+        reason: "an answer of ours is logged when the rest of the upload has been dealt with",
+    },
+    Known {
+        cases: &["redispatch/refused/*/tcp"],
+        aspects: &["log 1 %ts"],
+        reason: "both timeouts are the same: either side may be blamed",
+    },
+    Known {
+        cases: &["rules/response-*/http"],
+        aspects: &["log * %B"],
+        reason: "the reference counts no bytes of a response that its rules refused",
+    },
+    Known {
+        cases: &["reuse/*/close"],
+        aspects: &["client 2 end *"],
+        reason: "open: a request that crosses the end of its connection may meet a reset",
     },
 ];
 
