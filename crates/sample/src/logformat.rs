@@ -446,8 +446,9 @@ pub(crate) fn unique_id(cx: &mut Ctx) -> Option<Text> {
     let world = cx.world;
     let frontend = cx.session.frontend;
     if cx.stream.as_ref()?.unique_id.is_none() {
-        // What was no request has no name.
-        if cx.stream.as_ref()?.is_http && cx.request.is_none() {
+        // What was no request has no name. (A health check has no request either, but a backend from its beginning.)
+        let stream = cx.stream.as_ref()?;
+        if stream.is_http && cx.request.is_none() && !stream.backend_assigned {
             return None;
         }
         let format = world.unique_id_format(frontend)?;

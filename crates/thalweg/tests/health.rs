@@ -26,6 +26,26 @@ fn check_alone_is_enough() {
     });
 }
 
+#[test]
+fn checks_have_unique_identifiers() {
+    each_driver(|io| {
+        let (sender, names) = std::sync::mpsc::channel();
+        let sender = Mutex::new(sender);
+        let server = Server::http(move |request| {
+            // The proxy may be gone, and with it the test.
+            let _ = sender.lock().unwrap().send(request.head.field("request-id"));
+            ok("")
+        });
+        let proxy = setup(&format!(
+            "unique-id-format of-%[be_name]\noption httpchk\nhttp-check send hdr request-id %[unique-id]\nserver a {} check",
+            server.addr
+        ))
+        .start(io);
+        assert_eq!(names.recv().unwrap(), "of-be");
+        drop(proxy);
+    });
+}
+
 /// The next log line from where it speaks of a server, without its time.
 fn said(proxy: &Proxy) -> String {
     let line = proxy.log();
