@@ -319,6 +319,36 @@ pub const KNOWN: &[Known] = &[
         aspects: &["client 2 end *"],
         reason: "open: a request that crosses the end of its connection may meet a reset",
     },
+    Known {
+        cases: &["*"],
+        aspects: &["stat * ttime_max *"],
+        reason: "the longest time of a stream is that of its request; the reference adds the time that its connection was idle before",
+    },
+    Known {
+        cases: &["client-leaves/tarpit/*"],
+        aspects: &["client 1 *", "log 1 *"],
+        reason: "open: a client that leaves its tarpit; the reference keeps it for its time",
+    },
+    Known {
+        cases: &["timeouts/both/head/*", "timeouts/idle/all/*"],
+        aspects: &["client 1 *", "log * %T*"],
+        reason: "open: timeout client beside timeout http-request while a head is waited for",
+    },
+    Known {
+        cases: &["timeouts/connect/short/post", "timeouts/tarpit/tarpit-client/post"],
+        aspects: &["client 1 *", "log 1 %T*"],
+        reason: "open: timeout client in the rest of an upload that nobody wants",
+    },
+    Known {
+        cases: &["timeouts/inspect-delay/http"],
+        aspects: &["client 1 *", "log 1 %T*", "s1#1 *"],
+        reason: "open: inspect-delay in HTTP ends when the head is complete",
+    },
+    Known {
+        cases: &["reuse/401-ntlm"],
+        aspects: &["s1#* end *"],
+        reason: "open: when a private connection ends",
+    },
 ];
 
 /// Why this may differ, if it may.
