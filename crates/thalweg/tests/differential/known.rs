@@ -349,6 +349,21 @@ pub const KNOWN: &[Known] = &[
         aspects: &["s1#* end *"],
         reason: "open: when a private connection ends",
     },
+    Known {
+        cases: &["rules/*/post-partly"],
+        aspects: &["log 1 %Ta later", "log 1 %Tt later"],
+        reason: "an answer of ours is logged when the rest of the upload has been dealt with",
+    },
+    Known {
+        cases: &["queue/*", "reuse/*", "rules/response-*"],
+        aspects: &["s1#* end later", "s1#* end earlier"],
+        reason: "open: when an idle connection to a server ends",
+    },
+    Known {
+        cases: &["queue/keep-alive-clients"],
+        aspects: &["s1 connections", "s1#* bytes"],
+        reason: "open: which idle connection is taken",
+    },
 ];
 
 /// Why this may differ, if it may.
