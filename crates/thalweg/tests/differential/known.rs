@@ -364,6 +364,16 @@ pub const KNOWN: &[Known] = &[
         aspects: &["s1 connections", "s1#* bytes"],
         reason: "open: which idle connection is taken",
     },
+    Known {
+        cases: &["client-leaves/*/reset/no-abortonclose"],
+        aspects: &["log 1 *", "s1#1 *"],
+        reason: "a reset ends its exchange at once, whatever option abortonclose says",
+    },
+    Known {
+        cases: &["queue/keep-alive-clients"],
+        aspects: &["log 3 %fc"],
+        reason: "either client may be the last",
+    },
 ];
 
 /// Why this may differ, if it may.
