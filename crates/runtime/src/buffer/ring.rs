@@ -219,16 +219,16 @@ pub(crate) fn install(ring: RingBuffers) -> bool {
 /// Takes this thread's ring away, after the kernel forgot it. While buffers of it are in use its blocks stay.
 pub(crate) fn uninstall() {
     let _ = OWNER.try_with(|owner| {
-        let mut owner = owner.borrow_mut();
-        if let Some(ring) = owner.as_mut() {
-            if ring.used == 0 {
-                *owner = None;
-            } else {
-                // Buffers in use still find it through the pointer; only posting must stop.
-                ring.target = 0;
-                ring.posted = 0;
-                ring.unmap();
-            }
+        // Through the pointer, which keeps its rights for the buffers in use: they still find the ring through it. Only
+        // posting must stop.
+        let retired = with(|ring| {
+            ring.target = 0;
+            ring.posted = 0;
+            ring.unmap();
+            ring.used > 0
+        });
+        if retired == Some(false) {
+            *owner.borrow_mut() = None;
         }
     });
 }

@@ -539,9 +539,10 @@ impl Drop for Owner {
 /// Makes `driver` this thread's driver; returns the previous one.
 pub fn install(driver: Driver) -> Option<Driver> {
     OWNER.with_borrow_mut(|owner| {
-        let mut new = Box::new(driver);
-        DRIVER.set(&mut *new);
-        owner.0.replace(new).map(|old| *old)
+        let old = owner.0.replace(Box::new(driver)).map(|old| *old);
+        // Of the box in its final place: moving it would take the pointer's rights away.
+        DRIVER.set(owner.0.as_deref_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut));
+        old
     })
 }
 
