@@ -463,6 +463,9 @@ impl<'a> Tcp<'a> {
         let deadline = be.inspect_delay_res_ms.map(timer::deadline_in);
         let mut last = deadline.is_none();
         let mut from = 0;
+        // What the client has said goes to the server first: a rule that closes at once must not keep it back. Whatever else
+        // comes of it shows again when the streams are relayed.
+        let _ = std::future::poll_fn(|_| Poll::Ready(up.poll(self.client, &mut conn.wire.io))).await;
         loop {
             let data: &[u8] = conn.wire.received();
             let bodies = Bodies { request: Payload::default(), response: Payload::new(data, last, None) };

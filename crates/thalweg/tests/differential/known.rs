@@ -234,6 +234,11 @@ pub const KNOWN: &[Known] = &[
         reason: "open: a reset while rules wait for more, or in a queue",
     },
     Known {
+        cases: &["rules/response-close/tcp", "rules/response-reject/tcp"],
+        aspects: &["*"],
+        reason: "open: over io_uring, the client's first bytes come after a rule that ends the stream at once",
+    },
+    Known {
         cases: &["rules/content-*/http"],
         aspects: &["log 1 %H*", "log 1 %r"],
         reason: "the request line is known when rules on its bytes end the stream",
