@@ -100,10 +100,20 @@ pub fn own_ip() -> Ipv4Addr {
     Ipv4Addr::new(127, 64 + (pid % 64) as u8, (pid / 64 % 256) as u8, 0).to_bits().wrapping_add(next).into()
 }
 
+/// Held while a program is started and while a port is tried out: until a child has become its program it holds a copy of
+/// every descriptor of this one, and with it the port.
+static FORKING: Mutex<()> = Mutex::new(());
+
+fn forking() -> std::sync::MutexGuard<'static, ()> {
+    // A test that failed meanwhile has left nothing half done.
+    FORKING.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// A free port of an address, and another one each time: the kernel may offer the same one twice while nobody listens
 /// on it yet.
 pub fn free_port(ip: Ipv4Addr) -> SocketAddrV4 {
     static GIVEN: Mutex<BTreeSet<SocketAddrV4>> = Mutex::new(BTreeSet::new());
+    let _forking = forking();
     loop {
         let taken = TcpListener::bind((ip, 0)).unwrap();
         let addr = SocketAddrV4::new(ip, taken.local_addr().unwrap().port());
@@ -290,7 +300,10 @@ impl Setup {
             .stdin(Stdio::null())
             .stdout(output.try_clone().unwrap())
             .stderr(output);
-        let child = command.spawn().unwrap();
+        let child = {
+            let _forking = forking();
+            command.spawn().unwrap()
+        };
         let mut proxy = Proxy { child, ip, names, listening, log, directory, text };
         proxy.wait_until_listening();
         proxy
