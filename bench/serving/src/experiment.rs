@@ -133,11 +133,7 @@ pub fn run(options: &Options) -> io::Result<()> {
     }
     swallow_logs()?;
     let subjects = subjects(options, &ground.nginx);
-    let _origins = ORIGIN_PORTS
-        .iter()
-        .take(1)
-        .map(|port| peer::start_origin(&ground.nginx, ground.folder.path(), *port))
-        .collect::<io::Result<Vec<_>>>()?;
+    let _origin = peer::start_origin(&ground.nginx, ground.folder.path(), ORIGIN_PORTS[0])?;
     let mut table = String::from("experiment\tsubject\tmetric\tvalue\tspread\n");
     for experiment in EXPERIMENTS {
         let wanted = options.only.iter().any(|only| experiment.name.contains(only.as_str()));

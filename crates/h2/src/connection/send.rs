@@ -51,7 +51,7 @@ impl Connection {
         block.clear();
         message::encode_response(head, &mut self.encoder, &mut block);
         self.put_block(id, block, end);
-        self.close_if_over(id);
+        self.retire(id);
         true
     }
 
@@ -65,7 +65,7 @@ impl Connection {
         block.clear();
         message::encode_trailers(trailers, &mut self.encoder, &mut block);
         self.put_block(id, block, true);
-        self.close_if_over(id);
+        self.retire(id);
         true
     }
 
@@ -93,7 +93,7 @@ impl Connection {
         self.send.take(len);
         if end {
             stream.outgoing = Direction::Ended;
-            self.close_if_over(id);
+            self.retire(id);
         }
         Some(frame::data_header(id, len, end))
     }
@@ -132,12 +132,6 @@ impl Connection {
         if let Some(more) = self.receive.consume(stream.unconsumed) {
             frame::put_window_update(&mut self.output, 0, more);
         }
-    }
-
-    /// A server that has said all of its answer does not need the rest of the request: it says so, and the stream is over
-    /// (RFC 9113 section 8.1).
-    fn close_if_over(&mut self, id: u32) {
-        self.retire(id);
     }
 
     /// Asks whether the peer is there; [`Event::Pong`] is the answer.
