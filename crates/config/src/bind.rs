@@ -10,9 +10,10 @@ use thalweg_syntax::{Address, AddressOptions, Diagnostic, Line, TimeUnit, did_yo
 use crate::build::{Building, Cx};
 use crate::global::number_set;
 use crate::keyword::{Keyword, Outcome, Status, fail, find, not_supported};
-use crate::model::{Bind, BindAddr, CliLevel, Shards};
-use crate::numbers::{count, lenient, strict, time};
+use crate::model::{Bind, BindAddr, Shards};
+use crate::numbers::{strict, time};
 use crate::resolve::addresses;
+use crate::setter::{Setter, Took, value};
 use crate::table::BIND;
 
 /// Which statement the options belong to: it shapes the messages.
@@ -21,9 +22,6 @@ pub(crate) enum BindContext {
     /// A `bind` of a section of this kind.
     Section(&'static str),
 }
-
-/// Reads one option whose value, if it takes one, is the next word. Returns how many words it took.
-pub(crate) type BindFn = fn(&mut Cx<'_>, &Line, usize, &mut Bind) -> Result<usize, Box<Diagnostic>>;
 
 /// `bind` in a proxy.
 pub(crate) fn bind(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
@@ -152,7 +150,7 @@ pub(crate) fn parse_options(
     while at < line.words.len() {
         let name = line.text(at);
         let Some(keyword) = find(BIND, name) else {
-            let near = did_you_mean(name, BIND.iter().map(|k: &Keyword<BindFn>| k.name));
+            let near = did_you_mean(name, BIND.iter().map(|k: &Keyword<Setter<Bind>>| k.name));
             let hint = match (near, context) {
                 (None, _) => String::new(),
                 (Some(n), BindContext::StatsSocket) => format!(". Did you mean '{n}' maybe ?"),
@@ -161,7 +159,7 @@ pub(crate) fn parse_options(
             return Err(fail(line, at, format!("{unknown}unknown keyword '{name}'{hint}")));
         };
         match keyword.status {
-            Status::Works(parse) => match parse(cx, line, at, first) {
+            Status::Works(setter) => match setter.read(cx, line, at, first) {
                 Ok(words) => at += words,
                 Err(mut e) => {
                     e.message = format!("{wrong}{}{end}", e.message);
@@ -183,128 +181,36 @@ pub(crate) fn parse_options(
     Ok(())
 }
 
-fn value<'l>(line: &'l Line, at: usize, missing: &str) -> Result<&'l str, Box<Diagnostic>> {
-    match line.text(at + 1) {
-        "" => Err(fail(line, at + 1, format!("'{}' : {missing}", line.text(at)))),
-        text => Ok(text),
-    }
-}
-
-pub(crate) fn flag(
-    _: &mut Cx<'_>,
-    line: &Line,
-    at: usize,
-    bind: &mut Bind,
-) -> Result<usize, Box<Diagnostic>> {
-    match line.text(at) {
-        "accept-proxy" => bind.accept_proxy = true,
-        "defer-accept" => bind.defer_accept = true,
-        "tfo" => bind.tfo = true,
-        "transparent" => bind.transparent = true,
-        "v4v6" => bind.v4v6 = Some(true),
-        _ => bind.v4v6 = Some(false),
-    }
-    Ok(1)
-}
-
-pub(crate) fn text(
-    cx: &mut Cx<'_>,
-    line: &Line,
-    at: usize,
-    bind: &mut Bind,
-) -> Result<usize, Box<Diagnostic>> {
-    let name = line.text(at);
-    let missing = match name {
-        "name" => "missing name",
-        "interface" => "missing interface name",
-        "cc" => "missing TCP congestion control algorithm",
-        _ => "missing value",
-    };
-    let text = cx.name(value(line, at, missing)?);
-    match name {
-        "name" => bind.name = Some(text),
-        "interface" => bind.interface = Some(text),
-        _ => bind.cc = Some(text),
-    }
-    Ok(2)
-}
-
-pub(crate) fn number(
-    cx: &mut Cx<'_>,
-    line: &Line,
-    at: usize,
-    bind: &mut Bind,
-) -> Result<usize, Box<Diagnostic>> {
-    let name = line.text(at);
-    value(line, at, if name == "mss" { "missing MSS value" } else { "missing value" })?;
-    let value = lenient(cx, line, at + 1);
-    let wrong = |allowed: &str| fail(line, at + 1, format!("'{name}' : invalid value {value}, {allowed}"));
-    match name {
-        "maxconn" => bind.maxconn = count(value).ok_or_else(|| wrong("must be >= 0"))?,
-        "backlog" => bind.backlog = count(value).ok_or_else(|| wrong("must be > 0"))?,
-        "nice" => match value {
-            -1024..=1024 => bind.nice = value as i16,
-            _ => return Err(wrong("allowed range is -1024..1024")),
-        },
-        _ => match value {
-            -65535..=65535 if value != 0 => bind.mss = value as i32,
-            _ => {
-                return Err(fail(
-                    line,
-                    at + 1,
-                    format!("'{name}' : expects an MSS with and absolute value between 1 and 65535"),
-                ));
-            }
-        },
-    }
-    Ok(2)
-}
-
-pub(crate) fn id(_: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bind) -> Result<usize, Box<Diagnostic>> {
-    value(line, at, "value expected")?;
-    let text = line.text(at + 1);
+/// `id`
+pub(crate) fn id(_: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bind) -> Took {
+    let text = value(line, at, "'id' : value expected")?;
     let Some(id) = strict(text) else {
         return Err(fail(line, at + 1, format!("'id' : expects an integer argument, found '{text}'")));
     };
-    match count(id) {
+    match crate::numbers::count(id) {
         Some(uid) if uid > 0 => bind.uid = uid,
         _ => return Err(fail(line, at + 1, "'id' : custom id has to be > 0")),
     }
     Ok(2)
 }
 
-pub(crate) fn owner(
-    _: &mut Cx<'_>,
-    line: &Line,
-    at: usize,
-    bind: &mut Bind,
-) -> Result<usize, Box<Diagnostic>> {
+/// `uid` and `gid`
+pub(crate) fn account_number(line: &Line, at: usize) -> Result<u32, Box<Diagnostic>> {
     let name = line.text(at);
-    let text = value(line, at, "missing value")?;
-    let unknown = || fail(line, at + 1, format!("'{name}' : unknown {name} name '{text}'"));
-    match name {
-        "uid" | "gid" => {
-            let Some(id) = strict(text).and_then(|v| u32::try_from(v).ok()) else {
-                return Err(fail(line, at + 1, format!("'{name}' : '{text}' is not a number")));
-            };
-            if name == "uid" {
-                bind.owner.uid = Some(id);
-            } else {
-                bind.owner.gid = Some(id);
-            }
-        }
-        "user" => bind.owner.uid = Some(crate::accounts::user_id(text).ok_or_else(unknown)?),
-        _ => bind.owner.gid = Some(crate::accounts::group_id(text).ok_or_else(unknown)?),
-    }
-    Ok(2)
+    let text = value(line, at, &format!("'{name}' : missing value"))?;
+    strict(text)
+        .and_then(|v| u32::try_from(v).ok())
+        .ok_or_else(|| fail(line, at + 1, format!("'{name}' : '{text}' is not a number")))
 }
 
-pub(crate) fn mode(
-    _: &mut Cx<'_>,
-    line: &Line,
-    at: usize,
-    bind: &mut Bind,
-) -> Result<usize, Box<Diagnostic>> {
+/// `user` and `group`, which `find` looks up.
+pub(crate) fn account(line: &Line, at: usize, find: fn(&str) -> Option<u32>) -> Result<u32, Box<Diagnostic>> {
+    let name = line.text(at);
+    let text = value(line, at, &format!("'{name}' : missing value"))?;
+    find(text).ok_or_else(|| fail(line, at + 1, format!("'{name}' : unknown {name} name '{text}'")))
+}
+
+pub(crate) fn mode(_: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bind) -> Took {
     let text = line.text(at + 1);
     match u32::from_str_radix(text, 8) {
         Ok(mode @ 0..=0o7777) => bind.owner.mode = Some(mode),
@@ -319,70 +225,8 @@ pub(crate) fn mode(
     Ok(2)
 }
 
-pub(crate) fn level(
-    _: &mut Cx<'_>,
-    line: &Line,
-    at: usize,
-    bind: &mut Bind,
-) -> Result<usize, Box<Diagnostic>> {
-    bind.level = match line.text(at + 1) {
-        "user" => CliLevel::User,
-        "operator" => CliLevel::Operator,
-        "admin" => CliLevel::Admin,
-        other => {
-            return Err(fail(
-                line,
-                at + 1,
-                format!("'level' only supports 'user', 'operator', and 'admin' (got '{other}')"),
-            ));
-        }
-    };
-    Ok(2)
-}
-
-pub(crate) fn severity(
-    _: &mut Cx<'_>,
-    line: &Line,
-    at: usize,
-    bind: &mut Bind,
-) -> Result<usize, Box<Diagnostic>> {
-    bind.severity_number = match line.text(at + 1) {
-        "none" => None,
-        "number" => Some(true),
-        "string" => Some(false),
-        other => {
-            return Err(fail(
-                line,
-                at + 1,
-                format!("'severity-output' only supports 'none', 'number', and 'string' (got '{other}')"),
-            ));
-        }
-    };
-    Ok(2)
-}
-
-pub(crate) fn expose_fd(
-    _: &mut Cx<'_>,
-    line: &Line,
-    at: usize,
-    bind: &mut Bind,
-) -> Result<usize, Box<Diagnostic>> {
-    match line.text(at + 1) {
-        "listeners" => bind.expose_fd_listeners = true,
-        other => {
-            return Err(fail(line, at + 1, format!("'expose-fd' only supports 'listeners' (got '{other}')")));
-        }
-    }
-    Ok(2)
-}
-
-pub(crate) fn tcp_ut(
-    cx: &mut Cx<'_>,
-    line: &Line,
-    at: usize,
-    bind: &mut Bind,
-) -> Result<usize, Box<Diagnostic>> {
-    value(line, at, "missing TCP User Timeout value")?;
+pub(crate) fn tcp_ut(cx: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bind) -> Took {
+    value(line, at, "'tcp-ut' : missing TCP User Timeout value")?;
     match time(cx, line, at + 1, TimeUnit::Milliseconds, "tcp-ut") {
         Ok(ms) => bind.tcp_ut_ms = ms as u32,
         Err(_) => return Err(fail(line, at + 1, "'tcp-ut' : expects a positive delay in milliseconds")),
@@ -390,12 +234,7 @@ pub(crate) fn tcp_ut(
     Ok(2)
 }
 
-pub(crate) fn proto(
-    cx: &mut Cx<'_>,
-    line: &Line,
-    at: usize,
-    bind: &mut Bind,
-) -> Result<usize, Box<Diagnostic>> {
+pub(crate) fn proto(cx: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bind) -> Took {
     match line.text(at + 1) {
         "" => Err(fail(line, at + 1, "'proto' : missing value")),
         name @ ("h1" | "none") => {
@@ -409,13 +248,8 @@ pub(crate) fn proto(
     }
 }
 
-pub(crate) fn shards(
-    _: &mut Cx<'_>,
-    line: &Line,
-    at: usize,
-    bind: &mut Bind,
-) -> Result<usize, Box<Diagnostic>> {
-    let text = value(line, at, "missing value")?;
+pub(crate) fn shards(_: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bind) -> Took {
+    let text = value(line, at, "'shards' : missing value")?;
     bind.shards = match text {
         "by-thread" => Shards::ByThread,
         "by-group" => Shards::ByGroup,
@@ -431,13 +265,8 @@ pub(crate) fn shards(
 }
 
 /// `thread [<group>/]<threads>[,...]`
-pub(crate) fn thread(
-    _: &mut Cx<'_>,
-    line: &Line,
-    at: usize,
-    bind: &mut Bind,
-) -> Result<usize, Box<Diagnostic>> {
-    let text = value(line, at, "missing value")?;
+pub(crate) fn thread(_: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bind) -> Took {
+    let text = value(line, at, "'thread' : missing value")?;
     for part in text.split(',') {
         let (group, threads) = part.split_once('/').map_or((None, part), |(g, t)| (Some(g), t));
         let group = match group {
@@ -472,12 +301,7 @@ pub(crate) fn thread(
     Ok(2)
 }
 
-pub(crate) fn process(
-    _: &mut Cx<'_>,
-    line: &Line,
-    at: usize,
-    _: &mut Bind,
-) -> Result<usize, Box<Diagnostic>> {
+pub(crate) fn process(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut Bind) -> Took {
     let text = line.text(at + 1);
     Err(fail(
         line,

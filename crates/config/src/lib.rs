@@ -24,6 +24,7 @@ mod rules;
 mod sample_env;
 mod server;
 mod server_options;
+mod setter;
 mod table;
 mod userlist;
 

@@ -12,10 +12,8 @@ use crate::keyword::{Keyword, NoteBoxed, Outcome, Status, fail, find, not_suppor
 use crate::model::{PortMode, Server, ServerAddr, ServerId};
 use crate::numbers::strict;
 use crate::resolve;
+use crate::setter::Setter;
 use crate::table::SERVER;
-
-/// Reads one option; its value, if it takes one, follows. Returns how many words it took.
-pub(crate) type ServerFn = fn(&mut Cx<'_>, &Line, usize, &mut ServerDraft) -> Result<usize, Box<Diagnostic>>;
 
 /// Servers one `server-template` line may make: a typing error must not fill the memory.
 const TEMPLATE_MAX: i64 = 100_000;
@@ -272,7 +270,7 @@ pub(crate) fn options(
         // `set-proxy-v2-tlv-fmt(0x20)` carries an argument in its name.
         let name = word.split('(').next().unwrap_or(word);
         let Some(keyword) = find(SERVER, name) else {
-            let near = did_you_mean(word, SERVER.iter().map(|k: &Keyword<ServerFn>| k.name));
+            let near = did_you_mean(word, SERVER.iter().map(|k: &Keyword<Setter<ServerDraft>>| k.name));
             let hint = near.map_or(String::new(), |n| format!("; did you mean '{n}' maybe ?"));
             let end = if title.is_some() {
                 if near.is_some() { "" } else { "." }
@@ -285,7 +283,7 @@ pub(crate) fn options(
             return Err(located(fail(line, at, format!("{prefix}unknown keyword '{word}'{hint}{end}"))));
         };
         match keyword.status {
-            Status::Works(parse) => match parse(cx, line, at, draft) {
+            Status::Works(setter) => match setter.read(cx, line, at, draft) {
                 Ok(words) => at += words,
                 Err(mut e) => {
                     if e.lead == Lead::Parsing {

@@ -8,63 +8,46 @@ use thalweg_syntax::{Address, AddressOptions, Diagnostic, Line, TimeError, TimeU
 
 use crate::build::{Cx, InitAddr, ServerDraft};
 use crate::keyword::{fail, not_supported};
-use crate::model::{
-    CheckConfig, HashKey, InitState, ProxyHeader, ProxyHeaderV2, SlowSettings, SourceAddress, SourceMode,
-};
-use crate::numbers::{count as count31, duration_ms, leading, lenient};
+use crate::model::{CheckConfig, ProxyHeader, ProxyHeaderV2, SlowSettings, SourceAddress, SourceMode};
+use crate::numbers::{count, duration_ms, leading, lenient};
 use crate::resolve::{address, addresses};
+use crate::setter::{Took, value};
 
-type Read = Result<usize, Box<Diagnostic>>;
-
-fn rare(draft: &mut ServerDraft) -> &mut SlowSettings {
+pub(crate) fn rare(draft: &mut ServerDraft) -> &mut SlowSettings {
     Arc::make_mut(draft.server.extra.get_or_insert_with(Arc::default))
 }
 
-fn check(draft: &mut ServerDraft) -> &mut CheckConfig {
+pub(crate) fn check(draft: &mut ServerDraft) -> &mut CheckConfig {
     Arc::make_mut(draft.server.check.get_or_insert_with(Arc::default))
 }
 
-fn value<'l>(line: &'l Line, at: usize, missing: &str) -> Result<&'l str, Box<Diagnostic>> {
-    match line.text(at + 1) {
-        "" => Err(fail(line, at + 1, missing)),
-        text => Ok(text),
+/// Turns off what is never on here (`no-ssl`, `no-agent-check`, ...).
+pub(crate) fn never_on(_: &mut ServerDraft) {}
+
+/// `check`: with the usual parameters unless others are given.
+pub(crate) fn checked(draft: &mut ServerDraft) {
+    check(draft);
+    draft.check = true;
+}
+
+/// `no-send-proxy-v2` and its kin.
+pub(crate) fn no_proxy_v2(draft: &mut ServerDraft) {
+    if matches!(draft.server.send_proxy, ProxyHeader::V2(_)) {
+        draft.server.send_proxy = ProxyHeader::None;
     }
 }
 
-/// What is on or off and has no value.
-pub(crate) fn flag(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
-    match line.text(at) {
-        "backup" => draft.server.backup = true,
-        "no-backup" => draft.server.backup = false,
-        "disabled" => draft.server.disabled = true,
-        "enabled" => draft.server.disabled = false,
-        "check" => {
-            // With the usual parameters unless others are given.
-            check(draft);
-            draft.check = true;
-        }
-        "no-check" => draft.check = false,
-        "check-send-proxy" => check(draft).send_proxy = true,
-        "no-check-send-proxy" => check(draft).send_proxy = false,
-        "tfo" => rare(draft).tfo = true,
-        "no-tfo" if draft.server.extra.is_some() => rare(draft).tfo = false,
-        "send-proxy" => draft.server.send_proxy = ProxyHeader::V1,
-        "send-proxy-v2" => draft.server.send_proxy = ProxyHeader::V2(draft.v2_options),
-        "no-send-proxy" if draft.server.send_proxy == ProxyHeader::V1 => {
-            draft.server.send_proxy = ProxyHeader::None
-        }
-        "no-send-proxy-v2" | "no-send-proxy-v2-ssl" | "no-send-proxy-v2-ssl-cn"
-            if matches!(draft.server.send_proxy, ProxyHeader::V2(_)) =>
-        {
-            draft.server.send_proxy = ProxyHeader::None;
-        }
-        // The others turn off what is never on here (`no-ssl`, `no-agent-check`, ...).
-        _ => {}
-    }
-    Ok(1)
+/// Counts are read as the reference reads them: what is no count is none.
+pub(crate) fn count_or_none(value: i64) -> u32 {
+    u32::try_from(value).unwrap_or(0)
 }
 
-pub(crate) fn proxy_v2_options(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
+/// `rise` and `fall`
+pub(crate) fn times(name: &str, value: i64) -> Result<u32, String> {
+    count(value).filter(|n| *n > 0).ok_or_else(|| format!("'{name}' has to be > 0."))
+}
+
+pub(crate) fn proxy_v2_options(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
     let mut v2 = ProxyHeaderV2::default();
     for option in line.text(at + 1).split(',') {
         match option {
@@ -88,7 +71,7 @@ pub(crate) fn proxy_v2_options(_: &mut Cx<'_>, line: &Line, at: usize, draft: &m
     Ok(2)
 }
 
-pub(crate) fn weight(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
+pub(crate) fn weight(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
     let value = lenient(cx, line, at + 1);
     if !(0..=256).contains(&value) {
         let name = if line.text(0) == "server" { line.text(1) } else { "(null)" };
@@ -102,39 +85,12 @@ pub(crate) fn weight(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut Server
     Ok(2)
 }
 
-/// Counts: `maxconn`, `minconn`, `maxqueue`, `pool-low-conn`.
-pub(crate) fn count(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
-    let name = line.text(at);
-    if name == "pool-low-conn" {
-        value(line, at, "'pool-low-conn' expects <value> as argument.")?;
-    }
-    let value = u32::try_from(lenient(cx, line, at + 1)).unwrap_or(0);
-    match name {
-        "maxconn" => draft.server.maxconn = value,
-        "minconn" => draft.server.minconn = value,
-        "maxqueue" => draft.server.maxqueue = value,
-        _ => draft.server.pool.low_conn = value,
-    }
-    Ok(2)
+/// A count that is -1 for no limit.
+pub(crate) fn limit(value: i64) -> i32 {
+    i32::try_from(value.max(-1)).unwrap_or(i32::MAX)
 }
 
-/// Counts that may be -1 for no limit: `pool-max-conn`, `max-reuse`.
-pub(crate) fn limit(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
-    let name = line.text(at);
-    value(line, at, &format!("'{name}' expects <value> as argument."))?;
-    let value = lenient(cx, line, at + 1);
-    if name == "pool-max-conn" {
-        if value < -1 || value > i64::from(i32::MAX) {
-            return Err(fail(line, at + 1, "'pool-max-conn' must be >= -1"));
-        }
-        draft.server.pool.max_conn = i32::try_from(value).unwrap_or(i32::MAX);
-    } else {
-        draft.server.pool.max_reuse = i32::try_from(value.max(-1)).unwrap_or(i32::MAX);
-    }
-    Ok(2)
-}
-
-pub(crate) fn id(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
+pub(crate) fn id(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
     if line.text(0) == "default-server" {
         let mut e = fail(line, at, "'id' option is not accepted in default-server sections");
         e.lead = thalweg_syntax::Lead::Located;
@@ -147,27 +103,7 @@ pub(crate) fn id(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraf
     Ok(2)
 }
 
-/// Names and other plain texts.
-pub(crate) fn text(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
-    let name = line.text(at);
-    let missing = match name {
-        "cookie" => "'cookie' expects <value> as argument.",
-        "redir" => "'redir' expects <prefix> as argument.",
-        "cc" => "'cc' : missing TCP congestion control algorithm",
-        "track" => "'track' expects [<proxy>/]<server> as argument.",
-        _ => "expects a value",
-    };
-    let text = cx.name(value(line, at, missing)?);
-    match name {
-        "cookie" => draft.server.cookie = Some(text),
-        "redir" => rare(draft).redir = Some(text),
-        "cc" => rare(draft).cc = Some(text),
-        _ => rare(draft).track = Some(text),
-    }
-    Ok(2)
-}
-
-pub(crate) fn guid(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
+pub(crate) fn guid(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
     let text = value(line, at, "'guid' : expects an argument")?;
     if line.text(0) == "default-server" {
         let message = "'guid' option is not accepted in default-server sections";
@@ -182,91 +118,74 @@ pub(crate) fn guid(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDr
     Ok(2)
 }
 
-/// Durations of health checks and of slow start. The words are the reference's, which names `agent-inter` for
-/// `inter` as well, and `agent-inter`, which is checked.
-pub(crate) fn delay(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
+/// The duration after the name at `at`, in milliseconds. The words are the reference's, which calls `inter`
+/// `agent-inter`.
+fn milliseconds(cx: &mut Cx<'_>, line: &Line, at: usize) -> Result<u32, Box<Diagnostic>> {
     let (name, text) = (line.text(at), line.text(at + 1));
-    if text.is_empty() && name == "inter" {
-        return Err(fail(line, at + 1, "'inter' expects a delay as argument."));
-    }
-    let server = if line.text(0) == "server" { line.text(1) } else { "(null)" };
-    let shown = if name == "inter" { "agent-inter" } else { name };
-    let ms = match duration_ms(cx, line, at + 1) {
-        Ok(ms) => ms as u32,
-        Err(TimeError::Overflow) => {
-            let message = format!(
-                "timer overflow in argument <{text}> to <{name}> of server {server}, maximum value is 2147483647 ms \
-                 (~24.8 days)."
-            );
-            return Err(fail(line, at + 1, message));
-        }
-        Err(TimeError::Underflow) => {
-            let message = format!(
-                "timer underflow in argument <{text}> to <{name}> of server {server}, minimum non-null value is 1 ms."
-            );
-            return Err(fail(line, at + 1, message));
-        }
-        Err(TimeError::Empty) => return Err(fail(line, at + 1, "unexpected character '")),
+    let server = server_of(line);
+    let message = match duration_ms(cx, line, at + 1) {
+        Ok(ms) => return Ok(ms as u32),
+        Err(TimeError::Overflow) => format!(
+            "timer overflow in argument <{text}> to <{name}> of server {server}, maximum value is 2147483647 ms \
+             (~24.8 days)."
+        ),
+        Err(TimeError::Underflow) => format!(
+            "timer underflow in argument <{text}> to <{name}> of server {server}, minimum non-null value is 1 ms."
+        ),
+        Err(TimeError::Empty) => "unexpected character '".to_owned(),
         Err(TimeError::Unexpected(i) | TimeError::Trailing(i)) => {
             let c = text[i..].chars().next().unwrap_or('?');
-            return Err(fail(
-                line,
-                at + 1,
-                format!("unexpected character '{c}' in '{shown}' argument of server {server}."),
-            ));
+            let shown = if name == "inter" { "agent-inter" } else { name };
+            format!("unexpected character '{c}' in '{shown}' argument of server {server}.")
         }
     };
-    if ms == 0 && name != "slowstart" {
+    Err(fail(line, at + 1, message))
+}
+
+/// The server a line is about, for messages.
+fn server_of(line: &Line) -> &str {
+    if line.text(0) == "server" { line.text(1) } else { "(null)" }
+}
+
+/// A time between checks, in milliseconds.
+pub(crate) fn between_checks(
+    cx: &mut Cx<'_>,
+    line: &Line,
+    at: usize,
+    draft: &ServerDraft,
+) -> Result<u32, Box<Diagnostic>> {
+    let (name, text, server) = (line.text(at), line.text(at + 1), server_of(line));
+    let ms = milliseconds(cx, line, at)?;
+    if ms == 0 {
         return Err(fail(line, at + 1, format!("invalid value 0 for argument '{name}' of server {server}.")));
     }
-    if name != "slowstart" {
-        let text = line.text(at + 1);
-        if ms < 100 && text.bytes().all(|b| b.is_ascii_digit()) {
-            let message = format!(
-                "'server {}/{server}' : '{name} {text}' in server '{server}' is suspiciously small for a value in \
-                 milliseconds. Please use an explicit unit ('{text}ms') if that was the intent.",
-                draft.backend
-            );
-            cx.diagnostics.push(
-                Diagnostic::warning_at(line.span_at(at + 1), message).lead(thalweg_syntax::Lead::Located),
-            );
-        }
+    if ms < 100 && text.bytes().all(|b| b.is_ascii_digit()) {
+        let message = format!(
+            "'server {}/{server}' : '{name} {text}' in server '{server}' is suspiciously small for a value in \
+             milliseconds. Please use an explicit unit ('{text}ms') if that was the intent.",
+            draft.backend
+        );
+        let warning = Diagnostic::warning_at(line.span_at(at + 1), message);
+        cx.diagnostics.push(warning.lead(thalweg_syntax::Lead::Located));
     }
-    match name {
-        "inter" => check(draft).inter_ms = ms,
-        "fastinter" => check(draft).fastinter_ms = Some(ms),
-        "downinter" => check(draft).downinter_ms = Some(ms),
-        // There is no agent to wait for.
-        "agent-inter" => {}
-        // Slow start counts in seconds, rounded up.
-        _ => rare(draft).slowstart_ms = ms.div_ceil(1000) * 1000,
-    }
+    Ok(ms)
+}
+
+/// `inter`
+pub(crate) fn inter(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
+    value(line, at, "'inter' expects a delay as argument.")?;
+    check(draft).inter_ms = between_checks(cx, line, at, draft)?;
     Ok(2)
 }
 
-/// `rise` and `fall`.
-pub(crate) fn rise_fall(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
-    let name = line.text(at);
-    value(line, at, &format!("'{name}' expects an integer argument."))?;
-    let Some(count) = count31(lenient(cx, line, at + 1)).filter(|c| *c > 0) else {
-        return Err(fail(line, at + 1, format!("'{name}' has to be > 0.")));
-    };
-    match name {
-        "rise" => check(draft).rise = count,
-        _ => check(draft).fall = count,
-    }
-    Ok(2)
-}
-
-/// `port` of the check.
-pub(crate) fn check_port(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
-    let text = value(line, at, "'port' expects a port number as argument.")?;
-    check(draft).port = u16::try_from(leading(text).0).ok().filter(|p| *p > 0);
+/// `slowstart`, which counts in seconds, rounded up.
+pub(crate) fn slowstart(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
+    rare(draft).slowstart_ms = milliseconds(cx, line, at)?.div_ceil(1000) * 1000;
     Ok(2)
 }
 
 /// `addr` of the check.
-pub(crate) fn check_addr(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
+pub(crate) fn check_addr(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
     value(line, at, "'addr' expects <address> as argument.")?;
     let options = AddressOptions { port: true, ..AddressOptions::HOST };
     match address(cx, line, at + 1, &options, "'addr' : ")? {
@@ -281,7 +200,7 @@ pub(crate) fn check_addr(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut Se
     Ok(2)
 }
 
-pub(crate) fn tcp_ut(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
+pub(crate) fn tcp_ut(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
     value(line, at, "'tcp-ut' : missing TCP User Timeout value")?;
     match duration_ms(cx, line, at + 1) {
         Ok(ms) => rare(draft).tcp_ut_ms = ms as u32,
@@ -290,50 +209,14 @@ pub(crate) fn tcp_ut(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut Server
     Ok(2)
 }
 
-pub(crate) fn pool_purge_delay(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
+pub(crate) fn pool_purge_delay(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
     value(line, at, "'pool-purge-delay' expects <value> as argument.")?;
     let ms = crate::numbers::time(cx, line, at + 1, TimeUnit::Milliseconds, "pool-purge-delay")?;
     draft.server.pool.purge_delay_ms = ms as u32;
     Ok(2)
 }
 
-pub(crate) fn hash_key(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
-    draft.server.hash_key = match line.text(at + 1) {
-        "id" => HashKey::Id,
-        "id32" => HashKey::Id32,
-        "guid" => HashKey::Guid,
-        "addr" => HashKey::Addr,
-        "addr-port" => HashKey::AddrPort,
-        _ => {
-            return Err(fail(
-                line,
-                at + 1,
-                "'hash-key' has to be 'id', 'id32', 'guid', 'addr', or 'addr-port'",
-            ));
-        }
-    };
-    Ok(2)
-}
-
-pub(crate) fn init_state(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
-    let state = match line.text(at + 1) {
-        "none" => InitState::None,
-        "fully-up" => InitState::FullyUp,
-        "up" => InitState::Up,
-        "down" => InitState::Down,
-        "fully-down" => InitState::FullyDown,
-        other => {
-            let message = format!(
-                "'init-state' expects one of 'none', 'fully-up', 'up', 'down', or 'fully-down' but got '{other}'"
-            );
-            return Err(fail(line, at + 1, message));
-        }
-    };
-    rare(draft).init_state = state;
-    Ok(2)
-}
-
-pub(crate) fn init_addr(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
+pub(crate) fn init_addr(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
     let mut methods = Vec::new();
     for part in line.text(at + 1).split(',').filter(|part| !part.is_empty()) {
         methods.push(match part {
@@ -362,30 +245,7 @@ pub(crate) fn init_addr(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut Serv
     Ok(2)
 }
 
-pub(crate) fn on_marked(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
-    let (name, text) = (line.text(at), line.text(at + 1));
-    match (name, text) {
-        ("on-marked-down", "shutdown-sessions") => rare(draft).shutdown_sessions_on_down = true,
-        ("on-marked-up", "shutdown-backup-sessions") => rare(draft).shutdown_backup_on_up = true,
-        ("on-marked-down", _) => {
-            return Err(fail(
-                line,
-                at + 1,
-                format!("'on-marked-down' expects 'shutdown-sessions' but got '{text}'"),
-            ));
-        }
-        _ => {
-            return Err(fail(
-                line,
-                at + 1,
-                format!("'on-marked-up' expects 'shutdown-backup-sessions' but got '{text}'"),
-            ));
-        }
-    }
-    Ok(2)
-}
-
-pub(crate) fn proto(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
+pub(crate) fn proto(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
     match line.text(at + 1) {
         "" => Err(fail(line, at + 1, "'proto' : missing value")),
         name @ ("h1" | "none") => {
@@ -399,7 +259,7 @@ pub(crate) fn proto(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerD
     }
 }
 
-pub(crate) fn ws(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) -> Read {
+pub(crate) fn ws(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) -> Took {
     match line.text(at + 1) {
         "auto" | "h1" => Ok(2),
         "h2" => Err(not_supported(line, at + 1, "ws h2", "only HTTP/1 is built")),
@@ -407,23 +267,8 @@ pub(crate) fn ws(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) ->
     }
 }
 
-pub(crate) fn log_proto(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
-    match line.text(at + 1) {
-        "legacy" => rare(draft).octet_count = false,
-        "octet-count" => rare(draft).octet_count = true,
-        other => {
-            return Err(fail(
-                line,
-                at + 1,
-                format!("'log-proto' expects one of 'legacy' or 'octet-count' but got '{other}'"),
-            ));
-        }
-    }
-    Ok(2)
-}
-
 /// `source <addr>[:<ports>] [usesrc ...] [interface ...]` on a server.
-pub(crate) fn source(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
+pub(crate) fn source(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
     value(
         line,
         at,
@@ -434,7 +279,7 @@ pub(crate) fn source(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut Server
     Ok(words)
 }
 
-pub(crate) fn usesrc(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) -> Read {
+pub(crate) fn usesrc(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) -> Took {
     Err(fail(line, at, "'usesrc' only allowed after a 'source' statement."))
 }
 
@@ -542,80 +387,63 @@ fn is_network(text: &str) -> bool {
     })
 }
 
-/// `resolve-prefer`, `resolve-opts` and `resolve-net` only matter with `resolvers`.
-pub(crate) fn resolve_option(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) -> Read {
-    let (name, text) = (line.text(at), line.text(at + 1));
-    let known = match name {
-        "resolve-prefer" => matches!(text, "ipv4" | "ipv6"),
-        // An empty list is one without options.
-        "resolve-opts" => text
-            .split(',')
-            .filter(|o| !o.is_empty())
-            .all(|o| matches!(o, "allow-dup-ip" | "ignore-weight" | "prevent-dup-ip")),
-        _ => {
-            let count = text.split(',').count();
-            if count > 5 {
-                return Err(fail(line, at + 1, "'resolve-net' exceed 5 networks."));
-            }
-            text.split(',').all(is_network)
-        }
+/// `resolve-opts`, which only matters with `resolvers`. An empty list is one without options.
+pub(crate) fn resolve_opts(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) -> Took {
+    let text = line.text(at + 1);
+    let known = |option: &str| matches!(option, "allow-dup-ip" | "ignore-weight" | "prevent-dup-ip");
+    match text.split(',').filter(|option| !option.is_empty()).all(known) {
+        true => Ok(2),
+        false => Err(fail(line, at + 1, format!("'resolve-opts' : unknown value '{text}'"))),
+    }
+}
+
+/// `resolve-net`, which only matters with `resolvers`.
+pub(crate) fn resolve_net(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) -> Took {
+    let text = line.text(at + 1);
+    let message = match text {
+        "" => "'resolve-net' : unknown value ''".to_owned(),
+        _ if text.split(',').count() > 5 => "'resolve-net' exceed 5 networks.".to_owned(),
+        _ if !text.split(',').all(is_network) => format!("'resolve-net' invalid network '{text}'."),
+        _ => return Ok(2),
     };
-    if !known && name == "resolve-net" && !text.is_empty() {
-        return Err(fail(line, at + 1, format!("'resolve-net' invalid network '{text}'.")));
+    Err(fail(line, at + 1, message))
+}
+
+/// `observe`: health from traffic.
+pub(crate) fn observe(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) -> Took {
+    match line.text(at + 1) {
+        "none" => Ok(2),
+        "layer4" | "layer7" => Err(not_supported(line, at, "observe", "health from traffic is not built")),
+        text => {
+            let message = format!("'observe' expects one of 'none', 'layer4', 'layer7' but got '{text}'");
+            Err(fail(line, at + 1, message))
+        }
     }
-    if !known {
-        return Err(fail(line, at + 1, format!("'{name}' : unknown value '{text}'")));
+}
+
+/// `error-limit`, which only matters with `observe`.
+pub(crate) fn error_limit(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) -> Took {
+    match leading(line.text(at + 1)).0 {
+        1..=0x7fff_ffff => Ok(2),
+        _ => Err(fail(line, at + 1, "error-limit has to be > 0.")),
     }
+}
+
+/// `agent-inter`, a parameter of `agent-check`, which is refused.
+pub(crate) fn agent_inter(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
+    value(line, at, "'agent-inter' expects an argument.")?;
+    between_checks(cx, line, at, draft)?;
     Ok(2)
 }
 
-/// `error-limit`, `observe`, `on-error`: what traffic says about health, meaningful with `observe` only.
-pub(crate) fn observe(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) -> Read {
-    let (name, text) = (line.text(at), line.text(at + 1));
-    match name {
-        "error-limit" => {
-            if !(1..=i64::from(i32::MAX)).contains(&leading(text).0) {
-                return Err(fail(line, at + 1, "error-limit has to be > 0."));
-            }
+/// `agent-addr`, a parameter of `agent-check`, which is refused.
+pub(crate) fn agent_addr(cx: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) -> Took {
+    let text = value(line, at, "'agent-addr' expects an argument.")?;
+    match addresses(cx, line, at + 1, &AddressOptions::HOST, "") {
+        Ok(_) => Ok(2),
+        Err(_) => {
+            let message = format!("parsing agent-addr failed. Check if '{text}' is correct address.");
+            Err(fail(line, at + 1, message))
         }
-        "on-error" => {
-            if !matches!(text, "fastinter" | "fail-check" | "sudden-death" | "mark-down") {
-                let message = format!(
-                    "'on-error' expects one of 'fastinter', 'fail-check', 'sudden-death' or 'mark-down' but got '{text}'"
-                );
-                return Err(fail(line, at + 1, message));
-            }
-        }
-        _ => match text {
-            "none" => {}
-            "layer4" | "layer7" => {
-                return Err(not_supported(line, at, "observe", "health from traffic is not built"));
-            }
-            _ => {
-                let message = format!("'observe' expects one of 'none', 'layer4', 'layer7' but got '{text}'");
-                return Err(fail(line, at + 1, message));
-            }
-        },
     }
-    Ok(2)
-}
-
-/// `agent-inter`, `agent-port`, `agent-addr`, `agent-send`: parameters of `agent-check`, which is refused.
-pub(crate) fn agent_option(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Read {
-    let (name, text) = (line.text(at), line.text(at + 1));
-    if text.is_empty() {
-        return Err(fail(line, at + 1, format!("'{name}' expects an argument.")));
-    }
-    match name {
-        "agent-inter" => return delay(cx, line, at, draft),
-        "agent-addr" if addresses(cx, line, at + 1, &AddressOptions::HOST, "").is_err() => {
-            return Err(fail(
-                line,
-                at + 1,
-                format!("parsing agent-addr failed. Check if '{text}' is correct address."),
-            ));
-        }
-        _ => {}
-    }
-    Ok(2)
 }

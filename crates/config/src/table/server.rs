@@ -1,29 +1,47 @@
 //! Options of `server`, `default-server` and `server-template`.
 
+use crate::build::ServerDraft;
 use crate::keyword::{Keyword, not_yet, works};
-use crate::server::ServerFn;
-use crate::server_options as o;
+use crate::model::{HashKey, InitState, ProxyHeader};
+use crate::numbers::leading;
+use crate::server_options::{self as o, check, rare};
+use crate::setter::Setter::{self, Flag, Number, Reads, Text, Word};
 use crate::table::why;
 
 /// Every option of a server, in alphabetical order.
-pub(crate) static SERVER: &[Keyword<ServerFn>] = &[
-    works("addr", "Address of health checks.", o::check_addr),
-    works("agent-addr", "Address of the agent.", o::agent_option),
+pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
+    works("addr", "Address of health checks.", Reads(o::check_addr)),
+    works("agent-addr", "Address of the agent.", Reads(o::agent_addr)),
     not_yet("agent-check", "Health checks.", why::CHECKS),
-    works("agent-inter", "Time between agent checks.", o::agent_option),
-    works("agent-port", "Port of the agent.", o::agent_option),
-    works("agent-send", "What is sent to the agent.", o::agent_option),
+    works("agent-inter", "Time between agent checks.", Reads(o::agent_inter)),
+    works(
+        "agent-port",
+        "Port of the agent.",
+        Text { missing: "'agent-port' expects an argument.", set: |_, _| {} },
+    ),
+    works(
+        "agent-send",
+        "What is sent to the agent.",
+        Text { missing: "'agent-send' expects an argument.", set: |_, _| {} },
+    ),
     not_yet("allow-0rtt", "TLS setting.", why::TLS),
     not_yet("alpn", "TLS setting.", why::TLS),
-    works("backup", "Used when the others are down.", o::flag),
+    works("backup", "Used when the others are down.", Flag(|d| d.server.backup = true)),
     not_yet("ca-file", "TLS setting.", why::TLS),
-    works("cc", "Congestion control.", o::text),
-    works("check", "Health checks.", o::flag),
+    works(
+        "cc",
+        "Congestion control.",
+        Text {
+            missing: "'cc' : missing TCP congestion control algorithm",
+            set: |d, text| rare(d).cc = Some(text),
+        },
+    ),
+    works("check", "Health checks.", Flag(o::checked)),
     not_yet("check-alpn", "Health checks.", why::CHECKS),
     not_yet("check-pool-conn-name", "Health checks.", why::CHECKS),
     not_yet("check-proto", "Health checks.", why::CHECKS),
     not_yet("check-reuse-pool", "Health checks.", why::CHECKS),
-    works("check-send-proxy", "Health checks send a PROXY header.", o::flag),
+    works("check-send-proxy", "Health checks send a PROXY header.", Flag(|d| check(d).send_proxy = true)),
     not_yet("check-sni", "Health checks.", why::CHECKS),
     not_yet("check-sni-auto", "Health checks.", why::CHECKS),
     not_yet("check-ssl", "Health checks.", why::CHECKS),
@@ -31,109 +49,333 @@ pub(crate) static SERVER: &[Keyword<ServerFn>] = &[
     not_yet("ciphers", "TLS setting.", why::TLS),
     not_yet("ciphersuites", "TLS setting.", why::TLS),
     not_yet("client-sigalgs", "TLS setting.", why::TLS),
-    works("cookie", "Value of the persistence cookie.", o::text),
+    works(
+        "cookie",
+        "Value of the persistence cookie.",
+        Text {
+            missing: "'cookie' expects <value> as argument.",
+            set: |d, text| d.server.cookie = Some(text),
+        },
+    ),
     not_yet("crl-file", "TLS setting.", why::TLS),
     not_yet("crt", "TLS setting.", why::TLS),
     not_yet("curves", "TLS setting.", why::TLS),
-    works("disabled", "Starts in maintenance.", o::flag),
-    works("downinter", "Time between health checks while down.", o::delay),
-    works("enabled", "Does not start in maintenance.", o::flag),
-    works("error-limit", "Errors before 'on-error' applies.", o::observe),
-    works("fall", "Failed checks before a server is down.", o::rise_fall),
-    works("fastinter", "Time between health checks while the state changes.", o::delay),
+    works("disabled", "Starts in maintenance.", Flag(|d| d.server.disabled = true)),
+    works(
+        "downinter",
+        "Time between health checks while down.",
+        Reads(|cx, line, at, d| {
+            let ms = o::between_checks(cx, line, at, d)?;
+            check(d).downinter_ms = Some(ms);
+            Ok(2)
+        }),
+    ),
+    works("enabled", "Does not start in maintenance.", Flag(|d| d.server.disabled = false)),
+    works("error-limit", "Errors before 'on-error' applies.", Reads(o::error_limit)),
+    works(
+        "fall",
+        "Failed checks before a server is down.",
+        Number {
+            missing: Some("'fall' expects an integer argument."),
+            set: |d, value| {
+                check(d).fall = o::times("fall", value)?;
+                Ok(())
+            },
+        },
+    ),
+    works(
+        "fastinter",
+        "Time between health checks while the state changes.",
+        Reads(|cx, line, at, d| {
+            let ms = o::between_checks(cx, line, at, d)?;
+            check(d).fastinter_ms = Some(ms);
+            Ok(2)
+        }),
+    ),
     not_yet("force-sslv3", "TLS setting.", why::TLS),
     not_yet("force-tlsv10", "TLS setting.", why::TLS),
     not_yet("force-tlsv11", "TLS setting.", why::TLS),
     not_yet("force-tlsv12", "TLS setting.", why::TLS),
     not_yet("force-tlsv13", "TLS setting.", why::TLS),
     not_yet("from", "Named presets.", why::HEALTHCHECK),
-    works("guid", "Identifier of this server over reloads.", o::guid),
-    works("hash-key", "What a consistent hash places a server by.", o::hash_key),
+    works("guid", "Identifier of this server over reloads.", Reads(o::guid)),
+    works(
+        "hash-key",
+        "What a consistent hash places a server by.",
+        Word {
+            words: &[
+                ("id", |d| d.server.hash_key = HashKey::Id),
+                ("id32", |d| d.server.hash_key = HashKey::Id32),
+                ("guid", |d| d.server.hash_key = HashKey::Guid),
+                ("addr", |d| d.server.hash_key = HashKey::Addr),
+                ("addr-port", |d| d.server.hash_key = HashKey::AddrPort),
+            ],
+            wrong: |_| "'hash-key' has to be 'id', 'id32', 'guid', 'addr', or 'addr-port'".to_owned(),
+        },
+    ),
     not_yet("healthcheck", "Health checks.", why::CHECKS),
-    works("id", "Number in statistics.", o::id),
+    works("id", "Number in statistics.", Reads(o::id)),
     not_yet("idle-ping", "Idle connections.", why::POOL_NAME),
-    works("init-addr", "How the address is found at start.", o::init_addr),
-    works("init-state", "State before the first health check.", o::init_state),
-    works("inter", "Time between health checks.", o::delay),
+    works("init-addr", "How the address is found at start.", Reads(o::init_addr)),
+    works(
+        "init-state",
+        "State before the first health check.",
+        Word {
+            words: &[
+                ("none", |d| rare(d).init_state = InitState::None),
+                ("fully-up", |d| rare(d).init_state = InitState::FullyUp),
+                ("up", |d| rare(d).init_state = InitState::Up),
+                ("down", |d| rare(d).init_state = InitState::Down),
+                ("fully-down", |d| rare(d).init_state = InitState::FullyDown),
+            ],
+            wrong: |text| {
+                format!(
+                    "'init-state' expects one of 'none', 'fully-up', 'up', 'down', or 'fully-down' but got '{text}'"
+                )
+            },
+        },
+    ),
+    works("inter", "Time between health checks.", Reads(o::inter)),
     not_yet("ktls", "TLS setting.", why::TLS),
     not_yet("log-bufsize", "Bytes of a log server's buffer.", why::LOG_SERVERS),
-    works("log-proto", "How lines are told apart.", o::log_proto),
-    works("max-reuse", "Most requests per connection.", o::limit),
-    works("maxconn", "Most concurrent connections.", o::count),
-    works("maxqueue", "Longest queue.", o::count),
-    works("minconn", "Least value of a maxconn that follows the load.", o::count),
+    works(
+        "log-proto",
+        "How lines are told apart.",
+        Word {
+            words: &[
+                ("legacy", |d| rare(d).octet_count = false),
+                ("octet-count", |d| rare(d).octet_count = true),
+            ],
+            wrong: |text| format!("'log-proto' expects one of 'legacy' or 'octet-count' but got '{text}'"),
+        },
+    ),
+    works(
+        "max-reuse",
+        "Most requests per connection.",
+        Number {
+            missing: Some("'max-reuse' expects <value> as argument."),
+            set: |d, value| {
+                d.server.pool.max_reuse = o::limit(value);
+                Ok(())
+            },
+        },
+    ),
+    works(
+        "maxconn",
+        "Most concurrent connections.",
+        Number {
+            missing: None,
+            set: |d, value| {
+                d.server.maxconn = o::count_or_none(value);
+                Ok(())
+            },
+        },
+    ),
+    works(
+        "maxqueue",
+        "Longest queue.",
+        Number {
+            missing: None,
+            set: |d, value| {
+                d.server.maxqueue = o::count_or_none(value);
+                Ok(())
+            },
+        },
+    ),
+    works(
+        "minconn",
+        "Least value of a maxconn that follows the load.",
+        Number {
+            missing: None,
+            set: |d, value| {
+                d.server.minconn = o::count_or_none(value);
+                Ok(())
+            },
+        },
+    ),
     not_yet("name", "Named presets.", why::HEALTHCHECK),
     not_yet("namespace", "Network namespace.", why::NAMESPACE),
-    works("no-agent-check", "No agent check.", o::flag),
-    works("no-backup", "Not a backup.", o::flag),
-    works("no-check", "No health check.", o::flag),
-    works("no-check-reuse-pool", "Health checks on connections of their own.", o::flag),
-    works("no-check-send-proxy", "Health checks send no PROXY header.", o::flag),
-    works("no-check-sni-auto", "Health checks without automatic SNI.", o::flag),
-    works("no-check-ssl", "Health checks without TLS.", o::flag),
-    works("no-renegotiate", "No TLS renegotiation.", o::flag),
-    works("no-send-proxy", "Do not send a PROXY header.", o::flag),
-    works("no-send-proxy-v2", "Do not send a PROXY header of version 2.", o::flag),
-    works("no-send-proxy-v2-ssl", "Do not send a PROXY header with TLS facts.", o::flag),
-    works("no-send-proxy-v2-ssl-cn", "Do not send a PROXY header with the certificate's name.", o::flag),
-    works("no-sni-auto", "No automatic SNI.", o::flag),
-    works("no-ssl", "No TLS.", o::flag),
-    works("no-ssl-reuse", "No reuse of TLS sessions.", o::flag),
-    works("no-sslv3", "No SSL version 3.", o::flag),
-    works("no-tfo", "Do not use TCP Fast Open.", o::flag),
-    works("no-tls-tickets", "No TLS tickets.", o::flag),
-    works("no-tlsv10", "No TLS 1.0.", o::flag),
-    works("no-tlsv11", "No TLS 1.1.", o::flag),
-    works("no-tlsv12", "No TLS 1.2.", o::flag),
-    works("no-tlsv13", "No TLS 1.3.", o::flag),
-    works("no-verifyhost", "The certificate's name is not checked.", o::flag),
+    works("no-agent-check", "No agent check.", Flag(o::never_on)),
+    works("no-backup", "Not a backup.", Flag(|d| d.server.backup = false)),
+    works("no-check", "No health check.", Flag(|d| d.check = false)),
+    works("no-check-reuse-pool", "Health checks on connections of their own.", Flag(o::never_on)),
+    works(
+        "no-check-send-proxy",
+        "Health checks send no PROXY header.",
+        Flag(|d| check(d).send_proxy = false),
+    ),
+    works("no-check-sni-auto", "Health checks without automatic SNI.", Flag(o::never_on)),
+    works("no-check-ssl", "Health checks without TLS.", Flag(o::never_on)),
+    works("no-renegotiate", "No TLS renegotiation.", Flag(o::never_on)),
+    works(
+        "no-send-proxy",
+        "Do not send a PROXY header.",
+        Flag(|d| {
+            if d.server.send_proxy == ProxyHeader::V1 {
+                d.server.send_proxy = ProxyHeader::None;
+            }
+        }),
+    ),
+    works("no-send-proxy-v2", "Do not send a PROXY header of version 2.", Flag(o::no_proxy_v2)),
+    works("no-send-proxy-v2-ssl", "Do not send a PROXY header with TLS facts.", Flag(o::no_proxy_v2)),
+    works(
+        "no-send-proxy-v2-ssl-cn",
+        "Do not send a PROXY header with the certificate's name.",
+        Flag(o::no_proxy_v2),
+    ),
+    works("no-sni-auto", "No automatic SNI.", Flag(o::never_on)),
+    works("no-ssl", "No TLS.", Flag(o::never_on)),
+    works("no-ssl-reuse", "No reuse of TLS sessions.", Flag(o::never_on)),
+    works("no-sslv3", "No SSL version 3.", Flag(o::never_on)),
+    works(
+        "no-tfo",
+        "Do not use TCP Fast Open.",
+        Flag(|d| {
+            if d.server.extra.is_some() {
+                rare(d).tfo = false;
+            }
+        }),
+    ),
+    works("no-tls-tickets", "No TLS tickets.", Flag(o::never_on)),
+    works("no-tlsv10", "No TLS 1.0.", Flag(o::never_on)),
+    works("no-tlsv11", "No TLS 1.1.", Flag(o::never_on)),
+    works("no-tlsv12", "No TLS 1.2.", Flag(o::never_on)),
+    works("no-tlsv13", "No TLS 1.3.", Flag(o::never_on)),
+    works("no-verifyhost", "The certificate's name is not checked.", Flag(o::never_on)),
     not_yet("non-stick", "Not learnt by stick tables.", why::STICK),
     not_yet("npn", "TLS setting.", why::TLS),
-    works("observe", "Whether traffic tells health.", o::observe),
-    works("on-error", "What errors of traffic do.", o::observe),
-    works("on-marked-down", "What happens when the server goes down.", o::on_marked),
-    works("on-marked-up", "What happens when the server comes back.", o::on_marked),
+    works("observe", "Whether traffic tells health.", Reads(o::observe)),
+    works(
+        "on-error",
+        "What errors of traffic do.",
+        Word {
+            words: &[
+                ("fastinter", |_| {}),
+                ("fail-check", |_| {}),
+                ("sudden-death", |_| {}),
+                ("mark-down", |_| {}),
+            ],
+            wrong: |text| {
+                format!(
+                    "'on-error' expects one of 'fastinter', 'fail-check', 'sudden-death' or 'mark-down' but got '{text}'"
+                )
+            },
+        },
+    ),
+    works(
+        "on-marked-down",
+        "What happens when the server goes down.",
+        Word {
+            words: &[("shutdown-sessions", |d| rare(d).shutdown_sessions_on_down = true)],
+            wrong: |text| format!("'on-marked-down' expects 'shutdown-sessions' but got '{text}'"),
+        },
+    ),
+    works(
+        "on-marked-up",
+        "What happens when the server comes back.",
+        Word {
+            words: &[("shutdown-backup-sessions", |d| rare(d).shutdown_backup_on_up = true)],
+            wrong: |text| format!("'on-marked-up' expects 'shutdown-backup-sessions' but got '{text}'"),
+        },
+    ),
     not_yet("pool-conn-name", "Idle connections.", why::POOL_NAME),
-    works("pool-low-conn", "Idle connections below which none is taken from another thread.", o::count),
-    works("pool-max-conn", "Most idle connections.", o::limit),
-    works("pool-purge-delay", "Time between purges of idle connections.", o::pool_purge_delay),
-    works("port", "Port of health checks.", o::check_port),
-    works("proto", "Protocol without negotiation.", o::proto),
-    works("proxy-v2-options", "What a PROXY header of version 2 carries.", o::proxy_v2_options),
+    works(
+        "pool-low-conn",
+        "Idle connections below which none is taken from another thread.",
+        Number {
+            missing: Some("'pool-low-conn' expects <value> as argument."),
+            set: |d, value| {
+                d.server.pool.low_conn = o::count_or_none(value);
+                Ok(())
+            },
+        },
+    ),
+    works(
+        "pool-max-conn",
+        "Most idle connections.",
+        Number {
+            missing: Some("'pool-max-conn' expects <value> as argument."),
+            set: |d, value| {
+                if value < -1 || value > i64::from(i32::MAX) {
+                    return Err("'pool-max-conn' must be >= -1".to_owned());
+                }
+                d.server.pool.max_conn = o::limit(value);
+                Ok(())
+            },
+        },
+    ),
+    works("pool-purge-delay", "Time between purges of idle connections.", Reads(o::pool_purge_delay)),
+    works(
+        "port",
+        "Port of health checks.",
+        Text {
+            missing: "'port' expects a port number as argument.",
+            set: |d, text| {
+                check(d).port = u16::try_from(leading(&text).0).ok().filter(|p| *p > 0);
+            },
+        },
+    ),
+    works("proto", "Protocol without negotiation.", Reads(o::proto)),
+    works("proxy-v2-options", "What a PROXY header of version 2 carries.", Reads(o::proxy_v2_options)),
     not_yet("quic-cc-algo", "QUIC setting.", why::QUIC),
-    works("redir", "Prefix clients are redirected to.", o::text),
+    works(
+        "redir",
+        "Prefix clients are redirected to.",
+        Text { missing: "'redir' expects <prefix> as argument.", set: |d, text| rare(d).redir = Some(text) },
+    ),
     not_yet("renegotiate", "TLS setting.", why::TLS),
-    works("resolve-net", "Networks preferred among answers.", o::resolve_option),
-    works("resolve-opts", "What is done with answers.", o::resolve_option),
-    works("resolve-prefer", "Family preferred among answers.", o::resolve_option),
+    works("resolve-net", "Networks preferred among answers.", Reads(o::resolve_net)),
+    works("resolve-opts", "What is done with answers.", Reads(o::resolve_opts)),
+    works(
+        "resolve-prefer",
+        "Family preferred among answers.",
+        Word {
+            words: &[("ipv4", |_| {}), ("ipv6", |_| {})],
+            wrong: |text| format!("'resolve-prefer' : unknown value '{text}'"),
+        },
+    ),
     not_yet("resolvers", "DNS resolution at run time.", why::DNS),
-    works("rise", "Successful checks before a server is up.", o::rise_fall),
-    works("send-proxy", "Send a PROXY header, version 1.", o::flag),
-    works("send-proxy-v2", "Send a PROXY header, version 2.", o::flag),
+    works(
+        "rise",
+        "Successful checks before a server is up.",
+        Number {
+            missing: Some("'rise' expects an integer argument."),
+            set: |d, value| {
+                check(d).rise = o::times("rise", value)?;
+                Ok(())
+            },
+        },
+    ),
+    works("send-proxy", "Send a PROXY header, version 1.", Flag(|d| d.server.send_proxy = ProxyHeader::V1)),
+    works(
+        "send-proxy-v2",
+        "Send a PROXY header, version 2.",
+        Flag(|d| d.server.send_proxy = ProxyHeader::V2(d.v2_options)),
+    ),
     not_yet("send-proxy-v2-ssl", "TLS setting.", why::TLS),
     not_yet("send-proxy-v2-ssl-cn", "TLS setting.", why::TLS),
     not_yet("set-proxy-v2-tlv-fmt", "Field of a PROXY header.", why::TLV),
     not_yet("shard", "Share of a table (peers).", why::PEERS),
     not_yet("sigalgs", "TLS setting.", why::TLS),
-    works("slowstart", "Time over which a server gets its full weight back.", o::delay),
+    works("slowstart", "Time over which a server gets its full weight back.", Reads(o::slowstart)),
     not_yet("sni", "TLS setting.", why::TLS),
     not_yet("sni-auto", "TLS setting.", why::TLS),
     not_yet("socks4", "SOCKS4 proxy.", why::SOCKS),
-    works("source", "Address that connections leave from.", o::source),
+    works("source", "Address that connections leave from.", Reads(o::source)),
     not_yet("ssl", "TLS setting.", why::TLS),
     not_yet("ssl-max-ver", "TLS setting.", why::TLS),
     not_yet("ssl-min-ver", "TLS setting.", why::TLS),
     not_yet("ssl-reuse", "TLS setting.", why::TLS),
-    works("stick", "Learnt by stick tables.", o::flag),
+    works("stick", "Learnt by stick tables.", Flag(o::never_on)),
     not_yet("strict-maxconn", "Idle connections count in maxconn.", why::STRICT_MAXCONN),
     not_yet("tcp-md5sig", "TCP MD5 signatures.", why::TCP_MD5),
-    works("tcp-ut", "TCP user timeout.", o::tcp_ut),
-    works("tfo", "Use TCP Fast Open.", o::flag),
+    works("tcp-ut", "TCP user timeout.", Reads(o::tcp_ut)),
+    works("tfo", "Use TCP Fast Open.", Flag(|d| rare(d).tfo = true)),
     not_yet("tls-tickets", "TLS setting.", why::TLS),
     not_yet("track", "Server whose state is copied.", why::CHECKS),
-    works("usesrc", "Only after 'source'.", o::usesrc),
+    works("usesrc", "Only after 'source'.", Reads(o::usesrc)),
     not_yet("verify", "TLS setting.", why::TLS),
     not_yet("verifyhost", "TLS setting.", why::TLS),
-    works("weight", "Share of the traffic, 0 to 256.", o::weight),
-    works("ws", "Protocol of WebSocket.", o::ws),
+    works("weight", "Share of the traffic, 0 to 256.", Reads(o::weight)),
+    works("ws", "Protocol of WebSocket.", Reads(o::ws)),
 ];
