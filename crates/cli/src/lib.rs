@@ -2,14 +2,15 @@
 //! The runtime CLI: what an operator asks a running process, over a `stats socket` (management manual, section 9.3).
 //!
 //! [`start_thread`] accepts connections, [`session`] is one connection, [`words`] cuts what it received into commands,
-//! [`table`] lists every command with its rights, and `commands/` has one file per family. [`stat`] and
-//! [`commands::info`] hold the figures that other exports show, too.
+//! [`command`] says what a command is and runs it, and `commands/` has the entries and functions, one file per family.
+//! [`stat`] and [`commands::info`] hold the figures that other exports show, too.
 
+pub mod command;
 pub mod commands;
+mod help;
 pub mod output;
 mod session;
 pub mod stat;
-pub mod table;
 mod threads;
 pub mod variables;
 mod words;

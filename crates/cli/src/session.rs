@@ -10,9 +10,9 @@ use thalweg_proxy::Stopping;
 use thalweg_runtime::net::{SockAddr, Stream};
 use thalweg_runtime::timer;
 
-use crate::commands::{self, After};
+use crate::command;
 use crate::output::Output;
-use crate::{Cli, Severity, table, words};
+use crate::{Cli, Severity, commands, words};
 
 /// How long a client that sent too much is read from, in milliseconds.
 const LINGER_MS: u64 = 1000;
@@ -47,6 +47,8 @@ pub struct Session {
     pub expert: bool,
     /// `experimental-mode on`.
     pub experimental: bool,
+    /// A command ended it.
+    pub end: Option<End>,
 }
 
 /// Serves a connection to its end.
@@ -65,6 +67,7 @@ pub async fn serve(cli: Arc<Cli>, socket: usize, fd: OwnedFd, _peer: SockAddr) {
         severity,
         expert: false,
         experimental: false,
+        end: None,
     };
     // A client that is gone needs no answer, and one that says nothing gets none.
     if let Ok(End::HandListeners) = session.run(&mut output).await {
@@ -81,8 +84,12 @@ impl Drop for Place {
     }
 }
 
-enum End {
+/// How a session ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By closing the connection.
     Closed,
+    /// By handing the listening sockets over.
     HandListeners,
 }
 
@@ -148,11 +155,11 @@ impl Input {
 
 impl Session {
     /// Whether commands that need this mode may be given.
-    pub fn allows(&self, mode: table::Mode) -> bool {
+    pub fn allows(&self, mode: command::Mode) -> bool {
         match mode {
-            table::Mode::Any => true,
-            table::Mode::Experimental => self.experimental,
-            table::Mode::Expert => self.expert,
+            command::Mode::Any => true,
+            command::Mode::Experimental => self.experimental,
+            command::Mode::Expert => self.expert,
         }
     }
 
@@ -177,15 +184,16 @@ impl Session {
             let last = commands.len() - 1;
             for (i, command) in commands.into_iter().enumerate() {
                 let words = words::words(command);
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
                 // A payload belongs to the last command of its line.
                 let payload = payload.as_deref().filter(|_| i == last);
-                match commands::run(self, output, &words, payload).await? {
-                    After::Continue => {}
-                    After::Quit => {
+                command::run(self, output, &words, payload).await?;
+                if let Some(end) = self.end {
+                    // Whoever asks for sockets waits for them, and for nothing else.
+                    if end == End::Closed {
                         output.flush().await?;
-                        return Ok(End::Closed);
                     }
-                    After::HandListeners => return Ok(End::HandListeners),
+                    return Ok(end);
                 }
                 output.text.push('\n');
                 output.flush_much().await?;

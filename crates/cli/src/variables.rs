@@ -1,18 +1,13 @@
-//! Variables of the process: `set-var` of `global`, and `get var` and `set var` of the CLI.
+//! Variables of the process that `global` sets (`set-var`, `set-var-fmt`).
 
-use std::sync::PoisonError;
-
-use thalweg_config::model::{Config, ProcessValue};
-use thalweg_proxy::Instance;
+use thalweg_config::model::ProcessValue;
 use thalweg_proxy::worker::Worker;
+use thalweg_sample::Expr;
 use thalweg_sample::context::Ctx;
 use thalweg_sample::facts::{self, Session};
-use thalweg_sample::logformat::{LogFormat, Usage};
+use thalweg_sample::logformat::LogFormat;
 use thalweg_sample::value::Value;
-use thalweg_sample::vars::{Scope, VarRef, VarValue};
-use thalweg_sample::{CompileEnv, Expr, Names, Point, ProxyScope};
-
-use crate::output::Reply;
+use thalweg_sample::vars::VarRef;
 
 /// Evaluates without any traffic.
 fn evaluate<R>(worker: &Worker, f: impl FnOnce(&mut Ctx<'_>) -> R) -> R {
@@ -23,7 +18,8 @@ fn evaluate<R>(worker: &Worker, f: impl FnOnce(&mut Ctx<'_>) -> R) -> R {
     f(&mut cx)
 }
 
-fn set_expression(worker: &Worker, var: VarRef, expr: &Expr) {
+/// Sets a variable to the value of an expression.
+pub(crate) fn set_expression(worker: &Worker, var: VarRef, expr: &Expr) {
     evaluate(worker, |cx| {
         if let Some(sample) = expr.eval(cx) {
             // A limit on the memory of variables may forbid it; then the old value stays, as for rules.
@@ -32,7 +28,8 @@ fn set_expression(worker: &Worker, var: VarRef, expr: &Expr) {
     });
 }
 
-fn set_format(worker: &Worker, var: VarRef, format: &LogFormat) {
+/// Sets a variable to a text.
+pub(crate) fn set_format(worker: &Worker, var: VarRef, format: &LogFormat) {
     evaluate(worker, |cx| {
         if let Some(text) = format.render_text(cx) {
             // As above.
@@ -58,98 +55,4 @@ pub fn set_configured_here() {
     if let Some(worker) = crate::worker() {
         set_configured(&worker);
     }
-}
-
-const NO_NAME: &str = "Missing process-wide variable identifier.";
-
-/// `get var`.
-pub fn get(instance: &Instance, args: &[&str]) -> Reply {
-    let Some(name) = args.first() else { return Reply::error(NO_NAME) };
-    // No other scope has variables while there is no traffic.
-    let var = VarRef::parse(name).ok().filter(|var| var.scope == Scope::Proc);
-    let vars = instance.process_vars.read().unwrap_or_else(PoisonError::into_inner);
-    match var.and_then(|var| vars.find(var.name)) {
-        Some(value) => Reply::info(format!("{name}: {}", describe(value))),
-        None => Reply::error("Variable not found."),
-    }
-}
-
-fn describe(value: &VarValue) -> String {
-    match value {
-        VarValue::Bool(b) => format!("type=bool value=<{}>", u8::from(*b)),
-        VarValue::Int(i) => format!("type=sint value=<{i}>"),
-        VarValue::Ip4(ip) => format!("type=ipv4 value=<{ip}>"),
-        VarValue::Ip6(ip) => format!("type=ipv6 value=<{ip}>"),
-        VarValue::Str(text) => format!("type=str value=<{}>", String::from_utf8_lossy(text)),
-        VarValue::Method(text) => format!("type=meth value=<{}>", String::from_utf8_lossy(text)),
-        // As in the reference: what is no text is not for a terminal.
-        VarValue::Bin(_) => "type=bin value=<...>".into(),
-    }
-}
-
-/// Names for expressions typed at run time.
-struct RunningNames<'c>(&'c Config);
-
-impl Names for RunningNames<'_> {
-    fn frontend(&self, name: &str) -> Option<facts::ProxyId> {
-        self.0.proxies.iter().find(|p| p.is_fe() && &*p.name == name).map(|p| facts::ProxyId(p.id.0))
-    }
-
-    fn backend(&self, name: &str) -> Option<facts::ProxyId> {
-        self.0.proxies.iter().find(|p| p.is_be() && &*p.name == name).map(|p| facts::ProxyId(p.id.0))
-    }
-
-    fn server(&self, backend: facts::ProxyId, name: &str) -> Option<facts::ServerId> {
-        let server = self.0.proxies.get(backend.0 as usize)?.server_by_name(name)?;
-        Some(facts::ServerId { proxy: backend, index: server.id.0 })
-    }
-
-    fn userlist(&self, name: &str) -> Option<u32> {
-        u32::try_from(self.0.userlists.iter().position(|list| &*list.name == name)?).ok()
-    }
-}
-
-/// `set var`.
-pub fn set(instance: &Instance, args: &[&str]) -> Reply {
-    let Some(name) = args.first() else { return Reply::error(NO_NAME) };
-    let var = match VarRef::parse(name) {
-        Ok(var) if var.scope == Scope::Proc => var,
-        Ok(_) => {
-            return Reply::error(format!(
-                "'set var': cannot set variable '{name}', only scope 'proc' is permitted here."
-            ));
-        }
-        Err(problem) => return Reply::error(problem),
-    };
-    let (format, words) = match &args[1..] {
-        [] => return Reply::error("Missing either 'expr', 'fmt' or expression."),
-        // Alone, it is an expression, whatever it looks like.
-        alone @ [_] => (false, alone),
-        ["expr", rest @ ..] => (false, rest),
-        ["fmt", rest @ ..] => (true, rest),
-        [other, ..] => {
-            return Reply::error(format!(
-                "'set var': arg type must be either 'expr' or 'fmt' but got '{other}'."
-            ));
-        }
-    };
-    let text = if format { words.first().copied().unwrap_or("").to_owned() } else { words.join(" ") };
-    let Some(worker) = crate::worker() else { return Reply::Done };
-    let names = RunningNames(&instance.config);
-    let points = Point::Cli.set();
-    let registry = &instance.config.registry;
-    let mut env = CompileEnv::new("CLI", 0, ProxyScope::default(), points, &names, registry);
-    if format {
-        match LogFormat::compile(&text, Usage::Raw, &mut env) {
-            Ok(format) => set_format(&worker, var, &format),
-            Err(problem) => return Reply::error(problem),
-        }
-    } else {
-        let compiled = Expr::compile(&text, &mut env).and_then(|e| e.check_points(&env).map(|()| e));
-        match compiled {
-            Ok(expr) => set_expression(&worker, var, &expr),
-            Err(problem) => return Reply::error(problem),
-        }
-    }
-    Reply::Done
 }

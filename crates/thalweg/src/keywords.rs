@@ -8,7 +8,7 @@
 
 use std::fmt::Write as _;
 
-use thalweg_cli::table as commands;
+use thalweg_cli::command;
 use thalweg_config::{Entry, catalog};
 use thalweg_rules::{Kind, Spelling, all_actions};
 use thalweg_sample::listing;
@@ -265,34 +265,14 @@ fn actions(kind: Kind, out: &mut String) {
     }
 }
 
-/// Commands that the reference's master process has, too.
-const MASTER_COMMANDS: &[&str] = &[
-    "echo",
-    "experimental-mode",
-    "expert-mode",
-    "help",
-    "operator",
-    "prompt",
-    "quit",
-    "show cli level",
-    "show cli sockets",
-    "show env",
-    "show startup-logs",
-    "show version",
-    "user",
-];
-
 fn cli(out: &mut String) {
     out.push_str("# List of registered CLI keywords:\n");
-    let works = |c: &&commands::Command| c.id != commands::Id::Unsupported && !c.form;
-    let mut sorted: Vec<_> = commands::COMMANDS.iter().chain(commands::ALWAYS).filter(works).collect();
-    sorted.sort_unstable_by_key(|command| command.words);
-    for command in sorted {
-        let master = if MASTER_COMMANDS.contains(&command.words) { "[MASTER] " } else { "" };
+    for command in command::all().iter().filter(|command| command.works() && !command.form) {
+        let master = if command.master { "[MASTER] " } else { "" };
         let mode = match command.mode {
-            commands::Mode::Any => "",
-            commands::Mode::Experimental => "[EXPERIM] ",
-            commands::Mode::Expert => "[EXPERT] ",
+            command::Mode::Any => "",
+            command::Mode::Experimental => "[EXPERIM] ",
+            command::Mode::Expert => "[EXPERT] ",
         };
         let _ = writeln!(out, "{} {master}[WORKER] {mode}", command.words);
     }

@@ -227,7 +227,10 @@ fn every_command_answers() {
         ("show pools", "Dumping pools usage."),
         ("unpublish backend nope", "No such backend.\n\n"),
         ("unpublish backend off", "No effect on a disabled backend.\n\n"),
-        ("show table", "'show table' is known, but not supported yet by this program.\n\n"),
+        (
+            "show table",
+            "'show table' is known, but not supported yet by this program: stick tables are missing.\n\n",
+        ),
         ("foo", "Unknown command: 'foo', but maybe one of the following ones is a better match:\n"),
         ("shwo stat", "  show stat "),
         ("", "\n"),

@@ -2,12 +2,50 @@
 
 use std::sync::atomic::Ordering;
 
+use thalweg_config::model::CliLevel::Admin;
 use thalweg_config::model::Proxy;
 use thalweg_proxy::Instance;
 
 use super::find_proxy;
+use crate::command::{self, Command, Run};
 use crate::output::Reply;
 use crate::threads::on_all;
+
+/// What this family adds to the table.
+pub static COMMANDS: &[Command] = &[
+    Command::new(
+        "disable frontend",
+        Admin,
+        Run::Waiting(|call| Box::pin(async move { Ok(pause(call.instance(), call.args, true).await) })),
+    )
+    .help("<frontend>", "stop accepting connections for a while"),
+    Command::new(
+        "enable frontend",
+        Admin,
+        Run::Waiting(|call| Box::pin(async move { Ok(pause(call.instance(), call.args, false).await) })),
+    )
+    .help("<frontend>", "accept connections again"),
+    Command::new(
+        "shutdown frontend",
+        Admin,
+        Run::Waiting(|call| Box::pin(async move { Ok(shutdown(call.instance(), call.args).await) })),
+    )
+    .help("<frontend>", "close the listeners of a frontend for good"),
+    Command::new("publish backend", Admin, Run::Now(|call| publish(call.instance(), call.args, true)))
+        .help("<backend>", "let switching rules choose a backend"),
+    Command::new("unpublish backend", Admin, Run::Now(|call| publish(call.instance(), call.args, false)))
+        .help("<backend>", "keep switching rules from choosing a backend"),
+    Command::new("set maxconn frontend", Admin, Run::Now(|call| set_maxconn(call.instance(), call.args)))
+        .help("<frontend> <value>", "change the connection limit of a frontend"),
+    Command::new(
+        "set maxconn global",
+        Admin,
+        Run::Now(|call| set_maxconn_global(call.instance(), call.args)),
+    )
+    .help("<value>", "change the connection limit of the process"),
+    Command::new("set rate-limit", Admin, Run::Now(|call| set_rate_limit(call.instance(), call.args)))
+        .help("<setting> <value>", "change how many connections or sessions may begin per second"),
+];
 
 /// What follows the command: the name of a frontend.
 fn frontend<'i>(instance: &'i Instance, args: &[&str]) -> Result<&'i Proxy, Reply> {
@@ -16,7 +54,7 @@ fn frontend<'i>(instance: &'i Instance, args: &[&str]) -> Result<&'i Proxy, Repl
 }
 
 /// `set maxconn frontend`.
-pub fn set_maxconn(instance: &Instance, args: &[&str]) -> Reply {
+fn set_maxconn(instance: &Instance, args: &[&str]) -> Reply {
     let proxy = match frontend(instance, args) {
         Ok(proxy) => proxy,
         Err(reply) => return reply,
@@ -31,7 +69,7 @@ pub fn set_maxconn(instance: &Instance, args: &[&str]) -> Reply {
 }
 
 /// `set maxconn global`.
-pub fn set_maxconn_global(instance: &Instance, args: &[&str]) -> Reply {
+fn set_maxconn_global(instance: &Instance, args: &[&str]) -> Reply {
     let global = &instance.config.global;
     let ceiling = u32::try_from(global.hard_maxconn.max(global.maxconn)).unwrap_or(u32::MAX);
     match args.first().map(|text| text.parse::<u32>()) {
@@ -50,15 +88,15 @@ pub fn set_maxconn_global(instance: &Instance, args: &[&str]) -> Reply {
 }
 
 /// `set rate-limit`.
-pub fn set_rate_limit(instance: &Instance, args: &[&str]) -> Reply {
+fn set_rate_limit(instance: &Instance, args: &[&str]) -> Reply {
     let gate = match args {
         ["connections", "global", ..] => &instance.connection_rate,
         ["sessions", "global", ..] => &instance.session_rate,
-        ["ssl-sessions" | "http-compression", "global", ..] => {
-            return Reply::error(format!(
-                "'set rate-limit {} global' is known, but not supported yet by this program.",
-                args[0]
-            ));
+        ["ssl-sessions", "global", ..] => {
+            return command::missing("set rate-limit ssl-sessions global", "TLS is missing");
+        }
+        ["http-compression", "global", ..] => {
+            return command::missing("set rate-limit http-compression global", "compression is missing");
         }
         _ => {
             return Reply::error(
@@ -79,7 +117,7 @@ pub fn set_rate_limit(instance: &Instance, args: &[&str]) -> Reply {
 }
 
 /// `publish backend`, `unpublish backend`.
-pub fn publish(instance: &Instance, args: &[&str], on: bool) -> Reply {
+fn publish(instance: &Instance, args: &[&str], on: bool) -> Reply {
     let Some(proxy) = args.first().and_then(|name| find_proxy(instance, name, Proxy::is_be)) else {
         return Reply::error("No such backend.");
     };
@@ -91,7 +129,7 @@ pub fn publish(instance: &Instance, args: &[&str], on: bool) -> Reply {
 }
 
 /// `disable frontend`, `enable frontend`.
-pub async fn pause(instance: &Instance, args: &[&str], paused: bool) -> Reply {
+async fn pause(instance: &Instance, args: &[&str], paused: bool) -> Reply {
     let proxy = match frontend(instance, args) {
         Ok(proxy) => proxy,
         Err(reply) => return reply,
@@ -111,7 +149,7 @@ pub async fn pause(instance: &Instance, args: &[&str], paused: bool) -> Reply {
 }
 
 /// `shutdown frontend`.
-pub async fn shutdown(instance: &Instance, args: &[&str]) -> Reply {
+async fn shutdown(instance: &Instance, args: &[&str]) -> Reply {
     let proxy = match frontend(instance, args) {
         Ok(proxy) => proxy,
         Err(reply) => return reply,

@@ -1,13 +1,20 @@
 //! `show info`: figures of the process.
 
+use thalweg_config::model::CliLevel::User;
 use thalweg_proxy::Stopping;
 use thalweg_proxy::counters::{ThreadCounters, peak, sum};
 use thalweg_runtime::{clock, pool, profile};
 
 use super::uptime_s;
 use crate::Cli;
+use crate::command::{Command, Run};
 use crate::output::Reply;
 use crate::stat::format::{self, Value};
+
+/// What this family adds to the table.
+pub static COMMANDS: &[Command] =
+    &[Command::new("show info", User, Run::Now(|call| show(call.cli(), call.args)))
+        .help("[desc|json|typed|float]*", "show figures of the process")];
 
 /// One figure.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,7 +32,7 @@ pub struct Field {
 }
 
 /// `show info [typed|json|desc|float]`.
-pub fn show(cli: &Cli, args: &[&str]) -> Reply {
+fn show(cli: &Cli, args: &[&str]) -> Reply {
     let mut text = String::new();
     let has = |word: &str| args.contains(&word);
     let mut fields = fields(cli);

@@ -3,11 +3,46 @@
 use std::io;
 use std::sync::Arc;
 
+use thalweg_config::model::CliLevel::Admin;
 use thalweg_proxy::Instance;
 use thalweg_sample::pattern::{Hit, Method, Needle, PatternSet, SnapshotCache};
 
-use crate::output::{Output, Reply};
-use crate::session::Session;
+use crate::command::{Call, Command, Run};
+use crate::output::Reply;
+
+/// What this family adds to the table.
+pub static COMMANDS: &[Command] = &[
+    Command::new("add acl", Admin, Run::Now(|call| add_acl(call.instance(), call.args)))
+        .help("[@<ver>] <acl> <pattern>", "add a pattern to an ACL"),
+    Command::new("add map", Admin, Run::Now(|call| add_map(call.instance(), call.args, call.payload)))
+        .help("[@<ver>] <map> <key> <val>", "add an entry to a map (or a payload of entries)"),
+    Command::new("clear acl", Admin, Run::Now(|call| clear(call.instance(), false, call.args)))
+        .help("[@<ver>] <acl>", "remove all patterns of an ACL"),
+    Command::new("clear map", Admin, Run::Now(|call| clear(call.instance(), true, call.args)))
+        .help("[@<ver>] <map>", "remove all entries of a map"),
+    Command::new("commit acl", Admin, Run::Now(|call| commit(call.instance(), false, call.args)))
+        .help("@<ver> <acl>", "put a prepared ACL in place"),
+    Command::new("commit map", Admin, Run::Now(|call| commit(call.instance(), true, call.args)))
+        .help("@<ver> <map>", "put a prepared map in place"),
+    Command::new("del acl", Admin, Run::Now(|call| delete(call.instance(), false, call.args)))
+        .help("<acl> [<key>|#<ref>]", "remove patterns of an ACL"),
+    Command::new("del map", Admin, Run::Now(|call| delete(call.instance(), true, call.args)))
+        .help("<map> [<key>|#<ref>]", "remove entries of a map"),
+    Command::new("get acl", Admin, Run::Now(|call| get(call.instance(), false, call.args)))
+        .help("<acl> <value>", "show which pattern of an ACL matches a value"),
+    Command::new("get map", Admin, Run::Now(|call| get(call.instance(), true, call.args)))
+        .help("<map> <value>", "show which entry of a map matches a value"),
+    Command::new("prepare acl", Admin, Run::Now(|call| prepare(call.instance(), false, call.args)))
+        .help("<acl>", "begin a new version of an ACL"),
+    Command::new("prepare map", Admin, Run::Now(|call| prepare(call.instance(), true, call.args)))
+        .help("<map>", "begin a new version of a map"),
+    Command::new("set map", Admin, Run::Now(|call| set_map(call.instance(), call.args)))
+        .help("<map> [<key>|#<ref>] <value>", "change the value of entries of a map"),
+    Command::new("show acl", Admin, Run::Waiting(|call| Box::pin(show(call, false))))
+        .help("[@<ver>] <acl>", "list the ACLs, or the patterns of one"),
+    Command::new("show map", Admin, Run::Waiting(|call| Box::pin(show(call, true))))
+        .help("[@<ver>] [map]", "list the maps, or the entries of one"),
+];
 
 /// Entries read at once while dumping: the set is locked for no longer than that takes.
 const PAGE: usize = 1000;
@@ -55,13 +90,13 @@ fn entry_of(set: &PatternSet, text: &str) -> Option<u64> {
 }
 
 /// `show map`, `show acl`: the list, or the content of one.
-pub async fn show(session: &Session, output: &mut Output, map: bool, args: &[&str]) -> io::Result<()> {
+async fn show(call: Call<'_>, map: bool) -> io::Result<Reply> {
+    let Call { session, output, args, .. } = call;
     let registry = &session.cli.instance.config.registry;
     let (version, args) = version(args);
     let Some(name) = args.first() else {
         if version.is_some() {
-            output.text.push_str(&unknown(map).render(session.severity));
-            return Ok(());
+            return Ok(unknown(map));
         }
         output.text.push_str("# id (file) description\n");
         for set in registry.sets().iter().filter(|s| if map { s.is_map() } else { s.is_acl() }) {
@@ -79,18 +114,17 @@ pub async fn show(session: &Session, output: &mut Output, map: bool, args: &[&st
             ));
             output.flush_much().await?;
         }
-        return Ok(());
+        return Ok(Reply::Done);
     };
     let Some(set) = find(&session.cli.instance, map, name) else {
-        output.text.push_str(&unknown(map).render(session.severity));
-        return Ok(());
+        return Ok(unknown(map));
     };
     let (current, _) = set.versions();
     let prepared = version.filter(|v| *v != current);
     if let Some(version) = prepared
         && !set.has_version(version)
     {
-        return Ok(());
+        return Ok(Reply::Done);
     }
     let mut from = 0;
     loop {
@@ -110,13 +144,13 @@ pub async fn show(session: &Session, output: &mut Output, map: bool, args: &[&st
         }
         match page.last() {
             Some(last) if page.len() == PAGE => from = last.id + 1,
-            _ => return Ok(()),
+            _ => return Ok(Reply::Done),
         }
     }
 }
 
 /// `get map`, `get acl`: one line for each way the set is used.
-pub fn get(instance: &Instance, map: bool, args: &[&str]) -> Reply {
+fn get(instance: &Instance, map: bool, args: &[&str]) -> Reply {
     let [name, value, ..] = args else {
         return Reply::error(format!("Missing {} identifier and/or key.", kind(map)));
     };
@@ -189,7 +223,7 @@ fn in_the_future(set: &PatternSet, version: Option<u32>, map: bool) -> Option<Re
 }
 
 /// `add map`.
-pub fn add_map(instance: &Instance, args: &[&str], payload: Option<&str>) -> Reply {
+fn add_map(instance: &Instance, args: &[&str], payload: Option<&str>) -> Reply {
     let (version, args) = version(args);
     let wrong = "'add map' expects three parameters (map identifier, key and value) or one parameter (map identifier) \
                  and a payload";
@@ -220,7 +254,7 @@ pub fn add_map(instance: &Instance, args: &[&str], payload: Option<&str>) -> Rep
 }
 
 /// `add acl`.
-pub fn add_acl(instance: &Instance, args: &[&str]) -> Reply {
+fn add_acl(instance: &Instance, args: &[&str]) -> Reply {
     let (version, args) = version(args);
     let [name, pattern, ..] = args[..] else {
         return Reply::error("'add acl' expects two parameters: ACL identifier and pattern.");
@@ -240,7 +274,7 @@ pub fn add_acl(instance: &Instance, args: &[&str]) -> Reply {
 }
 
 /// `set map`.
-pub fn set_map(instance: &Instance, args: &[&str]) -> Reply {
+fn set_map(instance: &Instance, args: &[&str]) -> Reply {
     let [name, key, value, ..] = args else {
         return Reply::error("'set map' expects three parameters: map identifier, key and value.");
     };
@@ -253,7 +287,7 @@ pub fn set_map(instance: &Instance, args: &[&str]) -> Reply {
 }
 
 /// `del map`, `del acl`.
-pub fn delete(instance: &Instance, map: bool, args: &[&str]) -> Reply {
+fn delete(instance: &Instance, map: bool, args: &[&str]) -> Reply {
     let [name, key, ..] = args else {
         return Reply::error(format!(
             "This command expects two parameters: {} identifier and key.",
@@ -270,7 +304,7 @@ pub fn delete(instance: &Instance, map: bool, args: &[&str]) -> Reply {
 }
 
 /// `clear map`, `clear acl`.
-pub fn clear(instance: &Instance, map: bool, args: &[&str]) -> Reply {
+fn clear(instance: &Instance, map: bool, args: &[&str]) -> Reply {
     let (version, args) = version(args);
     let Some(name) = args.first() else { return Reply::error(format!("Missing {} identifier.", kind(map))) };
     let Some(set) = find(instance, map, name) else { return unknown(map) };
@@ -279,13 +313,13 @@ pub fn clear(instance: &Instance, map: bool, args: &[&str]) -> Reply {
 }
 
 /// `prepare map`, `prepare acl`.
-pub fn prepare(instance: &Instance, map: bool, args: &[&str]) -> Reply {
+fn prepare(instance: &Instance, map: bool, args: &[&str]) -> Reply {
     let Some(set) = args.first().and_then(|name| find(instance, map, name)) else { return unknown(map) };
     Reply::info(format!("New version created: {}", set.prepare()))
 }
 
 /// `commit map`, `commit acl`.
-pub fn commit(instance: &Instance, map: bool, args: &[&str]) -> Reply {
+fn commit(instance: &Instance, map: bool, args: &[&str]) -> Reply {
     let (version, args) = version(args);
     let Some(version) = version else { return Reply::error("Missing version number.") };
     let Some(name) = args.first() else { return Reply::error(format!("Missing {} identifier.", kind(map))) };

@@ -1,11 +1,35 @@
-//! What the kernel knows about the process: its libraries and its descriptors.
+//! The process: its version, its environment, and what the kernel knows about it.
 
 use std::fs;
 
+use thalweg_config::model::CliLevel::{Operator, User};
+
+use crate::command::{Command, Run};
 use crate::output::Reply;
 
+/// What this family adds to the table.
+pub static COMMANDS: &[Command] = &[
+    Command::new("show env", Operator, Run::Now(|call| environment(call.args)))
+        .help("[var]", "list the environment of the process")
+        .master(),
+    Command::new("show fd", Operator, Run::Now(|call| descriptors(call.args)))
+        .help("[num]", "list the open descriptors, or show one"),
+    Command::new("show libs", Operator, Run::Now(|_| libraries()))
+        .help("", "list the program and the libraries in memory"),
+    Command::new(
+        "show startup-logs",
+        Operator,
+        Run::Now(|call| Reply::Text(call.cli().process.startup_log())),
+    )
+    .help("", "show what was said while starting")
+    .master(),
+    Command::new("show version", User, Run::Now(|call| Reply::info(call.cli().version.clone())))
+        .help("", "show the version of this process")
+        .master(),
+];
+
 /// `show libs`: the first and last address of each file that is executed from, its size, and its name.
-pub fn libraries() -> Reply {
+fn libraries() -> Reply {
     let Ok(maps) = fs::read_to_string("/proc/self/maps") else {
         return Reply::error("The kernel does not say which files are in memory.");
     };
@@ -32,7 +56,7 @@ pub fn libraries() -> Reply {
 }
 
 /// `show fd`: what each descriptor is, by number.
-pub fn descriptors(args: &[&str]) -> Reply {
+fn descriptors(args: &[&str]) -> Reply {
     let wanted = match args.first().map(|arg| arg.parse::<u64>()) {
         None => None,
         Some(Ok(number)) => Some(number),
@@ -52,4 +76,19 @@ pub fn descriptors(args: &[&str]) -> Reply {
         .collect();
     open.sort_unstable();
     Reply::Text(open.into_iter().map(|(number, target)| format!("{number:>7} : {target}\n")).collect())
+}
+
+/// `show env`.
+fn environment(args: &[&str]) -> Reply {
+    match args.first() {
+        Some(name) => match std::env::var_os(name) {
+            Some(value) => Reply::Text(format!("{name}={}\n", value.to_string_lossy())),
+            None => Reply::error("Variable not found"),
+        },
+        None => Reply::Text(
+            std::env::vars_os()
+                .map(|(name, value)| format!("{}={}\n", name.to_string_lossy(), value.to_string_lossy()))
+                .collect(),
+        ),
+    }
 }

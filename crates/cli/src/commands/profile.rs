@@ -1,12 +1,38 @@
 //! What the threads do: the texts come from the runtime, the arguments are read here.
 
+use thalweg_config::model::CliLevel::{Admin, Operator, User};
 use thalweg_runtime::Profiling;
 use thalweg_runtime::profile::{self, Order, ProfileOptions};
 
+use crate::command::{Command, Run};
 use crate::output::Reply;
 
+/// What this family adds to the table.
+pub static COMMANDS: &[Command] = &[
+    Command::new("set profiling", Admin, Run::Now(|call| set(call.args)))
+        .help("<what> {auto|on|off}", "switch the measurement of tasks"),
+    Command::new("show activity", Operator, Run::Now(|call| activity(call.args)))
+        .help("[-1|0|thread_num]", "show what each thread did (for developers)"),
+    Command::new("show pools", User, Run::Now(|call| pools(call.args)))
+        .help("[by*] [match <pfx>] [nb]", "show what the memory pools hold"),
+    Command::new("show profiling", Admin, Run::Now(|call| show(call.args)))
+        .help("[<what>|<#lines>|<opts>]*", "show what each kind of task costs"),
+    Command::new(
+        "show tasks",
+        User,
+        Run::Waiting(|_| Box::pin(async { Ok(Reply::Text(profile::show_tasks().await)) })),
+    )
+    .help("", "show the tasks that wait for a thread"),
+    Command::new(
+        "show threads",
+        User,
+        Run::Waiting(|_| Box::pin(async { Ok(Reply::Text(profile::show_threads().await)) })),
+    )
+    .help("", "show what each thread does now"),
+];
+
 /// `show activity`.
-pub fn activity(args: &[&str]) -> Reply {
+fn activity(args: &[&str]) -> Reply {
     let thread = match args.first() {
         None | Some(&"-1") => None,
         Some(text) => Some(text.parse::<usize>().unwrap_or(0).min(thalweg_runtime::thread_count())),
@@ -15,7 +41,7 @@ pub fn activity(args: &[&str]) -> Reply {
 }
 
 /// `show profiling`.
-pub fn show(args: &[&str]) -> Reply {
+fn show(args: &[&str]) -> Reply {
     let mut options = ProfileOptions::default();
     let (mut status, mut tasks, mut memory) = (false, false, false);
     for arg in args {
@@ -52,7 +78,7 @@ pub fn show(args: &[&str]) -> Reply {
 }
 
 /// `set profiling`.
-pub fn set(args: &[&str]) -> Reply {
+fn set(args: &[&str]) -> Reply {
     match args.first() {
         Some(&"tasks") => {}
         Some(&"memory") => return Reply::error("Memory profiling not compiled in."),
@@ -82,7 +108,7 @@ pub fn set(args: &[&str]) -> Reply {
 }
 
 /// `show pools`.
-pub fn pools(args: &[&str]) -> Reply {
+fn pools(args: &[&str]) -> Reply {
     let (mut prefix, mut order, mut lines_max) = ("", None, usize::MAX);
     let mut args = args.iter();
     while let Some(arg) = args.next() {

@@ -1,5 +1,6 @@
 //! Servers and backends.
 
+use thalweg_config::model::CliLevel::{Admin, User};
 use thalweg_config::model::{Proxy, Server, ServerAddr};
 use thalweg_proxy::Instance;
 use thalweg_proxy::backend::standing::Said;
@@ -7,10 +8,47 @@ use thalweg_proxy::counters::sum;
 use thalweg_proxy::operator::Hand;
 
 use super::{find_proxy, find_server};
+use crate::command::{self, Command, Run};
 use crate::output::{Level, Reply};
 
+/// What this family adds to the table.
+pub static COMMANDS: &[Command] = &[
+    Command::new("show backend", User, Run::Now(|call| show_backend(call.instance())))
+        .help("", "list the backends"),
+    Command::new("show servers conn", User, Run::Now(|call| show_connections(call.instance(), call.args)))
+        .help("[<backend>]", "show the connections to servers"),
+    Command::new("show servers state", User, Run::Now(|call| show_state(call.instance(), call.args)))
+        .help("[<backend>]", "show the live state of servers, as a state file holds it"),
+    Command::new("get weight", User, Run::Now(|call| get_weight(call.instance(), call.args)))
+        .help("<bk>/<srv>", "show the weight of a server"),
+    Command::new("set weight", Admin, Run::Now(|call| set_weight(call.instance(), call.args)))
+        .help("<bk>/<srv>  (DEPRECATED)", "change the weight of a server (rather: 'set server')"),
+    Command::new("set server", Admin, Run::Now(|call| set(call.instance(), call.args)))
+        .help("<bk>/<srv> [opts]", "change the state, health, weight or address of a server"),
+    Command::new("set maxconn server", Admin, Run::Now(|call| set_maxconn(call.instance(), call.args)))
+        .help("<bk>/<srv>", "change the request limit of a server"),
+    Command::new("enable server", Admin, Run::Now(|call| enable(call.instance(), call.args, true)))
+        .help(" (DEPRECATED)", "end a server's maintenance (rather: 'set server')"),
+    Command::new("disable server", Admin, Run::Now(|call| enable(call.instance(), call.args, false)))
+        .help("(DEPRECATED)", "put a server into maintenance (rather: 'set server')"),
+    Command::new("enable health", Admin, Run::Now(|call| enable_checks(call.instance(), call.args, true)))
+        .help("", "let the checks of a server go on"),
+    Command::new("disable health", Admin, Run::Now(|call| enable_checks(call.instance(), call.args, false)))
+        .help("", "stop the checks of a server"),
+    Command::new("enable agent", Admin, Run::Now(|call| enable_agent(call.instance(), call.args, true)))
+        .help("", "let the agent checks of a server go on"),
+    Command::new("disable agent", Admin, Run::Now(|call| enable_agent(call.instance(), call.args, false)))
+        .help("", "stop the agent checks of a server"),
+    Command::new(
+        "shutdown sessions server",
+        Admin,
+        Run::Now(|call| shutdown_sessions(call.instance(), call.args)),
+    )
+    .help("<bk>/<srv>", "end the requests that are on a server"),
+];
+
 /// `show backend`.
-pub fn show_backend(instance: &Instance) -> Reply {
+fn show_backend(instance: &Instance) -> Reply {
     let mut text = String::from("# name\n");
     for proxy in instance.config.proxies.iter().filter(|p| p.is_be()) {
         text.push_str(&proxy.name);
@@ -43,7 +81,7 @@ fn address_and_port(server: &Server) -> (String, u16) {
 }
 
 /// `show servers state` (management manual: version 1 of the state file).
-pub fn show_state(instance: &Instance, args: &[&str]) -> Reply {
+fn show_state(instance: &Instance, args: &[&str]) -> Reply {
     let backends = match chosen(instance, args) {
         Ok(backends) => backends,
         Err(reply) => return reply,
@@ -99,7 +137,7 @@ pub fn show_state(instance: &Instance, args: &[&str]) -> Reply {
 }
 
 /// `show servers conn`.
-pub fn show_connections(instance: &Instance, args: &[&str]) -> Reply {
+fn show_connections(instance: &Instance, args: &[&str]) -> Reply {
     let backends = match chosen(instance, args) {
         Ok(backends) => backends,
         Err(reply) => return reply,
@@ -135,7 +173,7 @@ pub fn show_connections(instance: &Instance, args: &[&str]) -> Reply {
 }
 
 /// `get weight`.
-pub fn get_weight(instance: &Instance, args: &[&str]) -> Reply {
+fn get_weight(instance: &Instance, args: &[&str]) -> Reply {
     match find_server(instance, args) {
         Ok((proxy, server)) => {
             let weight = instance.backends[proxy.id.0 as usize].weight(server.id);
@@ -146,7 +184,7 @@ pub fn get_weight(instance: &Instance, args: &[&str]) -> Reply {
 }
 
 /// `set weight`, and the same for `set server ... weight`.
-pub fn set_weight(instance: &Instance, args: &[&str]) -> Reply {
+fn set_weight(instance: &Instance, args: &[&str]) -> Reply {
     let (proxy, server) = match find_server(instance, args) {
         Ok(found) => found,
         Err(reply) => return reply,
@@ -201,7 +239,7 @@ const SET_SERVER_USAGE: &str = "usage: set server <backend>/<server> addr | agen
                                 check-addr | check-port | fqdn | health | name | ssl | state | weight";
 
 /// `set server`.
-pub fn set(instance: &Instance, args: &[&str]) -> Reply {
+fn set(instance: &Instance, args: &[&str]) -> Reply {
     let (proxy, server) = match find_server(instance, args) {
         Ok(found) => found,
         Err(reply) => return reply,
@@ -235,15 +273,15 @@ pub fn set(instance: &Instance, args: &[&str]) -> Reply {
         }
         (Some("agent"), _) => Reply::error("agent checks are not enabled on this server."),
         (Some(what @ ("addr" | "agent-addr" | "agent-port" | "agent-send")), _)
-        | (Some(what @ ("check-addr" | "check-port" | "fqdn" | "name" | "ssl")), _) => Reply::error(format!(
-            "'set server <srv> {what}' is known, but not supported yet by this program."
-        )),
+        | (Some(what @ ("check-addr" | "check-port" | "fqdn" | "name" | "ssl")), _) => {
+            command::missing(&format!("set server <srv> {what}"), "it cannot change at run time")
+        }
         _ => Reply::Message(Level::Error, SET_SERVER_USAGE.into()),
     }
 }
 
 /// `enable server`, `disable server`.
-pub fn enable(instance: &Instance, args: &[&str], on: bool) -> Reply {
+fn enable(instance: &Instance, args: &[&str], on: bool) -> Reply {
     let (proxy, server) = match find_server(instance, args) {
         Ok(found) => found,
         Err(reply) => return reply,
@@ -256,7 +294,7 @@ pub fn enable(instance: &Instance, args: &[&str], on: bool) -> Reply {
 }
 
 /// `enable health`, `disable health`.
-pub fn enable_checks(instance: &Instance, args: &[&str], on: bool) -> Reply {
+fn enable_checks(instance: &Instance, args: &[&str], on: bool) -> Reply {
     let (proxy, server) = match find_server(instance, args) {
         Ok(found) => found,
         Err(reply) => return reply,
@@ -269,7 +307,7 @@ pub fn enable_checks(instance: &Instance, args: &[&str], on: bool) -> Reply {
 }
 
 /// `enable agent`, `disable agent`: no server has one.
-pub fn enable_agent(instance: &Instance, args: &[&str], on: bool) -> Reply {
+fn enable_agent(instance: &Instance, args: &[&str], on: bool) -> Reply {
     match find_server(instance, args) {
         Err(reply) => reply,
         Ok(_) if on => Reply::error("Agent was not configured on this server, cannot enable."),
@@ -278,7 +316,7 @@ pub fn enable_agent(instance: &Instance, args: &[&str], on: bool) -> Reply {
 }
 
 /// `shutdown sessions server`.
-pub fn shutdown_sessions(instance: &Instance, args: &[&str]) -> Reply {
+fn shutdown_sessions(instance: &Instance, args: &[&str]) -> Reply {
     match find_server(instance, args) {
         Ok((proxy, server)) => {
             instance.backends[proxy.id.0 as usize].shut_sessions(server.id);
@@ -289,7 +327,7 @@ pub fn shutdown_sessions(instance: &Instance, args: &[&str]) -> Reply {
 }
 
 /// `set maxconn server`.
-pub fn set_maxconn(instance: &Instance, args: &[&str]) -> Reply {
+fn set_maxconn(instance: &Instance, args: &[&str]) -> Reply {
     let (proxy, server) = match find_server(instance, args) {
         Ok(found) => found,
         Err(reply) => return reply,

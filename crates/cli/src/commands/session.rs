@@ -1,14 +1,80 @@
-//! Commands about the session itself, and small ones about the process.
+//! Commands about the session itself.
 
-use thalweg_config::model::{CliLevel, Proxy};
-use thalweg_proxy::Instance;
-use thalweg_runtime::clock;
+use thalweg_config::model::CliLevel::{self, Admin, Operator, User};
 use thalweg_syntax::{TimeUnit, parse_time};
 
-use super::find_proxy;
+use crate::command::{Call, Command, Run};
 use crate::output::{Output, Reply};
-use crate::session::{Mode, Session};
-use crate::{Cli, Severity};
+use crate::session::{End, Mode, Session};
+use crate::{Cli, Severity, help};
+
+/// What this family adds to the table.
+pub static COMMANDS: &[Command] = &[
+    Command::new("help", User, Run::Now(list))
+        .help("[<command>]", "list all commands, or those that look like one")
+        .always()
+        .master(),
+    Command::new("prompt", User, Run::Now(|call| prompt(call.session, call.args)))
+        .help("[help | n | i | p | timed ]*", "go on after each line, with or without a prompt")
+        .always()
+        .master(),
+    Command::new(
+        "quit",
+        User,
+        Run::Now(|call| {
+            call.session.end = Some(End::Closed);
+            Reply::Done
+        }),
+    )
+    .help("", "end the session")
+    .always()
+    .master(),
+    Command::new(
+        "_getsocks",
+        User,
+        Run::Now(|call| {
+            call.session.end = Some(End::HandListeners);
+            Reply::Done
+        }),
+    ),
+    Command::new("user", User, Run::Now(|call| lower(call.session, User)))
+        .help("", "go on with the rights of a user")
+        .master(),
+    Command::new("operator", Operator, Run::Now(|call| lower(call.session, Operator)))
+        .help("", "go on with the rights of an operator")
+        .master(),
+    Command::new(
+        "expert-mode",
+        Admin,
+        Run::Now(|call| switch(&mut call.session.expert, "expert-mode", call.args)),
+    )
+    .master(),
+    Command::new(
+        "experimental-mode",
+        Admin,
+        Run::Now(|call| switch(&mut call.session.experimental, "experimental-mode", call.args)),
+    )
+    .master(),
+    Command::new("set severity-output", User, Run::Now(|call| set_severity(call.session, call.args)))
+        .help("[none|number|string]", "show how serious a message is"),
+    Command::new("set timeout", User, Run::Now(|call| set_timeout(call.output, call.args)))
+        .help("[cli] <delay>", "change the timeout of this session"),
+    Command::new("show cli level", User, Run::Now(|call| Reply::info(crate::level_name(call.session.level))))
+        .help("", "show the rights of this session")
+        .master(),
+    Command::new("show cli sockets", User, Run::Now(|call| show_sockets(call.cli())))
+        .help("", "list the sockets of the CLI")
+        .master(),
+    Command::new("echo", User, Run::Now(|call| Reply::info(call.args.join(" "))))
+        .help("<text>", "answer with a text")
+        .master(),
+];
+
+/// `help`.
+fn list(call: Call<'_>) -> Reply {
+    let title = "The following commands are valid at this level:";
+    Reply::info(help::list(title, call.args, |mode| call.session.allows(mode)))
+}
 
 const PROMPT_HELP: &str = "Usage: prompt [help | n | i | p | timed]*
 Decides how the session goes on after a line:
@@ -21,7 +87,7 @@ Without an argument, n and i become p, and p becomes n.
 ";
 
 /// `prompt`.
-pub fn prompt(session: &mut Session, args: &[&str]) -> Reply {
+fn prompt(session: &mut Session, args: &[&str]) -> Reply {
     if args.is_empty() {
         session.mode = if session.mode == Mode::Prompt { Mode::Single } else { Mode::Prompt };
     }
@@ -42,7 +108,7 @@ pub fn prompt(session: &mut Session, args: &[&str]) -> Reply {
 }
 
 /// `user`, `operator`: rights are only ever given up.
-pub fn lower(session: &mut Session, level: CliLevel) -> Reply {
+fn lower(session: &mut Session, level: CliLevel) -> Reply {
     session.level = session.level.min(level);
     if session.level < CliLevel::Admin {
         session.expert = false;
@@ -52,7 +118,7 @@ pub fn lower(session: &mut Session, level: CliLevel) -> Reply {
 }
 
 /// `expert-mode`, `experimental-mode`.
-pub fn switch(on: &mut bool, name: &str, args: &[&str]) -> Reply {
+fn switch(on: &mut bool, name: &str, args: &[&str]) -> Reply {
     match args.first() {
         None => return Reply::info(format!("{name} is {}", if *on { "ON" } else { "OFF" })),
         Some(&word) => *on = word == "on",
@@ -61,7 +127,7 @@ pub fn switch(on: &mut bool, name: &str, args: &[&str]) -> Reply {
 }
 
 /// `set severity-output`.
-pub fn set_severity(session: &mut Session, args: &[&str]) -> Reply {
+fn set_severity(session: &mut Session, args: &[&str]) -> Reply {
     session.severity = match args.first() {
         Some(&"none") => Severity::None,
         Some(&"number") => Severity::Number,
@@ -72,7 +138,7 @@ pub fn set_severity(session: &mut Session, args: &[&str]) -> Reply {
 }
 
 /// `set timeout cli`.
-pub fn set_timeout(output: &mut Output, args: &[&str]) -> Reply {
+fn set_timeout(output: &mut Output, args: &[&str]) -> Reply {
     if args.first() != Some(&"cli") {
         return Reply::error("'set timeout' only supports 'cli'.");
     }
@@ -87,51 +153,10 @@ pub fn set_timeout(output: &mut Output, args: &[&str]) -> Reply {
 }
 
 /// `show cli sockets`.
-pub fn show_sockets(cli: &Cli) -> Reply {
+fn show_sockets(cli: &Cli) -> Reply {
     let mut text = String::from("# socket lvl processes\n");
     for socket in &cli.sockets {
         text.push_str(&format!("{} {} all\n", socket.name, crate::level_name(socket.level)));
     }
     Reply::Text(text)
-}
-
-/// `show env`.
-pub fn show_env(args: &[&str]) -> Reply {
-    match args.first() {
-        Some(name) => match std::env::var_os(name) {
-            Some(value) => Reply::Text(format!("{name}={}\n", value.to_string_lossy())),
-            None => Reply::error("Variable not found"),
-        },
-        None => Reply::Text(
-            std::env::vars_os()
-                .map(|(name, value)| format!("{}={}\n", name.to_string_lossy(), value.to_string_lossy()))
-                .collect(),
-        ),
-    }
-}
-
-/// `show errors`: messages that were not understood are not kept yet, so there are none.
-pub fn show_errors(instance: &Instance, args: &[&str]) -> Reply {
-    let any: fn(&Proxy) -> bool = |_| true;
-    if let Some(name) = args.first().filter(|name| !matches!(**name, "request" | "response" | "-1"))
-        && find_proxy(instance, name, any).is_none()
-        && name.parse::<u32>().is_err()
-    {
-        return Reply::error("No such proxy.");
-    }
-    let now_us = clock::wall_us();
-    let at = thalweg_sys::time::local(i64::try_from(now_us / 1_000_000).unwrap_or(0));
-    let month = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-        .get(usize::from(at.month.saturating_sub(1)))
-        .copied()
-        .unwrap_or("Jan");
-    Reply::Text(format!(
-        "Total events captured on [{:02}/{month}/{:04}:{:02}:{:02}:{:02}.{:03}] : 0\n",
-        at.day,
-        at.year,
-        at.hour,
-        at.minute,
-        at.second,
-        now_us / 1000 % 1000
-    ))
 }

@@ -3,13 +3,19 @@
 use std::io;
 use std::task::Poll;
 
+use thalweg_config::model::CliLevel::Admin;
 use thalweg_config::model::Proxy;
 use thalweg_proxy::Instance;
 use thalweg_runtime::timer;
 use thalweg_syntax::{TimeUnit, parse_time};
 
 use super::{find_proxy, find_server};
-use crate::output::{Output, Reply};
+use crate::command::{Call, Command, Run};
+use crate::output::Reply;
+
+/// What this family adds to the table.
+pub static COMMANDS: &[Command] = &[Command::new("wait", Admin, Run::Waiting(|call| Box::pin(wait(call))))
+    .help("{-h|<delay_ms>} cond [args...]", "wait for a delay or a condition (-h lists them)")];
 
 const HELP: &str = "Usage: wait {-h|<duration>} [condition [args...]]
   - '-h' shows this
@@ -24,7 +30,9 @@ const HELP: &str = "Usage: wait {-h|<duration>} [condition [args...]]
 const STEP_MS: u64 = 50;
 
 /// See the module's documentation.
-pub async fn wait(instance: &Instance, output: &mut Output, args: &[&str]) -> io::Result<Reply> {
+async fn wait(call: Call<'_>) -> io::Result<Reply> {
+    let Call { session, output, args, .. } = call;
+    let instance: &Instance = &session.cli.instance;
     let duration = match args.first() {
         Some(&"-h") => return Ok(Reply::Text(HELP.into())),
         Some(text) => parse_time(text, TimeUnit::Milliseconds, TimeUnit::Milliseconds),

@@ -29,7 +29,7 @@ impl Row {
     }
 
     /// Adds to the status of a backend how many of its servers are up: some of them are not listed.
-    pub(super) fn tell_servers(&mut self, instance: &Instance, proxy: &Proxy) {
+    pub(crate) fn tell_servers(&mut self, instance: &Instance, proxy: &Proxy) {
         let backend = &instance.backends[proxy.id.0 as usize];
         let up = proxy.servers.iter().filter(|server| backend.is_up(server.id)).count();
         if let Some(Str(status)) = &mut self.values[const { at("status") }] {
@@ -38,7 +38,7 @@ impl Row {
     }
 
     /// Takes out what a user of the lowest level may not see.
-    pub(super) fn withhold(&mut self) {
+    pub(crate) fn withhold(&mut self) {
         for column in const { [at("addr"), at("cookie"), at("algo")] } {
             self.values[column] = None;
         }

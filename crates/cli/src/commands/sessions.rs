@@ -1,13 +1,23 @@
-//! `show sess`.
+//! The sessions of clients: `show sess`.
 
+use thalweg_config::model::CliLevel::Operator;
 use thalweg_config::model::Proxy;
 use thalweg_runtime::clock;
 use thalweg_syntax::{TimeUnit, parse_time};
 
 use super::find_proxy;
+use crate::command::{self, Command, Run};
 use crate::output::Reply;
 use crate::session::Session;
 use crate::threads::on_all;
+
+/// What this family adds to the table.
+pub static COMMANDS: &[Command] = &[Command::new(
+    "show sess",
+    Operator,
+    Run::Waiting(|call| Box::pin(async move { Ok(show(call.session, call.args).await) })),
+)
+.help("[help|<id>|all] [opts...]", "list the current sessions, or one in detail")];
 
 const HELP: &str = "Usage: show sess [<id> | all | help] [<options>*]
 Lists the sessions of clients. What may be given:
@@ -19,7 +29,7 @@ Lists the sessions of clients. What may be given:
 ";
 
 /// `show sess`.
-pub async fn show(session: &Session, args: &[&str]) -> Reply {
+async fn show(session: &Session, args: &[&str]) -> Reply {
     let instance = &session.cli.instance;
     let mut args = args.iter();
     let (mut id, mut frontend, mut older_s) = (None, None, 0);
@@ -29,9 +39,7 @@ pub async fn show(session: &Session, args: &[&str]) -> Reply {
             // Everything that is known of a session fits in its line.
             "all" => {}
             "show-uri" | "susp" => {
-                return Reply::error(format!(
-                    "'show sess {arg}' is known, but not supported yet by this program."
-                ));
+                return command::missing(&format!("show sess {arg}"), "streams are not known to others");
             }
             "frontend" => {
                 let Some(name) = args.next() else { return Reply::error("Missing frontend name.") };
@@ -50,9 +58,7 @@ pub async fn show(session: &Session, args: &[&str]) -> Reply {
                 }
             }
             "backend" | "server" => {
-                return Reply::error(format!(
-                    "'show sess {arg}' is known, but not supported yet by this program."
-                ));
+                return command::missing(&format!("show sess {arg}"), "streams are not known to others");
             }
             other => match parse_id(other) {
                 Some(number) => id = Some(number),

@@ -1,0 +1,246 @@
+//! What a command is, and how one that was typed is found, permitted and run.
+//!
+//! A command is a [`Command`]: its words, its arguments, its help, its rights and its function, in the file of its family
+//! below `commands/`. `help`, "did you mean" ([`crate::help`]), the check of rights, the dispatch and `-dKcli` all read
+//! these entries, and nothing else lists commands.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock};
+
+use thalweg_config::model::CliLevel;
+use thalweg_proxy::Instance;
+
+use crate::output::{Output, Reply};
+use crate::session::Session;
+use crate::words::WORDS_MAX;
+use crate::{Cli, commands, help};
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Command {
+    /// The words that select it.
+    pub words: &'static str,
+    /// What may follow them, as it is shown.
+    pub arguments: &'static str,
+    /// What it does, for people; `help` does not list a command without it.
+    pub text: &'static str,
+    /// The level it needs, as in the reference. Where its arguments decide, each of them is a command of its own.
+    pub level: CliLevel,
+    /// What must have been switched on before it, whatever the level.
+    pub mode: Mode,
+    /// It is a form of another command that needs another level, and no list has it.
+    pub form: bool,
+    /// Every list ends with it.
+    pub always: bool,
+    /// The reference's master process has it, too.
+    pub master: bool,
+    /// What it does.
+    pub run: Run,
+}
+
+/// Whether a command works in every session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// It does.
+    Any,
+    /// Only after `experimental-mode on`.
+    Experimental,
+    /// Only after `expert-mode on`.
+    Expert,
+}
+
+/// What a command does.
+#[derive(Clone, Copy, Debug)]
+pub enum Run {
+    /// It answers at once.
+    Now(fn(Call<'_>) -> Reply),
+    /// It waits for something, or sends its answer piece by piece.
+    Waiting(for<'a> fn(Call<'a>) -> Answer<'a>),
+    /// Nothing: the reference has it, and what is named here is missing.
+    Missing(&'static str),
+}
+
+/// What a command that waits will answer; an error when the client is gone.
+pub type Answer<'a> = Pin<Box<dyn Future<Output = io::Result<Reply>> + 'a>>;
+
+/// A command that is being run.
+pub struct Call<'a> {
+    /// The session that asks.
+    pub session: &'a mut Session,
+    /// Where an answer goes that is sent piece by piece.
+    pub output: &'a mut Output,
+    /// What follows the words that select the command.
+    pub args: &'a [&'a str],
+    /// The lines that followed the command.
+    pub payload: Option<&'a str>,
+}
+
+impl Call<'_> {
+    /// What all sessions share.
+    pub fn cli(&self) -> &Arc<Cli> {
+        &self.session.cli
+    }
+
+    /// The running configuration and its live state.
+    pub fn instance(&self) -> &Arc<Instance> {
+        &self.session.cli.instance
+    }
+}
+
+impl Command {
+    /// A command that `help` does not list.
+    pub const fn new(words: &'static str, level: CliLevel, run: Run) -> Command {
+        Command {
+            words,
+            arguments: "",
+            text: "",
+            level,
+            mode: Mode::Any,
+            form: false,
+            always: false,
+            master: false,
+            run,
+        }
+    }
+
+    /// The same, as `help` lists it.
+    pub const fn help(self, arguments: &'static str, text: &'static str) -> Command {
+        Command { arguments, text, ..self }
+    }
+
+    /// The same, in sessions that switched something on.
+    pub const fn only(self, mode: Mode) -> Command {
+        Command { mode, ..self }
+    }
+
+    /// A form of another command: see [`Command::form`].
+    pub const fn form(self) -> Command {
+        Command { form: true, ..self }
+    }
+
+    /// The same, at the end of every list.
+    pub const fn always(self) -> Command {
+        Command { always: true, ..self }
+    }
+
+    /// The same, known to the reference's master process, too.
+    pub const fn master(self) -> Command {
+        Command { master: true, ..self }
+    }
+
+    /// Whether it does anything.
+    pub fn works(&self) -> bool {
+        !matches!(self.run, Run::Missing(_))
+    }
+
+    /// The number of words that select it.
+    fn count(&self) -> usize {
+        self.words.split(' ').count()
+    }
+}
+
+/// Every command, by its words.
+pub fn all() -> &'static [&'static Command] {
+    static ALL: LazyLock<Vec<&Command>> = LazyLock::new(|| {
+        let mut all: Vec<&Command> = commands::FAMILIES.iter().flat_map(|family| family.iter()).collect();
+        all.sort_unstable_by_key(|command| command.words);
+        all
+    });
+    &ALL
+}
+
+/// The command whose words are the first ones of `words`, and how many they are; the one with most words wins.
+pub fn find(words: &[&str]) -> Option<(&'static Command, usize)> {
+    let selects =
+        |command: &Command| words.iter().copied().take(command.count()).eq(command.words.split(' '));
+    let chosen = all().iter().filter(|command| selects(command)).max_by_key(|command| command.count())?;
+    Some((chosen, chosen.count()))
+}
+
+/// Runs one command and appends its answer to `output`.
+///
+/// # Errors
+/// The client is gone.
+pub async fn run(
+    session: &mut Session,
+    output: &mut Output,
+    words: &[&str],
+    payload: Option<&str>,
+) -> io::Result<()> {
+    if words.is_empty() {
+        return Ok(());
+    }
+    let reply = match permitted(session, words) {
+        Err(reply) => reply,
+        Ok((command, count)) => {
+            let args = &words[count..];
+            let call = Call { session: &mut *session, output: &mut *output, args, payload };
+            match command.run {
+                Run::Now(run) => run(call),
+                Run::Waiting(run) => run(call).await?,
+                Run::Missing(what) => missing(command.words, what),
+            }
+        }
+    };
+    output.text.push_str(&reply.render(session.severity));
+    Ok(())
+}
+
+/// The answer to a command, or a part of one, that the reference has, and that needs what this program has not yet.
+pub fn missing(words: &str, what: &str) -> Reply {
+    Reply::error(format!("'{words}' is known, but not supported yet by this program: {what}."))
+}
+
+/// The command that a session asks for, and how many words select it; else what to answer.
+fn permitted(session: &Session, words: &[&str]) -> Result<(&'static Command, usize), Reply> {
+    if words.len() > WORDS_MAX {
+        return Err(Reply::error(format!(
+            "Too many arguments. Commands must have at most {WORDS_MAX} arguments."
+        )));
+    }
+    let Some((command, count)) = find(words) else {
+        let title = format!(
+            "Unknown command: '{}', but maybe one of the following ones is a better match:",
+            words[0]
+        );
+        return Err(Reply::info(help::list(&title, words, |mode| session.allows(mode))));
+    };
+    // In the reference's order: a mode that is off is what is said first, at any level.
+    if !session.allows(command.mode) {
+        let mode = if command.mode == Mode::Expert { "expert" } else { "experimental" };
+        return Err(Reply::error(format!("This command is restricted to {mode} mode only.")));
+    }
+    if session.level < command.level {
+        return Err(Reply::error("Permission denied"));
+    }
+    Ok((command, count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_command_is_found() {
+        for (text, expected) in [
+            ("show info typed", Some(("show info", 2))),
+            ("show servers state be", Some(("show servers state", 3))),
+            ("clear counters all x", Some(("clear counters all", 3))),
+            ("clear counters x", Some(("clear counters", 2))),
+            ("show servers", None),
+            ("quit", Some(("quit", 1))),
+            ("show table", Some(("show table", 2))),
+            ("", None),
+        ] {
+            let words: Vec<&str> = text.split(' ').filter(|w| !w.is_empty()).collect();
+            assert_eq!(find(&words).map(|(c, n)| (c.words, n)), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn no_two_commands_have_the_same_words() {
+        assert!(all().windows(2).all(|pair| pair[0].words < pair[1].words));
+    }
+}

@@ -1,0 +1,41 @@
+//! `show errors`.
+
+use thalweg_config::model::CliLevel::Operator;
+use thalweg_config::model::Proxy;
+use thalweg_proxy::Instance;
+use thalweg_runtime::clock;
+
+use super::find_proxy;
+use crate::command::{Command, Run};
+use crate::output::Reply;
+
+/// What this family adds to the table.
+pub static COMMANDS: &[Command] =
+    &[Command::new("show errors", Operator, Run::Now(|call| show(call.instance(), call.args)))
+        .help("[<px>] [request|response]", "show the last message that was not understood, by proxy")];
+
+/// `show errors`: messages that were not understood are not kept yet, so there are none.
+fn show(instance: &Instance, args: &[&str]) -> Reply {
+    let any: fn(&Proxy) -> bool = |_| true;
+    if let Some(name) = args.first().filter(|name| !matches!(**name, "request" | "response" | "-1"))
+        && find_proxy(instance, name, any).is_none()
+        && name.parse::<u32>().is_err()
+    {
+        return Reply::error("No such proxy.");
+    }
+    let now_us = clock::wall_us();
+    let at = thalweg_sys::time::local(i64::try_from(now_us / 1_000_000).unwrap_or(0));
+    let month = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+        .get(usize::from(at.month.saturating_sub(1)))
+        .copied()
+        .unwrap_or("Jan");
+    Reply::Text(format!(
+        "Total events captured on [{:02}/{month}/{:04}:{:02}:{:02}:{:02}.{:03}] : 0\n",
+        at.day,
+        at.year,
+        at.hour,
+        at.minute,
+        at.second,
+        now_us / 1000 % 1000
+    ))
+}

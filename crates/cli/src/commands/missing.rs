@@ -1,0 +1,74 @@
+//! Commands of the reference whose system is missing here. Each is refused by name, and says what is missing; one that
+//! comes to work moves to the file of its family.
+
+use thalweg_config::model::CliLevel::{Admin, Operator, User};
+
+use crate::command::{Command, Mode, Run};
+
+/// What this family adds to the table.
+pub static COMMANDS: &[Command] = &[
+    Command::new("abort ssl", Admin, Run::Missing("TLS is missing")),
+    Command::new("acme", Admin, Run::Missing("TLS is missing")),
+    Command::new("add backend", Admin, Run::Missing("backends cannot be added at run time")),
+    Command::new("add server", Admin, Run::Missing("servers cannot be added at run time")),
+    Command::new("add ssl", Admin, Run::Missing("TLS is missing")),
+    Command::new("clear table", Operator, Run::Missing("stick tables are missing")),
+    Command::new("commit ssl", Admin, Run::Missing("TLS is missing")),
+    Command::new("debug counters", Operator, Run::Missing("events are not counted where they happen")),
+    Command::new("del backend", Admin, Run::Missing("backends cannot be removed at run time")),
+    Command::new("del server", Admin, Run::Missing("servers cannot be removed at run time")),
+    Command::new("del ssl", Admin, Run::Missing("TLS is missing")),
+    Command::new(
+        "disable dynamic-cookie",
+        Admin,
+        Run::Missing("keys of dynamic cookies cannot change at run time"),
+    ),
+    Command::new("dump ssl", User, Run::Missing("TLS is missing")),
+    Command::new("dump stats-file", User, Run::Missing("the stats file is missing")),
+    Command::new(
+        "enable dynamic-cookie",
+        Admin,
+        Run::Missing("keys of dynamic cookies cannot change at run time"),
+    ),
+    Command::new("new ssl", Admin, Run::Missing("TLS is missing")),
+    Command::new("set anon global-key", Admin, Run::Missing("anonymised output is missing")),
+    Command::new("set anon off", User, Run::Missing("anonymised output is missing")),
+    Command::new("set anon on", User, Run::Missing("anonymised output is missing")),
+    Command::new(
+        "set dynamic-cookie-key",
+        Admin,
+        Run::Missing("keys of dynamic cookies cannot change at run time"),
+    ),
+    Command::new("set ssl", Admin, Run::Missing("TLS is missing")),
+    Command::new("set table", Operator, Run::Missing("stick tables are missing")),
+    Command::new("show anon", User, Run::Missing("anonymised output is missing")),
+    Command::new("show cache", Admin, Run::Missing("the cache is missing")),
+    Command::new("show default-server", User, Run::Missing("backends cannot be added at run time")),
+    Command::new("show defaults", User, Run::Missing("backends cannot be added at run time")),
+    Command::new("show dev", User, Run::Missing("the report for developers is missing")),
+    Command::new("show events", User, Run::Missing("rings are not shown")),
+    Command::new("show peers", User, Run::Missing("peers are missing")),
+    Command::new("show quic", Operator, Run::Missing("QUIC is missing")),
+    Command::new("show resolvers", User, Run::Missing("resolvers are missing")),
+    Command::new("show ssl", Admin, Run::Missing("TLS is missing")),
+    Command::new("show ssl ca-file", User, Run::Missing("TLS is missing")),
+    Command::new("show ssl cert", User, Run::Missing("TLS is missing")),
+    Command::new("show ssl crl-file", User, Run::Missing("TLS is missing")),
+    Command::new("show ssl jwt", User, Run::Missing("TLS is missing")),
+    Command::new("show ssl providers", User, Run::Missing("TLS is missing")),
+    Command::new("show ssl sni", User, Run::Missing("TLS is missing")),
+    Command::new("show table", User, Run::Missing("stick tables are missing")),
+    Command::new("show tls-keys", Admin, Run::Missing("TLS is missing")),
+    Command::new("show trace", User, Run::Missing("traces are missing")),
+    Command::new("shutdown session", Admin, Run::Missing("sessions cannot be ended one by one")),
+    Command::new("trace", Operator, Run::Missing("traces are missing")),
+    Command::new("update ssl", Admin, Run::Missing("TLS is missing")),
+    Command::new("debug dev", Admin, Run::Missing("the commands of the reference's developers are missing"))
+        .only(Mode::Expert),
+    Command::new(
+        "debug dev hash",
+        User,
+        Run::Missing("the commands of the reference's developers are missing"),
+    ),
+    Command::new("httpclient", Admin, Run::Missing("the HTTP client is missing")).only(Mode::Expert),
+];
