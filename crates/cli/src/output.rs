@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::Stream;
 use thalweg_runtime::timer;
+use thalweg_syntax::carry::restore;
 
 use crate::{Cli, Severity};
 
@@ -85,7 +86,8 @@ impl Reply {
 /// The connection's sending side.
 pub struct Output {
     stream: Stream,
-    /// Collected, not sent yet.
+    /// Collected, not sent yet. Bytes that are not UTF-8 are carried in it, as in everything that commands take and answer
+    /// ([`thalweg_syntax::carry`]).
     pub text: String,
     /// The client must take what is sent within this time.
     pub timeout_ms: Option<u64>,
@@ -122,7 +124,7 @@ impl Output {
     /// # Errors
     /// The client is gone, or did not take it in time.
     pub async fn flush(&mut self) -> io::Result<()> {
-        for piece in self.text.as_bytes().chunks(PIECE) {
+        for piece in restore(self.text.as_bytes()).chunks(PIECE) {
             within(self.timeout_ms, self.stream.send_ready()).await??;
             self.stream.start_send(Buf::copy_of(piece));
             self.cli.counts.bytes_out.fetch_add(piece.len() as u64, Ordering::Relaxed);

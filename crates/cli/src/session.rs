@@ -9,6 +9,7 @@ use thalweg_config::model::CliLevel;
 use thalweg_proxy::Stopping;
 use thalweg_runtime::net::{SockAddr, Stream};
 use thalweg_runtime::timer;
+use thalweg_syntax::carry::{carry, restore};
 
 use crate::command;
 use crate::output::Output;
@@ -104,25 +105,25 @@ struct Input {
 
 impl Input {
     /// The next line of commands without its newline. One after a backslash belongs to the line.
-    fn commands(&mut self) -> Option<String> {
+    fn commands(&mut self) -> Option<Vec<u8>> {
         self.line_that_ends(|before| before.iter().rev().take_while(|b| **b == b'\\').count() % 2 == 0)
     }
 
     /// The next line without its newline.
-    fn line(&mut self) -> Option<String> {
+    fn line(&mut self) -> Option<Vec<u8>> {
         self.line_that_ends(|_| true)
     }
 
     /// The next line, up to a newline that ends it: `ends` is told what is before the newline.
-    fn line_that_ends(&mut self, ends: impl Fn(&[u8]) -> bool) -> Option<String> {
+    fn line_that_ends(&mut self, ends: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
         let bytes = &self.bytes;
         let found = (self.searched..bytes.len()).find(|at| bytes[*at] == b'\n' && ends(&bytes[..*at]));
         let Some(end) = found else {
             self.searched = self.bytes.len();
             return None;
         };
-        let line = String::from_utf8_lossy(&self.bytes[..end]).into_owned();
-        self.bytes.drain(..=end);
+        let mut line: Vec<u8> = self.bytes.drain(..=end).collect();
+        line.pop();
         self.searched = 0;
         Some(line)
     }
@@ -171,16 +172,23 @@ impl Session {
             if !std::mem::replace(&mut asked, true) {
                 self.cli.counts.requests.fetch_add(1, Ordering::Relaxed);
             }
+            // A client whose lines end in CR and LF ends all of them so.
+            let (line, ends_crlf) = match line.strip_suffix(b"\r") {
+                Some(line) => (line, true),
+                None => (&*line, false),
+            };
+            // What is not UTF-8 goes through all commands and comes out again as it came in.
+            let line = carry(line);
             let (line, payload) = match words::payload_marker(&line) {
                 Some((before, marker)) => {
-                    let Some(payload) = self.payload(&mut input, output, marker).await? else {
+                    let Some(payload) = self.payload(&mut input, output, marker, ends_crlf).await? else {
                         return Ok(End::Closed);
                     };
-                    (before.to_owned(), Some(payload))
+                    (before, Some(payload))
                 }
-                None => (line, None),
+                None => (&*line, None),
             };
-            let commands = words::commands(&line);
+            let commands = words::commands(line);
             let last = commands.len() - 1;
             for (i, command) in commands.into_iter().enumerate() {
                 let words = words::words(command);
@@ -218,11 +226,11 @@ impl Session {
     }
 
     /// The next line; `None` at the end of the connection or when it is too long.
-    async fn next_line(&self, input: &mut Input, output: &mut Output) -> io::Result<Option<String>> {
+    async fn next_line(&self, input: &mut Input, output: &mut Output) -> io::Result<Option<Vec<u8>>> {
         loop {
             let line = input.commands();
             // However it came: a line that is complete at once may be too long as well.
-            let len = line.as_ref().map_or(input.bytes.len(), String::len);
+            let len = line.as_ref().map_or(input.bytes.len(), Vec::len);
             if len >= self.cli.instance.config.global.tune.bufsize {
                 output.text.push_str("The command line is too big for the buffer size. Please change 'tune.bufsize' in the configuration to use a bigger command.\n");
                 output.flush().await?;
@@ -236,21 +244,30 @@ impl Session {
         }
     }
 
-    /// The lines up to the marker; `None` at the end of the connection or when there are too many.
+    /// The lines up to the marker, without the CR at their ends if the first line had one; `None` at the end of the
+    /// connection or when there are too many.
     async fn payload(
         &self,
         input: &mut Input,
         output: &mut Output,
         marker: &str,
+        ends_crlf: bool,
     ) -> io::Result<Option<String>> {
         let limit = self.cli.instance.config.global.tune.cli_max_payload_size;
-        let mut payload = String::new();
+        let mut payload = Vec::new();
+        let marker = restore(marker.as_bytes());
         loop {
-            match input.line() {
-                Some(line) if line.strip_suffix('\r').unwrap_or(&line) == marker => return Ok(Some(payload)),
+            let line = input.line().map(|mut line| {
+                if ends_crlf && line.last() == Some(&b'\r') {
+                    line.pop();
+                }
+                line
+            });
+            match line {
+                Some(line) if line == *marker => return Ok(Some(carry(&payload).into_owned())),
                 Some(line) => {
-                    payload.push_str(&line);
-                    payload.push('\n');
+                    payload.extend_from_slice(&line);
+                    payload.push(b'\n');
                 }
                 None => {
                     if self.mode == Mode::Prompt {

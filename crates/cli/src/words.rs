@@ -1,9 +1,12 @@
-//! Cutting a line into commands and words (management manual, section 9.3: `;`, `\`, `<<`).
+//! Cutting a line into commands and words (management manual, section 9.3: `;`, `\`, `<<`). Bytes that are not UTF-8 are
+//! carried in the text ([`thalweg_syntax::carry`]), as in the words of a configuration.
+
+use thalweg_syntax::carry::restore;
 
 /// The most words of a command.
 pub const WORDS_MAX: usize = 64;
 
-/// The most characters between `<<` and the end of the line.
+/// The most bytes between `<<` and the end of the line.
 const MARKER_MAX: usize = 64;
 
 /// Cuts a line at the semicolons that no backslash precedes.
@@ -34,7 +37,7 @@ pub fn words(command: &str) -> Vec<String> {
     let mut characters = command.chars();
     while let Some(character) = characters.next() {
         match character {
-            ' ' | '\t' | '\r' => {
+            ' ' | '\t' => {
                 if inside {
                     found.push(std::mem::take(&mut word));
                     inside = false;
@@ -60,11 +63,10 @@ pub fn words(command: &str) -> Vec<String> {
 /// Takes `<<marker` off the end of a line: what precedes it, and the marker that will end the payload. The marker is
 /// its own word and has no space in it; without one, an empty line ends the payload.
 pub fn payload_marker(line: &str) -> Option<(&str, &str)> {
-    let line = line.strip_suffix('\r').unwrap_or(line);
     let at = line.rfind([' ', '\t']).map_or(0, |at| at + 1);
     let (before, last) = line.split_at(at);
     let marker = last.strip_prefix("<<")?;
-    (marker.len() <= MARKER_MAX).then_some((before, marker))
+    (restore(marker.as_bytes()).len() <= MARKER_MAX).then_some((before, marker))
 }
 
 #[cfg(test)]
@@ -92,7 +94,8 @@ mod tests {
             (r"del acl f Mon\ Agent\;", &["del", "acl", "f", "Mon Agent;"]),
             (r"a\\b \", &["a\\b"]),
             ("", &[]),
-            (" \t\r", &[]),
+            (" \t", &[]),
+            ("a\rb c\0d", &["a\rb", "c\0d"]),
         ] {
             assert_eq!(words(command), expected, "{command}");
         }
@@ -104,7 +107,6 @@ mod tests {
         let long = format!("x <<{}", "y".repeat(65));
         for (line, expected) in [
             ("add map f <<", Some(("add map f ", ""))),
-            ("add map f <<\r", Some(("add map f ", ""))),
             ("add map f <<%EOF%", Some(("add map f ", "%EOF%"))),
             ("add map f <<<", Some(("add map f ", "<"))),
             ("add map f<<", None),

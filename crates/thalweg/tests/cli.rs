@@ -248,6 +248,40 @@ fn every_command_answers() {
 }
 
 #[test]
+fn every_byte_that_a_client_sends_is_kept() {
+    let program = Program::start("cli-bytes", "");
+    for (sent, expected) in [
+        // Latin-1, lone parts of UTF-8, NUL.
+        (&b"echo a\xe9\xff\x80 b\0c\n"[..], &b"a\xe9\xff\x80 b\0c\n\n"[..]),
+        (b"echo \\\xe9\\\0;echo b\n", b"\xe9\0\n\nb\n\n"),
+        (b"add map #0 k\xe9\0 v\xff\nx", b"\n"),
+        (b"get map #0 k\xe9\0\n", b"type=str, case=sensitive, found=yes, idx=tree, key=\"k\xe9\0\", value=\"v\xff\", type=\"str\"\n\n"),
+        (b"get map #0 k\xea\0\n", b"type=str, case=sensitive, found=no\n\n"),
+        (b"del map #0 k\xe9\0\n", b"\n"),
+        (b"get map #0 k\xe9\0\n", b"type=str, case=sensitive, found=no\n\n"),
+        // A client whose lines end in CR and LF gets one answer for each, and its payload has no CR.
+        (b"\r\n", b"\n"),
+        (b"echo a\r\n", b"a\n\n"),
+        (b"echo a\\\r\n", b"a\n\n"),
+        (b"prompt i\r\necho a;echo b \r\nshow cli level\r\nquit\r\n", b"\na\n\nb\n\nadmin\n\n"),
+        (b"add map #0 <<\r\np1 v1\r\np2 v2 \r\n\r\n", b"\n"),
+        (b"add map #0 <<E\xe9\r\np3 v3\r\nE\xe9\r\n", b"\n"),
+        (b"get map #0 p1\r\n", b"type=str, case=sensitive, found=yes, idx=tree, key=\"p1\", value=\"v1\", type=\"str\"\n\n"),
+        (b"get map #0 p3\r\n", b"type=str, case=sensitive, found=yes, idx=tree, key=\"p3\", value=\"v3\", type=\"str\"\n\n"),
+        // One whose lines end in LF may have CR in its values.
+        (b"add map #0 <<\np4\r v4\r\n\n", b"\n"),
+        (b"get map #0 p4\\\r\n", b"type=str, case=sensitive, found=no\n\n"),
+    ] {
+        let mut stream = UnixStream::connect(program.path("admin")).unwrap();
+        stream.write_all(sent).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        assert_eq!(answer.escape_ascii().to_string(), expected.escape_ascii().to_string(), "{}", sent.escape_ascii());
+    }
+}
+
+#[test]
 fn commands_act_on_traffic() {
     let program = Program::start("cli-traffic", "");
     assert_eq!(program.request("/p"), "403");

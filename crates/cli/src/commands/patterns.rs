@@ -6,6 +6,7 @@ use std::sync::Arc;
 use thalweg_config::model::CliLevel::Admin;
 use thalweg_proxy::Instance;
 use thalweg_sample::pattern::{Hit, Method, Needle, PatternSet, SnapshotCache};
+use thalweg_syntax::carry::{carry, restore};
 
 use crate::command::{Call, Command, Run};
 use crate::output::Reply;
@@ -130,14 +131,10 @@ async fn show(call: Call<'_>, map: bool) -> io::Result<Reply> {
     loop {
         let page = set.entries(prepared, from, PAGE);
         for entry in &page {
-            output.text.push_str(&format!(
-                "{:#x} {}",
-                reference(&set, entry.id),
-                String::from_utf8_lossy(&entry.key)
-            ));
+            output.text.push_str(&format!("{:#x} {}", reference(&set, entry.id), carry(&entry.key)));
             if set.is_map() {
                 output.text.push(' ');
-                output.text.push_str(&String::from_utf8_lossy(&entry.value));
+                output.text.push_str(&carry(&entry.value));
             }
             output.text.push('\n');
             output.flush_much().await?;
@@ -160,7 +157,7 @@ fn get(instance: &Instance, map: bool, args: &[&str]) -> Reply {
     for (index, method, icase) in set.indexes() {
         let case = if icase { "insensitive" } else { "sensitive" };
         text.push_str(&format!("type={}, case={case}, ", method.name()));
-        let found = needle(method, value).and_then(|needle| {
+        let found = needle(method, value, &restore(value.as_bytes())).and_then(|needle| {
             index.find(&mut cache, needle, false, |hit| describe(&hit, map, method, icase))
         });
         match found {
@@ -174,24 +171,24 @@ fn get(instance: &Instance, map: bool, args: &[&str]) -> Reply {
 }
 
 /// A value as a method looks for it; `None` when it is not of the method's type, and so matches nothing.
-fn needle(method: Method, value: &str) -> Option<Needle<'_>> {
+fn needle<'v>(method: Method, value: &'v str, bytes: &'v [u8]) -> Option<Needle<'v>> {
     match method {
         Method::Int | Method::Version => value.parse().ok().map(Needle::Int),
-        Method::Len => i64::try_from(value.len()).ok().map(Needle::Int),
+        Method::Len => i64::try_from(bytes.len()).ok().map(Needle::Int),
         Method::Ip => value.parse().ok().map(Needle::Ip),
         Method::Found | Method::Bool => None,
-        _ => Some(Needle::Bytes(value.as_bytes())),
+        _ => Some(Needle::Bytes(bytes)),
     }
 }
 
 fn describe(hit: &Hit<'_>, map: bool, method: Method, icase: bool) -> String {
     let tree = matches!(method, Method::Ip) || (matches!(method, Method::Str | Method::Beg) && !icase);
     let index = if tree { "tree" } else { "list" };
-    let key = String::from_utf8_lossy(hit.key());
+    let key = carry(hit.key());
     if !map {
         return format!("match=yes, idx={index}, pattern=\"{key}\"");
     }
-    let value = String::from_utf8_lossy(hit.value());
+    let value = carry(hit.value());
     format!("found=yes, idx={index}, key=\"{key}\", value=\"{value}\", type=\"str\"")
 }
 
@@ -205,11 +202,10 @@ fn added(result: Result<(), String>) -> Reply {
 /// Adds one entry to the version in use, or to one that is being prepared.
 fn add(set: &PatternSet, version: Option<u32>, key: &str, value: &str) -> Result<(), String> {
     let (current, _) = set.versions();
+    let (key, value) = (restore(key.as_bytes()), restore(value.as_bytes()));
     match version.filter(|v| *v != current) {
-        None => set.add(key.as_bytes(), value.as_bytes()),
-        Some(version) if set.has_version(version) => {
-            set.add_prepared(version, key.as_bytes(), value.as_bytes())
-        }
+        None => set.add(&key, &value),
+        Some(version) if set.has_version(version) => set.add_prepared(version, &key, &value),
         Some(_) => Err("Version number out of range.".into()),
     }
 }
@@ -236,7 +232,7 @@ fn add_map(instance: &Instance, args: &[&str], payload: Option<&str>) -> Reply {
         return reply;
     }
     let Some(payload) = payload else { return added(add(&set, version, args[1], args[2])) };
-    for line in payload.lines() {
+    for line in payload.split('\n') {
         let line = line.trim_start_matches([' ', '\t']);
         if line.is_empty() {
             continue;
@@ -279,11 +275,12 @@ fn set_map(instance: &Instance, args: &[&str]) -> Reply {
         return Reply::error("'set map' expects three parameters: map identifier, key and value.");
     };
     let Some(set) = find(instance, true, name) else { return unknown(true) };
+    let value = restore(value.as_bytes());
     if key.starts_with('#') {
-        let changed = entry_of(&set, key).map_or(0, |id| set.set_id(id, value.as_bytes()));
+        let changed = entry_of(&set, key).map_or(0, |id| set.set_id(id, &value));
         return if changed > 0 { Reply::Done } else { Reply::error("key or pattern not found.") };
     }
-    if set.set(key.as_bytes(), value.as_bytes()) > 0 { Reply::Done } else { Reply::error("entry not found.") }
+    if set.set(&restore(key.as_bytes()), &value) > 0 { Reply::Done } else { Reply::error("entry not found.") }
 }
 
 /// `del map`, `del acl`.
@@ -298,7 +295,7 @@ fn delete(instance: &Instance, map: bool, args: &[&str]) -> Reply {
     let removed = if key.starts_with('#') {
         entry_of(&set, key).map_or(0, |id| set.delete_id(id))
     } else {
-        set.delete(key.as_bytes())
+        set.delete(&restore(key.as_bytes()))
     };
     if removed > 0 { Reply::Done } else { Reply::error("Key not found.") }
 }

@@ -1,8 +1,10 @@
 //! The process: its version, its environment, and what the kernel knows about it.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 
 use thalweg_config::model::CliLevel::{Operator, User};
+use thalweg_syntax::carry::carry;
 
 use crate::command::{Command, Run};
 use crate::output::Reply;
@@ -70,7 +72,7 @@ fn descriptors(args: &[&str]) -> Reply {
             let number = entry.file_name().to_str()?.parse().ok()?;
             // What reading the list opened is gone by now.
             let target = fs::read_link(entry.path()).ok()?;
-            Some((number, target.to_string_lossy().into_owned()))
+            Some((number, carry(target.as_os_str().as_bytes()).into_owned()))
         })
         .filter(|(number, _)| wanted.is_none_or(|wanted| wanted == *number))
         .collect();
@@ -82,12 +84,12 @@ fn descriptors(args: &[&str]) -> Reply {
 fn environment(args: &[&str]) -> Reply {
     match args.first() {
         Some(name) => match std::env::var_os(name) {
-            Some(value) => Reply::Text(format!("{name}={}\n", value.to_string_lossy())),
+            Some(value) => Reply::Text(format!("{name}={}\n", carry(value.as_bytes()))),
             None => Reply::error("Variable not found"),
         },
         None => Reply::Text(
             std::env::vars_os()
-                .map(|(name, value)| format!("{}={}\n", name.to_string_lossy(), value.to_string_lossy()))
+                .map(|(name, value)| format!("{}={}\n", carry(name.as_bytes()), carry(value.as_bytes())))
                 .collect(),
         ),
     }

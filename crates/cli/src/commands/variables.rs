@@ -43,11 +43,16 @@ fn describe(value: &VarValue) -> String {
         VarValue::Int(i) => format!("type=sint value=<{i}>"),
         VarValue::Ip4(ip) => format!("type=ipv4 value=<{ip}>"),
         VarValue::Ip6(ip) => format!("type=ipv6 value=<{ip}>"),
-        VarValue::Str(text) => format!("type=str value=<{}>", String::from_utf8_lossy(text)),
-        VarValue::Method(text) => format!("type=meth value=<{}>", String::from_utf8_lossy(text)),
+        VarValue::Str(text) => format!("type=str value=<{}>", printable(text)),
+        VarValue::Method(text) => format!("type=meth value=<{}>", printable(text)),
         // As in the reference: what is no text is not for a terminal.
         VarValue::Bin(_) => "type=bin value=<...>".into(),
     }
+}
+
+/// A text as a terminal may show it.
+fn printable(text: &[u8]) -> String {
+    text.iter().map(|byte| if matches!(byte, b' '..=b'~') { char::from(*byte) } else { '.' }).collect()
 }
 
 /// Names for expressions typed at run time.

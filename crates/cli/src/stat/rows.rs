@@ -9,6 +9,7 @@ use thalweg_proxy::backend::standing::{Operation, Standing};
 use thalweg_proxy::counters::{Counter, Counters, Peaks, Rate, peak};
 use thalweg_proxy::{Instance, Stopping};
 use thalweg_runtime::clock;
+use thalweg_syntax::carry::carry;
 
 use super::columns::{COLUMNS, EXTRA, at};
 use super::format::Value::{self, S32, Str, U32, U64};
@@ -424,7 +425,7 @@ pub fn backend(instance: &Instance, proxy: &Proxy) -> Row {
         const { &[at("agg_server_status"), at("agg_server_check_status"), at("agg_check_status")] },
     );
     if let Some(cookie) = proxy.cookie.as_ref() {
-        row.set(const { at("cookie") }, Str(String::from_utf8_lossy(&cookie.name).into_owned()));
+        row.set(const { at("cookie") }, Str(carry(&cookie.name).into_owned()));
     }
     // Connections that wait for a request are open, too.
     let servers = proxy.servers.iter().map(|server| instance.server_index(proxy.id, server.id));

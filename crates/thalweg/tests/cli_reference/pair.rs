@@ -131,7 +131,13 @@ impl Side {
         }
         let directory = self.0.path("");
         let directory = directory.to_str().unwrap();
-        let text = String::from_utf8_lossy(&answer).replace(directory, "<dir>/");
+        // What is not UTF-8 shows as what it is: two wrong bytes are not equal.
+        let mut text = String::new();
+        for chunk in answer.utf8_chunks() {
+            text.push_str(chunk.valid());
+            chunk.invalid().iter().for_each(|byte| text.push_str(&format!("<{byte:02x}>")));
+        }
+        let text = text.replace(directory, "<dir>/");
         let text = text.replace(directory.trim_end_matches('/'), "<dir>");
         text.replace(&self.0.addr("fe").to_string(), "<fe>")
     }
