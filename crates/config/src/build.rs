@@ -42,6 +42,8 @@ pub(crate) struct Cx<'a> {
     pub last_errors: Option<LastErrors>,
     /// `log-profile` sections so far.
     pub log_profiles: Vec<crate::log_profile::ProfileDraft>,
+    /// Bandwidth limitations so far.
+    pub bandwidth_filters: u32,
     /// Names that `log` lines use and that may be declared later.
     pub log_names: Vec<crate::log::LogName>,
     pub experimental_used: bool,

@@ -135,6 +135,7 @@ pub fn load(options: &LoadOptions<'_>) -> Loaded {
         formats: HashMap::new(),
         last_errors: None,
         log_profiles: Vec::new(),
+        bandwidth_filters: 0,
         log_names: Vec::new(),
         experimental_used: false,
         default_paths: Vec::new(),

@@ -218,6 +218,9 @@ pub(crate) fn settle(cx: &mut Cx<'_>, b: &mut Building, inherited: Option<&[Rule
             log_profile: &|name: &str| profiles.iter().any(|p| &*p.name == name),
             patterns: &cx.registry,
             captures: b.p.is_fe().then_some(&captures),
+            bandwidth_filter: &|name: &str| {
+                b.p.filters.iter().find_map(|f| f.bandwidth_of(name)).map(|f| f.id)
+            },
         };
         for message in set.resolve(kind, &b.p.name, &references) {
             cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(b.span), message));

@@ -21,6 +21,17 @@ pub struct Overrides {
     pub expect_proxy: bool,
 }
 
+/// A bandwidth limitation that rules turned on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BandwidthLimit {
+    /// The number of the filter.
+    pub filter: u32,
+    /// Bytes per period, in place of the filter's own.
+    pub limit: Option<u32>,
+    /// Milliseconds, in place of the filter's own.
+    pub period_ms: Option<u32>,
+}
+
 /// Memory and results of running rules. One per stream or per thread; its buffers are reused, so that nothing is
 /// allocated in the steady state.
 #[derive(Debug, Default)]
@@ -29,6 +40,8 @@ pub struct Effects {
     pub overrides: Overrides,
     /// Rewrites that failed, strict or not, for the counter of the same name.
     pub failed_rewrites: u32,
+    /// The bandwidth limitations that rules turned on.
+    pub bandwidth: Vec<BandwidthLimit>,
     /// The header lines of a pending 103 response, `name: value\r\n` each.
     pub early_hints: Vec<u8>,
     /// The `location` of the redirection that was decided.
@@ -55,6 +68,7 @@ impl Effects {
     pub fn reset(&mut self) {
         self.overrides = Overrides::default();
         self.failed_rewrites = 0;
+        self.bandwidth.clear();
         for buffer in
             [&mut self.early_hints, &mut self.location, &mut self.cookie, &mut self.text, &mut self.more]
         {

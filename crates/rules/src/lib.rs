@@ -21,7 +21,7 @@ pub mod ruleset;
 
 pub use action::redirect::Redirect;
 pub use action::verdict::Realm;
-pub use effects::{Effects, Overrides};
+pub use effects::{BandwidthLimit, Effects, Overrides};
 pub use errors::{ErrorReplies, ErrorRule, GENERATED_CODES, HttpErrors, RawReply};
 pub use keyword::{ActionDef, CaptureSlots, RuleEnv, Rulesets, Spelling, all_actions};
 pub use reply::{Body, Reply, reply_for};

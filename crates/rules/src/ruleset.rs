@@ -195,6 +195,8 @@ pub struct References<'a> {
     pub patterns: &'a Registry,
     /// The capture slots of the proxy, all rules read; `None` in a pure backend.
     pub captures: Option<&'a CaptureSlots>,
+    /// The number of a bandwidth limitation filter of the proxy.
+    pub bandwidth_filter: &'a dyn Fn(&str) -> Option<u32>,
 }
 
 impl Ruleset {

@@ -515,6 +515,7 @@ fn captures() {
         log_profile: &|_| false,
         patterns: &Registry::default(),
         captures: Some(&bench.captures.clone()),
+        bandwidth_filter: &|_| None,
     };
     assert_eq!(rules.resolve(REQ, "px", &references), Vec::<String>::new());
     let mut traffic = Traffic::default();
@@ -555,6 +556,7 @@ fn maps_and_acl_files_are_changed() {
         log_profile: &|_| false,
         patterns: &bench.registry,
         captures: None,
+        bandwidth_filter: &|_| None,
     };
     assert_eq!(rules.resolve(REQ, "px", &references), Vec::<String>::new());
     let mut traffic = Traffic::default();
@@ -577,6 +579,7 @@ fn maps_and_acl_files_are_changed() {
             log_profile: &|_| false,
             patterns: &bench.registry,
             captures: None,
+            bandwidth_filter: &|_| None,
         },
     );
     traffic.run(&bench, &rules, Kind::HttpAfter, 0);

@@ -7,6 +7,7 @@
 //! Sizes are bytes. What many proxies have in common (names of files, inherited formats, error pages) is shared.
 
 mod bind;
+mod filter;
 mod global;
 mod log;
 mod proxy;
@@ -15,6 +16,7 @@ mod server;
 use std::sync::Arc;
 
 pub use bind::{Bind, BindAddr, CliLevel, Shards, ThreadSet, UnixOwner};
+pub use filter::{BandwidthFilter, Filter, TraceFilter};
 pub use global::{
     Global, IoDriver, MultiQueue, ProcessValue, ProcessVariable, StrictLimits, TakeoverOtherGroup, Tune,
 };

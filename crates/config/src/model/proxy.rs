@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use super::{Bind, LogStep, LogTarget, ProxyId, Server, ServerId};
+use super::{Bind, Filter, LogStep, LogTarget, ProxyId, Server, ServerId};
 use crate::compiled::{Condition, ErrorReplies, Expr, LogFormat, Ruleset};
 
 /// A frontend, a backend, or both (`listen`).
@@ -39,6 +39,7 @@ pub struct Proxy {
     pub force_be_switch: Vec<(Arc<Condition>, bool)>,
 
     pub rules: Rules,
+    pub filters: Arc<[Filter]>,
     pub inspect_delay_req_ms: Option<u64>,
     pub inspect_delay_res_ms: Option<u64>,
     pub timeouts: Timeouts,

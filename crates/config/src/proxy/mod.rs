@@ -3,6 +3,7 @@
 mod balance;
 mod basics;
 mod capture;
+mod filter;
 mod formats;
 mod options;
 mod order;
@@ -21,6 +22,7 @@ use crate::table::PROXY;
 pub(crate) use balance::*;
 pub(crate) use basics::*;
 pub(crate) use capture::*;
+pub(crate) use filter::*;
 pub(crate) use formats::*;
 pub(crate) use options::*;
 pub(crate) use order::*;

@@ -246,6 +246,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         formats: LogFormats::default(),
         log_tag: None,
         log_steps: Arc::from([]),
+        filters: Arc::from([]),
         request_captures: Arc::from([]),
         response_captures: Arc::from([]),
         cookie_capture: None,

@@ -138,6 +138,14 @@ impl BodyReader {
         matches!(self.length, Length::Chunked(_))
     }
 
+    /// The trailer fields of a chunked body, once it ended.
+    pub fn trailers(&self) -> Option<&Head> {
+        match &self.length {
+            Length::Chunked(chunks) => Some(&chunks.trailers),
+            _ => None,
+        }
+    }
+
     /// How many of the next bytes are payload and nothing else, so that they may go from receive to send without being
     /// looked at.
     pub fn stretch(&self) -> u64 {
@@ -393,7 +401,7 @@ impl Unread for Decoded<'_> {
 }
 
 /// One chunk around the bytes of `buf`.
-fn wrap_chunk(mut buf: Buf) -> Result<Buf, BodyError> {
+pub(crate) fn wrap_chunk(mut buf: Buf) -> Result<Buf, BodyError> {
     let mut header = [0; CHUNK_HEADER_MAX];
     let n = chunk_header(buf.len() as u64, &mut header);
     if buf.headroom() >= n && buf.spare() >= CHUNK_END.len() {

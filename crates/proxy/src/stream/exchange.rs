@@ -17,6 +17,7 @@ use thalweg_runtime::net::{Departure, Stream, TransferMode};
 use thalweg_runtime::{clock, timer};
 
 use super::deadline::{Expects, Limits, Overdue, Patience};
+use super::filter::{Direction, Filtered};
 use super::http::{After, Http, Stop};
 use super::pump::{Pump, PumpError};
 use super::relay::{RelayEnd, relay};
@@ -85,6 +86,7 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
     };
     let mut up =
         Pump::new(form, transfer_mode(http, be.opts.splice_request || fe.opts.splice_request, be, fe));
+    up.filter(filters(http, Direction::Request));
     if let Err(stop) = send_request(http, &mut conn, &mut up, connection) {
         return Exchanged::Failed(stop);
     }
@@ -244,6 +246,13 @@ pub async fn pause(client: &mut Wire, ms: u64, ends_count: bool) -> bool {
         false => over.poll().map(|()| false),
     })
     .await
+}
+
+/// The filters that a direction's payload passes, with what rules set by now.
+fn filters(http: &Http<'_>, direction: Direction) -> Option<Box<Filtered>> {
+    let mut filtered = Filtered::of(direction, http.worker, http.frontend(), http.backend())?;
+    filtered.apply(&http.state.effects.bandwidth, clock::now_ms());
+    Some(filtered)
 }
 
 pub fn transfer_mode(http: &Http<'_>, splice: bool, be: &Proxy, fe: &Proxy) -> Option<TransferMode> {
@@ -414,7 +423,8 @@ async fn receive_head(
                     Poll::Ready(Err(PumpError::Send(_))) => upload_done = true,
                 }
             }
-            if upload_done || up.blocked_on_send {
+            let up_waits = up.blocked_on_send || up.is_held_back();
+            if upload_done || up_waits {
                 match client.io.departure() {
                     Departure::Reset => return Poll::Ready(HeadEnd::ClientReset),
                     Departure::Ended if abort && upload_done => return Poll::Ready(HeadEnd::ClientLeft),
@@ -452,7 +462,7 @@ async fn receive_head(
             let stuck = conn.wire.io.in_flight() > 0 || (!upload_done && up.blocked_on_send);
             let (client_owes, server_owes) = match upload_done {
                 true => (Expects::Nothing, Expects::Head),
-                false if up.blocked_on_send => (Expects::Nothing, Expects::Nothing),
+                false if up_waits => (Expects::Nothing, Expects::Nothing),
                 false => (Expects::Bytes, Expects::Nothing),
             };
             if waits.client.check(&client.io, client_owes, false).is_some() {
@@ -876,6 +886,10 @@ async fn download<'a>(
     };
     let mut down =
         Pump::new(form, transfer_mode(http, be.opts.splice_response || fe.opts.splice_response, be, fe));
+    down.filter(filters(http, Direction::Response));
+    if let Some(filters) = up.filters() {
+        filters.apply(&http.state.effects.bandwidth, clock::now_ms());
+    }
     if bodiless && framing.body == BodyLength::UntilClose {
         down.abandon();
     } else if head_only || bodiless {
@@ -1062,7 +1076,7 @@ async fn exchange_bodies(
         if down_done && up_done {
             return Poll::Ready(BodyEnd::Done);
         }
-        if up_done || up.blocked_on_send {
+        if up_done || up.blocked_on_send || up.is_held_back() {
             match client.io.departure() {
                 Departure::Reset => return Poll::Ready(BodyEnd::ClientLeft { answered: false }),
                 Departure::Ended if abort && up_done && like_tunnel => {
@@ -1078,10 +1092,14 @@ async fn exchange_bodies(
         }
         let client_stuck = !down_done && down.blocked_on_send;
         let server_stuck = !up_done && up.blocked_on_send;
-        let client_owes = if up_done || server_stuck { Expects::Nothing } else { Expects::Bytes };
+        let client_owes =
+            if up_done || server_stuck || up.is_held_back() { Expects::Nothing } else { Expects::Bytes };
         // A server that answers early owes the rest of its answer once it has all of the request.
-        let server_owes =
-            if up_done && !down_done && !client_stuck { Expects::Bytes } else { Expects::Nothing };
+        let server_owes = if up_done && !down_done && !client_stuck && !down.is_held_back() {
+            Expects::Bytes
+        } else {
+            Expects::Nothing
+        };
         if waits.client.check(&client.io, client_owes, client_stuck).is_some() {
             return Poll::Ready(BodyEnd::ClientTimeout { answered: down_done });
         }
@@ -1114,13 +1132,12 @@ async fn tunnel<'a>(http: &mut Http<'a>, be: &'a Proxy, mut conn: ServerConn, up
     }
     http.client.io.start_send(head);
     let limits = Limits::of_relay(fe, be, &http.state.facts, true);
-    let modes = [
-        transfer_mode(http, be.opts.splice_request || fe.opts.splice_request, be, fe),
-        transfer_mode(http, be.opts.splice_response || fe.opts.splice_response, be, fe),
-    ];
+    let mut down =
+        Pump::plain(transfer_mode(http, be.opts.splice_response || fe.opts.splice_response, be, fe));
+    down.filter(filters(http, Direction::Response));
     let worker = http.worker;
     let shut = shut_check(worker, http.state);
-    let relayed = relay(http.client, &mut conn.wire, up, limits, modes, || {
+    let relayed = relay(http.client, &mut conn.wire, [up, down], limits, || {
         worker.instance.stopping() == Stopping::Hard || shut()
     })
     .await;

@@ -7,6 +7,7 @@
 pub mod cookie;
 pub mod deadline;
 pub mod exchange;
+pub mod filter;
 pub mod finish;
 pub mod forwarded;
 pub mod http;

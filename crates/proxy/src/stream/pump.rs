@@ -14,13 +14,14 @@ use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::transfer::TransferError;
 use thalweg_runtime::net::{Stream, Transfer, TransferMode};
 
+use super::filter::Filtered;
 use crate::connection::body::{BodyError, Delimiter, Form};
 use crate::connection::wire::Wire;
 
 /// Bodies with at least this much to come leave the buffers and are moved by [`Transfer`].
 const TRANSFER_MIN: u64 = 64 * 1024;
 /// Bytes moved by one pump before other tasks get their turn.
-const TURN_MAX: u64 = 1024 * 1024;
+pub(super) const TURN_MAX: u64 = 1024 * 1024;
 
 /// Why a pump stopped early.
 #[derive(Debug)]
@@ -61,6 +62,8 @@ pub struct Pump {
     discarding: bool,
     /// The body stays where it is.
     abandoned: bool,
+    /// What the payload passes on its way, if anything.
+    filtered: Option<Box<Filtered>>,
 }
 
 impl Pump {
@@ -76,6 +79,7 @@ impl Pump {
             blocked_on_send: false,
             discarding: false,
             abandoned: false,
+            filtered: None,
         }
     }
 
@@ -84,10 +88,59 @@ impl Pump {
         Pump::new(Form { delimiter: Delimiter::Plain, drop_trailers: false }, transfer_mode)
     }
 
+    /// Lets the payload pass filters. None of it may have been taken yet.
+    pub fn filter(&mut self, filtered: Option<Box<Filtered>>) {
+        if filtered.is_some() {
+            self.transfer_mode = None;
+        }
+        self.filtered = filtered;
+    }
+
+    /// The filters that the payload passes.
+    pub fn filters(&mut self) -> Option<&mut Filtered> {
+        self.filtered.as_deref_mut()
+    }
+
+    /// True when it is a filter that the last poll stopped at: neither side is waited for.
+    #[inline]
+    pub fn is_held_back(&self) -> bool {
+        self.filtered.as_ref().is_some_and(|filtered| filtered.holds_back)
+    }
+
+    /// The message it moved ended, and what comes on its connection is to be sent as it comes.
+    pub fn go_on_plain(&mut self) {
+        self.form = Form { delimiter: Delimiter::Plain, drop_trailers: false };
+        self.discarding = false;
+        self.abandoned = false;
+        if let Some(filtered) = &mut self.filtered {
+            filtered.begin_again();
+        }
+    }
+
+    pub(super) fn form(&self) -> Form {
+        self.form
+    }
+
+    pub(super) fn has_pending(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    pub(super) fn set_pending(&mut self, buf: Option<Buf>) {
+        self.pending = buf;
+    }
+
+    /// Sends what is ready to be sent, now that there is room.
+    pub(super) fn start_pending(&mut self, tx: &mut Stream) {
+        if let Some(buf) = self.pending.take() {
+            tx.start_send(buf);
+        }
+    }
+
     /// Takes the body from its sender without giving it to the receiver.
     pub fn discard_all(&mut self) {
         self.discarding = true;
         self.transfer_mode = None;
+        self.filtered = None;
     }
 
     /// Leaves the body where it is: its connection ends with this message.
@@ -122,10 +175,15 @@ impl Pump {
 
     fn holds_nothing(&self) -> bool {
         self.transfer.as_ref().is_none_or(|transfer| transfer.held() == 0)
+            && self.filtered.as_ref().is_none_or(|filtered| filtered.is_done())
     }
 
     /// Takes what was received of the body and returns what is to be sent for it.
     pub fn take(&mut self, from: &mut Wire) -> Result<Option<Buf>, PumpError> {
+        if self.filtered.is_some() {
+            // The head goes alone.
+            return Ok(None);
+        }
         if self.discarding {
             if !self.abandoned {
                 from.discard_body()?;
@@ -139,6 +197,9 @@ impl Pump {
     pub fn poll(&mut self, from: &mut Wire, tx: &mut Stream) -> Poll<Result<(), PumpError>> {
         let start = from.body.received();
         self.blocked_on_send = false;
+        if self.filtered.is_some() {
+            return self.poll_through_filters(from, tx);
+        }
         loop {
             if let Some(buf) = self.pending.take() {
                 match tx.poll_send_ready() {
@@ -199,6 +260,14 @@ impl Pump {
                 self.pending = Some(Buf::copy_of(LAST_CHUNK));
             }
         }
+    }
+
+    #[cold]
+    fn poll_through_filters(&mut self, from: &mut Wire, tx: &mut Stream) -> Poll<Result<(), PumpError>> {
+        let Some(mut filtered) = self.filtered.take() else { return Poll::Ready(Ok(())) };
+        let polled = self.poll_filtered(&mut filtered, from, tx);
+        self.filtered = Some(filtered);
+        polled
     }
 
     fn can_transfer(&self, from: &Wire) -> bool {

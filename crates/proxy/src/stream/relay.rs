@@ -5,7 +5,7 @@
 
 use std::task::Poll;
 
-use thalweg_runtime::net::{Stream, TransferMode};
+use thalweg_runtime::net::Stream;
 
 use super::deadline::{Expects, Limits, Overdue, Patience};
 use super::pump::{Pump, PumpError};
@@ -37,19 +37,17 @@ pub struct Relayed {
 
 /// Relays until both directions ended or something went wrong. `killed` is asked at every wake-up.
 ///
-/// `up` first moves what is left of a message of the client: a request that asked for another protocol may have a body
-/// that is still on its way. `limits` are those of client and server.
+/// The first pump, from the client, begins with what is left of a message: a request that asked for another protocol may
+/// have a body that is still on its way. `limits` are those of client and server.
 pub async fn relay(
     client: &mut Wire,
     server: &mut Wire,
-    mut up: Pump,
+    [mut up, mut down]: [Pump; 2],
     limits: [Limits; 2],
-    modes: [Option<TransferMode>; 2],
     mut killed: impl FnMut() -> bool,
 ) -> Relayed {
     server.body.begin_until_close();
     let (mut moved_up, mut counted) = (0, client.body.received());
-    let mut down = Pump::plain(modes[1]);
     let (mut up_shut, mut down_shut) = (false, false);
     let [client_limits, server_limits] = limits;
     let (mut on_client, mut on_server) = (Patience::new(client_limits), Patience::new(server_limits));
@@ -66,7 +64,7 @@ pub async fn relay(
                     moved_up += client.body.received() - counted;
                     counted = 0;
                     client.body.begin_until_close();
-                    up = Pump::plain(modes[0]);
+                    up.go_on_plain();
                     continue;
                 }
                 Poll::Ready(Ok(())) => {
@@ -101,7 +99,8 @@ pub async fn relay(
                 true => to.in_flight() > 0,
                 false => pump.blocked_on_send,
             };
-            let expects = |pump: &Pump, shut: bool| match shut || pump.blocked_on_send {
+            let expects = |pump: &Pump, shut: bool| match shut || pump.blocked_on_send || pump.is_held_back()
+            {
                 true => Expects::Nothing,
                 false => Expects::Bytes,
             };

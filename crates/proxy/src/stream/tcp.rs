@@ -13,6 +13,7 @@ use thalweg_sample::facts;
 
 use super::deadline::Limits;
 use super::exchange;
+use super::filter::{Direction, Filtered};
 use super::finish;
 use super::http::Lease;
 use super::pump::Pump;
@@ -415,22 +416,20 @@ impl<'a> Tcp<'a> {
         let limits = Limits::of_relay(fe, be, &self.state.facts, false);
         self.client.body.begin_until_close();
         let mut up = Pump::plain(splice(be.opts.splice_request || fe.opts.splice_request));
+        let mut down = Pump::plain(splice(be.opts.splice_response || fe.opts.splice_response));
+        up.filter(Filtered::of(Direction::Request, worker, fe, be));
+        down.filter(Filtered::of(Direction::Response, worker, fe, be));
+        self.limit(&mut up);
         if let Err(end) = self.response_rules(be, &mut conn, &mut up).await {
             return end;
         }
+        self.limit(&mut up);
+        self.limit(&mut down);
         self.count_sent();
         let shut = shut_check(worker, self.state);
-        let relayed = relay(
-            self.client,
-            &mut conn.wire,
-            up,
-            limits,
-            [
-                splice(be.opts.splice_request || fe.opts.splice_request),
-                splice(be.opts.splice_response || fe.opts.splice_response),
-            ],
-            || worker.instance.stopping() == Stopping::Hard || shut(),
-        )
+        let relayed = relay(self.client, &mut conn.wire, [up, down], limits, || {
+            worker.instance.stopping() == Stopping::Hard || shut()
+        })
         .await;
         if shut() {
             self.terminate(b'D', b'C');
@@ -446,6 +445,13 @@ impl<'a> Tcp<'a> {
             // A direction that was silent for too long was ended in order.
             RelayEnd::Done | RelayEnd::ClientTimeout | RelayEnd::ServerTimeout => ENDED,
             _ => CLOSED,
+        }
+    }
+
+    /// Turns on the bandwidth limitations that rules asked for.
+    fn limit(&self, pump: &mut Pump) {
+        if let Some(filters) = pump.filters() {
+            filters.apply(&self.state.effects.bandwidth, clock::now_ms());
         }
     }
 

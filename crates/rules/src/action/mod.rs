@@ -1,5 +1,6 @@
 //! What rules do, one file per family.
 
+pub mod bandwidth;
 pub mod connection;
 pub mod header;
 pub mod map;
@@ -33,6 +34,7 @@ pub(crate) static TABLES: &[&[ActionDef]] = &[
     connection::ACTIONS,
     stream::ACTIONS,
     wait::ACTIONS,
+    bandwidth::ACTIONS,
     unsupported::ACTIONS,
 ];
 
@@ -49,6 +51,7 @@ pub(crate) enum Action {
     Connection(Box<connection::Setting>),
     Stream(Box<stream::Setting>),
     Wait(Box<wait::Delay>),
+    Bandwidth(Box<bandwidth::Limit>),
 }
 
 /// What one action did.
@@ -78,6 +81,7 @@ impl Action {
             Action::Connection(a) => a.run(kind, cx, fx),
             Action::Stream(a) => a.run(kind, index, cx, fx),
             Action::Wait(a) => a.run(index, cx),
+            Action::Bandwidth(a) => a.run(cx, fx),
         }
     }
 
@@ -99,6 +103,7 @@ impl Action {
         match self {
             Action::Verdict(a) => a.resolve(references),
             Action::Stream(a) => a.resolve(kind, references),
+            Action::Bandwidth(a) => a.resolve(references),
             Action::Map(a) => {
                 a.resolve(references);
                 Ok(())

@@ -26,6 +26,5 @@ pub(crate) static ACTIONS: &[ActionDef] = &[
     ActionDef::missing("sc-set-gpt", Spelling::Parens, Rulesets::ALL, TABLES),
     ActionDef::missing("sc-set-gpt0", Spelling::Parens, Rulesets::ALL, TABLES),
     ActionDef::missing("send-spoe-group", Spelling::Plain, CONTENTS, "SPOE"),
-    ActionDef::missing("set-bandwidth-limit", Spelling::Plain, CONTENTS, "bandwidth limitation filters"),
     ActionDef::missing("track-sc", Spelling::Prefix, TRACK, TABLES),
 ];

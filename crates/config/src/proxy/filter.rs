@@ -1,0 +1,181 @@
+//! `filter`: what looks at, holds back or changes the payload of streams.
+
+use std::sync::Arc;
+
+use thalweg_syntax::units::parse_size;
+use thalweg_syntax::{Line, TimeError, TimeUnit, did_you_mean};
+
+use crate::build::{Building, Cx};
+use crate::keyword::{NoteBoxed, Outcome, fail, not_supported};
+use crate::model::{BandwidthFilter, Filter, TraceFilter};
+use crate::numbers::{duration, strict};
+use crate::table::why;
+
+/// The filters of the reference, and why one is refused.
+const FILTERS: &[(&str, Option<&str>)] = &[
+    ("bwlim-in", None),
+    ("bwlim-out", None),
+    ("cache", Some(why::CACHE)),
+    ("comp-req", Some(why::COMPRESSION)),
+    ("comp-res", Some(why::COMPRESSION)),
+    ("compression", Some(why::COMPRESSION)),
+    ("fcgi-app", Some(why::FCGI)),
+    ("spoe", Some(why::SPOE)),
+    ("trace", None),
+];
+
+/// `filter <kind> ...`, read late so that filters keep the order of their lines.
+pub(crate) fn filter(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    if b.p.kind == crate::model::ProxyKind::Defaults {
+        return Err(fail(line, 0, "filter is not allowed in a 'default' section."));
+    }
+    let kind = line.text(1);
+    if kind.is_empty() {
+        return Err(fail(line, 1, format!("missing argument for 'filter' in {}.", b.title())));
+    }
+    let filter = match FILTERS.iter().find(|(name, _)| *name == kind) {
+        Some((_, Some(why))) => return Err(not_supported(line, 1, &format!("filter {kind}"), why)),
+        Some((_, None)) if kind == "trace" => Filter::Trace(trace(cx, line)?),
+        Some((_, None)) => Filter::Bandwidth(bandwidth(cx, b, line, kind)?),
+        None => {
+            let known = FILTERS.iter().map(|(name, _)| *name);
+            let mut refusal = fail(line, 1, format!("'filter' : unknown keyword '{kind}'."));
+            refusal = match did_you_mean(kind, known.clone()) {
+                Some(near) => refusal.help_boxed(format!("did you mean '{near}'?")),
+                None => refusal,
+            };
+            return Err(refusal.note_boxed(format!("filters are {}", known.collect::<Vec<_>>().join(", "))));
+        }
+    };
+    let mut filters = b.p.filters.to_vec();
+    filters.push(filter);
+    b.p.filters = filters.into();
+    Ok(())
+}
+
+/// `filter bwlim-in|bwlim-out <name> default-limit <size> default-period <time> [min-size <size>]`
+fn bandwidth(
+    cx: &mut Cx<'_>,
+    b: &Building,
+    line: &Line,
+    kind: &str,
+) -> Result<BandwidthFilter, Box<thalweg_syntax::Diagnostic>> {
+    let wrong = |at: usize, what: &str| fail(line, at, format!("'filter' : '{kind}' : {what}"));
+    let name = line.text(2);
+    if name.is_empty() {
+        return Err(wrong(2, "a name is expected as first argument "));
+    }
+    if b.p.filters.iter().any(|filter| filter.bandwidth_of(name).is_some()) {
+        let message = format!("'filter' : bwlim filter '{name}' already declared for proxy '{}'", b.p.name);
+        return Err(fail(line, 2, message));
+    }
+    let mut filter = BandwidthFilter {
+        id: cx.bandwidth_filters,
+        name: cx.name(name),
+        incoming: kind == "bwlim-in",
+        limit: 0,
+        period_ms: 0,
+        min_size: 0,
+    };
+    let mut at = 3;
+    while at < line.words.len() {
+        let (option, text) = (line.text(at), line.text(at + 1));
+        if !matches!(option, "default-limit" | "default-period" | "min-size" | "limit" | "key" | "table") {
+            return Err(fail(line, at, format!("'filter {kind}' : unknown keyword '{option}'.")));
+        }
+        if text.is_empty() {
+            return Err(wrong(at + 1, &format!("the value is missing for '{option}' option")));
+        }
+        match option {
+            "default-limit" => filter.limit = size(line, at, kind)?,
+            "min-size" => filter.min_size = size(line, at, kind)?,
+            "default-period" => {
+                let ms = duration(cx, line, at + 1, TimeUnit::Milliseconds, TimeUnit::Milliseconds);
+                filter.period_ms =
+                    ms.map(|ms| ms as u32).map_err(|error| bad_value(line, at, kind, error))?;
+            }
+            _ => {
+                let what = format!("filter {kind} ... {option}");
+                return Err(not_supported(line, at, &what, why::STICK));
+            }
+        }
+        at += 2;
+    }
+    for (value, option) in [(filter.period_ms, "default-period"), (filter.limit, "default-limit")] {
+        if value == 0 {
+            return Err(wrong(line.words.len(), &format!("<{option}> option is missing")));
+        }
+    }
+    cx.bandwidth_filters += 1;
+    Ok(filter)
+}
+
+/// The size after the option at `at`.
+fn size(line: &Line, at: usize, kind: &str) -> Result<u32, Box<thalweg_syntax::Diagnostic>> {
+    let text = line.text(at + 1);
+    parse_size(text, u64::from(u32::MAX)).map(|size| size as u32).map_err(|error| {
+        let at_char = match error {
+            thalweg_syntax::SizeError::Unexpected(i) => text[i..].chars().next(),
+            _ => text.chars().last(),
+        };
+        invalid(line, at, kind, at_char)
+    })
+}
+
+fn bad_value(line: &Line, at: usize, kind: &str, error: TimeError) -> Box<thalweg_syntax::Diagnostic> {
+    let text = line.text(at + 1);
+    let at_char = match error {
+        TimeError::Unexpected(i) | TimeError::Trailing(i) => text[i..].chars().next(),
+        _ => text.chars().last(),
+    };
+    invalid(line, at, kind, at_char)
+}
+
+fn invalid(line: &Line, at: usize, kind: &str, found: Option<char>) -> Box<thalweg_syntax::Diagnostic> {
+    let (option, found) = (line.text(at), found.unwrap_or('?'));
+    let message =
+        format!("'filter' : '{kind}' : invalid value for option '{option}' (unexpected character '{found}')");
+    fail(line, at + 1, message)
+}
+
+/// `filter trace [name <name>] [quiet] [random-forwarding] [max-fwd <max>] [hexdump]`
+fn trace(cx: &mut Cx<'_>, line: &Line) -> Result<TraceFilter, Box<thalweg_syntax::Diagnostic>> {
+    let mut filter = TraceFilter {
+        name: Arc::from("TRACE"),
+        quiet: false,
+        random_forwarding: false,
+        max_forward: 0,
+        hexdump: false,
+    };
+    let value = |at: usize| match line.text(at + 1) {
+        "" => {
+            Err(fail(line, at + 1, format!("'filter' : 'trace' : '{}' option without value", line.text(at))))
+        }
+        text => Ok(text),
+    };
+    let mut at = 2;
+    while at < line.words.len() {
+        match line.text(at) {
+            "name" => {
+                filter.name = cx.name(value(at)?);
+                at += 1;
+            }
+            "max-fwd" => {
+                let text = value(at)?;
+                filter.max_forward = strict(text).and_then(|n| u32::try_from(n).ok()).ok_or_else(|| {
+                    let expects = "'max-fwd' expect unsigned integer (0 to 4294967295 expected)";
+                    fail(line, at + 1, format!("'filter' : 'trace' : {expects}"))
+                })?;
+                at += 1;
+            }
+            "quiet" => filter.quiet = true,
+            "random-forwarding" => filter.random_forwarding = true,
+            // Parsing is not the filter's since HAProxy 2.0; the word is still taken.
+            "random-parsing" => {}
+            "hexdump" => filter.hexdump = true,
+            other => return Err(fail(line, at, format!("'filter trace' : unknown keyword '{other}'."))),
+        }
+        at += 1;
+    }
+    Ok(filter)
+}

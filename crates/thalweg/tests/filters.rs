@@ -1,0 +1,190 @@
+//! Filters on real sockets: what passes is whole, and not faster than allowed.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use support::{Proxy, Server, Setup, each_driver, ok};
+
+/// A body whose every byte says where it is.
+fn body(len: usize) -> String {
+    (0..len).map(|n| char::from(b'a' + (n / 7 % 26) as u8)).collect()
+}
+
+fn setup(frontend: &str, backend: &str, server: &Server) -> Setup {
+    let addr = server.addr;
+    Setup::http(&format!(
+        "frontend fe\nbind <@fe>\n{frontend}\ndefault_backend be\nbackend be\n{backend}\nserver s {addr}\n"
+    ))
+}
+
+/// The time that an exchange takes.
+fn timed<T>(exchange: impl FnOnce() -> T) -> (Duration, T) {
+    let began = Instant::now();
+    let result = exchange();
+    (began.elapsed(), result)
+}
+
+fn get(proxy: &Proxy, path: &str) -> (Duration, String) {
+    timed(|| proxy.ask(&format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n")).text())
+}
+
+#[test]
+fn responses_are_slowed_down_once_a_rule_says_so() {
+    each_driver(|io| {
+        let server = Server::http(|_| ok(&body(50_000)));
+        let limit = "filter bwlim-out slow default-limit 20k default-period 500ms min-size 1k";
+        let rules = "http-request set-bandwidth-limit slow if { path /slow }\n\
+                     http-request set-bandwidth-limit slow limit int(1000000) if { path /fast }\n\
+                     http-request set-bandwidth-limit slow limit 10k if { path /slower }\n\
+                     http-response set-bandwidth-limit slow if { res.hdr(content-length) -m found } { path /late }";
+        let rules = rules.replace("path /late", "var(txn.p) -m str /late");
+        let proxy =
+            setup("http-request set-var(txn.p) path", &format!("{limit}\n{rules}"), &server).start(io);
+        for (path, least) in [("/", 0), ("/fast", 0), ("/slow", 700), ("/late", 700), ("/slower", 1900)] {
+            let (took, text) = get(&proxy, path);
+            assert!(text == body(50_000), "{path}: {} bytes", text.len());
+            assert!(took >= Duration::from_millis(least), "{path}: {took:?}");
+        }
+    });
+}
+
+#[test]
+fn requests_are_slowed_down_and_chunks_keep_their_trailers() {
+    each_driver(|io| {
+        let server = Server::http(|request| {
+            let same = request.body == body(40_000).as_bytes();
+            ok(&format!("{same} {}", request.trailers.trim()))
+        });
+        let lines = "filter bwlim-in slow default-limit 10k default-period 200ms\nhttp-request set-bandwidth-limit slow";
+        let proxy = setup(lines, "", &server).start(io);
+        let mut conn = proxy.connect();
+        for kept in 0..2 {
+            let (took, text) = timed(|| {
+                conn.send(format!(
+                    "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 40000\r\n\r\n{}",
+                    body(40_000)
+                ));
+                conn.response().text()
+            });
+            assert_eq!(text.trim(), "true", "{kept}");
+            // The first 10 kB at once, then as many every 200 ms.
+            assert!(took >= Duration::from_millis(550), "{took:?}");
+        }
+        let chunks: String = body(40_000)
+            .as_bytes()
+            .chunks(3000)
+            .map(|chunk| format!("{:x}\r\n{}\r\n", chunk.len(), String::from_utf8_lossy(chunk)))
+            .collect();
+        conn.send(format!(
+            "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}0\r\nx-sum: 5\r\n\r\n"
+        ));
+        assert_eq!(conn.response().text(), "true x-sum: 5");
+    });
+}
+
+#[test]
+fn a_server_is_not_blamed_for_what_is_held_back() {
+    each_driver(|io| {
+        let server = Server::http(|_| ok(&body(30_000)));
+        let lines = "filter bwlim-out slow default-limit 10k default-period 400ms\nhttp-request set-bandwidth-limit slow";
+        let proxy =
+            setup(lines, "", &server).defaults("timeout server 150ms\ntimeout client 150ms").start(io);
+        let (_, text) = get(&proxy, "/");
+        assert_eq!(text.len(), 30_000);
+        assert!(proxy.http_log().contains(" ---- "), "{}", proxy.output());
+    });
+}
+
+#[test]
+fn a_filter_may_let_random_pieces_pass() {
+    each_driver(|io| {
+        let server = Server::http(|request| match request.head.line.contains("chunked") {
+            true => format!(
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{}\r\n0\r\nx-t: 1\r\n\r\n",
+                request.body.len(),
+                String::from_utf8_lossy(&request.body)
+            ),
+            false => ok(&String::from_utf8_lossy(&request.body)),
+        });
+        let lines =
+            "filter trace random-forwarding quiet\nfilter trace name two random-forwarding max-fwd 700 quiet";
+        let proxy = setup(lines, "filter trace quiet random-forwarding", &server).start(io);
+        let mut conn = proxy.connect();
+        for (n, len) in [1, 0, 1000, 16_384, 100_000, 300_000].into_iter().enumerate() {
+            let path = if n % 2 == 0 { "/chunked" } else { "/sized" };
+            conn.send(format!(
+                "POST {path} HTTP/1.1\r\nHost: h\r\nContent-Length: {len}\r\n\r\n{}",
+                body(len)
+            ));
+            let response = conn.response();
+            assert!(response.text() == body(len), "{path} {len}: {}", response.body.len());
+            assert_eq!(response.trailers.trim(), if n % 2 == 0 { "x-t: 1" } else { "" });
+        }
+        conn.send("HEAD /chunked HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_eq!(conn.response_to("HEAD").status, 200);
+        conn.send("GET /sized HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_eq!(conn.response().status, 200);
+    });
+}
+
+#[test]
+fn tunnels_and_tcp_streams_are_filtered_too() {
+    each_driver(|io| {
+        let echo = Server::start(|mut conn, _| {
+            while let Some(bytes) = conn.try_exactly(1) {
+                conn.send(bytes);
+            }
+        });
+        let text = format!(
+            "listen li\nbind <@fe>\nfilter trace random-forwarding quiet\n\
+             filter bwlim-out slow default-limit 2k default-period 300ms\n\
+             tcp-request content set-bandwidth-limit slow\nserver s {}\n",
+            echo.addr
+        );
+        let proxy = Setup::tcp(&text).start(io);
+        let mut conn = proxy.connect();
+        conn.send(body(6000));
+        let (took, echoed) = timed(|| conn.exactly(6000));
+        assert!(echoed == body(6000).as_bytes());
+        assert!(took >= Duration::from_millis(500), "{took:?}");
+        conn.half_close();
+        assert!(conn.rest().is_empty());
+
+        let upgrades = Server::start(|mut conn, _| {
+            conn.head();
+            conn.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n");
+            while let Some(bytes) = conn.try_exactly(1) {
+                conn.send(bytes);
+            }
+        });
+        let proxy = setup("filter trace random-forwarding quiet", "", &upgrades).start(io);
+        let mut conn = proxy.connect();
+        conn.send("GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n");
+        assert_eq!(conn.head().line, "HTTP/1.1 101 Switching Protocols");
+        conn.send(body(5000));
+        assert!(conn.exactly(5000) == body(5000).as_bytes());
+        conn.half_close();
+        assert!(conn.rest().is_empty());
+    });
+}
+
+#[test]
+fn trace_tells_what_passes() {
+    each_driver(|io| {
+        let server = Server::http(|_| ok("hello"));
+        let proxy = setup("filter trace name T hexdump", "", &server).start(io);
+        assert_eq!(get(&proxy, "/").1, "hello");
+        let told = support::eventually("the end of the trace", || {
+            let output = proxy.output();
+            output.contains("trace_http_end           : channel=RESPONSE").then_some(output)
+        });
+        for line in [
+            "[T/fe                ] trace_http_end           : channel=REQUEST    - mode=HTTP",
+            "trace_http_payload       : channel=RESPONSE   - mode=HTTP - offset=0 - len=5 - forward=5",
+            "000000: 68 65 6c 6c 6f                                   |hello|",
+        ] {
+            assert!(told.contains(line), "{line} in {told}");
+        }
+    });
+}
