@@ -195,6 +195,17 @@ impl Local {
         TaskId::new(self.slot, index, slot.generation.get())
     }
 
+    /// The tasks alive, with the name of their kind.
+    pub(crate) fn living(&self) -> Vec<(TaskId, &'static str)> {
+        (0..self.slots.used())
+            .map(|index| (index, self.slots.at(index)))
+            .filter(|(_, slot)| !matches!(slot.state.get(), State::Free))
+            .map(|(index, slot)| {
+                (TaskId::new(self.slot, index, slot.generation.get()), slot.kind.get().name())
+            })
+            .collect()
+    }
+
     /// Wakes a task of this thread.
     #[inline]
     pub(crate) fn wake(&self, id: TaskId, reason: Reason, from: &'static Location<'static>) {

@@ -20,6 +20,7 @@
 //! report.check().unwrap();
 //! ```
 
+mod journal;
 mod rng;
 mod run;
 #[cfg(test)]
@@ -30,7 +31,7 @@ use super::socket::{Bits, Socket, moment};
 use super::{PollStats, Wait};
 use crate::buffer::{Buf, BufferConfig, poll_alloc};
 use crate::net::{ConnectOptions, ListenOptions, Received, SockAddr, syscall};
-use crate::task::current_task;
+use crate::task::{TaskId, current_task};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -199,6 +200,27 @@ impl Network {
             .unwrap_or(Err(os(libc::ENOTSUP)))
     }
 
+    /// Keeps a journal of everything that happens from now on.
+    pub fn keep_journal(&self) {
+        self.world().journal.start();
+    }
+
+    /// Adds a line of the scenario's own to the journal; `text` is not called when there is none.
+    pub fn note(&self, text: impl FnOnce() -> String) {
+        self.world().write_down(|_| text());
+    }
+
+    /// The journal so far: nanoseconds since the start of the run, and what happened.
+    pub fn journal(&self) -> Vec<(u64, String)> {
+        let world = self.world();
+        world.journal.entries.iter().map(|(at, text)| (at - world::START_NS, text.clone())).collect()
+    }
+
+    /// The tasks that live on this thread, with the name of their kind.
+    pub fn tasks(&self) -> Vec<(TaskId, &'static str)> {
+        crate::scheduler::local().map(|local| local.living()).unwrap_or_default()
+    }
+
     /// Ends the run with a complaint: an invariant of the scenario does not hold.
     pub fn fail(&self, why: impl Into<String>) {
         self.world().verdict.get_or_insert(why.into());
@@ -329,7 +351,7 @@ impl SimDriver {
         }
         let mut world = self.network.world();
         let Some(id) = world.of_token(s.fd) else { return Err(os(libc::EBADF)) };
-        if world.fault(|c| c.enomem_ppm) {
+        if world.prevented(|c| c.enomem_ppm, "ENOMEM") {
             return Err(os(libc::ENOMEM));
         }
         s.sim = id;
@@ -567,7 +589,10 @@ impl SimDriver {
             _ => until,
         };
         if world.fault(|c| c.pause_ppm) {
-            to += world.rng.below(10_000_000_000);
+            let pause = world.rng.below(10_000_000_000);
+            to += pause;
+            world.counts.pauses += 1;
+            world.write_down(|_| format!("fault the process stands still for {} ms", pause / 1_000_000));
         }
         let events = world.advance(to);
         if world.fault(|c| c.wall_jump_ppm) {

@@ -33,8 +33,10 @@ pub struct Report {
     pub sockets_left: usize,
     /// Buffers still in use.
     pub buffers_left: usize,
-    /// Tasks still alive, beside the scenario itself.
-    pub tasks_left: usize,
+    /// Tasks still alive, beside the scenario itself, by the names of their kinds.
+    pub tasks_left: Vec<&'static str>,
+    /// What happened, when [`Network::keep_journal`] was called.
+    pub journal: Vec<(u64, String)>,
 }
 
 impl Report {
@@ -47,9 +49,8 @@ impl Report {
         wrong.extend(self.verdict.clone());
         wrong.extend(self.incidents.iter().cloned());
         wrong.extend(self.descriptors_left.iter().map(|d| format!("descriptor left open: {d}")));
-        for (n, what) in
-            [(self.sockets_left, "sockets"), (self.buffers_left, "buffers"), (self.tasks_left, "tasks")]
-        {
+        wrong.extend(self.tasks_left.iter().map(|kind| format!("task left: {kind}")));
+        for (n, what) in [(self.sockets_left, "sockets"), (self.buffers_left, "buffers")] {
             if n > 0 {
                 wrong.push(format!("{n} {what} left"));
             }
@@ -88,9 +89,13 @@ where
                 descriptors_left: network.world().leftovers(),
                 sockets_left: driver::with(|d| d.stats().sockets),
                 buffers_left: stats.used + stats.heap_count,
-                tasks_left: crate::scheduler::local()
-                    .map_or(0, |l| l.slots.live() as usize)
-                    .saturating_sub(1),
+                tasks_left: network
+                    .tasks()
+                    .into_iter()
+                    .filter(|(task, _)| *task != crate::current_task())
+                    .map(|(_, kind)| kind)
+                    .collect(),
+                journal: Vec::new(),
             });
         }
     };
@@ -103,6 +108,7 @@ where
         ..crate::Config::default()
     };
     let ended = catch_unwind(AssertUnwindSafe(|| crate::block_on(config, future)));
+    let journal = network.journal();
     let world = network.world();
     let mut report = left.borrow_mut().take().unwrap_or_else(|| Report {
         seed,
@@ -114,11 +120,13 @@ where
         descriptors_left: Vec::new(),
         sockets_left: 0,
         buffers_left: 0,
-        tasks_left: 0,
+        tasks_left: Vec::new(),
+        journal: Vec::new(),
     });
     report.virtual_ms = (world.now_ns - started) / 1_000_000;
     report.counts = world.counts;
     report.trace = world.trace;
+    report.journal = journal;
     report.incidents = world.incidents.clone();
     if world.verdict.is_some() {
         report.verdict = world.verdict.clone();

@@ -5,6 +5,7 @@
 //! other. Everything random comes from one generator, so a seed decides the whole run.
 
 use super::SimConfig;
+use super::journal::Journal;
 use super::rng::Rng;
 use crate::net::SockAddr;
 use std::cmp::Reverse;
@@ -75,6 +76,12 @@ pub struct SimCounts {
     pub bytes: u64,
     /// Faults injected.
     pub faults: u64,
+    /// Those of them that broke a connection.
+    pub resets: u64,
+    /// Those of them that kept a connection from being made: refused, unanswered, no descriptor, no memory.
+    pub unconnected: u64,
+    /// Those of them in which the process stood still.
+    pub pauses: u64,
     /// Polls.
     pub rounds: u64,
 }
@@ -91,6 +98,8 @@ pub(crate) struct World {
     next_port: u16,
     addresses: BTreeMap<SockAddrKey, SockAddr>,
     tokens: BTreeMap<RawFd, EndpointId>,
+    /// Endpoints that were closed, and when what they sent last arrives.
+    gone: BTreeMap<EndpointId, u64>,
     /// Endpoints whose readiness changed: readable (1), writable (2), failed (4).
     pub ready: Vec<(EndpointId, u8)>,
     pub counts: SimCounts,
@@ -99,6 +108,7 @@ pub(crate) struct World {
     pub active: bool,
     pub verdict: Option<String>,
     pub incidents: Vec<String>,
+    pub journal: Journal,
 }
 
 pub(crate) const READABLE: u8 = 1;
@@ -106,7 +116,7 @@ pub(crate) const WRITABLE: u8 = 2;
 pub(crate) const FAILED: u8 = 4;
 
 /// Virtual time starts here, away from zero.
-const START_NS: u64 = 1_000_000_000_000;
+pub(crate) const START_NS: u64 = 1_000_000_000_000;
 /// 2026-01-01 00:00:00 UTC.
 const START_WALL_US: i64 = 1_767_225_600_000_000;
 /// How long a request without an answer lasts, as Linux has it by default.
@@ -128,12 +138,14 @@ impl World {
             next_port: 32_768,
             addresses: BTreeMap::new(),
             tokens: BTreeMap::new(),
+            gone: BTreeMap::new(),
             ready: Vec::new(),
             counts: SimCounts::default(),
             trace: 0xcbf2_9ce4_8422_2325,
             active: false,
             verdict: None,
             incidents: Vec::new(),
+            journal: Journal::default(),
         }
     }
 
@@ -145,6 +157,16 @@ impl World {
     pub fn fault(&mut self, per_million: impl FnOnce(&SimConfig) -> u32) -> bool {
         let hit = self.rng.chance(per_million(&self.config));
         self.counts.faults += u64::from(hit);
+        hit
+    }
+
+    /// Likewise for one that keeps a connection from being made; `what` says so in the journal.
+    pub fn prevented(&mut self, per_million: impl FnOnce(&SimConfig) -> u32, what: &str) -> bool {
+        let hit = self.fault(per_million);
+        if hit {
+            self.counts.unconnected += 1;
+            self.write_down(|_| format!("fault {what}"));
+        }
         hit
     }
 
@@ -209,10 +231,12 @@ impl World {
 
     /// Whether one more descriptor may be opened.
     pub fn may_open(&mut self) -> Result<(), i32> {
-        if self.descriptors() >= self.config.descriptors_max || self.fault(|c| c.emfile_ppm) {
+        if self.descriptors() >= self.config.descriptors_max {
+            self.counts.unconnected += 1;
+            self.write_down(|_| "fault no descriptor is left".to_owned());
             return Err(libc::EMFILE);
         }
-        Ok(())
+        if self.prevented(|c| c.emfile_ppm, "EMFILE") { Err(libc::EMFILE) } else { Ok(()) }
     }
 
     pub fn bind_token(&mut self, id: EndpointId, fd: RawFd, file: u64) {
@@ -258,11 +282,11 @@ impl World {
 
     pub fn connect(&mut self, id: EndpointId) {
         self.active = true;
-        if self.fault(|c| c.refuse_ppm) {
+        if self.prevented(|c| c.refuse_ppm, "a connection is refused") {
             let at = self.now_ns + self.latency() * 2;
             return self.schedule(at, Event::Answer(id, libc::ECONNREFUSED));
         }
-        if self.fault(|c| c.unanswered_ppm) {
+        if self.prevented(|c| c.unanswered_ppm, "a connection request is lost") {
             return self.schedule(self.now_ns + CONNECT_TIMEOUT_NS, Event::Answer(id, libc::ETIMEDOUT));
         }
         self.send_in_order(id, Event::Request(id));
@@ -309,6 +333,8 @@ impl World {
         let Some(peer) = e.peer.filter(|_| e.established && !e.tx_end) else { return Err(libc::EPIPE) };
         if reset {
             // The network breaks the connection: both ends find out.
+            self.counts.resets += 1;
+            self.write_down(|w| format!("fault the network breaks {}", w.name_of(id)));
             self.break_connection(id);
             return Err(libc::ECONNRESET);
         }
@@ -347,6 +373,7 @@ impl World {
         let Some(peer) = e.peer.filter(|_| e.established) else { return Err(libc::ENOTCONN) };
         if !e.tx_end {
             e.tx_end = true;
+            self.write_down(|w| format!("call  {} sends its end", w.name_of(id)));
             self.active = true;
             self.send_in_order(id, Event::End(peer));
         }
@@ -367,6 +394,7 @@ impl World {
 
     /// The descriptor of an endpoint was closed.
     pub fn close(&mut self, id: EndpointId) {
+        self.write_down(|w| format!("call  {} is closed", w.name_of(id)));
         let Some(e) = self.endpoints.get_mut(&id) else { return };
         self.active = true;
         e.socket = None;
@@ -389,7 +417,9 @@ impl World {
                 self.send_in_order(id, Event::End(peer));
             }
         }
-        self.endpoints.remove(&id);
+        if let Some(gone) = self.endpoints.remove(&id) {
+            self.gone.insert(id, gone.arrival_ns);
+        }
     }
 
     pub fn send_datagram(&mut self, id: EndpointId, bytes: &[u8], to: Option<SockAddr>) {
@@ -431,6 +461,7 @@ impl World {
             self.note(at);
             happened += 1;
             self.counts.events += 1;
+            self.write_event(&event);
             self.happen(event);
         }
         happened
@@ -503,7 +534,8 @@ impl World {
         let senders: Vec<EndpointId> =
             self.endpoints.iter().filter(|(_, e)| e.peer == Some(gone)).map(|(id, _)| *id).collect();
         for sender in senders {
-            let at = self.now_ns + self.latency();
+            // It does not overtake what was sent before.
+            let at = (self.now_ns + self.latency()).max(self.gone.get(&gone).copied().unwrap_or(0));
             self.schedule(at, Event::Reset(sender));
         }
     }
