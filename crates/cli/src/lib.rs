@@ -137,8 +137,9 @@ async fn accept(cli: Arc<Cli>, socket: usize, mut listener: Listener) {
             Err(_) => {
                 listener.pause();
                 timer::sleep(EXHAUSTED_PAUSE_MS).await;
-                // If it still cannot be resumed, the next accept says so and the pause repeats.
-                let _ = listener.resume();
+                while listener.resume().is_err() {
+                    timer::sleep(EXHAUSTED_PAUSE_MS).await;
+                }
             }
         }
     }

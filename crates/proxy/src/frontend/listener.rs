@@ -94,8 +94,7 @@ async fn accept(mut acceptor: Acceptor, delay_ms: u64) {
             socket.pause();
             wait_while_held(&worker, frontend, socket).await;
             gates.wait_for_room().await;
-            // A socket that cannot be resumed tells again at the next accept.
-            let _ = socket.resume();
+            resume(socket).await;
         }
         let accepted = std::future::poll_fn(|_| match socket.poll_accept() {
             Poll::Ready(result) => Poll::Ready(Some(result)),
@@ -122,10 +121,17 @@ async fn accept(mut acceptor: Acceptor, delay_ms: u64) {
             Some(Err(_)) => {
                 socket.pause();
                 timer::sleep(EXHAUSTED_PAUSE_MS).await;
-                // If it still cannot be resumed, the next accept says so and the pause repeats.
-                let _ = socket.resume();
+                resume(socket).await;
             }
         }
+    }
+}
+
+/// Accepts again. A socket that cannot be registered with the driver, for lack of memory or because the user has too many
+/// registered, is tried again: nobody else would.
+async fn resume(socket: &mut Listener) {
+    while socket.resume().is_err() {
+        timer::sleep(EXHAUSTED_PAUSE_MS).await;
     }
 }
 
