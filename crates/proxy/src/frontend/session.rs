@@ -362,7 +362,13 @@ async fn requests(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, 
     loop {
         let missing = match wait_for_request(worker, fe, client, first).await {
             Arrival::Bytes => None,
-            Arrival::Silence(_) if !first => break,
+            Arrival::Silence(_) if !first => {
+                // The connection is idle as far as requests go; the last response may still be leaving.
+                if client.io.in_flight() > 0 {
+                    pool::boxed(close_in_order(fe, client)).await;
+                }
+                break;
+            }
             Arrival::Silence(why) => Some(why),
         };
         if missing.is_some() && fe.opts.http_ignore_probes {
@@ -455,11 +461,30 @@ fn leave_idle_at(worker: &Worker, fe: &Proxy, now_ms: u64) -> Option<u64> {
     }
 }
 
+/// Waits until the kernel has taken all that was sent, for as long as it takes some of it every now and then (`timeout
+/// client`). False when the rest will not arrive.
+async fn all_is_sent(fe: &Proxy, client: &mut Wire) -> bool {
+    let began = clock::now_ms();
+    std::future::poll_fn(|_| {
+        if let Poll::Ready(sent) = client.io.poll_send_ready() {
+            return Poll::Ready(sent.is_ok());
+        }
+        if let Some(ms) = fe.timeouts.client {
+            let at = client.io.last_sent_ms().max(began).saturating_add(ms + 1);
+            if clock::now_ms() >= at {
+                return Poll::Ready(false);
+            }
+            timer::want(at);
+        }
+        Poll::Pending
+    })
+    .await
+}
+
 /// Closes so that the client gets everything that was sent. Closing with unread input would reset the connection,
 /// and a reset may overtake the response (RFC 9112 section 9.6): what still comes is read and thrown away for a while.
 async fn close_in_order(fe: &Proxy, client: &mut Wire) {
-    let deadline = fe.timeouts.client.map(timer::deadline_in);
-    if !matches!(timer::timeout_at(deadline, client.io.send_ready()).await, Ok(Ok(()))) || client.eof {
+    if !all_is_sent(fe, client).await || client.eof {
         return;
     }
     if client.input.is_none() && !client.io.has_input_now() && client.body.is_ended() {
