@@ -35,6 +35,13 @@ lint: ## Formatting and clippy, without warnings; 64-bit ARM too, where its targ
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	@./tools/check-aarch64
 
+SIMULATE := target/simulate/thalweg-simulate
+
+.PHONY: simulate
+simulate: setup ## Play the whole proxy in the simulated network (SEEDS=2000, FIRST=1; SEED=n plays one and tells all of it)
+	$(CARGO) build --profile simulate -p thalweg-simulate
+	@$(foreach v,SEED SEEDS FIRST,$(if $($(v)),$(v)=$($(v)))) $(SIMULATE)
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for a while (needs a nightly toolchain and cargo-fuzz; FUZZ_SECONDS=60)
 	./tools/fuzz

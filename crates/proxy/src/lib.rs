@@ -58,16 +58,20 @@ pub fn soft_stop(instance: &Arc<Instance>, handle: &Handle) {
     instance.set_handle(handle.clone());
     for thread in 0..instance.threads.len() {
         let instance = Arc::clone(instance);
-        handle.run_on(thread, move || {
-            if let Some(worker) = worker::current() {
-                worker.accepting.borrow_mut().drain(..).for_each(kill);
-                worker.drop_idle_connections();
-                worker.wake_sessions();
-            }
-            instance.thread_stopped_accepting();
-            stop_when_idle(&instance);
-        });
+        handle.run_on(thread, move || stop_accepting(&instance));
     }
+}
+
+/// The part of a soft stop that the calling thread has: it closes its listeners and idle connections, and has its
+/// sessions look at whether they may go on.
+pub fn stop_accepting(instance: &Arc<Instance>) {
+    if let Some(worker) = worker::current() {
+        worker.accepting.borrow_mut().drain(..).for_each(kill);
+        worker.drop_idle_connections();
+        worker.wake_sessions();
+    }
+    instance.thread_stopped_accepting();
+    stop_when_idle(instance);
 }
 
 /// Ends every session; the caller stops the runtime.

@@ -69,6 +69,11 @@ pub fn install(worker: &Rc<Worker>) {
     CURRENT.with_borrow_mut(|current| *current = Some(Rc::clone(worker)));
 }
 
+/// The thread has no worker any more. What sessions hold of it lives on with them.
+pub fn uninstall() {
+    CURRENT.with_borrow_mut(|current| *current = None);
+}
+
 /// The worker of this thread; `None` before its start.
 pub fn current() -> Option<Rc<Worker>> {
     CURRENT.with_borrow(Clone::clone)

@@ -1,0 +1,42 @@
+//! Whoever the log lines are sent to.
+
+use std::rc::Rc;
+
+use thalweg_runtime::net::Datagram;
+
+use crate::record::{LogLine, Record};
+
+/// Reads lines for ever.
+pub async fn read(mut socket: Datagram, record: Rc<Record>) {
+    while let Ok(received) = socket.recv_from().await {
+        let text = String::from_utf8_lossy(&received.bytes).trim().to_owned();
+        record.network.note(|| format!("log   {text}"));
+        // Lines about servers that go up and down say other things.
+        if let Some(line) = parse(&text) {
+            record.lines.borrow_mut().push(line);
+        }
+    }
+}
+
+/// A line in the format of the plans.
+fn parse(text: &str) -> Option<LogLine> {
+    let words: Vec<&str> = text.split(' ').collect();
+    let [client, frontend, backend, server, status, b0, b1, b2, b3, state, retries, _times, id] = words[..]
+    else {
+        return None;
+    };
+    let number = |text: &str| text.parse::<u64>().ok();
+    Some(LogLine {
+        client: client.to_owned(),
+        frontend: frontend.to_owned(),
+        backend: backend.to_owned(),
+        server: server.to_owned(),
+        status: status.parse().ok()?,
+        bytes: [number(b0)?, number(b1)?, number(b2)?, number(b3)?],
+        state: state.to_owned(),
+        retries: retries.trim_start_matches('+').parse().ok()?,
+        redispatched: retries.starts_with('+'),
+        id: id.parse().ok(),
+        text: text.to_owned(),
+    })
+}

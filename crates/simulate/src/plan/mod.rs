@@ -1,0 +1,127 @@
+//! What a scenario is: everything in it follows from its seed and is decided before it begins.
+
+mod client;
+mod proxy;
+mod request;
+mod server;
+
+use thalweg_runtime::driver::sim::SimConfig;
+
+use crate::random::Random;
+
+pub use client::{ClientPlan, Ending, Group, How, Leave, Pace, When};
+pub use proxy::{BackendPlan, CHECK_PATH, LOG, ProxyPlan, Retry};
+pub use request::{Act, Answer, Delimited, Fault, Kind, RequestPlan, Upload, When as AnswerWhen};
+pub use server::{Drop, Life, ServerPlan};
+
+/// See the module's documentation.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    /// Whether anything goes wrong on purpose; if not, every request must be answered by its server.
+    pub calm: bool,
+    pub proxy: ProxyPlan,
+    pub servers: Vec<ServerPlan>,
+    pub clients: Vec<ClientPlan>,
+    /// By the number that the request and its answer carry.
+    pub requests: Vec<RequestPlan>,
+    /// What the network is like once everything has started.
+    pub network: SimConfig,
+    /// When a soft stop begins, if one does, in milliseconds.
+    pub soft_stop_ms: Option<u64>,
+}
+
+impl Plan {
+    /// The scenario of a seed.
+    pub fn new(seed: u64) -> Plan {
+        let mut random = Random::new(seed);
+        let random = &mut random;
+        let calm = random.chance(25);
+        // A few kinds of trouble at a time: with all of them at once nothing would ever succeed.
+        let trouble = Trouble::draw(random, calm);
+        let proxy = ProxyPlan::draw(random, &trouble);
+        let servers = (0..proxy.server_count())
+            .map(|i| ServerPlan::draw(random, &trouble, proxy.address_of(i)))
+            .collect();
+        let mut requests = Vec::new();
+        let clients = (0..random.within(1, 8))
+            .map(|_| ClientPlan::draw(random, &trouble, &proxy, &mut requests))
+            .collect();
+        let soft_stop_ms = (!calm && random.chance(10)).then(|| random.below(3_000));
+        let network = network(random, &trouble, seed);
+        Plan { seed, calm, proxy, servers, clients, requests, network, soft_stop_ms }
+    }
+
+    /// Whether so many bytes and a few more that are sent at once also arrive at once.
+    pub fn is_prompt(&self, len: usize) -> bool {
+        self.network.short_write_ppm == 0 && len + 1_000 < self.network.send_buffer.0
+    }
+
+    /// Whether a request goes to servers at all.
+    pub fn is_forwarded(&self, id: usize) -> bool {
+        matches!(self.requests[id].kind, Kind::Plain | Kind::WaitForBody)
+    }
+}
+
+/// What goes wrong in a scenario.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Trouble {
+    /// Nothing does.
+    pub calm: bool,
+    /// Percent of the answers of servers that are not as they should be.
+    pub server_faults: u64,
+    /// Servers stop and start.
+    pub servers_flap: bool,
+    /// Percent of the clients that leave before their end.
+    pub clients_leave: u64,
+    /// Percent of the clients and servers that are slow.
+    pub slow: u64,
+    /// The network and the process fail.
+    pub storm: bool,
+    /// Timeouts are so short that they are reached.
+    pub short_timeouts: bool,
+    /// More requests than places.
+    pub crowded: bool,
+}
+
+impl Trouble {
+    fn draw(random: &mut Random, calm: bool) -> Trouble {
+        if calm {
+            return Trouble { calm, crowded: random.chance(30), ..Trouble::default() };
+        }
+        let mut some = |chance, most| if random.chance(chance) { random.within(5, most) } else { 0 };
+        Trouble {
+            calm,
+            server_faults: some(50, 60),
+            clients_leave: some(40, 60),
+            slow: some(40, 60),
+            servers_flap: random.chance(25),
+            storm: random.chance(25),
+            short_timeouts: random.chance(40),
+            crowded: random.chance(40),
+        }
+    }
+}
+
+/// The network of a scenario.
+fn network(random: &mut Random, trouble: &Trouble, seed: u64) -> SimConfig {
+    let storm = if trouble.storm { SimConfig::stormy(seed) } else { SimConfig::faultless() };
+    let mut ppm = |most: u64| if random.chance(60) { 0 } else { random.below(most) as u32 };
+    let mut config = SimConfig {
+        // What is no fault: receives and sends that take a part, wake-ups for nothing.
+        short_read_ppm: ppm(500_000),
+        short_write_ppm: ppm(500_000),
+        spurious_ppm: ppm(50_000),
+        // The log is what the scenario is judged by.
+        datagram_loss_ppm: 0,
+        datagram_twice_ppm: 0,
+        datagram_reorder: false,
+        // Whoever looks at the journal wants to find things by their time.
+        pause_ppm: storm.pause_ppm / 20,
+        ..storm
+    };
+    config.deferred_sends = random.chance(50);
+    config.latency_us = *random.pick(&[(1, 10), (10, 200), (10, 200), (10, 5_000), (1_000, 20_000)]);
+    config.send_buffer = *random.pick(&[(100, 3_000), (1_000, 65_536), (65_536, 65_536), (65_536, 1 << 20)]);
+    config
+}

@@ -1,0 +1,268 @@
+//! The configuration of a scenario, and what of it the checks must know.
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+
+use super::{Kind, Trouble};
+use crate::random::Random;
+
+/// See the module's documentation.
+#[derive(Clone, Debug)]
+pub struct ProxyPlan {
+    /// The configuration as a user would write it.
+    pub text: String,
+    /// Addresses of the frontends `fe0`, `fe1` and so on.
+    pub fronts: Vec<SocketAddr>,
+    /// `be0`, `be1` and so on.
+    pub backends: Vec<BackendPlan>,
+    /// Rules that there are beside forwarding.
+    pub kinds: Vec<Kind>,
+    /// Connections may be refused or kept waiting by a limit.
+    pub is_limited: bool,
+    /// Timeouts are so short that a slow party reaches them.
+    pub short_timeouts: bool,
+    /// The longest timeout, in milliseconds.
+    pub patience_ms: u64,
+}
+
+/// What the checks must know of a backend.
+#[derive(Clone, Debug)]
+pub struct BackendPlan {
+    pub name: String,
+    /// Positions of its servers among all, the first and one past the last.
+    pub servers: (usize, usize),
+    pub retries: u32,
+    pub retry: Retry,
+    /// Servers are checked.
+    pub checks: bool,
+}
+
+/// What `retry-on` says.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Retry {
+    pub conn_failure: bool,
+    pub empty_response: bool,
+    pub response_timeout: bool,
+    pub junk_response: bool,
+    /// 404, 500 and 503.
+    pub statuses: bool,
+}
+
+impl Retry {
+    fn words(&self) -> String {
+        let mut words = Vec::new();
+        for (set, word) in [
+            (self.conn_failure, "conn-failure"),
+            (self.empty_response, "empty-response"),
+            (self.response_timeout, "response-timeout"),
+            (self.junk_response, "junk-response"),
+            (self.statuses, "404 500 503"),
+        ] {
+            if set {
+                words.push(word);
+            }
+        }
+        if words.is_empty() { "none".to_owned() } else { words.join(" ") }
+    }
+}
+
+/// Where log lines go.
+pub const LOG: &str = "10.0.9.1:514";
+
+/// What the check of a server asks for.
+pub const CHECK_PATH: &str = "/health";
+
+const FORMAT: &str = "%ci:%cp %f %b %s %ST %U %[req.bytes_out] %B %[res.bytes_out] %tsc %rc \
+    %TR/%Tw/%Tc/%Tr/%Ta %[capture.req.hdr(0)]";
+
+impl ProxyPlan {
+    /// How many servers there are in all.
+    pub fn server_count(&self) -> usize {
+        self.backends.last().map_or(0, |b| b.servers.1)
+    }
+
+    /// The address of a server.
+    pub fn address_of(&self, server: usize) -> SocketAddr {
+        SocketAddr::from(([10, 0, 1, server as u8 + 1], 80))
+    }
+
+    /// The position of a server by the names of its backend and its own.
+    pub fn server_by_name(&self, backend: &str, server: &str) -> Option<usize> {
+        let backend = self.backends.iter().find(|b| b.name == backend)?;
+        let n: usize = server.strip_prefix('s')?.parse().ok()?;
+        (backend.servers.0..backend.servers.1).contains(&n).then_some(n)
+    }
+
+    /// A configuration.
+    pub fn draw(random: &mut Random, trouble: &Trouble) -> ProxyPlan {
+        let mut plan = ProxyPlan {
+            text: String::new(),
+            fronts: Vec::new(),
+            backends: Vec::new(),
+            kinds: Vec::new(),
+            is_limited: false,
+            short_timeouts: trouble.short_timeouts,
+            patience_ms: 0,
+        };
+        let mut text = format!("global\n log {LOG} len 4096 format raw local0\n");
+        if random.chance(15) {
+            text.push_str(" tune.bufsize 4096\n tune.maxrewrite 1024\n");
+        }
+        if trouble.crowded && random.chance(30) {
+            plan.is_limited = true;
+            _ = writeln!(text, " maxconn {}", random.within(1, 6));
+        }
+        plan.defaults(random, trouble, &mut text);
+        let backends = random.within(1, 2);
+        for n in 0..random.within(1, 2) {
+            plan.frontend(random, trouble, n, backends, &mut text);
+        }
+        for n in 0..backends {
+            plan.backend(random, trouble, n as usize, &mut text);
+        }
+        plan.text = text;
+        plan
+    }
+
+    fn defaults(&mut self, random: &mut Random, trouble: &Trouble, text: &mut String) {
+        _ = write!(text, "defaults\n mode http\n log global\n log-format \"{FORMAT}\"\n");
+        let mut timeout = |name: &str, always: bool| {
+            if !always && random.chance(50) {
+                return;
+            }
+            let ms =
+                if trouble.short_timeouts { random.within(50, 3_000) } else { random.within(20_000, 40_000) };
+            self.patience_ms = self.patience_ms.max(ms);
+            _ = writeln!(text, " timeout {name} {ms}ms");
+        };
+        for name in ["connect", "client", "server"] {
+            timeout(name, true);
+        }
+        for name in ["http-request", "http-keep-alive", "queue", "client-fin", "server-fin"] {
+            timeout(name, false);
+        }
+        _ = writeln!(text, " timeout tarpit {}ms", random.within(20, 2_000));
+        let usual = ["http-keep-alive", "http-server-close", "httpclose"];
+        if random.chance(40) {
+            _ = writeln!(text, " option {}", random.pick(&usual));
+        }
+        for option in ["http-buffer-request", "splice-auto", "http-pretend-keepalive", "prefer-last-server"] {
+            if random.chance(8) {
+                _ = writeln!(text, " option {option}");
+            }
+        }
+        if random.chance(20) {
+            text.push_str(" no option abortonclose\n");
+        }
+        if random.chance(60) {
+            let reuse = random.pick(&["never", "safe", "aggressive", "always"]);
+            _ = writeln!(text, " http-reuse {reuse}");
+        }
+    }
+
+    fn frontend(&mut self, random: &mut Random, trouble: &Trouble, n: u64, backends: u64, text: &mut String) {
+        let address = SocketAddr::from(([10, 0, 0, n as u8 + 1], 80));
+        self.fronts.push(address);
+        _ = writeln!(text, "frontend fe{n}\n bind {address}\n capture request header x-id len 20");
+        if trouble.crowded && random.chance(30) {
+            self.is_limited = true;
+            _ = writeln!(text, " maxconn {}", random.within(1, 4));
+        }
+        let rules = [
+            (Kind::Deny, "deny", ""),
+            (Kind::Return, "return", " status 200 content-type text/plain string own"),
+            (Kind::Redirect, "redirect", " location /elsewhere"),
+            (Kind::Tarpit, "tarpit", ""),
+            (Kind::WaitForBody, "wait-for-body", if trouble.calm { " time 20s" } else { " time 500ms" }),
+        ];
+        for (kind, rule, arguments) in rules {
+            _ = writeln!(text, " http-request {rule}{arguments} if {{ path_sub /{}/ }}", kind.path());
+            if n == 0 {
+                self.kinds.push(kind);
+            }
+        }
+        if random.chance(30) {
+            text.push_str(" http-request set-header x-added %[src]\n http-response set-header x-front %f\n");
+        }
+        if random.chance(20) {
+            text.push_str(" option forwardfor\n");
+        }
+        for n in 1..backends {
+            _ = writeln!(text, " use_backend be{n} if {{ path_beg /b{n}/ }}");
+        }
+        text.push_str(" default_backend be0\n");
+    }
+
+    fn backend(&mut self, random: &mut Random, trouble: &Trouble, n: usize, text: &mut String) {
+        let first = self.server_count();
+        let count = random.within(1, 3) as usize;
+        let retries = random.below(4) as u32;
+        let retry = Retry {
+            conn_failure: random.chance(80),
+            empty_response: random.chance(30),
+            response_timeout: random.chance(30),
+            junk_response: random.chance(30),
+            statuses: random.chance(20),
+        };
+        let balance = [
+            "roundrobin",
+            "static-rr",
+            "leastconn",
+            "first",
+            "random",
+            "source",
+            "uri",
+            "hdr(x-id)",
+            "hash hdr(x-id)",
+        ];
+        _ = writeln!(text, "backend be{n}\n balance {}\n retries {retries}", random.pick(&balance));
+        _ = writeln!(text, " retry-on {}", retry.words());
+        if random.chance(50) {
+            _ = writeln!(text, " option redispatch{}", random.pick(&["", " 1", " -1"]));
+        }
+        let checks = random.chance(30);
+        if checks && random.chance(70) {
+            _ = writeln!(text, " option httpchk GET {CHECK_PATH}");
+        }
+        if random.chance(15) {
+            text.push_str(" cookie SRV insert\n");
+        }
+        for s in first..first + count {
+            _ = write!(text, " server s{s} {}", self.address_of(s));
+            if trouble.crowded && random.chance(60) {
+                _ = write!(text, " maxconn {}", random.within(1, 3));
+                if !trouble.calm && random.chance(30) {
+                    _ = write!(text, " maxqueue {}", random.within(1, 3));
+                }
+            }
+            if checks {
+                // A packet may need 20 ms.
+                let shortest = if trouble.calm { 500 } else { 50 };
+                let (inter, fall, rise) =
+                    (random.within(shortest, 2_000), random.within(1, 3), random.within(1, 2));
+                _ = write!(text, " check inter {inter}ms fall {fall} rise {rise}");
+            }
+            for (percent, words) in [
+                (10, " pool-max-conn 1"),
+                (10, " pool-purge-delay 100ms"),
+                (5, " max-reuse 2"),
+                (8, " weight 3"),
+            ] {
+                if random.chance(percent) {
+                    text.push_str(words);
+                }
+            }
+            if s > first && random.chance(10) {
+                text.push_str(" backup");
+            }
+            text.push('\n');
+        }
+        self.backends.push(BackendPlan {
+            name: format!("be{n}"),
+            servers: (first, first + count),
+            retries,
+            retry,
+            checks,
+        });
+    }
+}

@@ -1,0 +1,179 @@
+//! Playing a scenario: the real configuration, the real data path on one thread of the simulator, and the parties of the
+//! plan around it.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use thalweg_config::model::Config;
+use thalweg_config::{Input, LoadOptions};
+use thalweg_proxy::{Instance, Stopping, ThreadSocket, worker};
+use thalweg_runtime::buffer::BufferConfig;
+use thalweg_runtime::driver::sim::{self, Network, Report, SimConfig};
+use thalweg_runtime::net::{Datagram, DatagramOptions, LetGo, Port, SockAddr};
+use thalweg_runtime::{clock, kill, spawn, timer};
+
+use crate::actor::{ACTOR, client, log, server::Server};
+use crate::check;
+use crate::plan::{Drop, LOG, Plan};
+use crate::record::Record;
+
+/// Rounds in which nothing happens that are too many: a task that is woken for nothing, over and over.
+const IDLE_ROUNDS_MAX: u64 = 1_000;
+
+/// How long what is left may take to end once all clients are gone, in milliseconds.
+const SETTLE_MS: u64 = 200_000;
+
+/// Tasks that a proxy has for as long as it runs.
+const PERPETUAL: [&str; 5] = ["accept", "health-check", "idle-connections", "log-ring", "slowstart"];
+
+/// How a scenario went.
+pub struct Outcome {
+    pub plan: Arc<Plan>,
+    pub report: Report,
+    /// What is wrong, one line each.
+    pub complaints: Vec<String>,
+    /// How many requests clients sent, how many responses they got, and how many times servers saw a request.
+    pub counts: [usize; 3],
+}
+
+/// Plays the scenario of a seed on a thread of its own, because what a worker holds lives as long as its thread. `journal`
+/// keeps what happened.
+///
+/// # Panics
+/// When the simulator itself has a bug.
+pub fn play(seed: u64, journal: bool) -> Outcome {
+    let play = move || {
+        let plan = Arc::new(Plan::new(seed));
+        match configuration(&plan) {
+            Ok(config) => play_here(plan, config, journal),
+            Err(complaint) => {
+                let report = sim::run(seed, SimConfig::faultless(), |_| async {});
+                Outcome { plan, report, complaints: vec![complaint], counts: [0; 3] }
+            }
+        }
+    };
+    match std::thread::spawn(play).join() {
+        Ok(outcome) => outcome,
+        Err(_) => panic!("seed {seed}: the simulator itself panicked"),
+    }
+}
+
+fn configuration(plan: &Plan) -> Result<Config, String> {
+    let input = Input::Memory { name: "plan.cfg".into(), text: plan.proxy.text.clone().into_bytes() };
+    let loaded = thalweg_config::load(&LoadOptions { files: vec![input], cpus: 1, ..LoadOptions::default() });
+    let options = thalweg_syntax::RenderOptions { pid: 1, diagnostic_mode: false };
+    let mut config = loaded.config.ok_or_else(|| loaded.diagnostics.render(&loaded.sources, options))?;
+    config.global.nbthread = 1;
+    // What is said of servers is in the log.
+    config.global.quiet = true;
+    Ok(config)
+}
+
+fn play_here(plan: Arc<Plan>, config: Config, journal: bool) -> Outcome {
+    // The network is as it should be until everything has started.
+    let start = SimConfig {
+        idle_rounds_max: IDLE_ROUNDS_MAX,
+        buffers: BufferConfig { size: config.global.tune.bufsize, ..BufferConfig::default() },
+        latency_us: plan.network.latency_us,
+        send_buffer: plan.network.send_buffer,
+        deferred_sends: plan.network.deferred_sends,
+        ..SimConfig::faultless()
+    };
+    let complaints: Rc<RefCell<Vec<String>>> = Rc::default();
+    let counts = Rc::new(RefCell::new([0; 3]));
+    let (told, counted, scenario) = (Rc::clone(&complaints), Rc::clone(&counts), Arc::clone(&plan));
+    let report = sim::run(plan.seed, start.clone(), move |network: Network| async move {
+        if journal {
+            network.keep_journal();
+        }
+        let record = Record::new(&network, scenario.clients.len());
+        let instance = Instance::new(config, "thalweg", "host", clock::wall_us());
+        let socket =
+            Datagram::bind(&address(LOG), &DatagramOptions::default()).expect("nobody has this address");
+        let mut actors = vec![spawn(&ACTOR, log::read(socket, Rc::clone(&record)))];
+        start_proxy(&instance, &network, &scenario);
+        let servers: Vec<_> =
+            (0..scenario.servers.len()).map(|n| Server::start(&scenario, &record, n)).collect();
+        timer::sleep(1).await;
+        network.configure(|c| {
+            *c =
+                SimConfig { buffers: c.buffers, idle_rounds_max: IDLE_ROUNDS_MAX, ..scenario.network.clone() }
+        });
+        for n in 0..scenario.clients.len() {
+            spawn(&ACTOR, client::play(Arc::clone(&scenario), Rc::clone(&record), n));
+        }
+        if let Some(ms) = scenario.soft_stop_ms {
+            let (instance, network) = (Arc::clone(&instance), network.clone());
+            actors.push(spawn(&ACTOR, async move {
+                timer::sleep(ms).await;
+                network.note(|| "actor a soft stop begins".to_owned());
+                stop(&instance);
+            }));
+        }
+        record.clients_done().await;
+        network.configure(|c| *c = SimConfig { buffers: c.buffers, ..start });
+        settle(&instance, &record).await;
+        check::all(&scenario, &record, &instance);
+        *counted.borrow_mut() = [
+            record.clients.borrow().iter().map(|c| c.requests.len()).sum(),
+            record.clients.borrow().iter().map(|c| c.responses.len()).sum(),
+            record.attempts.borrow().len(),
+        ];
+        told.borrow_mut().append(&mut record.complaints.borrow_mut());
+        servers.iter().for_each(|server| server.stop(Drop::Close));
+        actors.into_iter().for_each(kill);
+        let mut ends: Vec<_> = network.tasks();
+        ends.retain(|(task, kind)| {
+            *task != thalweg_runtime::current_task() && (*kind == ACTOR.name() || PERPETUAL.contains(kind))
+        });
+        ends.into_iter().for_each(|(task, _)| kill(task));
+        worker::uninstall();
+    });
+    let mut complaints = complaints.take();
+    if let Err(what) = report.check() {
+        complaints.push(what);
+    }
+    let counts = counts.take();
+    Outcome { plan, report, complaints, counts }
+}
+
+fn address(text: &str) -> SockAddr {
+    text.parse::<std::net::SocketAddr>().expect("an address").into()
+}
+
+fn start_proxy(instance: &Arc<Instance>, network: &Network, plan: &Plan) {
+    let mut sockets = Vec::new();
+    for (n, front) in plan.proxy.fronts.iter().enumerate() {
+        let Some(proxy) = instance.frontend_by_name(format!("fe{n}").as_bytes()) else { continue };
+        let fd =
+            network.listen(&SockAddr::from(*front), &Default::default()).expect("nobody has this address");
+        sockets.push(ThreadSocket { proxy: proxy.id, bind: 0, port: Arc::new(Port::new(fd, LetGo::Keep)) });
+    }
+    thalweg_proxy::start_thread(instance, 0, sockets);
+}
+
+/// What a soft stop is on this thread, but for the end of the runtime.
+fn stop(instance: &Arc<Instance>) {
+    instance.stop(Stopping::Soft);
+    thalweg_proxy::stop_accepting(instance);
+}
+
+/// Once all clients are gone, everything must come to its end by itself.
+async fn settle(instance: &Arc<Instance>, record: &Record) {
+    let until = clock::now_ms() + SETTLE_MS;
+    if instance.stopping() == Stopping::No {
+        // What a client sent last may still be on its way.
+        timer::sleep(1_000).await;
+        stop(instance);
+    }
+    while !instance.is_idle() {
+        if clock::now_ms() >= until {
+            record.complain("connections of clients that are gone are still there");
+            return;
+        }
+        timer::sleep(50).await;
+    }
+    // The last log line is on its way, and so are the ends of connections to servers.
+    timer::sleep(1_000).await;
+}

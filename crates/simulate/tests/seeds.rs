@@ -1,0 +1,63 @@
+//! Scenarios of the simulator: a fixed set, those that once found something, and fresh ones.
+//!
+//! A failing seed is played again, with everything that happened, by `make simulate SEED=<n>`.
+
+use thalweg_simulate::play;
+
+/// Scenarios of the fixed set.
+const FIXED: u64 = 300;
+
+/// Scenarios of the fresh set.
+const FRESH: u64 = 100;
+
+/// Seeds that found a defect, which has its test here.
+const ONCE_FAILED: [(u64, &str); 3] = [
+    (2_191, "a listener that could not be registered again at once never accepted again"),
+    (10_699, "the last response on a kept connection was cut by a soft stop"),
+    (8_457, "the last response on a kept connection was cut when the client had sent its end"),
+];
+
+fn check(seeds: impl Iterator<Item = u64>) {
+    let mut wrong = String::new();
+    let mut counts = [0; 3];
+    for seed in seeds {
+        let outcome = play(seed, false);
+        counts.iter_mut().zip(outcome.counts).for_each(|(sum, n)| *sum += n);
+        if !outcome.complaints.is_empty() {
+            wrong.push_str(&format!("seed {seed}:\n  {}\n", outcome.complaints.join("\n  ")));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    // A simulator in which nothing happens finds nothing.
+    let [requests, responses, attempts] = counts;
+    println!("{requests} requests, {responses} answers, servers saw {attempts}");
+    assert!(responses > requests / 2 && attempts > requests / 2);
+}
+
+#[test]
+fn fixed_scenarios() {
+    check(1..=FIXED);
+}
+
+#[test]
+fn scenarios_that_found_something() {
+    check(ONCE_FAILED.iter().map(|(seed, _)| *seed));
+}
+
+#[test]
+fn fresh_scenarios() {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    let first = now.as_secs() % 1_000_000_000 * 1_000;
+    println!("seeds from {first} on: make simulate FIRST={first} SEEDS={FRESH}");
+    check(first..first + FRESH);
+}
+
+#[test]
+fn a_seed_decides_everything() {
+    for seed in [3, 17, 40, 56, 246] {
+        let (first, second) = (play(seed, true), play(seed, false));
+        assert_eq!(first.report.trace, second.report.trace, "seed {seed}");
+        assert_eq!(first.report.virtual_ms, second.report.virtual_ms, "seed {seed}");
+        assert!(!first.report.journal.is_empty() && second.report.journal.is_empty());
+    }
+}
