@@ -11,7 +11,7 @@ use thalweg_h1::encode::{EncodeOptions, encode_into};
 use thalweg_h1::parse::Parsed;
 use thalweg_http::semantics::{BodyLength, RequestContext, connection_option, is_interim};
 use thalweg_http::{Head, HeaderId, Method, Version};
-use thalweg_rules::Outcome;
+use thalweg_rules::{Kind, Outcome, Ruleset};
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{Departure, Stream, TransferMode};
 use thalweg_runtime::{clock, timer};
@@ -50,7 +50,8 @@ pub enum Exchanged<'a> {
 
 /// Makes the request of `http` to `server`.
 pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Server) -> Exchanged<'a> {
-    let mut conn = match connect(http, be, server).await {
+    let connected = pin!(connect(http, be, server)).await;
+    let mut conn = match connected {
         Ok(conn) => conn,
         Err(exchanged) => return exchanged,
     };
@@ -92,7 +93,8 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
     }
     let [client_limits, server_limits] = Limits::of_exchange(fe, be, &http.state.facts);
     let mut waits = Waits { client: Patience::new(client_limits), server: Patience::new(server_limits) };
-    match receive_head(http, be, &mut conn, &mut up, context, &mut waits).await {
+    let end = pin!(receive_head(http, be, &mut conn, &mut up, context, &mut waits)).await;
+    match end {
         HeadEnd::Received => {}
         end => return head_failed(http, be, server, conn, end, replay),
     }
@@ -113,9 +115,13 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
         http.terminate(b'P', b'H');
         return Exchanged::Failed(Stop::Answer(reply::Answer::Error(502)));
     }
-    if let Err(stop) = response_rules(http, be, fe, &mut conn).await {
-        return Exchanged::Failed(stop);
+    limit_response(http, &conn);
+    for (rules, kind) in rules_on_responses(be, fe) {
+        if let Err(stop) = response_rules(http, be, rules, kind, &mut conn).await {
+            return Exchanged::Failed(stop);
+        }
     }
+    http.state.apply_overrides(http.client);
     if let Some(policy) = &be.cookie {
         cookie::response(http, be, policy, server);
     }
@@ -123,7 +129,7 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
     if framing.body == BodyLength::Tunnel {
         return tunnel(http, be, conn, up).await;
     }
-    let after = download(http, be, server, conn, up, keep_server, &mut waits).await;
+    let after = pin!(download(http, be, server, conn, up, keep_server, &mut waits)).await;
     Exchanged::Answered(after)
 }
 
@@ -609,114 +615,113 @@ fn response_captures(http: &mut Http<'_>) {
     }
 }
 
-/// `tcp-response content` and `http-response` rules of the backend, then of the frontend.
-async fn response_rules<'a>(
-    http: &mut Http<'a>,
-    be: &'a Proxy,
-    fe: &'a Proxy,
-    conn: &mut ServerConn,
-) -> Result<(), Stop<'a>> {
-    use thalweg_rules::Kind;
-    let same = be.id == fe.id;
+/// `tcp-response content` and `http-response` rules of the backend, then of the frontend, as far as there are any.
+fn rules_on_responses<'a>(be: &'a Proxy, fe: &'a Proxy) -> impl Iterator<Item = (&'a Ruleset, Kind)> {
+    let of_frontend = (be.id != fe.id).then_some((&*fe.rules.http_response, Kind::HttpResponse));
+    [(&*be.rules.tcp_content_res, Kind::TcpResponse), (&*be.rules.http_response, Kind::HttpResponse)]
+        .into_iter()
+        .chain(of_frontend)
+        .filter(|(rules, _)| !rules.is_empty())
+}
+
+/// Bounds what rules may make of the response's head.
+fn limit_response(http: &mut Http<'_>, conn: &ServerConn) {
     let tune = &http.worker.instance.config.global.tune;
     let buffered = conn.wire.received().len();
     let head = &mut http.state.response;
     head.set_limit(head_limit(tune.bufsize, tune.maxrewrite, head.encoded_len(), buffered));
-    let sets = [
-        (be, &be.rules.tcp_content_res, Kind::TcpResponse),
-        (be, &be.rules.http_response, Kind::HttpResponse),
-        (fe, &fe.rules.http_response, Kind::HttpResponse),
-    ];
-    for (n, (_, rules, kind)) in sets.into_iter().enumerate() {
-        if rules.is_empty() || (n == 2 && same) {
-            continue;
+}
+
+/// Evaluates one ruleset on the response, waiting for what it waits for.
+async fn response_rules<'a>(
+    http: &mut Http<'a>,
+    be: &'a Proxy,
+    rules: &'a Ruleset,
+    kind: Kind,
+    conn: &mut ServerConn,
+) -> Result<(), Stop<'a>> {
+    let mut from = 0;
+    loop {
+        let body = conn.wire.look();
+        let bodies = Bodies { response: body.payload(), ..Bodies::default() };
+        let worker = http.worker;
+        let outcome = http.state.evaluate(worker, &mut http.session.facts, bodies, true, true, |cx, fx| {
+            rules.run(kind, from, cx, fx)
+        });
+        let failed = std::mem::take(&mut http.state.effects.failed_rewrites);
+        if failed > 0 {
+            worker.fe_counters(http.session.listener).failed_rewrites.add(u64::from(failed));
+            worker.be_counters(be.id).failed_rewrites.add(u64::from(failed));
         }
-        let mut from = 0;
-        loop {
-            let body = conn.wire.look();
-            let bodies = Bodies { response: body.payload(), ..Bodies::default() };
-            let worker = http.worker;
-            let outcome =
-                http.state.evaluate(worker, &mut http.session.facts, bodies, true, true, |cx, fx| {
-                    rules.run(kind, from, cx, fx)
-                });
-            let failed = std::mem::take(&mut http.state.effects.failed_rewrites);
-            if failed > 0 {
-                worker.fe_counters(http.session.listener).failed_rewrites.add(u64::from(failed));
-                worker.be_counters(be.id).failed_rewrites.add(u64::from(failed));
+        match outcome {
+            Outcome::Done | Outcome::Accept => break,
+            Outcome::Deny(reply) | Outcome::Tarpit(reply) => {
+                response_denied(http, be);
+                http.terminate(b'P', b'H');
+                return Err(Stop::Answer(reply::Answer::Reply(reply)));
             }
-            match outcome {
-                Outcome::Done | Outcome::Accept => break,
-                Outcome::Deny(reply) | Outcome::Tarpit(reply) => {
-                    response_denied(http, be);
-                    http.terminate(b'P', b'H');
-                    return Err(Stop::Answer(reply::Answer::Reply(reply)));
+            Outcome::Return(reply) => {
+                http.terminate(b'L', b'H');
+                return Err(Stop::Answer(reply::Answer::Reply(reply)));
+            }
+            Outcome::Redirect(redirect) => {
+                http.terminate(b'L', b'H');
+                return Err(Stop::Answer(reply::Answer::Redirect(redirect)));
+            }
+            Outcome::SilentDrop { rst_ttl } => {
+                worker.be_counters(be.id).denied_requests.add(1);
+                worker.fe_counters(http.session.listener).denied_requests.add(1);
+                http.terminate(b'P', b'R');
+                reply::vanish(http.client, rst_ttl);
+                return Err(Stop::Ended(After::Drop));
+            }
+            Outcome::Close if kind == Kind::TcpResponse => {
+                // The connection ends, and with it the response that was to come.
+                forget_response(http);
+                for counters in finish::of_server(worker, http.state) {
+                    counters.failed_responses.add(1);
                 }
-                Outcome::Return(reply) => {
-                    http.terminate(b'L', b'H');
-                    return Err(Stop::Answer(reply::Answer::Reply(reply)));
+                http.terminate(b'S', b'H');
+                return Err(Stop::Answer(reply::Answer::Error(502)));
+            }
+            Outcome::Reject if kind == Kind::TcpResponse => {
+                forget_response(http);
+                response_denied(http, be);
+                http.terminate(b'P', b'D');
+                return Err(Stop::Ended(After::Drop));
+            }
+            Outcome::Reject | Outcome::Close => {
+                response_denied(http, be);
+                http.terminate(b'P', b'H');
+                return Err(Stop::Ended(After::Drop));
+            }
+            Outcome::Wait { resume } | Outcome::EarlyHints { resume } => from = resume,
+            Outcome::Pause { ms, resume } => {
+                from = resume;
+                let shut = shut_check(worker, http.state);
+                if unless_shut(shut, timer::sleep(ms)).await.is_none() {
+                    return Err(server_shut(http));
                 }
-                Outcome::Redirect(redirect) => {
-                    http.terminate(b'L', b'H');
-                    return Err(Stop::Answer(reply::Answer::Redirect(redirect)));
-                }
-                Outcome::SilentDrop { rst_ttl } => {
-                    worker.be_counters(be.id).denied_requests.add(1);
-                    worker.fe_counters(http.session.listener).denied_requests.add(1);
-                    http.terminate(b'P', b'R');
-                    reply::vanish(http.client, rst_ttl);
-                    return Err(Stop::Ended(After::Drop));
-                }
-                Outcome::Close if kind == Kind::TcpResponse => {
-                    // The connection ends, and with it the response that was to come.
-                    forget_response(http);
-                    for counters in finish::of_server(worker, http.state) {
-                        counters.failed_responses.add(1);
-                    }
-                    http.terminate(b'S', b'H');
-                    return Err(Stop::Answer(reply::Answer::Error(502)));
-                }
-                Outcome::Reject if kind == Kind::TcpResponse => {
-                    forget_response(http);
-                    response_denied(http, be);
-                    http.terminate(b'P', b'D');
-                    return Err(Stop::Ended(After::Drop));
-                }
-                Outcome::Reject | Outcome::Close => {
-                    response_denied(http, be);
-                    http.terminate(b'P', b'H');
-                    return Err(Stop::Ended(After::Drop));
-                }
-                Outcome::Wait { resume } | Outcome::EarlyHints { resume } => from = resume,
-                Outcome::Pause { ms, resume } => {
-                    from = resume;
-                    let shut = shut_check(worker, http.state);
-                    if unless_shut(shut, timer::sleep(ms)).await.is_none() {
-                        return Err(server_shut(http));
-                    }
-                }
-                Outcome::WaitBody { ms, at_least, resume } => {
-                    from = resume;
-                    wait_for_body(http, be, conn, ms, at_least).await?;
-                }
-                Outcome::Log { profile, resume } => {
-                    from = resume;
-                    finish::log_now(http.worker, http.session, http.state, kind, profile);
-                }
-                outcome @ (Outcome::RewriteFailed | Outcome::InternalError) => {
-                    worker.fe_counters(http.session.listener).internal_errors.add(1);
-                    http.terminate(reply::blame(&outcome), b'H');
-                    return Err(Stop::Answer(reply::Answer::Error(500)));
-                }
-                // These exist for requests only.
-                Outcome::Auth(_)
-                | Outcome::SwitchMode { .. }
-                | Outcome::UseService(_)
-                | Outcome::BadRequest => break,
+            }
+            Outcome::WaitBody { ms, at_least, resume } => {
+                from = resume;
+                wait_for_body(http, be, conn, ms, at_least).await?;
+            }
+            Outcome::Log { profile, resume } => {
+                from = resume;
+                finish::log_now(http.worker, http.session, http.state, kind, profile);
+            }
+            outcome @ (Outcome::RewriteFailed | Outcome::InternalError) => {
+                worker.fe_counters(http.session.listener).internal_errors.add(1);
+                http.terminate(reply::blame(&outcome), b'H');
+                return Err(Stop::Answer(reply::Answer::Error(500)));
+            }
+            // These exist for requests only.
+            Outcome::Auth(_) | Outcome::SwitchMode { .. } | Outcome::UseService(_) | Outcome::BadRequest => {
+                break;
             }
         }
     }
-    http.state.apply_overrides(http.client);
     Ok(())
 }
 
@@ -923,7 +928,7 @@ async fn download<'a>(
     if fe.opts.logasap {
         finish::log_early(http);
     }
-    let end = exchange_bodies(http, be, &mut conn, &mut up, &mut down, waits).await;
+    let end = pin!(exchange_bodies(http, be, &mut conn, &mut up, &mut down, waits)).await;
     http.count_sent_body();
     let received = conn.wire.body.received();
     http.state.facts.res_bytes_in += received;

@@ -1,5 +1,6 @@
 //! The life of a request: receive its head, evaluate rules, choose a backend and a server, exchange, answer, log.
 
+use std::pin::pin;
 use std::task::Poll;
 
 use thalweg_balance::ServerIndex;
@@ -141,7 +142,7 @@ pub async fn serve(
     http.state.facts.timeouts.client = fe.timeouts.client.unwrap_or(0);
     http.state.facts.id = worker.next_stream_id();
     let served = match missing {
-        None => http.run().await,
+        None => pin!(http.run()).await,
         Some(why) => Err(http.no_request(why)),
     };
     let after = match served {
@@ -151,6 +152,15 @@ pub async fn serve(
     };
     finish::http(&mut http, fe);
     after
+}
+
+/// The rulesets of a proxy that look at requests, in their order, as far as there are rules in them: running one costs a
+/// future.
+fn rules_on_requests(proxy: &Proxy) -> impl Iterator<Item = (&Ruleset, Kind)> {
+    let rules = &proxy.rules;
+    [(&*rules.tcp_content_req, Kind::TcpRequest), (&*rules.http_request, Kind::HttpRequest)]
+        .into_iter()
+        .filter(|(rules, _)| !rules.is_empty())
 }
 
 /// Why a connection never carried a request.
@@ -198,7 +208,8 @@ impl<'a> Http<'a> {
     }
 
     async fn run(&mut self) -> Result<After, Stop<'a>> {
-        let received = self.receive_head().await;
+        // Futures that are large and part of every request are pinned: that leaves out one of two copies of each.
+        let received = pin!(self.receive_head()).await;
         self.worker.count_request(self.session.listener);
         received?;
         let fe = self.frontend();
@@ -215,8 +226,9 @@ impl<'a> Http<'a> {
             self.look_for_end();
             self.cut |= self.client.eof && !self.client.look().ended();
         }
-        self.request_rules(fe, &fe.rules.tcp_content_req, Kind::TcpRequest).await?;
-        self.request_rules(fe, &fe.rules.http_request, Kind::HttpRequest).await?;
+        for (rules, kind) in rules_on_requests(fe) {
+            self.request_rules(fe, rules, kind).await?;
+        }
         self.restrict_names(fe)?;
         self.choose_backend(fe)?;
         let be = self.backend();
@@ -225,8 +237,9 @@ impl<'a> Http<'a> {
                 let limit = be.timeouts.http_request.or(fe.timeouts.client);
                 self.wait_for_body(limit, 0).await?;
             }
-            self.request_rules(be, &be.rules.tcp_content_req, Kind::TcpRequest).await?;
-            self.request_rules(be, &be.rules.http_request, Kind::HttpRequest).await?;
+            for (rules, kind) in rules_on_requests(be) {
+                self.request_rules(be, rules, kind).await?;
+            }
             self.restrict_names(be)?;
         }
         self.note_decision();
@@ -237,7 +250,7 @@ impl<'a> Http<'a> {
         }
         self.prepare_forwarding(fe, be)?;
         crate::plant::here("backend");
-        self.talk_to_server(be).await
+        pin!(self.talk_to_server(be)).await
     }
 
     /// Receives and judges the head of the request.
@@ -430,9 +443,6 @@ impl<'a> Http<'a> {
         rules: &'a Ruleset,
         kind: Kind,
     ) -> Result<(), Stop<'a>> {
-        if rules.is_empty() {
-            return Ok(());
-        }
         self.limit_request();
         let inspect_deadline = proxy.inspect_delay_req_ms.map(timer::deadline_in);
         let mut from = 0;
@@ -813,7 +823,8 @@ impl<'a> Http<'a> {
                 self.terminate(b'L', b'C');
                 return Err(Stop::Answer(reply::Answer::ServerRedirect(prefix)));
             }
-            match exchange::with_server(self, be, server).await {
+            let exchanged = pin!(exchange::with_server(self, be, server)).await;
+            match exchanged {
                 Exchanged::Answered(after) => return Ok(after),
                 Exchanged::Failed(stop) => return Err(stop),
                 // An idle connection had been closed by the server: nothing was lost, nothing counts.
