@@ -3,14 +3,13 @@
 //!
 //! [`start_thread`] accepts connections, [`session`] is one connection, [`words`] cuts what it received into commands,
 //! [`command`] says what a command is and runs it, and `commands/` has the entries and functions, one file per family.
-//! [`stat`] and [`commands::info`] hold the figures that other exports show, too.
+//! The figures that it shows are in `thalweg_statistics`.
 
 pub mod command;
 pub mod commands;
 mod help;
 pub mod output;
 mod session;
-pub mod stat;
 mod threads;
 pub mod variables;
 mod words;

@@ -1,41 +1,46 @@
-//! `show info`: figures of the process.
+//! `show info`: figures of the process. What they are is in [`thalweg_statistics::info`].
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use thalweg_config::model::CliLevel::User;
-use thalweg_proxy::Stopping;
-use thalweg_proxy::counters::{ThreadCounters, peak, sum};
-use thalweg_runtime::{clock, pool, profile};
+use thalweg_runtime::clock;
+use thalweg_statistics::format::{self, Value};
+use thalweg_statistics::info::{self, Around, CliFigures};
 
-use super::uptime_s;
 use crate::Cli;
 use crate::command::{Command, Run};
 use crate::output::Reply;
-use crate::stat::format::{self, Value};
 
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] =
     &[Command::new("show info", User, Run::Now(|call| show(call.cli(), call.args)))
         .help("[desc|json|typed|float]*", "show figures of the process")];
 
-/// One figure.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Field {
-    /// Its position in the reference's list, which typed output shows.
-    pub position: usize,
-    /// Its name.
-    pub name: &'static str,
-    /// Origin, nature, scope and persistence (management manual, section 9.2).
-    pub tags: &'static str,
-    /// What it is, for people.
-    pub text: &'static str,
-    /// Its value.
-    pub value: Value,
+impl Cli {
+    /// What the figures of the process need beside those of the traffic.
+    pub fn around(&self) -> Around<'_> {
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Around {
+            product: &self.product,
+            version: &self.version,
+            release_date: &self.release_date,
+            warnings: self.process.startup_log().matches("[WARNING]").count() as u64,
+            listeners: self.process.listeners() as u64 + self.sockets.len() as u64,
+            cli: CliFigures {
+                connections: count(&self.counts.connections),
+                requests: count(&self.counts.requests),
+                bytes_out: count(&self.counts.bytes_out),
+                current: u64::from(self.gate.current()),
+            },
+        }
+    }
 }
 
 /// `show info [typed|json|desc|float]`.
 fn show(cli: &Cli, args: &[&str]) -> Reply {
     let mut text = String::new();
     let has = |word: &str| args.contains(&word);
-    let mut fields = fields(cli);
+    let mut fields = info::fields(&cli.instance, &cli.around());
     if has("float") {
         let now_us = clock::wall_us();
         let started_us = cli.instance.start_wall_us;
@@ -77,197 +82,4 @@ fn show(cli: &Cli, args: &[&str]) -> Reply {
         text.push('\n');
     }
     Reply::Text(text)
-}
-
-/// All figures, in order.
-pub fn fields(cli: &Cli) -> Vec<Field> {
-    use Value::{Str, U32, U64};
-    let instance = &cli.instance;
-    let global = &instance.config.global;
-    let threads = &*instance.threads;
-    let now_ms = clock::now_ms();
-    let uptime = uptime_s(cli);
-    let total = |pick: fn(&ThreadCounters) -> u64| threads.iter().map(pick).fold(0u64, u64::wrapping_add);
-    let narrow = |n: u64| U32(u32::try_from(n).unwrap_or(u32::MAX));
-    let wrap = |n: u64| U32(n as u32);
-    // The CLI counts, too: whoever asks is a connection and a stream.
-    let own = |count: &std::sync::atomic::AtomicU64| count.load(std::sync::atomic::Ordering::Relaxed);
-    let (own_connections, own_requests) = (own(&cli.counts.connections), own(&cli.counts.requests));
-    let connections = sum(threads, |t| &t.process.connections) + own_connections;
-    let requests = sum(threads, |t| &t.process.requests) + own_requests;
-    let frontends = |pick: &dyn Fn(&thalweg_proxy::counters::Counters) -> u64| {
-        threads.iter().flat_map(|t| &*t.listeners).map(pick).fold(0u64, u64::wrapping_add)
-    };
-    let bytes_out = frontends(&|c| c.response_bytes_out.get()) + own(&cli.counts.bytes_out);
-    let process = || threads.iter().map(|t| &t.process);
-    let session_rate: u64 = process().map(|c| c.session_rate.per_second(now_ms)).sum();
-    let connection_rate: u64 = process().map(|c| c.connection_rate.per_second(now_ms)).sum();
-    let peaks = &instance.process_peaks;
-    let sessions_max = peak(&peaks.sessions, process().map(|c| &c.session_rate), now_ms);
-    let connections_max = peak(&peaks.connections, process().map(|c| &c.connection_rate), now_ms);
-    let current = instance.process_gate.current();
-    let pools = pool::counters();
-    let (mut allocated, mut used, mut failed) = (0u64, 0u64, 0u64);
-    for pool in &pools {
-        let size = pool.object_size as u64;
-        allocated += (pool.used + pool.free) * size;
-        used += pool.used * size;
-        failed += pool.failed;
-    }
-    let busy = profile::busy_percent();
-    let idle = 100 - (busy.iter().sum::<u64>() / busy.len().max(1) as u64).min(100);
-    let stopping = instance.stopping() != Stopping::No;
-    let listeners = cli.process.listeners() as u64 + cli.sockets.len() as u64;
-    let sets = instance.config.registry.sets();
-    let (mut patterns_added, mut patterns_freed) = (0, 0);
-    for (added, freed) in sets.iter().map(|set| set.added_and_freed()) {
-        patterns_added += added;
-        patterns_freed += freed;
-    }
-    let current_streams = frontends(&|c| c.current.get()) + u64::from(cli.gate.current());
-    let ConnectionLimits { limit, hard } = limits(cli);
-    let description = global.description.as_deref().unwrap_or("").to_owned();
-    let all: Vec<(usize, &'static str, &'static str, &'static str, Value)> = vec![
-        (0, "Name", "POSV", "Name of the program", Str(cli.product.clone())),
-        (1, "Version", "POSV", "Its version", Str(cli.version.clone())),
-        (2, "Release_date", "POSV", "Date of that version", Str(cli.release_date.clone())),
-        (3, "Nbthread", "CGSV", "Threads (nbthread)", narrow(threads.len() as u64)),
-        (4, "Nbproc", "CGSV", "Worker processes, always 1", U32(1)),
-        (5, "Process_num", "KGPV", "Number of this worker, always 1", U32(1)),
-        (6, "Pid", "SGPV", "Identifier of this process", U32(std::process::id())),
-        (7, "Uptime", "MDPV", "Time since the start, in days, hours, minutes, seconds", Str(days(uptime))),
-        (8, "Uptime_sec", "MDPV", "Seconds since the start", narrow(uptime)),
-        (9, "Memmax_MB", "CLPV", "Limit on memory in MB (-m), 0 for none", U32(0)),
-        (10, "PoolAlloc_MB", "MGPV", "MB of memory held by pools", narrow(allocated >> 20)),
-        (11, "PoolUsed_MB", "MGPV", "MB of memory in use from pools", narrow(used >> 20)),
-        (12, "PoolFailed", "MCPV", "Times a pool could not get memory", wrap(failed)),
-        (13, "Ulimit-n", "CLPV", "Open files that the limits need", narrow(global.ulimit_n)),
-        (14, "Maxsock", "CLPV", "Limit on sockets", narrow(global.ulimit_n)),
-        (15, "Maxconn", "CLPV", "Limit on connections", narrow(limit)),
-        (16, "Hard_maxconn", "CLPV", "The highest value that limit may get", narrow(hard)),
-        (17, "CurrConns", "MGPV", "Connections now", U32(current)),
-        (18, "CumConns", "MCPV", "Connections since the start", wrap(connections)),
-        (19, "CumReq", "MCPV", "Requests since the start", wrap(requests)),
-        (20, "MaxSslConns", "MMPV", "Limit on TLS connections, 0 for none", U32(0)),
-        (21, "CurrSslConns", "MGPV", "TLS connections now", U32(0)),
-        (22, "CumSslConns", "MCPV", "TLS connections since the start", U32(0)),
-        (23, "Maxpipes", "CLPV", "Limit on pipes for splicing, 0 for none", U32(global.maxpipes)),
-        (24, "PipesUsed", "MGPV", "Pipes in use", U32(0)),
-        (25, "PipesFree", "MGPV", "Pipes kept for reuse", U32(0)),
-        (26, "ConnRate", "MRPV", "Connections in the last second", narrow(connection_rate)),
-        (27, "ConnRateLimit", "CLPV", "Limit on ConnRate (maxconnrate)", U32(global.maxconnrate)),
-        (28, "MaxConnRate", "MMPV", "Highest ConnRate seen", narrow(connections_max)),
-        (29, "SessRate", "MRPV", "Sessions in the last second", narrow(session_rate)),
-        (30, "SessRateLimit", "CLPV", "Limit on SessRate (maxsessrate)", U32(global.maxsessrate)),
-        (31, "MaxSessRate", "MRPV", "Highest SessRate seen", narrow(sessions_max)),
-        (32, "SslRate", "MRPV", "TLS connections in the last second", U32(0)),
-        (33, "SslRateLimit", "CLPV", "Limit on SslRate", U32(0)),
-        (34, "MaxSslRate", "MMPV", "Highest SslRate seen", U32(0)),
-        (35, "SslFrontendKeyRate", "MGPV", "TLS keys made for clients in the last second", U32(0)),
-        (36, "SslFrontendMaxKeyRate", "MMPV", "Highest SslFrontendKeyRate seen", U32(0)),
-        (37, "SslFrontendSessionReuse_pct", "MGPV", "Percent of TLS clients that needed no new key", U32(0)),
-        (38, "SslBackendKeyRate", "MRPV", "TLS keys made for servers in the last second", U32(0)),
-        (39, "SslBackendMaxKeyRate", "MMPV", "Highest SslBackendKeyRate seen", U32(0)),
-        (40, "SslCacheLookups", "MCPV", "Look-ups of TLS sessions", U32(0)),
-        (41, "SslCacheMisses", "MCPV", "Look-ups of TLS sessions that found none", U32(0)),
-        (42, "CompressBpsIn", "MRPV", "Bytes given to compression in the last second", U32(0)),
-        (43, "CompressBpsOut", "MRPV", "Bytes that compression made in the last second", U32(0)),
-        (44, "CompressBpsRateLim", "CLPV", "CompressBpsOut above which nothing is compressed", U32(0)),
-        (47, "Tasks", "MGPV", "Tasks, waiting and running", wrap(current_streams + listeners)),
-        (48, "Run_queue", "MGPV", "Tasks that could run now", U32(1)),
-        (49, "Idle_pct", "MaPV", "Percent of the last second spent waiting", narrow(idle)),
-        (50, "node", "COSV", "Name of this machine (node)", Str(node(cli))),
-        (51, "description", "COSV", "What this process is for (description)", Str(description)),
-        (52, "Stopping", "MGPV", "1 while the process is stopping", U32(u32::from(stopping))),
-        (53, "Jobs", "MGPV", "Connections and listeners", wrap(u64::from(current) + listeners)),
-        (54, "Unstoppable Jobs", "MGPV", "Jobs that a stop does not wait for", U32(0)),
-        (55, "Listeners", "MGPV", "Listening sockets", wrap(listeners)),
-        (56, "ActivePeers", "MGPV", "Peers that answer", U32(0)),
-        (57, "ConnectedPeers", "MGPV", "Peers that are connected", U32(0)),
-        (
-            58,
-            "DroppedLogs",
-            "MGPV",
-            "Log lines that could not be sent",
-            wrap(instance.log.dropped.load(std::sync::atomic::Ordering::Relaxed)),
-        ),
-        (59, "BusyPolling", "MGPV", "1 with busy-polling", U32(u32::from(global.busy_polling))),
-        (60, "FailedResolutions", "MGPV", "Names that could not be resolved", U32(0)),
-        (61, "TotalBytesOut", "MGPV", "Bytes sent since the start", U64(bytes_out)),
-        (62, "TotalSplicedBytesOut", "MGPV", "Bytes sent through pipes since the start", U64(0)),
-        (63, "BytesOutRate", "MRPV", "Bytes sent in the last second", U64(0)),
-        (64, "DebugCommandsIssued", "MGPV", "Debugging commands given; any is a risk", U32(0)),
-        (65, "CumRecvLogs", "MCPV", "Log lines received by log-forward", U32(0)),
-        (66, "Build info", "POSV", "What was built", Str(cli.version.clone())),
-        (67, "Memmax_bytes", "CLPV", "Limit on memory in bytes (-m), 0 for none", U32(0)),
-        (68, "PoolAlloc_bytes", "MGPV", "Bytes of memory held by pools", U64(allocated)),
-        (69, "PoolUsed_bytes", "MGPV", "Bytes of memory in use from pools", U64(used)),
-        (
-            70,
-            "Start_time_sec",
-            "MDPV",
-            "When the process started",
-            narrow(instance.start_wall_us / 1_000_000),
-        ),
-        (71, "Tainted", "SGPV", "Experimental features in use", Str("0".into())),
-        (72, "TotalWarnings", "MCPV", "Warnings given", wrap(warnings(cli))),
-        (73, "MaxconnReached", "MCPV", "Times the limit on connections was reached", U32(0)),
-        (74, "BootTime_ms", "MDPV", "Milliseconds from the start to service", U32(0)),
-        (75, "Niced_tasks", "MGPV", "Tasks that could run now and have a nice value", U32(0)),
-        (76, "CurrStreams", "MGPV", "Streams now", U64(current_streams)),
-        (
-            77,
-            "CumStreams",
-            "MGPV",
-            "Streams since the start",
-            U64(total(|t| t.listeners.iter().map(|f| f.total.get()).sum()) + own_requests),
-        ),
-        (78, "BlockedTrafficWarnings", "MGPV", "Warnings about tasks that ran for too long", U32(0)),
-        (79, "PatternsAdded", "MGPV", "Patterns added to ACLs and maps", U64(patterns_added)),
-        (80, "PatternsFreed", "MGPV", "Patterns removed", U64(patterns_freed)),
-        (81, "NbThreadGroups", "CGSV", "Groups of threads", narrow(global.thread_groups.max(1) as u64)),
-    ];
-    all.into_iter()
-        .filter(|(position, ..)| *position != 51 || global.description.is_some())
-        .map(|(position, name, tags, text, value)| Field { position, name, tags, text, value })
-        .collect()
-}
-
-struct ConnectionLimits {
-    limit: u64,
-    hard: u64,
-}
-
-fn limits(cli: &Cli) -> ConnectionLimits {
-    let global = &cli.instance.config.global;
-    ConnectionLimits {
-        limit: u64::from(cli.instance.process_gate.limit()),
-        hard: global.hard_maxconn.max(global.maxconn) as u64,
-    }
-}
-
-fn node(cli: &Cli) -> String {
-    cli.instance.config.global.node.as_deref().unwrap_or(&cli.instance.hostname).to_owned()
-}
-
-fn warnings(cli: &Cli) -> u64 {
-    let given_since = cli.instance.warnings.load(std::sync::atomic::Ordering::Relaxed);
-    cli.process.startup_log().matches("[WARNING]").count() as u64 + given_since
-}
-
-/// `1d 2h03m04s`.
-fn days(seconds: u64) -> String {
-    format!("{}d {}h{:02}m{:02}s", seconds / 86400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn uptimes_are_spelled_out() {
-        for (seconds, expected) in [(0, "0d 0h00m00s"), (59, "0d 0h00m59s"), (93784, "1d 2h03m04s")] {
-            assert_eq!(days(seconds), expected);
-        }
-    }
 }

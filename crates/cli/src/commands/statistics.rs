@@ -1,13 +1,14 @@
-//! The statistics: `show stat`, `show schema json`. What the rows hold is in [`crate::stat`].
+//! The statistics: `show stat`, `show schema json`. What the rows hold is in [`thalweg_statistics::stat`].
 
 use std::io;
 
 use thalweg_config::model::CliLevel::{self, User};
 use thalweg_proxy::Instance;
+use thalweg_statistics::rows;
+use thalweg_statistics::stat::{self, Row, RowKind, csv_row, header, json_row, typed_row};
 
 use crate::command::{Call, Command, Run};
 use crate::output::Reply;
-use crate::stat::{self, Row, RowKind, csv_row, header, json_row, rows, typed_row};
 
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] = &[

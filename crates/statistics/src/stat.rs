@@ -1,16 +1,11 @@
 //! `show stat`: the counters of proxies, listeners and servers (management manual, section 9.1).
 //!
-//! [`rows`] holds how each row is filled, [`columns`] the columns, [`format`] how values are written. Nothing here
-//! depends on the CLI, so that other exports may show the same rows.
-
-pub mod columns;
-pub mod format;
-pub mod rows;
+//! [`crate::rows`] holds how each row is filled, [`crate::columns`] the columns, [`crate::format`] how values are written.
 
 use thalweg_config::model::Proxy;
 
-use columns::{COLUMNS, EXTRA};
-use format::Value;
+use crate::columns::{self, COLUMNS, EXTRA};
+use crate::format::{self, Value};
 
 /// What a row is about; its number is the value of the column `type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +111,7 @@ pub fn json_row(out: &mut String, row: &Row) {
 }
 
 /// Whether a proxy speaks HTTP, so that its counters of responses mean something.
-fn is_http(proxy: &Proxy) -> bool {
+pub(crate) fn is_http(proxy: &Proxy) -> bool {
     proxy.mode == thalweg_config::model::Mode::Http
 }
 

@@ -11,9 +11,9 @@ use thalweg_proxy::{Instance, Stopping};
 use thalweg_runtime::clock;
 use thalweg_syntax::carry::carry;
 
-use super::columns::{COLUMNS, EXTRA, at};
-use super::format::Value::{self, S32, Str, U32, U64};
-use super::{Row, RowKind, is_http};
+use crate::columns::{COLUMNS, EXTRA, at};
+use crate::format::Value::{self, S32, Str, U32, U64};
+use crate::stat::{Row, RowKind, is_http};
 
 impl Row {
     fn new(kind: RowKind, proxy: &Proxy, name: &str, sid: u32) -> Row {
@@ -30,7 +30,7 @@ impl Row {
     }
 
     /// Adds to the status of a backend how many of its servers are up: some of them are not listed.
-    pub(crate) fn tell_servers(&mut self, instance: &Instance, proxy: &Proxy) {
+    pub fn tell_servers(&mut self, instance: &Instance, proxy: &Proxy) {
         let backend = &instance.backends[proxy.id.0 as usize];
         let up = proxy.servers.iter().filter(|server| backend.is_up(server.id)).count();
         if let Some(Str(status)) = &mut self.values[const { at("status") }] {
@@ -39,7 +39,7 @@ impl Row {
     }
 
     /// Takes out what a user of the lowest level may not see.
-    pub(crate) fn withhold(&mut self) {
+    pub fn withhold(&mut self) {
         for column in const { [at("addr"), at("cookie"), at("algo")] } {
             self.values[column] = None;
         }

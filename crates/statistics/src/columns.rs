@@ -1,6 +1,6 @@
 //! The columns of `show stat`. Their order and spelling are fixed: programs read them by position and by name.
 
-use super::RowKind;
+use crate::stat::RowKind;
 
 /// A column.
 #[derive(Debug)]
