@@ -13,7 +13,7 @@ use thalweg_config::model::CliLevel;
 use thalweg_proxy::Instance;
 
 use crate::output::{Output, Reply};
-use crate::session::Session;
+use crate::session::{Input, Session};
 use crate::words::WORDS_MAX;
 use crate::{Cli, commands, help};
 
@@ -71,6 +71,8 @@ pub struct Call<'a> {
     pub session: &'a mut Session,
     /// Where an answer goes that is sent piece by piece.
     pub output: &'a mut Output,
+    /// What the client sends meanwhile.
+    pub input: &'a mut Input,
     /// What follows the words that select the command.
     pub args: &'a [&'a str],
     /// The lines that followed the command.
@@ -166,6 +168,7 @@ pub fn find(words: &[&str]) -> Option<(&'static Command, usize)> {
 pub async fn run(
     session: &mut Session,
     output: &mut Output,
+    input: &mut Input,
     words: &[&str],
     payload: Option<&str>,
 ) -> io::Result<()> {
@@ -176,7 +179,7 @@ pub async fn run(
         Err(reply) => reply,
         Ok((command, count)) => {
             let args = &words[count..];
-            let call = Call { session: &mut *session, output: &mut *output, args, payload };
+            let call = Call { session: &mut *session, output: &mut *output, input, args, payload };
             match command.run {
                 Run::Now(run) => run(call),
                 Run::Waiting(run) => run(call).await?,

@@ -5,6 +5,7 @@
 //! [`command`] says what a command is and runs it, and `commands/` has the entries and functions, one file per family.
 //! The figures that it shows are in `thalweg_statistics`.
 
+mod anonymous;
 pub mod command;
 pub mod commands;
 mod help;
@@ -16,7 +17,7 @@ mod words;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use thalweg_config::model::CliLevel;
 use thalweg_proxy::Instance;
@@ -87,6 +88,8 @@ pub struct Cli {
     pub sockets: Vec<Socket>,
     /// `stats maxconn`.
     pub gate: Gate,
+    /// The key of anonymous dumps for sessions that name none, 0 for none (`set anon global-key`).
+    pub anon_key: AtomicU32,
     /// What the sessions did so far.
     pub counts: Counts,
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 
 use thalweg_config::model::CliLevel;
 use thalweg_proxy::Stopping;
@@ -17,6 +18,9 @@ use crate::{Cli, Severity, commands, words};
 
 /// How long a client that sent too much is read from, in milliseconds.
 const LINGER_MS: u64 = 1000;
+
+/// Bytes received at once.
+const RECEIVE_MAX: usize = 16 * 1024;
 
 /// How a session goes on after a line (`prompt`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +52,8 @@ pub struct Session {
     pub expert: bool,
     /// `experimental-mode on`.
     pub experimental: bool,
+    /// The key of its anonymous dumps, 0 while they are not (`set anon`).
+    pub anon_key: u32,
     /// A command ended it.
     pub end: Option<End>,
 }
@@ -68,6 +74,7 @@ pub async fn serve(cli: Arc<Cli>, socket: usize, fd: OwnedFd, _peer: SockAddr) {
         severity,
         expert: false,
         experimental: false,
+        anon_key: 0,
         end: None,
     };
     // A client that is gone needs no answer, and one that says nothing gets none.
@@ -96,7 +103,7 @@ pub enum End {
 
 /// What was received and not used yet.
 #[derive(Default)]
-struct Input {
+pub struct Input {
     bytes: Vec<u8>,
     /// Bytes at the front that have no newline.
     searched: usize,
@@ -128,11 +135,28 @@ impl Input {
         Some(line)
     }
 
+    /// Ready when the client said something, which is thrown away, or will say nothing more.
+    ///
+    /// # Errors
+    /// The connection broke.
+    pub fn poll_any(&mut self, output: &mut Output) -> Poll<io::Result<()>> {
+        if self.bytes.is_empty() && !self.ended {
+            match output.stream().poll_recv(RECEIVE_MAX) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Ready(Ok(said)) => self.ended = said.is_empty(),
+            }
+        }
+        self.bytes.clear();
+        self.searched = 0;
+        Poll::Ready(Ok(()))
+    }
+
     /// Throws away what the client still sends, for a while: closing with something unread would reset the connection,
     /// and a reset may overtake the answer.
     async fn drop_rest(&mut self, output: &mut Output) {
         let deadline = Some(timer::deadline_in(LINGER_MS));
-        while let Ok(Ok(buf)) = timer::timeout_at(deadline, output.stream().recv(16 * 1024)).await {
+        while let Ok(Ok(buf)) = timer::timeout_at(deadline, output.stream().recv(RECEIVE_MAX)).await {
             if buf.is_empty() {
                 return;
             }
@@ -142,7 +166,7 @@ impl Input {
     /// Waits for more. An error when the client is silent for too long.
     async fn receive(&mut self, output: &mut Output) -> io::Result<()> {
         let deadline = output.timeout_ms.map(timer::deadline_in);
-        match timer::timeout_at(deadline, output.stream().recv(16 * 1024)).await {
+        match timer::timeout_at(deadline, output.stream().recv(RECEIVE_MAX)).await {
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
             Ok(Err(error)) => Err(error),
             Ok(Ok(buf)) => {
@@ -195,7 +219,7 @@ impl Session {
                 let words: Vec<&str> = words.iter().map(String::as_str).collect();
                 // A payload belongs to the last command of its line.
                 let payload = payload.as_deref().filter(|_| i == last);
-                command::run(self, output, &words, payload).await?;
+                command::run(self, output, &mut input, &words, payload).await?;
                 if let Some(end) = self.end {
                     // Whoever asks for sockets waits for them, and for nothing else.
                     if end == End::Closed {

@@ -158,6 +158,7 @@ pub fn load(options: &LoadOptions<'_>) -> Loaded {
         cx.reader.environment.set(name, text.as_bytes());
     }
     read_files(&mut cx);
+    cx.config.named_defaults = cx.defaults.iter().filter_map(|section| section.name.clone()).collect();
     let readable = !cx.diagnostics.aborted();
     if readable {
         finish::finish(&mut cx);

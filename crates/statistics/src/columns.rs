@@ -140,6 +140,30 @@ pub const COLUMNS: [Column; 119] = [
     c("cache_hint_hits", "MCPP", "Look-ups in the cache that a hint answered"),
 ];
 
+/// Columns that frontends have no figures for, and that a stats file has no place for there.
+pub const ONLY_BACKEND: &[&str] = &[
+    "econ", "eresp", "wretr", "wredis", "chkfail", "chkdown", "lastchg", "lbtot", "hanafail", "cli_abrt",
+    "srv_abrt", "lastsess", "connect", "reuse",
+];
+
+/// The same of backends and servers.
+pub const ONLY_FRONTEND: &[&str] = &[
+    "ereq",
+    "req_rate",
+    "conn_rate",
+    "conn_tot",
+    "intercepted",
+    "dcon",
+    "dses",
+    "h1sess",
+    "h2sess",
+    "h3sess",
+    "req_other",
+    "h1req",
+    "h2req",
+    "h3req",
+];
+
 /// The counters of modules, after the fixed columns: `<module>_<name>`. Frontends and backends have them.
 pub static EXTRA: [Column; 8] = [
     c("h1_open_connections", "MGPV", "HTTP/1 connections now"),

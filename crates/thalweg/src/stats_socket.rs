@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -69,6 +70,7 @@ pub fn prepare(
         release_date: COMPATIBLE_DATE.into(),
         sockets,
         gate: Gate::new(instance.config.global.stats_maxconn.max(1)),
+        anon_key: AtomicU32::new(0),
         counts: thalweg_cli::Counts::default(),
     };
     (Arc::new(cli), ports)

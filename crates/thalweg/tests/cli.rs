@@ -28,7 +28,7 @@ impl Program {
         let configuration = format!(
             "global\n  nbthread 2\n  maxconn 100\n  set-var proc.five int(5)\n  set-var-fmt proc.fmt \"a%[int(3)]\"\n\
              \x20 stats socket {d}/admin mode 600 level admin\n  stats socket {d}/user level user\n{global}\n\
-             defaults\n  mode http\n  timeout client 5s\n  timeout server 5s\n  timeout connect 5s\n  retries 0\n\
+             defaults\n  mode http\n  log global\n  option httplog\n  timeout client 5s\n  timeout server 5s\n  timeout connect 5s\n  retries 0\n\
              frontend fe\n  bind unix@{d}/fe name b1\n  bind unix@{d}/fe2\n  option socket-stats\n\
              \x20 http-request set-header x-map %[path,map({d}/m.map)]\n\
              \x20 http-request deny if {{ path -f {d}/a.acl }}\n  use_backend late if {{ path_beg /late }}\n  use_backend be\n  default_backend spare\n\
@@ -279,6 +279,45 @@ fn every_byte_that_a_client_sends_is_kept() {
         stream.read_to_end(&mut answer).unwrap();
         assert_eq!(answer.escape_ascii().to_string(), expected.escape_ascii().to_string(), "{}", sent.escape_ascii());
     }
+}
+
+#[test]
+fn a_ring_is_followed_until_the_client_speaks() {
+    let program = Program::start(
+        "cli-events",
+        "  log ring@lines format raw local0\nring lines\n  format raw\n  size 32764",
+    );
+    // What waited for the program to listen was logged, too.
+    assert_eq!(program.request("/p"), "403");
+    let shown = eventually("the request is logged", || {
+        Some(program.ask("show events lines")).filter(|text| text.contains(" /p HTTP/1.1"))
+    });
+    assert!(shown.ends_with("/p HTTP/1.1\"\n\n"), "{shown}");
+    assert_eq!(program.ask("show events lines -n"), "\n");
+    assert_eq!(program.ask("show events lines -0").replace('\0', "\n"), shown);
+    // From here on only: what was there is not shown again, what comes is.
+    let mut stream = UnixStream::connect(program.path("admin")).unwrap();
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    stream.write_all(b"prompt i;show cli level;show events lines -wn\n").unwrap();
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut next = || {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        line
+    };
+    assert_eq!((next(), next(), next()), ("\n".into(), "admin\n".into(), "\n".into()));
+    for path in ["/p?1", "/p?2", "/p?3"] {
+        assert_eq!(program.request(path), "403");
+        let line = next();
+        assert!(line.ends_with(&format!("{path} HTTP/1.1\"\n")), "{line}");
+    }
+    // Whatever the client says ends it, and is no command.
+    stream.write_all(b"show version\n").unwrap();
+    assert_eq!(next(), "\n");
+    stream.write_all(b"show cli level;quit\n").unwrap();
+    assert_eq!((next(), next(), next()), ("admin\n".into(), "\n".into(), String::new()));
+    // A client that will say nothing more waits for nothing.
+    assert_eq!(program.ask("show events lines -wn"), "\n");
 }
 
 #[test]

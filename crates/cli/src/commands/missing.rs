@@ -24,16 +24,12 @@ pub static COMMANDS: &[Command] = &[
         Run::Missing("keys of dynamic cookies cannot change at run time"),
     ),
     Command::new("dump ssl", User, Run::Missing("TLS is missing")),
-    Command::new("dump stats-file", User, Run::Missing("the stats file is missing")),
     Command::new(
         "enable dynamic-cookie",
         Admin,
         Run::Missing("keys of dynamic cookies cannot change at run time"),
     ),
     Command::new("new ssl", Admin, Run::Missing("TLS is missing")),
-    Command::new("set anon global-key", Admin, Run::Missing("anonymised output is missing")),
-    Command::new("set anon off", User, Run::Missing("anonymised output is missing")),
-    Command::new("set anon on", User, Run::Missing("anonymised output is missing")),
     Command::new(
         "set dynamic-cookie-key",
         Admin,
@@ -41,15 +37,10 @@ pub static COMMANDS: &[Command] = &[
     ),
     Command::new("set ssl", Admin, Run::Missing("TLS is missing")),
     Command::new("set table", Operator, Run::Missing("stick tables are missing")),
-    Command::new("show anon", User, Run::Missing("anonymised output is missing")),
     Command::new("show cache", Admin, Run::Missing("the cache is missing")),
     Command::new("show default-server", User, Run::Missing("backends cannot be added at run time")),
-    Command::new("show defaults", User, Run::Missing("backends cannot be added at run time")),
-    Command::new("show dev", User, Run::Missing("the report for developers is missing")),
-    Command::new("show events", User, Run::Missing("rings are not shown")),
     Command::new("show peers", User, Run::Missing("peers are missing")),
     Command::new("show quic", Operator, Run::Missing("QUIC is missing")),
-    Command::new("show resolvers", User, Run::Missing("resolvers are missing")),
     Command::new("show ssl", Admin, Run::Missing("TLS is missing")),
     Command::new("show ssl ca-file", User, Run::Missing("TLS is missing")),
     Command::new("show ssl cert", User, Run::Missing("TLS is missing")),
@@ -65,10 +56,5 @@ pub static COMMANDS: &[Command] = &[
     Command::new("update ssl", Admin, Run::Missing("TLS is missing")),
     Command::new("debug dev", Admin, Run::Missing("the commands of the reference's developers are missing"))
         .only(Mode::Expert),
-    Command::new(
-        "debug dev hash",
-        User,
-        Run::Missing("the commands of the reference's developers are missing"),
-    ),
     Command::new("httpclient", Admin, Run::Missing("the HTTP client is missing")).only(Mode::Expert),
 ];

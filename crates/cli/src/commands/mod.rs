@@ -1,13 +1,18 @@
 //! The commands, one file per family. A new family adds its `mod` line and its place in [`FAMILIES`].
 
+mod anon;
 mod counters;
+mod defaults;
+mod dev;
 mod errors;
+mod events;
 mod frontend;
 pub mod info;
 mod missing;
 mod patterns;
 mod process;
 mod profile;
+mod resolvers;
 mod server;
 mod session;
 mod sessions;
@@ -25,14 +30,19 @@ use crate::output::Reply;
 
 /// The entries of every family; their order means nothing.
 pub(crate) static FAMILIES: &[&[Command]] = &[
+    anon::COMMANDS,
     counters::COMMANDS,
+    defaults::COMMANDS,
+    dev::COMMANDS,
     errors::COMMANDS,
+    events::COMMANDS,
     frontend::COMMANDS,
     info::COMMANDS,
     missing::COMMANDS,
     patterns::COMMANDS,
     process::COMMANDS,
     profile::COMMANDS,
+    resolvers::COMMANDS,
     server::COMMANDS,
     session::COMMANDS,
     sessions::COMMANDS,

@@ -8,6 +8,7 @@ use thalweg_proxy::counters::sum;
 use thalweg_proxy::operator::Hand;
 
 use super::{find_proxy, find_server};
+use crate::anonymous;
 use crate::command::{self, Command, Run};
 use crate::output::{Level, Reply};
 
@@ -15,10 +16,18 @@ use crate::output::{Level, Reply};
 pub static COMMANDS: &[Command] = &[
     Command::new("show backend", User, Run::Now(|call| show_backend(call.instance())))
         .help("", "list the backends"),
-    Command::new("show servers conn", User, Run::Now(|call| show_connections(call.instance(), call.args)))
-        .help("[<backend>]", "show the connections to servers"),
-    Command::new("show servers state", User, Run::Now(|call| show_state(call.instance(), call.args)))
-        .help("[<backend>]", "show the live state of servers, as a state file holds it"),
+    Command::new(
+        "show servers conn",
+        User,
+        Run::Now(|call| show_connections(call.instance(), call.args, call.session.anon_key)),
+    )
+    .help("[<backend>]", "show the connections to servers"),
+    Command::new(
+        "show servers state",
+        User,
+        Run::Now(|call| show_state(call.instance(), call.args, call.session.anon_key)),
+    )
+    .help("[<backend>]", "show the live state of servers, as a state file holds it"),
     Command::new("get weight", User, Run::Now(|call| get_weight(call.instance(), call.args)))
         .help("<bk>/<srv>", "show the weight of a server"),
     Command::new("set weight", Admin, Run::Now(|call| set_weight(call.instance(), call.args)))
@@ -81,7 +90,7 @@ fn address_and_port(server: &Server) -> (String, u16) {
 }
 
 /// `show servers state` (management manual: version 1 of the state file).
-fn show_state(instance: &Instance, args: &[&str]) -> Reply {
+fn show_state(instance: &Instance, args: &[&str], anon_key: u32) -> Reply {
     let backends = match chosen(instance, args) {
         Ok(backends) => backends,
         Err(reply) => return reply,
@@ -96,6 +105,7 @@ fn show_state(instance: &Instance, args: &[&str]) -> Reply {
         let backend = &instance.backends[proxy.id.0 as usize];
         for server in &proxy.servers {
             let (address, port) = address_and_port(server);
+            let address = anonymous::server_address(anon_key, &address);
             let standing = backend.standing(server.id);
             // Of the check: its status and its result; then the health and what the check does.
             let (status, result, running) = match backend.check_report(server.id) {
@@ -115,14 +125,18 @@ fn show_state(instance: &Instance, args: &[&str]) -> Reply {
                 None => (0, None),
             };
             // An agent would be asked where the checks go.
-            let check_address = check_address.unwrap_or_else(|| "-".into());
+            let check_address = check_address.as_deref().unwrap_or("-");
+            let check_address = match check_address {
+                "-" => "-".into(),
+                address => anonymous::server_address(anon_key, address),
+            };
             text.push_str(&format!(
                 "{} {} {} {} {address} {} {} {} {} {} {check} 0 {} {} {name} {port} - 0 {check_port} {check_address} \
                  {check_address} {check_port}\n",
                 proxy.uid,
-                proxy.name,
+                anonymous::text(anon_key, &proxy.name),
                 server.uid,
-                server.name,
+                anonymous::text(anon_key, &server.name),
                 standing.operation as u32,
                 standing.admin_bits(),
                 backend.weight(server.id),
@@ -137,7 +151,7 @@ fn show_state(instance: &Instance, args: &[&str]) -> Reply {
 }
 
 /// `show servers conn`.
-fn show_connections(instance: &Instance, args: &[&str]) -> Reply {
+fn show_connections(instance: &Instance, args: &[&str], anon_key: u32) -> Reply {
     let backends = match chosen(instance, args) {
         Ok(backends) => backends,
         Err(reply) => return reply,
@@ -151,6 +165,7 @@ fn show_connections(instance: &Instance, args: &[&str]) -> Reply {
         for server in &proxy.servers {
             let index = instance.server_index(proxy.id, server.id);
             let (address, port) = address_and_port(server);
+            let address = anonymous::server_address(anon_key, &address);
             let served = instance.server_streams(proxy.id, server.id);
             let used_max = sum(&*instance.threads, |t| &t.servers[index].current_max);
             let idle: Vec<u64> =
@@ -159,8 +174,8 @@ fn show_connections(instance: &Instance, args: &[&str]) -> Reply {
             let idle: Vec<String> = idle.iter().map(u64::to_string).collect();
             text.push_str(&format!(
                 "{}/{} {}/{} {address} {port} - {} {served} {served} {used_max} {served} 0 0 {total} {} {total} {}\n",
-                proxy.name,
-                server.name,
+                anonymous::text(anon_key, &proxy.name),
+                anonymous::text(anon_key, &server.name),
                 proxy.uid,
                 server.uid,
                 server.pool.purge_delay_ms,

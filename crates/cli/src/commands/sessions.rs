@@ -6,6 +6,7 @@ use thalweg_runtime::clock;
 use thalweg_syntax::{TimeUnit, parse_time};
 
 use super::find_proxy;
+use crate::anonymous;
 use crate::command::{self, Command, Run};
 use crate::output::Reply;
 use crate::session::Session;
@@ -69,6 +70,7 @@ async fn show(session: &Session, args: &[&str]) -> Reply {
         }
     }
     let lists = on_all(|worker| worker.sessions.borrow().iter().copied().collect::<Vec<_>>()).await;
+    let anon_key = session.anon_key;
     let now_ms = clock::now_ms();
     let mut text = String::new();
     for (thread, list) in lists.into_iter().enumerate() {
@@ -85,8 +87,8 @@ async fn show(session: &Session, args: &[&str]) -> Reply {
                 "{:#x}: proto={} src={} fe={} be=<NONE> srv=<none> ts=00 age={age_s}s tid={}\n",
                 entry.task.to_bits(),
                 proxy.mode.name(),
-                entry.source.map_or_else(|| "unix:1".into(), |source| source.to_string()),
-                proxy.name,
+                entry.source.map_or_else(|| "unix:1".into(), |source| anonymous::address(anon_key, source)),
+                anonymous::text(anon_key, &proxy.name),
                 thread + 1
             ));
         }

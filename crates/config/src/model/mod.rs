@@ -58,6 +58,8 @@ pub struct Config {
     pub rings: Vec<Ring>,
     pub log_forwards: Vec<LogForward>,
     pub log_profiles: Vec<LogProfile>,
+    /// The names of `defaults` sections that have one, in order.
+    pub named_defaults: Vec<Arc<str>>,
 }
 
 impl Config {

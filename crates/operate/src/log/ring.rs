@@ -47,11 +47,13 @@ impl Lines {
     }
 }
 
-/// How a server tells lines apart (RFC 6587 section 3.4).
+/// How lines are told apart (for servers, RFC 6587 section 3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// Each line ends with a line feed.
     LineFeed,
+    /// Each line ends with the byte 0.
+    Nul,
     /// The length in decimal and a blank come before each line.
     OctetCount,
 }
@@ -96,14 +98,19 @@ impl Ring {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Appends the lines from `cursor` on to `out`, framed, up to about `max` bytes, and moves the cursor.
-    pub fn read(&self, cursor: &mut u64, framing: Framing, max: usize, out: &mut Vec<u8>) {
+    /// The numbers of the oldest line that is kept, and of the one that comes next.
+    pub fn bounds(&self) -> (u64, u64) {
+        let lines = self.lock();
+        (lines.first(), lines.next)
+    }
+
+    /// Appends the lines from `cursor` on to `out`, framed, up to about `max` bytes, and moves the cursor. Those that were
+    /// pushed out before are passed over; returns how many.
+    pub fn read(&self, cursor: &mut u64, framing: Framing, max: usize, out: &mut Vec<u8>) -> u64 {
         let lines = self.lock();
         let first = lines.first();
-        if *cursor < first {
-            self.lost.fetch_add(first - *cursor, Ordering::Relaxed);
-            *cursor = first;
-        }
+        let missed = first.saturating_sub(*cursor);
+        *cursor = first.max(*cursor);
         let skip = usize::try_from(*cursor - first).unwrap_or(usize::MAX);
         let mut start: usize = lines.lens.iter().take(skip).map(|len| *len as usize).sum();
         for len in lines.lens.iter().skip(skip).map(|len| *len as usize) {
@@ -114,16 +121,19 @@ impl Ring {
                 out.extend_from_slice(format!("{len} ").as_bytes());
             }
             out.extend(lines.bytes.range(start..start + len));
-            if framing == Framing::LineFeed {
-                out.push(b'\n');
+            match framing {
+                Framing::LineFeed => out.push(b'\n'),
+                Framing::Nul => out.push(0),
+                Framing::OctetCount => {}
             }
             start += len;
             *cursor += 1;
         }
+        missed
     }
 
     /// Whether there are lines from `cursor` on; if not, the calling task is woken by the next one.
-    fn poll_lines(&self, cursor: u64) -> Poll<()> {
+    pub fn poll_lines(&self, cursor: u64) -> Poll<()> {
         let mut lines = self.lock();
         if cursor < lines.next {
             return Poll::Ready(());
@@ -179,7 +189,8 @@ async fn send_lines(feed: &Feed, io: &mut Stream, cursor: &mut u64) -> Option<()
         return None;
     }
     let mut batch = Vec::new();
-    feed.ring.read(cursor, feed.framing, BATCH_MAX, &mut batch);
+    let missed = feed.ring.read(cursor, feed.framing, BATCH_MAX, &mut batch);
+    feed.ring.lost.fetch_add(missed, Ordering::Relaxed);
     io.start_send(Buf::copy_of(&batch));
     let deadline = feed.send_ms.map(timer::deadline_in);
     matches!(timer::timeout_at(deadline, io.send_ready()).await, Ok(Ok(()))).then_some(())
@@ -201,6 +212,7 @@ mod tests {
         assert!(ring.push(b"one\n") && ring.push(b"") && ring.push(b"three"));
         assert_eq!(read(&ring, &mut 0, Framing::LineFeed), "one\n\nthree\n");
         assert_eq!(read(&ring, &mut 0, Framing::OctetCount), "3 one0 5 three");
+        assert_eq!(read(&ring, &mut 0, Framing::Nul), "one\0\0three\0");
     }
 
     #[test]
@@ -212,19 +224,20 @@ mod tests {
         assert_eq!(read(&ring, &mut cursor, Framing::LineFeed), "");
         ring.push(b"b");
         assert_eq!(read(&ring, &mut cursor, Framing::LineFeed), "b\n");
-        assert_eq!(ring.lost(), 0);
     }
 
     #[test]
-    fn the_newest_push_the_oldest_out_and_losses_are_counted() {
+    fn the_newest_push_the_oldest_out_and_readers_learn_what_they_missed() {
         // Each line takes one byte and the four of its length: three fit.
         let ring = Ring::new(15, 100);
         let mut cursor = 0;
         for line in [b"a", b"b", b"c", b"d", b"e"] {
             assert!(ring.push(line));
         }
-        assert_eq!(read(&ring, &mut cursor, Framing::LineFeed), "c\nd\ne\n");
-        assert_eq!(ring.lost(), 2);
+        let mut out = Vec::new();
+        assert_eq!(ring.read(&mut cursor, Framing::LineFeed, BATCH_MAX, &mut out), 2);
+        assert_eq!((&out[..], ring.bounds()), (&b"c\nd\ne\n"[..], (2, 5)));
+        assert_eq!(ring.lost(), 0, "only what a server misses is lost");
     }
 
     #[test]

@@ -21,6 +21,14 @@ global
   stats socket <@dir>/user level user
   stats socket <@dir>/numbers severity-output number level admin
   stats timeout 20s
+ring ring1
+  description what is said
+  format raw
+  size 32764
+defaults one
+  mode http
+defaults two
+  mode tcp
 defaults
   mode http
   timeout client 5s
@@ -33,6 +41,7 @@ frontend fe
   bind <@fe> name b1
   bind unix@<@dir>/fe2
   description the front
+  guid guid-of-fe
   option socket-stats
   http-request set-header x-map %[path,map(<@dir>/m.map)]
   http-request set-header x-number %[path,map_str_int(<@dir>/i.map)]
@@ -42,15 +51,20 @@ frontend fe
   default_backend spare
 backend be
   balance roundrobin
+  guid guid-of-be
   cookie SRV insert
   server s1 unix@<@dir>/none maxconn 7 cookie c1
   server s2 127.0.0.1:9 weight 10 disabled
-  server s3 127.0.0.1:9 weight 20 check inter 1h id 33
+  server s3 127.0.0.1:9 weight 20 check inter 1h id 33 guid guid-of-s3
   server s4 127.0.0.1:9 weight 20 backup
 backend fixed
   balance source
   server t1 127.0.0.1:9 weight 10
   server t2 127.0.0.1:9 check inter 1h addr 127.0.0.2 port 8
+backend far
+  server f1 10.1.2.3:77 disabled
+  server f2 [2001:db8::1]:77 disabled
+  server f3 [::1]:9
 backend spare
   http-request return status 200
 backend off

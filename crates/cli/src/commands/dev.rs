@@ -1,0 +1,79 @@
+//! `show dev`: what developers ask for first: the program, the machine, the limits.
+
+use std::fs;
+
+use thalweg_config::model::CliLevel::User;
+use thalweg_syntax::carry::carry;
+
+use crate::anonymous;
+use crate::command::{Call, Command, Run};
+use crate::output::Reply;
+
+/// What this family adds to the table.
+pub static COMMANDS: &[Command] =
+    &[Command::new("show dev", User, Run::Now(show))
+        .help("", "show the program, the machine and the limits")];
+
+fn show(call: Call<'_>) -> Reply {
+    let (cli, key) = (call.cli(), call.session.anon_key);
+    let mut text = format!("{} version {}\n", cli.product, cli.version);
+    let mut section = |title: &str, fields: Vec<(String, String)>| {
+        text.push_str(&format!("{title}:\n"));
+        // What the system does not say is left out.
+        for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
+            text.push_str(&format!("  {name}: {value}\n"));
+        }
+    };
+    let field = |name: &str, value: String| (name.to_owned(), value);
+    let kernel = |name: &str| read(&format!("/proc/sys/kernel/{name}")).trim().to_owned();
+    let system = read("/etc/os-release");
+    let pretty = value_of(&system, "PRETTY_NAME", '=').trim_matches('"').to_owned();
+    section(
+        "Platform info",
+        vec![
+            field("cpu model", value_of(&read("/proc/cpuinfo"), "model name", ':')),
+            field("OS name", kernel("ostype")),
+            field("OS release", kernel("osrelease")),
+            field("OS version", kernel("version")),
+            field("OS architecture", std::env::consts::ARCH.to_owned()),
+            field("node name", anonymous::text(key, &cli.instance.hostname).into_owned()),
+            field("distro pretty name", anonymous::text(key, &pretty).into_owned()),
+        ],
+    );
+    let (status, limits) = (read("/proc/self/status"), read("/proc/self/limits"));
+    let command = read("/proc/self/cmdline").replace('\0', " ");
+    let limit = |name: &str| limits.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("").to_owned();
+    let column = |text: &str, nth: usize| text.split_whitespace().nth(nth).unwrap_or("").to_owned();
+    let (files, memory) = (limit("Max open files"), limit("Max address space"));
+    section(
+        "Process info",
+        vec![
+            field("pid", std::process::id().to_string()),
+            field("cmdline", anonymous::text(key, command.trim_end()).into_owned()),
+            field("uid", column(&value_of(&status, "Uid", ':'), 1)),
+            field("gid", column(&value_of(&status, "Gid", ':'), 1)),
+            field("capabilities", value_of(&status, "CapEff", ':')),
+            field("fd limit (soft)", column(&files, 0)),
+            field("fd limit (hard)", column(&files, 1)),
+            field("ram limit (soft)", column(&memory, 0)),
+            field("ram limit (hard)", column(&memory, 1)),
+            field("threads", thalweg_runtime::thread_count().to_string()),
+        ],
+    );
+    Reply::Text(text)
+}
+
+/// The content of a file, empty if it cannot be read.
+fn read(path: &str) -> String {
+    fs::read(path).map_or_else(|_| String::new(), |bytes| carry(&bytes).into_owned())
+}
+
+/// What follows a name and a separator on the first line that has them.
+fn value_of(text: &str, name: &str, separator: char) -> String {
+    let values = text.lines().filter_map(|line| line.split_once(separator));
+    values
+        .filter(|(found, _)| found.trim() == name)
+        .map(|(_, value)| value.trim().to_owned())
+        .next()
+        .unwrap_or_default()
+}

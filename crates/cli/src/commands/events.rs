@@ -1,0 +1,84 @@
+//! `show events`: where log lines go, and what rings hold of them.
+
+use std::io;
+use std::sync::Arc;
+use std::task::Poll;
+
+use thalweg_config::model::CliLevel::User;
+use thalweg_operate::log::ring::{Framing, Ring};
+use thalweg_proxy::Instance;
+use thalweg_syntax::carry::carry;
+
+use crate::command::{Call, Command, Run};
+use crate::output::Reply;
+
+/// What this family adds to the table.
+pub static COMMANDS: &[Command] =
+    &[Command::new("show events", User, Run::Waiting(|call| Box::pin(show(call))))
+        .help("[<sink>] [-w] [-n] [-0]", "list where events go, or show what a ring holds")];
+
+/// Bytes read from a ring at once: it is locked for no longer than that takes.
+const PAGE: usize = 16 * 1024;
+
+/// See the module's documentation.
+async fn show(mut call: Call<'_>) -> io::Result<Reply> {
+    let Some((name, options)) = call.args.split_first() else {
+        return Ok(Reply::Text(list(call.instance())));
+    };
+    let (mut wait, mut newest, mut framing) = (false, false, Framing::LineFeed);
+    let ring = call.instance().log.ring(name).map(|(_, ring)| Arc::clone(ring));
+    if ring.is_none() && !matches!(*name, "stdout" | "stderr") {
+        return Ok(Reply::error("No such event sink"));
+    }
+    let Some(ring) = ring else { return Ok(Reply::notice("Nothing to report for this sink")) };
+    for option in options {
+        match *option {
+            "-w" => wait = true,
+            "-n" => newest = true,
+            "-wn" | "-nw" => (wait, newest) = (true, true),
+            "-0" => framing = Framing::Nul,
+            _ => return Ok(Reply::error("unknown option")),
+        }
+    }
+    let (oldest, next) = ring.bounds();
+    let mut cursor = if newest { next } else { oldest };
+    loop {
+        let mut page = Vec::new();
+        ring.read(&mut cursor, framing, PAGE, &mut page);
+        if !page.is_empty() {
+            call.output.text.push_str(&carry(&page));
+            call.output.flush_much().await?;
+        } else if wait {
+            call.output.flush().await?;
+            if wait_for_lines(&mut call, &ring, cursor).await? {
+                return Ok(Reply::Done);
+            }
+        } else {
+            return Ok(Reply::Done);
+        }
+    }
+}
+
+/// Waits for a line, or for the client: true when it said something, which is thrown away, or will say nothing more.
+async fn wait_for_lines(call: &mut Call<'_>, ring: &Ring, cursor: u64) -> io::Result<bool> {
+    std::future::poll_fn(|_| match call.input.poll_any(call.output) {
+        Poll::Ready(said) => Poll::Ready(said.map(|()| true)),
+        Poll::Pending => ring.poll_lines(cursor).map(|()| Ok(false)),
+    })
+    .await
+}
+
+fn list(instance: &Instance) -> String {
+    let mut text = String::from(
+        "Supported events sinks are listed below. Add -0(zero), -w(wait), -n(new). Any key to stop.\n",
+    );
+    for (name, number) in [("stdout", 1), ("stderr", 2)] {
+        text.push_str(&format!("    {name:<10} : type=fd, 0 dropped, standard output (fd#{number})\n"));
+    }
+    for section in &instance.config.rings {
+        let lost = instance.log.ring(&section.name).map_or(0, |(_, ring)| ring.lost());
+        let description = section.description.as_ref().unwrap_or(&section.name);
+        text.push_str(&format!("    {:<10} : type=buffer, {lost} dropped, {description}\n", section.name));
+    }
+    text
+}
