@@ -1,0 +1,265 @@
+//! The server's side: what a `bind ... ssl` line serves, and to whom.
+
+use std::sync::{Arc, OnceLock};
+
+use rustls::crypto::{CryptoProvider, SupportedKxGroup};
+use rustls::server::{NoServerSessionStorage, ResolvesServerCert, ServerConfig};
+use rustls::sign::CertifiedKey;
+use rustls::{SignatureScheme, SupportedCipherSuite};
+
+use crate::certificate::{Credential, KeyError};
+use crate::clock::{Clock, Time};
+use crate::notes::KeepSecrets;
+use crate::options::{Versions, ciphers, groups, schemes};
+use crate::provider::provider;
+use crate::session::{Binding, BoundCache, BoundTickets, SessionCache, TicketKeys};
+use crate::verify::{ClientPolicy, ClientVerifier, Verify};
+
+/// What a `bind` line says about TLS, or a line of a `crt-list` in its brackets.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    pub versions: Versions,
+    /// `ciphers`
+    pub ciphers: Vec<SupportedCipherSuite>,
+    /// `ciphersuites`
+    pub ciphersuites: Vec<SupportedCipherSuite>,
+    /// `curves`
+    pub groups: Vec<&'static dyn SupportedKxGroup>,
+    /// `sigalgs`; None: whatever the key can do.
+    pub schemes: Option<Arc<[SignatureScheme]>>,
+    /// `alpn`; empty with `no-alpn`.
+    pub alpn: Vec<Vec<u8>>,
+    /// `verify` and what belongs to it.
+    pub client: ClientPolicy,
+    /// `prefer-client-ciphers`
+    pub prefer_client: bool,
+    /// `allow-0rtt`: how many bytes of early data a client may send; 0 for none.
+    pub early_data: u32,
+}
+
+impl Default for Profile {
+    fn default() -> Profile {
+        Profile {
+            versions: Versions { tls12: true, tls13: true },
+            ciphers: ciphers::TLS12.to_vec(),
+            ciphersuites: ciphers::TLS13.to_vec(),
+            groups: groups::defaults(),
+            schemes: None,
+            alpn: Vec::new(),
+            client: ClientPolicy { schemes: schemes::DEFAULTS.to_vec(), ..ClientPolicy::default() },
+            prefer_client: false,
+            early_data: 0,
+        }
+    }
+}
+
+/// What all lines of a process share.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    pub clock: Arc<dyn Clock>,
+    /// None with `no-tls-tickets`.
+    pub tickets: Option<Arc<TicketKeys>>,
+    pub cache: Arc<SessionCache>,
+    /// `tune.ssl.lifetime`, in seconds.
+    pub lifetime: u32,
+    /// `tune.ssl.keylog on`
+    pub keep_secrets: bool,
+    /// How many bytes of a ClientHello's lists are kept: `tune.ssl.capture-buffer-size`. 0 keeps none.
+    pub keep_hello: usize,
+}
+
+/// A profile that cannot be served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProfileError {
+    /// No suite is left for any version that is spoken.
+    NoCipher,
+    /// rustls refuses; its words.
+    Refused(String),
+}
+
+impl std::fmt::Display for ProfileError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ProfileError::NoCipher => {
+                let names: Vec<&str> =
+                    ciphers::TLS12.iter().map(|suite| ciphers::name(suite.suite().into())).collect();
+                write!(
+                    f,
+                    "no cipher of the list is supported, and TLSv1.3 is not spoken; the supported ones are {}",
+                    names.join(", ")
+                )
+            }
+            ProfileError::Refused(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for ProfileError {}
+
+/// A profile ready to be served with one certificate or another.
+#[derive(Debug)]
+pub struct BindContext {
+    template: ServerConfig,
+    verifier: Arc<ClientVerifier>,
+    shared: Shared,
+    schemes: Option<Arc<[SignatureScheme]>>,
+    /// A digest of how clients are verified: sessions are bound to it.
+    policy: Binding,
+    early_data: u32,
+}
+
+impl BindContext {
+    /// Prepares a profile. TLS 1.2 is not spoken when none of its ciphers is left and TLS 1.3 is: [`Profile::loses_tls12`]
+    /// tells, so that the user is warned.
+    pub fn new(profile: &Profile, shared: Shared) -> Result<BindContext, ProfileError> {
+        let provider = Arc::new(CryptoProvider {
+            cipher_suites: suites(profile.versions, &profile.ciphers, &profile.ciphersuites)?,
+            kx_groups: profile.groups.clone(),
+            ..CryptoProvider::clone(provider())
+        });
+        let verifier = Arc::new(ClientVerifier::new(profile.client.clone()));
+        let builder = ServerConfig::builder_with_details(provider, Arc::new(Time(shared.clock.clone())))
+            .with_protocol_versions(&versions(profile.versions, !profile.ciphers.is_empty()))
+            .map_err(|error| ProfileError::Refused(error.to_string()))?;
+        let builder = match profile.client.verify {
+            Verify::None => builder.with_no_client_auth(),
+            Verify::Optional | Verify::Required => builder.with_client_cert_verifier(verifier.clone()),
+        };
+        let mut template = builder.with_cert_resolver(Arc::new(Nothing));
+        template.ignore_client_order = !profile.prefer_client;
+        template.alpn_protocols = profile.alpn.clone();
+        template.enable_secret_extraction = true;
+        template.session_storage = Arc::new(NoServerSessionStorage {});
+        template.max_early_data_size = profile.early_data;
+        if shared.keep_secrets {
+            template.key_log = Arc::new(KeepSecrets);
+        }
+        Ok(BindContext {
+            template,
+            verifier,
+            shared,
+            schemes: profile.schemes.clone(),
+            policy: policy_digest(&profile.client),
+            early_data: profile.early_data,
+        })
+    }
+
+    pub(crate) fn verifier(&self) -> &ClientVerifier {
+        &self.verifier
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// What rustls needs to serve a certificate under this profile.
+    fn config(&self, credential: &Credential) -> Result<Arc<ServerConfig>, KeyError> {
+        let now = self.shared.clock.now() as i64;
+        let certified = credential.certified(self.schemes.as_ref(), now)?;
+        let mut config = self.template.clone();
+        config.cert_resolver = Arc::new(Always(certified));
+        let mut hash = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
+        hash.update(&self.policy);
+        hash.update(&credential.leaf().sha256());
+        let mut binding = [0; 32];
+        binding.copy_from_slice(hash.finish().as_ref());
+        config.session_storage = Arc::new(BoundCache { cache: self.shared.cache.clone(), binding });
+        // With tickets rustls takes no early data: a ticket can be used twice, a session in the cache once.
+        if let Some(keys) = self.shared.tickets.clone().filter(|_| self.early_data == 0) {
+            config.ticketer = Arc::new(BoundTickets { keys, binding, lifetime: self.shared.lifetime });
+        }
+        Ok(Arc::new(config))
+    }
+}
+
+impl Profile {
+    /// TLS 1.2 is asked for, and none of the ciphers for it is supported.
+    pub fn loses_tls12(&self) -> bool {
+        self.versions.tls12 && self.ciphers.is_empty()
+    }
+}
+
+pub(crate) fn suites(
+    versions: Versions,
+    tls12: &[SupportedCipherSuite],
+    tls13: &[SupportedCipherSuite],
+) -> Result<Vec<SupportedCipherSuite>, ProfileError> {
+    let mut suites = Vec::new();
+    if versions.tls13 {
+        suites.extend_from_slice(tls13);
+    }
+    if versions.tls12 {
+        suites.extend_from_slice(tls12);
+    }
+    if suites.is_empty() { Err(ProfileError::NoCipher) } else { Ok(suites) }
+}
+
+pub(crate) fn versions(
+    versions: Versions,
+    has_tls12_ciphers: bool,
+) -> Vec<&'static rustls::SupportedProtocolVersion> {
+    let tls12 = versions.tls12 && has_tls12_ciphers;
+    let both = [(versions.tls13, &rustls::version::TLS13), (tls12, &rustls::version::TLS12)];
+    both.into_iter().filter(|(spoken, _)| *spoken).map(|(_, version)| version).collect()
+}
+
+/// A digest of how clients are verified. It is made of contents only, so that processes with the same configuration have the
+/// same and understand each other's tickets.
+fn policy_digest(client: &ClientPolicy) -> Binding {
+    let mut hash = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
+    hash.update(format!("{:?} {:?} {:?}", client.verify, client.ignored_leaf, client.ignored_ca).as_bytes());
+    if client.verify != Verify::None {
+        let mut roots: Vec<[u8; 32]> =
+            client.trust.certificates().iter().map(|certificate| certificate.sha256()).collect();
+        roots.sort_unstable();
+        roots.iter().for_each(|root| hash.update(root));
+        hash.update(&[client.crls.is_some() as u8]);
+    }
+    let mut digest = [0; 32];
+    digest.copy_from_slice(hash.finish().as_ref());
+    digest
+}
+
+/// A certificate under a profile: what a client's name leads to.
+#[derive(Debug)]
+pub struct Served {
+    pub credential: Arc<Credential>,
+    pub context: Arc<BindContext>,
+    config: OnceLock<Arc<ServerConfig>>,
+}
+
+impl Served {
+    pub fn new(credential: Arc<Credential>, context: Arc<BindContext>) -> Served {
+        Served { credential, context, config: OnceLock::new() }
+    }
+
+    /// What rustls serves, made when it is first needed: of 50,000 certificates a day sees a few hundred. A response that is
+    /// stapled is a part of it, so whoever replaces that makes another `Served`.
+    pub(crate) fn config(&self) -> Result<&Arc<ServerConfig>, KeyError> {
+        if let Some(config) = self.config.get() {
+            return Ok(config);
+        }
+        let config = self.context.config(&self.credential)?;
+        Ok(self.config.get_or_init(|| config))
+    }
+}
+
+/// Serves one certificate, come what may: it was chosen before rustls saw the hello.
+#[derive(Debug)]
+struct Always(Arc<CertifiedKey>);
+
+impl ResolvesServerCert for Always {
+    fn resolve(&self, _: rustls::server::ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.clone())
+    }
+}
+
+/// Stands in the template until there is a certificate.
+#[derive(Debug)]
+struct Nothing;
+
+impl ResolvesServerCert for Nothing {
+    fn resolve(&self, _: rustls::server::ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        None
+    }
+}

@@ -1,0 +1,89 @@
+//! Certificates with their keys: loading them, and what a handshake needs of them.
+
+mod key;
+mod load;
+
+pub use key::{KeyError, KeyKind, PrivateKey};
+pub use load::{Extra, LoadError, LoadOptions, Loader, Parts};
+
+use std::sync::{Arc, RwLock};
+
+use rustls::SignatureScheme;
+use rustls::pki_types::CertificateDer;
+use rustls::sign::CertifiedKey;
+
+use crate::ocsp::OcspResponse;
+use crate::x509::{Certificate, name};
+
+/// A certificate, its chain and its key, under the name that configurations and the CLI use.
+#[derive(Debug)]
+pub struct Credential {
+    /// The file name, as the configuration resolves it.
+    pub name: Arc<str>,
+    /// The certificate itself, then what is sent after it.
+    pub chain: Vec<Arc<Certificate>>,
+    pub key: PrivateKey,
+    /// Who signed it, when that is known: OCSP needs its key.
+    pub issuer: Option<Arc<Certificate>>,
+    /// The OCSP response that is stapled. It can be replaced while connections are served.
+    ocsp: RwLock<Option<Arc<OcspResponse>>>,
+}
+
+impl Credential {
+    pub fn new(
+        name: Arc<str>,
+        chain: Vec<Arc<Certificate>>,
+        key: PrivateKey,
+        issuer: Option<Arc<Certificate>>,
+        ocsp: Option<Arc<OcspResponse>>,
+    ) -> Credential {
+        debug_assert!(!chain.is_empty());
+        Credential { name, chain, key, issuer, ocsp: RwLock::new(ocsp) }
+    }
+
+    /// The certificate itself.
+    pub fn leaf(&self) -> &Arc<Certificate> {
+        &self.chain[0]
+    }
+
+    /// The host names that it is chosen for when a configuration names none: the DNS names among its alternative names, and
+    /// its common name. In small letters, without doubles.
+    pub fn host_names(&self) -> Vec<Vec<u8>> {
+        let leaf = self.leaf();
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        let common = name::common_name(leaf.subject());
+        let general = leaf.general_names();
+        let dns =
+            general.iter().filter(|name| name.tag == crate::der::tag::context(2)).map(|name| name.content);
+        for name in dns.chain(common) {
+            let name = name.to_ascii_lowercase();
+            if !name.is_empty() && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// The OCSP response that is stapled now.
+    pub fn ocsp(&self) -> Option<Arc<OcspResponse>> {
+        self.ocsp.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    /// Replaces the OCSP response.
+    pub fn set_ocsp(&self, response: Option<Arc<OcspResponse>>) {
+        *self.ocsp.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = response;
+    }
+
+    /// What rustls serves: the chain, the key restricted to the schemes a configuration allows, and the OCSP response if it
+    /// is in force at `now`.
+    pub fn certified(
+        &self,
+        schemes: Option<&Arc<[SignatureScheme]>>,
+        now: i64,
+    ) -> Result<Arc<CertifiedKey>, KeyError> {
+        let chain = self.chain.iter().map(|one| CertificateDer::from(one.der().to_vec())).collect();
+        let mut certified = CertifiedKey::new(chain, self.key.signer(schemes)?);
+        certified.ocsp = self.ocsp().filter(|response| response.is_in_force(now)).map(|r| r.der().to_vec());
+        Ok(Arc::new(certified))
+    }
+}

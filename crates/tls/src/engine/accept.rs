@@ -1,0 +1,191 @@
+//! The handshake with a client.
+
+use std::sync::Arc;
+
+use rustls::ProtocolVersion;
+use rustls::server::UnbufferedServerConnection;
+
+use super::connection::{Connection, Peer};
+use super::handshake::{self, Connected, Gathered, Input, Step, plain_alert};
+use super::record::Key;
+use crate::bind::Served;
+use crate::facts::{Facts, HelloFacts};
+use crate::failure::Failure;
+use crate::hello::record::Assembler;
+use crate::hello::{ClientHello, MESSAGE_MAX};
+use crate::notes::Noted;
+use crate::select::Selection;
+use crate::verify::{Code, Verdict};
+use crate::x509::Certificate;
+
+/// A handshake with a client, in steps that the caller may run when it suits: one takes the time of a key exchange and a
+/// signature at most.
+///
+/// Feed it what the client sends; while [`Accepting::is_ready`], call [`Accepting::step`] and send what it writes; after
+/// [`Step::Done`] call [`Accepting::finish`]. After an error send what was written, too: the alert is in it.
+#[derive(Debug)]
+pub struct Accepting {
+    selection: Arc<Selection>,
+    input: Input,
+    state: State,
+    gathered: Gathered,
+}
+
+#[derive(Debug)]
+enum State {
+    /// The ClientHello is not whole yet.
+    Hello {
+        assembler: Assembler,
+        complete: bool,
+    },
+    Running(Box<Running>),
+    Failed,
+}
+
+struct Running {
+    conn: UnbufferedServerConnection,
+    served: Arc<Served>,
+    client_random: [u8; 32],
+    server_name: Option<Vec<u8>>,
+    hello: Option<Box<HelloFacts>>,
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running").field("server_name", &self.server_name).finish_non_exhaustive()
+    }
+}
+
+impl Accepting {
+    /// A handshake for a client of a `bind` line with these certificates.
+    pub fn new(selection: Arc<Selection>) -> Accepting {
+        let state = State::Hello { assembler: Assembler::default(), complete: false };
+        Accepting { selection, input: Input::default(), state, gathered: Gathered::default() }
+    }
+
+    /// Takes bytes that the client sent. An error is written as an alert to `out`.
+    pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
+        let fed = self.input.feed(bytes).and_then(|()| match &mut self.state {
+            State::Hello { assembler, complete } => {
+                // The bytes of a hello in small records take more room than the hello; the hello itself has its own bound.
+                const { assert!(MESSAGE_MAX < super::HANDSHAKE_INPUT_MAX) };
+                *complete = assembler.advance(&self.input.bytes).map_err(Failure::Hello)?;
+                Ok(())
+            }
+            State::Running(_) | State::Failed => Ok(()),
+        });
+        fed.inspect_err(|failure| self.fail(failure, out))
+    }
+
+    /// Whether there is input for a step.
+    pub fn is_ready(&self) -> bool {
+        match &self.state {
+            State::Hello { complete, .. } => *complete,
+            State::Running(_) => !matches!(self.input.next_record(), Ok(None)),
+            State::Failed => false,
+        }
+    }
+
+    /// Does one step of the handshake, and writes what is to be sent.
+    pub fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, Failure> {
+        let stepped = self.begin().and_then(|()| match &mut self.state {
+            State::Running(running) => {
+                handshake::step(&mut running.conn, &mut self.input, &mut self.gathered, out)
+            }
+            State::Hello { .. } => Ok(Step::More),
+            State::Failed => Err(Failure::Closed),
+        });
+        stepped.inspect_err(|failure| self.fail(failure, out))
+    }
+
+    /// Chooses certificate and options once the ClientHello is whole.
+    fn begin(&mut self) -> Result<(), Failure> {
+        let State::Hello { assembler, complete: true } = &self.state else { return Ok(()) };
+        let first = assembler.first().ok_or(Failure::Unexpected)?;
+        let hello = ClientHello::of(&first).map_err(Failure::Hello)?;
+        let served = self.selection.choose(&hello).ok_or(Failure::NoCertificate)?.clone();
+        let config =
+            served.config().map_err(|error| Failure::Protocol(rustls::Error::General(error.to_string())))?;
+        let conn = UnbufferedServerConnection::new(config.clone()).map_err(Failure::Protocol)?;
+        let mut client_random = [0; 32];
+        client_random.copy_from_slice(hello.random);
+        let server_name = hello.server_name.map(<[u8]>::to_vec);
+        let keep = served.context.shared().keep_hello;
+        let hello = (keep > 0).then(|| Box::new(HelloFacts::of(&hello, keep)));
+        self.state = State::Running(Box::new(Running { conn, served, client_random, server_name, hello }));
+        Ok(())
+    }
+
+    /// Early data that came so far, decrypted. Whoever uses it before [`Step::Done`] must be ready for a replay.
+    pub fn take_early_data(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.gathered.early)
+    }
+
+    /// What is known of a client whose handshake failed: the log names its certificate.
+    pub fn peer(&self) -> Option<(&[Arc<Certificate>], Verdict)> {
+        self.gathered.notes.peer.as_ref().map(|noted| (noted.chain.as_slice(), noted.verdict))
+    }
+
+    /// The name the client asked for, once its hello was read.
+    pub fn server_name(&self) -> Option<&[u8]> {
+        match &self.state {
+            State::Running(running) => running.server_name.as_deref(),
+            State::Hello { .. } | State::Failed => None,
+        }
+    }
+
+    fn fail(&mut self, failure: &Failure, out: &mut Vec<u8>) {
+        if let (Some(description), false) = (failure.alert(), self.gathered.wrote_alert) {
+            // Before the keys are known the alert goes in clear. Later rustls wrote it, or the peer cannot read one.
+            if matches!(self.state, State::Hello { .. }) {
+                plain_alert(description, out);
+            }
+        }
+        self.state = State::Failed;
+        self.input = Input::default();
+    }
+
+    /// The connection, after [`Step::Done`]. A client that resumed a session is verified again here, with the lists and the
+    /// time of now; an alert is written to `out` if it fails.
+    pub fn finish(mut self, out: &mut Vec<u8>) -> Result<Connected, Failure> {
+        let State::Running(running) = self.state else { return Err(Failure::Unexpected) };
+        let Running { conn, served, client_random, server_name, hello } = *running;
+        let version = conn.protocol_version().unwrap_or(ProtocolVersion::TLSv1_2);
+        if let (None, Some(chain)) = (&self.gathered.notes.peer, conn.peer_certificates()) {
+            let parsed = chain.iter().map(|one| Certificate::parse(one).map(Arc::new)).collect();
+            let chain: Vec<Arc<Certificate>> = Result::unwrap_or(parsed, Vec::new());
+            let now = served.context.shared().clock.now() as i64;
+            let verdict = served.context.verifier().verify(&chain, now);
+            self.gathered.notes.peer = Some(Noted { chain, verdict });
+        }
+        let mut facts = handshake::facts(&conn, &mut self.gathered);
+        facts = Facts {
+            server_name,
+            own: Some(served.credential.leaf().clone()),
+            own_name: Some(served.credential.name.clone()),
+            client_random,
+            hello,
+            ..facts
+        };
+        let (secrets, kernel) = conn.dangerous_into_kernel_connection().map_err(Failure::Protocol)?;
+        let (tx, rx) = (Key::new(version, secrets.tx)?, Key::new(version, secrets.rx)?);
+        let mut connection = Connection::new(tx, rx, Peer::Client(kernel), version);
+        if let Some((code, leaf)) = facts.verdict.fatal {
+            let mut alert = [0; 64];
+            let written = connection.alert(alert_of(code), &mut alert)?;
+            out.extend_from_slice(&alert[..written]);
+            return Err(Failure::Certificate { code, leaf });
+        }
+        Ok(Connected { connection, facts, rest: self.input.bytes, early: self.gathered.early })
+    }
+}
+
+/// The alert for a certificate that is not accepted (RFC 8446 section 6.2).
+fn alert_of(code: Code) -> u8 {
+    match code {
+        Code::EXPIRED | Code::NOT_YET_VALID => 45,
+        Code::REVOKED => 44,
+        Code::NO_LOCAL_ISSUER | Code::NO_ISSUER | Code::SELF_SIGNED_IN_CHAIN | Code::SELF_SIGNED_LEAF => 48,
+        _ => 42,
+    }
+}

@@ -1,0 +1,112 @@
+//! The handshake with a server.
+
+use std::sync::Arc;
+
+use rustls::ProtocolVersion;
+use rustls::client::UnbufferedClientConnection;
+use rustls::pki_types::ServerName;
+
+use super::connection::{Connection, Peer};
+use super::handshake::{self, Connected, Gathered, Input, Step};
+use super::record::Key;
+use crate::facts::Facts;
+use crate::failure::Failure;
+use crate::server::ServerContext;
+use crate::verify::Verdict;
+use crate::x509::Certificate;
+
+/// A handshake with a server, in steps; see [`super::Accepting`]. The first step needs no input: it writes the
+/// ClientHello.
+pub struct Connecting {
+    conn: Box<UnbufferedClientConnection>,
+    input: Input,
+    gathered: Gathered,
+    begun: bool,
+    context: Arc<ServerContext>,
+    server_name: Option<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Connecting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connecting").field("server_name", &self.server_name).finish_non_exhaustive()
+    }
+}
+
+/// A name that cannot be sent in SNI.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadName(pub Vec<u8>);
+
+impl std::fmt::Display for BadName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "'{}' is no host name that SNI can carry", String::from_utf8_lossy(&self.0))
+    }
+}
+
+impl std::error::Error for BadName {}
+
+impl Connecting {
+    /// A handshake with a server of this line, which is told this name (`sni`), or none.
+    pub fn new(context: Arc<ServerContext>, server_name: Option<&[u8]>) -> Result<Connecting, Failure> {
+        let name = match server_name {
+            None => None,
+            Some(bytes) => {
+                let text = std::str::from_utf8(bytes).ok();
+                let name = text.and_then(|text| ServerName::try_from(text.to_owned()).ok());
+                let bad = || Failure::Protocol(rustls::Error::General(BadName(bytes.to_vec()).to_string()));
+                // An address is not sent (RFC 6066 section 3), and a session must not depend on it.
+                Some(name.ok_or_else(bad)?)
+            }
+        };
+        let conn = context.begin(name).map_err(Failure::Protocol)?;
+        Ok(Connecting {
+            conn: Box::new(conn),
+            input: Input::default(),
+            gathered: Gathered::default(),
+            begun: false,
+            context,
+            server_name: server_name.map(<[u8]>::to_vec),
+        })
+    }
+
+    /// Takes bytes that the server sent.
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.input.feed(bytes)
+    }
+
+    /// Whether there is something to do.
+    pub fn is_ready(&self) -> bool {
+        !self.begun || !matches!(self.input.next_record(), Ok(None))
+    }
+
+    /// Does one step of the handshake, and writes what is to be sent; after an error, too.
+    pub fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, Failure> {
+        self.begun = true;
+        handshake::step(&mut *self.conn, &mut self.input, &mut self.gathered, out)
+    }
+
+    /// What is known of a server whose handshake failed.
+    pub fn peer(&self) -> Option<(&[Arc<Certificate>], Verdict)> {
+        self.gathered.notes.peer.as_ref().map(|noted| (noted.chain.as_slice(), noted.verdict))
+    }
+
+    /// The connection, after [`Step::Done`].
+    pub fn finish(mut self) -> Result<Connected, Failure> {
+        let version = self.conn.protocol_version().unwrap_or(ProtocolVersion::TLSv1_2);
+        if self.gathered.notes.peer.is_none() {
+            let sent = self.conn.peer_certificates().unwrap_or_default();
+            let chain = sent.iter().filter_map(|one| Certificate::parse(one).ok()).map(Arc::new).collect();
+            self.gathered.notes.peer = Some(crate::notes::Noted { chain, verdict: Verdict::default() });
+        }
+        let own = self.context.own();
+        let facts = Facts {
+            server_name: self.server_name.take(),
+            own: own.map(|credential| credential.leaf().clone()),
+            own_name: own.map(|credential| credential.name.clone()),
+            ..handshake::facts(&self.conn, &mut self.gathered)
+        };
+        let (secrets, kernel) = self.conn.dangerous_into_kernel_connection().map_err(Failure::Protocol)?;
+        let (tx, rx) = (Key::new(version, secrets.tx)?, Key::new(version, secrets.rx)?);
+        let connection = Connection::new(tx, rx, Peer::Server(kernel), version);
+        Ok(Connected { connection, facts, rest: self.input.bytes, early: Vec::new() })
+    }
+}

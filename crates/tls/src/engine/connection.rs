@@ -1,0 +1,324 @@
+//! A connection after its handshake.
+
+use std::ops::Range;
+
+use rustls::ProtocolVersion;
+use rustls::client::ClientConnectionData;
+use rustls::kernel::KernelConnection;
+use rustls::server::ServerConnectionData;
+
+use super::record::{FRAGMENT_MAX, Key, record_length};
+use crate::failure::{Failure, alert};
+use crate::hello::record::content;
+
+/// How many records in a row may carry nothing for us: empty ones, warnings, key updates, session tickets. rustls and
+/// OpenSSL draw the same line at 32 for empty ones.
+pub const WARNINGS_MAX: u8 = 32;
+
+/// The largest handshake message that is taken after the handshake: a session ticket.
+const MESSAGE_MAX: usize = 0xffff;
+
+/// The most bytes of our own that wait to be sent: a key update and an alert.
+const REPLY_MAX: usize = 96;
+
+/// What rustls keeps for later: making new keys, and for clients storing sessions.
+pub(super) enum Peer {
+    Client(KernelConnection<ServerConnectionData>),
+    Server(KernelConnection<ClientConnectionData>),
+}
+
+/// A connection that exchanges data. It allocates nothing per record.
+///
+/// - In: [`Connection::open`] decrypts a record where it lies.
+/// - Out: [`Connection::seal`] encrypts pieces of plaintext into the caller's buffer; [`Connection::close`] says that no
+///   more comes.
+/// - Replies to the peer's key updates wait inside and go out with the next call of `seal`, or of
+///   [`Connection::reply`] when there is nothing to send.
+pub struct Connection {
+    tx: Key,
+    rx: Key,
+    peer: Peer,
+    version: ProtocolVersion,
+    /// Records in a row that carried nothing for us.
+    idle_records: u8,
+    closed: bool,
+    reply: Reply,
+    /// A handshake message that is not whole yet. Nearly always empty, and then without memory.
+    message: Vec<u8>,
+}
+
+/// Bytes of ours that wait.
+struct Reply {
+    bytes: [u8; REPLY_MAX],
+    length: u8,
+    /// A key update waits: one is enough, however many the peer asks for (RFC 8446 section 4.6.3).
+    has_update: bool,
+}
+
+/// What was in a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Plaintext, at this place of the input.
+    Data(Range<usize>),
+    /// Nothing for the caller. There may be a reply to send.
+    Nothing,
+    /// The peer said that no more comes. Bytes after this record do not count.
+    Closed,
+}
+
+/// One record was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// How many bytes of the input it took.
+    pub consumed: usize,
+    pub event: Event,
+}
+
+/// Plaintext was sealed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sealed {
+    /// How many bytes of plaintext were taken.
+    pub taken: usize,
+    /// How many bytes of the output were written.
+    pub written: usize,
+}
+
+impl Connection {
+    pub(super) fn new(tx: Key, rx: Key, peer: Peer, version: ProtocolVersion) -> Connection {
+        let reply = Reply { bytes: [0; REPLY_MAX], length: 0, has_update: false };
+        Connection { tx, rx, peer, version, idle_records: 0, closed: false, reply, message: Vec::new() }
+    }
+
+    /// Decrypts the record at the front of `input`. `Ok(None)` asks for more bytes.
+    ///
+    /// After an error nothing more can be read; [`Connection::alert`] tells the peer.
+    pub fn open(&mut self, input: &mut [u8]) -> Result<Option<Opened>, Failure> {
+        if self.closed {
+            return Ok(Some(Opened { consumed: input.len(), event: Event::Closed }));
+        }
+        let Some(length) = record_length(input)? else { return Ok(None) };
+        let Some(record) = input.get_mut(..length) else { return Ok(None) };
+        let (kind, range) = self.rx.open(record)?;
+        let event = match kind {
+            // A handshake message must not be interrupted (RFC 8446 section 5.1).
+            _ if !self.message.is_empty() && kind != content::HANDSHAKE => return Err(Failure::Unexpected),
+            content::APPLICATION_DATA if !range.is_empty() => {
+                self.idle_records = 0;
+                Event::Data(range)
+            }
+            content::APPLICATION_DATA => self.idle()?,
+            content::ALERT => self.alert_received(&record[range])?,
+            content::HANDSHAKE => self.handshake_received(&record[range])?,
+            _ => return Err(Failure::Unexpected),
+        };
+        Ok(Some(Opened { consumed: length, event }))
+    }
+
+    fn idle(&mut self) -> Result<Event, Failure> {
+        self.idle_records += 1;
+        if self.idle_records > WARNINGS_MAX { Err(Failure::Flood) } else { Ok(Event::Nothing) }
+    }
+
+    fn alert_received(&mut self, body: &[u8]) -> Result<Event, Failure> {
+        let &[level, description] = body else { return Err(Failure::Unexpected) };
+        if description == alert::CLOSE_NOTIFY {
+            self.closed = true;
+            return Ok(Event::Closed);
+        }
+        // Levels have no meaning any more in TLS 1.3: all but these two end the connection.
+        let is_warning = match self.version {
+            ProtocolVersion::TLSv1_3 => description == alert::USER_CANCELED,
+            _ => level == 1,
+        };
+        if is_warning { self.idle() } else { Err(Failure::Alert(description)) }
+    }
+
+    fn handshake_received(&mut self, body: &[u8]) -> Result<Event, Failure> {
+        if body.is_empty() {
+            return Err(Failure::Unexpected);
+        }
+        let event = self.idle()?;
+        let mut gathered = std::mem::take(&mut self.message);
+        gathered.extend_from_slice(body);
+        let mut rest = gathered.as_slice();
+        while let [kind, a, b, c, after @ ..] = rest {
+            let length = usize::from(*a) << 16 | usize::from(*b) << 8 | usize::from(*c);
+            if length > MESSAGE_MAX {
+                return Err(Failure::TooMuchInput);
+            }
+            let Some(body) = after.get(..length) else { break };
+            rest = &after[length..];
+            self.message_received(*kind, body, rest.is_empty())?;
+        }
+        let read = gathered.len() - rest.len();
+        gathered.drain(..read);
+        if !gathered.is_empty() {
+            self.message = gathered;
+        }
+        Ok(event)
+    }
+
+    fn message_received(&mut self, kind: u8, body: &[u8], is_last: bool) -> Result<(), Failure> {
+        const HELLO_REQUEST: u8 = 0;
+        const CLIENT_HELLO: u8 = 1;
+        const SESSION_TICKET: u8 = 4;
+        const KEY_UPDATE: u8 = 24;
+        let tls13 = self.version == ProtocolVersion::TLSv1_3;
+        match (kind, &mut self.peer) {
+            (KEY_UPDATE, _) if tls13 => self.key_updated(body, is_last),
+            (SESSION_TICKET, Peer::Server(kernel)) if tls13 => {
+                kernel.handle_new_session_ticket(body).map_err(|error| Failure::of(error, None))
+            }
+            // A renegotiation, which is refused as OpenSSL refuses it: with a warning, and life goes on.
+            (CLIENT_HELLO, Peer::Client(_)) | (HELLO_REQUEST, Peer::Server(_)) if !tls13 => {
+                self.queue(content::ALERT, &[1, alert::NO_RENEGOTIATION])
+            }
+            _ => Err(Failure::Unexpected),
+        }
+    }
+
+    fn key_updated(&mut self, body: &[u8], is_last: bool) -> Result<(), Failure> {
+        let requested = match body {
+            [0] => false,
+            [1] => true,
+            _ => return Err(Failure::Unexpected),
+        };
+        // What follows in the same record was encrypted with the key that has just ended.
+        if !is_last {
+            return Err(Failure::Unexpected);
+        }
+        let update = match &mut self.peer {
+            Peer::Client(kernel) => kernel.update_rx_secret(),
+            Peer::Server(kernel) => kernel.update_rx_secret(),
+        };
+        self.rx = Key::new(self.version, update.map_err(|error| Failure::of(error, None))?)?;
+        if requested && !self.reply.has_update { self.renew() } else { Ok(()) }
+    }
+
+    /// Tells the peer that the next record has another key, and makes it. The peer is not asked to do the same.
+    fn renew(&mut self) -> Result<(), Failure> {
+        self.queue(content::HANDSHAKE, &[24, 0, 0, 1, 0])?;
+        self.reply.has_update = true;
+        let update = match &mut self.peer {
+            Peer::Client(kernel) => kernel.update_tx_secret(),
+            Peer::Server(kernel) => kernel.update_tx_secret(),
+        };
+        self.tx = Key::new(self.version, update.map_err(|error| Failure::of(error, None))?)?;
+        Ok(())
+    }
+
+    /// Encrypts a small message of ours, to be sent before anything else. When there is no room the peer asked for more than
+    /// it takes.
+    fn queue(&mut self, kind: u8, body: &[u8]) -> Result<(), Failure> {
+        let start = usize::from(self.reply.length);
+        let room = &mut self.reply.bytes[start..];
+        if room.len() < body.len() + self.tx.overhead() {
+            return Err(Failure::Flood);
+        }
+        let written = self.tx.seal(kind, body.len(), room, |to| to.copy_from_slice(body))?;
+        self.reply.length += written as u8;
+        Ok(())
+    }
+
+    /// Whether bytes of ours wait to be sent.
+    pub fn has_reply(&self) -> bool {
+        self.reply.length != 0
+    }
+
+    /// Moves the waiting bytes to the front of `out`, all or, when there is no room, none. Returns how many.
+    pub fn reply(&mut self, out: &mut [u8]) -> usize {
+        let length = usize::from(self.reply.length);
+        let Some(room) = out.get_mut(..length) else { return 0 };
+        room.copy_from_slice(&self.reply.bytes[..length]);
+        self.reply.length = 0;
+        self.reply.has_update = false;
+        length
+    }
+
+    /// How much output `seal` needs for this much plaintext, in records of at most `fragment` bytes.
+    pub fn sealed_length(&self, plain: usize, fragment: usize) -> usize {
+        plain + plain.div_ceil(fragment.clamp(1, FRAGMENT_MAX)) * self.tx.overhead()
+    }
+
+    /// Encrypts the pieces, one after the other, as if they were one: records of at most `fragment` bytes, as many as fit
+    /// into `out`. A head and a body make one record together.
+    pub fn seal(&mut self, pieces: &[&[u8]], fragment: usize, out: &mut [u8]) -> Result<Sealed, Failure> {
+        let fragment = fragment.clamp(1, FRAGMENT_MAX);
+        let total: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let mut sealed = Sealed::default();
+        if self.tx.is_tls13() && self.tx.is_nearly_used_up() && !self.has_reply() {
+            self.renew()?;
+        }
+        if self.has_reply() {
+            sealed.written = self.reply(out);
+            if sealed.written == 0 {
+                return Ok(sealed);
+            }
+        }
+        let mut source = Pieces { pieces, index: 0, at: 0 };
+        while sealed.taken < total {
+            let room = out.len() - sealed.written;
+            let length = fragment.min(total - sealed.taken).min(room.saturating_sub(self.tx.overhead()));
+            if length == 0 {
+                break;
+            }
+            let to = &mut out[sealed.written..];
+            sealed.written +=
+                self.tx.seal(content::APPLICATION_DATA, length, to, |plain| source.copy(plain))?;
+            sealed.taken += length;
+        }
+        Ok(sealed)
+    }
+
+    /// Writes `close_notify`: no more comes from us. Returns the bytes written, 0 when there is no room.
+    pub fn close(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
+        self.alert(alert::CLOSE_NOTIFY, out)
+    }
+
+    /// Writes an alert. Returns the bytes written, 0 when there is no room.
+    pub fn alert(&mut self, description: u8, out: &mut [u8]) -> Result<usize, Failure> {
+        let waiting = usize::from(self.reply.length);
+        if out.len() < waiting + 2 + self.tx.overhead() {
+            return Ok(0);
+        }
+        let written = self.reply(out);
+        let level = if description == alert::CLOSE_NOTIFY { 1 } else { 2 };
+        let body = [level, description];
+        Ok(written + self.tx.seal(content::ALERT, 2, &mut out[written..], |to| to.copy_from_slice(&body))?)
+    }
+
+    /// Whether the peer said that no more comes.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").field("version", &self.version).finish_non_exhaustive()
+    }
+}
+
+/// Walks over pieces of plaintext.
+struct Pieces<'a> {
+    pieces: &'a [&'a [u8]],
+    index: usize,
+    at: usize,
+}
+
+impl Pieces<'_> {
+    fn copy(&mut self, mut to: &mut [u8]) {
+        while !to.is_empty() {
+            let rest = &self.pieces[self.index][self.at..];
+            let count = rest.len().min(to.len());
+            let (now, later) = to.split_at_mut(count);
+            now.copy_from_slice(&rest[..count]);
+            to = later;
+            self.at += count;
+            if self.at == self.pieces[self.index].len() {
+                self.index += 1;
+                self.at = 0;
+            }
+        }
+    }
+}

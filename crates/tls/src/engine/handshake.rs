@@ -1,0 +1,279 @@
+//! Driving rustls through a handshake, one record at a time, and taking the keys out at its end.
+
+use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
+use rustls::{CommonState, HandshakeKind, ProtocolVersion};
+
+use super::connection::Connection;
+use super::record::record_length;
+use crate::facts::Facts;
+use crate::failure::Failure;
+use crate::hello::record::{HEADER, content};
+use crate::notes::{self, Notes};
+
+/// The most bytes that wait for a handshake, per connection: a message of 64 kB in small records.
+pub const HANDSHAKE_INPUT_MAX: usize = 160 * 1024;
+
+/// The most bytes of early data (0-RTT) that are taken, per connection.
+pub const EARLY_DATA_MAX: usize = 16 * 1024;
+
+/// What a step came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// More steps follow: now, if there is input for one, else when the peer sent more.
+    More,
+    /// The handshake is done: call `finish`.
+    Done,
+}
+
+/// The end of a handshake.
+#[derive(Debug)]
+pub struct Connected {
+    pub connection: Connection,
+    pub facts: Facts,
+    /// Bytes that came after the handshake and are not decrypted yet.
+    pub rest: Vec<u8>,
+    /// Early data, decrypted. The handshake is complete, so it is no replay.
+    pub early: Vec<u8>,
+}
+
+/// Either side of rustls.
+pub(super) trait Shake: std::ops::Deref<Target = Self::Common> {
+    type Data;
+    type Common: std::ops::Deref<Target = CommonState>;
+    fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
+    /// Takes early data that is ready.
+    fn early_data(state: ConnectionState<'_, '_, Self::Data>, early: &mut Vec<u8>) -> Result<(), Failure>;
+}
+
+impl Shake for UnbufferedServerConnection {
+    type Data = ServerConnectionData;
+    type Common = rustls::unbuffered::UnbufferedConnectionCommon<ServerConnectionData>;
+
+    fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        self.process_tls_records(input)
+    }
+
+    fn early_data(state: ConnectionState<'_, '_, Self::Data>, early: &mut Vec<u8>) -> Result<(), Failure> {
+        let ConnectionState::ReadEarlyData(mut reader) = state else { return Err(Failure::Unexpected) };
+        while let Some(record) = reader.next_record() {
+            let record = record.map_err(|error| Failure::of(error, None))?;
+            if early.len() + record.payload.len() > EARLY_DATA_MAX {
+                return Err(Failure::TooMuchInput);
+            }
+            early.extend_from_slice(record.payload);
+        }
+        Ok(())
+    }
+}
+
+impl Shake for UnbufferedClientConnection {
+    type Data = ClientConnectionData;
+    type Common = rustls::unbuffered::UnbufferedConnectionCommon<ClientConnectionData>;
+
+    fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        self.process_tls_records(input)
+    }
+
+    fn early_data(_: ConnectionState<'_, '_, Self::Data>, _: &mut Vec<u8>) -> Result<(), Failure> {
+        Err(Failure::Unexpected)
+    }
+}
+
+/// The bytes of a handshake that did not go through rustls yet.
+#[derive(Debug, Default)]
+pub(super) struct Input {
+    pub bytes: Vec<u8>,
+    /// How many of them rustls was shown: whole records.
+    shown: usize,
+}
+
+impl Input {
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        if self.bytes.len() + bytes.len() > HANDSHAKE_INPUT_MAX {
+            return Err(Failure::TooMuchInput);
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn discard(&mut self, count: usize) {
+        let count = count.min(self.shown);
+        self.bytes.drain(..count);
+        self.shown -= count;
+    }
+
+    /// Where the record ends that rustls was not shown yet, if it is there.
+    pub fn next_record(&self) -> Result<Option<usize>, Failure> {
+        let rest = &self.bytes[self.shown..];
+        Ok(record_length(rest)?.filter(|length| *length <= rest.len()).map(|length| self.shown + length))
+    }
+}
+
+/// What a handshake gathers on its way.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    pub notes: Notes,
+    pub early: Vec<u8>,
+    pub server_random: [u8; 32],
+    pub session_id: Vec<u8>,
+    /// An alert of ours was written to the output.
+    pub wrote_alert: bool,
+}
+
+/// Shows rustls one more record, if there is one, and does what it says until it wants the next.
+pub(super) fn step<C: Shake>(
+    conn: &mut C,
+    input: &mut Input,
+    gathered: &mut Gathered,
+    out: &mut Vec<u8>,
+) -> Result<Step, Failure> {
+    if let Some(end) = input.next_record()? {
+        note_server_hello(&input.bytes[input.shown..end], gathered);
+        input.shown = end;
+    }
+    let (result, notes) = notes::during(|| turn(conn, input, gathered, out));
+    if notes.peer.is_some() {
+        gathered.notes.peer = notes.peer;
+    }
+    gathered.notes.secrets.extend(notes.secrets);
+    result.map_err(|error| match error {
+        Turn::Failed(failure) => failure,
+        Turn::Refused(error) => {
+            write_alerts(conn, input, gathered, out);
+            let verdict = gathered.notes.peer.as_ref().and_then(|peer| peer.verdict.fatal);
+            Failure::of(error, verdict)
+        }
+    })
+}
+
+enum Turn {
+    Failed(Failure),
+    /// rustls refuses; an alert may wait inside of it.
+    Refused(rustls::Error),
+}
+
+fn turn<C: Shake>(
+    conn: &mut C,
+    input: &mut Input,
+    gathered: &mut Gathered,
+    out: &mut Vec<u8>,
+) -> Result<Step, Turn> {
+    loop {
+        let status = conn.process(&mut input.bytes[..input.shown]);
+        let discard = status.discard;
+        let outcome = match status.state {
+            Ok(ConnectionState::EncodeTlsData(mut data)) => {
+                encode(out, gathered, |room| data.encode(room));
+                Ok(None)
+            }
+            Ok(ConnectionState::TransmitTlsData(data)) => {
+                data.done();
+                Ok(None)
+            }
+            Ok(ConnectionState::BlockedHandshake) => Ok(Some(Step::More)),
+            Ok(ConnectionState::WriteTraffic(_)) => Ok(Some(Step::Done)),
+            Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => Err(Turn::Failed(Failure::Closed)),
+            Ok(state @ ConnectionState::ReadEarlyData(_)) => {
+                C::early_data(state, &mut gathered.early).map(|()| None).map_err(Turn::Failed)
+            }
+            // Data comes after the handshake, and rustls is shown nothing that does.
+            Ok(_) => Err(Turn::Failed(Failure::Unexpected)),
+            Err(error) => Err(Turn::Refused(error)),
+        };
+        // rustls counts on this after errors, too: it remembers places in what it was shown.
+        input.discard(discard);
+        match outcome? {
+            Some(Step::Done) if !conn.is_handshaking() => return Ok(Step::Done),
+            Some(_) => return Ok(Step::More),
+            None => {}
+        }
+    }
+}
+
+fn encode(
+    out: &mut Vec<u8>,
+    gathered: &mut Gathered,
+    mut write: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>,
+) {
+    let start = out.len();
+    let written = match write(&mut []) {
+        Ok(written) => written,
+        Err(EncodeError::InsufficientSize(needed)) => {
+            out.resize(start + needed.required_size, 0);
+            write(&mut out[start..]).unwrap_or(0)
+        }
+        Err(EncodeError::AlreadyEncoded) => 0,
+    };
+    out.truncate(start + written);
+    let record = &out[start..];
+    gathered.wrote_alert |= record.first() == Some(&content::ALERT);
+    note_server_hello(record, gathered);
+}
+
+/// Takes the server's random bytes and session out of a ServerHello that passes in clear, in either direction. In an answer
+/// to a first hello with the wrong key share the bytes are a constant, and the next ServerHello overwrites them.
+fn note_server_hello(record: &[u8], gathered: &mut Gathered) {
+    const SERVER_HELLO: u8 = 2;
+    if record.first() != Some(&content::HANDSHAKE) || record.get(HEADER) != Some(&SERVER_HELLO) {
+        return;
+    }
+    let Some(body) = record.get(HEADER + 4 + 2..) else { return };
+    let Some((random, rest)) = body.split_at_checked(32) else { return };
+    gathered.server_random.copy_from_slice(random);
+    let Some((&length, rest)) = rest.split_first() else { return };
+    gathered.session_id = rest.get(..usize::from(length)).unwrap_or_default().to_vec();
+}
+
+/// Writes the alert that rustls wants to be sent after an error. Every call shows it what it was shown: with less it would
+/// look for its messages beyond the end and panic.
+fn write_alerts<C: Shake>(conn: &mut C, input: &mut Input, gathered: &mut Gathered, out: &mut Vec<u8>) {
+    // One alert is all there is; the bound is against a loop that nobody foresaw.
+    for _ in 0..8 {
+        let status = conn.process(&mut input.bytes[..input.shown]);
+        let discard = status.discard;
+        let goes_on = match status.state {
+            Ok(ConnectionState::EncodeTlsData(mut data)) => {
+                encode(out, gathered, |room| data.encode(room));
+                true
+            }
+            Ok(ConnectionState::TransmitTlsData(data)) => {
+                data.done();
+                true
+            }
+            _ => false,
+        };
+        input.discard(discard);
+        if !goes_on {
+            return;
+        }
+    }
+}
+
+/// Writes an alert in clear, before there are keys.
+pub(super) fn plain_alert(description: u8, out: &mut Vec<u8>) {
+    out.extend_from_slice(&[content::ALERT, 3, 3, 0, 2, 2, description]);
+}
+
+/// The facts that both sides have in common.
+pub(super) fn facts(common: &CommonState, gathered: &mut Gathered) -> Facts {
+    let (chain, verdict) = match gathered.notes.peer.take() {
+        Some(noted) => (noted.chain, noted.verdict),
+        None => Default::default(),
+    };
+    Facts {
+        version: common.protocol_version().unwrap_or(ProtocolVersion::TLSv1_2).into(),
+        cipher: common.negotiated_cipher_suite().map_or(0, |suite| suite.suite().into()),
+        group: common.negotiated_key_exchange_group().map(|group| group.name()),
+        alpn: common.alpn_protocol().map(<[u8]>::to_vec),
+        resumed: common.handshake_kind() == Some(HandshakeKind::Resumed),
+        peer: chain,
+        verdict,
+        server_random: gathered.server_random,
+        session_id: std::mem::take(&mut gathered.session_id),
+        secrets: std::mem::take(&mut gathered.notes.secrets),
+        early_bytes: gathered.early.len(),
+        ..Facts::default()
+    }
+}

@@ -1,0 +1,46 @@
+//! Reading a ClientHello without terminating TLS: for `req.ssl_*`, for fingerprints, and for choosing the certificate and
+//! the options of a connection before the handshake begins.
+//!
+//! The reader is strict and copies nothing but a message that came in several records. Every length is checked, an
+//! extension that comes twice is an error, and no more than [`MESSAGE_MAX`] bytes are ever asked for.
+
+mod message;
+pub mod record;
+
+pub use message::{ClientHello, KeyShares, is_grease, list16};
+
+/// The largest ClientHello that is read, in bytes of its handshake message. rustls draws the same line for every
+/// message; the largest honest ones, with post-quantum key shares, have about 2 kB.
+pub const MESSAGE_MAX: usize = 0xffff;
+
+/// Why bytes are no ClientHello.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HelloError {
+    /// The first byte is no TLS handshake record's: HTTP in clear, or something else.
+    NotTls,
+    /// A record's header has a version or a length that no TLS has.
+    BadRecord,
+    /// The first handshake message is not a ClientHello.
+    NotClientHello,
+    /// The message is larger than [`MESSAGE_MAX`].
+    TooLarge,
+    /// A length inside of the message does not fit, or something is left over.
+    Malformed,
+    /// An extension comes twice (RFC 8446 section 4.2 forbids it).
+    DuplicateExtension,
+}
+
+impl std::fmt::Display for HelloError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            HelloError::NotTls => "the client does not speak TLS",
+            HelloError::BadRecord => "the client sent a record with an impossible header",
+            HelloError::NotClientHello => "the client's first message is no ClientHello",
+            HelloError::TooLarge => "the client's ClientHello is larger than 64 kB",
+            HelloError::Malformed => "the client's ClientHello is malformed",
+            HelloError::DuplicateExtension => "the client's ClientHello has an extension twice",
+        })
+    }
+}
+
+impl std::error::Error for HelloError {}

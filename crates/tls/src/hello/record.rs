@@ -1,0 +1,143 @@
+//! From bytes of a TCP stream to the first handshake message: records in, one message out.
+
+use std::borrow::Cow;
+
+use super::{HelloError, MESSAGE_MAX};
+
+/// The bytes of a record's header: type, version, length.
+pub const HEADER: usize = 5;
+
+/// The largest content of a record that is sent in clear (RFC 8446 section 5.1).
+pub const PLAIN_MAX: usize = 1 << 14;
+
+/// What a record carries (RFC 8446 section 5.1).
+pub mod content {
+    pub const CHANGE_CIPHER_SPEC: u8 = 20;
+    pub const ALERT: u8 = 21;
+    pub const HANDSHAKE: u8 = 22;
+    pub const APPLICATION_DATA: u8 = 23;
+}
+
+/// The first handshake message of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct First<'a> {
+    /// Its type: 1 is ClientHello, 2 is ServerHello.
+    pub kind: u8,
+    /// The version in the first record's header; TLS 1.0 in nearly every ClientHello.
+    pub record_version: u16,
+    /// Its body, without type and length. Borrowed unless it came in several records.
+    pub body: Cow<'a, [u8]>,
+    /// How many bytes of the stream it and the records around it take.
+    pub consumed: usize,
+}
+
+/// The first handshake message of `input`; `Ok(None)` asks for more bytes.
+pub fn first_message(input: &[u8]) -> Result<Option<First<'_>>, HelloError> {
+    let mut at = 0;
+    let mut record_version = 0;
+    let mut gathered: Vec<u8> = Vec::new();
+    loop {
+        let rest = &input[at..];
+        let Some(header) = header(rest)? else { return Ok(None) };
+        if at == 0 {
+            record_version = header.version;
+        }
+        let Some(content) = rest.get(HEADER..HEADER + header.length) else {
+            // The length of the message may be known already, and be too much.
+            let known = if gathered.is_empty() { &rest[HEADER..] } else { &gathered[..] };
+            message_length(known)?;
+            return Ok(None);
+        };
+        at += HEADER + header.length;
+        if gathered.is_empty()
+            && let Some(length) = message_length(content)?
+            && let Some(body) = content.get(4..4 + length)
+        {
+            let body = Cow::Borrowed(body);
+            return Ok(Some(First { kind: content[0], record_version, body, consumed: at }));
+        }
+        gathered.extend_from_slice(content);
+        if let Some(length) = message_length(&gathered)?
+            && gathered.len() >= 4 + length
+        {
+            let kind = gathered[0];
+            gathered.truncate(4 + length);
+            let body = Cow::Owned(gathered.split_off(4));
+            return Ok(Some(First { kind, record_version, body, consumed: at }));
+        }
+    }
+}
+
+/// Finds the first handshake message of a stream as it grows, looking at each byte once: a client that sends a record
+/// per byte, each in a packet of its own, shall not cost the square of it.
+#[derive(Clone, Debug, Default)]
+pub struct Assembler {
+    at: usize,
+    record_version: u16,
+    message: Vec<u8>,
+}
+
+impl Assembler {
+    /// Looks at what is new of `input`, which is always the stream from its start. True when the message is whole.
+    pub fn advance(&mut self, input: &[u8]) -> Result<bool, HelloError> {
+        loop {
+            if let Some(length) = message_length(&self.message)?
+                && self.message.len() >= 4 + length
+            {
+                return Ok(true);
+            }
+            let rest = &input[self.at..];
+            let Some(header) = header(rest)? else { return Ok(false) };
+            if self.at == 0 {
+                self.record_version = header.version;
+            }
+            let Some(content) = rest.get(HEADER..HEADER + header.length) else {
+                // The length of the message may be known already, and be too much.
+                message_length(if self.message.is_empty() { &rest[HEADER..] } else { &self.message })?;
+                return Ok(false);
+            };
+            self.message.extend_from_slice(content);
+            self.at += HEADER + header.length;
+        }
+    }
+
+    /// The message, once it is whole.
+    pub fn first(&self) -> Option<First<'_>> {
+        let length = message_length(&self.message).ok()??;
+        let body = Cow::Borrowed(self.message.get(4..4 + length)?);
+        Some(First { kind: self.message[0], record_version: self.record_version, body, consumed: self.at })
+    }
+}
+
+/// The type of the first handshake message as soon as it is there: `req.ssl_hello_type`, `res.ssl_hello_type`.
+pub fn hello_type(input: &[u8]) -> Result<Option<u8>, HelloError> {
+    Ok(header(input)?.and_then(|_| input.get(HEADER).copied()))
+}
+
+struct Header {
+    version: u16,
+    length: usize,
+}
+
+fn header(input: &[u8]) -> Result<Option<Header>, HelloError> {
+    match *input {
+        [] => Ok(None),
+        [kind, ..] if kind != content::HANDSHAKE => Err(HelloError::NotTls),
+        [_, major, ..] if major != 3 => Err(HelloError::BadRecord),
+        [_, major, minor, high, low, ..] => {
+            let length = usize::from(u16::from_be_bytes([high, low]));
+            // An empty handshake record is forbidden (RFC 8446 section 5.1), and would cost us a round each.
+            if length == 0 || length > PLAIN_MAX {
+                return Err(HelloError::BadRecord);
+            }
+            Ok(Some(Header { version: u16::from_be_bytes([major, minor]), length }))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn message_length(message: &[u8]) -> Result<Option<usize>, HelloError> {
+    let [_, a, b, c, ..] = *message else { return Ok(None) };
+    let length = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
+    if length > MESSAGE_MAX { Err(HelloError::TooLarge) } else { Ok(Some(length)) }
+}

@@ -1,0 +1,246 @@
+//! OCSP responses (RFC 6960) that are stapled: reading them, and whether they are the right ones.
+
+use crate::der::{Malformed, Reader, Value, tag};
+use crate::verify::{Checked, check_signature};
+use crate::x509::{Certificate, name, oid::purpose, time};
+
+/// The largest response that is read, in bytes: it must fit into a handshake message.
+pub const RESPONSE_MAX: usize = 0xffff - 4;
+
+/// How far clocks may disagree, in seconds; the reference allows five minutes.
+const SKEW: i64 = 300;
+
+/// What a response says of the certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    Good,
+    Revoked,
+    Unknown,
+}
+
+impl Status {
+    /// OpenSSL's word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Status::Good => "good",
+            Status::Revoked => "revoked",
+            Status::Unknown => "unknown",
+        }
+    }
+}
+
+/// Why a response is of no use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OcspError {
+    /// Not an OCSP response.
+    Malformed,
+    /// The responder said that it cannot answer.
+    NotSuccessful,
+    /// More or fewer than one certificate is answered for.
+    NotSingle,
+    /// The answer is about another certificate.
+    OtherCertificate,
+    /// The certificate is revoked, or the responder does not know it.
+    NotGood(Status),
+    /// Who signed the certificate is not known, so the answer cannot be checked.
+    NoIssuer,
+    /// The answer's signature is not its issuer's, nor of somebody the issuer appointed.
+    BadSignature,
+    /// Its time has not come, or is over.
+    NotInForce,
+}
+
+impl std::fmt::Display for OcspError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            OcspError::Malformed => f.write_str("Unable to parse OCSP response"),
+            OcspError::NotSuccessful => f.write_str("OCSP response status not successful"),
+            OcspError::NotSingle => {
+                f.write_str("OCSP response ignored because contains multiple single responses")
+            }
+            OcspError::OtherCertificate => {
+                f.write_str("OCSP response certificate ID does not match any certificate")
+            }
+            OcspError::NotGood(Status::Revoked) => {
+                f.write_str("OCSP single response: certificate status is revoked")
+            }
+            OcspError::NotGood(_) => f.write_str("OCSP single response: certificate status not good"),
+            OcspError::NoIssuer => {
+                f.write_str("the issuer of the certificate is not known (an '.issuer' file names it)")
+            }
+            OcspError::BadSignature => f.write_str("OCSP response signature is not valid"),
+            OcspError::NotInForce => f.write_str("OCSP response is not valid at this time"),
+        }
+    }
+}
+
+impl std::error::Error for OcspError {}
+
+impl From<Malformed> for OcspError {
+    fn from(_: Malformed) -> OcspError {
+        OcspError::Malformed
+    }
+}
+
+/// A response for one certificate.
+#[derive(Clone)]
+pub struct OcspResponse {
+    der: Vec<u8>,
+    pub status: Status,
+    pub this_update: time::Seconds,
+    pub next_update: Option<time::Seconds>,
+    pub produced_at: time::Seconds,
+    /// The content of the CertID: what identifies the certificate.
+    certificate_id: Vec<u8>,
+    hash: Vec<u8>,
+    issuer_name_hash: Vec<u8>,
+    issuer_key_hash: Vec<u8>,
+    serial: Vec<u8>,
+    tbs: Vec<u8>,
+    algorithm: Vec<u8>,
+    signature: Vec<u8>,
+    certificates: Vec<Certificate>,
+}
+
+impl std::fmt::Debug for OcspResponse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "OcspResponse({:?})", self.status)
+    }
+}
+
+impl OcspResponse {
+    /// Reads a response in DER, or in base64 as the CLI brings it.
+    pub fn read(bytes: &[u8]) -> Result<OcspResponse, OcspError> {
+        use base64::Engine;
+        if bytes.first() == Some(&tag::SEQUENCE) {
+            return OcspResponse::parse(bytes);
+        }
+        let text: Vec<u8> = bytes.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+        let der = base64::engine::general_purpose::STANDARD.decode(text).map_err(|_| OcspError::Malformed)?;
+        OcspResponse::parse(&der)
+    }
+
+    fn parse(der: &[u8]) -> Result<OcspResponse, OcspError> {
+        if der.len() > RESPONSE_MAX {
+            return Err(OcspError::Malformed);
+        }
+        let mut outer = Reader::new(der);
+        let mut response = outer.inside(tag::SEQUENCE)?;
+        outer.end()?;
+        if response.expect(tag::ENUMERATED)?.content != [0] {
+            return Err(OcspError::NotSuccessful);
+        }
+        let mut bytes = response.inside(tag::explicit(0))?.inside(tag::SEQUENCE)?;
+        if bytes.expect(tag::OID)?.content != purpose::OCSP_BASIC {
+            return Err(OcspError::Malformed);
+        }
+        let mut basic = Reader::new(bytes.expect(tag::OCTET_STRING)?.content).inside(tag::SEQUENCE)?;
+        let tbs = basic.expect(tag::SEQUENCE)?;
+        let algorithm = basic.expect(tag::SEQUENCE)?.content.to_vec();
+        let signature = basic.bits()?.to_vec();
+        let mut certificates = Vec::new();
+        if let Some(list) = basic.optional(tag::explicit(0))? {
+            let mut list = Reader::new(list.content).inside(tag::SEQUENCE)?;
+            while !list.is_empty() && certificates.len() < 8 {
+                certificates.push(Certificate::parse(list.expect(tag::SEQUENCE)?.whole)?);
+            }
+        }
+
+        let mut data = Reader::new(tbs.content);
+        data.optional(tag::explicit(0))?;
+        // Who answers, by name or by key: the signature says it better.
+        data.value()?;
+        let produced_at = time::parse(&data.value()?)?;
+        let mut answers = data.inside(tag::SEQUENCE)?;
+        let mut answer = answers.inside(tag::SEQUENCE)?;
+        if !answers.is_empty() {
+            return Err(OcspError::NotSingle);
+        }
+        let id = answer.expect(tag::SEQUENCE)?;
+        let mut fields = Reader::new(id.content);
+        let hash = fields.inside(tag::SEQUENCE)?.expect(tag::OID)?.content.to_vec();
+        let issuer_name_hash = fields.expect(tag::OCTET_STRING)?.content.to_vec();
+        let issuer_key_hash = fields.expect(tag::OCTET_STRING)?.content.to_vec();
+        let serial = fields.expect(tag::INTEGER)?.content.to_vec();
+        let status = status(&answer.value()?)?;
+        let this_update = time::parse(&answer.value()?)?;
+        let next_update = match answer.optional(tag::explicit(0))? {
+            Some(next) => Some(time::parse(&Reader::new(next.content).value()?)?),
+            None => None,
+        };
+        Ok(OcspResponse {
+            der: der.to_vec(),
+            status,
+            this_update,
+            next_update,
+            produced_at,
+            certificate_id: id.content.to_vec(),
+            hash,
+            issuer_name_hash,
+            issuer_key_hash,
+            serial,
+            tbs: tbs.whole.to_vec(),
+            algorithm,
+            signature,
+            certificates,
+        })
+    }
+
+    pub fn der(&self) -> &[u8] {
+        &self.der
+    }
+
+    /// The identifier by which the CLI names the response: the CertID's encoding in hexadecimal.
+    pub fn key(&self) -> String {
+        let mut whole = Vec::new();
+        crate::der::write(&mut whole, tag::SEQUENCE, &self.certificate_id);
+        whole.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Whether the response may be shown to clients at this time.
+    pub fn is_in_force(&self, now: time::Seconds) -> bool {
+        self.this_update <= now + SKEW && self.next_update.is_none_or(|next| now <= next + SKEW)
+    }
+
+    /// Whether it is a good answer about this certificate, signed by its issuer or by whom that appointed.
+    pub fn check(&self, leaf: &Certificate, issuer: Option<&Certificate>) -> Result<(), OcspError> {
+        if self.status != Status::Good {
+            return Err(OcspError::NotGood(self.status));
+        }
+        if self.serial != leaf.serial() {
+            return Err(OcspError::OtherCertificate);
+        }
+        let issuer = issuer.ok_or(OcspError::NoIssuer)?;
+        let algorithm = match self.hash.as_slice() {
+            b"\x2b\x0e\x03\x02\x1a" => &aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY,
+            b"\x60\x86\x48\x01\x65\x03\x04\x02\x01" => &aws_lc_rs::digest::SHA256,
+            _ => return Err(OcspError::OtherCertificate),
+        };
+        let hash = |bytes: &[u8]| aws_lc_rs::digest::digest(algorithm, bytes);
+        let is_issuer = hash(leaf.issuer()).as_ref() == self.issuer_name_hash
+            && hash(issuer.key_bits()).as_ref() == self.issuer_key_hash;
+        if !is_issuer || name::canonical(issuer.subject()) != name::canonical(leaf.issuer()) {
+            return Err(OcspError::OtherCertificate);
+        }
+        let signed = |by: &Certificate| {
+            check_signature(by, &self.algorithm, &self.tbs, &self.signature) == Checked::Good
+        };
+        let appointed = |by: &Certificate| {
+            by.extended_usage.is_some_and(|usage| usage.ocsp)
+                && name::canonical(by.issuer()) == name::canonical(issuer.subject())
+                && check_signature(issuer, by.signature_algorithm(), by.signed_part(), by.signature())
+                    == Checked::Good
+        };
+        let good = signed(issuer) || self.certificates.iter().any(|by| appointed(by) && signed(by));
+        if good { Ok(()) } else { Err(OcspError::BadSignature) }
+    }
+}
+
+fn status(value: &Value<'_>) -> Result<Status, OcspError> {
+    match value.tag {
+        t if t == tag::context(0) => Ok(Status::Good),
+        t if t == tag::explicit(1) => Ok(Status::Revoked),
+        t if t == tag::context(2) => Ok(Status::Unknown),
+        _ => Err(OcspError::Malformed),
+    }
+}

@@ -1,0 +1,10 @@
+//! The words of `bind` and `server` lines about TLS, and what they come to with this library.
+
+pub mod alpn;
+mod cipher_table;
+pub mod ciphers;
+pub mod groups;
+pub mod schemes;
+mod versions;
+
+pub use versions::{NoVersion, Version, VersionNote, VersionOptions, Versions};

@@ -1,0 +1,115 @@
+//! The client's side: how a `server ... ssl` line is spoken to.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use rustls::client::{ClientConfig, Resumption, UnbufferedClientConnection};
+use rustls::crypto::{CryptoProvider, SupportedKxGroup};
+use rustls::pki_types::ServerName;
+use rustls::sign::SingleCertAndKey;
+use rustls::{Error, SupportedCipherSuite};
+
+use crate::bind::{ProfileError, suites, versions};
+use crate::certificate::Credential;
+use crate::clock::{Clock, Time};
+use crate::notes::KeepSecrets;
+use crate::options::{Versions, ciphers, groups, schemes};
+use crate::provider::provider;
+use crate::verify::{ServerPolicy, ServerVerifier};
+
+/// For how many names a `server` line keeps sessions. The reference keeps one session per server and thread.
+pub const NAMES_MAX: usize = 128;
+
+/// What a `server` line says about TLS.
+#[derive(Clone, Debug)]
+pub struct ServerProfile {
+    pub versions: Versions,
+    /// `ciphers`
+    pub ciphers: Vec<SupportedCipherSuite>,
+    /// `ciphersuites`
+    pub ciphersuites: Vec<SupportedCipherSuite>,
+    /// `curves`
+    pub groups: Vec<&'static dyn SupportedKxGroup>,
+    /// `alpn`
+    pub alpn: Vec<Vec<u8>>,
+    /// `verify`, `verifyhost`, `ca-file`, `crl-file`
+    pub policy: ServerPolicy,
+    /// `crt`: what the server sees when it asks for a certificate.
+    pub own: Option<Arc<Credential>>,
+    /// False with `no-ssl-reuse`.
+    pub reuse: bool,
+    /// `tune.ssl.keylog on`
+    pub keep_secrets: bool,
+}
+
+impl Default for ServerProfile {
+    fn default() -> ServerProfile {
+        ServerProfile {
+            versions: Versions { tls12: true, tls13: true },
+            ciphers: ciphers::TLS12.to_vec(),
+            ciphersuites: ciphers::TLS13.to_vec(),
+            groups: groups::defaults(),
+            alpn: Vec::new(),
+            policy: ServerPolicy { schemes: schemes::DEFAULTS.to_vec(), ..ServerPolicy::default() },
+            own: None,
+            reuse: true,
+            keep_secrets: false,
+        }
+    }
+}
+
+/// A `server` line, ready to be connected to. It holds the sessions with that server.
+#[derive(Debug)]
+pub struct ServerContext {
+    config: Arc<ClientConfig>,
+    own: Option<Arc<Credential>>,
+}
+
+impl ServerContext {
+    pub fn new(profile: &ServerProfile, clock: Arc<dyn Clock>) -> Result<ServerContext, ProfileError> {
+        let refused = |error: String| ProfileError::Refused(error);
+        let provider = Arc::new(CryptoProvider {
+            cipher_suites: suites(profile.versions, &profile.ciphers, &profile.ciphersuites)?,
+            kx_groups: profile.groups.clone(),
+            ..CryptoProvider::clone(provider())
+        });
+        let verifier = Arc::new(ServerVerifier::new(profile.policy.clone()));
+        let now = clock.now() as i64;
+        let builder = ClientConfig::builder_with_details(provider, Arc::new(Time(clock)))
+            .with_protocol_versions(&versions(profile.versions, !profile.ciphers.is_empty()))
+            .map_err(|error| refused(error.to_string()))?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier);
+        let mut config = match &profile.own {
+            None => builder.with_no_client_auth(),
+            Some(own) => {
+                let certified = own.certified(None, now).map_err(|error| refused(error.to_string()))?;
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))
+            }
+        };
+        config.alpn_protocols = profile.alpn.clone();
+        // A server that speaks another protocol than offered is one that has no ALPN; HTTP/1 goes on then.
+        config.check_selected_alpn = true;
+        config.enable_secret_extraction = true;
+        config.resumption =
+            if profile.reuse { Resumption::in_memory_sessions(NAMES_MAX) } else { Resumption::disabled() };
+        if profile.keep_secrets {
+            config.key_log = Arc::new(KeepSecrets);
+        }
+        Ok(ServerContext { config: Arc::new(config), own: profile.own.clone() })
+    }
+
+    /// What the server sees when it asks for a certificate.
+    pub(crate) fn own(&self) -> Option<&Arc<Credential>> {
+        self.own.as_ref()
+    }
+
+    /// Begins a handshake. rustls wants a name for its sessions even where none is sent; an address is not sent.
+    pub(crate) fn begin(
+        &self,
+        name: Option<ServerName<'static>>,
+    ) -> Result<UnbufferedClientConnection, Error> {
+        let name = name.unwrap_or(ServerName::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
+        UnbufferedClientConnection::new(self.config.clone(), name)
+    }
+}
