@@ -113,7 +113,7 @@ pub fn start_thread(cli: &Arc<Cli>, listeners: Vec<(usize, Arc<Port>)>) {
         let options = SpawnOptions { class: Class::Normal, nice: NICE };
         let task = spawn_with(&ACCEPT, options, accept(Arc::clone(cli), socket, Listener::on(port)));
         // A soft stop ends what accepts, and closes the socket with it.
-        worker.accepting.borrow_mut().push(task);
+        worker.until_stop.borrow_mut().push(task);
     }
 }
 

@@ -62,16 +62,29 @@ pub fn soft_stop(instance: &Arc<Instance>, handle: &Handle) {
     }
 }
 
-/// The part of a soft stop that the calling thread has: it closes its listeners and idle connections, and has its
-/// sessions look at whether they may go on.
+/// The part of a soft stop that the calling thread has: its listeners serve who waits and end, it closes idle connections,
+/// and has its sessions look at whether they may go on.
 pub fn stop_accepting(instance: &Arc<Instance>) {
-    if let Some(worker) = worker::current() {
-        worker.accepting.borrow_mut().drain(..).for_each(kill);
-        worker.drop_idle_connections();
-        worker.wake_sessions();
+    let Some(worker) = worker::current() else {
+        instance.thread_stopped_accepting();
+        return stop_when_idle(instance);
+    };
+    worker.until_stop.take().into_iter().for_each(kill);
+    worker.accepting.borrow().iter().for_each(|task| task.wake(Reason::OTHER));
+    worker.drop_idle_connections();
+    worker.wake_sessions();
+    thread_may_have_stopped(&worker);
+}
+
+/// After a soft stop began, or a task that accepts ended: whether this was the last one of the thread.
+fn thread_may_have_stopped(worker: &Worker) {
+    if worker.instance.stopping() != Stopping::No
+        && worker.accepting.borrow().is_empty()
+        && !worker.stopped.replace(true)
+    {
+        worker.instance.thread_stopped_accepting();
+        stop_when_idle(&worker.instance);
     }
-    instance.thread_stopped_accepting();
-    stop_when_idle(instance);
 }
 
 /// Ends every session; the caller stops the runtime.

@@ -53,6 +53,10 @@ pub struct Worker {
     pub sessions: RefCell<SessionList>,
     /// The tasks that accept on this thread.
     pub accepting: RefCell<Vec<TaskId>>,
+    /// Tasks that a soft stop ends at once: what accepts for the CLI.
+    pub until_stop: RefCell<Vec<TaskId>>,
+    /// A soft stop was asked for, and no task accepts any more.
+    pub stopped: Cell<bool>,
     /// Nothing is accepted for now (SIGTTOU).
     pub paused: Cell<bool>,
     case: Option<CaseMap>,
@@ -182,6 +186,8 @@ impl Worker {
             next_stream: Cell::new(0),
             sessions: RefCell::default(),
             accepting: RefCell::default(),
+            until_stop: RefCell::default(),
+            stopped: Cell::new(false),
             paused: Cell::new(false),
             case: case_map(global),
             crypt: RefCell::default(),

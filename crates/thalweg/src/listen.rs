@@ -34,7 +34,25 @@ pub struct OpenListener {
     /// Position in the proxy's binds.
     pub bind: usize,
     /// One socket per shard, at least one. With fewer shards than threads, threads share.
-    pub shards: Vec<OwnedFd>,
+    pub shards: Vec<OpenSocket>,
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub struct OpenSocket {
+    fd: OwnedFd,
+    /// It came from another process, which may still have it.
+    shared: bool,
+}
+
+impl OpenSocket {
+    fn into_port(self, how: LetGo) -> Arc<Port> {
+        let port = Port::new(self.fd, how);
+        if self.shared {
+            port.share();
+        }
+        Arc::new(port)
+    }
 }
 
 /// `defer-accept` waits this long for the first bytes before it lets a silent connection through.
@@ -150,7 +168,7 @@ pub fn open_cli(config: &Config, handed: &mut Handed) -> Result<Vec<CliListener>
 }
 
 fn open_cli_bind(config: &Config, bind: &Bind, handed: &mut Handed) -> io::Result<CliListener> {
-    let fd = match bind.addr {
+    let socket = match bind.addr {
         // Kept open by its number as well: nothing else uses it, and it ends with the process.
         BindAddr::Fd(fd) | BindAddr::SockPair(fd) => take_inherited(fd, CLI_BACKLOG, bind)?,
         _ => {
@@ -162,7 +180,7 @@ fn open_cli_bind(config: &Config, bind: &Bind, handed: &mut Handed) -> io::Resul
             sockets.pop().ok_or(io::ErrorKind::InvalidInput)?
         }
     };
-    let kind = descriptor::inspect(fd.as_fd())?;
+    let kind = descriptor::inspect(socket.fd.as_fd())?;
     let name = match &bind.addr {
         BindAddr::Tcp(address) if address.is_ipv4() => format!("ipv4@{address}"),
         BindAddr::Tcp(address) => format!("ipv6@{address}"),
@@ -174,7 +192,7 @@ fn open_cli_bind(config: &Config, bind: &Bind, handed: &mut Handed) -> io::Resul
     };
     let (level, gives_listeners) = (bind.level, bind.expose_fd_listeners);
     let (severity_number, unix) = (bind.severity_number, kind.local.is_unix());
-    let port = Arc::new(Port::new(fd, let_go_of(config, &Owner::CLI, bind)));
+    let port = socket.into_port(let_go_of(config, &Owner::CLI, bind));
     Ok(CliListener { port, name, level, gives_listeners, severity_number, unix })
 }
 
@@ -206,7 +224,7 @@ pub fn distribute(
         let proxy = config.proxy(open.proxy);
         let bind = &proxy.binds[open.bind];
         let owner = Owner::of(proxy);
-        let port = |shard| Arc::new(Port::new(shard, let_go_of(config, &owner, bind)));
+        let port = |shard: OpenSocket| shard.into_port(let_go_of(config, &owner, bind));
         let ports: Vec<Arc<Port>> = open.shards.into_iter().map(port).collect();
         shared.extend(ports.iter().map(|port| SharedSocket {
             port: Arc::clone(port),
@@ -256,12 +274,12 @@ pub fn inherit(config: &Config, opened: &mut Vec<OpenListener>) -> Result<(), Ve
     Ok(())
 }
 
-fn take_inherited(fd: i32, backlog: u32, bind: &Bind) -> io::Result<OwnedFd> {
+fn take_inherited(fd: i32, backlog: u32, bind: &Bind) -> io::Result<OpenSocket> {
     let socket = listener::inherited(fd)?;
     if matches!(bind.addr, BindAddr::Fd(_)) && !descriptor::inspect(socket.as_fd())?.listening {
         listener::listen(socket.as_fd(), backlog)?;
     }
-    Ok(socket)
+    Ok(OpenSocket { fd: socket, shared: true })
 }
 
 /// How many sockets an address gets.
@@ -285,7 +303,7 @@ fn open_bind(
     bind: &Bind,
     handed: &mut Handed,
     refused: &mut Vec<(Refused, io::Error)>,
-) -> io::Result<Vec<OwnedFd>> {
+) -> io::Result<Vec<OpenSocket>> {
     // Others are taken over by `inherit` or refused there.
     let address = address_of(bind).ok_or(io::ErrorKind::InvalidInput)?;
     let reuseport = may_shard(bind) && !config.global.noreuseport;
@@ -295,8 +313,11 @@ fn open_bind(
     (0..count)
         .map(|_| match handed.claim(&address, interface) {
             // The process that had it may have let go of it.
-            Some(socket) => listener::listen(socket.as_fd(), options.backlog).map(|()| socket),
-            None => listener::open_leaving_out(&address, &options, refused),
+            Some(fd) => {
+                listener::listen(fd.as_fd(), options.backlog).map(|()| OpenSocket { fd, shared: true })
+            }
+            None => listener::open_leaving_out(&address, &options, refused)
+                .map(|fd| OpenSocket { fd, shared: false }),
         })
         .collect()
 }

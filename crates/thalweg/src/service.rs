@@ -230,9 +230,11 @@ pub struct SharedSocket {
 }
 
 impl SharedSocket {
-    /// The socket and its interface, if the process holds the port now.
-    pub fn held(&self) -> Option<(Arc<OwnedFd>, String)> {
-        Some((self.port.socket()?, self.interface.clone()))
+    /// The socket and its interface to hand it to another process, if this process holds the port now.
+    pub fn hand_out(&self) -> Option<(Arc<OwnedFd>, String)> {
+        let socket = self.port.socket()?;
+        self.port.share();
+        Some((socket, self.interface.clone()))
     }
 }
 
@@ -251,7 +253,7 @@ pub struct Control(Arc<ControlInner>);
 impl Control {
     /// Stop listening, finish what is in progress; then [`Running::run`] returns. One line for each proxy.
     pub fn soft_stop(&self) -> Vec<String> {
-        crate::locked(&self.0.shared).clear();
+        crate::locked(&self.0.shared).drain(..).for_each(|socket| socket.port.retire());
         crate::locked(&self.0.cli_ports).clear();
         self.0.data_path.soft_stop(&self.0.handle);
         self.0.data_path.farewells()

@@ -11,7 +11,7 @@
 //! | start threads, wait | from here on signals decide |
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use thalweg_config::Config;
 use thalweg_sys::process::{self as sys, Forked};
@@ -26,9 +26,12 @@ use crate::report::{Reporter, output};
 use crate::service::Service;
 use crate::{keywords, signals};
 
-/// Old processes get this long to let go of a port, in steps.
-const BIND_RETRIES: u32 = 100;
-const BIND_RETRY_DELAY: Duration = Duration::from_millis(10);
+/// Old processes get this long to let go of a port.
+const BIND_PATIENCE: Duration = Duration::from_secs(1);
+/// The ports are tried again after this time, then after twice of it, and so on up to the longest: clients are refused
+/// from the moment that the old process lets go, which takes it less than a millisecond unless it is busy.
+const BIND_DELAY_FIRST: Duration = Duration::from_micros(250);
+const BIND_DELAY_LONGEST: Duration = Duration::from_millis(10);
 
 /// Failed, and said why.
 struct Failed;
@@ -163,12 +166,11 @@ fn listen(
     if asked {
         // The port is probably theirs: "pause" first, "resume" if it did not help (management manual, chapter 4).
         old_process::tell(old, Signal::TerminalOutput);
-        for _ in 0..BIND_RETRIES {
-            std::thread::sleep(BIND_RETRY_DELAY);
+        let (start, mut delay) = (Instant::now(), BIND_DELAY_FIRST);
+        while failure.is_err() && start.elapsed() < BIND_PATIENCE {
+            std::thread::sleep(delay);
+            delay = (delay * 2).min(BIND_DELAY_LONGEST);
             failure = service.listen();
-            if failure.is_ok() {
-                break;
-            }
         }
     }
     match failure {

@@ -85,7 +85,7 @@ impl Process for Surroundings {
     }
 
     fn hand_listeners(&self, client: OwnedFd) {
-        let sockets: Vec<_> = crate::locked(&self.0).iter().filter_map(SharedSocket::held).collect();
+        let sockets: Vec<_> = crate::locked(&self.0).iter().filter_map(SharedSocket::hand_out).collect();
         let hand = move || {
             let mut stream = UnixStream::from(client);
             let sockets: Vec<SocketToHand<'_>> = sockets

@@ -185,19 +185,64 @@ fn a_request_that_comes_with_the_soft_stop_is_answered() {
             assert_eq!(conn.response().text(), "fine");
         }
         // While the process stands still, requests and the signal arrive; it finds all of them at once.
-        let shell = |signal: &str| {
-            let command = format!("kill -{signal} {}", proxy.id());
-            assert!(std::process::Command::new("sh").args(["-c", &command]).status().unwrap().success());
-        };
-        shell("STOP");
+        proxy.stand_still();
         conns.iter_mut().for_each(|conn| conn.send(GET));
         proxy.signal(Signal::User1);
-        shell("CONT");
+        proxy.go_on();
         for conn in &mut conns {
             assert_eq!(conn.response().text(), "fine");
             assert_eq!(conn.rest(), b"");
         }
         assert_eq!(proxy.end(), (Some(0), None));
+    });
+}
+
+const ONCE: &str = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+
+/// Clients that the kernel let in and that no thread accepted yet, when the process stops.
+#[test]
+fn clients_that_wait_to_be_accepted_are_served_before_the_end() {
+    each_driver(|io| {
+        for limit in ["", "maxconn 1 backlog 100"] {
+            let server = Server::named("fine");
+            let text = text(&server).replace("<@fe>\n", &format!("<@fe> {limit}\n"));
+            let mut proxy = Setup::http(&text).threads(2).start(io);
+            assert_eq!(proxy.ask(GET).text(), "fine");
+            // While the process stands still, they and the signal arrive; it finds all of them at once.
+            proxy.stand_still();
+            let mut conns: Vec<Conn> = (0..10).map(|_| proxy.connect()).collect();
+            conns.iter_mut().for_each(|conn| conn.send(ONCE));
+            proxy.signal(Signal::User1);
+            proxy.go_on();
+            for conn in &mut conns {
+                assert_eq!(conn.response().text(), "fine", "{limit}");
+                assert_eq!(conn.rest(), b"");
+            }
+            assert_eq!(proxy.end(), (Some(0), None));
+        }
+    });
+}
+
+/// Likewise when it lets go of its port.
+#[test]
+fn clients_that_wait_to_be_accepted_are_served_in_a_pause() {
+    each_driver(|io| {
+        let server = Server::named("fine");
+        let text = text(&server).replace("<@fe>\n", "<@fe> maxconn 1 backlog 100\n");
+        let proxy = Setup::http(&text).threads(2).start(io);
+        let mut first = proxy.connect();
+        first.send(GET);
+        assert_eq!(first.response().text(), "fine");
+        let mut conns: Vec<Conn> = (0..10).map(|_| proxy.connect()).collect();
+        conns.iter_mut().for_each(|conn| conn.send(ONCE));
+        proxy.signal(Signal::TerminalOutput);
+        eventually("the port is let go", || std::net::TcpStream::connect(proxy.addr("fe")).err());
+        drop(first);
+        for conn in &mut conns {
+            assert_eq!(conn.response().text(), "fine");
+            assert_eq!(conn.rest(), b"");
+        }
+        proxy.finish(server);
     });
 }
 

@@ -1,6 +1,7 @@
 //! Accepting connections: within the limits, on the thread that has the least to do (manual: `maxconn`,
 //! `tune.listener.multi-queue`).
 
+use std::future::Future;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -55,13 +56,16 @@ struct Acceptor {
 
 impl Drop for Acceptor {
     fn drop(&mut self) {
-        if std::thread::panicking()
-            && let Some(socket) = self.socket.take()
+        let worker = Rc::clone(&self.worker);
+        let me = current_task();
+        worker.accepting.borrow_mut().retain(|task| *task != me);
+        if let Some(socket) = self.socket.take()
+            && std::thread::panicking()
         {
-            let worker = Rc::clone(&self.worker);
             let next = spawn_acceptor(&worker, self.listener, socket, EXHAUSTED_PAUSE_MS);
             worker.accepting.borrow_mut().push(next);
         }
+        crate::thread_may_have_stopped(&worker);
     }
 }
 
@@ -87,18 +91,20 @@ async fn accept(mut acceptor: Acceptor, delay_ms: u64) {
     let gates = Gates::of(&worker.instance, frontend, listener);
     let mut in_a_row = 0;
     loop {
-        if worker.instance.is_shut(frontend) {
+        if worker.instance.is_shut(frontend) || has_stopped(&worker, frontend, socket) {
             return;
         }
-        if is_held(&worker, frontend) || !gates.have_room() || gates.rate_wait_ms() > 0 {
+        if is_held(&worker, frontend, socket) || !gates.have_room() || gates.rate_wait_ms() > 0 {
             socket.pause();
             wait_while_held(&worker, frontend, socket).await;
-            gates.wait_for_room().await;
+            gates.wait_for_room(socket).await;
             resume(socket).await;
         }
         let accepted = std::future::poll_fn(|_| match socket.poll_accept() {
             Poll::Ready(result) => Poll::Ready(Some(result)),
-            Poll::Pending if is_held(&worker, frontend) => Poll::Ready(None),
+            Poll::Pending if is_held(&worker, frontend, socket) || has_stopped(&worker, frontend, socket) => {
+                Poll::Ready(None)
+            }
             Poll::Pending => Poll::Pending,
         })
         .await;
@@ -107,7 +113,7 @@ async fn accept(mut acceptor: Acceptor, delay_ms: u64) {
             Some(Ok((fd, peer))) => {
                 // Another thread may have taken the last place: then this connection waits for the next one here
                 // rather than in the backlog.
-                gates.enter().await;
+                gates.enter(socket).await;
                 let admission = Admission { instance: Arc::clone(&worker.instance), listener };
                 crate::plant::here("accept");
                 dispatch(&worker, admission, fd, peer, multi_queue);
@@ -120,7 +126,7 @@ async fn accept(mut acceptor: Acceptor, delay_ms: u64) {
             Some(Err(error)) if concerns_one_connection(&error) => {}
             Some(Err(_)) => {
                 socket.pause();
-                timer::sleep(EXHAUSTED_PAUSE_MS).await;
+                sleep(EXHAUSTED_PAUSE_MS, socket).await;
                 resume(socket).await;
             }
         }
@@ -131,7 +137,7 @@ async fn accept(mut acceptor: Acceptor, delay_ms: u64) {
 /// registered, is tried again: nobody else would.
 async fn resume(socket: &mut Listener) {
     while socket.resume().is_err() {
-        timer::sleep(EXHAUSTED_PAUSE_MS).await;
+        sleep(EXHAUSTED_PAUSE_MS, socket).await;
     }
 }
 
@@ -172,26 +178,29 @@ impl<'a> Gates<'a> {
         self.1.iter().map(|rate| rate.wait_ms(now)).max().unwrap_or(0)
     }
 
-    async fn wait_for_room(&self) {
+    async fn wait_for_room(&self, socket: &mut Listener) {
         loop {
             match self.rate_wait_ms() {
                 0 => break,
-                ms => timer::sleep(ms).await,
+                ms => sleep(ms, socket).await,
             }
         }
         while let Some(full) = self.0.iter().find(|gate| !gate.has_room()) {
-            std::future::poll_fn(|_| if full.wait(current_task()) { Poll::Ready(()) } else { Poll::Pending })
-                .await;
+            std::future::poll_fn(|_| {
+                socket.keep_up();
+                if full.wait(current_task()) { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
         }
     }
 
     /// Counts one more connection everywhere, once it fits everywhere.
-    async fn enter(&self) {
+    async fn enter(&self, socket: &mut Listener) {
         for rate in self.1 {
             loop {
                 match rate.take(clock::now_ms()) {
                     0 => break,
-                    ms => timer::sleep(ms).await,
+                    ms => sleep(ms, socket).await,
                 }
             }
         }
@@ -201,9 +210,19 @@ impl<'a> Gates<'a> {
                 return;
             }
             self.0[..entered].iter().for_each(|gate| gate.leave());
-            self.wait_for_room().await;
+            self.wait_for_room(socket).await;
         }
     }
+}
+
+/// Sleeps, and meanwhile does not keep a port that the process lets go of.
+async fn sleep(ms: u64, socket: &mut Listener) {
+    let mut end = std::pin::pin!(timer::sleep(ms));
+    std::future::poll_fn(|context| {
+        socket.keep_up();
+        end.as_mut().poll(context)
+    })
+    .await;
 }
 
 /// A connection that was let in: it counts against the limits of listener, frontend and process for as long as this
@@ -233,17 +252,24 @@ impl Drop for Admission {
     }
 }
 
-/// Whether nothing is to be accepted now: the process is paused, or an operator holds or closes this frontend.
-fn is_held(worker: &Worker, frontend: ProxyId) -> bool {
-    worker.paused.get() || worker.instance.is_paused(frontend) || worker.instance.is_shut(frontend)
+/// Whether nothing is to be accepted now: the process is paused, or an operator holds or closes this frontend. What was
+/// waiting when a pause took the port away is served all the same.
+fn is_held(worker: &Worker, frontend: ProxyId, socket: &mut Listener) -> bool {
+    let instance = &worker.instance;
+    instance.is_paused(frontend) || instance.is_shut(frontend) || worker.paused.get() && !socket.has_left()
+}
+
+/// Whether nothing is to be accepted any more: the process stops, and what was waiting then is served or not wanted.
+fn has_stopped(worker: &Worker, frontend: ProxyId, socket: &mut Listener) -> bool {
+    worker.instance.stopping() != Stopping::No && (worker.instance.is_paused(frontend) || !socket.has_left())
 }
 
 /// Waits until something may be accepted, or nothing ever will be.
 async fn wait_while_held(worker: &Worker, frontend: ProxyId, socket: &mut Listener) {
     std::future::poll_fn(|_| {
         socket.keep_up();
-        let held = is_held(worker, frontend) && !worker.instance.is_shut(frontend);
-        if held { Poll::Pending } else { Poll::Ready(()) }
+        let over = worker.instance.is_shut(frontend) || has_stopped(worker, frontend, socket);
+        if is_held(worker, frontend, socket) && !over { Poll::Pending } else { Poll::Ready(()) }
     })
     .await;
 }

@@ -33,6 +33,8 @@ struct Member {
     turn: u32,
     /// The task that accepts, which the port wakes.
     task: TaskId,
+    /// The port may have connections that were waiting when it was let go.
+    left: bool,
 }
 
 impl Listener {
@@ -65,7 +67,7 @@ impl Listener {
     /// with the first accept, whose task the port will wake.
     pub fn on(port: Arc<Port>) -> Listener {
         let turn = port.turn().wrapping_sub(1);
-        Listener::with(None, Some(Member { port, turn, task: TaskId::NONE }))
+        Listener::with(None, Some(Member { port, turn, task: TaskId::NONE, left: false }))
     }
 
     fn with(socket: Option<SocketRef>, port: Option<Member>) -> Listener {
@@ -98,8 +100,25 @@ impl Listener {
         // Last: whatever failed is tried again.
         if let Some(member) = &mut self.port {
             member.turn = turn;
+            member.left = true;
         }
         Ok(())
+    }
+
+    /// Whether there are connections that were waiting when the port was let go.
+    pub fn has_left(&mut self) -> bool {
+        self.keep_up();
+        let Some(member) = self.port.as_mut().filter(|member| member.left) else { return false };
+        member.left = member.port.has_taken_in();
+        member.left
+    }
+
+    #[cold]
+    fn take_left(&mut self) -> Option<(OwnedFd, SockAddr)> {
+        let member = self.port.as_mut()?;
+        let left = member.port.taken_in();
+        member.left = left.is_some();
+        left
     }
 
     /// Whether the port changed since this listener followed it, or another task would be the one to tell.
@@ -123,6 +142,11 @@ impl Listener {
             && let Err(error) = self.follow()
         {
             return Poll::Ready(Err(error));
+        }
+        if self.port.as_ref().is_some_and(|member| member.left)
+            && let Some(accepted) = self.take_left()
+        {
+            return Poll::Ready(Ok(accepted));
         }
         let Some(s) = self.record() else { return Poll::Pending };
         let accepted = driver::with(|d| {

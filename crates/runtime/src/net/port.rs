@@ -10,10 +10,12 @@
 
 use super::listener::listen;
 use super::{SockAddr, descriptor, syscall};
+use crate::driver::socket::ConnectAddress;
 use crate::task::{Reason, TaskId};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How a process lets go of the address of a listening socket.
@@ -32,12 +34,16 @@ pub struct Port {
     /// [`take_back`](Self::take_back) only.
     turn: AtomicU32,
     how: LetGo,
+    /// Another process may accept from the socket, too.
+    shared: AtomicBool,
     state: Mutex<State>,
 }
 
 struct State {
     held: bool,
     socket: Option<Shared>,
+    /// Connections that were waiting when the port was let go, oldest first. At most a backlog each time.
+    taken_in: VecDeque<(OwnedFd, SockAddr)>,
     /// The tasks that accept, which must notice when the socket changes.
     tasks: Vec<TaskId>,
 }
@@ -101,8 +107,18 @@ impl Shared {
 impl Port {
     /// A port that listens on `socket`.
     pub fn new(socket: OwnedFd, how: LetGo) -> Port {
-        let state = State { held: true, socket: Some(Shared::new(socket)), tasks: Vec::new() };
-        Port { turn: AtomicU32::new(0), how, state: Mutex::new(state) }
+        let state = State {
+            held: true,
+            socket: Some(Shared::new(socket)),
+            taken_in: VecDeque::new(),
+            tasks: Vec::new(),
+        };
+        Port { turn: AtomicU32::new(0), how, shared: AtomicBool::new(false), state: Mutex::new(state) }
+    }
+
+    /// Other processes may have the socket: [`retire`](Self::retire) must not end its listening state.
+    pub fn share(&self) {
+        self.shared.store(true, Ordering::Relaxed);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -122,8 +138,8 @@ impl Port {
         descriptor::local_addr(self.socket().ok_or(io::ErrorKind::NotConnected)?.as_raw_fd())
     }
 
-    /// Gives the address up. Connections that were not accepted yet are reset; those of a path and of an inherited socket
-    /// go on to queue up.
+    /// Gives the address up. Connections that were not accepted yet are accepted now, and given to the listeners; those of
+    /// a path and of an inherited socket go on to queue up.
     ///
     /// # Errors
     /// When the kernel does not let the socket stop listening; it listens on then.
@@ -132,24 +148,35 @@ impl Port {
         if !state.held || matches!(self.how, LetGo::Keep) {
             return Ok(());
         }
-        // First, so that a thread that finds the socket not listening knows why.
         state.held = false;
-        self.changed(&state);
+        self.announce();
+        let stopped = state.take_in(true);
         match &self.how {
-            LetGo::Keep => Ok(()),
-            LetGo::Close(_) => {
-                state.socket = None;
-                Ok(())
-            }
-            LetGo::Unlisten(_) => {
-                let stopped = state.socket.as_ref().map_or(Ok(()), |s| unlisten(s.socket.as_fd()));
-                if stopped.is_err() {
-                    state.held = true;
-                    self.changed(&state);
-                }
-                stopped
-            }
+            LetGo::Close(_) => state.socket = None,
+            _ => state.held = stopped.is_err(),
         }
+        self.changed(&state);
+        stopped
+    }
+
+    /// Gives the address up for good, with all that [`let_go`](Self::let_go) does not give up. A socket that other
+    /// processes [share](Self::share) goes on to listen there.
+    pub fn retire(&self) {
+        let mut state = self.state();
+        // An inherited socket is the parent's.
+        let address = state.socket.as_ref().and_then(|s| descriptor::local_addr(s.socket.as_raw_fd()).ok());
+        let ours = match self.how {
+            LetGo::Keep => address.is_some_and(|address| address.is_unix()),
+            _ => true,
+        };
+        if state.held {
+            state.held = false;
+            self.announce();
+            // Where the listening state cannot be ended, closing the socket does it.
+            let _ = state.take_in(ours && !self.shared.load(Ordering::Relaxed));
+        }
+        state.socket = None;
+        self.changed(&state);
     }
 
     /// Takes the address back.
@@ -173,6 +200,11 @@ impl Port {
         state.held = true;
         self.changed(&state);
         Ok(())
+    }
+
+    /// A thread that finds the socket not listening shall know why, and wait for the lock to know what comes instead.
+    fn announce(&self) {
+        self.turn.fetch_add(1, Ordering::Release);
     }
 
     fn changed(&self, state: &State) {
@@ -202,6 +234,16 @@ impl Port {
         Ok((self.turn(), copy))
     }
 
+    /// The next connection that was waiting when the port was let go.
+    pub(super) fn taken_in(&self) -> Option<(OwnedFd, SockAddr)> {
+        self.state().taken_in.pop_front()
+    }
+
+    /// Whether there is one.
+    pub(super) fn has_taken_in(&self) -> bool {
+        !self.state().taken_in.is_empty()
+    }
+
     /// The socket itself, for the simulator, whose descriptors have no copies. There is one thread there.
     pub(super) fn take(&self) -> (u32, Option<OwnedFd>) {
         let shared = self.state().socket.take();
@@ -211,6 +253,30 @@ impl Port {
     /// The listener whose task this is exists no longer.
     pub(super) fn leave(&self, task: TaskId) {
         self.state().tasks.retain(|other| *other != task);
+    }
+}
+
+impl State {
+    /// Accepts all that waits, and then, if `ends`, ends the listening state of the socket. Between the two there are
+    /// microseconds in which a connection of TCP can be lost; one to a unix socket is refused.
+    fn take_in(&mut self, ends: bool) -> io::Result<()> {
+        let Some(shared) = &self.socket else { return Ok(()) };
+        let fd = shared.socket.as_raw_fd();
+        let is_unix = descriptor::local_addr(fd).is_ok_and(|address| address.is_unix());
+        if ends && is_unix {
+            syscall::shutdown_read(fd)?;
+        }
+        // A thread that lacks descriptors leaves the rest to be reset.
+        loop {
+            // SAFETY: all-zero bytes are valid for these C structures.
+            let mut address: ConnectAddress = unsafe { std::mem::zeroed() };
+            match syscall::accept(fd, &mut address) {
+                Ok(fd) => self.taken_in.push_back((fd, SockAddr::from_raw(&address))),
+                Err(libc::ECONNABORTED | libc::EPERM) => {}
+                Err(_) => break,
+            }
+        }
+        if ends && !is_unix { unlisten(shared.socket.as_fd()) } else { Ok(()) }
     }
 }
 

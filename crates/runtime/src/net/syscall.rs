@@ -70,6 +70,11 @@ pub(crate) fn shutdown_write(fd: RawFd) -> io::Result<()> {
     if unsafe { libc::shutdown(fd, libc::SHUT_WR) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+pub(crate) fn shutdown_read(fd: RawFd) -> io::Result<()> {
+    // SAFETY: takes no pointer.
+    if unsafe { libc::shutdown(fd, libc::SHUT_RD) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// Closes a descriptor that the caller owns.
 pub(crate) fn close(fd: RawFd) {
     // SAFETY: the caller owns `fd` and forgets it.

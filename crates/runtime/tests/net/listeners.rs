@@ -187,6 +187,63 @@ each_driver!(a_port_is_let_go_and_taken_back, || async {
     }
 });
 
+each_driver!(connections_that_wait_when_a_port_is_let_go_are_taken_in, || async {
+    let kind = thalweg_runtime::driver::with(|d| d.kind_name());
+    let id = std::process::id();
+    let name = SockAddr::Abstract(format!("thalweg-taken-in-{id}-{kind}").as_bytes().into());
+    let path = std::env::temp_dir().join(format!("thalweg-taken-in-{id}-{kind}"));
+    let opts = ListenOptions::default();
+    let reopen = || LetGo::Close(Box::new(|| Err(std::io::ErrorKind::Unsupported.into())));
+    let cases = [
+        (any_tcp(), LetGo::Unlisten(opts.backlog), false),
+        (any_tcp(), LetGo::Unlisten(opts.backlog), true),
+        (name.clone(), reopen(), false),
+        (name, reopen(), true),
+        (SockAddr::Unix(path.clone().into()), LetGo::Keep, true),
+    ];
+    for (address, how, for_good) in cases {
+        let fd = listener::open(&address, &opts).unwrap();
+        let bound = match address.is_unix() {
+            true => address.clone(),
+            false => descriptor::inspect(fd.as_fd()).unwrap().local,
+        };
+        let port = Arc::new(Port::new(fd, how));
+        let mut listeners: Vec<Listener> = (0..2).map(|_| Listener::on(port.clone())).collect();
+        assert!(listeners.iter_mut().all(|l| l.poll_accept().is_pending() && !l.has_left()));
+        let mut clients = Vec::new();
+        for _ in 0..3 {
+            clients.push(Stream::connect(&bound, &ConnectOptions::default()).await.unwrap());
+        }
+        if for_good {
+            port.retire()
+        } else {
+            port.let_go().unwrap()
+        }
+        assert!(Stream::connect(&bound, &ConnectOptions::default()).await.is_err());
+        assert!(listeners.iter_mut().all(Listener::has_left));
+        // Oldest first, whichever listener asks.
+        for (i, client) in clients.iter_mut().enumerate() {
+            let Poll::Ready(Ok((fd, _))) = listeners[i % 2].poll_accept() else { panic!("{address:?}") };
+            let mut taken = std::net::TcpStream::from(fd);
+            std::io::Write::write_all(&mut taken, b"served").unwrap();
+            assert_eq!(&client.recv(100).await.unwrap()[..], b"served", "{address:?}");
+        }
+        assert!(listeners.iter_mut().all(|l| l.poll_accept().is_pending() && !l.has_left()));
+    }
+    std::fs::remove_file(path).unwrap();
+});
+
+each_driver!(a_shared_port_that_is_retired_listens_elsewhere, || async {
+    let fd = listener::open(&any_tcp(), &ListenOptions::default()).unwrap();
+    let address = descriptor::inspect(fd.as_fd()).unwrap().local;
+    let other_process = fd.try_clone().unwrap();
+    let port = Port::new(fd, LetGo::Unlisten(10));
+    port.share();
+    port.retire();
+    assert!(port.socket().is_none() && connects(&address));
+    drop(other_process);
+});
+
 each_driver!(the_task_that_accepts_is_told_what_becomes_of_its_port, || async {
     let kind = thalweg_runtime::driver::with(|d| d.kind_name());
     let name = SockAddr::Abstract(format!("thalweg-port-{}-{kind}", std::process::id()).as_bytes().into());

@@ -455,6 +455,23 @@ impl Proxy {
         send(self.id(), signal).unwrap();
     }
 
+    /// Stops the process as a debugger would, until [`go_on`](Self::go_on).
+    pub fn stand_still(&self) {
+        self.by_shell("STOP");
+        let status = format!("/proc/{}/status", self.id());
+        let stands = || std::fs::read_to_string(&status).unwrap().contains("State:\tT").then_some(());
+        eventually("the process stands still", stands);
+    }
+
+    pub fn go_on(&self) {
+        self.by_shell("CONT");
+    }
+
+    fn by_shell(&self, signal: &str) {
+        let command = format!("kill -{signal} {}", self.id());
+        assert!(std::process::Command::new("sh").args(["-c", &command]).status().unwrap().success());
+    }
+
     /// Waits for the end. Exit code and signal.
     pub fn end(&mut self) -> (Option<i32>, Option<i32>) {
         let status = eventually("the process ends", || self.child.try_wait().unwrap());
