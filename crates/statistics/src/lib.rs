@@ -5,6 +5,7 @@
 pub mod columns;
 pub mod format;
 pub mod info;
+pub mod prometheus;
 pub mod rows;
 pub mod stat;
 

@@ -1,0 +1,248 @@
+//! Which metrics there are, and how each comes from a figure.
+
+use crate::columns::at;
+use crate::stat::RowKind;
+
+/// A counter only grows; a gauge goes up and down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Nature {
+    Counter,
+    Gauge,
+}
+
+use Nature::{Counter, Gauge};
+
+/// How a metric's samples come from its figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// The figure.
+    Plain,
+    /// Milliseconds, shown as seconds.
+    Seconds,
+    /// The figure; a server without it has one that is no number.
+    OrNan,
+    /// One sample per class of responses.
+    Codes,
+    /// One sample per state, 1 for the one it is in.
+    State,
+    /// One sample per state, with the number of servers in it.
+    ServerStates,
+    /// One sample per result of checks, 1 for the last one.
+    Check,
+    /// One sample per result of checks, with the number of servers.
+    ServerChecks,
+    /// 1, with the figure as the label of this name.
+    Label(&'static str),
+}
+
+/// One metric of a scope. The figure is a column of `show stat`, or a field of `show info`.
+pub(super) struct Metric {
+    pub(super) figure: &'static str,
+    pub(super) name: &'static str,
+    pub(super) nature: Nature,
+    pub(super) form: Form,
+    /// Letters of the scopes: F, L, B, S.
+    pub(super) scopes: &'static str,
+}
+
+const fn m(
+    scopes: &'static str,
+    figure: &'static str,
+    name: &'static str,
+    nature: Nature,
+    form: Form,
+) -> Metric {
+    Metric { figure, name, nature, form, scopes }
+}
+
+/// Metrics of proxies, listeners and servers, in the order of the columns.
+pub(super) const METRICS: &[Metric] = &[
+    m("BS", "qcur", "current_queue", Gauge, Form::Plain),
+    m("BS", "qmax", "max_queue", Gauge, Form::Plain),
+    m("FLBS", "scur", "current_sessions", Gauge, Form::Plain),
+    m("FLBS", "smax", "max_sessions", Gauge, Form::Plain),
+    m("FLBS", "slim", "limit_sessions", Gauge, Form::OrNan),
+    m("FLBS", "stot", "sessions_total", Counter, Form::Plain),
+    m("FLBS", "bin", "bytes_in_total", Counter, Form::Plain),
+    m("FLBS", "bout", "bytes_out_total", Counter, Form::Plain),
+    m("FLB", "dreq", "requests_denied_total", Counter, Form::Plain),
+    m("FLBS", "dresp", "responses_denied_total", Counter, Form::Plain),
+    m("FL", "ereq", "request_errors_total", Counter, Form::Plain),
+    m("BS", "econ", "connection_errors_total", Counter, Form::Plain),
+    m("BS", "eresp", "response_errors_total", Counter, Form::Plain),
+    m("BS", "wretr", "retry_warnings_total", Counter, Form::Plain),
+    m("BS", "wredis", "redispatch_warnings_total", Counter, Form::Plain),
+    m("FLBS", "status", "status", Gauge, Form::State),
+    m("BS", "weight", "weight", Gauge, Form::Plain),
+    m("B", "act", "active_servers", Gauge, Form::Plain),
+    m("S", "act", "active", Gauge, Form::Plain),
+    m("B", "bck", "backup_servers", Gauge, Form::Plain),
+    m("S", "bck", "backup", Gauge, Form::Plain),
+    m("S", "chkfail", "check_failures_total", Gauge, Form::OrNan),
+    m("B", "chkdown", "check_up_down_total", Counter, Form::OrNan),
+    m("S", "chkdown", "check_up_down_total", Gauge, Form::OrNan),
+    m("BS", "lastchg", "check_last_change_seconds", Gauge, Form::Plain),
+    m("BS", "downtime", "downtime_seconds_total", Gauge, Form::OrNan),
+    m("S", "qlimit", "queue_limit", Gauge, Form::OrNan),
+    m("S", "throttle", "current_throttle", Gauge, Form::OrNan),
+    m("BS", "lbtot", "loadbalanced_total", Counter, Form::Plain),
+    m("FBS", "rate", "current_session_rate", Gauge, Form::Plain),
+    m("F", "rate_lim", "limit_session_rate", Gauge, Form::Plain),
+    m("FBS", "rate_max", "max_session_rate", Gauge, Form::Plain),
+    m("S", "check_status", "check_status", Gauge, Form::Check),
+    m("S", "check_code", "check_code", Gauge, Form::Plain),
+    m("S", "check_duration", "check_duration_seconds", Gauge, Form::Seconds),
+    m("FBS", "hrsp_1xx", "http_responses_total", Counter, Form::Codes),
+    m("F", "req_rate_max", "http_requests_rate_max", Gauge, Form::Plain),
+    m("FBS", "req_tot", "http_requests_total", Counter, Form::Plain),
+    m("BS", "cli_abrt", "client_aborts_total", Counter, Form::Plain),
+    m("BS", "srv_abrt", "server_aborts_total", Counter, Form::Plain),
+    m("FB", "comp_in", "http_comp_bytes_in_total", Counter, Form::Plain),
+    m("FB", "comp_out", "http_comp_bytes_out_total", Counter, Form::Plain),
+    m("FB", "comp_byp", "http_comp_bytes_bypassed_total", Counter, Form::Plain),
+    m("FB", "comp_rsp", "http_comp_responses_total", Counter, Form::Plain),
+    m("BS", "lastsess", "last_session_seconds", Gauge, Form::Plain),
+    m("BS", "qtime", "queue_time_average_seconds", Gauge, Form::Seconds),
+    m("BS", "ctime", "connect_time_average_seconds", Gauge, Form::Seconds),
+    m("BS", "rtime", "response_time_average_seconds", Gauge, Form::Seconds),
+    m("BS", "ttime", "total_time_average_seconds", Gauge, Form::Seconds),
+    m("F", "conn_rate_max", "connections_rate_max", Gauge, Form::Plain),
+    m("FL", "conn_tot", "connections_total", Counter, Form::Plain),
+    m("F", "intercepted", "intercepted_requests_total", Counter, Form::Plain),
+    m("FL", "dcon", "denied_connections_total", Counter, Form::Plain),
+    m("FL", "dses", "denied_sessions_total", Counter, Form::Plain),
+    m("FLBS", "wrew", "failed_header_rewriting_total", Counter, Form::Plain),
+    m("BS", "connect", "connection_attempts_total", Counter, Form::Plain),
+    m("BS", "reuse", "connection_reuses_total", Counter, Form::Plain),
+    m("FB", "cache_lookups", "http_cache_lookups_total", Counter, Form::Plain),
+    m("FB", "cache_hits", "http_cache_hits_total", Counter, Form::Plain),
+    m("S", "srv_icur", "idle_connections_current", Gauge, Form::Plain),
+    m("S", "src_ilim", "idle_connections_limit", Gauge, Form::OrNan),
+    m("BS", "qtime_max", "max_queue_time_seconds", Gauge, Form::Seconds),
+    m("BS", "ctime_max", "max_connect_time_seconds", Gauge, Form::Seconds),
+    m("BS", "rtime_max", "max_response_time_seconds", Gauge, Form::Seconds),
+    m("BS", "ttime_max", "max_total_time_seconds", Gauge, Form::Seconds),
+    m("FLBS", "eint", "internal_errors_total", Counter, Form::Plain),
+    m("S", "idle_conn_cur", "unsafe_idle_connections_current", Gauge, Form::Plain),
+    m("S", "safe_conn_cur", "safe_idle_connections_current", Gauge, Form::Plain),
+    m("S", "used_conn_cur", "used_connections_current", Gauge, Form::Plain),
+    m("S", "need_conn_est", "need_connections_current", Gauge, Form::Plain),
+    m("BS", "uweight", "uweight", Gauge, Form::Plain),
+    m("B", "agg_server_status", "agg_server_status", Gauge, Form::ServerStates),
+    m("B", "agg_server_check_status", "agg_server_check_status", Gauge, Form::ServerStates),
+    m("B", "agg_check_status", "agg_check_status", Gauge, Form::ServerChecks),
+    m("S", "priv_idle_cur", "private_idle_connections_current", Gauge, Form::Plain),
+    m("FLBS", "reqbin", "req_bytes_in_total", Counter, Form::Plain),
+    m("FLBS", "reqbout", "req_bytes_out_total", Counter, Form::Plain),
+    m("FLBS", "resbin", "res_bytes_in_total", Counter, Form::Plain),
+    m("FLBS", "resbout", "res_bytes_out_total", Counter, Form::Plain),
+    m("FB", "cache_hint_hits", "http_cache_hint_hits_total", Counter, Form::Plain),
+];
+
+/// Metrics of the process, in the order of the fields.
+pub(super) const PROCESS: &[Metric] = &[
+    m("", "Nbthread", "nbthread", Gauge, Form::Plain),
+    m("", "Nbproc", "nbproc", Gauge, Form::Plain),
+    m("", "Process_num", "relative_process_id", Gauge, Form::Plain),
+    m("", "Uptime_sec", "uptime_seconds", Gauge, Form::Plain),
+    m("", "PoolFailed", "pool_failures_total", Counter, Form::Plain),
+    m("", "Ulimit-n", "max_fds", Gauge, Form::Plain),
+    m("", "Maxsock", "max_sockets", Gauge, Form::Plain),
+    m("", "Maxconn", "max_connections", Gauge, Form::Plain),
+    m("", "Hard_maxconn", "hard_max_connections", Gauge, Form::Plain),
+    m("", "CurrConns", "current_connections", Gauge, Form::Plain),
+    m("", "CumConns", "connections_total", Counter, Form::Plain),
+    m("", "CumReq", "requests_total", Counter, Form::Plain),
+    m("", "MaxSslConns", "max_ssl_connections", Gauge, Form::Plain),
+    m("", "CurrSslConns", "current_ssl_connections", Gauge, Form::Plain),
+    m("", "CumSslConns", "ssl_connections_total", Counter, Form::Plain),
+    m("", "Maxpipes", "max_pipes", Gauge, Form::Plain),
+    m("", "PipesUsed", "pipes_used_total", Counter, Form::Plain),
+    m("", "PipesFree", "pipes_free_total", Counter, Form::Plain),
+    m("", "ConnRate", "current_connection_rate", Gauge, Form::Plain),
+    m("", "ConnRateLimit", "limit_connection_rate", Gauge, Form::Plain),
+    m("", "MaxConnRate", "max_connection_rate", Gauge, Form::Plain),
+    m("", "SessRate", "current_session_rate", Gauge, Form::Plain),
+    m("", "SessRateLimit", "limit_session_rate", Gauge, Form::Plain),
+    m("", "MaxSessRate", "max_session_rate", Gauge, Form::Plain),
+    m("", "SslRate", "current_ssl_rate", Gauge, Form::Plain),
+    m("", "SslRateLimit", "limit_ssl_rate", Gauge, Form::Plain),
+    m("", "MaxSslRate", "max_ssl_rate", Gauge, Form::Plain),
+    m("", "SslFrontendKeyRate", "current_frontend_ssl_key_rate", Gauge, Form::Plain),
+    m("", "SslFrontendMaxKeyRate", "max_frontend_ssl_key_rate", Gauge, Form::Plain),
+    m("", "SslFrontendSessionReuse_pct", "frontend_ssl_reuse", Gauge, Form::Plain),
+    m("", "SslBackendKeyRate", "current_backend_ssl_key_rate", Gauge, Form::Plain),
+    m("", "SslBackendMaxKeyRate", "max_backend_ssl_key_rate", Gauge, Form::Plain),
+    m("", "SslCacheLookups", "ssl_cache_lookups_total", Counter, Form::Plain),
+    m("", "SslCacheMisses", "ssl_cache_misses_total", Counter, Form::Plain),
+    m("", "CompressBpsIn", "http_comp_bytes_in_total", Counter, Form::Plain),
+    m("", "CompressBpsOut", "http_comp_bytes_out_total", Counter, Form::Plain),
+    m("", "CompressBpsRateLim", "limit_http_comp", Gauge, Form::Plain),
+    m("", "ZlibMemUsage", "current_zlib_memory", Gauge, Form::OrNan),
+    m("", "MaxZlibMemUsage", "max_zlib_memory", Gauge, Form::OrNan),
+    m("", "Tasks", "current_tasks", Gauge, Form::Plain),
+    m("", "Run_queue", "current_run_queue", Gauge, Form::Plain),
+    m("", "Idle_pct", "idle_time_percent", Gauge, Form::Plain),
+    m("", "node", "node", Gauge, Form::Label("node")),
+    m("", "description", "description", Gauge, Form::Label("desc")),
+    m("", "Stopping", "stopping", Gauge, Form::Plain),
+    m("", "Jobs", "jobs", Gauge, Form::Plain),
+    m("", "Unstoppable Jobs", "unstoppable_jobs", Gauge, Form::Plain),
+    m("", "Listeners", "listeners", Gauge, Form::Plain),
+    m("", "ActivePeers", "active_peers", Gauge, Form::Plain),
+    m("", "ConnectedPeers", "connected_peers", Gauge, Form::Plain),
+    m("", "DroppedLogs", "dropped_logs_total", Counter, Form::Plain),
+    m("", "BusyPolling", "busy_polling_enabled", Gauge, Form::Plain),
+    m("", "FailedResolutions", "failed_resolutions", Counter, Form::Plain),
+    m("", "TotalBytesOut", "bytes_out_total", Counter, Form::Plain),
+    m("", "TotalSplicedBytesOut", "spliced_bytes_out_total", Counter, Form::Plain),
+    m("", "BytesOutRate", "bytes_out_rate", Gauge, Form::Plain),
+    m("", "CumRecvLogs", "recv_logs_total", Counter, Form::Plain),
+    m("", "Build info", "build_info", Gauge, Form::Label("version")),
+    m("", "Memmax_bytes", "max_memory_bytes", Gauge, Form::Plain),
+    m("", "PoolAlloc_bytes", "pool_allocated_bytes", Gauge, Form::Plain),
+    m("", "PoolUsed_bytes", "pool_used_bytes", Gauge, Form::Plain),
+    m("", "Start_time_sec", "start_time_seconds", Gauge, Form::Plain),
+    m("", "TotalWarnings", "total_warnings", Counter, Form::Plain),
+    m("", "PatternsAdded", "patterns_added_total", Gauge, Form::Plain),
+    m("", "PatternsFreed", "patterns_freed_total", Gauge, Form::Plain),
+    m("", "NbThreadGroups", "nb_thread_groups", Gauge, Form::Plain),
+];
+
+/// States of each kind of row.
+pub(super) const fn states(kind: RowKind) -> &'static [&'static str] {
+    match kind {
+        RowKind::Frontend | RowKind::Backend => &["DOWN", "UP"],
+        RowKind::Listener => &["WAITING", "OPEN", "FULL"],
+        RowKind::Server => &["DOWN", "UP", "MAINT", "DRAIN", "NOLB"],
+    }
+}
+
+/// Results of checks.
+pub(super) const CHECKS: &[&str] = &[
+    "HANA", "SOCKERR", "L4OK", "L4TOUT", "L4CON", "L6OK", "L6TOUT", "L6RSP", "L7TOUT", "L7RSP", "L7OK",
+    "L7OKC", "L7STS", "PROCERR", "PROCTOUT", "PROCOK",
+];
+
+/// Classes of responses, and the columns that count them.
+pub(super) const CODES: [(&str, usize); 6] = [
+    ("1xx", at("hrsp_1xx")),
+    ("2xx", at("hrsp_2xx")),
+    ("3xx", at("hrsp_3xx")),
+    ("4xx", at("hrsp_4xx")),
+    ("5xx", at("hrsp_5xx")),
+    ("other", at("hrsp_other")),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::columns::COLUMNS;
+
+    #[test]
+    fn every_metric_has_a_column() {
+        for metric in METRICS {
+            assert!(COLUMNS.iter().any(|column| column.name == metric.figure), "{}", metric.figure);
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! The exporter for Prometheus: its text format, version 0.0.4, with the metrics that HAProxy's exporter has.
+//!
+//! All samples of a metric stand together, so that a metric needs all rows. They are read once, to the few figures that
+//! are wanted of each, and written metric by metric, both in steps: whoever sends them gives others their turn between.
+
+mod metrics;
+mod query;
+
+use std::sync::Arc;
+
+use thalweg_config::model::Proxy;
+use thalweg_proxy::Instance;
+
+use crate::columns::{COLUMNS, EXTRA, at};
+use crate::format::Value;
+use crate::info::{self, Around};
+use crate::rows;
+use crate::stat::{Row, RowKind};
+
+pub use query::Wanted;
+
+use Nature::Counter;
+use metrics::{CHECKS, CODES, Form, METRICS, Metric, Nature, PROCESS, states};
+
+/// What an exposition is made of.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
+
+/// Rows that are read, or lines that are written, in one step.
+const STEP: usize = 200;
+
+/// The figure of a metric in a row, as it will be written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Sample {
+    None,
+    Nan,
+    Number(u64),
+    Negative(i64),
+    Seconds(f64),
+    /// A position among [`states`] or [`CHECKS`].
+    At(u8),
+}
+
+/// How many servers of a backend are in each state, and have each result of checks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    states: [u32; 5],
+    checks: [u32; 16],
+}
+
+/// One row, reduced to what is wanted of it.
+struct Line {
+    /// `proxy="be",server="s1"`, and the description behind it.
+    labels: Box<str>,
+    kind: RowKind,
+    samples: Box<[Sample]>,
+    /// Of a backend.
+    servers: Option<Box<Counted>>,
+}
+
+/// Where an exposition is.
+enum Stage {
+    Process,
+    /// Reads the rows of the proxy at this position, from this server on.
+    Reading {
+        proxy: usize,
+        server: usize,
+    },
+    /// Writes the samples of a kind's metric, from this line on.
+    Writing {
+        kind: usize,
+        metric: usize,
+        line: usize,
+    },
+    Done,
+}
+
+/// An exposition that is being written.
+pub struct Exposition {
+    instance: Arc<Instance>,
+    wanted: Wanted,
+    /// Figures of the process: name and value.
+    process: Vec<info::Field>,
+    lines: Vec<Line>,
+    /// The servers read so far of the backend that is being read.
+    counted: Counted,
+    stage: Stage,
+}
+
+impl Exposition {
+    /// All that is wanted, as it is from now on.
+    pub fn new(instance: Arc<Instance>, around: &Around<'_>, wanted: Wanted) -> Exposition {
+        let process = if wanted.process { info::fields(&instance, around) } else { Vec::new() };
+        Exposition {
+            instance,
+            wanted,
+            process,
+            lines: Vec::new(),
+            counted: Counted::default(),
+            stage: Stage::Process,
+        }
+    }
+
+    /// Does one step, which may write something. False when everything was written.
+    pub fn step(&mut self, out: &mut String) -> bool {
+        match self.stage {
+            Stage::Process => {
+                self.write_process(out);
+                self.stage = Stage::Reading { proxy: 0, server: 0 };
+            }
+            Stage::Reading { proxy, server } => self.read(proxy, server),
+            Stage::Writing { kind, metric, line } => self.write(kind, metric, line, out),
+            Stage::Done => return false,
+        }
+        true
+    }
+
+    fn write_process(&self, out: &mut String) {
+        if !self.wanted.process {
+            return;
+        }
+        let description = self.instance.config.global.description.as_deref();
+        let description = description.filter(|_| self.wanted.describe);
+        for metric in PROCESS {
+            let name = format!("haproxy_process_{}", metric.name);
+            if !self.wanted.names(&name) {
+                continue;
+            }
+            let field = self.process.iter().find(|field| field.name == metric.figure);
+            let (text, value) = match field {
+                Some(field) => (field.text, Some(&field.value)),
+                None if metric.form == Form::OrNan => ("Not measured here", None),
+                None => continue,
+            };
+            introduce(out, &name, text, metric.nature);
+            let mut labels = String::new();
+            if let (Form::Label(label), Some(value)) = (metric.form, value) {
+                labels = format!("{label}=\"{}\"", escaped(&value.to_string()));
+            } else if let Some(description) = description {
+                labels = format!("desc=\"{}\"", escaped(description));
+            }
+            let sample = match (metric.form, value) {
+                (Form::Label(_), _) => Sample::Number(1),
+                (_, Some(value)) => plain(value),
+                (_, None) => Sample::Nan,
+            };
+            put(out, &name, &labels, "", sample);
+        }
+    }
+
+    /// Reads rows into [`Line`]s.
+    fn read(&mut self, mut proxy: usize, mut server: usize) {
+        let instance = Arc::clone(&self.instance);
+        let mut budget = STEP;
+        while let Some(of) = instance.config.proxies.get(proxy) {
+            if budget == 0 {
+                self.stage = Stage::Reading { proxy, server };
+                return;
+            }
+            if of.disabled {
+                (proxy, server) = (proxy + 1, 0);
+                continue;
+            }
+            if server == 0 {
+                self.read_frontend(&instance, of);
+                budget = budget.saturating_sub(1 + of.binds.len());
+            }
+            if of.is_be() {
+                let [_, backend, servers, _] = self.wanted.kinds;
+                while (backend || servers) && server < of.servers.len() {
+                    if budget == 0 {
+                        self.stage = Stage::Reading { proxy, server };
+                        return;
+                    }
+                    self.read_server(&instance, of, server);
+                    server += 1;
+                    budget -= 1;
+                }
+                let counted = std::mem::take(&mut self.counted);
+                if backend {
+                    self.keep(of, &rows::backend(&instance, of), "", Some(counted));
+                }
+            }
+            (proxy, server) = (proxy + 1, 0);
+        }
+        self.stage = Stage::Writing { kind: 0, metric: 0, line: 0 };
+    }
+
+    fn read_frontend(&mut self, instance: &Instance, proxy: &Proxy) {
+        if !proxy.is_fe() {
+            return;
+        }
+        if self.wanted.kinds[RowKind::Frontend as usize] {
+            self.keep(proxy, &rows::frontend(instance, proxy), "", None);
+        }
+        if self.wanted.kinds[RowKind::Listener as usize] && proxy.opts.socket_stats {
+            for bind in 0..proxy.binds.len() {
+                self.keep(proxy, &rows::listener(instance, proxy, bind), "listener", None);
+            }
+        }
+    }
+
+    fn read_server(&mut self, instance: &Instance, proxy: &Proxy, server: usize) {
+        let row = rows::server(instance, proxy, &proxy.servers[server]);
+        if let Sample::At(at) = sample(&row, const { at("status") }, Form::State) {
+            self.counted.states[usize::from(at)] += 1;
+        }
+        if let Sample::At(at) = sample(&row, const { at("check_status") }, Form::Check) {
+            self.counted.checks[usize::from(at)] += 1;
+        }
+        let wanted = self.wanted.kinds[RowKind::Server as usize];
+        if wanted && !(self.wanted.no_maintenance && state_of(&row) == Some("MAINT")) {
+            self.keep(proxy, &row, "server", None);
+        }
+    }
+
+    fn keep(&mut self, proxy: &Proxy, row: &Row, own_label: &str, servers: Option<Counted>) {
+        let mut labels = format!("proxy=\"{}\"", escaped(&proxy.name));
+        if !own_label.is_empty()
+            && let Some(Value::Str(name)) = &row.values[const { at("svname") }]
+        {
+            labels.push_str(&format!(",{own_label}=\"{}\"", escaped(name)));
+        }
+        if let Some(description) = proxy.description.as_deref().filter(|_| self.wanted.describe) {
+            labels.push_str(&format!(",desc=\"{}\"", escaped(description)));
+        }
+        let mut samples: Vec<Sample> = Vec::new();
+        for metric in metrics_of(row.kind) {
+            match metric.form {
+                Form::Codes => {
+                    samples.extend(CODES.iter().map(|(_, column)| sample(row, *column, Form::Plain)));
+                }
+                form => samples.push(sample(row, column_of(metric), form)),
+            }
+        }
+        if self.wanted.extra && matches!(row.kind, RowKind::Frontend | RowKind::Backend) {
+            samples.extend((0..EXTRA.len()).map(|at| sample(row, COLUMNS.len() + at, Form::Plain)));
+        }
+        self.lines.push(Line {
+            labels: labels.into(),
+            kind: row.kind,
+            samples: samples.into(),
+            servers: servers.map(Box::new),
+        });
+    }
+
+    /// Writes some samples of one metric of one kind of row, or goes on to the next.
+    fn write(&mut self, kind: usize, metric: usize, line: usize, out: &mut String) {
+        const ORDER: [RowKind; 4] = [RowKind::Frontend, RowKind::Listener, RowKind::Backend, RowKind::Server];
+        let Some(&of) = ORDER.get(kind) else {
+            self.stage = Stage::Done;
+            self.lines.clear();
+            return;
+        };
+        let metrics: Vec<&Metric> = metrics_of(of).collect();
+        let next_kind = Stage::Writing { kind: kind + 1, metric: 0, line: 0 };
+        let extra = matches!(of, RowKind::Frontend | RowKind::Backend) && self.wanted.extra;
+        let Some((name, text, nature, form)) = (match metrics.get(metric) {
+            Some(metric) => {
+                let text = COLUMNS[column_of(metric)].text;
+                Some((metric.name, text, metric.nature, metric.form))
+            }
+            None if extra => {
+                let column = EXTRA.get(metric - metrics.len());
+                column.map(|column| (column.name, column.text, Counter, Form::Plain))
+            }
+            None => None,
+        }) else {
+            self.stage = next_kind;
+            return;
+        };
+        let prefix = match of {
+            RowKind::Frontend => "frontend",
+            RowKind::Listener => "listener",
+            RowKind::Backend => "backend",
+            RowKind::Server => "server",
+        };
+        let name = format!("haproxy_{prefix}_{name}");
+        let next_metric = Stage::Writing { kind, metric: metric + 1, line: 0 };
+        if !self.wanted.names(&name) || !self.lines.iter().any(|line| line.kind == of) {
+            self.stage = next_metric;
+            return;
+        }
+        // The classes of responses take six places.
+        let before = metrics[..metric.min(metrics.len())].iter().filter(|m| m.form == Form::Codes).count();
+        let at = metric + before * (CODES.len() - 1);
+        if line == 0 {
+            introduce(out, &name, text, nature);
+        }
+        let module = if metric >= metrics.len() { ",mod=\"h1\"" } else { "" };
+        let end = (line + STEP).min(self.lines.len());
+        for line in self.lines[line..end].iter().filter(|line| line.kind == of) {
+            line.write(out, &name, at, form, module);
+        }
+        self.stage =
+            if end < self.lines.len() { Stage::Writing { kind, metric, line: end } } else { next_metric };
+    }
+}
+
+impl Line {
+    fn write(&self, out: &mut String, name: &str, at: usize, form: Form, module: &str) {
+        let sample = self.samples[at];
+        let labels = &*self.labels;
+        let each = |out: &mut String, states: &[&str], value: &dyn Fn(usize) -> u64| {
+            for (at, state) in states.iter().enumerate() {
+                put(out, name, labels, &format!(",state=\"{state}\""), Sample::Number(value(at)));
+            }
+        };
+        match (form, sample, &self.servers) {
+            (Form::Codes, ..) => {
+                for (offset, (code, _)) in CODES.iter().enumerate() {
+                    put(out, name, labels, &format!(",code=\"{code}\""), self.samples[at + offset]);
+                }
+            }
+            (Form::State, Sample::At(is), _) => {
+                each(out, states(self.kind), &|at| u64::from(at == usize::from(is)));
+            }
+            (Form::Check, Sample::At(is), _) => each(out, CHECKS, &|at| u64::from(at == usize::from(is))),
+            (Form::ServerStates, _, Some(servers)) => {
+                each(out, states(RowKind::Server), &|at| u64::from(servers.states[at]));
+            }
+            (Form::ServerChecks, _, Some(servers)) => each(out, CHECKS, &|at| u64::from(servers.checks[at])),
+            (Form::State | Form::Check | Form::ServerStates | Form::ServerChecks, ..) => {}
+            _ => put(out, name, labels, module, sample),
+        }
+    }
+}
+
+fn metrics_of(kind: RowKind) -> impl Iterator<Item = &'static Metric> {
+    let letter = match kind {
+        RowKind::Frontend => 'F',
+        RowKind::Listener => 'L',
+        RowKind::Backend => 'B',
+        RowKind::Server => 'S',
+    };
+    METRICS.iter().filter(move |metric| metric.scopes.contains(letter))
+}
+
+fn column_of(metric: &Metric) -> usize {
+    COLUMNS.iter().position(|column| column.name == metric.figure).unwrap_or(0)
+}
+
+/// The state that a row's status stands for.
+fn state_of(row: &Row) -> Option<&'static str> {
+    let Some(Value::Str(status)) = &row.values[const { at("status") }] else { return None };
+    Some(match (row.kind, status.as_str()) {
+        (RowKind::Frontend, "STOP") => "DOWN",
+        (RowKind::Frontend, _) => "UP",
+        (RowKind::Listener, status) => {
+            states(RowKind::Listener).iter().find(|state| status.starts_with(**state)).copied()?
+        }
+        (RowKind::Backend, status) => {
+            if status.starts_with("UP") {
+                "UP"
+            } else {
+                "DOWN"
+            }
+        }
+        (RowKind::Server, status) => {
+            let known = ["DOWN", "MAINT", "DRAIN", "NOLB"];
+            known.into_iter().find(|state| status.starts_with(state)).unwrap_or("UP")
+        }
+    })
+}
+
+fn sample(row: &Row, column: usize, form: Form) -> Sample {
+    let value = row.values[column].as_ref();
+    let among = |states: &[&str], name: &str| {
+        let at = states.iter().position(|state| *state == name);
+        at.and_then(|at| u8::try_from(at).ok()).map_or(Sample::None, Sample::At)
+    };
+    match (form, value) {
+        (Form::State, _) => state_of(row).map_or(Sample::None, |state| among(states(row.kind), state)),
+        (Form::Check, Some(Value::Str(result))) => among(CHECKS, result.trim_start_matches("* ")),
+        (Form::OrNan, None) => Sample::Nan,
+        (_, None) => Sample::None,
+        (Form::Seconds, Some(Value::U32(ms))) => Sample::Seconds(f64::from(*ms) / 1000.0),
+        (Form::Seconds, Some(Value::U64(ms))) => Sample::Seconds(*ms as f64 / 1000.0),
+        (_, Some(value)) => plain(value),
+    }
+}
+
+fn plain(value: &Value) -> Sample {
+    match value {
+        Value::U32(n) => Sample::Number(u64::from(*n)),
+        Value::U64(n) => Sample::Number(*n),
+        Value::S32(n) => Sample::Negative(i64::from(*n)),
+        Value::Float(n) => Sample::Seconds(*n),
+        Value::Str(_) => Sample::None,
+    }
+}
+
+/// The lines before a metric's samples.
+fn introduce(out: &mut String, name: &str, text: &str, nature: Nature) {
+    let nature = if nature == Counter { "counter" } else { "gauge" };
+    out.push_str(&format!("# HELP {name} {text}\n# TYPE {name} {nature}\n"));
+}
+
+/// One sample.
+fn put(out: &mut String, name: &str, labels: &str, more: &str, sample: Sample) {
+    let value = match sample {
+        Sample::None | Sample::At(_) => return,
+        Sample::Nan => "NaN".to_owned(),
+        Sample::Number(n) => n.to_string(),
+        Sample::Negative(n) => n.to_string(),
+        Sample::Seconds(n) => format!("{n:.6}"),
+    };
+    match (labels, more) {
+        ("", "") => out.push_str(&format!("{name} {value}\n")),
+        _ => out.push_str(&format!("{name}{{{labels}{more}}} {value}\n")),
+    }
+}
+
+/// A label's value: backslashes, quotes and line ends are escaped.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_escaped() {
+        assert_eq!(escaped("a\"b\\c\nd"), "a\\\"b\\\\c\\nd");
+    }
+}
