@@ -38,6 +38,11 @@ fn add<F>(
     entries.extend(works.map(|k| Entry { section, prefix, name: k.name, doc: k.doc }));
 }
 
+/// Name and family of every filter that works.
+pub fn filters() -> impl Iterator<Item = (&'static str, &'static str)> {
+    crate::proxy::FILTERS.iter().filter(|(_, _, why)| why.is_none()).map(|(name, family, _)| (*name, *family))
+}
+
 /// Whether a keyword works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {

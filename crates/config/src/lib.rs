@@ -28,6 +28,6 @@ mod setter;
 mod table;
 mod userlist;
 
-pub use catalog::{Entry, Known, Support, all_keywords, catalog};
+pub use catalog::{Entry, Known, Support, all_keywords, catalog, filters};
 pub use load::{DescriptorCheck, HostResolver, Input, LoadOptions, Loaded, load};
 pub use model::*;

@@ -125,9 +125,6 @@ pub const MULTIPLEXERS: [(&str, &str, &str, &str); 4] = [
 /// Services for `use-service`.
 pub const SERVICES: &[&str] = &[];
 
-/// Filters for `filter`.
-pub const FILTERS: &[&str] = &[];
-
 /// Name, preference and result of a test of each way to move bytes.
 pub fn drivers() -> [(&'static str, u32, bool); 2] {
     let options = DriverOptions::default();

@@ -22,8 +22,7 @@ const CLASSES: [Class; 7] = [
     ("cfg", "configuration keywords", configuration),
     ("cli", "CLI keywords", cli),
     ("cnv", "sample converter keywords", |out| out.push_str(&listing::converters())),
-    // There are no filters and no services yet: these lists are empty.
-    ("flt", "filter names", |out| out.push_str("# List of registered filter names:\n")),
+    ("flt", "filter names", filters),
     ("smp", "sample fetch functions", |out| out.push_str(&listing::fetches())),
     ("svc", "service names", |out| out.push_str("# List of registered service names:\n")),
 ];
@@ -43,6 +42,13 @@ pub fn list(classes: &[String]) -> String {
         }
     }
     out
+}
+
+fn filters(out: &mut String) {
+    out.push_str("# List of registered filter names:\n");
+    for (name, family) in thalweg_config::filters() {
+        let _ = writeln!(out, "{name} [{family}]");
+    }
 }
 
 /// Keywords of `global` and of proxies that the reference reads outside of its tables.

@@ -91,7 +91,11 @@ pub fn build(program: &Program) -> String {
         text.push_str(&format!("{name:>11} : mode={mode:<4}  side={sides:<5}  mux={mux}\n"));
     }
     text.push_str(&format!("\nAvailable services : {}\n", list(features::SERVICES)));
-    text.push_str(&format!("Available filters : {}\n\n", list(features::FILTERS)));
+    text.push_str("Available filters :\n");
+    for (name, family) in thalweg_config::filters() {
+        text.push_str(&format!("\t[{family}] {name}\n"));
+    }
+    text.push('\n');
     text
 }
 

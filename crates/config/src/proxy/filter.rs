@@ -11,17 +11,17 @@ use crate::model::{BandwidthFilter, Filter, TraceFilter};
 use crate::numbers::{duration, strict};
 use crate::table::why;
 
-/// The filters of the reference, and why one is refused.
-const FILTERS: &[(&str, Option<&str>)] = &[
-    ("bwlim-in", None),
-    ("bwlim-out", None),
-    ("cache", Some(why::CACHE)),
-    ("comp-req", Some(why::COMPRESSION)),
-    ("comp-res", Some(why::COMPRESSION)),
-    ("compression", Some(why::COMPRESSION)),
-    ("fcgi-app", Some(why::FCGI)),
-    ("spoe", Some(why::SPOE)),
-    ("trace", None),
+/// The filters of the reference: name, family, and why one is refused.
+pub(crate) const FILTERS: &[(&str, &str, Option<&str>)] = &[
+    ("bwlim-in", "BWLIM", None),
+    ("bwlim-out", "BWLIM", None),
+    ("cache", "CACHE", Some(why::CACHE)),
+    ("comp-req", "COMP", Some(why::COMPRESSION)),
+    ("comp-res", "COMP", Some(why::COMPRESSION)),
+    ("compression", "COMP", Some(why::COMPRESSION)),
+    ("fcgi-app", "FCGI", Some(why::FCGI)),
+    ("spoe", "SPOE", Some(why::SPOE)),
+    ("trace", "TRACE", None),
 ];
 
 /// `filter <kind> ...`, read late so that filters keep the order of their lines.
@@ -33,12 +33,12 @@ pub(crate) fn filter(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome 
     if kind.is_empty() {
         return Err(fail(line, 1, format!("missing argument for 'filter' in {}.", b.title())));
     }
-    let filter = match FILTERS.iter().find(|(name, _)| *name == kind) {
-        Some((_, Some(why))) => return Err(not_supported(line, 1, &format!("filter {kind}"), why)),
-        Some((_, None)) if kind == "trace" => Filter::Trace(trace(cx, line)?),
-        Some((_, None)) => Filter::Bandwidth(bandwidth(cx, b, line, kind)?),
+    let filter = match FILTERS.iter().find(|(name, ..)| *name == kind) {
+        Some((.., Some(why))) => return Err(not_supported(line, 1, &format!("filter {kind}"), why)),
+        Some((.., None)) if kind == "trace" => Filter::Trace(trace(cx, line)?),
+        Some((.., None)) => Filter::Bandwidth(bandwidth(cx, b, line, kind)?),
         None => {
-            let known = FILTERS.iter().map(|(name, _)| *name);
+            let known = FILTERS.iter().map(|(name, ..)| *name);
             let mut refusal = fail(line, 1, format!("'filter' : unknown keyword '{kind}'."));
             refusal = match did_you_mean(kind, known.clone()) {
                 Some(near) => refusal.help_boxed(format!("did you mean '{near}'?")),
