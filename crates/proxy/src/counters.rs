@@ -168,6 +168,13 @@ counters! {
         idle_connections,
         /// Those of them that have carried more than one request.
         proven_connections,
+        /// Idle connections that belong to a session each.
+        private_idle_connections,
+        /// Connections in use at once that other sessions could have used, at most since connections in excess were
+        /// last closed.
+        used_connections_max,
+        /// How many such connections are needed, as estimated from that.
+        needed_connections,
         /// Milliseconds summed over the last `timed` streams, [`TIMED_MAX`] at most.
         queue_ms,
         connect_ms,
@@ -191,7 +198,16 @@ impl Counters {
     /// Starts anew, but for what exists now. Only the owning thread may call this.
     pub fn reset(&self) {
         self.each(|name, counter| {
-            if !matches!(name, "current" | "idle_connections" | "proven_connections") {
+            let is_now = matches!(
+                name,
+                "current"
+                    | "idle_connections"
+                    | "proven_connections"
+                    | "private_idle_connections"
+                    | "used_connections_max"
+                    | "needed_connections"
+            );
+            if !is_now {
                 counter.set(0);
             }
         });

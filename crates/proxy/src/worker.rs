@@ -31,10 +31,8 @@ pub struct Worker {
     pools: RefCell<Box<[IdlePool]>>,
     /// The task that looks after idle server connections.
     pub janitor: Cell<TaskId>,
-    /// It sleeps until somebody wakes it: there was nothing to look after.
-    pub janitor_sleeps: Cell<bool>,
-    /// Idle connections in all pools of this thread.
-    idle_count: Cell<usize>,
+    /// The millisecond of the monotonic clock until which it sleeps; 0 while it is awake.
+    pub janitor_sleeps_until: Cell<u64>,
     /// This thread's view of each backend's load balancer.
     views: RefCell<Box<[View]>>,
     logger: RefCell<Logger>,
@@ -137,19 +135,15 @@ impl SessionList {
 /// A pool in use. Its numbers are brought up to date when this goes.
 struct Counted<'a> {
     pool: &'a mut IdlePool,
-    /// Connections there were.
-    before: usize,
     worker: &'a Worker,
     server: usize,
 }
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        let now = self.pool.len();
         let counters = &self.worker.counters().servers[self.server];
-        counters.idle_connections.set(now as u64);
+        counters.idle_connections.set(self.pool.len() as u64);
         counters.proven_connections.set(self.pool.proven() as u64);
-        self.worker.idle_count.set(self.worker.idle_count.get() + now - self.before);
     }
 }
 
@@ -165,6 +159,8 @@ impl Worker {
             Logger::new(global, &instance.program, &instance.hostname, Arc::clone(&instance.log), states);
         let routes = instance.config.proxies.iter().map(|p| logger.route(&p.log_targets)).collect();
         let proxies = instance.config.proxies.len();
+        let servers = instance.config.proxies.iter().flat_map(|p| &p.servers);
+        let pools = servers.map(|s| IdlePool::new(u64::from(s.pool.purge_delay_ms))).collect();
         let mut seed = [0u8; 8];
         // Seeds differ between threads and starts; it need not be secret.
         seed.copy_from_slice(
@@ -172,10 +168,9 @@ impl Worker {
         );
         Rc::new(Worker {
             thread,
-            pools: RefCell::new((0..instance.server_count()).map(|_| IdlePool::default()).collect()),
+            pools: RefCell::new(pools),
             janitor: Cell::new(TaskId::NONE),
-            janitor_sleeps: Cell::new(false),
-            idle_count: Cell::new(0),
+            janitor_sleeps_until: Cell::new(0),
             views: RefCell::new((0..proxies).map(|_| View::default()).collect()),
             logger: RefCell::new(logger),
             routes,
@@ -408,29 +403,23 @@ impl Worker {
     /// from what there is afterwards, even when `f` does not come to its end.
     pub fn with_pool<R>(&self, server: usize, f: impl FnOnce(&mut IdlePool) -> R) -> R {
         let mut pools = self.pools.borrow_mut();
-        let mut counted = Counted { pool: &mut pools[server], before: 0, worker: self, server };
-        counted.before = counted.pool.len();
+        let counted = Counted { pool: &mut pools[server], worker: self, server };
         f(counted.pool)
     }
 
-    /// Idle connections of this thread, to all servers.
-    pub fn idle_count(&self) -> usize {
-        self.idle_count.get()
-    }
-
-    /// Runs `f` with each pool that is not empty, as [`Worker::with_pool`] does.
-    pub fn each_pool(&self, mut f: impl FnMut(&mut IdlePool)) {
+    /// Runs `f` with each pool in which there is something to look after, as [`Worker::with_pool`] does.
+    pub fn each_pool(&self, mut f: impl FnMut(usize, &mut IdlePool)) {
         for server in 0..self.instance.server_count() {
-            let is_empty = self.pools.borrow()[server].is_empty();
-            if !is_empty {
-                self.with_pool(server, &mut f);
+            let is_idle = self.pools.borrow()[server].purge_due().is_none();
+            if !is_idle {
+                self.with_pool(server, |pool| f(server, pool));
             }
         }
     }
 
     /// Closes every idle server connection.
     pub fn drop_idle_connections(&self) {
-        self.each_pool(IdlePool::clear);
+        self.each_pool(|_, pool| pool.clear());
     }
 
     /// Lets every session look at whether the process stops.
@@ -438,10 +427,11 @@ impl Worker {
         self.sessions.borrow().wake_all();
     }
 
-    /// There are idle connections: the janitor must no longer sleep without a limit.
+    /// Idle connections are to be looked after at `at_ms`: the janitor must not sleep longer.
     #[inline]
-    pub fn wake_janitor(&self) {
-        if self.janitor_sleeps.replace(false) {
+    pub fn wake_janitor(&self, at_ms: u64) {
+        if at_ms < self.janitor_sleeps_until.get() {
+            self.janitor_sleeps_until.set(0);
             self.janitor.get().wake(Reason::OTHER);
         }
     }

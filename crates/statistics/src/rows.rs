@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 
 use thalweg_config::model::{BalanceAlgo, BindAddr, Proxy, Server, ServerAddr};
+use thalweg_proxy::backend::connect::shares_connections;
 use thalweg_proxy::backend::health::CheckReport;
 use thalweg_proxy::backend::standing::{Operation, Standing};
 use thalweg_proxy::counters::{Counter, Counters, Peaks, Rate, peak};
@@ -325,9 +326,12 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     let safe = sums.of(|c| &c.proven_connections);
     row.set(const { at("idle_conn_cur") }, narrow(idle.wrapping_sub(safe)));
     row.set(const { at("safe_conn_cur") }, narrow(safe));
-    row.set(const { at("used_conn_cur") }, narrow(sums.of(|c| &c.current)));
-    row.set(const { at("need_conn_est") }, narrow(sums.of(|c| &c.current)));
-    row.narrow_zeroes(const { &[at("srid"), at("priv_idle_cur")] });
+    // Those of a session of its own are not counted among the used ones.
+    let used = if shares_connections(proxy) { sums.of(|c| &c.current) } else { 0 };
+    row.set(const { at("used_conn_cur") }, narrow(used));
+    row.set(const { at("need_conn_est") }, narrow(sums.of(|c| &c.needed_connections)));
+    row.set(const { at("priv_idle_cur") }, narrow(sums.of(|c| &c.private_idle_connections)));
+    row.narrow_zeroes(const { &[at("srid")] });
     row
 }
 

@@ -3,8 +3,9 @@
 use thalweg_config::model::CliLevel::{Admin, User};
 use thalweg_config::model::{Proxy, Server, ServerAddr};
 use thalweg_proxy::Instance;
+use thalweg_proxy::backend::connect::shares_connections;
 use thalweg_proxy::backend::standing::Said;
-use thalweg_proxy::counters::sum;
+use thalweg_proxy::counters::{Counter, Counters, sum};
 use thalweg_proxy::operator::Hand;
 
 use super::{find_proxy, find_server};
@@ -166,22 +167,33 @@ fn show_connections(instance: &Instance, args: &[&str], anon_key: u32) -> Reply 
             let index = instance.server_index(proxy.id, server.id);
             let (address, port) = address_and_port(server);
             let address = anonymous::server_address(anon_key, &address);
+            let of =
+                |counter: fn(&Counters) -> &Counter| sum(&*instance.threads, |t| counter(&t.servers[index]));
             let served = instance.server_streams(proxy.id, server.id);
-            let used_max = sum(&*instance.threads, |t| &t.servers[index].current_max);
-            let idle: Vec<u64> =
-                instance.threads.iter().map(|t| t.servers[index].idle_connections.get()).collect();
-            let total = idle.iter().fold(0u64, |sum, n| sum.wrapping_add(*n));
-            let idle: Vec<String> = idle.iter().map(u64::to_string).collect();
+            // Connections of a session of its own are not counted among the used ones.
+            let used = if shares_connections(proxy) { served } else { 0 };
+            let idle = of(|c| &c.idle_connections);
+            let safe = of(|c| &c.proven_connections);
             text.push_str(&format!(
-                "{}/{} {}/{} {address} {port} - {} {served} {served} {used_max} {served} 0 0 {total} {} {total} {}\n",
+                "{}/{} {}/{} {address} {port} - {} {served} {used} {} {} {} {} {safe} {} {idle}",
                 anonymous::text(anon_key, &proxy.name),
                 anonymous::text(anon_key, &server.name),
                 proxy.uid,
                 server.uid,
                 server.pool.purge_delay_ms,
+                of(|c| &c.used_connections_max),
+                of(|c| &c.needed_connections),
+                of(|c| &c.private_idle_connections),
+                idle.saturating_sub(safe),
                 server.pool.max_conn,
-                idle.join(" ")
             ));
+            // A server that may have none has no threads that have any.
+            if server.pool.max_conn != 0 {
+                for thread in instance.threads.iter() {
+                    text.push_str(&format!(" {}", thread.servers[index].idle_connections.get()));
+                }
+            }
+            text.push('\n');
         }
     }
     Reply::Text(text)

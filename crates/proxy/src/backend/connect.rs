@@ -11,13 +11,14 @@ use thalweg_rules::Overrides;
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{ConnectOptions, Keepalive, SockAddr, Stream};
 use thalweg_runtime::timer::{self, timeout_at};
-use thalweg_runtime::{Kind, spawn};
+use thalweg_runtime::{Kind, clock, spawn};
 use thalweg_sample::facts::{Endpoint, Session, StreamFacts};
 
 use super::hand_over;
-use super::pool::{ConnectionKey, IdleConnection};
+use super::pool::{ConnectionKey, Demand, IdleConnection, IdlePool};
 use crate::connection::proxy_header;
 use crate::connection::wire::Wire;
+use crate::counters::Counters;
 use crate::worker::Worker;
 
 /// A connection to a server with a stream on it.
@@ -31,6 +32,8 @@ pub struct ServerConn {
     pub reused: bool,
     /// Its own address and the server's: asked of the kernel once, not per request.
     pub ends: (Endpoint, Endpoint),
+    /// A client authenticates on it, so that nobody else may use it.
+    pub authenticated: bool,
 }
 
 /// Why no connection could be made.
@@ -132,15 +135,33 @@ impl<'a> Target<'a> {
         let worker = self.worker;
         let index = worker.instance.server_index(self.proxy.id, self.server.id);
         let taken = worker.with_pool(index, |pool| pool.take(self.key.as_deref(), aggressive_first))?;
-        worker.counters().servers[index].connection_reuses.add(1);
-        worker.be_counters(self.proxy.id).connection_reuses.add(1);
+        self.note_use(true);
+        self.count_reuse();
         Some(ServerConn {
             wire: Wire::new(taken.io),
             key: taken.key,
             requests: taken.requests + 1,
             reused: true,
             ends: taken.ends,
+            authenticated: false,
         })
+    }
+
+    /// A connection that was used before is used again.
+    #[inline]
+    pub fn count_reuse(&self) {
+        self.worker.srv_counters(self.proxy.id, self.server.id).connection_reuses.add(1);
+        self.worker.be_counters(self.proxy.id).connection_reuses.add(1);
+    }
+
+    /// A connection is used now. As many of those that others may use later as are in use at once will be needed again;
+    /// one of a session's own is as good as any other until it is connected.
+    #[inline]
+    fn note_use(&self, shared: bool) {
+        let counters = self.worker.srv_counters(self.proxy.id, self.server.id);
+        let now = if shared { counters.current.get() } else { 1 };
+        counters.used_connections_max.raise_to(now);
+        counters.needed_connections.raise_to(now);
     }
 
     /// An idle connection of another thread, when that is allowed (`tune.idle-pool.shared`, `pool-low-conn`): its owner is
@@ -173,14 +194,15 @@ impl<'a> Target<'a> {
         let mut io = Stream::from_accepted(handed.fd).ok()?;
         io.set_reset_on_close(true);
         let ends = ends(&io);
-        worker.srv_counters(self.proxy.id, self.server.id).connection_reuses.add(1);
-        worker.be_counters(self.proxy.id).connection_reuses.add(1);
+        self.note_use(true);
+        self.count_reuse();
         Some(ServerConn {
             wire: Wire::new(io),
             key: self.key.clone(),
             requests: handed.requests + 1,
             reused: true,
             ends,
+            authenticated: false,
         })
     }
 
@@ -189,9 +211,7 @@ impl<'a> Target<'a> {
         let worker = self.worker;
         let counters = worker.srv_counters(self.proxy.id, self.server.id);
         counters.connection_attempts.add(1);
-        let index = worker.instance.server_index(self.proxy.id, self.server.id);
-        let streams = usize::try_from(counters.current.get()).unwrap_or(0);
-        worker.with_pool(index, |pool| pool.note_streams(streams));
+        self.note_use(shares_connections(self.proxy));
         worker.be_counters(self.proxy.id).connection_attempts.add(1);
         let Some(addr) = &self.addr else { return Err(ConnectError::Refused(0)) };
         let options = self.options();
@@ -213,6 +233,7 @@ impl<'a> Target<'a> {
             requests: 1,
             reused: false,
             ends: (here, there),
+            authenticated: false,
         })
     }
 
@@ -333,12 +354,21 @@ fn write_proxy_header(
     }
 }
 
+/// Whether requests of one session may go over connections that another one has left.
+pub fn shares_connections(proxy: &Proxy) -> bool {
+    proxy.mode == Mode::Http && proxy.http_reuse != Reuse::Never
+}
+
 /// Keeps a connection that ended its request on a message boundary for the next one, or closes it.
 pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, conn: ServerConn) {
     let proxy = worker.proxy(backend);
     let pool = server.pool;
     let exhausted = pool.max_reuse >= 0 && i64::from(conn.requests) > i64::from(pool.max_reuse);
-    if proxy.http_reuse == Reuse::Never || pool.max_conn == 0 || exhausted {
+    if proxy.http_reuse == Reuse::Never || pool.max_conn == 0 || pool.purge_delay_ms == 0 || exhausted {
+        return;
+    }
+    // A server that went out of service has lost its idle connections; those that come back late follow them.
+    if !worker.backend(backend).is_up(server.id) {
         return;
     }
     let index = worker.instance.server_index(backend, server.id);
@@ -352,14 +382,16 @@ pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, conn: Serve
         }
     }
     // The stream that gives the connection back is still counted.
-    let others = usize::try_from(counters.current.get()).unwrap_or(1).saturating_sub(1);
+    let demand = Demand {
+        others: to_usize(counters.current.get()).saturating_sub(1),
+        needed: to_usize(counters.needed_connections.get()),
+        low: pool.low_conn as usize,
+    };
     worker.with_pool(index, |idle| {
-        if idle.has_use_for_more(others, pool.low_conn as usize) {
-            let mut io = conn.wire.io;
-            io.watch(worker.janitor.get());
-            idle.put(IdleConnection { io, key: conn.key, requests: conn.requests, ends: conn.ends });
-            worker.wake_janitor();
-        }
+        let mut io = conn.wire.io;
+        io.watch(worker.janitor.get());
+        let connection = IdleConnection { io, key: conn.key, requests: conn.requests, ends: conn.ends };
+        worker.wake_janitor(idle.put(connection, demand));
     });
 }
 
@@ -390,38 +422,45 @@ impl Drop for Janitor {
     }
 }
 
-/// Looks after the idle connections of one thread: closes those the server closed, and, every `pool-purge-delay`,
-/// half of those that were not needed. Sleeps while there are none.
+/// Looks after the idle connections of one thread: closes those the server closed, and, every `pool-purge-delay` of
+/// each server, half of those that are not needed. Sleeps while there are none.
 async fn look_after_idle(worker: &Worker) {
     worker.janitor.set(thalweg_runtime::current_task());
-    let delays: Vec<u64> = worker
-        .instance
-        .config
-        .proxies
-        .iter()
-        .flat_map(|p| p.servers.iter().map(|s| u64::from(s.pool.purge_delay_ms)))
-        .collect();
-    let period = delays.iter().copied().min().unwrap_or(5000).max(1);
-    let mut next_purge = timer::deadline_in(period);
+    // There may be connections already, of a janitor before this one.
+    let mut next_purge = 0;
     loop {
-        let deadline = (worker.idle_count() > 0).then_some(next_purge);
-        worker.janitor_sleeps.set(deadline.is_none());
-        // Woken by input on an idle connection, by the first one that comes in, or by the time: any wake-up ends the
-        // wait, so only the clock tells whether a purge is due.
+        let deadline = (next_purge != u64::MAX).then_some(next_purge);
+        worker.janitor_sleeps_until.set(next_purge);
+        // Woken by input on an idle connection, by one that comes in before all others are due, or by the time: any
+        // wake-up ends the wait, so only the clock tells what is due.
         let _ = timeout_at(deadline, wait_once()).await;
-        worker.janitor_sleeps.set(false);
-        let purge_now = thalweg_runtime::clock::now_ms() >= next_purge;
-        worker.each_pool(|pool| {
+        // Nobody needs to wake it from here on.
+        worker.janitor_sleeps_until.set(0);
+        let now = clock::now_ms();
+        next_purge = u64::MAX;
+        worker.each_pool(|server, pool| {
             pool.drop_closed();
             crate::plant::here("janitor");
-            if purge_now {
-                pool.purge(0);
+            if pool.purge_due().is_some_and(|due| due <= now) {
+                purge(&worker.counters().servers[server], pool, now);
             }
+            next_purge = next_purge.min(pool.purge_due().unwrap_or(u64::MAX));
         });
-        if purge_now {
-            next_purge = timer::deadline_in(period);
-        }
     }
+}
+
+/// Closes half of the connections of a pool that are in excess, and estimates anew how many are needed.
+fn purge(server: &Counters, pool: &mut IdlePool, now_ms: u64) {
+    let used = server.current.get();
+    let needed = server.needed_connections.get();
+    pool.purge(to_usize(used), to_usize(needed), now_ms);
+    // A burst counts less and less, and is not forgotten at once.
+    server.needed_connections.set((needed + server.used_connections_max.get()) / 2);
+    server.used_connections_max.set(used);
+}
+
+fn to_usize(n: u64) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
 }
 
 /// Pending the first time it is polled, ready the second: waits for whatever wakes the task.

@@ -6,6 +6,7 @@
 
 use std::rc::Rc;
 
+use thalweg_runtime::clock;
 use thalweg_runtime::net::Stream;
 use thalweg_sample::facts::Endpoint;
 
@@ -44,21 +45,35 @@ impl IdleConnection {
     }
 }
 
+/// How many connections to a server a thread has in use, and how many it needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Demand {
+    /// In use by other streams.
+    pub others: usize,
+    /// Needed at once, as estimated from what was in use lately.
+    pub needed: usize,
+    /// Kept beyond that in any case (`pool-low-conn`).
+    pub low: usize,
+}
+
 /// The idle connections of one server on one thread.
-#[derive(Default)]
 pub struct IdlePool {
     /// The one used last is at the end.
     idle: Vec<IdleConnection>,
     /// How many have carried more than one request.
     proven: usize,
-    /// The fewest that were idle at once since the last purge: none of these was needed.
-    spare: usize,
-    /// Most streams on this server at once since the last purge, and in the period before.
-    peak: usize,
-    last_peak: usize,
+    /// `pool-purge-delay`, in milliseconds.
+    purge_delay: u64,
+    /// When those in excess are closed, in milliseconds of the monotonic clock; nothing is planned while there are none.
+    purge_due: Option<u64>,
 }
 
 impl IdlePool {
+    /// No connection, with a purge every `purge_delay` milliseconds once there are some.
+    pub fn new(purge_delay: u64) -> IdlePool {
+        IdlePool { idle: Vec::new(), proven: 0, purge_delay, purge_due: None }
+    }
+
     /// Number of idle connections.
     pub fn len(&self) -> usize {
         self.idle.len()
@@ -74,22 +89,18 @@ impl IdlePool {
         self.idle.is_empty()
     }
 
-    /// Takes note of how many streams this thread has on the server.
+    /// Keeps a connection if it may be needed, else closes it: no more are kept, with those in use, than are needed at
+    /// once. One is always kept, and one that has proved to last. Returns when the next purge is due.
     #[inline]
-    pub fn note_streams(&mut self, streams: usize) {
-        self.peak = self.peak.max(streams);
-    }
-
-    /// Whether one more idle connection may be needed: no more are kept, with those in use by `others`, than were in
-    /// use at once lately (`low` more are kept in any case). One is always kept.
-    pub fn has_use_for_more(&self, others: usize, low: usize) -> bool {
-        self.idle.is_empty() || self.idle.len() + others < self.peak.max(self.last_peak) + low
-    }
-
-    /// Puts a connection in.
-    pub fn put(&mut self, connection: IdleConnection) {
-        self.proven += usize::from(connection.is_proven());
-        self.idle.push(connection);
+    pub fn put(&mut self, connection: IdleConnection, demand: Demand) -> u64 {
+        let is_proven = connection.is_proven();
+        let is_only = self.proven == 0 && (is_proven || self.idle.is_empty());
+        let is_needed = self.idle.len() + demand.others < demand.needed + demand.low;
+        if is_only || is_needed {
+            self.proven += usize::from(is_proven);
+            self.idle.push(connection);
+        }
+        *self.purge_due.get_or_insert_with(|| clock::now_ms() + self.purge_delay)
     }
 
     /// Takes the connection used last that is interchangeable with `key`. One on which something has arrived (the
@@ -104,7 +115,6 @@ impl IdlePool {
             }
             let mut taken = self.idle.remove(at);
             self.proven -= usize::from(taken.is_proven());
-            self.spare = self.spare.min(self.idle.len());
             if !taken.io.has_input_now() {
                 return Some(taken);
             }
@@ -116,24 +126,29 @@ impl IdlePool {
     pub fn drop_closed(&mut self) {
         self.idle.retain_mut(|c| !c.io.has_input_now());
         self.count_proven();
-        self.spare = self.spare.min(self.idle.len());
     }
 
-    /// Closes half of the connections that were not needed since the last purge, oldest first, but not below `keep`.
-    pub fn purge(&mut self, keep: usize) {
-        let unneeded = self.spare.min(self.idle.len().saturating_sub(keep));
-        let n = unneeded.div_ceil(2);
-        self.idle.drain(..n);
-        self.count_proven();
-        self.spare = self.idle.len();
-        self.last_peak = std::mem::take(&mut self.peak);
+    /// When [`IdlePool::purge`] is due; `None` while there is nothing to plan for.
+    pub fn purge_due(&self) -> Option<u64> {
+        self.purge_due
+    }
+
+    /// Closes half of the connections in excess, oldest first, when `used` are in use and `needed` are needed.
+    pub fn purge(&mut self, used: usize, needed: usize, now_ms: u64) {
+        let excess = (self.idle.len() + used).saturating_sub(needed);
+        if excess > 0 {
+            // One more than half, so that the last one goes, too.
+            let n = (excess.div_ceil(2) + 1).min(self.idle.len());
+            self.idle.drain(..n);
+            self.count_proven();
+        }
+        self.purge_due = (!self.idle.is_empty()).then_some(now_ms + self.purge_delay);
     }
 
     /// Closes all.
     pub fn clear(&mut self) {
         self.idle.clear();
         self.proven = 0;
-        self.spare = 0;
     }
 
     fn count_proven(&mut self) {

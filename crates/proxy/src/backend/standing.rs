@@ -243,9 +243,14 @@ impl Backend {
         result
     }
 
-    /// Takes a server out of service. False when it was already.
+    /// Takes a server out of service, and closes the idle connections to it: whoever works on it finds it unused. False
+    /// when it was out of service already.
     pub fn maintain(&self, server: ServerId) -> bool {
-        self.change(server, Standing::maintain)
+        let is_new = self.change(server, Standing::maintain);
+        if is_new {
+            self.drop_idle_connections(server);
+        }
+        is_new
     }
 
     /// Ends a server's maintenance, lets it finish what it has and gives it nothing new.

@@ -11,6 +11,7 @@ use thalweg_config::model::{ProxyId, Server, ServerId};
 use thalweg_runtime::{Kind, clock, run_on, spawn, timer};
 
 use super::Backend;
+use super::pool::IdlePool;
 use crate::instance::Stopping;
 use crate::worker::{self, Worker};
 
@@ -68,6 +69,19 @@ impl Backend {
     pub fn shut_sessions(&self, server: ServerId) {
         self.servers[server.0 as usize].transition.shut_epoch.fetch_add(1, Ordering::SeqCst);
         wake_all_sessions();
+    }
+
+    /// Closes the idle connections to a server, on every thread.
+    pub(super) fn drop_idle_connections(&self, server: ServerId) {
+        let Some(worker) = worker::current() else { return };
+        let index = worker.instance.server_index(self.id, server);
+        for thread in 0..worker.instance.threads.len() {
+            run_on(thread, move || {
+                if let Some(worker) = worker::current() {
+                    worker.with_pool(index, IdlePool::clear);
+                }
+            });
+        }
     }
 
     /// A server just went down (`up` false) or came back.

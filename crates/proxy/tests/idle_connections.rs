@@ -1,0 +1,137 @@
+//! How many idle connections to a server are kept, and for how long, in virtual time. The numbers are those that the
+//! reference showed in `show servers conn` for the same load.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use thalweg_config::{Input, LoadOptions};
+use thalweg_proxy::{Instance, ThreadSocket};
+use thalweg_runtime::buffer::Buf;
+use thalweg_runtime::driver::sim::{self, Network, SimConfig};
+use thalweg_runtime::net::{ConnectOptions, LetGo, Listener, Port, SockAddr, Stream};
+use thalweg_runtime::{Kind, spawn, timer};
+
+static SCRIPT: Kind = Kind::new("script");
+const FRONT: &str = "10.0.0.1:80";
+const BACK: [&str; 2] = ["10.0.0.2:80", "10.0.0.3:80"];
+
+fn address(text: &str) -> SockAddr {
+    text.parse::<SocketAddr>().unwrap().into()
+}
+
+/// Answers each request, 300 ms after its head.
+async fn serve(mut stream: Stream) {
+    let mut received = Vec::new();
+    loop {
+        match stream.recv(4096).await {
+            Ok(buf) if !buf.is_empty() => received.extend_from_slice(&buf),
+            _ => return,
+        }
+        while let Some(at) = received.windows(4).position(|w| w == b"\r\n\r\n") {
+            received.drain(..at + 4);
+            timer::sleep(300).await;
+            stream.send_ready().await.unwrap();
+            stream.start_send(Buf::copy_of(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
+        }
+    }
+}
+
+/// A client that keeps its connection after its requests.
+async fn ask(mut stream: Stream, path: &'static str, times: u32) {
+    for _ in 0..times {
+        stream.send_ready().await.unwrap();
+        stream.start_send(Buf::copy_of(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes()));
+        let mut received = Vec::new();
+        while !received.ends_with(b"ok") {
+            let buf = stream.recv(4096).await.unwrap();
+            assert!(!buf.is_empty(), "the connection ended after {:?}", String::from_utf8_lossy(&received));
+            received.extend_from_slice(&buf);
+        }
+    }
+    timer::sleep(600_000).await;
+}
+
+/// Eight clients ask the first server at the same time, `times` each, one asks the second server. Returns, for both, how
+/// many connections were idle and how many are needed, every second from half a second after the last answer on.
+fn watch(options: [&str; 2], times: u32, seconds: usize) -> [Vec<(u64, u64)>; 2] {
+    let text = format!(
+        "defaults\n mode http\n timeout connect 9s\n timeout client 900s\n timeout server 900s\n\
+         frontend fe\n bind {FRONT}\n use_backend b if {{ path /b }}\n default_backend a\n\
+         backend a\n server s {} {}\nbackend b\n server s {} {}\n",
+        BACK[0], options[0], BACK[1], options[1]
+    );
+    // What a worker holds lives as long as its thread.
+    std::thread::spawn(move || {
+        let seen: Rc<RefCell<[Vec<_>; 2]>> = Rc::default();
+        let told = seen.clone();
+        let report = sim::run(7, SimConfig::faultless(), move |network: Network| async move {
+            let input = Input::Memory { name: "cfg".into(), text: text.into_bytes() };
+            let loaded =
+                thalweg_config::load(&LoadOptions { files: vec![input], cpus: 1, ..LoadOptions::default() });
+            let mut config = loaded.config.expect("the configuration is valid");
+            config.global.nbthread = 1;
+            let proxy = config.proxies.iter().find(|p| &*p.name == "fe").unwrap().id;
+            let front = network.listen(&address(FRONT), &Default::default()).unwrap();
+            let port = Arc::new(Port::new(front, LetGo::Keep));
+            for back in BACK {
+                let mut server = Listener::bind(&address(back), &Default::default()).unwrap();
+                spawn(&SCRIPT, async move {
+                    while let Ok((fd, _)) = server.accept().await {
+                        let Ok(stream) = Stream::from_accepted(fd) else { return };
+                        spawn(&SCRIPT, serve(stream));
+                    }
+                });
+            }
+            let instance = Instance::new(config, "thalweg", "host", 0);
+            thalweg_proxy::start_thread(&instance, 0, vec![ThreadSocket { proxy, bind: 0, port }]);
+            for i in 0..9 {
+                let stream = Stream::connect(&address(FRONT), &ConnectOptions::default()).await.unwrap();
+                spawn(&SCRIPT, ask(stream, if i == 8 { "/b" } else { "/a" }, times));
+            }
+            timer::sleep(u64::from(times) * 305 + 500).await;
+            for _ in 0..seconds {
+                for (told, server) in told.borrow_mut().iter_mut().zip(&instance.threads[0].servers) {
+                    told.push((server.idle_connections.get(), server.needed_connections.get()));
+                }
+                timer::sleep(1000).await;
+            }
+        });
+        assert_eq!((&report.verdict, &report.incidents), (&None, &Vec::new()));
+        seen.take()
+    })
+    .join()
+    .expect("the scenario does not panic")
+}
+
+#[test]
+fn connections_in_excess_are_closed_by_halves() {
+    let [a, _] = watch(["pool-purge-delay 1s", ""], 1, 7);
+    assert_eq!(a, [(8, 8), (8, 8), (8, 4), (5, 2), (2, 1), (0, 0), (0, 0)]);
+}
+
+/// What one server's connections are allowed says nothing about another's.
+#[test]
+fn each_server_has_its_own_delay() {
+    let [a, b] = watch(["pool-purge-delay 100ms", "pool-purge-delay 1h"], 1, 4);
+    assert_eq!(a[3], (0, 0));
+    assert_eq!(b, [(1, 1); 4]);
+    let [a, b] = watch(["pool-purge-delay 1h", "pool-purge-delay 100ms"], 1, 4);
+    assert_eq!(a, [(8, 8); 4]);
+    assert_eq!(b[3], (0, 0));
+}
+
+/// Connections that are used all the time are needed, also when none is opened any more.
+#[test]
+fn what_is_used_again_is_needed() {
+    // Forty rounds of 300 ms are twelve delays.
+    let [a, _] = watch(["pool-purge-delay 1s", ""], 40, 1);
+    assert_eq!(a, [(8, 8)]);
+}
+
+#[test]
+fn without_a_delay_none_is_kept() {
+    let [a, b] = watch(["pool-purge-delay 0", "pool-max-conn 0"], 2, 1);
+    assert_eq!((a[0].0, b[0].0), (0, 0));
+}
