@@ -3,8 +3,26 @@
 mod support;
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use support::{Conn, Io, Server, Setup, each_driver, reference};
+use support::{Conn, Io, Proxy, Server, Setup, each_driver, eventually, reference};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+
+/// Says something to the program's CLI and returns the answer.
+fn tell(proxy: &Proxy, command: &str) -> String {
+    let mut cli = Conn::connect_unix(&proxy.path("cli"));
+    cli.send(format!("{command}\n"));
+    cli.rest_text()
+}
+
+/// Columns of `show servers conn` of the only server, from `served` on.
+fn connections(proxy: &Proxy) -> Vec<i64> {
+    let text = tell(proxy, "show servers conn");
+    let line = text.lines().nth(1).unwrap_or("");
+    line.split(' ').skip(6).filter_map(|n| n.parse().ok()).collect()
+}
 
 /// The number of the server's connection that each request came on. `Connection: close` ends the client's, so that only
 /// connections shared by all clients are used.
@@ -56,4 +74,223 @@ fn marked_connections_are_for_requests_with_the_same_mark() {
     if let Some(reference) = reference() {
         assert_eq!(numbers("epoll", Some(&reference), lines, &requests), wanted, "of the reference");
     }
+}
+
+/// What a server says, the request it says it to, and whether the connection belongs to the client from then on.
+const CHALLENGES: [(&str, bool); 10] = [
+    ("401 No\r\nWWW-Authenticate: NTLM", true),
+    ("401 No\r\nwww-authenticate: ntlm TlRMTVNT", true),
+    ("401 No\r\nWWW-Authenticate: Negotiate", true),
+    ("401 No\r\nWWW-Authenticate: Basic realm=\"a, b\", Negotiate", true),
+    ("401 No\r\nWWW-Authenticate: Basic realm=x\r\nWWW-Authenticate: NTLM", true),
+    ("407 No\r\nProxy-Authenticate: NTLM", true),
+    ("401 No\r\nWWW-Authenticate: Basic realm=NTLM", false),
+    ("401 No\r\nProxy-Authenticate: NTLM", false),
+    ("407 No\r\nWWW-Authenticate: Negotiate", false),
+    ("200 OK\r\nWWW-Authenticate: Negotiate", false),
+];
+
+/// The server connections on which two clients' requests came: the first client gets a challenge, then an answer; then
+/// the other one asks, then the first one again. There are two servers, which take turns.
+fn after_challenge(io: Io, program: Option<&Path>, challenge: &'static str) -> [String; 4] {
+    let serve = |name: &'static str| {
+        Server::start(move |mut conn, n| {
+            while let Some(request) = conn.next_request() {
+                let first = if request.head.line.contains("/login") { challenge } else { "200 OK" };
+                let body = format!("{name}{n}");
+                conn.send(format!("HTTP/1.1 {first}\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
+            }
+        })
+    };
+    let (a, b) = (serve("a"), serve("b"));
+    let mut setup = Setup::http(&format!(
+        "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nhttp-reuse always\nbalance roundrobin\n\
+         server a {}\nserver b {}\n",
+        a.addr, b.addr
+    ));
+    if let Some(program) = program {
+        setup = setup.program(program);
+    }
+    let proxy = setup.start(io);
+    let (mut one, mut other) = (proxy.connect(), proxy.connect());
+    let ask = |conn: &mut Conn, path: &str| {
+        conn.send(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n"));
+        conn.response().text()
+    };
+    let asked = [ask(&mut one, "/login"), ask(&mut one, "/"), ask(&mut other, "/"), ask(&mut one, "/")];
+    drop((one, other));
+    if program.is_none() {
+        proxy.finish((a, b));
+    }
+    asked
+}
+
+/// Who authenticates a connection to a server must be the only one whose requests go over it: to the server, whatever
+/// comes on it comes from that client.
+#[test]
+fn a_connection_that_a_client_authenticates_is_its_own() {
+    let wanted = |own| if own { ["a0", "a0", "b0", "a0"] } else { ["a0", "b0", "a0", "b0"] };
+    each_driver(|io| {
+        for (challenge, own) in CHALLENGES {
+            assert_eq!(after_challenge(io, None, challenge), wanted(own), "over {io}: {challenge}");
+        }
+    });
+    let Some(reference) = reference() else { return };
+    for (challenge, own) in CHALLENGES {
+        assert_eq!(after_challenge("epoll", Some(&reference), challenge), wanted(own), "{challenge}");
+    }
+}
+
+/// A connection that a session keeps for itself is counted as such, and let go of when the server closes it.
+#[test]
+fn private_connections_end_with_their_server_and_their_session() {
+    each_driver(|io| {
+        let server = Server::start(|mut conn, n| {
+            while let Some(request) = conn.next_request() {
+                conn.send(support::ok(&n.to_string()));
+                if request.head.line.contains("/close") {
+                    return;
+                }
+            }
+        });
+        let proxy = Setup::http(&format!(
+            "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nhttp-reuse never\nserver s {}\n",
+            server.addr
+        ))
+        .global("stats socket <@dir>/cli level admin")
+        .start(io);
+        let private = |n| {
+            eventually("the number of private connections", || (connections(&proxy)[4] == n).then_some(()));
+        };
+        let mut conn = proxy.connect();
+        for (path, number) in [("/", "0"), ("/", "0"), ("/close", "0"), ("/", "1")] {
+            conn.send(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n"));
+            assert_eq!(conn.response().text(), number);
+            // The server's end is noticed although nobody asks for the connection.
+            private(i64::from(path == "/"));
+        }
+        // Reuse counts, also of a session's own connections.
+        let stat = tell(&proxy, "show stat -1 4 -1 typed");
+        let reuse = stat.lines().find(|line| line.contains(".reuse.")).unwrap_or(&stat);
+        assert!(reuse.ends_with(":2"), "{reuse}");
+        drop(conn);
+        private(0);
+        proxy.finish(server);
+    });
+}
+
+/// Whoever works on a server that is in maintenance finds it unused.
+#[test]
+fn maintenance_closes_idle_connections() {
+    each_driver(|io| {
+        let ended = Arc::new(AtomicUsize::new(0));
+        let ended_too = Arc::clone(&ended);
+        let server = Server::start(move |mut conn, _| {
+            while conn.next_request().is_some() {
+                conn.send(support::ok("x"));
+            }
+            ended_too.fetch_add(1, Ordering::SeqCst);
+        });
+        for command in ["set server be/s state maint", "disable server be/s"] {
+            let before = ended.load(Ordering::SeqCst);
+            let proxy = Setup::http(&format!(
+                "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nserver s {} pool-purge-delay 1h\n",
+                server.addr
+            ))
+            .global("stats socket <@dir>/cli level admin")
+            .threads(2)
+            .start(io);
+            let mut clients: Vec<Conn> = (0..8).map(|_| proxy.connect()).collect();
+            for client in &mut clients {
+                client.send(GET);
+                assert_eq!(client.response().status, 200);
+            }
+            let idle = || *connections(&proxy).get(8).unwrap();
+            assert!(idle() > 0);
+            tell(&proxy, command);
+            eventually("no connection is idle", || (idle() == 0).then_some(()));
+            eventually("the server sees the end of all", || {
+                (ended.load(Ordering::SeqCst) - before == 8).then_some(())
+            });
+        }
+    });
+}
+
+/// A server that closes whenever a connection is used again gets such a request twice, however many connections are
+/// idle: once on one of them, once on a new one.
+#[test]
+fn a_request_meets_one_connection_at_most_that_its_server_closes() {
+    each_driver(|io| {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let asked_too = Arc::clone(&asked);
+        let gate = Arc::new(std::sync::Barrier::new(5));
+        let server = Server::start(move |mut conn, _| {
+            let request = conn.next_request();
+            if request.is_some_and(|request| request.head.line.contains("/together")) {
+                gate.wait();
+            }
+            conn.send(support::ok("x"));
+            if conn.next_request().is_some() {
+                asked_too.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        let proxy = Setup::http(&format!(
+            "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nhttp-reuse always\nserver s {}\n",
+            server.addr
+        ))
+        .start(io);
+        let mut clients: Vec<Conn> = (0..5).map(|_| proxy.connect()).collect();
+        for client in &mut clients {
+            client.send("GET /together HTTP/1.1\r\nHost: h\r\n\r\n");
+        }
+        for client in &mut clients {
+            assert_eq!(client.response().status, 200);
+        }
+        clients[0].send(GET);
+        assert_eq!(clients[0].response().status, 200);
+        assert_eq!((asked.load(Ordering::SeqCst), server.accepted()), (1, 6));
+        drop(clients);
+        proxy.finish(server);
+    });
+}
+
+/// A response that a rule keeps from the client is read to its end if that is there, and its connection used again. One
+/// whose end is not there, or after which no HTTP follows, ends its connection.
+#[test]
+fn a_connection_whose_response_was_refused_may_be_used_again() {
+    let responses = [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "0"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", "0"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", "1"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello", "1"),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n9",
+            "1",
+        ),
+        ("HTTP/1.1 200 OK\r\n\r\nhello", "1"),
+        ("HTTP/1.1 101 Go\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", "1"),
+    ];
+    each_driver(|io| {
+        for (response, number) in responses {
+            let server = Server::start(move |mut conn, n| {
+                while let Some(request) = conn.next_request() {
+                    let refused = request.head.line.contains("/refused");
+                    conn.send(if refused { response.to_string() } else { support::ok(&n.to_string()) });
+                }
+            });
+            let proxy = Setup::http(&format!(
+                "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nhttp-request set-var(txn.p) path\n\
+                 http-response deny if {{ var(txn.p) -m str /refused }}\nserver s {}\n",
+                server.addr
+            ))
+            .start(io);
+            let mut client = proxy.connect();
+            client.send("GET /refused HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n");
+            assert_eq!(client.response().status, 502, "{response:?}");
+            client.send(GET);
+            assert_eq!(client.response().text(), number, "over {io}: {response:?}");
+            drop(client);
+            proxy.finish(server);
+        }
+    });
 }

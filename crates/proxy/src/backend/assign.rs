@@ -120,8 +120,11 @@ fn pick(
     let view = backend.view();
     let cx = PickContext { servers: &view, avoid, random: worker.next_random() };
     let picked = worker.with_view(proxy.id, |v| backend.balancer.pick(v, key, &cx))?;
-    worker.be_counters(proxy.id).chosen.add(1);
-    worker.srv_counters(proxy.id, ServerId(picked.0)).chosen.add(1);
+    // To stay where it was is no choice.
+    if Some(picked) != avoid {
+        worker.be_counters(proxy.id).chosen.add(1);
+        worker.srv_counters(proxy.id, ServerId(picked.0)).chosen.add(1);
+    }
     Some(picked)
 }
 

@@ -12,7 +12,7 @@ use thalweg_runtime::{clock, current_task, pool, timer};
 use thalweg_sample::facts::{self, ConnError, Endpoint, Session};
 
 use super::listener::Admission;
-use super::{ClientSession, PrivateConnection};
+use super::{ClientSession, PrivateConnection, PrivateIdle};
 use crate::backend::connect::{ServerConn, give_back};
 use crate::backend::pool::ConnectionKey;
 use crate::connection::proxy_header::{self, Parsed};
@@ -22,7 +22,7 @@ use crate::stream::finish;
 use crate::stream::http::{self, After, NoRequest};
 use crate::stream::reply;
 use crate::stream::tcp::{self, TcpEnd};
-use crate::worker::{SessionEntry, Worker};
+use crate::worker::{self, SessionEntry, Worker};
 
 /// How long a closing connection is read from so that the client gets what was sent to it.
 const LINGER_MS: u64 = 1000;
@@ -130,7 +130,7 @@ impl ClientSession {
         ClientSession { facts: session, frontend, listener, private: Vec::new() }
     }
 
-    /// The connection this session kept for itself, if it goes to this server.
+    /// The connection this session kept for itself, if it goes to this server and the server kept it, too.
     pub fn take_private(
         &mut self,
         backend: ProxyId,
@@ -141,7 +141,7 @@ impl ClientSession {
             kept.backend == backend && kept.server == server && kept.conn.key.as_deref() == key
         };
         let at = self.private.iter().rposition(fits)?;
-        let PrivateConnection { mut conn, .. } = self.private.swap_remove(at);
+        let PrivateConnection { mut conn, .. } = self.private.remove(at);
         if conn.wire.io.has_input_now() {
             return None;
         }
@@ -150,22 +150,35 @@ impl ClientSession {
         Some(conn)
     }
 
-    /// The server of the newest connection to `backend` that this session kept for itself.
-    pub fn last_private_server(&self, backend: ProxyId) -> Option<ServerId> {
-        self.private.iter().rev().find(|kept| kept.backend == backend).map(|kept| kept.server)
+    /// The server of the newest connection to `backend` that this session kept for itself; with `authenticated`, of
+    /// those only on which the client authenticates.
+    pub fn last_private_server(&self, backend: ProxyId, authenticated: bool) -> Option<ServerId> {
+        let fits = |kept: &&PrivateConnection| {
+            kept.backend == backend && (!authenticated || kept.conn.authenticated)
+        };
+        self.private.iter().rev().find(fits).map(|kept| kept.server)
     }
 
-    /// Keeps a server connection for the next request: for this session only under `http-reuse never`, for all
-    /// otherwise.
-    pub fn keep_private(&mut self, worker: &Worker, backend: &Proxy, server: &Server, conn: ServerConn) {
-        if backend.http_reuse == Reuse::Never {
-            if self.private.len() >= PRIVATE_MAX {
-                self.private.remove(0);
-            }
-            self.private.push(PrivateConnection { backend: backend.id, server: server.id, conn });
-        } else {
-            give_back(worker, backend.id, server, conn);
+    /// Keeps a server connection for the next request: for all, or for this session only under `http-reuse never` and
+    /// when it is the client's own by its authentication.
+    pub fn keep(&mut self, worker: &Worker, backend: &Proxy, server: &Server, mut conn: ServerConn) {
+        if backend.http_reuse != Reuse::Never && !conn.authenticated {
+            return give_back(worker, backend.id, server, conn);
         }
+        let Some(home) = worker::current() else { return };
+        if self.private.len() >= PRIVATE_MAX {
+            self.private.remove(0);
+        }
+        // What happens on it wakes the session, which looks after its connections itself.
+        conn.wire.io.watch(current_task());
+        let counted = PrivateIdle::new(home, worker.instance.server_index(backend.id, server.id));
+        let (backend, server) = (backend.id, server.id);
+        self.private.push(PrivateConnection { backend, server, conn, _counted: counted });
+    }
+
+    /// Lets go of the connections that their servers closed, or on which something came that nobody asked for.
+    fn drop_closed(&mut self) {
+        self.private.retain_mut(|kept| !kept.conn.wire.io.has_input_now());
     }
 }
 
@@ -360,7 +373,7 @@ async fn requests(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, 
     let mut first = true;
     let mut began = (session.facts.accept_mono_us, session.facts.accept_wall_us);
     loop {
-        let missing = match wait_for_request(worker, fe, client, first).await {
+        let missing = match wait_for_request(worker, fe, session, client, first).await {
             Arrival::Bytes => None,
             Arrival::Silence(_) if !first => {
                 // The connection is idle as far as requests go; the last response may still be leaving.
@@ -403,7 +416,13 @@ enum Arrival {
 }
 
 /// Waits for the first byte of a request, without holding memory for it.
-async fn wait_for_request(worker: &Worker, fe: &Proxy, client: &mut Wire, first: bool) -> Arrival {
+async fn wait_for_request(
+    worker: &Worker,
+    fe: &Proxy,
+    session: &mut ClientSession,
+    client: &mut Wire,
+    first: bool,
+) -> Arrival {
     if client.input.as_ref().is_some_and(|b| !b.is_empty()) {
         return Arrival::Bytes;
     }
@@ -423,6 +442,7 @@ async fn wait_for_request(worker: &Worker, fe: &Proxy, client: &mut Wire, first:
             }
             Poll::Pending => {}
         }
+        session.drop_closed();
         let stopping = worker.instance.stopping();
         if !first && stopping != Stopping::No {
             let now = clock::now_ms();

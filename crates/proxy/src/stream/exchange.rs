@@ -10,6 +10,7 @@ use thalweg_config::model::{LogStep, Proxy, Server};
 use thalweg_h1::encode::{EncodeOptions, encode_into};
 use thalweg_h1::parse::Parsed;
 use thalweg_http::semantics::{BodyLength, RequestContext, connection_option, is_interim};
+use thalweg_http::values::list;
 use thalweg_http::{Head, HeaderId, Method, Version};
 use thalweg_rules::{Kind, Outcome, Ruleset};
 use thalweg_runtime::buffer::Buf;
@@ -48,9 +49,14 @@ pub enum Exchanged<'a> {
     RetryReused,
 }
 
-/// Makes the request of `http` to `server`.
-pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Server) -> Exchanged<'a> {
-    let connected = pin!(connect(http, be, server)).await;
+/// Makes the request of `http` to `server`, if need be on a connection that is `fresh` rather than on one that was idle.
+pub async fn with_server<'a>(
+    http: &mut Http<'a>,
+    be: &'a Proxy,
+    server: &'a Server,
+    fresh: bool,
+) -> Exchanged<'a> {
+    let connected = pin!(connect(http, be, server, fresh)).await;
     let mut conn = match connected {
         Ok(conn) => conn,
         Err(exchanged) => return exchanged,
@@ -99,8 +105,13 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
         end => return head_failed(http, be, server, conn, end, replay),
     }
     let status = http.state.response.status();
-    if be.retry_on.has_status(status) && may_retry(http, true) && replay.restore(http).is_some() {
-        return Exchanged::Retry { connected: true, same_server_delay: false };
+    conn.authenticated |= authenticates_connection(&http.state.response);
+    if be.retry_on.has_status(status) && may_retry(http, true) {
+        let kept = keep_server && leaves_connection(http, &up);
+        if replay.restore(http).is_some() {
+            keep_unwanted(http, be, server, conn, kept);
+            return Exchanged::Retry { connected: true, same_server_delay: false };
+        }
     }
     http.state.has_response = true;
     http.state.facts.status = i32::from(status);
@@ -113,11 +124,19 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
     if be.opts.checkcache && shares_cookie(http) {
         response_denied(http, be);
         http.terminate(b'P', b'H');
+        let kept = keep_server && leaves_connection(http, &up);
+        keep_unwanted(http, be, server, conn, kept);
         return Exchanged::Failed(Stop::Answer(reply::Answer::Error(502)));
     }
+    // Rules may change what it says of its framing.
+    let kept = keep_server && leaves_connection(http, &up);
     limit_response(http, &conn);
     for (rules, kind) in rules_on_responses(be, fe) {
         if let Err(stop) = response_rules(http, be, rules, kind, &mut conn).await {
+            // A rule that is about the connection leaves no response.
+            if matches!(stop, Stop::Answer(_)) && http.state.has_response {
+                keep_unwanted(http, be, server, conn, kept);
+            }
             return Exchanged::Failed(stop);
         }
     }
@@ -133,6 +152,23 @@ pub async fn with_server<'a>(http: &mut Http<'a>, be: &'a Proxy, server: &'a Ser
     Exchanged::Answered(after)
 }
 
+/// Whether another request may follow on the server's connection, once the response that came is read.
+fn leaves_connection(http: &Http<'_>, up: &Pump) -> bool {
+    let framing = http.state.response.framing();
+    framing.keep_alive && framing.body != BodyLength::Tunnel && up.is_done(http.client)
+}
+
+/// Keeps a connection whose response nobody wants, if that `may` be and all of the response is here.
+fn keep_unwanted(http: &mut Http<'_>, be: &Proxy, server: &Server, mut conn: ServerConn, may: bool) {
+    if may
+        && conn.wire.discard_body().is_ok()
+        && conn.wire.is_idle()
+        && http.worker.instance.stopping() == Stopping::No
+    {
+        http.session.keep(http.worker, be, server, conn);
+    }
+}
+
 /// How an attempt to connect ended.
 enum Opened {
     Done(Result<ServerConn, ConnectError>),
@@ -141,21 +177,25 @@ enum Opened {
     Shut,
 }
 
-/// An idle connection, or a new one.
+/// An idle connection unless it must be `fresh`, or a new one.
 async fn connect<'a>(
     http: &mut Http<'a>,
     be: &'a Proxy,
     server: &'a Server,
+    fresh: bool,
 ) -> Result<ServerConn, Exchanged<'a>> {
     let target = http.target(be, server);
     if let Some(conn) = http.session.take_private(be.id, server.id, target.key()) {
+        target.count_reuse();
         return Ok(conn);
     }
-    if let Some(conn) = target.take_idle(http.first) {
-        return Ok(conn);
-    }
-    if let Some(conn) = target.take_siblings_idle(http.first).await {
-        return Ok(conn);
+    if !fresh {
+        if let Some(conn) = target.take_idle(http.first) {
+            return Ok(conn);
+        }
+        if let Some(conn) = target.take_siblings_idle(http.first).await {
+            return Ok(conn);
+        }
     }
     let timeout = match http.state.facts.timeouts.connect {
         0 => be.timeouts.connect,
@@ -788,6 +828,20 @@ async fn wait_for_body<'a>(
     }
 }
 
+/// Whether the server asks the client to authenticate its connection rather than its requests (NTLM, and Negotiate, which
+/// may come to that): whoever sends a request on that connection later does so in the client's name.
+fn authenticates_connection(response: &Head) -> bool {
+    let field = match response.status() {
+        401 => HeaderId::WwwAuthenticate,
+        407 => HeaderId::ProxyAuthenticate,
+        _ => return false,
+    };
+    let names_one = |scheme: &[u8]| {
+        scheme.get(..4).is_some_and(|s| s.eq_ignore_ascii_case(b"NTLM") || s.eq_ignore_ascii_case(b"Nego"))
+    };
+    response.get_all(field).flat_map(|field| list(field.value)).any(names_one)
+}
+
 /// Whether a cache on the way may keep the response although it sets a cookie (`option checkcache`).
 fn shares_cookie(http: &Http<'_>) -> bool {
     let response = &http.state.response;
@@ -953,7 +1007,7 @@ async fn download<'a>(
             }
             let reusable = kept && conn.wire.is_idle() && http.worker.instance.stopping() == Stopping::No;
             if reusable {
-                http.session.keep_private(http.worker, be, server, conn);
+                http.session.keep(http.worker, be, server, conn);
             }
             // What is left of the request's body has nowhere to go. When all of it is here, another request may follow.
             if http.client.discard_body().is_err() || !http.client.body.is_ended() {

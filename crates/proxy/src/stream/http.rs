@@ -677,13 +677,12 @@ impl<'a> Http<'a> {
         Err(Stop::Answer(reply::Answer::Error(403)))
     }
 
-    /// The server this session stays with (`option prefer-last-server`): the one it has a connection of its own to, as
-    /// long as no more than `max-keep-alive-queue` requests wait for it. A hash decides for itself.
+    /// The server this session stays with: the one it has a connection of its own to, because it authenticates on that or
+    /// with `option prefer-last-server`, as long as no more than `max-keep-alive-queue` requests wait for it. A hash
+    /// decides for itself.
     fn last_server(&self, be: &Proxy) -> Option<ServerIndex> {
-        if !be.opts.prefer_last_server {
-            return None;
-        }
-        let id = self.session.last_private_server(be.id)?;
+        // Who authenticates a connection needs that connection again.
+        let id = self.session.last_private_server(be.id, !be.opts.prefer_last_server)?;
         let backend = self.worker.backend(be.id);
         let queue_max = u32::try_from(be.max_keep_alive_queue).unwrap_or(u32::MAX);
         (backend.is_usable(id) && backend.server_queue_len(id) <= queue_max).then_some(ServerIndex(id.0))
@@ -794,7 +793,9 @@ impl<'a> Http<'a> {
         // The server of the attempt that failed, whether it was connected, and whether another attempt there should wait
         // a little.
         let mut failed = None;
+        let mut fresh = false;
         loop {
+            let chosen_again = held.is_none();
             let server_id = match &held {
                 Some(lease) => lease.server(),
                 None => {
@@ -811,8 +812,14 @@ impl<'a> Http<'a> {
                     cookie::redispatched(self.state);
                 }
                 finish::count_retry(self.worker, self.state, before, server_id, connected);
-                if before == server_id && wait && self.pause(be).await {
-                    return Err(Stop::Ended(After::Drop));
+                if before == server_id && wait {
+                    if self.pause(be).await {
+                        return Err(Stop::Ended(After::Drop));
+                    }
+                    if chosen_again {
+                        // It was not ready for the stream before that.
+                        self.state.facts.timers.queue_us = self.elapsed_us();
+                    }
                 }
             }
             self.worker.count_attempt(be.id, server_id);
@@ -823,12 +830,14 @@ impl<'a> Http<'a> {
                 self.terminate(b'L', b'C');
                 return Err(Stop::Answer(reply::Answer::ServerRedirect(prefix)));
             }
-            let exchanged = pin!(exchange::with_server(self, be, server)).await;
+            let is_fresh = std::mem::take(&mut fresh);
+            let exchanged = pin!(exchange::with_server(self, be, server, is_fresh)).await;
             match exchanged {
                 Exchanged::Answered(after) => return Ok(after),
                 Exchanged::Failed(stop) => return Err(stop),
                 // An idle connection had been closed by the server: nothing was lost, nothing counts.
-                Exchanged::RetryReused => {}
+                // If others were, too, all of them would get the request.
+                Exchanged::RetryReused => fresh = true,
                 Exchanged::Retry { connected, same_server_delay } => {
                     self.state.facts.retries += 1;
                     failed = Some((server_id, connected, same_server_delay));

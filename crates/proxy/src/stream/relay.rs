@@ -73,7 +73,7 @@ pub async fn relay(
                     let _ = server.io.shutdown_write();
                     on_server.shut();
                 }
-                Poll::Ready(Err(error)) => return Poll::Ready(blame(&error, true)),
+                Poll::Ready(Err(error)) => return Poll::Ready(broken(&error, true, server)),
             }
         }
         if !down_shut {
@@ -84,7 +84,7 @@ pub async fn relay(
                     let _ = client.io.shutdown_write();
                     on_client.shut();
                 }
-                Poll::Ready(Err(error)) => return Poll::Ready(blame(&error, false)),
+                Poll::Ready(Err(error)) => return Poll::Ready(broken(&error, false, server)),
             }
         }
         loop {
@@ -133,6 +133,15 @@ pub async fn relay(
     })
     .await;
     Relayed { end, up: moved_up + client.body.received() - counted, down: server.body.received() }
+}
+
+/// A connection broke. When it is the client's, the server must not take that for an end in order.
+fn broken(error: &PumpError, upwards: bool, server: &mut Wire) -> RelayEnd {
+    let end = blame(error, upwards);
+    if end == RelayEnd::ClientAborted {
+        server.io.set_linger_rst();
+    }
+    end
 }
 
 fn blame(error: &PumpError, upwards: bool) -> RelayEnd {

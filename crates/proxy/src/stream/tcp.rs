@@ -338,6 +338,7 @@ impl<'a> Tcp<'a> {
         // The server of the attempt that failed, and whether another one there should wait a little.
         let mut failed = None;
         let mut conn = loop {
+            let chosen_again = held.is_none();
             let id = match &held {
                 Some(lease) => lease.server(),
                 None => {
@@ -362,8 +363,14 @@ impl<'a> Tcp<'a> {
             };
             if let Some((before, wait)) = failed.take() {
                 finish::count_retry(worker, self.state, before, id, false);
-                if before == id && wait && self.pause(be).await {
-                    return ENDED;
+                if before == id && wait {
+                    if self.pause(be).await {
+                        return ENDED;
+                    }
+                    if chosen_again {
+                        // It was not ready for the stream before that.
+                        self.state.facts.timers.queue_us = self.elapsed_us();
+                    }
                 }
             }
             let server = &be.servers[id.0 as usize];

@@ -102,11 +102,6 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         cases: &["*"],
-        aspects: &["stat b s* need_conn_est"],
-        reason: "the estimate of connections that are needed is not kept",
-    },
-    Known {
-        cases: &["*"],
         aspects: &["stat b s* hrsp_1xx", "stat b s* req_tot"],
         reason: "the reference counts an interim response as one more request of its server",
     },
@@ -132,9 +127,21 @@ pub const KNOWN: &[Known] = &[
         reason: "bytes for who had left, and of a response that is thrown away",
     },
     Known {
-        cases: &["*"],
-        aspects: &["s* end Closed/Reset", "s* end Open/Reset", "s* end Reset/Open", "s* end Reset/Closed"],
-        reason: "open: which connections to servers are kept, closed in order or reset when they are not used again",
+        cases: &[
+            "malformed-response/*/open",
+            "rules/response-reject*/http",
+            "timeouts/server/*/partly-sent*",
+            "timeouts/server/*/uploading",
+            "timeouts/client/body-stops/*",
+            "timeouts/set-timeout/client",
+        ],
+        aspects: &["s1#* end Closed/Reset"],
+        reason: "a connection to a server that is given up is reset, whatever was on it",
+    },
+    Known {
+        cases: &["timeouts/deaf-client/*/tcp", "client-leaves/deaf/half-close"],
+        aspects: &["s1#1 end Closed/Reset"],
+        reason: "what the server still sent when its connection was closed may reset it",
     },
     Known {
         cases: &["client-leaves/nothing/*", "timeouts/*/head/nothing", "logs/silent-client/*"],
@@ -156,9 +163,14 @@ pub const KNOWN: &[Known] = &[
         reason: "counters of malformed responses, as above",
     },
     Known {
-        cases: &["retries/404/*", "retries/500/*", "retries/503*", "retries/425/*"],
-        aspects: &["client 1 bytes", "log 2 *", "s1#* *", "s1 connections", "stat *"],
-        reason: "the connection of an answer that is thrown away for a retry is not used again",
+        cases: &["retries/closed-unread/*"],
+        aspects: &["s1#* bytes"],
+        reason: "whether the request or its server's end comes first is up to chance",
+    },
+    Known {
+        cases: &["retries/*"],
+        aspects: &["stat * wretr"],
+        reason: "a response that is tried again counts once",
     },
     Known {
         cases: &[
@@ -199,24 +211,25 @@ pub const KNOWN: &[Known] = &[
         reason: "an answer of the backend's rules is intercepted as well",
     },
     Known {
-        cases: &["redispatch/backup/*", "redispatch/refused/second/tcp"],
-        aspects: &["*"],
-        reason: "open: a backup server is found at the first retry, without the delay",
+        cases: &["reuse/server-option/max-reuse-*"],
+        aspects: &[
+            "s1 connections",
+            "s1#1 bytes",
+            "s1#1 end Open/Reset",
+            "stat b * *connect*",
+            "stat b * reuse",
+        ],
+        reason: "max-reuse is obeyed over HTTP/1",
     },
     Known {
-        cases: &["early/*/completed"],
-        aspects: &["client 1 bytes", "s1 connections", "s1#1 bytes"],
-        reason: "a connection whose response came before the end of its request is not used again",
-    },
-    Known {
-        cases: &["rules/response-*", "reuse/server-option/max-reuse-*", "reuse/server-option/pool-*"],
-        aspects: &["s1 connections", "s1#* bytes", "s1#* byte*", "client 1 byte*"],
-        reason: "open: which idle connection is taken, and whether one whose response was refused is kept",
+        cases: &["reuse/server-option/pool-low-conn"],
+        aspects: &["s1#* bytes"],
+        reason: "of several idle connections the one used last is taken",
     },
     Known {
         cases: &["balance/leastconn"],
-        aspects: &["*"],
-        reason: "open: leastconn on a kept client connection",
+        aspects: &["client 1 bytes", "log * %s", "s* bytes", "stat b s* *"],
+        reason: "the reference chooses by chance among servers with the same load; here the one idle for longest is",
     },
     Known {
         cases: &["client-leaves/body-waited-for/half-close", "client-leaves/in-*-body/half-close/*"],
@@ -291,8 +304,8 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         cases: &["client-leaves/after-pipelined/close/no-abortonclose"],
-        aspects: &["log 2 *"],
-        reason: "the second request of a client that has left is not sent",
+        aspects: &["log 2 *", "s1#2 end earlier"],
+        reason: "the second request of a client that has left is not sent, or given up at once",
     },
     Known {
         cases: &["timeouts/server/half-closed/partly-sent*", "timeouts/server/quiet/partly-sent-chunked/*"],
@@ -321,8 +334,8 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         cases: &["reuse/*/close"],
-        aspects: &["client 2 end *"],
-        reason: "open: a request that crosses the end of its connection may meet a reset",
+        aspects: &["client 2 end Closed/Reset", "client 2 end Reset/Closed"],
+        reason: "a request that crosses the end of its connection may meet a reset, in either program",
     },
     Known {
         cases: &["*"],
@@ -350,24 +363,9 @@ pub const KNOWN: &[Known] = &[
         reason: "open: inspect-delay in HTTP ends when the head is complete",
     },
     Known {
-        cases: &["reuse/401-ntlm"],
-        aspects: &["s1#* end *"],
-        reason: "open: when a private connection ends",
-    },
-    Known {
         cases: &["rules/*/post-partly"],
         aspects: &["log 1 %Ta later", "log 1 %Tt later"],
         reason: "an answer of ours is logged when the rest of the upload has been dealt with",
-    },
-    Known {
-        cases: &["queue/*", "reuse/*", "rules/response-*"],
-        aspects: &["s1#* end later", "s1#* end earlier"],
-        reason: "open: when an idle connection to a server ends",
-    },
-    Known {
-        cases: &["queue/keep-alive-clients"],
-        aspects: &["s1 connections", "s1#* bytes"],
-        reason: "open: which idle connection is taken",
     },
     Known {
         cases: &["client-leaves/*/reset/no-abortonclose"],
