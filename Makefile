@@ -42,6 +42,11 @@ simulate: setup ## Play the whole proxy in the simulated network (SEEDS=2000, FI
 	$(CARGO) build --profile simulate -p thalweg-simulate
 	@$(foreach v,SEED SEEDS FIRST,$(if $($(v)),$(v)=$($(v)))) $(SIMULATE)
 
+.PHONY: simulate-planted
+simulate-planted: setup ## Plant bugs, one at a time, and show the seed that finds each (BUG=name for one; with SEED=n all of it)
+	RUSTFLAGS="--cfg planted_bugs" CARGO_TARGET_DIR=target/planted $(CARGO) build --profile simulate -p thalweg-simulate
+	@PLANTED=$(BUG) $(foreach v,SEED SEEDS FIRST,$(if $($(v)),$(v)=$($(v)))) target/planted/simulate/thalweg-simulate
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for a while (needs a nightly toolchain and cargo-fuzz; FUZZ_SECONDS=60)
 	./tools/fuzz

@@ -1,5 +1,8 @@
 //! Bugs that tests plant: in builds with debug assertions, `THALWEG_PANIC_AT=exchange:2` makes the second stream that
-//! passes the point `exchange` panic. In other builds nothing of this exists.
+//! passes the point `exchange` panic. In other builds nothing of this exists. Wrong behaviour is planted with [`bug`], for the
+//! simulator.
+
+pub(crate) use thalweg_runtime::plant::bug;
 
 /// A point where a panic may be planted.
 #[cfg(not(debug_assertions))]

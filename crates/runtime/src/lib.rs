@@ -51,6 +51,7 @@ mod sync;
 
 #[cfg(not(loom))]
 pub mod clock;
+pub mod plant;
 #[cfg(not(loom))]
 pub mod pool;
 #[cfg(not(loom))]

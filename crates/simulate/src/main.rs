@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
+use thalweg_runtime::plant;
 use thalweg_simulate::{Outcome, play};
 
 fn number(name: &str) -> Option<u64> {
@@ -11,6 +12,9 @@ fn number(name: &str) -> Option<u64> {
 }
 
 fn main() -> ExitCode {
+    if let Ok(name) = std::env::var("PLANTED") {
+        return planted(&name);
+    }
     if let Some(seed) = number("SEED") {
         return replay(seed);
     }
@@ -64,4 +68,40 @@ fn replay(seed: u64) -> ExitCode {
     }
     println!("seed {seed}:\n  {}", complaints.join("\n  "));
     ExitCode::FAILURE
+}
+
+/// Plants each bug, or the one of this name, and looks for a seed that finds it.
+fn planted(name: &str) -> ExitCode {
+    if !plant::choose(None) {
+        println!("no bugs can be planted in this build: make simulate-planted");
+        return ExitCode::FAILURE;
+    }
+    let bugs: Vec<_> = plant::BUGS.iter().filter(|(bug, _)| name.is_empty() || *bug == name).collect();
+    if bugs.is_empty() {
+        println!("no bug is called {name}");
+        return ExitCode::FAILURE;
+    }
+    if let (Some(seed), [(bug, _)]) = (number("SEED"), &bugs[..]) {
+        plant::choose(Some(bug));
+        return replay(seed);
+    }
+    let seeds = number("SEEDS").unwrap_or(2_000);
+    let first = number("FIRST").unwrap_or(1);
+    let mut missed = 0;
+    for (bug, what) in bugs {
+        plant::choose(Some(bug));
+        let found = (first..first + seeds).map(|seed| play(seed, false)).find(|o| !o.complaints.is_empty());
+        match found {
+            Some(outcome) => {
+                let complaint = outcome.complaints[0].lines().next().unwrap_or_default();
+                println!("{bug}: {what}\n    seed {} finds it: {complaint}", outcome.plan.seed);
+            }
+            None => {
+                println!("{bug}: {what}\n    NOT FOUND by {seeds} seeds");
+                missed += 1;
+            }
+        }
+    }
+    plant::choose(None);
+    if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

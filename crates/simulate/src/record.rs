@@ -109,6 +109,8 @@ pub struct Record {
     pub clients: RefCell<Vec<ClientRecord>>,
     pub attempts: RefCell<Vec<Attempt>>,
     pub lines: RefCell<Vec<LogLine>>,
+    /// When servers said something that nobody had asked for.
+    pub goodbyes_ms: RefCell<Vec<u64>>,
     /// What is wrong.
     pub complaints: RefCell<Vec<String>>,
     /// The millisecond the scenario began.
@@ -126,6 +128,7 @@ impl Record {
             clients: RefCell::new((0..clients).map(|_| ClientRecord::default()).collect()),
             attempts: RefCell::default(),
             lines: RefCell::default(),
+            goodbyes_ms: RefCell::default(),
             complaints: RefCell::default(),
             began_ms: clock::now_ms(),
             live: Cell::new(clients),

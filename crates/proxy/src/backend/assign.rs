@@ -220,6 +220,9 @@ struct InQueue<'a> {
 
 impl Drop for InQueue<'_> {
     fn drop(&mut self) {
+        if crate::plant::bug("queue-place-kept") {
+            return;
+        }
         if let Some(slot) = self.queued.take().and_then(|q| self.backend.leave_queue(q)) {
             self.backend.end(slot);
         }

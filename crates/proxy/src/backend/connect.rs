@@ -431,6 +431,9 @@ async fn look_after_idle(worker: &Worker) {
     loop {
         let deadline = (next_purge != u64::MAX).then_some(next_purge);
         worker.janitor_sleeps_until.set(next_purge);
+        if crate::plant::bug("spin") {
+            thalweg_runtime::current_task().wake(thalweg_runtime::Reason::OTHER);
+        }
         // Woken by input on an idle connection, by one that comes in before all others are due, or by the time: any
         // wake-up ends the wait, so only the clock tells what is due.
         let _ = timeout_at(deadline, wait_once()).await;

@@ -392,7 +392,9 @@ impl Backend {
         if let Some(ticket) = ticket {
             ticket.turn.store(turn.turn, Ordering::Relaxed);
             ticket.granted.store(what, Ordering::Release);
-            ticket.task.wake(Reason::RESOURCE);
+            if !crate::plant::bug("lost-wakeup") {
+                ticket.task.wake(Reason::RESOURCE);
+            }
         }
     }
 

@@ -18,6 +18,7 @@ use crate::backend::pool::ConnectionKey;
 use crate::connection::proxy_header::{self, Parsed};
 use crate::connection::wire::Wire;
 use crate::instance::Stopping;
+use crate::plant::bug;
 use crate::stream::finish;
 use crate::stream::http::{self, After, NoRequest};
 use crate::stream::reply;
@@ -377,7 +378,7 @@ async fn requests(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, 
             Arrival::Bytes => None,
             Arrival::Silence(_) if !first => {
                 // The connection is idle as far as requests go; the last response may still be leaving.
-                if client.io.in_flight() > 0 {
+                if client.io.in_flight() > 0 && !bug("cut-at-close") {
                     pool::boxed(close_in_order(fe, client)).await;
                 }
                 break;
@@ -399,6 +400,9 @@ async fn requests(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, 
                 return;
             }
             After::Drop => {
+                if bug("session-counted") {
+                    worker.fe_counters(session.listener).current.add(1);
+                }
                 if fe.opts.nolinger {
                     client.io.set_linger_rst();
                 }

@@ -27,6 +27,7 @@ use crate::backend::connect::{ConnectError, ServerConn};
 use crate::connection::body::{Delimiter, Form};
 use crate::connection::wire::Wire;
 use crate::instance::Stopping;
+use crate::plant::bug;
 use crate::worker::Worker;
 
 /// How long the last bytes of a request that was answered early may take to leave, in milliseconds.
@@ -347,10 +348,11 @@ impl Replay {
 
 /// Whether a request may be sent twice without asking (RFC 9110 section 9.2.2).
 fn is_idempotent(http: &Http<'_>) -> bool {
-    matches!(
-        http.state.request.method(),
-        Method::Get | Method::Head | Method::Options | Method::Put | Method::Delete | Method::Trace
-    )
+    bug("unsafe-repeat")
+        || matches!(
+            http.state.request.method(),
+            Method::Get | Method::Head | Method::Options | Method::Put | Method::Delete | Method::Trace
+        )
 }
 
 /// A buffer with the encoded head in it; larger than usual if need be.
@@ -489,7 +491,12 @@ async fn receive_head(
                             return Poll::Ready(HeadEnd::Received);
                         }
                         Ok(Parsed::Partial) => {}
-                        Err(_) => return Poll::Ready(HeadEnd::Malformed),
+                        Err(_) => {
+                            if bug("buffer-leak") {
+                                std::mem::forget(conn.wire.input.take());
+                            }
+                            return Poll::Ready(HeadEnd::Malformed);
+                        }
                     }
                 }
                 match conn.wire.poll_recv() {
@@ -507,6 +514,7 @@ async fn receive_head(
             // what was received.
             let stuck = conn.wire.io.in_flight() > 0 || (!upload_done && up.blocked_on_send);
             let (client_owes, server_owes) = match upload_done {
+                true if bug("timer-left") => (Expects::Bytes, Expects::Head),
                 true => (Expects::Nothing, Expects::Head),
                 false if up_waits => (Expects::Nothing, Expects::Nothing),
                 false => (Expects::Bytes, Expects::Nothing),

@@ -15,6 +15,7 @@ use super::{Bodies, StreamState};
 use crate::backend::assign;
 use crate::counters::Counters;
 use crate::frontend::ClientSession;
+use crate::plant::bug;
 use crate::worker::Worker;
 
 const MONTHS: [&str; 12] =
@@ -24,7 +25,8 @@ const MONTHS: [&str; 12] =
 pub fn http(http: &mut Http<'_>, fe: &Proxy) {
     http.state.facts.timers.close_us = http.elapsed_us();
     stream_counters(http.worker, http.session, http.state);
-    if !fe.opts.logasap || http.state.facts.server_status < 0 {
+    let lost = bug("line-lost") && http.state.facts.retries > 0;
+    if (!fe.opts.logasap || http.state.facts.server_status < 0) && !lost {
         log_stream(http.worker, http.session, http.state, fe);
     }
     http.state.facts.backend_assigned = false;
@@ -61,6 +63,9 @@ pub fn stream_counters(worker: &Worker, session: &ClientSession, state: &StreamS
         [positive(t.tw()), positive(t.tc()), positive(t.tr()), positive(t.ta(clock::now_us()))]
     });
     if facts.is_http {
+        be.response(status);
+    }
+    if bug("counted-twice") && facts.retries > 0 {
         be.response(status);
     }
     for counters in [Some(be), server].into_iter().flatten() {

@@ -17,6 +17,7 @@ use thalweg_runtime::net::{Stream, Transfer, TransferMode};
 use super::filter::Filtered;
 use crate::connection::body::{BodyError, Delimiter, Form};
 use crate::connection::wire::Wire;
+use crate::plant::bug;
 
 /// Bodies with at least this much to come leave the buffers and are moved by [`Transfer`].
 const TRANSFER_MIN: u64 = 64 * 1024;
@@ -254,6 +255,9 @@ impl Pump {
                 }
             }
             if !from.body.connection_ended() {
+                if bug("missed-eof") {
+                    return Poll::Ready(Ok(()));
+                }
                 return Poll::Ready(Err(PumpError::Truncated));
             }
             if self.form.delimiter == Delimiter::Chunked && !self.discarding {

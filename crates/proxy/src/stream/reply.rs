@@ -17,6 +17,7 @@ use super::http::{After, Http};
 use crate::connection::body::BodyError;
 use crate::connection::wire::Wire;
 use crate::instance::Stopping;
+use crate::plant::bug;
 
 /// What to answer.
 pub enum Answer<'a> {
@@ -213,6 +214,12 @@ async fn write_out(http: &mut Http<'_>) -> After {
         http.terminate(b'C', b'D');
         return After::Drop;
     }
+    let body = match bug("answered-twice") && status == 502 {
+        true => Some(Buf::copy_of(
+            &[body.as_deref().unwrap_or(&[]), &head, body.as_deref().unwrap_or(&[])].concat(),
+        )),
+        false => body,
+    };
     send_with(&mut http.client.io, head, body);
     if !http.keep_alive {
         return After::Close;

@@ -20,6 +20,9 @@ const PATIENCE_MS: u64 = 400_000;
 /// How long a client that asked for a 100 waits for it.
 const CONTINUE_MS: u64 = 300;
 
+/// The number that an answer to nobody carries.
+const NOBODYS: usize = 999_999;
+
 struct Client {
     plan: Arc<Plan>,
     record: Rc<Record>,
@@ -355,6 +358,7 @@ impl Client {
         self.record.network.note(|| {
             format!("actor client {} gets a {status} of {from_server:?} for request {asked:?}", self.n)
         });
+        let from_server = from_server.filter(|(id, _)| *id != NOBODYS || !self.may_be_goodbye());
         if let Some((id, _)) = from_server
             && Some(id) != asked
         {
@@ -379,6 +383,17 @@ impl Client {
             });
         });
         Ok(())
+    }
+
+    /// Whether a server may have said what nobody asked for when the proxy had just sent it the request that is answered
+    /// next: nobody can tell the two.
+    fn may_be_goodbye(&self) -> bool {
+        let network = &self.plan.network;
+        // To the proxy and to the server, and a few rounds.
+        let slack_ms = network.latency_us.1 / 1_000 * 3 + 5;
+        let began_ms = self.record.client(self.n, |c| c.requests.get(c.responses.len()).map(|r| r.began_ms));
+        let Some(began_ms) = began_ms else { return false };
+        self.record.goodbyes_ms.borrow().iter().any(|at| at + slack_ms >= began_ms)
     }
 
     fn data(&self, data: &[u8], wire: u64) -> Result<(), String> {

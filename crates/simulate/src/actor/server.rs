@@ -19,6 +19,10 @@ const STALL_MS: u64 = 300_000;
 /// How often a deaf server looks whether it hears again.
 const DEAF_MS: u64 = 100;
 
+/// What some servers say before they close a connection that was idle.
+const GOODBYE: &[u8] =
+    b"HTTP/1.1 408 Goodbye\r\nX-Id: 999999\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
 /// A server of the scenario.
 pub struct Server {
     plan: Arc<Plan>,
@@ -129,8 +133,12 @@ impl Server {
         let mut turn = 0;
         loop {
             let idle = self.plan.servers[self.n].idle_ms.map(|ms| clock::now_ms() + ms);
-            let head = self.item(&connection.line, &mut reader);
-            let Ok(Some(Item::Head(head))) = timer::timeout_at(idle, head).await else { return };
+            let head = timer::timeout_at(idle, self.item(&connection.line, &mut reader)).await;
+            if head.is_err() && turn > 0 && self.plan.servers[self.n].says_goodbye {
+                self.record.goodbyes_ms.borrow_mut().push(self.record.now_ms());
+                connection.line.send(GOODBYE).await;
+            }
+            let Ok(Some(Item::Head(head))) = head else { return };
             let goes_on = if head.line[1] == crate::plan::CHECK_PATH {
                 self.answer_check(&connection.line).await
             } else {

@@ -1,9 +1,12 @@
 //! What the log must say: one line for each request, and in it what the client saw.
 
-use crate::plan::{Delimited, Plan};
+use crate::plan::{Delimited, Plan, Upload};
 use crate::record::{ClientRecord, End, LogLine, Received, Record, Sent};
 
 use super::stormed;
+
+/// A client that is slow takes some of its response more often than this, and packets do not need as long.
+const PAUSE_MAX_MS: u64 = 400;
 
 /// See the module's documentation.
 pub fn check(plan: &Plan, record: &Record) {
@@ -78,7 +81,11 @@ fn one(
         // A line is written when the last send begins; what the client does not take of that in time, it does not get. The
         // reference does the same.
         Some(response)
-            if normal && !response.complete && client.end == Some(End::Fin) && !plan.proxy.short_timeouts =>
+            if normal
+                && !response.complete
+                && client.end == Some(End::Fin)
+                && plan.proxy.client_timeout_ms >= PAUSE_MAX_MS
+                && !storm =>
         {
             return Some("the line says that all went well, and the answer was cut".to_owned());
         }
@@ -93,6 +100,11 @@ fn one(
         && client.end != Some(End::Own)
     {
         return Some("nothing went wrong".to_owned());
+    }
+    // Once its request is there, nothing is due from a client before it has its response.
+    let owes_nothing = request.is_some_and(|r| plan.requests[r.id].upload == Upload::None);
+    if line.state.starts_with("cH") && owes_nothing {
+        return Some("nobody waited for the client".to_owned());
     }
     cause(plan, record, client, line)
 }

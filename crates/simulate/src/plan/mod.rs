@@ -47,7 +47,7 @@ impl Plan {
         let clients = (0..random.within(1, 8))
             .map(|_| ClientPlan::draw(random, &trouble, &proxy, &mut requests))
             .collect();
-        let soft_stop_ms = (!calm && random.chance(10)).then(|| random.below(3_000));
+        let soft_stop_ms = (!calm && random.chance(15)).then(|| random.below(3_000));
         let network = network(random, &trouble, seed);
         Plan { seed, calm, proxy, servers, clients, requests, network, soft_stop_ms }
     }
@@ -108,6 +108,8 @@ fn network(random: &mut Random, trouble: &Trouble, seed: u64) -> SimConfig {
     let storm = if trouble.storm { SimConfig::stormy(seed) } else { SimConfig::faultless() };
     let mut ppm = |most: u64| if random.chance(60) { 0 } else { random.below(most) as u32 };
     let mut config = SimConfig {
+        // A listener is registered rarely: only what fails often fails there.
+        enomem_ppm: storm.enomem_ppm * 5,
         // What is no fault: receives and sends that take a part, wake-ups for nothing.
         short_read_ppm: ppm(500_000),
         short_write_ppm: ppm(500_000),

@@ -19,8 +19,8 @@ pub struct ProxyPlan {
     pub kinds: Vec<Kind>,
     /// Connections may be refused or kept waiting by a limit.
     pub is_limited: bool,
-    /// Timeouts are so short that a slow party reaches them.
-    pub short_timeouts: bool,
+    /// `timeout client`, in milliseconds.
+    pub client_timeout_ms: u64,
     /// The longest timeout, in milliseconds.
     pub patience_ms: u64,
 }
@@ -101,7 +101,7 @@ impl ProxyPlan {
             backends: Vec::new(),
             kinds: Vec::new(),
             is_limited: false,
-            short_timeouts: trouble.short_timeouts,
+            client_timeout_ms: 0,
             patience_ms: 0,
         };
         let mut text = format!("global\n log {LOG} len 4096 format raw local0\n");
@@ -133,6 +133,9 @@ impl ProxyPlan {
             let ms =
                 if trouble.short_timeouts { random.within(50, 3_000) } else { random.within(20_000, 40_000) };
             self.patience_ms = self.patience_ms.max(ms);
+            if name == "client" {
+                self.client_timeout_ms = ms;
+            }
             _ = writeln!(text, " timeout {name} {ms}ms");
         };
         for name in ["connect", "client", "server"] {

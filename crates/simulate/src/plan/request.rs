@@ -177,7 +177,7 @@ impl Answer {
 impl Fault {
     fn draw(random: &mut Random, len: usize) -> Fault {
         let act = *random.pick(&[Act::Close, Act::Close, Act::Reset, Act::Stall]);
-        match random.below(8) {
+        match random.below(10) {
             // Before the first byte, in the head, in the body.
             0..=2 => Fault::After(0, act),
             3 => Fault::After(random.within(1, 60) as usize, act),

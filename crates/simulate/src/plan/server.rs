@@ -13,6 +13,8 @@ pub struct ServerPlan {
     pub lives: Vec<(u64, Life)>,
     /// It closes a connection on which nothing came for so long.
     pub idle_ms: Option<u64>,
+    /// It says so before, as if somebody had asked.
+    pub says_goodbye: bool,
 }
 
 /// A time in a server's life.
@@ -57,6 +59,6 @@ impl ServerPlan {
         }
         let impatient = if trouble.server_faults > 0 { 40 } else { 10 };
         let idle_ms = (!trouble.calm && random.chance(impatient)).then(|| random.within(1, 700));
-        ServerPlan { address, lives, idle_ms }
+        ServerPlan { address, lives, idle_ms, says_goodbye: random.chance(40) }
     }
 }

@@ -1,0 +1,49 @@
+//! Bugs that are planted to see whether the simulator finds them: `make simulate-planted`. They exist in builds with
+//! `--cfg planted_bugs` only; elsewhere [`bug`] is the constant `false`, and what it guards is not compiled in.
+
+/// Every bug that can be planted, and what it does.
+pub const BUGS: [(&str, &str); 16] = [
+    ("lost-wakeup", "a request that waits in a queue is not woken when its turn comes"),
+    ("dirty-pool", "an idle connection on which bytes arrived is used again"),
+    ("slot-kept", "a slot of a server's maxconn is not given back"),
+    ("unsafe-repeat", "a POST is sent again when a kept connection ended under it"),
+    ("line-lost", "a request that was tried again has no log line"),
+    ("counted-twice", "the response of a request that was tried again counts twice"),
+    ("buffer-leak", "what was received of a malformed response is never freed"),
+    ("timer-left", "the client's timer runs on while a server is waited for"),
+    ("answered-twice", "an error message is sent twice"),
+    ("byte-dropped", "the byte at the end of a full buffer is lost"),
+    ("missed-eof", "a response that was cut counts as complete"),
+    ("queue-place-kept", "a request that gives up in a queue keeps its place"),
+    ("cut-at-close", "a kept connection is closed before the last response has left"),
+    ("deaf-listener", "a listener that could not be registered again stays paused"),
+    ("spin", "the task that looks after idle connections never sleeps"),
+    ("session-counted", "a session that ends with an error is counted for ever"),
+];
+
+/// Whether the bug of this name is planted.
+#[cfg(not(planted_bugs))]
+#[inline(always)]
+pub const fn bug(_name: &str) -> bool {
+    false
+}
+
+/// Whether the bug of this name is planted.
+#[cfg(planted_bugs)]
+pub fn bug(name: &str) -> bool {
+    debug_assert!(BUGS.iter().any(|(known, _)| *known == name), "{name}");
+    CHOSEN.lock().unwrap_or_else(std::sync::PoisonError::into_inner).as_deref() == Some(name)
+}
+
+#[cfg(planted_bugs)]
+static CHOSEN: std::sync::Mutex<Option<String>> = std::sync::Mutex::new(None);
+
+/// Plants a bug, or none. False when this build has none.
+pub fn choose(name: Option<&str>) -> bool {
+    #[cfg(planted_bugs)]
+    {
+        *CHOSEN.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = name.map(str::to_owned);
+    }
+    let _ = name;
+    cfg!(planted_bugs)
+}
