@@ -81,6 +81,26 @@ impl Reader {
         self.buffer.extend_from_slice(bytes);
     }
 
+    /// Takes a PROXY header, of either version, off the beginning. False while it is not there wholly.
+    pub fn skip_proxy_header(&mut self) -> bool {
+        const V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+        let begins = |with: &[u8]| self.buffer.iter().zip(with).all(|(a, b)| a == b);
+        let len = if begins(V2) && !self.buffer.is_empty() {
+            self.buffer.get(14..16).map(|len| 16 + usize::from(len[0]) * 256 + usize::from(len[1]))
+        } else if begins(b"PROXY ") && !self.buffer.is_empty() {
+            find(&self.buffer, b"\r\n").map(|n| n + 2)
+        } else {
+            return !self.buffer.is_empty();
+        };
+        match len {
+            Some(len) if len <= self.buffer.len() => {
+                self.take(len);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Whether a message has begun and not ended.
     pub fn is_inside(&self) -> bool {
         self.state != State::Head || !self.buffer.is_empty()

@@ -172,7 +172,11 @@ impl Client {
                     wire.extend_from_slice(b"\r\n");
                     at += size;
                 }
-                wire.extend_from_slice(b"0\r\n\r\n");
+                wire.extend_from_slice(if id.is_multiple_of(5) {
+                    &b"0\r\nX-Trailer: 1\r\n\r\n"[..]
+                } else {
+                    b"0\r\n\r\n"
+                });
                 if !self.send(&wire, &mut pauses).await {
                     return false;
                 }

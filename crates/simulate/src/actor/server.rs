@@ -130,6 +130,12 @@ impl Server {
 
     async fn serve(&self, connection: &Connection) {
         let mut reader = Reader::default();
+        while !reader.skip_proxy_header() {
+            match connection.line.recv(1 << 16).await {
+                Got::Bytes(bytes) => reader.feed(&bytes),
+                Got::Fin | Got::Reset | Got::Gone => return,
+            }
+        }
         let mut turn = 0;
         loop {
             let idle = self.plan.servers[self.n].idle_ms.map(|ms| clock::now_ms() + ms);
@@ -400,7 +406,11 @@ fn response(server: usize, id: usize, attempt: usize, request: &RequestPlan, ans
             wire.extend_from_slice(chunk);
             wire.extend_from_slice(b"\r\n");
         }
-        wire.extend_from_slice(b"0\r\n\r\n");
+        wire.extend_from_slice(if id.is_multiple_of(5) {
+            &b"0\r\nX-Trailer: 1\r\n\r\n"[..]
+        } else {
+            b"0\r\n\r\n"
+        });
     } else {
         wire.extend_from_slice(&body);
     }

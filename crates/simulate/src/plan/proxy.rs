@@ -75,6 +75,15 @@ pub const CHECK_PATH: &str = "/health";
 const FORMAT: &str = "%ci:%cp %f %b %s %ST %U %[req.bytes_out] %B %[res.bytes_out] %tsc %rc \
     %TR/%Tw/%Tc/%Tr/%Ta %[capture.req.hdr(0)]";
 
+/// Adds each line with its probability in percent.
+fn some_of(random: &mut Random, lines: &[(u64, &str)], text: &mut String) {
+    for (percent, line) in lines {
+        if random.chance(*percent) {
+            _ = writeln!(text, " {line}");
+        }
+    }
+}
+
 impl ProxyPlan {
     /// How many servers there are in all.
     pub fn server_count(&self) -> usize {
@@ -187,8 +196,34 @@ impl ProxyPlan {
         if random.chance(30) {
             text.push_str(" http-request set-header x-added %[src]\n http-response set-header x-front %f\n");
         }
-        if random.chance(20) {
-            text.push_str(" option forwardfor\n");
+        let lines = [
+            (20, "option forwardfor"),
+            (10, "tcp-request inspect-delay 100ms\n tcp-request content accept if { req.len gt 0 }"),
+            (10, "unique-id-format %rt\n unique-id-header x-unique"),
+            (10, "http-request early-hint link </y>"),
+            (10, "http-request pause 30ms if { path_end 3 }"),
+            (10, "http-request set-priority-class int(-5) if { path_end 1 }"),
+            (10, "http-after-response set-header x-after 1"),
+            (8, "filter trace hexdump"),
+            (8, "option http-drop-response-trailers"),
+            (8, "http-response set-header x-length %[res.hdr(content-length)]"),
+        ];
+        some_of(random, &lines, text);
+        if !trouble.calm {
+            let lines = [
+                (
+                    8,
+                    "filter bwlim-out slow default-limit 50k default-period 100ms\n http-request set-bandwidth-limit slow",
+                ),
+                (
+                    8,
+                    "filter bwlim-in slower default-limit 50k default-period 100ms\n http-request set-bandwidth-limit slower",
+                ),
+                (8, "http-response deny if { status 404 }"),
+                (8, "http-response wait-for-body time 300ms"),
+                (8, "tcp-request content reject if { path_end 77 }"),
+            ];
+            some_of(random, &lines, text);
         }
         for n in 1..backends {
             _ = writeln!(text, " use_backend be{n} if {{ path_beg /b{n}/ }}");
@@ -228,8 +263,29 @@ impl ProxyPlan {
             _ = writeln!(text, " option httpchk GET {CHECK_PATH}");
         }
         if random.chance(15) {
-            text.push_str(" cookie SRV insert\n");
+            let cookies = [" cookie SRV insert\n", " cookie SRV insert indirect\n", " cookie SRV prefix\n"];
+            text.push_str(random.pick::<&str>(&cookies));
         }
+        let set_timeout = if trouble.calm {
+            "option tcpka"
+        } else {
+            "http-request set-timeout server 300ms if { path_end 5 }"
+        };
+        let use_server = format!("use-server s{first} if {{ path_end 2 }}");
+        let lines = [
+            (10, "http-send-name-header x-name"),
+            (10, "option allbackups"),
+            (10, "http-response set-header x-back 1"),
+            (8, "http-response pause 20ms if { status 200 }"),
+            (10, "option http-drop-request-trailers"),
+            (8, "option persist"),
+            (8, &*use_server),
+            (8, set_timeout),
+        ];
+        some_of(random, &lines, text);
+        let marks = ["", "", "", " on-marked-down shutdown-sessions", " slowstart 1s", ""];
+        let marks = if checks && !trouble.calm { *random.pick(&marks) } else { "" };
+        let sends_proxy = *random.pick(&["", "", "", "", "", " send-proxy", " send-proxy-v2"]);
         for s in first..first + count {
             _ = write!(text, " server s{s} {}", self.address_of(s));
             if trouble.crowded && random.chance(60) {
@@ -255,6 +311,8 @@ impl ProxyPlan {
                     text.push_str(words);
                 }
             }
+            text.push_str(marks);
+            text.push_str(sends_proxy);
             if s > first && random.chance(10) {
                 text.push_str(" backup");
             }
