@@ -4,10 +4,11 @@
 //!   ours.
 //! - [`bind`], [`server`]: what a line of the configuration says, ready to be used. [`select`] finds the certificate for a
 //!   client.
-//! - [`certificate`], [`ocsp`], [`x509`], [`pem`], [`der`]: loading and reading.
+//! - [`certificate`], [`crt_list`], [`ocsp`], [`x509`], [`pem`], [`der`]: loading and reading.
 //! - [`verify`]: is the peer who it says?
 //! - [`session`] is about resuming.
 //! - [`hello`]: a ClientHello without terminating TLS.
+//! - [`live`]: what can be changed while connections are served, and the commands that change it.
 //! - [`options`]: the reference's words, and what they come to.
 //! - [`facts`]: what sample fetches and logs tell of a connection.
 //!
@@ -18,12 +19,14 @@
 pub mod bind;
 pub mod certificate;
 mod clock;
+pub mod crt_list;
 pub mod der;
 pub mod engine;
 pub mod facts;
 mod failure;
 pub mod files;
 pub mod hello;
+pub mod live;
 mod notes;
 pub mod ocsp;
 pub mod options;

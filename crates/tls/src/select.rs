@@ -51,7 +51,8 @@ struct Place {
 #[derive(Clone, Debug)]
 pub struct Row<'a> {
     pub filter: Vec<u8>,
-    pub negative: bool,
+    /// The names that a wildcard is not for.
+    pub excluded: Vec<Vec<u8>>,
     pub served: &'a Arc<Served>,
 }
 
@@ -113,22 +114,31 @@ impl Selection {
 
     /// The rows of `show ssl sni`: exact names, then wildcards, each in alphabetical order.
     pub fn rows(&self) -> Vec<Row<'_>> {
-        let row = |filter: Vec<u8>, place: &Place| Row {
+        let mut excluded: HashMap<u32, Vec<Vec<u8>>> = HashMap::new();
+        let stars = self.wildcard.iter().map(|(rest, places)| ([b"*", &rest[..]].concat(), places));
+        let all = self.exact.iter().map(|(name, places)| (name.to_vec(), places)).chain(stars.clone());
+        for (name, places) in all {
+            for place in places.iter().filter(|place| place.negative) {
+                excluded.entry(place.served).or_default().push(name.clone());
+            }
+        }
+        let row = |filter: Vec<u8>, number: u32, excluded: Vec<Vec<u8>>| Row {
             filter,
-            negative: place.negative,
-            served: &self.served[place.served as usize],
+            excluded,
+            served: &self.served[number as usize],
         };
         let mut rows = Vec::new();
         for (name, places) in &self.exact {
-            rows.extend(places.iter().map(|place| row(name.to_vec(), place)));
+            let places = places.iter().filter(|place| !place.negative);
+            rows.extend(places.map(|place| row(name.to_vec(), place.served, Vec::new())));
         }
         let exact = rows.len();
-        for (rest, places) in &self.wildcard {
-            rows.extend(places.iter().map(|place| row([b"*", &rest[..]].concat(), place)));
+        for (filter, places) in stars {
+            let places = places.iter().filter(|place| !place.negative);
+            let excluded = |number| excluded.get(&number).cloned().unwrap_or_default();
+            rows.extend(places.map(|place| row(filter.clone(), place.served, excluded(place.served))));
         }
-        for number in &self.defaults {
-            rows.push(row(b"*".to_vec(), &Place { served: *number, negative: false }));
-        }
+        rows.extend(self.defaults.iter().map(|number| row(b"*".to_vec(), *number, Vec::new())));
         rows[..exact].sort_by(|a, b| a.filter.cmp(&b.filter));
         rows[exact..].sort_by(|a, b| a.filter.cmp(&b.filter));
         rows

@@ -263,7 +263,7 @@ impl Loader<'_> {
             let leaf = chain[0].clone();
             chain.retain(|member| Arc::ptr_eq(member, &leaf) || !member.is_self_issued());
         }
-        Ok(Credential::new(name.into(), chain, key, issuer, ocsp))
+        Ok(Credential::new(name.into(), chain, Arc::new(key), issuer, ocsp))
     }
 
     fn key(&self, certificate: &str, path: &str) -> Result<PrivateKey, LoadError> {

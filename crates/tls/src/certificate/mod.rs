@@ -4,6 +4,7 @@ mod key;
 mod load;
 
 pub use key::{KeyError, KeyKind, PrivateKey};
+pub(crate) use load::certificates;
 pub use load::{Extra, LoadError, LoadOptions, Loader, Parts};
 
 use std::sync::{Arc, RwLock};
@@ -22,7 +23,7 @@ pub struct Credential {
     pub name: Arc<str>,
     /// The certificate itself, then what is sent after it.
     pub chain: Vec<Arc<Certificate>>,
-    pub key: PrivateKey,
+    pub key: Arc<PrivateKey>,
     /// Who signed it, when that is known: OCSP needs its key.
     pub issuer: Option<Arc<Certificate>>,
     /// The OCSP response that is stapled. It can be replaced while connections are served.
@@ -33,7 +34,7 @@ impl Credential {
     pub fn new(
         name: Arc<str>,
         chain: Vec<Arc<Certificate>>,
-        key: PrivateKey,
+        key: Arc<PrivateKey>,
         issuer: Option<Arc<Certificate>>,
         ocsp: Option<Arc<OcspResponse>>,
     ) -> Credential {

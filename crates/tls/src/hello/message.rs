@@ -34,8 +34,8 @@ pub struct ClientHello<'a> {
     pub has_psk: bool,
     pub has_early_data: bool,
     pub wants_ocsp: bool,
-    /// The type and place of every extension, in order.
-    extensions: &'a [u8],
+    /// All extensions as they came: type, length, body each.
+    pub extensions: &'a [u8],
 }
 
 mod extension {

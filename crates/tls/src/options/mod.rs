@@ -6,5 +6,6 @@ pub mod ciphers;
 pub mod groups;
 pub mod schemes;
 mod versions;
+pub mod words;
 
 pub use versions::{NoVersion, Version, VersionNote, VersionOptions, Versions};

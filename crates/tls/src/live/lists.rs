@@ -1,0 +1,115 @@
+//! `add|del|show ssl crt-list`.
+
+use super::{Answer, Concern, Live, Source};
+use crate::crt_list::{Line, parse_line};
+
+impl Live {
+    /// `add ssl crt-list <list> <line>`: the line as it would stand in the file. Its certificate must be loaded.
+    pub fn add_to_list(&mut self, list: &str, text: &str) -> Answer {
+        let failed = |why: String| Err(format!("Can't edit the crt-list: {why}"));
+        let list = if self.lists.contains_key(list) { list } else { list.trim_end_matches('/') };
+        let Some(lines) = self.lists.get(list) else {
+            return failed(format!("crt-list '{list}' does not exist!"));
+        };
+        let number = lines.last().map_or(0, |line| line.number) + 1;
+        let line = match parse_line("CLI", 1, text) {
+            Ok(Some(line)) => Line { number, ..line },
+            Ok(None) => return failed("the line is empty!".to_owned()),
+            Err(error) => return failed(error.to_string()),
+        };
+        let path = line.path.clone();
+        match self.certificates.get(&path) {
+            None => return failed(format!("certificate '{path}' does not exist!")),
+            Some(slot) if slot.credential.is_none() => {
+                return failed(format!("certificate '{path}' is empty!"));
+            }
+            Some(_) => {}
+        }
+        let mut lines = lines.clone();
+        lines.push(line);
+        let before = self.lists.insert(list.to_owned(), lines).unwrap_or_default();
+        if let Err(why) = self.rebuild_with_list(list) {
+            self.lists.insert(list.to_owned(), before);
+            return Err(format!("Inserting certificate '{path}' in crt-list '{list}'\n{why}.\nFailed!"));
+        }
+        let dots = ".".repeat(self.binds_with(list));
+        Ok(format!("Inserting certificate '{path}' in crt-list '{list}'{dots}\nSuccess!"))
+    }
+
+    /// `del ssl crt-list <list> <certificate[:line]>`
+    pub fn delete_from_list(&mut self, list: &str, entry: &str) -> Answer {
+        let failed = |why: String| Err(format!("Can't delete the entry: {why}"));
+        let list = if self.lists.contains_key(list) { list } else { list.trim_end_matches('/') };
+        let Some(lines) = self.lists.get(list) else {
+            return failed(format!("crt-list '{list}' does not exist!"));
+        };
+        let numbered =
+            entry.rsplit_once(':').and_then(|(path, number)| Some((path, number.parse::<usize>().ok()?)));
+        let (path, number) = numbered.map_or((entry, None), |(path, number)| (path, Some(number)));
+        let of_path: Vec<usize> =
+            lines.iter().filter(|line| line.path == path).map(|line| line.number).collect();
+        let all = || of_path.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let chosen = match (of_path.as_slice(), number) {
+            ([], _) => {
+                return failed(format!("certificate '{path}' can't be found in crt-list '{list}'!"));
+            }
+            (numbers, Some(number)) if !numbers.contains(&number) => {
+                return failed(format!(
+                    "found a certificate '{path}' but the line number is incorrect, please specify a correct line number \
+                     preceded by colons ({})!",
+                    all()
+                ));
+            }
+            (_, Some(number)) => number,
+            ([only], None) => *only,
+            (_, None) => {
+                return failed(format!(
+                    "found the certificate '{path}' in several entries, please specify a line number preceded by colons \
+                     ({})!",
+                    all()
+                ));
+            }
+        };
+        let kept: Vec<Line> = lines.iter().filter(|line| line.number != chosen).cloned().collect();
+        let before = self.lists.insert(list.to_owned(), kept).unwrap_or_default();
+        if let Err(why) = self.rebuild_with_list(list) {
+            self.lists.insert(list.to_owned(), before);
+            return failed(why);
+        }
+        Ok(format!("Entry '{path}' deleted in crtlist '{list}'!"))
+    }
+
+    fn rebuild_with_list(&mut self, list: &str) -> Result<(), String> {
+        let names = |source: &Source| matches!(source, Source::List(name) if name == list);
+        self.rebuild(
+            |_, sources, _| if sources.iter().any(names) { Concern::Certificates } else { Concern::None },
+            |_| false,
+        )
+    }
+
+    fn binds_with(&self, list: &str) -> usize {
+        let names = |source: &Source| matches!(source, Source::List(name) if name == list);
+        self.binds.iter().filter(|bind| bind.sources.iter().any(names)).count()
+    }
+
+    /// `show ssl crt-list [-n] [<list>]`
+    pub fn show_lists(&self, list: Option<&str>, with_numbers: bool) -> Answer {
+        let Some(name) = list else {
+            return Ok(self.lists.keys().map(|name| format!("{name}\n")).collect());
+        };
+        let lines = self.lists.get(name).ok_or("didn't find the specified filename")?;
+        let mut out = format!("# {name}\n");
+        for line in lines {
+            out.push_str(&line.path);
+            if with_numbers {
+                out.push_str(&format!(":{}", line.number));
+            }
+            if !line.options.is_empty() {
+                out.push_str(&format!(" [{} ]", line.options.join(" ")));
+            }
+            line.filters.iter().for_each(|filter| out.push_str(&format!(" {filter}")));
+            out.push('\n');
+        }
+        Ok(out)
+    }
+}

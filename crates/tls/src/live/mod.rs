@@ -1,0 +1,328 @@
+//! What can be changed while connections are served: certificates, authorities, revocation lists, lists of certificates.
+//!
+//! A change is made beside what is served and takes its place when it is whole: `set` prepares, `commit` checks and
+//! replaces, `abort` forgets. Handshakes hold the [`Selection`] they began with. Commands answer in the reference's words;
+//! the runtime CLI adds only the dialogue.
+
+mod authorities;
+mod certificates;
+mod lists;
+mod show;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, RwLock};
+
+use crate::bind::{BindContext, Served, Shared};
+use crate::certificate::{Credential, LoadOptions, Loader};
+use crate::crt_list::Line;
+use crate::files::Files;
+use crate::options::words::{Authorities, Words};
+use crate::select::{Filter, Selection};
+use crate::server::{ServerContext, ServerProfile};
+use crate::verify::{Crls, TrustStore};
+
+use authorities::FileSet;
+use certificates::{Slot, Transaction};
+
+/// What a command answers: what it did, or why it did nothing. Each is lines without the last line's end.
+pub type Answer = Result<String, String>;
+
+/// Everything that can be changed. It has one owner, which changes it; others hold [`BindLine`]s and [`ServerLine`]s.
+#[derive(Debug)]
+pub struct Live {
+    shared: Shared,
+    options: LoadOptions,
+    certificates: BTreeMap<String, Slot>,
+    transaction: Option<Transaction>,
+    trust: FileSet<TrustStore>,
+    crls: FileSet<Crls>,
+    lists: BTreeMap<String, Vec<Line>>,
+    binds: Vec<Bind>,
+    servers: Vec<Server>,
+}
+
+/// What a `bind` line serves now.
+#[derive(Debug)]
+pub struct BindLine {
+    current: RwLock<Arc<Selection>>,
+}
+
+impl BindLine {
+    /// The certificates to choose from. A handshake keeps what it gets here.
+    pub fn selection(&self) -> Arc<Selection> {
+        self.current.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+}
+
+/// How a `server` line is spoken to now.
+#[derive(Debug)]
+pub struct ServerLine {
+    current: RwLock<Arc<ServerContext>>,
+}
+
+impl ServerLine {
+    pub fn context(&self) -> Arc<ServerContext> {
+        self.current.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+}
+
+/// A certificate or a list of them, as a `bind` line names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// `crt`, resolved to one certificate; true for `default-crt`.
+    Certificate(String, bool),
+    /// `crt-list`, or `crt` with a directory.
+    List(String),
+}
+
+#[derive(Debug)]
+struct Bind {
+    /// `frontend/file:line`
+    name: String,
+    words: Words,
+    sources: Vec<Source>,
+    line: Arc<BindLine>,
+    contexts: Vec<(Words, Arc<BindContext>)>,
+}
+
+/// The names of files that a `server` line uses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerUses {
+    pub certificate: Option<String>,
+    pub ca_file: Option<String>,
+    pub crl_file: Option<String>,
+}
+
+#[derive(Debug)]
+struct Server {
+    uses: ServerUses,
+    profile: ServerProfile,
+    line: Arc<ServerLine>,
+}
+
+impl Live {
+    pub fn new(shared: Shared, options: LoadOptions) -> Live {
+        Live {
+            shared,
+            options,
+            certificates: BTreeMap::new(),
+            transaction: None,
+            trust: FileSet::new("CA"),
+            crls: FileSet::new("CRL"),
+            lists: BTreeMap::new(),
+            binds: Vec::new(),
+            servers: Vec::new(),
+        }
+    }
+
+    /// Loads what a `crt` names, unless it is there: the names of the certificates.
+    pub fn load(&mut self, files: &dyn Files, path: &str) -> Result<Vec<String>, String> {
+        if self.certificates.contains_key(path) {
+            return Ok(vec![path.to_owned()]);
+        }
+        let loader = Loader { files, options: &self.options };
+        let mut loaded = Vec::new();
+        for path in loader.paths(path).map_err(|error| error.to_string())? {
+            if !self.certificates.contains_key(&path) {
+                let credential = loader.load(&path).map_err(|error| error.to_string())?;
+                self.certificates.insert(path.clone(), Slot::loaded(Arc::new(credential)));
+            }
+            loaded.push(path);
+        }
+        Ok(loaded)
+    }
+
+    /// Adds a certificate under a name of its own: one of a `crt-store`.
+    pub fn add_credential(&mut self, credential: Arc<Credential>) {
+        self.certificates.insert(credential.name.to_string(), Slot::loaded(credential));
+    }
+
+    /// Adds a `crt-list` whose certificates are loaded, or a directory as one.
+    pub fn add_list(&mut self, name: &str, lines: Vec<Line>) {
+        self.lists.insert(name.to_owned(), lines);
+    }
+
+    /// Adds a `ca-file`.
+    pub fn add_trust(&mut self, name: &str, store: TrustStore) {
+        self.trust.insert(name, store);
+    }
+
+    /// Adds a `crl-file`.
+    pub fn add_crls(&mut self, name: &str, crls: Crls) {
+        self.crls.insert(name, crls);
+    }
+
+    /// Adds a `bind` line; what it is to serve must be loaded. The texts are warnings.
+    pub fn add_bind(
+        &mut self,
+        name: &str,
+        words: Words,
+        sources: Vec<Source>,
+    ) -> Result<(Arc<BindLine>, Vec<String>), String> {
+        let (_, warnings) = words.profile(self).map_err(|error| error.to_string())?;
+        let line = Arc::new(BindLine { current: RwLock::default() });
+        let mut bind = Bind { name: name.to_owned(), words, sources, line, contexts: Vec::new() };
+        let selection = self.select(&mut bind)?;
+        install(&bind.line.current, selection);
+        let line = bind.line.clone();
+        self.binds.push(bind);
+        Ok((line, warnings))
+    }
+
+    /// Adds a `server` line; what it uses must be loaded.
+    pub fn add_server(
+        &mut self,
+        uses: ServerUses,
+        profile: ServerProfile,
+    ) -> Result<Arc<ServerLine>, String> {
+        let context = self.server_context(&uses, &profile)?;
+        let line = Arc::new(ServerLine { current: RwLock::new(Arc::new(context)) });
+        self.servers.push(Server { uses, profile, line: line.clone() });
+        Ok(line)
+    }
+
+    fn server_context(&self, uses: &ServerUses, profile: &ServerProfile) -> Result<ServerContext, String> {
+        let mut profile = profile.clone();
+        if let Some(name) = &uses.certificate {
+            let slot = self.certificates.get(name).and_then(|slot| slot.credential.clone());
+            profile.own = Some(slot.ok_or_else(|| format!("certificate '{name}' is not loaded"))?);
+        }
+        if let Some(name) = &uses.ca_file {
+            let trust = self.trust(name);
+            profile.policy.trust = trust.ok_or_else(|| format!("'ca-file' : unable to load {name}"))?;
+        }
+        if let Some(name) = &uses.crl_file {
+            let crls = self.crls(name);
+            profile.policy.crls = Some(crls.ok_or_else(|| format!("'crl-file' : unable to load {name}"))?);
+        }
+        ServerContext::new(&profile, self.shared.clock.clone()).map_err(|error| error.to_string())
+    }
+
+    /// What a `bind` line serves, out of what is loaded. What did not change is taken over from what it served before, with
+    /// the configuration that was made for it.
+    fn select(&self, bind: &mut Bind) -> Result<Selection, String> {
+        let before = bind.line.selection();
+        let mut selection = Selection::new(bind.words.strict_sni);
+        let has_default = bind.sources.iter().any(|source| matches!(source, Source::Certificate(_, true)));
+        let mut entries: Vec<(Arc<Credential>, Words, Vec<Filter>, bool)> = Vec::new();
+        for source in &bind.sources {
+            match source {
+                Source::Certificate(name, is_default) => {
+                    entries.push((self.credential(name)?, bind.words.clone(), Vec::new(), *is_default));
+                }
+                Source::List(name) => {
+                    let lines =
+                        self.lists.get(name).ok_or_else(|| format!("crt-list '{name}' is not loaded"))?;
+                    for line in lines {
+                        let filters = line.filters.iter().map(|filter| Filter::parse(filter)).collect();
+                        let words = line.words.over(&bind.words);
+                        entries.push((self.credential(&line.path)?, words, filters, false));
+                    }
+                }
+            }
+        }
+        for (credential, words, filters, is_default) in entries {
+            let context = self.context(&mut bind.contexts, words)?;
+            let same = |served: &&Arc<Served>| {
+                Arc::ptr_eq(&served.credential, &credential) && Arc::ptr_eq(&served.context, &context)
+            };
+            let served = match before.served().iter().find(same) {
+                Some(served) => served.clone(),
+                None => Arc::new(Served::new(credential, context)),
+            };
+            let is_first = selection.is_empty();
+            selection.add(served, &filters);
+            if is_default || (is_first && !has_default) {
+                selection.last_is_default();
+            }
+        }
+        Ok(selection)
+    }
+
+    fn credential(&self, name: &str) -> Result<Arc<Credential>, String> {
+        let slot = self.certificates.get(name).and_then(|slot| slot.credential.clone());
+        slot.ok_or_else(|| format!("certificate '{name}' is not loaded"))
+    }
+
+    fn context(
+        &self,
+        contexts: &mut Vec<(Words, Arc<BindContext>)>,
+        words: Words,
+    ) -> Result<Arc<BindContext>, String> {
+        if let Some((_, context)) = contexts.iter().find(|(known, _)| *known == words) {
+            return Ok(context.clone());
+        }
+        let (profile, _) = words.profile(self).map_err(|error| error.to_string())?;
+        let mut shared = self.shared.clone();
+        if words.no_tickets {
+            shared.tickets = None;
+        }
+        let context = Arc::new(BindContext::new(&profile, shared).map_err(|error| error.to_string())?);
+        contexts.push((words, context.clone()));
+        Ok(context)
+    }
+
+    /// Makes anew what is served by the lines that are concerned, all or none: nothing is replaced until everything is made.
+    fn rebuild(
+        &mut self,
+        concerns: impl Fn(&Words, &[Source], &BTreeMap<String, Vec<Line>>) -> Concern,
+        uses: impl Fn(&ServerUses) -> bool,
+    ) -> Result<(), String> {
+        let mut binds = std::mem::take(&mut self.binds);
+        let mut made = Vec::new();
+        let mut problem = None;
+        for (index, bind) in binds.iter_mut().enumerate() {
+            match concerns(&bind.words, &bind.sources, &self.lists) {
+                Concern::None => continue,
+                Concern::Certificates => {}
+                Concern::Options => bind.contexts.clear(),
+            }
+            match self.select(bind) {
+                Ok(selection) => made.push((index, selection)),
+                Err(error) => {
+                    problem = Some(error);
+                    break;
+                }
+            }
+        }
+        let mut contexts = Vec::new();
+        for (index, server) in self.servers.iter().enumerate().filter(|(_, server)| uses(&server.uses)) {
+            match self.server_context(&server.uses, &server.profile) {
+                Ok(context) => contexts.push((index, context)),
+                Err(error) => problem = problem.or(Some(error)),
+            }
+        }
+        if problem.is_none() {
+            made.into_iter().for_each(|(index, selection)| install(&binds[index].line.current, selection));
+            contexts
+                .into_iter()
+                .for_each(|(index, context)| install(&self.servers[index].line.current, context));
+        }
+        self.binds = binds;
+        problem.map_or(Ok(()), Err)
+    }
+}
+
+/// How a change concerns a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Concern {
+    None,
+    /// Another certificate is served.
+    Certificates,
+    /// Another authority or list is used.
+    Options,
+}
+
+fn install<T>(place: &RwLock<Arc<T>>, value: T) {
+    *place.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(value);
+}
+
+impl Authorities for Live {
+    fn trust(&self, path: &str) -> Option<Arc<TrustStore>> {
+        self.trust.get(path)
+    }
+
+    fn crls(&self, path: &str) -> Option<Arc<Crls>> {
+        self.crls.get(path)
+    }
+}

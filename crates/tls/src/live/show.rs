@@ -1,0 +1,248 @@
+//! `show ssl cert|ca-file|crl-file|sni`, in the reference's form.
+
+use super::certificates::{Draft, Origin};
+use super::{Answer, Live};
+use crate::certificate::KeyKind;
+use crate::x509::{Certificate, Crl, name, time};
+
+impl Live {
+    /// `show ssl cert`
+    pub fn show_certificates(&self) -> String {
+        let mut out = String::new();
+        if let Some(transaction) = &self.transaction {
+            out.push_str(&format!("# transaction\n*{}\n", transaction.name));
+        }
+        out.push_str("# filename\n");
+        self.certificates.keys().for_each(|name| out.push_str(&format!("{name}\n")));
+        out
+    }
+
+    /// `show ssl cert <name>`; with `*` before it the one in the transaction.
+    pub fn show_certificate(&self, name: &str) -> Answer {
+        let not_found = "Can't display the certificate: Not found or the certificate is a bundle!";
+        let mut out = format!("Filename: {name}\n");
+        let (draft, status) = match name.strip_prefix('*') {
+            Some(plain) => {
+                let transaction = self.transaction.as_ref().filter(|transaction| transaction.name == plain);
+                let draft = transaction.ok_or(not_found)?.draft.clone();
+                if self.certificates.get(plain).is_some_and(|slot| slot.origin != Origin::New) {
+                    out.push_str(&format!("Crt filename: {plain}\n"));
+                }
+                (draft, "Uncommitted")
+            }
+            None => {
+                let slot = self.certificates.get(name).ok_or(not_found)?;
+                let credential = slot.credential.as_ref();
+                let draft = credential.map_or_else(Draft::default, |credential| Draft {
+                    chain: credential.chain.clone(),
+                    key: Some(credential.key.clone()),
+                    issuer: credential.issuer.clone(),
+                    ocsp: credential.ocsp(),
+                });
+                match slot.origin {
+                    Origin::New => {}
+                    Origin::Replaced => out.push_str(&format!("Crt filename: {name}\n")),
+                    Origin::Files => out.push_str(&format!(
+                        "Crt filename: {name}\nKey filename: {name}\nOCSP filename: {name}.ocsp\nSCTL filename: \
+                         {name}.sctl\n"
+                    )),
+                }
+                let status = match (credential, self.instances(name)) {
+                    (None, _) => "Empty",
+                    (_, 0) => "Unused",
+                    _ => "Used",
+                };
+                (draft, status)
+            }
+        };
+        out.push_str(&format!("Option: ocsp-update off\nOption: jwt off\nStatus: {status}\n"));
+        if let Some(leaf) = draft.chain.first() {
+            out.push_str(&details(leaf));
+            for above in &draft.chain[1..] {
+                out.push_str(&format!("Chain Subject: {}\n", text(&above.subject_oneline())));
+                out.push_str(&format!("Chain Issuer: {}\n", text(&above.issuer_oneline())));
+            }
+        }
+        out.push_str(&format!(
+            "OCSP Response Key: {}\n",
+            draft.ocsp.map(|ocsp| ocsp.key()).unwrap_or_default()
+        ));
+        Ok(out)
+    }
+
+    /// `show ssl ca-file`
+    pub fn show_ca_files(&self) -> String {
+        let row = |star: &str, name: &str, count: usize| format!("{star}{name} - {count} certificate(s)\n");
+        let mut out = String::new();
+        if let Some((name, store)) = &self.trust.transaction {
+            out.push_str(&format!("# transaction\n{}", row("*", name, store.certificates().len())));
+        }
+        out.push_str("# filename\n");
+        self.trust
+            .files
+            .iter()
+            .for_each(|(name, store)| out.push_str(&row("", name, store.certificates().len())));
+        out
+    }
+
+    /// `show ssl ca-file <name>[:<index>]`
+    pub fn show_ca_file(&self, name: &str) -> Answer {
+        let found = |name: &str| match name.strip_prefix('*') {
+            Some(plain) => self
+                .trust
+                .transaction
+                .as_ref()
+                .filter(|(other, _)| other == plain)
+                .map(|(_, store)| store.clone()),
+            None => self.trust.get(name),
+        };
+        let indexed =
+            name.rsplit_once(':').and_then(|(file, index)| Some((file, index.parse::<usize>().ok()?)));
+        let (file, index, store) = match (found(name), indexed) {
+            (Some(store), _) => (name, None, store),
+            (None, Some((file, index))) => {
+                (file, Some(index), found(file).ok_or("Can't display the CA file : Not found!")?)
+            }
+            (None, None) => return Err("Can't display the CA file : Not found!".to_owned()),
+        };
+        let status = if file.starts_with('*') {
+            "Uncommitted"
+        } else if self.ca_uses(file) > 0 {
+            "Used"
+        } else {
+            "Unused"
+        };
+        let mut out = String::new();
+        for (number, certificate) in store.certificates().iter().enumerate() {
+            if index.is_some_and(|index| index != number + 1) {
+                continue;
+            }
+            if out.is_empty() {
+                out = format!("Filename: {file}\nStatus: {status}\n");
+            }
+            out.push_str(&format!(" \nCertificate #{}:\n{}", number + 1, details(certificate)));
+        }
+        Ok(out)
+    }
+
+    /// `show ssl crl-file`
+    pub fn show_crl_files(&self) -> String {
+        let mut out = String::new();
+        if let Some((name, _)) = &self.crls.transaction {
+            out.push_str(&format!("# transaction\n*{name}\n"));
+        }
+        out.push_str("# filename\n");
+        self.crls.files.keys().for_each(|name| out.push_str(&format!("{name}\n")));
+        out
+    }
+
+    /// `show ssl crl-file <name>`
+    pub fn show_crl_file(&self, name: &str) -> Answer {
+        let (crls, status) = match name.strip_prefix('*') {
+            Some(plain) => {
+                let transaction = self.crls.transaction.as_ref().filter(|(other, _)| other == plain);
+                (transaction.map(|(_, crls)| crls.clone()), "Uncommitted")
+            }
+            None => (self.crls.get(name), if self.crl_uses(name) > 0 { "Used" } else { "Unused" }),
+        };
+        let crls = crls.ok_or("Can't display the CRL file : Not found!")?;
+        let status = if crls.is_empty() { "Empty" } else { status };
+        let mut out = format!("Filename: {name}\nStatus: {status}\n");
+        for (number, crl) in crls.lists().iter().enumerate() {
+            out.push_str(&format!(" \nCertificate Revocation List #{}:\n{}", number + 1, revocations(crl)));
+        }
+        Ok(out)
+    }
+
+    /// `show ssl sni [-f <frontend>] [-A]`: the rows of all `bind` lines, or of one frontend's; with `-A` of certificates
+    /// whose time is over.
+    pub fn show_sni(&self, frontend: Option<&str>, expired: bool) -> Answer {
+        let mut out =
+            "# Frontend/Bind\tSNI\tNegative Filter\tType\tFilename\tNotAfter\tNotBefore\n".to_owned();
+        let of_frontend = |bind: &&super::Bind| {
+            frontend.is_none_or(|frontend| bind.name.split('/').next() == Some(frontend))
+        };
+        let binds: Vec<&super::Bind> = self.binds.iter().filter(of_frontend).collect();
+        if frontend.is_some() && binds.is_empty() {
+            return Err("Couldn't find the specified frontend!".to_owned());
+        }
+        let now = self.shared.clock.now() as i64;
+        for bind in binds {
+            for row in bind.line.selection().rows() {
+                let leaf = row.served.credential.leaf();
+                if expired && leaf.not_after >= now {
+                    continue;
+                }
+                let excluded =
+                    row.excluded.iter().map(|name| format!("!{} ", text(name))).collect::<String>();
+                out.push_str(&format!(
+                    "{}\t{}\t{}\t{}\t{}\t{}\t{}\n",
+                    bind.name,
+                    text(&row.filter),
+                    if excluded.is_empty() { "-" } else { &excluded },
+                    KeyKind::of(leaf).word(),
+                    row.served.credential.name,
+                    time::openssl(leaf.not_after),
+                    time::openssl(leaf.not_before),
+                ));
+            }
+        }
+        Ok(out)
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
+}
+
+fn details(certificate: &Certificate) -> String {
+    let names =
+        certificate.dns_names().map(|name| format!("DNS:{}", text(name))).collect::<Vec<_>>().join(", ");
+    let algorithm = match KeyKind::of(certificate) {
+        KeyKind::Rsa => format!("RSA{}", certificate.key_size()),
+        KeyKind::Ecdsa => format!("EC{}", certificate.key_size()),
+        KeyKind::Other => certificate.key_algorithm_name(),
+    };
+    format!(
+        "Serial: {}\nnotBefore: {}\nnotAfter: {}\nSubject Alternative Name: {names}\nAlgorithm: {algorithm}\nSHA1 \
+         FingerPrint: {}\nSubject: {}\nIssuer: {}\n",
+        hex(certificate.serial_digits()),
+        time::openssl(certificate.not_before),
+        time::openssl(certificate.not_after),
+        hex(&certificate.sha1()),
+        text(&certificate.subject_oneline()),
+        text(&certificate.issuer_oneline()),
+    )
+}
+
+fn revocations(crl: &Crl) -> String {
+    // OpenSSL's long name of the algorithm.
+    let algorithm = match crl.signature_algorithm_name().as_str() {
+        "RSA-SHA256" => "sha256WithRSAEncryption".to_owned(),
+        "RSA-SHA384" => "sha384WithRSAEncryption".to_owned(),
+        "RSA-SHA512" => "sha512WithRSAEncryption".to_owned(),
+        other => other.to_owned(),
+    };
+    let mut out = format!(
+        "Version {}\nSignature Algorithm: {algorithm}\nIssuer: {}\nLast Update: {}\nNext Update: {}\n",
+        crl.version,
+        text(&name::oneline(crl.issuer())),
+        time::openssl(crl.this_update),
+        crl.next_update.map_or("NONE".to_owned(), time::openssl),
+    );
+    let mut entries = crl.entries_by_serial().peekable();
+    if entries.peek().is_none() {
+        return out + "No Revoked Certificates.\n";
+    }
+    out.push_str("Revoked Certificates:\n");
+    for (serial, entry) in entries {
+        let digits = serial.strip_prefix(&[0]).filter(|rest| !rest.is_empty()).unwrap_or(serial);
+        out.push_str(&format!("    Serial Number: {}\n", hex(digits)));
+        out.push_str(&format!("        Revocation Date: {}\n", time::openssl(entry.at)));
+    }
+    out
+}
