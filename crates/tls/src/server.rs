@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use rustls::client::{ClientConfig, Resumption, UnbufferedClientConnection};
+use rustls::client::{ClientConfig, Resumption, Tls12Resumption, UnbufferedClientConnection};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::pki_types::ServerName;
 use rustls::sign::SingleCertAndKey;
@@ -38,6 +38,9 @@ pub struct ServerProfile {
     pub own: Option<Arc<Credential>>,
     /// False with `no-ssl-reuse`.
     pub reuse: bool,
+    /// False with `no-tls-tickets`: TLS 1.2 sessions are resumed by their number only. In TLS 1.3 there is nothing else than
+    /// tickets, and OpenSSL takes them all the same.
+    pub tickets: bool,
     /// `tune.ssl.keylog on`
     pub keep_secrets: bool,
 }
@@ -53,6 +56,7 @@ impl Default for ServerProfile {
             policy: ServerPolicy { schemes: schemes::DEFAULTS.to_vec(), ..ServerPolicy::default() },
             own: None,
             reuse: true,
+            tickets: true,
             keep_secrets: false,
         }
     }
@@ -91,8 +95,13 @@ impl ServerContext {
         // A server that speaks another protocol than offered is one that has no ALPN; HTTP/1 goes on then.
         config.check_selected_alpn = true;
         config.enable_secret_extraction = true;
-        config.resumption =
-            if profile.reuse { Resumption::in_memory_sessions(NAMES_MAX) } else { Resumption::disabled() };
+        config.resumption = match (profile.reuse, profile.tickets) {
+            (false, _) => Resumption::disabled(),
+            (true, true) => Resumption::in_memory_sessions(NAMES_MAX),
+            (true, false) => {
+                Resumption::in_memory_sessions(NAMES_MAX).tls12_resumption(Tls12Resumption::SessionIdOnly)
+            }
+        };
         if profile.keep_secrets {
             config.key_log = Arc::new(KeepSecrets);
         }

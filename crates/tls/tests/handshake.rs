@@ -102,7 +102,7 @@ fn sessions_are_resumed_with_tickets_and_without() {
     let (clock, authority) = (clock(), Authority::new("Root"));
     let served = authority.server("a.example.com", NewKey::P256);
     for versions in [TLS12, TLS13] {
-        for tickets in [true, false] {
+        for (tickets, of_client) in [(true, true), (false, true), (true, false)] {
             let mut shared = shared(&clock);
             if !tickets {
                 shared.tickets = None;
@@ -110,7 +110,8 @@ fn sessions_are_resumed_with_tickets_and_without() {
             let cache = shared.cache.clone();
             let profile = Profile { versions, ..Profile::default() };
             let selection = bind(&profile, shared, &[&served]);
-            let context = server(&trusting(&authority), &clock);
+            let client = ServerProfile { tickets: of_client, ..trusting(&authority) };
+            let context = server(&client, &clock);
             let mut resumed = Vec::new();
             for _ in 0..3 {
                 let (client, server) = shake(&selection, &context, Some("a.example.com"), 9999).unwrap();
@@ -118,7 +119,7 @@ fn sessions_are_resumed_with_tickets_and_without() {
                 assert_eq!(client.facts.peer[0].subject_oneline(), b"/CN=a.example.com");
                 resumed.push(server.facts.resumed);
             }
-            assert_eq!(resumed, [false, true, true], "{versions:?}, tickets {tickets}");
+            assert_eq!(resumed, [false, true, true], "{versions:?}, tickets {tickets} {of_client}");
             // TLS 1.2 keeps a session beside the ticket, for clients that lose it.
             assert!(tickets || !cache.is_empty());
         }
@@ -394,4 +395,88 @@ fn the_end_is_told_and_counted() {
     assert!(server.connection.is_closed());
     // The other direction goes on.
     assert_eq!(send(&mut server.connection, &mut client.connection, &[b"answer"], 16384), b"answer");
+}
+
+#[test]
+fn keys_are_renewed_and_a_flood_of_that_is_cut() {
+    let (clock, authority) = (clock(), Authority::new("Root"));
+    let served = authority.server("a.example.com", NewKey::P256);
+    for versions in [TLS12, TLS13] {
+        let selection = bind(&Profile { versions, ..Profile::default() }, shared(&clock), &[&served]);
+        let context = server(&trusting(&authority), &clock);
+        let (client, server) = shake(&selection, &context, Some("a.example.com"), 9999).unwrap();
+        let (mut one, mut two) = (client.connection, server.connection);
+        if versions == TLS12 {
+            assert!(matches!(one.refresh(), Err(Failure::Exhausted)));
+            continue;
+        }
+        for round in 0..100u8 {
+            one.refresh().unwrap();
+            assert_eq!(send(&mut one, &mut two, &[&[round]], 100), [round]);
+            two.refresh().unwrap();
+            assert_eq!(send(&mut two, &mut one, &[&[round]], 100), [round]);
+        }
+        let mut cut = None;
+        for round in 0..100u8 {
+            one.refresh().unwrap();
+            let mut wire = [0; 128];
+            let length = one.reply(&mut wire);
+            if let Err(failure) = receive(&mut two, &mut wire[..length]) {
+                cut = Some((round, failure));
+                break;
+            }
+        }
+        assert!(matches!(cut, Some((32, Failure::Flood))), "{cut:?}");
+    }
+}
+
+#[test]
+fn what_is_sealed_fits_into_the_room_there_is() {
+    let (clock, authority) = (clock(), Authority::new("Root"));
+    let selection =
+        bind(&Profile::default(), shared(&clock), &[&authority.server("a.example.com", NewKey::P256)]);
+    let context = server(&trusting(&authority), &clock);
+    let (client, server) = shake(&selection, &context, Some("a.example.com"), 9999).unwrap();
+    let (mut one, mut two) = (client.connection, server.connection);
+    let plain: Vec<u8> = (0..50_000u32).map(|i| (i / 3) as u8).collect();
+    let mut got = Vec::new();
+    let mut room = 0;
+    while got.len() < plain.len() {
+        // Any room at all, too little included, and a key update that waits.
+        room = (room + 7919) % 33_000;
+        if room % 5 == 0 && !one.has_reply() {
+            one.refresh().unwrap();
+        }
+        let mut wire = vec![0; room];
+        let rest = &plain[got.len()..];
+        let sealed = one.seal(&[&rest[..rest.len() / 2], &rest[rest.len() / 2..]], 4096, &mut wire).unwrap();
+        assert!(sealed.written <= room);
+        if sealed.written > 0 {
+            let opened = receive(&mut two, &mut wire[..sealed.written]).unwrap();
+            assert_eq!(opened.len(), sealed.taken);
+            got.extend(opened);
+        }
+    }
+    assert_eq!(got, plain);
+}
+
+#[test]
+fn the_lists_of_a_hello_and_the_secrets_are_kept_when_asked_for() {
+    let (clock, authority) = (clock(), Authority::new("Root"));
+    let served = authority.server("a.example.com", NewKey::P256);
+    let mut keeping = shared(&clock);
+    keeping.keep_hello = 1000;
+    keeping.keep_secrets = true;
+    let context = server(&trusting(&authority), &clock);
+    let (_, kept) =
+        shake(&bind(&Profile::default(), keeping, &[&served]), &context, Some("a.example.com"), 99).unwrap();
+    let hello = kept.facts.hello.as_ref().unwrap();
+    assert!(hello.ciphers.chunks(2).any(|code| code == [0x13, 0x02]));
+    assert!(hello.extensions.chunks(2).any(|kind| kind == [0, 0]) && hello.versions.contains(&4));
+    assert_eq!(kept.facts.secret("EXPORTER_SECRET").map(<[u8]>::len), Some(48));
+    assert!(kept.facts.secret("CLIENT_TRAFFIC_SECRET_0").is_some());
+    let (_, not) =
+        shake(&bind(&Profile::default(), shared(&clock), &[&served]), &context, Some("a.example.com"), 99)
+            .unwrap();
+    assert!(not.facts.hello.is_none() && not.facts.secrets.is_empty());
 }

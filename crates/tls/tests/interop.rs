@@ -546,6 +546,147 @@ fn openssl_as_a_server() {
 }
 
 #[test]
+fn early_data_of_openssl_is_taken_once() {
+    if !has("openssl") {
+        return;
+    }
+    let (clock, authority) = (real_clock(), Authority::with(template("Root").ca(None), None));
+    let directory = Directory::new("early");
+    let served = credential("a", &authority.issue(&template("a"), NewKey::P256));
+    let selection = bind(&Profile { early_data: 16384, ..Profile::default() }, shared(&clock), &[&served]);
+    let session = directory.0.join("session").to_str().unwrap().to_owned();
+    let early = directory.write("early", "early words\n");
+    let first = clients(&selection, vec![s_client(&format!("-tls1_3 -sess_out {session}"))]);
+    assert!(!first[0].1.as_ref().unwrap().resumed);
+    let with_early = || vec![s_client(&format!("-tls1_3 -sess_in {session} -early_data {early}"))];
+    let second = clients(&selection, with_early());
+    let facts = second[0].1.as_ref().unwrap();
+    assert!(facts.resumed);
+    assert_eq!(facts.early_bytes, 12, "{}", text(&second[0].0));
+    assert!(text(&second[0].0).contains("Early data was accepted"), "{}", text(&second[0].0));
+    // The session is used up: the same flight again is a handshake without early data.
+    let third = clients(&selection, with_early());
+    let facts = third[0].1.as_ref().unwrap();
+    assert!(!facts.resumed && facts.early_bytes == 0);
+    assert!(text(&third[0].0).contains("Early data was rejected"));
+}
+
+#[test]
+fn an_ocsp_response_is_stapled() {
+    if !has("openssl") {
+        return;
+    }
+    let (clock, authority) = (real_clock(), Authority::with(template("Root").ca(None), None));
+    let other = Authority::with(template("Root").ca(None), None);
+    let directory = Directory::new("ocsp");
+    let issued = authority.issue(&template("a").hosts(&["a"]), NewKey::P256);
+    let credential = credential("a.pem", &issued);
+    let serial: String = credential.leaf().serial_digits().iter().map(|byte| format!("{byte:02X}")).collect();
+    directory.write("leaf.pem", &issued);
+    let sign = |by: &Authority, status: &str| {
+        directory.write("ca.pem", &by.pem());
+        directory.write("ca.key", &pem::encode("PRIVATE KEY", by.key.pkcs8()));
+        let (revoked, letter) = if status == "revoked" { ("250101000000Z", "R") } else { ("", "V") };
+        directory.write("index", &format!("{letter}\t960101000000Z\t{revoked}\t{serial}\tunknown\t/CN=a\n"));
+        let output = Command::new("openssl")
+            .args(
+                "ocsp -index index -rsigner ca.pem -rkey ca.key -CA ca.pem -issuer ca.pem -cert leaf.pem"
+                    .split(' '),
+            )
+            .args("-respout response -ndays 7 -no_nonce".split(' '))
+            .current_dir(&directory.0)
+            .output()
+            .unwrap();
+        std::fs::read(directory.0.join("response")).unwrap_or_else(|_| panic!("{}", text(&output)))
+    };
+    use thalweg_tls::ocsp::{OcspError, OcspResponse, Status};
+    let response = OcspResponse::read(&sign(&authority, "good")).unwrap();
+    let issuer = Some(&*authority.certificate);
+    assert_eq!((response.status, response.check(credential.leaf(), issuer)), (Status::Good, Ok(())));
+    assert_eq!(response.check(credential.leaf(), None), Err(OcspError::NoIssuer));
+    assert_eq!(response.check(&authority.certificate, issuer), Err(OcspError::OtherCertificate));
+    let now = thalweg_tls::Clock::now(&*clock) as i64;
+    assert!(response.is_in_force(now) && !response.is_in_force(now + 8 * 86_400));
+    let revoked = OcspResponse::read(&sign(&authority, "revoked")).unwrap();
+    assert_eq!(revoked.check(credential.leaf(), issuer), Err(OcspError::NotGood(Status::Revoked)));
+    // Somebody else with the same name.
+    let forged = OcspResponse::read(&sign(&other, "good")).unwrap();
+    assert_ne!(forged.check(credential.leaf(), issuer), Ok(()));
+    for at in 0..150 {
+        let mut changed = response.der().to_vec();
+        changed[at] ^= 1;
+        let read = OcspResponse::read(&changed);
+        assert!(read.map_or(true, |one| one.check(credential.leaf(), issuer).is_err()), "byte {at}");
+    }
+
+    credential.set_ocsp(Some(Arc::new(response)));
+    let selection = bind(&Profile::default(), shared(&clock), &[&credential]);
+    for version in ["-tls1_2", "-tls1_3"] {
+        let results = clients(&selection, vec![s_client(&format!("{version} -status"))]);
+        assert!(text(&results[0].0).contains("Cert Status: good"), "{}", text(&results[0].0));
+    }
+}
+
+#[test]
+fn fields_of_a_certificate_are_what_openssl_prints() {
+    if !has("openssl") {
+        return;
+    }
+    use thalweg_tls::x509::make::name;
+    use thalweg_tls::x509::{Certificate, oid};
+    let authority = Authority::with(template("Root").ca(None), None);
+    let directory = Directory::new("fields");
+    let attributes: [(&[u8], &str); 9] = [
+        (b"\x55\x04\x06", "FR"),
+        (b"\x55\x04\x08", "Île/de+France, \"x\""),
+        (b"\x55\x04\x0a", "A=B;<C>#\\"),
+        (b"\x55\x04\x0b", "one"),
+        (b"\x55\x04\x0b", "two"),
+        (oid::COMMON_NAME, " lead trail "),
+        (oid::EMAIL_ADDRESS, "me@x.org"),
+        (b"\x53\x04\x05", "foo"),
+        (b"\x55\x04\x05", "#1"),
+    ];
+    let mut odd = template("x").hosts(&["a.example.com", "b"]);
+    odd.subject = name(&attributes);
+    odd.serial = vec![0x80, 0xff, 0x01, 0x23];
+    odd.not_after = 5_000_000_000;
+    let text_of = authority.issue(&odd, NewKey::Rsa2048);
+    let block = pem::blocks(text_of.as_bytes()).unwrap().remove(0);
+    let certificate = Certificate::parse(&block.der).unwrap();
+    directory.write("odd.pem", &text_of);
+    let openssl = |arguments: &str| {
+        let output = Command::new("openssl")
+            .args("x509 -noout -in odd.pem".split(' '))
+            .args(arguments.split(' '))
+            .current_dir(&directory.0)
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    };
+    let rfc2253 = thalweg_tls::x509::name::rfc2253(certificate.subject());
+    assert_eq!(format!("subject={rfc2253}"), openssl("-subject -nameopt RFC2253"));
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02X}")).collect::<String>();
+    assert_eq!(format!("serial={}", hex(certificate.serial_digits())), openssl("-serial"));
+    assert_eq!(
+        hex(&certificate.sha1()),
+        openssl("-fingerprint -sha1").split('=').next_back().unwrap().replace(':', "")
+    );
+    let ends = thalweg_tls::x509::time::openssl(certificate.not_after);
+    assert_eq!(format!("notAfter={ends}"), openssl("-enddate"));
+    assert!(openssl("-ext subjectAltName").ends_with(&thalweg_tls::facts::alternative_names(&certificate)));
+    assert_eq!(certificate.key_size(), 2048);
+    // What the reference's fetches printed for such a name.
+    let oneline = certificate.subject_oneline();
+    assert_eq!(
+        String::from_utf8(oneline).unwrap(),
+        "/C=FR/ST=Île/de+France, \"x\"/O=A=B;<C>#\\/OU=one/OU=two/CN= lead trail /emailAddress=me@x.org/2.3.4.5=foo\
+         /serialNumber=#1"
+    );
+    assert_eq!(certificate.not_after_short(), b"280611085320Z", "{:?}", ends);
+}
+
+#[test]
 fn a_truncated_end_is_no_end() {
     let clock = real_clock();
     let authority = Authority::with(template("Root").ca(None), None);

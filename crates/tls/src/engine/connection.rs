@@ -195,6 +195,12 @@ impl Connection {
         if requested && !self.reply.has_update { self.renew() } else { Ok(()) }
     }
 
+    /// Makes a new key for what we send, and lets the peer know with the next bytes that go out. Only TLS 1.3 can; the keys
+    /// are renewed by themselves before they have protected as much as they may.
+    pub fn refresh(&mut self) -> Result<(), Failure> {
+        if self.tx.is_tls13() { self.renew() } else { Err(Failure::Exhausted) }
+    }
+
     /// Tells the peer that the next record has another key, and makes it. The peer is not asked to do the same.
     fn renew(&mut self) -> Result<(), Failure> {
         self.queue(content::HANDSHAKE, &[24, 0, 0, 1, 0])?;

@@ -5,6 +5,7 @@ mod cipher_table;
 pub mod ciphers;
 pub mod groups;
 pub mod schemes;
+pub mod server_words;
 mod versions;
 pub mod words;
 

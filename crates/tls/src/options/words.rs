@@ -3,6 +3,9 @@
 
 use std::sync::Arc;
 
+use rustls::crypto::SupportedKxGroup;
+use rustls::{SignatureScheme, SupportedCipherSuite};
+
 use super::{VersionOptions, alpn, ciphers, groups, schemes};
 use crate::bind::Profile;
 use crate::options::Version;
@@ -146,38 +149,14 @@ impl Words {
         warnings.extend(notes.iter().map(ToString::to_string));
         let mut profile = Profile { versions, ..Profile::default() };
         if let Some(list) = &self.ciphers {
-            let chosen = ciphers::ciphers(list)
-                .map_err(|error| WordsError(format!("unable to set SSL cipher list to '{list}': {error}")))?;
-            if chosen.suites.is_empty() {
-                warnings.push(format!(
-                    "none of the ciphers in '{list}' is supported, so TLSv1.2 is not spoken: only ECDHE with AES-GCM or \
-                     ChaCha20-Poly1305 is"
-                ));
-            }
-            profile.ciphers = chosen.suites;
+            profile.ciphers = tls12_suites(list, &mut warnings)?;
         }
         if let Some(list) = &self.ciphersuites {
-            let chosen = ciphers::ciphersuites(list).map_err(|error| {
-                WordsError(format!("unable to set TLS 1.3 cipher suites to '{list}': {error}"))
-            })?;
-            if chosen.suites.is_empty() {
-                return Err(WordsError(format!(
-                    "unable to set TLS 1.3 cipher suites to '{list}': {} is not supported",
-                    chosen.unsupported.join(", ")
-                )));
-            }
-            profile.ciphersuites = chosen.suites;
+            profile.ciphersuites = tls13_suites(list)?;
         }
         if let Some(list) = &self.curves {
-            let chosen = groups::parse(list)
-                .map_err(|error| WordsError(format!("unable to set SSL curves list to '{list}': {error}")))?;
-            profile.groups = chosen.used;
+            profile.groups = curves(list)?;
         }
-        let algorithms = |list: &str| {
-            schemes::parse(list).map_err(|error| {
-                WordsError(format!("unable to set SSL Signature Algorithm list to '{list}': {error}"))
-            })
-        };
         if let Some(list) = &self.sigalgs {
             profile.schemes = Some(algorithms(list)?.into());
         }
@@ -227,13 +206,54 @@ impl Words {
     }
 }
 
+/// The suites of `ciphers`; a list of which none is supported is warned of, since TLS 1.3 may still be spoken.
+pub(super) fn tls12_suites(
+    list: &str,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<SupportedCipherSuite>, WordsError> {
+    let chosen = ciphers::ciphers(list)
+        .map_err(|error| WordsError(format!("unable to set SSL cipher list to '{list}': {error}")))?;
+    if chosen.suites.is_empty() {
+        warnings.push(format!(
+            "none of the ciphers in '{list}' is supported, so TLSv1.2 is not spoken: only ECDHE with AES-GCM or \
+             ChaCha20-Poly1305 is"
+        ));
+    }
+    Ok(chosen.suites)
+}
+
+/// The suites of `ciphersuites`.
+pub(super) fn tls13_suites(list: &str) -> Result<Vec<SupportedCipherSuite>, WordsError> {
+    let failed = |why: String| WordsError(format!("unable to set TLS 1.3 cipher suites to '{list}': {why}"));
+    let chosen = ciphers::ciphersuites(list).map_err(|error| failed(error.to_string()))?;
+    if chosen.suites.is_empty() {
+        return Err(failed(format!("{} is not supported", chosen.unsupported.join(", "))));
+    }
+    Ok(chosen.suites)
+}
+
+/// The groups of `curves`.
+pub(super) fn curves(list: &str) -> Result<Vec<&'static dyn SupportedKxGroup>, WordsError> {
+    let chosen = groups::parse(list);
+    chosen
+        .map(|chosen| chosen.used)
+        .map_err(|error| WordsError(format!("unable to set SSL curves list to '{list}': {error}")))
+}
+
+/// The schemes of `sigalgs`.
+pub(super) fn algorithms(list: &str) -> Result<Vec<SignatureScheme>, WordsError> {
+    schemes::parse(list).map_err(|error| {
+        WordsError(format!("unable to set SSL Signature Algorithm list to '{list}': {error}"))
+    })
+}
+
 fn set(flag: &mut bool) -> bool {
     *flag = true;
     true
 }
 
 /// What the reference says when a word comes without its value; None when it is no word about TLS.
-fn missing(word: &str) -> Option<&'static str> {
+pub(super) fn missing(word: &str) -> Option<&'static str> {
     Some(match word {
         "alpn" => "missing the comma-delimited ALPN protocol suite",
         "npn" => "missing the comma-delimited NPN protocol suite",
