@@ -456,6 +456,7 @@ const GET: Do = Say("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
 const TWO: Do = Say("GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n");
 const POST: Do = Say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc");
 const PART: Do = Say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\nx");
+const PART_OF_MANY: Do = Say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx");
 const LARGE: Do = Say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4194304\r\n\r\n");
 const ANSWER: Do = Say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
 const BEGIN: Do = Say("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nx");
@@ -562,6 +563,17 @@ fn before_a_server_is_asked() {
             Case::new("client, quiet", "timeout client 1s", ("cR 408", 1000)),
             Case::new("client, trickling", "timeout client 1s", ("cR 408", 4000))
                 .client(&[Say("GET / HTTP/1.1\r\n"), DripFields(600, 5)]),
+            Case::new(
+                "client before http-request",
+                "timeout client 1s;timeout http-request 2s",
+                ("cR 408", 1000),
+            ),
+            Case::new(
+                "client before http-request, in a head",
+                "timeout client 1s;timeout http-request 2s",
+                ("cR 408", 1300),
+            )
+            .client(&[Say("GET / HTTP/1.1\r\n"), DripFields(300, 1)]),
             Case::new("tarpit", "timeout tarpit 1s", ("PT 500", 1000))
                 .frontend("http-request tarpit")
                 .client(&[GET, Drip(300, 9)]),
@@ -574,11 +586,32 @@ fn before_a_server_is_asked() {
             Case::new("wait-for-body", "", ("cR 408", 1000))
                 .frontend("http-request wait-for-body time 1s")
                 .client(&[PART, Drip(300, 4)]),
+            // What is left of its body is waited for after the line, and not for ever.
+            Case::new("a body that nobody wants", "timeout client 2s", ("PR 403", 0))
+                .frontend("http-request deny")
+                .client(&[PART_OF_MANY, Drip(500, 6)])
+                // It looks once it has said this.
+                .client_ends(3000),
+            Case::new("inspect-delay of responses", "", ("PD -1", 1000))
+                .backend("tcp-response inspect-delay 1s;tcp-response content reject if WAIT_END")
+                .client(&[GET])
+                .server(&[Head, BEGIN]),
+            Case::new("inspect-delay of responses that are all there", "", ("PD -1", 0))
+                .backend("tcp-response inspect-delay 1s;tcp-response content reject if { res.len gt 0 }")
+                .client(&[GET])
+                .server(&[Head, ANSWER]),
         ],
     );
     check(
         "tcp",
         &[
+            Case::new("a client that resets while rules wait for more", "", ("CR", 300))
+                .frontend("tcp-request inspect-delay 1s;tcp-request content accept if { req.len gt 10 }")
+                .client(&[Say("x"), Idle(300), Reset]),
+            Case::new("a client that resets in a queue", "", ("CD", 300))
+                .backend("server s 10.0.0.2:80 maxconn 1")
+                .after(&[Say("x")])
+                .client(&[Say("x"), Idle(300), Reset]),
             Case::new("inspect-delay, quiet", "", ("PR", 1000))
                 .frontend("tcp-request inspect-delay 1s;tcp-request content reject if WAIT_END"),
             Case::new("inspect-delay, trickling", "", ("PR", 1000))

@@ -73,7 +73,10 @@ pub async fn serve(worker: Rc<Worker>, admission: Admission, fd: OwnedFd, peer: 
             TcpEnd::BecameHttp => as_http = true,
             TcpEnd::Over { orderly: true } => {
                 // What nobody will read must not turn the end into a reset.
-                client.io.discard_input(UNREAD_MAX);
+                if client.io.discard_input(UNREAD_MAX) == UNREAD_MAX {
+                    // There may be more. The client hears of the end before the reset that follows.
+                    let _ = client.io.shutdown_write();
+                }
             }
             TcpEnd::Over { orderly: false } => {
                 if fe.opts.nolinger {
@@ -233,6 +236,10 @@ async fn begin(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, cli
                 counters.denied_connections.add(1);
                 return false;
             }
+            Early::Vanish => {
+                counters.denied_requests.add(1);
+                return false;
+            }
         }
     }
     let rewritten = (session.facts.fc_src != received.0, session.facts.fc_dst != received.1);
@@ -243,11 +250,18 @@ async fn begin(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, cli
         finish::log_session_error(worker, session, received);
         return false;
     }
-    if !fe.rules.tcp_session.is_empty()
-        && let Early::Close = early_rules(worker, session, client, &fe.rules.tcp_session, Kind::TcpSession)
-    {
-        counters.denied_sessions.add(1);
-        return false;
+    if !fe.rules.tcp_session.is_empty() {
+        match early_rules(worker, session, client, &fe.rules.tcp_session, Kind::TcpSession) {
+            Early::Pass { .. } => {}
+            Early::Close => {
+                counters.denied_sessions.add(1);
+                return false;
+            }
+            Early::Vanish => {
+                counters.denied_requests.add(1);
+                return false;
+            }
+        }
     }
     session.facts.handshake_us =
         i64::try_from(clock::now_us().saturating_sub(session.facts.accept_mono_us)).unwrap_or(0);
@@ -255,8 +269,12 @@ async fn begin(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, cli
 }
 
 enum Early {
-    Pass { expect_proxy: bool },
+    Pass {
+        expect_proxy: bool,
+    },
     Close,
+    /// `silent-drop`, which counts as a refused request wherever it is.
+    Vanish,
 }
 
 /// Rules that run before there is a stream.
@@ -291,7 +309,7 @@ fn early_rules(
             }
             Outcome::SilentDrop { rst_ttl } => {
                 reply::vanish(client, rst_ttl);
-                break Early::Close;
+                break Early::Vanish;
             }
             _ => break Early::Close,
         }
@@ -394,7 +412,7 @@ async fn requests(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, 
             pool::boxed(http::serve(worker, session, client, &mut state, first, began, missing)).await;
         worker.give_stream(state);
         match after {
-            After::KeepAlive if client.body.is_ended() => {}
+            After::KeepAlive if client.body.is_ended() || pool::boxed(reply::drain(fe, client)).await => {}
             After::KeepAlive | After::Close => {
                 pool::boxed(close_in_order(fe, client)).await;
                 return;
@@ -431,8 +449,12 @@ async fn wait_for_request(
         return Arrival::Bytes;
     }
     let t = &fe.timeouts;
-    let limit = if first { t.http_request } else { t.http_keep_alive.or(t.http_request) };
-    let deadline = limit.or(t.client).map(timer::deadline_in);
+    // A client that never said anything must keep within both limits.
+    let limit = match first {
+        true => http::earlier(t.http_request, t.client),
+        false => t.http_keep_alive.or(t.http_request).or(t.client),
+    };
+    let deadline = limit.map(timer::deadline_in);
     let mut leave_at = None;
     std::future::poll_fn(|_| {
         match client.poll_recv() {

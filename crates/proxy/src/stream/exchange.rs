@@ -6,7 +6,7 @@
 use std::pin::pin;
 use std::task::Poll;
 
-use thalweg_config::model::{LogStep, Proxy, Server};
+use thalweg_config::model::{LogStep, Proxy, Server, ServerId};
 use thalweg_h1::encode::{EncodeOptions, encode_into};
 use thalweg_h1::parse::Parsed;
 use thalweg_http::semantics::{BodyLength, RequestContext, connection_option, is_interim};
@@ -76,9 +76,11 @@ pub async fn with_server<'a>(
     let said_close = http.state.request.value(HeaderId::Connection).is_some_and(says_close);
     // `option httpclose` of a frontend is about its clients.
     let closes = be.opts.http_server_close || be.opts.httpclose || fe.opts.http_server_close;
-    let keep_server = !said_close && !closes;
     // The request goes out in the client's version, whose default the server goes by.
     let version = http.state.request.version();
+    // Two parties may read HTTP/1.0 with chunks differently: nothing follows it (RFC 9112 section 6.1).
+    let ambiguous = http.state.request_framing.body == BodyLength::Chunked && !version.is_11_or_later();
+    let keep_server = !said_close && !closes && !ambiguous;
     let connection = if said_close || http.state.request_framing.upgrade {
         // `Connection: upgrade` asks for more than to close would.
         None
@@ -118,6 +120,14 @@ pub async fn with_server<'a>(
     http.state.facts.status = i32::from(status);
     http.state.facts.server_status = i32::from(status);
     http.state.facts.timers.response_us = http.elapsed_us();
+    limit_response(http, &conn);
+    // These decide on bytes: to what counts responses there is none yet.
+    let rules = &be.rules.tcp_content_res;
+    if !rules.is_empty()
+        && let Err(stop) = response_rules(http, be, rules, Kind::TcpResponse, &mut conn).await
+    {
+        return Exchanged::Failed(stop);
+    }
     let counters = http.worker.srv_counters(be.id, server.id);
     counters.requests.add(1);
     counters.response(status);
@@ -131,11 +141,9 @@ pub async fn with_server<'a>(
     }
     // Rules may change what it says of its framing.
     let kept = keep_server && leaves_connection(http, &up);
-    limit_response(http, &conn);
-    for (rules, kind) in rules_on_responses(be, fe) {
-        if let Err(stop) = response_rules(http, be, rules, kind, &mut conn).await {
-            // A rule that is about the connection leaves no response.
-            if matches!(stop, Stop::Answer(_)) && http.state.has_response {
+    for rules in http_rules_on_responses(be, fe) {
+        if let Err(stop) = response_rules(http, be, rules, Kind::HttpResponse, &mut conn).await {
+            if matches!(stop, Stop::Answer(_)) {
                 keep_unwanted(http, be, server, conn, kept);
             }
             return Exchanged::Failed(stop);
@@ -530,14 +538,21 @@ async fn receive_head(
             Poll::Pending
         })
         .await;
-        if !matches!(end, HeadEnd::Received) || !is_interim(http.state.response.status()) {
-            if matches!(end, HeadEnd::Received) {
+        let received = matches!(end, HeadEnd::Received);
+        if !received || !is_interim(http.state.response.status()) {
+            if received {
                 conn.wire.body.begin(http.state.response.framing().body, &options);
             }
             http.count_sent_body();
             return end;
         }
-        // An interim response: the final one follows.
+        // An interim response: the final one follows. The server's requests are counted by their responses, and so that the
+        // classes add up to them, this is one more.
+        if let Some(server) = http.state.facts.server {
+            let counters = http.worker.srv_counters(be.id, ServerId(server.index));
+            counters.requests.add(1);
+            counters.response(http.state.response.status());
+        }
         reply::forward_interim(http).await;
         http.state.parser.reset();
         waits.server.renew();
@@ -595,8 +610,6 @@ fn head_failed<'a>(
         }
         HeadEnd::ServerTimeout => {
             if may_retry(http, be.retry_on.response_timeout) && replay.restore(http).is_some() {
-                srv.failed_responses.add(1);
-                backend.failed_responses.add(1);
                 return Exchanged::Retry { connected: true, same_server_delay: false };
             }
             srv.failed_responses.add(1);
@@ -663,13 +676,10 @@ fn response_captures(http: &mut Http<'_>) {
     }
 }
 
-/// `tcp-response content` and `http-response` rules of the backend, then of the frontend, as far as there are any.
-fn rules_on_responses<'a>(be: &'a Proxy, fe: &'a Proxy) -> impl Iterator<Item = (&'a Ruleset, Kind)> {
-    let of_frontend = (be.id != fe.id).then_some((&*fe.rules.http_response, Kind::HttpResponse));
-    [(&*be.rules.tcp_content_res, Kind::TcpResponse), (&*be.rules.http_response, Kind::HttpResponse)]
-        .into_iter()
-        .chain(of_frontend)
-        .filter(|(rules, _)| !rules.is_empty())
+/// `http-response` rules of the backend, then of the frontend, as far as there are any.
+fn http_rules_on_responses<'a>(be: &'a Proxy, fe: &'a Proxy) -> impl Iterator<Item = &'a Ruleset> {
+    let of_frontend = (be.id != fe.id).then_some(&*fe.rules.http_response);
+    [Some(&*be.rules.http_response), of_frontend].into_iter().flatten().filter(|rules| !rules.is_empty())
 }
 
 /// Bounds what rules may make of the response's head.
@@ -688,12 +698,16 @@ async fn response_rules<'a>(
     kind: Kind,
     conn: &mut ServerConn,
 ) -> Result<(), Stop<'a>> {
+    let delay = be.inspect_delay_res_ms.filter(|_| kind == Kind::TcpResponse);
+    let deadline = delay.map(timer::deadline_in);
+    // Only rules on connections wait; the others decide on what there is.
+    let mut last = deadline.is_none();
     let mut from = 0;
     loop {
         let body = conn.wire.look();
         let bodies = Bodies { response: body.payload(), ..Bodies::default() };
         let worker = http.worker;
-        let outcome = http.state.evaluate(worker, &mut http.session.facts, bodies, true, true, |cx, fx| {
+        let outcome = http.state.evaluate(worker, &mut http.session.facts, bodies, true, last, |cx, fx| {
             rules.run(kind, from, cx, fx)
         });
         let failed = std::mem::take(&mut http.state.effects.failed_rewrites);
@@ -717,6 +731,9 @@ async fn response_rules<'a>(
                 return Err(Stop::Answer(reply::Answer::Redirect(redirect)));
             }
             Outcome::SilentDrop { rst_ttl } => {
+                if kind == Kind::TcpResponse {
+                    forget_response(http);
+                }
                 worker.be_counters(be.id).denied_requests.add(1);
                 worker.fe_counters(http.session.listener).denied_requests.add(1);
                 http.terminate(b'P', b'R');
@@ -743,7 +760,11 @@ async fn response_rules<'a>(
                 http.terminate(b'P', b'H');
                 return Err(Stop::Ended(After::Drop));
             }
-            Outcome::Wait { resume } | Outcome::EarlyHints { resume } => from = resume,
+            Outcome::Wait { resume } => {
+                from = resume;
+                last = !more_response(http, conn, deadline).await?;
+            }
+            Outcome::EarlyHints { resume } => from = resume,
             Outcome::Pause { ms, resume } => {
                 from = resume;
                 let shut = shut_check(worker, http.state);
@@ -753,7 +774,7 @@ async fn response_rules<'a>(
             }
             Outcome::WaitBody { ms, at_least, resume } => {
                 from = resume;
-                wait_for_body(http, be, conn, ms, at_least).await?;
+                wait_for_body(http, conn, ms, at_least).await?;
             }
             Outcome::Log { profile, resume } => {
                 from = resume;
@@ -771,6 +792,26 @@ async fn response_rules<'a>(
         }
     }
     Ok(())
+}
+
+/// Waits for more of the body for `tcp-response` rules. False when no more will come before they must decide.
+async fn more_response<'a>(
+    http: &mut Http<'a>,
+    conn: &mut ServerConn,
+    deadline: Option<u64>,
+) -> Result<bool, Stop<'a>> {
+    let room = http.worker.instance.config.global.tune.bufsize;
+    if conn.wire.look().ended() || conn.wire.received().len() >= room || conn.wire.eof {
+        return Ok(false);
+    }
+    let shut = shut_check(http.worker, http.state);
+    let more = timer::timeout_at(deadline, std::future::poll_fn(|_| conn.wire.poll_recv()));
+    match unless_shut(shut, more).await {
+        None => Err(server_shut(http)),
+        Some(Ok(Ok(buf))) if !buf.is_empty() => Ok(conn.wire.append(buf).is_ok()),
+        // How it ended is found out by who forwards it.
+        Some(_) => Ok(false),
+    }
 }
 
 /// A rule kept a response from the client.
@@ -802,7 +843,6 @@ fn forget_response(http: &mut Http<'_>) {
 /// buffer is full.
 async fn wait_for_body<'a>(
     http: &mut Http<'a>,
-    be: &'a Proxy,
     conn: &mut ServerConn,
     ms: u64,
     at_least: u64,
@@ -828,7 +868,6 @@ async fn wait_for_body<'a>(
             // What there is of it goes to the client; the download finds out how it ended.
             Ok(_) => return Ok(()),
             Err(_elapsed) => {
-                http.worker.be_counters(be.id).failed_responses.add(1);
                 http.terminate(b's', b'H');
                 return Err(Stop::Answer(reply::Answer::Error(504)));
             }
@@ -1197,6 +1236,7 @@ async fn tunnel<'a>(http: &mut Http<'a>, be: &'a Proxy, mut conn: ServerConn, up
         http.terminate(b'C', b'H');
         return Exchanged::Answered(After::Drop);
     }
+    http.state.facts.res_bytes_out += head.len() as u64;
     http.client.io.start_send(head);
     let limits = Limits::of_relay(fe, be, &http.state.facts, true);
     let mut down =
@@ -1215,6 +1255,10 @@ async fn tunnel<'a>(http: &mut Http<'a>, be: &'a Proxy, mut conn: ServerConn, up
     http.state.facts.req_bytes_out += relayed.up;
     http.state.facts.res_bytes_in += relayed.down;
     http.state.facts.res_bytes_out += relayed.down;
+    if relayed.end == RelayEnd::ClientAborted {
+        // The server hears of it in the same way: not everything was said.
+        conn.wire.io.set_linger_rst();
+    }
     let (cause, phase) = finish::relay_end(worker, http.session.listener, http.state, relayed.end);
     http.terminate(cause, phase);
     http.client.eof = true;

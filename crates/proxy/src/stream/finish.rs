@@ -112,9 +112,8 @@ fn log_end(
     if fe.opts.dontlog_normal && !failed {
         return;
     }
-    // A connection on which nothing came is not worth a line when `option dontlognull` says so.
-    let answered = !session_error && facts.res_bytes_out > 0;
-    let nothing = facts.req_bytes_in == 0 && !answered && !state.has_request;
+    // A client that said nothing is not worth a line when `option dontlognull` says so, even when it was greeted.
+    let nothing = facts.req_bytes_in == 0 && !state.has_request;
     if fe.opts.dontlognull && nothing {
         return;
     }

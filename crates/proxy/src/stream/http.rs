@@ -175,8 +175,8 @@ pub enum NoRequest {
 impl<'a> Http<'a> {
     /// A connection that ends before its first byte.
     fn no_request(&mut self, why: NoRequest) -> Stop<'a> {
-        // All of the time was waiting, so none of it counts as idle time before a request.
-        self.state.facts.timers.idle_us = -1;
+        // There was no request to be idle before.
+        self.state.facts.timers.idle_us = 0;
         let counters = self.worker.fe_counters(self.session.listener);
         counters.silent.add(1);
         self.worker.count_request(self.session.listener);
@@ -257,8 +257,8 @@ impl<'a> Http<'a> {
     async fn receive_head(&mut self) -> Result<(), Stop<'a>> {
         let fe = self.frontend();
         let options = self.request_options(fe);
-        // The time allowed for a head counts from its first byte; waiting for that byte has its own limit. Without one
-        // for the head, it is silence that is limited.
+        // The time allowed for a head counts from its first byte; waiting for that byte has its own limit. Silence is
+        // limited as well.
         let whole = fe.timeouts.http_request.map(timer::deadline_in);
         let began = clock::now_ms();
         loop {
@@ -291,7 +291,7 @@ impl<'a> Http<'a> {
                     return Poll::Ready(Some(result));
                 }
                 let silence = |ms: u64| client.io.last_received_ms().max(began).saturating_add(ms + 1);
-                if let Some(at) = whole.or(fe.timeouts.client.map(silence)) {
+                if let Some(at) = earlier(whole, fe.timeouts.client.map(silence)) {
                     if clock::now_ms() >= at {
                         return Poll::Ready(None);
                     }
@@ -464,6 +464,12 @@ impl<'a> Http<'a> {
                     http.worker.be_counters(proxy.id).denied_requests.add(1);
                 }
             };
+            // An answer of the backend's rules is none of the frontend's.
+            let intercepted = |http: &Http<'a>| {
+                if proxy.id == http.session.frontend {
+                    http.worker.fe_counters(http.session.listener).intercepted.add(1);
+                }
+            };
             match outcome {
                 Outcome::Done | Outcome::Accept => break,
                 Outcome::Deny(reply) => {
@@ -482,19 +488,19 @@ impl<'a> Http<'a> {
                 }
                 Outcome::Return(reply) => {
                     self.note_decision();
-                    self.worker.fe_counters(self.session.listener).intercepted.add(1);
+                    intercepted(self);
                     self.terminate(b'L', b'R');
                     return Err(Stop::Answer(reply::Answer::Reply(reply)));
                 }
                 Outcome::Redirect(redirect) => {
                     self.note_decision();
-                    self.worker.fe_counters(self.session.listener).intercepted.add(1);
+                    intercepted(self);
                     self.terminate(b'L', b'R');
                     return Err(Stop::Answer(reply::Answer::Redirect(redirect)));
                 }
                 Outcome::Auth(realm) => {
                     self.note_decision();
-                    self.worker.fe_counters(self.session.listener).intercepted.add(1);
+                    intercepted(self);
                     self.terminate(b'L', b'R');
                     return Err(Stop::Answer(reply::Answer::Auth(realm)));
                 }
@@ -954,6 +960,14 @@ impl<'a> Http<'a> {
     pub fn target(&self, be: &'a Proxy, server: &'a thalweg_config::model::Server) -> Target<'a> {
         let overrides = &self.state.effects.overrides;
         Target::new(self.worker, be.id, server, &self.session.facts, &self.state.facts, overrides)
+    }
+}
+
+/// The earlier of two moments that may be set.
+pub fn earlier(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
     }
 }
 

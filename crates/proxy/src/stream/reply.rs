@@ -38,6 +38,9 @@ pub enum Answer<'a> {
 /// Bytes of an unwanted request body that are read and thrown away to keep the connection.
 const DRAIN_MAX: u64 = 1024 * 1024;
 
+/// How long that may take, in milliseconds, when `timeout client` allows more.
+const DRAIN_MS: u64 = 30_000;
+
 /// Answers the request, evaluates `http-after-response`, and deals with what is left of the request's body.
 pub async fn send<'a>(http: &mut Http<'a>, answer: Answer<'a>) -> After {
     // Its parts may be made of the request's body, so that is given up afterwards.
@@ -186,7 +189,7 @@ pub fn after_response_rules(http: &mut Http<'_>) -> bool {
     true
 }
 
-/// Sends the prepared answer, then reads what is left of the request's body.
+/// Sends the prepared answer. The connection may be kept even when some of the request's body is to come: see [`drain`].
 async fn write_out(http: &mut Http<'_>) -> After {
     let fe = http.frontend();
     let closes =
@@ -221,10 +224,8 @@ async fn write_out(http: &mut Http<'_>) -> After {
         false => body,
     };
     send_with(&mut http.client.io, head, body);
-    if !http.keep_alive {
-        return After::Close;
-    }
-    if http.client.body.is_ended() || drain(http).await { After::KeepAlive } else { After::Close }
+    let too_long = http.client.body.remaining().is_some_and(|n| n > DRAIN_MAX);
+    if http.keep_alive && !too_long { After::KeepAlive } else { After::Close }
 }
 
 /// Waits until the client takes more, within `timeout client`.
@@ -249,14 +250,12 @@ fn discard_what_is_there(client: &mut Wire) -> Result<(), BodyError> {
     }
 }
 
-/// Reads the rest of the body so that the next request can be found. False when the connection must be closed.
-async fn drain(http: &mut Http<'_>) -> bool {
-    let timeout = http.frontend().timeouts.client;
-    let client = &mut *http.client;
-    if client.body.remaining().is_some_and(|n| n > DRAIN_MAX) {
-        return false;
-    }
+/// Reads the rest of a request that was answered, so that the next one can be found. False when the connection must be
+/// closed.
+pub async fn drain(fe: &Proxy, client: &mut Wire) -> bool {
     let end = client.body.received() + DRAIN_MAX;
+    // However slowly it comes, all of it must be there by then.
+    let deadline = Some(timer::deadline_in(fe.timeouts.client.map_or(DRAIN_MS, |ms| ms.min(DRAIN_MS))));
     loop {
         if client.discard_body().is_err() || client.body.received() > end {
             return false;
@@ -267,7 +266,6 @@ async fn drain(http: &mut Http<'_>) -> bool {
         if client.eof {
             return false;
         }
-        let deadline = timeout.map(timer::deadline_in);
         match timer::timeout_at(deadline, std::future::poll_fn(|_| client.poll_recv())).await {
             Ok(Ok(buf)) if !buf.is_empty() => {
                 if client.append(buf).is_err() {

@@ -5,7 +5,7 @@ use std::task::Poll;
 use thalweg_balance::ServerIndex;
 use thalweg_config::model::{DynamicTarget, LogStep, Mode, Proxy, UseServerTarget};
 use thalweg_rules::{Kind, Outcome};
-use thalweg_runtime::net::TransferMode;
+use thalweg_runtime::net::{Departure, TransferMode};
 use thalweg_runtime::{clock, timer};
 use thalweg_sample::acl::Verdict;
 use thalweg_sample::context::Payload;
@@ -53,7 +53,7 @@ pub async fn serve(
     state.facts.log_early = fe.opts.logasap;
     state.facts.timeouts.client = fe.timeouts.client.unwrap_or(0);
     state.facts.id = worker.next_stream_id();
-    let mut tcp = Tcp { worker, session, client, state, in_backend: None };
+    let mut tcp = Tcp { worker, session, client, state, in_backend: None, broken: false };
     let end = tcp.run().await;
     if matches!(end, TcpEnd::BecameHttp) {
         tcp.state.facts.backend_assigned = false;
@@ -77,6 +77,8 @@ struct Tcp<'a> {
     state: &'a mut StreamState,
     /// Counts the stream in its backend, once there is one.
     in_backend: Option<Present<'a>>,
+    /// The client broke its connection while rules waited for more of it.
+    broken: bool,
 }
 
 const CLOSED: TcpEnd = TcpEnd::Over { orderly: false };
@@ -126,7 +128,26 @@ impl<'a> Tcp<'a> {
         {
             return end;
         }
-        self.talk_to_server(fe, be).await
+        let end = if self.broken {
+            self.worker.fe_counters(self.session.listener).failed_requests.add(1);
+            finish::client_left(self.worker, self.session.listener, self.state);
+            self.terminate(b'C', b'R');
+            CLOSED
+        } else {
+            self.talk_to_server(fe, be).await
+        };
+        if self.state.facts.timers.connect_us < 0 {
+            self.count_unsent();
+        }
+        end
+    }
+
+    /// Counts what the client said although it went nowhere, up to what would have been looked at.
+    fn count_unsent(&mut self) {
+        let tune = &self.worker.instance.config.global.tune;
+        let mut said = self.client.received().len();
+        said += self.client.io.discard_input((tune.bufsize - tune.maxrewrite).saturating_sub(said));
+        self.state.facts.req_bytes_in += said as u64;
     }
 
     /// `tcp-request content`, waiting for data for at most `inspect-delay`.
@@ -202,7 +223,7 @@ impl<'a> Tcp<'a> {
             }
             match self.client.poll_recv() {
                 Poll::Ready(Ok(buf)) if !buf.is_empty() => drop(self.client.append(buf)),
-                Poll::Ready(_) => self.client.eof = true,
+                Poll::Ready(end) => self.note_end(end.is_err()),
                 Poll::Pending if again => thalweg_runtime::yield_now().await,
                 Poll::Pending => {}
             }
@@ -210,11 +231,7 @@ impl<'a> Tcp<'a> {
     }
 
     fn deny(&mut self, proxy: &Proxy) {
-        // What it said counts, up to what would have been looked at.
-        let tune = &self.worker.instance.config.global.tune;
-        let mut said = self.client.received().len();
-        said += self.client.io.discard_input((tune.bufsize - tune.maxrewrite).saturating_sub(said));
-        self.state.facts.req_bytes_in += said as u64;
+        self.count_unsent();
         self.worker.fe_counters(self.session.listener).denied_requests.add(1);
         if proxy.id != self.session.frontend {
             self.worker.be_counters(proxy.id).denied_requests.add(1);
@@ -222,19 +239,24 @@ impl<'a> Tcp<'a> {
         self.terminate(b'P', b'R');
     }
 
+    /// Nothing more comes of the client.
+    fn note_end(&mut self, broken: bool) {
+        self.client.eof = true;
+        self.broken |= broken;
+    }
+
     /// Waits for more of the client. False when none will come in time.
     async fn more_input(&mut self, deadline: Option<u64>) -> bool {
         if self.client.eof {
             return false;
         }
-        let client = &mut *self.client;
         std::future::poll_fn(|_| {
-            match client.poll_recv() {
+            match self.client.poll_recv() {
                 Poll::Ready(Ok(buf)) if !buf.is_empty() => {
-                    return Poll::Ready(client.append(buf).is_ok());
+                    return Poll::Ready(self.client.append(buf).is_ok());
                 }
-                Poll::Ready(_) => {
-                    client.eof = true;
+                Poll::Ready(end) => {
+                    self.note_end(end.is_err());
                     return Poll::Ready(false);
                 }
                 Poll::Pending => {}
@@ -343,7 +365,7 @@ impl<'a> Tcp<'a> {
                 Some(lease) => lease.server(),
                 None => {
                     let client = &mut *self.client;
-                    let gave_up = || abort && exchange::has_left(client, true);
+                    let gave_up = || exchange::has_left(client, abort);
                     let timeout = be.timeouts.queue.or(be.timeouts.connect);
                     let assigned =
                         assign::assign(worker, be, choice, &mut self.state.facts, timeout, gave_up).await;
@@ -445,6 +467,10 @@ impl<'a> Tcp<'a> {
         self.state.facts.req_bytes_out += relayed.up;
         self.state.facts.res_bytes_in += relayed.down;
         self.state.facts.res_bytes_out += relayed.down;
+        if relayed.end == RelayEnd::ClientAborted {
+            // The server hears of it in the same way: not everything was said.
+            conn.wire.io.set_linger_rst();
+        }
         let (cause, phase) = finish::relay_end(worker, self.session.listener, self.state, relayed.end);
         self.terminate(cause, phase);
         drop(held);
@@ -562,12 +588,10 @@ impl<'a> Tcp<'a> {
         self.state.facts.req_bytes_out += sent;
     }
 
-    /// Counts what went to and fro although the client does not get the answer.
+    /// Counts what went to the server, and what came of it although the client does not get that.
     fn count_held_response(&mut self, conn: &ServerConn) {
         self.count_sent();
-        let held = conn.wire.received().len() as u64;
-        self.state.facts.res_bytes_in += held;
-        self.state.facts.res_bytes_out += held;
+        self.state.facts.res_bytes_in += conn.wire.received().len() as u64;
     }
 
     /// Waits before another attempt on the same server. True when the client left meanwhile, and that counts.
@@ -600,6 +624,10 @@ impl<'a> Tcp<'a> {
             NoServer::NoneUsable => self.terminate(b'S', b'C'),
             NoServer::QueueFull => self.terminate(b'S', b'Q'),
             NoServer::Timeout => self.terminate(b's', b'Q'),
+            // A broken connection is an error of the client's, whatever was waited for.
+            NoServer::Abandoned if self.client.io.departure() == Departure::Reset => {
+                self.terminate(b'C', b'D')
+            }
             NoServer::Abandoned => self.terminate(b'C', b'Q'),
         }
         if why != NoServer::NoneUsable {

@@ -20,7 +20,7 @@ pub struct Difference {
 }
 
 /// Columns that depend on time, on the machine, or on the order in which a configuration was read.
-const NOT_COMPARED: [&str; 23] = [
+const NOT_COMPARED: [&str; 24] = [
     "pid",
     "iid",
     "sid",
@@ -32,6 +32,7 @@ const NOT_COMPARED: [&str; 23] = [
     "conn_rate",
     "conn_rate_max",
     "lastchg",
+    "downtime",
     "lastsess",
     "pxname",
     "svname",

@@ -11,6 +11,7 @@ pub struct Known {
 }
 
 pub const KNOWN: &[Known] = &[
+    // What is sent.
     Known {
         cases: &[
             "framing/*/until-close",
@@ -18,16 +19,26 @@ pub const KNOWN: &[Known] = &[
             "client-leaves/in-endless-response/*",
             "server-leaves/in-endless-body/*",
             "timeouts/*/stops-after/until-close*",
+            "malformed-response/encoding-1.0/*",
         ],
+        aspects: &["client 1 bytes", "client 1 end Closed/Open", "client 1 end * later"],
+        reason: "a response without a length, or in chunks over HTTP/1.0, is sent in chunks, and the connection is kept",
+    },
+    Known {
+        cases: &["server-leaves/in-endless-body/*", "malformed-response/encoding-1.0/*"],
         aspects: &[
-            "client 1 bytes",
-            "client 1 end Closed/Open",
-            "client 1 end * later",
             "s1 connections",
             "log lines",
-            "stat *",
+            "stat * h1_total_connections",
+            "stat * h1_total_streams",
+            "stat * h1req",
+            "stat * connect",
+            "stat * hrsp_2xx",
+            "stat * lbtot",
+            "stat * req_tot",
+            "stat * stot",
         ],
-        reason: "a response without a length is sent in chunks, so that the connection can be kept",
+        reason: "the client's connection is kept (above), so its second request is served as well",
     },
     Known {
         cases: &[
@@ -46,23 +57,30 @@ pub const KNOWN: &[Known] = &[
             "framing/*-1.0*/trailers",
             "framing/*-1.0*/103-then-chunked",
         ],
-        aspects: &["client 1 bytes", "client 1 end Open/Closed", "log lines", "stat *", "s1#1 bytes"],
+        aspects: &[
+            "client 1 bytes",
+            "client 1 end Open/Closed",
+            "log lines",
+            "s1#1 bytes",
+            "stat * h1_total_streams",
+            "stat * h1req",
+            "stat * hrsp_2xx",
+            "stat * lbtot",
+            "stat * req_tot",
+            "stat * reuse",
+            "stat * stot",
+        ],
         reason: "HTTP/1.0 clients get no chunks: the body is decoded and the connection closed",
     },
     Known {
-        cases: &["framing/*-1.0*/100-then-sized", "expect/1.0"],
-        aspects: &["client 1 bytes", "stat *"],
-        reason: "HTTP/1.0 clients get no interim responses",
+        cases: &["framing/*-1.0*/100-then-sized", "framing/*-1.0*/103-then-chunked", "expect/1.0"],
+        aspects: &["client 1 bytes", "stat * resbout", "stat f FRONTEND h1_bytes_out", "stat b s1 hrsp_1xx"],
+        reason: "HTTP/1.0 clients get no interim responses, and their second request is not served (above)",
     },
     Known {
         cases: &["malformed-response/status-short/*", "malformed-response/status-099/*"],
         aspects: &["*"],
-        reason: "a status that is no number from 100 to 999 gets 502",
-    },
-    Known {
-        cases: &["malformed-response/encoding-1.0/*"],
-        aspects: &["client 1 bytes", "client 1 end Closed/Open", "log lines", "s1 connections", "stat *"],
-        reason: "the body of a chunked HTTP/1.0 response is sent in chunks again, and the connection can be kept",
+        reason: "a status that is no number from 100 to 999 gets 502: nothing is the same",
     },
     Known {
         cases: &["malformed-request/trailer-framing*"],
@@ -72,64 +90,269 @@ pub const KNOWN: &[Known] = &[
     Known {
         cases: &["malformed-request/chunk-*", "malformed-request/trailer-junk*"],
         aspects: &["*"],
-        reason: "a chunk is looked at when it is forwarded, after the server was chosen; the reference decodes what came with the head first",
+        reason: "a chunk is looked at when it is forwarded, after the server was chosen; the reference decodes what came with \
+                 the head first, and knows no request: nothing is the same",
     },
-    Known { cases: &["malformed-request/h2-preface*"], aspects: &["*"], reason: "HTTP/2 is not there yet" },
+    Known {
+        cases: &["malformed-request/h2-preface*"],
+        aspects: &["*"],
+        reason: "HTTP/2 is not there yet: nothing is the same",
+    },
     Known {
         cases: &["malformed-request/version-junk/relaxed"],
         aspects: &["log 1 %HV", "log 1 %r"],
         reason: "an unknown protocol name is logged as HTTP, as it is forwarded",
     },
     Known {
-        cases: &["malformed-request/encoding-gzip-chunked*"],
-        aspects: &["client 1 bytes", "log 1 %U", "stat *"],
-        reason: "the status of what cannot be decoded",
+        cases: &[
+            "malformed-request/version-junk/relaxed",
+            "malformed-request/version-0.9*",
+            "malformed-request/version-2.0*",
+        ],
+        aspects: &["stat f FRONTEND h1req", "stat f FRONTEND h2req", "stat f FRONTEND req_other"],
+        reason: "requests are counted by the protocol that they came by, not by the version that they claim",
     },
     Known {
-        cases: &["malformed-request/encoding-1.0*"],
-        aspects: &["s1#1 end Reset/Open"],
-        reason: "the server's connection of an HTTP/1.0 request with chunks is kept",
+        cases: &["malformed-request/encoding-gzip-chunked*"],
+        aspects: &["client 1 bytes"],
+        reason: "a 422 that ends the connection says so",
     },
     Known {
         cases: &["malformed-request/long-*"],
-        aspects: &["client 1 bytes", "log 1 %U", "stat *"],
+        aspects: &["client 1 bytes"],
         reason: "the limit of a head counts the bytes received",
     },
     Known {
         cases: &["upgrades/connect/length"],
         aspects: &["*"],
-        reason: "a CONNECT with a length loses the length and is closed afterwards",
+        reason: "a CONNECT with a length loses the length and is served; the reference answers 502: nothing is the same",
     },
     Known {
-        cases: &["*"],
-        aspects: &["stat b s* hrsp_1xx", "stat b s* req_tot"],
-        reason: "the reference counts an interim response as one more request of its server",
+        cases: &["expect/denied", "timeouts/wait-for-body/*"],
+        aspects: &["client 1 bytes", "client 1 end Open/Closed"],
+        reason: "a client that was told no before it sent its body is closed",
     },
     Known {
-        cases: &["*"],
-        aspects: &["stat * eresp", "stat * srv_abrt"],
-        reason: "the reference counts a response that failed in its head twice, and no abort of the server",
-    },
-    Known {
-        cases: &["*"],
+        cases: &["expect/denied"],
         aspects: &[
-            "stat f FRONTEND bin",
-            "stat f FRONTEND reqbin",
-            "stat f FRONTEND reqbout",
+            "log lines",
+            "stat f FRONTEND dreq",
+            "stat f FRONTEND h1_total_streams",
+            "stat f FRONTEND h1req",
+            "stat f FRONTEND hrsp_4xx",
+            "stat f FRONTEND req_tot",
             "stat f FRONTEND resbout",
-            "log * %U",
         ],
-        reason: "what came of a request that could not be read counts as received, its answer as sent",
+        reason: "its second request is not served (above)",
     },
     Known {
-        cases: &["*"],
-        aspects: &["stat * h1_bytes_in", "stat * h1_bytes_out"],
-        reason: "bytes for who had left, and of a response that is thrown away",
+        cases: &["early/*/completed"],
+        aspects: &["client 1 bytes", "s1 connections", "s1#1 bytes"],
+        reason: "a connection whose response came before the end of its request is not used again",
     },
     Known {
         cases: &[
+            "client-leaves/body-waited-for/half-close",
+            "client-leaves/in-*-body/half-close/*",
+            "timeouts/server/half-closed/partly-sent*",
+            "timeouts/server/quiet/partly-sent-chunked/*",
+        ],
+        aspects: &["client 1 bytes"],
+        reason: "a client that half-closed in its body still gets its 400",
+    },
+    // When it ends.
+    Known {
+        cases: &[
+            "server-leaves/uploading/*",
+            "timeouts/*/uploading",
+            "timeouts/server/quiet/partly-sent*",
+            "timeouts/http-request/body-stops/*",
+            "timeouts/client/body-stops/*",
+            "timeouts/deaf-server/*",
+            "timeouts/set-timeout/client",
+        ],
+        aspects: &["client 1 end earlier"],
+        reason: "a client that will not get another answer is told of the end with its answer, and one that was silent for \
+                 its time is not waited for a second time",
+    },
+    Known {
+        cases: &["timeouts/tarpit/tarpit-client/post"],
+        aspects: &["client 1 *", "log 1 %T*"],
+        reason: "a tarpit lasts its time, and is not shortened by the silence of a client in its upload",
+    },
+    Known {
+        cases: &["timeouts/inspect-delay/http", "rules/response-waits/http"],
+        aspects: &["client 1 *", "log * %T*", "s1#1 *", "stat b * rtime_max *"],
+        reason: "rules on raw bytes in HTTP proxies see the message, and decide when it is complete; in the reference they \
+                 see nothing until inspect-delay is over",
+    },
+    Known {
+        cases: &["client-leaves/tarpit/*"],
+        aspects: &["client 1 byte earlier", "client 1 end earlier", "log 1 %T* earlier"],
+        reason: "a client that leaves its tarpit is let go at once; the reference may or may not notice",
+    },
+    Known {
+        cases: &["rules/*-silent-drop/tcp"],
+        aspects: &["client 1 end *"],
+        reason: "what a client sends to a connection that vanished may be answered with a reset, or come before",
+    },
+    // Who ended it.
+    Known {
+        cases: &["client-leaves/deaf/half-close"],
+        aspects: &["log 1 %tsc", "log 1 %T* earlier"],
+        reason: "an exchange whose client gave it up ends at once, not when its timeout has passed as well",
+    },
+    Known {
+        cases: &["client-leaves/*/reset/no-abortonclose"],
+        aspects: &[
+            "log 1 %ST",
+            "log 1 %tsc",
+            "log 1 %T* earlier",
+            "s1#1 end * earlier",
+            "s1#1 end earlier",
+            "stat b * eresp",
+            "stat * hrsp_4xx",
+            "stat * hrsp_5xx",
+        ],
+        reason: "a reset ends its exchange at once, whatever option abortonclose says",
+    },
+    Known {
+        cases: &["client-leaves/after-pipelined/close/no-abortonclose"],
+        aspects: &["log 2 *", "s1#2 end earlier", "stat b * eresp", "stat * hrsp_4xx", "stat * hrsp_5xx"],
+        reason: "the second request of a client that has left is not sent",
+    },
+    Known {
+        cases: &["timeouts/connect/short/post"],
+        aspects: &[
+            "client 1 *",
+            "log 1 %ST",
+            "log 1 %tsc",
+            "log 1 %T*",
+            "stat b * cli_abrt",
+            "stat b * econ",
+            "stat * hrsp_4xx",
+            "stat * hrsp_5xx",
+        ],
+        reason: "a client's body is not read while its server is connected, and its timeout does not run",
+    },
+    Known {
+        cases: &["timeouts/queue/client/tcp"],
+        aspects: &["log 1 %ts", "stat b BACKEND cli_abrt"],
+        reason: "what ends a wait in the queue is timeout queue; the reference blames a client that was silent meanwhile",
+    },
+    Known {
+        cases: &["redispatch/refused/*/tcp"],
+        aspects: &["log 1 %ts"],
+        reason: "both timeouts are the same: either side may be blamed",
+    },
+    Known {
+        cases: &["timeouts/queue/client", "queue/keep-alive-clients"],
+        aspects: &["log * %fc"],
+        reason: "either client may be the last",
+    },
+    Known {
+        cases: &["rules/content-*/http"],
+        aspects: &["log 1 %H*", "log 1 %r", "stat f FRONTEND h1req", "stat f FRONTEND req_tot"],
+        reason: "the request line is known when rules on its bytes end the stream",
+    },
+    // What was counted.
+    Known {
+        cases: &["*"],
+        aspects: &["stat * ttime_max *"],
+        reason: "the longest time of a stream is that of its request; the reference adds the time that its connection was idle before",
+    },
+    Known {
+        cases: &["server-leaves/*", "retries/*", "malformed-response/*"],
+        aspects: &["stat b * eresp", "stat b * srv_abrt"],
+        reason: "the reference counts a response that failed in its head twice, and no abort of the server",
+    },
+    Known {
+        cases: &["retries/*"],
+        aspects: &["stat b * wretr"],
+        reason: "a response that is tried again on the same server is one retry; the reference counts it twice",
+    },
+    Known {
+        cases: &["client-leaves/*/reset/abortonclose"],
+        aspects: &["stat b * cli_abrt"],
+        reason: "a client that resets its connection counts once",
+    },
+    Known {
+        cases: &[
+            "malformed-request/*",
+            "client-leaves/nothing/*",
+            "client-leaves/in-line/*",
+            "client-leaves/in-head/*",
+            "timeouts/*/head/*",
+            "timeouts/idle/*",
+            "timeouts/server/quiet/partly-sent/then-pipelined",
+            "expect/refused*",
+            "retries/*/partly/on",
+            "rules/*/post-partly",
+            "logs/*/nothing",
+            "logs/*/bad",
+            "logs/silent-client/*",
+            "upgrades/websocket/no-key",
+            "upgrades/connect/*",
+        ],
+        aspects: &["log * %U", "stat f FRONTEND bin", "stat f FRONTEND reqbin", "stat f FRONTEND resbout"],
+        reason: "what came of a request that could not be read counts as received, its answer as sent",
+    },
+    Known {
+        cases: &["logs/logasap/*"],
+        aspects: &["log 1 %U"],
+        reason: "what was received of the request is known when its line is written early",
+    },
+    Known {
+        cases: &["client-leaves/*", "timeouts/server/*/partly-sent*"],
+        aspects: &["stat f FRONTEND h1_bytes_out"],
+        reason: "an answer of ours counts as sent although its client may have left",
+    },
+    Known {
+        cases: &[
+            "malformed-response/*",
+            "server-leaves/in-*",
+            "retries/incomplete/*",
+            "retries/junk/*",
+            "timeouts/*/stops-after/status-line*",
+            "timeouts/server/head-trickled",
+        ],
+        aspects: &["stat b BACKEND h1_bytes_in"],
+        reason: "what came of a head that was not completed, or cannot be read, is not counted",
+    },
+    Known {
+        cases: &["pipelining/then-half-close"],
+        aspects: &["stat f FRONTEND h1_bytes_in"],
+        reason: "requests that nobody will read are not counted",
+    },
+    Known {
+        cases: &[
+            "malformed-response/101-unasked/*",
+            "malformed-response/chunk-*",
+            "malformed-response/trailer-junk/*",
+        ],
+        aspects: &["log * %B", "stat * bout", "stat * resbin", "stat b s1 hrsp_*", "stat b s1 req_tot"],
+        reason: "whether the good part of a response that is thrown away was received",
+    },
+    Known {
+        cases: &["rules/response-*/http"],
+        aspects: &["log * %B", "stat * bout", "stat * resbin", "stat b BACKEND h1_bytes_in"],
+        reason: "in the reference tcp-response rules without a condition decide before the response was received",
+    },
+    Known {
+        cases: &["redispatch/*/tcp", "rules/*/tcp", "tcp/client-leaves/*/reset", "logs/tcp/*/refused"],
+        aspects: &["log 1 %U", "stat * bin", "stat * reqbin", "stat * reqbout"],
+        reason: "what a client says at the moment of the end may have come or not",
+    },
+    Known {
+        cases: &["rules/*/tcp"],
+        aspects: &["s1#1 bytes", "s1#1 script"],
+        reason: "what a client says at the moment of the end may have come or not",
+    },
+    // Connections to servers.
+    Known {
+        cases: &[
             "malformed-response/*/open",
-            "rules/response-reject*/http",
+            "rules/response-*/http",
             "timeouts/server/*/partly-sent*",
             "timeouts/server/*/uploading",
             "timeouts/client/body-stops/*",
@@ -144,71 +367,9 @@ pub const KNOWN: &[Known] = &[
         reason: "what the server still sent when its connection was closed may reset it",
     },
     Known {
-        cases: &["client-leaves/nothing/*", "timeouts/*/head/nothing", "logs/silent-client/*"],
-        aspects: &["log 1 %Ti"],
-        reason: "open: %Ti of a client that said nothing",
-    },
-    Known {
-        cases: &[
-            "malformed-response/101-unasked/*",
-            "malformed-response/chunk-*",
-            "malformed-response/trailer-junk/*",
-        ],
-        aspects: &["log * %B", "stat *"],
-        reason: "the reference counts the part of a response that it throws away as sent",
-    },
-    Known {
-        cases: &["malformed-response/*"],
-        aspects: &["stat *"],
-        reason: "counters of malformed responses, as above",
-    },
-    Known {
         cases: &["retries/closed-unread/*"],
         aspects: &["s1#* bytes"],
         reason: "whether the request or its server's end comes first is up to chance",
-    },
-    Known {
-        cases: &["retries/*"],
-        aspects: &["stat * wretr"],
-        reason: "a response that is tried again counts once",
-    },
-    Known {
-        cases: &[
-            "retries/*/partly/on",
-            "server-leaves/uploading/*",
-            "timeouts/connect/*/post",
-            "timeouts/tarpit/connect/post",
-        ],
-        aspects: &["log 1 %Ta later", "log 1 %Tt later", "client 1 end earlier", "stat *"],
-        reason: "an answer of ours is logged when the rest of the upload has been dealt with",
-    },
-    Known {
-        cases: &[
-            "retries/*",
-            "tcp/*",
-            "redispatch/*",
-            "client-leaves/*",
-            "timeouts/*",
-            "server-leaves/*",
-            "early/*",
-            "expect/*",
-            "rules/*",
-            "reuse/*",
-            "upgrades/*",
-            "bodies/*",
-            "logs/*",
-            "queue/*",
-            "streams/*",
-            "cookies/forced",
-            "malformed-request/*",
-        ],
-        aspects: &["stat *"],
-        reason: "open: counters of failures",
-    },
-    Known {
-        cases: &["cookies/redirected"],
-        aspects: &["stat f FRONTEND intercepted"],
-        reason: "an answer of the backend's rules is intercepted as well",
     },
     Known {
         cases: &["reuse/server-option/max-reuse-*"],
@@ -232,150 +393,9 @@ pub const KNOWN: &[Known] = &[
         reason: "the reference chooses by chance among servers with the same load; here the one idle for longest is",
     },
     Known {
-        cases: &["client-leaves/body-waited-for/half-close", "client-leaves/in-*-body/half-close/*"],
-        aspects: &["client 1 bytes"],
-        reason: "a client that half-closed in its body still gets its 400",
-    },
-    Known {
-        cases: &["client-leaves/after-post/reset/no-abortonclose", "client-leaves/deaf/half-close"],
-        aspects: &["log 1 *"],
-        reason: "open: who is blamed when both have gone",
-    },
-    Known {
-        cases: &["tcp/client-leaves/inspected/reset", "tcp/client-leaves/queued/reset"],
-        aspects: &["*"],
-        reason: "open: a reset while rules wait for more, or in a queue",
-    },
-    Known {
-        cases: &["rules/response-close/tcp", "rules/response-reject/tcp"],
-        aspects: &["*"],
-        reason: "open: over io_uring, the client's first bytes come after a rule that ends the stream at once",
-    },
-    Known {
-        cases: &["rules/content-*/http"],
-        aspects: &["log 1 %H*", "log 1 %r"],
-        reason: "the request line is known when rules on its bytes end the stream",
-    },
-    Known {
-        cases: &[
-            "rules/session-reject/tcp",
-            "timeouts/deaf-*/tcp",
-            "tcp/refused*",
-            "rules/connection-silent-drop/tcp",
-            "rules/content-silent-drop/tcp",
-        ],
-        aspects: &["client 1 end *"],
-        reason: "open: a connection that ends with unread bytes may be reset",
-    },
-    Known {
-        cases: &["expect/denied", "timeouts/wait-for-body/*"],
-        aspects: &["client 1 bytes", "client 1 end Open/Closed", "log lines"],
-        reason: "a client that was told no before it sent its body is closed",
-    },
-    Known {
-        cases: &[
-            "timeouts/*/uploading",
-            "timeouts/server/quiet/partly-sent*",
-            "timeouts/http-request/body-stops/*",
-            "timeouts/deaf-server/*",
-        ],
-        aspects: &["client 1 end earlier"],
-        reason: "the wait for a client that may still send after our answer is shorter",
-    },
-    Known {
-        cases: &["timeouts/connect/short/post"],
-        aspects: &["client 1 byte*", "log 1 *"],
-        reason: "open: whose timeout it was",
-    },
-    Known {
-        cases: &["timeouts/queue/client*"],
-        aspects: &["log 2 %fc", "log 1 %ts"],
-        reason: "open: the end of a client that waits in a queue",
-    },
-    Known {
-        cases: &["streams/talking-server/dontlognull"],
-        aspects: &["log lines"],
-        reason: "open: a client that said nothing, with a server that did",
-    },
-    Known {
-        cases: &["malformed-request/encoding-1.0*"],
-        aspects: &["s1#1 bytes"],
-        reason: "open: keep-alive of an HTTP/1.0 request with chunks",
-    },
-    Known {
-        cases: &["client-leaves/after-pipelined/close/no-abortonclose"],
-        aspects: &["log 2 *", "s1#2 end earlier"],
-        reason: "the second request of a client that has left is not sent, or given up at once",
-    },
-    Known {
-        cases: &["timeouts/server/half-closed/partly-sent*", "timeouts/server/quiet/partly-sent-chunked/*"],
-        aspects: &["client 1 bytes"],
-        reason: "a client that half-closed in its body still gets its 400",
-    },
-    Known {
-        cases: &["timeouts/client/body-stops/*", "timeouts/set-timeout/client"],
-        aspects: &["client 1 end earlier"],
-        reason: "the wait for a client that may still send after our answer is shorter",
-    },
-    Known {
-        cases: &["timeouts/tarpit/*/post"],
-        aspects: &["log 1 %Ta later", "log 1 %Tt later"],
-        reason: "an answer of ours is logged when the rest of the upload has been dealt with",
-    },
-    Known {
-        cases: &["redispatch/refused/*/tcp"],
-        aspects: &["log 1 %ts"],
-        reason: "both timeouts are the same: either side may be blamed",
-    },
-    Known {
-        cases: &["rules/response-*/http"],
-        aspects: &["log * %B"],
-        reason: "the reference counts no bytes of a response that its rules refused",
-    },
-    Known {
         cases: &["reuse/*/close"],
         aspects: &["client 2 end Closed/Reset", "client 2 end Reset/Closed"],
         reason: "a request that crosses the end of its connection may meet a reset, in either program",
-    },
-    Known {
-        cases: &["*"],
-        aspects: &["stat * ttime_max *"],
-        reason: "the longest time of a stream is that of its request; the reference adds the time that its connection was idle before",
-    },
-    Known {
-        cases: &["client-leaves/tarpit/*"],
-        aspects: &["client 1 *", "log 1 *"],
-        reason: "open: a client that leaves its tarpit; the reference keeps it for its time",
-    },
-    Known {
-        cases: &["timeouts/both/head/*", "timeouts/idle/all/*"],
-        aspects: &["client 1 *", "log * %T*"],
-        reason: "open: timeout client beside timeout http-request while a head is waited for",
-    },
-    Known {
-        cases: &["timeouts/connect/short/post", "timeouts/tarpit/tarpit-client/post"],
-        aspects: &["client 1 *", "log 1 %T*"],
-        reason: "open: timeout client in the rest of an upload that nobody wants",
-    },
-    Known {
-        cases: &["timeouts/inspect-delay/http"],
-        aspects: &["client 1 *", "log 1 %T*", "s1#1 *"],
-        reason: "open: inspect-delay in HTTP ends when the head is complete",
-    },
-    Known {
-        cases: &["rules/*/post-partly"],
-        aspects: &["log 1 %Ta later", "log 1 %Tt later"],
-        reason: "an answer of ours is logged when the rest of the upload has been dealt with",
-    },
-    Known {
-        cases: &["client-leaves/*/reset/no-abortonclose"],
-        aspects: &["log 1 *", "s1#1 *"],
-        reason: "a reset ends its exchange at once, whatever option abortonclose says",
-    },
-    Known {
-        cases: &["queue/keep-alive-clients"],
-        aspects: &["log 3 %fc"],
-        reason: "either client may be the last",
     },
 ];
 

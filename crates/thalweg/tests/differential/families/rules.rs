@@ -46,6 +46,10 @@ fn finals() -> Vec<Case> {
         ("silent-drop", "http-request silent-drop"),
         ("auth", "http-request auth realm here"),
         ("backend-deny", ""),
+        ("backend-return", ""),
+        ("backend-redirect", ""),
+        ("backend-auth", ""),
+        ("backend-silent-drop", ""),
         ("response-deny", ""),
         ("response-return", ""),
         ("errorfile-503", ""),
@@ -58,6 +62,10 @@ fn finals() -> Vec<Case> {
                 .client(script().send(bytes).look(150).send(get("/next")).look(200));
             let case = match rule {
                 "backend-deny" => case.back("http-request deny"),
+                "backend-return" => case.back("http-request return status 200"),
+                "backend-redirect" => case.back("http-request redirect location /elsewhere"),
+                "backend-auth" => case.back("http-request auth realm there"),
+                "backend-silent-drop" => case.back("http-request silent-drop"),
                 "response-deny" => case.back("http-response deny"),
                 "response-return" => case.back("http-response return status 210 content-type text/plain string mine"),
                 "errorfile-503" => case.back("http-request deny deny_status 503\nhttp-error status 503 content-type text/plain string own hdr x-e 1"),
@@ -176,6 +184,7 @@ fn connection_rules() -> Vec<Case> {
         ("connection-reject", "tcp-request connection reject"),
         ("connection-silent-drop", "tcp-request connection silent-drop"),
         ("session-reject", "tcp-request session reject"),
+        ("session-silent-drop", "tcp-request session silent-drop"),
         ("content-reject", "tcp-request content reject"),
         ("content-silent-drop", "tcp-request content silent-drop"),
         (
@@ -186,8 +195,18 @@ fn connection_rules() -> Vec<Case> {
         ("response-reject", ""),
         ("response-close", ""),
         ("response-reject-if", ""),
+        ("response-silent-drop", ""),
+        ("response-waits", ""),
+        ("response-waits-for-payload", ""),
     ];
     let mut cases = Vec::new();
+    // A response that is not complete yet.
+    cases.push(
+        http("rules/response-waits-to-the-end")
+            .back("tcp-response inspect-delay 200ms\ntcp-response content reject if WAIT_END")
+            .client(script().send(get("/")).look(400))
+            .server(script().message().send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345").end()),
+    );
     for (rule, lines) in rules {
         for mode in ["tcp", "http"] {
             let name = format!("rules/{rule}/{mode}");
@@ -197,6 +216,13 @@ fn connection_rules() -> Vec<Case> {
                 "response-close" => case.back("tcp-response content close"),
                 "response-reject-if" => case.back(
                     "tcp-response inspect-delay 200ms\ntcp-response content reject if { res.len gt 3 }",
+                ),
+                "response-silent-drop" => case.back("tcp-response content silent-drop"),
+                // It is never known to be false before the time is up.
+                "response-waits" => case
+                    .back("tcp-response inspect-delay 200ms\ntcp-response content reject if { res.len gt 1000 }"),
+                "response-waits-for-payload" => case.back(
+                    "tcp-response inspect-delay 200ms\ntcp-response content reject if { res.payload(0,1000) -m found }",
                 ),
                 _ => case.front(lines),
             };

@@ -354,7 +354,7 @@ fn rules() -> Vec<Case> {
         ("quiet", script().end()),
         ("little", script().send("abc").end()),
         ("enough", script().send("abc").pause(100).send("0123456789").look(200)),
-        ("trickled", script().trickle(&["abc"; 5], 100).look(400)),
+        ("trickled", script().trickle(&["abc"; 5], 130).look(400)),
     ] {
         cases.push(
             tcp(format!("timeouts/inspect-delay/{name}"))
