@@ -8,7 +8,7 @@ use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::{Conn, Proxy, Server, Setup, each_driver};
+use support::{Conn, Proxy, Server, Setup, Silent, each_driver};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const POST: &str = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc";
@@ -26,6 +26,10 @@ struct Case {
     name: &'static str,
     mode: &'static str,
     limits: &'static str,
+    /// Lines of the frontend.
+    front: &'static str,
+    /// What follows the server's address; `silent` for one that takes no connection.
+    server: &'static str,
     serve: fn(Conn),
     ask: fn(&mut Conn),
     state: &'static str,
@@ -52,11 +56,67 @@ fn cases() -> Vec<Case> {
         name,
         mode,
         limits,
+        front: "",
+        server: "",
         serve,
         ask,
         state,
     };
     vec![
+        case(
+            "http-request",
+            "http",
+            "timeout http-request 2s",
+            |_| (),
+            |c| {
+                c.send("GET / HTTP/1.1\r\n");
+                let mut twin = c.twin();
+                thread::spawn(move || trickle(&mut twin, "a: b\r\n"));
+            },
+            "cR",
+        ),
+        Case {
+            server: "maxconn 1",
+            // Whichever of the two comes second waits, and is logged first.
+            ..case(
+                "queue",
+                "http",
+                "timeout queue 2s",
+                |mut c| _ = c.ended(),
+                |c| {
+                    let std::net::SocketAddr::V4(to) = c.peer() else {
+                        unreachable!("it listens on 127.0.0.1")
+                    };
+                    let mut other = Conn::connect(to);
+                    other.send(GET);
+                    thread::spawn(move || other.ended());
+                    c.send(GET);
+                },
+                "sQ",
+            )
+        },
+        Case {
+            server: "silent",
+            ..case("connect", "http", "timeout connect 2s", |_| (), |c| c.send(GET), "sC")
+        },
+        Case {
+            front: "http-request tarpit",
+            ..case("tarpit", "http", "timeout tarpit 2s", |_| (), |c| c.send(GET), "PT")
+        },
+        Case {
+            front: "tcp-request inspect-delay 2s\ntcp-request content reject if WAIT_END",
+            ..case(
+                "inspect-delay",
+                "tcp",
+                "",
+                |_| (),
+                |c| {
+                    let mut twin = c.twin();
+                    thread::spawn(move || trickle(&mut twin, "x"));
+                },
+                "PR",
+            )
+        },
         case("server", "http", "timeout server 2s", |mut c| _ = c.ended(), |c| c.send(GET), "sH"),
         case(
             "server, a head that trickles",
@@ -193,9 +253,12 @@ fn cases() -> Vec<Case> {
 fn play(case: &Case, io: &'static str, reference: Option<&std::path::Path>) -> (String, Duration) {
     let serve = case.serve;
     let server = Server::start(move |conn, _| serve(conn));
+    let nobody = Silent::start();
+    let (addr, options) =
+        if case.server == "silent" { (nobody.addr, "") } else { (server.addr, case.server) };
     let text = format!(
-        "frontend fe\nbind <@fe>\nlog-format %ts\ndefault_backend be\nbackend be\nretries 0\nserver s {}\n",
-        server.addr
+        "frontend fe\nbind <@fe>\nlog-format %ts\n{}\ndefault_backend be\nbackend be\nretries 0\nserver s {addr} {options}\n",
+        case.front
     );
     let setup = if case.mode == "http" { Setup::http(&text) } else { Setup::tcp(&text) };
     let mut setup = setup.defaults(case.limits);
@@ -231,6 +294,66 @@ fn limits_are_neither_early_nor_doubled() {
                 });
             }
         });
+    });
+}
+
+/// How long the proxy of a case waits between two requests of a client.
+fn kept(io: &'static str, reference: Option<&std::path::Path>) -> Duration {
+    let server = Server::named("s");
+    let text = format!("listen l\nbind <@fe>\nserver s {}\n", server.addr);
+    let mut setup = Setup::http(&text).defaults("timeout http-keep-alive 2s");
+    if let Some(file) = reference {
+        setup = setup.program(file);
+    }
+    let proxy = setup.start(io);
+    let mut conn = proxy.connect();
+    let began = Instant::now();
+    conn.send(GET);
+    conn.response();
+    conn.ended();
+    let took = began.elapsed();
+    drop((conn, proxy, server));
+    took
+}
+
+/// How long a health check waits for its answer.
+fn checked(io: &'static str, reference: Option<&std::path::Path>) -> Duration {
+    let (sender, told) = mpsc::channel();
+    let sender = Mutex::new(sender);
+    let server = Server::start(move |mut conn, _| {
+        let began = Instant::now();
+        conn.ended();
+        // Later checks are of no interest.
+        let _ = sender.lock().unwrap().send(began.elapsed());
+    });
+    let text = format!(
+        "listen l\nbind <@fe>\noption httpchk\ntimeout check 2s\nserver s {} check inter 100ms\n",
+        server.addr
+    );
+    let mut setup = Setup::http(&text);
+    if let Some(file) = reference {
+        setup = setup.program(file);
+    }
+    let proxy = setup.start(io);
+    let took = told.recv().unwrap();
+    drop((proxy, server));
+    took
+}
+
+#[test]
+fn kept_connections_and_checks_end_in_time() {
+    let reference = support::reference();
+    each_driver(|io| {
+        for (name, wait) in [("http-keep-alive", kept as fn(_, _) -> _), ("check", checked)] {
+            let took = wait(io, None);
+            // The server of a check begins to count when it gets its turn.
+            assert!(took >= LIMIT / 2, "{name} with {io}: after {took:?}");
+            assert!(took < LIMIT * 19 / 10, "{name} with {io}: after {took:?}");
+            if let (Some(file), "epoll") = (reference.as_deref(), io) {
+                let theirs = wait(io, Some(file));
+                assert!(theirs < LIMIT * 19 / 10, "{name} with the reference: after {theirs:?}");
+            }
+        }
     });
 }
 
@@ -347,6 +470,39 @@ fn clients_that_leave_a_queue_are_noticed() {
             assert!(second.ended().is_empty());
             assert_eq!(proxy.log(), "CQ -1", "{request:?} with {io}");
             drop((first, second, proxy, server));
+        }
+    });
+}
+
+/// A client that goes on uploading although it was answered is read from so that it gets the answer, but not for ever.
+#[test]
+fn a_client_that_uploads_without_end() {
+    const HEAD: &str = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000000\r\n\r\n";
+    each_driver(|io| {
+        for rule in ["", "http-request deny"] {
+            let server = Server::start(|mut conn, _| {
+                conn.head();
+                conn.send("HTTP/1.1 413 No\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno");
+                // What it still sends is not read.
+                thread::sleep(LIMIT);
+            });
+            let text = format!("listen l\nbind <@fe>\n{rule}\nserver s {}\n", server.addr);
+            let proxy = Setup::http(&text).defaults("timeout client 1h\ntimeout server 1h").start(io);
+            let mut conn = proxy.connect();
+            conn.send(HEAD);
+            let mut twin = conn.twin();
+            let uploading = thread::spawn(move || {
+                let piece = [b'x'; 1024];
+                // Half a minute.
+                (0..3000).any(|_| {
+                    thread::sleep(Duration::from_millis(10));
+                    twin.try_send(piece).is_err()
+                })
+            });
+            let response = conn.response();
+            assert_eq!(response.status, if rule.is_empty() { 413 } else { 403 }, "with {io}");
+            assert!(uploading.join().unwrap(), "{rule:?} with {io}: it could upload for ever");
+            drop((conn, proxy, server));
         }
     });
 }

@@ -272,7 +272,7 @@ pub const KNOWN: &[Known] = &[
         reason: "a response that is tried again on the same server is one retry; the reference counts it twice",
     },
     Known {
-        cases: &["client-leaves/*/reset/abortonclose"],
+        cases: &["client-leaves/*/reset/*"],
         aspects: &["stat b * cli_abrt"],
         reason: "a client that resets its connection counts once",
     },
@@ -339,7 +339,13 @@ pub const KNOWN: &[Known] = &[
         reason: "in the reference tcp-response rules without a condition decide before the response was received",
     },
     Known {
-        cases: &["redispatch/*/tcp", "rules/*/tcp", "tcp/client-leaves/*/reset", "logs/tcp/*/refused"],
+        cases: &[
+            "redispatch/*/tcp",
+            "retries/refused/*/tcp",
+            "rules/*/tcp",
+            "tcp/client-leaves/*/reset",
+            "logs/tcp/*/refused",
+        ],
         aspects: &["log 1 %U", "stat * bin", "stat * reqbin", "stat * reqbout"],
         reason: "what a client says at the moment of the end may have come or not",
     },
