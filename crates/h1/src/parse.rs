@@ -14,6 +14,7 @@ use thalweg_http::ascii::{is_ows, is_target_byte, is_tchar};
 use thalweg_http::head::Span;
 use thalweg_http::scan;
 use thalweg_http::semantics::{self, FramingPolicy, RequestContext, Strictness};
+use thalweg_http::values::list_with_empty;
 use thalweg_http::{Head, Version};
 
 use crate::error::{ParseError, ParseErrorKind};
@@ -94,6 +95,8 @@ pub struct HeadParser {
     folded: bool,
     skip_field: bool,
     violations: bool,
+    /// Fields that do not count towards their number, as far as that was asked for.
+    uncounted: usize,
 }
 
 type Step = Result<Parsed, ParseError>;
@@ -537,14 +540,16 @@ impl HeadParser {
                     if self.skip_field {
                         continue;
                     }
-                    if head.parsed_len() >= options.fields_max {
-                        fail!(TooManyFields);
-                    }
                     let mut end = self.mark;
                     while end > self.value_start && is_trailing_space(input[end - 1], self.folded) {
                         end -= 1;
                     }
                     let value = Span::new(self.value_start, end);
+                    if head.parsed_len() >= options.fields_max
+                        && self.are_too_many(options.fields_max, head, input, (self.name, value))
+                    {
+                        fail!(TooManyFields);
+                    }
                     let name_end = self.name.end() as usize;
                     let canonical = !self.folded
                         && self.value_start == name_end + 2
@@ -563,6 +568,31 @@ impl HeadParser {
                 }
             }
         }
+    }
+
+    /// Whether a head that has as many fields as it may have must not get another one. Fields that only say whether the
+    /// connection is kept do not count: they are gone before anybody looks at the head. There may be as many of them again,
+    /// so that the number of fields stays small.
+    #[cold]
+    fn are_too_many(&mut self, max: usize, head: &Head, input: &[u8], next: (Span, Span)) -> bool {
+        let len = head.parsed_len();
+        if len >= 2 * max {
+            return true;
+        }
+        let is_uncounted = |(name, value): &(Span, Span)| {
+            let is_kept = |option: &[u8]| {
+                option.eq_ignore_ascii_case(b"close") || option.eq_ignore_ascii_case(b"keep-alive")
+            };
+            input[name.range()].eq_ignore_ascii_case(b"connection")
+                && list_with_empty(&input[value.range()]).all(|option| option.is_empty() || is_kept(option))
+        };
+        if is_uncounted(&next) {
+            return false;
+        }
+        if len - self.uncounted >= max {
+            self.uncounted = head.parsed().filter(is_uncounted).count();
+        }
+        len - self.uncounted >= max
     }
 
     /// Reads the version that ends just before the current byte. Relaxed, any protocol passes for an old
@@ -728,6 +758,38 @@ mod tests {
         let mut head = Head::new();
         let result = HeadParser::new().parse_request(&ParseOptions::default(), input, &mut head);
         (result, head)
+    }
+
+    /// Compared with the reference, whose `tune.http.maxhdr` counts the first line as well.
+    #[test]
+    fn fields_about_the_connection_do_not_count() {
+        let options = ParseOptions { fields_max: 3, ..ParseOptions::default() };
+        let reads = |fields: &str| {
+            let input = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
+            let mut head = Head::new();
+            HeadParser::new().parse_request(&options, input.as_bytes(), &mut head).is_ok()
+        };
+        assert!(reads("a: 1\r\nb: 2\r\n"));
+        assert!(!reads("a: 1\r\nb: 2\r\nc: 3\r\n"));
+        for value in ["close", "Keep-Alive", "close, keep-alive", "", " , close,"] {
+            assert!(reads(&format!("a: 1\r\nb: 2\r\nConnection: {value}\r\n")), "{value}");
+            assert!(
+                reads(&format!("connection: {value}\r\na: 1\r\nCONNECTION: {value}\r\nb: 2\r\n")),
+                "{value}"
+            );
+            assert!(!reads(&format!("Connection: {value}\r\na: 1\r\nb: 2\r\nc: 3\r\n")), "{value}");
+        }
+        for other in [
+            "Connection: foo",
+            "Connection: close, foo",
+            "Connection: upgrade",
+            "Keep-Alive: 5",
+            "TE: trailers",
+        ] {
+            assert!(!reads(&format!("a: 1\r\nb: 2\r\n{other}\r\n")), "{other}");
+        }
+        let many = "Connection: close\r\n".repeat(4);
+        assert!(!reads(&format!("a: 1\r\nb: 2\r\n{many}")), "there is a limit to them as well");
     }
 
     #[test]

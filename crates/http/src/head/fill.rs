@@ -20,6 +20,11 @@ impl Head {
         self.fields.push(Field { name, value, id: HeaderId::Other, flags });
     }
 
+    /// Names and values of the fields added so far, in what they were read from.
+    pub fn parsed(&self) -> impl Iterator<Item = (Span, Span)> {
+        self.fields.iter().map(|field| (field.name, field.value))
+    }
+
     /// How many fields were added, removed ones included.
     #[inline]
     pub fn parsed_len(&self) -> usize {
