@@ -358,7 +358,7 @@ pub const KNOWN: &[Known] = &[
     Known {
         cases: &[
             "malformed-response/*/open",
-            "rules/response-*/http",
+            "rules/response-*",
             "timeouts/server/*/partly-sent*",
             "timeouts/server/*/uploading",
             "timeouts/client/body-stops/*",
@@ -368,8 +368,8 @@ pub const KNOWN: &[Known] = &[
         reason: "a connection to a server that is given up is reset, whatever was on it",
     },
     Known {
-        cases: &["timeouts/deaf-client/*/tcp", "client-leaves/deaf/half-close"],
-        aspects: &["s1#1 end Closed/Reset"],
+        cases: &["timeouts/deaf-client/*/tcp", "client-leaves/deaf/half-close", "rules/response-*/tcp"],
+        aspects: &["s1#1 end Closed/Reset", "s1#1 end Reset/Closed"],
         reason: "what the server still sent when its connection was closed may reset it",
     },
     Known {
