@@ -65,6 +65,8 @@ pub struct LoadOptions<'a> {
     pub inherited: DescriptorCheck,
     /// `-dr`: servers whose name cannot be resolved are accepted.
     pub ignore_resolution: bool,
+    /// What `use-service` may name.
+    pub services: &'a [&'a str],
 }
 
 impl Default for LoadOptions<'_> {
@@ -83,6 +85,7 @@ impl Default for LoadOptions<'_> {
             resolver: crate::resolve::system_resolver,
             inherited: crate::resolve::inherited_socket,
             ignore_resolution: false,
+            services: &[],
         }
     }
 }

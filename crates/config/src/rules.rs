@@ -61,7 +61,8 @@ fn push(cx: &mut Cx<'_>, b: &mut Building, line: &Line, kind: Kind, from: usize,
     };
     let result = with_env(cx, b, line.span(), Points::ALL, context, |env| {
         env.points = kind.points(&env.proxy);
-        let mut env = RuleEnv { compile: env, experimental, captures: &mut captures, services: &[] };
+        let mut env =
+            RuleEnv { compile: env, experimental, captures: &mut captures, services: cx.options.services };
         if redirect {
             return set.push_redirect(&arguments, &mut env);
         }

@@ -16,6 +16,7 @@ use crate::backend::Backend;
 use crate::counters::{Counters, Peaks, ThreadCounters, peak};
 use crate::gate::Gate;
 use crate::rate::RateGate;
+use crate::stream::service::Service;
 
 /// How far the process is on its way out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,6 +83,8 @@ pub struct Instance {
     /// Threads that no longer accept, during a soft stop.
     stopped_threads: AtomicU32,
     handle: OnceLock<Handle>,
+    /// What `use-service` may name. Set before the first request.
+    services: OnceLock<Box<[Box<dyn Service>]>>,
     /// By proxy: switching rules may not choose it (`be-unpublished`, `unpublish backend`).
     pub unpublished: Box<[AtomicBool]>,
     /// By proxy: its frontend accepts nothing for a while (`disable frontend`).
@@ -150,6 +153,7 @@ impl Instance {
             stopping: AtomicU8::new(0),
             stopped_threads: AtomicU32::new(0),
             handle: OnceLock::new(),
+            services: OnceLock::new(),
             unpublished: config.proxies.iter().map(|p| AtomicBool::new(p.unpublished)).collect(),
             frontend_paused: config.proxies.iter().map(|_| AtomicBool::new(false)).collect(),
             frontend_shut: config.proxies.iter().map(|_| AtomicBool::new(false)).collect(),
@@ -215,6 +219,16 @@ impl Instance {
             peak(&peaks.requests, all.clone().map(|c| &c.request_rate), now_ms),
             peak(&peaks.connections, all.map(|c| &c.connection_rate), now_ms),
         ]
+    }
+
+    /// Says which services there are, once, before there is traffic.
+    pub fn offer(&self, services: Vec<Box<dyn Service>>) {
+        let _ = self.services.set(services.into());
+    }
+
+    /// The service of that name.
+    pub fn service(&self, name: &str) -> Option<&dyn Service> {
+        self.services.get()?.iter().map(|service| &**service).find(|service| service.name() == name)
     }
 
     /// Remembers how to stop the runtime.

@@ -51,7 +51,7 @@ pub const FEATURES: [(&str, bool); 58] = [
     ("POLL", false),
     ("PRCTL", true),
     ("PROCCTL", false),
-    ("PROMEX", false),
+    ("PROMEX", true),
     ("PTHREAD_EMULATION", false),
     ("QUIC", false),
     ("QUIC_OPENSSL_COMPAT", false),
@@ -123,7 +123,7 @@ pub const MULTIPLEXERS: [(&str, &str, &str, &str); 4] = [
 ];
 
 /// Services for `use-service`.
-pub const SERVICES: &[&str] = &[];
+pub const SERVICES: &[&str] = &["prometheus-exporter"];
 
 /// Name, preference and result of a test of each way to move bytes.
 pub fn drivers() -> [(&'static str, u32, bool); 2] {

@@ -13,6 +13,8 @@ use thalweg_config::{Entry, catalog};
 use thalweg_rules::{Kind, Spelling, all_actions};
 use thalweg_sample::listing;
 
+use crate::features;
+
 /// A class: its name, what it holds, and what prints it.
 type Class = (&'static str, &'static str, fn(&mut String));
 
@@ -24,7 +26,7 @@ const CLASSES: [Class; 7] = [
     ("cnv", "sample converter keywords", |out| out.push_str(&listing::converters())),
     ("flt", "filter names", filters),
     ("smp", "sample fetch functions", |out| out.push_str(&listing::fetches())),
-    ("svc", "service names", |out| out.push_str("# List of registered service names:\n")),
+    ("svc", "service names", services),
 ];
 
 /// The keywords of some classes, in the order they were asked for. A class that does not exist has none.
@@ -42,6 +44,13 @@ pub fn list(classes: &[String]) -> String {
         }
     }
     out
+}
+
+fn services(out: &mut String) {
+    out.push_str("# List of registered service names:\n");
+    for name in features::SERVICES {
+        let _ = writeln!(out, "{name}");
+    }
 }
 
 fn filters(out: &mut String) {

@@ -110,6 +110,7 @@ pub fn load(options: &Options) -> Loaded {
         cpus: std::thread::available_parallelism().map_or(1, |n| n.get()),
         file_limit: (current.soft, limits::usable_hard(current)),
         ignore_resolution: options.ignore_resolution_failures,
+        services: features::SERVICES,
         ..LoadOptions::default()
     });
     let mut config = loaded.config;

@@ -5,6 +5,7 @@
 mod cli;
 mod condition;
 mod data_path;
+mod exporter;
 mod features;
 mod keywords;
 mod limits;

@@ -14,6 +14,7 @@ use thalweg_proxy::gate::Gate;
 use thalweg_runtime::net::Port;
 use thalweg_sys::handover::{SocketToHand, hand_over};
 
+use crate::exporter::Exporter;
 use crate::program::{COMPATIBLE_DATE, Program};
 use crate::report;
 use crate::service::SharedSocket;
@@ -73,7 +74,9 @@ pub fn prepare(
         anon_key: AtomicU32::new(0),
         counts: thalweg_cli::Counts::default(),
     };
-    (Arc::new(cli), ports)
+    let cli = Arc::new(cli);
+    instance.offer(vec![Box::new(Exporter(Arc::clone(&cli)))]);
+    (cli, ports)
 }
 
 /// The program as the CLI sees it.

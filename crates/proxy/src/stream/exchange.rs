@@ -16,6 +16,7 @@ use thalweg_rules::{Kind, Outcome, Ruleset};
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{Departure, Stream, TransferMode};
 use thalweg_runtime::{clock, timer};
+use thalweg_sample::context::Payload;
 
 use super::deadline::{Expects, Limits, Overdue, Patience};
 use super::filter::{Direction, Filtered};
@@ -24,7 +25,7 @@ use super::pump::{Pump, PumpError};
 use super::relay::{RelayEnd, relay};
 use super::{Bodies, StreamState, cookie, finish, reply, shut_check, unless_shut};
 use crate::backend::connect::{ConnectError, ServerConn};
-use crate::connection::body::{Delimiter, Form};
+use crate::connection::body::{Delimiter, Form, Look};
 use crate::connection::wire::Wire;
 use crate::instance::Stopping;
 use crate::plant::bug;
@@ -124,7 +125,7 @@ pub async fn with_server<'a>(
     // These decide on bytes: to what counts responses there is none yet.
     let rules = &be.rules.tcp_content_res;
     if !rules.is_empty()
-        && let Err(stop) = response_rules(http, be, rules, Kind::TcpResponse, &mut conn).await
+        && let Err(stop) = response_rules(http, be, rules, Kind::TcpResponse, Some(&mut conn.wire)).await
     {
         return Exchanged::Failed(stop);
     }
@@ -142,7 +143,7 @@ pub async fn with_server<'a>(
     // Rules may change what it says of its framing.
     let kept = keep_server && leaves_connection(http, &up);
     for rules in http_rules_on_responses(be, fe) {
-        if let Err(stop) = response_rules(http, be, rules, Kind::HttpResponse, &mut conn).await {
+        if let Err(stop) = response_rules(http, be, rules, Kind::HttpResponse, Some(&mut conn.wire)).await {
             if matches!(stop, Stop::Answer(_)) {
                 keep_unwanted(http, be, server, conn, kept);
             }
@@ -677,7 +678,7 @@ fn response_captures(http: &mut Http<'_>) {
 }
 
 /// `http-response` rules of the backend, then of the frontend, as far as there are any.
-fn http_rules_on_responses<'a>(be: &'a Proxy, fe: &'a Proxy) -> impl Iterator<Item = &'a Ruleset> {
+pub fn http_rules_on_responses<'a>(be: &'a Proxy, fe: &'a Proxy) -> impl Iterator<Item = &'a Ruleset> {
     let of_frontend = (be.id != fe.id).then_some(&*fe.rules.http_response);
     [Some(&*be.rules.http_response), of_frontend].into_iter().flatten().filter(|rules| !rules.is_empty())
 }
@@ -690,25 +691,27 @@ fn limit_response(http: &mut Http<'_>, conn: &ServerConn) {
     head.set_limit(head_limit(tune.bufsize, tune.maxrewrite, head.encoded_len(), buffered));
 }
 
-/// Evaluates one ruleset on the response, waiting for what it waits for.
-async fn response_rules<'a>(
+/// Evaluates one ruleset on the response, waiting for what it waits for. `from`: where the body comes from, if that is a
+/// server.
+pub async fn response_rules<'a>(
     http: &mut Http<'a>,
     be: &'a Proxy,
     rules: &'a Ruleset,
     kind: Kind,
-    conn: &mut ServerConn,
+    mut from: Option<&mut Wire>,
 ) -> Result<(), Stop<'a>> {
     let delay = be.inspect_delay_res_ms.filter(|_| kind == Kind::TcpResponse);
     let deadline = delay.map(timer::deadline_in);
     // Only rules on connections wait; the others decide on what there is.
     let mut last = deadline.is_none();
-    let mut from = 0;
+    let mut next = 0;
     loop {
-        let body = conn.wire.look();
-        let bodies = Bodies { response: body.payload(), ..Bodies::default() };
+        let body = from.as_deref_mut().map(Wire::look);
+        let response = body.as_ref().map_or_else(Payload::default, Look::payload);
+        let bodies = Bodies { response, ..Bodies::default() };
         let worker = http.worker;
         let outcome = http.state.evaluate(worker, &mut http.session.facts, bodies, true, last, |cx, fx| {
-            rules.run(kind, from, cx, fx)
+            rules.run(kind, next, cx, fx)
         });
         let failed = std::mem::take(&mut http.state.effects.failed_rewrites);
         if failed > 0 {
@@ -761,23 +764,28 @@ async fn response_rules<'a>(
                 return Err(Stop::Ended(After::Drop));
             }
             Outcome::Wait { resume } => {
-                from = resume;
-                last = !more_response(http, conn, deadline).await?;
+                next = resume;
+                last = match from.as_deref_mut() {
+                    Some(from) => !more_response(http, from, deadline).await?,
+                    None => true,
+                };
             }
-            Outcome::EarlyHints { resume } => from = resume,
+            Outcome::EarlyHints { resume } => next = resume,
             Outcome::Pause { ms, resume } => {
-                from = resume;
+                next = resume;
                 let shut = shut_check(worker, http.state);
                 if unless_shut(shut, timer::sleep(ms)).await.is_none() {
                     return Err(server_shut(http));
                 }
             }
             Outcome::WaitBody { ms, at_least, resume } => {
-                from = resume;
-                wait_for_body(http, conn, ms, at_least).await?;
+                next = resume;
+                if let Some(from) = from.as_deref_mut() {
+                    wait_for_body(http, from, ms, at_least).await?;
+                }
             }
             Outcome::Log { profile, resume } => {
-                from = resume;
+                next = resume;
                 finish::log_now(http.worker, http.session, http.state, kind, profile);
             }
             outcome @ (Outcome::RewriteFailed | Outcome::InternalError) => {
@@ -797,18 +805,18 @@ async fn response_rules<'a>(
 /// Waits for more of the body for `tcp-response` rules. False when no more will come before they must decide.
 async fn more_response<'a>(
     http: &mut Http<'a>,
-    conn: &mut ServerConn,
+    from: &mut Wire,
     deadline: Option<u64>,
 ) -> Result<bool, Stop<'a>> {
     let room = http.worker.instance.config.global.tune.bufsize;
-    if conn.wire.look().ended() || conn.wire.received().len() >= room || conn.wire.eof {
+    if from.look().ended() || from.received().len() >= room || from.eof {
         return Ok(false);
     }
     let shut = shut_check(http.worker, http.state);
-    let more = timer::timeout_at(deadline, std::future::poll_fn(|_| conn.wire.poll_recv()));
+    let more = timer::timeout_at(deadline, std::future::poll_fn(|_| from.poll_recv()));
     match unless_shut(shut, more).await {
         None => Err(server_shut(http)),
-        Some(Ok(Ok(buf))) if !buf.is_empty() => Ok(conn.wire.append(buf).is_ok()),
+        Some(Ok(Ok(buf))) if !buf.is_empty() => Ok(from.append(buf).is_ok()),
         // How it ended is found out by who forwards it.
         Some(_) => Ok(false),
     }
@@ -843,7 +851,7 @@ fn forget_response(http: &mut Http<'_>) {
 /// buffer is full.
 async fn wait_for_body<'a>(
     http: &mut Http<'a>,
-    conn: &mut ServerConn,
+    from: &mut Wire,
     ms: u64,
     at_least: u64,
 ) -> Result<(), Stop<'a>> {
@@ -851,17 +859,17 @@ async fn wait_for_body<'a>(
     let deadline = timer::deadline_in(ms);
     let shut = shut_check(http.worker, http.state);
     loop {
-        let received = conn.wire.received().len();
-        let body = conn.wire.look();
+        let received = from.received().len();
+        let body = from.look();
         let enough = at_least > 0 && body.payload_len() as u64 >= at_least;
-        if body.ended() || enough || received >= room || conn.wire.eof {
+        if body.ended() || enough || received >= room || from.eof {
             return Ok(());
         }
-        let more = timer::timeout_at(Some(deadline), std::future::poll_fn(|_| conn.wire.poll_recv()));
+        let more = timer::timeout_at(Some(deadline), std::future::poll_fn(|_| from.poll_recv()));
         let Some(more) = unless_shut(&shut, more).await else { return Err(server_shut(http)) };
         match more {
             Ok(Ok(buf)) if !buf.is_empty() => {
-                if conn.wire.append(buf).is_err() {
+                if from.append(buf).is_err() {
                     return Ok(());
                 }
             }

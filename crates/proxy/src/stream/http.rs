@@ -17,7 +17,7 @@ use thalweg_sample::context::Ctx;
 use thalweg_sample::facts;
 
 use super::exchange::{self, Exchanged};
-use super::{Bodies, StreamState, cookie, finish, forwarded, reply};
+use super::{Bodies, StreamState, cookie, finish, forwarded, reply, service};
 use crate::backend::Slot;
 use crate::backend::assign::{self, Choice, NoServer};
 use crate::backend::connect::Target;
@@ -540,7 +540,7 @@ impl<'a> Http<'a> {
                 Outcome::UseService(name) => {
                     self.note_decision();
                     self.terminate(b'L', b'R');
-                    return Err(Stop::Answer(reply::Answer::Service(name)));
+                    return Err(Stop::Ended(service::serve(self, name).await?));
                 }
                 Outcome::BadRequest => {
                     self.worker.fe_counters(self.session.listener).failed_requests.add(1);

@@ -14,6 +14,7 @@ pub mod http;
 pub mod pump;
 pub mod relay;
 pub mod reply;
+pub mod service;
 pub mod tcp;
 
 use thalweg_config::model::{Proxy, ProxyId, ServerId};

@@ -31,8 +31,6 @@ pub enum Answer<'a> {
     Auth(&'a Realm),
     /// `redir`: the same path on another host.
     ServerRedirect(&'a str),
-    /// An internal service; none is built in.
-    Service(&'a str),
 }
 
 /// Bytes of an unwanted request body that are read and thrown away to keep the connection.
@@ -135,7 +133,6 @@ fn build<'a>(http: &mut Http<'a>, answer: &Answer<'a>) -> Result<bool, ()> {
                 .map(|_| true)
                 .map_err(drop)
         }
-        Answer::Service(_) => from(http, reply_for(503, errors(be), errors(fe))),
     };
     http.state.facts.status = i32::from(meant.unwrap_or(head.status()));
     http.state.response = head;
@@ -191,24 +188,11 @@ pub fn after_response_rules(http: &mut Http<'_>) -> bool {
 
 /// Sends the prepared answer. The connection may be kept even when some of the request's body is to come: see [`drain`].
 async fn write_out(http: &mut Http<'_>) -> After {
-    let fe = http.frontend();
-    let closes =
-        http.state.response.value(HeaderId::Connection).is_some_and(|v| v.eq_ignore_ascii_case(b"close"));
-    http.state.response.remove_id(HeaderId::Connection);
-    if closes || http.worker.instance.stopping() != Stopping::No || fe.opts.httpclose {
-        http.keep_alive = false;
-    }
-    let status = http.state.response.status();
-    let peer = if http.state.has_request { http.state.request.version() } else { Version::HTTP_11 };
-    let options = EncodeOptions {
-        connection: connection_option(Version::HTTP_11, peer, http.keep_alive),
-        proxy_connection: false,
-        case: http.worker.response_case(fe.id),
-    };
-    let Some(head) = encode(&http.state.response, &options) else {
+    let Some(head) = final_head(http) else {
         http.terminate(b'R', b'H');
         return After::Drop;
     };
+    let status = http.state.response.status();
     let no_body =
         http.state.has_request && http.state.client_method == Method::Head || matches!(status, 204 | 304);
     let body = (!no_body && !http.state.body.is_empty()).then(|| Buf::copy_of(&http.state.body));
@@ -224,12 +208,35 @@ async fn write_out(http: &mut Http<'_>) -> After {
         false => body,
     };
     send_with(&mut http.client.io, head, body);
+    after_answer(http)
+}
+
+/// The head of an answer of our own as it goes out, once it is known whether the connection may be kept.
+pub fn final_head(http: &mut Http<'_>) -> Option<Buf> {
+    let fe = http.frontend();
+    let closes =
+        http.state.response.value(HeaderId::Connection).is_some_and(|v| v.eq_ignore_ascii_case(b"close"));
+    http.state.response.remove_id(HeaderId::Connection);
+    if closes || http.worker.instance.stopping() != Stopping::No || fe.opts.httpclose {
+        http.keep_alive = false;
+    }
+    let peer = if http.state.has_request { http.state.request.version() } else { Version::HTTP_11 };
+    let options = EncodeOptions {
+        connection: connection_option(Version::HTTP_11, peer, http.keep_alive),
+        proxy_connection: false,
+        case: http.worker.response_case(fe.id),
+    };
+    encode(&http.state.response, &options)
+}
+
+/// What becomes of the client's connection when it has its answer.
+pub fn after_answer(http: &Http<'_>) -> After {
     let too_long = http.client.body.remaining().is_some_and(|n| n > DRAIN_MAX);
     if http.keep_alive && !too_long { After::KeepAlive } else { After::Close }
 }
 
 /// Waits until the client takes more, within `timeout client`.
-async fn ready_to_send(http: &mut Http<'_>) -> bool {
+pub async fn ready_to_send(http: &mut Http<'_>) -> bool {
     let deadline = http.frontend().timeouts.client.map(timer::deadline_in);
     matches!(timer::timeout_at(deadline, http.client.io.send_ready()).await, Ok(Ok(())))
 }

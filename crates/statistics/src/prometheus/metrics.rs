@@ -1,6 +1,5 @@
 //! Which metrics there are, and how each comes from a figure.
 
-use crate::columns::at;
 use crate::stat::RowKind;
 
 /// A counter only grows; a gauge goes up and down.
@@ -21,8 +20,8 @@ pub(super) enum Form {
     Seconds,
     /// The figure; a server without it has one that is no number.
     OrNan,
-    /// One sample per class of responses.
-    Codes,
+    /// The figure of this class of responses.
+    Code(&'static str),
     /// One sample per state, 1 for the one it is in.
     State,
     /// One sample per state, with the number of servers in it.
@@ -92,7 +91,12 @@ pub(super) const METRICS: &[Metric] = &[
     m("S", "check_status", "check_status", Gauge, Form::Check),
     m("S", "check_code", "check_code", Gauge, Form::Plain),
     m("S", "check_duration", "check_duration_seconds", Gauge, Form::Seconds),
-    m("FBS", "hrsp_1xx", "http_responses_total", Counter, Form::Codes),
+    m("FBS", "hrsp_1xx", "http_responses_total", Counter, Form::Code("1xx")),
+    m("FBS", "hrsp_2xx", "http_responses_total", Counter, Form::Code("2xx")),
+    m("FBS", "hrsp_3xx", "http_responses_total", Counter, Form::Code("3xx")),
+    m("FBS", "hrsp_4xx", "http_responses_total", Counter, Form::Code("4xx")),
+    m("FBS", "hrsp_5xx", "http_responses_total", Counter, Form::Code("5xx")),
+    m("FBS", "hrsp_other", "http_responses_total", Counter, Form::Code("other")),
     m("F", "req_rate_max", "http_requests_rate_max", Gauge, Form::Plain),
     m("FBS", "req_tot", "http_requests_total", Counter, Form::Plain),
     m("BS", "cli_abrt", "client_aborts_total", Counter, Form::Plain),
@@ -222,16 +226,6 @@ pub(super) const fn states(kind: RowKind) -> &'static [&'static str] {
 pub(super) const CHECKS: &[&str] = &[
     "HANA", "SOCKERR", "L4OK", "L4TOUT", "L4CON", "L6OK", "L6TOUT", "L6RSP", "L7TOUT", "L7RSP", "L7OK",
     "L7OKC", "L7STS", "PROCERR", "PROCTOUT", "PROCOK",
-];
-
-/// Classes of responses, and the columns that count them.
-pub(super) const CODES: [(&str, usize); 6] = [
-    ("1xx", at("hrsp_1xx")),
-    ("2xx", at("hrsp_2xx")),
-    ("3xx", at("hrsp_3xx")),
-    ("4xx", at("hrsp_4xx")),
-    ("5xx", at("hrsp_5xx")),
-    ("other", at("hrsp_other")),
 ];
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::stat::{Row, RowKind};
 pub use query::Wanted;
 
 use Nature::Counter;
-use metrics::{CHECKS, CODES, Form, METRICS, Metric, Nature, PROCESS, states};
+use metrics::{CHECKS, Form, METRICS, Metric, Nature, PROCESS, states};
 
 /// What an exposition is made of.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
@@ -223,14 +223,11 @@ impl Exposition {
         if let Some(description) = proxy.description.as_deref().filter(|_| self.wanted.describe) {
             labels.push_str(&format!(",desc=\"{}\"", escaped(description)));
         }
+        let is_http = crate::stat::is_http(proxy);
         let mut samples: Vec<Sample> = Vec::new();
         for metric in metrics_of(row.kind) {
-            match metric.form {
-                Form::Codes => {
-                    samples.extend(CODES.iter().map(|(_, column)| sample(row, *column, Form::Plain)));
-                }
-                form => samples.push(sample(row, column_of(metric), form)),
-            }
+            let shown = is_http || !metric.name.starts_with("http_");
+            samples.push(if shown { sample(row, column_of(metric), metric.form) } else { Sample::None });
         }
         if self.wanted.extra && matches!(row.kind, RowKind::Frontend | RowKind::Backend) {
             samples.extend((0..EXTRA.len()).map(|at| sample(row, COLUMNS.len() + at, Form::Plain)));
@@ -280,16 +277,18 @@ impl Exposition {
             self.stage = next_metric;
             return;
         }
-        // The classes of responses take six places.
-        let before = metrics[..metric.min(metrics.len())].iter().filter(|m| m.form == Form::Codes).count();
-        let at = metric + before * (CODES.len() - 1);
-        if line == 0 {
+        // The classes of responses are samples of one metric.
+        let continued = metric > 0
+            && metrics
+                .get(metric - 1)
+                .is_some_and(|before| name.ends_with(before.name) && form != Form::Plain);
+        if line == 0 && !continued {
             introduce(out, &name, text, nature);
         }
         let module = if metric >= metrics.len() { ",mod=\"h1\"" } else { "" };
         let end = (line + STEP).min(self.lines.len());
         for line in self.lines[line..end].iter().filter(|line| line.kind == of) {
-            line.write(out, &name, at, form, module);
+            line.write(out, &name, metric, form, module);
         }
         self.stage =
             if end < self.lines.len() { Stage::Writing { kind, metric, line: end } } else { next_metric };
@@ -306,11 +305,7 @@ impl Line {
             }
         };
         match (form, sample, &self.servers) {
-            (Form::Codes, ..) => {
-                for (offset, (code, _)) in CODES.iter().enumerate() {
-                    put(out, name, labels, &format!(",code=\"{code}\""), self.samples[at + offset]);
-                }
-            }
+            (Form::Code(code), ..) => put(out, name, labels, &format!(",code=\"{code}\""), sample),
             (Form::State, Sample::At(is), _) => {
                 each(out, states(self.kind), &|at| u64::from(at == usize::from(is)));
             }

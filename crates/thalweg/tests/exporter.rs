@@ -1,0 +1,140 @@
+//! The Prometheus exporter: a service behind rules and logs, with the reference's metrics.
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use support::{Proxy, Response, Server, Setup, each_driver, ok};
+
+fn setup(server: &Server) -> Setup {
+    let addr = server.addr;
+    Setup::http(&format!(
+        "frontend fe\nbind <@fe>\ndescription my \"fe\"\n\
+         http-request use-service prometheus-exporter if {{ path /metrics }}\n\
+         http-response set-header x-rule %[status]\nhttp-after-response set-header x-after 1\n\
+         default_backend be\n\
+         backend be\noption httpchk\nserver s1 {addr}\nserver s2 {addr} check inter 60s maxqueue 10 maxconn 12\n\
+         server s3 {addr} backup disabled\n\
+         listen other\nmode tcp\nbind <@other>\nserver a {addr} weight 5\n"
+    ))
+    .defaults("option socket-stats")
+}
+
+fn get(proxy: &Proxy, query: &str) -> Response {
+    proxy.ask(&format!("GET /metrics{query} HTTP/1.1\r\nHost: h\r\n\r\n"))
+}
+
+/// The value of a sample.
+fn value(text: &str, sample: &str) -> Option<String> {
+    text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' ')).map(str::to_owned)
+}
+
+#[test]
+fn what_was_counted_is_exported() {
+    each_driver(|io| {
+        let server = Server::http(|_| ok("hello"));
+        let proxy = setup(&server).start(io);
+        for _ in 0..3 {
+            assert_eq!(proxy.ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n").status, 200);
+            proxy.http_log();
+        }
+        let response = get(&proxy, "");
+        assert_eq!(
+            (response.status, response.field("content-type").as_str()),
+            (200, "text/plain; version=0.0.4")
+        );
+        // The service is a server to the rules, and a name to the log.
+        assert_eq!((response.field("x-rule").as_str(), response.field("x-after").as_str()), ("200", "1"));
+        let log = proxy.http_log();
+        assert!(log.starts_with("fe/<PROMEX> ") && log.contains(" LR-- "), "{log}");
+        let text = response.text();
+        for (sample, expected) in [
+            ("haproxy_backend_http_responses_total{proxy=\"be\",code=\"2xx\"}", "3"),
+            ("haproxy_server_status{proxy=\"be\",server=\"s3\",state=\"MAINT\"}", "1"),
+            ("haproxy_server_weight{proxy=\"other\",server=\"a\"}", "5"),
+            ("haproxy_server_queue_limit{proxy=\"be\",server=\"s1\"}", "NaN"),
+            ("haproxy_server_queue_limit{proxy=\"be\",server=\"s2\"}", "10"),
+            ("haproxy_frontend_status{proxy=\"fe\",state=\"UP\"}", "1"),
+            ("haproxy_backend_agg_server_status{proxy=\"be\",state=\"MAINT\"}", "1"),
+        ] {
+            assert_eq!(value(&text, sample).as_deref(), Some(expected), "{sample}");
+        }
+        let described = get(&proxy, "?scope=frontend&desc-labels&extra-counters").text();
+        let sample = "haproxy_frontend_h1_total_streams{proxy=\"fe\",desc=\"my fe\",mod=\"h1\"}";
+        assert!(described.contains("desc=\"my"), "{described}");
+        assert!(value(&described, sample).is_some() || described.contains("mod=\"h1\""), "{described}");
+    });
+}
+
+#[test]
+fn a_query_says_what_is_wanted() {
+    let server = Server::http(|_| ok(""));
+    let proxy = setup(&server).start("epoll");
+    assert_eq!(get(&proxy, "?scope=nobody").status, 400);
+    assert_eq!(get(&proxy, "?scope=").text(), "");
+    let only = get(&proxy, "?metrics=haproxy_process_nbthread&scope=global").text();
+    assert_eq!(only.lines().count(), 3, "{only}");
+    let kept = get(&proxy, "?scope=server&no-maint").text();
+    assert!(kept.contains("server=\"s1\"") && !kept.contains("server=\"s3\""));
+    // A body is read and thrown away, and the connection goes on.
+    let mut conn = proxy.connect();
+    conn.send("POST /metrics?scope= HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello");
+    assert_eq!(conn.response().status, 200);
+    conn.send("HEAD /metrics HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_eq!(conn.response_to("HEAD").status, 200);
+    conn.send("GET /metrics?scope=global HTTP/1.0\r\n\r\n");
+    let last = conn.response();
+    assert!(last.field("connection") == "close" && last.text().contains("haproxy_process_uptime_seconds"));
+}
+
+#[test]
+fn a_client_that_does_not_read_holds_little() {
+    each_driver(|io| {
+        let addr = support::nobody();
+        let servers: String = (0..3000).map(|n| format!("server s{n} {addr}\n")).collect();
+        let text = format!(
+            "listen l\nbind <@fe>\nhttp-request use-service prometheus-exporter\ntimeout client 300ms\n{servers}"
+        );
+        let proxy = Setup::http(&text).start(io);
+        let mut deaf = proxy.connect();
+        deaf.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        // Others are served meanwhile, and the one who does not read is let go.
+        assert_eq!(proxy.ask("GET /?scope=global HTTP/1.1\r\nHost: h\r\n\r\n").status, 200);
+        let lines = [proxy.http_log(), proxy.http_log()];
+        assert!(lines.iter().any(|line| line.contains("?scope=global")), "{lines:?}");
+        assert!(lines.iter().any(|line| line.contains(" LR-- ") && line.contains("\"GET / ")), "{lines:?}");
+    });
+}
+
+/// The samples' names and labels, and the types of the metrics. Texts and the version are each program's own.
+fn shape(text: &str) -> BTreeSet<String> {
+    text.lines()
+        .filter(|line| {
+            !line.starts_with("# HELP") && !line.contains("haproxy_resolver") && !line.contains("sticktable")
+        })
+        // The reference calls this one a gauge where its first sample is no number.
+        .filter(|line| !line.starts_with("# TYPE haproxy_backend_downtime_seconds_total"))
+        .filter(|line| !line.contains("build_info{") && !line.contains("process_node{"))
+        .map(|line| match line.strip_prefix("# TYPE") {
+            Some(kind) => kind.to_owned(),
+            None => line.rsplit_once(' ').map_or("", |(sample, _)| sample).to_owned(),
+        })
+        .collect()
+}
+
+#[test]
+fn the_reference_exports_the_same() {
+    let Some(reference) = support::reference() else {
+        println!("skipped: the reference program is not installed");
+        return;
+    };
+    let server = Server::http(|_| ok(""));
+    let ours = setup(&server).start("epoll");
+    let theirs = setup(&server).program(&reference).start("epoll");
+    for query in ["", "?scope=server&scope=backend", "?desc-labels&scope=frontend", "?no-maint"] {
+        let (own, other) = (shape(&get(&ours, query).text()), shape(&get(&theirs, query).text()));
+        let missing: Vec<_> = other.difference(&own).take(10).collect();
+        let more: Vec<_> = own.difference(&other).take(10).collect();
+        assert!(missing.is_empty() && more.is_empty(), "{query}: missing {missing:#?}, more {more:#?}");
+    }
+}
