@@ -21,6 +21,7 @@ use crate::backend::pool::IdlePool;
 use crate::counters::{Counters, Present, Rate, ThreadCounters};
 use crate::instance::{Instance, STREAM_BLOCK};
 use crate::stream::StreamState;
+use crate::stream::entry::Entries;
 
 /// See the module's documentation.
 pub struct Worker {
@@ -49,6 +50,8 @@ pub struct Worker {
     next_stream: Cell<u32>,
     /// The sessions on this thread.
     pub sessions: RefCell<SessionList>,
+    /// The streams on this thread.
+    pub streams: Entries,
     /// The tasks that accept on this thread.
     pub accepting: RefCell<Vec<TaskId>>,
     /// Tasks that a soft stop ends at once: what accepts for the CLI.
@@ -180,6 +183,7 @@ impl Worker {
             random: Cell::new(u64::from_ne_bytes(seed) | 1),
             next_stream: Cell::new(0),
             sessions: RefCell::default(),
+            streams: Entries::default(),
             accepting: RefCell::default(),
             until_stop: RefCell::default(),
             stopped: Cell::new(false),
@@ -378,11 +382,13 @@ impl Worker {
 
     /// Memory for one request, used before or new.
     pub fn take_stream(&self) -> Box<StreamState> {
-        self.spare_streams.borrow_mut().pop().unwrap_or_default()
+        let spare = self.spare_streams.borrow_mut().pop();
+        spare.unwrap_or_else(|| Box::new(StreamState::new(self.streams.add())))
     }
 
     /// Gives the memory of a request back.
     pub fn give_stream(&self, stream: Box<StreamState>) {
+        stream.entry.end();
         let mut spare = self.spare_streams.borrow_mut();
         if spare.len() < SPARE_STREAMS_MAX {
             spare.push(stream);

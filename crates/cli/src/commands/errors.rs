@@ -5,7 +5,7 @@ use thalweg_config::model::Proxy;
 use thalweg_proxy::Instance;
 use thalweg_runtime::clock;
 
-use super::find_proxy;
+use super::{date, find_proxy};
 use crate::command::{Command, Run};
 use crate::output::Reply;
 
@@ -24,18 +24,5 @@ fn show(instance: &Instance, args: &[&str]) -> Reply {
         return Reply::error("No such proxy.");
     }
     let now_us = clock::wall_us();
-    let at = thalweg_sys::time::local(i64::try_from(now_us / 1_000_000).unwrap_or(0));
-    let month = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-        .get(usize::from(at.month.saturating_sub(1)))
-        .copied()
-        .unwrap_or("Jan");
-    Reply::Text(format!(
-        "Total events captured on [{:02}/{month}/{:04}:{:02}:{:02}:{:02}.{:03}] : 0\n",
-        at.day,
-        at.year,
-        at.hour,
-        at.minute,
-        at.second,
-        now_us / 1000 % 1000
-    ))
+    Reply::Text(format!("Total events captured on [{}] : 0\n", date(now_us)))
 }

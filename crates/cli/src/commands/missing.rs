@@ -51,7 +51,6 @@ pub static COMMANDS: &[Command] = &[
     Command::new("show table", User, Run::Missing("stick tables are missing")),
     Command::new("show tls-keys", Admin, Run::Missing("TLS is missing")),
     Command::new("show trace", User, Run::Missing("traces are missing")),
-    Command::new("shutdown session", Admin, Run::Missing("sessions cannot be ended one by one")),
     Command::new("trace", Operator, Run::Missing("traces are missing")),
     Command::new("update ssl", Admin, Run::Missing("TLS is missing")),
     Command::new("debug dev", Admin, Run::Missing("the commands of the reference's developers are missing"))

@@ -56,6 +56,15 @@ pub fn uptime_s(cli: &Cli) -> u64 {
     clock::wall_us().saturating_sub(cli.instance.start_wall_us) / 1_000_000
 }
 
+/// A moment in local time, as `22/Nov/2026:04:59:25.452`; it is counted in microseconds since 1970.
+pub(crate) fn date(wall_us: u64) -> String {
+    let at = thalweg_sys::time::local(i64::try_from(wall_us / 1_000_000).unwrap_or(0));
+    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let month = months.get(usize::from(at.month.saturating_sub(1))).unwrap_or(&"Jan");
+    let (day, year, thousandths) = (at.day, at.year, wall_us / 1000 % 1000);
+    format!("{day:02}/{month}/{year:04}:{:02}:{:02}:{:02}.{thousandths:03}", at.hour, at.minute, at.second)
+}
+
 /// The proxy that `#<number>` or a name selects among those that `wanted` accepts.
 pub fn find_proxy<'i>(instance: &'i Instance, name: &str, wanted: fn(&Proxy) -> bool) -> Option<&'i Proxy> {
     let number = name.strip_prefix('#').and_then(|n| n.parse::<u32>().ok());

@@ -49,12 +49,6 @@ pub static COMMANDS: &[Command] = &[
         .help("", "let the agent checks of a server go on"),
     Command::new("disable agent", Admin, Run::Now(|call| enable_agent(call.instance(), call.args, false)))
         .help("", "stop the agent checks of a server"),
-    Command::new(
-        "shutdown sessions server",
-        Admin,
-        Run::Now(|call| shutdown_sessions(call.instance(), call.args)),
-    )
-    .help("<bk>/<srv>", "end the requests that are on a server"),
 ];
 
 /// `show backend`.
@@ -339,17 +333,6 @@ fn enable_agent(instance: &Instance, args: &[&str], on: bool) -> Reply {
         Err(reply) => reply,
         Ok(_) if on => Reply::error("Agent was not configured on this server, cannot enable."),
         Ok(_) => Reply::Done,
-    }
-}
-
-/// `shutdown sessions server`.
-fn shutdown_sessions(instance: &Instance, args: &[&str]) -> Reply {
-    match find_server(instance, args) {
-        Ok((proxy, server)) => {
-            instance.backends[proxy.id.0 as usize].shut_sessions(server.id);
-            Reply::Done
-        }
-        Err(reply) => reply,
     }
 }
 

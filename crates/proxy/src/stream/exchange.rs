@@ -833,8 +833,11 @@ fn response_denied(http: &Http<'_>, be: &Proxy) {
     }
 }
 
-/// The server went down, and the streams on it end with it. Nobody failed but it.
+/// The server went down, and the streams on it end with it: nobody failed but it. Or an operator ended this one.
 fn server_shut<'a>(http: &mut Http<'a>) -> Stop<'a> {
+    if http.state.entry.is_killed() {
+        return http.killed();
+    }
     http.terminate(b'D', b'C');
     Stop::Answer(reply::Answer::Error(500))
 }

@@ -1,6 +1,7 @@
 //! The life of a request: receive its head, evaluate rules, choose a backend and a server, exchange, answer, log.
 
 use std::pin::pin;
+use std::rc::Rc;
 use std::task::Poll;
 
 use thalweg_balance::ServerIndex;
@@ -16,6 +17,7 @@ use thalweg_sample::acl::Verdict;
 use thalweg_sample::context::Ctx;
 use thalweg_sample::facts;
 
+use super::entry::unless_killed;
 use super::exchange::{self, Exchanged};
 use super::{Bodies, StreamState, cookie, finish, forwarded, reply, service};
 use crate::backend::Slot;
@@ -141,8 +143,13 @@ pub async fn serve(
     http.state.facts.log_early = fe.opts.logasap;
     http.state.facts.timeouts.client = fe.timeouts.client.unwrap_or(0);
     http.state.facts.id = worker.next_stream_id();
+    let entry = Rc::clone(&http.state.entry);
+    entry.begin(http.state.facts.id, fe.id, http.session.facts.source());
     let served = match missing {
-        None => pin!(http.run()).await,
+        None => {
+            let served = unless_killed(entry, pin!(http.run())).await;
+            served.unwrap_or_else(|| Err(http.killed()))
+        }
         Some(why) => Err(http.no_request(why)),
     };
     let after = match served {
@@ -173,6 +180,12 @@ pub enum NoRequest {
 }
 
 impl<'a> Http<'a> {
+    /// An operator ended the stream: nothing more is said to the client.
+    pub fn killed(&mut self) -> Stop<'a> {
+        self.terminate(b'K', b'C');
+        Stop::Ended(After::Close)
+    }
+
     /// A connection that ends before its first byte.
     fn no_request(&mut self, why: NoRequest) -> Stop<'a> {
         // There was no request to be idle before.
@@ -388,9 +401,15 @@ impl<'a> Http<'a> {
     /// Who ended the stream, and in which phase; the first cause stays.
     pub fn terminate(&mut self, cause: u8, phase: u8) {
         let t = &mut self.state.facts.termination;
-        if t.cause == b'-' {
-            t.cause = cause;
-            t.phase = phase;
+        if t.cause != b'-' {
+            return;
+        }
+        if self.state.entry.is_killed() {
+            // Whatever it looks like from inside. The client may have got another status, and none of it is complete.
+            (t.cause, t.phase) = (b'K', b'C');
+            self.state.facts.status = 500;
+        } else {
+            (t.cause, t.phase) = (cause, phase);
         }
     }
 
@@ -752,6 +771,7 @@ impl<'a> Http<'a> {
         let now_ms = clock::now_ms();
         self.state.facts.backend = facts::ProxyId(be.id.0);
         self.state.facts.backend_assigned = true;
+        self.state.entry.set_backend(be.id);
         cookie::begin(be, &mut self.state.facts.termination);
         if be.id != self.session.frontend {
             super::inherit_settings(&mut self.state.facts, be, false);

@@ -6,6 +6,7 @@
 
 pub mod cookie;
 pub mod deadline;
+pub mod entry;
 pub mod exchange;
 pub mod filter;
 pub mod finish;
@@ -17,6 +18,8 @@ pub mod reply;
 pub mod service;
 pub mod tcp;
 
+use std::rc::Rc;
+
 use thalweg_config::model::{Proxy, ProxyId, ServerId};
 use thalweg_h1::parse::HeadParser;
 use thalweg_http::semantics::Framing;
@@ -26,6 +29,7 @@ use thalweg_sample::context::{Ctx, Payload};
 use thalweg_sample::facts::{self, Session, StreamFacts};
 
 use crate::connection::wire::Wire;
+use crate::stream::entry::Entry;
 use crate::worker::Worker;
 
 /// The memory of one stream. Reused from stream to stream, so that nothing is allocated in the steady state.
@@ -53,10 +57,13 @@ pub struct StreamState {
     pub body: Vec<u8>,
     /// The server's number of shutdowns when the stream came to it: see [`crate::backend::Backend::shut_epoch`].
     pub shut_epoch: u32,
+    /// What operators see of the stream.
+    pub entry: Rc<Entry>,
 }
 
-impl Default for StreamState {
-    fn default() -> StreamState {
+impl StreamState {
+    /// Memory that is seen through `entry`.
+    pub fn new(entry: Rc<Entry>) -> StreamState {
         StreamState {
             facts: StreamFacts::new(facts::ProxyId(0), true),
             request: Head::new(),
@@ -72,6 +79,7 @@ impl Default for StreamState {
             cookie: cookie::Seen::default(),
             body: Vec::new(),
             shut_epoch: 0,
+            entry,
         }
     }
 }
@@ -95,13 +103,14 @@ fn inherit_settings(facts: &mut StreamFacts, proxy: &Proxy, with_tarpit: bool) {
     }
 }
 
-/// Whether the stream must end because its server went down, or another one came back, since it was assigned
-/// ([`StreamState::assign_server`]).
+/// Whether the stream must end: because its server went down, or another one came back, since it was assigned
+/// ([`StreamState::assign_server`]), or because an operator said so.
 fn shut_check<'a>(worker: &'a Worker, state: &StreamState) -> impl Fn() -> bool + use<'a> {
     let backend = worker.backend(state.backend());
     let server = state.facts.server.map(|s| ServerId(s.index));
     let began = state.shut_epoch;
-    move || server.is_some_and(|s| backend.shut_epoch(s) != began)
+    let entry = Rc::clone(&state.entry);
+    move || entry.is_killed() || server.is_some_and(|s| backend.shut_epoch(s) != began)
 }
 
 /// Runs `future` to its end, or until the [server was shut down](shut_check): `None` then.
@@ -162,6 +171,7 @@ impl StreamState {
         let backend = self.facts.backend;
         self.facts.server = Some(facts::ServerId { proxy: backend, index: server.0 });
         self.shut_epoch = worker.backend(self.backend()).shut_epoch(server);
+        self.entry.set_server(server);
     }
 
     /// The backend in charge.

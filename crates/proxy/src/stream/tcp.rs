@@ -1,5 +1,7 @@
 //! The life of a TCP stream: inspect, choose a backend and a server, relay, log.
 
+use std::pin::pin;
+use std::rc::Rc;
 use std::task::Poll;
 
 use thalweg_balance::ServerIndex;
@@ -12,6 +14,7 @@ use thalweg_sample::context::Payload;
 use thalweg_sample::facts;
 
 use super::deadline::Limits;
+use super::entry::unless_killed;
 use super::exchange;
 use super::filter::{Direction, Filtered};
 use super::finish;
@@ -54,7 +57,13 @@ pub async fn serve(
     state.facts.timeouts.client = fe.timeouts.client.unwrap_or(0);
     state.facts.id = worker.next_stream_id();
     let mut tcp = Tcp { worker, session, client, state, in_backend: None, broken: false };
-    let end = tcp.run().await;
+    let entry = Rc::clone(&tcp.state.entry);
+    entry.begin(tcp.state.facts.id, fe.id, tcp.session.facts.source());
+    let end = unless_killed(entry, pin!(tcp.run())).await;
+    let end = end.unwrap_or_else(|| {
+        tcp.terminate(b'K', b'C');
+        ENDED
+    });
     if matches!(end, TcpEnd::BecameHttp) {
         tcp.state.facts.backend_assigned = false;
         return end;
@@ -93,8 +102,8 @@ impl<'a> Tcp<'a> {
     fn terminate(&mut self, cause: u8, phase: u8) {
         let t = &mut self.state.facts.termination;
         if t.cause == b'-' {
-            t.cause = cause;
-            t.phase = phase;
+            // What an operator ended looks like something else from inside.
+            (t.cause, t.phase) = if self.state.entry.is_killed() { (b'K', b'C') } else { (cause, phase) };
         }
     }
 
@@ -119,6 +128,7 @@ impl<'a> Tcp<'a> {
         }
         self.state.facts.backend = facts::ProxyId(be.id.0);
         self.state.facts.backend_assigned = true;
+        self.state.entry.set_backend(be.id);
         if be.id != fe.id {
             super::inherit_settings(&mut self.state.facts, be, false);
         }

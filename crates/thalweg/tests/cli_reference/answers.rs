@@ -37,13 +37,9 @@ const KNOWN: &[(&str, &str)] = &[
     ("show peers", "peers are missing"),
     ("set anon x", "suggestions"),
     ("show resolvers", "resolvers are missing"),
-    ("show sess backend", "a session's request is not known to others yet"),
-    ("show sess server", "a session's request is not known to others yet"),
-    ("show sess show-uri", "a session's request is not known to others yet"),
-    ("show sess susp", "a session's request is not known to others yet"),
+    ("show sess show-uri", "the URI of a stream is not kept"),
     ("show stat domain resolvers", "resolvers are missing"),
     ("show table", "stick tables are missing"),
-    ("shutdown session", "sessions cannot be ended one by one yet"),
     ("wait 1 be-removable be", "backends cannot be removed at run time"),
     // What must differ.
     ("show errors", "the time"),
@@ -55,6 +51,7 @@ const KNOWN: &[(&str, &str)] = &[
     ("show schema json", "ours is shorter"),
     ("show servers", "suggestions"),
     ("show sess help", "our words"),
+    ("shutdown sessions", "suggestions"),
     ("wait -h", "our words"),
     ("wait 1 x", "our words"),
     // Figures of the runtime, not of the service.
