@@ -59,3 +59,41 @@ fn a_tunnel_ends_in_order() {
         proxy.finish(server);
     });
 }
+
+/// The end of a connection leaves in one segment with the last byte of the response: a client that closes as soon as it
+/// has its response would otherwise be the first to do so, and keep a port of its own for a minute.
+#[test]
+fn a_response_brings_the_end_of_its_connection() {
+    use std::io::{ErrorKind, Read, Write};
+    each_driver(|io| {
+        let body = "x".repeat(3000);
+        let server = Server::http({
+            let body = body.clone();
+            move |_| ok(&body)
+        });
+        let text =
+            format!("frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nserver s {}\n", server.addr);
+        let proxy = Setup::http(&text).start(io);
+        for _ in 0..20 {
+            let mut client = std::net::TcpStream::connect(proxy.addr("fe")).unwrap();
+            client.write_all(GET.as_bytes()).unwrap();
+            let mut response = Vec::new();
+            while !response.ends_with(body.as_bytes()) {
+                let mut bytes = [0; 8192];
+                let n = client.read(&mut bytes).unwrap();
+                assert!(n > 0, "{}", String::from_utf8_lossy(&response));
+                response.extend_from_slice(&bytes[..n]);
+            }
+            client.set_nonblocking(true).unwrap();
+            match client.read(&mut [0]) {
+                Ok(0) => {}
+                Ok(_) => panic!("more than the response"),
+                Err(error) => {
+                    assert_ne!(error.kind(), ErrorKind::WouldBlock, "the end comes later");
+                    panic!("{error}");
+                }
+            }
+        }
+        proxy.finish(server);
+    });
+}

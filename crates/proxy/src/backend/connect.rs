@@ -256,7 +256,8 @@ impl<'a> Target<'a> {
             user_timeout_ms: some(rare.tcp_ut_ms),
             congestion: rare.cc.as_deref().map(Box::from),
             fastopen: rare.tfo,
-            no_quick_ack: self.proxy.opts.tcp_smart_connect,
+            // A request is ready to be sent, and takes the acknowledgement of the handshake with it.
+            no_quick_ack: self.proxy.opts.tcp_smart_connect || self.proxy.mode == Mode::Http,
             receive_buffer: some(tune.rcvbuf_server),
             send_buffer: some(tune.sndbuf_server),
             notsent_lowat: some(tune.notsent_lowat_server),

@@ -1029,7 +1029,12 @@ async fn download<'a>(
         }
     };
     match http.client.io.poll_send_ready() {
-        Poll::Ready(Ok(())) => send_with(&mut http.client.io, head, first),
+        Poll::Ready(Ok(())) => {
+            if !http.keep_alive && down.is_done(&conn.wire) && up.is_done(http.client) {
+                http.client.io.end_with_next_send();
+            }
+            send_with(&mut http.client.io, head, first);
+        }
         Poll::Pending => down.hold(head, first),
         Poll::Ready(Err(_)) => {
             client_left(http, b'C', b'D');

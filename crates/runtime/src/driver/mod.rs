@@ -9,6 +9,7 @@
 //! | receive | `recv` at once when an event said so | multishot, into the thread's ring of blocks |
 //! | send | `send` at once | queued, submitted with the next poll |
 //! | accept | `accept4` at once when an event said so | the same, the event from a multishot poll |
+//! | last send | `send` at once, held back until the close that follows | the same |
 //! | close | at once | queued behind what is in flight, and what is in flight is cancelled |
 //!
 //! Accepting goes through readiness in both: a multishot accept would take connections out of the backlog that
@@ -307,6 +308,9 @@ impl Driver {
         // SAFETY: called by the owner, who gives it up.
         let s = unsafe { &mut *socket.as_ptr() };
         debug_assert_eq!(s.ops, 0);
+        if s.bits.has(Bits::NODELAY_DUE) {
+            s.set_nodelay();
+        }
         each!(self, d => d.unregister(s));
         // SAFETY: the record owned it and is removed.
         let fd = unsafe { OwnedFd::from_raw_fd(s.fd) };
@@ -357,6 +361,9 @@ impl Driver {
 
     #[inline]
     pub(crate) fn start_send(&mut self, s: &mut Socket) {
+        if s.bits.has(Bits::NODELAY_DUE) && s.sent > 0 {
+            s.set_nodelay();
+        }
         each!(self, d => d.start_send(s));
     }
 

@@ -32,6 +32,7 @@
 
 use crate::buffer::Buf;
 use crate::clock;
+use crate::net::options::set;
 use crate::net::port::Events;
 use crate::net::syscall;
 use crate::task::{Reason, TaskId};
@@ -89,6 +90,10 @@ bits! {
     LIMITED = 16;
     /// Closing it before the peer did resets the connection.
     ABORTIVE = 17;
+    /// The next send is the last one: the end of this direction leaves with its last bytes.
+    LAST = 18;
+    /// `TCP_NODELAY` is still to be set. A first send is never delayed, and many connections never see a second one.
+    NODELAY_DUE = 19;
 }
 
 impl Bits {
@@ -429,9 +434,32 @@ impl Socket {
         self.tx_error = errno;
     }
 
+    /// From the second send on small segments must not wait for the acknowledgement of others.
+    #[cold]
+    pub fn set_nodelay(&mut self) {
+        self.bits.clear(Bits::NODELAY_DUE);
+        // It worked for the kernel's own connection, or makes nothing but latency worse.
+        let _ = set::nodelay(self.fd, true);
+    }
+
     /// Flags of the next send.
     pub fn send_flags(&self) -> i32 {
-        libc::MSG_NOSIGNAL | if self.bits.has(Bits::MORE) { libc::MSG_MORE } else { 0 }
+        libc::MSG_NOSIGNAL | if self.bits.has(Bits::MORE | Bits::LAST) { libc::MSG_MORE } else { 0 }
+    }
+
+    /// Tries to send what is left, and says how much that was. The error is the `errno`.
+    #[inline]
+    pub fn send_now(&mut self) -> (usize, Result<usize, i32>) {
+        let flags = self.send_flags();
+        match (&self.tx, self.second()) {
+            (Some(one), None) => (one.len(), syscall::send(self.fd, one, flags)),
+            _ => {
+                let left = self.tx_left();
+                let message = self.prepare_message();
+                // SAFETY: the message points at the record's buffers, which stay during the call.
+                (left, unsafe { syscall::sendmsg(self.fd, message, flags) })
+            }
+        }
     }
 
     /// Fills the boxed message with what is left to send and returns its address.

@@ -202,6 +202,14 @@ impl Stream {
         if more { bits.set(Bits::MORE) } else { bits.clear(Bits::MORE) }
     }
 
+    /// The next send is the last one. The end of this direction leaves with it, in one segment, which saves both sides a
+    /// packet. The caller must close the stream, or call [`shutdown_write`](Self::shutdown_write), as soon as the send
+    /// is done: the kernel may hold back the last bytes until then (at most 200 ms).
+    #[inline]
+    pub fn end_with_next_send(&mut self) {
+        self.record().bits.set(Bits::LAST);
+    }
+
     /// Bytes the kernel accepted for sending so far.
     pub fn sent_bytes(&self) -> u64 {
         self.peek().sent
@@ -423,8 +431,9 @@ pub enum Departure {
 
 fn open(address: &SockAddr, opts: &ConnectOptions) -> io::Result<Stream> {
     let raw = address.to_raw()?;
-    let simulated = driver::with(|d| d.simulated().map(|sim| sim.open_stream(address, opts)));
-    let fd = match simulated {
+    let opened = driver::with(|d| d.simulated().map(|sim| sim.open_stream(address, opts)));
+    let simulated = opened.is_some();
+    let fd = match opened {
         Some(result) => result?,
         None => {
             let protocol = if opts.mptcp && !address.is_unix() { libc::IPPROTO_MPTCP } else { 0 };
@@ -438,6 +447,9 @@ fn open(address: &SockAddr, opts: &ConnectOptions) -> io::Result<Stream> {
     let s = stream.record();
     if opts.reset_on_close {
         s.bits.set(Bits::ABORTIVE);
+    }
+    if opts.nodelay && !address.is_unix() && !simulated {
+        s.bits.set(Bits::NODELAY_DUE);
     }
     driver::with(|d| d.start_connect(s, raw))?;
     Ok(stream)
@@ -459,9 +471,6 @@ fn prepare(fd: RawFd, address: &SockAddr, opts: &ConnectOptions) -> io::Result<(
     }
     if address.is_unix() {
         return Ok(());
-    }
-    if opts.nodelay {
-        set::nodelay(fd, true)?;
     }
     if let Some(keepalive) = &opts.keepalive {
         set::keepalive(fd, keepalive)?;

@@ -230,6 +230,10 @@ impl Transfer {
         if !s.bits.has(Bits::READABLE) && driver::with(|d| d.poll_input(s)).is_pending() {
             return Poll::Pending;
         }
+        let to = tx.record();
+        if to.bits.has(Bits::NODELAY_DUE) {
+            to.set_nodelay();
+        }
         if self.splice && driver::with(|d| d.simulated().is_none()) {
             return self.splice(rx, tx, limit);
         }

@@ -201,6 +201,10 @@ each_driver!(options_reach_the_kernel, || async {
     assert_eq!(b.peer_addr().unwrap(), peer);
     assert_eq!(b.local_addr().unwrap(), address);
     let fd = a.as_raw_fd();
+    // It is of no use before the second send.
+    assert_eq!(int_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY), 0);
+    a.send_ready().await.unwrap();
+    a.start_send(Buf::copy_of(b"again"));
     for (level, name, value) in [
         (libc::IPPROTO_TCP, libc::TCP_NODELAY, 1),
         (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3),
@@ -353,5 +357,25 @@ every_driver!(a_departure_is_noticed_behind_unread_bytes, || async {
         a.set_linger_rst();
         drop(a);
         assert_eq!(departure(&mut b).await, Departure::Reset);
+    }
+});
+
+every_driver!(what_is_sent_last_arrives_whole_and_with_the_end, || async {
+    // More than the kernel takes at once, and less.
+    for size in [4_000_000, 1000] {
+        let (mut a, mut b) = tcp_pair().await;
+        a.end_with_next_send();
+        let mut bytes = vec![0; size];
+        fill_pattern(&mut bytes, 0);
+        let mut sent = Buf::large(size);
+        sent.extend_from_slice(&bytes).unwrap();
+        a.start_send(sent);
+        spawn(async move {
+            a.send_ready().await.unwrap();
+            drop(a);
+        });
+        let received = read_to_end(&mut b).await;
+        assert_eq!(received.len(), size);
+        assert!(is_pattern(&received, 0));
     }
 });

@@ -153,16 +153,7 @@ impl Epoll {
 
     fn continue_send(&mut self, s: &mut Socket) {
         while s.bits.has(Bits::SENDING) {
-            let flags = s.send_flags();
-            let (left, result) = match (&s.tx, s.second()) {
-                (Some(one), None) => (one.len(), syscall::send(s.fd, one, flags)),
-                _ => {
-                    let left = s.tx_left();
-                    let message = s.prepare_message();
-                    // SAFETY: the message points at the record's buffers, which stay during the call.
-                    (left, unsafe { syscall::sendmsg(s.fd, message, flags) })
-                }
-            };
+            let (left, result) = s.send_now();
             match result {
                 Ok(n) => {
                     s.tx_advance(n);

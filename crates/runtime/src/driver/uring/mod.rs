@@ -127,14 +127,19 @@ impl Uring {
                 self.submitted += 1;
                 return;
             }
-            // The queue is full: hand it to the kernel now. Completions wait in their queue.
-            if let Err(e) = self.ring.submit() {
-                match e.raw_os_error() {
-                    Some(libc::EINTR) => {}
-                    // Short of memory for requests: let others run and free some.
-                    Some(libc::EAGAIN | libc::EBUSY) => std::thread::yield_now(),
-                    _ => panic!("io_uring: submission failed for good: {e}"),
-                }
+            self.make_room();
+        }
+    }
+
+    /// The queue is full: hands it to the kernel now. Completions wait in their queue.
+    #[cold]
+    fn make_room(&mut self) {
+        if let Err(e) = self.ring.submit() {
+            match e.raw_os_error() {
+                Some(libc::EINTR) => {}
+                // Short of memory for requests: let others run and free some.
+                Some(libc::EAGAIN | libc::EBUSY) => std::thread::yield_now(),
+                _ => panic!("io_uring: submission failed for good: {e}"),
             }
         }
     }
@@ -225,6 +230,9 @@ impl Uring {
     #[inline]
     pub fn start_send(&mut self, s: &mut Socket) {
         s.bits.set(Bits::SENDING);
+        if s.bits.has(Bits::LAST) {
+            return self.send_last(s);
+        }
         self.push_send(s);
     }
 
@@ -239,6 +247,18 @@ impl Uring {
         };
         s.ops |= Op::Send.bit();
         self.push(entry.user_data(token(s, Op::Send)));
+    }
+
+    /// What is sent last is sent at once: the close follows in this turn, and its segment shall take the data with it.
+    /// (The kernel has a shutdown that could be linked to a send, but runs it on a thread of its own.)
+    #[cold]
+    fn send_last(&mut self, s: &mut Socket) {
+        match s.send_now() {
+            (_, Err(libc::EAGAIN)) => self.push_send(s),
+            (_, Err(errno)) => s.tx_failed(errno),
+            (_, Ok(n)) if s.tx_advance(n) => {}
+            _ => self.push_send(s),
+        }
     }
 
     pub fn shutdown_write(&mut self, s: &mut Socket) -> io::Result<()> {
