@@ -1,8 +1,9 @@
 //! OCSP responses (RFC 6960) that are stapled: reading them, and whether they are the right ones.
 
-use crate::der::{Malformed, Reader, Value, tag};
+use crate::der::{self, Malformed, Reader, Value, tag};
 use crate::verify::{Checked, check_signature};
-use crate::x509::{Certificate, name, oid::purpose, time};
+use crate::x509::oid::{self, purpose};
+use crate::x509::{Certificate, name, time};
 
 /// The largest response that is read, in bytes: it must fit into a handshake message.
 pub const RESPONSE_MAX: usize = 0xffff - 4;
@@ -40,8 +41,8 @@ pub enum OcspError {
     NotSingle,
     /// The answer is about another certificate.
     OtherCertificate,
-    /// The certificate is revoked, or the responder does not know it.
-    NotGood(Status),
+    /// The responder does not know the certificate.
+    Unknown,
     /// Who signed the certificate is not known, so the answer cannot be checked.
     NoIssuer,
     /// The answer's signature is not its issuer's, nor of somebody the issuer appointed.
@@ -61,10 +62,7 @@ impl std::fmt::Display for OcspError {
             OcspError::OtherCertificate => {
                 f.write_str("OCSP response certificate ID does not match any certificate")
             }
-            OcspError::NotGood(Status::Revoked) => {
-                f.write_str("OCSP single response: certificate status is revoked")
-            }
-            OcspError::NotGood(_) => f.write_str("OCSP single response: certificate status not good"),
+            OcspError::Unknown => f.write_str("OCSP single response: certificate status is unknown"),
             OcspError::NoIssuer => {
                 f.write_str("the issuer of the certificate is not known (an '.issuer' file names it)")
             }
@@ -90,8 +88,10 @@ pub struct OcspResponse {
     pub this_update: time::Seconds,
     pub next_update: Option<time::Seconds>,
     pub produced_at: time::Seconds,
-    /// The content of the CertID: what identifies the certificate.
-    certificate_id: Vec<u8>,
+    /// When the certificate was revoked, if it was.
+    pub revoked_at: Option<time::Seconds>,
+    /// Who answers, as OpenSSL prints it.
+    responder: String,
     hash: Vec<u8>,
     issuer_name_hash: Vec<u8>,
     issuer_key_hash: Vec<u8>,
@@ -148,8 +148,14 @@ impl OcspResponse {
 
         let mut data = Reader::new(tbs.content);
         data.optional(tag::explicit(0))?;
-        // Who answers, by name or by key: the signature says it better.
-        data.value()?;
+        let responder = data.value()?;
+        let responder = match responder.tag {
+            t if t == tag::explicit(1) => name::spaced(responder.content),
+            t if t == tag::explicit(2) => {
+                hex(Reader::new(responder.content).expect(tag::OCTET_STRING)?.content)
+            }
+            _ => return Err(OcspError::Malformed),
+        };
         let produced_at = time::parse(&data.value()?)?;
         let mut answers = data.inside(tag::SEQUENCE)?;
         let mut answer = answers.inside(tag::SEQUENCE)?;
@@ -162,7 +168,12 @@ impl OcspResponse {
         let issuer_name_hash = fields.expect(tag::OCTET_STRING)?.content.to_vec();
         let issuer_key_hash = fields.expect(tag::OCTET_STRING)?.content.to_vec();
         let serial = fields.expect(tag::INTEGER)?.content.to_vec();
-        let status = status(&answer.value()?)?;
+        let status_value = answer.value()?;
+        let status = status(&status_value)?;
+        let revoked_at = match status {
+            Status::Revoked => Some(time::parse(&Reader::new(status_value.content).value()?)?),
+            Status::Good | Status::Unknown => None,
+        };
         let this_update = time::parse(&answer.value()?)?;
         let next_update = match answer.optional(tag::explicit(0))? {
             Some(next) => Some(time::parse(&Reader::new(next.content).value()?)?),
@@ -174,7 +185,8 @@ impl OcspResponse {
             this_update,
             next_update,
             produced_at,
-            certificate_id: id.content.to_vec(),
+            revoked_at,
+            responder,
             hash,
             issuer_name_hash,
             issuer_key_hash,
@@ -190,11 +202,29 @@ impl OcspResponse {
         &self.der
     }
 
-    /// The identifier by which the CLI names the response: the CertID's encoding in hexadecimal.
-    pub fn key(&self) -> String {
-        let mut whole = Vec::new();
-        crate::der::write(&mut whole, tag::SEQUENCE, &self.certificate_id);
-        whole.iter().map(|byte| format!("{byte:02x}")).collect()
+    /// The response as OpenSSL prints it, without the signature's digits and the certificates that come with it.
+    pub fn text(&self) -> String {
+        let algorithm = Reader::new(&self.algorithm).expect(tag::OID).map_or(&[][..], |id| id.content);
+        let hash = if self.hash == SHA1 { "sha1" } else { "sha256" };
+        let line = |name: &str, at: Option<time::Seconds>| {
+            at.map_or(String::new(), |at| format!("    {name}: {}\n", time::openssl(at)))
+        };
+        format!(
+            "OCSP Response Data:\n    OCSP Response Status: successful (0x0)\n    Response Type: Basic OCSP Response\n    \
+             Version: 1 (0x0)\n    Responder Id: {}\n    Produced At: {}\n    Responses:\n    Certificate ID:\n      Hash \
+             Algorithm: {hash}\n      Issuer Name Hash: {}\n      Issuer Key Hash: {}\n      Serial Number: {}\n    Cert \
+             Status: {}\n{}{}{}\n    Signature Algorithm: {}\n",
+            self.responder,
+            time::openssl(self.produced_at),
+            hex(&self.issuer_name_hash),
+            hex(&self.issuer_key_hash),
+            hex(positive(&self.serial)),
+            self.status.word(),
+            line("Revocation Time", self.revoked_at),
+            line("This Update", Some(self.this_update)),
+            line("Next Update", self.next_update),
+            oid::long_algorithm(algorithm),
+        )
     }
 
     /// Whether the response may be shown to clients at this time.
@@ -202,17 +232,18 @@ impl OcspResponse {
         self.this_update <= now + SKEW && self.next_update.is_none_or(|next| now <= next + SKEW)
     }
 
-    /// Whether it is a good answer about this certificate, signed by its issuer or by whom that appointed.
+    /// Whether it is an answer about this certificate, signed by its issuer or by whom that appointed.
     pub fn check(&self, leaf: &Certificate, issuer: Option<&Certificate>) -> Result<(), OcspError> {
-        if self.status != Status::Good {
-            return Err(OcspError::NotGood(self.status));
+        // That it is revoked is told to clients, too: it is for them to turn away.
+        if self.status == Status::Unknown {
+            return Err(OcspError::Unknown);
         }
         if self.serial != leaf.serial() {
             return Err(OcspError::OtherCertificate);
         }
         let issuer = issuer.ok_or(OcspError::NoIssuer)?;
         let algorithm = match self.hash.as_slice() {
-            b"\x2b\x0e\x03\x02\x1a" => &aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY,
+            SHA1 => &aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY,
             b"\x60\x86\x48\x01\x65\x03\x04\x02\x01" => &aws_lc_rs::digest::SHA256,
             _ => return Err(OcspError::OtherCertificate),
         };
@@ -234,6 +265,77 @@ impl OcspResponse {
         let good = signed(issuer) || self.certificates.iter().any(|by| appointed(by) && signed(by));
         if good { Ok(()) } else { Err(OcspError::BadSignature) }
     }
+}
+
+const SHA1: &[u8] = b"\x2b\x0e\x03\x02\x1a";
+
+/// What identifies a certificate in requests and on the CLI: digests of its issuer's name and key, and its serial number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateId {
+    pub issuer_name_hash: Vec<u8>,
+    pub issuer_key_hash: Vec<u8>,
+    pub serial: Vec<u8>,
+}
+
+impl CertificateId {
+    pub fn of(leaf: &Certificate, issuer: &Certificate) -> CertificateId {
+        let hash = |bytes: &[u8]| {
+            aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY, bytes).as_ref().to_vec()
+        };
+        CertificateId {
+            issuer_name_hash: hash(leaf.issuer()),
+            issuer_key_hash: hash(issuer.key_bits()),
+            serial: leaf.serial().to_vec(),
+        }
+    }
+
+    /// The whole CertID.
+    pub fn der(&self) -> Vec<u8> {
+        let mut algorithm = Vec::new();
+        der::write(&mut algorithm, tag::OID, SHA1);
+        der::write(&mut algorithm, tag::NULL, &[]);
+        let mut content = Vec::new();
+        der::write(&mut content, tag::SEQUENCE, &algorithm);
+        der::write(&mut content, tag::OCTET_STRING, &self.issuer_name_hash);
+        der::write(&mut content, tag::OCTET_STRING, &self.issuer_key_hash);
+        der::write(&mut content, tag::INTEGER, &self.serial);
+        let mut out = Vec::new();
+        der::write(&mut out, tag::SEQUENCE, &content);
+        out
+    }
+
+    /// The key by which the CLI names the response: the encoding in hexadecimal.
+    pub fn key(&self) -> String {
+        self.der().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// A request for a response about this certificate (RFC 6960 section 4.1.1), without a nonce, so that it may be cached.
+    pub fn request(&self) -> Vec<u8> {
+        let wrap = |content: &[u8]| {
+            let mut out = Vec::new();
+            der::write(&mut out, tag::SEQUENCE, content);
+            out
+        };
+        wrap(&wrap(&wrap(&wrap(&self.der()))))
+    }
+
+    /// The lines of `show ssl ocsp-response`.
+    pub fn text(&self) -> String {
+        format!(
+            " Certificate ID:\n   Issuer Name Hash: {}\n   Issuer Key Hash: {}\n   Serial Number: {}\n",
+            hex(&self.issuer_name_hash),
+            hex(&self.issuer_key_hash),
+            hex(positive(&self.serial)),
+        )
+    }
+}
+
+fn positive(serial: &[u8]) -> &[u8] {
+    serial.strip_prefix(&[0]).filter(|rest| !rest.is_empty()).unwrap_or(serial)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
 fn status(value: &Value<'_>) -> Result<Status, OcspError> {

@@ -480,3 +480,30 @@ fn the_lists_of_a_hello_and_the_secrets_are_kept_when_asked_for() {
             .unwrap();
     assert!(not.facts.hello.is_none() && not.facts.secrets.is_empty());
 }
+
+#[test]
+fn a_chain_of_many_certificates_goes_through_records_of_any_size() {
+    let (clock, root) = (clock(), Authority::new("Root"));
+    let mut above = Authority::with(template("CA 0").ca(None), Some(&root));
+    let mut chain = above.pem();
+    for number in 1..25 {
+        above = Authority::with(template(&format!("CA {number}")).ca(None), Some(&above));
+        chain.insert_str(0, &above.pem());
+    }
+    let issued = above.issue(&template("a").hosts(&["a.example.com"]), NewKey::P256);
+    // Certificates that belong to nothing make it larger than a record.
+    let stranger = Authority::new(&"Stranger ".repeat(10)).pem();
+    let served = credential("a.pem", &(issued + &chain + &stranger.repeat(30)));
+    assert!(served.chain.iter().map(|one| one.der().len()).sum::<usize>() > 20_000);
+    for versions in [TLS12, TLS13] {
+        let client = asking(Verify::Required, &root);
+        let selection = bind(&Profile { versions, client, ..Profile::default() }, shared(&clock), &[&served]);
+        let profile = ServerProfile { own: Some(served.clone()), ..trusting(&root) };
+        let context = server(&profile, &clock);
+        for chunk in [1000, 99_999] {
+            let (client, server) = shake(&selection, &context, Some("a.example.com"), chunk).unwrap();
+            assert_eq!(client.facts.peer[0].der(), served.leaf().der());
+            assert!(client.facts.peer.len() > 50 && server.facts.peer.len() > 50);
+        }
+    }
+}

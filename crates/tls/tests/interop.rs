@@ -608,7 +608,20 @@ fn an_ocsp_response_is_stapled() {
     let now = thalweg_tls::Clock::now(&*clock) as i64;
     assert!(response.is_in_force(now) && !response.is_in_force(now + 8 * 86_400));
     let revoked = OcspResponse::read(&sign(&authority, "revoked")).unwrap();
-    assert_eq!(revoked.check(credential.leaf(), issuer), Err(OcspError::NotGood(Status::Revoked)));
+    assert_eq!((revoked.status, revoked.check(credential.leaf(), issuer)), (Status::Revoked, Ok(())));
+    let printed = |response: &OcspResponse| {
+        std::fs::write(directory.0.join("printed"), response.der()).unwrap();
+        let output = Command::new("openssl")
+            .args("ocsp -respin printed -resp_text -noverify".split(' '))
+            .current_dir(&directory.0)
+            .output()
+            .unwrap();
+        text(&output)
+    };
+    for response in [&response, &revoked] {
+        let printed = printed(response);
+        assert!(printed.starts_with(&response.text()), "{printed}\n{}", response.text());
+    }
     // Somebody else with the same name.
     let forged = OcspResponse::read(&sign(&other, "good")).unwrap();
     assert_ne!(forged.check(credential.leaf(), issuer), Ok(()));
@@ -618,6 +631,17 @@ fn an_ocsp_response_is_stapled() {
         let read = OcspResponse::read(&changed);
         assert!(read.map_or(true, |one| one.check(credential.leaf(), issuer).is_err()), "byte {at}");
     }
+
+    // What a responder is asked is what openssl asks.
+    let id = thalweg_tls::ocsp::CertificateId::of(credential.leaf(), &authority.certificate);
+    sign(&authority, "good");
+    let output = Command::new("openssl")
+        .args("ocsp -issuer ca.pem -cert leaf.pem -no_nonce -reqout request".split(' '))
+        .current_dir(&directory.0)
+        .output()
+        .unwrap();
+    let request = std::fs::read(directory.0.join("request")).unwrap_or_else(|_| panic!("{}", text(&output)));
+    assert_eq!(id.request(), request);
 
     credential.set_ocsp(Some(Arc::new(response)));
     let selection = bind(&Profile::default(), shared(&clock), &[&credential]);

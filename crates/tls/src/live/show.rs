@@ -3,6 +3,7 @@
 use super::certificates::{Draft, Origin};
 use super::{Answer, Live};
 use crate::certificate::KeyKind;
+use crate::ocsp::CertificateId;
 use crate::x509::{Certificate, Crl, name, time};
 
 impl Live {
@@ -63,11 +64,39 @@ impl Live {
                 out.push_str(&format!("Chain Issuer: {}\n", text(&above.issuer_oneline())));
             }
         }
-        out.push_str(&format!(
-            "OCSP Response Key: {}\n",
-            draft.ocsp.map(|ocsp| ocsp.key()).unwrap_or_default()
-        ));
+        let id = draft.chain.first().zip(draft.issuer.as_ref());
+        let key = id.map(|(leaf, issuer)| CertificateId::of(leaf, issuer).key()).unwrap_or_default();
+        out.push_str(&format!("OCSP Response Key: {key}\n"));
         Ok(out)
+    }
+
+    /// `show ssl ocsp-response [text|base64] [<id>|<path>]`
+    pub fn show_ocsp_responses(&self, which: Option<&str>, base64: bool) -> Answer {
+        use base64::Engine;
+        let mut rows = self.certificates.iter().filter_map(|(path, slot)| {
+            let credential = slot.credential.as_ref()?;
+            let id = CertificateId::of(credential.leaf(), credential.issuer.as_deref()?);
+            Some((path, id, credential.ocsp()?))
+        });
+        let Some(which) = which else {
+            let mut out = String::new();
+            for (path, id, _) in rows {
+                out.push_str(if out.is_empty() { "# Certificate IDs\n" } else { "" });
+                out.push_str(&format!(
+                    "Certificate ID key : {}\nCertificate path : {path}\n{}",
+                    id.key(),
+                    id.text()
+                ));
+            }
+            return Ok(out);
+        };
+        match rows.find(|(path, id, _)| *path == which || id.key() == which) {
+            None => Err("'show ssl ocsp-response' expects a valid certid or certificate path.".to_owned()),
+            Some((_, _, response)) if base64 => {
+                Ok(base64::engine::general_purpose::STANDARD.encode(response.der()) + "\n")
+            }
+            Some((_, _, response)) => Ok(response.text()),
+        }
     }
 
     /// `show ssl ca-file`
@@ -220,16 +249,10 @@ fn details(certificate: &Certificate) -> String {
 }
 
 fn revocations(crl: &Crl) -> String {
-    // OpenSSL's long name of the algorithm.
-    let algorithm = match crl.signature_algorithm_name().as_str() {
-        "RSA-SHA256" => "sha256WithRSAEncryption".to_owned(),
-        "RSA-SHA384" => "sha384WithRSAEncryption".to_owned(),
-        "RSA-SHA512" => "sha512WithRSAEncryption".to_owned(),
-        other => other.to_owned(),
-    };
     let mut out = format!(
-        "Version {}\nSignature Algorithm: {algorithm}\nIssuer: {}\nLast Update: {}\nNext Update: {}\n",
+        "Version {}\nSignature Algorithm: {}\nIssuer: {}\nLast Update: {}\nNext Update: {}\n",
         crl.version,
+        crl.signature_algorithm_name(),
         text(&name::oneline(crl.issuer())),
         time::openssl(crl.this_update),
         crl.next_update.map_or("NONE".to_owned(), time::openssl),

@@ -142,9 +142,10 @@ impl Crl {
         self.signature_algorithm.in_bytes(&self.der)
     }
 
+    /// The algorithm's long name, as OpenSSL prints it.
     pub fn signature_algorithm_name(&self) -> String {
         let id = Reader::new(self.signature_algorithm()).expect(tag::OID).map_or(&[][..], |id| id.content);
-        super::oid::algorithm(id).map_or_else(|| super::oid::dotted(id), str::to_owned)
+        super::oid::long_algorithm(id)
     }
 
     pub fn signature(&self) -> &[u8] {

@@ -108,6 +108,18 @@ pub fn algorithm(oid: &[u8]) -> Option<&'static str> {
     ALGORITHMS.iter().find(|(known, _)| *known == oid).map(|(_, name)| *name)
 }
 
+/// The long name of a signature algorithm, as OpenSSL's texts have it.
+pub fn long_algorithm(oid: &[u8]) -> String {
+    match algorithm(oid) {
+        Some("RSA-SHA256") => "sha256WithRSAEncryption".to_owned(),
+        Some("RSA-SHA384") => "sha384WithRSAEncryption".to_owned(),
+        Some("RSA-SHA512") => "sha512WithRSAEncryption".to_owned(),
+        Some("RSA-SHA1") => "sha1WithRSAEncryption".to_owned(),
+        Some(short) => short.to_owned(),
+        None => dotted(oid),
+    }
+}
+
 /// The dotted form of an identifier's content octets. Arcs beyond 64 bits end the text early: no such identifier is
 /// in use, and a hostile one shall not cost more than its length.
 pub fn dotted(oid: &[u8]) -> String {
