@@ -628,6 +628,7 @@ fn every_action_is_where_the_table_says() {
         "wait-for-body" => "x time 1s",
         "pause" => "x 1s",
         "set-status" => "x 200",
+        "set-bandwidth-limit" => "x name limit 1k period 1s",
         "set-mark" | "set-tos" | "set-fc-mark" | "set-fc-tos" | "set-bc-mark" | "set-bc-tos" | "set-nice"
         | "set-retries" => "x 1",
         "capture" if kind.is_response() => "x int(1) id 0",
@@ -665,4 +666,36 @@ fn every_action_is_where_the_table_says() {
         }
     }
     assert!(seen.len() >= 77, "{}", seen.len());
+}
+
+#[test]
+fn the_last_bandwidth_limit_of_a_filter_counts() {
+    let mut bench = Bench::default();
+    let lines = [
+        "set-bandwidth-limit a limit 7",
+        "set-bandwidth-limit b period 1s",
+        "set-bandwidth-limit a limit 2k if FALSE",
+        "set-bandwidth-limit a period 3s limit int(5)",
+        "set-bandwidth-limit b",
+    ];
+    let rules = bench.rules(REQ, &lines);
+    let patterns = Registry::default();
+    let references = References {
+        http_errors: &|_| None,
+        log_profile: &|_| false,
+        patterns: &patterns,
+        captures: None,
+        bandwidth_filter: &|name| match name {
+            "a" => Some(3),
+            "b" => Some(8),
+            _ => None,
+        },
+    };
+    assert_eq!(rules.resolve(REQ, "px", &references), Vec::<String>::new());
+    let mut traffic = Traffic::default();
+    traffic.run(&bench, &rules, REQ, 0);
+    let set: Vec<_> = traffic.fx.bandwidth.iter().map(|set| (set.filter, set.limit, set.period_ms)).collect();
+    assert_eq!(set, [(3, Some(5), Some(3000)), (8, None, None)]);
+    let unknown = bench.rules(REQ, &["set-bandwidth-limit c"]);
+    assert_eq!(unknown.resolve(REQ, "px", &references).len(), 1);
 }

@@ -177,7 +177,8 @@ fn leaks_are_found() {
         });
     });
     let wrong = report.check().unwrap_err();
-    for what in ["descriptor left open: Listener", "1 sockets left", "1 buffers left", "1 tasks left"] {
+    for what in ["descriptor left open: Listener", "1 sockets left", "1 buffers left", "task left: sim-test"]
+    {
         assert!(wrong.contains(what), "{wrong}");
     }
 }
