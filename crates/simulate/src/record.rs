@@ -84,6 +84,27 @@ pub struct Attempt {
     pub cut_off: bool,
 }
 
+/// What both ends of a connection in TCP mode saw.
+#[derive(Clone, Debug, Default)]
+pub struct TcpRecord {
+    /// As log lines name the client; empty when it was never connected.
+    pub address: String,
+    /// Bytes of the client, and of those the server has got, the number apart.
+    pub sent: u64,
+    pub sent_all: bool,
+    pub got: u64,
+    /// Bytes of the server, and of those the client has got.
+    pub server_sent: u64,
+    pub received: u64,
+    /// The client left before its end.
+    pub left: bool,
+    /// How the client's connection ended.
+    pub end: Option<End>,
+    pub server_saw_end: bool,
+    /// Times that servers saw it.
+    pub attempts: u64,
+}
+
 /// A line of the log.
 #[derive(Clone, Debug)]
 pub struct LogLine {
@@ -108,6 +129,7 @@ pub struct Record {
     pub network: Network,
     pub clients: RefCell<Vec<ClientRecord>>,
     pub attempts: RefCell<Vec<Attempt>>,
+    pub tcp: RefCell<Vec<TcpRecord>>,
     pub lines: RefCell<Vec<LogLine>>,
     /// When servers said something that nobody had asked for.
     pub goodbyes_ms: RefCell<Vec<u64>>,
@@ -122,16 +144,17 @@ pub struct Record {
 
 impl Record {
     /// Of a scenario that begins now.
-    pub fn new(network: &Network, clients: usize) -> Rc<Record> {
+    pub fn new(network: &Network, clients: usize, sessions: usize) -> Rc<Record> {
         Rc::new(Record {
             network: network.clone(),
             clients: RefCell::new((0..clients).map(|_| ClientRecord::default()).collect()),
             attempts: RefCell::default(),
+            tcp: RefCell::new(vec![TcpRecord::default(); sessions]),
             lines: RefCell::default(),
             goodbyes_ms: RefCell::default(),
             complaints: RefCell::default(),
             began_ms: clock::now_ms(),
-            live: Cell::new(clients),
+            live: Cell::new(clients + sessions),
             waiting: Cell::new(thalweg_runtime::current_task()),
         })
     }
@@ -151,6 +174,11 @@ impl Record {
     /// Changes what is known of a client.
     pub fn client<R>(&self, n: usize, f: impl FnOnce(&mut ClientRecord) -> R) -> R {
         f(&mut self.clients.borrow_mut()[n])
+    }
+
+    /// Changes what is known of a connection in TCP mode.
+    pub fn tcp<R>(&self, n: usize, f: impl FnOnce(&mut TcpRecord) -> R) -> R {
+        f(&mut self.tcp.borrow_mut()[n])
     }
 
     /// Changes what is known of an attempt.

@@ -13,9 +13,9 @@ use thalweg_runtime::driver::sim::{self, Network, Report, SimConfig};
 use thalweg_runtime::net::{Datagram, DatagramOptions, LetGo, Port, SockAddr};
 use thalweg_runtime::{clock, kill, spawn, timer};
 
-use crate::actor::{ACTOR, client, log, server::Server};
+use crate::actor::{ACTOR, client, log, operator, server::Server, tcp};
 use crate::check;
-use crate::plan::{Drop, LOG, Plan};
+use crate::plan::{Drop, LOG, Plan, TCP_FRONT};
 use crate::record::Record;
 
 /// Rounds in which nothing happens that are too many: a task that is woken for nothing, over and over.
@@ -87,7 +87,8 @@ fn play_here(plan: Arc<Plan>, config: Config, journal: bool) -> Outcome {
         if journal {
             network.keep_journal();
         }
-        let record = Record::new(&network, scenario.clients.len());
+        let sessions = scenario.tcp.as_ref().map_or(0, |tcp| tcp.sessions.len());
+        let record = Record::new(&network, scenario.clients.len(), sessions);
         let instance = Instance::new(config, "thalweg", "host", clock::wall_us());
         let socket =
             Datagram::bind(&address(LOG), &DatagramOptions::default()).expect("nobody has this address");
@@ -95,6 +96,9 @@ fn play_here(plan: Arc<Plan>, config: Config, journal: bool) -> Outcome {
         start_proxy(&instance, &network, &scenario);
         let servers: Vec<_> =
             (0..scenario.servers.len()).map(|n| Server::start(&scenario, &record, n)).collect();
+        for n in 0..scenario.tcp.as_ref().map_or(0, |tcp| tcp.servers.len()) {
+            actors.push(spawn(&ACTOR, tcp::serve(Arc::clone(&scenario), Rc::clone(&record), n)));
+        }
         timer::sleep(1).await;
         network.configure(|c| {
             *c =
@@ -102,6 +106,13 @@ fn play_here(plan: Arc<Plan>, config: Config, journal: bool) -> Outcome {
         });
         for n in 0..scenario.clients.len() {
             spawn(&ACTOR, client::play(Arc::clone(&scenario), Rc::clone(&record), n));
+        }
+        for n in 0..sessions {
+            spawn(&ACTOR, tcp::play(Arc::clone(&scenario), Rc::clone(&record), n));
+        }
+        for deed in scenario.deeds.iter().copied() {
+            let (plan, record) = (Arc::clone(&scenario), Rc::clone(&record));
+            actors.push(spawn(&ACTOR, operator::act(plan, record, deed)));
         }
         if let Some(ms) = scenario.soft_stop_ms {
             let (instance, network) = (Arc::clone(&instance), network.clone());
@@ -148,6 +159,11 @@ fn start_proxy(instance: &Arc<Instance>, network: &Network, plan: &Plan) {
         let Some(proxy) = instance.frontend_by_name(format!("fe{n}").as_bytes()) else { continue };
         let fd =
             network.listen(&SockAddr::from(*front), &Default::default()).expect("nobody has this address");
+        sockets.push(ThreadSocket { proxy: proxy.id, bind: 0, port: Arc::new(Port::new(fd, LetGo::Keep)) });
+    }
+    if let (Some(tcp), Some(proxy)) = (&plan.tcp, instance.frontend_by_name(TCP_FRONT.as_bytes())) {
+        let fd =
+            network.listen(&SockAddr::from(tcp.front), &Default::default()).expect("nobody has this address");
         sockets.push(ThreadSocket { proxy: proxy.id, bind: 0, port: Arc::new(Port::new(fd, LetGo::Keep)) });
     }
     thalweg_proxy::start_thread(instance, 0, sockets);

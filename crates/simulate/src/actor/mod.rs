@@ -2,7 +2,9 @@
 
 pub mod client;
 pub mod log;
+pub mod operator;
 pub mod server;
+pub mod tcp;
 
 use std::cell::RefCell;
 use std::future::Future;

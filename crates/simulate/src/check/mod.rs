@@ -4,6 +4,7 @@ mod answers;
 mod attempts;
 mod counters;
 mod lines;
+mod tcp;
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ pub fn all(plan: &Plan, record: &Record, instance: &Arc<Instance>) {
     answers::check(plan, record);
     attempts::check(plan, record);
     lines::check(plan, record);
+    tcp::check(plan, record);
     counters::check(record, instance);
     counters::nothing_left(record, instance);
 }

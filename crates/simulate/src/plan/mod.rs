@@ -4,6 +4,7 @@ mod client;
 mod proxy;
 mod request;
 mod server;
+mod tcp;
 
 use thalweg_runtime::driver::sim::SimConfig;
 
@@ -13,6 +14,7 @@ pub use client::{ClientPlan, Ending, Group, How, Leave, Pace, When};
 pub use proxy::{BackendPlan, CHECK_PATH, LOG, ProxyPlan, Retry};
 pub use request::{Act, Answer, Delimited, Fault, Kind, RequestPlan, Upload, When as AnswerWhen};
 pub use server::{Drop, Life, ServerPlan};
+pub use tcp::{TCP_FRONT, TcpPlan, TcpSession};
 
 /// See the module's documentation.
 #[derive(Clone, Debug)]
@@ -23,6 +25,9 @@ pub struct Plan {
     pub proxy: ProxyPlan,
     pub servers: Vec<ServerPlan>,
     pub clients: Vec<ClientPlan>,
+    pub tcp: Option<TcpPlan>,
+    /// What an operator does, and when.
+    pub deeds: Vec<(u64, usize, Deed)>,
     /// By the number that the request and its answer carry.
     pub requests: Vec<RequestPlan>,
     /// What the network is like once everything has started.
@@ -39,7 +44,8 @@ impl Plan {
         let calm = random.chance(25);
         // A few kinds of trouble at a time: with all of them at once nothing would ever succeed.
         let trouble = Trouble::draw(random, calm);
-        let proxy = ProxyPlan::draw(random, &trouble);
+        let mut proxy = ProxyPlan::draw(random, &trouble);
+        let tcp = random.chance(30).then(|| TcpPlan::draw(random, &trouble, &mut proxy.text));
         let servers = (0..proxy.server_count())
             .map(|i| ServerPlan::draw(random, &trouble, proxy.address_of(i)))
             .collect();
@@ -49,7 +55,13 @@ impl Plan {
             .collect();
         let soft_stop_ms = (!calm && random.chance(15)).then(|| random.below(3_000));
         let network = network(random, &trouble, seed);
-        Plan { seed, calm, proxy, servers, clients, requests, network, soft_stop_ms }
+        let deeds = if calm || random.chance(70) { 0 } else { random.within(1, 6) };
+        let deeds = (0..deeds)
+            .map(|_| {
+                (random.below(3_000), random.below(proxy.server_count() as u64) as usize, Deed::draw(random))
+            })
+            .collect();
+        Plan { seed, calm, proxy, servers, clients, tcp, deeds, requests, network, soft_stop_ms }
     }
 
     /// Whether so many bytes and a few more that are sent at once also arrive at once.
@@ -60,6 +72,28 @@ impl Plan {
     /// Whether a request goes to servers at all.
     pub fn is_forwarded(&self, id: usize) -> bool {
         matches!(self.requests[id].kind, Kind::Plain | Kind::WaitForBody)
+    }
+}
+
+/// What an operator does to a server.
+#[derive(Clone, Copy, Debug)]
+pub enum Deed {
+    Maintain,
+    Drain,
+    Ready,
+    Weight(u32),
+    Maxconn(u32),
+}
+
+impl Deed {
+    fn draw(random: &mut Random) -> Deed {
+        match random.below(7) {
+            0 => Deed::Maintain,
+            1 => Deed::Drain,
+            2..=4 => Deed::Ready,
+            5 => Deed::Weight(random.below(5) as u32),
+            _ => Deed::Maxconn(random.below(3) as u32),
+        }
     }
 }
 

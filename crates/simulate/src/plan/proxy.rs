@@ -204,7 +204,6 @@ impl ProxyPlan {
             (10, "http-request pause 30ms if { path_end 3 }"),
             (10, "http-request set-priority-class int(-5) if { path_end 1 }"),
             (10, "http-after-response set-header x-after 1"),
-            (8, "filter trace hexdump"),
             (8, "option http-drop-response-trailers"),
             (8, "http-response set-header x-length %[res.hdr(content-length)]"),
         ];
