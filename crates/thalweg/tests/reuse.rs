@@ -294,3 +294,66 @@ fn a_connection_whose_response_was_refused_may_be_used_again() {
         }
     });
 }
+
+/// What a server says beyond its response is nobody's: neither this client's nor the next one's. It ends the connection,
+/// and no place on the server stays taken.
+#[test]
+fn what_a_server_says_out_of_turn_reaches_nobody() {
+    const WRONG: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong";
+    let behind = [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", WRONG),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "\r\n"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "x"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "HTTP/1.1 103 Early\r\n\r\n"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", WRONG),
+        ("HTTP/1.1 204 None\r\n\r\n", WRONG),
+        ("HTTP/1.1 304 Not\r\nContent-Length: 100\r\n\r\n", WRONG),
+        ("HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n", WRONG),
+    ];
+    each_driver(|io| {
+        for (response, more) in behind {
+            // At once, and when the connection is idle.
+            for late in [false, true] {
+                let (idle, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+                let (told, ended_too) = (Arc::clone(&idle), Arc::clone(&ended));
+                let server = Server::start(move |mut conn, n| {
+                    let Some(_) = conn.next_request() else { return };
+                    if n > 0 {
+                        conn.send(support::ok("right"));
+                        conn.ended();
+                        return;
+                    }
+                    if late {
+                        conn.send(response);
+                        eventually("the client has its response", || {
+                            (told.load(Ordering::SeqCst) == 1).then_some(())
+                        });
+                        conn.send(more);
+                    } else {
+                        conn.send(format!("{response}{more}"));
+                    }
+                    conn.ended();
+                    ended_too.fetch_add(1, Ordering::SeqCst);
+                });
+                let proxy = Setup::http(&format!(
+                    "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nhttp-reuse always\n\
+                     server s {} maxconn 1\n",
+                    server.addr
+                ))
+                .start(io);
+                let (mut one, mut other) = (proxy.connect(), proxy.connect());
+                one.send(GET);
+                let status = one.response().status;
+                assert!(response.contains(&status.to_string()), "{status} for {response:?}");
+                idle.store(1, Ordering::SeqCst);
+                // Its end is what the server can see of it.
+                eventually("the connection ends", || (ended.load(Ordering::SeqCst) == 1).then_some(()));
+                assert!(one.is_silent(), "over {io}: more after {response:?}");
+                other.send(GET);
+                assert_eq!(other.response().text(), "right", "over {io}: {response:?}, {more:?}");
+                drop((one, other));
+                proxy.finish(server);
+            }
+        }
+    });
+}

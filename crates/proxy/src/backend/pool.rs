@@ -1,9 +1,9 @@
 //! Idle server connections, per server and per thread (manual: `http-reuse`, `pool-max-conn`, `pool-purge-delay`).
 //!
 //! A connection goes in when a response ended on a message boundary in both directions and the server agreed to keep
-//! it; the one used last is taken first, so that the ones in excess grow old and are purged. Only the owning thread
-//! touches a pool.
+//! it. Only the owning thread touches a pool.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use thalweg_runtime::clock;
@@ -59,11 +59,13 @@ pub struct Demand {
 }
 
 /// The idle connections of one server on one thread.
+///
+/// Those that were never used again are taken first, and of them the one that has been idle for longest: what a server
+/// says out of turn, or its end, has had the most time to come and to be noticed.
 pub struct IdlePool {
-    /// The one used last is at the end.
-    idle: Vec<IdleConnection>,
-    /// How many have carried more than one request.
-    proven: usize,
+    /// Those that have carried one request, and those that have carried more. The one used last is at the end.
+    fresh: VecDeque<IdleConnection>,
+    proven: VecDeque<IdleConnection>,
     /// `pool-purge-delay`, in milliseconds.
     purge_delay: u64,
     /// When those in excess are closed, in milliseconds of the monotonic clock; nothing is planned while there are none.
@@ -73,22 +75,22 @@ pub struct IdlePool {
 impl IdlePool {
     /// No connection, with a purge every `purge_delay` milliseconds once there are some.
     pub fn new(purge_delay: u64) -> IdlePool {
-        IdlePool { idle: Vec::new(), proven: 0, purge_delay, purge_due: None }
+        IdlePool { fresh: VecDeque::new(), proven: VecDeque::new(), purge_delay, purge_due: None }
     }
 
     /// Number of idle connections.
     pub fn len(&self) -> usize {
-        self.idle.len()
+        self.fresh.len() + self.proven.len()
     }
 
     /// How many of them have carried more than one request.
     pub fn proven(&self) -> usize {
-        self.proven
+        self.proven.len()
     }
 
     /// True when there is none.
     pub fn is_empty(&self) -> bool {
-        self.idle.is_empty()
+        self.len() == 0
     }
 
     /// Keeps a connection if it may be needed, else closes it: no more are kept, with those in use, than are needed at
@@ -96,38 +98,26 @@ impl IdlePool {
     #[inline]
     pub fn put(&mut self, connection: IdleConnection, demand: Demand) -> u64 {
         let is_proven = connection.is_proven();
-        let is_only = self.proven == 0 && (is_proven || self.idle.is_empty());
-        let is_needed = self.idle.len() + demand.others < demand.needed + demand.low;
+        let is_only = self.proven.is_empty() && (is_proven || self.fresh.is_empty());
+        let is_needed = self.len() + demand.others < demand.needed + demand.low;
         if is_only || is_needed {
-            self.proven += usize::from(is_proven);
-            self.idle.push(connection);
+            if is_proven { &mut self.proven } else { &mut self.fresh }.push_back(connection);
         }
         *self.purge_due.get_or_insert_with(|| clock::now_ms() + self.purge_delay)
     }
 
-    /// Takes the connection used last that is interchangeable with `key`. One on which something has arrived (the
-    /// server closed it, or spoke out of turn) is dropped on the way.
+    /// Takes a connection that is interchangeable with `key`. One on which something has arrived (the server closed it,
+    /// or spoke out of turn) is dropped on the way.
     pub fn take(&mut self, key: Option<&ConnectionKey>, proven_only: bool) -> Option<IdleConnection> {
-        let mut at = self.idle.len();
-        while at > 0 {
-            at -= 1;
-            let candidate = &mut self.idle[at];
-            if candidate.key.as_deref() != key || (proven_only && !candidate.is_proven()) {
-                continue;
-            }
-            let mut taken = self.idle.remove(at);
-            self.proven -= usize::from(taken.is_proven());
-            if !taken.io.has_input_now() || bug("dirty-pool") {
-                return Some(taken);
-            }
-        }
-        None
+        let fresh = if proven_only { None } else { take(&mut self.fresh, key) };
+        fresh.or_else(|| take(&mut self.proven, key))
     }
 
     /// Drops the connections on which something arrived.
     pub fn drop_closed(&mut self) {
-        self.idle.retain_mut(|c| !c.io.has_input_now() || bug("dirty-pool"));
-        self.count_proven();
+        for idle in [&mut self.fresh, &mut self.proven] {
+            idle.retain_mut(|c| !c.io.has_input_now() || bug("dirty-pool"));
+        }
     }
 
     /// When [`IdlePool::purge`] is due; `None` while there is nothing to plan for.
@@ -135,25 +125,40 @@ impl IdlePool {
         self.purge_due
     }
 
-    /// Closes half of the connections in excess, oldest first, when `used` are in use and `needed` are needed.
+    /// Closes half of the connections in excess, oldest first, when `used` are in use and `needed` are needed: first
+    /// those that were never needed again.
     pub fn purge(&mut self, used: usize, needed: usize, now_ms: u64) {
-        let excess = (self.idle.len() + used).saturating_sub(needed);
+        let excess = (self.len() + used).saturating_sub(needed);
         if excess > 0 {
             // One more than half, so that the last one goes, too.
-            let n = (excess.div_ceil(2) + 1).min(self.idle.len());
-            self.idle.drain(..n);
-            self.count_proven();
+            let n = (excess.div_ceil(2) + 1).min(self.len());
+            let fresh = n.min(self.fresh.len());
+            self.fresh.drain(..fresh);
+            self.proven.drain(..n - fresh);
         }
-        self.purge_due = (!self.idle.is_empty()).then_some(now_ms + self.purge_delay);
+        self.purge_due = (!self.is_empty()).then_some(now_ms + self.purge_delay);
     }
 
     /// Closes all.
     pub fn clear(&mut self) {
-        self.idle.clear();
-        self.proven = 0;
+        self.fresh.clear();
+        self.proven.clear();
     }
+}
 
-    fn count_proven(&mut self) {
-        self.proven = self.idle.iter().filter(|c| c.is_proven()).count();
+/// Takes the first connection that is interchangeable with `key` and on which nothing has arrived.
+fn take(idle: &mut VecDeque<IdleConnection>, key: Option<&ConnectionKey>) -> Option<IdleConnection> {
+    let mut at = 0;
+    while let Some(candidate) = idle.get_mut(at) {
+        if candidate.key.as_deref() != key {
+            at += 1;
+            continue;
+        }
+        let is_silent = !candidate.io.has_input_now() || bug("dirty-pool");
+        let taken = idle.remove(at);
+        if is_silent {
+            return taken;
+        }
     }
+    None
 }

@@ -389,11 +389,6 @@ pub const KNOWN: &[Known] = &[
         reason: "max-reuse is obeyed over HTTP/1",
     },
     Known {
-        cases: &["reuse/server-option/pool-low-conn"],
-        aspects: &["s1#* bytes"],
-        reason: "of several idle connections the one used last is taken",
-    },
-    Known {
         cases: &["balance/leastconn"],
         aspects: &["client 1 bytes", "log * %s", "s* bytes", "stat b s* *"],
         reason: "the reference chooses by chance among servers with the same load; here the one idle for longest is",
