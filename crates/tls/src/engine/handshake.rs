@@ -226,28 +226,16 @@ fn note_server_hello(record: &[u8], gathered: &mut Gathered) {
     gathered.session_id = rest.get(..usize::from(length)).unwrap_or_default().to_vec();
 }
 
-/// Writes the alert that rustls wants to be sent after an error. Every call shows it what it was shown: with less it would
-/// look for its messages beyond the end and panic.
+/// Writes what rustls wants to be sent after an error: the alert, and what it had ready before. Each call shows it what it
+/// was shown, and none is made when it has nothing left: with less, or once more, it would look into the input again,
+/// which it does not expect after an error, and panic.
 fn write_alerts<C: Shake>(conn: &mut C, input: &mut Input, gathered: &mut Gathered, out: &mut Vec<u8>) {
-    // One alert is all there is; the bound is against a loop that nobody foresaw.
-    for _ in 0..8 {
+    while conn.wants_write() {
         let status = conn.process(&mut input.bytes[..input.shown]);
         let discard = status.discard;
-        let goes_on = match status.state {
-            Ok(ConnectionState::EncodeTlsData(mut data)) => {
-                encode(out, gathered, |room| data.encode(room));
-                true
-            }
-            Ok(ConnectionState::TransmitTlsData(data)) => {
-                data.done();
-                true
-            }
-            _ => false,
-        };
+        let Ok(ConnectionState::EncodeTlsData(mut data)) = status.state else { return };
+        encode(out, gathered, |room| data.encode(room));
         input.discard(discard);
-        if !goes_on {
-            return;
-        }
     }
 }
 

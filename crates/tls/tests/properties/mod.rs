@@ -1,4 +1,5 @@
 //! What must hold for any bytes. The fuzz targets and the ordinary tests check the same.
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 use thalweg_tls::hello::record::{Assembler, first_message};
 use thalweg_tls::hello::{ClientHello, HelloError};
