@@ -1,6 +1,6 @@
 //! The server's side: what a `bind ... ssl` line serves, and to whom.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, RwLock};
 
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::server::{NoServerSessionStorage, ResolvesServerCert, ServerConfig};
@@ -225,22 +225,36 @@ fn policy_digest(client: &ClientPolicy) -> Binding {
 pub struct Served {
     pub credential: Arc<Credential>,
     pub context: Arc<BindContext>,
-    config: OnceLock<Arc<ServerConfig>>,
+    ready: RwLock<Option<Ready>>,
+}
+
+/// What was made for a certificate, and until when it may be used.
+#[derive(Clone, Debug)]
+struct Ready {
+    config: Arc<ServerConfig>,
+    /// When the OCSP response in it is no longer in force.
+    until: i64,
 }
 
 impl Served {
     pub fn new(credential: Arc<Credential>, context: Arc<BindContext>) -> Served {
-        Served { credential, context, config: OnceLock::new() }
+        Served { credential, context, ready: RwLock::default() }
     }
 
-    /// What rustls serves, made when it is first needed: of 50,000 certificates a day sees a few hundred. A response that is
-    /// stapled is a part of it, so whoever replaces that makes another `Served`.
-    pub(crate) fn config(&self) -> Result<&Arc<ServerConfig>, KeyError> {
-        if let Some(config) = self.config.get() {
-            return Ok(config);
+    /// What rustls serves, made when it is first needed: of 50,000 certificates a day sees a few hundred. The OCSP response
+    /// that is stapled is a part of it; once that is over it is made again without.
+    pub(crate) fn config(&self) -> Result<Arc<ServerConfig>, KeyError> {
+        let now = self.context.shared.clock.now() as i64;
+        let ready = self.ready.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+        if let Some(ready) = ready.filter(|ready| now <= ready.until) {
+            return Ok(ready.config);
         }
+        let stapled = self.credential.ocsp().filter(|response| response.is_in_force(now));
+        let until = stapled.and_then(|response| response.until()).unwrap_or(i64::MAX);
         let config = self.context.config(&self.credential)?;
-        Ok(self.config.get_or_init(|| config))
+        let ready = Ready { config: config.clone(), until };
+        *self.ready.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(ready);
+        Ok(config)
     }
 }
 

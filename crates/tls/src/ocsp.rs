@@ -229,7 +229,12 @@ impl OcspResponse {
 
     /// Whether the response may be shown to clients at this time.
     pub fn is_in_force(&self, now: time::Seconds) -> bool {
-        self.this_update <= now + SKEW && self.next_update.is_none_or(|next| now <= next + SKEW)
+        self.this_update <= now + SKEW && self.until().is_none_or(|until| now <= until)
+    }
+
+    /// Until when the response may be shown; None when it does not say.
+    pub fn until(&self) -> Option<time::Seconds> {
+        self.next_update.map(|next| next + SKEW)
     }
 
     /// Whether it is an answer about this certificate, signed by its issuer or by whom that appointed.

@@ -649,6 +649,10 @@ fn an_ocsp_response_is_stapled() {
         let results = clients(&selection, vec![s_client(&format!("{version} -status"))]);
         assert!(text(&results[0].0).contains("Cert Status: good"), "{}", text(&results[0].0));
     }
+    // Not when its time is over, without anybody doing anything.
+    clock.set(now as u64 + 8 * 86_400);
+    let results = clients(&selection, vec![s_client("-tls1_3 -status")]);
+    assert!(text(&results[0].0).contains("OCSP response: no response sent"), "{}", text(&results[0].0));
 }
 
 #[test]

@@ -251,7 +251,7 @@ fn a_client_gets_a_key_that_it_can_verify() {
 
 #[test]
 fn strangers_are_sent_away_by_strict_sni() {
-    let words = Words { strict_sni: true, ..Words::default() };
+    let words = Words { strict_sni: Some(true), ..Words::default() };
     let proxy = proxy("a.pem a.com\n", &[("a.pem", template("a"), NewKey::P256)], words);
     assert_eq!(proxy.served(Some("a.com")), "a");
     let refused = "the peer refused with the alert 'tlsv1 alert unrecognized name'";

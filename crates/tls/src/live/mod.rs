@@ -202,7 +202,7 @@ impl Live {
     /// the configuration that was made for it.
     fn select(&self, bind: &mut Bind) -> Result<Selection, String> {
         let before = bind.line.selection();
-        let mut selection = Selection::new(bind.words.strict_sni);
+        let mut selection = Selection::new(bind.words.strict_sni == Some(true));
         let has_default = bind.sources.iter().any(|source| matches!(source, Source::Certificate(_, true)));
         let mut entries: Vec<(Arc<Credential>, Words, Vec<Filter>, bool)> = Vec::new();
         for source in &bind.sources {
@@ -254,7 +254,7 @@ impl Live {
         }
         let (profile, _) = words.profile(self).map_err(|error| error.to_string())?;
         let mut shared = self.shared.clone();
-        if words.no_tickets {
+        if words.tickets == Some(false) {
             shared.tickets = None;
         }
         let context = Arc::new(BindContext::new(&profile, shared).map_err(|error| error.to_string())?);

@@ -30,8 +30,10 @@ pub struct Words {
     pub ignored_ca: Option<Ignored>,
     pub early_data: bool,
     pub prefer_client: bool,
-    pub no_tickets: bool,
-    pub strict_sni: bool,
+    /// False with `no-tls-tickets`.
+    pub tickets: Option<bool>,
+    /// `strict-sni` and `no-strict-sni`
+    pub strict_sni: Option<bool>,
 }
 
 /// What became of a word.
@@ -77,8 +79,14 @@ impl Words {
             "no-ca-names" => set(&mut self.no_ca_names),
             "allow-0rtt" => set(&mut self.early_data),
             "prefer-client-ciphers" => set(&mut self.prefer_client),
-            "no-tls-tickets" => set(&mut self.no_tickets),
-            "strict-sni" => set(&mut self.strict_sni),
+            "tls-tickets" | "no-tls-tickets" => {
+                self.tickets = Some(word == "tls-tickets");
+                true
+            }
+            "strict-sni" | "no-strict-sni" => {
+                self.strict_sni = Some(word == "strict-sni");
+                true
+            }
             _ => false,
         };
         if flag {
@@ -137,8 +145,8 @@ impl Words {
             ignored_ca: self.ignored_ca.or(below.ignored_ca),
             early_data: self.early_data || below.early_data,
             prefer_client: self.prefer_client || below.prefer_client,
-            no_tickets: self.no_tickets || below.no_tickets,
-            strict_sni: self.strict_sni || below.strict_sni,
+            tickets: self.tickets.or(below.tickets),
+            strict_sni: self.strict_sni.or(below.strict_sni),
         }
     }
 
@@ -329,6 +337,9 @@ mod tests {
         let over = words("ciphers AES256-SHA no-alpn").unwrap().over(&words(line).unwrap());
         let (profile, warnings) = over.profile(&Nobody).unwrap();
         assert!(profile.alpn.is_empty() && profile.ciphers.is_empty());
+        let defaults = words("no-tls-tickets strict-sni").unwrap();
+        let over = words("tls-tickets").unwrap().over(&defaults);
+        assert_eq!((over.tickets, over.strict_sni), (Some(true), Some(true)));
         assert!(warnings[0].contains("TLSv1.2 is not spoken"), "{warnings:?}");
     }
 
