@@ -282,6 +282,9 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     let limit = backend.maxconn(server.id);
     if limit != 0 {
         row.set(const { at("slim") }, U32(limit));
+        // Each thread knows the most that it had; all of them together never had more than this.
+        let most = sums.of(|c| &c.current_max).min(u64::from(limit.max(server.maxconn)));
+        row.set(const { at("smax") }, narrow(most));
     }
     if server.maxqueue != 0 {
         row.set(const { at("qlimit") }, U32(server.maxqueue));

@@ -848,7 +848,10 @@ impl<'a> Http<'a> {
                     }
                 }
             }
-            self.worker.count_attempt(be.id, server_id);
+            // What is sent again because its connection had ended is the same attempt.
+            if !fresh {
+                self.worker.count_attempt(be.id, server_id);
+            }
             let server = &be.servers[server_id.0 as usize];
             if let (Some(prefix), true) =
                 (&server.rare().redir, matches!(self.state.request.method(), Method::Get | Method::Head))
