@@ -424,10 +424,14 @@ struct Taken {
     ended: bool,
 }
 
+/// Most bytes that are written anew at a time: what that needs comes from outside the pools.
+const REWRITE_MAX: usize = 16 * 1024;
+
 /// Follows a chunked body through `buf`.
 ///
 /// As long as every header is in its plainest form the bytes are forwarded as they came; from the first one that is
-/// not, the rest of the buffer is written anew, so that nothing but sizes and payload ever reaches the other side.
+/// not, the rest of the buffer is written anew, so that nothing but sizes and payload ever reaches the other side. Of a
+/// large buffer that is done in parts, with what is left for later in [`Taken::rest`].
 fn take_chunked(
     decoder: &mut ChunkDecoder,
     mut buf: Buf,
@@ -441,10 +445,22 @@ fn take_chunked(
     let mut rewritten: Option<Buf> = None;
     let chunked = form.delimiter == Delimiter::Chunked;
     let mut ended = false;
+    let mut end = buf.len();
     loop {
-        let step = decoder.step(options, &buf[at..], trailers).map_err(BodyError::Malformed)?;
+        if rewritten.is_some() && end == buf.len() {
+            end = end.min(at + REWRITE_MAX);
+        }
+        // To be taken back, when something cannot go on as it came behind much that can.
+        let before = (raw >= REWRITE_MAX).then(|| decoder.clone());
+        let step = decoder.step(options, &buf[at..end], trailers).map_err(BodyError::Malformed)?;
         let piece = &buf[at..at + step.consumed];
         let as_is = rewritten.is_none() && raw == at && chunked;
+        if let (Some(before), true) = (before, as_is && !is_plain(&step.event, piece)) {
+            *decoder = before;
+            trailers.clear();
+            let out = buf.split_to(raw);
+            return Ok(Taken { out: Some(out), rest: Some(buf), ended });
+        }
         match step.event {
             ChunkEvent::NeedMore => {
                 at += step.consumed;
@@ -497,6 +513,9 @@ fn take_chunked(
             }
         }
         at += step.consumed;
+        if at == end && end < buf.len() {
+            break;
+        }
     }
     match rewritten {
         Some(out) => {
@@ -516,6 +535,16 @@ fn take_chunked(
     }
 }
 
+/// Whether what was found may be forwarded as it came: no extension, no trailers, nothing cut.
+fn is_plain(event: &ChunkEvent, piece: &[u8]) -> bool {
+    match event {
+        ChunkEvent::NeedMore | ChunkEvent::Data(_) => true,
+        ChunkEvent::Chunk { plain, .. } => *plain,
+        ChunkEvent::ChunkEnd => piece == CHUNK_END,
+        ChunkEvent::End => piece == LAST_CHUNK,
+    }
+}
+
 /// The buffer for what is written anew, which begins with the bytes that were good as they came.
 fn rewrite<'a>(
     rewritten: &'a mut Option<Buf>,
@@ -526,7 +555,7 @@ fn rewrite<'a>(
     if rewritten.is_none() {
         // A rewritten chunk is never longer than twice what came, sizes and line ends included; trailers are put by
         // growing.
-        let mut out = Buf::large(buf.len() * 2 + 64);
+        let mut out = Buf::large(buf.len().min(raw + REWRITE_MAX) * 2 + 64);
         if chunked {
             put(&mut out, &buf[..raw])?;
         }

@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use thalweg_h1::parse::ParseOptions;
 use thalweg_http::semantics::BodyLength;
-use thalweg_runtime::buffer::Buf;
+use thalweg_runtime::buffer::{self, Buf};
 use thalweg_runtime::net::Stream;
 
 use crate::plant::bug;
@@ -51,7 +51,14 @@ impl Wire {
 
     /// Receives once. An empty buffer is the end of what the peer sends, and is remembered.
     pub fn poll_recv(&mut self) -> Poll<io::Result<Buf>> {
-        let mut received = self.io.poll_recv(RECV_MAX);
+        self.poll_recv_up_to(RECV_MAX)
+    }
+
+    /// The same, taking at most `max` bytes: [`buffer::BULK_SIZE`] where a body, or a head with one behind it, is on its way to
+    /// somebody who takes all of it. Less when something waits to be joined with it, which is done outside the pools.
+    pub fn poll_recv_up_to(&mut self, max: usize) -> Poll<io::Result<Buf>> {
+        let max = if self.input.is_some() { max.min(RECV_MAX) } else { max };
+        let mut received = self.io.poll_recv(max);
         if bug("byte-dropped")
             && let Poll::Ready(Ok(buf)) = &mut received
             && buf.len() == buf.capacity()
@@ -65,8 +72,15 @@ impl Wire {
     }
 
     /// What of the current message's body was received, without taking it.
+    ///
+    /// Rules see at most `tune.bufsize` of it, however much was received at once.
     pub fn look(&mut self) -> Look<'_> {
-        self.body.look(self.input.as_deref().unwrap_or(&[]), self.eof)
+        let input = self.input.as_deref().unwrap_or(&[]);
+        let most = buffer::default_size();
+        match input.get(..most) {
+            Some(first) if first.len() < input.len() => self.body.look(first, false),
+            _ => self.body.look(input, self.eof),
+        }
     }
 
     /// Throws away what was received of the current message's body.

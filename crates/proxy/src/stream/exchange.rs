@@ -13,7 +13,7 @@ use thalweg_http::semantics::{BodyLength, RequestContext, connection_option, is_
 use thalweg_http::values::list;
 use thalweg_http::{Head, HeaderId, Method, Version};
 use thalweg_rules::{Kind, Outcome, Ruleset};
-use thalweg_runtime::buffer::Buf;
+use thalweg_runtime::buffer::{BULK_SIZE, Buf};
 use thalweg_runtime::net::{Departure, Stream, TransferMode};
 use thalweg_runtime::{clock, timer};
 use thalweg_sample::context::Payload;
@@ -508,7 +508,7 @@ async fn receive_head(
                         }
                     }
                 }
-                match conn.wire.poll_recv() {
+                match conn.wire.poll_recv_up_to(BULK_SIZE) {
                     Poll::Pending => break,
                     Poll::Ready(Ok(buf)) if buf.is_empty() => return Poll::Ready(HeadEnd::ServerClosed),
                     Poll::Ready(Ok(buf)) => {

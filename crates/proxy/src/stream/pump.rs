@@ -1,7 +1,7 @@
 //! One direction of an exchange: the body on one connection goes to another.
 //!
 //! A pump never waits for the other direction. It holds at most one buffer, takes new input only when the previous
-//! send was accepted by the kernel, and ends exactly where the body ends, so that what follows it on the connection
+//! send was accepted by the kernel, as much at once as bulk buffers hold while the receiver keeps up, and ends exactly where the body ends, so that what follows it on the connection
 //! is left for whoever comes next (security rules R2 and R3). Where that is, and how far the body was read, is known
 //! to the connection it comes from: a pump that is dropped half-way leaves nothing unaccounted for.
 
@@ -10,16 +10,16 @@ use std::task::Poll;
 
 use thalweg_h1::chunk::ChunkError;
 use thalweg_h1::encode::LAST_CHUNK;
-use thalweg_runtime::buffer::Buf;
+use thalweg_runtime::buffer::{BULK_SIZE, Buf};
 use thalweg_runtime::net::transfer::TransferError;
 use thalweg_runtime::net::{Stream, Transfer, TransferMode};
 
 use super::filter::Filtered;
 use crate::connection::body::{BodyError, Delimiter, Form};
-use crate::connection::wire::Wire;
+use crate::connection::wire::{RECV_MAX, Wire};
 use crate::plant::bug;
 
-/// Bodies with at least this much to come leave the buffers and are moved by [`Transfer`].
+/// Where splicing is wanted, bodies with at least this much to come leave the buffers and are moved by [`Transfer`].
 const TRANSFER_MIN: u64 = 64 * 1024;
 /// Bytes moved by one pump before other tasks get their turn.
 pub(super) const TURN_MAX: u64 = 1024 * 1024;
@@ -59,6 +59,8 @@ pub struct Pump {
     pub spliced: u64,
     /// The receiver is what the last poll stopped at.
     pub blocked_on_send: bool,
+    /// Most bytes taken by one receive: less than all that may be there while the receiver is the slower side.
+    room: usize,
     /// The receiver gets nothing of the body.
     discarding: bool,
     /// The body stays where it is.
@@ -78,6 +80,7 @@ impl Pump {
             transfer_mode,
             spliced: 0,
             blocked_on_send: false,
+            room: BULK_SIZE,
             discarding: false,
             abandoned: false,
             filtered: None,
@@ -232,6 +235,7 @@ impl Pump {
             match tx.poll_send_ready() {
                 Poll::Pending => {
                     self.blocked_on_send = true;
+                    self.room = (self.room / 2).max(RECV_MAX);
                     return Poll::Pending;
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(PumpError::Send(error))),
@@ -244,11 +248,14 @@ impl Pump {
                 }
             }
             if !from.eof {
-                match from.poll_recv() {
+                match from.poll_recv_up_to(self.room) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(PumpError::Receive(error))),
                     Poll::Ready(Ok(buf)) if buf.is_empty() => {}
                     Poll::Ready(Ok(buf)) => {
+                        if buf.len() >= self.room {
+                            self.room = (self.room * 2).min(BULK_SIZE);
+                        }
                         from.append(buf)?;
                         continue;
                     }
@@ -281,8 +288,12 @@ impl Pump {
             _ => from.body.stretch(),
         };
         let worth_it = if from.body.is_until_close() { from.body.received() } else { stretch };
-        let begins = self.transfer_mode.is_some() && worth_it >= TRANSFER_MIN;
-        stretch > 0 && !from.eof && (begins || self.transfer.is_some())
+        let begins = self.transfer_mode == Some(TransferMode::Splice) && worth_it >= TRANSFER_MIN;
+        match &self.transfer {
+            _ if stretch == 0 || from.eof => false,
+            Some(transfer) => transfer.is_splicing(),
+            None => begins,
+        }
     }
 
     fn poll_transfer(&mut self, from: &mut Wire, tx: &mut Stream) -> Poll<Result<(), PumpError>> {

@@ -5,8 +5,12 @@
 //! can always go on. Waiters keep their place in the queue until they got a buffer, and each round as many of
 //! them are woken, from the front, as buffers are free: nobody overtakes, and a waiter that vanished is dropped
 //! after [`WAKES_MAX`] wake-ups that it did not use.
+//!
+//! Bulk blocks are beside that: at most [`BULK_MAX`] of a thread are in use at a time, so that slow receivers of large bodies
+//! cannot hold more memory with them than that, and whoever finds none left takes a block of the usual size. Where
+//! `tune.buffers.limit` is set there are none.
 
-use super::{Buf, DEFAULT_SIZE, Origin};
+use super::{BULK_MARGIN, BULK_SIZE, Buf, DEFAULT_SIZE, Origin};
 use crate::task::{Reason, TaskId, current_task};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::{Cell, RefCell};
@@ -20,6 +24,12 @@ const ALIGN: usize = 64;
 const WAKES_MAX: u8 = 64;
 /// Free blocks kept per thread; more go back to the allocator at once.
 const FREE_MAX: usize = 1024;
+/// Most bulk blocks in use at a time, per thread: 8 MB.
+pub(crate) const BULK_MAX: usize = 32;
+/// Free bulk blocks kept per thread. Bodies that flow need one, which is used again and again.
+const BULK_FREE_MAX: usize = 4;
+/// Bytes of a bulk block.
+const BULK_BLOCK: usize = BULK_SIZE + 2 * BULK_MARGIN;
 
 /// Limits of a thread's pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +60,8 @@ pub struct BufferStats {
     pub free: usize,
     /// Bytes per pooled buffer.
     pub size: usize,
+    /// Bulk buffers in use.
+    pub bulk_used: usize,
     /// Tasks waiting for a buffer.
     pub waiting: usize,
     /// Blocks of the receive ring that are in use (io_uring).
@@ -79,6 +91,8 @@ pub(crate) struct Pool {
     peak: usize,
     free: Vec<NonNull<u8>>,
     waiters: VecDeque<Waiter>,
+    bulk_used: usize,
+    bulk_free: Vec<NonNull<u8>>,
     heap_count: usize,
     heap_bytes: usize,
 }
@@ -111,6 +125,9 @@ impl Drop for Pool {
         for ptr in self.free.drain(..) {
             block_free(ptr, self.config.size);
         }
+        for ptr in self.bulk_free.drain(..) {
+            block_free(ptr, BULK_BLOCK);
+        }
     }
 }
 
@@ -133,6 +150,8 @@ fn create() -> Option<*mut Pool> {
                     peak: 0,
                     free: Vec::new(),
                     waiters: VecDeque::new(),
+                    bulk_used: 0,
+                    bulk_free: Vec::new(),
                     heap_count: 0,
                     heap_bytes: 0,
                 })
@@ -195,6 +214,42 @@ pub(crate) fn alloc(priority: Priority) -> Option<Buf> {
         let ahead = if priority == Priority::Reserve { 0 } else { p.waiters.len() };
         (available > ahead).then(|| p.take())
     })?
+}
+
+#[inline]
+pub(crate) fn alloc_bulk() -> Option<Buf> {
+    with(|p| {
+        if p.bulk_used >= BULK_MAX || p.config.limit != 0 {
+            return None;
+        }
+        p.bulk_used += 1;
+        let ptr = p.bulk_free.pop().unwrap_or_else(|| block_alloc(BULK_BLOCK));
+        // SAFETY: the block was allocated zeroed with that size and is owned by the free list or is new.
+        let mut buf = unsafe { Buf::from_raw(ptr, 0, BULK_BLOCK as u32, Origin::Bulk) };
+        buf.leave_headroom(BULK_MARGIN);
+        Some(buf)
+    })?
+}
+
+#[inline]
+pub(crate) fn release_bulk(ptr: NonNull<u8>) {
+    let keep = with(|p| {
+        p.bulk_used = p.bulk_used.saturating_sub(1);
+        let keep = p.bulk_free.len() < BULK_FREE_MAX;
+        if keep {
+            p.bulk_free.push(ptr);
+        }
+        keep
+    });
+    if keep != Some(true) {
+        block_free(ptr, BULK_BLOCK);
+    }
+}
+
+/// Bytes of this thread's pooled buffers (`tune.bufsize`).
+#[inline]
+pub fn default_size() -> usize {
+    with(|p| p.config.size).unwrap_or(DEFAULT_SIZE)
 }
 
 /// An empty pooled buffer; while `tune.buffers.limit` is reached the current task waits in order, and is woken
@@ -297,6 +352,7 @@ pub fn stats() -> BufferStats {
         peak: p.peak,
         free: p.free.len(),
         size: p.config.size,
+        bulk_used: p.bulk_used,
         waiting: p.waiters.len(),
         ring_used,
         ring_total,
@@ -314,6 +370,9 @@ pub fn trim() {
             block_free(ptr, size);
         }
         p.free.shrink_to_fit();
+        for ptr in p.bulk_free.drain(..) {
+            block_free(ptr, BULK_BLOCK);
+        }
     });
 }
 
@@ -347,6 +406,35 @@ mod tests {
         assert!(Buf::with_capacity_default().is_none());
         drop(a);
         assert!(Buf::with_capacity_default().is_some());
+    }
+
+    #[test]
+    fn bulk_blocks_are_few_and_the_last_used_is_the_next() {
+        let a = Buf::bulk().unwrap();
+        assert_eq!((a.headroom(), a.spare()), (BULK_MARGIN, BULK_SIZE + BULK_MARGIN));
+        let at = a.read_ptr();
+        drop(a);
+        let all: Vec<Buf> = std::iter::from_fn(Buf::bulk).collect();
+        assert_eq!((all.len(), stats().bulk_used), (BULK_MAX, BULK_MAX));
+        assert_eq!(all[0].read_ptr(), at);
+        drop(all);
+        assert_eq!(stats().bulk_used, 0);
+        with(|p| assert_eq!(p.bulk_free.len(), BULK_FREE_MAX));
+        configure(BufferConfig { limit: 100, ..BufferConfig::default() });
+        assert!(Buf::bulk().is_none());
+        trim();
+        with(|p| assert!(p.bulk_free.is_empty()));
+    }
+
+    #[test]
+    fn what_is_left_in_a_bulk_block_moves_out_when_it_fits() {
+        let mut buf = Buf::bulk().unwrap();
+        buf.commit(BULK_SIZE);
+        buf.leave_bulk();
+        assert_eq!(stats().bulk_used, 1);
+        buf.advance(BULK_SIZE - DEFAULT_SIZE);
+        buf.leave_bulk();
+        assert_eq!((stats().bulk_used, buf.len(), buf.capacity()), (0, DEFAULT_SIZE, DEFAULT_SIZE));
     }
 
     #[test]

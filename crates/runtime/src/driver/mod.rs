@@ -6,8 +6,8 @@
 //!
 //! | | epoll | io_uring |
 //! |---|---|---|
-//! | receive | `recv` at once when an event said so | multishot, into the thread's ring of blocks |
-//! | send | `send` at once | queued, submitted with the next poll |
+//! | receive | `recv` at once when an event said so | multishot, into the thread's ring of blocks; bulk as with epoll |
+//! | send | `send` at once | queued, submitted with the next poll; 8 kB and more at once |
 //! | accept | `accept4` at once when an event said so | the same, the event from a multishot poll |
 //! | last send | `send` at once, held back until the close that follows | the same |
 //! | close | at once | queued behind what is in flight, and what is in flight is cancelled |

@@ -25,12 +25,12 @@
 //! | | what is certain to tell |
 //! |---|---|
 //! | epoll | an edge to come, as [`Bits::READABLE`] is cleared only by a receive that found nothing, or less than it asked for while no end was [`ANNOUNCED`](Bits::ANNOUNCED) |
-//! | io_uring | a receive that was armed and delivered nothing since (arming looks at the socket's state); or one that did ([`FED`](Bits::FED)) with [`Op::Hangup`] beside it; or a place in the list of [`STARVED`](Bits::STARVED) ones |
+//! | io_uring | a receive that was armed and delivered nothing since (arming looks at the socket's state); or one that did ([`FED`](Bits::FED)) with [`Op::Hangup`] beside it; or a poll ([`Op::PollIn`]) where [`BULK`](Bits::BULK) data is received directly; or a place in the list of [`STARVED`](Bits::STARVED) ones |
 //!
 //! A direct receive (`net::transfer`) asks for itself, and for an event ([`Op::PollIn`], which also looks first) when it
 //! found nothing.
 
-use crate::buffer::Buf;
+use crate::buffer::{self, BULK_MARGIN, Buf, poll_alloc};
 use crate::clock;
 use crate::net::options::set;
 use crate::net::port::Events;
@@ -41,6 +41,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// State bits of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -94,6 +95,11 @@ bits! {
     LAST = 18;
     /// `TCP_NODELAY` is still to be set. A first send is never delayed, and many connections never see a second one.
     NODELAY_DUE = 19;
+    /// Receives filled the room they had: the next ones get a bulk buffer, if their caller takes that much. Under
+    /// io_uring they are made directly when an event says that there is something.
+    BULK = 20;
+    /// The last receive of a `BULK` one brought little. A second such, and it is none any more.
+    WANING = 21;
 }
 
 impl Bits {
@@ -110,6 +116,9 @@ impl Bits {
         self.0 &= !b.0;
     }
 }
+
+/// Receives of less than this are small ones.
+const BULK_LEAST: usize = 4096;
 
 /// Operations in flight under io_uring; also the low bits of a completion token (the record's address is a multiple of
 /// 64).
@@ -285,6 +294,40 @@ impl Socket {
         }
     }
 
+    /// A buffer for a direct receive, and how much of its room to use. Otherwise the task waits for one.
+    #[inline]
+    pub fn room(&self, max: usize) -> Poll<(Buf, usize)> {
+        if self.bits.has(Bits::BULK)
+            && max > buffer::DEFAULT_SIZE
+            && let Some(buf) = Buf::bulk()
+        {
+            let room = (buf.spare() - BULK_MARGIN).min(max);
+            return Poll::Ready((buf, room));
+        }
+        poll_alloc().map(|buf| {
+            let room = buf.capacity().min(max);
+            (buf, room)
+        })
+    }
+
+    /// A receive with room for `room` bytes brought `n`: decides how large the next ones are.
+    #[inline]
+    pub fn note_received(&mut self, n: usize, room: usize) {
+        if n >= room && room >= BULK_LEAST {
+            self.bits.set(Bits::BULK);
+            self.bits.clear(Bits::WANING);
+        } else if self.bits.has(Bits::BULK) {
+            // The end of a body may be short: one such receive says nothing.
+            if n >= BULK_LEAST {
+                self.bits.clear(Bits::WANING);
+            } else if self.bits.has(Bits::WANING) {
+                self.bits.clear(Bits::BULK | Bits::WANING);
+            } else {
+                self.bits.set(Bits::WANING);
+            }
+        }
+    }
+
     /// Takes at most `max` bytes of what was received.
     #[inline]
     pub fn pop_rx(&mut self, max: usize) -> Option<Buf> {
@@ -424,6 +467,18 @@ impl Socket {
         }
         self.bits.clear(Bits::SENDING);
         true
+    }
+
+    /// What is left to send waits for the receiver, who may be slow: bulk buffers are too few for that.
+    pub fn settle_tx(&mut self) {
+        if let Some(buf) = &mut self.tx {
+            buf.leave_bulk();
+        }
+        if let Some(Extra::Send(message)) = self.extra.as_deref_mut()
+            && let Some(second) = &mut message.second
+        {
+            second.leave_bulk();
+        }
     }
 
     /// A send failed: what was to be sent is dropped and the error kept for the next `poll_send_ready`.

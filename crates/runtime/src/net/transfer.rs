@@ -155,6 +155,11 @@ impl Transfer {
         }
     }
 
+    /// Whether bytes go through a pipe. They do not, from then on, where none could be had or the sockets cannot.
+    pub fn is_splicing(&self) -> bool {
+        self.splice
+    }
+
     /// Bytes moved by splice so far.
     pub fn spliced(&self) -> u64 {
         self.spliced

@@ -5,7 +5,7 @@
 
 use super::socket::{Bits, Extra, Socket, canonical, moment};
 use super::{DriverOptions, PollStats, Wait};
-use crate::buffer::{Buf, poll_alloc};
+use crate::buffer::Buf;
 use crate::clock;
 use crate::net::syscall;
 use crate::task::current_task;
@@ -91,13 +91,13 @@ impl Epoll {
             s.reader = current_task();
             return Poll::Pending;
         }
-        let Poll::Ready(mut buf) = poll_alloc() else { return Poll::Pending };
-        let room = buf.capacity().min(max);
+        let Poll::Ready((mut buf, room)) = s.room(max) else { return Poll::Pending };
         match syscall::recv(s.fd, &mut buf.unused_mut()[..room], 0) {
             Ok(0) => Poll::Ready(s.take_verdict().unwrap_or_else(|| Ok(Buf::empty()))),
             Ok(n) => {
                 buf.commit(n);
                 s.rx_ms = moment();
+                s.note_received(n, room);
                 // Less than asked for: the queue was empty, and anything later raises a new event. The end
                 // of the stream may have been announced already, then it must be asked for again.
                 if n < room && !s.bits.has(Bits::ANNOUNCED) {
@@ -160,6 +160,7 @@ impl Epoll {
                     if n < left {
                         // The send buffer is full, which an event will end.
                         s.bits.clear(Bits::WRITABLE);
+                        s.settle_tx();
                         return;
                     }
                 }

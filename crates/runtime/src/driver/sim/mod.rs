@@ -29,7 +29,7 @@ mod world;
 
 use super::socket::{Bits, Socket, moment};
 use super::{PollStats, Wait};
-use crate::buffer::{Buf, BufferConfig, poll_alloc};
+use crate::buffer::{Buf, BufferConfig};
 use crate::net::{ConnectOptions, ListenOptions, Received, SockAddr, syscall};
 use crate::task::{TaskId, current_task};
 use std::io;
@@ -394,14 +394,14 @@ impl SimDriver {
             s.reader = current_task();
             return Poll::Pending;
         }
-        let Poll::Ready(mut buf) = poll_alloc() else { return Poll::Pending };
-        let room = buf.capacity().min(max);
+        let Poll::Ready((mut buf, room)) = s.room(max) else { return Poll::Pending };
         let result = self.world().recv(s.sim, &mut buf.unused_mut()[..room], false);
         match result {
             Ok(n) => {
                 buf.commit(n);
                 if n > 0 {
                     s.rx_ms = moment();
+                    s.note_received(n, room);
                 }
                 Poll::Ready(Ok(buf))
             }

@@ -88,7 +88,7 @@ where
                 incidents: Vec::new(),
                 descriptors_left: network.world().leftovers(),
                 sockets_left: driver::with(|d| d.stats().sockets),
-                buffers_left: stats.used + stats.heap_count,
+                buffers_left: stats.used + stats.bulk_used + stats.heap_count,
                 tasks_left: network
                     .tasks()
                     .into_iter()

@@ -2,7 +2,8 @@
 //!
 //! - Receives wait for an event first; the kernel picks blocks of the thread's receive ring. See [`receive`].
 //! - Sends, connects and closes are queued and submitted with the next poll, in the order in which they were made.
-//! - At most one send per socket is in flight; `MSG_WAITALL` makes the kernel continue a partial one.
+//! - At most one send per socket is in flight; `MSG_WAITALL` makes the kernel continue a partial one. Much at once
+//!   ([`DIRECT_SEND`]) is sent at once, while it is in the processor's cache; only what the kernel has no room for is queued.
 //!
 //! Ownership of what an operation touches is described in [`super::socket`]. The ring is used by its thread alone
 //! (`SINGLE_ISSUER`), and completions are produced only while the thread asks for them (`DEFER_TASKRUN`).
@@ -44,6 +45,9 @@ const WAKE: u64 = 8;
 const GROUP: u16 = 0;
 /// `IORING_ENTER_GETEVENTS`.
 const GETEVENTS: u32 = 1;
+/// Sends of at least so many bytes are tried directly: what saving a call would gain is less than what it costs to bring
+/// the bytes back into the cache, and their buffer is free for the next receive.
+const DIRECT_SEND: usize = 8192;
 /// How often the end of a driver asks the kernel for the last completions.
 const FINISH_ROUNDS: usize = 64;
 
@@ -230,8 +234,8 @@ impl Uring {
     #[inline]
     pub fn start_send(&mut self, s: &mut Socket) {
         s.bits.set(Bits::SENDING);
-        if s.bits.has(Bits::LAST) {
-            return self.send_last(s);
+        if s.bits.has(Bits::LAST) || s.tx_left() >= DIRECT_SEND {
+            return self.send_at_once(s);
         }
         self.push_send(s);
     }
@@ -249,15 +253,18 @@ impl Uring {
         self.push(entry.user_data(token(s, Op::Send)));
     }
 
-    /// What is sent last is sent at once: the close follows in this turn, and its segment shall take the data with it.
-    /// (The kernel has a shutdown that could be linked to a send, but runs it on a thread of its own.)
-    #[cold]
-    fn send_last(&mut self, s: &mut Socket) {
+    /// Much is sent while it is in the cache. What is sent last is sent at once, too: the close follows in this turn, and its
+    /// segment shall take the data with it. (The kernel has a shutdown that could be linked to a send, but runs it on a
+    /// thread of its own.)
+    fn send_at_once(&mut self, s: &mut Socket) {
         match s.send_now() {
             (_, Err(libc::EAGAIN)) => self.push_send(s),
             (_, Err(errno)) => s.tx_failed(errno),
             (_, Ok(n)) if s.tx_advance(n) => {}
-            _ => self.push_send(s),
+            _ => {
+                s.settle_tx();
+                self.push_send(s);
+            }
         }
     }
 

@@ -12,12 +12,15 @@
 //! - From then on receives are multishot. When somebody waits on one that [delivered something](Bits::FED), a poll for
 //!   the end of input and for errors is armed beside it ([`Op::Hangup`]), once: it stays until it has something to say,
 //!   so that a connection that is kept alive pays for it once. When it fires, the socket is asked directly.
+//! - Where receives fill the blocks of the ring ([`Bits::BULK`]), the blocks are what the data costs: then no receive is
+//!   armed but a poll ([`Op::PollIn`]), which looks first, too, and what came is received directly, into a buffer that
+//!   holds all of it. Multishot receives begin again when little came several times.
 //!
 //! The question can be asked directly, although a receive is in flight, because of `DEFER_TASKRUN`: the kernel takes
 //! bytes out of the socket only while this thread is inside `io_uring_enter`. Once the completion queue was drained,
 //! what the socket holds is what comes next.
 
-use super::super::socket::{Bits, Op, Socket};
+use super::super::socket::{Bits, Op, Socket, moment};
 use super::super::token;
 use super::{GROUP, Uring};
 use crate::buffer::{Buf, ring};
@@ -43,9 +46,38 @@ impl Uring {
         if let Some(verdict) = s.take_verdict() {
             return Poll::Ready(verdict);
         }
+        if s.bits.has(Bits::BULK) && is_ready(s) {
+            return self.recv_directly(s, max);
+        }
         s.reader = current_task();
         self.arm_input(s);
         Poll::Pending
+    }
+
+    /// Receives with a call of our own, as nothing is in flight that would take what comes next.
+    fn recv_directly(&mut self, s: &mut Socket, max: usize) -> Poll<io::Result<Buf>> {
+        let Poll::Ready((mut buf, room)) = s.room(max) else { return Poll::Pending };
+        match syscall::recv(s.fd, &mut buf.unused_mut()[..room], 0) {
+            Ok(0) => s.bits.set(Bits::ENDED),
+            Ok(n) => {
+                buf.commit(n);
+                s.rx_ms = moment();
+                s.note_received(n, room);
+                if n < room {
+                    // Nothing is left, and the poll that is armed when somebody waits again looks first.
+                    s.bits.clear(Bits::READABLE);
+                }
+                return Poll::Ready(Ok(buf));
+            }
+            Err(libc::EAGAIN) => {
+                s.bits.clear(Bits::READABLE);
+                s.reader = current_task();
+                self.arm_input(s);
+                return Poll::Pending;
+            }
+            Err(errno) => s.rx_error = errno,
+        }
+        Poll::Ready(s.take_verdict().unwrap_or_else(|| Ok(Buf::empty())))
     }
 
     pub fn poll_readable(&mut self, s: &mut Socket) -> Poll<io::Result<()>> {
@@ -59,7 +91,15 @@ impl Uring {
 
     #[inline]
     pub fn has_input(&mut self, s: &mut Socket) -> bool {
-        s.rx.is_some() || s.has_verdict()
+        s.rx.is_some() || s.has_verdict() || (s.bits.has(Bits::BULK) && self.looks_readable(s))
+    }
+
+    /// Whether something can be received directly.
+    fn looks_readable(&mut self, s: &mut Socket) -> bool {
+        if is_ready(s) && !s.look() {
+            s.bits.clear(Bits::READABLE);
+        }
+        is_ready(s)
     }
 
     pub fn ask_input(&mut self, s: &mut Socket) -> bool {
@@ -72,7 +112,12 @@ impl Uring {
         if s.has_verdict() || s.bits.has(Bits::ANNOUNCED) {
             return true;
         }
-        if s.rx_queued <= self.receive_ahead {
+        if s.bits.has(Bits::BULK) && self.looks_readable(s) {
+            // What comes first stays in the kernel: the end behind it is asked for by itself.
+            if s.ops & Op::Hangup.bit() == 0 {
+                self.arm_hangup(s);
+            }
+        } else if s.rx_queued <= self.receive_ahead {
             // What comes first is received ahead, so that the end behind it is seen.
             self.arm_input(s);
         } else if s.ops & Op::Hangup.bit() == 0 {
@@ -92,7 +137,12 @@ impl Uring {
 
     fn guard_input(&mut self, s: &mut Socket) {
         if s.ops & Op::Recv.bit() == 0 {
-            if !s.bits.has(Bits::STARVED) {
+            if s.bits.has(Bits::STARVED) {
+                return;
+            }
+            if s.bits.has(Bits::BULK) {
+                self.want_input(s);
+            } else {
                 self.arm_recv(s);
             }
         } else if s.bits.has(Bits::FED) {
@@ -136,6 +186,7 @@ impl Uring {
             if s.bits.has(Bits::CLOSING) || len == 0 {
                 drop(buf);
             } else {
+                s.note_received(len, buf.capacity());
                 s.push_rx(if pressed { buf.into_owned() } else { buf });
             }
         }
@@ -279,11 +330,18 @@ impl Uring {
     }
 }
 
+/// Whether a direct receive has a chance, and overtakes none that is in flight.
+#[inline]
+fn is_ready(s: &Socket) -> bool {
+    s.bits.has(Bits::READABLE) && s.ops & Op::Recv.bit() == 0 && !s.bits.has(Bits::STARVED)
+}
+
 /// Whether something in flight, or a place in a list, makes sure that what comes next is told.
 fn will_tell(s: &Socket) -> bool {
     let receiving = s.ops & Op::Recv.bit() != 0;
     s.bits.has(Bits::STARVED)
         || s.ops & GUARDED == GUARDED
+        || s.ops & Op::PollIn.bit() != 0
         || receiving && (!s.bits.has(Bits::FED) || s.bits.has(Bits::RECV_CANCEL))
 }
 
