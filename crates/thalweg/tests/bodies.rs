@@ -223,7 +223,7 @@ fn readers_that_do_not_read() {
         for (i, client) in clients.iter_mut().enumerate() {
             expect(client, i as u64, len, io);
         }
-        drop(clients);
+        drop((clients, quick));
         proxy.finish(server);
     });
 }

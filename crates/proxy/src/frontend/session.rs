@@ -7,6 +7,7 @@ use std::task::Poll;
 
 use thalweg_config::model::{Global, Mode, Proxy, ProxyId, Reuse, Server, ServerId};
 use thalweg_rules::{Kind, Outcome, Ruleset};
+use thalweg_runtime::buffer::BULK_SIZE;
 use thalweg_runtime::net::{Keepalive, SockAddr, Stream};
 use thalweg_runtime::{clock, current_task, pool, timer};
 use thalweg_sample::facts::{self, ConnError, Endpoint, Session};
@@ -457,7 +458,7 @@ async fn wait_for_request(
     let deadline = limit.map(timer::deadline_in);
     let mut leave_at = None;
     std::future::poll_fn(|_| {
-        match client.poll_recv() {
+        match client.poll_recv_up_to(BULK_SIZE) {
             Poll::Ready(Ok(buf)) if !buf.is_empty() => {
                 client.input = Some(buf);
                 return Poll::Ready(Arrival::Bytes);

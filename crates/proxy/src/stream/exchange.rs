@@ -26,7 +26,7 @@ use super::relay::{RelayEnd, relay};
 use super::{Bodies, StreamState, cookie, finish, reply, shut_check, unless_shut};
 use crate::backend::connect::{ConnectError, ServerConn};
 use crate::connection::body::{Delimiter, Form, Look};
-use crate::connection::wire::Wire;
+use crate::connection::wire::{RECV_MAX, Wire};
 use crate::instance::Stopping;
 use crate::plant::bug;
 use crate::worker::Worker;
@@ -457,6 +457,12 @@ async fn receive_head(
 ) -> HeadEnd {
     let options = http.response_options(be);
     let abort = be.opts.abortonclose;
+    let fe = http.frontend();
+    // Of a body that may be spliced, only what comes with the head is copied.
+    let room = match transfer_mode(http, be.opts.splice_response || fe.opts.splice_response, be, fe) {
+        Some(TransferMode::Splice) => RECV_MAX,
+        _ => BULK_SIZE,
+    };
     http.state.parser.reset();
     let mut upload_done = false;
     let shut = shut_check(http.worker, http.state);
@@ -508,7 +514,7 @@ async fn receive_head(
                         }
                     }
                 }
-                match conn.wire.poll_recv_up_to(BULK_SIZE) {
+                match conn.wire.poll_recv_up_to(room) {
                     Poll::Pending => break,
                     Poll::Ready(Ok(buf)) if buf.is_empty() => return Poll::Ready(HeadEnd::ServerClosed),
                     Poll::Ready(Ok(buf)) => {

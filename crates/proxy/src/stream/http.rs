@@ -12,6 +12,7 @@ use thalweg_h1::parse::{ParseOptions, Parsed};
 use thalweg_http::semantics::{BodyLength, FramingPolicy, Strictness};
 use thalweg_http::{HeaderId, Method};
 use thalweg_rules::{Effects, Kind, Outcome, Ruleset};
+use thalweg_runtime::buffer::BULK_SIZE;
 use thalweg_runtime::{clock, timer};
 use thalweg_sample::acl::Verdict;
 use thalweg_sample::context::Ctx;
@@ -300,7 +301,7 @@ impl<'a> Http<'a> {
             }
             let client = &mut *self.client;
             let received = std::future::poll_fn(|_| {
-                if let Poll::Ready(result) = client.poll_recv() {
+                if let Poll::Ready(result) = client.poll_recv_up_to(BULK_SIZE) {
                     return Poll::Ready(Some(result));
                 }
                 let silence = |ms: u64| client.io.last_received_ms().max(began).saturating_add(ms + 1);

@@ -248,7 +248,10 @@ impl Pump {
                 }
             }
             if !from.eof {
-                match from.poll_recv_up_to(self.room) {
+                // Of what may be spliced, no more than the header in front of it is taken.
+                let splices = self.transfer_mode == Some(TransferMode::Splice);
+                let room = if splices && from.body.stretch() == 0 { RECV_MAX } else { self.room };
+                match from.poll_recv_up_to(room) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(PumpError::Receive(error))),
                     Poll::Ready(Ok(buf)) if buf.is_empty() => {}
@@ -282,11 +285,7 @@ impl Pump {
     }
 
     fn can_transfer(&self, from: &Wire) -> bool {
-        // The header of a chunk was passed on when its payload begins; other payload would need one of its own.
-        let stretch = match self.form.delimiter {
-            Delimiter::Chunked if !from.body.is_chunked() => 0,
-            _ => from.body.stretch(),
-        };
+        let stretch = from.body.stretch();
         let worth_it = if from.body.is_until_close() { from.body.received() } else { stretch };
         let begins = self.transfer_mode == Some(TransferMode::Splice) && worth_it >= TRANSFER_MIN;
         match &self.transfer {
@@ -298,7 +297,10 @@ impl Pump {
 
     fn poll_transfer(&mut self, from: &mut Wire, tx: &mut Stream) -> Poll<Result<(), PumpError>> {
         let mode = self.transfer_mode.unwrap_or(TransferMode::Auto);
-        let transfer = self.transfer.get_or_insert_with(|| Transfer::new(mode));
+        // The header of a chunk was passed on when its payload begins; other payload needs one of its own.
+        let in_chunks = self.form.delimiter == Delimiter::Chunked && !from.body.is_chunked();
+        let make = if in_chunks { Transfer::in_chunks } else { Transfer::new };
+        let transfer = self.transfer.get_or_insert_with(|| make(mode));
         // Its limit counts from what the receiver accepted; the body's count is of what left its connection.
         let left = from.body.stretch().saturating_add(transfer.held() as u64);
         let before = transfer.taken();
@@ -318,11 +320,13 @@ impl Pump {
             Poll::Ready(Ok(0)) => {
                 from.eof = true;
                 self.transfer = None;
-                if from.body.connection_ended() {
-                    Poll::Ready(Ok(()))
-                } else {
-                    Poll::Ready(Err(PumpError::Truncated))
+                if !from.body.connection_ended() {
+                    return Poll::Ready(Err(PumpError::Truncated));
                 }
+                if in_chunks {
+                    self.pending = Some(Buf::copy_of(LAST_CHUNK));
+                }
+                Poll::Ready(Ok(()))
             }
             Poll::Ready(Ok(_)) => Poll::Ready(Ok(())),
         }

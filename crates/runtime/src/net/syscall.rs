@@ -28,22 +28,44 @@ macro_rules! retry {
     };
 }
 
+// The calls of each request go to the kernel directly: those of the C library are points where a thread may be cancelled,
+// which costs two atomic operations around each. Threads are never cancelled here. (Arguments are passed as whole words.)
+
 /// `recv` into `buf`; the error is the `errno`.
 #[inline]
 pub(crate) fn recv(fd: RawFd, buf: &mut [u8], flags: i32) -> Result<usize, i32> {
-    retry!(libc::recv(fd, buf.as_mut_ptr().cast(), buf.len(), flags | libc::MSG_DONTWAIT))
+    let flags = flags | libc::MSG_DONTWAIT;
+    retry!(libc::syscall(
+        libc::SYS_recvfrom,
+        fd as libc::c_long,
+        buf.as_mut_ptr(),
+        buf.len(),
+        flags as libc::c_long,
+        std::ptr::null_mut::<libc::sockaddr>(),
+        std::ptr::null_mut::<libc::socklen_t>(),
+    ))
 }
 
 #[inline]
 pub(crate) fn send(fd: RawFd, buf: &[u8], flags: i32) -> Result<usize, i32> {
-    retry!(libc::send(fd, buf.as_ptr().cast(), buf.len(), flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL))
+    let flags = flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    retry!(libc::syscall(
+        libc::SYS_sendto,
+        fd as libc::c_long,
+        buf.as_ptr(),
+        buf.len(),
+        flags as libc::c_long,
+        std::ptr::null::<libc::sockaddr>(),
+        0 as libc::c_long,
+    ))
 }
 
 /// # Safety
 /// `message` and everything it points at is valid for reading.
 #[inline]
 pub(crate) unsafe fn sendmsg(fd: RawFd, message: *const libc::msghdr, flags: i32) -> Result<usize, i32> {
-    retry!(libc::sendmsg(fd, message, flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL))
+    let flags = flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    retry!(libc::syscall(libc::SYS_sendmsg, fd as libc::c_long, message, flags as libc::c_long))
 }
 
 /// Accepts one connection, non-blocking and closed on exec, with the peer's address.

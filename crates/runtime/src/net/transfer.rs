@@ -10,7 +10,7 @@ use crate::buffer::Buf;
 use crate::driver;
 use crate::driver::socket::{Bits, moment};
 use std::cell::RefCell;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
@@ -127,10 +127,50 @@ impl Pipe {
     }
 }
 
+/// The most that a chunk's header takes: sixteen digits and a line end.
+const CHUNK_HEADER_MAX: usize = 18;
+
+/// What is written around the bytes that go through the pipe, and not sent yet.
+#[derive(Default)]
+struct Frame {
+    bytes: [u8; CHUNK_HEADER_MAX],
+    at: usize,
+    len: usize,
+    /// The end of the chunk is due when the pipe is empty.
+    open: bool,
+}
+
+impl Frame {
+    fn begin(&mut self, n: usize) {
+        self.write(format_args!("{n:x}\r\n"));
+        self.open = true;
+    }
+
+    fn end(&mut self) {
+        self.write(format_args!("\r\n"));
+        self.open = false;
+    }
+
+    fn write(&mut self, text: std::fmt::Arguments<'_>) {
+        let mut rest = &mut self.bytes[..];
+        // There is room for any number.
+        let _ = rest.write_fmt(text);
+        let left = rest.len();
+        (self.at, self.len) = (0, CHUNK_HEADER_MAX - left);
+    }
+
+    /// What has to be sent before anything else.
+    fn due(&self) -> &[u8] {
+        &self.bytes[self.at..self.len]
+    }
+}
+
 /// One direction of a relay. It remembers what was received and not sent yet, which is only when the receiver is
 /// slower than the sender, and at most 256 kB.
 pub struct Transfer {
     splice: bool,
+    /// Each portion becomes a chunk (RFC 9112 section 7.1).
+    frame: Option<Frame>,
     held: Option<Buf>,
     pipe: Option<Pipe>,
     in_pipe: usize,
@@ -145,6 +185,7 @@ impl Transfer {
     pub fn new(mode: TransferMode) -> Transfer {
         Transfer {
             splice: mode == TransferMode::Splice,
+            frame: None,
             held: None,
             pipe: None,
             in_pipe: 0,
@@ -153,6 +194,13 @@ impl Transfer {
             taken: 0,
             output_is_full: false,
         }
+    }
+
+    /// The same, making chunks of what it moves. The last one, which ends them, is left to the caller.
+    pub fn in_chunks(mode: TransferMode) -> Transfer {
+        let mut transfer = Transfer::new(mode);
+        transfer.frame = Some(Frame::default());
+        transfer
     }
 
     /// Whether bytes go through a pipe. They do not, from then on, where none could be had or the sockets cannot.
@@ -170,9 +218,11 @@ impl Transfer {
         self.taken
     }
 
-    /// Bytes received and not yet accepted by the sending side's kernel; they are lost when this is dropped.
+    /// Bytes received, or due around them, and not yet accepted by the sending side's kernel; they are lost when this is
+    /// dropped.
     pub fn held(&self) -> usize {
-        self.in_pipe + self.held.as_ref().map_or(0, |b| b.len())
+        let framing = self.frame.as_ref().map_or(0, |frame| frame.due().len() + usize::from(frame.open));
+        self.in_pipe + self.held.as_ref().map_or(0, |b| b.len()) + framing
     }
 
     /// Whether the receiver is what the last poll stopped at.
@@ -277,6 +327,17 @@ impl Transfer {
 
     /// Sends `bytes` and keeps what the kernel had no room for.
     fn send_or_hold(&mut self, tx: &mut Stream, bytes: &[u8], asked: usize) -> Result<usize, TransferError> {
+        if let Some(frame) = &mut self.frame {
+            frame.begin(bytes.len());
+            let mut chunk = Buf::large(bytes.len() + CHUNK_HEADER_MAX + 2);
+            for part in [frame.due(), bytes, b"\r\n"] {
+                // It has room for all of them.
+                let _ = chunk.extend_from_slice(part);
+            }
+            *frame = Frame::default();
+            self.held = Some(chunk);
+            return self.send_held(tx);
+        }
         let sent = send(tx, bytes)?;
         if sent < bytes.len() {
             self.held = Some(Buf::copy_of(&bytes[sent..]));
@@ -289,10 +350,7 @@ impl Transfer {
     }
 
     fn send_held(&mut self, tx: &mut Stream) -> Result<usize, TransferError> {
-        if self.in_pipe > 0 {
-            return self.drain_pipe(tx);
-        }
-        let Some(held) = &mut self.held else { return Ok(0) };
+        let Some(held) = &mut self.held else { return self.drain_pipe(tx) };
         let sent = send(tx, held)?;
         held.advance(sent);
         if held.is_empty() {
@@ -320,6 +378,9 @@ impl Transfer {
                 Ok(n) => {
                     s.rx_ms = moment();
                     self.in_pipe = n;
+                    if let Some(frame) = &mut self.frame {
+                        frame.begin(n);
+                    }
                     self.taken += n as u64;
                     let sent = self.drain_pipe(tx)?;
                     return if sent > 0 { Poll::Ready(Ok(sent as u64)) } else { Poll::Pending };
@@ -344,15 +405,34 @@ impl Transfer {
     fn drain_pipe(&mut self, tx: &mut Stream) -> Result<usize, TransferError> {
         let Some(pipe) = &self.pipe else { return Ok(0) };
         let mut sent = 0;
-        while self.in_pipe > 0 {
+        let mut moved = 0;
+        loop {
             let s = tx.record();
-            match splice(pipe.read.as_raw_fd(), s.fd, self.in_pipe) {
+            let due = self.frame.as_ref().map_or(&[][..], Frame::due);
+            let framing = !due.is_empty();
+            let result = if framing {
+                let more = if self.in_pipe > 0 { libc::MSG_MORE } else { 0 };
+                syscall::send(s.fd, due, more)
+            } else if self.in_pipe > 0 {
+                splice(pipe.read.as_raw_fd(), s.fd, self.in_pipe)
+            } else {
+                match &mut self.frame {
+                    Some(frame) if frame.open => frame.end(),
+                    _ => break,
+                }
+                continue;
+            };
+            match result {
+                Ok(0) => break,
                 Ok(n) => {
-                    self.in_pipe -= n.min(self.in_pipe);
                     sent += n;
                     s.note_sent(n);
-                    if n == 0 {
-                        break;
+                    match &mut self.frame {
+                        Some(frame) if framing => frame.at += n,
+                        _ => {
+                            self.in_pipe -= n.min(self.in_pipe);
+                            moved += n;
+                        }
                     }
                 }
                 Err(libc::EAGAIN) => {
@@ -364,7 +444,7 @@ impl Transfer {
                 Err(errno) => return Err(TransferError::Send(io::Error::from_raw_os_error(errno))),
             }
         }
-        self.spliced += sent as u64;
+        self.spliced += moved as u64;
         Ok(sent)
     }
 }
