@@ -156,6 +156,9 @@ fn network(random: &mut Random, trouble: &Trouble, seed: u64) -> SimConfig {
         pause_ppm: storm.pause_ppm / 20,
         ..storm
     };
+    if trouble.storm && random.chance(30) {
+        config.descriptors_max = random.within(20, 60) as usize;
+    }
     config.deferred_sends = random.chance(50);
     config.latency_us = *random.pick(&[(1, 10), (10, 200), (10, 200), (10, 5_000), (1_000, 20_000)]);
     config.send_buffer = *random.pick(&[(100, 3_000), (1_000, 65_536), (65_536, 65_536), (65_536, 1 << 20)]);
