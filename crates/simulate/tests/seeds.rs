@@ -10,11 +10,10 @@ const FIXED: u64 = 300;
 /// Scenarios of the fresh set.
 const FRESH: u64 = 100;
 
-/// Seeds that found a defect, which has its test here.
-const ONCE_FAILED: [(u64, &str); 3] = [
-    (2_191, "a listener that could not be registered again at once never accepted again"),
-    (10_699, "the last response on a kept connection was cut by a soft stop"),
-    (8_457, "the last response on a kept connection was cut when the client had sent its end"),
+/// Seeds that find a defect that there was, with the plans as they are now: `make simulate-planted BUG=...` puts it back.
+const ONCE_FAILED: [(u64, &str); 2] = [
+    (132, "deaf-listener: a listener that could not be registered again at once never accepted again"),
+    (131, "cut-at-close: the last response on a kept connection was cut when the connection was closed"),
 ];
 
 fn check(seeds: impl Iterator<Item = u64>) {
