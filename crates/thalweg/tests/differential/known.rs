@@ -242,7 +242,7 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         cases: &["redispatch/refused/*/tcp"],
-        aspects: &["log 1 %ts"],
+        aspects: &["log 1 %ts", "stat * srv_abrt", "stat * cli_abrt"],
         reason: "both timeouts are the same: either side may be blamed",
     },
     Known {
