@@ -11,6 +11,7 @@ pub mod alert {
     pub const BAD_RECORD_MAC: u8 = 20;
     pub const RECORD_OVERFLOW: u8 = 22;
     pub const HANDSHAKE_FAILURE: u8 = 40;
+    pub const ILLEGAL_PARAMETER: u8 = 47;
     pub const DECODE_ERROR: u8 = 50;
     pub const PROTOCOL_VERSION: u8 = 70;
     pub const INTERNAL_ERROR: u8 = 80;
@@ -38,6 +39,8 @@ pub enum Failure {
     Overflow,
     /// A message came that has no place here.
     Unexpected,
+    /// A message has a value that it must not have.
+    Illegal,
     /// The peer sends messages that lead nowhere: key updates, empty records, warnings.
     Flood,
     /// More bytes came for the handshake than a handshake has.
@@ -53,9 +56,11 @@ impl Failure {
     pub fn alert(&self) -> Option<u8> {
         match self {
             Failure::Hello(HelloError::NotTls | HelloError::BadRecord) => Some(alert::PROTOCOL_VERSION),
-            Failure::Hello(HelloError::NotClientHello) | Failure::Unexpected | Failure::Flood => {
-                Some(alert::UNEXPECTED_MESSAGE)
-            }
+            Failure::Hello(HelloError::NotClientHello | HelloError::EmptyRecord)
+            | Failure::Unexpected
+            | Failure::Flood => Some(alert::UNEXPECTED_MESSAGE),
+            Failure::Hello(HelloError::LongRecord) => Some(alert::RECORD_OVERFLOW),
+            Failure::Illegal => Some(alert::ILLEGAL_PARAMETER),
             Failure::Hello(_) => Some(alert::DECODE_ERROR),
             Failure::NoCertificate => Some(alert::UNRECOGNIZED_NAME),
             // rustls wrote these itself.
@@ -74,7 +79,11 @@ impl Failure {
         match self {
             Failure::Hello(HelloError::NotTls) => 156,
             Failure::Hello(HelloError::BadRecord) => 267,
-            Failure::Hello(HelloError::NotClientHello) | Failure::Unexpected | Failure::Flood => 244,
+            Failure::Hello(HelloError::NotClientHello | HelloError::EmptyRecord)
+            | Failure::Unexpected
+            | Failure::Flood => 244,
+            Failure::Hello(HelloError::LongRecord) => 146,
+            Failure::Illegal => 122,
             Failure::Hello(HelloError::TooLarge) | Failure::TooMuchInput => 152,
             Failure::Hello(HelloError::DuplicateExtension) => 110,
             Failure::Hello(HelloError::Malformed) => 159,
@@ -110,6 +119,7 @@ impl Failure {
             101 => "no suitable key share".to_owned(),
             110 => "bad extension".to_owned(),
             118 => "no suitable signature algorithm".to_owned(),
+            122 => "bad key update".to_owned(),
             134 => "certificate verify failed".to_owned(),
             146 => "packet length too long".to_owned(),
             152 => "excessive message size".to_owned(),
@@ -189,6 +199,7 @@ impl std::fmt::Display for Failure {
             Failure::BadRecord => f.write_str("the peer sent a record that cannot be decrypted"),
             Failure::Overflow => f.write_str("the peer sent a record of more than 16 kB"),
             Failure::Unexpected => f.write_str("the peer sent a message that has no place here"),
+            Failure::Illegal => f.write_str("the peer sent a message with a value that it must not have"),
             Failure::Flood => f.write_str("the peer sends messages that lead nowhere"),
             Failure::TooMuchInput => f.write_str("the peer sent more than a handshake needs"),
             Failure::Closed => f.write_str("the peer closed the connection in the handshake"),

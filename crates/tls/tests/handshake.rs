@@ -321,7 +321,9 @@ fn bytes_that_are_no_tls_get_an_alert_and_an_end() {
     let selection = bind(&Profile::default(), shared(&clock), &[&authority.server("a", NewKey::P256)]);
     for (input, description) in [
         (&b"GET / HTTP/1.1\r\n\r\n"[..], alert::PROTOCOL_VERSION),
-        (b"\x16\x03\x01\x00\x00", alert::PROTOCOL_VERSION),
+        (b"\x16\x02\x01\x00\x05", alert::PROTOCOL_VERSION),
+        (b"\x16\x03\x01\x00\x00", alert::UNEXPECTED_MESSAGE),
+        (b"\x16\x03\x01\x40\x01", alert::RECORD_OVERFLOW),
         (b"\x16\x03\x01\x00\x05\x02\x00\x00\x01\x00", alert::UNEXPECTED_MESSAGE),
         (b"\x16\x03\x01\x00\x04\x01\xff\xff\xff", alert::DECODE_ERROR),
         (b"\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00", alert::DECODE_ERROR),

@@ -89,9 +89,10 @@ fn other_bytes_are_told_apart() {
     check(b"GET / HTTP/1.1\r\n", HelloError::NotTls);
     check(b"\x15\x03\x01\x00\x02", HelloError::NotTls);
     check(b"\x16\x02", HelloError::BadRecord);
-    check(b"\x16\x03\x01\x00\x00", HelloError::BadRecord);
-    check(b"\x16\x03\x01\x40\x01", HelloError::BadRecord);
+    check(b"\x16\x03\x01\x00\x00", HelloError::EmptyRecord);
+    check(b"\x16\x03\x01\x40\x01", HelloError::LongRecord);
     check(b"\x16\x03\x01\x40\x00\x01\x01\x00\x00", HelloError::TooLarge);
+    check(b"\x16\x03\x01\x00\x01\x01\x17\x03\x03\x00\x00", HelloError::NotClientHello);
     let server: First<'_> = first_message(b"\x16\x03\x03\x00\x05\x02\x00\x00\x01\x00").unwrap().unwrap();
     assert_eq!(ClientHello::of(&server).err(), Some(HelloError::NotClientHello));
     assert_eq!(hello_type(b"\x16\x03\x03\x00\x05\x02"), Ok(Some(2)));

@@ -181,6 +181,7 @@ impl Connection {
         let requested = match body {
             [0] => false,
             [1] => true,
+            [_] => return Err(Failure::Illegal),
             _ => return Err(Failure::Unexpected),
         };
         // What follows in the same record was encrypted with the key that has just ended.

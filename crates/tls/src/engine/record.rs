@@ -162,6 +162,10 @@ impl Key {
         if self.sequence >= u64::MAX - 1 {
             return Err(Failure::Exhausted);
         }
+        // Everything looks like data from outside (RFC 8446 section 5.2).
+        if self.is_tls13() && outer != content::APPLICATION_DATA {
+            return Err(Failure::Unexpected);
+        }
         let (nonce, prefix) = match self.form {
             Form::Tls12Gcm => {
                 let explicit = body.get(..8).ok_or(Failure::BadRecord)?;
@@ -174,10 +178,6 @@ impl Key {
         let length = body.len().checked_sub(prefix + TAG).ok_or(Failure::BadRecord)?;
         let sealed = &mut body[prefix..];
         let opened = if self.is_tls13() {
-            // Everything looks like data from outside (RFC 8446 section 5.2).
-            if outer != content::APPLICATION_DATA {
-                return Err(Failure::Unexpected);
-            }
             if length > FRAGMENT_MAX + 256 - TAG {
                 return Err(Failure::Overflow);
             }
@@ -190,6 +190,10 @@ impl Key {
         let plain = opened.map_err(|_| Failure::BadRecord)?;
         self.sequence += 1;
         let (kind, length) = if self.is_tls13() {
+            // Padding counts, too (RFC 8446 section 5.4).
+            if plain.len() > FRAGMENT_MAX + 1 {
+                return Err(Failure::Overflow);
+            }
             // Zeros after the type are padding.
             let at = plain.iter().rposition(|byte| *byte != 0).ok_or(Failure::Unexpected)?;
             (plain[at], at)

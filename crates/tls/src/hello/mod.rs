@@ -18,8 +18,12 @@ pub const MESSAGE_MAX: usize = 0xffff;
 pub enum HelloError {
     /// The first byte is no TLS handshake record's: HTTP in clear, or something else.
     NotTls,
-    /// A record's header has a version or a length that no TLS has.
+    /// A record's header has a version that no TLS has.
     BadRecord,
+    /// A record with nothing in it, which a handshake must not have.
+    EmptyRecord,
+    /// A record that is larger than records are.
+    LongRecord,
     /// The first handshake message is not a ClientHello.
     NotClientHello,
     /// The message is larger than [`MESSAGE_MAX`].
@@ -35,6 +39,8 @@ impl std::fmt::Display for HelloError {
         f.write_str(match self {
             HelloError::NotTls => "the client does not speak TLS",
             HelloError::BadRecord => "the client sent a record with an impossible header",
+            HelloError::EmptyRecord => "the client sent an empty handshake record",
+            HelloError::LongRecord => "the client sent a record of more than 16 kB",
             HelloError::NotClientHello => "the client's first message is no ClientHello",
             HelloError::TooLarge => "the client's ClientHello is larger than 64 kB",
             HelloError::Malformed => "the client's ClientHello is malformed",

@@ -38,7 +38,7 @@ pub fn first_message(input: &[u8]) -> Result<Option<First<'_>>, HelloError> {
     let mut gathered: Vec<u8> = Vec::new();
     loop {
         let rest = &input[at..];
-        let Some(header) = header(rest)? else { return Ok(None) };
+        let Some(header) = header(rest).map_err(|error| later(error, at))? else { return Ok(None) };
         if at == 0 {
             record_version = header.version;
         }
@@ -87,7 +87,7 @@ impl Assembler {
                 return Ok(true);
             }
             let rest = &input[self.at..];
-            let Some(header) = header(rest)? else { return Ok(false) };
+            let Some(header) = header(rest).map_err(|error| later(error, self.at))? else { return Ok(false) };
             if self.at == 0 {
                 self.record_version = header.version;
             }
@@ -114,6 +114,11 @@ pub fn hello_type(input: &[u8]) -> Result<Option<u8>, HelloError> {
     Ok(header(input)?.and_then(|_| input.get(HEADER).copied()))
 }
 
+/// An error after the first record: it was TLS so far, and something else came in the middle of the message.
+fn later(error: HelloError, at: usize) -> HelloError {
+    if at > 0 && error == HelloError::NotTls { HelloError::NotClientHello } else { error }
+}
+
 struct Header {
     version: u16,
     length: usize,
@@ -127,8 +132,10 @@ fn header(input: &[u8]) -> Result<Option<Header>, HelloError> {
         [_, major, minor, high, low, ..] => {
             let length = usize::from(u16::from_be_bytes([high, low]));
             // An empty handshake record is forbidden (RFC 8446 section 5.1), and would cost us a round each.
-            if length == 0 || length > PLAIN_MAX {
-                return Err(HelloError::BadRecord);
+            match length {
+                0 => return Err(HelloError::EmptyRecord),
+                1..=PLAIN_MAX => {}
+                _ => return Err(HelloError::LongRecord),
             }
             Ok(Some(Header { version: u16::from_be_bytes([major, minor]), length }))
         }
