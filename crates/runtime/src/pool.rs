@@ -343,6 +343,25 @@ pub(crate) fn publish() {
     });
 }
 
+/// Tells when much less is in use than was: the moment at which even a busy thread gives memory back.
+#[derive(Default)]
+pub(crate) struct Ebb {
+    peak: usize,
+}
+
+impl Ebb {
+    /// Below this many nothing is worth it.
+    const MIN: usize = 1024;
+
+    /// To be told from time to time how many there are. True once they have become a quarter of the most there were since
+    /// it was last true.
+    pub(crate) fn has_ebbed(&mut self, now: usize) -> bool {
+        let ebbed = self.peak >= Ebb::MIN && now <= self.peak / 4;
+        self.peak = if ebbed { now } else { self.peak.max(now) };
+        ebbed
+    }
+}
+
 // ---------------------------------------------------------------------------------------------------------------
 // Boxed futures
 
@@ -350,7 +369,6 @@ pub(crate) fn publish() {
 /// allocator. It stays on its thread. `'a` bounds what the future borrows.
 pub struct Boxed<'a, T> {
     future: NonNull<dyn Future<Output = T> + 'a>,
-    layout: Layout,
     /// Not `Send`: the future may hold thread-local objects.
     _local: PhantomData<*mut ()>,
 }
@@ -364,12 +382,15 @@ pub fn boxed<'a, T, F: Future<Output = T> + 'a>(future: F) -> Boxed<'a, T> {
     let block = block_alloc(layout).cast::<F>();
     // SAFETY: the block is large and aligned enough and unused.
     unsafe { block.write(future) };
-    Boxed { future: block as NonNull<dyn Future<Output = T> + 'a>, layout, _local: PhantomData }
+    Boxed { future: block as NonNull<dyn Future<Output = T> + 'a>, _local: PhantomData }
 }
 
 /// The layout to ask for a future of type `F`: never zero-sized.
 pub(crate) const fn block_layout<F>() -> Layout {
-    let layout = Layout::new::<F>();
+    never_empty(Layout::new::<F>())
+}
+
+const fn never_empty(layout: Layout) -> Layout {
     match Layout::from_size_align(if layout.size() == 0 { 1 } else { layout.size() }, layout.align()) {
         Ok(layout) => layout,
         Err(_) => unreachable!(),
@@ -394,7 +415,9 @@ impl<T> Drop for Boxed<'_, T> {
             }
         }
         // Freed even when the future's own drop panics.
-        let _free = Free(self.future.cast(), self.layout);
+        // SAFETY: the future is live.
+        let layout = never_empty(Layout::for_value(unsafe { self.future.as_ref() }));
+        let _free = Free(self.future.cast(), layout);
         // SAFETY: the future is live and is not used again.
         unsafe { ptr::drop_in_place(self.future.as_ptr()) };
     }
@@ -557,6 +580,16 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn an_ebb_is_told_once() {
+        let mut ebb = Ebb::default();
+        let told: Vec<usize> = [10, 1000, 0, 4000, 1001, 1000, 900, 0, 500, 2000, 501, 500]
+            .into_iter()
+            .filter(|n| ebb.has_ebbed(*n))
+            .collect();
+        assert_eq!(told, [1000, 500]);
     }
 
     #[test]

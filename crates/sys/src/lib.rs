@@ -9,6 +9,7 @@ pub mod calendar;
 pub mod crypt;
 pub mod fd;
 pub mod handover;
+pub mod memory;
 pub mod net;
 pub mod pcre;
 pub mod process;

@@ -32,6 +32,9 @@ pub const BULK_SIZE: usize = 256 * 1024;
 /// Room in front of and behind what is received into a bulk buffer, so that it can be made a chunk in its place.
 pub(crate) const BULK_MARGIN: usize = 64;
 
+/// Sizes of the blocks, below that of a pooled one, for bytes that wait; see [`Buf::for_keeping`].
+const KEPT_SIZES: [usize; 2] = [1024, 4096];
+
 /// There was not enough room left in a buffer; nothing was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
@@ -122,6 +125,35 @@ impl Buf {
         let mut buf = Buf::large(bytes.len());
         let _ = buf.extend_from_slice(bytes);
         buf
+    }
+
+    /// An empty buffer for `len` bytes that may have to be kept for long, with room for more that is not more than they are
+    /// worth: 1 kB, 4 kB, a pooled one, and beyond that twice as large each time. `None` as in
+    /// [`with_capacity_default`](Self::with_capacity_default).
+    pub fn for_keeping(len: usize) -> Option<Buf> {
+        match KEPT_SIZES.into_iter().find(|size| *size >= len) {
+            Some(size) => Some(Buf::large(size)),
+            None => {
+                let pooled = Buf::with_capacity_default()?;
+                Some(if pooled.capacity() >= len { pooled } else { Buf::large(len.next_power_of_two()) })
+            }
+        }
+    }
+
+    /// The same bytes in memory that may be kept for long: copied to a smaller block ([`Buf::for_keeping`]) when that saves
+    /// much, and out of the receive ring in any case. Returned as it is when there is no buffer to copy it to.
+    pub fn fitted(self) -> Buf {
+        let size = KEPT_SIZES.into_iter().find(|size| *size >= self.len()).unwrap_or(self.len());
+        if !self.is_from_ring() && self.capacity() <= size {
+            return self;
+        }
+        match Buf::for_keeping(self.len()) {
+            Some(mut kept) if self.is_from_ring() || kept.capacity() < self.capacity() => {
+                let _ = kept.extend_from_slice(&self);
+                kept
+            }
+            _ => self,
+        }
     }
 
     /// An empty buffer without any memory behind it; means "end of stream" where a receive returns it.
@@ -417,6 +449,25 @@ mod tests {
         let mut b = Buf::bulk().unwrap();
         b.commit(1000);
         assert_eq!((b.split_to(10).origin, b.origin), (Origin::Heap, Origin::Pool));
+    }
+
+    #[test]
+    fn what_waits_is_kept_in_a_block_of_its_size() {
+        let pooled = |len: usize| {
+            let mut buf = Buf::with_capacity_default().unwrap();
+            buf.extend_from_slice(&vec![b'x'; len]).unwrap();
+            buf
+        };
+        for (len, capacity) in [(1, 1024), (1024, 1024), (1025, 4096), (4096, 4096), (4097, 16_384)] {
+            let kept = pooled(len).fitted();
+            assert_eq!((kept.len(), kept.capacity()), (len, capacity));
+            assert!(kept.iter().all(|b| *b == b'x'));
+            let address = kept.read_ptr();
+            assert_eq!(kept.fitted().read_ptr(), address, "copied once");
+        }
+        assert_eq!(Buf::for_keeping(20_000).unwrap().capacity(), 32_768);
+        assert_eq!(stats().used, 0);
+        assert_eq!(Buf::empty().fitted().capacity(), 0);
     }
 
     #[test]

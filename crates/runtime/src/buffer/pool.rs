@@ -22,7 +22,8 @@ use std::task::Poll;
 const ALIGN: usize = 64;
 /// A waiter that was woken so often without taking its buffer is gone.
 const WAKES_MAX: u8 = 64;
-/// Free blocks kept per thread; more go back to the allocator at once.
+/// Free blocks kept per thread; more go back to the allocator at once. Of those, the ones that nobody needs go back soon:
+/// see [`trim_unused`].
 const FREE_MAX: usize = 1024;
 /// Most bulk blocks in use at a time, per thread: 8 MB.
 pub(crate) const BULK_MAX: usize = 32;
@@ -90,6 +91,8 @@ pub(crate) struct Pool {
     used: usize,
     peak: usize,
     free: Vec<NonNull<u8>>,
+    /// The fewest that were free since the last trim: nobody needed those.
+    unused: usize,
     waiters: VecDeque<Waiter>,
     bulk_used: usize,
     bulk_free: Vec<NonNull<u8>>,
@@ -109,11 +112,24 @@ impl Pool {
         limit.saturating_sub(self.used)
     }
 
+    /// Returns the `count` blocks used longest ago to the allocator.
+    fn give_back(&mut self, count: usize) {
+        let size = self.config.size;
+        for ptr in self.free.drain(..count) {
+            block_free(ptr, size);
+        }
+        if self.free.capacity() > 4 * self.free.len() {
+            self.free.shrink_to_fit();
+        }
+        self.unused = self.free.len();
+    }
+
     fn take(&mut self) -> Buf {
         self.used += 1;
         self.peak = self.peak.max(self.used);
         let size = self.config.size;
         let ptr = self.free.pop().unwrap_or_else(|| block_alloc(size));
+        self.unused = self.unused.min(self.free.len());
         // SAFETY: the block was allocated zeroed with `size` bytes and is owned by the free list or is new.
         unsafe { Buf::from_raw(ptr, 0, size as u32, Origin::Pool) }
     }
@@ -149,6 +165,7 @@ fn create() -> Option<*mut Pool> {
                     used: 0,
                     peak: 0,
                     free: Vec::new(),
+                    unused: 0,
                     waiters: VecDeque::new(),
                     bulk_used: 0,
                     bulk_free: Vec::new(),
@@ -335,10 +352,7 @@ pub fn configure(config: BufferConfig) {
     let size = config.size.clamp(1024, 1 << 30);
     with(|p| {
         if size != p.config.size {
-            let old = p.config.size;
-            for ptr in p.free.drain(..) {
-                block_free(ptr, old);
-            }
+            p.give_back(p.free.len());
         }
         p.config = BufferConfig { size, ..config };
     });
@@ -363,17 +377,24 @@ pub fn stats() -> BufferStats {
 }
 
 /// Returns the free blocks to the allocator, for a thread that became idle.
-pub fn trim() {
+pub(crate) fn trim() {
     with(|p| {
-        let size = p.config.size;
-        for ptr in p.free.drain(..) {
-            block_free(ptr, size);
-        }
-        p.free.shrink_to_fit();
+        p.give_back(p.free.len());
         for ptr in p.bulk_free.drain(..) {
             block_free(ptr, BULK_BLOCK);
         }
     });
+}
+
+/// From time to time: returns half of the blocks that nobody needed since the last call, those used longest ago. Returns
+/// how many.
+pub(crate) fn trim_unused() -> usize {
+    with(|p| {
+        let count = p.unused.div_ceil(2);
+        p.give_back(count);
+        count
+    })
+    .unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -447,5 +468,23 @@ mod tests {
         assert_eq!(Buf::with_capacity_default().unwrap().capacity(), 8192);
         trim();
         assert_eq!(stats().free, 0);
+    }
+
+    #[test]
+    fn blocks_that_nobody_needs_are_returned_by_and_by() {
+        configure(BufferConfig { size: 4096, limit: 0, reserve: 0 });
+        let burst: Vec<Buf> = (0..100).map(|_| Buf::with_capacity_default().unwrap()).collect();
+        drop(burst);
+        // The burst itself was no time of rest.
+        assert_eq!((trim_unused(), stats().free), (0, 100));
+        let mut kept = 100;
+        for _ in 0..10 {
+            // Ten are in use all the time, in turn.
+            drop((0..10).map(|_| Buf::with_capacity_default().unwrap()).collect::<Vec<_>>());
+            trim_unused();
+            assert!(stats().free < kept || kept <= 11, "{kept}");
+            kept = stats().free;
+        }
+        assert!((10..=11).contains(&kept), "{kept}");
     }
 }

@@ -9,7 +9,10 @@
 //!
 //! The kernel takes posted blocks in the order in which they were posted, so all of them become resident and pass
 //! through the cache in turn. That is why only `target` of them are posted at a time; the target doubles when
-//! the kernel ran out. Slabs of blocks are added when there is no spare, up to [`BLOCKS_MAX`].
+//! the kernel ran out. Slabs of blocks are added when there is no spare, up to [`BLOCKS_MAX`]. When its thread goes idle
+//! the ring is cut back ([`trim`]): no more blocks than at first are posted from then on, and the pages of the slabs that
+//! no buffer uses go back to the kernel, whether their blocks are spare or posted. The kernel fills blocks only while the
+//! thread is inside `io_uring_enter`, and gets fresh pages then.
 
 use super::{Buf, Origin};
 use io_uring::types::BufRingEntry;
@@ -30,10 +33,21 @@ pub(crate) struct RingBuffers {
     entries: *mut BufRingEntry,
     tail: u16,
     block_size: u32,
-    slabs: Vec<NonNull<u8>>,
+    slabs: Vec<Slab>,
     spare: Vec<u16>,
     posted: u32,
     target: u32,
+    /// The target as configured.
+    target_min: u32,
+    used: u32,
+    /// Blocks that the kernel filled so far, and had filled when the target was last raised; both wrap.
+    filled: u32,
+    filled_then: u32,
+}
+
+struct Slab {
+    memory: NonNull<u8>,
+    /// Blocks of it that are in use.
     used: u32,
 }
 
@@ -70,7 +84,10 @@ impl RingBuffers {
             spare: Vec::new(),
             posted: 0,
             target: (target as u32).clamp(16, BLOCKS_MAX),
+            target_min: (target as u32).clamp(16, BLOCKS_MAX),
             used: 0,
+            filled: 0,
+            filled_then: 0,
         };
         ring.refill();
         Ok(ring)
@@ -82,9 +99,9 @@ impl RingBuffers {
     }
 
     fn block(&self, bid: u16) -> NonNull<u8> {
-        let slab = self.slabs[usize::from(bid) / SLAB as usize];
+        let slab = &self.slabs[usize::from(bid) / SLAB as usize];
         // SAFETY: the offset is below the size of a slab.
-        unsafe { slab.add((u32::from(bid) % SLAB * self.block_size) as usize) }
+        unsafe { slab.memory.add((u32::from(bid) % SLAB * self.block_size) as usize) }
     }
 
     fn add_slab(&mut self) -> bool {
@@ -96,7 +113,7 @@ impl RingBuffers {
         let Some(slab) = NonNull::new(unsafe { alloc_zeroed(slab_layout(self.block_size)) }) else {
             return false;
         };
-        self.slabs.push(slab);
+        self.slabs.push(Slab { memory: slab, used: 0 });
         self.spare.extend((first..first + SLAB).rev().map(|bid| bid as u16));
         true
     }
@@ -139,6 +156,8 @@ impl RingBuffers {
     pub(crate) fn take(&mut self, bid: u16, len: usize) -> Buf {
         self.posted -= 1;
         self.used += 1;
+        self.filled = self.filled.wrapping_add(1);
+        self.slabs[usize::from(bid) / SLAB as usize].used += 1;
         if self.posted < self.target
             && let Some(spare) = self.spare.pop()
         {
@@ -151,6 +170,7 @@ impl RingBuffers {
     #[inline]
     fn give_back(&mut self, bid: u16) {
         self.used -= 1;
+        self.slabs[usize::from(bid) / SLAB as usize].used -= 1;
         if self.posted < self.target {
             self.post(bid);
         } else {
@@ -158,11 +178,26 @@ impl RingBuffers {
         }
     }
 
-    /// The kernel found no block: post more of them from now on.
+    /// The kernel found no block: post more of them from now on. Of several sockets that find none at the same time only
+    /// the first makes a difference: before the target is raised again, as many as it asks for were filled.
     #[cold]
     pub(crate) fn exhausted(&mut self) {
-        self.target = (self.target * 2).min(BLOCKS_MAX);
+        if self.filled.wrapping_sub(self.filled_then) >= self.target {
+            self.target = (self.target * 2).min(BLOCKS_MAX);
+            self.filled_then = self.filled;
+        }
         self.refill();
+    }
+
+    /// See [`trim`].
+    fn trim(&mut self) {
+        self.target = self.target.min(self.target_min);
+        let bytes = slab_layout(self.block_size).size();
+        for slab in self.slabs.iter().filter(|slab| slab.used == 0) {
+            // SAFETY: the slab is ours, page-aligned and of this size, and nobody reads its blocks before the kernel
+            // filled them again. What is read of it otherwise is zero, so it stays initialised.
+            unsafe { libc::madvise(slab.memory.as_ptr().cast(), bytes, libc::MADV_DONTNEED) };
+        }
     }
 
     /// Whether a receive can be armed with a chance to find a block.
@@ -193,7 +228,7 @@ impl Drop for RingBuffers {
         if self.used == 0 {
             for slab in self.slabs.drain(..) {
                 // SAFETY: allocated in `add_slab` with this layout; no block of it is in use or posted.
-                unsafe { dealloc(slab.as_ptr(), slab_layout(self.block_size)) };
+                unsafe { dealloc(slab.memory.as_ptr(), slab_layout(self.block_size)) };
             }
         }
     }
@@ -249,6 +284,11 @@ pub(crate) fn release(bid: u16) {
     with(|ring| ring.give_back(bid));
 }
 
+/// Gives back the ring's memory as far as no buffer uses it, and what it took beyond its configured size for good.
+pub(crate) fn trim() {
+    with(RingBuffers::trim);
+}
+
 /// Blocks in use and in existence.
 pub(crate) fn usage() -> (usize, usize) {
     with(|r| (r.used as usize, r.slabs.len() * SLAB as usize)).unwrap_or((0, 0))
@@ -270,7 +310,8 @@ mod tests {
         drop(bufs);
         assert_eq!(with(|r| (r.posted, r.used, r.spare.len())).unwrap(), (200, 0, 56));
         with(|r| r.exhausted());
-        assert_eq!(with(|r| r.posted).unwrap(), 400);
+        with(|r| r.exhausted());
+        assert_eq!(with(|r| r.posted).unwrap(), 400, "raised once");
         uninstall();
         assert_eq!(usage(), (0, 0));
     }
@@ -279,10 +320,48 @@ mod tests {
     fn it_grows_to_its_bound_and_no_further() {
         let mut ring = RingBuffers::new(256, 16).unwrap();
         for _ in 0..20 {
+            ring.filled += ring.target;
             ring.exhausted();
         }
         assert_eq!(ring.posted, BLOCKS_MAX);
         assert_eq!(ring.slabs.len() as u32 * SLAB, BLOCKS_MAX);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "pages cannot be given back there")]
+    fn a_ring_that_grew_is_cut_back() {
+        let resident = |ring: &RingBuffers| -> usize {
+            let page = 4096;
+            let bytes = slab_layout(ring.block_size).size();
+            let count = |slab: &Slab| {
+                let mut pages = vec![0u8; bytes / page];
+                // SAFETY: the slab is mapped and page-aligned, the vector has a byte for each of its pages.
+                let r =
+                    unsafe { libc::mincore(slab.memory.as_ptr().cast(), bytes, pages.as_mut_ptr().cast()) };
+                assert_eq!(r, 0);
+                pages.iter().filter(|p| **p & 1 != 0).count()
+            };
+            ring.slabs.iter().map(count).sum()
+        };
+        let mut ring = RingBuffers::new(4096, 128).unwrap();
+        for _ in 0..3 {
+            ring.filled += ring.target;
+            ring.exhausted();
+        }
+        assert_eq!((ring.posted, ring.slabs.len()), (1024, 8));
+        assert!(install(ring));
+        let mut bufs: Vec<Buf> = (0..1024u16).map(|bid| with(|r| r.take(bid, 10)).unwrap()).collect();
+        bufs.iter_mut().for_each(|b| b[0] = 1);
+        let kept = bufs.swap_remove(300);
+        drop(bufs);
+        assert_eq!(with(|r| resident(r)), Some(1024));
+        trim();
+        let (target, left) = with(|r| (r.target, resident(r))).unwrap();
+        assert_eq!(target, 128);
+        assert!(left <= SLAB as usize, "only the slab of the buffer that is kept: {left}");
+        assert_eq!(kept[0], 1);
+        drop(kept);
+        uninstall();
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub mod sim;
 pub(crate) mod socket;
 pub(crate) mod uring;
 
-use crate::buffer::{Buf, pool};
+use crate::buffer::{Buf, pool, ring};
 use crate::net::SockAddr;
 use crate::net::datagram::Outbox;
 use crate::net::options::set;
@@ -75,7 +75,7 @@ impl Default for DriverOptions {
             submission_entries: 4096,
             completion_entries: 32_768,
             ring_block_size: 4096,
-            ring_blocks: 512,
+            ring_blocks: 64,
             events_max: 200,
             receive_ahead: 32_768,
         }
@@ -193,7 +193,7 @@ impl Driver {
         let Driver { inner, sockets, .. } = self;
         let stats = match inner {
             Inner::Uring(d) => d.poll(wait, sockets)?,
-            Inner::Epoll(d) => d.poll(wait)?,
+            Inner::Epoll(d) => d.poll(wait, sockets)?,
             Inner::Sim(d) => d.poll(wait)?,
         };
         self.stats.polls += u64::from(stats.entered);
@@ -214,6 +214,12 @@ impl Driver {
             _ => 0,
         };
         DriverStats { sockets: self.sockets.in_use(), ring_exhausted, ..self.stats }
+    }
+
+    /// Gives the memory back that was needed only while there were more sockets, or more to receive.
+    pub(crate) fn trim(&mut self) {
+        self.sockets.trim();
+        ring::trim();
     }
 
     /// The simulated network this driver belongs to.

@@ -706,10 +706,7 @@ impl Local {
             }
             Due::Done
         });
-        wheel.sweep(self.armed.get() as usize, |index, filed| {
-            let slot = self.slots.at(index);
-            slot.flags.get() & ARMED != 0 && slot.armed.get() == filed
-        });
+        wheel.sweep(self.armed.get() as usize, |index, filed| self.is_filed(index, filed));
     }
 
     /// The millisecond of the earliest deadline filed.
@@ -728,12 +725,22 @@ impl Local {
     // -----------------------------------------------------------------------------------------------------------
     // The end
 
-    /// The thread goes idle: gives memory back.
+    /// Gives memory back that is not needed now.
     pub(crate) fn trim(&self) {
         for queue in &self.queues {
             // SAFETY: see the module.
             unsafe { &mut *queue.get() }.trim();
         }
+        // SAFETY: see the module; nothing here polls or calls back.
+        unsafe { &mut *self.wheel.get() }
+            .trim(self.armed.get() as usize, |index, filed| self.is_filed(index, filed));
+        self.slots.trim();
+    }
+
+    /// Whether an entry of the wheel is the live one of its task.
+    fn is_filed(&self, index: u32, filed: u32) -> bool {
+        let slot = self.slots.at(index);
+        slot.flags.get() & ARMED != 0 && slot.armed.get() == filed
     }
 
     /// Drops every task, in the order of their slots. Tasks that a drop spawns are dropped too.

@@ -20,6 +20,9 @@ use std::time::Duration;
 /// Called when a task misbehaved; on the thread it ran on, outside of any task.
 pub type OnIncident = Arc<dyn Fn(&Incident<'_>) + Send + Sync>;
 
+/// See [`Config::on_trim`].
+pub type OnTrim = Arc<dyn Fn() + Send + Sync>;
+
 /// How to run. `Config::default()` is one thread with the best driver there is.
 #[derive(Clone)]
 pub struct Config {
@@ -47,6 +50,10 @@ pub struct Config {
     pub thread_name: &'static str,
     /// Called when a task misbehaved; without it a line is written to standard error.
     pub on_incident: Option<OnIncident>,
+    /// Called on a thread that has just given its free memory to the allocator, because it had nothing to do for a while
+    /// or has much less to look after than before: others may do the same, and the allocator return its pages. On the
+    /// thread, outside of any task.
+    pub on_trim: Option<OnTrim>,
 }
 
 impl Default for Config {
@@ -64,6 +71,7 @@ impl Default for Config {
             profiling: Profiling::Auto,
             thread_name: "worker",
             on_incident: None,
+            on_trim: None,
         }
     }
 }
@@ -379,6 +387,8 @@ fn run_thread_with(
 
 /// How often a thread that is awake trims and publishes its pools, in microseconds.
 const HOUSEKEEPING_US: u64 = 250_000;
+/// When the start of a thread is over, in microseconds.
+const SETTLED_US: u64 = 2_000_000;
 /// A thread that had work sleeps this long at first; when nothing came by then it gives its free memory back and sleeps
 /// for as long as there is nothing to do.
 const IDLE: Duration = Duration::from_secs(1);
@@ -389,6 +399,9 @@ fn run_loop(local: &Local) {
     let busy_polling = runtime.config.busy_polling;
     let mut housekeeping_at = 0;
     let mut trimmed = false;
+    let mut ebb = pool::Ebb::default();
+    // What only the start needed goes back even when the thread is never idle.
+    let mut settled_at = clock::now_us() + SETTLED_US;
     loop {
         let mut busy = local.take_mail();
         local.expire();
@@ -435,12 +448,16 @@ fn run_loop(local: &Local) {
         if now >= housekeeping_at {
             housekeeping_at = now + HOUSEKEEPING_US;
             housekeeping(local);
+            if ebb.has_ebbed(local.slots.live() as usize) || now >= settled_at {
+                settled_at = u64::MAX;
+                trim(local);
+            }
         }
         if ran > 0 {
             trimmed = false;
         } else if slept_from != 0 && now - slept_from >= IDLE.as_micros() as u64 && !trimmed {
             trimmed = true;
-            idle(local);
+            trim(local);
         }
     }
 }
@@ -459,17 +476,23 @@ fn until(deadline_ms: Option<u64>) -> Wait {
 #[cold]
 fn housekeeping(local: &Local) {
     pool::trim_blocks();
+    buffer::pool::trim_unused();
     pool::publish();
     profile::housekeeping(local);
 }
 
-/// Nothing happened for a while.
+/// Nothing happened for a while, or most of what there was is gone: what is free goes back.
 #[cold]
-fn idle(local: &Local) {
+fn trim(local: &Local) {
     pool::release_blocks();
     buffer::pool::trim();
     local.trim();
+    driver::with(Driver::trim);
     pool::publish();
+    if let Some(hook) = &local.runtime.config.on_trim {
+        // Memory that is given back late is no reason to end a thread.
+        _ = catch_unwind(AssertUnwindSafe(|| hook()));
+    }
 }
 
 #[cold]

@@ -213,6 +213,19 @@ impl Wheel {
         }
     }
 
+    /// Removes all dead entries at once, and gives back what they took.
+    pub(crate) fn trim(&mut self, armed: usize, alive: impl Fn(u32, u32) -> bool) {
+        self.sweep_at = 0;
+        while self.sweep_at < BUCKETS {
+            self.sweep_bucket(armed, &alive);
+        }
+        for bucket in &mut self.buckets {
+            if bucket.capacity() > 2 * bucket.len() {
+                bucket.shrink_to_fit();
+            }
+        }
+    }
+
     /// Bytes of heap memory.
     pub(crate) fn memory(&self) -> usize {
         self.buckets.iter().map(|b| b.capacity() * size_of::<Entry>()).sum::<usize>()

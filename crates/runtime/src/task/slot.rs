@@ -1,8 +1,12 @@
 //! A thread's table of tasks.
 //!
-//! A task is a [`Slot`] of one cache line, which never moves and is never freed while its thread runs, and a block
-//! that holds its future, unless that is as small as a pointer and fits into the slot. The slot is found from a [`crate::TaskId`] without any lookup structure; its generation
-//! tells whether it still is the task meant.
+//! A task is a [`Slot`] of one cache line, which never moves, and a block that holds its future, unless that is as small
+//! as a pointer and fits into the slot. The slot is found from a [`crate::TaskId`] without any lookup structure; its
+//! generation tells whether it still is the task meant.
+//!
+//! Slots come in chunks of a page. A chunk without a task can be given back ([`Slots::trim`]): its place then has the
+//! void chunk, whose slots are free for ever, so that a stale identifier finds a slot and no task. When the chunk is
+//! made again its generations go on where they were.
 //!
 //! Invariants
 //! - Slots are touched by their thread only. `future` is valid in every state but `Free`, `vtable` fits it.
@@ -12,7 +16,7 @@
 
 use super::{GENERATION_MASK, TASKS_MAX};
 use crate::pool::{block_alloc, block_free, block_layout};
-use crate::profile::Kind;
+use crate::profile::{self, Kind};
 use std::alloc::Layout;
 use std::cell::{Cell, UnsafeCell};
 use std::future::Future;
@@ -110,8 +114,10 @@ pub(crate) unsafe fn place<F: Future<Output = ()>>(storage: NonNull<Storage>, fu
     &VtableOf::<F>::VTABLE
 }
 
-/// The table of a slot that has not had a task yet.
+/// The table and the kind of a slot that has not had a task yet.
 struct Nothing;
+
+static NOTHING: Kind = Kind::new("none");
 
 impl Future for Nothing {
     type Output = ();
@@ -158,18 +164,64 @@ impl Slot {
     }
 }
 
-const CHUNK: usize = 1024;
+/// Slots are allocated this many at a time: one page.
+const CHUNK: usize = 64;
 const NO_SLOT: u32 = u32::MAX;
+const _: () = assert!(TASKS_MAX.is_multiple_of(CHUNK));
 
 /// See the module.
 pub(crate) struct Slots {
-    /// Pointers to chunks of slots; the slots below `used` are initialised. A plain vector of pointers, so that a
-    /// growing table leaves every slot where it is.
+    /// Pointers to chunks of slots. A plain vector of pointers, so that a growing table leaves every slot where it is.
     chunks: UnsafeCell<Vec<NonNull<Slot>>>,
+    /// Chunks that were given back, and where their generations go on.
+    absent: UnsafeCell<Vec<(u32, u32)>>,
+    /// What stands in the place of a chunk that was given back; made when first needed.
+    void: Cell<Option<NonNull<Slot>>>,
     used: Cell<u32>,
     first_free: Cell<u32>,
     live: Cell<u32>,
     generation: u32,
+}
+
+const fn chunk_layout() -> Layout {
+    match Layout::array::<Slot>(CHUNK) {
+        Ok(layout) => layout,
+        Err(_) => unreachable!(),
+    }
+}
+
+/// A chunk of free slots, not linked to each other.
+fn make_chunk(generation: u32) -> NonNull<Slot> {
+    // SAFETY: the layout is not zero-sized.
+    let chunk = NonNull::new(unsafe { std::alloc::alloc(chunk_layout()) }.cast::<Slot>());
+    let chunk = chunk.unwrap_or_else(|| std::alloc::handle_alloc_error(chunk_layout()));
+    for n in 0..CHUNK {
+        // SAFETY: the chunk has room for CHUNK slots.
+        unsafe {
+            chunk.add(n).write(Slot {
+                future: UnsafeCell::new(Storage { _here: MaybeUninit::uninit() }),
+                vtable: Cell::new(&VtableOf::<Nothing>::VTABLE),
+                kind: Cell::new(&NOTHING),
+                deadline: Cell::new(NEVER),
+                woken_from: Cell::new(profile::unknown_caller()),
+                generation: Cell::new(generation),
+                armed: Cell::new(NO_SLOT),
+                reasons: Cell::new(0),
+                queued_at: Cell::new(0),
+                nice: Cell::new(0),
+                flags: Cell::new(0),
+                state: Cell::new(State::Free),
+            });
+        }
+    }
+    chunk
+}
+
+/// # Safety
+/// `chunk` came from [`make_chunk`], has no task, and is not used afterwards.
+unsafe fn free_chunk(chunk: NonNull<Slot>) {
+    // SAFETY: the caller's contract; slots hold nothing that needs dropping.
+    unsafe { std::alloc::dealloc(chunk.as_ptr().cast(), chunk_layout()) };
 }
 
 impl Slots {
@@ -177,6 +229,8 @@ impl Slots {
     pub(crate) fn new(generation: u32) -> Slots {
         Slots {
             chunks: UnsafeCell::new(Vec::new()),
+            absent: UnsafeCell::new(Vec::new()),
+            void: Cell::new(None),
             used: Cell::new(0),
             first_free: Cell::new(NO_SLOT),
             live: Cell::new(0),
@@ -189,7 +243,7 @@ impl Slots {
         self.live.get()
     }
 
-    /// Slots ever used; indices are below.
+    /// One above the largest index so far.
     pub(crate) fn used(&self) -> u32 {
         self.used.get()
     }
@@ -198,8 +252,8 @@ impl Slots {
     #[inline]
     pub(crate) fn at(&self, index: u32) -> &Slot {
         debug_assert!(index < self.used.get());
-        // SAFETY: `index` is below `used`, so the chunk exists and the slot is initialised. The reference to the
-        // vector ends here; slots never move.
+        // SAFETY: `index` is below `used`, so its place has a chunk, if only the void one, and all slots of a chunk are
+        // initialised. The reference to the vector ends here; slots never move.
         unsafe {
             (&*self.chunks.get()).get_unchecked(index as usize / CHUNK).add(index as usize % CHUNK).as_ref()
         }
@@ -225,7 +279,7 @@ impl Slots {
     ) -> u32 {
         let mut index = self.first_free.get();
         if index == NO_SLOT {
-            index = self.grow(kind, woken_from);
+            index = self.grow();
         }
         self.live.set(self.live.get() + 1);
         let slot = self.at(index);
@@ -240,38 +294,60 @@ impl Slots {
         index
     }
 
-    /// Adds a free slot.
+    /// Adds a chunk of free slots. Returns the first.
     #[cold]
-    fn grow(&self, kind: &'static Kind, woken_from: &'static Location<'static>) -> u32 {
-        let index = self.used.get();
-        assert!((index as usize) < TASKS_MAX, "too many tasks on one thread");
-        // SAFETY: no other reference into the vector is alive: `at` returns references to slots, not into it.
-        let chunks = unsafe { &mut *self.chunks.get() };
-        if index as usize / CHUNK == chunks.len() {
-            let layout = Layout::array::<Slot>(CHUNK).expect("a constant size");
-            // SAFETY: the layout is not zero-sized.
-            let chunk = NonNull::new(unsafe { std::alloc::alloc(layout) }.cast::<Slot>());
-            chunks.push(chunk.unwrap_or_else(|| std::alloc::handle_alloc_error(layout)));
+    fn grow(&self) -> u32 {
+        // SAFETY: no other reference into the vectors is alive: `at` returns references to slots, not into them.
+        let (chunks, absent) = unsafe { (&mut *self.chunks.get(), &mut *self.absent.get()) };
+        let (at, generation) = absent.pop().unwrap_or((chunks.len() as u32, self.generation));
+        let first = at * CHUNK as u32;
+        assert!((first as usize) < TASKS_MAX, "too many tasks on one thread");
+        let chunk = make_chunk(generation);
+        match chunks.get_mut(at as usize) {
+            Some(place) => *place = chunk,
+            None => chunks.push(chunk),
         }
-        // SAFETY: the chunk has room for CHUNK slots and this one is not used yet.
-        unsafe {
-            chunks[index as usize / CHUNK].add(index as usize % CHUNK).write(Slot {
-                future: UnsafeCell::new(Storage { _here: MaybeUninit::uninit() }),
-                vtable: Cell::new(&VtableOf::<Nothing>::VTABLE),
-                kind: Cell::new(kind),
-                deadline: Cell::new(NEVER),
-                woken_from: Cell::new(woken_from),
-                generation: Cell::new(self.generation),
-                armed: Cell::new(NO_SLOT),
-                reasons: Cell::new(0),
-                queued_at: Cell::new(0),
-                nice: Cell::new(0),
-                flags: Cell::new(0),
-                state: Cell::new(State::Free),
-            });
+        self.used.set(self.used.get().max(first + CHUNK as u32));
+        for index in (first..first + CHUNK as u32).rev() {
+            self.at(index).armed.set(self.first_free.get());
+            self.first_free.set(index);
         }
-        self.used.set(index + 1);
-        index
+        first
+    }
+
+    /// Gives the chunks back that have no task. Takes time in proportion to the slots there are.
+    pub(crate) fn trim(&self) {
+        // SAFETY: as in `grow`; nothing here calls back.
+        let (chunks, absent) = unsafe { (&mut *self.chunks.get(), &mut *self.absent.get()) };
+        let void = self.void.get().unwrap_or_else(|| make_chunk(0));
+        self.void.set(Some(void));
+        self.first_free.set(NO_SLOT);
+        for (at, chunk) in chunks.iter_mut().enumerate().rev() {
+            if *chunk == void {
+                continue;
+            }
+            // SAFETY: a chunk has CHUNK initialised slots.
+            let slots = unsafe { std::slice::from_raw_parts(chunk.as_ptr(), CHUNK) };
+            if slots.iter().all(|slot| slot.state.get() == State::Free) {
+                let generation = slots.iter().map(|slot| slot.generation.get()).reduce(later);
+                absent.push((at as u32, generation.unwrap_or(0)));
+                // SAFETY: it has no task, and is found nowhere any more.
+                unsafe { free_chunk(std::mem::replace(chunk, void)) };
+                continue;
+            }
+            for (n, slot) in slots.iter().enumerate().rev().filter(|(_, s)| s.state.get() == State::Free) {
+                slot.armed.set(self.first_free.get());
+                self.first_free.set((at * CHUNK + n) as u32);
+            }
+        }
+    }
+
+    /// Bytes of heap memory.
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> usize {
+        // SAFETY: as in `grow`.
+        let (chunks, absent) = unsafe { (&*self.chunks.get(), &*self.absent.get()) };
+        (chunks.len() - absent.len()) * size_of::<Slot>() * CHUNK + chunks.capacity() * size_of::<usize>()
     }
 
     /// Frees a task whose future was dropped.
@@ -291,14 +367,58 @@ impl Slots {
 impl Drop for Slots {
     fn drop(&mut self) {
         debug_assert_eq!(self.live.get(), 0, "tasks are dropped before their table");
-        for chunk in self.chunks.get_mut().drain(..) {
-            // SAFETY: allocated in `grow` with this layout; slots hold nothing that needs dropping.
-            unsafe {
-                std::alloc::dealloc(
-                    chunk.as_ptr().cast(),
-                    Layout::array::<Slot>(CHUNK).expect("a constant size"),
-                )
-            };
+        let void = self.void.take();
+        let chunks = self.chunks.get_mut().drain(..).filter(|chunk| Some(*chunk) != void);
+        for chunk in chunks.chain(void) {
+            // SAFETY: no task is left, and nobody looks for one any more.
+            unsafe { free_chunk(chunk) };
         }
+    }
+}
+
+/// The later of two generations, which wrap.
+fn later(a: u32, b: u32) -> u32 {
+    if a.wrapping_sub(b) & GENERATION_MASK <= GENERATION_MASK / 2 { a } else { b }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(slots: &Slots) -> (u32, u32) {
+        let index = slots.add(std::future::pending(), &NOTHING, profile::unknown_caller());
+        (index, slots.at(index).generation.get())
+    }
+
+    fn end(slots: &Slots, index: u32) {
+        let slot = slots.at(index);
+        slot.state.set(State::Dying);
+        // SAFETY: the task's future is dropped once.
+        unsafe { (slot.vtable.get().drop)(slot.storage()) };
+        slots.free(index);
+    }
+
+    #[test]
+    fn chunks_without_tasks_are_given_back_and_stale_identifiers_find_nothing() {
+        let slots = Slots::new(GENERATION_MASK);
+        let tasks: Vec<_> = (0..5000).map(|_| add(&slots)).collect();
+        let full = slots.memory();
+        // One task in each of two chunks stays.
+        let kept = [tasks[70], tasks[4000]];
+        tasks.iter().filter(|task| !kept.contains(task)).for_each(|task| end(&slots, task.0));
+        slots.trim();
+        assert!(slots.memory() < full / 10, "{} of {full}", slots.memory());
+        for task in &tasks {
+            assert_eq!(slots.find(task.0, task.1).is_some(), kept.contains(task));
+        }
+        slots.trim();
+        // All indices come again, each with a generation that no earlier task had.
+        let again: Vec<_> = (0..4998).map(|_| add(&slots)).collect();
+        assert!(again.iter().all(|task| !tasks.contains(task)));
+        assert_eq!(slots.used() as usize, 5000_usize.next_multiple_of(CHUNK));
+        assert!(tasks.iter().all(|task| slots.find(task.0, task.1).is_some() == kept.contains(task)));
+        assert!(again.iter().all(|task| slots.find(task.0, task.1).is_some()));
+        again.iter().chain(&kept).for_each(|task| end(&slots, task.0));
+        assert_eq!(slots.live(), 0);
     }
 }

@@ -3,7 +3,7 @@
 //! An event sets [`Bits::READABLE`] or [`Bits::WRITABLE`]; only a call that said "would block", or a receive that
 //! returned less than it had room for, clears it. Calls are tried directly while the bit is set.
 
-use super::socket::{Bits, Extra, Socket, canonical, moment};
+use super::socket::{Bits, Extra, Socket, SocketTable, moment};
 use super::{DriverOptions, PollStats, Wait};
 use crate::buffer::Buf;
 use crate::clock;
@@ -13,8 +13,9 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::task::Poll;
 
-/// Token of the wake-up event; records have addresses far above.
-const WAKE: u64 = 1;
+/// Token of the wake-up event; a record's is its number. Closing a file that another process shares, if only for the
+/// moment between its fork and its exec, does not end the events about it, so they must not name an address.
+const WAKE: u64 = u64::MAX;
 
 pub(crate) struct Epoll {
     fd: OwnedFd,
@@ -59,7 +60,7 @@ impl Epoll {
         } else {
             libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET
         };
-        self.control(libc::EPOLL_CTL_ADD, s.fd, events as u32, s.address() as u64)?;
+        self.control(libc::EPOLL_CTL_ADD, s.fd, events as u32, s.number.into())?;
         s.bits.set(Bits::REGISTERED);
         Ok(())
     }
@@ -195,7 +196,7 @@ impl Epoll {
         Ok(())
     }
 
-    pub fn poll(&mut self, wait: Wait) -> io::Result<PollStats> {
+    pub fn poll(&mut self, wait: Wait, sockets: &SocketTable) -> io::Result<PollStats> {
         let waited = self.wait(wait);
         clock::refresh();
         let n = match waited {
@@ -209,9 +210,8 @@ impl Epoll {
             if token == WAKE {
                 continue;
             }
-            let Some(socket) = canonical(token as usize) else { continue };
-            // SAFETY: a registered record's owner closes it before freeing it, and no owner runs between
-            // `epoll_wait` and the end of this loop, so the token is the address of a live record.
+            let Some(socket) = sockets.at(token as usize) else { continue };
+            // SAFETY: the table has the record; its owner does not run between `epoll_wait` and the end of this loop.
             let s = unsafe { &mut *socket.as_ptr() };
             self.handle(s, event.events as i32);
         }
