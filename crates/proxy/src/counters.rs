@@ -3,9 +3,12 @@
 //! **Invariant:** a counter is written by the one thread that owns it. It is an atomic only so that other threads
 //! may read it at any time; reads are sums of moments that differ by nanoseconds.
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use thalweg_balance::sync;
+
+use crate::chunks::Chunks;
 
 /// A number written by one thread and read by any. Gauges wrap below zero on a thread that ends what another one
 /// began; the wrapping sum over all threads is right.
@@ -315,26 +318,63 @@ impl Drop for Present<'_> {
     }
 }
 
-/// All counters of one thread.
+/// All counters of one thread, made when it first counts something.
 pub struct ThreadCounters {
     /// By listener; a frontend's are the sums of its listeners' (see [`crate::Instance::frontend_counters`]).
-    pub listeners: Box<[Counters]>,
+    pub listeners: Row,
     /// By proxy, as a backend.
-    pub backends: Box<[Counters]>,
+    pub backends: Row,
     /// By flat server number.
-    pub servers: Box<[Counters]>,
+    pub servers: Row,
     /// Of the process.
     pub process: Counters,
 }
 
+/// One thread's counters of all listeners, backends or servers. Whoever looks at those that count nothing yet (by index)
+/// sees zeros, which nobody may write.
+pub struct Row(Chunks<Counters>);
+
+impl Row {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True when there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// To count with. Only the owning thread may call this.
+    #[inline]
+    pub fn mine(&self, at: usize) -> &Counters {
+        self.0.mine(at)
+    }
+
+    /// All that may have counted something.
+    pub fn iter(&self) -> impl Iterator<Item = &Counters> {
+        self.0.made().map(|(_, counters)| counters)
+    }
+}
+
+impl std::ops::Index<usize> for Row {
+    type Output = Counters;
+
+    fn index(&self, at: usize) -> &Counters {
+        static NOTHING: LazyLock<Counters> = LazyLock::new(Counters::default);
+        debug_assert!(at < self.len());
+        self.0.get(at).unwrap_or(&NOTHING)
+    }
+}
+
 impl ThreadCounters {
-    /// Zeroed counters for that many proxies, servers and listeners.
+    /// Counters for that many proxies, servers and listeners.
     pub fn new(proxies: usize, servers: usize, listeners: usize) -> ThreadCounters {
-        let make = |n: usize| (0..n).map(|_| Counters::default()).collect::<Box<[_]>>();
+        let row = |n: usize| Row(Chunks::new(n));
         ThreadCounters {
-            listeners: make(listeners),
-            backends: make(proxies),
-            servers: make(servers),
+            listeners: row(listeners),
+            backends: row(proxies),
+            servers: row(servers),
             process: Counters::default(),
         }
     }
@@ -376,9 +416,19 @@ mod tests {
     #[test]
     fn gauges_add_up_over_threads() {
         let threads = [ThreadCounters::new(1, 1, 1), ThreadCounters::new(1, 1, 1)];
-        threads[0].listeners[0].current.add(1);
-        threads[1].listeners[0].current.sub(1);
+        threads[0].listeners.mine(0).current.add(1);
+        threads[1].listeners.mine(0).current.sub(1);
         assert_eq!(sum(&threads, |t| &t.listeners[0].current), 0);
+    }
+
+    #[test]
+    fn what_counts_nothing_takes_no_memory() {
+        let thread = ThreadCounters::new(1000, 100_000, 1000);
+        assert_eq!((thread.servers.iter().count(), thread.servers[99_999].total.get()), (0, 0));
+        thread.servers.mine(99_999).total.add(1);
+        assert_eq!((thread.servers[99_999].total.get(), thread.servers[5].total.get()), (1, 0));
+        assert!(thread.servers.iter().count() <= 16);
+        assert_eq!(thread.backends.iter().count() + thread.listeners.iter().count(), 0);
     }
 
     #[test]

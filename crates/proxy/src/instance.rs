@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, RwLock};
 
 use thalweg_balance::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
-use thalweg_config::model::{Bind, Config, Proxy, ProxyId, ServerId, Tune};
+use thalweg_config::model::{Bind, Config, Proxy, ProxyId, Server, ServerId, Tune};
 use thalweg_operate::log::LogShared;
 use thalweg_runtime::Handle;
 use thalweg_sample::vars::{BUDGETS, Scope, VarSet};
@@ -169,6 +169,12 @@ impl Instance {
         (self.server_base[proxy.0 as usize] + server.0) as usize
     }
 
+    /// The server of a flat number.
+    pub fn server_at(&self, index: usize) -> Option<&Server> {
+        let proxy = self.server_base.partition_point(|base| *base as usize <= index).checked_sub(1)?;
+        self.config.proxies[proxy].servers.get(index - self.server_base[proxy] as usize)
+    }
+
     /// The frontend of that name.
     pub fn frontend_by_name(&self, name: &[u8]) -> Option<&Proxy> {
         let id = self.frontends_by_name.get(std::str::from_utf8(name).ok()?)?;
@@ -201,7 +207,7 @@ impl Instance {
     /// The counters of a frontend: those of its listeners on each thread.
     pub fn frontend_counters(&self, proxy: ProxyId) -> impl Iterator<Item = &Counters> + Clone {
         let listeners = self.listeners_of(proxy);
-        self.threads.iter().flat_map(move |t| &t.listeners[listeners.clone()])
+        self.threads.iter().flat_map(move |t| listeners.clone().map(move |at| &t.listeners[at]))
     }
 
     /// Forgets the largest rates.

@@ -3,7 +3,7 @@
 //! **Invariant:** nothing here is touched by another thread. Cells are never borrowed across an `await`.
 
 use std::cell::{Cell, RefCell};
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,6 +18,7 @@ use thalweg_sample::context::{Clock, Scratch};
 
 use crate::backend::Backend;
 use crate::backend::pool::IdlePool;
+use crate::chunks::Chunks;
 use crate::counters::{Counters, Present, Rate, ThreadCounters};
 use crate::instance::{Instance, STREAM_BLOCK};
 use crate::stream::StreamState;
@@ -29,7 +30,7 @@ pub struct Worker {
     /// This thread's number, from 0.
     pub thread: usize,
     /// By flat server number; see [`Worker::with_pool`].
-    pools: RefCell<Box<[IdlePool]>>,
+    pools: Chunks<RefCell<IdlePool>>,
     /// The task that looks after idle server connections.
     pub janitor: Cell<TaskId>,
     /// The millisecond of the monotonic clock until which it sleeps; 0 while it is awake.
@@ -92,41 +93,57 @@ pub struct SessionEntry {
     pub frontend: ProxyId,
     /// Millisecond it began.
     pub since_ms: u64,
-    /// The client's address; `None` for unix sockets.
-    pub source: Option<SocketAddr>,
+    /// The client's address and port; `None` for unix sockets.
+    pub source: Option<(IpAddr, u16)>,
 }
+
+const NO_SESSION: SessionEntry =
+    SessionEntry { task: TaskId::NONE, frontend: ProxyId(0), since_ms: 0, source: None };
+
+/// Entries of sessions that are allocated together.
+const SESSIONS: usize = 64;
 
 /// Sessions that come and go, each at a slot that stays its own.
 #[derive(Default)]
 pub struct SessionList {
-    slots: Vec<SessionEntry>,
+    // Boxed, so that a growing list leaves them where they are: there may be very many.
+    #[allow(clippy::vec_box)]
+    chunks: Vec<Box<[SessionEntry; SESSIONS]>>,
     free: Vec<u32>,
 }
 
 impl SessionList {
     /// Adds a session and returns its slot.
     pub fn insert(&mut self, entry: SessionEntry) -> usize {
-        match self.free.pop() {
-            Some(slot) => {
-                self.slots[slot as usize] = entry;
-                slot as usize
-            }
-            None => {
-                self.slots.push(entry);
-                self.slots.len() - 1
-            }
-        }
+        let slot = self.free.pop().unwrap_or_else(|| {
+            let first = u32::try_from(self.chunks.len() * SESSIONS).unwrap_or(u32::MAX);
+            self.chunks.push(Box::new([NO_SESSION; SESSIONS]));
+            self.free.extend((first + 1..first + SESSIONS as u32).rev());
+            first
+        }) as usize;
+        self.chunks[slot / SESSIONS][slot % SESSIONS] = entry;
+        slot
     }
 
     /// Removes the session at a slot.
     pub fn remove(&mut self, slot: usize) {
-        self.slots[slot].task = TaskId::NONE;
+        self.chunks[slot / SESSIONS][slot % SESSIONS] = NO_SESSION;
         self.free.push(u32::try_from(slot).unwrap_or(u32::MAX));
+    }
+
+    /// Gives the memory behind the last session back.
+    pub fn trim(&mut self) {
+        let last = self.chunks.iter().rposition(|chunk| chunk.iter().any(|s| s.task != TaskId::NONE));
+        let chunks = last.map_or(0, |last| last + 1);
+        self.chunks.truncate(chunks);
+        self.chunks.shrink_to_fit();
+        self.free.retain(|slot| (*slot as usize) < chunks * SESSIONS);
+        self.free.shrink_to_fit();
     }
 
     /// All sessions.
     pub fn iter(&self) -> impl Iterator<Item = &SessionEntry> {
-        self.slots.iter().filter(|s| s.task != TaskId::NONE)
+        self.chunks.iter().flat_map(|chunk| chunk.iter()).filter(|s| s.task != TaskId::NONE)
     }
 
     /// Wakes them all.
@@ -144,7 +161,7 @@ struct Counted<'a> {
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        let counters = &self.worker.counters().servers[self.server];
+        let counters = self.worker.counters().servers.mine(self.server);
         counters.idle_connections.set(self.pool.len() as u64);
         counters.proven_connections.set(self.pool.proven() as u64);
     }
@@ -162,8 +179,6 @@ impl Worker {
             Logger::new(global, &instance.program, &instance.hostname, Arc::clone(&instance.log), states);
         let routes = instance.config.proxies.iter().map(|p| logger.route(&p.log_targets)).collect();
         let proxies = instance.config.proxies.len();
-        let servers = instance.config.proxies.iter().flat_map(|p| &p.servers);
-        let pools = servers.map(|s| IdlePool::new(u64::from(s.pool.purge_delay_ms))).collect();
         let mut seed = [0u8; 8];
         // Seeds differ between threads and starts; it need not be secret.
         seed.copy_from_slice(
@@ -171,7 +186,7 @@ impl Worker {
         );
         Rc::new(Worker {
             thread,
-            pools: RefCell::new(pools),
+            pools: Chunks::new(instance.server_count()),
             janitor: Cell::new(TaskId::NONE),
             janitor_sleeps_until: Cell::new(0),
             views: RefCell::new((0..proxies).map(|_| View::default()).collect()),
@@ -203,7 +218,7 @@ impl Worker {
     /// This thread's counters of a listener, which are its frontend's.
     #[inline]
     pub fn fe_counters(&self, listener: usize) -> &Counters {
-        &self.counters().listeners[listener]
+        self.counters().listeners.mine(listener)
     }
 
     /// A connection was accepted.
@@ -286,13 +301,13 @@ impl Worker {
     /// This thread's counters of a backend.
     #[inline]
     pub fn be_counters(&self, id: ProxyId) -> &Counters {
-        &self.counters().backends[id.0 as usize]
+        self.counters().backends.mine(id.0 as usize)
     }
 
     /// This thread's counters of a server.
     #[inline]
     pub fn srv_counters(&self, proxy: ProxyId, server: ServerId) -> &Counters {
-        &self.counters().servers[self.instance.server_index(proxy, server)]
+        self.counters().servers.mine(self.instance.server_index(proxy, server))
     }
 
     /// A proxy of the running configuration.
@@ -395,6 +410,13 @@ impl Worker {
         }
     }
 
+    /// Gives memory back that was needed only while there was more to do.
+    pub fn trim(&self) {
+        let spare = std::mem::take(&mut *self.spare_streams.borrow_mut());
+        drop(spare);
+        self.sessions.borrow_mut().trim();
+    }
+
     /// Names of request fields to send to a backend's servers in another case.
     pub fn request_case(&self, backend: ProxyId) -> Option<&CaseMap> {
         self.case.as_ref().filter(|_| self.proxy(backend).opts.h1_case_adjust_bogus_server)
@@ -408,16 +430,19 @@ impl Worker {
     /// Runs `f` with the idle connections to the server of that flat number. What others see of their number follows
     /// from what there is afterwards, even when `f` does not come to its end.
     pub fn with_pool<R>(&self, server: usize, f: impl FnOnce(&mut IdlePool) -> R) -> R {
-        let mut pools = self.pools.borrow_mut();
-        let counted = Counted { pool: &mut pools[server], worker: self, server };
+        let make = |server| {
+            let delay = self.instance.server_at(server).map_or(0, |s| s.pool.purge_delay_ms);
+            RefCell::new(IdlePool::new(u64::from(delay)))
+        };
+        let mut pool = self.pools.mine_or(server, make).borrow_mut();
+        let counted = Counted { pool: &mut pool, worker: self, server };
         f(counted.pool)
     }
 
     /// Runs `f` with each pool in which there is something to look after, as [`Worker::with_pool`] does.
     pub fn each_pool(&self, mut f: impl FnMut(usize, &mut IdlePool)) {
-        for server in 0..self.instance.server_count() {
-            let is_idle = self.pools.borrow()[server].purge_due().is_none();
-            if !is_idle {
+        for (server, pool) in self.pools.made() {
+            if pool.borrow().purge_due().is_some() {
                 self.with_pool(server, |pool| f(server, pool));
             }
         }
@@ -460,4 +485,27 @@ fn case_map(global: &Global) -> Option<CaseMap> {
         let _ = map.add(from.as_bytes(), to.as_bytes());
     }
     Some(map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_keep_their_slots_and_what_is_behind_the_last_goes_back() {
+        let mut list = SessionList::default();
+        let entry = |n: u64| SessionEntry { task: TaskId::from_user_bits(n), since_ms: n, ..NO_SESSION };
+        let slots: Vec<usize> = (0..1000).map(|n| list.insert(entry(n))).collect();
+        assert!(list.iter().map(|s| s.since_ms).eq(0..1000));
+        slots.iter().filter(|slot| **slot != slots[70]).for_each(|slot| list.remove(*slot));
+        list.trim();
+        assert_eq!((list.chunks.len(), list.iter().count()), (2, 1));
+        let again: Vec<usize> = (0..1000).map(|n| list.insert(entry(n))).collect();
+        assert!(!again.contains(&slots[70]));
+        assert_eq!(list.iter().count(), 1001);
+        again.iter().for_each(|slot| list.remove(*slot));
+        list.remove(slots[70]);
+        list.trim();
+        assert!(list.chunks.is_empty() && list.free.is_empty());
+    }
 }

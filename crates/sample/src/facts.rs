@@ -69,10 +69,6 @@ pub struct Session {
     pub fc_src: Endpoint,
     /// The local address as the connection says (a received PROXY header counts).
     pub fc_dst: Endpoint,
-    /// The client's address as changed by `tcp-request connection|session set-src`.
-    pub src: Option<Endpoint>,
-    /// The local address as changed by `set-dst`.
-    pub dst: Option<Endpoint>,
     /// When the connection was accepted: microseconds since 1970.
     pub accept_wall_us: i64,
     /// When the connection was accepted: microseconds on the monotonic clock.
@@ -85,10 +81,6 @@ pub struct Session {
     pub http_major: u8,
     /// True when a PROXY header was received.
     pub rcvd_proxy: bool,
-    /// The TLVs of the PROXY v2 header: type, two bytes of length, value, repeated.
-    pub pp_tlvs: Vec<u8>,
-    /// The SYN saved by the kernel (`tcp-ss`), empty if none.
-    pub saved_syn: Vec<u8>,
     /// Suspicious protocol events seen on the connection.
     pub glitches: u32,
     /// Streams open on the connection.
@@ -99,7 +91,23 @@ pub struct Session {
     pub fd: i32,
     /// `sess` variables.
     pub vars: VarSet,
+    rare: Option<Box<Rare>>,
 }
+
+/// What few connections have. It is apart, so that the many connections that wait without it take less.
+#[derive(Debug, Default)]
+pub struct Rare {
+    /// The client's address as changed by `tcp-request connection|session set-src`.
+    pub src: Option<Endpoint>,
+    /// The local address as changed by `set-dst`.
+    pub dst: Option<Endpoint>,
+    /// The TLVs of the PROXY v2 header: type, two bytes of length, value, repeated.
+    pub pp_tlvs: Vec<u8>,
+    /// The SYN saved by the kernel (`tcp-ss`), empty if none.
+    pub saved_syn: Vec<u8>,
+}
+
+static NOTHING_RARE: Rare = Rare { src: None, dst: None, pp_tlvs: Vec::new(), saved_syn: Vec::new() };
 
 impl Session {
     /// A session accepted now on `listener` of `frontend`.
@@ -109,32 +117,39 @@ impl Session {
             listener,
             fc_src: Endpoint::Unknown,
             fc_dst: Endpoint::Unknown,
-            src: None,
-            dst: None,
             accept_wall_us: 0,
             accept_mono_us: 0,
             handshake_us: 0,
             error: ConnError(0),
             http_major: 1,
             rcvd_proxy: false,
-            pp_tlvs: Vec::new(),
-            saved_syn: Vec::new(),
             glitches: 0,
             streams: 1,
             streams_limit: 1,
             fd: -1,
             vars: VarSet::new(Scope::Sess),
+            rare: None,
         }
+    }
+
+    /// What few connections have.
+    pub fn rare(&self) -> &Rare {
+        self.rare.as_deref().unwrap_or(&NOTHING_RARE)
+    }
+
+    /// The same, to be changed. Makes room for it.
+    pub fn rare_mut(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
     }
 
     /// The client's address as rules see it.
     pub fn source(&self) -> Endpoint {
-        self.src.unwrap_or(self.fc_src)
+        self.rare().src.unwrap_or(self.fc_src)
     }
 
     /// The local address as rules see it.
     pub fn destination(&self) -> Endpoint {
-        self.dst.unwrap_or(self.fc_dst)
+        self.rare().dst.unwrap_or(self.fc_dst)
     }
 }
 

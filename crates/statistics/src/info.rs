@@ -66,7 +66,7 @@ pub fn fields(instance: &Instance, around: &Around<'_>) -> Vec<Field> {
     let connections = sum(threads, |t| &t.process.connections) + own.connections;
     let requests = sum(threads, |t| &t.process.requests) + own.requests;
     let frontends = |pick: &dyn Fn(&thalweg_proxy::counters::Counters) -> u64| {
-        threads.iter().flat_map(|t| &*t.listeners).map(pick).fold(0u64, u64::wrapping_add)
+        threads.iter().flat_map(|t| t.listeners.iter()).map(pick).fold(0u64, u64::wrapping_add)
     };
     let bytes_out = frontends(&|c| c.response_bytes_out.get()) + own.bytes_out;
     let process = || threads.iter().map(|t| &t.process);

@@ -187,6 +187,12 @@ fn runtime_settings(config: &Config) -> thalweg_runtime::Config {
             Some(true) => Profiling::On,
             Some(false) => Profiling::Off,
         },
+        on_trim: Some(Arc::new(|| {
+            if let Some(worker) = thalweg_proxy::worker::current() {
+                worker.trim();
+            }
+            thalweg_sys::memory::give_back_pages();
+        })),
         ..thalweg_runtime::Config::default()
     };
     settings.budget = Some(Duration::from_millis(u64::from(global.warn_blocked_ms.max(1))));

@@ -373,7 +373,7 @@ pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, conn: Serve
         return;
     }
     let index = worker.instance.server_index(backend, server.id);
-    let counters = &worker.counters().servers[index];
+    let counters = worker.counters().servers.mine(index);
     // The limit is for all threads together. The connections that are idle already stay: they have proved to last.
     if let Ok(max) = u64::try_from(pool.max_conn) {
         let idle_now =
@@ -446,7 +446,7 @@ async fn look_after_idle(worker: &Worker) {
             pool.drop_closed();
             crate::plant::here("janitor");
             if pool.purge_due().is_some_and(|due| due <= now) {
-                purge(&worker.counters().servers[server], pool, now);
+                purge(worker.counters().servers.mine(server), pool, now);
             }
             next_purge = next_purge.min(pool.purge_due().unwrap_or(u64::MAX));
         });

@@ -143,10 +143,7 @@ fn join(mut old: Buf, new: &[u8]) -> Result<Buf, BodyError> {
         }
     }
     let needed = old.len() + new.len();
-    let mut joined = Buf::with_capacity_default().ok_or(BodyError::NoBuffer)?;
-    if joined.spare() < needed {
-        joined = Buf::large(needed.next_power_of_two());
-    }
+    let mut joined = Buf::for_keeping(needed).ok_or(BodyError::NoBuffer)?;
     let fits = joined.extend_from_slice(&old).is_ok() && joined.extend_from_slice(new).is_ok();
     if fits { Ok(joined) } else { Err(BodyError::NoBuffer) }
 }

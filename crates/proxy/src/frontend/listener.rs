@@ -20,7 +20,6 @@ use crate::instance::{Instance, Stopping};
 use crate::rate::RateGate;
 use crate::worker::{self, Worker};
 
-static SESSION: Kind = Kind::new("session");
 static ACCEPT: Kind = Kind::new("accept");
 
 /// Pause after a failure to accept, as when the process ran out of descriptors or memory, in milliseconds. Connections
@@ -287,16 +286,11 @@ fn dispatch(worker: &Rc<Worker>, admission: Admission, fd: OwnedFd, peer: SockAd
         if let Some(thread) = least.filter(|t| *t != here && load(*t) + IMBALANCE_MIN <= load(here)) {
             run_on(thread, move || {
                 if let Some(worker) = worker::current() {
-                    spawn_session(&worker, admission, fd, peer);
+                    session::start(&worker, admission, fd, &peer);
                 }
             });
             return;
         }
     }
-    spawn_session(worker, admission, fd, peer);
-}
-
-fn spawn_session(worker: &Rc<Worker>, admission: Admission, fd: OwnedFd, peer: SockAddr) {
-    let options = SpawnOptions { class: Class::Normal, nice: worker.instance.bind(admission.listener).nice };
-    spawn_with(&SESSION, options, session::serve(Rc::clone(worker), admission, fd, peer));
+    session::start(worker, admission, fd, &peer);
 }

@@ -9,6 +9,7 @@ use thalweg_config::model::{ProxyId, ServerId};
 use thalweg_sample::facts::Session;
 
 use crate::backend::connect::ServerConn;
+use crate::stream::http::HalfHead;
 use crate::worker::Worker;
 
 /// A client's stay: its connection's facts, and where it came in.
@@ -17,9 +18,13 @@ pub struct ClientSession {
     pub frontend: ProxyId,
     /// Position of the listener in the instance.
     pub listener: usize,
+    /// The request that is on its way, while not all of its head has come.
+    pub half: Option<Box<HalfHead>>,
     /// Server connections that no other session may use (`http-reuse never`, or a client that authenticated its
     /// connection).
-    private: Vec<PrivateConnection>,
+    // Boxed because few have one.
+    #[allow(clippy::box_collection)]
+    private: Option<Box<Vec<PrivateConnection>>>,
 }
 
 /// An idle server connection of one session. It counts for as long as it is kept.
@@ -38,13 +43,13 @@ struct PrivateIdle {
 
 impl PrivateIdle {
     fn new(worker: Rc<Worker>, server: usize) -> PrivateIdle {
-        worker.counters().servers[server].private_idle_connections.add(1);
+        worker.counters().servers.mine(server).private_idle_connections.add(1);
         PrivateIdle { worker, server }
     }
 }
 
 impl Drop for PrivateIdle {
     fn drop(&mut self) {
-        self.worker.counters().servers[self.server].private_idle_connections.sub(1);
+        self.worker.counters().servers.mine(self.server).private_idle_connections.sub(1);
     }
 }

@@ -7,9 +7,9 @@ use std::task::Poll;
 
 use thalweg_config::model::{Global, Mode, Proxy, ProxyId, Reuse, Server, ServerId};
 use thalweg_rules::{Kind, Outcome, Ruleset};
-use thalweg_runtime::buffer::BULK_SIZE;
+use thalweg_runtime::buffer::{BULK_SIZE, Buf};
 use thalweg_runtime::net::{Keepalive, SockAddr, Stream};
-use thalweg_runtime::{clock, current_task, pool, timer};
+use thalweg_runtime::{Class, Kind as TaskKind, SpawnOptions, clock, current_task, pool, spawn_with, timer};
 use thalweg_sample::facts::{self, ConnError, Endpoint, Session};
 
 use super::listener::Admission;
@@ -25,6 +25,8 @@ use crate::stream::http::{self, After, NoRequest};
 use crate::stream::reply;
 use crate::stream::tcp::{self, TcpEnd};
 use crate::worker::{self, SessionEntry, Worker};
+
+static SESSION: TaskKind = TaskKind::new("session");
 
 /// How long a closing connection is read from so that the client gets what was sent to it.
 const LINGER_MS: u64 = 1000;
@@ -43,52 +45,124 @@ const PRX_BAD_HDR: ConnError = ConnError(16);
 /// Server connections one session keeps for itself, to different places.
 const PRIVATE_MAX: usize = 8;
 
-/// Serves an accepted connection of a listener to its end.
-pub async fn serve(worker: Rc<Worker>, admission: Admission, fd: OwnedFd, peer: SockAddr) {
-    let listener = admission.listener();
-    let (frontend, _) = worker.instance.listeners[listener];
-    let _listed = Listed::enter(&worker, frontend, &peer);
+/// Begins to serve an accepted connection of a listener, by a task of its own. Nothing when the connection is gone already.
+pub fn start(worker: &Rc<Worker>, admission: Admission, fd: OwnedFd, peer: &SockAddr) {
     let Ok(io) = Stream::from_accepted(fd) else { return };
-    let mut client = Wire::new(io);
-    let mut session = ClientSession::new(&worker, frontend, listener, &client, peer);
-    let fe = worker.proxy(frontend);
-    if let (true, Endpoint::Inet(from)) = (global(&worker).reject_privileged_ports_tcp, session.facts.fc_src)
-        && (1..1024).contains(&from.port())
-    {
-        // Known to reflect traffic of services; nothing honest connects from there.
-        return;
-    }
-    crate::plant::here("session");
-    prepare_socket(fe, worker.instance.bind(listener).mss, &client);
-    // Boxed, as everything that a waiting connection does not need: its memory is given back when it is done.
-    if !pool::boxed(begin(&worker, fe, &mut session, &mut client)).await {
-        return;
-    }
-    let _present = worker.begin_session(listener);
-    let mut as_http = fe.mode == Mode::Http;
-    if !as_http {
-        let mut state = worker.take_stream();
-        let end = pool::boxed(tcp::serve(&worker, &mut session, &mut client, &mut state)).await;
-        worker.give_stream(state);
-        match end {
-            TcpEnd::BecameHttp => as_http = true,
-            TcpEnd::Over { orderly: true } => {
-                // What nobody will read must not turn the end into a reset.
-                if client.io.discard_input(UNREAD_MAX) == UNREAD_MAX {
-                    // There may be more. The client hears of the end before the reset that follows.
-                    let _ = client.io.shutdown_write();
+    let listener = admission.listener();
+    let client = Wire::new(io);
+    let session = ClientSession::new(worker, listener, &client, peer);
+    let began = (session.facts.accept_mono_us, session.facts.accept_wall_us);
+    let options = SpawnOptions { class: Class::Normal, nice: worker.instance.bind(listener).nice };
+    let stay = Stay { client, session, admission, began, first: true, wait: Wait::default() };
+    spawn_with(&SESSION, options, serve(Rc::clone(worker), stay));
+}
+
+/// All that a connection keeps while it waits, in the order in which it is to be dropped.
+///
+/// There may be very many of these, so it lives in the memory of its task once: the future owns it and lends it to all
+/// that it calls, and what a request needs beyond is boxed for the time of the request.
+struct Stay {
+    client: Wire,
+    session: ClientSession,
+    admission: Admission,
+    /// When the session began or the last request ended: microseconds of the monotonic clock, and since 1970.
+    began: (u64, i64),
+    /// No request was served yet.
+    first: bool,
+    wait: Wait,
+}
+
+/// The connection's whole life. Not an `async fn`: such a one has its arguments twice.
+#[allow(clippy::manual_async_fn)]
+fn serve(worker: Rc<Worker>, mut stay: Stay) -> impl Future<Output = ()> {
+    async move {
+        let _listed = Listed::enter(&worker, &stay.session);
+        if is_reflected(&worker, &stay.session) {
+            return;
+        }
+        crate::plant::here("session");
+        // Boxed, as everything that a waiting connection does not need: its memory is given back when it is done.
+        if !pool::boxed(begin(&worker, &mut stay)).await {
+            return;
+        }
+        let _present = worker.begin_session(stay.admission.listener());
+        if worker.proxy(stay.session.frontend).mode != Mode::Http
+            && !pool::boxed(as_tcp(&worker, &mut stay)).await
+        {
+            return;
+        }
+        // Requests, one after the other, until the client or the rules end it.
+        loop {
+            stay.begin_wait(&worker);
+            let missing = std::future::poll_fn(|_| stay.poll_request(&worker)).await;
+            if missing.is_some() && stay.ends_in_silence(&worker) {
+                // The connection is idle as far as requests go; the last response may still be leaving.
+                if !stay.first && stay.client.io.in_flight() > 0 && !bug("cut-at-close") {
+                    let fe = worker.proxy(stay.session.frontend);
+                    pool::boxed(close_in_order(fe, &mut stay.client)).await;
                 }
+                return;
             }
-            TcpEnd::Over { orderly: false } => {
-                if fe.opts.nolinger {
-                    client.io.set_linger_rst();
+            // The stream's memory is taken for the time of the request only: a connection that waits holds little.
+            let mut state = worker.take_stream();
+            let after = {
+                let Stay { client, session, began, first, .. } = &mut stay;
+                pool::boxed(http::serve(&worker, session, client, &mut state, *first, *began, missing)).await
+            };
+            worker.give_stream(state);
+            match after {
+                // It may wait for long: what is there of it takes as little room as it needs.
+                After::Incomplete => stay.client.input = stay.client.input.take().map(Buf::fitted),
+                After::KeepAlive if stay.client.body.is_ended() || pool::boxed(stay.drain(&worker)).await => {
+                    stay.first = false;
+                    stay.began = (clock::now_us(), worker.clock().wall_us);
+                }
+                After::KeepAlive | After::Close => {
+                    let fe = worker.proxy(stay.session.frontend);
+                    return pool::boxed(close_in_order(fe, &mut stay.client)).await;
+                }
+                After::Drop => {
+                    if bug("session-counted") {
+                        worker.fe_counters(stay.session.listener).current.add(1);
+                    }
+                    return drop_at_once(worker.proxy(stay.session.frontend), &mut stay.client);
                 }
             }
         }
     }
-    if as_http {
-        requests(&worker, fe, &mut session, &mut client).await;
+}
+
+/// Whether it comes from a port that services have: known to reflect traffic, and nothing honest connects from there.
+fn is_reflected(worker: &Worker, session: &ClientSession) -> bool {
+    global(worker).reject_privileged_ports_tcp
+        && matches!(session.facts.fc_src, Endpoint::Inet(from) if (1..1024).contains(&from.port()))
+}
+
+/// Closes without telling the client more than it must know.
+fn drop_at_once(fe: &Proxy, client: &mut Wire) {
+    if fe.opts.nolinger {
+        client.io.set_linger_rst();
     }
+}
+
+/// Serves a TCP stream. True when it became one of HTTP.
+async fn as_tcp(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
+    let Stay { client, session, .. } = stay;
+    let mut state = worker.take_stream();
+    let end = tcp::serve(worker, session, client, &mut state).await;
+    worker.give_stream(state);
+    match end {
+        TcpEnd::BecameHttp => return true,
+        TcpEnd::Over { orderly: true } => {
+            // What nobody will read must not turn the end into a reset.
+            if client.io.discard_input(UNREAD_MAX) == UNREAD_MAX {
+                // There may be more. The client hears of the end before the reset that follows.
+                let _ = client.io.shutdown_write();
+            }
+        }
+        TcpEnd::Over { orderly: false } => drop_at_once(worker.proxy(session.frontend), client),
+    }
+    false
 }
 
 /// The session in the list of its thread, and among what its thread has to do.
@@ -98,8 +172,12 @@ struct Listed<'a> {
 }
 
 impl<'a> Listed<'a> {
-    fn enter(worker: &'a Worker, frontend: ProxyId, peer: &SockAddr) -> Listed<'a> {
-        let (task, since_ms, source) = (current_task(), clock::now_ms(), peer.to_std());
+    fn enter(worker: &'a Worker, session: &ClientSession) -> Listed<'a> {
+        let (task, frontend, since_ms) = (current_task(), session.frontend, clock::now_ms());
+        let source = match session.facts.fc_src {
+            Endpoint::Inet(source) => Some((source.ip(), source.port())),
+            Endpoint::Unix | Endpoint::Unknown => None,
+        };
         let slot = worker.sessions.borrow_mut().insert(SessionEntry { task, frontend, since_ms, source });
         worker.instance.thread_load[worker.thread].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Listed { worker, slot }
@@ -115,24 +193,19 @@ impl Drop for Listed<'_> {
 }
 
 impl ClientSession {
-    fn new(
-        worker: &Worker,
-        frontend: ProxyId,
-        listener: usize,
-        client: &Wire,
-        peer: SockAddr,
-    ) -> ClientSession {
+    fn new(worker: &Worker, listener: usize, client: &Wire, peer: &SockAddr) -> ClientSession {
+        let (frontend, _) = worker.instance.listeners[listener];
         let id = facts::ListenerId(u32::try_from(listener).unwrap_or(0));
         let mut session = Session::new(facts::ProxyId(frontend.0), id);
         session.accept_mono_us = clock::now_us();
         session.accept_wall_us = worker.clock().wall_us;
-        session.fc_src = endpoint(&peer);
+        session.fc_src = endpoint(peer);
         session.fc_dst = match worker.instance.listener_addresses[listener].get() {
             Some(only) => Endpoint::Inet(*only),
             None => client.io.local_addr().map_or(Endpoint::Unknown, |addr| endpoint(&addr)),
         };
         session.fd = client.io.as_fd().as_raw_fd();
-        ClientSession { facts: session, frontend, listener, private: Vec::new() }
+        ClientSession { facts: session, frontend, listener, half: None, private: None }
     }
 
     /// The connection this session kept for itself, if it goes to this server and the server kept it, too.
@@ -145,8 +218,9 @@ impl ClientSession {
         let fits = |kept: &PrivateConnection| {
             kept.backend == backend && kept.server == server && kept.conn.key.as_deref() == key
         };
-        let at = self.private.iter().rposition(fits)?;
-        let PrivateConnection { mut conn, .. } = self.private.remove(at);
+        let private = self.private.as_mut()?;
+        let at = private.iter().rposition(fits)?;
+        let PrivateConnection { mut conn, .. } = private.remove(at);
         if conn.wire.io.has_input_now() {
             return None;
         }
@@ -161,7 +235,7 @@ impl ClientSession {
         let fits = |kept: &&PrivateConnection| {
             kept.backend == backend && (!authenticated || kept.conn.authenticated)
         };
-        self.private.iter().rev().find(fits).map(|kept| kept.server)
+        self.private.as_ref()?.iter().rev().find(fits).map(|kept| kept.server)
     }
 
     /// Keeps a server connection for the next request: for all, or for this session only under `http-reuse never` and
@@ -171,19 +245,15 @@ impl ClientSession {
             return give_back(worker, backend.id, server, conn);
         }
         let Some(home) = worker::current() else { return };
-        if self.private.len() >= PRIVATE_MAX {
-            self.private.remove(0);
+        let private = self.private.get_or_insert_default();
+        if private.len() >= PRIVATE_MAX {
+            private.remove(0);
         }
         // What happens on it wakes the session, which looks after its connections itself.
         conn.wire.io.watch(current_task());
         let counted = PrivateIdle::new(home, worker.instance.server_index(backend.id, server.id));
         let (backend, server) = (backend.id, server.id);
-        self.private.push(PrivateConnection { backend, server, conn, _counted: counted });
-    }
-
-    /// Lets go of the connections that their servers closed, or on which something came that nobody asked for.
-    fn drop_closed(&mut self) {
-        self.private.retain_mut(|kept| !kept.conn.wire.io.has_input_now());
+        private.push(PrivateConnection { backend, server, conn, _counted: counted });
     }
 }
 
@@ -219,7 +289,10 @@ fn prepare_socket(fe: &Proxy, mss: i32, client: &Wire) {
 }
 
 /// Connection rules, PROXY header, session rules. False when the connection must be closed.
-async fn begin(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, client: &mut Wire) -> bool {
+async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
+    let Stay { client, session, .. } = stay;
+    let fe = worker.proxy(session.frontend);
+    prepare_socket(fe, worker.instance.bind(session.listener).mss, client);
     worker.count_connection(session.listener);
     let counters = worker.fe_counters(session.listener);
     let mut expects_proxy = worker.instance.bind(session.listener).accept_proxy;
@@ -230,8 +303,12 @@ async fn begin(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, cli
                 expects_proxy |= expect_proxy;
                 // What these rules set is what the connection says from here on.
                 let facts = &mut session.facts;
-                facts.fc_src = facts.src.take().unwrap_or(facts.fc_src);
-                facts.fc_dst = facts.dst.take().unwrap_or(facts.fc_dst);
+                let changed = (facts.rare().src, facts.rare().dst);
+                if let (Some(_), _) | (_, Some(_)) = changed {
+                    facts.fc_src = changed.0.unwrap_or(facts.fc_src);
+                    facts.fc_dst = changed.1.unwrap_or(facts.fc_dst);
+                    (facts.rare_mut().src, facts.rare_mut().dst) = (None, None);
+                }
             }
             Early::Close => {
                 counters.denied_connections.add(1);
@@ -348,12 +425,12 @@ async fn read_proxy_header(
                     if let Some((src, dst)) = header.addresses {
                         let facts = &mut session.facts;
                         if rewritten.0 {
-                            facts.src = Some(Endpoint::Inet(src));
+                            facts.rare_mut().src = Some(Endpoint::Inet(src));
                         } else {
                             facts.fc_src = Endpoint::Inet(src);
                         }
                         if rewritten.1 {
-                            facts.dst = Some(Endpoint::Inet(dst));
+                            facts.rare_mut().dst = Some(Endpoint::Inet(dst));
                         } else {
                             facts.fc_dst = Endpoint::Inet(dst);
                         }
@@ -361,9 +438,10 @@ async fn read_proxy_header(
                     session.facts.rcvd_proxy = true;
                     for (kind, value) in &header.tlvs {
                         let len = u16::try_from(value.len()).unwrap_or(0);
-                        session.facts.pp_tlvs.push(*kind);
-                        session.facts.pp_tlvs.extend_from_slice(&len.to_be_bytes());
-                        session.facts.pp_tlvs.extend_from_slice(value);
+                        let tlvs = &mut session.facts.rare_mut().pp_tlvs;
+                        tlvs.push(*kind);
+                        tlvs.extend_from_slice(&len.to_be_bytes());
+                        tlvs.extend_from_slice(value);
                     }
                     return Ok(());
                 }
@@ -388,111 +466,90 @@ async fn read_proxy_header(
     }
 }
 
-/// Requests, one after the other, until the client or the rules end it.
-async fn requests(worker: &Rc<Worker>, fe: &Proxy, session: &mut ClientSession, client: &mut Wire) {
-    let mut first = true;
-    let mut began = (session.facts.accept_mono_us, session.facts.accept_wall_us);
-    loop {
-        let missing = match wait_for_request(worker, fe, session, client, first).await {
-            Arrival::Bytes => None,
-            Arrival::Silence(_) if !first => {
-                // The connection is idle as far as requests go; the last response may still be leaving.
-                if client.io.in_flight() > 0 && !bug("cut-at-close") {
-                    pool::boxed(close_in_order(fe, client)).await;
-                }
-                break;
-            }
-            Arrival::Silence(why) => Some(why),
-        };
-        if missing.is_some() && fe.opts.http_ignore_probes {
-            break;
-        }
-        let mut state = worker.take_stream();
-        // The stream's memory is taken for the time of the request only: a connection that waits holds little.
-        let after =
-            pool::boxed(http::serve(worker, session, client, &mut state, first, began, missing)).await;
-        worker.give_stream(state);
-        match after {
-            After::KeepAlive if client.body.is_ended() || pool::boxed(reply::drain(fe, client)).await => {}
-            After::KeepAlive | After::Close => {
-                pool::boxed(close_in_order(fe, client)).await;
-                return;
-            }
-            After::Drop => {
-                if bug("session-counted") {
-                    worker.fe_counters(session.listener).current.add(1);
-                }
-                if fe.opts.nolinger {
-                    client.io.set_linger_rst();
-                }
-                return;
-            }
-        }
-        first = false;
-        began = (clock::now_us(), worker.clock().wall_us);
-    }
+/// No such moment.
+const NEVER: u64 = u64::MAX;
+
+/// The wait for the first byte of a request.
+#[derive(Clone, Copy, Default)]
+struct Wait {
+    /// When it must have come.
+    until_ms: u64,
+    /// When to leave because the process stops; 0: not known yet.
+    leave_at_ms: u64,
 }
 
-enum Arrival {
-    Bytes,
-    Silence(NoRequest),
-}
-
-/// Waits for the first byte of a request, without holding memory for it.
-async fn wait_for_request(
-    worker: &Worker,
-    fe: &Proxy,
-    session: &mut ClientSession,
-    client: &mut Wire,
-    first: bool,
-) -> Arrival {
-    if client.input.as_ref().is_some_and(|b| !b.is_empty()) {
-        return Arrival::Bytes;
+impl Stay {
+    /// The wait for a request begins, unless one has begun already.
+    fn begin_wait(&mut self, worker: &Worker) {
+        if self.session.half.is_none() {
+            let t = &worker.proxy(self.session.frontend).timeouts;
+            // A client that never said anything must keep within both limits.
+            let limit = match self.first {
+                true => http::earlier(t.http_request, t.client),
+                false => t.http_keep_alive.or(t.http_request).or(t.client),
+            };
+            let until_ms = limit.map_or(NEVER, timer::deadline_in);
+            self.wait = Wait { until_ms, leave_at_ms: 0 };
+        }
     }
-    let t = &fe.timeouts;
-    // A client that never said anything must keep within both limits.
-    let limit = match first {
-        true => http::earlier(t.http_request, t.client),
-        false => t.http_keep_alive.or(t.http_request).or(t.client),
-    };
-    let deadline = limit.map(timer::deadline_in);
-    let mut leave_at = None;
-    std::future::poll_fn(|_| {
+
+    /// Waits for the first byte of a request, or for more of its head. Ready when something came, or with the reason why
+    /// nothing will.
+    fn poll_request(&mut self, worker: &Worker) -> Poll<Option<NoRequest>> {
+        let Stay { client, session, wait, .. } = self;
+        let half = session.half.as_deref();
+        if half.is_none() && client.has_input() {
+            return Poll::Ready(None);
+        }
         match client.poll_recv_up_to(BULK_SIZE) {
             Poll::Ready(Ok(buf)) if !buf.is_empty() => {
-                client.input = Some(buf);
-                return Poll::Ready(Arrival::Bytes);
+                return Poll::Ready(client.append(buf).is_err().then_some(NoRequest::NoRoom));
             }
             Poll::Ready(_) => {
                 client.eof = true;
-                return Poll::Ready(Arrival::Silence(NoRequest::Closed));
+                return Poll::Ready(Some(NoRequest::Closed));
             }
             Poll::Pending => {}
         }
-        session.drop_closed();
+        // Those that their servers closed, or on which something came that nobody asked for, are let go.
+        if let Some(private) = &mut session.private {
+            private.retain_mut(|kept| !kept.conn.wire.io.has_input_now());
+        }
+        let now = clock::now_ms();
+        let fe = worker.proxy(session.frontend);
         let stopping = worker.instance.stopping();
-        if !first && stopping != Stopping::No {
-            let now = clock::now_ms();
-            let at = *leave_at.get_or_insert_with(|| leave_idle_at(worker, fe, now));
-            match at {
-                _ if stopping == Stopping::Hard => return Poll::Ready(Arrival::Silence(NoRequest::Closed)),
-                // A request that came at the same time is on its way here and will be answered.
-                Some(at) if now >= at && !client.io.ask_input() => {
-                    return Poll::Ready(Arrival::Silence(NoRequest::Closed));
-                }
-                Some(at) => timer::want(at),
-                None => {}
+        let until = match half {
+            Some(half) => half.deadline(fe, client.io.last_received_ms()).unwrap_or(NEVER),
+            None => wait.until_ms,
+        };
+        if half.is_none() && !self.first && stopping != Stopping::No {
+            if wait.leave_at_ms == 0 {
+                wait.leave_at_ms = leave_idle_at(worker, fe, now).unwrap_or(NEVER);
             }
-        }
-        if let Some(at) = deadline {
-            if clock::now_ms() >= at {
-                return Poll::Ready(Arrival::Silence(NoRequest::Timeout));
+            // A request that came at the same time is on its way here and will be answered.
+            if stopping == Stopping::Hard || (now >= wait.leave_at_ms && !client.io.ask_input()) {
+                return Poll::Ready(Some(NoRequest::Closed));
             }
-            timer::want(at);
+            timer::want(wait.leave_at_ms);
         }
+        if now >= until {
+            return Poll::Ready(Some(NoRequest::Timeout));
+        }
+        timer::want(until);
         Poll::Pending
-    })
-    .await
+    }
+
+    /// Throws away what is left of a request that was answered; false when the connection had better be closed.
+    async fn drain(&mut self, worker: &Worker) -> bool {
+        reply::drain(worker.proxy(self.session.frontend), &mut self.client).await
+    }
+
+    /// Nothing will come: whether the connection ends without a word, as between requests, or as one that was only opened
+    /// to see whether somebody listens.
+    fn ends_in_silence(&self, worker: &Worker) -> bool {
+        let ignores_probes = worker.proxy(self.session.frontend).opts.http_ignore_probes;
+        self.session.half.is_none() && (!self.first || ignores_probes)
+    }
 }
 
 /// When an idle connection is closed during a soft stop that is noticed at `now_ms`; `None`: it waits for its next
@@ -553,7 +610,7 @@ async fn close_in_order(fe: &Proxy, client: &mut Wire) {
 mod tests {
     use super::*;
 
-    fn size_of_future<F: Future>(_: fn(Rc<Worker>, Admission, OwnedFd, SockAddr) -> F) -> usize {
+    fn size_of_future<F: Future>(_: fn(Rc<Worker>, Stay) -> F) -> usize {
         size_of::<F>()
     }
 
@@ -561,7 +618,8 @@ mod tests {
     #[test]
     fn a_waiting_session_is_small() {
         let size = size_of_future(serve);
-        println!("session: {size}, facts: {}, client: {}", size_of::<Session>(), size_of::<Wire>());
-        assert!(size <= 1024, "a session takes {size} bytes");
+        let (session, client) = (size_of::<ClientSession>(), size_of::<Wire>());
+        println!("all: {size}, session: {session}, facts: {}, client: {client}", size_of::<Session>());
+        assert!(size <= 384, "a session takes {size} bytes, and blocks are multiples of 64");
     }
 }

@@ -8,11 +8,10 @@ use thalweg_balance::ServerIndex;
 use thalweg_config::model::{
     BalanceAlgo, DynamicTarget, LogStep, Mode, Proxy, ProxyId, ServerId, UseServerTarget,
 };
-use thalweg_h1::parse::{ParseOptions, Parsed};
+use thalweg_h1::parse::{HeadParser, ParseOptions, Parsed};
 use thalweg_http::semantics::{BodyLength, FramingPolicy, Strictness};
-use thalweg_http::{HeaderId, Method};
+use thalweg_http::{Head, HeaderId, Method};
 use thalweg_rules::{Effects, Kind, Outcome, Ruleset};
-use thalweg_runtime::buffer::BULK_SIZE;
 use thalweg_runtime::{clock, timer};
 use thalweg_sample::acl::Verdict;
 use thalweg_sample::context::Ctx;
@@ -38,6 +37,31 @@ pub enum After {
     Close,
     /// Nobody is there any more, or nobody must be told: close at once.
     Drop,
+    /// Not all of the head has come: the session waits for more ([`ClientSession::half`]), and serves the request again.
+    Incomplete,
+}
+
+/// A request's head that has not come to its end: all of its stream that must not be forgotten meanwhile. Its bytes are
+/// the connection's input.
+pub struct HalfHead {
+    parser: HeadParser,
+    head: Head,
+    stream_id: u32,
+    idle_us: i64,
+    request_wall_us: i64,
+    /// When its first bytes came.
+    began_ms: u64,
+    /// When it must be complete (`timeout http-request`).
+    complete_by: Option<u64>,
+}
+
+impl HalfHead {
+    /// When the wait for more of it ends, as far as it counts from the last byte, which was `received_ms`.
+    pub fn deadline(&self, fe: &Proxy, received_ms: u64) -> Option<u64> {
+        // Silence is limited as well as the whole.
+        let silence = |ms: u64| received_ms.max(self.began_ms).saturating_add(ms + 1);
+        earlier(self.complete_by, fe.timeouts.client.map(silence))
+    }
 }
 
 /// Everything a request needs, lent for its duration.
@@ -119,8 +143,8 @@ impl<'a> Http<'a> {
     }
 }
 
-/// Serves one request. Bytes of it may already be in `client.input`; `began_us` and `began_wall_us` are when the
-/// session began or the previous request ended.
+/// Serves one request, whose first bytes are in `client.input`. `began` is when the session began or the previous request
+/// ended: microseconds of the monotonic clock, and since 1970. `missing` says that nothing more will come of the request.
 pub async fn serve(
     worker: &Worker,
     session: &mut ClientSession,
@@ -137,21 +161,33 @@ pub async fn serve(
     t.handshake_us = if first { session.facts.handshake_us.max(0) } else { 0 };
     t.idle_us = i64::try_from(clock::now_us().saturating_sub(began.0)).unwrap_or(0) - t.handshake_us;
     t.request_wall_us = i64::try_from(clock::wall_us()).unwrap_or(0);
+    let half = session.half.take();
     let mut http =
         Http { worker, session, client, state, first, keep_alive: false, cut: false, in_backend: None };
     let fe = http.frontend();
     super::inherit_settings(&mut http.state.facts, fe, true);
     http.state.facts.log_early = fe.opts.logasap;
     http.state.facts.timeouts.client = fe.timeouts.client.unwrap_or(0);
-    http.state.facts.id = worker.next_stream_id();
+    let waiting = match half {
+        Some(half) => Some(http.resume(*half)),
+        None => {
+            http.state.facts.id = worker.next_stream_id();
+            None
+        }
+    };
     let entry = Rc::clone(&http.state.entry);
     entry.begin(http.state.facts.id, fe.id, http.session.facts.source());
-    let served = match missing {
-        None => {
+    let served = match http.receive_head(missing) {
+        Ok(true) => {
+            // Futures that are large and part of every request are pinned: that leaves out one of two copies of each.
             let served = unless_killed(entry, pin!(http.run())).await;
             served.unwrap_or_else(|| Err(http.killed()))
         }
-        Some(why) => Err(http.no_request(why)),
+        Ok(false) => {
+            http.keep_half(waiting);
+            return After::Incomplete;
+        }
+        Err(stop) => Err(stop),
     };
     let after = match served {
         Ok(after) => after,
@@ -171,13 +207,15 @@ fn rules_on_requests(proxy: &Proxy) -> impl Iterator<Item = (&Ruleset, Kind)> {
         .filter(|(rules, _)| !rules.is_empty())
 }
 
-/// Why a connection never carried a request.
+/// Why no request came, or no more of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRequest {
-    /// The client closed it.
+    /// The client left, or stopped sending.
     Closed,
     /// Nothing came in time.
     Timeout,
+    /// There was no buffer for more of it.
+    NoRoom,
 }
 
 impl<'a> Http<'a> {
@@ -195,17 +233,51 @@ impl<'a> Http<'a> {
         counters.silent.add(1);
         self.worker.count_request(self.session.listener);
         counters.failed_requests.add(1);
-        match why {
-            NoRequest::Closed => {
-                counters.client_aborts.add(1);
-                self.terminate(b'C', b'R');
-                self.refuse(400)
-            }
-            NoRequest::Timeout => {
-                self.terminate(b'c', b'R');
-                self.refuse(408)
-            }
+        if why == NoRequest::Closed {
+            counters.client_aborts.add(1);
         }
+        self.stop_waiting(why)
+    }
+
+    fn stop_waiting(&mut self, why: NoRequest) -> Stop<'a> {
+        let (cause, status) = match why {
+            NoRequest::Closed => (b'C', 400),
+            NoRequest::Timeout => (b'c', 408),
+            NoRequest::NoRoom => (b'R', 500),
+        };
+        self.terminate(cause, b'R');
+        self.refuse(status)
+    }
+
+    /// Goes on with a head of which more came. Returns when it must be complete, and since when it is waited for.
+    fn resume(&mut self, half: HalfHead) -> (u64, Option<u64>) {
+        let HalfHead { parser, head, stream_id, idle_us, request_wall_us, began_ms, complete_by } = half;
+        let state = &mut *self.state;
+        state.parser = parser;
+        state.request = head;
+        state.facts.id = stream_id;
+        state.facts.timers.idle_us = idle_us;
+        state.facts.timers.request_wall_us = request_wall_us;
+        (began_ms, complete_by)
+    }
+
+    /// Leaves the head, which is not complete, with the session. `waiting` is since when, and until when, if it was waited
+    /// for before.
+    fn keep_half(&mut self, waiting: Option<(u64, Option<u64>)>) {
+        // The time allowed for a head counts from its first byte; waiting for that byte has its own limit.
+        let (began_ms, complete_by) = waiting.unwrap_or_else(|| {
+            (clock::now_ms(), self.frontend().timeouts.http_request.map(timer::deadline_in))
+        });
+        let state = &mut *self.state;
+        self.session.half = Some(Box::new(HalfHead {
+            parser: state.parser,
+            head: std::mem::take(&mut state.request),
+            stream_id: state.facts.id,
+            idle_us: state.facts.timers.idle_us,
+            request_wall_us: state.facts.timers.request_wall_us,
+            began_ms,
+            complete_by,
+        }));
     }
 
     /// The request was received and judged: whatever was waited for on the way, such as its body, belongs to that
@@ -222,10 +294,6 @@ impl<'a> Http<'a> {
     }
 
     async fn run(&mut self) -> Result<After, Stop<'a>> {
-        // Futures that are large and part of every request are pinned: that leaves out one of two copies of each.
-        let received = pin!(self.receive_head()).await;
-        self.worker.count_request(self.session.listener);
-        received?;
         let fe = self.frontend();
         self.log_step(LogStep::Accept);
         self.log_step(LogStep::Request);
@@ -267,77 +335,48 @@ impl<'a> Http<'a> {
         pin!(self.talk_to_server(be)).await
     }
 
-    /// Receives and judges the head of the request.
-    async fn receive_head(&mut self) -> Result<(), Stop<'a>> {
+    /// Reads the head of the request, as far as it was received, and judges it. False when more of it has to come, which
+    /// it does not when something is `missing`.
+    fn receive_head(&mut self, missing: Option<NoRequest>) -> Result<bool, Stop<'a>> {
         let fe = self.frontend();
         let options = self.request_options(fe);
-        // The time allowed for a head counts from its first byte; waiting for that byte has its own limit. Silence is
-        // limited as well.
-        let whole = fe.timeouts.http_request.map(timer::deadline_in);
-        let began = clock::now_ms();
-        loop {
-            if let Some(input) = self.client.input.as_mut() {
-                match self.state.parser.parse_request(&options, input, &mut self.state.request) {
-                    Ok(Parsed::Complete(len)) => {
-                        input.advance(len);
-                        self.state.facts.req_bytes_in += len as u64;
-                        if input.is_empty() {
-                            self.client.input = None;
-                        }
-                        break;
-                    }
-                    Ok(Parsed::Partial) => {}
-                    Err(error) => {
-                        let status = error.status();
-                        self.state.facts.req_bytes_in += input.len() as u64;
-                        self.client.input = None;
-                        self.client.body.begin_until_close();
-                        self.note_request_line();
-                        self.worker.fe_counters(self.session.listener).failed_requests.add(1);
-                        self.terminate(b'P', b'R');
-                        return Err(self.refuse(status));
-                    }
+        let counters = self.worker.fe_counters(self.session.listener);
+        let Some(input) = self.client.input.as_mut().filter(|input| !input.is_empty()) else {
+            return Err(self.no_request(missing.unwrap_or(NoRequest::Closed)));
+        };
+        match self.state.parser.parse_request(&options, input, &mut self.state.request) {
+            Ok(Parsed::Complete(len)) => {
+                input.advance(len);
+                self.state.facts.req_bytes_in += len as u64;
+                if input.is_empty() {
+                    self.client.input = None;
                 }
             }
-            let client = &mut *self.client;
-            let received = std::future::poll_fn(|_| {
-                if let Poll::Ready(result) = client.poll_recv_up_to(BULK_SIZE) {
-                    return Poll::Ready(Some(result));
-                }
-                let silence = |ms: u64| client.io.last_received_ms().max(began).saturating_add(ms + 1);
-                if let Some(at) = earlier(whole, fe.timeouts.client.map(silence)) {
-                    if clock::now_ms() >= at {
-                        return Poll::Ready(None);
-                    }
-                    timer::want(at);
-                }
-                Poll::Pending
-            })
-            .await;
-            match received {
-                Some(Ok(buf)) if !buf.is_empty() => {
-                    if self.client.append(buf).is_err() {
-                        self.terminate(b'R', b'R');
-                        return Err(self.refuse(500));
-                    }
-                }
-                Some(_) => {
-                    // The client left, or stopped sending, in the middle of its head.
-                    self.client.eof = true;
-                    self.worker.fe_counters(self.session.listener).failed_requests.add(1);
-                    self.worker.fe_counters(self.session.listener).client_aborts.add(1);
+            Ok(Parsed::Partial) => {
+                let Some(why) = missing else { return Ok(false) };
+                self.worker.count_request(self.session.listener);
+                if why != NoRequest::NoRoom {
+                    counters.failed_requests.add(1);
                     self.state.facts.req_bytes_in += self.client.input.take().map_or(0, |b| b.len() as u64);
-                    self.terminate(b'C', b'R');
-                    return Err(self.refuse(400));
                 }
-                None => {
-                    self.worker.fe_counters(self.session.listener).failed_requests.add(1);
-                    self.state.facts.req_bytes_in += self.client.input.take().map_or(0, |b| b.len() as u64);
-                    self.terminate(b'c', b'R');
-                    return Err(self.refuse(408));
+                if why == NoRequest::Closed {
+                    counters.client_aborts.add(1);
                 }
+                return Err(self.stop_waiting(why));
+            }
+            Err(error) => {
+                self.worker.count_request(self.session.listener);
+                let status = error.status();
+                self.state.facts.req_bytes_in += input.len() as u64;
+                self.client.input = None;
+                self.client.body.begin_until_close();
+                self.note_request_line();
+                counters.failed_requests.add(1);
+                self.terminate(b'P', b'R');
+                return Err(self.refuse(status));
             }
         }
+        self.worker.count_request(self.session.listener);
         self.state.has_request = true;
         self.state.client_method = self.state.request.method();
         self.state.head_len = self.state.request.encoded_len();
@@ -351,7 +390,7 @@ impl<'a> Http<'a> {
         self.note_request_line();
         let framing = self.state.request_framing;
         self.keep_alive = framing.keep_alive && !fe.opts.httpclose;
-        Ok(())
+        Ok(true)
     }
 
     /// Keeps the request line as it was received, for `%r` and the `capture.req` fetches.

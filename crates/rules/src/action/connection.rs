@@ -211,7 +211,7 @@ fn store(end: End, kind: Kind, cx: &mut Ctx, address: SocketAddr) {
     match (cx.stream.as_deref_mut().filter(|_| !of_session), end) {
         (Some(stream), End::Source) => stream.src = value,
         (Some(stream), End::Destination) => stream.dst = value,
-        (None, End::Source) => cx.session.src = value,
-        (None, End::Destination) => cx.session.dst = value,
+        (None, End::Source) => cx.session.rare_mut().src = value,
+        (None, End::Destination) => cx.session.rare_mut().dst = value,
     }
 }

@@ -420,12 +420,12 @@ pub static TABLE: &[FetchDef] = &[
     })
     .takes(0, UNIT),
     FetchDef::new("fc_saved_syn", Type::Bin, CLIENT, "the SYN packet, when saved", |_, cx, _| {
-        if cx.session.saved_syn.is_empty() {
+        if cx.session.rare().saved_syn.is_empty() {
             return None;
         }
-        let syn = std::mem::take(&mut cx.session.saved_syn);
+        let syn = std::mem::take(&mut cx.session.rare_mut().saved_syn);
         let stored = cx.store(&syn);
-        cx.session.saved_syn = syn;
+        cx.session.rare_mut().saved_syn = syn;
         Some(Sample::bin(stored?))
     }),
     FetchDef::new(
@@ -724,13 +724,16 @@ fn check_tlv(args: &mut Args, _: &mut CompileEnv) -> Result<(), String> {
 
 /// The value of the first TLV of a kind; those of the TLS information are inside one of kind 0x20.
 fn tlv(cx: &mut Ctx, kind: u8) -> Option<Sample> {
-    let all = std::mem::take(&mut cx.session.pp_tlvs);
+    if cx.session.rare().pp_tlvs.is_empty() {
+        return None;
+    }
+    let all = std::mem::take(&mut cx.session.rare_mut().pp_tlvs);
     let found = find_tlv(&all, kind).or_else(|| {
         // The TLS information begins with a byte of flags and four of verification status.
         find_tlv(find_tlv(&all, 0x20)?.get(5..)?, kind)
     });
     let stored = found.filter(|value| value.len() <= 1024).map(|value| cx.store(value));
-    cx.session.pp_tlvs = all;
+    cx.session.rare_mut().pp_tlvs = all;
     Some(Sample::str(stored??))
 }
 

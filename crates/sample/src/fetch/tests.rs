@@ -249,10 +249,10 @@ fn http_responses() {
 #[test]
 fn connections_and_names() {
     let mut rig = Rig::default();
-    rig.session.pp_tlvs = vec![
+    rig.session.rare_mut().pp_tlvs = vec![
         2, 0, 3, b'a', b'.', b'b', 5, 0, 2, b'i', b'd', 0x20, 0, 10, 0, 0, 0, 0, 0, 0x22, 0, 2, b'c', b'n',
     ];
-    rig.session.saved_syn = vec![0x45, 0];
+    rig.session.rare_mut().saved_syn = vec![0x45, 0];
     rig.stream.backend = ProxyId(1);
     rig.stream.server = Some(ServerId { proxy: ProxyId(1), index: 0 });
     rig.stream.bc_src = crate::Endpoint::Inet(([10, 0, 0, 1], 5000).into());

@@ -1,0 +1,223 @@
+//! What a client's connection makes the proxy hold, in bytes that the proxy's thread has from the allocator: while it
+//! waits for its next request, while half a head has come, and after it was closed. With the real drivers; what the kernel
+//! holds is not counted.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicIsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use thalweg_config::model::ProxyId;
+use thalweg_config::{Input, LoadOptions};
+use thalweg_proxy::{Instance, ThreadSocket, worker};
+use thalweg_runtime::Runtime;
+use thalweg_runtime::driver::{Driver, DriverKind, DriverOptions};
+use thalweg_runtime::net::{LetGo, Port};
+
+struct Counting;
+
+/// Bytes that the proxy's thread allocated less those that it freed.
+static HELD: AtomicIsize = AtomicIsize::new(0);
+
+thread_local! {
+    /// Set on the proxy's thread.
+    static COUNTED: Cell<bool> = const { Cell::new(false) };
+}
+
+fn count(bytes: isize) {
+    if COUNTED.get() {
+        HELD.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size().cast_signed());
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        count(-layout.size().cast_signed());
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size.cast_signed() - layout.size().cast_signed());
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const REQUEST: &[u8] =
+    b"GET /path/to/thing?q=1 HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: test\r\n\r\n";
+
+/// What is counted is that of all proxies.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Connections that are held at a time.
+const COUNT: isize = 400;
+
+/// A proxy whose frontend answers by itself. What `f` does with its address is done with one thread of it running.
+fn with_proxy<R>(kind: DriverKind, f: impl FnOnce(SocketAddr) -> R) -> R {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let text = "defaults\n mode http\n timeout client 60s\n timeout http-request 60s\n timeout http-keep-alive 60s\n\
+                frontend fe\n bind 127.0.0.1:1\n http-request return status 200\n";
+    let input = Input::Memory { name: "test".into(), text: text.as_bytes().to_vec() };
+    let loaded = thalweg_config::load(&LoadOptions { files: vec![input], cpus: 1, ..LoadOptions::default() });
+    let mut config = loaded.config.expect("the configuration is valid");
+    config.global.nbthread = 1;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let addr = listener.local_addr().unwrap();
+    let proxy: ProxyId = config.proxies.iter().find(|p| &*p.name == "fe").unwrap().id;
+    let instance = Instance::new(config, "thalweg", "host", thalweg_runtime::clock::wall_us());
+    let (ready, started) = mpsc::channel();
+    let running = thread::spawn(move || {
+        let settings = thalweg_runtime::Config {
+            threads: 1,
+            driver: kind,
+            on_trim: Some(Arc::new(|| worker::current().unwrap().trim())),
+            ..thalweg_runtime::Config::default()
+        };
+        let port = Arc::new(Port::new(listener.into(), LetGo::Keep));
+        let sockets = Mutex::new(Some(vec![ThreadSocket { proxy, bind: 0, port }]));
+        let runtime = Runtime::start(settings, move |thread| {
+            COUNTED.set(true);
+            thalweg_proxy::start_thread(&instance, thread, sockets.lock().unwrap().take().unwrap());
+        })
+        .unwrap();
+        ready.send(runtime.handle()).unwrap();
+        runtime.run().unwrap();
+    });
+    let handle = started.recv().unwrap();
+    let result = f(addr);
+    handle.stop();
+    running.join().unwrap();
+    result
+}
+
+fn connect(addr: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(addr).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
+}
+
+/// Sends (the rest of) a request and receives the answer.
+fn exchange(stream: &mut TcpStream, request: &[u8]) {
+    stream.write_all(request).unwrap();
+    let mut answer = Vec::new();
+    let mut part = [0u8; 4096];
+    while !answer.windows(4).any(|w| w == b"\r\n\r\n") {
+        let n = stream.read(&mut part).unwrap();
+        assert!(n > 0, "the proxy closed");
+        answer.extend_from_slice(&part[..n]);
+    }
+    assert!(answer.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&answer));
+}
+
+fn held() -> isize {
+    HELD.load(Ordering::SeqCst)
+}
+
+/// Waits until no more than this is held, and returns what is.
+fn falls_to(bytes: isize) -> isize {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while held() > bytes && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(20));
+    }
+    held()
+}
+
+/// Opens connections, each brought into its state by `open`, and returns bytes per connection while they are held and, in
+/// percent, what of it is left some time after they were closed.
+fn measure(addr: SocketAddr, open: impl Fn(&mut TcpStream, isize)) -> (isize, isize) {
+    let one = |n| {
+        let mut stream = connect(addr);
+        open(&mut stream, n);
+        stream
+    };
+    // What every thread allocates once is not to be counted.
+    drop((0..20).map(one).collect::<Vec<_>>());
+    thread::sleep(Duration::from_millis(1500));
+    let before = held();
+    let all: Vec<TcpStream> = (0..COUNT).map(one).collect();
+    // The last one was served, or its bytes were taken.
+    let mut last = connect(addr);
+    exchange(&mut last, REQUEST);
+    let grown = held() - before;
+    drop((all, last));
+    let left = falls_to(before + grown / 10) - before;
+    (grown / COUNT, 100 * left / grown)
+}
+
+#[test]
+fn a_connection_that_waits_holds_little_and_gives_it_back() {
+    #[allow(clippy::type_complexity)] // A table of cases.
+    let drivers: [(&str, fn() -> DriverKind); 2] =
+        [("epoll", || DriverKind::Epoll), ("io_uring", || DriverKind::Uring)];
+    for (name, kind) in drivers {
+        if let Err(error) = Driver::new(kind(), &DriverOptions::default()) {
+            eprintln!("skipped with {name}, which this kernel does not allow: {error}");
+            continue;
+        }
+        with_proxy(kind(), |addr| {
+            let (bytes, left) = measure(addr, |stream, _| exchange(stream, REQUEST));
+            println!("{name}: idle {bytes} bytes, {left} % left after the end");
+            assert!(bytes <= 700, "{name}: {bytes} bytes per idle connection");
+            assert!(left <= 10, "{name}: {left} % of what idle connections took was kept");
+
+            let (bytes, left) =
+                measure(addr, |stream, _| stream.write_all(&REQUEST[..REQUEST.len() / 2]).unwrap());
+            println!("{name}: half a head {bytes} bytes, {left} % left");
+            assert!(bytes <= 3000, "{name}: {bytes} bytes per connection with half a head");
+            assert!(left <= 10, "{name}: {left} % of what half heads took was kept");
+
+            // A head that comes in small pieces is held once, however many pieces there were.
+            let (bytes, left) = measure(addr, |stream, n| {
+                stream.write_all(&REQUEST[..REQUEST.len() - 2]).unwrap();
+                if n % 20 == 0 {
+                    for byte in b"X-Long: ".iter().chain(&[b'x'; 1000]) {
+                        stream.write_all(&[*byte]).unwrap();
+                    }
+                } else {
+                    stream.write_all(b"X-Long: ").unwrap();
+                    stream.write_all(&[b'x'; 1000]).unwrap();
+                }
+            });
+            println!("{name}: a head of 1.1 kB less its end {bytes} bytes, {left} % left");
+            assert!(bytes <= 6000, "{name}: {bytes} bytes per connection with most of a head");
+            assert!(left <= 10, "{name}: {left} % of what long heads took was kept");
+        });
+        assert!(HELD.swap(0, Ordering::SeqCst) < 1 << 20);
+    }
+}
+
+/// However a head is cut, it is the same request.
+#[test]
+fn a_head_may_come_in_any_pieces() {
+    for kind in [DriverKind::Epoll, DriverKind::Uring] {
+        if Driver::new(kind.clone(), &DriverOptions::default()).is_err() {
+            continue;
+        }
+        with_proxy(kind, |addr| {
+            let mut stream = connect(addr);
+            for cut in 1..REQUEST.len() {
+                stream.write_all(&REQUEST[..cut]).unwrap();
+                // Most of these come in two receives, and it does not matter which do not.
+                thread::sleep(Duration::from_millis(1));
+                exchange(&mut stream, &REQUEST[cut..]);
+            }
+        });
+    }
+}
