@@ -82,7 +82,8 @@ pub struct Conversation {
     /// Bytes received on this connection since the last send.
     input_max: usize,
     ended: bool,
-    response: Option<Response>,
+    // Boxed, because a conversation may wait for long before there is one.
+    response: Option<Box<Response>>,
     /// The verdict if the program ended after the steps so far.
     so_far: Verdict,
 }
@@ -292,7 +293,7 @@ impl Conversation {
         };
         let upgrade = parts.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(b"upgrade"));
         self.forget_answer();
-        self.response = Some(Response::new(&request.method, upgrade));
+        self.response = Some(Box::new(Response::new(&request.method, upgrade)));
         self.so_far = Verdict { status: Status::L7Ok, code: 0, info: String::new() };
         http::write(request, &parts)
     }
@@ -472,7 +473,7 @@ fn matches(method: &MatchMethod, wanted: &[u8], text: &[u8]) -> bool {
     }
 }
 
-fn heard<'a>(input: &'a [u8], response: &'a mut Option<Response>) -> Heard<'a> {
+fn heard<'a>(input: &'a [u8], response: &'a mut Option<Box<Response>>) -> Heard<'a> {
     match response {
         Some(r) if r.has_head() => Heard { response: Some(&mut r.head), bytes: &r.body },
         _ => Heard { response: None, bytes: input },

@@ -18,7 +18,7 @@ use thalweg_config::model::{
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{ConnectOptions, SockAddr, Stream};
 use thalweg_runtime::timer::{self, timeout_at};
-use thalweg_runtime::{Kind, clock, spawn};
+use thalweg_runtime::{Kind, clock, pool, spawn};
 use thalweg_sample::context::{Ctx, Payload};
 use thalweg_sample::facts::{self, ListenerId, Session, StreamFacts};
 use thalweg_sample::logformat::LogFormat;
@@ -102,17 +102,18 @@ pub(super) fn initial_health(server: &Server, check: &CheckConfig) -> Health {
 /// Starts the checks that belong to this thread.
 pub fn start(worker: &Rc<Worker>) {
     let config = &worker.instance.config;
-    let checked =
-        config.proxies.iter().filter(|p| !p.disabled).flat_map(|p| p.servers.iter().map(move |s| (p, s)));
-    let checked: Vec<_> = checked.filter_map(|(p, s)| Some((p, s, s.check.as_ref()?))).collect();
+    let proxies = config.proxies.iter().filter(|p| !p.disabled);
+    let servers = proxies.flat_map(|p| p.servers.iter().map(move |s| (p, s)));
+    // There may be very many: gone through twice rather than written down.
+    let checked = servers.filter_map(|(p, s)| Some((p, s, s.check.as_ref()?)));
     // The first checks of all servers are spread over the smallest interval.
-    let smallest = checked.iter().map(|(_, _, c)| u64::from(c.inter_ms)).min().unwrap_or(0);
+    let (count, smallest) = checked.clone().fold((0, u64::MAX), |(count, smallest), (_, _, check)| {
+        (count + 1, smallest.min(u64::from(check.inter_ms)))
+    });
     let spread = config.global.max_spread_checks_ms.map_or(smallest, |max| max.min(smallest));
-    for (i, (proxy, server, _)) in checked.iter().enumerate() {
-        if i % worker.instance.threads.len() != worker.thread {
-            continue;
-        }
-        let delay = spread * i as u64 / checked.len() as u64;
+    let threads = worker.instance.threads.len();
+    for (i, (proxy, server, _)) in checked.enumerate().filter(|(i, _)| i % threads == worker.thread) {
+        let delay = spread * i as u64 / count;
         let checker = Checker { worker: Rc::clone(worker), proxy: proxy.id, server: server.id };
         spawn(&CHECK, checker.run(delay));
     }
@@ -170,10 +171,9 @@ impl Checker {
 
     /// Checks for as long as the process serves, from `delay_ms` on.
     async fn run(self, delay_ms: u64) {
-        let worker = Rc::clone(&self.worker);
-        let (proxy, server) = self.config();
-        let Some(check) = server.check.clone() else { return };
-        let program = proxy.check.clone().unwrap_or_else(|| Arc::new(Program::plain()));
+        let worker = &*self.worker;
+        let (_, server) = self.config();
+        let Some(check) = server.check.as_ref() else { return };
         let global = &worker.instance.config.global;
         let mut start_ms = timer::deadline_in(delay_ms);
         loop {
@@ -188,11 +188,12 @@ impl Checker {
             let begun_ms = clock::now_ms();
             if self.backend().standing(self.server).takes_verdicts() {
                 let running = Running::begin(self.backend(), self.server);
-                let verdict = self.converse(&program, &check, begun_ms).await;
+                // Boxed: there may be very many servers, most of which are not being checked now.
+                let verdict = pool::boxed(self.converse(check, begun_ms)).await;
                 drop(running);
                 self.conclude(verdict, clock::now_ms().saturating_sub(begun_ms));
             }
-            let interval = self.interval(&check);
+            let interval = self.interval(check);
             // From start to start; a check that took longer is followed by the next at once.
             start_ms = (start_ms + interval).max(clock::now_ms());
         }
@@ -216,10 +217,11 @@ impl Checker {
         ms - range + self.worker.next_random() % (2 * range + 1)
     }
 
-    async fn converse(&self, program: &Arc<Program>, check: &CheckConfig, begun_ms: u64) -> Verdict {
+    async fn converse(&self, check: &CheckConfig, begun_ms: u64) -> Verdict {
         let (proxy, server) = self.config();
         let input_max = self.worker.instance.config.global.tune.bufsize;
-        let mut conversation = Conversation::new(Arc::clone(program), input_max);
+        let program = proxy.check.clone().unwrap_or_else(|| Arc::new(Program::plain()));
+        let mut conversation = Conversation::new(program, input_max);
         let mut evaluator = Evaluator::new(&self.worker, proxy, server);
         crate::plant::here("check");
         let inter = u64::from(check.inter_ms);
@@ -243,8 +245,10 @@ impl Checker {
                     if let Some(limit) = proxy.timeouts.check.and(proxy.timeouts.connect) {
                         deadline = clock::now_ms() + limit.min(inter);
                     }
-                    match timeout_at(Some(deadline), Stream::connect(&address, &options(proxy, server))).await
-                    {
+                    // Made apart, so that the options are gone while it is waited for.
+                    let attempt = Stream::connect(&address, &options(proxy, server));
+                    drop(address);
+                    match timeout_at(Some(deadline), attempt).await {
                         Err(_elapsed) => return conversation.timed_out(),
                         Ok(Err(error)) => return conversation.failed(&system_words(&error)),
                         Ok(Ok(mut stream)) => {
@@ -537,6 +541,12 @@ struct Evaluator<'a> {
     worker: &'a Worker,
     proxy: &'a Proxy,
     server: &'a Server,
+    /// Made when something has to be computed, which few checks need.
+    subject: Option<Box<Subject>>,
+}
+
+/// What expressions are evaluated against.
+struct Subject {
     session: Session,
     facts: StreamFacts,
     vars: VarSet,
@@ -544,28 +554,27 @@ struct Evaluator<'a> {
 
 impl<'a> Evaluator<'a> {
     fn new(worker: &'a Worker, proxy: &'a Proxy, server: &'a Server) -> Evaluator<'a> {
+        Evaluator { worker, proxy, server, subject: None }
+    }
+
+    fn subject(proxy: &Proxy, server: &Server) -> Subject {
         let id = facts::ProxyId(proxy.id.0);
         let mut facts = StreamFacts::new(id, proxy.mode == thalweg_config::model::Mode::Http);
         facts.backend_assigned = true;
         facts.server = Some(facts::ServerId { proxy: id, index: server.id.0 });
-        Evaluator {
-            worker,
-            proxy,
-            server,
-            session: Session::new(id, ListenerId(0)),
-            facts,
-            vars: VarSet::new(Scope::Check),
-        }
+        Subject { session: Session::new(id, ListenerId(0)), facts, vars: VarSet::new(Scope::Check) }
     }
 
     fn with<R>(&mut self, heard: Heard<'_>, f: impl FnOnce(&mut Ctx<'_>) -> R) -> R {
+        let (proxy, server) = (self.proxy, self.server);
+        let subject = self.subject.get_or_insert_with(|| Box::new(Evaluator::subject(proxy, server)));
         let mut scratch = self.worker.scratch.borrow_mut();
-        let mut cx = Ctx::new(self.worker.clock(), self.worker, &mut self.session, &mut scratch);
-        cx.stream = Some(&mut self.facts);
+        let mut cx = Ctx::new(self.worker.clock(), self.worker, &mut subject.session, &mut scratch);
+        cx.stream = Some(&mut subject.facts);
         cx.response = heard.response;
         cx.res_body = Payload::new(heard.bytes, true, None);
         cx.response_side = true;
-        cx.check_vars = Some(&mut self.vars);
+        cx.check_vars = Some(&mut subject.vars);
         cx.reset();
         f(&mut cx)
     }
@@ -669,5 +678,30 @@ impl CheckReport {
     pub fn status_word(&self) -> String {
         let mark = if self.running && self.verdict.status != Status::Initializing { "* " } else { "" };
         format!("{mark}{}", self.verdict.status.word())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_future<F: Future>(_: fn(Checker, u64) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// What a server's checker takes between two checks, besides the runtime's own record of it.
+    #[test]
+    fn a_waiting_check_is_small() {
+        let size = size_of_future(Checker::run);
+        assert!(size <= 128, "{size} bytes");
+    }
+
+    #[test]
+    fn a_check_in_progress_is_small() {
+        fn size_of_future<'a, F: Future>(_: fn(&'a Checker, &'a CheckConfig, u64) -> F) -> usize {
+            size_of::<F>()
+        }
+        let size = size_of_future(Checker::converse);
+        assert!(size <= 1024, "{size} bytes");
     }
 }
