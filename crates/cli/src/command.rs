@@ -36,6 +36,8 @@ pub struct Command {
     pub always: bool,
     /// The reference's master process has it, too.
     pub master: bool,
+    /// What of it is refused or not known here, for docs/cli.md; empty for nothing.
+    pub lacks: &'static str,
     /// What it does.
     pub run: Run,
 }
@@ -103,6 +105,7 @@ impl Command {
             form: false,
             always: false,
             master: false,
+            lacks: "",
             run,
         }
     }
@@ -130,6 +133,11 @@ impl Command {
     /// The same, known to the reference's master process, too.
     pub const fn master(self) -> Command {
         Command { master: true, ..self }
+    }
+
+    /// The same, without something that the reference's has: see [`Command::lacks`].
+    pub const fn lacks(self, what: &'static str) -> Command {
+        Command { lacks: what, ..self }
     }
 
     /// Whether it does anything.

@@ -12,7 +12,8 @@ use crate::output::Reply;
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] =
     &[Command::new("show errors", Operator, Run::Now(|call| show(call.instance(), call.args)))
-        .help("[<px>] [request|response]", "show the last message that was not understood, by proxy")];
+        .help("[<px>] [request|response]", "show the last message that was not understood, by proxy")
+        .lacks("messages that were refused are not kept, so there are none")];
 
 /// `show errors`: messages that were not understood are not kept yet, so there are none.
 fn show(instance: &Instance, args: &[&str]) -> Reply {

@@ -44,7 +44,8 @@ pub static COMMANDS: &[Command] = &[
     )
     .help("<value>", "change the connection limit of the process"),
     Command::new("set rate-limit", Admin, Run::Now(|call| set_rate_limit(call.instance(), call.args)))
-        .help("<setting> <value>", "change how many connections or sessions may begin per second"),
+        .help("<setting> <value>", "change how many connections or sessions may begin per second")
+        .lacks("ssl-sessions and http-compression, as TLS and compression are missing"),
 ];
 
 /// What follows the command: the name of a frontend.

@@ -15,7 +15,8 @@ pub static COMMANDS: &[Command] = &[
         .help("[var]", "list the environment of the process")
         .master(),
     Command::new("show fd", Operator, Run::Now(|call| descriptors(call.args)))
-        .help("[num]", "list the open descriptors, or show one"),
+        .help("[num]", "list the open descriptors, or show one")
+        .lacks("filters and what the poller knows; the number and what it is are shown"),
     Command::new("show libs", Operator, Run::Now(|_| libraries()))
         .help("", "list the program and the libraries in memory"),
     Command::new(

@@ -10,7 +10,8 @@ use crate::output::Reply;
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] = &[
     Command::new("set profiling", Admin, Run::Now(|call| set(call.args)))
-        .help("<what> {auto|on|off}", "switch the measurement of tasks"),
+        .help("<what> {auto|on|off}", "switch the measurement of tasks")
+        .lacks("memory"),
     Command::new("show activity", Operator, Run::Now(|call| activity(call.args)))
         .help("[-1|0|thread_num]", "show what each thread did (for developers)"),
     Command::new("show pools", User, Run::Now(|call| pools(call.args)))

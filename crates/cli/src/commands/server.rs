@@ -34,7 +34,8 @@ pub static COMMANDS: &[Command] = &[
     Command::new("set weight", Admin, Run::Now(|call| set_weight(call.instance(), call.args)))
         .help("<bk>/<srv>  (DEPRECATED)", "change the weight of a server (rather: 'set server')"),
     Command::new("set server", Admin, Run::Now(|call| set(call.instance(), call.args)))
-        .help("<bk>/<srv> [opts]", "change the state, health, weight or address of a server"),
+        .help("<bk>/<srv> [opts]", "change the state, health, weight or address of a server")
+        .lacks("addr, check-addr, check-port, agent, agent-addr, agent-port, agent-send, fqdn, name, ssl"),
     Command::new("set maxconn server", Admin, Run::Now(|call| set_maxconn(call.instance(), call.args)))
         .help("<bk>/<srv>", "change the request limit of a server"),
     Command::new("enable server", Admin, Run::Now(|call| enable(call.instance(), call.args, true)))

@@ -20,7 +20,8 @@ use crate::threads::{on, on_all};
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] = &[
     Command::new("show sess", Operator, Run::Waiting(|call| Box::pin(show(call))))
-        .help("[help|<id>|all] [opts...]", "list the streams, or show one in detail"),
+        .help("[help|<id>|all] [opts...]", "list the streams, or show one in detail")
+        .lacks("show-uri; figures of buffers and tasks"),
     Command::new(
         "shutdown session",
         Admin,

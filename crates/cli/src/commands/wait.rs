@@ -15,7 +15,8 @@ use crate::output::Reply;
 
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] = &[Command::new("wait", Admin, Run::Waiting(|call| Box::pin(wait(call))))
-    .help("{-h|<delay_ms>} cond [args...]", "wait for a delay or a condition (-h lists them)")];
+    .help("{-h|<delay_ms>} cond [args...]", "wait for a delay or a condition (-h lists them)")
+    .lacks("be-removable, as backends cannot be removed at run time")];
 
 const HELP: &str = "Usage: wait {-h|<duration>} [condition [args...]]
   - '-h' shows this
