@@ -105,7 +105,9 @@ pub enum End {
 #[derive(Default)]
 pub struct Input {
     bytes: Vec<u8>,
-    /// Bytes at the front that have no newline.
+    /// Where the next line begins: lines are not moved out of the way one by one.
+    start: usize,
+    /// Up to here there is no newline.
     searched: usize,
     ended: bool,
 }
@@ -123,16 +125,27 @@ impl Input {
 
     /// The next line, up to a newline that ends it: `ends` is told what is before the newline.
     fn line_that_ends(&mut self, ends: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
-        let bytes = &self.bytes;
-        let found = (self.searched..bytes.len()).find(|at| bytes[*at] == b'\n' && ends(&bytes[..*at]));
+        let (bytes, start) = (&self.bytes, self.start);
+        let found = (self.searched.max(start)..bytes.len())
+            .find(|at| bytes[*at] == b'\n' && ends(&bytes[start..*at]));
         let Some(end) = found else {
             self.searched = self.bytes.len();
             return None;
         };
-        let mut line: Vec<u8> = self.bytes.drain(..=end).collect();
-        line.pop();
-        self.searched = 0;
-        Some(line)
+        self.start = end + 1;
+        Some(self.bytes[start..end].to_vec())
+    }
+
+    /// Bytes that no line was made of yet.
+    fn pending(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+
+    /// Forgets what lines were made of.
+    fn compact(&mut self) {
+        self.bytes.drain(..self.start);
+        self.searched = self.searched.saturating_sub(self.start);
+        self.start = 0;
     }
 
     /// Ready when the client said something, which is thrown away, or will say nothing more.
@@ -140,7 +153,7 @@ impl Input {
     /// # Errors
     /// The connection broke.
     pub fn poll_any(&mut self, output: &mut Output) -> Poll<io::Result<()>> {
-        if self.bytes.is_empty() && !self.ended {
+        if self.pending() == 0 && !self.ended {
             match output.stream().poll_recv(RECEIVE_MAX) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
@@ -148,7 +161,7 @@ impl Input {
             }
         }
         self.bytes.clear();
-        self.searched = 0;
+        (self.start, self.searched) = (0, 0);
         Poll::Ready(Ok(()))
     }
 
@@ -171,6 +184,7 @@ impl Input {
             Ok(Err(error)) => Err(error),
             Ok(Ok(buf)) => {
                 self.ended = buf.is_empty();
+                self.compact();
                 self.bytes.extend_from_slice(&buf);
                 Ok(())
             }
@@ -254,7 +268,7 @@ impl Session {
         loop {
             let line = input.commands();
             // However it came: a line that is complete at once may be too long as well.
-            let len = line.as_ref().map_or(input.bytes.len(), Vec::len);
+            let len = line.as_ref().map_or(input.pending(), Vec::len);
             if len >= self.cli.instance.config.global.tune.bufsize {
                 output.text.push_str("The command line is too big for the buffer size. Please change 'tune.bufsize' in the configuration to use a bigger command.\n");
                 output.flush().await?;
@@ -305,7 +319,7 @@ impl Session {
                     input.receive(output).await?;
                 }
             }
-            if payload.len() + input.bytes.len() > limit.max(1) {
+            if payload.len() + input.pending() > limit.max(1) {
                 output.text.push_str("The payload is too big. Please change 'tune.cli.max-payload-size' in the configuration to use a bigger payload.\n");
                 output.flush().await?;
                 input.drop_rest(output).await;

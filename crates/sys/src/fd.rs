@@ -63,12 +63,31 @@ pub fn wait_readable(fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
     }
 }
 
+/// Whether a connection is over in both directions: a peer that only said that it sends no more still listens. Known at
+/// once of unix sockets; of TCP after something that was sent came back with a reset.
+pub fn is_hung_up(fd: BorrowedFd<'_>) -> bool {
+    let mut polled = libc::pollfd { fd: fd.as_raw_fd(), events: 0, revents: 0 };
+    // SAFETY: the pointer is to one entry, and the call does not wait.
+    unsafe { libc::poll(&raw mut polled, 1, 0) > 0 && polled.revents & (libc::POLLHUP | libc::POLLERR) != 0 }
+}
+
 #[cfg(test)]
 mod wait_tests {
     use super::*;
     use std::io::Write;
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn half_a_hang_up_is_none() {
+        let (a, mut b) = UnixStream::pair().unwrap();
+        b.write_all(b"x").unwrap();
+        assert!(!is_hung_up(a.as_fd()));
+        b.shutdown(std::net::Shutdown::Write).unwrap();
+        assert!(!is_hung_up(a.as_fd()));
+        drop(b);
+        assert!(is_hung_up(a.as_fd()));
+    }
 
     #[test]
     fn the_first_that_is_ready_is_found() {

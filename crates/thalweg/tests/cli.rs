@@ -321,6 +321,29 @@ fn a_ring_is_followed_until_the_client_speaks() {
 }
 
 #[test]
+fn whoever_leaves_gives_the_place_back() {
+    let program = Program::start("cli-places", "  stats maxconn 4\n  stats timeout 10m");
+    let big = format!("add map #0 <<\n{}\n", "key value\n".repeat(5_000));
+    (0..4).for_each(|_| assert_eq!(program.ask(&big), "\n"));
+    // More than there are places for, each of them with something that takes long, or an answer that nobody reads.
+    for sent in [
+        "wait 1h\n",
+        "show map #0;show map #0\n",
+        "show map #0;wait 1h\n",
+        "add map #0 <<\nx y\n",
+        "show cli",
+    ] {
+        for _ in 0..6 {
+            let mut stream = UnixStream::connect(program.path("admin")).unwrap();
+            stream.write_all(sent.as_bytes()).unwrap();
+        }
+        assert_eq!(program.ask("show cli level"), "admin\n\n", "after {sent:?}");
+    }
+    // Who only says that it will say no more waits for its answer.
+    assert_eq!(program.ask("wait 300;show cli level"), "Done.\n\nadmin\n\n");
+}
+
+#[test]
 fn commands_act_on_traffic() {
     let program = Program::start("cli-traffic", "");
     assert_eq!(program.request("/p"), "403");

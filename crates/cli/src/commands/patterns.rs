@@ -232,6 +232,8 @@ fn add_map(instance: &Instance, args: &[&str], payload: Option<&str>) -> Reply {
         return reply;
     }
     let Some(payload) = payload else { return added(add(&set, version, args[1], args[2])) };
+    let mut entries = Vec::new();
+    let mut problem = None;
     for line in payload.split('\n') {
         let line = line.trim_start_matches([' ', '\t']);
         if line.is_empty() {
@@ -240,13 +242,30 @@ fn add_map(instance: &Instance, args: &[&str], payload: Option<&str>) -> Reply {
         let (key, value) = line.split_once([' ', '\t']).unwrap_or((line, ""));
         let value = value.trim_start_matches([' ', '\t']);
         if value.is_empty() {
-            return Reply::error(format!("Missing value for key '{key}'."));
+            problem = Some(format!("Missing value for key '{key}'."));
+            break;
         }
-        if let Err(problem) = add(&set, version, key, value) {
-            return Reply::error(problem);
+        entries.push((key, value));
+    }
+    // What came before a problem stays, as in the reference.
+    match (add_lines(&set, version, &entries), problem) {
+        (Ok(()), Some(problem)) => Reply::error(problem),
+        (result, _) => added(result),
+    }
+}
+
+/// Adds entries up to the first that cannot be added.
+fn add_lines(set: &PatternSet, version: Option<u32>, entries: &[(&str, &str)]) -> Result<(), String> {
+    // All at once where that can be: what uses the set is made anew once, not for each line.
+    if version.is_none_or(|version| version == set.versions().0) {
+        let bytes: Vec<_> =
+            entries.iter().map(|(key, value)| (restore(key.as_bytes()), restore(value.as_bytes()))).collect();
+        let bytes: Vec<(&[u8], &[u8])> = bytes.iter().map(|(key, value)| (&**key, &**value)).collect();
+        if set.add_all(&bytes).is_ok() {
+            return Ok(());
         }
     }
-    Reply::Done
+    entries.iter().try_for_each(|(key, value)| add(set, version, key, value))
 }
 
 /// `add acl`.

@@ -1,7 +1,6 @@
 //! `wait`: for a delay, or for a condition no longer than that.
 
 use std::io;
-use std::task::Poll;
 
 use thalweg_config::model::CliLevel::Admin;
 use thalweg_config::model::Proxy;
@@ -29,6 +28,9 @@ const HELP: &str = "Usage: wait {-h|<duration>} [condition [args...]]
 
 /// How often a condition is looked at, in milliseconds.
 const STEP_MS: u64 = 50;
+
+/// How often it is looked whether the client is still there, in milliseconds.
+const LOOK_MS: u64 = 200;
 
 /// See the module's documentation.
 async fn wait(call: Call<'_>) -> io::Result<Reply> {
@@ -86,17 +88,11 @@ async fn wait(call: Call<'_>) -> io::Result<Reply> {
                 Some(_) => Reply::error("Interrupted. The condition was not met in time."),
             });
         }
-        let step = match removable {
-            Some(_) => deadline.min(timer::deadline_in(STEP_MS)),
-            None => deadline,
-        };
-        // Whoever hangs up meanwhile waits no more.
-        let gone = std::future::poll_fn(|_| match output.stream().poll_send_ready() {
-            Poll::Ready(Err(error)) => Poll::Ready(error),
-            _ => Poll::Pending,
-        });
-        if let Ok(error) = timer::timeout_at(Some(step), gone).await {
-            return Err(error);
+        let step_ms = if removable.is_some() { STEP_MS } else { LOOK_MS };
+        timer::sleep_until(deadline.min(timer::deadline_in(step_ms))).await;
+        // Whoever is gone waits no more, and leaves the place to others. A client that only says no more still waits.
+        if thalweg_sys::fd::is_hung_up(output.stream().as_fd()) {
+            return Err(io::ErrorKind::BrokenPipe.into());
         }
     }
 }
