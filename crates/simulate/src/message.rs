@@ -101,6 +101,11 @@ impl Reader {
         }
     }
 
+    /// What follows are bytes, to the end of the connection.
+    pub fn becomes_tunnel(&mut self) {
+        self.state = State::UntilClose;
+    }
+
     /// Whether a message has begun and not ended.
     pub fn is_inside(&self) -> bool {
         self.state != State::Head || !self.buffer.is_empty()

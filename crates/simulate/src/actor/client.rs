@@ -11,7 +11,7 @@ use thalweg_runtime::{clock, current_task, timer};
 use super::{Got, Line, PAUSES_MAX, both};
 use crate::body;
 use crate::message::{Head, Item, Reader};
-use crate::plan::{ClientPlan, Ending, How, Pace, Plan, RequestPlan, Upload, When};
+use crate::plan::{ClientPlan, Ending, How, Kind, Pace, Plan, RequestPlan, Upload, When};
 use crate::record::{End, Received, Record, Sent};
 
 /// How long a client waits for whatever it waits for, beyond all that the scenario lets happen, in milliseconds.
@@ -101,6 +101,12 @@ impl Client {
                 if !self.send_request(*id).await {
                     return;
                 }
+                if self.request(*id).kind == Kind::Upgrade {
+                    self.wait(|c| c.responses.len() >= asked).await;
+                    if self.record.client(self.n, |c| c.responses.last().is_some_and(|r| r.status == 101)) {
+                        return self.send_into_tunnel(*id).await;
+                    }
+                }
             }
             self.wait(|c| c.responses.iter().filter(|r| r.complete).count() >= asked).await;
             if self.record.client(self.n, |c| c.responses.last().is_some_and(|r| r.closes)) {
@@ -188,6 +194,14 @@ impl Client {
             }
         });
         true
+    }
+
+    /// The tunnel is there: the client says what it has to say, and ends its direction.
+    async fn send_into_tunnel(&self, id: usize) {
+        let bytes = body::bytes(body::request_key(id), 0, self.request(id).padding);
+        if self.send(&bytes, &mut PAUSES_MAX.clone()).await {
+            self.line.half_close();
+        }
     }
 
     /// Sends at the client's pace, up to the byte at which it leaves.
@@ -336,6 +350,11 @@ impl Client {
             let Some(item) = reader.next(has_body)? else { return Ok(()) };
             let wire = reader.consumed - before;
             match item {
+                Item::Head(head) if head.status() == 101 => {
+                    self.response_begins(&head, asked, wire)?;
+                    reader.becomes_tunnel();
+                    self.told_to_continue.set(true);
+                }
                 Item::Head(head) if head.status() / 100 == 1 => {
                     self.told_to_continue.set(true);
                     self.interim.set(self.interim.get() + wire);

@@ -99,6 +99,12 @@ impl Line {
     }
 }
 
+/// Adds to a count; returns what it was.
+pub fn add(count: &mut u64, n: u64) -> u64 {
+    *count += n;
+    *count - n
+}
+
 /// Runs two futures of one task to their ends. Either may do what lets the other go on.
 pub async fn both(a: impl Future<Output = ()>, b: impl Future<Output = ()>) {
     let (mut a, mut b) = (pin!(a), pin!(b));

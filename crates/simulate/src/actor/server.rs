@@ -7,7 +7,7 @@ use std::sync::Arc;
 use thalweg_runtime::net::{Listener, SockAddr, Stream};
 use thalweg_runtime::{TaskId, clock, kill, spawn, timer};
 
-use super::{ACTOR, Got, Line, PAUSES_MAX};
+use super::{ACTOR, Got, Line, PAUSES_MAX, add, both};
 use crate::body;
 use crate::message::{Head, Item, Reader};
 use crate::plan::{Act, Answer, AnswerWhen, Delimited, Drop, Fault, Life, Plan, RequestPlan};
@@ -204,6 +204,10 @@ impl Server {
             timer::sleep(DEAF_MS).await;
         }
         let answer = request.answer(earlier);
+        if request.agrees(answer) {
+            self.tunnel(connection, reader, attempt, earlier).await;
+            return false;
+        }
         // The end of a request without a body follows at once.
         let mut ended = false;
         let wanted = match answer.when {
@@ -253,6 +257,37 @@ impl Server {
             }
         }
         !ends
+    }
+
+    /// Agrees to a tunnel, says what there is to say, and takes what comes.
+    async fn tunnel(&self, connection: &Connection, reader: &mut Reader, attempt: usize, earlier: usize) {
+        let id = self.record.attempt(attempt, |a| a.id);
+        let len = self.plan.requests[id].answer(earlier).len;
+        let mut wire = format!(
+            "HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: sim\r\nX-Id: {id}\r\nX-Attempt: {earlier}\r\n\r\n"
+        )
+        .into_bytes();
+        wire.extend(body::bytes(body::response_key(id, earlier), 0, len));
+        let download = async {
+            if connection.line.send(&wire).await {
+                self.record.attempt(attempt, |a| (a.sent, a.sent_all) = (wire.len() as u64, true));
+                connection.line.half_close();
+            }
+        };
+        let upload = async {
+            let mut first = reader.rest().to_vec();
+            loop {
+                let at = self.record.attempt(attempt, |a| add(&mut a.body, first.len() as u64));
+                if let Some(place) = body::first_difference(body::request_key(id), at, &first) {
+                    self.record.complain(format!("byte {place} of the tunnel of request {id} came wrong"));
+                }
+                match connection.line.recv(1 << 16).await {
+                    Got::Bytes(bytes) => first = bytes,
+                    Got::Fin | Got::Reset | Got::Gone => return,
+                }
+            }
+        };
+        both(download, upload).await;
     }
 
     /// The request that a head belongs to, when it is as the client sent it.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use thalweg_runtime::net::{ConnectOptions, Listener, SockAddr, Stream};
 use thalweg_runtime::{clock, spawn, timer};
 
-use super::{ACTOR, Got, Line, PAUSES_MAX, both};
+use super::{ACTOR, Got, Line, PAUSES_MAX, add, both};
 use crate::body;
 use crate::plan::{Act, How, Plan, TcpSession};
 use crate::record::{End, Record};
@@ -17,12 +17,6 @@ pub const NUMBER: usize = 10;
 
 /// As long as nothing should take.
 const PATIENCE_MS: u64 = 600_000;
-
-/// Adds to a count; returns what it was.
-fn add(count: &mut u64, n: u64) -> u64 {
-    *count += n;
-    *count - n
-}
 
 /// Plays the client of the `n`th session.
 pub async fn play(plan: Arc<Plan>, record: Rc<Record>, n: usize) {

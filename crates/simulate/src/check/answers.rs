@@ -35,14 +35,13 @@ fn answer(plan: &Plan, record: &Record, n: usize, request: &Sent, response: &Rec
         record.complain(format!("request {id} should not have got to a server"));
     }
     let planned = plan.requests[id].answer(attempt);
-    if response.status != planned.status {
-        let status = response.status;
-        record.complain(format!("request {id}: the server said {}, client {n} got {status}", planned.status));
+    let (said, status) = (plan.requests[id].status(planned), response.status);
+    if status != said {
+        record.complain(format!("request {id}: the server said {said}, client {n} got {status}"));
     }
-    let method = plan.requests[id].method;
-    let expected = if planned.has_body(method) { planned.len as u64 } else { 0 };
+    let expected = plan.requests[id].len(planned) as u64;
     // A client of HTTP/1.0 cannot tell a response that was cut from one that ended.
-    let can_be_cut = !plan.requests[id].is_11 || planned.delimited == Delimited::Close;
+    let can_be_cut = status == 101 || !plan.requests[id].is_11 || planned.delimited == Delimited::Close;
     if response.complete && response.body != expected && !(can_be_cut && response.body < expected) {
         record.complain(format!(
             "request {id}: client {n} has a complete body of {} bytes instead of {expected}",

@@ -1,6 +1,6 @@
 //! What servers must have seen: each request once, or again where that is allowed.
 
-use crate::plan::{Fault, Plan};
+use crate::plan::{Fault, Kind, Plan};
 use crate::record::{Attempt, Record};
 
 use super::stormed;
@@ -16,6 +16,12 @@ pub fn check(plan: &Plan, record: &Record) {
         let retry = &plan.proxy.backends[plan.requests[id].backend].retry;
         if plan.calm && of.len() > 1 && !retry.statuses {
             record.complain(format!("request {id} came to servers {} times", of.len()));
+        }
+        let request = &plan.requests[id];
+        if let ([attempt], true) = (&of[..], plan.calm && request.kind == Kind::Upgrade)
+            && attempt.body != request.padding as u64
+        {
+            record.complain(format!("{} bytes came through the tunnel of request {id}", attempt.body));
         }
         for pair in of.windows(2) {
             if let Err(why) = may_repeat(plan, record, pair[0], attempt_number(&of, pair[0])) {

@@ -115,6 +115,7 @@ fn one(
 fn bytes_fit(plan: &Plan, response: &Received, line: &LogLine) -> bool {
     match response.from_server {
         Some((id, attempt)) if plan.requests[id].answer(attempt).delimited != Delimited::Sized => true,
+        Some(_) if response.status == 101 => true,
         _ => response.wire == line.bytes[3],
     }
 }

@@ -71,7 +71,7 @@ impl Plan {
 
     /// Whether a request goes to servers at all.
     pub fn is_forwarded(&self, id: usize) -> bool {
-        matches!(self.requests[id].kind, Kind::Plain | Kind::WaitForBody)
+        self.requests[id].kind.own_status().is_none()
     }
 }
 

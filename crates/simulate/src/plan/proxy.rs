@@ -193,6 +193,9 @@ impl ProxyPlan {
                 self.kinds.push(kind);
             }
         }
+        if n == 0 {
+            self.kinds.push(Kind::Upgrade);
+        }
         if random.chance(30) {
             text.push_str(" http-request set-header x-added %[src]\n http-response set-header x-front %f\n");
         }

@@ -30,6 +30,8 @@ pub enum Kind {
     Redirect,
     Tarpit,
     WaitForBody,
+    /// A tunnel, when the server agrees.
+    Upgrade,
 }
 
 impl Kind {
@@ -42,13 +44,14 @@ impl Kind {
             Kind::Redirect => "redirect",
             Kind::Tarpit => "tarpit",
             Kind::WaitForBody => "wait",
+            Kind::Upgrade => "upgrade",
         }
     }
 
     /// The status of the answer that the rules give, if they do.
     pub fn own_status(self) -> Option<u16> {
         match self {
-            Kind::Plain | Kind::WaitForBody => None,
+            Kind::Plain | Kind::WaitForBody | Kind::Upgrade => None,
             Kind::Deny => Some(403),
             Kind::Return => Some(200),
             Kind::Redirect => Some(302),
@@ -193,6 +196,7 @@ impl RequestPlan {
     pub fn draw(random: &mut Random, trouble: &Trouble, backends: usize, kinds: &[Kind]) -> RequestPlan {
         let kind = if random.chance(12) && !kinds.is_empty() { *random.pick(kinds) } else { Kind::Plain };
         let method = match random.below(12) {
+            _ if kind == Kind::Upgrade => "GET",
             0..=5 => "GET",
             6..=8 => "POST",
             9 => "PUT",
@@ -204,7 +208,7 @@ impl RequestPlan {
             ("POST" | "PUT", _) => Upload::Sized(random.size()),
             _ => Upload::None,
         };
-        let is_11 = random.chance(90);
+        let is_11 = random.chance(90) || kind == Kind::Upgrade;
         let upload = match upload {
             Upload::Chunked(n, _) if !is_11 => Upload::Sized(n),
             upload => upload,
@@ -217,7 +221,7 @@ impl RequestPlan {
             backend: random.below(backends as u64) as usize,
             upload,
             padding: if random.chance(15) { random.below(2_300) as usize } else { 0 },
-            asks_to_close: random.chance(6),
+            asks_to_close: random.chance(6) && kind != Kind::Upgrade,
             expects_continue: upload != Upload::None && is_11 && random.chance(8),
             answers,
         }
@@ -226,6 +230,21 @@ impl RequestPlan {
     /// What a server does the `attempt`th time it sees it, from 0.
     pub fn answer(&self, attempt: usize) -> &Answer {
         &self.answers[attempt.min(self.answers.len() - 1)]
+    }
+
+    /// Whether an answer begins a tunnel.
+    pub fn agrees(&self, answer: &Answer) -> bool {
+        self.kind == Kind::Upgrade && answer.fault.is_none()
+    }
+
+    /// The status of an answer.
+    pub fn status(&self, answer: &Answer) -> u16 {
+        if self.agrees(answer) { 101 } else { answer.status }
+    }
+
+    /// Payload bytes of an answer.
+    pub fn len(&self, answer: &Answer) -> usize {
+        if self.agrees(answer) || answer.has_body(self.method) { answer.len } else { 0 }
     }
 
     /// Whether a server closes behind an answer.
@@ -255,7 +274,9 @@ impl RequestPlan {
         if self.expects_continue {
             text.push_str("Expect: 100-continue\r\n");
         }
-        if self.asks_to_close && self.is_11 {
+        if self.kind == Kind::Upgrade {
+            text.push_str("Connection: upgrade\r\nUpgrade: sim\r\n");
+        } else if self.asks_to_close && self.is_11 {
             text.push_str("Connection: close\r\n");
         } else if !self.asks_to_close && !self.is_11 {
             text.push_str("Connection: keep-alive\r\n");
