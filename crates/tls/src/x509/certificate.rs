@@ -89,18 +89,7 @@ impl Certificate {
         certificate.end()?;
 
         let mut fields = Reader::new(tbs.content);
-        let version = match fields.optional(tag::explicit(0))? {
-            None => 1,
-            Some(explicit) => {
-                let mut inner = Reader::new(explicit.content);
-                let version = inner.small()?;
-                inner.end()?;
-                if version > 2 {
-                    return Err(Malformed);
-                }
-                version + 1
-            }
-        };
+        let version = version(&mut fields)?;
         let serial = fields.expect(tag::INTEGER)?;
         let inner_algorithm = fields.expect(tag::SEQUENCE)?;
         if inner_algorithm.whole != outer_algorithm.whole || serial.content.is_empty() {
@@ -451,6 +440,15 @@ impl Span {
     pub(super) fn in_bytes(self, whole: &[u8]) -> &[u8] {
         &whole[self.start as usize..self.end as usize]
     }
+}
+
+/// The version, 1 when it is not said.
+fn version(fields: &mut Reader<'_>) -> Result<u32, Malformed> {
+    let Some(explicit) = fields.optional(tag::explicit(0))? else { return Ok(1) };
+    let mut inner = Reader::new(explicit.content);
+    let version = inner.small()?;
+    inner.end()?;
+    if version > 2 { Err(Malformed) } else { Ok(version + 1) }
 }
 
 fn sequence(value: &[u8]) -> Result<Reader<'_>, Malformed> {
