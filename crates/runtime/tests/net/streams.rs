@@ -379,3 +379,82 @@ every_driver!(what_is_sent_last_arrives_whole_and_with_the_end, || async {
         assert!(is_pattern(&received, 0));
     }
 });
+
+/// Sends so much that receives fill their room, and takes it in receives as large as they get.
+async fn flow(from: &mut Stream, to: &mut Stream, total: usize) -> usize {
+    let mut bytes = Buf::large(total);
+    fill_pattern(bytes.unused_mut(), 0);
+    bytes.commit(total);
+    from.start_send(bytes);
+    let (mut got, mut largest) = (0, 0);
+    while got < total {
+        let part = to.recv(buffer::BULK_SIZE).await.unwrap();
+        assert!(!part.is_empty() && is_pattern(&part, got), "at {got}");
+        got += part.len();
+        largest = largest.max(part.len());
+    }
+    from.send_ready().await.unwrap();
+    largest
+}
+
+every_driver!(what_keeps_coming_is_received_in_bulk, || async {
+    let (mut a, mut b) = tcp_pair().await;
+    for _ in 0..3 {
+        let largest = flow(&mut a, &mut b, 2 << 20).await;
+        // The simulator hands out small pieces.
+        let simulated = thalweg_runtime::driver::with(|d| d.kind_name()) == "sim";
+        assert!(largest > buffer::DEFAULT_SIZE || simulated, "{largest}");
+        // Small ones again, which end that, and then some that begin it anew.
+        for i in 0..10u8 {
+            assert!(!b.has_input_now());
+            a.start_send(Buf::copy_of(&[i]));
+            std::future::poll_fn(|_| b.poll_readable()).await.unwrap();
+            assert!(b.has_input_now());
+            assert_eq!(read_exactly(&mut b, 1).await, [i]);
+            a.send_ready().await.unwrap();
+        }
+    }
+    assert_eq!(buffer::stats().bulk_used, 0);
+});
+
+every_driver!(a_departure_is_noticed_behind_unread_bulk, || async {
+    for unread in [0, 100, 20_000] {
+        for reset in [false, true] {
+            let (mut a, mut b) = tcp_pair().await;
+            flow(&mut a, &mut b, 1 << 20).await;
+            assert_eq!(b.departure(), Departure::No);
+            let mut bytes = Buf::large(unread);
+            bytes.commit(unread);
+            a.start_send(bytes);
+            a.send_ready().await.unwrap();
+            // It waits, and is told once that something is there.
+            assert_eq!(b.departure(), Departure::No);
+            settle().await;
+            assert_eq!(b.departure(), Departure::No);
+            if reset {
+                a.set_linger_rst();
+                drop(a);
+                assert_eq!(departure(&mut b).await, Departure::Reset);
+            } else {
+                a.shutdown_write().unwrap();
+                assert_eq!(departure(&mut b).await, Departure::Ended);
+                assert_eq!(read_exactly(&mut b, unread).await.len(), unread);
+                assert!(b.recv(10).await.unwrap().is_empty());
+            }
+        }
+    }
+});
+
+every_driver!(bulk_buffers_run_out_and_bytes_still_flow, || async {
+    let mut held = Vec::new();
+    while let Some(buf) = Buf::bulk() {
+        held.push(buf);
+    }
+    let most = buffer::stats().bulk_used;
+    let (mut a, mut b) = tcp_pair().await;
+    assert!(flow(&mut a, &mut b, 1 << 20).await <= buffer::DEFAULT_SIZE);
+    assert_eq!(buffer::stats().bulk_used, most);
+    drop(held);
+    flow(&mut a, &mut b, 1 << 20).await;
+    assert_eq!(buffer::stats().bulk_used, 0);
+});
