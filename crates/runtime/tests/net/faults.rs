@@ -2,11 +2,13 @@
 
 use crate::harness::*;
 use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use thalweg_runtime::buffer::{self, Buf};
 use thalweg_runtime::driver::{self, DriverOptions, Wait};
-use thalweg_runtime::net::{ConnectOptions, Listener, Stream};
+use thalweg_runtime::net::{ConnectOptions, Listener, Stream, Transfer, TransferMode};
 
 every_driver!(a_reset_comes_after_the_data_before_it, || async {
     let (mut a, mut b) = tcp_pair().await;
@@ -283,3 +285,84 @@ fn waker_is_quiet() {
 fn open_descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
+
+/// Polls a future once, then panics when it would be polled again: a bug in the middle of whatever it waits for.
+struct Bomb<F>(F, bool);
+
+impl<F: Future<Output = ()> + Unpin> Future for Bomb<F> {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        assert!(!self.1, "planted");
+        self.1 = true;
+        assert!(Pin::new(&mut self.0).poll(cx).is_pending());
+        thalweg_runtime::current_task().wake(thalweg_runtime::Reason::OTHER);
+        Poll::Pending
+    }
+}
+
+fn large() -> Buf {
+    let mut buf = Buf::large(8_000_000);
+    buf.commit(8_000_000);
+    buf
+}
+
+fn explode(future: impl Future<Output = ()> + 'static) {
+    spawn(Bomb(Box::pin(future), false));
+}
+
+// What a task holds and has in flight when it panics: the harness sees that no record, buffer or block is left.
+every_driver!(a_task_that_panics_leaves_nothing, || async {
+    let mut peers = Vec::new();
+    for round in 0..20 {
+        let (mut a, b) = tcp_pair().await;
+        let deadline = Some(thalweg_runtime::clock::now_ms() + 60_000);
+        match round % 5 {
+            // A receive and a timer.
+            0 => explode(async move { drop(thalweg_runtime::timer::timeout_at(deadline, a.recv(100)).await) }),
+            // A send that the peer does not take.
+            1 => explode(async move {
+                a.start_send(large());
+                a.send_ready().await.unwrap();
+            }),
+            // Both, and a buffer in hand.
+            2 => explode(async move {
+                let buffer = Buf::copy_of(b"held");
+                a.start_send(large());
+                a.recv(100).await.unwrap();
+                drop(buffer);
+            }),
+            // A relay, half-way.
+            3 => {
+                let (mut c, d) = tcp_pair().await;
+                peers.push(d);
+                explode(async move {
+                    let mut transfer = Transfer::new(TransferMode::Auto);
+                    let moved = std::future::poll_fn(|_| transfer.poll(&mut a, &mut c, u64::MAX));
+                    drop(moved.await);
+                });
+            }
+            // A listener, and bytes that were received and not taken.
+            _ => {
+                let mut listener = Listener::bind(&any_tcp(), &Default::default()).unwrap();
+                let mut b = b;
+                b.start_send(Buf::copy_of(b"not taken"));
+                b.send_ready().await.unwrap();
+                std::future::poll_fn(|_| a.poll_readable()).await.unwrap();
+                explode(async move {
+                    let _a = a;
+                    drop(listener.accept().await);
+                });
+                continue;
+            }
+        }
+        peers.push(b);
+    }
+    // They have all panicked when their peers see the end.
+    for mut peer in peers {
+        while let Ok(buf) = peer.recv(1 << 20).await {
+            if buf.is_empty() {
+                break;
+            }
+        }
+    }
+});
