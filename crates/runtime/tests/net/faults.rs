@@ -318,7 +318,9 @@ every_driver!(a_task_that_panics_leaves_nothing, || async {
         let deadline = Some(thalweg_runtime::clock::now_ms() + 60_000);
         match round % 5 {
             // A receive and a timer.
-            0 => explode(async move { drop(thalweg_runtime::timer::timeout_at(deadline, a.recv(100)).await) }),
+            0 => {
+                explode(async move { drop(thalweg_runtime::timer::timeout_at(deadline, a.recv(100)).await) })
+            }
             // A send that the peer does not take.
             1 => explode(async move {
                 a.start_send(large());
