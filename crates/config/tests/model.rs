@@ -366,3 +366,35 @@ fn proxies_and_servers_stay_small() {
     assert!(size_of::<Proxy>() <= 1024, "{}", size_of::<Proxy>());
     assert!(size_of::<Server>() <= 192, "{}", size_of::<Server>());
 }
+
+/// What a message says that `balance` accepts is accepted, and is what statistics call it.
+#[test]
+fn every_algorithm_that_is_listed_works() {
+    let refusal = |lines: &str| {
+        let loaded = load_text(lines);
+        assert!(loaded.config.is_none(), "{lines}");
+        rendered(&loaded)
+    };
+    let message = refusal("listen x\n mode http\n balance leastcon\n");
+    assert!(message.contains("did you mean 'leastconn' maybe ?"), "{message}");
+    let list = message.split("balance only supports ").nth(1).and_then(|m| m.split(" options").next());
+    let names: Vec<&str> = list.expect("a list").split('\'').skip(1).step_by(2).collect();
+    assert!(names.len() > 10, "{names:?}");
+    for name in names {
+        // These two are for log backends.
+        if ["sticky", "log-hash"].contains(&name) {
+            continue;
+        }
+        let argument = match name {
+            "url_param" => "p",
+            "hash" => "src",
+            _ => "",
+        };
+        let proxy = listen(&format!("balance {name} {argument}"));
+        assert_eq!(proxy.balance.algo.kind().0, name.split('(').next().unwrap());
+    }
+    let message = refusal(
+        "backend x\n mode log\n balance leastconn\n server s udp@192.0.2.1:514\nlisten y\n mode tcp\n bind :1\n",
+    );
+    assert!(message.contains("only supports 'roundrobin', 'random', 'sticky' and 'log-hash'."), "{message}");
+}

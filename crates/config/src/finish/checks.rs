@@ -4,6 +4,7 @@ use thalweg_syntax::{Diagnostic, Lead, Severity};
 
 use crate::build::{Building, Cx};
 use crate::model::{BalanceAlgo, Mode, ServerAddr};
+use crate::proxy::balance::{is_for_logs, listed_for_logs};
 
 /// A warning about a section.
 fn warn(cx: &mut Cx<'_>, b: &Building, message: String) {
@@ -132,13 +133,9 @@ fn log_backend(cx: &mut Cx<'_>, b: &mut Building) {
     };
     if let Some((_, _, true)) = b.balance_expr {
         refuse(format!("{title} : 'balance log-hash' is not supported yet: lines are not hashed."));
-    } else if !matches!(
-        b.p.balance.algo,
-        BalanceAlgo::RoundRobin | BalanceAlgo::Random { .. } | BalanceAlgo::Sticky
-    ) {
-        refuse(format!(
-            "in {title}: \"balance\" only supports 'roundrobin', 'random', 'sticky' and 'log-hash'."
-        ));
+    } else if !is_for_logs(&b.p.balance.algo) {
+        let names = listed_for_logs();
+        refuse(format!("in {title}: \"balance\" only supports {names}."));
     }
     if let Some(other) = b.p.servers.iter().find(|s| s.rare().datagram != b.p.servers[0].rare().datagram) {
         refuse(format!(

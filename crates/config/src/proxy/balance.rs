@@ -9,31 +9,105 @@ use crate::keyword::{Outcome, fail};
 use crate::model::{BalanceAlgo, HashAffinity, HashFunction, HashMethod, HashType};
 use crate::numbers::{count, leading, lenient, strict};
 
-/// Every algorithm, as its argument is written.
-const NAMES: [&str; 13] = [
-    "roundrobin",
-    "static-rr",
-    "leastconn",
-    "first",
-    "random",
-    "source",
-    "uri",
-    "url_param",
-    "hash",
-    "hdr(name)",
-    "rdp-cookie(name)",
-    "log-hash",
-    "sticky",
+/// A load-balancing algorithm: all that the configuration knows of it. What it makes is a [`BalanceAlgo`]; how a server is
+/// chosen by that is in `thalweg_balance`.
+struct Entry {
+    name: &'static str,
+    /// Whether something in parentheses follows the name, and what.
+    argument: Argument,
+    /// Whether it can send log lines to servers (`mode log`).
+    for_logs: bool,
+    read: Read,
+}
+
+/// Reads a line. The text is what stands behind the opening parenthesis.
+type Read = fn(&mut Building, &Line, Option<&str>) -> Made;
+type Made = Result<BalanceAlgo, Box<Diagnostic>>;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Argument {
+    None,
+    /// It may be left out. Messages name it, or nothing.
+    Optional(&'static str),
+    /// It may not, and is called this.
+    Required(&'static str),
+}
+
+/// Every algorithm, in the order of the manual. Without a word the first is taken, as in the reference.
+const ALGORITHMS: [Entry; 13] = [
+    entry("roundrobin", |_, _, _| Ok(BalanceAlgo::RoundRobin)).for_logs(),
+    entry("static-rr", |_, _, _| Ok(BalanceAlgo::StaticRr)),
+    entry("leastconn", |_, _, _| Ok(BalanceAlgo::LeastConn)),
+    entry("first", |_, _, _| Ok(BalanceAlgo::First)),
+    entry("random", random).with(Argument::Optional("")).for_logs(),
+    entry("source", |_, _, _| Ok(BalanceAlgo::Source)),
+    entry("uri", |_, line, _| uri(line)),
+    entry("url_param", url_param),
+    entry("hash", expression),
+    entry("hdr", header).with(Argument::Required("name")),
+    entry("rdp-cookie", rdp_cookie).with(Argument::Optional("name")),
+    entry("sticky", |_, _, _| Ok(BalanceAlgo::Sticky)).for_logs(),
+    entry("log-hash", expression).for_logs(),
 ];
+
+const fn entry(name: &'static str, read: Read) -> Entry {
+    Entry { name, argument: Argument::None, for_logs: false, read }
+}
+
+impl Entry {
+    const fn with(self, argument: Argument) -> Entry {
+        Entry { argument, ..self }
+    }
+
+    const fn for_logs(self) -> Entry {
+        Entry { for_logs: true, ..self }
+    }
+
+    /// As it is written.
+    fn usage(&self) -> String {
+        match self.argument {
+            Argument::None | Argument::Optional("") => self.name.to_owned(),
+            Argument::Optional(what) | Argument::Required(what) => format!("{}({what})", self.name),
+        }
+    }
+
+    /// Whether it is written with something in parentheses, or without.
+    fn takes(&self, argument: Option<&str>) -> bool {
+        match self.argument {
+            Argument::None => argument.is_none(),
+            Argument::Optional(_) => true,
+            Argument::Required(_) => argument.is_some(),
+        }
+    }
+}
+
+/// Words in quotes, the last one behind `and`.
+fn listed(words: impl Iterator<Item = String>) -> String {
+    let words: Vec<String> = words.map(|word| format!("'{word}'")).collect();
+    match words.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => words.concat(),
+    }
+}
+
+/// The algorithms that can send log lines to servers, for a message.
+pub(crate) fn listed_for_logs() -> String {
+    listed(ALGORITHMS.iter().filter(|entry| entry.for_logs).map(Entry::usage))
+}
+
+/// Whether an algorithm can send log lines to servers.
+pub(crate) fn is_for_logs(algorithm: &BalanceAlgo) -> bool {
+    let name = algorithm.kind().0;
+    ALGORITHMS.iter().any(|entry| entry.name == name && entry.for_logs)
+}
 
 /// The complaint about a word that is no algorithm.
 fn unknown(line: &Line, word: &str) -> Box<Diagnostic> {
-    let bare = |name: &'static str| name.split('(').next().unwrap_or(name);
-    let (last, others) = NAMES.split_last().unwrap_or((&"", &[]));
-    let names: Vec<String> = others.iter().map(|name| format!("'{name}'")).collect();
-    let near = did_you_mean(word.split('(').next().unwrap_or(word), NAMES.map(bare));
+    let near =
+        did_you_mean(word.split('(').next().unwrap_or(word), ALGORITHMS.iter().map(|entry| entry.name));
     let hint = near.map_or(String::from("."), |name| format!("; did you mean '{name}' maybe ?"));
-    fail(line, 1, format!("balance only supports {} and '{last}' options{hint}", names.join(", ")))
+    let names = listed(ALGORITHMS.iter().map(Entry::usage));
+    fail(line, 1, format!("balance only supports {names} options{hint}"))
 }
 
 pub(crate) fn balance(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
@@ -44,85 +118,81 @@ pub(crate) fn balance(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome
         None => (word, None),
     };
     b.balance_expr = None;
-    b.p.balance.algo = match (name, argument) {
-        // Without an argument the reference takes round robin.
-        ("" | "roundrobin", None) => BalanceAlgo::RoundRobin,
-        ("static-rr", None) => BalanceAlgo::StaticRr,
-        ("leastconn", None) => BalanceAlgo::LeastConn,
-        ("first", None) => BalanceAlgo::First,
-        ("source", None) => BalanceAlgo::Source,
-        ("sticky", None) => BalanceAlgo::Sticky,
-        ("random", None) => BalanceAlgo::Random { draws: 2 },
-        ("random", Some(rest)) => {
-            let Some(text) = rest.strip_suffix(')') else {
-                return Err(fail(line, 1, "balance random : missing closing parenthesis."));
-            };
-            // Nothing between the parentheses leaves the usual number.
-            match u32::try_from(if text.is_empty() { 2 } else { leading(text).0 }) {
-                Ok(draws) if draws > 0 => BalanceAlgo::Random { draws },
-                _ => return Err(fail(line, 1, "balance random : number of draws must be at least 1.")),
-            }
-        }
-        ("uri", None) => uri(line)?,
-        ("url_param", None) => {
-            let Some(name) = line.word(2) else {
-                return Err(fail(line, 2, "balance url_param requires an URL parameter name."));
-            };
-            match line.text(3) {
-                // A parameter is looked for in the body of a POST in any case. What followed said for how long.
-                "" | "check_post" => {}
-                other => {
-                    let message =
-                        format!("balance url_param only accepts 'check_post' modifier (got '{other}').");
-                    return Err(fail(line, 3, message));
-                }
-            }
-            BalanceAlgo::UrlParam { name: name.bytes().into() }
-        }
-        ("hdr", Some(rest)) => {
-            let Some(header) = rest.strip_suffix(')').filter(|h| !h.is_empty()) else {
-                return Err(fail(line, 1, "balance hdr requires an http header field name."));
-            };
-            let use_domain_only = line.text(2) == "use_domain_only";
-            if !use_domain_only && !line.text(2).is_empty() {
-                let message = format!(
-                    "balance {word} only accepts 'use_domain_only' modifier (got '{}').",
-                    line.text(2)
-                );
-                return Err(fail(line, 2, message));
-            }
-            BalanceAlgo::Hdr { name: header.as_bytes().into(), use_domain_only }
-        }
-        ("rdp-cookie", None) => BalanceAlgo::RdpCookie { name: b"mstshash"[..].into() },
-        ("rdp-cookie", Some(rest)) => {
-            let Some(cookie) = rest.strip_suffix(')').or(Some(rest)).filter(|c| !c.is_empty()) else {
-                return Err(fail(line, 1, "balance rdp-cookie : missing cookie name."));
-            };
-            if !rest.ends_with(')') {
-                return Err(fail(line, 1, "balance rdp-cookie : missing cookie name."));
-            }
-            BalanceAlgo::RdpCookie { name: cookie.as_bytes().into() }
-        }
-        ("hash" | "log-hash", None) => {
-            if line.text(2).is_empty() {
-                let what = if name == "hash" { "a sample expression" } else { "a converter list" };
-                return Err(fail(line, 2, format!("balance {name} requires {what}.")));
-            }
-            if name == "hash"
-                && let Some(extra) = line.word(3)
-            {
-                return Err(fail(line, 3, format!("balance hash takes no other argument (got '{extra}').")));
-            }
-            // The expression is compiled when all names are known; what is kept here says that there is one.
-            b.balance_expr = Some((Arc::from(line.text(2)), line.span_at(2), name == "log-hash"));
-            BalanceAlgo::RoundRobin
-        }
-        _ => return Err(unknown(line, word)),
+    let name = if word.is_empty() { ALGORITHMS[0].name } else { name };
+    let Some(entry) = ALGORITHMS.iter().find(|entry| entry.name == name && entry.takes(argument)) else {
+        return Err(unknown(line, word));
     };
+    b.p.balance.algo = (entry.read)(b, line, argument)?;
     Ok(())
 }
 
-fn uri(line: &Line) -> Result<BalanceAlgo, Box<Diagnostic>> {
+fn random(_: &mut Building, line: &Line, argument: Option<&str>) -> Made {
+    let Some(rest) = argument else { return Ok(BalanceAlgo::Random { draws: 2 }) };
+    let Some(text) = rest.strip_suffix(')') else {
+        return Err(fail(line, 1, "balance random : missing closing parenthesis."));
+    };
+    // Nothing between the parentheses leaves the usual number.
+    match u32::try_from(if text.is_empty() { 2 } else { leading(text).0 }) {
+        Ok(draws) if draws > 0 => Ok(BalanceAlgo::Random { draws }),
+        _ => Err(fail(line, 1, "balance random : number of draws must be at least 1.")),
+    }
+}
+
+fn url_param(_: &mut Building, line: &Line, _: Option<&str>) -> Made {
+    let Some(name) = line.word(2) else {
+        return Err(fail(line, 2, "balance url_param requires an URL parameter name."));
+    };
+    match line.text(3) {
+        // A parameter is looked for in the body of a POST in any case. What followed said for how long.
+        "" | "check_post" => {}
+        other => {
+            let message = format!("balance url_param only accepts 'check_post' modifier (got '{other}').");
+            return Err(fail(line, 3, message));
+        }
+    }
+    Ok(BalanceAlgo::UrlParam { name: name.bytes().into() })
+}
+
+fn header(_: &mut Building, line: &Line, argument: Option<&str>) -> Made {
+    let Some(header) = argument.and_then(|rest| rest.strip_suffix(')')).filter(|h| !h.is_empty()) else {
+        return Err(fail(line, 1, "balance hdr requires an http header field name."));
+    };
+    let use_domain_only = line.text(2) == "use_domain_only";
+    if !use_domain_only && !line.text(2).is_empty() {
+        let message = format!(
+            "balance {} only accepts 'use_domain_only' modifier (got '{}').",
+            line.text(1),
+            line.text(2)
+        );
+        return Err(fail(line, 2, message));
+    }
+    Ok(BalanceAlgo::Hdr { name: header.as_bytes().into(), use_domain_only })
+}
+
+fn rdp_cookie(_: &mut Building, line: &Line, argument: Option<&str>) -> Made {
+    let Some(rest) = argument else { return Ok(BalanceAlgo::RdpCookie { name: b"mstshash"[..].into() }) };
+    let Some(cookie) = rest.strip_suffix(')').filter(|cookie| !cookie.is_empty()) else {
+        return Err(fail(line, 1, "balance rdp-cookie : missing cookie name."));
+    };
+    Ok(BalanceAlgo::RdpCookie { name: cookie.as_bytes().into() })
+}
+
+/// `hash` and `log-hash`. The expression is compiled when all names are known; what is kept here says that there is one.
+fn expression(b: &mut Building, line: &Line, _: Option<&str>) -> Made {
+    let name = line.text(1);
+    let for_logs = name == "log-hash";
+    if line.text(2).is_empty() {
+        let what = if for_logs { "a converter list" } else { "a sample expression" };
+        return Err(fail(line, 2, format!("balance {name} requires {what}.")));
+    }
+    if !for_logs && let Some(extra) = line.word(3) {
+        return Err(fail(line, 3, format!("balance hash takes no other argument (got '{extra}').")));
+    }
+    b.balance_expr = Some((Arc::from(line.text(2)), line.span_at(2), for_logs));
+    Ok(BalanceAlgo::RoundRobin)
+}
+
+fn uri(line: &Line) -> Made {
     let (mut len, mut depth, mut whole, mut path_only) = (0, 0, false, false);
     let mut at = 2;
     while at < line.words.len() {

@@ -1,6 +1,6 @@
 //! `frontend`, `backend`, `listen` and `defaults` sections.
 
-mod balance;
+pub(crate) mod balance;
 mod basics;
 mod capture;
 mod filter;
