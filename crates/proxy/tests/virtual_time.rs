@@ -586,6 +586,9 @@ fn before_a_server_is_asked() {
             Case::new("wait-for-body", "", ("cR 408", 1000))
                 .frontend("http-request wait-for-body time 1s")
                 .client(&[PART, Drip(300, 4)]),
+            Case::new("a client that resets while rules pause", "", ("CR -1", 300))
+                .frontend("http-request pause 1s")
+                .client(&[GET, Idle(300), Reset]),
             // What is left of its body is waited for after the line, and not for ever.
             Case::new("a body that nobody wants", "timeout client 2s", ("PR 403", 0))
                 .frontend("http-request deny")
@@ -608,6 +611,18 @@ fn before_a_server_is_asked() {
             Case::new("a client that resets while rules wait for more", "", ("CR", 300))
                 .frontend("tcp-request inspect-delay 1s;tcp-request content accept if { req.len gt 10 }")
                 .client(&[Say("x"), Idle(300), Reset]),
+            Case::new("a client that said nothing leaves between two attempts", "retries 3", ("CC", 300))
+                .backend("server s 10.0.0.9:80")
+                .client(&[Idle(300), Fin]),
+            Case::new("a client that said nothing leaves a queue", "", ("CQ", 300))
+                .backend("server s 10.0.0.2:80 maxconn 1")
+                .after(&[Say("x")])
+                .client(&[Idle(300), Fin]),
+            Case::new("a server that resets while rules wait for more", "", ("SD", 300))
+                .backend("tcp-response inspect-delay 1s;tcp-response content accept if { res.len gt 10 }")
+                .server(&[Say("x"), Idle(300), Reset]),
+            Case::new("inspect-delay counts towards timeout tunnel", "timeout tunnel 1500ms", ("cD", 1500))
+                .backend("tcp-response inspect-delay 1s;tcp-response content accept if { res.len gt 10 }"),
             Case::new("a client that resets in a queue", "", ("CD", 300))
                 .backend("server s 10.0.0.2:80 maxconn 1")
                 .after(&[Say("x")])

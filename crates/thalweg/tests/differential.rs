@@ -10,7 +10,8 @@
 //!
 //! To look at some exchanges: `EXCHANGES='timeouts/*' EXCHANGES_SHOW=1 cargo test -p thalweg --test differential --
 //! --nocapture` prints what each program showed. With `EXCHANGES_KNOWN=0` known differences count as well.
-//! `EXCHANGES_SEED` explores other generated mixtures, `EXCHANGES_IO` names the only I/O driver to compare.
+//! `EXCHANGES_SEED=7 EXCHANGES_MIXTURES=500 EXCHANGES='mix/*'` plays other mixtures than `make test` does, and more;
+//! `EXCHANGES_IO` names the only I/O driver to compare.
 
 mod support;
 
@@ -189,8 +190,10 @@ fn the_reference_agrees() {
     };
     let players = players(path);
     let only = std::env::var("EXCHANGES").ok();
-    let seed = std::env::var("EXCHANGES_SEED").ok().and_then(|text| text.parse().ok());
-    let all = families::all(seed.unwrap_or(families::SEED));
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
+    let seed: Option<u64> = number("EXCHANGES_SEED");
+    let mixtures = number("EXCHANGES_MIXTURES").map_or(families::MIXTURES, |n| n as usize);
+    let all = families::all(seed.unwrap_or(families::SEED), mixtures);
     let names: BTreeSet<&str> = all.iter().map(|case| case.name.as_str()).collect();
     assert_eq!(names.len(), all.len(), "two cases have the same name");
     let cases: Vec<Numbered<'_>> = all

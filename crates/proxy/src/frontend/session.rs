@@ -142,6 +142,9 @@ fn is_reflected(worker: &Worker, session: &ClientSession) -> bool {
 fn drop_at_once(fe: &Proxy, client: &mut Wire) {
     if fe.opts.nolinger {
         client.io.set_linger_rst();
+    } else {
+        // Whoever only ended its direction still gets what was sent to it.
+        client.io.discard_input(UNREAD_MAX);
     }
 }
 

@@ -18,6 +18,7 @@ use thalweg_sample::facts::{self, Termination};
 use thalweg_sample::fetch::hello::{Peek, rdp_cookie};
 
 use super::StreamState;
+use super::exchange::is_cacheable_status;
 use super::http::Http;
 use crate::worker::Worker;
 
@@ -533,10 +534,11 @@ fn trim_end(mut text: &[u8]) -> &[u8] {
     text
 }
 
-/// Whether a cache may keep a response (RFC 9111 section 3): it says how long it is fresh or how to validate it, and
+/// Whether a cache may keep a response (RFC 9111 section 3): its status is one that is kept, it says how long it is fresh or how to validate it, and
 /// nothing forbids it. Values are compared as the reference compares them.
 fn is_cacheable(method: Method, response: &Head) -> bool {
     if !method.is_safe()
+        || !is_cacheable_status(response.status())
         || response.get_all(HeaderId::Pragma).any(|f| f.value.eq_ignore_ascii_case(b"no-cache"))
     {
         return false;

@@ -22,6 +22,8 @@ pub struct Limits {
     pub upgraded: bool,
     /// What is sent to this side is no sign of its life (`option independent-streams`).
     pub independent: bool,
+    /// Since when the relay waits, if that was before it began to relay: rules looked at the first bytes. 0 if not.
+    pub since_ms: u64,
 }
 
 impl Limits {
@@ -101,7 +103,7 @@ impl Patience {
         Patience {
             idle: limits.idle.unwrap_or(NEVER),
             fin: limits.fin.unwrap_or(NEVER),
-            expected_ms: NEVER,
+            expected_ms: if limits.since_ms == 0 { NEVER } else { limits.since_ms },
             stuck_ms: NEVER,
             shut_ms: NEVER,
             upgraded: limits.upgraded,

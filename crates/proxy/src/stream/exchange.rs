@@ -906,6 +906,11 @@ fn authenticates_connection(response: &Head) -> bool {
     response.get_all(field).flat_map(|field| list(field.value)).any(names_one)
 }
 
+/// Whether caches keep responses with this status without being asked to (RFC 9110 section 15.1).
+pub fn is_cacheable_status(status: u16) -> bool {
+    matches!(status, 200 | 203 | 204 | 206 | 300 | 301 | 404 | 405 | 410 | 414 | 501)
+}
+
 /// Whether a cache on the way may keep the response although it sets a cookie (`option checkcache`).
 fn shares_cookie(http: &Http<'_>) -> bool {
     let response = &http.state.response;
@@ -914,7 +919,7 @@ fn shares_cookie(http: &Http<'_>) -> bool {
     }
     let method = http.state.client_method;
     let usual = matches!(method, Method::Get | Method::Head | Method::Options | Method::Trace)
-        && matches!(response.status(), 200 | 203 | 204 | 206 | 300 | 301 | 404 | 405 | 410 | 414 | 501);
+        && is_cacheable_status(response.status());
     let mut cacheable = usual;
     if response.find_all(b"pragma").any(|field| field.value.trim_ascii().eq_ignore_ascii_case(b"no-cache")) {
         cacheable = false;

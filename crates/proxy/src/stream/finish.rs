@@ -112,8 +112,10 @@ fn log_end(
     if fe.opts.dontlog_normal && !failed {
         return;
     }
-    // A client that said nothing is not worth a line when `option dontlognull` says so, even when it was greeted.
-    let nothing = facts.req_bytes_in == 0 && !state.has_request;
+    // A client that said nothing is not worth a line when `option dontlognull` says so, even when it was greeted. Whether it
+    // will say something is not known when the line is written early.
+    let over = matches!(step, LogStep::Close | LogStep::Error);
+    let nothing = over && facts.req_bytes_in == 0 && !state.has_request;
     if fe.opts.dontlognull && nothing {
         return;
     }

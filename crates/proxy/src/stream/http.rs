@@ -12,6 +12,7 @@ use thalweg_h1::parse::{HeadParser, ParseOptions, Parsed};
 use thalweg_http::semantics::{BodyLength, FramingPolicy, Strictness};
 use thalweg_http::{Head, HeaderId, Method};
 use thalweg_rules::{Effects, Kind, Outcome, Ruleset};
+use thalweg_runtime::net::Departure;
 use thalweg_runtime::{clock, timer};
 use thalweg_sample::acl::Verdict;
 use thalweg_sample::context::Ctx;
@@ -75,6 +76,8 @@ pub struct Http<'a> {
     pub keep_alive: bool,
     /// The client ended its request too early while that was buffered.
     cut: bool,
+    /// The client broke its connection while rules waited.
+    broken: bool,
     /// Counts the stream in its backend, once there is one.
     pub in_backend: Option<Present<'a>>,
 }
@@ -162,8 +165,17 @@ pub async fn serve(
     t.idle_us = i64::try_from(clock::now_us().saturating_sub(began.0)).unwrap_or(0) - t.handshake_us;
     t.request_wall_us = i64::try_from(clock::wall_us()).unwrap_or(0);
     let half = session.half.take();
-    let mut http =
-        Http { worker, session, client, state, first, keep_alive: false, cut: false, in_backend: None };
+    let mut http = Http {
+        worker,
+        session,
+        client,
+        state,
+        first,
+        keep_alive: false,
+        cut: false,
+        broken: false,
+        in_backend: None,
+    };
     let fe = http.frontend();
     super::inherit_settings(&mut http.state.facts, fe, true);
     http.state.facts.log_early = fe.opts.logasap;
@@ -325,6 +337,12 @@ impl<'a> Http<'a> {
             self.restrict_names(be)?;
         }
         self.note_decision();
+        if self.broken {
+            self.worker.fe_counters(self.session.listener).failed_requests.add(1);
+            finish::client_left(self.worker, self.session.listener, self.state);
+            self.terminate(b'C', b'R');
+            return Err(Stop::Ended(After::Drop));
+        }
         if self.cut {
             finish::client_left(self.worker, self.session.listener, self.state);
             self.terminate(b'C', b'R');
@@ -581,7 +599,9 @@ impl<'a> Http<'a> {
                 Outcome::Pause { ms, resume } => {
                     from = resume;
                     // The rules go on at once when nobody waits for them any more.
-                    exchange::pause(self.client, ms, true).await;
+                    if exchange::pause(self.client, ms, true).await {
+                        self.broken = self.client.io.departure() == Departure::Reset;
+                    }
                 }
                 Outcome::WaitBody { ms, at_least, resume } => {
                     from = resume;

@@ -90,6 +90,25 @@ struct Tcp<'a> {
     broken: bool,
 }
 
+/// What the server did while rules waited for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum More {
+    Some,
+    /// Nothing more in time.
+    None,
+    /// It broke the connection.
+    Broken,
+}
+
+/// What rules on a server's first bytes left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Inspected {
+    /// A connection to relay.
+    Relay,
+    /// One that the server has broken.
+    Broken,
+}
+
 const CLOSED: TcpEnd = TcpEnd::Over { orderly: false };
 /// The client is told in order that nothing more comes.
 const ENDED: TcpEnd = TcpEnd::Over { orderly: true };
@@ -375,7 +394,7 @@ impl<'a> Tcp<'a> {
                 Some(lease) => lease.server(),
                 None => {
                     let client = &mut *self.client;
-                    let gave_up = || exchange::has_left(client, abort);
+                    let gave_up = || exchange::has_left(client, abort) || came_for_nothing(client);
                     let timeout = be.timeouts.queue.or(be.timeouts.connect);
                     let assigned =
                         assign::assign(worker, be, choice, &mut self.state.facts, timeout, gave_up).await;
@@ -416,7 +435,10 @@ impl<'a> Tcp<'a> {
                 return ENDED;
             };
             match opened {
+                Ok(_) if abort && came_for_nothing(self.client) => return ENDED,
                 Ok(conn) => break conn,
+                // Nobody is there, and nothing was said that another attempt could deliver.
+                Err(_) if came_for_nothing(self.client) => return ENDED,
                 Err(error) if !self.may_retry(be) => {
                     for counters in finish::of_server(worker, self.state) {
                         counters.failed_connections.add(1);
@@ -452,15 +474,25 @@ impl<'a> Tcp<'a> {
             let allowed = !global.nosplice && !global.tune.disable_zero_copy && global.tune.pt_zero_copy;
             Some(if allowed && (wanted || auto) { TransferMode::Splice } else { TransferMode::Copy })
         };
-        let limits = Limits::of_relay(fe, be, &self.state.facts, false);
+        let since_ms = clock::now_ms();
+        let limits =
+            Limits::of_relay(fe, be, &self.state.facts, false).map(|limits| Limits { since_ms, ..limits });
         self.client.body.begin_until_close();
         let mut up = Pump::plain(splice(be.opts.splice_request || fe.opts.splice_request));
         let mut down = Pump::plain(splice(be.opts.splice_response || fe.opts.splice_response));
         up.filter(Filtered::of(Direction::Request, worker, fe, be));
         down.filter(Filtered::of(Direction::Response, worker, fe, be));
         self.limit(&mut up);
-        if let Err(end) = self.response_rules(be, &mut conn, &mut up).await {
-            return end;
+        match self.response_rules(be, &mut conn, &mut up).await {
+            Ok(Inspected::Relay) => {}
+            Ok(Inspected::Broken) => {
+                self.count_held_response(&conn);
+                let end = RelayEnd::ServerAborted;
+                let (cause, phase) = finish::relay_end(worker, self.session.listener, self.state, end);
+                self.terminate(cause, phase);
+                return CLOSED;
+            }
+            Err(end) => return end,
         }
         self.limit(&mut up);
         self.limit(&mut down);
@@ -504,10 +536,11 @@ impl<'a> Tcp<'a> {
         be: &'a Proxy,
         conn: &mut ServerConn,
         up: &mut Pump,
-    ) -> Result<(), TcpEnd> {
+    ) -> Result<Inspected, TcpEnd> {
         let rules = &be.rules.tcp_content_res;
+        let mut inspected = Inspected::Relay;
         if rules.is_empty() {
-            return Ok(());
+            return Ok(inspected);
         }
         let deadline = be.inspect_delay_res_ms.map(timer::deadline_in);
         let mut last = deadline.is_none();
@@ -530,11 +563,14 @@ impl<'a> Tcp<'a> {
                         self.terminate(b'D', b'C');
                         return Err(ENDED);
                     };
-                    last = !more;
+                    last = more != More::Some;
+                    if more == More::Broken {
+                        inspected = Inspected::Broken;
+                    }
                 }
                 Outcome::Done | Outcome::Accept => {
                     self.state.apply_overrides(self.client);
-                    return Ok(());
+                    return Ok(inspected);
                 }
                 Outcome::Pause { ms, resume } => {
                     from = resume;
@@ -574,8 +610,8 @@ impl<'a> Tcp<'a> {
         }
     }
 
-    /// Waits for more of the server while what the client says goes to it. False when none will come in time.
-    async fn more_response(&mut self, conn: &mut ServerConn, up: &mut Pump, deadline: Option<u64>) -> bool {
+    /// Waits for more of the server while what the client says goes to it.
+    async fn more_response(&mut self, conn: &mut ServerConn, up: &mut Pump, deadline: Option<u64>) -> More {
         let client = &mut *self.client;
         let mut sending = true;
         let over = timer::Deadline(deadline);
@@ -583,9 +619,12 @@ impl<'a> Tcp<'a> {
             // Whatever ends this direction is seen again by the relay.
             sending = sending && up.poll(client, &mut conn.wire.io).is_pending();
             match conn.wire.poll_recv() {
-                Poll::Ready(Ok(buf)) if !buf.is_empty() => Poll::Ready(conn.wire.append(buf).is_ok()),
-                Poll::Ready(_) => Poll::Ready(false),
-                Poll::Pending => over.poll().map(|()| false),
+                Poll::Ready(Ok(buf)) if !buf.is_empty() => {
+                    Poll::Ready(if conn.wire.append(buf).is_ok() { More::Some } else { More::None })
+                }
+                Poll::Ready(Ok(_)) => Poll::Ready(More::None),
+                Poll::Ready(Err(_)) => Poll::Ready(More::Broken),
+                Poll::Pending => over.poll().map(|()| More::None),
             }
         })
         .await
@@ -604,14 +643,18 @@ impl<'a> Tcp<'a> {
         self.state.facts.res_bytes_in += conn.wire.received().len() as u64;
     }
 
-    /// Waits before another attempt on the same server. True when the client left meanwhile, and that counts.
+    /// Waits before another attempt on the same server. True when the client left meanwhile.
     async fn pause(&mut self, be: &Proxy) -> bool {
         let ms = be.timeouts.connect.unwrap_or(1000).min(1000);
-        if !be.opts.abortonclose {
-            timer::sleep(ms).await;
-            return false;
-        }
-        let left = exchange::pause(self.client, ms, true).await;
+        let over = timer::Deadline(Some(timer::deadline_in(ms)));
+        let abort = be.opts.abortonclose;
+        let client = &mut *self.client;
+        let left =
+            std::future::poll_fn(|_| match exchange::has_left(client, abort) || came_for_nothing(client) {
+                true => Poll::Ready(true),
+                false => over.poll().map(|()| false),
+            })
+            .await;
         if left {
             self.terminate(b'C', b'C');
         }
@@ -644,4 +687,17 @@ impl<'a> Tcp<'a> {
             self.state.facts.timers.queue_us = self.elapsed_us();
         }
     }
+}
+
+/// Whether the client ended its direction and had said nothing: what it may still hear is not worth waiting for a server.
+fn came_for_nothing(client: &mut Wire) -> bool {
+    if client.eof || client.has_input() || client.io.departure() != Departure::Ended {
+        return client.eof && !client.has_input();
+    }
+    // What it said, if anything, lies before its end.
+    match client.poll_recv() {
+        Poll::Ready(Ok(buf)) if !buf.is_empty() => drop(client.append(buf)),
+        _ => {}
+    }
+    client.eof && !client.has_input()
 }

@@ -203,11 +203,20 @@ pub const KNOWN: &[Known] = &[
         reason: "an exchange whose client gave it up ends at once, not when its timeout has passed as well",
     },
     Known {
-        cases: &["client-leaves/*/reset/no-abortonclose"],
+        cases: &["client-leaves/*/reset/no-abortonclose", "mix/*/no-abortonclose/*"],
         aspects: &[
-            "log 1 %ST",
-            "log 1 %tsc",
-            "log 1 %T* earlier",
+            "log * %ST",
+            "log * %tsc",
+            "log * %T* earlier",
+            "log lines",
+            "s1#2 end earlier",
+            "stat b * connect",
+            "stat b * srv_abrt",
+            "stat b * h1_total_connections",
+            "stat b * h1_total_streams",
+            "stat * hrsp_other",
+            "stat b * stot",
+            "stat b * wretr",
             "s1#1 end * earlier",
             "s1#1 end earlier",
             "stat b * eresp",
@@ -246,14 +255,31 @@ pub const KNOWN: &[Known] = &[
         reason: "both timeouts are the same: either side may be blamed",
     },
     Known {
-        cases: &["timeouts/queue/client", "queue/keep-alive-clients"],
-        aspects: &["log * %fc"],
-        reason: "either client may be the last",
+        cases: &["timeouts/queue/client", "queue/keep-alive-clients", "mix/*/two-clients/*"],
+        aspects: &[
+            "log * %fc",
+            "log * %bc",
+            "log * %sc",
+            "stat b * smax",
+            "stat b s* need_conn_est",
+            "stat b * lbtot",
+        ],
+        reason: "either client may be the last, or both may be there at the same moment",
     },
     Known {
         cases: &["rules/content-*/http"],
         aspects: &["log 1 %H*", "log 1 %r", "stat f FRONTEND h1req", "stat f FRONTEND req_tot"],
         reason: "the request line is known when rules on its bytes end the stream",
+    },
+    Known {
+        cases: &["mix/*-refuses*"],
+        aspects: &["log * %sc", "stat b s* smax", "stat b s* need_conn_est"],
+        reason: "a stream keeps its slot while it waits before its next attempt on the same server",
+    },
+    Known {
+        cases: &["client-leaves/in-endless-response/close/server-goes-on"],
+        aspects: &["log 1 %tsc", "stat b * cli_abrt"],
+        reason: "the client's end, or that what was sent to it is refused, may be seen first",
     },
     // What was counted.
     Known {
@@ -262,17 +288,24 @@ pub const KNOWN: &[Known] = &[
         reason: "the longest time of a stream is that of its request; the reference adds the time that its connection was idle before",
     },
     Known {
-        cases: &["server-leaves/*", "retries/*", "malformed-response/*"],
+        cases: &[
+            "server-leaves/*",
+            "retries/*",
+            "malformed-response/*",
+            "mix/*-closes/*",
+            "mix/*-resets/*",
+            "mix/*-head-cut/*",
+        ],
         aspects: &["stat b * eresp", "stat b * srv_abrt"],
         reason: "the reference counts a response that failed in its head twice, and no abort of the server",
     },
     Known {
-        cases: &["retries/*"],
+        cases: &["retries/*", "mix/*/retry-*"],
         aspects: &["stat b * wretr"],
         reason: "a response that is tried again on the same server is one retry; the reference counts it twice",
     },
     Known {
-        cases: &["client-leaves/*/reset/*"],
+        cases: &["client-leaves/*/reset/*", "mix/*client-reset*"],
         aspects: &["stat b * cli_abrt"],
         reason: "a client that resets its connection counts once",
     },
@@ -293,6 +326,7 @@ pub const KNOWN: &[Known] = &[
             "logs/silent-client/*",
             "upgrades/websocket/no-key",
             "upgrades/connect/*",
+            "mix/*-cut/*",
         ],
         aspects: &["log * %U", "stat f FRONTEND bin", "stat f FRONTEND reqbin", "stat f FRONTEND resbout"],
         reason: "what came of a request that could not be read counts as received, its answer as sent",
@@ -303,7 +337,7 @@ pub const KNOWN: &[Known] = &[
         reason: "what was received of the request is known when its line is written early",
     },
     Known {
-        cases: &["client-leaves/*", "timeouts/server/*/partly-sent*"],
+        cases: &["client-leaves/*", "timeouts/server/*/partly-sent*", "mix/*client-*"],
         aspects: &["stat f FRONTEND h1_bytes_out"],
         reason: "an answer of ours counts as sent although its client may have left",
     },
@@ -315,12 +349,13 @@ pub const KNOWN: &[Known] = &[
             "retries/junk/*",
             "timeouts/*/stops-after/status-line*",
             "timeouts/server/head-trickled",
+            "mix/*-head-cut/*",
         ],
         aspects: &["stat b BACKEND h1_bytes_in"],
         reason: "what came of a head that was not completed, or cannot be read, is not counted",
     },
     Known {
-        cases: &["pipelining/then-half-close"],
+        cases: &["pipelining/then-half-close", "mix/*-and-more/*"],
         aspects: &["stat f FRONTEND h1_bytes_in"],
         reason: "requests that nobody will read are not counted",
     },
@@ -342,6 +377,7 @@ pub const KNOWN: &[Known] = &[
         cases: &[
             "redispatch/*/tcp",
             "retries/refused/*/tcp",
+            "tcp/refused*",
             "rules/*/tcp",
             "tcp/client-leaves/*/reset",
             "logs/tcp/*/refused",
@@ -353,6 +389,26 @@ pub const KNOWN: &[Known] = &[
         cases: &["rules/*/tcp"],
         aspects: &["s1#1 bytes", "s1#1 script"],
         reason: "what a client says at the moment of the end may have come or not",
+    },
+    Known {
+        cases: &["mix/*/retry-500/*"],
+        aspects: &["log * %B", "stat * bout", "stat * resbin", "stat * reqbout"],
+        reason: "what goes to a server again, and what came of it before, counts each time",
+    },
+    Known {
+        cases: &["mix/*/tcp/*-refuses*"],
+        aspects: &["log * %rc", "stat b * wretr"],
+        reason: "an attempt that was due when its client left may be counted or not",
+    },
+    Known {
+        cases: &["mix/*/tcp/*-closes*"],
+        aspects: &["s*#* bytes"],
+        reason: "what a client says at the moment of the end may have come or not",
+    },
+    Known {
+        cases: &["mix/*/tcp/*-goes-on*client-close*", "mix/*/tcp/*-goes-on*client-reset*"],
+        aspects: &["stat * resbout"],
+        reason: "what is sent to a client that has gone",
     },
     // Connections to servers.
     Known {
@@ -368,8 +424,13 @@ pub const KNOWN: &[Known] = &[
         reason: "a connection to a server that is given up is reset, whatever was on it",
     },
     Known {
-        cases: &["timeouts/deaf-client/*/tcp", "client-leaves/deaf/half-close", "rules/response-*/tcp"],
-        aspects: &["s1#1 end Closed/Reset", "s1#1 end Reset/Closed"],
+        cases: &[
+            "timeouts/deaf-client/*/tcp",
+            "client-leaves/deaf/half-close",
+            "rules/response-*/tcp",
+            "mix/*/tcp/*",
+        ],
+        aspects: &["s*#* end Closed/Reset", "s*#* end Reset/Closed"],
         reason: "what the server still sent when its connection was closed may reset it",
     },
     Known {
@@ -387,6 +448,11 @@ pub const KNOWN: &[Known] = &[
             "stat b * reuse",
         ],
         reason: "max-reuse is obeyed over HTTP/1",
+    },
+    Known {
+        cases: &["mix/*/two-clients/*"],
+        aspects: &["s*#* bytes", "s*#* end Open/Reset", "s*#* end Reset/Open"],
+        reason: "which of several idle connections is taken depends on which became idle first",
     },
     Known {
         cases: &["balance/leastconn"],

@@ -84,6 +84,17 @@ pub fn cases() -> Vec<Case> {
             .server_with("cookie a", answers(responses[0].1))
             .server_with("cookie b", answers(responses[0].1)),
     );
+    for (name, status) in
+        [("200", "200 OK"), ("302", "302 Found"), ("304", "304 Not Modified"), ("404", "404 No")]
+    {
+        let response = format!("HTTP/1.1 {status}\r\nETag: \"x\"\r\nContent-Length: 0\r\n\r\n");
+        cases.push(
+            http(format!("cookies/nocache/{name}"))
+                .back("cookie S insert nocache")
+                .client(script().send(get("/")).look(100))
+                .server_with("cookie a", answers(response)),
+        );
+    }
     cases.push(
         http("cookies/redirected")
             .back("cookie S insert\nhttp-request redirect location /x set-cookie A=1")

@@ -4,6 +4,7 @@ mod aborts;
 mod cookies;
 mod framing;
 mod logs;
+mod mixtures;
 mod rules;
 mod servers;
 mod timeouts;
@@ -11,10 +12,11 @@ mod upgrades;
 
 use super::case::Case;
 
-/// The seed of the mixtures that are made by chance.
-pub const SEED: u64 = 0x7468_616c_7765_6721;
+/// The seed of the mixtures that are made by chance, and how many there are, when nobody asks for others.
+pub const SEED: u64 = 1;
+pub const MIXTURES: usize = 100;
 
-pub fn all(_seed: u64) -> Vec<Case> {
+pub fn all(seed: u64, mixtures: usize) -> Vec<Case> {
     let mut cases = Vec::new();
     cases.extend(framing::cases());
     cases.extend(aborts::cases());
@@ -24,5 +26,6 @@ pub fn all(_seed: u64) -> Vec<Case> {
     cases.extend(rules::cases());
     cases.extend(upgrades::cases());
     cases.extend(logs::cases());
+    cases.extend(mixtures::cases(seed, mixtures, seed != SEED));
     cases
 }

@@ -164,7 +164,11 @@ fn streams() -> Vec<Case> {
             .client(script().send("hello").until("bye").pause(100).close())
             .server(script().until("hello").send("bye").end()),
     );
-    for (name, line) in [("dontlognull", "option dontlognull"), ("log-all", "")] {
+    for (name, line) in [
+        ("dontlognull", "option dontlognull"),
+        ("log-all", ""),
+        ("early", "option dontlognull\noption logasap"),
+    ] {
         cases.push(
             tcp(format!("streams/silent-client/{name}"))
                 .defaults(line)
