@@ -26,8 +26,9 @@ static ACCEPT: Kind = Kind::new("accept");
 /// wait in the backlog.
 const EXHAUSTED_PAUSE_MS: u64 = 100;
 
-/// Connections taken from the backlog before other tasks get their turn, unless `tune.maxaccept` says how many.
-const ACCEPTS_IN_A_ROW: u32 = 32;
+/// Connections taken from the backlog before other tasks get their turn, unless `tune.maxaccept` says how many. More of
+/// them in a row cost more: see docs/tuning.md.
+const ACCEPTS_IN_A_ROW: u32 = 4;
 
 /// A thread hands a connection over only to one that has this many fewer.
 const IMBALANCE_MIN: u32 = 2;
