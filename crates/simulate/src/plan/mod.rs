@@ -143,7 +143,7 @@ fn network(random: &mut Random, trouble: &Trouble, seed: u64) -> SimConfig {
     let mut ppm = |most: u64| if random.chance(60) { 0 } else { random.below(most) as u32 };
     let mut config = SimConfig {
         // A listener is registered rarely: only what fails often fails there.
-        enomem_ppm: storm.enomem_ppm * 5,
+        enomem_ppm: storm.enomem_ppm * if trouble.crowded { 30 } else { 5 },
         // What is no fault: receives and sends that take a part, wake-ups for nothing.
         short_read_ppm: ppm(500_000),
         short_write_ppm: ppm(500_000),

@@ -75,6 +75,15 @@ pub const CHECK_PATH: &str = "/health";
 const FORMAT: &str = "%ci:%cp %f %b %s %ST %U %[req.bytes_out] %B %[res.bytes_out] %tsc %rc \
     %TR/%Tw/%Tc/%Tr/%Ta %[capture.req.hdr(0)]";
 
+/// What the servers of a backend have in common.
+struct Extra {
+    checks: bool,
+    /// The position of the first of them.
+    first: usize,
+    marks: &'static str,
+    sends_proxy: &'static str,
+}
+
 /// Adds each line with its probability in percent.
 fn some_of(random: &mut Random, lines: &[(u64, &str)], text: &mut String) {
     for (percent, line) in lines {
@@ -288,37 +297,9 @@ impl ProxyPlan {
         let marks = ["", "", "", " on-marked-down shutdown-sessions", " slowstart 1s", ""];
         let marks = if checks && !trouble.calm { *random.pick(&marks) } else { "" };
         let sends_proxy = *random.pick(&["", "", "", "", "", " send-proxy", " send-proxy-v2"]);
+        let extra = Extra { checks, first, marks, sends_proxy };
         for s in first..first + count {
-            _ = write!(text, " server s{s} {}", self.address_of(s));
-            if trouble.crowded && random.chance(60) {
-                _ = write!(text, " maxconn {}", random.within(1, 3));
-                if !trouble.calm && random.chance(30) {
-                    _ = write!(text, " maxqueue {}", random.within(1, 3));
-                }
-            }
-            if checks {
-                // A packet may need 20 ms.
-                let shortest = if trouble.calm { 500 } else { 50 };
-                let (inter, fall, rise) =
-                    (random.within(shortest, 2_000), random.within(1, 3), random.within(1, 2));
-                _ = write!(text, " check inter {inter}ms fall {fall} rise {rise}");
-            }
-            for (percent, words) in [
-                (10, " pool-max-conn 1"),
-                (10, " pool-purge-delay 100ms"),
-                (5, " max-reuse 2"),
-                (8, " weight 3"),
-            ] {
-                if random.chance(percent) {
-                    text.push_str(words);
-                }
-            }
-            text.push_str(marks);
-            text.push_str(sends_proxy);
-            if s > first && random.chance(10) {
-                text.push_str(" backup");
-            }
-            text.push('\n');
+            self.server(random, trouble, s, &extra, text);
         }
         self.backends.push(BackendPlan {
             name: format!("be{n}"),
@@ -327,5 +308,35 @@ impl ProxyPlan {
             retry,
             checks,
         });
+    }
+
+    fn server(&self, random: &mut Random, trouble: &Trouble, s: usize, extra: &Extra, text: &mut String) {
+        _ = write!(text, " server s{s} {}", self.address_of(s));
+        if trouble.crowded && random.chance(60) {
+            _ = write!(text, " maxconn {}", random.within(1, 3));
+            if !trouble.calm && random.chance(30) {
+                _ = write!(text, " maxqueue {}", random.within(1, 3));
+            }
+        }
+        if extra.checks {
+            // A packet may need 20 ms.
+            let shortest = if trouble.calm { 500 } else { 50 };
+            let (inter, fall, rise) =
+                (random.within(shortest, 2_000), random.within(1, 3), random.within(1, 2));
+            _ = write!(text, " check inter {inter}ms fall {fall} rise {rise}");
+        }
+        for (percent, words) in
+            [(10, " pool-max-conn 1"), (10, " pool-purge-delay 100ms"), (5, " max-reuse 2"), (8, " weight 3")]
+        {
+            if random.chance(percent) {
+                text.push_str(words);
+            }
+        }
+        text.push_str(extra.marks);
+        text.push_str(extra.sends_proxy);
+        if s > extra.first && random.chance(10) {
+            text.push_str(" backup");
+        }
+        text.push('\n');
     }
 }
