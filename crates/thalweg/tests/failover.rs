@@ -174,7 +174,8 @@ fn play(io: Io, program: Option<&Path>, lines: &str) -> (BTreeMap<u16, u64>, Row
     (seen, rows)
 }
 
-fn check(name: &str, (seen, rows): (BTreeMap<u16, u64>, Rows)) {
+/// `ours`: the program under test, not the reference, whose attempts do not add up when idle connections fail under load.
+fn check(name: &str, ours: bool, (seen, rows): (BTreeMap<u16, u64>, Rows)) {
     let row = |proxy: &str, server: &str| &rows[&(proxy.to_string(), server.to_string())];
     let number = |row: &BTreeMap<String, String>, column: &str| row[column].parse::<i64>().ok();
     let (backend, frontend) = (row("be", "BACKEND"), row("fe", "FRONTEND"));
@@ -192,7 +193,7 @@ fn check(name: &str, (seen, rows): (BTreeMap<u16, u64>, Rows)) {
     let of = |row, column| number(row, column).unwrap_or_else(|| panic!("{name}: no number in {column}"));
     // Each attempt beyond the first is a retry or a redispatch.
     let attempts = of(backend, "stot") + of(backend, "wretr") + of(backend, "wredis");
-    assert_eq!(sum("stot"), Some(attempts), "{name}");
+    assert!(!ours || sum("stot") == Some(attempts), "{name}: {:?} {attempts}", sum("stot"));
     // What the clients saw is what frontend and backend counted.
     let statuses =
         |class: u16| seen.iter().filter(|(s, _)| *s / 100 == class).map(|(_, n)| *n as i64).sum::<i64>();
@@ -227,9 +228,9 @@ fn the_numbers_of_servers_that_come_and_go_fit_together() {
     for lines in settings {
         // A retry on the same server would wait for a second. Nobody waits too long: every request gets a server.
         let lines = format!("{lines}\ntimeout connect 50ms\ntimeout queue 20s");
-        each_driver(|io| check(&format!("{lines:?} over {io}"), play(io, None, &lines)));
+        each_driver(|io| check(&format!("{lines:?} over {io}"), true, play(io, None, &lines)));
         if let Some(reference) = &reference {
-            check(&format!("{lines:?} of the reference"), play("epoll", Some(reference), &lines));
+            check(&format!("{lines:?} of the reference"), false, play("epoll", Some(reference), &lines));
         }
     }
 }

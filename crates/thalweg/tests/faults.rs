@@ -348,3 +348,22 @@ fn the_log_line_of_a_fault() {
         proxy.finish(());
     });
 }
+
+#[test]
+fn a_response_survives_what_its_client_sends_behind_the_request() {
+    each_driver(|io| {
+        let server = Server::http(|_| ok("hello"));
+        let text = format!("listen l\nbind <@fe>\nserver s {}\n", server.addr);
+        let proxy = Setup::http(&text).start(io);
+        for n in 0..2000 {
+            let mut conn = proxy.connect();
+            conn.send("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+            // Whatever comes of it, the answer must not be lost to the reset that closing with unread input is.
+            for _ in 0..n % 12 {
+                let _ = conn.try_send("more\r\n");
+            }
+            assert_eq!(conn.response().text(), "hello");
+        }
+        proxy.finish(server);
+    });
+}

@@ -594,13 +594,15 @@ async fn close_in_order(fe: &Proxy, client: &mut Wire) {
     if !all_is_sent(fe, client).await || client.eof {
         return;
     }
+    // The last bytes may have been held back to leave with the end (`Stream::end_with_next_send`): they go before it is looked
+    // whether closing would reset the connection, and take them with it.
+    if client.io.shutdown_write().is_err() {
+        return;
+    }
     if client.input.is_none() && !client.io.has_input_now() && client.body.is_ended() {
         return;
     }
     client.input = None;
-    if client.io.shutdown_write().is_err() {
-        return;
-    }
     let deadline = Some(timer::deadline_in(LINGER_MS));
     while let Ok(Ok(buf)) = timer::timeout_at(deadline, client.io.recv(16 * 1024)).await {
         if buf.is_empty() {
