@@ -174,7 +174,8 @@ fn play(io: Io, program: Option<&Path>, lines: &str) -> (BTreeMap<u16, u64>, Row
     (seen, rows)
 }
 
-/// `ours`: the program under test, not the reference, whose attempts do not add up when idle connections fail under load.
+/// `ours`: the program under test. The reference's columns are the same and add up in the same way, but its attempts and what its
+/// clients saw do not always fit when idle connections fail under load.
 fn check(name: &str, ours: bool, (seen, rows): (BTreeMap<u16, u64>, Rows)) {
     let row = |proxy: &str, server: &str| &rows[&(proxy.to_string(), server.to_string())];
     let number = |row: &BTreeMap<String, String>, column: &str| row[column].parse::<i64>().ok();
@@ -190,10 +191,13 @@ fn check(name: &str, ours: bool, (seen, rows): (BTreeMap<u16, u64>, Rows)) {
             assert!(known, "{name}: nobody says what the column {column} is");
         }
     }
+    if !ours {
+        return;
+    }
     let of = |row, column| number(row, column).unwrap_or_else(|| panic!("{name}: no number in {column}"));
     // Each attempt beyond the first is a retry or a redispatch.
     let attempts = of(backend, "stot") + of(backend, "wretr") + of(backend, "wredis");
-    assert!(!ours || sum("stot") == Some(attempts), "{name}: {:?} {attempts}", sum("stot"));
+    assert_eq!(sum("stot"), Some(attempts), "{name}");
     // What the clients saw is what frontend and backend counted.
     let statuses =
         |class: u16| seen.iter().filter(|(s, _)| *s / 100 == class).map(|(_, n)| *n as i64).sum::<i64>();
