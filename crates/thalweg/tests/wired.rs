@@ -118,9 +118,7 @@ fn idle_connections_may_outlive_a_soft_stop_until_their_next_request() {
             assert_eq!(other.response().status, 200);
             drop(other);
             proxy.signal(Signal::User1);
-            support::eventually("the port is closed", || {
-                std::net::TcpStream::connect(proxy.addr("fe")).is_err().then_some(())
-            });
+            support::eventually("the stop is announced", || proxy.output().contains("fe stopped").then_some(()));
             if conn.try_send(GET).is_err() {
                 return false;
             }
