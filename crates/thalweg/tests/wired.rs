@@ -118,7 +118,9 @@ fn idle_connections_may_outlive_a_soft_stop_until_their_next_request() {
             assert_eq!(other.response().status, 200);
             drop(other);
             proxy.signal(Signal::User1);
-            support::eventually("the stop is announced", || proxy.output().contains("fe stopped").then_some(()));
+            support::eventually("the stop is announced", || {
+                proxy.output().contains("fe stopped").then_some(())
+            });
             if conn.try_send(GET).is_err() {
                 return false;
             }
