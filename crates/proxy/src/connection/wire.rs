@@ -8,6 +8,7 @@ use thalweg_h1::parse::ParseOptions;
 use thalweg_http::semantics::BodyLength;
 use thalweg_runtime::buffer::{self, Buf};
 use thalweg_runtime::net::Stream;
+use thalweg_runtime::{clock, timer};
 
 use crate::plant::bug;
 
@@ -69,6 +70,25 @@ impl Wire {
             self.eof = true;
         }
         received
+    }
+
+    /// Waits until the kernel has taken all that was sent, for as long as it takes some of it at least every `silence_ms`
+    /// (`None`: however long it takes). False when the rest will not arrive.
+    pub async fn all_is_sent(&mut self, silence_ms: Option<u64>) -> bool {
+        std::future::poll_fn(|_| {
+            if let Poll::Ready(sent) = self.io.poll_send_ready() {
+                return Poll::Ready(sent.is_ok());
+            }
+            if let Some(ms) = silence_ms {
+                let at = self.io.last_sent_ms().saturating_add(ms + 1);
+                if clock::now_ms() >= at {
+                    return Poll::Ready(false);
+                }
+                timer::want(at);
+            }
+            Poll::Pending
+        })
+        .await
     }
 
     /// What of the current message's body was received, without taking it.

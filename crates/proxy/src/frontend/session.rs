@@ -125,7 +125,12 @@ fn serve(worker: Rc<Worker>, mut stay: Stay) -> impl Future<Output = ()> {
                     if bug("session-counted") {
                         worker.fe_counters(stay.session.listener).current.add(1);
                     }
-                    return drop_at_once(worker.proxy(stay.session.frontend), &mut stay.client);
+                    let fe = worker.proxy(stay.session.frontend);
+                    // An earlier response may still be leaving: what becomes of this request is no reason to cut that.
+                    if !stay.first && stay.client.io.in_flight() > 0 && !bug("cut-at-close") {
+                        return pool::boxed(drop_when_sent(fe, &mut stay.client)).await;
+                    }
+                    return drop_at_once(fe, &mut stay.client);
                 }
             }
         }
@@ -146,6 +151,12 @@ fn drop_at_once(fe: &Proxy, client: &mut Wire) {
         // Whoever only ended its direction still gets what was sent to it.
         client.io.discard_input(UNREAD_MAX);
     }
+}
+
+/// The same, once the client has taken what it was sent before.
+async fn drop_when_sent(fe: &Proxy, client: &mut Wire) {
+    client.all_is_sent(fe.timeouts.client).await;
+    drop_at_once(fe, client);
 }
 
 /// Serves a TCP stream. True when it became one of HTTP.
@@ -568,30 +579,10 @@ fn leave_idle_at(worker: &Worker, fe: &Proxy, now_ms: u64) -> Option<u64> {
     }
 }
 
-/// Waits until the kernel has taken all that was sent, for as long as it takes some of it every now and then (`timeout
-/// client`). False when the rest will not arrive.
-async fn all_is_sent(fe: &Proxy, client: &mut Wire) -> bool {
-    let began = clock::now_ms();
-    std::future::poll_fn(|_| {
-        if let Poll::Ready(sent) = client.io.poll_send_ready() {
-            return Poll::Ready(sent.is_ok());
-        }
-        if let Some(ms) = fe.timeouts.client {
-            let at = client.io.last_sent_ms().max(began).saturating_add(ms + 1);
-            if clock::now_ms() >= at {
-                return Poll::Ready(false);
-            }
-            timer::want(at);
-        }
-        Poll::Pending
-    })
-    .await
-}
-
 /// Closes so that the client gets everything that was sent. Closing with unread input would reset the connection,
 /// and a reset may overtake the response (RFC 9112 section 9.6): what still comes is read and thrown away for a while.
 async fn close_in_order(fe: &Proxy, client: &mut Wire) {
-    if !all_is_sent(fe, client).await || client.eof {
+    if !client.all_is_sent(fe.timeouts.client).await || client.eof {
         return;
     }
     // The last bytes may have been held back to leave with the end (`Stream::end_with_next_send`): they go before it is looked

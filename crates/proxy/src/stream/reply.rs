@@ -235,10 +235,10 @@ pub fn after_answer(http: &Http<'_>) -> After {
     if http.keep_alive && !too_long { After::KeepAlive } else { After::Close }
 }
 
-/// Waits until the client takes more, within `timeout client`.
+/// Waits until the client took what was sent, for as long as it takes some of it within each `timeout client`.
 pub async fn ready_to_send(http: &mut Http<'_>) -> bool {
-    let deadline = http.frontend().timeouts.client.map(timer::deadline_in);
-    matches!(timer::timeout_at(deadline, http.client.io.send_ready()).await, Ok(Ok(())))
+    let silence = http.frontend().timeouts.client;
+    http.client.all_is_sent(silence).await
 }
 
 /// Throws away what has been received of the body, to learn whether all of it came and was well-formed.
