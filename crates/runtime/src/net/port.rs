@@ -262,6 +262,8 @@ impl State {
     fn take_in(&mut self, ends: bool) -> io::Result<()> {
         let Some(shared) = &self.socket else { return Ok(()) };
         let fd = shared.socket.as_raw_fd();
+        // One that came from elsewhere blocks as long as no thread has listened on it, and a stop may come before that.
+        syscall::set_nonblocking(fd)?;
         let is_unix = descriptor::local_addr(fd).is_ok_and(|address| address.is_unix());
         if ends && is_unix {
             syscall::shutdown_read(fd)?;

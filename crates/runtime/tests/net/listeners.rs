@@ -273,3 +273,18 @@ each_driver!(the_task_that_accepts_is_told_what_becomes_of_its_port, || async {
     drop(Stream::connect(&name, &ConnectOptions::default()).await.unwrap());
     HELD.set(1);
 });
+
+/// A socket that another process made blocks until a thread listens on it. A stop that comes before that must not wait.
+#[test]
+fn a_port_is_retired_before_anybody_listened_on_it() {
+    let socket = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = socket.local_addr().unwrap();
+    let port = Port::new(socket.into(), LetGo::Unlisten(10));
+    let (done, retired) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        port.retire();
+        done.send(port.socket().is_none()).unwrap();
+    });
+    assert_eq!(retired.recv_timeout(std::time::Duration::from_secs(20)), Ok(true));
+    assert!(std::net::TcpStream::connect(address).is_err());
+}
