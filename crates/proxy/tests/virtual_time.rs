@@ -586,6 +586,9 @@ fn before_a_server_is_asked() {
             Case::new("wait-for-body", "", ("cR 408", 1000))
                 .frontend("http-request wait-for-body time 1s")
                 .client(&[PART, Drip(300, 4)]),
+            Case::new("a client that ends its body while rules pause", "", ("CR 400", 300))
+                .frontend("http-request pause 1s")
+                .client(&[PART, Idle(300), Fin]),
             Case::new("a client that resets while rules pause", "", ("CR -1", 300))
                 .frontend("http-request pause 1s")
                 .client(&[GET, Idle(300), Reset]),
@@ -618,6 +621,12 @@ fn before_a_server_is_asked() {
                 .backend("server s 10.0.0.2:80 maxconn 1")
                 .after(&[Say("x")])
                 .client(&[Idle(300), Fin]),
+            Case::new("a client that resets between two attempts", "retries 3", ("CD", 300))
+                .backend("server s 10.0.0.9:80")
+                .client(&[Say("x"), Idle(300), Reset]),
+            Case::new("a client that resets while rules wait for the server", "", ("CD", 300))
+                .backend("tcp-response inspect-delay 1s;tcp-response content accept if { res.len gt 10 }")
+                .client(&[Say("x"), Idle(300), Reset]),
             Case::new("a server that resets while rules wait for more", "", ("SD", 300))
                 .backend("tcp-response inspect-delay 1s;tcp-response content accept if { res.len gt 10 }")
                 .server(&[Say("x"), Idle(300), Reset]),

@@ -601,6 +601,9 @@ impl<'a> Http<'a> {
                     // The rules go on at once when nobody waits for them any more.
                     if exchange::pause(self.client, ms, true).await {
                         self.broken = self.client.io.departure() == Departure::Reset;
+                        // What is there of its body by then is all of it.
+                        self.look_for_end();
+                        self.cut |= self.client.eof && !self.client.look().ended();
                     }
                 }
                 Outcome::WaitBody { ms, at_least, resume } => {

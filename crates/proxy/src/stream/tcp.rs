@@ -19,7 +19,7 @@ use super::exchange;
 use super::filter::{Direction, Filtered};
 use super::finish;
 use super::http::Lease;
-use super::pump::Pump;
+use super::pump::{Pump, PumpError};
 use super::relay::{RelayEnd, relay};
 use super::{Bodies, StreamState, shut_check, unless_shut};
 use crate::backend::assign::{self, Choice, NoServer};
@@ -90,14 +90,14 @@ struct Tcp<'a> {
     broken: bool,
 }
 
-/// What the server did while rules waited for it.
+/// What came while rules waited for the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum More {
     Some,
     /// Nothing more in time.
     None,
-    /// It broke the connection.
-    Broken,
+    /// One side broke its connection.
+    Broken(RelayEnd),
 }
 
 /// What rules on a server's first bytes left.
@@ -105,8 +105,8 @@ enum More {
 enum Inspected {
     /// A connection to relay.
     Relay,
-    /// One that the server has broken.
-    Broken,
+    /// One of which one side is broken.
+    Broken(RelayEnd),
 }
 
 const CLOSED: TcpEnd = TcpEnd::Over { orderly: false };
@@ -485,9 +485,11 @@ impl<'a> Tcp<'a> {
         self.limit(&mut up);
         match self.response_rules(be, &mut conn, &mut up).await {
             Ok(Inspected::Relay) => {}
-            Ok(Inspected::Broken) => {
+            Ok(Inspected::Broken(end)) => {
                 self.count_held_response(&conn);
-                let end = RelayEnd::ServerAborted;
+                if end == RelayEnd::ClientAborted {
+                    conn.wire.io.set_linger_rst();
+                }
                 let (cause, phase) = finish::relay_end(worker, self.session.listener, self.state, end);
                 self.terminate(cause, phase);
                 return CLOSED;
@@ -564,8 +566,8 @@ impl<'a> Tcp<'a> {
                         return Err(ENDED);
                     };
                     last = more != More::Some;
-                    if more == More::Broken {
-                        inspected = Inspected::Broken;
+                    if let More::Broken(end) = more {
+                        inspected = Inspected::Broken(end);
                     }
                 }
                 Outcome::Done | Outcome::Accept => {
@@ -616,14 +618,19 @@ impl<'a> Tcp<'a> {
         let mut sending = true;
         let over = timer::Deadline(deadline);
         std::future::poll_fn(|_| {
-            // Whatever ends this direction is seen again by the relay.
-            sending = sending && up.poll(client, &mut conn.wire.io).is_pending();
+            // How else this direction ends is seen again by the relay.
+            if sending && let Poll::Ready(ended) = up.poll(client, &mut conn.wire.io) {
+                sending = false;
+                if let Err(PumpError::Receive(_)) = ended {
+                    return Poll::Ready(More::Broken(RelayEnd::ClientAborted));
+                }
+            }
             match conn.wire.poll_recv() {
                 Poll::Ready(Ok(buf)) if !buf.is_empty() => {
                     Poll::Ready(if conn.wire.append(buf).is_ok() { More::Some } else { More::None })
                 }
                 Poll::Ready(Ok(_)) => Poll::Ready(More::None),
-                Poll::Ready(Err(_)) => Poll::Ready(More::Broken),
+                Poll::Ready(Err(_)) => Poll::Ready(More::Broken(RelayEnd::ServerAborted)),
                 Poll::Pending => over.poll().map(|()| More::None),
             }
         })
@@ -655,7 +662,10 @@ impl<'a> Tcp<'a> {
                 false => over.poll().map(|()| false),
             })
             .await;
-        if left {
+        if left && self.client.io.departure() == Departure::Reset {
+            finish::client_left(self.worker, self.session.listener, self.state);
+            self.terminate(b'C', b'D');
+        } else if left {
             self.terminate(b'C', b'C');
         }
         left

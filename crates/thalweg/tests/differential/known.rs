@@ -156,6 +156,7 @@ pub const KNOWN: &[Known] = &[
             "client-leaves/in-*-body/half-close/*",
             "timeouts/server/half-closed/partly-sent*",
             "timeouts/server/quiet/partly-sent-chunked/*",
+            "mix/*-cut/*client-half-close*",
         ],
         aspects: &["client 1 bytes"],
         reason: "a client that half-closed in its body still gets its 400",
@@ -192,9 +193,9 @@ pub const KNOWN: &[Known] = &[
         reason: "a client that leaves its tarpit is let go at once; the reference may or may not notice",
     },
     Known {
-        cases: &["rules/*-silent-drop/tcp"],
+        cases: &["rules/*-silent-drop/tcp", "rules/connection-reject/tcp"],
         aspects: &["client 1 end *"],
-        reason: "what a client sends to a connection that vanished may be answered with a reset, or come before",
+        reason: "what a client sends to a connection that has gone may be answered with a reset, or come before",
     },
     // Who ended it.
     Known {
