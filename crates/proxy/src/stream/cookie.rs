@@ -569,14 +569,15 @@ fn is_cacheable(method: Method, response: &Head) -> bool {
     storable && fresh != Some(false)
 }
 
-/// The server a TCP client's RDP cookie names, if it may be used (`persist rdp-cookie`). Its value is the address as a
+/// The server a TCP client's RDP cookie names, if it may be used (`persist rdp-cookie`): when it is up, or when it is
+/// insisted on. Its value is the address as a
 /// number in the order of the wire, the port likewise, and a third number: `msts=3640205228.15629.0000`.
-pub fn rdp_server(worker: &Worker, be: &Proxy, name: &str, data: &[u8]) -> Option<ServerIndex> {
+pub fn rdp_server(worker: &Worker, be: &Proxy, name: &str, data: &[u8], insist: bool) -> Option<ServerIndex> {
     let Peek::Found((found, value)) = rdp_cookie(data) else { return None };
     let wanted = rdp_address(&data[value]).filter(|_| data[found].eq_ignore_ascii_case(name.as_bytes()))?;
     let backend = worker.backend(be.id);
     let server = be.servers.iter().find(|s| matches!(s.addr, ServerAddr::Tcp(addr) if addr == wanted))?;
-    (be.opts.persist || backend.is_up(server.id)).then_some(ServerIndex(server.id.0))
+    (insist || backend.is_up(server.id)).then_some(ServerIndex(server.id.0))
 }
 
 fn rdp_address(value: &[u8]) -> Option<SocketAddr> {

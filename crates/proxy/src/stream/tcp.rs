@@ -331,7 +331,25 @@ impl<'a> Tcp<'a> {
         fe.default_backend.or_else(|| fe.is_be().then_some(fe.id)).map(|id| self.worker.proxy(id))
     }
 
+    /// `force-persist` and `ignore-persist`: the first one that holds.
+    fn persist_rules(&mut self, be: &Proxy) {
+        for rule in &be.persist_rules {
+            let facts = &mut self.session.facts;
+            let holds = self.state.evaluate(self.worker, facts, Bodies::default(), false, true, |cx, _| {
+                rule.cond.eval(cx) == Verdict::Pass
+            });
+            if holds {
+                self.state.cookie.ignored = !rule.force;
+                self.state.cookie.forced = rule.force;
+                return;
+            }
+        }
+    }
+
     fn choice(&mut self, be: &'a Proxy) -> Choice {
+        self.persist_rules(be);
+        // A server that is down is not insisted on, unless that is asked for.
+        let insist = be.opts.persist || self.state.cookie.forced;
         for rule in &be.use_server {
             let worker = self.worker;
             let found = self.state.evaluate(
@@ -355,12 +373,13 @@ impl<'a> Tcp<'a> {
                     }
                 },
             );
-            if let Some(id) = found.filter(|id| worker.backend(be.id).is_up(*id)) {
+            if let Some(id) = found.filter(|id| insist || worker.backend(be.id).is_up(*id)) {
                 return Choice { wanted: Some(ServerIndex(id.0)), ..Choice::default() };
             }
         }
         if let (Some(name), Some(input)) = (&be.persist_rdp_cookie, self.client.input.as_deref())
-            && let Some(server) = super::cookie::rdp_server(self.worker, be, name, input)
+            && !self.state.cookie.ignored
+            && let Some(server) = super::cookie::rdp_server(self.worker, be, name, input, insist)
         {
             return Choice { wanted: Some(server), ..Choice::default() };
         }
@@ -454,7 +473,9 @@ impl<'a> Tcp<'a> {
                     self.state.facts.retries += 1;
                     failed = Some((id, error != ConnectError::Timeout));
                     let facts = &self.state.facts;
-                    if assign::may_redispatch(worker, be, choice, facts.retries, facts.max_retries) {
+                    if !self.state.cookie.forced
+                        && assign::may_redispatch(worker, be, choice, facts.retries, facts.max_retries)
+                    {
                         held = None;
                         choice.wanted = None;
                         choice.avoid = Some(ServerIndex(id.0));

@@ -193,7 +193,7 @@ pub const KNOWN: &[Known] = &[
         reason: "a client that leaves its tarpit is let go at once; the reference may or may not notice",
     },
     Known {
-        cases: &["rules/*-silent-drop/tcp", "rules/connection-reject/tcp"],
+        cases: &["rules/*-silent-drop/tcp", "rules/connection-reject/*", "rules/session-reject/*"],
         aspects: &["client 1 end *"],
         reason: "what a client sends to a connection that has gone may be answered with a reset, or come before",
     },
@@ -426,7 +426,7 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         cases: &[
-            "timeouts/deaf-client/*/tcp",
+            "timeouts/deaf-client/*",
             "client-leaves/deaf/half-close",
             "rules/response-*/tcp",
             "mix/*/tcp/*",

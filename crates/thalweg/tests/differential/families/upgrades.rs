@@ -165,6 +165,21 @@ fn streams() -> Vec<Case> {
             .server(script().until("hello").send("bye").end()),
     );
     for (name, line) in [
+        ("nothing", ""),
+        ("force-persist", "force-persist if { always_true }"),
+        ("force-persist-not", "force-persist if { always_false }"),
+        ("ignore-persist", "ignore-persist if { always_true }"),
+        ("option-persist", "option persist"),
+    ] {
+        cases.push(
+            tcp(format!("streams/use-disabled-server/{name}"))
+                .back(&format!("{line}\nuse-server s1 if {{ always_true }}"))
+                .client(script().send("hello").until("!").close())
+                .server_with("disabled", script().exactly(5).send("first!").end())
+                .server(script().exactly(5).send("second!").end()),
+        );
+    }
+    for (name, line) in [
         ("dontlognull", "option dontlognull"),
         ("log-all", ""),
         ("early", "option dontlognull\noption logasap"),
