@@ -106,6 +106,33 @@ fn a_client_that_does_not_read_holds_little() {
     });
 }
 
+#[test]
+fn each_row_is_exported_once_however_many_there_are() {
+    let addr = support::nobody();
+    // More of each than are read in one step, and in numbers that end steps at every kind of row.
+    let proxies: String = (0..70)
+        .map(|n| {
+            let binds: String = (0..if n == 7 { 250 } else { n % 5 })
+                .map(|at| format!("bind abns@thalweg-exporter-{}-{n}-{at}\n", std::process::id()))
+                .collect();
+            let servers: String = (0..n % 9).map(|at| format!("server s{at} {addr}\n")).collect();
+            format!("listen l{n}\n{binds}{servers}")
+        })
+        .collect();
+    let text = format!("frontend fe\nbind <@fe>\nhttp-request use-service prometheus-exporter\n{proxies}");
+    let proxy = Setup::http(&text).defaults("option socket-stats").start("epoll");
+    let text = get(&proxy, "").text();
+    let samples: Vec<&str> = text.lines().filter_map(|line| line.rsplit_once(' ')).map(|(s, _)| s).collect();
+    let different: BTreeSet<&str> = samples.iter().copied().collect();
+    assert_eq!(samples.len(), different.len());
+    let count = |name: &str| samples.iter().filter(|sample| sample.starts_with(name)).count();
+    // A listen section is a frontend, too, with listeners or without.
+    assert_eq!(count("haproxy_frontend_sessions_total{"), 71);
+    assert_eq!(count("haproxy_listener_sessions_total{"), 389);
+    assert_eq!(count("haproxy_backend_sessions_total{"), 70);
+    assert_eq!(count("haproxy_server_sessions_total{"), 273);
+}
+
 /// The samples' names and labels, and the types of the metrics. Texts and the version are each program's own.
 fn shape(text: &str) -> BTreeSet<String> {
     text.lines()

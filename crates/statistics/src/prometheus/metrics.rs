@@ -1,5 +1,6 @@
 //! Which metrics there are, and how each comes from a figure.
 
+use crate::columns::at;
 use crate::stat::RowKind;
 
 /// A counter only grows; a gauge goes up and down.
@@ -34,9 +35,10 @@ pub(super) enum Form {
     Label(&'static str),
 }
 
-/// One metric of a scope. The figure is a column of `show stat`, or a field of `show info`.
+/// One metric of proxies, listeners or servers.
 pub(super) struct Metric {
-    pub(super) figure: &'static str,
+    /// The column of `show stat` that it is made of, found by its name when this is compiled.
+    pub(super) column: usize,
     pub(super) name: &'static str,
     pub(super) nature: Nature,
     pub(super) form: Form,
@@ -51,7 +53,20 @@ const fn m(
     nature: Nature,
     form: Form,
 ) -> Metric {
-    Metric { figure, name, nature, form, scopes }
+    Metric { column: at(figure), name, nature, form, scopes }
+}
+
+/// One metric of the process.
+pub(super) struct ProcessMetric {
+    /// The field of `show info` that it is made of.
+    pub(super) field: &'static str,
+    pub(super) name: &'static str,
+    pub(super) nature: Nature,
+    pub(super) form: Form,
+}
+
+const fn p(field: &'static str, name: &'static str, nature: Nature, form: Form) -> ProcessMetric {
+    ProcessMetric { field, name, nature, form }
 }
 
 /// Metrics of proxies, listeners and servers, in the order of the columns.
@@ -144,73 +159,73 @@ pub(super) const METRICS: &[Metric] = &[
 ];
 
 /// Metrics of the process, in the order of the fields.
-pub(super) const PROCESS: &[Metric] = &[
-    m("", "Nbthread", "nbthread", Gauge, Form::Plain),
-    m("", "Nbproc", "nbproc", Gauge, Form::Plain),
-    m("", "Process_num", "relative_process_id", Gauge, Form::Plain),
-    m("", "Uptime_sec", "uptime_seconds", Gauge, Form::Plain),
-    m("", "PoolFailed", "pool_failures_total", Counter, Form::Plain),
-    m("", "Ulimit-n", "max_fds", Gauge, Form::Plain),
-    m("", "Maxsock", "max_sockets", Gauge, Form::Plain),
-    m("", "Maxconn", "max_connections", Gauge, Form::Plain),
-    m("", "Hard_maxconn", "hard_max_connections", Gauge, Form::Plain),
-    m("", "CurrConns", "current_connections", Gauge, Form::Plain),
-    m("", "CumConns", "connections_total", Counter, Form::Plain),
-    m("", "CumReq", "requests_total", Counter, Form::Plain),
-    m("", "MaxSslConns", "max_ssl_connections", Gauge, Form::Plain),
-    m("", "CurrSslConns", "current_ssl_connections", Gauge, Form::Plain),
-    m("", "CumSslConns", "ssl_connections_total", Counter, Form::Plain),
-    m("", "Maxpipes", "max_pipes", Gauge, Form::Plain),
-    m("", "PipesUsed", "pipes_used_total", Counter, Form::Plain),
-    m("", "PipesFree", "pipes_free_total", Counter, Form::Plain),
-    m("", "ConnRate", "current_connection_rate", Gauge, Form::Plain),
-    m("", "ConnRateLimit", "limit_connection_rate", Gauge, Form::Plain),
-    m("", "MaxConnRate", "max_connection_rate", Gauge, Form::Plain),
-    m("", "SessRate", "current_session_rate", Gauge, Form::Plain),
-    m("", "SessRateLimit", "limit_session_rate", Gauge, Form::Plain),
-    m("", "MaxSessRate", "max_session_rate", Gauge, Form::Plain),
-    m("", "SslRate", "current_ssl_rate", Gauge, Form::Plain),
-    m("", "SslRateLimit", "limit_ssl_rate", Gauge, Form::Plain),
-    m("", "MaxSslRate", "max_ssl_rate", Gauge, Form::Plain),
-    m("", "SslFrontendKeyRate", "current_frontend_ssl_key_rate", Gauge, Form::Plain),
-    m("", "SslFrontendMaxKeyRate", "max_frontend_ssl_key_rate", Gauge, Form::Plain),
-    m("", "SslFrontendSessionReuse_pct", "frontend_ssl_reuse", Gauge, Form::Plain),
-    m("", "SslBackendKeyRate", "current_backend_ssl_key_rate", Gauge, Form::Plain),
-    m("", "SslBackendMaxKeyRate", "max_backend_ssl_key_rate", Gauge, Form::Plain),
-    m("", "SslCacheLookups", "ssl_cache_lookups_total", Counter, Form::Plain),
-    m("", "SslCacheMisses", "ssl_cache_misses_total", Counter, Form::Plain),
-    m("", "CompressBpsIn", "http_comp_bytes_in_total", Counter, Form::Plain),
-    m("", "CompressBpsOut", "http_comp_bytes_out_total", Counter, Form::Plain),
-    m("", "CompressBpsRateLim", "limit_http_comp", Gauge, Form::Plain),
-    m("", "ZlibMemUsage", "current_zlib_memory", Gauge, Form::OrNan),
-    m("", "MaxZlibMemUsage", "max_zlib_memory", Gauge, Form::OrNan),
-    m("", "Tasks", "current_tasks", Gauge, Form::Plain),
-    m("", "Run_queue", "current_run_queue", Gauge, Form::Plain),
-    m("", "Idle_pct", "idle_time_percent", Gauge, Form::Plain),
-    m("", "node", "node", Gauge, Form::Label("node")),
-    m("", "description", "description", Gauge, Form::Label("desc")),
-    m("", "Stopping", "stopping", Gauge, Form::Plain),
-    m("", "Jobs", "jobs", Gauge, Form::Plain),
-    m("", "Unstoppable Jobs", "unstoppable_jobs", Gauge, Form::Plain),
-    m("", "Listeners", "listeners", Gauge, Form::Plain),
-    m("", "ActivePeers", "active_peers", Gauge, Form::Plain),
-    m("", "ConnectedPeers", "connected_peers", Gauge, Form::Plain),
-    m("", "DroppedLogs", "dropped_logs_total", Counter, Form::Plain),
-    m("", "BusyPolling", "busy_polling_enabled", Gauge, Form::Plain),
-    m("", "FailedResolutions", "failed_resolutions", Counter, Form::Plain),
-    m("", "TotalBytesOut", "bytes_out_total", Counter, Form::Plain),
-    m("", "TotalSplicedBytesOut", "spliced_bytes_out_total", Counter, Form::Plain),
-    m("", "BytesOutRate", "bytes_out_rate", Gauge, Form::Plain),
-    m("", "CumRecvLogs", "recv_logs_total", Counter, Form::Plain),
-    m("", "Build info", "build_info", Gauge, Form::Label("version")),
-    m("", "Memmax_bytes", "max_memory_bytes", Gauge, Form::Plain),
-    m("", "PoolAlloc_bytes", "pool_allocated_bytes", Gauge, Form::Plain),
-    m("", "PoolUsed_bytes", "pool_used_bytes", Gauge, Form::Plain),
-    m("", "Start_time_sec", "start_time_seconds", Gauge, Form::Plain),
-    m("", "TotalWarnings", "total_warnings", Counter, Form::Plain),
-    m("", "PatternsAdded", "patterns_added_total", Gauge, Form::Plain),
-    m("", "PatternsFreed", "patterns_freed_total", Gauge, Form::Plain),
-    m("", "NbThreadGroups", "nb_thread_groups", Gauge, Form::Plain),
+pub(super) const PROCESS: &[ProcessMetric] = &[
+    p("Nbthread", "nbthread", Gauge, Form::Plain),
+    p("Nbproc", "nbproc", Gauge, Form::Plain),
+    p("Process_num", "relative_process_id", Gauge, Form::Plain),
+    p("Uptime_sec", "uptime_seconds", Gauge, Form::Plain),
+    p("PoolFailed", "pool_failures_total", Counter, Form::Plain),
+    p("Ulimit-n", "max_fds", Gauge, Form::Plain),
+    p("Maxsock", "max_sockets", Gauge, Form::Plain),
+    p("Maxconn", "max_connections", Gauge, Form::Plain),
+    p("Hard_maxconn", "hard_max_connections", Gauge, Form::Plain),
+    p("CurrConns", "current_connections", Gauge, Form::Plain),
+    p("CumConns", "connections_total", Counter, Form::Plain),
+    p("CumReq", "requests_total", Counter, Form::Plain),
+    p("MaxSslConns", "max_ssl_connections", Gauge, Form::Plain),
+    p("CurrSslConns", "current_ssl_connections", Gauge, Form::Plain),
+    p("CumSslConns", "ssl_connections_total", Counter, Form::Plain),
+    p("Maxpipes", "max_pipes", Gauge, Form::Plain),
+    p("PipesUsed", "pipes_used_total", Counter, Form::Plain),
+    p("PipesFree", "pipes_free_total", Counter, Form::Plain),
+    p("ConnRate", "current_connection_rate", Gauge, Form::Plain),
+    p("ConnRateLimit", "limit_connection_rate", Gauge, Form::Plain),
+    p("MaxConnRate", "max_connection_rate", Gauge, Form::Plain),
+    p("SessRate", "current_session_rate", Gauge, Form::Plain),
+    p("SessRateLimit", "limit_session_rate", Gauge, Form::Plain),
+    p("MaxSessRate", "max_session_rate", Gauge, Form::Plain),
+    p("SslRate", "current_ssl_rate", Gauge, Form::Plain),
+    p("SslRateLimit", "limit_ssl_rate", Gauge, Form::Plain),
+    p("MaxSslRate", "max_ssl_rate", Gauge, Form::Plain),
+    p("SslFrontendKeyRate", "current_frontend_ssl_key_rate", Gauge, Form::Plain),
+    p("SslFrontendMaxKeyRate", "max_frontend_ssl_key_rate", Gauge, Form::Plain),
+    p("SslFrontendSessionReuse_pct", "frontend_ssl_reuse", Gauge, Form::Plain),
+    p("SslBackendKeyRate", "current_backend_ssl_key_rate", Gauge, Form::Plain),
+    p("SslBackendMaxKeyRate", "max_backend_ssl_key_rate", Gauge, Form::Plain),
+    p("SslCacheLookups", "ssl_cache_lookups_total", Counter, Form::Plain),
+    p("SslCacheMisses", "ssl_cache_misses_total", Counter, Form::Plain),
+    p("CompressBpsIn", "http_comp_bytes_in_total", Counter, Form::Plain),
+    p("CompressBpsOut", "http_comp_bytes_out_total", Counter, Form::Plain),
+    p("CompressBpsRateLim", "limit_http_comp", Gauge, Form::Plain),
+    p("ZlibMemUsage", "current_zlib_memory", Gauge, Form::OrNan),
+    p("MaxZlibMemUsage", "max_zlib_memory", Gauge, Form::OrNan),
+    p("Tasks", "current_tasks", Gauge, Form::Plain),
+    p("Run_queue", "current_run_queue", Gauge, Form::Plain),
+    p("Idle_pct", "idle_time_percent", Gauge, Form::Plain),
+    p("node", "node", Gauge, Form::Label("node")),
+    p("description", "description", Gauge, Form::Label("desc")),
+    p("Stopping", "stopping", Gauge, Form::Plain),
+    p("Jobs", "jobs", Gauge, Form::Plain),
+    p("Unstoppable Jobs", "unstoppable_jobs", Gauge, Form::Plain),
+    p("Listeners", "listeners", Gauge, Form::Plain),
+    p("ActivePeers", "active_peers", Gauge, Form::Plain),
+    p("ConnectedPeers", "connected_peers", Gauge, Form::Plain),
+    p("DroppedLogs", "dropped_logs_total", Counter, Form::Plain),
+    p("BusyPolling", "busy_polling_enabled", Gauge, Form::Plain),
+    p("FailedResolutions", "failed_resolutions", Counter, Form::Plain),
+    p("TotalBytesOut", "bytes_out_total", Counter, Form::Plain),
+    p("TotalSplicedBytesOut", "spliced_bytes_out_total", Counter, Form::Plain),
+    p("BytesOutRate", "bytes_out_rate", Gauge, Form::Plain),
+    p("CumRecvLogs", "recv_logs_total", Counter, Form::Plain),
+    p("Build info", "build_info", Gauge, Form::Label("version")),
+    p("Memmax_bytes", "max_memory_bytes", Gauge, Form::Plain),
+    p("PoolAlloc_bytes", "pool_allocated_bytes", Gauge, Form::Plain),
+    p("PoolUsed_bytes", "pool_used_bytes", Gauge, Form::Plain),
+    p("Start_time_sec", "start_time_seconds", Gauge, Form::Plain),
+    p("TotalWarnings", "total_warnings", Counter, Form::Plain),
+    p("PatternsAdded", "patterns_added_total", Gauge, Form::Plain),
+    p("PatternsFreed", "patterns_freed_total", Gauge, Form::Plain),
+    p("NbThreadGroups", "nb_thread_groups", Gauge, Form::Plain),
 ];
 
 /// States of each kind of row.
@@ -227,16 +242,3 @@ pub(super) const CHECKS: &[&str] = &[
     "HANA", "SOCKERR", "L4OK", "L4TOUT", "L4CON", "L6OK", "L6TOUT", "L6RSP", "L7TOUT", "L7RSP", "L7OK",
     "L7OKC", "L7STS", "PROCERR", "PROCTOUT", "PROCOK",
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::columns::COLUMNS;
-
-    #[test]
-    fn every_metric_has_a_column() {
-        for metric in METRICS {
-            assert!(COLUMNS.iter().any(|column| column.name == metric.figure), "{}", metric.figure);
-        }
-    }
-}

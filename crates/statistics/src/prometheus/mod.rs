@@ -6,6 +6,7 @@
 mod metrics;
 mod query;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use thalweg_config::model::Proxy;
@@ -51,7 +52,6 @@ struct Counted {
 struct Line {
     /// `proxy="be",server="s1"`, and the description behind it.
     labels: Box<str>,
-    kind: RowKind,
     samples: Box<[Sample]>,
     /// Of a backend.
     servers: Option<Box<Counted>>,
@@ -60,10 +60,10 @@ struct Line {
 /// Where an exposition is.
 enum Stage {
     Process,
-    /// Reads the rows of the proxy at this position, from this server on.
+    /// Reads the rows of the proxy at this position.
     Reading {
         proxy: usize,
-        server: usize,
+        from: From,
     },
     /// Writes the samples of a kind's metric, from this line on.
     Writing {
@@ -74,13 +74,21 @@ enum Stage {
     Done,
 }
 
+/// Where the rows of a proxy are to be read from.
+#[derive(Clone, Copy)]
+enum From {
+    Frontend,
+    Server(usize),
+}
+
 /// An exposition that is being written.
 pub struct Exposition {
     instance: Arc<Instance>,
     wanted: Wanted,
     /// Figures of the process: name and value.
     process: Vec<info::Field>,
-    lines: Vec<Line>,
+    /// By the number of their kind.
+    lines: [Vec<Line>; 4],
     /// The servers read so far of the backend that is being read.
     counted: Counted,
     stage: Stage,
@@ -94,7 +102,7 @@ impl Exposition {
             instance,
             wanted,
             process,
-            lines: Vec::new(),
+            lines: Default::default(),
             counted: Counted::default(),
             stage: Stage::Process,
         }
@@ -105,9 +113,9 @@ impl Exposition {
         match self.stage {
             Stage::Process => {
                 self.write_process(out);
-                self.stage = Stage::Reading { proxy: 0, server: 0 };
+                self.stage = Stage::Reading { proxy: 0, from: From::Frontend };
             }
-            Stage::Reading { proxy, server } => self.read(proxy, server),
+            Stage::Reading { proxy, from } => self.read(proxy, from),
             Stage::Writing { kind, metric, line } => self.write(kind, metric, line, out),
             Stage::Done => return false,
         }
@@ -125,7 +133,7 @@ impl Exposition {
             if !self.wanted.names(&name) {
                 continue;
             }
-            let field = self.process.iter().find(|field| field.name == metric.figure);
+            let field = self.process.iter().find(|field| field.name == metric.field);
             let (text, value) = match field {
                 Some(field) => (field.text, Some(&field.value)),
                 None if metric.form == Form::OrNan => ("Not measured here", None),
@@ -148,39 +156,33 @@ impl Exposition {
     }
 
     /// Reads rows into [`Line`]s.
-    fn read(&mut self, mut proxy: usize, mut server: usize) {
+    fn read(&mut self, mut proxy: usize, mut from: From) {
         let instance = Arc::clone(&self.instance);
         let mut budget = STEP;
         while let Some(of) = instance.config.proxies.get(proxy) {
             if budget == 0 {
-                self.stage = Stage::Reading { proxy, server };
+                self.stage = Stage::Reading { proxy, from };
                 return;
             }
-            if of.disabled {
-                (proxy, server) = (proxy + 1, 0);
-                continue;
-            }
-            if server == 0 {
-                self.read_frontend(&instance, of);
-                budget = budget.saturating_sub(1 + of.binds.len());
-            }
-            if of.is_be() {
-                let [_, backend, servers, _] = self.wanted.kinds;
-                while (backend || servers) && server < of.servers.len() {
-                    if budget == 0 {
-                        self.stage = Stage::Reading { proxy, server };
-                        return;
-                    }
-                    self.read_server(&instance, of, server);
-                    server += 1;
-                    budget -= 1;
+            from = match from {
+                // What is disabled in the configuration has no figures.
+                _ if of.disabled => From::Server(of.servers.len()),
+                From::Frontend => {
+                    self.read_frontend(&instance, of);
+                    budget = budget.saturating_sub(1 + of.binds.len());
+                    From::Server(0)
                 }
-                let counted = std::mem::take(&mut self.counted);
-                if backend {
-                    self.keep(of, &rows::backend(&instance, of), "", Some(counted));
+                From::Server(first) => {
+                    let last = of.servers.len().min(first + budget);
+                    self.read_servers(&instance, of, first..last);
+                    budget -= last - first;
+                    From::Server(last)
                 }
+            };
+            if matches!(from, From::Server(next) if next == of.servers.len()) {
+                self.read_backend(&instance, of);
+                (proxy, from) = (proxy + 1, From::Frontend);
             }
-            (proxy, server) = (proxy + 1, 0);
         }
         self.stage = Stage::Writing { kind: 0, metric: 0, line: 0 };
     }
@@ -199,17 +201,31 @@ impl Exposition {
         }
     }
 
-    fn read_server(&mut self, instance: &Instance, proxy: &Proxy, server: usize) {
-        let row = rows::server(instance, proxy, &proxy.servers[server]);
-        if let Sample::At(at) = sample(&row, const { at("status") }, Form::State) {
-            self.counted.states[usize::from(at)] += 1;
+    /// Reads servers, which their backend counts as well.
+    fn read_servers(&mut self, instance: &Instance, proxy: &Proxy, servers: Range<usize>) {
+        let [_, backend, wanted, _] = self.wanted.kinds;
+        if !proxy.is_be() || !backend && !wanted {
+            return;
         }
-        if let Sample::At(at) = sample(&row, const { at("check_status") }, Form::Check) {
-            self.counted.checks[usize::from(at)] += 1;
+        for server in &proxy.servers[servers] {
+            let row = rows::server(instance, proxy, server);
+            if let Sample::At(at) = sample(&row, const { at("status") }, Form::State) {
+                self.counted.states[usize::from(at)] += 1;
+            }
+            if let Sample::At(at) = sample(&row, const { at("check_status") }, Form::Check) {
+                self.counted.checks[usize::from(at)] += 1;
+            }
+            if wanted && !(self.wanted.no_maintenance && state_of(&row) == Some("MAINT")) {
+                self.keep(proxy, &row, "server", None);
+            }
         }
-        let wanted = self.wanted.kinds[RowKind::Server as usize];
-        if wanted && !(self.wanted.no_maintenance && state_of(&row) == Some("MAINT")) {
-            self.keep(proxy, &row, "server", None);
+    }
+
+    /// Reads a backend, once its servers were read.
+    fn read_backend(&mut self, instance: &Instance, proxy: &Proxy) {
+        let counted = std::mem::take(&mut self.counted);
+        if proxy.is_be() && !proxy.disabled && self.wanted.kinds[RowKind::Backend as usize] {
+            self.keep(proxy, &rows::backend(instance, proxy), "", Some(counted));
         }
     }
 
@@ -227,14 +243,13 @@ impl Exposition {
         let mut samples: Vec<Sample> = Vec::new();
         for metric in metrics_of(row.kind) {
             let shown = is_http || !metric.name.starts_with("http_");
-            samples.push(if shown { sample(row, column_of(metric), metric.form) } else { Sample::None });
+            samples.push(if shown { sample(row, metric.column, metric.form) } else { Sample::None });
         }
         if self.wanted.extra && matches!(row.kind, RowKind::Frontend | RowKind::Backend) {
             samples.extend((0..EXTRA.len()).map(|at| sample(row, COLUMNS.len() + at, Form::Plain)));
         }
-        self.lines.push(Line {
+        self.lines[row.kind as usize].push(Line {
             labels: labels.into(),
-            kind: row.kind,
             samples: samples.into(),
             servers: servers.map(Box::new),
         });
@@ -245,17 +260,14 @@ impl Exposition {
         const ORDER: [RowKind; 4] = [RowKind::Frontend, RowKind::Listener, RowKind::Backend, RowKind::Server];
         let Some(&of) = ORDER.get(kind) else {
             self.stage = Stage::Done;
-            self.lines.clear();
+            self.lines = Default::default();
             return;
         };
         let metrics: Vec<&Metric> = metrics_of(of).collect();
         let next_kind = Stage::Writing { kind: kind + 1, metric: 0, line: 0 };
         let extra = matches!(of, RowKind::Frontend | RowKind::Backend) && self.wanted.extra;
         let Some((name, text, nature, form)) = (match metrics.get(metric) {
-            Some(metric) => {
-                let text = COLUMNS[column_of(metric)].text;
-                Some((metric.name, text, metric.nature, metric.form))
-            }
+            Some(metric) => Some((metric.name, COLUMNS[metric.column].text, metric.nature, metric.form)),
             None if extra => {
                 let column = EXTRA.get(metric - metrics.len());
                 column.map(|column| (column.name, column.text, Counter, Form::Plain))
@@ -271,32 +283,29 @@ impl Exposition {
             RowKind::Backend => "backend",
             RowKind::Server => "server",
         };
+        // The classes of responses are samples of one metric.
+        let continued = metric > 0 && metrics.get(metric - 1).is_some_and(|before| before.name == name);
         let name = format!("haproxy_{prefix}_{name}");
         let next_metric = Stage::Writing { kind, metric: metric + 1, line: 0 };
-        if !self.wanted.names(&name) || !self.lines.iter().any(|line| line.kind == of) {
+        let lines = &self.lines[of as usize];
+        if !self.wanted.names(&name) || lines.is_empty() {
             self.stage = next_metric;
             return;
         }
-        // The classes of responses are samples of one metric.
-        let continued = metric > 0
-            && metrics
-                .get(metric - 1)
-                .is_some_and(|before| name.ends_with(before.name) && form != Form::Plain);
         if line == 0 && !continued {
             introduce(out, &name, text, nature);
         }
         let module = if metric >= metrics.len() { ",mod=\"h1\"" } else { "" };
-        let end = (line + STEP).min(self.lines.len());
-        for line in self.lines[line..end].iter().filter(|line| line.kind == of) {
-            line.write(out, &name, metric, form, module);
+        let end = (line + STEP).min(lines.len());
+        for line in &lines[line..end] {
+            line.write(out, &name, of, metric, form, module);
         }
-        self.stage =
-            if end < self.lines.len() { Stage::Writing { kind, metric, line: end } } else { next_metric };
+        self.stage = if end < lines.len() { Stage::Writing { kind, metric, line: end } } else { next_metric };
     }
 }
 
 impl Line {
-    fn write(&self, out: &mut String, name: &str, at: usize, form: Form, module: &str) {
+    fn write(&self, out: &mut String, name: &str, kind: RowKind, at: usize, form: Form, module: &str) {
         let sample = self.samples[at];
         let labels = &*self.labels;
         let each = |out: &mut String, states: &[&str], value: &dyn Fn(usize) -> u64| {
@@ -307,7 +316,7 @@ impl Line {
         match (form, sample, &self.servers) {
             (Form::Code(code), ..) => put(out, name, labels, &format!(",code=\"{code}\""), sample),
             (Form::State, Sample::At(is), _) => {
-                each(out, states(self.kind), &|at| u64::from(at == usize::from(is)));
+                each(out, states(kind), &|at| u64::from(at == usize::from(is)));
             }
             (Form::Check, Sample::At(is), _) => each(out, CHECKS, &|at| u64::from(at == usize::from(is))),
             (Form::ServerStates, _, Some(servers)) => {
@@ -328,10 +337,6 @@ fn metrics_of(kind: RowKind) -> impl Iterator<Item = &'static Metric> {
         RowKind::Server => 'S',
     };
     METRICS.iter().filter(move |metric| metric.scopes.contains(letter))
-}
-
-fn column_of(metric: &Metric) -> usize {
-    COLUMNS.iter().position(|column| column.name == metric.figure).unwrap_or(0)
 }
 
 /// The state that a row's status stands for.
