@@ -32,6 +32,10 @@ pub(crate) static ACTIONS: &[ActionDef] = &[ActionDef::new(
 
 fn limit(words: &mut Words, env: &mut RuleEnv) -> Result<Action, String> {
     let name = words.next().ok_or("missing bwlim filter name")?;
+    if env.compile.proxy.defaults {
+        // A rule of a defaults section is one rule for all who inherit it, and each would mean another filter.
+        return Err(format!("unable to find bwlim filter '{name}': there are none in a 'defaults' section"));
+    }
     let mut rule = Limit { name: name.into(), filter: OnceLock::new(), limit: None, period: None };
     loop {
         if words.take("limit") {
