@@ -8,6 +8,7 @@ use thalweg_proxy::backend::connect::shares_connections;
 use thalweg_proxy::backend::health::CheckReport;
 use thalweg_proxy::backend::standing::{Operation, Standing};
 use thalweg_proxy::counters::{Counter, Counters, Peaks, Rate, peak};
+use thalweg_proxy::gate::Gate;
 use thalweg_proxy::{Instance, Stopping};
 use thalweg_runtime::clock;
 use thalweg_syntax::carry::carry;
@@ -166,6 +167,19 @@ impl<'a> Sums<'a> {
 const COMPRESSION: &[usize] = &[at("comp_in"), at("comp_out"), at("comp_byp"), at("comp_rsp")];
 const CACHE: &[usize] = &[at("cache_lookups"), at("cache_hits"), at("cache_hint_hits")];
 
+/// Whether a frontend, or a listener of it, accepts: `gate` is its own.
+fn accepting(instance: &Instance, proxy: &Proxy, gate: &Gate) -> &'static str {
+    if proxy.disabled || instance.is_shut(proxy.id) || instance.stopping() != Stopping::No {
+        "STOP"
+    } else if instance.is_paused(proxy.id) {
+        "PAUSED"
+    } else if !gate.has_room() {
+        "FULL"
+    } else {
+        "OPEN"
+    }
+}
+
 /// The row of a frontend.
 pub fn frontend(instance: &Instance, proxy: &Proxy) -> Row {
     let id = proxy.id.0 as usize;
@@ -179,16 +193,7 @@ pub fn frontend(instance: &Instance, proxy: &Proxy) -> Row {
     row.set(const { at("slim") }, U32(gate.limit()));
     row.set(const { at("dreq") }, sums.wide(|c| &c.denied_requests));
     row.set(const { at("ereq") }, sums.wide(|c| &c.failed_requests));
-    let status = if proxy.disabled || instance.is_shut(proxy.id) || instance.stopping() != Stopping::No {
-        "STOP"
-    } else if instance.is_paused(proxy.id) {
-        "PAUSED"
-    } else if !gate.has_room() {
-        "FULL"
-    } else {
-        "OPEN"
-    };
-    row.set(const { at("status") }, Str(status.into()));
+    row.set(const { at("status") }, Str(accepting(instance, proxy, gate).into()));
     row.set(const { at("rate") }, sums.rate(|c| &c.session_rate));
     row.set(const { at("rate_lim") }, U32(proxy.fe_sps_limit));
     row.set(const { at("rate_max") }, narrow(sessions_max));
@@ -236,16 +241,7 @@ pub fn listener(instance: &Instance, proxy: &Proxy, position: usize) -> Row {
         let gate = &instance.listener_gates[index];
         row.set(const { at("scur") }, U32(gate.current()));
         row.set(const { at("smax") }, U32(gate.peak()));
-        let status = if proxy.disabled || instance.is_shut(proxy.id) || instance.stopping() != Stopping::No {
-            "STOP"
-        } else if instance.is_paused(proxy.id) {
-            "PAUSED"
-        } else if !gate.has_room() {
-            "FULL"
-        } else {
-            "OPEN"
-        };
-        row.set(const { at("status") }, Str(status.into()));
+        row.set(const { at("status") }, Str(accepting(instance, proxy, gate).into()));
         row.set(const { at("slim") }, U32(gate.limit()));
         let sums = Sums(instance.threads.iter().map(|t| &t.listeners[index]).collect());
         sums.common(&mut row);
