@@ -2,22 +2,19 @@
 //! a balanced backend with a pooled server connection, and a log line to a UDP socket, and the allocations of the
 //! proxy's thread are counted.
 
+mod support;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::backtrace::Backtrace;
 use std::cell::Cell;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use thalweg_config::model::ProxyId;
-use thalweg_config::{Input, LoadOptions};
-use thalweg_proxy::{Instance, ThreadSocket};
-use thalweg_runtime::Runtime;
 use thalweg_runtime::driver::{Driver, DriverKind, DriverOptions};
-use thalweg_runtime::net::{LetGo, Port};
 
 struct Counting;
 
@@ -126,33 +123,9 @@ fn count_with(kind: DriverKind) -> usize {
          backend be\n balance roundrobin\n http-request add-header X-Backend %[be_name]\n server s {server_addr}\n",
         log.local_addr().unwrap()
     );
-    let input = Input::Memory { name: "test".into(), text: text.into_bytes() };
-    let loaded = thalweg_config::load(&LoadOptions { files: vec![input], cpus: 1, ..LoadOptions::default() });
-    let mut config = loaded.config.expect("the configuration is valid");
-    config.global.nbthread = 1;
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let addr: SocketAddr = listener.local_addr().unwrap();
-    let proxy: ProxyId = config.proxies.iter().find(|p| &*p.name == "fe").unwrap().id;
-    let instance = Instance::new(config, "thalweg", "host", thalweg_runtime::clock::wall_us());
-    let (ready, started) = mpsc::channel();
-    let running = thread::spawn(move || {
-        let settings =
-            thalweg_runtime::Config { threads: 1, driver: kind, ..thalweg_runtime::Config::default() };
-        let port = Arc::new(Port::new(listener.into(), LetGo::Keep));
-        let sockets = Mutex::new(Some(vec![ThreadSocket { proxy, bind: 0, port }]));
-        let runtime = Runtime::start(settings, move |thread| {
-            COUNTED.set(true);
-            thalweg_proxy::start_thread(&instance, thread, sockets.lock().unwrap().take().unwrap());
-        })
-        .unwrap();
-        ready.send(runtime.handle()).unwrap();
-        runtime.run().unwrap();
-    });
-    let handle = started.recv().unwrap();
-    let mut client = TcpStream::connect(addr).unwrap();
-    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    client.set_nodelay(true).unwrap();
+    let settings = thalweg_runtime::Config { driver: kind, ..thalweg_runtime::Config::default() };
+    let proxy = support::start(&text, settings, || COUNTED.set(true));
+    let mut client = support::connect(proxy.addr);
     exchange(&mut client, &log, 200);
     // The runtime registers its own figures once, some time after the start: the steady state is the best of a few
     // rounds. What a request allocates shows in all of them.
@@ -164,8 +137,7 @@ fn count_with(kind: DriverKind) -> usize {
         COUNTING.store(false, Ordering::SeqCst);
         least = least.min(COUNT.load(Ordering::SeqCst));
     }
-    handle.stop();
-    running.join().unwrap();
+    proxy.stop();
     least
 }
 

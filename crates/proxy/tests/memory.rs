@@ -2,21 +2,20 @@
 //! waits for its next request, while half a head has come, and after it was closed. With the real drivers; what the kernel
 //! holds is not counted.
 
+mod support;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicIsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use thalweg_config::model::ProxyId;
-use thalweg_config::{Input, LoadOptions};
-use thalweg_proxy::{Instance, ThreadSocket, worker};
-use thalweg_runtime::Runtime;
+use support::connect;
+use thalweg_proxy::worker;
 use thalweg_runtime::driver::{Driver, DriverKind, DriverOptions};
-use thalweg_runtime::net::{LetGo, Port};
 
 struct Counting;
 
@@ -72,45 +71,15 @@ fn with_proxy<R>(kind: DriverKind, f: impl FnOnce(SocketAddr) -> R) -> R {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let text = "defaults\n mode http\n timeout client 60s\n timeout http-request 60s\n timeout http-keep-alive 60s\n\
                 frontend fe\n bind 127.0.0.1:1\n http-request return status 200\n";
-    let input = Input::Memory { name: "test".into(), text: text.as_bytes().to_vec() };
-    let loaded = thalweg_config::load(&LoadOptions { files: vec![input], cpus: 1, ..LoadOptions::default() });
-    let mut config = loaded.config.expect("the configuration is valid");
-    config.global.nbthread = 1;
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let addr = listener.local_addr().unwrap();
-    let proxy: ProxyId = config.proxies.iter().find(|p| &*p.name == "fe").unwrap().id;
-    let instance = Instance::new(config, "thalweg", "host", thalweg_runtime::clock::wall_us());
-    let (ready, started) = mpsc::channel();
-    let running = thread::spawn(move || {
-        let settings = thalweg_runtime::Config {
-            threads: 1,
-            driver: kind,
-            on_trim: Some(Arc::new(|| worker::current().unwrap().trim())),
-            ..thalweg_runtime::Config::default()
-        };
-        let port = Arc::new(Port::new(listener.into(), LetGo::Keep));
-        let sockets = Mutex::new(Some(vec![ThreadSocket { proxy, bind: 0, port }]));
-        let runtime = Runtime::start(settings, move |thread| {
-            COUNTED.set(true);
-            thalweg_proxy::start_thread(&instance, thread, sockets.lock().unwrap().take().unwrap());
-        })
-        .unwrap();
-        ready.send(runtime.handle()).unwrap();
-        runtime.run().unwrap();
-    });
-    let handle = started.recv().unwrap();
-    let result = f(addr);
-    handle.stop();
-    running.join().unwrap();
+    let settings = thalweg_runtime::Config {
+        driver: kind,
+        on_trim: Some(Arc::new(|| worker::current().unwrap().trim())),
+        ..thalweg_runtime::Config::default()
+    };
+    let proxy = support::start(text, settings, || COUNTED.set(true));
+    let result = f(proxy.addr);
+    proxy.stop();
     result
-}
-
-fn connect(addr: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect(addr).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    stream.set_nodelay(true).unwrap();
-    stream
 }
 
 /// Sends (the rest of) a request and receives the answer.

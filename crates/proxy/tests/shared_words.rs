@@ -2,18 +2,16 @@
 //! that ARCHITECTURE.md lists. Atomics and locks of the data path come through `thalweg_balance::sync`, which counts in
 //! builds with debug assertions.
 
+mod support;
+
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
-use std::sync::{Mutex, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use thalweg_balance::sync::shared_writes;
-use thalweg_config::model::ProxyId;
-use thalweg_config::{Input, LoadOptions};
-use thalweg_proxy::{Instance, ThreadSocket};
-use thalweg_runtime::Runtime;
 use thalweg_runtime::driver::{Driver, DriverKind, DriverOptions};
 
 const REQUESTS: usize = 500;
@@ -70,45 +68,20 @@ fn writes_of(kind: DriverKind, lines: &str, servers: usize, options: &str) -> u6
     for n in 0..servers {
         text.push_str(&format!(" server s{n} {server_addr} {options}\n"));
     }
-    let input = Input::Memory { name: "test".into(), text: text.into_bytes() };
-    let loaded = thalweg_config::load(&LoadOptions { files: vec![input], cpus: 1, ..LoadOptions::default() });
-    let mut config = loaded.config.expect("the configuration is valid");
-    config.global.nbthread = 1;
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let addr: SocketAddr = listener.local_addr().unwrap();
-    let proxy: ProxyId = config.proxies.iter().find(|p| &*p.name == "fe").unwrap().id;
-    let instance = Instance::new(config, "thalweg", "host", thalweg_runtime::clock::wall_us());
-    let (ready, started) = mpsc::channel();
-    let running = thread::spawn(move || {
-        let settings =
-            thalweg_runtime::Config { threads: 1, driver: kind, ..thalweg_runtime::Config::default() };
-        let port = thalweg_runtime::net::Port::new(listener.into(), thalweg_runtime::net::LetGo::Keep);
-        let port = std::sync::Arc::new(port);
-        let sockets = Mutex::new(Some(vec![ThreadSocket { proxy, bind: 0, port }]));
-        let runtime = Runtime::start(settings, move |thread| {
-            thalweg_proxy::start_thread(&instance, thread, sockets.lock().unwrap().take().unwrap());
-        })
-        .unwrap();
-        ready.send(runtime.handle()).unwrap();
-        runtime.run().unwrap();
-    });
-    let handle = started.recv().unwrap();
+    let settings = thalweg_runtime::Config { driver: kind, ..thalweg_runtime::Config::default() };
+    let proxy = support::start(&text, settings, || {});
     let count = || {
         let (told, tell) = mpsc::channel();
-        handle.run_on(0, move || told.send(shared_writes()).unwrap());
+        proxy.handle.run_on(0, move || told.send(shared_writes()).unwrap());
         tell.recv().unwrap()
     };
-    let mut client = TcpStream::connect(addr).unwrap();
-    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    client.set_nodelay(true).unwrap();
+    let mut client = support::connect(proxy.addr);
     exchange(&mut client, &log, 20);
     let before = count();
     exchange(&mut client, &log, REQUESTS);
     let writes = count() - before;
     drop(client);
-    handle.stop();
-    running.join().unwrap();
+    proxy.stop();
     writes
 }
 
