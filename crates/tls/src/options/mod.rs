@@ -4,6 +4,8 @@ pub mod alpn;
 mod cipher_table;
 pub mod ciphers;
 pub mod groups;
+#[cfg(test)]
+mod line;
 pub mod schemes;
 pub mod server_words;
 mod versions;

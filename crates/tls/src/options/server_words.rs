@@ -228,31 +228,11 @@ fn missing_of_server(word: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify::{Crls, TrustStore};
-    use std::sync::Arc;
+    use crate::options::line::{self, Files};
 
-    struct One;
-
-    impl Authorities for One {
-        fn trust(&self, path: &str) -> Option<Arc<TrustStore>> {
-            (path == "ca.pem").then(Arc::default)
-        }
-
-        fn crls(&self, _: &str) -> Option<Arc<Crls>> {
-            None
-        }
-    }
-
-    fn words(line: &str) -> Result<ServerWords, String> {
+    fn words(text: &str) -> Result<ServerWords, String> {
         let mut words = ServerWords::default();
-        let all: Vec<&str> = line.split_whitespace().collect();
-        let mut at = 0;
-        while at < all.len() {
-            match words.read(all[at], &all[at + 1..])? {
-                Read::Taken(after) => at += 1 + after,
-                Read::NotMine => return Err(format!("unknown {}", all[at])),
-            }
-        }
+        line::read(text, |word, after| words.read(word, after))?;
         Ok(words)
     }
 
@@ -261,7 +241,7 @@ mod tests {
         let line = "ssl verify required ca-file ca.pem verifyhost a.com sni str(x) alpn h2 force-tlsv13 crt c.pem \
                     no-ssl-reuse check-ssl check-sni b check-alpn http/1.1 no-renegotiate no-tls-tickets";
         let read = words(line).unwrap();
-        let (profile, warnings) = read.profile(&One, true).unwrap();
+        let (profile, warnings) = read.profile(&Files, true).unwrap();
         assert!(
             profile.policy.required
                 && !profile.reuse
@@ -272,7 +252,7 @@ mod tests {
         assert_eq!((read.sni.as_deref(), read.certificate.as_deref()), (Some("str(x)"), Some("c.pem")));
         let over = words("no-ssl verify none").unwrap().over(&read);
         assert_eq!((over.ssl, over.verify, over.alpn.as_deref()), (Some(false), Some(false), Some("h2")));
-        assert!(words("ssl").unwrap().profile(&One, false).is_ok(), "ssl-server-verify none");
+        assert!(words("ssl").unwrap().profile(&Files, false).is_ok(), "ssl-server-verify none");
     }
 
     #[test]
@@ -299,7 +279,7 @@ mod tests {
             ("ssl verify none force-tlsv10", "all SSL/TLS versions are disabled"),
             ("ssl verify none client-sigalgs ed25519", "'client-sigalgs' is not supported on a server"),
         ] {
-            let found = words(line).unwrap().profile(&One, true).unwrap_err().to_string();
+            let found = words(line).unwrap().profile(&Files, true).unwrap_err().to_string();
             assert!(found.starts_with(error), "{line}: {found}");
         }
     }

@@ -299,29 +299,11 @@ fn ignored(word: &str, list: &str) -> Result<Ignored, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::line::{self, Files};
 
-    struct Nobody;
-
-    impl Authorities for Nobody {
-        fn trust(&self, path: &str) -> Option<Arc<TrustStore>> {
-            (path == "ca.pem").then(Arc::default)
-        }
-
-        fn crls(&self, _: &str) -> Option<Arc<Crls>> {
-            None
-        }
-    }
-
-    fn words(line: &str) -> Result<Words, String> {
+    fn words(text: &str) -> Result<Words, String> {
         let mut words = Words::default();
-        let all: Vec<&str> = line.split_whitespace().collect();
-        let mut at = 0;
-        while at < all.len() {
-            match words.read(all[at], &all[at + 1..])? {
-                Read::Taken(after) => at += 1 + after,
-                Read::NotMine => return Err(format!("unknown {}", all[at])),
-            }
-        }
+        line::read(text, |word, after| words.read(word, after))?;
         Ok(words)
     }
 
@@ -329,13 +311,13 @@ mod tests {
     fn lines_that_can_be_served() {
         let line = "alpn h2,http/1.1 ciphers ECDHE+AESGCM curves P-256 ssl-min-ver TLSv1.3 sigalgs ecdsa_secp256r1_sha256 \
                     verify optional ca-file ca.pem crt-ignore-err 10 no-ca-names allow-0rtt prefer-client-ciphers";
-        let (profile, warnings) = words(line).unwrap().profile(&Nobody).unwrap();
+        let (profile, warnings) = words(line).unwrap().profile(&Files).unwrap();
         assert_eq!((profile.alpn.len(), profile.ciphers.len(), profile.groups.len()), (2, 4, 1));
         assert!(
             !profile.versions.tls12 && profile.early_data > 0 && profile.prefer_client && warnings.is_empty()
         );
         let over = words("ciphers AES256-SHA no-alpn").unwrap().over(&words(line).unwrap());
-        let (profile, warnings) = over.profile(&Nobody).unwrap();
+        let (profile, warnings) = over.profile(&Files).unwrap();
         assert!(profile.alpn.is_empty() && profile.ciphers.is_empty());
         let defaults = words("no-tls-tickets strict-sni").unwrap();
         let over = words("tls-tickets").unwrap().over(&defaults);
@@ -368,7 +350,7 @@ mod tests {
             ("verify required ca-file ca.pem crl-file y", "'crl-file' : unable to load y"),
             ("curves FOO", "unable to set SSL curves list to 'FOO': 'FOO' is no curve that is known"),
         ] {
-            let found = words(line).unwrap().profile(&Nobody).unwrap_err().to_string();
+            let found = words(line).unwrap().profile(&Files).unwrap_err().to_string();
             assert!(found.starts_with(error), "{line}: {found}");
         }
     }
