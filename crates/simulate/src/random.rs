@@ -1,32 +1,28 @@
-//! The numbers that a plan is drawn from (SplitMix64): the same seed gives the same plan on every machine. The network has a
-//! generator of its own, so that a change in how a scenario runs does not change what it is.
+//! The numbers that a plan is drawn from: the same seed gives the same plan on every machine. The network has a generator of
+//! its own, so that a change in how a scenario runs does not change what it is.
+
+use thalweg_runtime::driver::sim::Rng;
 
 /// See the module's documentation.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random(Rng);
 
 impl Random {
     /// The numbers of a seed.
     pub fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        // Not the numbers that the network draws from the same seed; the last term undoes the generator's own.
+        let own = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d;
+        Random(Rng::new(own ^ 0x9e37_79b9_7f4a_7c15))
     }
 
     /// A number below `n` (0 for 0).
     pub fn below(&mut self, n: u64) -> u64 {
-        if n == 0 { 0 } else { self.next() % n }
+        self.0.below(n)
     }
 
     /// A number from `low` to `high`, both included.
     pub fn within(&mut self, low: u64, high: u64) -> u64 {
-        low + self.below(high.saturating_sub(low).saturating_add(1))
+        self.0.within(low, high)
     }
 
     /// True `percent` times in a hundred.

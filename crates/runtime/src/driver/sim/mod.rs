@@ -39,6 +39,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use world::{EndpointId, FAILED, Kind, READABLE, WRITABLE, World};
 
+pub use rng::Rng;
 pub use run::{Report, run};
 pub use world::SimCounts;
 
