@@ -16,14 +16,15 @@ use thalweg_sample::facts::{Endpoint, Session, StreamFacts};
 
 use super::hand_over;
 use super::pool::{ConnectionKey, Demand, IdleConnection, IdlePool};
+use crate::connection::port::Port;
 use crate::connection::proxy_header;
-use crate::connection::wire::Wire;
+use crate::connection::transport::Transport;
 use crate::counters::Counters;
 use crate::worker::Worker;
 
 /// A connection to a server with a stream on it.
 pub struct ServerConn {
-    pub wire: Wire,
+    pub port: Port,
     /// What it is interchangeable with; `None` for "any of this server".
     pub key: Option<Rc<ConnectionKey>>,
     /// Requests it has carried, this one included.
@@ -138,7 +139,7 @@ impl<'a> Target<'a> {
         self.note_use(true);
         self.count_reuse();
         Some(ServerConn {
-            wire: Wire::new(taken.io),
+            port: Port::new(taken.io),
             key: taken.key,
             requests: taken.requests + 1,
             reused: true,
@@ -191,13 +192,13 @@ impl<'a> Target<'a> {
         }
         let proven_only = reuse == Reuse::Aggressive && first_request;
         let handed = hand_over::ask(owner, index, self.key.as_deref().cloned(), proven_only).await?;
-        let mut io = Stream::from_accepted(handed.fd).ok()?;
+        let mut io = Transport::from(Stream::from_accepted(handed.fd).ok()?);
         io.set_reset_on_close(true);
         let ends = ends(&io);
         self.note_use(true);
         self.count_reuse();
         Some(ServerConn {
-            wire: Wire::new(io),
+            port: Port::new(io),
             key: self.key.clone(),
             requests: handed.requests + 1,
             reused: true,
@@ -220,7 +221,7 @@ impl<'a> Target<'a> {
         let mut io = match connected {
             Err(_elapsed) => return Err(ConnectError::Timeout),
             Ok(Err(error)) => return Err(ConnectError::of(&error)),
-            Ok(Ok(io)) => io,
+            Ok(Ok(stream)) => Transport::from(stream),
         };
         if let Some(header) = self.key.as_ref().map(|k| &k.proxy_header).filter(|h| !h.is_empty()) {
             io.start_send(Buf::copy_of(header));
@@ -228,7 +229,7 @@ impl<'a> Target<'a> {
         let here = io.local_addr().ok().and_then(|a| a.to_std()).map_or(Endpoint::Unknown, Endpoint::Inet);
         let there = addr.to_std().map_or(Endpoint::Unknown, Endpoint::Inet);
         Ok(ServerConn {
-            wire: Wire::new(io),
+            port: Port::new(io),
             key: self.key.clone(),
             requests: 1,
             reused: false,
@@ -271,7 +272,7 @@ impl<'a> Target<'a> {
 }
 
 /// Both addresses of a connection.
-fn ends(io: &Stream) -> (Endpoint, Endpoint) {
+fn ends(io: &Transport) -> (Endpoint, Endpoint) {
     let inet = |addr: io::Result<SockAddr>| {
         addr.ok().and_then(|a| a.to_std()).map_or(Endpoint::Unknown, Endpoint::Inet)
     };
@@ -389,7 +390,7 @@ pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, conn: Serve
         low: pool.low_conn as usize,
     };
     worker.with_pool(index, |idle| {
-        let mut io = conn.wire.io;
+        let mut io = conn.port.line;
         io.watch(worker.janitor.get());
         let connection = IdleConnection { io, key: conn.key, requests: conn.requests, ends: conn.ends };
         worker.wake_janitor(idle.put(connection, demand));

@@ -74,7 +74,7 @@ async fn take(server: usize, key: Option<&ConnectionKey>, proven_only: bool) -> 
     let mut idle = worker.with_pool(server, |pool| pool.take(key, proven_only))?;
     std::future::poll_fn(|_| idle.io.poll_detach()).await;
     match idle.io.into_fd() {
-        Ok((fd, ahead)) if ahead.is_empty() => Some(Handed { fd, requests: idle.requests }),
+        Some((fd, ahead)) if ahead.is_empty() => Some(Handed { fd, requests: idle.requests }),
         _ => None,
     }
 }

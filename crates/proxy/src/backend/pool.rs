@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use thalweg_runtime::clock;
-use thalweg_runtime::net::Stream;
 use thalweg_sample::facts::Endpoint;
 
+use crate::connection::transport::Transport;
 use crate::plant::bug;
 
 /// Everything besides the server that makes two connections interchangeable; `None` in [`IdleConnection`] for the
@@ -31,7 +31,7 @@ pub struct ConnectionKey {
 /// A server connection without a stream.
 pub struct IdleConnection {
     /// The connection.
-    pub io: Stream,
+    pub io: Transport,
     /// What it is interchangeable with.
     pub key: Option<Rc<ConnectionKey>>,
     /// Requests it has carried.

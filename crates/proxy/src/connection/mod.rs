@@ -1,6 +1,7 @@
-//! Connections: [`wire`] is one that carries messages, [`body`] how far one of them was read, [`proxy_header`] what may
-//! come before the first.
+//! Connections: a [`port`] is one that carries messages, [`transport`] how its bytes are carried, [`body`] how far one message
+//! was read, [`proxy_header`] what may come before the first.
 
 pub mod body;
+pub mod port;
 pub mod proxy_header;
-pub mod wire;
+pub mod transport;

@@ -16,8 +16,9 @@ use super::listener::Admission;
 use super::{ClientSession, PrivateConnection, PrivateIdle};
 use crate::backend::connect::{ServerConn, give_back};
 use crate::backend::pool::ConnectionKey;
+use crate::connection::port::Port;
 use crate::connection::proxy_header::{self, Parsed};
-use crate::connection::wire::Wire;
+use crate::connection::transport::Transport;
 use crate::instance::Stopping;
 use crate::plant::bug;
 use crate::stream::finish;
@@ -49,7 +50,7 @@ const PRIVATE_MAX: usize = 8;
 pub fn start(worker: &Rc<Worker>, admission: Admission, fd: OwnedFd, peer: &SockAddr) {
     let Ok(io) = Stream::from_accepted(fd) else { return };
     let listener = admission.listener();
-    let client = Wire::new(io);
+    let client = Port::new(Transport::from(io));
     let session = ClientSession::new(worker, listener, &client, peer);
     let began = (session.facts.accept_mono_us, session.facts.accept_wall_us);
     let options = SpawnOptions { class: Class::Normal, nice: worker.instance.bind(listener).nice };
@@ -62,7 +63,7 @@ pub fn start(worker: &Rc<Worker>, admission: Admission, fd: OwnedFd, peer: &Sock
 /// There may be very many of these, so it lives in the memory of its task once: the future owns it and lends it to all
 /// that it calls, and what a request needs beyond is boxed for the time of the request.
 struct Stay {
-    client: Wire,
+    client: Port,
     session: ClientSession,
     admission: Admission,
     /// When the session began or the last request ended: microseconds of the monotonic clock, and since 1970.
@@ -97,7 +98,7 @@ fn serve(worker: Rc<Worker>, mut stay: Stay) -> impl Future<Output = ()> {
             let missing = std::future::poll_fn(|_| stay.poll_request(&worker)).await;
             if missing.is_some() && stay.ends_in_silence(&worker) {
                 // The connection is idle as far as requests go; the last response may still be leaving.
-                if !stay.first && stay.client.io.in_flight() > 0 && !bug("cut-at-close") {
+                if !stay.first && stay.client.line.in_flight() > 0 && !bug("cut-at-close") {
                     let fe = worker.proxy(stay.session.frontend);
                     pool::boxed(close_in_order(fe, &mut stay.client)).await;
                 }
@@ -127,7 +128,7 @@ fn serve(worker: Rc<Worker>, mut stay: Stay) -> impl Future<Output = ()> {
                     }
                     let fe = worker.proxy(stay.session.frontend);
                     // An earlier response may still be leaving: what becomes of this request is no reason to cut that.
-                    if !stay.first && stay.client.io.in_flight() > 0 && !bug("cut-at-close") {
+                    if !stay.first && stay.client.line.in_flight() > 0 && !bug("cut-at-close") {
                         return pool::boxed(drop_when_sent(fe, &mut stay.client)).await;
                     }
                     return drop_at_once(fe, &mut stay.client);
@@ -144,17 +145,17 @@ fn is_reflected(worker: &Worker, session: &ClientSession) -> bool {
 }
 
 /// Closes without telling the client more than it must know.
-fn drop_at_once(fe: &Proxy, client: &mut Wire) {
+fn drop_at_once(fe: &Proxy, client: &mut Port) {
     if fe.opts.nolinger {
-        client.io.set_linger_rst();
+        client.line.set_linger_rst();
     } else {
         // Whoever only ended its direction still gets what was sent to it.
-        client.io.discard_input(UNREAD_MAX);
+        client.line.discard_input(UNREAD_MAX);
     }
 }
 
 /// The same, once the client has taken what it was sent before.
-async fn drop_when_sent(fe: &Proxy, client: &mut Wire) {
+async fn drop_when_sent(fe: &Proxy, client: &mut Port) {
     client.all_is_sent(fe.timeouts.client).await;
     drop_at_once(fe, client);
 }
@@ -169,9 +170,9 @@ async fn as_tcp(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
         TcpEnd::BecameHttp => return true,
         TcpEnd::Over { orderly: true } => {
             // What nobody will read must not turn the end into a reset.
-            if client.io.discard_input(UNREAD_MAX) == UNREAD_MAX {
+            if client.line.discard_input(UNREAD_MAX) == UNREAD_MAX {
                 // There may be more. The client hears of the end before the reset that follows.
-                let _ = client.io.shutdown_write();
+                let _ = client.line.shutdown_write();
             }
         }
         TcpEnd::Over { orderly: false } => drop_at_once(worker.proxy(session.frontend), client),
@@ -207,7 +208,7 @@ impl Drop for Listed<'_> {
 }
 
 impl ClientSession {
-    fn new(worker: &Worker, listener: usize, client: &Wire, peer: &SockAddr) -> ClientSession {
+    fn new(worker: &Worker, listener: usize, client: &Port, peer: &SockAddr) -> ClientSession {
         let (frontend, _) = worker.instance.listeners[listener];
         let id = facts::ListenerId(u32::try_from(listener).unwrap_or(0));
         let mut session = Session::new(facts::ProxyId(frontend.0), id);
@@ -216,9 +217,9 @@ impl ClientSession {
         session.fc_src = endpoint(peer);
         session.fc_dst = match worker.instance.listener_addresses[listener].get() {
             Some(only) => Endpoint::Inet(*only),
-            None => client.io.local_addr().map_or(Endpoint::Unknown, |addr| endpoint(&addr)),
+            None => client.line.local_addr().map_or(Endpoint::Unknown, |addr| endpoint(&addr)),
         };
-        session.fd = client.io.as_fd().as_raw_fd();
+        session.fd = client.line.as_fd().as_raw_fd();
         ClientSession { facts: session, frontend, listener, half: None, private: None }
     }
 
@@ -235,7 +236,7 @@ impl ClientSession {
         let private = self.private.as_mut()?;
         let at = private.iter().rposition(fits)?;
         let PrivateConnection { mut conn, .. } = private.remove(at);
-        if conn.wire.io.has_input_now() {
+        if conn.port.line.has_input_now() {
             return None;
         }
         conn.requests += 1;
@@ -264,7 +265,7 @@ impl ClientSession {
             private.remove(0);
         }
         // What happens on it wakes the session, which looks after its connections itself.
-        conn.wire.io.watch(current_task());
+        conn.port.line.watch(current_task());
         let counted = PrivateIdle::new(home, worker.instance.server_index(backend.id, server.id));
         let (backend, server) = (backend.id, server.id);
         private.push(PrivateConnection { backend, server, conn, _counted: counted });
@@ -283,18 +284,18 @@ fn global(worker: &Worker) -> &Global {
 }
 
 /// Options of an accepted socket. `mss` is that of the listener: negative lowers what the kernel found.
-fn prepare_socket(fe: &Proxy, mss: i32, client: &Wire) {
+fn prepare_socket(fe: &Proxy, mss: i32, client: &Port) {
     // A unix socket has no such options; nothing is lost when they cannot be set.
     if fe.opts.tcp_smart_accept {
-        let _ = client.io.set_quickack(false);
+        let _ = client.line.set_quickack(false);
     }
     if mss < 0 {
-        let _ = client.io.lower_mss(mss.unsigned_abs());
+        let _ = client.line.lower_mss(mss.unsigned_abs());
     }
     if fe.opts.tcpka_cli {
         let some = |n: u32| (n != 0).then_some(n);
         let probe = &fe.cli_keepalive;
-        let _ = client.io.set_keepalive(&Keepalive {
+        let _ = client.line.set_keepalive(&Keepalive {
             count: some(probe.cnt),
             idle_s: some(probe.idle_s),
             interval_s: some(probe.intvl_s),
@@ -373,7 +374,7 @@ enum Early {
 fn early_rules(
     worker: &Rc<Worker>,
     session: &mut ClientSession,
-    client: &mut Wire,
+    client: &mut Port,
     rules: &Ruleset,
     kind: Kind,
 ) -> Early {
@@ -409,10 +410,10 @@ fn early_rules(
     let overrides = state.effects.overrides;
     if let Some(mark) = overrides.fc_mark {
         // Without the privilege the packets stay unmarked, as with the reference.
-        let _ = client.io.set_mark(mark);
+        let _ = client.line.set_mark(mark);
     }
     if let Some(tos) = overrides.fc_tos {
-        let _ = client.io.set_tos(tos);
+        let _ = client.line.set_tos(tos);
     }
     worker.give_stream(state);
     verdict
@@ -424,7 +425,7 @@ fn early_rules(
 async fn read_proxy_header(
     fe: &Proxy,
     session: &mut ClientSession,
-    client: &mut Wire,
+    client: &mut Port,
     rewritten: (bool, bool),
 ) -> Result<(), ConnError> {
     let deadline = fe.timeouts.client_hs.or(fe.timeouts.client).map(timer::deadline_in);
@@ -466,7 +467,7 @@ async fn read_proxy_header(
                 Parsed::Partial => {}
             }
         }
-        match timer::timeout_at(deadline, client.io.recv(16 * 1024)).await {
+        match timer::timeout_at(deadline, client.line.recv(16 * 1024)).await {
             Ok(Ok(buf)) if !buf.is_empty() => {
                 if client.append(buf).is_err() {
                     return Err(PRX_BAD_HDR);
@@ -527,13 +528,13 @@ impl Stay {
         }
         // Those that their servers closed, or on which something came that nobody asked for, are let go.
         if let Some(private) = &mut session.private {
-            private.retain_mut(|kept| !kept.conn.wire.io.has_input_now());
+            private.retain_mut(|kept| !kept.conn.port.line.has_input_now());
         }
         let now = clock::now_ms();
         let fe = worker.proxy(session.frontend);
         let stopping = worker.instance.stopping();
         let until = match half {
-            Some(half) => half.deadline(fe, client.io.last_received_ms()).unwrap_or(NEVER),
+            Some(half) => half.deadline(fe, client.line.last_received_ms()).unwrap_or(NEVER),
             None => wait.until_ms,
         };
         if half.is_none() && !self.first && stopping != Stopping::No {
@@ -541,7 +542,7 @@ impl Stay {
                 wait.leave_at_ms = leave_idle_at(worker, fe, now).unwrap_or(NEVER);
             }
             // A request that came at the same time is on its way here and will be answered.
-            if stopping == Stopping::Hard || (now >= wait.leave_at_ms && !client.io.ask_input()) {
+            if stopping == Stopping::Hard || (now >= wait.leave_at_ms && !client.line.ask_input()) {
                 return Poll::Ready(Some(NoRequest::Closed));
             }
             timer::want(wait.leave_at_ms);
@@ -581,21 +582,21 @@ fn leave_idle_at(worker: &Worker, fe: &Proxy, now_ms: u64) -> Option<u64> {
 
 /// Closes so that the client gets everything that was sent. Closing with unread input would reset the connection,
 /// and a reset may overtake the response (RFC 9112 section 9.6): what still comes is read and thrown away for a while.
-async fn close_in_order(fe: &Proxy, client: &mut Wire) {
+async fn close_in_order(fe: &Proxy, client: &mut Port) {
     if !client.all_is_sent(fe.timeouts.client).await || client.eof {
         return;
     }
     // The last bytes may have been held back to leave with the end (`Stream::end_with_next_send`): they go before it is looked
     // whether closing would reset the connection, and take them with it.
-    if client.io.shutdown_write().is_err() {
+    if client.line.shutdown_write().is_err() {
         return;
     }
-    if client.input.is_none() && !client.io.has_input_now() && client.body.is_ended() {
+    if client.input.is_none() && !client.line.has_input_now() && client.body.is_ended() {
         return;
     }
     client.input = None;
     let deadline = Some(timer::deadline_in(LINGER_MS));
-    while let Ok(Ok(buf)) = timer::timeout_at(deadline, client.io.recv(16 * 1024)).await {
+    while let Ok(Ok(buf)) = timer::timeout_at(deadline, client.line.recv(16 * 1024)).await {
         if buf.is_empty() {
             return;
         }
@@ -614,7 +615,7 @@ mod tests {
     #[test]
     fn a_waiting_session_is_small() {
         let size = size_of_future(serve);
-        let (session, client) = (size_of::<ClientSession>(), size_of::<Wire>());
+        let (session, client) = (size_of::<ClientSession>(), size_of::<Port>());
         println!("all: {size}, session: {session}, facts: {}, client: {client}", size_of::<Session>());
         assert!(size <= 384, "a session takes {size} bytes, and blocks are multiples of 64");
     }

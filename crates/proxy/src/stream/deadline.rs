@@ -4,12 +4,13 @@
 //! `timeout client-fin`, `timeout server-fin`, `option independent-streams`). A side is waited for when something is
 //! expected of it, or when it does not take what is sent to it; while the other side is what holds things up, its time
 //! stands still. Time counts from what the side last did, not from when that was noticed: the runtime keeps the moments
-//! ([`Stream::last_received_ms`], [`Stream::last_sent_ms`]).
+//! ([`Transport::last_received_ms`], [`Transport::last_sent_ms`]).
 
 use thalweg_config::model::Proxy;
-use thalweg_runtime::net::Stream;
 use thalweg_runtime::{clock, timer};
 use thalweg_sample::facts::StreamFacts;
+
+use crate::connection::transport::Transport;
 
 /// The limits of one side, in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -124,14 +125,14 @@ impl Patience {
     /// Whether the side is overdue; asks for another look when it would be. `stuck`: something is on its way to it that it
     /// does not take.
     #[inline]
-    pub fn check(&mut self, io: &Stream, expects: Expects, stuck: bool) -> Option<Overdue> {
+    pub fn check(&mut self, line: &Transport, expects: Expects, stuck: bool) -> Option<Overdue> {
         if expects == Expects::Nothing && !stuck {
             self.expected_ms = NEVER;
             self.stuck_ms = NEVER;
             return None;
         }
         let now = clock::now_ms();
-        let sent = io.last_sent_ms();
+        let sent = line.last_sent_ms();
         let limit =
             if self.shut_ms != NEVER && self.fin != NEVER && !self.upgraded { self.fin } else { self.idle };
         if begun(&mut self.stuck_ms, stuck, now) && is_over(now, self.stuck_ms.max(sent), limit) {
@@ -142,8 +143,8 @@ impl Patience {
         }
         let last = match expects {
             Expects::Head => sent,
-            _ if self.independent => io.last_received_ms(),
-            _ => sent.max(io.last_received_ms()),
+            _ if self.independent => line.last_received_ms(),
+            _ => sent.max(line.last_received_ms()),
         };
         let since = self.expected_ms.max(last);
         if is_over(now, since, limit) {

@@ -14,7 +14,7 @@ use thalweg_http::values::list;
 use thalweg_http::{Head, HeaderId, Method, Version};
 use thalweg_rules::{Kind, Outcome, Ruleset};
 use thalweg_runtime::buffer::{BULK_SIZE, Buf};
-use thalweg_runtime::net::{Departure, Stream, TransferMode};
+use thalweg_runtime::net::{Departure, TransferMode};
 use thalweg_runtime::{clock, timer};
 use thalweg_sample::context::Payload;
 
@@ -26,7 +26,8 @@ use super::relay::{RelayEnd, relay};
 use super::{Bodies, StreamState, cookie, finish, reply, shut_check, unless_shut};
 use crate::backend::connect::{ConnectError, ServerConn};
 use crate::connection::body::{Delimiter, Form, Look};
-use crate::connection::wire::{RECV_MAX, Wire};
+use crate::connection::port::{Port, RECV_MAX};
+use crate::connection::transport::Transport;
 use crate::instance::Stopping;
 use crate::plant::bug;
 use crate::worker::Worker;
@@ -125,7 +126,7 @@ pub async fn with_server<'a>(
     // These decide on bytes: to what counts responses there is none yet.
     let rules = &be.rules.tcp_content_res;
     if !rules.is_empty()
-        && let Err(stop) = response_rules(http, be, rules, Kind::TcpResponse, Some(&mut conn.wire)).await
+        && let Err(stop) = response_rules(http, be, rules, Kind::TcpResponse, Some(&mut conn.port)).await
     {
         return Exchanged::Failed(stop);
     }
@@ -143,7 +144,7 @@ pub async fn with_server<'a>(
     // Rules may change what it says of its framing.
     let kept = keep_server && leaves_connection(http, &up);
     for rules in http_rules_on_responses(be, fe) {
-        if let Err(stop) = response_rules(http, be, rules, Kind::HttpResponse, Some(&mut conn.wire)).await {
+        if let Err(stop) = response_rules(http, be, rules, Kind::HttpResponse, Some(&mut conn.port)).await {
             if matches!(stop, Stop::Answer(_)) {
                 keep_unwanted(http, be, server, conn, kept);
             }
@@ -171,8 +172,8 @@ fn leaves_connection(http: &Http<'_>, up: &Pump) -> bool {
 /// Keeps a connection whose response nobody wants, if that `may` be and all of the response is here.
 fn keep_unwanted(http: &mut Http<'_>, be: &Proxy, server: &Server, mut conn: ServerConn, may: bool) {
     if may
-        && conn.wire.discard_body().is_ok()
-        && conn.wire.is_idle()
+        && conn.port.discard_body().is_ok()
+        && conn.port.is_idle()
         && http.worker.instance.stopping() == Stopping::No
     {
         http.session.keep(http.worker, be, server, conn);
@@ -270,15 +271,15 @@ fn note_connection(http: &mut Http<'_>, conn: &ServerConn) {
     use std::os::fd::AsRawFd;
     let facts = &mut http.state.facts;
     facts.bc_reused = conn.reused;
-    facts.bc_fd = conn.wire.io.as_fd().as_raw_fd();
+    facts.bc_fd = conn.port.line.as_fd().as_raw_fd();
     facts.bc_src = conn.ends.0;
     facts.bc_dst = conn.ends.1;
 }
 
 /// Whether nobody waits for an answer any more: the client broke its connection, or ended its direction and that counts
 /// (`option abortonclose`). Requests that it sent ahead do not hide it. Otherwise its next sign wakes the task.
-pub fn has_left(client: &mut Wire, ends_count: bool) -> bool {
-    match client.io.departure() {
+pub fn has_left(client: &mut Port, ends_count: bool) -> bool {
+    match client.line.departure() {
         Departure::No => false,
         Departure::Ended => ends_count,
         Departure::Reset => true,
@@ -287,15 +288,15 @@ pub fn has_left(client: &mut Wire, ends_count: bool) -> bool {
 
 /// Counts a client that left before there was a connection for it: with its backend, a broken connection counts and an
 /// end does not.
-pub fn count_left(worker: &Worker, client: &mut Wire, listener: usize, state: &StreamState) {
-    match client.io.departure() {
+pub fn count_left(worker: &Worker, client: &mut Port, listener: usize, state: &StreamState) {
+    match client.line.departure() {
         Departure::Reset => finish::client_left(worker, listener, state),
         _ => worker.fe_counters(listener).client_aborts.add(1),
     }
 }
 
 /// Waits before another attempt. True when the client [left](has_left) meanwhile.
-pub async fn pause(client: &mut Wire, ms: u64, ends_count: bool) -> bool {
+pub async fn pause(client: &mut Port, ms: u64, ends_count: bool) -> bool {
     let over = timer::Deadline(Some(timer::deadline_in(ms)));
     std::future::poll_fn(|_| match has_left(client, ends_count) {
         true => Poll::Ready(true),
@@ -377,12 +378,12 @@ pub fn encode(head: &Head, options: &EncodeOptions<'_>) -> Option<Buf> {
 }
 
 /// Hands a head and what follows it to the kernel in one call.
-pub fn send_with(io: &mut Stream, mut head: Buf, body: Option<Buf>) {
+pub fn send_with(line: &mut Transport, mut head: Buf, body: Option<Buf>) {
     match body {
-        None => io.start_send(head),
+        None => line.start_send(head),
         // Copying a little costs less than a second piece in the call.
-        Some(body) if body.len() <= 4096 && head.extend_from_slice(&body).is_ok() => io.start_send(head),
-        Some(body) => io.start_send2(head, body),
+        Some(body) if body.len() <= 4096 && head.extend_from_slice(&body).is_ok() => line.start_send(head),
+        Some(body) => line.start_send2(head, body),
     }
 }
 
@@ -404,8 +405,8 @@ fn send_request<'a>(
         Err(_) => return Err(bad_body(http)),
     };
     // A connection that just sent a PROXY header may still be busy with it; then the head waits in the pump.
-    match conn.wire.io.poll_send_ready() {
-        Poll::Ready(Ok(())) => send_with(&mut conn.wire.io, head, body),
+    match conn.port.line.poll_send_ready() {
+        Poll::Ready(Ok(())) => send_with(&mut conn.port.line, head, body),
         Poll::Pending => up.hold(head, body),
         // The failure shows again when the response is waited for.
         Poll::Ready(Err(_)) => {}
@@ -473,7 +474,7 @@ async fn receive_head(
                 return Poll::Ready(HeadEnd::Shut);
             }
             if !upload_done {
-                match up.poll(client, &mut conn.wire.io) {
+                match up.poll(client, &mut conn.port.line) {
                     Poll::Pending => {}
                     Poll::Ready(Ok(())) => upload_done = true,
                     Poll::Ready(Err(PumpError::Malformed(_))) => return Poll::Ready(HeadEnd::BadBody),
@@ -488,37 +489,37 @@ async fn receive_head(
             }
             let up_waits = up.blocked_on_send || up.is_held_back();
             if upload_done || up_waits {
-                match client.io.departure() {
+                match client.line.departure() {
                     Departure::Reset => return Poll::Ready(HeadEnd::ClientReset),
                     Departure::Ended if abort && upload_done => return Poll::Ready(HeadEnd::ClientLeft),
                     _ => {}
                 }
             }
             loop {
-                if let Some(input) = conn.wire.input.as_mut() {
+                if let Some(input) = conn.port.input.as_mut() {
                     match state.parser.parse_response(&options, &context, input, &mut state.response) {
                         Ok(Parsed::Complete(len)) => {
                             input.advance(len);
                             state.facts.res_bytes_in += len as u64;
                             if input.is_empty() {
-                                conn.wire.input = None;
+                                conn.port.input = None;
                             }
                             return Poll::Ready(HeadEnd::Received);
                         }
                         Ok(Parsed::Partial) => {}
                         Err(_) => {
                             if bug("buffer-leak") {
-                                std::mem::forget(conn.wire.input.take());
+                                std::mem::forget(conn.port.input.take());
                             }
                             return Poll::Ready(HeadEnd::Malformed);
                         }
                     }
                 }
-                match conn.wire.poll_recv_up_to(room) {
+                match conn.port.poll_recv_up_to(room) {
                     Poll::Pending => break,
                     Poll::Ready(Ok(buf)) if buf.is_empty() => return Poll::Ready(HeadEnd::ServerClosed),
                     Poll::Ready(Ok(buf)) => {
-                        if conn.wire.append(buf).is_err() {
+                        if conn.port.append(buf).is_err() {
                             return Poll::Ready(HeadEnd::NoBuffer);
                         }
                     }
@@ -527,17 +528,17 @@ async fn receive_head(
             }
             // While the body is being received it is the client who is waited for, unless the server does not take
             // what was received.
-            let stuck = conn.wire.io.in_flight() > 0 || (!upload_done && up.blocked_on_send);
+            let stuck = conn.port.line.in_flight() > 0 || (!upload_done && up.blocked_on_send);
             let (client_owes, server_owes) = match upload_done {
                 true if bug("timer-left") => (Expects::Bytes, Expects::Head),
                 true => (Expects::Nothing, Expects::Head),
                 false if up_waits => (Expects::Nothing, Expects::Nothing),
                 false => (Expects::Bytes, Expects::Nothing),
             };
-            if waits.client.check(&client.io, client_owes, false).is_some() {
+            if waits.client.check(&client.line, client_owes, false).is_some() {
                 return Poll::Ready(HeadEnd::ClientTimeout);
             }
-            match waits.server.check(&conn.wire.io, server_owes, stuck) {
+            match waits.server.check(&conn.port.line, server_owes, stuck) {
                 None => {}
                 Some(Overdue::Stuck) => return Poll::Ready(HeadEnd::ServerStuck),
                 Some(_) => return Poll::Ready(HeadEnd::ServerTimeout),
@@ -548,7 +549,7 @@ async fn receive_head(
         let received = matches!(end, HeadEnd::Received);
         if !received || !is_interim(http.state.response.status()) {
             if received {
-                conn.wire.body.begin(http.state.response.framing().body, &options);
+                conn.port.body.begin(http.state.response.framing().body, &options);
             }
             http.count_sent_body();
             return end;
@@ -575,7 +576,7 @@ fn head_failed<'a>(
     end: HeadEnd,
     mut replay: Replay,
 ) -> Exchanged<'a> {
-    let nothing_came = conn.wire.input.is_none();
+    let nothing_came = conn.port.input.is_none();
     let srv = http.worker.srv_counters(be.id, server.id);
     let backend = http.worker.be_counters(be.id);
     match end {
@@ -692,7 +693,7 @@ pub fn http_rules_on_responses<'a>(be: &'a Proxy, fe: &'a Proxy) -> impl Iterato
 /// Bounds what rules may make of the response's head.
 fn limit_response(http: &mut Http<'_>, conn: &ServerConn) {
     let tune = &http.worker.instance.config.global.tune;
-    let buffered = conn.wire.received().len();
+    let buffered = conn.port.received().len();
     let head = &mut http.state.response;
     head.set_limit(head_limit(tune.bufsize, tune.maxrewrite, head.encoded_len(), buffered));
 }
@@ -704,7 +705,7 @@ pub async fn response_rules<'a>(
     be: &'a Proxy,
     rules: &'a Ruleset,
     kind: Kind,
-    mut from: Option<&mut Wire>,
+    mut from: Option<&mut Port>,
 ) -> Result<(), Stop<'a>> {
     let delay = be.inspect_delay_res_ms.filter(|_| kind == Kind::TcpResponse);
     let deadline = delay.map(timer::deadline_in);
@@ -712,7 +713,7 @@ pub async fn response_rules<'a>(
     let mut last = deadline.is_none();
     let mut next = 0;
     loop {
-        let body = from.as_deref_mut().map(Wire::look);
+        let body = from.as_deref_mut().map(Port::look);
         let response = body.as_ref().map_or_else(Payload::default, Look::payload);
         let bodies = Bodies { response, ..Bodies::default() };
         let worker = http.worker;
@@ -811,7 +812,7 @@ pub async fn response_rules<'a>(
 /// Waits for more of the body for `tcp-response` rules. False when no more will come before they must decide.
 async fn more_response<'a>(
     http: &mut Http<'a>,
-    from: &mut Wire,
+    from: &mut Port,
     deadline: Option<u64>,
 ) -> Result<bool, Stop<'a>> {
     let room = http.worker.instance.config.global.tune.bufsize;
@@ -860,7 +861,7 @@ fn forget_response(http: &mut Http<'_>) {
 /// buffer is full.
 async fn wait_for_body<'a>(
     http: &mut Http<'a>,
-    from: &mut Wire,
+    from: &mut Port,
     ms: u64,
     at_least: u64,
 ) -> Result<(), Stop<'a>> {
@@ -1028,7 +1029,7 @@ async fn download<'a>(
         return After::Drop;
     };
     http.state.facts.res_bytes_out += head.len() as u64;
-    let first = match down.take(&mut conn.wire) {
+    let first = match down.take(&mut conn.port) {
         Ok(first) => first,
         Err(_) => {
             // Nothing was sent yet, so the client can still be told.
@@ -1039,12 +1040,12 @@ async fn download<'a>(
             return reply::send(http, reply::Answer::Error(502)).await;
         }
     };
-    match http.client.io.poll_send_ready() {
+    match http.client.line.poll_send_ready() {
         Poll::Ready(Ok(())) => {
-            if !http.keep_alive && down.is_done(&conn.wire) && up.is_done(http.client) {
-                http.client.io.end_with_next_send();
+            if !http.keep_alive && down.is_done(&conn.port) && up.is_done(http.client) {
+                http.client.line.end_with_next_send();
             }
-            send_with(&mut http.client.io, head, first);
+            send_with(&mut http.client.line, head, first);
         }
         Poll::Pending => down.hold(head, first),
         Poll::Ready(Err(_)) => {
@@ -1058,7 +1059,7 @@ async fn download<'a>(
     }
     let end = pin!(exchange_bodies(http, be, &mut conn, &mut up, &mut down, waits)).await;
     http.count_sent_body();
-    let received = conn.wire.body.received();
+    let received = conn.port.body.received();
     http.state.facts.res_bytes_in += received;
     http.state.facts.res_bytes_out += received;
     if up.spliced + down.spliced > 0 {
@@ -1073,13 +1074,13 @@ async fn download<'a>(
     match end {
         BodyEnd::Done => {
             let kept = keep_server && framing.keep_alive && up.is_done(http.client);
-            if kept && conn.wire.io.in_flight() > 0 {
+            if kept && conn.port.line.in_flight() > 0 {
                 // The end of the request went out after the response had come, and the kernel has not said yet that it
                 // took it. It takes no time, unless the server does not read; then the connection is no use.
                 let soon = Some(timer::deadline_in(FLUSH_MS));
-                let _ = timer::timeout_at(soon, conn.wire.io.send_ready()).await;
+                let _ = timer::timeout_at(soon, conn.port.line.send_ready()).await;
             }
-            let reusable = kept && conn.wire.is_idle() && http.worker.instance.stopping() == Stopping::No;
+            let reusable = kept && conn.port.is_idle() && http.worker.instance.stopping() == Stopping::No;
             if reusable {
                 http.session.keep(http.worker, be, server, conn);
             }
@@ -1162,14 +1163,14 @@ async fn exchange_bodies(
     waits: &mut Waits,
 ) -> BodyEnd {
     let mut up_done = up.is_done(http.client);
-    let mut down_done = down.is_done(&conn.wire);
+    let mut down_done = down.is_done(&conn.port);
     if up_done && down_done {
         return BodyEnd::Done;
     }
     // The end of the client's direction counts, unless that of the server is the end of its response: such a response is
     // like a tunnel, and the server is told of the client's end in its turn.
     let abort = be.opts.abortonclose;
-    let mut like_tunnel = conn.wire.body.is_until_close();
+    let mut like_tunnel = conn.port.body.is_until_close();
     let shut = shut_check(http.worker, http.state);
     let client = &mut *http.client;
     std::future::poll_fn(|_| {
@@ -1177,7 +1178,7 @@ async fn exchange_bodies(
             return Poll::Ready(BodyEnd::Shut);
         }
         if !down_done {
-            match down.poll(&mut conn.wire, &mut client.io) {
+            match down.poll(&mut conn.port, &mut client.line) {
                 Poll::Pending => {}
                 Poll::Ready(Ok(())) => down_done = true,
                 Poll::Ready(Err(PumpError::Send(_))) => {
@@ -1193,7 +1194,7 @@ async fn exchange_bodies(
             }
         }
         if !up_done {
-            match up.poll(client, &mut conn.wire.io) {
+            match up.poll(client, &mut conn.port.line) {
                 Poll::Pending => {}
                 Poll::Ready(Ok(())) => up_done = true,
                 // The server has answered and wants no more of the body.
@@ -1210,14 +1211,14 @@ async fn exchange_bodies(
             return Poll::Ready(BodyEnd::Done);
         }
         if up_done || up.blocked_on_send || up.is_held_back() {
-            match client.io.departure() {
+            match client.line.departure() {
                 Departure::Reset => return Poll::Ready(BodyEnd::ClientLeft { answered: false }),
                 Departure::Ended if abort && up_done && like_tunnel => {
                     like_tunnel = false;
                     // A server that is gone already is noticed by its own direction.
-                    let _ = conn.wire.io.shutdown_write();
+                    let _ = conn.port.line.shutdown_write();
                 }
-                Departure::Ended if abort && up_done && !conn.wire.body.is_until_close() => {
+                Departure::Ended if abort && up_done && !conn.port.body.is_until_close() => {
                     return Poll::Ready(BodyEnd::ClientLeft { answered: false });
                 }
                 _ => {}
@@ -1233,10 +1234,10 @@ async fn exchange_bodies(
         } else {
             Expects::Nothing
         };
-        if waits.client.check(&client.io, client_owes, client_stuck).is_some() {
+        if waits.client.check(&client.line, client_owes, client_stuck).is_some() {
             return Poll::Ready(BodyEnd::ClientTimeout { answered: down_done });
         }
-        if waits.server.check(&conn.wire.io, server_owes, server_stuck).is_some() {
+        if waits.server.check(&conn.port.line, server_owes, server_stuck).is_some() {
             return Poll::Ready(BodyEnd::ServerTimeout);
         }
         Poll::Pending
@@ -1247,7 +1248,7 @@ async fn exchange_bodies(
 /// After a 101, or a 2xx to CONNECT: bytes in both directions until the end.
 async fn tunnel<'a>(http: &mut Http<'a>, be: &'a Proxy, mut conn: ServerConn, up: Pump) -> Exchanged<'a> {
     // From here on each side ends in order, when it has said everything.
-    conn.wire.io.set_reset_on_close(false);
+    conn.port.line.set_reset_on_close(false);
     let fe = http.frontend();
     if !reply::after_response_rules(http) {
         return Exchanged::Answered(reply::internal_error(http).await);
@@ -1259,19 +1260,19 @@ async fn tunnel<'a>(http: &mut Http<'a>, be: &'a Proxy, mut conn: ServerConn, up
         http.terminate(b'R', b'H');
         return Exchanged::Answered(After::Drop);
     };
-    if http.client.io.send_ready().await.is_err() {
+    if http.client.line.send_ready().await.is_err() {
         http.terminate(b'C', b'H');
         return Exchanged::Answered(After::Drop);
     }
     http.state.facts.res_bytes_out += head.len() as u64;
-    http.client.io.start_send(head);
+    http.client.line.start_send(head);
     let limits = Limits::of_relay(fe, be, &http.state.facts, true);
     let mut down =
         Pump::plain(transfer_mode(http, be.opts.splice_response || fe.opts.splice_response, be, fe));
     down.filter(filters(http, Direction::Response));
     let worker = http.worker;
     let shut = shut_check(worker, http.state);
-    let relayed = relay(http.client, &mut conn.wire, [up, down], limits, || {
+    let relayed = relay(http.client, &mut conn.port, [up, down], limits, || {
         worker.instance.stopping() == Stopping::Hard || shut()
     })
     .await;
@@ -1284,7 +1285,7 @@ async fn tunnel<'a>(http: &mut Http<'a>, be: &'a Proxy, mut conn: ServerConn, up
     http.state.facts.res_bytes_out += relayed.down;
     if relayed.end == RelayEnd::ClientAborted {
         // The server hears of it in the same way: not everything was said.
-        conn.wire.io.set_linger_rst();
+        conn.port.line.set_linger_rst();
     }
     let (cause, phase) = finish::relay_end(worker, http.session.listener, http.state, relayed.end);
     http.terminate(cause, phase);

@@ -24,7 +24,7 @@ use super::{Bodies, StreamState, cookie, finish, forwarded, reply, service};
 use crate::backend::Slot;
 use crate::backend::assign::{self, Choice, NoServer};
 use crate::backend::connect::Target;
-use crate::connection::wire::Wire;
+use crate::connection::port::Port;
 use crate::counters::Present;
 use crate::frontend::ClientSession;
 use crate::worker::Worker;
@@ -69,7 +69,7 @@ impl HalfHead {
 pub struct Http<'a> {
     pub worker: &'a Worker,
     pub session: &'a mut ClientSession,
-    pub client: &'a mut Wire,
+    pub client: &'a mut Port,
     pub state: &'a mut StreamState,
     pub first: bool,
     /// The client's connection may carry another request afterwards, as far as the request says.
@@ -151,7 +151,7 @@ impl<'a> Http<'a> {
 pub async fn serve(
     worker: &Worker,
     session: &mut ClientSession,
-    client: &mut Wire,
+    client: &mut Port,
     state: &mut StreamState,
     first: bool,
     began: (u64, i64),
@@ -600,7 +600,7 @@ impl<'a> Http<'a> {
                     from = resume;
                     // The rules go on at once when nobody waits for them any more.
                     if exchange::pause(self.client, ms, true).await {
-                        self.broken = self.client.io.departure() == Departure::Reset;
+                        self.broken = self.client.line.departure() == Departure::Reset;
                         // What is there of its body by then is all of it.
                         self.look_for_end();
                         self.cut |= self.client.eof && !self.client.look().ended();

@@ -28,7 +28,7 @@ use thalweg_rules::Effects;
 use thalweg_sample::context::{Ctx, Payload};
 use thalweg_sample::facts::{self, Session, StreamFacts};
 
-use crate::connection::wire::Wire;
+use crate::connection::port::Port;
 use crate::stream::entry::Entry;
 use crate::worker::Worker;
 
@@ -152,17 +152,17 @@ impl StreamState {
     }
 
     /// Applies what the rules that just ran asked of the client's connection and of the task.
-    pub fn apply_overrides(&mut self, client: &Wire) {
+    pub fn apply_overrides(&mut self, client: &Port) {
         let overrides = &mut self.effects.overrides;
         if let Some(nice) = overrides.nice.take() {
             thalweg_runtime::task::set_nice(nice);
         }
         if let Some(mark) = overrides.fc_mark.take() {
             // Without the privilege the packets stay unmarked, as with the reference.
-            let _ = client.io.set_mark(mark);
+            let _ = client.line.set_mark(mark);
         }
         if let Some(tos) = overrides.fc_tos.take() {
-            let _ = client.io.set_tos(tos);
+            let _ = client.line.set_tos(tos);
         }
     }
 

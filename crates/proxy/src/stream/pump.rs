@@ -12,11 +12,12 @@ use thalweg_h1::chunk::ChunkError;
 use thalweg_h1::encode::LAST_CHUNK;
 use thalweg_runtime::buffer::{BULK_SIZE, Buf};
 use thalweg_runtime::net::transfer::TransferError;
-use thalweg_runtime::net::{Stream, Transfer, TransferMode};
+use thalweg_runtime::net::{Transfer, TransferMode};
 
 use super::filter::Filtered;
 use crate::connection::body::{BodyError, Delimiter, Form};
-use crate::connection::wire::{RECV_MAX, Wire};
+use crate::connection::port::{Port, RECV_MAX};
+use crate::connection::transport::Transport;
 use crate::plant::bug;
 
 /// Where splicing is wanted, bodies with at least this much to come leave the buffers and are moved by [`Transfer`].
@@ -134,9 +135,9 @@ impl Pump {
     }
 
     /// Sends what is ready to be sent, now that there is room.
-    pub(super) fn start_pending(&mut self, tx: &mut Stream) {
+    pub(super) fn start_pending(&mut self, to: &mut Transport) {
         if let Some(buf) = self.pending.take() {
-            tx.start_send(buf);
+            to.start_send(buf);
         }
     }
 
@@ -168,12 +169,12 @@ impl Pump {
     }
 
     /// True when the whole body was taken from its sender and handed to the kernel for its receiver.
-    pub fn is_done(&self, from: &Wire) -> bool {
+    pub fn is_done(&self, from: &Port) -> bool {
         self.has_all(from) && self.pending.is_none()
     }
 
     /// Nothing more is to be taken from the sender.
-    fn has_all(&self, from: &Wire) -> bool {
+    fn has_all(&self, from: &Port) -> bool {
         (from.body.is_ended() || self.abandoned) && self.holds_nothing()
     }
 
@@ -183,7 +184,7 @@ impl Pump {
     }
 
     /// Takes what was received of the body and returns what is to be sent for it.
-    pub fn take(&mut self, from: &mut Wire) -> Result<Option<Buf>, PumpError> {
+    pub fn take(&mut self, from: &mut Port) -> Result<Option<Buf>, PumpError> {
         if self.filtered.is_some() {
             // The head goes alone.
             return Ok(None);
@@ -198,22 +199,22 @@ impl Pump {
     }
 
     /// Moves what can be moved now. Ready when the body is complete and handed to the kernel.
-    pub fn poll(&mut self, from: &mut Wire, tx: &mut Stream) -> Poll<Result<(), PumpError>> {
+    pub fn poll(&mut self, from: &mut Port, to: &mut Transport) -> Poll<Result<(), PumpError>> {
         let start = from.body.received();
         self.blocked_on_send = false;
         if self.filtered.is_some() {
-            return self.poll_through_filters(from, tx);
+            return self.poll_through_filters(from, to);
         }
         loop {
             if let Some(buf) = self.pending.take() {
-                match tx.poll_send_ready() {
+                match to.poll_send_ready() {
                     Poll::Pending => {
                         self.pending = Some(buf);
                         self.blocked_on_send = true;
                         return Poll::Pending;
                     }
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(PumpError::Send(error))),
-                    Poll::Ready(Ok(())) => tx.start_send(buf),
+                    Poll::Ready(Ok(())) => to.start_send(buf),
                 }
             }
             if self.has_all(from) {
@@ -232,7 +233,7 @@ impl Pump {
                 }
                 // A part of a trailer section that must be seen again with more behind it.
             }
-            match tx.poll_send_ready() {
+            match to.poll_send_ready() {
                 Poll::Pending => {
                     self.blocked_on_send = true;
                     self.room = (self.room / 2).max(RECV_MAX);
@@ -241,8 +242,8 @@ impl Pump {
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(PumpError::Send(error))),
                 Poll::Ready(Ok(())) => {}
             }
-            if !self.holds_nothing() || (from.input.is_none() && self.can_transfer(from)) {
-                match self.poll_transfer(from, tx) {
+            if !self.holds_nothing() || (from.input.is_none() && self.can_transfer(from, to)) {
+                match self.poll_transfer(from, to) {
                     Poll::Ready(Ok(())) => continue,
                     other => return other,
                 }
@@ -277,25 +278,31 @@ impl Pump {
     }
 
     #[cold]
-    fn poll_through_filters(&mut self, from: &mut Wire, tx: &mut Stream) -> Poll<Result<(), PumpError>> {
+    fn poll_through_filters(&mut self, from: &mut Port, to: &mut Transport) -> Poll<Result<(), PumpError>> {
         let Some(mut filtered) = self.filtered.take() else { return Poll::Ready(Ok(())) };
-        let polled = self.poll_filtered(&mut filtered, from, tx);
+        let polled = self.poll_filtered(&mut filtered, from, to);
         self.filtered = Some(filtered);
         polled
     }
 
-    fn can_transfer(&self, from: &Wire) -> bool {
+    /// Whether what comes next is better moved by the kernel: only from socket to socket.
+    fn can_transfer(&self, from: &mut Port, to: &mut Transport) -> bool {
         let stretch = from.body.stretch();
         let worth_it = if from.body.is_until_close() { from.body.received() } else { stretch };
-        let begins = self.transfer_mode == Some(TransferMode::Splice) && worth_it >= TRANSFER_MIN;
         match &self.transfer {
             _ if stretch == 0 || from.eof => false,
             Some(transfer) => transfer.is_splicing(),
-            None => begins,
+            None if self.transfer_mode != Some(TransferMode::Splice) || worth_it < TRANSFER_MIN => false,
+            None => from.line.raw().is_some() && to.raw().is_some(),
         }
     }
 
-    fn poll_transfer(&mut self, from: &mut Wire, tx: &mut Stream) -> Poll<Result<(), PumpError>> {
+    fn poll_transfer(&mut self, from: &mut Port, to: &mut Transport) -> Poll<Result<(), PumpError>> {
+        let (Some(rx), Some(tx)) = (from.line.raw(), to.raw()) else {
+            // A transfer begins where there are two sockets, and ports do not change.
+            self.transfer = None;
+            return Poll::Ready(Ok(()));
+        };
         let mode = self.transfer_mode.unwrap_or(TransferMode::Auto);
         // The header of a chunk was passed on when its payload begins; other payload needs one of its own.
         let in_chunks = self.form.delimiter == Delimiter::Chunked && !from.body.is_chunked();
@@ -304,7 +311,7 @@ impl Pump {
         // Its limit counts from what the receiver accepted; the body's count is of what left its connection.
         let left = from.body.stretch().saturating_add(transfer.held() as u64);
         let before = transfer.taken();
-        let moved = transfer.poll(&mut from.io, tx, left.min(TURN_MAX));
+        let moved = transfer.poll(rx, tx, left.min(TURN_MAX));
         let taken = transfer.taken() - before;
         self.spliced = transfer.spliced();
         if taken > 0 {

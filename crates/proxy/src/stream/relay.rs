@@ -5,11 +5,10 @@
 
 use std::task::Poll;
 
-use thalweg_runtime::net::Stream;
-
 use super::deadline::{Expects, Limits, Overdue, Patience};
 use super::pump::{Pump, PumpError};
-use crate::connection::wire::Wire;
+use crate::connection::port::Port;
+use crate::connection::transport::Transport;
 
 /// Who ended the relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +39,8 @@ pub struct Relayed {
 /// The first pump, from the client, begins with what is left of a message: a request that asked for another protocol may
 /// have a body that is still on its way. `limits` are those of client and server.
 pub async fn relay(
-    client: &mut Wire,
-    server: &mut Wire,
+    client: &mut Port,
+    server: &mut Port,
     [mut up, mut down]: [Pump; 2],
     limits: [Limits; 2],
     mut killed: impl FnMut() -> bool,
@@ -58,7 +57,7 @@ pub async fn relay(
             return Poll::Ready(RelayEnd::Resource);
         }
         while !up_shut {
-            match up.poll(client, &mut server.io) {
+            match up.poll(client, &mut server.line) {
                 Poll::Pending => break,
                 Poll::Ready(Ok(())) if !client.body.is_until_close() => {
                     moved_up += client.body.received() - counted;
@@ -70,18 +69,18 @@ pub async fn relay(
                 Poll::Ready(Ok(())) => {
                     up_shut = true;
                     // The peer may be gone already; its own direction tells.
-                    let _ = server.io.shutdown_write();
+                    let _ = server.line.shutdown_write();
                     on_server.shut();
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(broken(&error, true, server)),
             }
         }
         if !down_shut {
-            match down.poll(server, &mut client.io) {
+            match down.poll(server, &mut client.line) {
                 Poll::Pending => {}
                 Poll::Ready(Ok(())) => {
                     down_shut = true;
-                    let _ = client.io.shutdown_write();
+                    let _ = client.line.shutdown_write();
                     on_client.shut();
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(broken(&error, false, server)),
@@ -90,12 +89,13 @@ pub async fn relay(
         loop {
             if up_shut && down_shut {
                 // Both ends were told; what is still in flight goes on after the streams are dropped.
-                let flushed = client.io.poll_send_ready().is_ready() & server.io.poll_send_ready().is_ready();
+                let flushed =
+                    client.line.poll_send_ready().is_ready() & server.line.poll_send_ready().is_ready();
                 if flushed {
                     return Poll::Ready(silent.unwrap_or(RelayEnd::Done));
                 }
             }
-            let stuck = |pump: &Pump, shut: bool, to: &Stream| match shut {
+            let stuck = |pump: &Pump, shut: bool, to: &Transport| match shut {
                 true => to.in_flight() > 0,
                 false => pump.blocked_on_send,
             };
@@ -104,13 +104,13 @@ pub async fn relay(
                 true => Expects::Nothing,
                 false => Expects::Bytes,
             };
-            let client_stuck = stuck(&down, down_shut, &client.io);
-            let server_stuck = stuck(&up, up_shut, &server.io);
-            match on_client.check(&client.io, expects(&up, up_shut), client_stuck) {
+            let client_stuck = stuck(&down, down_shut, &client.line);
+            let server_stuck = stuck(&up, up_shut, &server.line);
+            match on_client.check(&client.line, expects(&up, up_shut), client_stuck) {
                 Some(Overdue::Silent) => {
                     silent.get_or_insert(RelayEnd::ClientTimeout);
                     up_shut = true;
-                    let _ = server.io.shutdown_write();
+                    let _ = server.line.shutdown_write();
                     on_server.shut();
                     continue;
                 }
@@ -118,11 +118,11 @@ pub async fn relay(
                 Some(Overdue::Finished) => return Poll::Ready(silent.unwrap_or(RelayEnd::ClientAborted)),
                 None => {}
             }
-            match on_server.check(&server.io, expects(&down, down_shut), server_stuck) {
+            match on_server.check(&server.line, expects(&down, down_shut), server_stuck) {
                 Some(Overdue::Silent) => {
                     silent.get_or_insert(RelayEnd::ServerTimeout);
                     down_shut = true;
-                    let _ = client.io.shutdown_write();
+                    let _ = client.line.shutdown_write();
                     on_client.shut();
                 }
                 Some(Overdue::Stuck) => return Poll::Ready(silent.unwrap_or(RelayEnd::ServerTimeout)),
@@ -136,10 +136,10 @@ pub async fn relay(
 }
 
 /// A connection broke. When it is the client's, the server must not take that for an end in order.
-fn broken(error: &PumpError, upwards: bool, server: &mut Wire) -> RelayEnd {
+fn broken(error: &PumpError, upwards: bool, server: &mut Port) -> RelayEnd {
     let end = blame(error, upwards);
     if end == RelayEnd::ClientAborted {
-        server.io.set_linger_rst();
+        server.line.set_linger_rst();
     }
     end
 }

@@ -15,7 +15,7 @@ use super::Bodies;
 use super::exchange::{encode, send_with};
 use super::http::{After, Http};
 use crate::connection::body::BodyError;
-use crate::connection::wire::Wire;
+use crate::connection::port::Port;
 use crate::instance::Stopping;
 use crate::plant::bug;
 
@@ -207,7 +207,7 @@ async fn write_out(http: &mut Http<'_>) -> After {
         )),
         false => body,
     };
-    send_with(&mut http.client.io, head, body);
+    send_with(&mut http.client.line, head, body);
     after_answer(http)
 }
 
@@ -242,7 +242,7 @@ pub async fn ready_to_send(http: &mut Http<'_>) -> bool {
 }
 
 /// Throws away what has been received of the body, to learn whether all of it came and was well-formed.
-fn discard_what_is_there(client: &mut Wire) -> Result<(), BodyError> {
+fn discard_what_is_there(client: &mut Port) -> Result<(), BodyError> {
     let end = client.body.received() + DRAIN_MAX;
     loop {
         client.discard_body()?;
@@ -259,7 +259,7 @@ fn discard_what_is_there(client: &mut Wire) -> Result<(), BodyError> {
 
 /// Reads the rest of a request that was answered, so that the next one can be found. False when the connection must be
 /// closed.
-pub async fn drain(fe: &Proxy, client: &mut Wire) -> bool {
+pub async fn drain(fe: &Proxy, client: &mut Port) -> bool {
     let end = client.body.received() + DRAIN_MAX;
     // However slowly it comes, all of it must be there by then.
     let deadline = Some(timer::deadline_in(fe.timeouts.client.map_or(DRAIN_MS, |ms| ms.min(DRAIN_MS))));
@@ -320,14 +320,14 @@ async fn send_interim(http: &mut Http<'_>, head: Buf) {
     // A client that is gone is noticed when the final response is sent.
     if ready_to_send(http).await {
         http.state.facts.res_bytes_out += head.len() as u64;
-        http.client.io.start_send(head);
+        http.client.line.start_send(head);
     }
 }
 
 /// `silent-drop`: the connection ceases to exist here without the client being told.
-pub fn vanish(client: &mut Wire, rst_ttl: Option<u8>) {
+pub fn vanish(client: &mut Port, rst_ttl: Option<u8>) {
     use std::os::fd::AsRawFd;
-    if thalweg_sys::net::vanish(client.io.as_fd().as_raw_fd(), rst_ttl) == thalweg_sys::net::Vanish::Reset {
-        client.io.set_linger_rst();
+    if thalweg_sys::net::vanish(client.line.as_fd().as_raw_fd(), rst_ttl) == thalweg_sys::net::Vanish::Reset {
+        client.line.set_linger_rst();
     }
 }

@@ -118,6 +118,6 @@ async fn send(http: &mut Http<'_>, buf: Buf) -> bool {
     }
     http.state.facts.res_bytes_in += buf.len() as u64;
     http.state.facts.res_bytes_out += buf.len() as u64;
-    http.client.io.start_send(buf);
+    http.client.line.start_send(buf);
     true
 }

@@ -24,7 +24,7 @@ use super::relay::{RelayEnd, relay};
 use super::{Bodies, StreamState, shut_check, unless_shut};
 use crate::backend::assign::{self, Choice, NoServer};
 use crate::backend::connect::{ConnectError, ServerConn, Target};
-use crate::connection::wire::Wire;
+use crate::connection::port::Port;
 use crate::counters::Present;
 use crate::frontend::ClientSession;
 use crate::instance::Stopping;
@@ -42,7 +42,7 @@ pub enum TcpEnd {
 pub async fn serve(
     worker: &Worker,
     session: &mut ClientSession,
-    client: &mut Wire,
+    client: &mut Port,
     state: &mut StreamState,
 ) -> TcpEnd {
     state.begin(session.frontend, false, true);
@@ -82,7 +82,7 @@ pub async fn serve(
 struct Tcp<'a> {
     worker: &'a Worker,
     session: &'a mut ClientSession,
-    client: &'a mut Wire,
+    client: &'a mut Port,
     state: &'a mut StreamState,
     /// Counts the stream in its backend, once there is one.
     in_backend: Option<Present<'a>>,
@@ -175,7 +175,7 @@ impl<'a> Tcp<'a> {
     fn count_unsent(&mut self) {
         let tune = &self.worker.instance.config.global.tune;
         let mut said = self.client.received().len();
-        said += self.client.io.discard_input((tune.bufsize - tune.maxrewrite).saturating_sub(said));
+        said += self.client.line.discard_input((tune.bufsize - tune.maxrewrite).saturating_sub(said));
         self.state.facts.req_bytes_in += said as u64;
     }
 
@@ -509,7 +509,7 @@ impl<'a> Tcp<'a> {
             Ok(Inspected::Broken(end)) => {
                 self.count_held_response(&conn);
                 if end == RelayEnd::ClientAborted {
-                    conn.wire.io.set_linger_rst();
+                    conn.port.line.set_linger_rst();
                 }
                 let (cause, phase) = finish::relay_end(worker, self.session.listener, self.state, end);
                 self.terminate(cause, phase);
@@ -521,7 +521,7 @@ impl<'a> Tcp<'a> {
         self.limit(&mut down);
         self.count_sent();
         let shut = shut_check(worker, self.state);
-        let relayed = relay(self.client, &mut conn.wire, [up, down], limits, || {
+        let relayed = relay(self.client, &mut conn.port, [up, down], limits, || {
             worker.instance.stopping() == Stopping::Hard || shut()
         })
         .await;
@@ -534,7 +534,7 @@ impl<'a> Tcp<'a> {
         self.state.facts.res_bytes_out += relayed.down;
         if relayed.end == RelayEnd::ClientAborted {
             // The server hears of it in the same way: not everything was said.
-            conn.wire.io.set_linger_rst();
+            conn.port.line.set_linger_rst();
         }
         let (cause, phase) = finish::relay_end(worker, self.session.listener, self.state, relayed.end);
         self.terminate(cause, phase);
@@ -570,9 +570,9 @@ impl<'a> Tcp<'a> {
         let mut from = 0;
         // What the client has said goes to the server first: a rule that closes at once must not keep it back. Whatever else
         // comes of it shows again when the streams are relayed.
-        let _ = std::future::poll_fn(|_| Poll::Ready(up.poll(self.client, &mut conn.wire.io))).await;
+        let _ = std::future::poll_fn(|_| Poll::Ready(up.poll(self.client, &mut conn.port.line))).await;
         loop {
-            let data: &[u8] = conn.wire.received();
+            let data: &[u8] = conn.port.received();
             let bodies = Bodies { request: Payload::default(), response: Payload::new(data, last, None) };
             let outcome =
                 self.state.evaluate(self.worker, &mut self.session.facts, bodies, true, last, |cx, fx| {
@@ -640,15 +640,15 @@ impl<'a> Tcp<'a> {
         let over = timer::Deadline(deadline);
         std::future::poll_fn(|_| {
             // How else this direction ends is seen again by the relay.
-            if sending && let Poll::Ready(ended) = up.poll(client, &mut conn.wire.io) {
+            if sending && let Poll::Ready(ended) = up.poll(client, &mut conn.port.line) {
                 sending = false;
                 if let Err(PumpError::Receive(_)) = ended {
                     return Poll::Ready(More::Broken(RelayEnd::ClientAborted));
                 }
             }
-            match conn.wire.poll_recv() {
+            match conn.port.poll_recv() {
                 Poll::Ready(Ok(buf)) if !buf.is_empty() => {
-                    Poll::Ready(if conn.wire.append(buf).is_ok() { More::Some } else { More::None })
+                    Poll::Ready(if conn.port.append(buf).is_ok() { More::Some } else { More::None })
                 }
                 Poll::Ready(Ok(_)) => Poll::Ready(More::None),
                 Poll::Ready(Err(_)) => Poll::Ready(More::Broken(RelayEnd::ServerAborted)),
@@ -668,7 +668,7 @@ impl<'a> Tcp<'a> {
     /// Counts what went to the server, and what came of it although the client does not get that.
     fn count_held_response(&mut self, conn: &ServerConn) {
         self.count_sent();
-        self.state.facts.res_bytes_in += conn.wire.received().len() as u64;
+        self.state.facts.res_bytes_in += conn.port.received().len() as u64;
     }
 
     /// Waits before another attempt on the same server. True when the client left meanwhile.
@@ -683,7 +683,7 @@ impl<'a> Tcp<'a> {
                 false => over.poll().map(|()| false),
             })
             .await;
-        if left && self.client.io.departure() == Departure::Reset {
+        if left && self.client.line.departure() == Departure::Reset {
             finish::client_left(self.worker, self.session.listener, self.state);
             self.terminate(b'C', b'D');
         } else if left {
@@ -709,7 +709,7 @@ impl<'a> Tcp<'a> {
             NoServer::QueueFull => self.terminate(b'S', b'Q'),
             NoServer::Timeout => self.terminate(b's', b'Q'),
             // A broken connection is an error of the client's, whatever was waited for.
-            NoServer::Abandoned if self.client.io.departure() == Departure::Reset => {
+            NoServer::Abandoned if self.client.line.departure() == Departure::Reset => {
                 self.terminate(b'C', b'D')
             }
             NoServer::Abandoned => self.terminate(b'C', b'Q'),
@@ -721,8 +721,8 @@ impl<'a> Tcp<'a> {
 }
 
 /// Whether the client ended its direction and had said nothing: what it may still hear is not worth waiting for a server.
-fn came_for_nothing(client: &mut Wire) -> bool {
-    if client.eof || client.has_input() || client.io.departure() != Departure::Ended {
+fn came_for_nothing(client: &mut Port) -> bool {
+    if client.eof || client.has_input() || client.line.departure() != Departure::Ended {
         return client.eof && !client.has_input();
     }
     // What it said, if anything, lies before its end.

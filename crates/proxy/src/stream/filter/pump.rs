@@ -4,13 +4,13 @@ use std::task::Poll;
 
 use thalweg_h1::encode::{EncodeOptions, LAST_CHUNK, last_chunk_into};
 use thalweg_runtime::buffer::Buf;
-use thalweg_runtime::net::Stream;
 use thalweg_runtime::{Reason, clock, current_task, timer};
 
 use super::super::pump::{Pump, PumpError, TURN_MAX};
 use super::{Filtered, Pass};
 use crate::connection::body::{Delimiter, Form, wrap_chunk};
-use crate::connection::wire::Wire;
+use crate::connection::port::Port;
+use crate::connection::transport::Transport;
 
 /// Payload without its framing.
 const PAYLOAD: Form = Form { delimiter: Delimiter::Plain, drop_trailers: false };
@@ -20,20 +20,20 @@ impl Pump {
     pub(in crate::stream) fn poll_filtered(
         &mut self,
         filtered: &mut Filtered,
-        from: &mut Wire,
-        tx: &mut Stream,
+        from: &mut Port,
+        to: &mut Transport,
     ) -> Poll<Result<(), PumpError>> {
         filtered.holds_back = false;
         let mut moved = 0;
         loop {
-            match tx.poll_send_ready() {
+            match to.poll_send_ready() {
                 Poll::Pending if self.has_pending() || filtered.held.is_some() || !filtered.ended => {
                     self.blocked_on_send = true;
                     return Poll::Pending;
                 }
                 Poll::Pending => {}
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(PumpError::Send(error))),
-                Poll::Ready(Ok(())) => self.start_pending(tx),
+                Poll::Ready(Ok(())) => self.start_pending(to),
             }
             if filtered.ended {
                 return Poll::Ready(Ok(()));
@@ -82,7 +82,7 @@ impl Pump {
     }
 
     /// What follows the last payload.
-    fn end_of(&self, from: &Wire) -> Result<Option<Buf>, PumpError> {
+    fn end_of(&self, from: &Port) -> Result<Option<Buf>, PumpError> {
         let form = self.form();
         if form.delimiter == Delimiter::Plain {
             return Ok(None);
@@ -96,7 +96,7 @@ impl Pump {
 }
 
 /// The next payload that there is; none when only framing came, or the end.
-fn fetch(from: &mut Wire) -> Poll<Result<Option<Buf>, PumpError>> {
+fn fetch(from: &mut Port) -> Poll<Result<Option<Buf>, PumpError>> {
     loop {
         if from.has_input() {
             let before = from.received().len();

@@ -1,4 +1,4 @@
-//! One connection that carries HTTP/1 messages, or plain bytes: its socket, what was received on it and not consumed,
+//! One connection that carries HTTP/1 messages, or plain bytes: what carries them, what was received and not consumed,
 //! and how far the message that is on it was read.
 
 use std::io;
@@ -7,20 +7,20 @@ use std::task::Poll;
 use thalweg_h1::parse::ParseOptions;
 use thalweg_http::semantics::BodyLength;
 use thalweg_runtime::buffer::{self, Buf};
-use thalweg_runtime::net::Stream;
 use thalweg_runtime::{clock, timer};
 
 use crate::plant::bug;
 
 use super::body::{BodyError, BodyReader, Look};
+use super::transport::Transport;
 
 /// Most bytes taken by one receive.
 pub const RECV_MAX: usize = 16 * 1024;
 
 /// See the module's documentation.
-pub struct Wire {
-    /// The socket.
-    pub io: Stream,
+pub struct Port {
+    /// What its bytes come from and go to.
+    pub line: Transport,
     /// Received and not consumed yet.
     pub input: Option<Buf>,
     /// How far the body of the current message was read. Nobody else keeps count.
@@ -29,10 +29,10 @@ pub struct Wire {
     pub eof: bool,
 }
 
-impl Wire {
+impl Port {
     /// A connection on which nothing was received yet.
-    pub fn new(io: Stream) -> Wire {
-        Wire { io, input: None, body: BodyReader::default(), eof: false }
+    pub fn new(line: Transport) -> Port {
+        Port { line, input: None, body: BodyReader::default(), eof: false }
     }
 
     /// What was received and not consumed yet.
@@ -59,7 +59,7 @@ impl Wire {
     /// somebody who takes all of it. Less when something waits to be joined with it, which is done outside the pools.
     pub fn poll_recv_up_to(&mut self, max: usize) -> Poll<io::Result<Buf>> {
         let max = if self.input.is_some() { max.min(RECV_MAX) } else { max };
-        let mut received = self.io.poll_recv(max);
+        let mut received = self.line.poll_recv(max);
         if bug("byte-dropped")
             && let Poll::Ready(Ok(buf)) = &mut received
             && buf.len() == buf.capacity()
@@ -76,11 +76,11 @@ impl Wire {
     /// (`None`: however long it takes). False when the rest will not arrive.
     pub async fn all_is_sent(&mut self, silence_ms: Option<u64>) -> bool {
         std::future::poll_fn(|_| {
-            if let Poll::Ready(sent) = self.io.poll_send_ready() {
+            if let Poll::Ready(sent) = self.line.poll_send_ready() {
                 return Poll::Ready(sent.is_ok());
             }
             if let Some(ms) = silence_ms {
-                let at = self.io.last_sent_ms().saturating_add(ms + 1);
+                let at = self.line.last_sent_ms().saturating_add(ms + 1);
                 if clock::now_ms() >= at {
                     return Poll::Ready(false);
                 }
@@ -114,7 +114,7 @@ impl Wire {
         self.received().get(..len).map(Buf::copy_of)
     }
 
-    /// Puts back what [`Wire::copy_of_body`] gave, in front of what came after it, as if it had not been taken. `framing`
+    /// Puts back what [`Port::copy_of_body`] gave, in front of what came after it, as if it had not been taken. `framing`
     /// is that of the message.
     pub fn put_back(
         &mut self,
@@ -138,7 +138,7 @@ impl Wire {
 
     /// True when one message ended, nothing of another was received, and nothing is on its way out.
     pub fn is_idle(&self) -> bool {
-        self.body.is_ended() && self.input.is_none() && !self.eof && self.io.in_flight() == 0
+        self.body.is_ended() && self.input.is_none() && !self.eof && self.line.in_flight() == 0
     }
 }
 

@@ -1,0 +1,278 @@
+//! The bytes of one connection, however they are carried: as they are, for now.
+//!
+//! What the proxy asks of a connection goes through here, so that one whose bytes are encrypted can take the place of a
+//! plain one. Only who moves bytes inside the kernel needs the [socket itself](Transport::raw), and must do without one
+//! where the bytes on the socket are not those of the message.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::task::Poll;
+
+use thalweg_runtime::TaskId;
+use thalweg_runtime::buffer::Buf;
+use thalweg_runtime::net::{Departure, Keepalive, SockAddr, Stream, TcpInfo};
+
+/// See the module's documentation. Its methods are those of [`Stream`].
+#[derive(Debug)]
+pub enum Transport {
+    /// A socket.
+    Plain(Stream),
+}
+
+impl From<Stream> for Transport {
+    #[inline]
+    fn from(stream: Stream) -> Transport {
+        Transport::Plain(stream)
+    }
+}
+
+/// Bytes in, bytes out.
+impl Transport {
+    /// The socket, if its bytes are those of the message: they may be moved without being looked at.
+    #[inline]
+    pub fn raw(&mut self) -> Option<&mut Stream> {
+        match self {
+            Transport::Plain(stream) => Some(stream),
+        }
+    }
+
+    /// See [`Stream::poll_recv`].
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn poll_recv(&mut self, max: usize) -> Poll<io::Result<Buf>> {
+        match self {
+            Transport::Plain(stream) => stream.poll_recv(max),
+        }
+    }
+
+    /// [`Transport::poll_recv`] as a future.
+    pub fn recv(&mut self, max: usize) -> impl Future<Output = io::Result<Buf>> + '_ {
+        std::future::poll_fn(move |_| self.poll_recv(max))
+    }
+
+    /// See [`Stream::poll_send_ready`].
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn poll_send_ready(&mut self) -> Poll<io::Result<()>> {
+        match self {
+            Transport::Plain(stream) => stream.poll_send_ready(),
+        }
+    }
+
+    /// [`Transport::poll_send_ready`] as a future.
+    pub fn send_ready(&mut self) -> impl Future<Output = io::Result<()>> + '_ {
+        std::future::poll_fn(move |_| self.poll_send_ready())
+    }
+
+    /// See [`Stream::start_send`].
+    #[inline]
+    pub fn start_send(&mut self, buf: Buf) {
+        match self {
+            Transport::Plain(stream) => stream.start_send(buf),
+        }
+    }
+
+    /// See [`Stream::start_send2`].
+    #[inline]
+    pub fn start_send2(&mut self, head: Buf, body: Buf) {
+        match self {
+            Transport::Plain(stream) => stream.start_send2(head, body),
+        }
+    }
+
+    /// See [`Stream::end_with_next_send`].
+    #[inline]
+    pub fn end_with_next_send(&mut self) {
+        match self {
+            Transport::Plain(stream) => stream.end_with_next_send(),
+        }
+    }
+
+    /// See [`Stream::shutdown_write`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn shutdown_write(&mut self) -> io::Result<()> {
+        match self {
+            Transport::Plain(stream) => stream.shutdown_write(),
+        }
+    }
+
+    /// See [`Stream::discard_input`].
+    pub fn discard_input(&mut self, max: usize) -> usize {
+        match self {
+            Transport::Plain(stream) => stream.discard_input(max),
+        }
+    }
+}
+
+/// What is known of the peer, and of what is on its way.
+impl Transport {
+    /// See [`Stream::in_flight`].
+    #[inline]
+    pub fn in_flight(&self) -> usize {
+        match self {
+            Transport::Plain(stream) => stream.in_flight(),
+        }
+    }
+
+    /// See [`Stream::last_received_ms`].
+    #[inline]
+    pub fn last_received_ms(&self) -> u64 {
+        match self {
+            Transport::Plain(stream) => stream.last_received_ms(),
+        }
+    }
+
+    /// See [`Stream::last_sent_ms`].
+    #[inline]
+    pub fn last_sent_ms(&self) -> u64 {
+        match self {
+            Transport::Plain(stream) => stream.last_sent_ms(),
+        }
+    }
+
+    /// See [`Stream::departure`].
+    #[inline]
+    pub fn departure(&mut self) -> Departure {
+        match self {
+            Transport::Plain(stream) => stream.departure(),
+        }
+    }
+
+    /// Whether anything arrived on a connection that should be silent: such a one must not be used again. See
+    /// [`Stream::has_input_now`].
+    #[inline]
+    pub fn has_input_now(&mut self) -> bool {
+        match self {
+            Transport::Plain(stream) => stream.has_input_now(),
+        }
+    }
+
+    /// See [`Stream::ask_input`].
+    pub fn ask_input(&mut self) -> bool {
+        match self {
+            Transport::Plain(stream) => stream.ask_input(),
+        }
+    }
+
+    /// See [`Stream::watch`].
+    pub fn watch(&mut self, task: TaskId) {
+        match self {
+            Transport::Plain(stream) => stream.watch(task),
+        }
+    }
+}
+
+/// The socket below: its options and addresses are the connection's, whatever its bytes mean.
+impl Transport {
+    #[inline]
+    fn socket(&self) -> &Stream {
+        match self {
+            Transport::Plain(stream) => stream,
+        }
+    }
+
+    #[inline]
+    fn socket_mut(&mut self) -> &mut Stream {
+        match self {
+            Transport::Plain(stream) => stream,
+        }
+    }
+
+    /// The descriptor, for options and for the numbers that operators see.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket().as_fd()
+    }
+
+    /// The peer's address.
+    ///
+    /// # Errors
+    /// Of the kernel.
+    pub fn peer_addr(&self) -> io::Result<SockAddr> {
+        self.socket().peer_addr()
+    }
+
+    /// This end's address.
+    ///
+    /// # Errors
+    /// Of the kernel.
+    pub fn local_addr(&self) -> io::Result<SockAddr> {
+        self.socket().local_addr()
+    }
+
+    /// What the kernel measured.
+    ///
+    /// # Errors
+    /// Of the kernel.
+    pub fn tcp_info(&self) -> io::Result<TcpInfo> {
+        self.socket().tcp_info()
+    }
+
+    /// Dropping the connection resets it instead of ending it in order.
+    pub fn set_linger_rst(&mut self) {
+        self.socket_mut().set_linger_rst();
+    }
+
+    /// See [`Stream::set_reset_on_close`].
+    pub fn set_reset_on_close(&mut self, on: bool) {
+        self.socket_mut().set_reset_on_close(on);
+    }
+
+    /// Acknowledges at once, or with the next data.
+    ///
+    /// # Errors
+    /// Of the kernel.
+    pub fn set_quickack(&self, on: bool) -> io::Result<()> {
+        self.socket().set_quickack(on)
+    }
+
+    /// Probes a silent peer.
+    ///
+    /// # Errors
+    /// Of the kernel.
+    pub fn set_keepalive(&self, keepalive: &Keepalive) -> io::Result<()> {
+        self.socket().set_keepalive(keepalive)
+    }
+
+    /// Sets the mark of packets; needs a privilege.
+    ///
+    /// # Errors
+    /// Of the kernel.
+    pub fn set_mark(&self, mark: u32) -> io::Result<()> {
+        self.socket().set_mark(mark)
+    }
+
+    /// Sets the type of service or traffic class.
+    ///
+    /// # Errors
+    /// Of the kernel.
+    pub fn set_tos(&self, tos: u8) -> io::Result<()> {
+        self.socket().set_tos(tos)
+    }
+
+    /// Makes the largest segment `by` bytes smaller than what the kernel chose.
+    ///
+    /// # Errors
+    /// Of the kernel.
+    pub fn lower_mss(&self, by: u32) -> io::Result<()> {
+        self.socket().lower_mss(by)
+    }
+
+    /// See [`Stream::poll_detach`].
+    pub fn poll_detach(&mut self) -> Poll<()> {
+        self.socket_mut().poll_detach()
+    }
+
+    /// Takes the descriptor out for another thread, with what was received ahead: see [`Stream::into_fd`]. `None`, and the
+    /// connection is closed, when that cannot be: something is in flight, or more than a descriptor belongs to it.
+    pub fn into_fd(self) -> Option<(OwnedFd, Vec<Buf>)> {
+        match self {
+            Transport::Plain(stream) => stream.into_fd().ok(),
+        }
+    }
+}
