@@ -153,10 +153,21 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Whether an INTEGER is encoded in as few octets as it can be: the one form that DER has for it. Serial numbers are
+/// compared as octets, so that a second form would be a second number.
+pub fn is_minimal(content: &[u8]) -> bool {
+    match content {
+        [] => false,
+        [0, second, ..] => second & 0x80 != 0,
+        [0xff, second, ..] => second & 0x80 == 0,
+        _ => true,
+    }
+}
+
 /// The content of a non-negative INTEGER that fits 32 bits.
 pub fn small(content: &[u8]) -> Result<u32, Malformed> {
     let digits = match content {
-        [] => return Err(Malformed),
+        _ if !is_minimal(content) => return Err(Malformed),
         [first, ..] if first & 0x80 != 0 => return Err(Malformed),
         [0, rest @ ..] => rest,
         all => all,
@@ -225,5 +236,8 @@ mod tests {
         assert_eq!(small(&[0x80]), Err(Malformed));
         assert_eq!(small(&[1, 0, 0, 0, 0]), Err(Malformed));
         assert_eq!(small(&[]), Err(Malformed));
+        for longer in [&[0, 5][..], &[0, 0], &[0, 0, 0x80], &[0xff, 0x80]] {
+            assert!(!is_minimal(longer) && small(longer).is_err(), "{longer:?}");
+        }
     }
 }

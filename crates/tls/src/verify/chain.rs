@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
+use super::constraints::{self, CommonName};
 use super::errors::Code;
+use super::host;
 use super::signature::{self, Checked};
 use super::trust::{Crls, TrustStore};
-use super::{constraints, host};
 use crate::x509::{Certificate, Crl, name, usage};
 
 /// The longest path, the leaf and the root counted.
@@ -18,8 +19,12 @@ pub const DEPTH_MAX: usize = 32;
 /// How many certificates beyond the leaf a peer may send that are looked at.
 pub const SENT_MAX: usize = 64;
 
-/// How many issuers of the same name are tried by their signature, at each step.
+/// How many issuers of the same name are looked at, at each step.
 const SAME_NAME_MAX: usize = 8;
+
+/// How many signatures are checked to tell issuers of the same name apart, for one chain. A peer that is nobody yet can
+/// send dozens of certificates that all might have signed each other, each with a large key.
+const TRIALS_MAX: usize = 32;
 
 /// What a certificate is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +56,7 @@ pub fn verify(
     accept: &mut dyn FnMut(usize, Code) -> bool,
 ) -> Result<(), Code> {
     let Some(leaf) = sent.first() else { return Err(Code(1)) };
-    let mut walk = Walk { request, accept, path: vec![leaf.clone()] };
+    let mut walk = Walk { request, accept, path: vec![leaf.clone()], trials: TRIALS_MAX };
     walk.build(&sent[1..])?;
     walk.extensions()?;
     walk.strengths()?;
@@ -75,6 +80,8 @@ struct Walk<'a> {
     request: &'a Request<'a>,
     accept: &'a mut dyn FnMut(usize, Code) -> bool,
     path: Vec<Arc<Certificate>>,
+    /// How many more signatures may be checked to choose between issuers.
+    trials: usize,
 }
 
 impl Walk<'_> {
@@ -116,7 +123,7 @@ impl Walk<'_> {
     /// did sign. A certificate that is in the path already is no candidate, or two that signed each other would
     /// make a loop.
     fn issuer_among<'c>(
-        &self,
+        &mut self,
         candidates: impl Iterator<Item = &'c Arc<Certificate>>,
         current: &Certificate,
     ) -> Option<Arc<Certificate>> {
@@ -128,12 +135,20 @@ impl Walk<'_> {
         if let [only] = fitting[..] {
             return Some(only.clone());
         }
-        let rank = |candidate: &Certificate| {
-            let in_force = (candidate.not_before..=candidate.not_after).contains(&self.request.now);
-            (signed_by(current, candidate) == Checked::Good, in_force)
-        };
-        // The first of equals, as they stand in their file.
-        fitting.into_iter().rev().max_by_key(|candidate| rank(candidate)).cloned()
+        let now = self.request.now;
+        let mut best: Option<((bool, bool), &Arc<Certificate>)> = None;
+        for candidate in fitting {
+            let has_signed = self.trials > 0 && {
+                self.trials -= 1;
+                signed_by(current, candidate) == Checked::Good
+            };
+            let rank = (has_signed, (candidate.not_before..=candidate.not_after).contains(&now));
+            // The first of equals, as they stand in their file.
+            if best.is_none_or(|(other, _)| rank > other) {
+                best = Some((rank, candidate));
+            }
+        }
+        best.map(|(_, candidate)| candidate.clone())
     }
 
     fn extensions(&mut self) -> Result<(), Code> {
@@ -248,8 +263,13 @@ impl Walk<'_> {
             if depth > 0 && certificate.is_self_issued() {
                 continue;
             }
+            let common_name = match (depth, self.request.host) {
+                (0, None) => CommonName::IfHost,
+                (0, Some(_)) => CommonName::IsHost,
+                _ => CommonName::IsText,
+            };
             for above in depth + 1..self.path.len() {
-                if let Err(code) = constraints::check(&self.path[above].clone(), &certificate, depth == 0) {
+                if let Err(code) = constraints::check(&self.path[above].clone(), &certificate, common_name) {
                     self.fail(depth, code)?;
                 }
             }
@@ -296,6 +316,15 @@ fn may_be_ca(certificate: &Certificate, is_top: bool) -> bool {
 }
 
 fn fits_purpose(certificate: &Certificate, purpose: Purpose, is_ca: bool) -> bool {
+    // The old extension of Netscape's: bits for a client, a server, and a CA of either.
+    let old = match (is_ca, purpose) {
+        (true, _) => 0x04,
+        (false, Purpose::Client) => 0x80,
+        (false, Purpose::Server) => 0x40,
+    };
+    if certificate.netscape_type.is_some_and(|bits| bits & old == 0) {
+        return false;
+    }
     let extended_fits = certificate.extended_usage.is_none_or(|extended| match purpose {
         Purpose::Client => extended.client,
         Purpose::Server => extended.server,
@@ -306,4 +335,34 @@ fn fits_purpose(certificate: &Certificate, purpose: Purpose, is_ca: bool) -> boo
         Purpose::Server => usage::DIGITAL_SIGNATURE | usage::KEY_AGREEMENT | usage::KEY_ENCIPHERMENT,
     };
     extended_fits && certificate.key_usage.is_none_or(|bits| bits & wanted != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::x509::make::{MadeKey, NewKey, Template};
+    use crate::x509::oid::extension;
+
+    /// Certificates of one name, half of which might have signed the other half and the other way round.
+    #[test]
+    fn certificates_that_all_might_have_signed_each_other_cost_few_signatures() {
+        let key = MadeKey::generate(NewKey::P256).unwrap();
+        let made = |own: u8, issuer: u8| {
+            let id = |byte: u8| vec![4, 1, byte];
+            let template = Template::new("CA", 0, 1_000)
+                .ca(None)
+                .extension(extension::SUBJECT_KEY_ID, false, &id(own))
+                .extension(extension::AUTHORITY_KEY_ID, false, &[0x30, 3, 0x80, 1, issuer]);
+            let der = template.sign(&key, &template.subject.clone(), &key).unwrap();
+            Arc::new(Certificate::parse(&der).unwrap())
+        };
+        let sent: Vec<_> = (0..60).map(|number| made(number % 2, (number + 1) % 2)).collect();
+        let trust = TrustStore::default();
+        let request = Request { trust: &trust, crls: None, purpose: Purpose::Server, now: 500, host: None };
+        let mut accept = |_: usize, _: Code| false;
+        let path = vec![sent[0].clone()];
+        let mut walk = Walk { request: &request, accept: &mut accept, path, trials: TRIALS_MAX };
+        assert_eq!(walk.build(&sent[1..]), Err(Code::CHAIN_TOO_LONG));
+        assert_eq!(walk.trials, 0, "and not one more");
+    }
 }

@@ -17,12 +17,22 @@ const ADDRESS: u8 = tag::context(7);
 /// One general name: its kind by tag, and its content.
 type GeneralName<'a> = (u8, &'a [u8]);
 
-/// Checks the names of `certificate` against the constraints of `ca`. `is_leaf` brings in the common name, as a DNS name
-/// where there is no other.
-pub fn check(ca: &Certificate, certificate: &Certificate, is_leaf: bool) -> Result<(), Code> {
+/// What a common name is, in a certificate without DNS names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommonName {
+    /// A CA's: no host's name.
+    IsText,
+    /// A leaf's of which no name was asked: a DNS name if it looks like one.
+    IfHost,
+    /// A leaf's that was compared with the host's name: whatever it looks like, it was believed to be one.
+    IsHost,
+}
+
+/// Checks the names of `certificate` against the constraints of `ca`.
+pub fn check(ca: &Certificate, certificate: &Certificate, common_name: CommonName) -> Result<(), Code> {
     let Some(constraints) = ca.name_constraints() else { return Ok(()) };
     let (permitted, excluded) = subtrees(constraints).map_err(|_| Code::BAD_CONSTRAINT)?;
-    let names = names(certificate, is_leaf);
+    let names = names(certificate, common_name);
     if names.len().saturating_mul(permitted.len() + excluded.len()) > COMPARISONS_MAX {
         return Err(Code(1));
     }
@@ -37,7 +47,7 @@ pub fn check(ca: &Certificate, certificate: &Certificate, is_leaf: bool) -> Resu
             return Err(Code::NOT_PERMITTED);
         }
         for tree in excluded.iter().filter(|tree| tree.0 == name.0) {
-            if within(name, tree.1)? {
+            if within(name, tree.1)? || (name.0 == DNS && wildcard_reaches(name.1, tree.1)) {
                 return Err(Code::EXCLUDED);
             }
         }
@@ -67,7 +77,7 @@ fn subtrees(constraints: &[u8]) -> Result<(Vec<GeneralName<'_>>, Vec<GeneralName
     Ok((permitted, excluded))
 }
 
-fn names(certificate: &Certificate, is_leaf: bool) -> Vec<GeneralName<'_>> {
+fn names(certificate: &Certificate, common_name: CommonName) -> Vec<GeneralName<'_>> {
     let mut found: Vec<GeneralName<'_>> =
         certificate.general_names().iter().map(|value| (value.tag, value.content)).collect();
     let subject = certificate.subject();
@@ -80,10 +90,10 @@ fn names(certificate: &Certificate, is_leaf: bool) -> Vec<GeneralName<'_>> {
             found.push((EMAIL, attribute.value.content));
         }
     }
-    if is_leaf && !found.iter().any(|name| name.0 == DNS) {
+    if common_name != CommonName::IsText && !found.iter().any(|name| name.0 == DNS) {
         let common = attributes.iter().filter(|attribute| attribute.oid == oid::COMMON_NAME);
-        found
-            .extend(common.map(|attribute| attribute.value.content).filter(|n| is_host(n)).map(|n| (DNS, n)));
+        let is_name = |name: &&[u8]| common_name == CommonName::IsHost || is_host(name);
+        found.extend(common.map(|attribute| attribute.value.content).filter(is_name).map(|n| (DNS, n)));
     }
     found
 }
@@ -117,6 +127,15 @@ fn domain_within(name: &[u8], base: &[u8]) -> bool {
         return false;
     }
     name.len() == base.len() || base[0] == b'.' || name[name.len() - base.len() - 1] == b'.'
+}
+
+/// Whether the star in `name` stands for a name that `base` is, or one below it: `*.example.com` is good for the excluded
+/// `a.example.com`, although it is not within it.
+fn wildcard_reaches(name: &[u8], base: &[u8]) -> bool {
+    let Some(dot) = name.iter().position(|byte| *byte == b'.') else { return false };
+    let base = base.strip_prefix(b".").unwrap_or(base);
+    let rest = base.iter().position(|byte| *byte == b'.').map(|at| &base[at..]);
+    name[..dot].contains(&b'*') && rest.is_some_and(|rest| rest.eq_ignore_ascii_case(&name[dot..]))
 }
 
 /// The constraint's sets are the first ones of the name.

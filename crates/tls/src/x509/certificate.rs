@@ -44,6 +44,8 @@ pub struct Certificate {
     pub basic: Option<(bool, Option<u32>)>,
     pub key_usage: Option<u16>,
     pub extended_usage: Option<ExtendedUsage>,
+    /// The bits of Netscape's extension "certificate type".
+    pub netscape_type: Option<u8>,
     /// A critical extension is one that this program does not know, or knows and cannot honour.
     pub unknown_critical: bool,
     /// The TLS feature "status_request" (RFC 7633): the certificate is to be served with an OCSP response only.
@@ -92,7 +94,7 @@ impl Certificate {
         let version = version(&mut fields)?;
         let serial = fields.expect(tag::INTEGER)?;
         let inner_algorithm = fields.expect(tag::SEQUENCE)?;
-        if inner_algorithm.whole != outer_algorithm.whole || serial.content.is_empty() {
+        if inner_algorithm.whole != outer_algorithm.whole || !der::is_minimal(serial.content) {
             return Err(Malformed);
         }
         let issuer = fields.expect(tag::SEQUENCE)?;
@@ -116,6 +118,7 @@ impl Certificate {
             basic: None,
             key_usage: None,
             extended_usage: None,
+            netscape_type: None,
             unknown_critical: false,
             must_staple: false,
             tbs: span(tbs.whole),
@@ -230,8 +233,11 @@ impl Certificate {
             | extension::POLICY_MAPPINGS
             | extension::POLICY_CONSTRAINTS
             | extension::INHIBIT_ANY_POLICY
-            | extension::ISSUER_ALT_NAME
-            | extension::NETSCAPE_CERT_TYPE => {}
+            | extension::ISSUER_ALT_NAME => {}
+            extension::NETSCAPE_CERT_TYPE => match Reader::new(value).expect(tag::BIT_STRING)?.content {
+                [0..=7, bits @ ..] => self.netscape_type = Some(bits.first().copied().unwrap_or(0)),
+                _ => return Err(Malformed),
+            },
             _ => return Ok(false),
         }
         Ok(true)

@@ -89,7 +89,11 @@ impl Crl {
         let mut list = Reader::new(content);
         while !list.is_empty() {
             let mut entry = list.inside(tag::SEQUENCE)?;
-            let serial = Span::of(der, entry.expect(tag::INTEGER)?.content);
+            let serial = entry.expect(tag::INTEGER)?.content;
+            if !crate::der::is_minimal(serial) {
+                return Err(Malformed);
+            }
+            let serial = Span::of(der, serial);
             let at = time::parse(&entry.value()?)?;
             let mut reason = None;
             if let Some(extensions) = entry.optional(tag::SEQUENCE)? {
