@@ -11,16 +11,16 @@ use thalweg_config::model::{
 use thalweg_h1::parse::{HeadParser, ParseOptions, Parsed};
 use thalweg_http::semantics::{BodyLength, FramingPolicy, Strictness};
 use thalweg_http::{Head, HeaderId, Method};
-use thalweg_rules::{Effects, Kind, Outcome, Ruleset};
+use thalweg_rules::{Kind, Outcome, Ruleset};
 use thalweg_runtime::net::Departure;
 use thalweg_runtime::{clock, timer};
 use thalweg_sample::acl::Verdict;
-use thalweg_sample::context::Ctx;
 use thalweg_sample::facts;
 
 use super::entry::unless_killed;
 use super::exchange::{self, Exchanged};
-use super::{Bodies, StreamState, cookie, finish, forwarded, reply, service};
+pub use super::{After, Stop, Stream, Stream as Http};
+use super::{StreamState, cookie, finish, forwarded, reply, service};
 use crate::backend::Slot;
 use crate::backend::assign::{self, Choice, NoServer};
 use crate::backend::connect::Target;
@@ -28,19 +28,6 @@ use crate::connection::port::Port;
 use crate::counters::Present;
 use crate::frontend::ClientSession;
 use crate::worker::Worker;
-
-/// What becomes of the client's connection after a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum After {
-    /// Another request may follow.
-    KeepAlive,
-    /// Close in order: what was sent must arrive.
-    Close,
-    /// Nobody is there any more, or nobody must be told: close at once.
-    Drop,
-    /// Not all of the head has come: the session waits for more ([`ClientSession::half`]), and serves the request again.
-    Incomplete,
-}
 
 /// A request's head that has not come to its end: all of its stream that must not be forgotten meanwhile. Its bytes are
 /// the connection's input.
@@ -65,42 +52,7 @@ impl HalfHead {
     }
 }
 
-/// Everything a request needs, lent for its duration.
-pub struct Http<'a> {
-    pub worker: &'a Worker,
-    pub session: &'a mut ClientSession,
-    pub client: &'a mut Port,
-    pub state: &'a mut StreamState,
-    pub first: bool,
-    /// The client's connection may carry another request afterwards, as far as the request says.
-    pub keep_alive: bool,
-    /// The client ended its request too early while that was buffered.
-    cut: bool,
-    /// The client broke its connection while rules waited.
-    broken: bool,
-    /// Counts the stream in its backend, once there is one.
-    pub in_backend: Option<Present<'a>>,
-}
-
-/// Why a request ended before its exchange with a server began.
-pub enum Stop<'a> {
-    /// Answered, or nothing to answer: this becomes of the connection.
-    Ended(After),
-    /// To be answered like this.
-    Answer(reply::Answer<'a>),
-}
-
-impl<'a> Http<'a> {
-    /// The frontend.
-    pub fn frontend(&self) -> &'a Proxy {
-        self.worker.proxy(self.session.frontend)
-    }
-
-    /// The backend in charge; the frontend until one was chosen.
-    pub fn backend(&self) -> &'a Proxy {
-        self.worker.proxy(self.state.backend())
-    }
-
+impl<'a> Stream<'a> {
     /// How the requests of this frontend's clients are read.
     pub fn request_options(&self, frontend: &Proxy) -> ParseOptions {
         let opts = &frontend.opts;
@@ -131,19 +83,6 @@ impl<'a> Http<'a> {
             },
         }
     }
-
-    /// Evaluates something against the request and what is there of its body. `last` says that no more data will come
-    /// before the decision.
-    pub fn evaluate<R>(&mut self, last: bool, f: impl FnOnce(&mut Ctx<'_>, &mut Effects) -> R) -> R {
-        let body = self.client.look();
-        let bodies = Bodies { request: body.payload(), ..Bodies::default() };
-        self.state.evaluate(self.worker, &mut self.session.facts, bodies, false, last, f)
-    }
-
-    /// Microseconds since the stream began.
-    pub fn elapsed_us(&self) -> i64 {
-        self.state.facts.timers.since(clock::now_us())
-    }
 }
 
 /// Serves one request, whose first bytes are in `client.input`. `began` is when the session began or the previous request
@@ -165,17 +104,7 @@ pub async fn serve(
     t.idle_us = i64::try_from(clock::now_us().saturating_sub(began.0)).unwrap_or(0) - t.handshake_us;
     t.request_wall_us = i64::try_from(clock::wall_us()).unwrap_or(0);
     let half = session.half.take();
-    let mut http = Http {
-        worker,
-        session,
-        client,
-        state,
-        first,
-        keep_alive: false,
-        cut: false,
-        broken: false,
-        in_backend: None,
-    };
+    let mut http = Stream::new(worker, session, client, state, first);
     let fe = http.frontend();
     super::inherit_settings(&mut http.state.facts, fe, true);
     http.state.facts.log_early = fe.opts.logasap;
@@ -230,13 +159,7 @@ pub enum NoRequest {
     NoRoom,
 }
 
-impl<'a> Http<'a> {
-    /// An operator ended the stream: nothing more is said to the client.
-    pub fn killed(&mut self) -> Stop<'a> {
-        self.terminate(b'K', b'C');
-        Stop::Ended(After::Close)
-    }
-
+impl<'a> Stream<'a> {
     /// A connection that ends before its first byte.
     fn no_request(&mut self, why: NoRequest) -> Stop<'a> {
         // There was no request to be idle before.
@@ -298,11 +221,6 @@ impl<'a> Http<'a> {
         if self.state.facts.timers.request_us < 0 {
             self.state.facts.timers.request_us = self.elapsed_us();
         }
-    }
-
-    /// The stream reached a step at which a line may be wanted.
-    pub fn log_step(&mut self, step: LogStep) {
-        finish::step(self.worker, self.session, self.state, self.frontend(), step);
     }
 
     async fn run(&mut self) -> Result<After, Stop<'a>> {
@@ -456,27 +374,6 @@ impl<'a> Http<'a> {
         self.state.facts.req_bytes_out += sent;
     }
 
-    /// Who ended the stream, and in which phase; the first cause stays.
-    pub fn terminate(&mut self, cause: u8, phase: u8) {
-        let t = &mut self.state.facts.termination;
-        if t.cause != b'-' {
-            return;
-        }
-        if self.state.entry.is_killed() {
-            // Whatever it looks like from inside. The client may have got another status, and none of it is complete.
-            (t.cause, t.phase) = (b'K', b'C');
-            self.state.facts.status = 500;
-        } else {
-            (t.cause, t.phase) = (cause, phase);
-        }
-    }
-
-    /// An answer of our own that ends the connection.
-    pub fn refuse(&mut self, status: u16) -> Stop<'a> {
-        self.keep_alive = false;
-        Stop::Answer(reply::Answer::Error(status))
-    }
-
     fn captures(&mut self, fe: &Proxy) {
         let n = fe.request_captures.len();
         if n > 0 {
@@ -534,7 +431,7 @@ impl<'a> Http<'a> {
                     self.worker.be_counters(proxy.id).failed_rewrites.add(u64::from(failed));
                 }
             }
-            let denied = |http: &Http<'a>| {
+            let denied = |http: &Stream<'a>| {
                 let counters = http.worker.fe_counters(http.session.listener);
                 counters.denied_requests.add(1);
                 if proxy.is_be() && proxy.id != http.session.frontend {
@@ -542,7 +439,7 @@ impl<'a> Http<'a> {
                 }
             };
             // An answer of the backend's rules is none of the frontend's.
-            let intercepted = |http: &Http<'a>| {
+            let intercepted = |http: &Stream<'a>| {
                 if proxy.id == http.session.frontend {
                     http.worker.fe_counters(http.session.listener).intercepted.add(1);
                 }

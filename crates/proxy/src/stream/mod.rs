@@ -20,17 +20,139 @@ pub mod tcp;
 
 use std::rc::Rc;
 
-use thalweg_config::model::{Proxy, ProxyId, ServerId};
+use thalweg_config::model::{LogStep, Proxy, ProxyId, ServerId};
 use thalweg_h1::parse::HeadParser;
 use thalweg_http::semantics::Framing;
 use thalweg_http::{Head, Method};
 use thalweg_rules::Effects;
+use thalweg_runtime::clock;
 use thalweg_sample::context::{Ctx, Payload};
 use thalweg_sample::facts::{self, Session, StreamFacts};
 
 use crate::connection::port::Port;
+use crate::counters::Present;
+use crate::frontend::ClientSession;
 use crate::stream::entry::Entry;
 use crate::worker::Worker;
+
+/// What becomes of the client's connection after a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// Another request may follow.
+    KeepAlive,
+    /// Close in order: what was sent must arrive.
+    Close,
+    /// Nobody is there any more, or nobody must be told: close at once.
+    Drop,
+    /// Not all of the head has come: the session waits for more ([`ClientSession::half`]), and serves the request again.
+    Incomplete,
+}
+
+/// Why a stream ended before it was with a server, or there.
+pub enum Stop<'a> {
+    /// Answered, or nothing to answer: this becomes of the connection.
+    Ended(After),
+    /// To be answered like this.
+    Answer(reply::Answer<'a>),
+}
+
+/// Everything that serves a stream needs, lent for its duration: one request and its response, or a TCP exchange.
+pub struct Stream<'a> {
+    pub worker: &'a Worker,
+    pub session: &'a mut ClientSession,
+    pub client: &'a mut Port,
+    pub state: &'a mut StreamState,
+    /// It is the first of its connection.
+    pub first: bool,
+    /// The client's connection may carry another request afterwards, as far as the request says.
+    pub keep_alive: bool,
+    /// The client ended its request too early while that was buffered.
+    pub cut: bool,
+    /// The client broke its connection while rules waited.
+    pub broken: bool,
+    /// Counts the stream in its backend, once there is one.
+    pub in_backend: Option<Present<'a>>,
+}
+
+impl<'a> Stream<'a> {
+    /// A stream that begins.
+    pub fn new(
+        worker: &'a Worker,
+        session: &'a mut ClientSession,
+        client: &'a mut Port,
+        state: &'a mut StreamState,
+        first: bool,
+    ) -> Stream<'a> {
+        Stream {
+            worker,
+            session,
+            client,
+            state,
+            first,
+            keep_alive: false,
+            cut: false,
+            broken: false,
+            in_backend: None,
+        }
+    }
+
+    /// The frontend.
+    pub fn frontend(&self) -> &'a Proxy {
+        self.worker.proxy(self.session.frontend)
+    }
+
+    /// The backend in charge; the frontend until one was chosen.
+    pub fn backend(&self) -> &'a Proxy {
+        self.worker.proxy(self.state.backend())
+    }
+
+    /// Evaluates something against the request and what is there of its body. `last` says that no more data will come
+    /// before the decision.
+    pub fn evaluate<R>(&mut self, last: bool, f: impl FnOnce(&mut Ctx<'_>, &mut Effects) -> R) -> R {
+        let body = self.client.look();
+        let bodies = Bodies { request: body.payload(), ..Bodies::default() };
+        self.state.evaluate(self.worker, &mut self.session.facts, bodies, false, last, f)
+    }
+
+    /// Microseconds since the stream began.
+    pub fn elapsed_us(&self) -> i64 {
+        self.state.facts.timers.since(clock::now_us())
+    }
+
+    /// The stream reached a step at which a line may be wanted.
+    pub fn log_step(&mut self, step: LogStep) {
+        finish::step(self.worker, self.session, self.state, self.frontend(), step);
+    }
+
+    /// Who ended the stream, and in which phase; the first cause stays.
+    pub fn terminate(&mut self, cause: u8, phase: u8) {
+        let t = &mut self.state.facts.termination;
+        if t.cause != b'-' {
+            return;
+        }
+        if self.state.entry.is_killed() {
+            // Whatever it looks like from inside. The client may have got another status, and none of it is complete.
+            (t.cause, t.phase) = (b'K', b'C');
+            if self.state.facts.is_http {
+                self.state.facts.status = 500;
+            }
+        } else {
+            (t.cause, t.phase) = (cause, phase);
+        }
+    }
+
+    /// An answer of our own that ends the connection.
+    pub fn refuse(&mut self, status: u16) -> Stop<'a> {
+        self.keep_alive = false;
+        Stop::Answer(reply::Answer::Error(status))
+    }
+
+    /// An operator ended the stream: nothing more is said to the client.
+    pub fn killed(&mut self) -> Stop<'a> {
+        self.terminate(b'K', b'C');
+        Stop::Ended(After::Close)
+    }
+}
 
 /// The memory of one stream. Reused from stream to stream, so that nothing is allocated in the steady state.
 pub struct StreamState {

@@ -21,11 +21,10 @@ use super::finish;
 use super::http::Lease;
 use super::pump::{Pump, PumpError};
 use super::relay::{RelayEnd, relay};
-use super::{Bodies, StreamState, shut_check, unless_shut};
+use super::{Bodies, Stream, StreamState, shut_check, unless_shut};
 use crate::backend::assign::{self, Choice, NoServer};
 use crate::backend::connect::{ConnectError, ServerConn, Target};
 use crate::connection::port::Port;
-use crate::counters::Present;
 use crate::frontend::ClientSession;
 use crate::instance::Stopping;
 use crate::worker::Worker;
@@ -56,38 +55,27 @@ pub async fn serve(
     state.facts.log_early = fe.opts.logasap;
     state.facts.timeouts.client = fe.timeouts.client.unwrap_or(0);
     state.facts.id = worker.next_stream_id();
-    let mut tcp = Tcp { worker, session, client, state, in_backend: None, broken: false };
-    let entry = Rc::clone(&tcp.state.entry);
-    entry.begin(tcp.state.facts.id, fe.id, tcp.session.facts.source());
-    let end = unless_killed(entry, pin!(tcp.run())).await;
+    let mut stream = Stream::new(worker, session, client, state, true);
+    let entry = Rc::clone(&stream.state.entry);
+    entry.begin(stream.state.facts.id, fe.id, stream.session.facts.source());
+    let end = unless_killed(entry, pin!(run(&mut stream))).await;
     let end = end.unwrap_or_else(|| {
-        tcp.terminate(b'K', b'C');
+        stream.terminate(b'K', b'C');
         ENDED
     });
     if matches!(end, TcpEnd::BecameHttp) {
-        tcp.state.facts.backend_assigned = false;
+        stream.state.facts.backend_assigned = false;
         return end;
     }
-    let fe = worker.proxy(tcp.session.frontend);
-    let now = tcp.elapsed_us();
-    tcp.state.facts.timers.close_us = now;
-    finish::stream_counters(worker, tcp.session, tcp.state);
-    if !fe.opts.logasap || tcp.state.facts.timers.connect_us < 0 {
-        finish::log_stream(worker, tcp.session, tcp.state, fe);
+    let fe = worker.proxy(stream.session.frontend);
+    let now = stream.elapsed_us();
+    stream.state.facts.timers.close_us = now;
+    finish::stream_counters(worker, stream.session, stream.state);
+    if !fe.opts.logasap || stream.state.facts.timers.connect_us < 0 {
+        finish::log_stream(worker, stream.session, stream.state, fe);
     }
-    tcp.state.facts.backend_assigned = false;
+    stream.state.facts.backend_assigned = false;
     end
-}
-
-struct Tcp<'a> {
-    worker: &'a Worker,
-    session: &'a mut ClientSession,
-    client: &'a mut Port,
-    state: &'a mut StreamState,
-    /// Counts the stream in its backend, once there is one.
-    in_backend: Option<Present<'a>>,
-    /// The client broke its connection while rules waited for more of it.
-    broken: bool,
 }
 
 /// What came while rules waited for the server.
@@ -113,610 +101,596 @@ const CLOSED: TcpEnd = TcpEnd::Over { orderly: false };
 /// The client is told in order that nothing more comes.
 const ENDED: TcpEnd = TcpEnd::Over { orderly: true };
 
-impl<'a> Tcp<'a> {
-    fn elapsed_us(&self) -> i64 {
-        self.state.facts.timers.since(clock::now_us())
+async fn run<'a>(stream: &mut Stream<'a>) -> TcpEnd {
+    let fe = stream.worker.proxy(stream.session.frontend);
+    stream.log_step(LogStep::Accept);
+    if let Err(end) = content_rules(stream, fe).await {
+        return end;
     }
-
-    fn terminate(&mut self, cause: u8, phase: u8) {
-        let t = &mut self.state.facts.termination;
-        if t.cause == b'-' {
-            // What an operator ended looks like something else from inside.
-            (t.cause, t.phase) = if self.state.entry.is_killed() { (b'K', b'C') } else { (cause, phase) };
-        }
+    let Some(be) = choose_backend(stream, fe) else {
+        stream.worker.fe_counters(stream.session.listener).failed_requests.add(1);
+        stream.terminate(b'S', b'C');
+        return ENDED;
+    };
+    if be.mode == Mode::Http && fe.mode == Mode::Tcp {
+        return TcpEnd::BecameHttp;
     }
-
-    fn log_step(&mut self, step: LogStep) {
-        let fe = self.worker.proxy(self.session.frontend);
-        finish::step(self.worker, self.session, self.state, fe, step);
+    stream.state.facts.backend = facts::ProxyId(be.id.0);
+    stream.state.facts.backend_assigned = true;
+    stream.state.entry.set_backend(be.id);
+    if be.id != fe.id {
+        super::inherit_settings(&mut stream.state.facts, be, false);
     }
+    stream.in_backend = Some(stream.worker.begin_stream(be.id));
+    if be.id != fe.id
+        && let Err(end) = content_rules(stream, be).await
+    {
+        return end;
+    }
+    let end = if stream.broken {
+        stream.worker.fe_counters(stream.session.listener).failed_requests.add(1);
+        finish::client_left(stream.worker, stream.session.listener, stream.state);
+        stream.terminate(b'C', b'R');
+        CLOSED
+    } else {
+        talk_to_server(stream, fe, be).await
+    };
+    if stream.state.facts.timers.connect_us < 0 {
+        count_unsent(stream);
+    }
+    end
+}
 
-    async fn run(&mut self) -> TcpEnd {
-        let fe = self.worker.proxy(self.session.frontend);
-        self.log_step(LogStep::Accept);
-        if let Err(end) = self.content_rules(fe).await {
-            return end;
-        }
-        let Some(be) = self.choose_backend(fe) else {
-            self.worker.fe_counters(self.session.listener).failed_requests.add(1);
-            self.terminate(b'S', b'C');
-            return ENDED;
+/// Counts what the client said although it went nowhere, up to what would have been looked at.
+fn count_unsent(stream: &mut Stream<'_>) {
+    let tune = &stream.worker.instance.config.global.tune;
+    let mut said = stream.client.received().len();
+    said += stream.client.line.discard_input((tune.bufsize - tune.maxrewrite).saturating_sub(said));
+    stream.state.facts.req_bytes_in += said as u64;
+}
+
+/// `tcp-request content`, waiting for data for at most `inspect-delay`.
+async fn content_rules<'a>(stream: &mut Stream<'a>, proxy: &'a Proxy) -> Result<(), TcpEnd> {
+    let rules = &proxy.rules.tcp_content_req;
+    if rules.is_empty() {
+        return Ok(());
+    }
+    let deadline = proxy.inspect_delay_req_ms.map(timer::deadline_in);
+    let mut last = deadline.is_none();
+    let mut from = 0;
+    receive_what_is_there(stream).await;
+    loop {
+        let data: &[u8] = stream.client.received();
+        let full = data.len() >= stream.worker.instance.config.global.tune.bufsize;
+        let bodies = Bodies {
+            request: Payload::new(data, last || stream.client.eof || full, None),
+            response: Payload::default(),
         };
-        if be.mode == Mode::Http && fe.mode == Mode::Tcp {
-            return TcpEnd::BecameHttp;
-        }
-        self.state.facts.backend = facts::ProxyId(be.id.0);
-        self.state.facts.backend_assigned = true;
-        self.state.entry.set_backend(be.id);
-        if be.id != fe.id {
-            super::inherit_settings(&mut self.state.facts, be, false);
-        }
-        self.in_backend = Some(self.worker.begin_stream(be.id));
-        if be.id != fe.id
-            && let Err(end) = self.content_rules(be).await
-        {
-            return end;
-        }
-        let end = if self.broken {
-            self.worker.fe_counters(self.session.listener).failed_requests.add(1);
-            finish::client_left(self.worker, self.session.listener, self.state);
-            self.terminate(b'C', b'R');
-            CLOSED
-        } else {
-            self.talk_to_server(fe, be).await
-        };
-        if self.state.facts.timers.connect_us < 0 {
-            self.count_unsent();
-        }
-        end
-    }
-
-    /// Counts what the client said although it went nowhere, up to what would have been looked at.
-    fn count_unsent(&mut self) {
-        let tune = &self.worker.instance.config.global.tune;
-        let mut said = self.client.received().len();
-        said += self.client.line.discard_input((tune.bufsize - tune.maxrewrite).saturating_sub(said));
-        self.state.facts.req_bytes_in += said as u64;
-    }
-
-    /// `tcp-request content`, waiting for data for at most `inspect-delay`.
-    async fn content_rules(&mut self, proxy: &'a Proxy) -> Result<(), TcpEnd> {
-        let rules = &proxy.rules.tcp_content_req;
-        if rules.is_empty() {
-            return Ok(());
-        }
-        let deadline = proxy.inspect_delay_req_ms.map(timer::deadline_in);
-        let mut last = deadline.is_none();
-        let mut from = 0;
-        self.receive_what_is_there().await;
-        loop {
-            let data: &[u8] = self.client.received();
-            let full = data.len() >= self.worker.instance.config.global.tune.bufsize;
-            let bodies = Bodies {
-                request: Payload::new(data, last || self.client.eof || full, None),
-                response: Payload::default(),
-            };
-            let last_now = last || full;
-            let outcome = self.state.evaluate(
-                self.worker,
-                &mut self.session.facts,
-                bodies,
-                false,
-                last_now,
-                |cx, fx| rules.run(Kind::TcpRequest, from, cx, fx),
-            );
-            match outcome {
-                Outcome::Done | Outcome::Accept => {
-                    self.state.apply_overrides(self.client);
-                    return Ok(());
-                }
-                Outcome::Wait { resume } => {
-                    from = resume;
-                    if full || !self.more_input(deadline).await {
-                        last = true;
-                    }
-                }
-                Outcome::Pause { ms, resume } => {
-                    from = resume;
-                    exchange::pause(self.client, ms, true).await;
-                }
-                Outcome::WaitBody { resume, .. } | Outcome::EarlyHints { resume } => from = resume,
-                Outcome::Log { profile, resume } => {
-                    from = resume;
-                    finish::log_now(self.worker, self.session, self.state, Kind::TcpRequest, profile);
-                }
-                Outcome::SwitchMode { .. } => return Err(TcpEnd::BecameHttp),
-                Outcome::SilentDrop { rst_ttl } => {
-                    self.deny(proxy);
-                    super::reply::vanish(self.client, rst_ttl);
-                    return Err(CLOSED);
-                }
-                Outcome::RewriteFailed | Outcome::InternalError => {
-                    self.worker.fe_counters(self.session.listener).internal_errors.add(1);
-                    self.terminate(b'I', b'R');
-                    return Err(ENDED);
-                }
-                _ => {
-                    self.deny(proxy);
-                    return Err(ENDED);
+        let last_now = last || full;
+        let outcome = stream.state.evaluate(
+            stream.worker,
+            &mut stream.session.facts,
+            bodies,
+            false,
+            last_now,
+            |cx, fx| rules.run(Kind::TcpRequest, from, cx, fx),
+        );
+        match outcome {
+            Outcome::Done | Outcome::Accept => {
+                stream.state.apply_overrides(stream.client);
+                return Ok(());
+            }
+            Outcome::Wait { resume } => {
+                from = resume;
+                if full || !more_input(stream, deadline).await {
+                    last = true;
                 }
             }
-        }
-    }
-
-    /// Most clients speak first, and what they say is there by now: rules look at it, and it is counted.
-    async fn receive_what_is_there(&mut self) {
-        for again in [true, false] {
-            if self.client.has_input() || self.client.eof {
-                return;
+            Outcome::Pause { ms, resume } => {
+                from = resume;
+                exchange::pause(stream.client, ms, true).await;
             }
-            match self.client.poll_recv() {
-                Poll::Ready(Ok(buf)) if !buf.is_empty() => drop(self.client.append(buf)),
-                Poll::Ready(end) => self.note_end(end.is_err()),
-                Poll::Pending if again => thalweg_runtime::yield_now().await,
-                Poll::Pending => {}
+            Outcome::WaitBody { resume, .. } | Outcome::EarlyHints { resume } => from = resume,
+            Outcome::Log { profile, resume } => {
+                from = resume;
+                finish::log_now(stream.worker, stream.session, stream.state, Kind::TcpRequest, profile);
             }
-        }
-    }
-
-    fn deny(&mut self, proxy: &Proxy) {
-        self.count_unsent();
-        self.worker.fe_counters(self.session.listener).denied_requests.add(1);
-        if proxy.id != self.session.frontend {
-            self.worker.be_counters(proxy.id).denied_requests.add(1);
-        }
-        self.terminate(b'P', b'R');
-    }
-
-    /// Nothing more comes of the client.
-    fn note_end(&mut self, broken: bool) {
-        self.client.eof = true;
-        self.broken |= broken;
-    }
-
-    /// Waits for more of the client. False when none will come in time.
-    async fn more_input(&mut self, deadline: Option<u64>) -> bool {
-        if self.client.eof {
-            return false;
-        }
-        std::future::poll_fn(|_| {
-            match self.client.poll_recv() {
-                Poll::Ready(Ok(buf)) if !buf.is_empty() => {
-                    return Poll::Ready(self.client.append(buf).is_ok());
-                }
-                Poll::Ready(end) => {
-                    self.note_end(end.is_err());
-                    return Poll::Ready(false);
-                }
-                Poll::Pending => {}
+            Outcome::SwitchMode { .. } => return Err(TcpEnd::BecameHttp),
+            Outcome::SilentDrop { rst_ttl } => {
+                deny(stream, proxy);
+                super::reply::vanish(stream.client, rst_ttl);
+                return Err(CLOSED);
             }
-            if let Some(at) = deadline {
-                if clock::now_ms() >= at {
-                    return Poll::Ready(false);
-                }
-                timer::want(at);
-            }
-            Poll::Pending
-        })
-        .await
-    }
-
-    fn choose_backend(&mut self, fe: &'a Proxy) -> Option<&'a Proxy> {
-        for rule in &fe.use_backend {
-            let data: &[u8] = self.client.received();
-            let bodies = Bodies { request: Payload::new(data, true, None), response: Payload::default() };
-            let worker = self.worker;
-            let chosen =
-                self.state.evaluate(worker, &mut self.session.facts, bodies, false, true, |cx, _| {
-                    if rule.cond.as_ref().is_some_and(|c| c.eval(cx) != Verdict::Pass) {
-                        return None;
-                    }
-                    match &rule.target {
-                        DynamicTarget::Static(id) => Some(Some(*id)),
-                        DynamicTarget::Dynamic(format) => {
-                            let mut text = worker.text.borrow_mut();
-                            text.clear();
-                            format.render(cx, &mut text);
-                            Some(worker.instance.backend_by_name(&text).map(|p| p.id))
-                        }
-                    }
-                });
-            match chosen {
-                Some(Some(id)) if !worker.instance.is_eligible(id) => {}
-                Some(Some(id)) => return Some(worker.proxy(id)),
-                Some(None) => break,
-                None => {}
-            }
-        }
-        fe.default_backend.or_else(|| fe.is_be().then_some(fe.id)).map(|id| self.worker.proxy(id))
-    }
-
-    /// `force-persist` and `ignore-persist`: the first one that holds.
-    fn persist_rules(&mut self, be: &Proxy) {
-        for rule in &be.persist_rules {
-            let facts = &mut self.session.facts;
-            let holds = self.state.evaluate(self.worker, facts, Bodies::default(), false, true, |cx, _| {
-                rule.cond.eval(cx) == Verdict::Pass
-            });
-            if holds {
-                self.state.cookie.ignored = !rule.force;
-                self.state.cookie.forced = rule.force;
-                return;
-            }
-        }
-    }
-
-    fn choice(&mut self, be: &'a Proxy) -> Choice {
-        self.persist_rules(be);
-        // A server that is down is not insisted on, unless that is asked for.
-        let insist = be.opts.persist || self.state.cookie.forced;
-        for rule in &be.use_server {
-            let worker = self.worker;
-            let found = self.state.evaluate(
-                worker,
-                &mut self.session.facts,
-                Bodies::default(),
-                false,
-                true,
-                |cx, _| {
-                    if rule.cond.as_ref().is_some_and(|c| c.eval(cx) != Verdict::Pass) {
-                        return None;
-                    }
-                    match &rule.server {
-                        UseServerTarget::Static(id) => Some(*id),
-                        UseServerTarget::Dynamic(format) => {
-                            let mut text = worker.text.borrow_mut();
-                            text.clear();
-                            format.render(cx, &mut text);
-                            be.server_by_name(std::str::from_utf8(&text).ok()?).map(|s| s.id)
-                        }
-                    }
-                },
-            );
-            if let Some(id) = found.filter(|id| insist || worker.backend(be.id).is_up(*id)) {
-                return Choice { wanted: Some(ServerIndex(id.0)), ..Choice::default() };
-            }
-        }
-        if let (Some(name), Some(input)) = (&be.persist_rdp_cookie, self.client.input.as_deref())
-            && !self.state.cookie.ignored
-            && let Some(server) = super::cookie::rdp_server(self.worker, be, name, input, insist)
-        {
-            return Choice { wanted: Some(server), ..Choice::default() };
-        }
-        let key = match &be.balance.algo {
-            thalweg_config::model::BalanceAlgo::Hash(expr) => {
-                let data: &[u8] = self.client.received();
-                let bodies = Bodies { request: Payload::new(data, true, None), response: Payload::default() };
-                self.state.evaluate(self.worker, &mut self.session.facts, bodies, false, true, |cx, _| {
-                    let sample = expr.eval_as(thalweg_sample::Type::Bin, cx)?;
-                    Some(assign::hasher(be).bytes(cx.bytes(&sample.value)))
-                })
+            Outcome::RewriteFailed | Outcome::InternalError => {
+                stream.worker.fe_counters(stream.session.listener).internal_errors.add(1);
+                stream.terminate(b'I', b'R');
+                return Err(ENDED);
             }
             _ => {
-                let data = self.client.input.as_deref().unwrap_or(&[]);
-                assign::key_hash(be, &self.session.facts, &self.state.facts, None, data)
+                deny(stream, proxy);
+                return Err(ENDED);
             }
-        };
-        Choice { key, ..Choice::default() }
+        }
     }
+}
 
-    async fn talk_to_server(&mut self, fe: &'a Proxy, be: &'a Proxy) -> TcpEnd {
-        let mut choice = self.choice(be);
-        let worker = self.worker;
-        let abort = be.opts.abortonclose;
-        let mut held: Option<Lease<'a>> = None;
-        // The server of the attempt that failed, and whether another one there should wait a little.
-        let mut failed = None;
-        let mut conn = loop {
-            let chosen_again = held.is_none();
-            let id = match &held {
-                Some(lease) => lease.server(),
-                None => {
-                    let client = &mut *self.client;
-                    let gave_up = || exchange::has_left(client, abort) || came_for_nothing(client);
-                    let timeout = be.timeouts.queue.or(be.timeouts.connect);
-                    let assigned =
-                        assign::assign(worker, be, choice, &mut self.state.facts, timeout, gave_up).await;
-                    let slot = match assigned {
-                        Ok(slot) => slot,
-                        Err(why) => {
-                            self.no_server(be, why);
-                            return ENDED;
-                        }
-                    };
-                    held = Some(Lease::new(worker, be.id, slot));
-                    let id = slot.server();
-                    self.state.assign_server(worker, id);
-                    self.state.facts.timers.queue_us = self.elapsed_us();
-                    id
+/// Most clients speak first, and what they say is there by now: rules look at it, and it is counted.
+async fn receive_what_is_there(stream: &mut Stream<'_>) {
+    for again in [true, false] {
+        if stream.client.has_input() || stream.client.eof {
+            return;
+        }
+        match stream.client.poll_recv() {
+            Poll::Ready(Ok(buf)) if !buf.is_empty() => drop(stream.client.append(buf)),
+            Poll::Ready(end) => note_end(stream, end.is_err()),
+            Poll::Pending if again => thalweg_runtime::yield_now().await,
+            Poll::Pending => {}
+        }
+    }
+}
+
+fn deny(stream: &mut Stream<'_>, proxy: &Proxy) {
+    count_unsent(stream);
+    stream.worker.fe_counters(stream.session.listener).denied_requests.add(1);
+    if proxy.id != stream.session.frontend {
+        stream.worker.be_counters(proxy.id).denied_requests.add(1);
+    }
+    stream.terminate(b'P', b'R');
+}
+
+/// Nothing more comes of the client.
+fn note_end(stream: &mut Stream<'_>, broken: bool) {
+    stream.client.eof = true;
+    stream.broken |= broken;
+}
+
+/// Waits for more of the client. False when none will come in time.
+async fn more_input(stream: &mut Stream<'_>, deadline: Option<u64>) -> bool {
+    if stream.client.eof {
+        return false;
+    }
+    std::future::poll_fn(|_| {
+        match stream.client.poll_recv() {
+            Poll::Ready(Ok(buf)) if !buf.is_empty() => {
+                return Poll::Ready(stream.client.append(buf).is_ok());
+            }
+            Poll::Ready(end) => {
+                note_end(stream, end.is_err());
+                return Poll::Ready(false);
+            }
+            Poll::Pending => {}
+        }
+        if let Some(at) = deadline {
+            if clock::now_ms() >= at {
+                return Poll::Ready(false);
+            }
+            timer::want(at);
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+fn choose_backend<'a>(stream: &mut Stream<'a>, fe: &'a Proxy) -> Option<&'a Proxy> {
+    for rule in &fe.use_backend {
+        let data: &[u8] = stream.client.received();
+        let bodies = Bodies { request: Payload::new(data, true, None), response: Payload::default() };
+        let worker = stream.worker;
+        let chosen =
+            stream.state.evaluate(worker, &mut stream.session.facts, bodies, false, true, |cx, _| {
+                if rule.cond.as_ref().is_some_and(|c| c.eval(cx) != Verdict::Pass) {
+                    return None;
                 }
-            };
-            if let Some((before, wait)) = failed.take() {
-                finish::count_retry(worker, self.state, before, id, false);
-                if before == id && wait {
-                    if self.pause(be).await {
+                match &rule.target {
+                    DynamicTarget::Static(id) => Some(Some(*id)),
+                    DynamicTarget::Dynamic(format) => {
+                        let mut text = worker.text.borrow_mut();
+                        text.clear();
+                        format.render(cx, &mut text);
+                        Some(worker.instance.backend_by_name(&text).map(|p| p.id))
+                    }
+                }
+            });
+        match chosen {
+            Some(Some(id)) if !worker.instance.is_eligible(id) => {}
+            Some(Some(id)) => return Some(worker.proxy(id)),
+            Some(None) => break,
+            None => {}
+        }
+    }
+    fe.default_backend.or_else(|| fe.is_be().then_some(fe.id)).map(|id| stream.worker.proxy(id))
+}
+
+/// `force-persist` and `ignore-persist`: the first one that holds.
+fn persist_rules(stream: &mut Stream<'_>, be: &Proxy) {
+    for rule in &be.persist_rules {
+        let facts = &mut stream.session.facts;
+        let holds = stream.state.evaluate(stream.worker, facts, Bodies::default(), false, true, |cx, _| {
+            rule.cond.eval(cx) == Verdict::Pass
+        });
+        if holds {
+            stream.state.cookie.ignored = !rule.force;
+            stream.state.cookie.forced = rule.force;
+            return;
+        }
+    }
+}
+
+fn choice<'a>(stream: &mut Stream<'a>, be: &'a Proxy) -> Choice {
+    persist_rules(stream, be);
+    // A server that is down is not insisted on, unless that is asked for.
+    let insist = be.opts.persist || stream.state.cookie.forced;
+    for rule in &be.use_server {
+        let worker = stream.worker;
+        let found = stream.state.evaluate(
+            worker,
+            &mut stream.session.facts,
+            Bodies::default(),
+            false,
+            true,
+            |cx, _| {
+                if rule.cond.as_ref().is_some_and(|c| c.eval(cx) != Verdict::Pass) {
+                    return None;
+                }
+                match &rule.server {
+                    UseServerTarget::Static(id) => Some(*id),
+                    UseServerTarget::Dynamic(format) => {
+                        let mut text = worker.text.borrow_mut();
+                        text.clear();
+                        format.render(cx, &mut text);
+                        be.server_by_name(std::str::from_utf8(&text).ok()?).map(|s| s.id)
+                    }
+                }
+            },
+        );
+        if let Some(id) = found.filter(|id| insist || worker.backend(be.id).is_up(*id)) {
+            return Choice { wanted: Some(ServerIndex(id.0)), ..Choice::default() };
+        }
+    }
+    if let (Some(name), Some(input)) = (&be.persist_rdp_cookie, stream.client.input.as_deref())
+        && !stream.state.cookie.ignored
+        && let Some(server) = super::cookie::rdp_server(stream.worker, be, name, input, insist)
+    {
+        return Choice { wanted: Some(server), ..Choice::default() };
+    }
+    let key = match &be.balance.algo {
+        thalweg_config::model::BalanceAlgo::Hash(expr) => {
+            let data: &[u8] = stream.client.received();
+            let bodies = Bodies { request: Payload::new(data, true, None), response: Payload::default() };
+            stream.state.evaluate(stream.worker, &mut stream.session.facts, bodies, false, true, |cx, _| {
+                let sample = expr.eval_as(thalweg_sample::Type::Bin, cx)?;
+                Some(assign::hasher(be).bytes(cx.bytes(&sample.value)))
+            })
+        }
+        _ => {
+            let data = stream.client.input.as_deref().unwrap_or(&[]);
+            assign::key_hash(be, &stream.session.facts, &stream.state.facts, None, data)
+        }
+    };
+    Choice { key, ..Choice::default() }
+}
+
+async fn talk_to_server<'a>(stream: &mut Stream<'a>, fe: &'a Proxy, be: &'a Proxy) -> TcpEnd {
+    let mut choice = choice(stream, be);
+    let worker = stream.worker;
+    let abort = be.opts.abortonclose;
+    let mut held: Option<Lease<'a>> = None;
+    // The server of the attempt that failed, and whether another one there should wait a little.
+    let mut failed = None;
+    let mut conn = loop {
+        let chosen_again = held.is_none();
+        let id = match &held {
+            Some(lease) => lease.server(),
+            None => {
+                let client = &mut *stream.client;
+                let gave_up = || exchange::has_left(client, abort) || came_for_nothing(client);
+                let timeout = be.timeouts.queue.or(be.timeouts.connect);
+                let assigned =
+                    assign::assign(worker, be, choice, &mut stream.state.facts, timeout, gave_up).await;
+                let slot = match assigned {
+                    Ok(slot) => slot,
+                    Err(why) => {
+                        no_server(stream, be, why);
                         return ENDED;
                     }
-                    if chosen_again {
-                        // It was not ready for the stream before that.
-                        self.state.facts.timers.queue_us = self.elapsed_us();
-                    }
-                }
+                };
+                held = Some(Lease::new(worker, be.id, slot));
+                let id = slot.server();
+                stream.state.assign_server(worker, id);
+                stream.state.facts.timers.queue_us = stream.elapsed_us();
+                id
             }
-            let server = &be.servers[id.0 as usize];
-            worker.count_attempt(be.id, id);
-            let overrides = &self.state.effects.overrides;
-            let target =
-                Target::new(worker, be.id, server, &self.session.facts, &self.state.facts, overrides);
-            let shut = shut_check(worker, self.state);
-            let Some(opened) = unless_shut(shut, target.open(be.timeouts.connect)).await else {
-                self.terminate(b'D', b'C');
-                return ENDED;
-            };
-            match opened {
-                Ok(_) if abort && came_for_nothing(self.client) => return ENDED,
-                Ok(conn) => break conn,
-                // Nobody is there, and nothing was said that another attempt could deliver.
-                Err(_) if came_for_nothing(self.client) => return ENDED,
-                Err(error) if !self.may_retry(be) => {
-                    for counters in finish::of_server(worker, self.state) {
-                        counters.failed_connections.add(1);
-                    }
-                    match error {
-                        ConnectError::Timeout => self.terminate(b's', b'C'),
-                        ConnectError::Refused(_) => self.terminate(b'S', b'C'),
-                        ConnectError::Resource(_) => self.terminate(b'R', b'C'),
-                    }
+        };
+        if let Some((before, wait)) = failed.take() {
+            finish::count_retry(worker, stream.state, before, id, false);
+            if before == id && wait {
+                if pause(stream, be).await {
                     return ENDED;
                 }
-                Err(error) => {
-                    self.state.facts.retries += 1;
-                    failed = Some((id, error != ConnectError::Timeout));
-                    let facts = &self.state.facts;
-                    if !self.state.cookie.forced
-                        && assign::may_redispatch(worker, be, choice, facts.retries, facts.max_retries)
-                    {
-                        held = None;
-                        choice.wanted = None;
-                        choice.avoid = Some(ServerIndex(id.0));
-                    }
+                if chosen_again {
+                    // It was not ready for the stream before that.
+                    stream.state.facts.timers.queue_us = stream.elapsed_us();
                 }
             }
-        };
-        self.state.facts.timers.connect_us = self.elapsed_us();
-        crate::plant::here("connected");
-        self.log_step(LogStep::Connect);
-        if fe.opts.logasap {
-            finish::log_early_tcp(worker, self.session, self.state, fe);
         }
-        let splice = |wanted: bool| {
-            let auto = be.opts.splice_auto || fe.opts.splice_auto;
-            let global = &worker.instance.config.global;
-            let allowed = !global.nosplice && !global.tune.disable_zero_copy && global.tune.pt_zero_copy;
-            Some(if allowed && (wanted || auto) { TransferMode::Splice } else { TransferMode::Copy })
+        let server = &be.servers[id.0 as usize];
+        worker.count_attempt(be.id, id);
+        let overrides = &stream.state.effects.overrides;
+        let target =
+            Target::new(worker, be.id, server, &stream.session.facts, &stream.state.facts, overrides);
+        let shut = shut_check(worker, stream.state);
+        let Some(opened) = unless_shut(shut, target.open(be.timeouts.connect)).await else {
+            stream.terminate(b'D', b'C');
+            return ENDED;
         };
-        let since_ms = clock::now_ms();
-        let limits =
-            Limits::of_relay(fe, be, &self.state.facts, false).map(|limits| Limits { since_ms, ..limits });
-        self.client.body.begin_until_close();
-        let mut up = Pump::plain(splice(be.opts.splice_request || fe.opts.splice_request));
-        let mut down = Pump::plain(splice(be.opts.splice_response || fe.opts.splice_response));
-        up.filter(Filtered::of(Direction::Request, worker, fe, be));
-        down.filter(Filtered::of(Direction::Response, worker, fe, be));
-        self.limit(&mut up);
-        match self.response_rules(be, &mut conn, &mut up).await {
-            Ok(Inspected::Relay) => {}
-            Ok(Inspected::Broken(end)) => {
-                self.count_held_response(&conn);
-                if end == RelayEnd::ClientAborted {
-                    conn.port.line.set_linger_rst();
+        match opened {
+            Ok(_) if abort && came_for_nothing(stream.client) => return ENDED,
+            Ok(conn) => break conn,
+            // Nobody is there, and nothing was said that another attempt could deliver.
+            Err(_) if came_for_nothing(stream.client) => return ENDED,
+            Err(error) if !may_retry(stream, be) => {
+                for counters in finish::of_server(worker, stream.state) {
+                    counters.failed_connections.add(1);
                 }
-                let (cause, phase) = finish::relay_end(worker, self.session.listener, self.state, end);
-                self.terminate(cause, phase);
-                return CLOSED;
+                match error {
+                    ConnectError::Timeout => stream.terminate(b's', b'C'),
+                    ConnectError::Refused(_) => stream.terminate(b'S', b'C'),
+                    ConnectError::Resource(_) => stream.terminate(b'R', b'C'),
+                }
+                return ENDED;
             }
-            Err(end) => return end,
+            Err(error) => {
+                stream.state.facts.retries += 1;
+                failed = Some((id, error != ConnectError::Timeout));
+                let facts = &stream.state.facts;
+                if !stream.state.cookie.forced
+                    && assign::may_redispatch(worker, be, choice, facts.retries, facts.max_retries)
+                {
+                    held = None;
+                    choice.wanted = None;
+                    choice.avoid = Some(ServerIndex(id.0));
+                }
+            }
         }
-        self.limit(&mut up);
-        self.limit(&mut down);
-        self.count_sent();
-        let shut = shut_check(worker, self.state);
-        let relayed = relay(self.client, &mut conn.port, [up, down], limits, || {
-            worker.instance.stopping() == Stopping::Hard || shut()
+    };
+    stream.state.facts.timers.connect_us = stream.elapsed_us();
+    crate::plant::here("connected");
+    stream.log_step(LogStep::Connect);
+    if fe.opts.logasap {
+        finish::log_early_tcp(worker, stream.session, stream.state, fe);
+    }
+    let splice = |wanted: bool| {
+        let auto = be.opts.splice_auto || fe.opts.splice_auto;
+        let global = &worker.instance.config.global;
+        let allowed = !global.nosplice && !global.tune.disable_zero_copy && global.tune.pt_zero_copy;
+        Some(if allowed && (wanted || auto) { TransferMode::Splice } else { TransferMode::Copy })
+    };
+    let since_ms = clock::now_ms();
+    let limits =
+        Limits::of_relay(fe, be, &stream.state.facts, false).map(|limits| Limits { since_ms, ..limits });
+    stream.client.body.begin_until_close();
+    let mut up = Pump::plain(splice(be.opts.splice_request || fe.opts.splice_request));
+    let mut down = Pump::plain(splice(be.opts.splice_response || fe.opts.splice_response));
+    up.filter(Filtered::of(Direction::Request, worker, fe, be));
+    down.filter(Filtered::of(Direction::Response, worker, fe, be));
+    limit(stream, &mut up);
+    match response_rules(stream, be, &mut conn, &mut up).await {
+        Ok(Inspected::Relay) => {}
+        Ok(Inspected::Broken(end)) => {
+            count_held_response(stream, &conn);
+            if end == RelayEnd::ClientAborted {
+                conn.port.line.set_linger_rst();
+            }
+            let (cause, phase) = finish::relay_end(worker, stream.session.listener, stream.state, end);
+            stream.terminate(cause, phase);
+            return CLOSED;
+        }
+        Err(end) => return end,
+    }
+    limit(stream, &mut up);
+    limit(stream, &mut down);
+    count_sent(stream);
+    let shut = shut_check(worker, stream.state);
+    let relayed = relay(stream.client, &mut conn.port, [up, down], limits, || {
+        worker.instance.stopping() == Stopping::Hard || shut()
+    })
+    .await;
+    if shut() {
+        stream.terminate(b'D', b'C');
+    }
+    stream.state.facts.req_bytes_in += relayed.up;
+    stream.state.facts.req_bytes_out += relayed.up;
+    stream.state.facts.res_bytes_in += relayed.down;
+    stream.state.facts.res_bytes_out += relayed.down;
+    if relayed.end == RelayEnd::ClientAborted {
+        // The server hears of it in the same way: not everything was said.
+        conn.port.line.set_linger_rst();
+    }
+    let (cause, phase) = finish::relay_end(worker, stream.session.listener, stream.state, relayed.end);
+    stream.terminate(cause, phase);
+    drop(held);
+    match relayed.end {
+        // A direction that was silent for too long was ended in order.
+        RelayEnd::Done | RelayEnd::ClientTimeout | RelayEnd::ServerTimeout => ENDED,
+        _ => CLOSED,
+    }
+}
+
+/// Turns on the bandwidth limitations that rules asked for.
+fn limit(stream: &Stream<'_>, pump: &mut Pump) {
+    if let Some(filters) = pump.filters() {
+        filters.apply(&stream.state.effects.bandwidth, clock::now_ms());
+    }
+}
+
+/// `tcp-response content` rules, on the first bytes of the server.
+async fn response_rules<'a>(
+    stream: &mut Stream<'a>,
+    be: &'a Proxy,
+    conn: &mut ServerConn,
+    up: &mut Pump,
+) -> Result<Inspected, TcpEnd> {
+    let rules = &be.rules.tcp_content_res;
+    let mut inspected = Inspected::Relay;
+    if rules.is_empty() {
+        return Ok(inspected);
+    }
+    let deadline = be.inspect_delay_res_ms.map(timer::deadline_in);
+    let mut last = deadline.is_none();
+    let mut from = 0;
+    // What the client has said goes to the server first: a rule that closes at once must not keep it back. Whatever else
+    // comes of it shows again when the streams are relayed.
+    let _ = std::future::poll_fn(|_| Poll::Ready(up.poll(stream.client, &mut conn.port.line))).await;
+    loop {
+        let data: &[u8] = conn.port.received();
+        let bodies = Bodies { request: Payload::default(), response: Payload::new(data, last, None) };
+        let outcome =
+            stream.state.evaluate(stream.worker, &mut stream.session.facts, bodies, true, last, |cx, fx| {
+                rules.run(Kind::TcpResponse, from, cx, fx)
+            });
+        match outcome {
+            Outcome::Wait { resume } => {
+                from = resume;
+                let shut = shut_check(stream.worker, stream.state);
+                let Some(more) = unless_shut(shut, more_response(stream, conn, up, deadline)).await else {
+                    stream.terminate(b'D', b'C');
+                    return Err(ENDED);
+                };
+                last = more != More::Some;
+                if let More::Broken(end) = more {
+                    inspected = Inspected::Broken(end);
+                }
+            }
+            Outcome::Done | Outcome::Accept => {
+                stream.state.apply_overrides(stream.client);
+                return Ok(inspected);
+            }
+            Outcome::Pause { ms, resume } => {
+                from = resume;
+                timer::sleep(ms).await;
+            }
+            Outcome::WaitBody { resume, .. } | Outcome::EarlyHints { resume } => from = resume,
+            Outcome::Log { profile, resume } => {
+                from = resume;
+                finish::log_now(stream.worker, stream.session, stream.state, Kind::TcpResponse, profile);
+            }
+            Outcome::Close => {
+                // Not an error: what was received is as much as was wanted.
+                count_held_response(stream, conn);
+                return Err(ENDED);
+            }
+            Outcome::SilentDrop { rst_ttl } => {
+                count_held_response(stream, conn);
+                for counters in
+                    [stream.worker.fe_counters(stream.session.listener), stream.worker.be_counters(be.id)]
+                {
+                    counters.denied_requests.add(1);
+                }
+                stream.terminate(b'P', b'R');
+                super::reply::vanish(stream.client, rst_ttl);
+                return Err(CLOSED);
+            }
+            _ => {
+                count_held_response(stream, conn);
+                stream.worker.fe_counters(stream.session.listener).denied_responses.add(1);
+                for counters in finish::of_server(stream.worker, stream.state) {
+                    counters.denied_responses.add(1);
+                }
+                stream.terminate(b'P', b'D');
+                return Err(ENDED);
+            }
+        }
+    }
+}
+
+/// Waits for more of the server while what the client says goes to it.
+async fn more_response(
+    stream: &mut Stream<'_>,
+    conn: &mut ServerConn,
+    up: &mut Pump,
+    deadline: Option<u64>,
+) -> More {
+    let client = &mut *stream.client;
+    let mut sending = true;
+    let over = timer::Deadline(deadline);
+    std::future::poll_fn(|_| {
+        // How else this direction ends is seen again by the relay.
+        if sending && let Poll::Ready(ended) = up.poll(client, &mut conn.port.line) {
+            sending = false;
+            if let Err(PumpError::Receive(_)) = ended {
+                return Poll::Ready(More::Broken(RelayEnd::ClientAborted));
+            }
+        }
+        match conn.port.poll_recv() {
+            Poll::Ready(Ok(buf)) if !buf.is_empty() => {
+                Poll::Ready(if conn.port.append(buf).is_ok() { More::Some } else { More::None })
+            }
+            Poll::Ready(Ok(_)) => Poll::Ready(More::None),
+            Poll::Ready(Err(_)) => Poll::Ready(More::Broken(RelayEnd::ServerAborted)),
+            Poll::Pending => over.poll().map(|()| More::None),
+        }
+    })
+    .await
+}
+
+/// Counts what went to the server before the relay.
+fn count_sent(stream: &mut Stream<'_>) {
+    let sent = stream.client.body.received();
+    stream.state.facts.req_bytes_in += sent;
+    stream.state.facts.req_bytes_out += sent;
+}
+
+/// Counts what went to the server, and what came of it although the client does not get that.
+fn count_held_response(stream: &mut Stream<'_>, conn: &ServerConn) {
+    count_sent(stream);
+    stream.state.facts.res_bytes_in += conn.port.received().len() as u64;
+}
+
+/// Waits before another attempt on the same server. True when the client left meanwhile.
+async fn pause(stream: &mut Stream<'_>, be: &Proxy) -> bool {
+    let ms = be.timeouts.connect.unwrap_or(1000).min(1000);
+    let over = timer::Deadline(Some(timer::deadline_in(ms)));
+    let abort = be.opts.abortonclose;
+    let client = &mut *stream.client;
+    let left =
+        std::future::poll_fn(|_| match exchange::has_left(client, abort) || came_for_nothing(client) {
+            true => Poll::Ready(true),
+            false => over.poll().map(|()| false),
         })
         .await;
-        if shut() {
-            self.terminate(b'D', b'C');
-        }
-        self.state.facts.req_bytes_in += relayed.up;
-        self.state.facts.req_bytes_out += relayed.up;
-        self.state.facts.res_bytes_in += relayed.down;
-        self.state.facts.res_bytes_out += relayed.down;
-        if relayed.end == RelayEnd::ClientAborted {
-            // The server hears of it in the same way: not everything was said.
-            conn.port.line.set_linger_rst();
-        }
-        let (cause, phase) = finish::relay_end(worker, self.session.listener, self.state, relayed.end);
-        self.terminate(cause, phase);
-        drop(held);
-        match relayed.end {
-            // A direction that was silent for too long was ended in order.
-            RelayEnd::Done | RelayEnd::ClientTimeout | RelayEnd::ServerTimeout => ENDED,
-            _ => CLOSED,
-        }
+    if left && stream.client.line.departure() == Departure::Reset {
+        finish::client_left(stream.worker, stream.session.listener, stream.state);
+        stream.terminate(b'C', b'D');
+    } else if left {
+        stream.terminate(b'C', b'C');
     }
+    left
+}
 
-    /// Turns on the bandwidth limitations that rules asked for.
-    fn limit(&self, pump: &mut Pump) {
-        if let Some(filters) = pump.filters() {
-            filters.apply(&self.state.effects.bandwidth, clock::now_ms());
+fn may_retry(stream: &Stream<'_>, be: &Proxy) -> bool {
+    let facts = &stream.state.facts;
+    facts.retries < facts.max_retries && be.retry_on.conn_failure
+}
+
+fn no_server(stream: &mut Stream<'_>, be: &Proxy, why: NoServer) {
+    match why {
+        NoServer::Abandoned => {
+            exchange::count_left(stream.worker, stream.client, stream.session.listener, stream.state);
         }
+        _ => stream.worker.be_counters(be.id).failed_connections.add(1),
     }
-
-    /// `tcp-response content` rules, on the first bytes of the server.
-    async fn response_rules(
-        &mut self,
-        be: &'a Proxy,
-        conn: &mut ServerConn,
-        up: &mut Pump,
-    ) -> Result<Inspected, TcpEnd> {
-        let rules = &be.rules.tcp_content_res;
-        let mut inspected = Inspected::Relay;
-        if rules.is_empty() {
-            return Ok(inspected);
+    match why {
+        NoServer::NoneUsable => stream.terminate(b'S', b'C'),
+        NoServer::QueueFull => stream.terminate(b'S', b'Q'),
+        NoServer::Timeout => stream.terminate(b's', b'Q'),
+        // A broken connection is an error of the client's, whatever was waited for.
+        NoServer::Abandoned if stream.client.line.departure() == Departure::Reset => {
+            stream.terminate(b'C', b'D')
         }
-        let deadline = be.inspect_delay_res_ms.map(timer::deadline_in);
-        let mut last = deadline.is_none();
-        let mut from = 0;
-        // What the client has said goes to the server first: a rule that closes at once must not keep it back. Whatever else
-        // comes of it shows again when the streams are relayed.
-        let _ = std::future::poll_fn(|_| Poll::Ready(up.poll(self.client, &mut conn.port.line))).await;
-        loop {
-            let data: &[u8] = conn.port.received();
-            let bodies = Bodies { request: Payload::default(), response: Payload::new(data, last, None) };
-            let outcome =
-                self.state.evaluate(self.worker, &mut self.session.facts, bodies, true, last, |cx, fx| {
-                    rules.run(Kind::TcpResponse, from, cx, fx)
-                });
-            match outcome {
-                Outcome::Wait { resume } => {
-                    from = resume;
-                    let shut = shut_check(self.worker, self.state);
-                    let Some(more) = unless_shut(shut, self.more_response(conn, up, deadline)).await else {
-                        self.terminate(b'D', b'C');
-                        return Err(ENDED);
-                    };
-                    last = more != More::Some;
-                    if let More::Broken(end) = more {
-                        inspected = Inspected::Broken(end);
-                    }
-                }
-                Outcome::Done | Outcome::Accept => {
-                    self.state.apply_overrides(self.client);
-                    return Ok(inspected);
-                }
-                Outcome::Pause { ms, resume } => {
-                    from = resume;
-                    timer::sleep(ms).await;
-                }
-                Outcome::WaitBody { resume, .. } | Outcome::EarlyHints { resume } => from = resume,
-                Outcome::Log { profile, resume } => {
-                    from = resume;
-                    finish::log_now(self.worker, self.session, self.state, Kind::TcpResponse, profile);
-                }
-                Outcome::Close => {
-                    // Not an error: what was received is as much as was wanted.
-                    self.count_held_response(conn);
-                    return Err(ENDED);
-                }
-                Outcome::SilentDrop { rst_ttl } => {
-                    self.count_held_response(conn);
-                    for counters in
-                        [self.worker.fe_counters(self.session.listener), self.worker.be_counters(be.id)]
-                    {
-                        counters.denied_requests.add(1);
-                    }
-                    self.terminate(b'P', b'R');
-                    super::reply::vanish(self.client, rst_ttl);
-                    return Err(CLOSED);
-                }
-                _ => {
-                    self.count_held_response(conn);
-                    self.worker.fe_counters(self.session.listener).denied_responses.add(1);
-                    for counters in finish::of_server(self.worker, self.state) {
-                        counters.denied_responses.add(1);
-                    }
-                    self.terminate(b'P', b'D');
-                    return Err(ENDED);
-                }
-            }
-        }
+        NoServer::Abandoned => stream.terminate(b'C', b'Q'),
     }
-
-    /// Waits for more of the server while what the client says goes to it.
-    async fn more_response(&mut self, conn: &mut ServerConn, up: &mut Pump, deadline: Option<u64>) -> More {
-        let client = &mut *self.client;
-        let mut sending = true;
-        let over = timer::Deadline(deadline);
-        std::future::poll_fn(|_| {
-            // How else this direction ends is seen again by the relay.
-            if sending && let Poll::Ready(ended) = up.poll(client, &mut conn.port.line) {
-                sending = false;
-                if let Err(PumpError::Receive(_)) = ended {
-                    return Poll::Ready(More::Broken(RelayEnd::ClientAborted));
-                }
-            }
-            match conn.port.poll_recv() {
-                Poll::Ready(Ok(buf)) if !buf.is_empty() => {
-                    Poll::Ready(if conn.port.append(buf).is_ok() { More::Some } else { More::None })
-                }
-                Poll::Ready(Ok(_)) => Poll::Ready(More::None),
-                Poll::Ready(Err(_)) => Poll::Ready(More::Broken(RelayEnd::ServerAborted)),
-                Poll::Pending => over.poll().map(|()| More::None),
-            }
-        })
-        .await
-    }
-
-    /// Counts what went to the server before the relay.
-    fn count_sent(&mut self) {
-        let sent = self.client.body.received();
-        self.state.facts.req_bytes_in += sent;
-        self.state.facts.req_bytes_out += sent;
-    }
-
-    /// Counts what went to the server, and what came of it although the client does not get that.
-    fn count_held_response(&mut self, conn: &ServerConn) {
-        self.count_sent();
-        self.state.facts.res_bytes_in += conn.port.received().len() as u64;
-    }
-
-    /// Waits before another attempt on the same server. True when the client left meanwhile.
-    async fn pause(&mut self, be: &Proxy) -> bool {
-        let ms = be.timeouts.connect.unwrap_or(1000).min(1000);
-        let over = timer::Deadline(Some(timer::deadline_in(ms)));
-        let abort = be.opts.abortonclose;
-        let client = &mut *self.client;
-        let left =
-            std::future::poll_fn(|_| match exchange::has_left(client, abort) || came_for_nothing(client) {
-                true => Poll::Ready(true),
-                false => over.poll().map(|()| false),
-            })
-            .await;
-        if left && self.client.line.departure() == Departure::Reset {
-            finish::client_left(self.worker, self.session.listener, self.state);
-            self.terminate(b'C', b'D');
-        } else if left {
-            self.terminate(b'C', b'C');
-        }
-        left
-    }
-
-    fn may_retry(&self, be: &Proxy) -> bool {
-        let facts = &self.state.facts;
-        facts.retries < facts.max_retries && be.retry_on.conn_failure
-    }
-
-    fn no_server(&mut self, be: &Proxy, why: NoServer) {
-        match why {
-            NoServer::Abandoned => {
-                exchange::count_left(self.worker, self.client, self.session.listener, self.state);
-            }
-            _ => self.worker.be_counters(be.id).failed_connections.add(1),
-        }
-        match why {
-            NoServer::NoneUsable => self.terminate(b'S', b'C'),
-            NoServer::QueueFull => self.terminate(b'S', b'Q'),
-            NoServer::Timeout => self.terminate(b's', b'Q'),
-            // A broken connection is an error of the client's, whatever was waited for.
-            NoServer::Abandoned if self.client.line.departure() == Departure::Reset => {
-                self.terminate(b'C', b'D')
-            }
-            NoServer::Abandoned => self.terminate(b'C', b'Q'),
-        }
-        if why != NoServer::NoneUsable {
-            self.state.facts.timers.queue_us = self.elapsed_us();
-        }
+    if why != NoServer::NoneUsable {
+        stream.state.facts.timers.queue_us = stream.elapsed_us();
     }
 }
 
