@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use thalweg_cli::Cli;
 use thalweg_http::{Head, Version};
-use thalweg_proxy::stream::service::{Body, Service};
+use thalweg_proxy::stream::service::{Body, Request, Service};
 use thalweg_statistics::prometheus::{CONTENT_TYPE, Exposition, Wanted};
 
 /// The service.
@@ -19,8 +19,8 @@ impl Service for Exporter {
         "<PROMEX>"
     }
 
-    fn answer(&self, request: &Head, response: &mut Head) -> Result<Box<dyn Body>, u16> {
-        let target = thalweg_http::uri::path_and_query(request.target());
+    fn answer(&self, request: &Request<'_>, response: &mut Head) -> Result<Box<dyn Body>, u16> {
+        let target = thalweg_http::uri::path_and_query(request.head.target());
         let query = target.iter().position(|b| *b == b'?').map_or(&[][..], |at| &target[at + 1..]);
         let wanted = Wanted::of(query).ok_or(400u16)?;
         response.clear();

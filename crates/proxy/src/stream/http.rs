@@ -592,6 +592,19 @@ impl<'a> Stream<'a> {
         .await
     }
 
+    /// Waits for the body on behalf of who answers the request, as far as it fits into a buffer. Who ends it too early gets no
+    /// answer but an error.
+    pub async fn receive_body(&mut self) -> Result<(), Stop<'a>> {
+        let timeouts = &self.frontend().timeouts;
+        self.wait_for_body(timeouts.http_request.or(timeouts.client), 0).await?;
+        if self.cut {
+            finish::client_left(self.worker, self.session.listener, self.state);
+            self.terminate(b'C', b'R');
+            return Err(self.refuse(400));
+        }
+        Ok(())
+    }
+
     /// Looks once whether the client is still there, after its body was buffered.
     fn look_for_end(&mut self) {
         if self.client.eof || self.client.look().ended() {

@@ -17,15 +17,28 @@ use crate::connection::body::wrap_chunk;
 /// Bytes of a body that are sent at a time.
 const PIECE: usize = 16 * 1024;
 
+/// What a service is asked.
+pub struct Request<'a> {
+    pub head: &'a Head,
+    /// The body, without its framing, as far as it was [waited for](Service::wants_body): at most `tune.bufsize` bytes.
+    pub body: &'a [u8],
+    /// All of the body is there.
+    pub body_is_complete: bool,
+}
+
 /// A service of this process. One object serves all requests, on all threads.
 pub trait Service: Send + Sync {
     /// How `use-service` calls it.
     fn name(&self) -> &'static str;
     /// What stands in a log line for the server: `<PROMEX>`.
     fn title(&self) -> &'static str;
+    /// Whether the answer depends on the request's body: as much of it as fits into a buffer is received first.
+    fn wants_body(&self, _request: &Head) -> bool {
+        false
+    }
     /// Makes the head of the answer, without a length, and what its body comes from. A request that it cannot answer gets an
     /// error of this status.
-    fn answer(&self, request: &Head, response: &mut Head) -> Result<Box<dyn Body>, u16>;
+    fn answer(&self, request: &Request<'_>, response: &mut Head) -> Result<Box<dyn Body>, u16>;
 }
 
 /// The body of an answer that is being made.
@@ -44,9 +57,14 @@ pub async fn serve<'a>(http: &mut Http<'a>, name: &str) -> Result<After, Stop<'a
     let now = http.elapsed_us();
     let timers = &mut http.state.facts.timers;
     (timers.queue_us, timers.connect_us) = (now, now);
-    let mut response = std::mem::take(&mut http.state.response);
-    let answered = service.answer(&http.state.request, &mut response);
-    http.state.response = response;
+    if service.wants_body(&http.state.request) {
+        http.receive_body().await?;
+    }
+    let look = http.client.look();
+    let body_is_complete = look.payload_ended();
+    let payload = look.payload();
+    let request = Request { head: &http.state.request, body: payload.data(), body_is_complete };
+    let answered = service.answer(&request, &mut http.state.response);
     let body = answered.map_err(|status| Stop::Answer(Answer::Error(status)))?;
     http.state.has_response = true;
     http.state.facts.status = i32::from(http.state.response.status());
