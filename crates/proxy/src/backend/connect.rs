@@ -390,7 +390,7 @@ pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, conn: Serve
         low: pool.low_conn as usize,
     };
     worker.with_pool(index, |idle| {
-        let mut io = conn.port.line;
+        let Some(mut io) = conn.port.line.into_wire() else { return };
         io.watch(worker.janitor.get());
         let connection = IdleConnection { io, key: conn.key, requests: conn.requests, ends: conn.ends };
         worker.wake_janitor(idle.put(connection, demand));

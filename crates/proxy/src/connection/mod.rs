@@ -1,7 +1,10 @@
-//! Connections: a [`port`] is one that carries messages, [`transport`] how its bytes are carried, [`body`] how far one message
-//! was read, [`proxy_header`] what may come before the first.
+//! Connections, and what takes their place: a [`port`] carries messages, a [`line`](mod@line) is what it is connected to, [`transport`] how
+//! the bytes of a connection are carried, [`local`] an answer that is made here, [`body`] how far one message was read,
+//! [`proxy_header`] what may come before the first.
 
 pub mod body;
+pub mod line;
+pub mod local;
 pub mod port;
 pub mod proxy_header;
 pub mod transport;

@@ -1,9 +1,13 @@
-//! One connection that carries HTTP/1 messages, or plain bytes: what carries them, what was received and not consumed,
-//! and how far the message that is on it was read.
+//! One side of an exchange, which carries messages or plain bytes: what it is connected to, what was received and not
+//! consumed, and how far the message that is on it was read.
+//!
+//! The message part is the same for every kind of line. A message ends where its reader says, comes to a [`Cut`] before
+//! that, and may have trailer fields behind its body.
 
 use std::io;
 use std::task::Poll;
 
+use thalweg_h1::chunk::ChunkError;
 use thalweg_h1::parse::ParseOptions;
 use thalweg_http::semantics::BodyLength;
 use thalweg_runtime::buffer::{self, Buf};
@@ -12,15 +16,37 @@ use thalweg_runtime::{clock, timer};
 use crate::plant::bug;
 
 use super::body::{BodyError, BodyReader, Look};
-use super::transport::Transport;
+use super::line::Line;
 
 /// Most bytes taken by one receive.
 pub const RECV_MAX: usize = 16 * 1024;
 
+/// Why a message ends before its end.
+#[derive(Debug)]
+pub enum Cut {
+    /// The sender ended what it sends.
+    Closed,
+    /// The connection broke.
+    Broken(io::Error),
+    /// The chunks are malformed.
+    Malformed(ChunkError),
+    /// No buffer is left for more of it (`tune.buffers.limit`).
+    NoBuffer,
+}
+
+impl From<BodyError> for Cut {
+    fn from(error: BodyError) -> Cut {
+        match error {
+            BodyError::Malformed(error) => Cut::Malformed(error),
+            BodyError::NoBuffer => Cut::NoBuffer,
+        }
+    }
+}
+
 /// See the module's documentation.
 pub struct Port {
     /// What its bytes come from and go to.
-    pub line: Transport,
+    pub line: Line,
     /// Received and not consumed yet.
     pub input: Option<Buf>,
     /// How far the body of the current message was read. Nobody else keeps count.
@@ -30,9 +56,9 @@ pub struct Port {
 }
 
 impl Port {
-    /// A connection on which nothing was received yet.
-    pub fn new(line: Transport) -> Port {
-        Port { line, input: None, body: BodyReader::default(), eof: false }
+    /// One on which nothing was received yet.
+    pub fn new(line: impl Into<Line>) -> Port {
+        Port { line: line.into(), input: None, body: BodyReader::default(), eof: false }
     }
 
     /// What was received and not consumed yet.
@@ -70,6 +96,26 @@ impl Port {
             self.eof = true;
         }
         received
+    }
+
+    /// Receives once, behind what is there already. 0 is the end of what the peer sends; whether that is the end of the
+    /// message says [`Port::end`].
+    #[inline]
+    pub fn poll_more(&mut self, max: usize) -> Poll<Result<usize, Cut>> {
+        match self.poll_recv_up_to(max) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Err(error)) => Poll::Ready(Err(Cut::Broken(error))),
+            Poll::Ready(Ok(buf)) if buf.is_empty() => Poll::Ready(Ok(0)),
+            Poll::Ready(Ok(buf)) => {
+                let n = buf.len();
+                Poll::Ready(self.append(buf).map(|()| n).map_err(Cut::from))
+            }
+        }
+    }
+
+    /// The peer sends nothing more: the body ends with that, or is cut by it.
+    pub fn end(&mut self) -> Result<(), Cut> {
+        if self.body.connection_ended() { Ok(()) } else { Err(Cut::Closed) }
     }
 
     /// Waits until the kernel has taken all that was sent, for as long as it takes some of it at least every `silence_ms`

@@ -1,7 +1,7 @@
 //! A client's stay, from the accepted connection to its end: connection rules, PROXY header, session rules, then one
 //! TCP stream or any number of requests.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -217,9 +217,12 @@ impl ClientSession {
         session.fc_src = endpoint(peer);
         session.fc_dst = match worker.instance.listener_addresses[listener].get() {
             Some(only) => Endpoint::Inet(*only),
-            None => client.line.local_addr().map_or(Endpoint::Unknown, |addr| endpoint(&addr)),
+            None => {
+                let local = client.line.wire().and_then(|wire| wire.local_addr().ok());
+                local.map_or(Endpoint::Unknown, |addr| endpoint(&addr))
+            }
         };
-        session.fd = client.line.as_fd().as_raw_fd();
+        session.fd = client.line.fd();
         ClientSession { facts: session, frontend, listener, half: None, private: None }
     }
 
@@ -285,17 +288,18 @@ fn global(worker: &Worker) -> &Global {
 
 /// Options of an accepted socket. `mss` is that of the listener: negative lowers what the kernel found.
 fn prepare_socket(fe: &Proxy, mss: i32, client: &Port) {
+    let Some(wire) = client.line.wire() else { return };
     // A unix socket has no such options; nothing is lost when they cannot be set.
     if fe.opts.tcp_smart_accept {
-        let _ = client.line.set_quickack(false);
+        let _ = wire.set_quickack(false);
     }
     if mss < 0 {
-        let _ = client.line.lower_mss(mss.unsigned_abs());
+        let _ = wire.lower_mss(mss.unsigned_abs());
     }
     if fe.opts.tcpka_cli {
         let some = |n: u32| (n != 0).then_some(n);
         let probe = &fe.cli_keepalive;
-        let _ = client.line.set_keepalive(&Keepalive {
+        let _ = wire.set_keepalive(&Keepalive {
             count: some(probe.cnt),
             idle_s: some(probe.idle_s),
             interval_s: some(probe.intvl_s),
@@ -409,11 +413,10 @@ fn early_rules(
     };
     let overrides = state.effects.overrides;
     if let Some(mark) = overrides.fc_mark {
-        // Without the privilege the packets stay unmarked, as with the reference.
-        let _ = client.line.set_mark(mark);
+        client.line.set_mark(mark);
     }
     if let Some(tos) = overrides.fc_tos {
-        let _ = client.line.set_tos(tos);
+        client.line.set_tos(tos);
     }
     worker.give_stream(state);
     verdict

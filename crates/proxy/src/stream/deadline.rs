@@ -4,13 +4,13 @@
 //! `timeout client-fin`, `timeout server-fin`, `option independent-streams`). A side is waited for when something is
 //! expected of it, or when it does not take what is sent to it; while the other side is what holds things up, its time
 //! stands still. Time counts from what the side last did, not from when that was noticed: the runtime keeps the moments
-//! ([`Transport::last_received_ms`], [`Transport::last_sent_ms`]).
+//! ([`Line::last_received_ms`], [`Line::last_sent_ms`]).
 
 use thalweg_config::model::Proxy;
 use thalweg_runtime::{clock, timer};
 use thalweg_sample::facts::StreamFacts;
 
-use crate::connection::transport::Transport;
+use crate::connection::line::Line;
 
 /// The limits of one side, in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -125,7 +125,7 @@ impl Patience {
     /// Whether the side is overdue; asks for another look when it would be. `stuck`: something is on its way to it that it
     /// does not take.
     #[inline]
-    pub fn check(&mut self, line: &Transport, expects: Expects, stuck: bool) -> Option<Overdue> {
+    pub fn check(&mut self, line: &Line, expects: Expects, stuck: bool) -> Option<Overdue> {
         if expects == Expects::Nothing && !stuck {
             self.expected_ms = NEVER;
             self.stuck_ms = NEVER;

@@ -26,8 +26,8 @@ use super::relay::{RelayEnd, relay};
 use super::{Bodies, StreamState, cookie, finish, reply, shut_check, unless_shut};
 use crate::backend::connect::{ConnectError, ServerConn};
 use crate::connection::body::{Delimiter, Form, Look};
-use crate::connection::port::{Port, RECV_MAX};
-use crate::connection::transport::Transport;
+use crate::connection::line::Line;
+use crate::connection::port::{Cut, Port, RECV_MAX};
 use crate::instance::Stopping;
 use crate::plant::bug;
 use crate::worker::Worker;
@@ -268,10 +268,9 @@ fn may_retry(http: &Http<'_>, allowed: bool) -> bool {
 }
 
 fn note_connection(http: &mut Http<'_>, conn: &ServerConn) {
-    use std::os::fd::AsRawFd;
     let facts = &mut http.state.facts;
     facts.bc_reused = conn.reused;
-    facts.bc_fd = conn.port.line.as_fd().as_raw_fd();
+    facts.bc_fd = conn.port.line.fd();
     facts.bc_src = conn.ends.0;
     facts.bc_dst = conn.ends.1;
 }
@@ -378,7 +377,7 @@ pub fn encode(head: &Head, options: &EncodeOptions<'_>) -> Option<Buf> {
 }
 
 /// Hands a head and what follows it to the kernel in one call.
-pub fn send_with(line: &mut Transport, mut head: Buf, body: Option<Buf>) {
+pub fn send_with(line: &mut Line, mut head: Buf, body: Option<Buf>) {
     match body {
         None => line.start_send(head),
         // Copying a little costs less than a second piece in the call.
@@ -477,9 +476,11 @@ async fn receive_head(
                 match up.poll(client, &mut conn.port.line) {
                     Poll::Pending => {}
                     Poll::Ready(Ok(())) => upload_done = true,
-                    Poll::Ready(Err(PumpError::Malformed(_))) => return Poll::Ready(HeadEnd::BadBody),
-                    Poll::Ready(Err(PumpError::NoBuffer)) => return Poll::Ready(HeadEnd::NoBuffer),
-                    Poll::Ready(Err(PumpError::Receive(_) | PumpError::Truncated)) => {
+                    Poll::Ready(Err(PumpError::Cut(Cut::Malformed(_)))) => {
+                        return Poll::Ready(HeadEnd::BadBody);
+                    }
+                    Poll::Ready(Err(PumpError::Cut(Cut::NoBuffer))) => return Poll::Ready(HeadEnd::NoBuffer),
+                    Poll::Ready(Err(PumpError::Cut(Cut::Broken(_) | Cut::Closed))) => {
                         client.eof = true;
                         return Poll::Ready(HeadEnd::ClientLeft);
                     }
@@ -1184,13 +1185,13 @@ async fn exchange_bodies(
                 Poll::Ready(Err(PumpError::Send(_))) => {
                     return Poll::Ready(BodyEnd::ClientLeft { answered: false });
                 }
-                Poll::Ready(Err(PumpError::Receive(_) | PumpError::Truncated)) => {
+                Poll::Ready(Err(PumpError::Cut(Cut::Broken(_) | Cut::Closed))) => {
                     return Poll::Ready(BodyEnd::ServerFailed { malformed: false });
                 }
-                Poll::Ready(Err(PumpError::Malformed(_))) => {
+                Poll::Ready(Err(PumpError::Cut(Cut::Malformed(_)))) => {
                     return Poll::Ready(BodyEnd::ServerFailed { malformed: true });
                 }
-                Poll::Ready(Err(PumpError::NoBuffer)) => return Poll::Ready(BodyEnd::NoBuffer),
+                Poll::Ready(Err(PumpError::Cut(Cut::NoBuffer))) => return Poll::Ready(BodyEnd::NoBuffer),
             }
         }
         if !up_done {
@@ -1199,9 +1200,9 @@ async fn exchange_bodies(
                 Poll::Ready(Ok(())) => up_done = true,
                 // The server has answered and wants no more of the body.
                 Poll::Ready(Err(PumpError::Send(_))) => up_done = true,
-                Poll::Ready(Err(PumpError::Malformed(_))) => return Poll::Ready(BodyEnd::BadBody),
-                Poll::Ready(Err(PumpError::NoBuffer)) => return Poll::Ready(BodyEnd::NoBuffer),
-                Poll::Ready(Err(PumpError::Receive(_) | PumpError::Truncated)) => {
+                Poll::Ready(Err(PumpError::Cut(Cut::Malformed(_)))) => return Poll::Ready(BodyEnd::BadBody),
+                Poll::Ready(Err(PumpError::Cut(Cut::NoBuffer))) => return Poll::Ready(BodyEnd::NoBuffer),
+                Poll::Ready(Err(PumpError::Cut(Cut::Broken(_) | Cut::Closed))) => {
                     client.eof = true;
                     return Poll::Ready(BodyEnd::ClientLeft { answered: down_done });
                 }

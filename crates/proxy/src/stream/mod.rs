@@ -280,11 +280,10 @@ impl StreamState {
             thalweg_runtime::task::set_nice(nice);
         }
         if let Some(mark) = overrides.fc_mark.take() {
-            // Without the privilege the packets stay unmarked, as with the reference.
-            let _ = client.line.set_mark(mark);
+            client.line.set_mark(mark);
         }
         if let Some(tos) = overrides.fc_tos.take() {
-            let _ = client.line.set_tos(tos);
+            client.line.set_tos(tos);
         }
     }
 

@@ -8,7 +8,6 @@
 use std::io;
 use std::task::Poll;
 
-use thalweg_h1::chunk::ChunkError;
 use thalweg_h1::encode::LAST_CHUNK;
 use thalweg_runtime::buffer::{BULK_SIZE, Buf};
 use thalweg_runtime::net::transfer::TransferError;
@@ -16,8 +15,8 @@ use thalweg_runtime::net::{Transfer, TransferMode};
 
 use super::filter::Filtered;
 use crate::connection::body::{BodyError, Delimiter, Form};
-use crate::connection::port::{Port, RECV_MAX};
-use crate::connection::transport::Transport;
+use crate::connection::line::Line;
+use crate::connection::port::{Cut, Port, RECV_MAX};
 use crate::plant::bug;
 
 /// Where splicing is wanted, bodies with at least this much to come leave the buffers and are moved by [`Transfer`].
@@ -28,24 +27,21 @@ pub(super) const TURN_MAX: u64 = 1024 * 1024;
 /// Why a pump stopped early.
 #[derive(Debug)]
 pub enum PumpError {
-    /// Receiving failed.
-    Receive(io::Error),
-    /// The sender closed before the body was complete.
-    Truncated,
-    /// The chunks are malformed.
-    Malformed(ChunkError),
-    /// Sending failed.
+    /// No more of the message comes.
+    Cut(Cut),
+    /// The receiver takes no more.
     Send(io::Error),
-    /// No buffer is left (`tune.buffers.limit`).
-    NoBuffer,
+}
+
+impl From<Cut> for PumpError {
+    fn from(cut: Cut) -> PumpError {
+        PumpError::Cut(cut)
+    }
 }
 
 impl From<BodyError> for PumpError {
     fn from(error: BodyError) -> PumpError {
-        match error {
-            BodyError::Malformed(error) => PumpError::Malformed(error),
-            BodyError::NoBuffer => PumpError::NoBuffer,
-        }
+        PumpError::Cut(error.into())
     }
 }
 
@@ -135,7 +131,7 @@ impl Pump {
     }
 
     /// Sends what is ready to be sent, now that there is room.
-    pub(super) fn start_pending(&mut self, to: &mut Transport) {
+    pub(super) fn start_pending(&mut self, to: &mut Line) {
         if let Some(buf) = self.pending.take() {
             to.start_send(buf);
         }
@@ -199,7 +195,7 @@ impl Pump {
     }
 
     /// Moves what can be moved now. Ready when the body is complete and handed to the kernel.
-    pub fn poll(&mut self, from: &mut Port, to: &mut Transport) -> Poll<Result<(), PumpError>> {
+    pub fn poll(&mut self, from: &mut Port, to: &mut Line) -> Poll<Result<(), PumpError>> {
         let start = from.body.received();
         self.blocked_on_send = false;
         if self.filtered.is_some() {
@@ -252,24 +248,20 @@ impl Pump {
                 // Of what may be spliced, no more than the header in front of it is taken.
                 let splices = self.transfer_mode == Some(TransferMode::Splice);
                 let room = if splices && from.body.stretch() == 0 { RECV_MAX } else { self.room };
-                match from.poll_recv_up_to(room) {
+                match from.poll_more(room) {
                     Poll::Pending => return Poll::Pending,
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(PumpError::Receive(error))),
-                    Poll::Ready(Ok(buf)) if buf.is_empty() => {}
-                    Poll::Ready(Ok(buf)) => {
-                        if buf.len() >= self.room {
+                    Poll::Ready(Err(cut)) => return Poll::Ready(Err(PumpError::Cut(cut))),
+                    Poll::Ready(Ok(0)) => {}
+                    Poll::Ready(Ok(n)) => {
+                        if n >= self.room {
                             self.room = (self.room * 2).min(BULK_SIZE);
                         }
-                        from.append(buf)?;
                         continue;
                     }
                 }
             }
-            if !from.body.connection_ended() {
-                if bug("missed-eof") {
-                    return Poll::Ready(Ok(()));
-                }
-                return Poll::Ready(Err(PumpError::Truncated));
+            if let Err(cut) = from.end() {
+                return Poll::Ready(if bug("missed-eof") { Ok(()) } else { Err(PumpError::Cut(cut)) });
             }
             if self.form.delimiter == Delimiter::Chunked && !self.discarding {
                 self.pending = Some(Buf::copy_of(LAST_CHUNK));
@@ -278,7 +270,7 @@ impl Pump {
     }
 
     #[cold]
-    fn poll_through_filters(&mut self, from: &mut Port, to: &mut Transport) -> Poll<Result<(), PumpError>> {
+    fn poll_through_filters(&mut self, from: &mut Port, to: &mut Line) -> Poll<Result<(), PumpError>> {
         let Some(mut filtered) = self.filtered.take() else { return Poll::Ready(Ok(())) };
         let polled = self.poll_filtered(&mut filtered, from, to);
         self.filtered = Some(filtered);
@@ -286,7 +278,7 @@ impl Pump {
     }
 
     /// Whether what comes next is better moved by the kernel: only from socket to socket.
-    fn can_transfer(&self, from: &mut Port, to: &mut Transport) -> bool {
+    fn can_transfer(&self, from: &mut Port, to: &mut Line) -> bool {
         let stretch = from.body.stretch();
         let worth_it = if from.body.is_until_close() { from.body.received() } else { stretch };
         match &self.transfer {
@@ -297,7 +289,7 @@ impl Pump {
         }
     }
 
-    fn poll_transfer(&mut self, from: &mut Port, to: &mut Transport) -> Poll<Result<(), PumpError>> {
+    fn poll_transfer(&mut self, from: &mut Port, to: &mut Line) -> Poll<Result<(), PumpError>> {
         let (Some(rx), Some(tx)) = (from.line.raw(), to.raw()) else {
             // A transfer begins where there are two sockets, and ports do not change.
             self.transfer = None;
@@ -322,14 +314,14 @@ impl Pump {
                 self.blocked_on_send = transfer.is_blocked_on_send();
                 Poll::Pending
             }
-            Poll::Ready(Err(TransferError::Receive(error))) => Poll::Ready(Err(PumpError::Receive(error))),
+            Poll::Ready(Err(TransferError::Receive(error))) => {
+                Poll::Ready(Err(PumpError::Cut(Cut::Broken(error))))
+            }
             Poll::Ready(Err(TransferError::Send(error))) => Poll::Ready(Err(PumpError::Send(error))),
             Poll::Ready(Ok(0)) => {
                 from.eof = true;
                 self.transfer = None;
-                if !from.body.connection_ended() {
-                    return Poll::Ready(Err(PumpError::Truncated));
-                }
+                from.end()?;
                 if in_chunks {
                     self.pending = Some(Buf::copy_of(LAST_CHUNK));
                 }

@@ -7,8 +7,8 @@ use std::task::Poll;
 
 use super::deadline::{Expects, Limits, Overdue, Patience};
 use super::pump::{Pump, PumpError};
-use crate::connection::port::Port;
-use crate::connection::transport::Transport;
+use crate::connection::line::Line;
+use crate::connection::port::{Cut, Port};
 
 /// Who ended the relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ pub async fn relay(
                     return Poll::Ready(silent.unwrap_or(RelayEnd::Done));
                 }
             }
-            let stuck = |pump: &Pump, shut: bool, to: &Transport| match shut {
+            let stuck = |pump: &Pump, shut: bool, to: &Line| match shut {
                 true => to.in_flight() > 0,
                 false => pump.blocked_on_send,
             };
@@ -146,8 +146,8 @@ fn broken(error: &PumpError, upwards: bool, server: &mut Port) -> RelayEnd {
 
 fn blame(error: &PumpError, upwards: bool) -> RelayEnd {
     match (error, upwards) {
-        (PumpError::Receive(_), true) | (PumpError::Send(_), false) => RelayEnd::ClientAborted,
-        (PumpError::Receive(_), false) | (PumpError::Send(_), true) => RelayEnd::ServerAborted,
+        (PumpError::Cut(Cut::Broken(_)), true) | (PumpError::Send(_), false) => RelayEnd::ClientAborted,
+        (PumpError::Cut(Cut::Broken(_)), false) | (PumpError::Send(_), true) => RelayEnd::ServerAborted,
         _ => RelayEnd::Resource,
     }
 }

@@ -326,8 +326,7 @@ async fn send_interim(http: &mut Http<'_>, head: Buf) {
 
 /// `silent-drop`: the connection ceases to exist here without the client being told.
 pub fn vanish(client: &mut Port, rst_ttl: Option<u8>) {
-    use std::os::fd::AsRawFd;
-    if thalweg_sys::net::vanish(client.line.as_fd().as_raw_fd(), rst_ttl) == thalweg_sys::net::Vanish::Reset {
+    if thalweg_sys::net::vanish(client.line.fd(), rst_ttl) == thalweg_sys::net::Vanish::Reset {
         client.line.set_linger_rst();
     }
 }

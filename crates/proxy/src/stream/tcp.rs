@@ -24,7 +24,7 @@ use super::relay::{RelayEnd, relay};
 use super::{Bodies, Stream, StreamState, shut_check, unless_shut};
 use crate::backend::assign::{self, Choice, NoServer};
 use crate::backend::connect::{ConnectError, ServerConn, Target};
-use crate::connection::port::Port;
+use crate::connection::port::{Cut, Port};
 use crate::frontend::ClientSession;
 use crate::instance::Stopping;
 use crate::worker::Worker;
@@ -617,7 +617,7 @@ async fn more_response(
         // How else this direction ends is seen again by the relay.
         if sending && let Poll::Ready(ended) = up.poll(client, &mut conn.port.line) {
             sending = false;
-            if let Err(PumpError::Receive(_)) = ended {
+            if let Err(PumpError::Cut(Cut::Broken(_))) = ended {
                 return Poll::Ready(More::Broken(RelayEnd::ClientAborted));
             }
         }

@@ -9,8 +9,8 @@ use thalweg_runtime::{Reason, clock, current_task, timer};
 use super::super::pump::{Pump, PumpError, TURN_MAX};
 use super::{Filtered, Pass};
 use crate::connection::body::{Delimiter, Form, wrap_chunk};
-use crate::connection::port::Port;
-use crate::connection::transport::Transport;
+use crate::connection::line::Line;
+use crate::connection::port::{Cut, Port, RECV_MAX};
 
 /// Payload without its framing.
 const PAYLOAD: Form = Form { delimiter: Delimiter::Plain, drop_trailers: false };
@@ -21,7 +21,7 @@ impl Pump {
         &mut self,
         filtered: &mut Filtered,
         from: &mut Port,
-        to: &mut Transport,
+        to: &mut Line,
     ) -> Poll<Result<(), PumpError>> {
         filtered.holds_back = false;
         let mut moved = 0;
@@ -91,7 +91,7 @@ impl Pump {
         let Some(trailers) = trailers else { return Ok(Some(Buf::copy_of(LAST_CHUNK))) };
         let mut space = vec![0; trailers.encoded_len() + 64];
         let written = last_chunk_into(trailers, &EncodeOptions::default(), &mut space);
-        Ok(Some(Buf::copy_of(&space[..written.ok_or(PumpError::NoBuffer)?])))
+        Ok(Some(Buf::copy_of(&space[..written.ok_or(Cut::NoBuffer)?])))
     }
 }
 
@@ -107,19 +107,13 @@ fn fetch(from: &mut Port) -> Poll<Result<Option<Buf>, PumpError>> {
             // A part of a trailer section that must be seen again with more behind it.
         }
         if !from.eof {
-            match from.poll_recv() {
+            match from.poll_more(RECV_MAX) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(PumpError::Receive(error))),
-                Poll::Ready(Ok(buf)) if buf.is_empty() => {}
-                Poll::Ready(Ok(buf)) => {
-                    from.append(buf)?;
-                    continue;
-                }
+                Poll::Ready(Err(cut)) => return Poll::Ready(Err(PumpError::Cut(cut))),
+                Poll::Ready(Ok(0)) => {}
+                Poll::Ready(Ok(_)) => continue,
             }
         }
-        return Poll::Ready(match from.body.connection_ended() {
-            true => Ok(None),
-            false => Err(PumpError::Truncated),
-        });
+        return Poll::Ready(from.end().map(|()| None).map_err(PumpError::Cut));
     }
 }

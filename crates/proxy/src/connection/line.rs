@@ -1,0 +1,229 @@
+//! What a port is connected to: a connection of its own, or an answer that is made here.
+//!
+//! A message is received from and sent to any of them in the same way. A line with frames of its own has payload only: the
+//! message's end is the end of what is received, so that its body is read [until then](super::body::BodyReader::begin).
+//! What only a connection of one's own has, such as options of its socket, is asked of the [wire](Line::wire).
+
+use std::io;
+use std::task::Poll;
+
+use thalweg_runtime::TaskId;
+use thalweg_runtime::buffer::Buf;
+use thalweg_runtime::net::{Departure, Stream};
+
+use super::local::Local;
+use super::transport::Transport;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub enum Line {
+    /// A connection that carries one message at a time, each way.
+    Wire(Transport),
+    /// An answer of this process. It takes nothing, and neither leaves nor is late.
+    Local(Local),
+}
+
+impl From<Transport> for Line {
+    #[inline]
+    fn from(transport: Transport) -> Line {
+        Line::Wire(transport)
+    }
+}
+
+impl Line {
+    /// The connection, if the line has one to itself.
+    #[inline]
+    pub fn wire(&self) -> Option<&Transport> {
+        match self {
+            Line::Wire(wire) => Some(wire),
+            Line::Local(_) => None,
+        }
+    }
+
+    /// The same, to change it.
+    #[inline]
+    pub fn wire_mut(&mut self) -> Option<&mut Transport> {
+        match self {
+            Line::Wire(wire) => Some(wire),
+            Line::Local(_) => None,
+        }
+    }
+
+    /// The connection itself, for who keeps it beyond the message.
+    #[inline]
+    pub fn into_wire(self) -> Option<Transport> {
+        match self {
+            Line::Wire(wire) => Some(wire),
+            Line::Local(_) => None,
+        }
+    }
+
+    /// See [`Transport::raw`].
+    #[inline]
+    pub fn raw(&mut self) -> Option<&mut Stream> {
+        self.wire_mut().and_then(Transport::raw)
+    }
+
+    /// The number of its descriptor; -1 for none.
+    pub fn fd(&self) -> i32 {
+        use std::os::fd::AsRawFd;
+        self.wire().map_or(-1, |wire| wire.as_fd().as_raw_fd())
+    }
+
+    /// Receives what is there, at most `max` bytes; an empty buffer is the end of what comes.
+    ///
+    /// # Errors
+    /// Why no more will come before the end.
+    #[inline]
+    pub fn poll_recv(&mut self, max: usize) -> Poll<io::Result<Buf>> {
+        match self {
+            Line::Wire(wire) => wire.poll_recv(max),
+            Line::Local(local) => local.poll_recv(max),
+        }
+    }
+
+    /// [`Line::poll_recv`] as a future.
+    pub fn recv(&mut self, max: usize) -> impl Future<Output = io::Result<Buf>> + '_ {
+        std::future::poll_fn(move |_| self.poll_recv(max))
+    }
+
+    /// Ready when something may be sent.
+    ///
+    /// # Errors
+    /// Why nothing can be sent any more.
+    #[inline]
+    pub fn poll_send_ready(&mut self) -> Poll<io::Result<()>> {
+        match self {
+            Line::Wire(wire) => wire.poll_send_ready(),
+            Line::Local(_) => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// [`Line::poll_send_ready`] as a future.
+    pub fn send_ready(&mut self) -> impl Future<Output = io::Result<()>> + '_ {
+        std::future::poll_fn(move |_| self.poll_send_ready())
+    }
+
+    /// Sends all of `buf`. See [`Stream::start_send`].
+    #[inline]
+    pub fn start_send(&mut self, buf: Buf) {
+        match self {
+            Line::Wire(wire) => wire.start_send(buf),
+            Line::Local(_) => debug_assert!(false, "an answer takes nothing"),
+        }
+    }
+
+    /// Sends two buffers in one call.
+    #[inline]
+    pub fn start_send2(&mut self, head: Buf, body: Buf) {
+        match self {
+            Line::Wire(wire) => wire.start_send2(head, body),
+            Line::Local(_) => debug_assert!(false, "an answer takes nothing"),
+        }
+    }
+
+    /// The next send is the last one: see [`Stream::end_with_next_send`].
+    #[inline]
+    pub fn end_with_next_send(&mut self) {
+        if let Line::Wire(wire) = self {
+            wire.end_with_next_send();
+        }
+    }
+
+    /// Ends this direction once everything handed over was sent.
+    ///
+    /// # Errors
+    /// See [`Stream::shutdown_write`].
+    pub fn shutdown_write(&mut self) -> io::Result<()> {
+        match self {
+            Line::Wire(wire) => wire.shutdown_write(),
+            Line::Local(_) => Ok(()),
+        }
+    }
+
+    /// Receives what is there, at most `max` bytes, and throws it away; returns how much that was.
+    pub fn discard_input(&mut self, max: usize) -> usize {
+        self.wire_mut().map_or(0, |wire| wire.discard_input(max))
+    }
+
+    /// Bytes handed over and not known to be accepted yet.
+    #[inline]
+    pub fn in_flight(&self) -> usize {
+        match self {
+            Line::Wire(wire) => wire.in_flight(),
+            Line::Local(_) => 0,
+        }
+    }
+
+    /// When bytes were last received, in milliseconds of the runtime's clock.
+    #[inline]
+    pub fn last_received_ms(&self) -> u64 {
+        match self {
+            Line::Wire(wire) => wire.last_received_ms(),
+            Line::Local(_) => 0,
+        }
+    }
+
+    /// When a send last made progress, in milliseconds of the runtime's clock.
+    #[inline]
+    pub fn last_sent_ms(&self) -> u64 {
+        match self {
+            Line::Wire(wire) => wire.last_sent_ms(),
+            Line::Local(_) => 0,
+        }
+    }
+
+    /// Whether the peer is leaving: see [`Stream::departure`].
+    #[inline]
+    pub fn departure(&mut self) -> Departure {
+        match self {
+            Line::Wire(wire) => wire.departure(),
+            Line::Local(_) => Departure::No,
+        }
+    }
+
+    /// Whether anything arrived on a line that should be silent.
+    #[inline]
+    pub fn has_input_now(&mut self) -> bool {
+        match self {
+            Line::Wire(wire) => wire.has_input_now(),
+            Line::Local(_) => false,
+        }
+    }
+
+    /// The same, asking the kernel.
+    pub fn ask_input(&mut self) -> bool {
+        self.wire_mut().is_some_and(Transport::ask_input)
+    }
+
+    /// Makes input wake `task` instead of the current one.
+    pub fn watch(&mut self, task: TaskId) {
+        if let Line::Wire(wire) = self {
+            wire.watch(task);
+        }
+    }
+
+    /// Sets the mark of its packets (`set-fc-mark`). Without the privilege they stay unmarked, as with the reference.
+    pub fn set_mark(&self, mark: u32) {
+        let _ = self.wire().map(|wire| wire.set_mark(mark));
+    }
+
+    /// Sets the type of service of its packets (`set-fc-tos`).
+    pub fn set_tos(&self, tos: u8) {
+        let _ = self.wire().map(|wire| wire.set_tos(tos));
+    }
+
+    /// Dropping the line breaks it, so that the peer does not take that for an end in order.
+    pub fn set_linger_rst(&mut self) {
+        if let Line::Wire(wire) = self {
+            wire.set_linger_rst();
+        }
+    }
+
+    /// See [`Stream::set_reset_on_close`].
+    pub fn set_reset_on_close(&mut self, on: bool) {
+        if let Line::Wire(wire) = self {
+            wire.set_reset_on_close(on);
+        }
+    }
+}
