@@ -14,9 +14,10 @@
 use std::io::{self, Read, Write};
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// As many as HAProxy puts in one message; the kernel would take one more.
 pub const DESCRIPTORS_PER_MESSAGE: usize = 252;
@@ -41,25 +42,86 @@ pub struct HandedSocket {
     pub interface: String,
 }
 
-/// Asks the process that listens on `path` for its sockets.
-pub fn fetch(path: &Path) -> io::Result<Vec<HandedSocket>> {
-    let mut stream = UnixStream::connect(path)?;
+/// How long it may take for all of them. They are in memory there, and a few hundred come at a time.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// At which step [`fetch`] failed.
+#[derive(Debug)]
+pub enum FetchError {
+    /// Nobody took the connection.
+    Connect(io::Error),
+    /// It was taken, and then nothing sensible was said.
+    Count(io::Error),
+    /// Fewer or other sockets came than were announced.
+    Sockets(io::Error),
+}
+
+/// Asks the process that listens on `path` for its sockets. Takes no longer than [`FETCH_TIMEOUT`] and a second.
+pub fn fetch(path: &Path) -> Result<Vec<HandedSocket>, FetchError> {
+    let mut stream = connect(path).map_err(FetchError::Connect)?;
+    let count = ask(&mut stream).map_err(FetchError::Count)?;
+    receive_sockets(&mut stream, count, FETCH_TIMEOUT).map_err(FetchError::Sockets)
+}
+
+/// Connects, and waits no longer than a step may take when so many others wait already that there is no room.
+fn connect(path: &Path) -> io::Result<UnixStream> {
+    // SAFETY: takes integers only.
+    let socket = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+    if socket < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was made just above and nobody else has it.
+    let stream = UnixStream::from(unsafe { OwnedFd::from_raw_fd(socket) });
     stream.set_read_timeout(Some(STEP_TIMEOUT))?;
     stream.set_write_timeout(Some(STEP_TIMEOUT))?;
+    // SAFETY: all-zero bytes are a valid sockaddr_un: an address without a name.
+    let mut address: libc::sockaddr_un = unsafe { mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as _;
+    let name = path.as_os_str().as_bytes();
+    // One byte is left for the NUL that ends the name.
+    if name.len() >= address.sun_path.len() || name.contains(&0) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in address.sun_path.iter_mut().zip(name) {
+        *to = *from as libc::c_char;
+    }
+    let length = mem::size_of::<libc::sockaddr_un>() as libc::socklen_t;
+    // SAFETY: `address` is an initialized address of `length` bytes that lives until the call returns.
+    if unsafe { libc::connect(stream.as_raw_fd(), (&raw const address).cast(), length) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(stream)
+}
+
+/// How many sockets there are.
+fn ask(stream: &mut UnixStream) -> io::Result<usize> {
     stream.write_all(b"_getsocks\n")?;
-    receive(&mut stream)
+    receive_count(stream)
 }
 
 /// The receiving half of [`fetch`].
 pub fn receive(stream: &mut UnixStream) -> io::Result<Vec<HandedSocket>> {
+    let count = receive_count(stream)?;
+    receive_sockets(stream, count, FETCH_TIMEOUT)
+}
+
+fn receive_count(stream: &mut UnixStream) -> io::Result<usize> {
     let mut count = [0; 4];
     stream.read_exact(&mut count)?;
     let count = i32::from_ne_bytes(count);
     let count = usize::try_from(count).ok().filter(|count| *count <= SOCKETS_MAX);
-    let count = count.ok_or_else(|| invalid("number of sockets out of range"))?;
+    count.ok_or_else(|| invalid("number of sockets out of range"))
+}
+
+/// `limit`: how long it may take for all of them.
+fn receive_sockets(stream: &mut UnixStream, count: usize, limit: Duration) -> io::Result<Vec<HandedSocket>> {
+    let start = Instant::now();
     let mut sockets = Vec::new();
     let mut text = vec![0; MESSAGE_SIZE_MAX];
     while sockets.len() < count {
+        if start.elapsed() > limit {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
         let (length, descriptors) = receive_descriptors(stream.as_fd(), &mut text)?;
         let before = sockets.len() as i32;
         let mut rest = &text[..length];
@@ -270,6 +332,42 @@ mod tests {
             let sockets = receive(&mut new).unwrap();
             assert_eq!(sockets.len(), count);
             assert!(sockets.iter().all(|s| s.namespace == "ns"));
+        });
+    }
+
+    #[test]
+    fn a_process_that_takes_no_connection_is_not_waited_for() {
+        let path = std::env::temp_dir().join(format!("thalweg-handover-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        // SAFETY: takes integers only. It makes the queue of the listener shorter.
+        assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 1) }, 0);
+        let mut waiting = Vec::new();
+        let error = loop {
+            match connect(&path) {
+                Ok(stream) => waiting.push(stream),
+                Err(error) => break error,
+            }
+        };
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        assert!(connect(Path::new("a\0b")).is_err());
+    }
+
+    #[test]
+    fn sockets_that_come_one_by_one_are_not_waited_for_without_end() {
+        let listener = &listeners(1)[0];
+        let (mut new, mut old) = UnixStream::pair().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                // As long as somebody listens.
+                while send_descriptors(old.as_fd(), &[0; 6], &[listener.as_raw_fd()]).is_ok()
+                    && old.read_exact(&mut [0; 4]).is_ok()
+                {}
+            });
+            let error = receive_sockets(&mut new, SOCKETS_MAX, Duration::from_millis(20)).unwrap_err();
+            drop(new);
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         });
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use thalweg_sys::handover::{self, HandedSocket};
+use thalweg_sys::handover::{self, FetchError, HandedSocket};
 use thalweg_sys::signal::{self, Signal};
 
 use crate::cli::OldProcesses;
@@ -12,17 +12,23 @@ use crate::report::Reporter;
 /// again would fail, or split new connections between two processes.
 pub fn take_listeners(path: &Path, reporter: &mut Reporter) -> Result<Vec<HandedSocket>, ()> {
     handover::fetch(path).map_err(|error| {
-        let path = path.display();
-        let warning = match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => {
+        let message = thalweg_syntax::source::os_message;
+        let warning = match &error {
+            FetchError::Connect(error) => {
+                let path = path.display();
+                format!("Failed to connect to the old process socket '{path}' : {}", message(error))
+            }
+            FetchError::Count(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
                 "Failed to get the number of sockets to be transferred ! Does its 'stats socket' line say 'expose-fd \
                  listeners' ?"
                     .to_string()
             }
-            _ => format!(
-                "Failed to connect to the old process socket '{path}' : {}",
-                thalweg_syntax::source::os_message(&error)
-            ),
+            FetchError::Count(error) => {
+                format!("Failed to get the number of sockets to be transferred ! ({})", message(error))
+            }
+            FetchError::Sockets(error) => {
+                format!("We didn't get the expected number of sockets ({})", message(error))
+            }
         };
         reporter.warning(&warning);
         reporter.alert("Failed to get the sockets from the old process!");
