@@ -1,6 +1,6 @@
 //! Files, their lines, and places in them.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use crate::diagnostic::Diagnostic;
@@ -132,13 +132,21 @@ pub trait Loader {
     fn list(&self, directory: &str) -> io::Result<Vec<String>>;
 }
 
+/// The largest file that is read, in bytes: a device named by mistake must not fill the memory. The reference reads 10 MB.
+const FILE_MAX: u64 = 64 << 20;
+
 /// The [`Loader`] that reads the file system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DiskLoader;
 
 impl Loader for DiskLoader {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
-        std::fs::read(path)
+        let mut text = Vec::new();
+        std::fs::File::open(path)?.take(FILE_MAX + 1).read_to_end(&mut text)?;
+        if text.len() as u64 > FILE_MAX {
+            return Err(io::Error::other(format!("larger than {} MB", FILE_MAX >> 20)));
+        }
+        Ok(text)
     }
 
     fn is_dir(&self, path: &str) -> io::Result<bool> {
