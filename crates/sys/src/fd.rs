@@ -21,6 +21,15 @@ pub fn write_if_ready(fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
     usize::try_from(written).map_err(|_| io::Error::last_os_error())
 }
 
+/// A pipe with any room has room for this much.
+const PIPE_ROOM: usize = 4096;
+
+/// Writes messages to the standard error, and drops what has no room there: a process that serves must not wait for whoever
+/// reads its messages, and not fail when nobody does.
+pub fn complain(text: &[u8]) {
+    let _ = text.chunks(PIPE_ROOM).try_for_each(|part| write_if_ready(libc::STDERR_FILENO, part).map(|_| ()));
+}
+
 /// Closes a descriptor that came from the parent process and that no object of this program owns. An error does not
 /// matter: it was not open.
 ///

@@ -1,8 +1,8 @@
 //! What a process does to itself: become a daemon, give up privileges, change its limits.
 
 use std::ffi::CString;
-use std::fs::OpenOptions;
-use std::io;
+use std::fs::{File, OpenOptions};
+use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -13,15 +13,42 @@ fn check(value: libc::c_int) -> io::Result<()> {
 }
 
 /// A child process was made by [`fork_daemon`], or this is the child.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Forked {
-    /// This is the original process; holds the pid of the child.
-    Parent(u32),
+    /// This is the original process.
+    Parent(Child),
     /// This is the child, in a session of its own.
-    Child,
+    Child(Ready),
 }
 
-/// Makes a child process that belongs to no terminal. The parent should exit at once without running destructors.
+/// The child, as its parent knows it.
+#[derive(Debug)]
+pub struct Child {
+    /// Its process id.
+    pub pid: u32,
+    ready: PipeReader,
+}
+
+impl Child {
+    /// Waits until the child [serves](Ready::tell), which is true, or has ended before, which is false.
+    pub fn wait(mut self) -> bool {
+        self.ready.read_exact(&mut [0]).is_ok()
+    }
+}
+
+/// The child's way to tell its parent that all went well.
+#[derive(Debug)]
+pub struct Ready(PipeWriter);
+
+impl Ready {
+    /// Lets the parent exit with success. A parent that was killed meanwhile does not need to know.
+    pub fn tell(mut self) {
+        let _ = self.0.write_all(&[1]);
+    }
+}
+
+/// Makes a child process that belongs to no terminal. Once the parent has [seen](Child::wait) what became of it, it should
+/// exit at once without running destructors.
 ///
 /// Fails, without forking, when this process has more than one thread: the child would have only the calling one,
 /// and any lock held by another would stay locked for ever.
@@ -29,6 +56,7 @@ pub fn fork_daemon() -> io::Result<Forked> {
     if thread_count()? > 1 {
         return Err(io::Error::other("a process with several threads cannot become a daemon"));
     }
+    let (reader, writer) = io::pipe()?;
     // SAFETY: the process has a single thread, as checked above, so that the child is an exact copy of it and may do
     // anything the parent could.
     let pid = unsafe { libc::fork() };
@@ -37,9 +65,10 @@ pub fn fork_daemon() -> io::Result<Forked> {
         0 => {
             // SAFETY: no pointer is involved. It fails only in a process group leader, which a new child is not.
             check(unsafe { libc::setsid() })?;
-            Ok(Forked::Child)
+            Ok(Forked::Child(Ready(writer)))
         }
-        pid => Ok(Forked::Parent(pid.unsigned_abs())),
+        // The writer is closed here: its other copy tells when the child ends.
+        pid => Ok(Forked::Parent(Child { pid: pid.unsigned_abs(), ready: reader })),
     }
 }
 
@@ -48,9 +77,13 @@ pub fn thread_count() -> io::Result<usize> {
     Ok(std::fs::read_dir("/proc/self/task")?.count())
 }
 
-/// Connects the standard input, output and error to `/dev/null`, as a daemon has no terminal.
-pub fn close_terminal() -> io::Result<()> {
-    let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+/// Opens `/dev/null` for [`close_terminal`], which may come when the root directory has none.
+pub fn nowhere() -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).open("/dev/null")
+}
+
+/// Connects the standard input, output and error to [`nowhere`], as a daemon has no terminal.
+pub fn close_terminal(null: File) -> io::Result<()> {
     for standard in 0..=2 {
         // SAFETY: both are plain integers; `null` is open during the call. The three standard descriptors belong to
         // nobody else by convention: std only borrows them.

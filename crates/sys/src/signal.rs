@@ -84,6 +84,12 @@ impl SignalSet {
         Ok(SignalSet { set })
     }
 
+    /// Lets them act on this thread again, those that came meanwhile at once.
+    pub fn unblock(&self) {
+        // SAFETY: the set is initialized; a null third argument asks for nothing back.
+        unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &self.set, std::ptr::null_mut()) };
+    }
+
     /// Waits for the next one.
     pub fn wait(&self) -> io::Result<Signal> {
         loop {

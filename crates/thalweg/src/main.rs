@@ -26,7 +26,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cli::{Command, CommandError, Shown};
 use program::Program;
-use report::{Reporter, Verbosity, output};
+use report::{Reporter, Verbosity, error_output, output};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -80,7 +80,7 @@ fn refuse(program: &Program, error: &CommandError) -> ExitCode {
             if message.is_some() {
                 reporter.alert(&error.to_string());
             }
-            eprint!("{}{}", version::version(program), cli::usage(&program.name));
+            error_output(format!("{}{}", version::version(program), cli::usage(&program.name)).as_bytes());
         }
         CommandError::Refused(message) => reporter.alert(message),
     }

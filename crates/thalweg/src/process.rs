@@ -73,7 +73,13 @@ pub struct PidFile(File);
 impl PidFile {
     /// Creates it, empty, before privileges and the root directory change.
     pub fn create(path: &Path) -> Result<PidFile, String> {
-        File::create(path)
+        // Opened for both directions, a pipe in its place does not make this wait for a reader.
+        File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(path)
             .map(PidFile)
             .map_err(|error| format!("Cannot create pidfile {} : {}", path.display(), os_message(&error)))
     }

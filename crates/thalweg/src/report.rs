@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use thalweg_syntax::render::{message_line, paint};
 use thalweg_syntax::{Diagnostics, RenderOptions, Severity, SourceMap};
+use thalweg_sys::fd::complain;
 
 use crate::program::Program;
 
@@ -39,13 +40,20 @@ pub struct Reporter {
     introduced: bool,
     /// Whether a warning was reported, for `-dW`.
     warned: bool,
+    /// Whether what nobody reads now is dropped rather than waited for.
+    heedless: bool,
 }
 
 impl Reporter {
     /// Nothing printed yet.
     pub fn new(program: &Program, verbosity: Verbosity) -> Reporter {
         let (title, version) = (program.title(), program.version());
-        Reporter { title, version, verbosity, introduced: false, warned: false }
+        Reporter { title, version, verbosity, introduced: false, warned: false, heedless: false }
+    }
+
+    /// One that never waits for whoever reads the messages: what a process that serves does must not depend on them.
+    pub fn heedless(&self) -> Reporter {
+        Reporter { heedless: true, ..self.clone() }
     }
 
     /// Something that prevents the start.
@@ -107,11 +115,13 @@ impl Reporter {
         if self.verbosity.quiet {
             return;
         }
-        // Whoever closed the standard error does not want to know.
-        let _ = match colours() {
-            true => std::io::stderr().write_all(paint(text).as_bytes()),
-            false => std::io::stderr().write_all(text.as_bytes()),
-        };
+        let painted = colours().then(|| paint(text));
+        let text = painted.as_deref().unwrap_or(text).as_bytes();
+        if self.heedless {
+            complain(text);
+        } else {
+            error_output(text);
+        }
     }
 }
 
@@ -121,6 +131,23 @@ fn colours() -> bool {
     std::io::stderr().is_terminal()
         && unset("NO_COLOR")
         && std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
+}
+
+/// Prints on the standard error. Whoever closed it does not want to know.
+pub fn error_output(text: &[u8]) {
+    let _ = std::io::stderr().write_all(text);
+}
+
+/// Panics are told without waiting for whoever reads the standard error: the task that ends must not keep its thread.
+pub fn tell_of_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let backtrace = std::backtrace::Backtrace::capture();
+        let mut text = format!("thread '{}' {panic}\n", std::thread::current().name().unwrap_or("?"));
+        if backtrace.status() == std::backtrace::BacktraceStatus::Captured {
+            text.push_str(&backtrace.to_string());
+        }
+        complain(text.as_bytes());
+    }));
 }
 
 /// Prints on the standard output; an output that was closed is not an error.

@@ -193,6 +193,9 @@ fn runtime_settings(config: &Config) -> thalweg_runtime::Config {
             }
             thalweg_sys::memory::give_back_pages();
         })),
+        on_incident: Some(Arc::new(|incident| {
+            thalweg_sys::fd::complain(format!("{incident}\n").as_bytes());
+        })),
         ..thalweg_runtime::Config::default()
     };
     settings.budget = Some(Duration::from_millis(u64::from(global.warn_blocked_ms.max(1))));

@@ -8,13 +8,14 @@
 //! | become a daemon | only a process without threads may fork |
 //! | tell the old processes | the new one now holds the sockets |
 //! | enter the root directory, become the user | last thing done with privileges |
-//! | start threads, wait | from here on signals decide |
+//! | start threads | the parent of a daemon exits now, with success |
+//! | wait | signals decide |
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use thalweg_config::Config;
-use thalweg_sys::process::{self as sys, Forked};
+use thalweg_sys::process::{self as sys, Child, Forked};
 use thalweg_sys::signal::{self, Signal, SignalSet};
 
 use crate::cli::{Options, RunMode};
@@ -22,7 +23,7 @@ use crate::load::{self, Settings};
 use crate::old_process;
 use crate::process::{self, PidFile};
 use crate::program::Program;
-use crate::report::{Reporter, output};
+use crate::report::{Reporter, output, tell_of_panics};
 use crate::service::Service;
 use crate::{keywords, signals};
 
@@ -212,7 +213,10 @@ fn serve(
         reporter.alert(&message);
         Failed
     };
-    let path = options.pid_file.as_ref().or(settings.pid_file.as_ref());
+    let foreground = matches!(options.mode, RunMode::Foreground | RunMode::Debug);
+    let daemon = !foreground && (options.mode == RunMode::Daemon || settings.daemon);
+    // Whoever tries a configuration in the foreground must not overwrite the file of the process that serves it.
+    let path = options.pid_file.as_ref().or(settings.pid_file.as_ref()).filter(|_| daemon);
     let pid_file = match path.map(|path| PidFile::create(path)).transpose() {
         Ok(pid_file) => pid_file,
         Err(message) => {
@@ -225,12 +229,12 @@ fn serve(
         return Err(fail(reporter, message));
     }
     process::advise(&settings.privileges, program, reporter);
-    let foreground = matches!(options.mode, RunMode::Foreground | RunMode::Debug);
-    let daemon = !foreground && (options.mode == RunMode::Daemon || settings.daemon);
+    let mut parent = None;
     if daemon {
-        match sys::fork_daemon() {
-            Ok(Forked::Parent(_)) => return Ok(()),
-            Ok(Forked::Child) => {}
+        let forked = sys::nowhere().and_then(|null| Ok((null, sys::fork_daemon()?)));
+        match forked {
+            Ok((_, Forked::Parent(child))) => return see_off(child, &blocked, reporter),
+            Ok((null, Forked::Child(ready))) => parent = Some((null, ready)),
             Err(error) => {
                 return Err(fail(reporter, format!("[{}.main()] Cannot fork : {error}.", program.name)));
             }
@@ -248,19 +252,36 @@ fn serve(
     if options.verbosity.verbose || options.mode == RunMode::Debug {
         output(&format!("Using {} as the polling mechanism.\n", service.driver_name()));
     }
-    if daemon {
-        // Whatever is said from here on goes to the logs.
-        let _ = sys::close_terminal();
-        reporter.verbosity.quiet = true;
-    }
     let cannot =
         |what: &str, error: std::io::Error| format!("[{}.main()] Cannot {what} : {error}.", program.name);
+    tell_of_panics();
     let running = service.start().map_err(|error| fail(reporter, cannot("start threads", error)))?;
-    signals::start(blocked, running.control(), reporter.clone(), settings.hard_stop_after)
+    let mut heedless = reporter.heedless();
+    heedless.verbosity.quiet |= daemon;
+    signals::start(blocked, running.control(), heedless, settings.hard_stop_after)
         .map_err(|error| fail(reporter, cannot("wait for signals", error)))?;
+    if let Some((null, ready)) = parent {
+        // Whatever is said from here on goes to the logs.
+        let _ = sys::close_terminal(null);
+        reporter.verbosity.quiet = true;
+        ready.tell();
+    }
     let result = running.run();
     if let Some(signal) = signals::ended_by() {
         signal::die_by(signal);
     }
     result.map_err(|error| fail(reporter, cannot("run", error)))
+}
+
+/// Waits for the daemon's start, so that the exit status of this process says what became of it, and whoever waits for this
+/// process finds its pid file written and its sockets served.
+fn see_off(child: Child, blocked: &SignalSet, reporter: &mut Reporter) -> Result<(), Failed> {
+    let pid = child.pid;
+    // The child has its own copies: a signal to this process ends this process.
+    blocked.unblock();
+    if child.wait() {
+        return Ok(());
+    }
+    reporter.alert(&format!("Process {pid} ended before it served: see its messages above."));
+    Err(Failed)
 }

@@ -291,3 +291,12 @@ fn without_listeners_there_is_nothing_to_run() {
         err(&output).contains(".main()] No enabled listener found (check for 'bind' directives) ! Exiting.")
     );
 }
+
+/// Whoever closed the standard error does not make a mistake worse.
+#[test]
+fn a_mistake_that_nobody_can_read_of_is_a_failure() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = Command::new(env!("CARGO_BIN_EXE_thalweg")).arg("-zzz").stderr(writer).status().unwrap();
+    assert_eq!(status.code(), Some(1));
+}

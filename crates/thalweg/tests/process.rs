@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -187,12 +187,14 @@ fn a_daemon_writes_its_pid_and_is_replaced() {
         let output = directory.command(arguments).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     };
+    // The parent exits when all is done: a supervisor reads the file then.
+    let read_pid = |path: &Path| fs::read_to_string(path).unwrap().trim_end().parse::<u32>().unwrap();
     start(&["-p", "pid"]);
     let first = read_pid(&directory.path("pid"));
     directory.wait_for("s");
     start(&["-p", "pid", "-sf", &first.to_string()]);
-    let second =
-        eventually("another pid", || Some(read_pid(&directory.path("pid"))).filter(|pid| *pid != first));
+    let second = read_pid(&directory.path("pid"));
+    assert_ne!(second, first);
     // A zombie still has a pid: what counts is that it lets go of everything.
     let gone = |pid: u32| {
         eventually("the process is gone", || {
@@ -212,9 +214,107 @@ fn a_daemon_writes_its_pid_and_is_replaced() {
 fn the_foreground_wins_over_daemon() {
     let directory = Directory::new("foreground");
     directory.configure("    daemon\n    pidfile pid\n", &["s"]);
+    // The file of a process that serves, which somebody who tries the configuration must not touch.
+    fs::write(directory.path("pid"), "1234\n").unwrap();
     let mut process = directory.start(&["-db"]);
     directory.wait_for("s");
-    assert_eq!(read_pid(&directory.path("pid")), process.0.id());
+    assert_eq!(fs::read_to_string(directory.path("pid")).unwrap(), "1234\n");
+    process.signal(Signal::User1);
+    assert_eq!(process.end(), (Some(0), None));
+}
+
+#[test]
+fn a_daemon_that_fails_says_so_to_whoever_started_it() {
+    let directory = Directory::new("daemon-fails");
+    // Nobody has this number, which means "no change" to the system.
+    directory.configure("    uid 4294967295\n", &["s"]);
+    let output = directory.command(&["-D"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("Cannot set uid 4294967295"), "{text}");
+    assert!(!directory.connects("s"));
+}
+
+/// Whoever reads what the daemon prints sees the end of it when the daemon serves, even from a root without devices.
+#[test]
+fn a_daemon_lets_go_of_its_terminal() {
+    for (root, name) in [("", "terminal"), ("    chroot .\n", "terminal-chroot")] {
+        let directory = Directory::new(name);
+        directory.configure(root, &["s"]);
+        let mut starter = directory
+            .command(&["-D", "-p", "pid"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let status = starter.wait().unwrap();
+        let (mut said, mut output) = (String::new(), starter.stderr.take().unwrap());
+        if status.success() {
+            let pid = read_pid(&directory.path("pid"));
+            let killer = Daemon(pid);
+            let (ended, end) = std::sync::mpsc::channel();
+            let mut standard = starter.stdout.take().unwrap();
+            thread::spawn(move || {
+                let _ = output.read_to_string(&mut said);
+                let _ = standard.read_to_string(&mut said);
+                ended.send(())
+            });
+            end.recv_timeout(PATIENCE).expect("both streams end");
+            drop(killer);
+        } else {
+            output.read_to_string(&mut said).unwrap();
+            assert!(!root.is_empty() && said.contains("Cannot chroot"), "{said}");
+            eprintln!("skipped: changing the root directory needs a privilege");
+        }
+    }
+}
+
+/// A daemon that does not outlive its test.
+struct Daemon(u32);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = send(self.0, Signal::Terminate);
+    }
+}
+
+/// Whoever reads the messages may stop to: neither signals nor checks wait for that.
+#[test]
+fn messages_that_nobody_reads_hold_nothing_up() {
+    let directory = Directory::new("unread");
+    directory.configure("", &["s"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut process =
+        Running(directory.command(&["-db"]).stderr(writer.try_clone().unwrap()).spawn().unwrap());
+    directory.wait_for("s");
+    // Whole pages: what fits into the rest of one would still be taken.
+    while thalweg_sys::fd::write_if_ready(writer.as_raw_fd(), &[b'x'; 4096]).is_ok() {}
+    for signal in [Signal::Hangup, Signal::TerminalOutput, Signal::TerminalInput, Signal::Terminate] {
+        process.signal(signal);
+    }
+    assert_eq!(process.end(), (None, Some(15)));
+    drop(reader);
+}
+
+/// Nor do they fail when the reader is gone.
+#[test]
+fn messages_that_nobody_can_read_end_nothing() {
+    let directory = Directory::new("unreadable");
+    directory.configure("    stats socket unix@cli level admin\n", &["s"]);
+    // A server that is checked, and where nobody listens: messages tell that it is down.
+    let mut text = fs::read_to_string(directory.path("test.cfg")).unwrap();
+    text.push_str("    server checked unix@nobody check inter 10ms fall 1\n");
+    fs::write(directory.path("test.cfg"), text).unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut process = Running(directory.command(&["-db"]).stderr(writer).spawn().unwrap());
+    directory.wait_for("cli");
+    let down = |row: &str| row.starts_with("test,checked,") && row.contains(",DOWN,");
+    eventually("the server is down", || {
+        let state = ask(&directory.path("cli"), "show stat");
+        state.lines().any(down).then_some(())
+    });
+    process.signal(Signal::Hangup);
     process.signal(Signal::User1);
     assert_eq!(process.end(), (Some(0), None));
 }

@@ -24,6 +24,7 @@ use thalweg_sample::facts::{self, ListenerId, Session, StreamFacts};
 use thalweg_sample::logformat::LogFormat;
 use thalweg_sample::vars::{Scope, VarSet};
 use thalweg_sample::{Expr, Sample, Type, Value};
+use thalweg_sys::fd::complain;
 
 use super::Backend;
 use super::standing::Operation;
@@ -442,7 +443,7 @@ fn say(worker: &Worker, severity: &str, line: &str) {
     }
     if !worker.instance.config.global.quiet {
         let lead = format!("[{severity}]");
-        eprintln!("{lead:<10} ({}) : {line}", std::process::id());
+        complain(format!("{lead:<10} ({}) : {line}\n", std::process::id()).as_bytes());
     }
 }
 

@@ -10,7 +10,7 @@ use crate::profile::{self, Kind, Profiling};
 use crate::topology::CpuSet;
 use crate::{clock, pool, topology, watchdog};
 use std::future::Future;
-use std::io;
+use std::io::{self, Write as _};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -138,7 +138,8 @@ impl Shared {
                 // The hook is the last resort; if it panics too there is nobody left to tell.
                 _ = catch_unwind(AssertUnwindSafe(|| hook(incident)));
             }
-            None => eprintln!("{incident}"),
+            // Whoever closed the standard error does not want to know.
+            None => _ = writeln!(io::stderr(), "{incident}"),
         }
     }
 }

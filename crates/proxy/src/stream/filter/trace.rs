@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use thalweg_config::model::{Mode, Proxy, TraceFilter};
 use thalweg_runtime::clock;
+use thalweg_sys::fd::complain;
 
 use super::Direction;
 
@@ -66,7 +67,7 @@ impl Trace {
             if self.hexdump {
                 dump(&mut text, data);
             }
-            eprint!("{text}");
+            complain(text.as_bytes());
         }
         self.offset += data.len() as u64;
     }
@@ -74,7 +75,7 @@ impl Trace {
     /// The payload is over.
     pub fn end(&mut self) {
         if !self.quiet && self.is_http {
-            eprint!("{}", self.line("trace_http_end", ""));
+            complain(self.line("trace_http_end", "").as_bytes());
         }
     }
 
