@@ -21,6 +21,7 @@ use crate::connection::proxy_header::{self, Parsed};
 use crate::connection::transport::Transport;
 use crate::instance::Stopping;
 use crate::plant::bug;
+use crate::stream::ending::{self, Cause};
 use crate::stream::finish;
 use crate::stream::http::{self, After, NoRequest};
 use crate::stream::reply;
@@ -313,7 +314,6 @@ async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
     let fe = worker.proxy(session.frontend);
     prepare_socket(fe, worker.instance.bind(session.listener).mss, client);
     worker.count_connection(session.listener);
-    let counters = worker.fe_counters(session.listener);
     let mut expects_proxy = worker.instance.bind(session.listener).accept_proxy;
     let received = (session.facts.fc_src, session.facts.fc_dst);
     if !fe.rules.tcp_connection.is_empty() {
@@ -329,40 +329,33 @@ async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
                     (facts.rare_mut().src, facts.rare_mut().dst) = (None, None);
                 }
             }
-            Early::Close => {
-                counters.denied_connections.add(1);
-                return false;
-            }
-            Early::Vanish => {
-                counters.denied_requests.add(1);
-                return false;
-            }
+            Early::Close => return ended_early(worker, session, Cause::ConnectionRejected),
+            Early::Vanish => return ended_early(worker, session, Cause::SessionVanished),
         }
     }
     let rewritten = (session.facts.fc_src != received.0, session.facts.fc_dst != received.1);
     if expects_proxy && let Err(error) = read_proxy_header(fe, session, client, rewritten).await {
-        counters.failed_requests.add(1);
         session.facts.error = error;
         let received = client.input.is_some();
-        finish::log_session_error(worker, session, received);
-        return false;
+        finish::log_session_error(worker, session, Cause::NoProxyHeader, received);
+        return ended_early(worker, session, Cause::NoProxyHeader);
     }
     if !fe.rules.tcp_session.is_empty() {
         match early_rules(worker, session, client, &fe.rules.tcp_session, Kind::TcpSession) {
             Early::Pass { .. } => {}
-            Early::Close => {
-                counters.denied_sessions.add(1);
-                return false;
-            }
-            Early::Vanish => {
-                counters.denied_requests.add(1);
-                return false;
-            }
+            Early::Close => return ended_early(worker, session, Cause::SessionRejected),
+            Early::Vanish => return ended_early(worker, session, Cause::SessionVanished),
         }
     }
     session.facts.handshake_us =
         i64::try_from(clock::now_us().saturating_sub(session.facts.accept_mono_us)).unwrap_or(0);
     true
+}
+
+/// The session ends before there is a stream. False, as [`begin`] says it.
+fn ended_early(worker: &Worker, session: &ClientSession, cause: Cause) -> bool {
+    ending::end_session(worker, session.listener, cause);
+    false
 }
 
 enum Early {

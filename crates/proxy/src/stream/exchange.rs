@@ -19,18 +19,18 @@ use thalweg_runtime::{clock, timer};
 use thalweg_sample::context::Payload;
 
 use super::deadline::{Expects, Limits, Overdue, Patience};
+use super::ending::{self, Cause};
 use super::filter::{Direction, Filtered};
 use super::http::{After, Http, Stop};
 use super::pump::{Pump, PumpError};
 use super::relay::{RelayEnd, relay};
-use super::{Bodies, StreamState, cookie, finish, reply, shut_check, unless_shut};
+use super::{Bodies, cookie, finish, reply, shut_check, unless_shut};
 use crate::backend::connect::{ConnectError, ServerConn};
 use crate::connection::body::{Delimiter, Form, Look};
 use crate::connection::line::Line;
 use crate::connection::port::{Cut, Port, RECV_MAX};
 use crate::instance::Stopping;
 use crate::plant::bug;
-use crate::worker::Worker;
 
 /// How long the last bytes of a request that was answered early may take to leave, in milliseconds.
 const FLUSH_MS: u64 = 100;
@@ -107,11 +107,11 @@ pub async fn with_server<'a>(
     let end = pin!(receive_head(http, be, &mut conn, &mut up, context, &mut waits)).await;
     match end {
         HeadEnd::Received => {}
-        end => return head_failed(http, be, server, conn, end, replay),
+        end => return head_failed(http, be, conn, end, replay),
     }
     let status = http.state.response.status();
     conn.authenticated |= authenticates_connection(&http.state.response);
-    if be.retry_on.has_status(status) && may_retry(http, true) {
+    if be.retry_on.has_status(status) && ending::has_attempts(http.state) {
         let kept = keep_server && leaves_connection(http, &up);
         if replay.restore(http).is_some() {
             keep_unwanted(http, be, server, conn, kept);
@@ -135,11 +135,9 @@ pub async fn with_server<'a>(
     counters.response(status);
     response_captures(http);
     if be.opts.checkcache && shares_cookie(http) {
-        response_denied(http, be);
-        http.terminate(b'P', b'H');
         let kept = keep_server && leaves_connection(http, &up);
         keep_unwanted(http, be, server, conn, kept);
-        return Exchanged::Failed(Stop::Answer(reply::Answer::Error(502)));
+        return Exchanged::Failed(http.stop(Cause::CacheableCookie));
     }
     // Rules may change what it says of its framing.
     let kept = keep_server && leaves_connection(http, &up);
@@ -240,31 +238,17 @@ async fn connect<'a>(
         Opened::Done(Ok(conn)) => return Ok(conn),
         Opened::Done(Err(error)) => error,
         Opened::ClientLeft => {
-            http.terminate(b'C', b'C');
-            return Err(Exchanged::Failed(Stop::Ended(After::Drop)));
+            return Err(Exchanged::Failed(http.stop(Cause::ClientLeftConnecting)));
         }
         Opened::Shut => {
             return Err(Exchanged::Failed(server_shut(http)));
         }
     };
-    if may_retry(http, be.retry_on.conn_failure) {
+    let cause = Cause::from(&error);
+    if ending::may_retry(http.state, &be.retry_on, cause) {
         return Err(Exchanged::Retry { connected: false, same_server_delay: error != ConnectError::Timeout });
     }
-    // Attempts that another one follows are no failure of the server's: no request failed.
-    http.worker.srv_counters(be.id, server.id).failed_connections.add(1);
-    http.worker.be_counters(be.id).failed_connections.add(1);
-    match error {
-        ConnectError::Timeout => http.terminate(b's', b'C'),
-        ConnectError::Refused(_) => http.terminate(b'S', b'C'),
-        ConnectError::Resource(_) => http.terminate(b'R', b'C'),
-    }
-    Err(Exchanged::Failed(Stop::Answer(reply::Answer::Error(503))))
-}
-
-fn may_retry(http: &Http<'_>, allowed: bool) -> bool {
-    allowed
-        && !http.state.effects.overrides.no_l7_retry
-        && http.state.facts.retries < http.state.facts.max_retries
+    Err(Exchanged::Failed(http.stop(cause)))
 }
 
 fn note_connection(http: &mut Http<'_>, conn: &ServerConn) {
@@ -282,15 +266,6 @@ pub fn has_left(client: &mut Port, ends_count: bool) -> bool {
         Departure::No => false,
         Departure::Ended => ends_count,
         Departure::Reset => true,
-    }
-}
-
-/// Counts a client that left before there was a connection for it: with its backend, a broken connection counts and an
-/// end does not.
-pub fn count_left(worker: &Worker, client: &mut Port, listener: usize, state: &StreamState) {
-    match client.line.departure() {
-        Departure::Reset => finish::client_left(worker, listener, state),
-        _ => worker.fe_counters(listener).client_aborts.add(1),
     }
 }
 
@@ -395,13 +370,12 @@ fn send_request<'a>(
     let case = http.worker.request_case(http.state.backend());
     let options = EncodeOptions { connection, proxy_connection: false, case };
     let Some(head) = encode(&http.state.request, &options) else {
-        http.terminate(b'R', b'H');
-        return Err(http.refuse(500));
+        return Err(http.stop(Cause::NoBuffer));
     };
     http.state.facts.req_bytes_out += head.len() as u64;
     let body = match up.take(http.client) {
         Ok(body) => body,
-        Err(_) => return Err(bad_body(http)),
+        Err(_) => return Err(http.stop(Cause::BadRequestBody)),
     };
     // A connection that just sent a PROXY header may still be busy with it; then the head waits in the pump.
     match conn.port.line.poll_send_ready() {
@@ -411,13 +385,6 @@ fn send_request<'a>(
         Poll::Ready(Err(_)) => {}
     }
     Ok(())
-}
-
-/// The request's body is not what its framing says.
-fn bad_body<'a>(http: &mut Http<'a>) -> Stop<'a> {
-    http.worker.fe_counters(http.session.listener).failed_requests.add(1);
-    http.terminate(b'P', b'H');
-    http.refuse(400)
 }
 
 enum HeadEnd {
@@ -572,98 +539,40 @@ async fn receive_head(
 fn head_failed<'a>(
     http: &mut Http<'a>,
     be: &'a Proxy,
-    server: &'a Server,
     conn: ServerConn,
     end: HeadEnd,
     mut replay: Replay,
 ) -> Exchanged<'a> {
     let nothing_came = conn.port.input.is_none();
-    let srv = http.worker.srv_counters(be.id, server.id);
-    let backend = http.worker.be_counters(be.id);
-    match end {
-        HeadEnd::Received => Exchanged::Failed(Stop::Ended(After::Drop)),
-        HeadEnd::ServerClosed | HeadEnd::ServerReset => {
-            // Nothing came on a connection that was idle before: the server had closed it, or was about to, when it
-            // was taken. What is safe to send twice is sent again on a fresh one (RFC 9112 section 9.3.1).
-            if conn.reused && nothing_came {
-                if is_idempotent(http) && replay.restore(http).is_some() {
-                    return Exchanged::RetryReused;
-                }
-                if !http.first {
-                    // The client knows that a kept connection may end this way, and may send it again itself.
-                    srv.server_aborts.add(1);
-                    backend.server_aborts.add(1);
-                    http.terminate(b'S', b'H');
-                    http.keep_alive = false;
-                    return Exchanged::Failed(Stop::Ended(After::Close));
-                }
-                srv.failed_responses.add(1);
-                backend.failed_responses.add(1);
-                http.terminate(b'S', b'H');
-                return Exchanged::Failed(Stop::Answer(reply::Answer::Error(502)));
+    let cause = match end {
+        HeadEnd::Received => return Exchanged::Failed(Stop::Ended(After::Drop)),
+        // Nothing came on a connection that was idle before: the server had closed it, or was about to, when it was taken.
+        // What is safe to send twice is sent again on a fresh one (RFC 9112 section 9.3.1).
+        HeadEnd::ServerClosed | HeadEnd::ServerReset if conn.reused && nothing_came => {
+            if is_idempotent(http) && replay.restore(http).is_some() {
+                return Exchanged::RetryReused;
             }
-            let empty =
-                nothing_came && be.retry_on.empty_response || !nothing_came && be.retry_on.junk_response;
-            if may_retry(http, empty) && replay.restore(http).is_some() {
-                srv.failed_responses.add(1);
-                backend.failed_responses.add(1);
-                return Exchanged::Retry { connected: true, same_server_delay: false };
-            }
-            srv.failed_responses.add(1);
-            backend.failed_responses.add(1);
-            srv.server_aborts.add(1);
-            backend.server_aborts.add(1);
-            // A head that is cut is an invalid response; none at all is a server that gave up.
-            http.terminate(if nothing_came { b'S' } else { b'P' }, b'H');
-            Exchanged::Failed(Stop::Answer(reply::Answer::Error(502)))
+            // A client whose connection was kept knows that it may end this way, and may send the request again itself.
+            if http.first { Cause::IdleConnectionLostAtFirst } else { Cause::IdleConnectionLost }
         }
-        HeadEnd::ServerTimeout => {
-            if may_retry(http, be.retry_on.response_timeout) && replay.restore(http).is_some() {
-                return Exchanged::Retry { connected: true, same_server_delay: false };
-            }
-            srv.failed_responses.add(1);
-            backend.failed_responses.add(1);
-            http.terminate(b's', b'H');
-            Exchanged::Failed(Stop::Answer(reply::Answer::Error(504)))
-        }
-        HeadEnd::Malformed => {
-            if may_retry(http, be.retry_on.junk_response) && replay.restore(http).is_some() {
-                srv.failed_responses.add(1);
-                backend.failed_responses.add(1);
-                return Exchanged::Retry { connected: true, same_server_delay: false };
-            }
-            srv.failed_responses.add(1);
-            backend.failed_responses.add(1);
-            http.terminate(b'P', b'H');
-            Exchanged::Failed(Stop::Answer(reply::Answer::Error(502)))
-        }
-        HeadEnd::ServerStuck => {
-            srv.failed_responses.add(1);
-            backend.failed_responses.add(1);
-            // As the reference has it: a request that is not taken is a connection that failed.
-            http.terminate(b'S', b'H');
-            Exchanged::Failed(Stop::Answer(reply::Answer::Error(502)))
-        }
-        HeadEnd::ClientLeft => {
-            client_left(http, b'C', b'H');
-            Exchanged::Failed(http.refuse(400))
-        }
-        HeadEnd::ClientReset => {
-            client_left(http, b'C', b'D');
-            Exchanged::Failed(http.refuse(400))
-        }
-        HeadEnd::ClientTimeout => {
-            client_left(http, b'c', b'H');
-            // The reference answers 400 here, not 408.
-            Exchanged::Failed(http.refuse(400))
-        }
-        HeadEnd::Shut => Exchanged::Failed(server_shut(http)),
-        HeadEnd::BadBody => Exchanged::Failed(bad_body(http)),
-        HeadEnd::NoBuffer => {
-            http.terminate(b'R', b'H');
-            Exchanged::Failed(http.refuse(500))
-        }
+        HeadEnd::ServerClosed | HeadEnd::ServerReset if nothing_came => Cause::NoResponse,
+        // A head that is cut is an invalid response.
+        HeadEnd::ServerClosed | HeadEnd::ServerReset => Cause::ResponseHeadCut,
+        HeadEnd::ServerTimeout => Cause::ResponseTimeout,
+        HeadEnd::ServerStuck => Cause::ServerStuck,
+        HeadEnd::Malformed => Cause::BadResponse,
+        HeadEnd::ClientLeft => Cause::ClientLeftWaiting,
+        HeadEnd::ClientReset => Cause::ClientResetWaiting,
+        HeadEnd::ClientTimeout => Cause::ClientSilentInBody,
+        HeadEnd::Shut => return Exchanged::Failed(server_shut(http)),
+        HeadEnd::BadBody => Cause::BadRequestBody,
+        HeadEnd::NoBuffer => Cause::NoBuffer,
+    };
+    if ending::may_retry(http.state, &be.retry_on, cause) && replay.restore(http).is_some() {
+        ending::retried(http.worker, http.session.listener, http.state, cause);
+        return Exchanged::Retry { connected: true, same_server_delay: false };
     }
+    Exchanged::Failed(http.stop(cause))
 }
 
 /// The room for a head of `head` bytes beside `body` buffered bytes: what is left of the buffer, and at least
@@ -729,47 +638,29 @@ pub async fn response_rules<'a>(
         match outcome {
             Outcome::Done | Outcome::Accept => break,
             Outcome::Deny(reply) | Outcome::Tarpit(reply) => {
-                response_denied(http, be);
-                http.terminate(b'P', b'H');
-                return Err(Stop::Answer(reply::Answer::Reply(reply)));
+                return Err(http.stop_with(Cause::ResponseDenied, reply::Answer::Reply(reply)));
             }
             Outcome::Return(reply) => {
-                http.terminate(b'L', b'H');
-                return Err(Stop::Answer(reply::Answer::Reply(reply)));
+                return Err(http.stop_with(Cause::AnsweredForServer, reply::Answer::Reply(reply)));
             }
             Outcome::Redirect(redirect) => {
-                http.terminate(b'L', b'H');
-                return Err(Stop::Answer(reply::Answer::Redirect(redirect)));
+                return Err(http.stop_with(Cause::AnsweredForServer, reply::Answer::Redirect(redirect)));
             }
             Outcome::SilentDrop { rst_ttl } => {
                 if kind == Kind::TcpResponse {
                     forget_response(http);
                 }
-                worker.be_counters(be.id).denied_requests.add(1);
-                worker.fe_counters(http.session.listener).denied_requests.add(1);
-                http.terminate(b'P', b'R');
                 reply::vanish(http.client, rst_ttl);
-                return Err(Stop::Ended(After::Drop));
+                return Err(http.stop(Cause::SilentlyDropped));
             }
             Outcome::Close if kind == Kind::TcpResponse => {
                 // The connection ends, and with it the response that was to come.
                 forget_response(http);
-                for counters in finish::of_server(worker, http.state) {
-                    counters.failed_responses.add(1);
-                }
-                http.terminate(b'S', b'H');
-                return Err(Stop::Answer(reply::Answer::Error(502)));
+                return Err(http.stop(Cause::ResponseClosed));
             }
             Outcome::Reject if kind == Kind::TcpResponse => {
                 forget_response(http);
-                response_denied(http, be);
-                http.terminate(b'P', b'D');
-                return Err(Stop::Ended(After::Drop));
-            }
-            Outcome::Reject | Outcome::Close => {
-                response_denied(http, be);
-                http.terminate(b'P', b'H');
-                return Err(Stop::Ended(After::Drop));
+                return Err(http.stop(Cause::ResponseRejected));
             }
             Outcome::Wait { resume } => {
                 next = resume;
@@ -796,13 +687,16 @@ pub async fn response_rules<'a>(
                 next = resume;
                 finish::log_now(http.worker, http.session, http.state, kind, profile);
             }
-            outcome @ (Outcome::RewriteFailed | Outcome::InternalError) => {
-                worker.fe_counters(http.session.listener).internal_errors.add(1);
-                http.terminate(reply::blame(&outcome), b'H');
-                return Err(Stop::Answer(reply::Answer::Error(500)));
+            Outcome::RewriteFailed | Outcome::InternalError => {
+                return Err(http.stop(Cause::ResponseRewriteFailed));
             }
-            // These exist for requests only.
-            Outcome::Auth(_) | Outcome::SwitchMode { .. } | Outcome::UseService(_) | Outcome::BadRequest => {
+            // These exist for requests only, or for TCP.
+            Outcome::Reject
+            | Outcome::Close
+            | Outcome::Auth(_)
+            | Outcome::SwitchMode { .. }
+            | Outcome::UseService(_)
+            | Outcome::BadRequest => {
                 break;
             }
         }
@@ -830,24 +724,12 @@ async fn more_response<'a>(
     }
 }
 
-/// A rule kept a response from the client.
-fn response_denied(http: &Http<'_>, be: &Proxy) {
-    let worker = http.worker;
-    worker.fe_counters(http.session.listener).denied_responses.add(1);
-    worker.be_counters(be.id).denied_responses.add(1);
-    if let Some(server) = http.state.facts.server {
-        let id = thalweg_config::model::ServerId(server.index);
-        worker.srv_counters(be.id, id).denied_responses.add(1);
-    }
-}
-
 /// The server went down, and the streams on it end with it: nobody failed but it. Or an operator ended this one.
 fn server_shut<'a>(http: &mut Http<'a>) -> Stop<'a> {
     if http.state.entry.is_killed() {
         return http.killed();
     }
-    http.terminate(b'D', b'C');
-    Stop::Answer(reply::Answer::Error(500))
+    http.stop(Cause::ServerWentDown)
 }
 
 /// There is no response after all.
@@ -887,8 +769,7 @@ async fn wait_for_body<'a>(
             // What there is of it goes to the client; the download finds out how it ended.
             Ok(_) => return Ok(()),
             Err(_elapsed) => {
-                http.terminate(b's', b'H');
-                return Err(Stop::Answer(reply::Answer::Error(504)));
+                return Err(http.stop(Cause::ResponseBodyTimeout));
             }
         }
     }
@@ -997,7 +878,7 @@ async fn download<'a>(
         http.keep_alive = false;
     }
     if !reply::after_response_rules(http) {
-        return reply::internal_error(http).await;
+        return reply::internal_error(http, Cause::AfterRewriteFailed).await;
     }
     http.state.facts.status = i32::from(http.state.response.status());
     if fe.opts.httpclose || be.opts.httpclose {
@@ -1026,17 +907,14 @@ async fn download<'a>(
         down.discard_all();
     }
     let Some(head) = encode(&http.state.response, &options) else {
-        http.terminate(b'R', b'H');
-        return After::Drop;
+        return http.end(Cause::NoBufferForAnswer);
     };
     http.state.facts.res_bytes_out += head.len() as u64;
     let first = match down.take(&mut conn.port) {
         Ok(first) => first,
         Err(_) => {
             // Nothing was sent yet, so the client can still be told.
-            http.worker.srv_counters(be.id, server.id).failed_responses.add(1);
-            http.worker.be_counters(be.id).failed_responses.add(1);
-            http.terminate(b'P', b'H');
+            http.end(Cause::BadFirstChunk);
             http.state.facts.timers.response_us = -1;
             return reply::send(http, reply::Answer::Error(502)).await;
         }
@@ -1050,8 +928,7 @@ async fn download<'a>(
         }
         Poll::Pending => down.hold(head, first),
         Poll::Ready(Err(_)) => {
-            client_left(http, b'C', b'D');
-            return After::Drop;
+            return http.end(Cause::ClientLeftInResponse);
         }
     }
     http.log_step(LogStep::Response);
@@ -1091,67 +968,13 @@ async fn download<'a>(
             }
             if http.keep_alive && !http.client.eof { After::KeepAlive } else { After::Close }
         }
-        BodyEnd::ServerFailed { malformed } => {
-            http.worker.srv_counters(be.id, server.id).server_aborts.add(1);
-            http.worker.be_counters(be.id).server_aborts.add(1);
-            http.worker.srv_counters(be.id, server.id).failed_responses.add(1);
-            http.worker.be_counters(be.id).failed_responses.add(1);
-            http.terminate(if malformed { b'P' } else { b'S' }, b'D');
-            After::Close
-        }
-        BodyEnd::ServerTimeout => {
-            http.worker.srv_counters(be.id, server.id).server_aborts.add(1);
-            http.worker.be_counters(be.id).server_aborts.add(1);
-            http.terminate(b's', b'D');
-            After::Close
-        }
-        BodyEnd::ClientLeft { answered } => {
-            client_left(http, b'C', if answered { b'L' } else { b'D' });
-            if answered { After::Close } else { After::Drop }
-        }
-        BodyEnd::ClientTimeout { answered } => {
-            client_left(http, b'c', if answered { b'L' } else { b'D' });
-            if answered { After::Close } else { After::Drop }
-        }
-        BodyEnd::Shut => {
-            http.terminate(b'D', b'C');
-            After::Drop
-        }
-        BodyEnd::BadBody => {
-            http.worker.fe_counters(http.session.listener).failed_requests.add(1);
-            http.terminate(b'P', b'D');
-            After::Drop
-        }
-        BodyEnd::NoBuffer => {
-            http.terminate(b'R', b'D');
-            After::Drop
-        }
+        BodyEnd::Failed(cause) => http.end(cause),
     }
-}
-
-/// The client left, or was too slow, with a server at work for it.
-fn client_left(http: &mut Http<'_>, cause: u8, phase: u8) {
-    finish::client_left(http.worker, http.session.listener, http.state);
-    http.terminate(cause, phase);
 }
 
 enum BodyEnd {
     Done,
-    ServerFailed {
-        malformed: bool,
-    },
-    ServerTimeout,
-    ClientLeft {
-        /// All of the response is on its way: what lacks is a part of the request.
-        answered: bool,
-    },
-    ClientTimeout {
-        answered: bool,
-    },
-    BadBody,
-    NoBuffer,
-    /// See [`HeadEnd::Shut`].
-    Shut,
+    Failed(Cause),
 }
 
 /// Both bodies, at the same time.
@@ -1176,22 +999,24 @@ async fn exchange_bodies(
     let client = &mut *http.client;
     std::future::poll_fn(|_| {
         if shut() {
-            return Poll::Ready(BodyEnd::Shut);
+            return Poll::Ready(BodyEnd::Failed(Cause::ServerWentDownInBody));
         }
         if !down_done {
             match down.poll(&mut conn.port, &mut client.line) {
                 Poll::Pending => {}
                 Poll::Ready(Ok(())) => down_done = true,
                 Poll::Ready(Err(PumpError::Send(_))) => {
-                    return Poll::Ready(BodyEnd::ClientLeft { answered: false });
+                    return Poll::Ready(BodyEnd::Failed(Cause::ClientLeftInResponse));
                 }
                 Poll::Ready(Err(PumpError::Cut(Cut::Broken(_) | Cut::Closed))) => {
-                    return Poll::Ready(BodyEnd::ServerFailed { malformed: false });
+                    return Poll::Ready(BodyEnd::Failed(Cause::ServerLeftInBody));
                 }
                 Poll::Ready(Err(PumpError::Cut(Cut::Malformed(_)))) => {
-                    return Poll::Ready(BodyEnd::ServerFailed { malformed: true });
+                    return Poll::Ready(BodyEnd::Failed(Cause::BadResponseBody));
                 }
-                Poll::Ready(Err(PumpError::Cut(Cut::NoBuffer))) => return Poll::Ready(BodyEnd::NoBuffer),
+                Poll::Ready(Err(PumpError::Cut(Cut::NoBuffer))) => {
+                    return Poll::Ready(BodyEnd::Failed(Cause::NoBufferInBody));
+                }
             }
         }
         if !up_done {
@@ -1200,11 +1025,18 @@ async fn exchange_bodies(
                 Poll::Ready(Ok(())) => up_done = true,
                 // The server has answered and wants no more of the body.
                 Poll::Ready(Err(PumpError::Send(_))) => up_done = true,
-                Poll::Ready(Err(PumpError::Cut(Cut::Malformed(_)))) => return Poll::Ready(BodyEnd::BadBody),
-                Poll::Ready(Err(PumpError::Cut(Cut::NoBuffer))) => return Poll::Ready(BodyEnd::NoBuffer),
+                Poll::Ready(Err(PumpError::Cut(Cut::Malformed(_)))) => {
+                    return Poll::Ready(BodyEnd::Failed(Cause::BadRequestBodyAnswered));
+                }
+                Poll::Ready(Err(PumpError::Cut(Cut::NoBuffer))) => {
+                    return Poll::Ready(BodyEnd::Failed(Cause::NoBufferInBody));
+                }
                 Poll::Ready(Err(PumpError::Cut(Cut::Broken(_) | Cut::Closed))) => {
                     client.eof = true;
-                    return Poll::Ready(BodyEnd::ClientLeft { answered: down_done });
+                    return Poll::Ready(BodyEnd::Failed(match down_done {
+                        true => Cause::ClientLeftAnswered,
+                        false => Cause::ClientLeftInResponse,
+                    }));
                 }
             }
         }
@@ -1213,14 +1045,14 @@ async fn exchange_bodies(
         }
         if up_done || up.blocked_on_send || up.is_held_back() {
             match client.line.departure() {
-                Departure::Reset => return Poll::Ready(BodyEnd::ClientLeft { answered: false }),
+                Departure::Reset => return Poll::Ready(BodyEnd::Failed(Cause::ClientLeftInResponse)),
                 Departure::Ended if abort && up_done && like_tunnel => {
                     like_tunnel = false;
                     // A server that is gone already is noticed by its own direction.
                     let _ = conn.port.line.shutdown_write();
                 }
                 Departure::Ended if abort && up_done && !conn.port.body.is_until_close() => {
-                    return Poll::Ready(BodyEnd::ClientLeft { answered: false });
+                    return Poll::Ready(BodyEnd::Failed(Cause::ClientLeftInResponse));
                 }
                 _ => {}
             }
@@ -1236,10 +1068,13 @@ async fn exchange_bodies(
             Expects::Nothing
         };
         if waits.client.check(&client.line, client_owes, client_stuck).is_some() {
-            return Poll::Ready(BodyEnd::ClientTimeout { answered: down_done });
+            return Poll::Ready(BodyEnd::Failed(match down_done {
+                true => Cause::ClientSilentAnswered,
+                false => Cause::ClientStuck,
+            }));
         }
         if waits.server.check(&conn.port.line, server_owes, server_stuck).is_some() {
-            return Poll::Ready(BodyEnd::ServerTimeout);
+            return Poll::Ready(BodyEnd::Failed(Cause::ServerSilentInBody));
         }
         Poll::Pending
     })
@@ -1252,18 +1087,16 @@ async fn tunnel<'a>(http: &mut Http<'a>, be: &'a Proxy, mut conn: ServerConn, up
     conn.port.line.set_reset_on_close(false);
     let fe = http.frontend();
     if !reply::after_response_rules(http) {
-        return Exchanged::Answered(reply::internal_error(http).await);
+        return Exchanged::Answered(reply::internal_error(http, Cause::AfterRewriteFailed).await);
     }
     let options =
         EncodeOptions { connection: None, proxy_connection: false, case: http.worker.response_case(fe.id) };
     http.state.response.set_version(Version::HTTP_11);
     let Some(head) = encode(&http.state.response, &options) else {
-        http.terminate(b'R', b'H');
-        return Exchanged::Answered(After::Drop);
+        return Exchanged::Answered(http.end(Cause::NoBufferForAnswer));
     };
     if http.client.line.send_ready().await.is_err() {
-        http.terminate(b'C', b'H');
-        return Exchanged::Answered(After::Drop);
+        return Exchanged::Answered(http.end(Cause::ClientLeftInResponse));
     }
     http.state.facts.res_bytes_out += head.len() as u64;
     http.client.line.start_send(head);
@@ -1277,9 +1110,7 @@ async fn tunnel<'a>(http: &mut Http<'a>, be: &'a Proxy, mut conn: ServerConn, up
         worker.instance.stopping() == Stopping::Hard || shut()
     })
     .await;
-    if shut() {
-        http.terminate(b'D', b'C');
-    }
+    let cause = if shut() { Some(Cause::ServerWentDownInBody) } else { relayed.end.cause() };
     http.state.facts.req_bytes_in += relayed.up;
     http.state.facts.req_bytes_out += relayed.up;
     http.state.facts.res_bytes_in += relayed.down;
@@ -1288,8 +1119,6 @@ async fn tunnel<'a>(http: &mut Http<'a>, be: &'a Proxy, mut conn: ServerConn, up
         // The server hears of it in the same way: not everything was said.
         conn.port.line.set_linger_rst();
     }
-    let (cause, phase) = finish::relay_end(worker, http.session.listener, http.state, relayed.end);
-    http.terminate(cause, phase);
     http.client.eof = true;
-    Exchanged::Answered(if relayed.end == RelayEnd::Done { After::Close } else { After::Drop })
+    Exchanged::Answered(cause.map_or(After::Close, |cause| http.end(cause)))
 }

@@ -9,8 +9,8 @@ use thalweg_runtime::clock;
 use thalweg_sample::facts::{ConnCounts, Endpoint, LogOrigin};
 use thalweg_sample::logformat::AskedCounts;
 
+use super::ending::{self, Cause};
 use super::http::Http;
-use super::relay::RelayEnd;
 use super::{Bodies, StreamState};
 use crate::backend::assign;
 use crate::counters::Counters;
@@ -176,10 +176,8 @@ fn connect_from(worker: &Worker, session: &ClientSession, fe: &Proxy) -> Vec<u8>
 /// Whether the stream counts as failed for `dontlog-normal` and `log-separate-errors`.
 fn is_error(state: &StreamState) -> bool {
     let facts = &state.facts;
-    let normal_cause =
-        facts.termination.cause == b'-' || (facts.termination.cause == b'L' && facts.status < 500);
     let bad_status = facts.is_http && (facts.status >= 500 || facts.status < 0);
-    !normal_cause || facts.retries > 0 || facts.redispatched || bad_status
+    state.ended.row().failure || facts.retries > 0 || facts.redispatched || bad_status
 }
 
 fn level_of(n: u8) -> LogLevel {
@@ -334,7 +332,7 @@ pub fn log_now(
 
 /// The session ended before there was a stream, for the reason in its facts: in the error format, or in a short one
 /// of its own (manual section 8.2.5).
-pub fn log_session_error(worker: &Worker, session: &mut ClientSession, received: bool) {
+pub fn log_session_error(worker: &Worker, session: &mut ClientSession, cause: Cause, received: bool) {
     let fe = worker.proxy(session.frontend);
     if !worker.logs(fe.id) || (fe.opts.dontlognull && !received) {
         return;
@@ -362,8 +360,7 @@ pub fn log_session_error(worker: &Worker, session: &mut ClientSession, received:
     );
     let mut state = worker.take_stream();
     state.begin(session.frontend, fe.mode == Mode::Http, true);
-    state.facts.termination.cause = b'P';
-    state.facts.termination.phase = b'R';
+    ending::mark(&mut state, cause);
     let t = &mut state.facts.timers;
     t.accept_mono_us = session.facts.accept_mono_us;
     t.accept_wall_us = wall_us;
@@ -392,28 +389,6 @@ pub fn ensure_unique_id(http: &mut Http<'_>) {
     http.state.facts.unique_id = Some(id);
 }
 
-/// Counts a relay that ended. Returns its termination state, dashes when there was nothing wrong.
-pub fn relay_end(worker: &Worker, listener: usize, state: &StreamState, end: RelayEnd) -> (u8, u8) {
-    match end {
-        RelayEnd::Done => (b'-', b'-'),
-        RelayEnd::Resource => (b'K', b'D'),
-        RelayEnd::ClientAborted | RelayEnd::ClientTimeout => {
-            client_left(worker, listener, state);
-            (if end == RelayEnd::ClientTimeout { b'c' } else { b'C' }, b'D')
-        }
-        RelayEnd::ServerAborted | RelayEnd::ServerTimeout => {
-            let aborted = end == RelayEnd::ServerAborted;
-            for counters in of_server(worker, state) {
-                counters.server_aborts.add(1);
-                if aborted {
-                    counters.failed_responses.add(1);
-                }
-            }
-            (if aborted { b'S' } else { b's' }, b'D')
-        }
-    }
-}
-
 /// Counts another attempt after one on `before`: on the same server a retry, on another one a redispatch and, if that
 /// attempt was `connected`, a retry as well.
 pub fn count_retry(
@@ -432,19 +407,4 @@ pub fn count_retry(
         worker.be_counters(be).redispatches.add(1);
         worker.srv_counters(be, before).redispatches.add(1);
     }
-}
-
-/// Counts a client that left, or was too slow, with a server at work for it.
-pub fn client_left(worker: &Worker, listener: usize, state: &StreamState) {
-    worker.fe_counters(listener).client_aborts.add(1);
-    for counters in of_server(worker, state) {
-        counters.client_aborts.add(1);
-    }
-}
-
-/// The counters of the backend and of the server that a stream is on.
-pub fn of_server<'a>(worker: &'a Worker, state: &StreamState) -> impl Iterator<Item = &'a Counters> {
-    let be = state.backend();
-    let server = state.facts.server.map(|s| worker.srv_counters(be, ServerId(s.index)));
-    [Some(worker.be_counters(be)), server].into_iter().flatten()
 }

@@ -17,6 +17,7 @@ use thalweg_runtime::{clock, timer};
 use thalweg_sample::acl::Verdict;
 use thalweg_sample::facts;
 
+use super::ending::Cause;
 use super::entry::unless_killed;
 use super::exchange::{self, Exchanged};
 pub use super::{After, Stop, Stream, Stream as Http};
@@ -164,24 +165,13 @@ impl<'a> Stream<'a> {
     fn no_request(&mut self, why: NoRequest) -> Stop<'a> {
         // There was no request to be idle before.
         self.state.facts.timers.idle_us = 0;
-        let counters = self.worker.fe_counters(self.session.listener);
-        counters.silent.add(1);
+        self.worker.fe_counters(self.session.listener).silent.add(1);
         self.worker.count_request(self.session.listener);
-        counters.failed_requests.add(1);
-        if why == NoRequest::Closed {
-            counters.client_aborts.add(1);
-        }
-        self.stop_waiting(why)
-    }
-
-    fn stop_waiting(&mut self, why: NoRequest) -> Stop<'a> {
-        let (cause, status) = match why {
-            NoRequest::Closed => (b'C', 400),
-            NoRequest::Timeout => (b'c', 408),
-            NoRequest::NoRoom => (b'R', 500),
-        };
-        self.terminate(cause, b'R');
-        self.refuse(status)
+        self.stop(match why {
+            NoRequest::Closed => Cause::ClientSaidNothing,
+            NoRequest::Timeout => Cause::ClientSilent,
+            NoRequest::NoRoom => Cause::NoRoomForHead,
+        })
     }
 
     /// Goes on with a head of which more came. Returns when it must be complete, and since when it is waited for.
@@ -256,15 +246,10 @@ impl<'a> Stream<'a> {
         }
         self.note_decision();
         if self.broken {
-            self.worker.fe_counters(self.session.listener).failed_requests.add(1);
-            finish::client_left(self.worker, self.session.listener, self.state);
-            self.terminate(b'C', b'R');
-            return Err(Stop::Ended(After::Drop));
+            return Err(self.stop(Cause::ClientResetInRules));
         }
         if self.cut {
-            finish::client_left(self.worker, self.session.listener, self.state);
-            self.terminate(b'C', b'R');
-            return Err(self.refuse(400));
+            return Err(self.stop(Cause::ClientLeftInRules));
         }
         self.prepare_forwarding(fe, be)?;
         crate::plant::here("backend");
@@ -276,7 +261,6 @@ impl<'a> Stream<'a> {
     fn receive_head(&mut self, missing: Option<NoRequest>) -> Result<bool, Stop<'a>> {
         let fe = self.frontend();
         let options = self.request_options(fe);
-        let counters = self.worker.fe_counters(self.session.listener);
         let Some(input) = self.client.input.as_mut().filter(|input| !input.is_empty()) else {
             return Err(self.no_request(missing.unwrap_or(NoRequest::Closed)));
         };
@@ -292,13 +276,13 @@ impl<'a> Stream<'a> {
                 let Some(why) = missing else { return Ok(false) };
                 self.worker.count_request(self.session.listener);
                 if why != NoRequest::NoRoom {
-                    counters.failed_requests.add(1);
                     self.state.facts.req_bytes_in += self.client.input.take().map_or(0, |b| b.len() as u64);
                 }
-                if why == NoRequest::Closed {
-                    counters.client_aborts.add(1);
-                }
-                return Err(self.stop_waiting(why));
+                return Err(self.stop(match why {
+                    NoRequest::Closed => Cause::ClientLeftInHead,
+                    NoRequest::Timeout => Cause::HeadTimeout,
+                    NoRequest::NoRoom => Cause::NoRoomForHead,
+                }));
             }
             Err(error) => {
                 self.worker.count_request(self.session.listener);
@@ -307,9 +291,7 @@ impl<'a> Stream<'a> {
                 self.client.input = None;
                 self.client.body.begin_until_close();
                 self.note_request_line();
-                counters.failed_requests.add(1);
-                self.terminate(b'P', b'R');
-                return Err(self.refuse(status));
+                return Err(self.stop_with(Cause::BadRequest, reply::Answer::Error(status)));
             }
         }
         self.worker.count_request(self.session.listener);
@@ -403,10 +385,9 @@ impl<'a> Stream<'a> {
             .monitor_fail
             .iter()
             .any(|condition| self.evaluate(true, |cx, _| condition.eval(cx) == Verdict::Pass));
-        self.terminate(b'L', b'R');
+        self.end(Cause::Monitored);
         // The requests of a monitor are never logged.
         self.state.facts.log_level = Some(255);
-        self.worker.fe_counters(self.session.listener).intercepted.add(1);
         Some(reply::Answer::Error(if failed { 503 } else { 200 }))
     }
 
@@ -417,6 +398,7 @@ impl<'a> Stream<'a> {
         rules: &'a Ruleset,
         kind: Kind,
     ) -> Result<(), Stop<'a>> {
+        let fe = self.frontend();
         self.limit_request();
         let inspect_deadline = proxy.inspect_delay_req_ms.map(timer::deadline_in);
         let mut from = 0;
@@ -431,63 +413,39 @@ impl<'a> Stream<'a> {
                     self.worker.be_counters(proxy.id).failed_rewrites.add(u64::from(failed));
                 }
             }
-            let denied = |http: &Stream<'a>| {
-                let counters = http.worker.fe_counters(http.session.listener);
-                counters.denied_requests.add(1);
-                if proxy.is_be() && proxy.id != http.session.frontend {
-                    http.worker.be_counters(proxy.id).denied_requests.add(1);
-                }
-            };
-            // An answer of the backend's rules is none of the frontend's.
-            let intercepted = |http: &Stream<'a>| {
-                if proxy.id == http.session.frontend {
-                    http.worker.fe_counters(http.session.listener).intercepted.add(1);
-                }
-            };
+            let answered =
+                if proxy.id == fe.id { Cause::AnsweredByFrontend } else { Cause::AnsweredByBackend };
             match outcome {
                 Outcome::Done | Outcome::Accept => break,
                 Outcome::Deny(reply) => {
                     self.note_decision();
-                    denied(self);
                     cookie::refused(self, proxy);
-                    self.terminate(b'P', b'R');
-                    return Err(Stop::Answer(reply::Answer::Reply(reply)));
+                    return Err(self.stop_with(Cause::DeniedByRule, reply::Answer::Reply(reply)));
                 }
                 Outcome::Tarpit(reply) => {
-                    denied(self);
+                    self.end(Cause::TarpitBegan);
                     cookie::refused(self, proxy);
                     self.tarpit(proxy).await;
-                    self.terminate(b'P', b'T');
-                    return Err(Stop::Answer(reply::Answer::Reply(reply)));
+                    return Err(self.stop_with(Cause::Tarpitted, reply::Answer::Reply(reply)));
                 }
                 Outcome::Return(reply) => {
                     self.note_decision();
-                    intercepted(self);
-                    self.terminate(b'L', b'R');
-                    return Err(Stop::Answer(reply::Answer::Reply(reply)));
+                    return Err(self.stop_with(answered, reply::Answer::Reply(reply)));
                 }
                 Outcome::Redirect(redirect) => {
                     self.note_decision();
-                    intercepted(self);
-                    self.terminate(b'L', b'R');
-                    return Err(Stop::Answer(reply::Answer::Redirect(redirect)));
+                    return Err(self.stop_with(answered, reply::Answer::Redirect(redirect)));
                 }
                 Outcome::Auth(realm) => {
                     self.note_decision();
-                    intercepted(self);
-                    self.terminate(b'L', b'R');
-                    return Err(Stop::Answer(reply::Answer::Auth(realm)));
+                    return Err(self.stop_with(answered, reply::Answer::Auth(realm)));
                 }
                 Outcome::Reject | Outcome::Close => {
-                    denied(self);
-                    self.terminate(b'P', b'R');
-                    return Err(Stop::Ended(After::Drop));
+                    return Err(self.stop(Cause::RejectedByRule));
                 }
                 Outcome::SilentDrop { rst_ttl } => {
-                    denied(self);
-                    self.terminate(b'P', b'R');
                     reply::vanish(self.client, rst_ttl);
-                    return Err(Stop::Ended(After::Drop));
+                    return Err(self.stop(Cause::SilentlyDropped));
                 }
                 Outcome::Wait { resume } => {
                     from = resume;
@@ -518,18 +476,14 @@ impl<'a> Stream<'a> {
                 Outcome::SwitchMode { .. } => break,
                 Outcome::UseService(name) => {
                     self.note_decision();
-                    self.terminate(b'L', b'R');
+                    self.end(Cause::AnsweredByService);
                     return Err(Stop::Ended(service::serve(self, name).await?));
                 }
                 Outcome::BadRequest => {
-                    self.worker.fe_counters(self.session.listener).failed_requests.add(1);
-                    self.terminate(b'P', b'R');
-                    return Err(self.refuse(400));
+                    return Err(self.stop(Cause::BadRequestInRules));
                 }
-                outcome @ (Outcome::RewriteFailed | Outcome::InternalError) => {
-                    self.worker.fe_counters(self.session.listener).internal_errors.add(1);
-                    self.terminate(reply::blame(&outcome), b'R');
-                    return Err(Stop::Answer(reply::Answer::Error(500)));
+                Outcome::RewriteFailed | Outcome::InternalError => {
+                    return Err(self.stop(Cause::RequestRewriteFailed));
                 }
             }
         }
@@ -597,12 +551,7 @@ impl<'a> Stream<'a> {
     pub async fn receive_body(&mut self) -> Result<(), Stop<'a>> {
         let timeouts = &self.frontend().timeouts;
         self.wait_for_body(timeouts.http_request.or(timeouts.client), 0).await?;
-        if self.cut {
-            finish::client_left(self.worker, self.session.listener, self.state);
-            self.terminate(b'C', b'R');
-            return Err(self.refuse(400));
-        }
-        Ok(())
+        if self.cut { Err(self.stop(Cause::ClientLeftInRules)) } else { Ok(()) }
     }
 
     /// Looks once whether the client is still there, after its body was buffered.
@@ -648,9 +597,7 @@ impl<'a> Stream<'a> {
                 self.cut = true;
                 return Ok(());
             }
-            self.worker.fe_counters(self.session.listener).failed_requests.add(1);
-            self.terminate(b'c', b'R');
-            return Err(self.refuse(408));
+            return Err(self.stop(Cause::BodyTimeout));
         }
     }
 
@@ -667,12 +614,7 @@ impl<'a> Stream<'a> {
             return Ok(());
         }
         self.note_decision();
-        self.worker.fe_counters(self.session.listener).denied_requests.add(1);
-        if proxy.is_be() && proxy.id != self.session.frontend {
-            self.worker.be_counters(proxy.id).denied_requests.add(1);
-        }
-        self.terminate(b'P', b'R');
-        Err(Stop::Answer(reply::Answer::Error(403)))
+        Err(self.stop(Cause::BadHeaderName))
     }
 
     /// The server this session stays with: the one it has a connection of its own to, because it authenticates on that or
@@ -719,15 +661,12 @@ impl<'a> Stream<'a> {
         }
         let target = chosen.or(fe.default_backend).or_else(|| fe.is_be().then_some(fe.id));
         let Some(target) = target else {
-            self.worker.fe_counters(self.session.listener).failed_requests.add(1);
             self.state.facts.timers.request_us = -1;
-            self.terminate(b'S', b'C');
-            return Err(Stop::Answer(reply::Answer::Error(503)));
+            return Err(self.stop(Cause::NoBackend));
         };
         let be = self.worker.proxy(target);
         if be.mode != Mode::Http {
-            self.terminate(b'I', b'R');
-            return Err(Stop::Answer(reply::Answer::Error(500)));
+            return Err(self.stop(Cause::BackendOfTcp));
         }
         self.assign_backend(be);
         Ok(())
@@ -812,9 +751,7 @@ impl<'a> Stream<'a> {
                 }
                 finish::count_retry(self.worker, self.state, before, server_id, connected);
                 if before == server_id && wait {
-                    if self.pause(be).await {
-                        return Err(Stop::Ended(After::Drop));
-                    }
+                    self.pause(be).await?;
                     if chosen_again {
                         // It was not ready for the stream before that.
                         self.state.facts.timers.queue_us = self.elapsed_us();
@@ -829,8 +766,8 @@ impl<'a> Stream<'a> {
             if let (Some(prefix), true) =
                 (&server.rare().redir, matches!(self.state.request.method(), Method::Get | Method::Head))
             {
-                self.terminate(b'L', b'C');
-                return Err(Stop::Answer(reply::Answer::ServerRedirect(prefix)));
+                let answer = reply::Answer::ServerRedirect(prefix);
+                return Err(self.stop_with(Cause::RedirectedToServer, answer));
             }
             let is_fresh = std::mem::take(&mut fresh);
             let exchanged = pin!(exchange::with_server(self, be, server, is_fresh)).await;
@@ -856,15 +793,19 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Waits before another attempt on the same server. True when the client left meanwhile.
-    async fn pause(&mut self, be: &Proxy) -> bool {
+    /// Waits before another attempt on the same server, unless the client leaves meanwhile.
+    async fn pause(&mut self, be: &Proxy) -> Result<(), Stop<'a>> {
         let ms = be.timeouts.connect.unwrap_or(1000).min(1000);
-        let left = exchange::pause(self.client, ms, be.opts.abortonclose).await;
-        if left {
-            exchange::count_left(self.worker, self.client, self.session.listener, self.state);
-            self.terminate(b'C', b'C');
+        match exchange::pause(self.client, ms, be.opts.abortonclose).await {
+            true if self.has_reset() => Err(self.stop(Cause::ClientResetRetrying)),
+            true => Err(self.stop(Cause::ClientLeftRetrying)),
+            false => Ok(()),
         }
-        left
+    }
+
+    /// Whether the client broke its connection, rather than ended its direction.
+    fn has_reset(&mut self) -> bool {
+        self.client.line.departure() == Departure::Reset
     }
 
     fn use_server(&mut self, be: &Proxy) -> Option<ServerIndex> {
@@ -924,32 +865,19 @@ impl<'a> Stream<'a> {
         let client = &mut *self.client;
         let gave_up = || exchange::has_left(client, abort);
         let assigned = assign::assign(self.worker, be, choice, &mut self.state.facts, timeout, gave_up).await;
-        let counters = self.worker.be_counters(be.id);
-        match assigned {
-            Ok(slot) => Ok(slot),
-            Err(NoServer::NoneUsable) => {
-                counters.failed_connections.add(1);
-                self.terminate(b'S', b'C');
-                Err(Stop::Answer(reply::Answer::Error(503)))
-            }
-            Err(NoServer::QueueFull) => {
-                counters.failed_connections.add(1);
-                self.terminate(b'S', b'Q');
-                Err(Stop::Answer(reply::Answer::Error(503)))
-            }
-            Err(NoServer::Timeout) => {
-                counters.failed_connections.add(1);
-                self.state.facts.timers.queue_us = self.elapsed_us();
-                self.terminate(b's', b'Q');
-                Err(Stop::Answer(reply::Answer::Error(503)))
-            }
-            Err(NoServer::Abandoned) => {
-                exchange::count_left(self.worker, self.client, self.session.listener, self.state);
-                self.state.facts.timers.queue_us = self.elapsed_us();
-                self.terminate(b'C', b'Q');
-                Err(Stop::Ended(After::Drop))
-            }
+        if matches!(assigned, Err(NoServer::Timeout | NoServer::Abandoned)) {
+            self.state.facts.timers.queue_us = self.elapsed_us();
         }
+        assigned.map_err(|why| {
+            let cause = match why {
+                NoServer::NoneUsable => Cause::NoServer,
+                NoServer::QueueFull => Cause::QueueFull,
+                NoServer::Timeout => Cause::QueueTimeout,
+                NoServer::Abandoned if self.has_reset() => Cause::ClientResetInQueue,
+                NoServer::Abandoned => Cause::ClientLeftInQueue,
+            };
+            self.stop(cause)
+        })
     }
 
     /// The connection this request would use.

@@ -1,11 +1,12 @@
 //! A stream: one request and its response, or one TCP exchange.
 //!
 //! [`http`] and [`tcp`] are the life of a stream, top to bottom. [`pump`] and [`relay`] move bytes, [`exchange`] talks
-//! to one server, [`deadline`] says how long to wait for whom, [`reply`] answers in the server's place, [`finish`]
-//! counts and logs.
+//! to one server, [`deadline`] says how long to wait for whom, [`reply`] answers in the server's place, [`ending`]
+//! says what follows from what went wrong, [`finish`] counts and logs.
 
 pub mod cookie;
 pub mod deadline;
+pub mod ending;
 pub mod entry;
 pub mod exchange;
 pub mod filter;
@@ -32,6 +33,7 @@ use thalweg_sample::facts::{self, Session, StreamFacts};
 use crate::connection::port::Port;
 use crate::counters::Present;
 use crate::frontend::ClientSession;
+use crate::stream::ending::Cause;
 use crate::stream::entry::Entry;
 use crate::worker::Worker;
 
@@ -124,33 +126,9 @@ impl<'a> Stream<'a> {
         finish::step(self.worker, self.session, self.state, self.frontend(), step);
     }
 
-    /// Who ended the stream, and in which phase; the first cause stays.
-    pub fn terminate(&mut self, cause: u8, phase: u8) {
-        let t = &mut self.state.facts.termination;
-        if t.cause != b'-' {
-            return;
-        }
-        if self.state.entry.is_killed() {
-            // Whatever it looks like from inside. The client may have got another status, and none of it is complete.
-            (t.cause, t.phase) = (b'K', b'C');
-            if self.state.facts.is_http {
-                self.state.facts.status = 500;
-            }
-        } else {
-            (t.cause, t.phase) = (cause, phase);
-        }
-    }
-
-    /// An answer of our own that ends the connection.
-    pub fn refuse(&mut self, status: u16) -> Stop<'a> {
-        self.keep_alive = false;
-        Stop::Answer(reply::Answer::Error(status))
-    }
-
     /// An operator ended the stream: nothing more is said to the client.
     pub fn killed(&mut self) -> Stop<'a> {
-        self.terminate(b'K', b'C');
-        Stop::Ended(After::Close)
+        self.stop(Cause::Killed)
     }
 }
 
@@ -169,6 +147,8 @@ pub struct StreamState {
     pub has_request: bool,
     /// A response head exists.
     pub has_response: bool,
+    /// Why it ended; as if all was well until something goes wrong.
+    pub ended: Cause,
     /// Bytes the request head had when it was received.
     pub head_len: usize,
     /// Bytes of the request's body that are in the stream's count.
@@ -196,6 +176,7 @@ impl StreamState {
             client_method: Method::Get,
             has_request: false,
             has_response: false,
+            ended: Cause::Completed,
             head_len: 0,
             body_counted: 0,
             cookie: cookie::Seen::default(),
@@ -268,6 +249,7 @@ impl StreamState {
         self.request_framing = Framing::default();
         self.has_request = false;
         self.has_response = false;
+        self.ended = Cause::Completed;
         self.body_counted = 0;
         self.cookie = cookie::Seen::default();
         self.body.clear();

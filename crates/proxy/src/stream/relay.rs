@@ -6,6 +6,7 @@
 use std::task::Poll;
 
 use super::deadline::{Expects, Limits, Overdue, Patience};
+use super::ending::Cause;
 use super::pump::{Pump, PumpError};
 use crate::connection::line::Line;
 use crate::connection::port::{Cut, Port};
@@ -22,6 +23,20 @@ pub enum RelayEnd {
     ServerTimeout,
     /// This process had no buffer left, or was told to stop the stream.
     Resource,
+}
+
+impl RelayEnd {
+    /// Why the stream ended; `None` when nothing went wrong.
+    pub fn cause(self) -> Option<Cause> {
+        Some(match self {
+            RelayEnd::Done => return None,
+            RelayEnd::ClientAborted => Cause::ClientResetInRelay,
+            RelayEnd::ServerAborted => Cause::ServerResetInRelay,
+            RelayEnd::ClientTimeout => Cause::ClientTimeoutInRelay,
+            RelayEnd::ServerTimeout => Cause::ServerTimeoutInRelay,
+            RelayEnd::Resource => Cause::RelayStopped,
+        })
+    }
 }
 
 /// What was moved.

@@ -12,6 +12,7 @@ use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::timer;
 
 use super::Bodies;
+use super::ending::{self, Cause};
 use super::exchange::{encode, send_with};
 use super::http::{After, Http};
 use crate::connection::body::BodyError;
@@ -46,7 +47,7 @@ pub async fn send<'a>(http: &mut Http<'a>, answer: Answer<'a>) -> After {
         Ok(true) => {}
         Ok(false) => return After::Close,
         Err(()) => {
-            http.worker.fe_counters(http.session.listener).internal_errors.add(1);
+            http.end(Cause::AnswerFailed);
             if build(http, &Answer::Error(500)).is_err() {
                 return After::Close;
             }
@@ -54,9 +55,7 @@ pub async fn send<'a>(http: &mut Http<'a>, answer: Answer<'a>) -> After {
     }
     if http.state.has_request && http.keep_alive && !http.client.body.is_ended() {
         if discard_what_is_there(http.client).is_err() {
-            http.worker.fe_counters(http.session.listener).failed_requests.add(1);
-            http.state.facts.termination = Default::default();
-            http.terminate(b'P', b'D');
+            ending::end_instead(http.worker, http.session.listener, http.state, Cause::BadBodyUnread);
             http.keep_alive = false;
             if build(http, &Answer::Error(400)).is_err() {
                 return After::Close;
@@ -69,9 +68,11 @@ pub async fn send<'a>(http: &mut Http<'a>, answer: Answer<'a>) -> After {
     http.state.has_response = true;
     let built = http.state.response.status();
     // A message that was no request is none for rules either.
-    let rules_passed = !http.state.has_request || after_response_rules(http);
-    if !rules_passed && build(http, &Answer::Error(500)).is_err() {
-        return After::Close;
+    if http.state.has_request && !after_response_rules(http) {
+        http.end(Cause::OwnRewriteFailed);
+        if build(http, &Answer::Error(500)).is_err() {
+            return After::Close;
+        }
     }
     if http.state.response.status() != built {
         http.state.facts.status = i32::from(http.state.response.status());
@@ -80,10 +81,8 @@ pub async fn send<'a>(http: &mut Http<'a>, answer: Answer<'a>) -> After {
 }
 
 /// A rewrite of the response failed: the client gets a 500 instead, on which no rule is evaluated.
-pub async fn internal_error(http: &mut Http<'_>) -> After {
-    http.worker.fe_counters(http.session.listener).internal_errors.add(1);
-    http.terminate(b'I', b'H');
-    http.keep_alive = false;
+pub async fn internal_error(http: &mut Http<'_>, cause: Cause) -> After {
+    http.end(cause);
     if build(http, &Answer::Error(500)).is_err() {
         return After::Close;
     }
@@ -140,12 +139,6 @@ fn build<'a>(http: &mut Http<'a>, answer: &Answer<'a>) -> Result<bool, ()> {
     result
 }
 
-/// Whose fault it is when rules could not be evaluated: a message that has no room for what was to be written into it is
-/// the proxy's refusal.
-pub fn blame(outcome: &Outcome<'_>) -> u8 {
-    if matches!(outcome, Outcome::RewriteFailed) { b'P' } else { b'I' }
-}
-
 /// `http-after-response` rules of the backend, then of the frontend. False when a strict rewrite failed.
 pub fn after_response_rules(http: &mut Http<'_>) -> bool {
     let fe = http.frontend();
@@ -171,10 +164,7 @@ pub fn after_response_rules(http: &mut Http<'_>) -> bool {
                 worker.fe_counters(http.session.listener).failed_rewrites.add(u64::from(failed));
             }
             match outcome {
-                Outcome::RewriteFailed | Outcome::InternalError => {
-                    http.terminate(blame(&outcome), b'H');
-                    return false;
-                }
+                Outcome::RewriteFailed | Outcome::InternalError => return false,
                 Outcome::Log { profile, resume } => {
                     from = resume;
                     super::finish::log_now(http.worker, http.session, http.state, Kind::HttpAfter, profile);
@@ -189,8 +179,7 @@ pub fn after_response_rules(http: &mut Http<'_>) -> bool {
 /// Sends the prepared answer. The connection may be kept even when some of the request's body is to come: see [`drain`].
 async fn write_out(http: &mut Http<'_>) -> After {
     let Some(head) = final_head(http) else {
-        http.terminate(b'R', b'H');
-        return After::Drop;
+        return http.end(Cause::NoBufferForAnswer);
     };
     let status = http.state.response.status();
     let no_body =
@@ -198,8 +187,7 @@ async fn write_out(http: &mut Http<'_>) -> After {
     let body = (!no_body && !http.state.body.is_empty()).then(|| Buf::copy_of(&http.state.body));
     http.state.facts.res_bytes_out += (head.len() + body.as_ref().map_or(0, |b| b.len())) as u64;
     if !ready_to_send(http).await {
-        http.terminate(b'C', b'D');
-        return After::Drop;
+        return http.end(Cause::ClientLeftUnanswered);
     }
     let body = match bug("answered-twice") && status == 502 {
         true => Some(Buf::copy_of(

@@ -9,6 +9,7 @@ use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::yield_now;
 use thalweg_sample::facts::Responder;
 
+use super::ending::Cause;
 use super::exchange;
 use super::http::{After, Http, Stop};
 use super::reply::{self, Answer};
@@ -52,7 +53,6 @@ pub async fn serve<'a>(http: &mut Http<'a>, name: &str) -> Result<After, Stop<'a
     let Some(service) = http.worker.instance.service(name) else {
         return Err(Stop::Answer(Answer::Error(503)));
     };
-    http.worker.fe_counters(http.session.listener).intercepted.add(1);
     http.state.facts.responder = Responder::Service(service.title());
     let now = http.elapsed_us();
     let timers = &mut http.state.facts.timers;
@@ -83,15 +83,14 @@ async fn deliver<'a>(http: &mut Http<'a>, mut body: Box<dyn Body>) -> Result<Aft
     if !chunked {
         http.keep_alive = false;
     } else if http.state.response.set(b"transfer-encoding", b"chunked").is_err() {
-        return Ok(reply::internal_error(http).await);
+        return Ok(reply::internal_error(http, Cause::AfterRewriteFailed).await);
     }
     if !reply::after_response_rules(http) {
-        return Ok(reply::internal_error(http).await);
+        return Ok(reply::internal_error(http, Cause::AfterRewriteFailed).await);
     }
     http.state.facts.status = i32::from(http.state.response.status());
     let Some(head) = reply::final_head(http) else {
-        http.terminate(b'R', b'H');
-        return Ok(After::Drop);
+        return Ok(http.end(Cause::NoBufferForAnswer));
     };
     if !send(http, head).await {
         return Ok(After::Drop);
@@ -110,8 +109,7 @@ async fn deliver<'a>(http: &mut Http<'a>, mut body: Box<dyn Body>) -> Result<Aft
         for piece in text.chunks(PIECE * 2) {
             let piece = Buf::copy_of(piece);
             let Ok(piece) = (if chunked { wrap_chunk(piece) } else { Ok(piece) }) else {
-                http.terminate(b'R', b'D');
-                return Ok(After::Drop);
+                return Ok(http.end(Cause::NoBufferInBody));
             };
             if !send(http, piece).await {
                 return Ok(After::Drop);
@@ -131,7 +129,7 @@ async fn deliver<'a>(http: &mut Http<'a>, mut body: Box<dyn Body>) -> Result<Aft
 /// Sends once the client takes more; false when it left, or took too long.
 async fn send(http: &mut Http<'_>, buf: Buf) -> bool {
     if !reply::ready_to_send(http).await {
-        http.terminate(b'C', b'D');
+        http.end(Cause::ClientLeftUnanswered);
         return false;
     }
     http.state.facts.res_bytes_in += buf.len() as u64;

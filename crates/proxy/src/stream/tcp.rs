@@ -14,6 +14,7 @@ use thalweg_sample::context::Payload;
 use thalweg_sample::facts;
 
 use super::deadline::Limits;
+use super::ending::{self, Cause, Fate};
 use super::entry::unless_killed;
 use super::exchange;
 use super::filter::{Direction, Filtered};
@@ -59,10 +60,7 @@ pub async fn serve(
     let entry = Rc::clone(&stream.state.entry);
     entry.begin(stream.state.facts.id, fe.id, stream.session.facts.source());
     let end = unless_killed(entry, pin!(run(&mut stream))).await;
-    let end = end.unwrap_or_else(|| {
-        stream.terminate(b'K', b'C');
-        ENDED
-    });
+    let end = end.unwrap_or_else(|| ended(&mut stream, Cause::Killed));
     if matches!(end, TcpEnd::BecameHttp) {
         stream.state.facts.backend_assigned = false;
         return end;
@@ -97,9 +95,14 @@ enum Inspected {
     Broken(RelayEnd),
 }
 
-const CLOSED: TcpEnd = TcpEnd::Over { orderly: false };
 /// The client is told in order that nothing more comes.
 const ENDED: TcpEnd = TcpEnd::Over { orderly: true };
+
+/// The stream ends for this reason.
+fn ended(stream: &mut Stream<'_>, cause: Cause) -> TcpEnd {
+    stream.end(cause);
+    TcpEnd::Over { orderly: cause.row().fate != Fate::Dropped }
+}
 
 async fn run<'a>(stream: &mut Stream<'a>) -> TcpEnd {
     let fe = stream.worker.proxy(stream.session.frontend);
@@ -108,9 +111,7 @@ async fn run<'a>(stream: &mut Stream<'a>) -> TcpEnd {
         return end;
     }
     let Some(be) = choose_backend(stream, fe) else {
-        stream.worker.fe_counters(stream.session.listener).failed_requests.add(1);
-        stream.terminate(b'S', b'C');
-        return ENDED;
+        return ended(stream, Cause::NoBackend);
     };
     if be.mode == Mode::Http && fe.mode == Mode::Tcp {
         return TcpEnd::BecameHttp;
@@ -128,10 +129,7 @@ async fn run<'a>(stream: &mut Stream<'a>) -> TcpEnd {
         return end;
     }
     let end = if stream.broken {
-        stream.worker.fe_counters(stream.session.listener).failed_requests.add(1);
-        finish::client_left(stream.worker, stream.session.listener, stream.state);
-        stream.terminate(b'C', b'R');
-        CLOSED
+        ended(stream, Cause::ClientResetInRules)
     } else {
         talk_to_server(stream, fe, be).await
     };
@@ -197,18 +195,13 @@ async fn content_rules<'a>(stream: &mut Stream<'a>, proxy: &'a Proxy) -> Result<
             }
             Outcome::SwitchMode { .. } => return Err(TcpEnd::BecameHttp),
             Outcome::SilentDrop { rst_ttl } => {
-                deny(stream, proxy);
+                count_unsent(stream);
                 super::reply::vanish(stream.client, rst_ttl);
-                return Err(CLOSED);
-            }
-            Outcome::RewriteFailed | Outcome::InternalError => {
-                stream.worker.fe_counters(stream.session.listener).internal_errors.add(1);
-                stream.terminate(b'I', b'R');
-                return Err(ENDED);
+                return Err(ended(stream, Cause::SilentlyDropped));
             }
             _ => {
-                deny(stream, proxy);
-                return Err(ENDED);
+                count_unsent(stream);
+                return Err(ended(stream, Cause::RejectedByRule));
             }
         }
     }
@@ -227,15 +220,6 @@ async fn receive_what_is_there(stream: &mut Stream<'_>) {
             Poll::Pending => {}
         }
     }
-}
-
-fn deny(stream: &mut Stream<'_>, proxy: &Proxy) {
-    count_unsent(stream);
-    stream.worker.fe_counters(stream.session.listener).denied_requests.add(1);
-    if proxy.id != stream.session.frontend {
-        stream.worker.be_counters(proxy.id).denied_requests.add(1);
-    }
-    stream.terminate(b'P', b'R');
 }
 
 /// Nothing more comes of the client.
@@ -389,10 +373,7 @@ async fn talk_to_server<'a>(stream: &mut Stream<'a>, fe: &'a Proxy, be: &'a Prox
                     assign::assign(worker, be, choice, &mut stream.state.facts, timeout, gave_up).await;
                 let slot = match assigned {
                     Ok(slot) => slot,
-                    Err(why) => {
-                        no_server(stream, be, why);
-                        return ENDED;
-                    }
+                    Err(why) => return no_server(stream, why),
                 };
                 held = Some(Lease::new(worker, be.id, slot));
                 let id = slot.server();
@@ -404,8 +385,8 @@ async fn talk_to_server<'a>(stream: &mut Stream<'a>, fe: &'a Proxy, be: &'a Prox
         if let Some((before, wait)) = failed.take() {
             finish::count_retry(worker, stream.state, before, id, false);
             if before == id && wait {
-                if pause(stream, be).await {
-                    return ENDED;
+                if let Some(end) = pause(stream, be).await {
+                    return end;
                 }
                 if chosen_again {
                     // It was not ready for the stream before that.
@@ -420,24 +401,15 @@ async fn talk_to_server<'a>(stream: &mut Stream<'a>, fe: &'a Proxy, be: &'a Prox
             Target::new(worker, be.id, server, &stream.session.facts, &stream.state.facts, overrides);
         let shut = shut_check(worker, stream.state);
         let Some(opened) = unless_shut(shut, target.open(be.timeouts.connect)).await else {
-            stream.terminate(b'D', b'C');
-            return ENDED;
+            return ended(stream, Cause::ServerWentDown);
         };
         match opened {
             Ok(_) if abort && came_for_nothing(stream.client) => return ENDED,
             Ok(conn) => break conn,
             // Nobody is there, and nothing was said that another attempt could deliver.
             Err(_) if came_for_nothing(stream.client) => return ENDED,
-            Err(error) if !may_retry(stream, be) => {
-                for counters in finish::of_server(worker, stream.state) {
-                    counters.failed_connections.add(1);
-                }
-                match error {
-                    ConnectError::Timeout => stream.terminate(b's', b'C'),
-                    ConnectError::Refused(_) => stream.terminate(b'S', b'C'),
-                    ConnectError::Resource(_) => stream.terminate(b'R', b'C'),
-                }
-                return ENDED;
+            Err(error) if !ending::may_retry(stream.state, &be.retry_on, Cause::from(&error)) => {
+                return ended(stream, Cause::from(&error));
             }
             Err(error) => {
                 stream.state.facts.retries += 1;
@@ -481,9 +453,7 @@ async fn talk_to_server<'a>(stream: &mut Stream<'a>, fe: &'a Proxy, be: &'a Prox
             if end == RelayEnd::ClientAborted {
                 conn.port.line.set_linger_rst();
             }
-            let (cause, phase) = finish::relay_end(worker, stream.session.listener, stream.state, end);
-            stream.terminate(cause, phase);
-            return CLOSED;
+            return end.cause().map_or(ENDED, |cause| ended(stream, cause));
         }
         Err(end) => return end,
     }
@@ -495,9 +465,7 @@ async fn talk_to_server<'a>(stream: &mut Stream<'a>, fe: &'a Proxy, be: &'a Prox
         worker.instance.stopping() == Stopping::Hard || shut()
     })
     .await;
-    if shut() {
-        stream.terminate(b'D', b'C');
-    }
+    let cause = if shut() { Some(Cause::ServerWentDownInBody) } else { relayed.end.cause() };
     stream.state.facts.req_bytes_in += relayed.up;
     stream.state.facts.req_bytes_out += relayed.up;
     stream.state.facts.res_bytes_in += relayed.down;
@@ -506,14 +474,8 @@ async fn talk_to_server<'a>(stream: &mut Stream<'a>, fe: &'a Proxy, be: &'a Prox
         // The server hears of it in the same way: not everything was said.
         conn.port.line.set_linger_rst();
     }
-    let (cause, phase) = finish::relay_end(worker, stream.session.listener, stream.state, relayed.end);
-    stream.terminate(cause, phase);
     drop(held);
-    match relayed.end {
-        // A direction that was silent for too long was ended in order.
-        RelayEnd::Done | RelayEnd::ClientTimeout | RelayEnd::ServerTimeout => ENDED,
-        _ => CLOSED,
-    }
+    cause.map_or(ENDED, |cause| ended(stream, cause))
 }
 
 /// Turns on the bandwidth limitations that rules asked for.
@@ -553,8 +515,7 @@ async fn response_rules<'a>(
                 from = resume;
                 let shut = shut_check(stream.worker, stream.state);
                 let Some(more) = unless_shut(shut, more_response(stream, conn, up, deadline)).await else {
-                    stream.terminate(b'D', b'C');
-                    return Err(ENDED);
+                    return Err(ended(stream, Cause::ServerWentDown));
                 };
                 last = more != More::Some;
                 if let More::Broken(end) = more {
@@ -581,23 +542,12 @@ async fn response_rules<'a>(
             }
             Outcome::SilentDrop { rst_ttl } => {
                 count_held_response(stream, conn);
-                for counters in
-                    [stream.worker.fe_counters(stream.session.listener), stream.worker.be_counters(be.id)]
-                {
-                    counters.denied_requests.add(1);
-                }
-                stream.terminate(b'P', b'R');
                 super::reply::vanish(stream.client, rst_ttl);
-                return Err(CLOSED);
+                return Err(ended(stream, Cause::SilentlyDropped));
             }
             _ => {
                 count_held_response(stream, conn);
-                stream.worker.fe_counters(stream.session.listener).denied_responses.add(1);
-                for counters in finish::of_server(stream.worker, stream.state) {
-                    counters.denied_responses.add(1);
-                }
-                stream.terminate(b'P', b'D');
-                return Err(ENDED);
+                return Err(ended(stream, Cause::ResponseRejected));
             }
         }
     }
@@ -646,8 +596,8 @@ fn count_held_response(stream: &mut Stream<'_>, conn: &ServerConn) {
     stream.state.facts.res_bytes_in += conn.port.received().len() as u64;
 }
 
-/// Waits before another attempt on the same server. True when the client left meanwhile.
-async fn pause(stream: &mut Stream<'_>, be: &Proxy) -> bool {
+/// Waits before another attempt on the same server; the end, when the client left meanwhile.
+async fn pause(stream: &mut Stream<'_>, be: &Proxy) -> Option<TcpEnd> {
     let ms = be.timeouts.connect.unwrap_or(1000).min(1000);
     let over = timer::Deadline(Some(timer::deadline_in(ms)));
     let abort = be.opts.abortonclose;
@@ -658,40 +608,26 @@ async fn pause(stream: &mut Stream<'_>, be: &Proxy) -> bool {
             false => over.poll().map(|()| false),
         })
         .await;
-    if left && stream.client.line.departure() == Departure::Reset {
-        finish::client_left(stream.worker, stream.session.listener, stream.state);
-        stream.terminate(b'C', b'D');
-    } else if left {
-        stream.terminate(b'C', b'C');
-    }
-    left
+    let has_reset = stream.client.line.departure() == Departure::Reset;
+    let cause = if has_reset { Cause::ClientResetUnconnected } else { Cause::ClientLeftConnecting };
+    left.then(|| ended(stream, cause))
 }
 
-fn may_retry(stream: &Stream<'_>, be: &Proxy) -> bool {
-    let facts = &stream.state.facts;
-    facts.retries < facts.max_retries && be.retry_on.conn_failure
-}
-
-fn no_server(stream: &mut Stream<'_>, be: &Proxy, why: NoServer) {
-    match why {
-        NoServer::Abandoned => {
-            exchange::count_left(stream.worker, stream.client, stream.session.listener, stream.state);
-        }
-        _ => stream.worker.be_counters(be.id).failed_connections.add(1),
-    }
-    match why {
-        NoServer::NoneUsable => stream.terminate(b'S', b'C'),
-        NoServer::QueueFull => stream.terminate(b'S', b'Q'),
-        NoServer::Timeout => stream.terminate(b's', b'Q'),
-        // A broken connection is an error of the client's, whatever was waited for.
-        NoServer::Abandoned if stream.client.line.departure() == Departure::Reset => {
-            stream.terminate(b'C', b'D')
-        }
-        NoServer::Abandoned => stream.terminate(b'C', b'Q'),
-    }
+fn no_server(stream: &mut Stream<'_>, why: NoServer) -> TcpEnd {
     if why != NoServer::NoneUsable {
         stream.state.facts.timers.queue_us = stream.elapsed_us();
     }
+    let cause = match why {
+        NoServer::NoneUsable => Cause::NoServer,
+        NoServer::QueueFull => Cause::QueueFull,
+        NoServer::Timeout => Cause::QueueTimeout,
+        // A broken connection is an error of the client's, whatever was waited for.
+        NoServer::Abandoned if stream.client.line.departure() == Departure::Reset => {
+            Cause::ClientResetUnconnected
+        }
+        NoServer::Abandoned => Cause::ClientLeftInQueue,
+    };
+    ended(stream, cause)
 }
 
 /// Whether the client ended its direction and had said nothing: what it may still hear is not worth waiting for a server.

@@ -1,0 +1,606 @@
+//! Why streams end, and all that follows from it: one table from [`Cause`] to the two letters in the log, the answer, the
+//! fate of the client's connection, the counters, and whether the request may be sent once more.
+//!
+//! [`end`] is the only place that sets the letters (manual section 8.5) and counts failures. The first cause of a stream
+//! stays; what goes wrong after it is counted, and changes no letters. `docs/endings.md` is this table for users.
+
+use thalweg_config::model::{RetryOn, ServerId};
+
+use super::reply::Answer;
+use super::{After, Stop, Stream, StreamState};
+use crate::backend::connect::ConnectError;
+use crate::counters::{Counter, Counters};
+use crate::worker::Worker;
+
+/// What the client is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Nothing.
+    Nothing,
+    /// The configured or built-in answer for a status.
+    Status(u16),
+    /// What the rule, the monitor, the service or the fault in the request says itself.
+    Own,
+    /// What there is of a response that has begun.
+    Part,
+    /// The server's response.
+    Response,
+}
+
+/// What becomes of the client's connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// As the message says: another request may follow, unless one of them says otherwise.
+    Kept,
+    /// Closed in order, once the client has all that was sent to it.
+    Closed,
+    /// The client is told in order that nothing more comes, and not waited for.
+    Ended,
+    /// Closed at once.
+    Dropped,
+}
+
+impl Fate {
+    /// What an HTTP session makes of it when nothing is left to answer.
+    pub fn after(self) -> After {
+        match self {
+            Fate::Kept => After::KeepAlive,
+            Fate::Closed => After::Close,
+            Fate::Ended | Fate::Dropped => After::Drop,
+        }
+    }
+}
+
+/// A set of counters, each of the frontend, the backend or the server of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts(u32);
+
+/// Whose counter it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Frontend,
+    Backend,
+    Server,
+}
+
+/// One member of a set of counters.
+pub struct Counted {
+    pub side: Side,
+    /// Its column in `show stat`.
+    pub column: &'static str,
+    of: fn(&Counters) -> &Counter,
+}
+
+macro_rules! counted {
+    ($($name:ident = $bit:literal, $side:ident, $column:literal, $field:ident;)+) => {
+        impl Counts {
+            $(pub const $name: Counts = Counts(1 << $bit);)+
+        }
+
+        /// Every counter of a failure, by its bit.
+        pub const COUNTED: &[Counted] =
+            &[$(Counted { side: Side::$side, column: $column, of: |c| &c.$field },)+];
+
+        // A counter's place in the table is its bit.
+        const _: () = {
+            let mut at = 0;
+            $(assert!(at == $bit); at += 1;)+
+            assert!(at <= 32);
+        };
+    };
+}
+
+counted! {
+    FE_EREQ = 0, Frontend, "ereq", failed_requests;
+    FE_DREQ = 1, Frontend, "dreq", denied_requests;
+    BE_DREQ = 2, Backend, "dreq", denied_requests;
+    FE_DRESP = 3, Frontend, "dresp", denied_responses;
+    BE_DRESP = 4, Backend, "dresp", denied_responses;
+    SRV_DRESP = 5, Server, "dresp", denied_responses;
+    BE_ECON = 6, Backend, "econ", failed_connections;
+    SRV_ECON = 7, Server, "econ", failed_connections;
+    BE_ERESP = 8, Backend, "eresp", failed_responses;
+    SRV_ERESP = 9, Server, "eresp", failed_responses;
+    FE_CLI_ABRT = 10, Frontend, "cli_abrt", client_aborts;
+    BE_CLI_ABRT = 11, Backend, "cli_abrt", client_aborts;
+    SRV_CLI_ABRT = 12, Server, "cli_abrt", client_aborts;
+    BE_SRV_ABRT = 13, Backend, "srv_abrt", server_aborts;
+    SRV_SRV_ABRT = 14, Server, "srv_abrt", server_aborts;
+    FE_EINT = 15, Frontend, "eint", internal_errors;
+    FE_INTERCEPTED = 16, Frontend, "intercepted", intercepted;
+    FE_DCON = 17, Frontend, "dcon", denied_connections;
+    FE_DSES = 18, Frontend, "dses", denied_sessions;
+}
+
+impl Counts {
+    pub const NONE: Counts = Counts(0);
+    const DREQ: Counts = Counts::FE_DREQ.and(Counts::BE_DREQ);
+    const DRESP: Counts = Counts::FE_DRESP.and(Counts::BE_DRESP).and(Counts::SRV_DRESP);
+    const ECON: Counts = Counts::BE_ECON.and(Counts::SRV_ECON);
+    const ERESP: Counts = Counts::BE_ERESP.and(Counts::SRV_ERESP);
+    const CLI_ABRT: Counts = Counts::FE_CLI_ABRT.and(Counts::BE_CLI_ABRT).and(Counts::SRV_CLI_ABRT);
+    const SRV_ABRT: Counts = Counts::BE_SRV_ABRT.and(Counts::SRV_SRV_ABRT);
+
+    const fn and(self, more: Counts) -> Counts {
+        Counts(self.0 | more.0)
+    }
+
+    /// The counters in the set.
+    pub fn iter(self) -> impl Iterator<Item = &'static Counted> {
+        COUNTED
+            .iter()
+            .enumerate()
+            .filter(move |(bit, _)| self.0 & (1 << bit) != 0)
+            .map(|(_, counted)| counted)
+    }
+}
+
+/// A condition of `retry-on`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    ConnFailure,
+    EmptyResponse,
+    JunkResponse,
+    ResponseTimeout,
+}
+
+impl Condition {
+    /// Its word in the configuration.
+    pub fn word(self) -> &'static str {
+        match self {
+            Condition::ConnFailure => "conn-failure",
+            Condition::EmptyResponse => "empty-response",
+            Condition::JunkResponse => "junk-response",
+            Condition::ResponseTimeout => "response-timeout",
+        }
+    }
+
+    fn is_in(self, retry_on: &RetryOn) -> bool {
+        match self {
+            Condition::ConnFailure => retry_on.conn_failure,
+            Condition::EmptyResponse => retry_on.empty_response,
+            Condition::JunkResponse => retry_on.junk_response,
+            Condition::ResponseTimeout => retry_on.response_timeout,
+        }
+    }
+}
+
+/// All that follows from a cause.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Who ended the stream, and in which phase; `None` for what has no line in the log or leaves the line as it was.
+    pub letters: Option<[u8; 2]>,
+    pub told: Told,
+    pub fate: Fate,
+    pub counts: Counts,
+    /// When the request may be sent once more instead, and what that counts: see [`may_retry`].
+    pub retry: Option<(Condition, Counts)>,
+    /// It is a failure to `option dontlog-normal` and `option log-separate-errors`.
+    pub failure: bool,
+}
+
+/// A cause that closes the client's connection without a word.
+const fn ends(letters: &[u8; 2]) -> Row {
+    Row {
+        letters: Some(*letters),
+        told: Told::Nothing,
+        fate: Fate::Dropped,
+        counts: Counts::NONE,
+        retry: None,
+        failure: true,
+    }
+}
+
+/// A cause that has no letters of its own.
+const fn unlogged() -> Row {
+    Row { letters: None, ..ends(b"--") }
+}
+
+impl Row {
+    /// Answered with the configured or built-in answer for a status. The connection is kept.
+    const fn status(self, status: u16) -> Row {
+        Row { told: Told::Status(status), fate: Fate::Kept, ..self }
+    }
+
+    /// Answered with what the rule and its kin say themselves. The connection is kept.
+    const fn own(self) -> Row {
+        Row { told: Told::Own, fate: Fate::Kept, ..self }
+    }
+
+    /// The response had begun.
+    const fn part(self) -> Row {
+        Row { told: Told::Part, ..self }
+    }
+
+    /// The connection is closed in order.
+    const fn closed(self) -> Row {
+        Row { fate: Fate::Closed, ..self }
+    }
+
+    /// The client hears of the end.
+    const fn ended(self) -> Row {
+        Row { fate: Fate::Ended, ..self }
+    }
+
+    const fn counts(self, counts: Counts) -> Row {
+        Row { counts, ..self }
+    }
+
+    /// May be tried again under a condition, which counts something.
+    const fn retry(self, condition: Condition, counts: Counts) -> Row {
+        Row { retry: Some((condition, counts)), ..self }
+    }
+
+    /// Nothing went wrong.
+    const fn normal(self) -> Row {
+        Row { failure: false, ..self }
+    }
+}
+
+macro_rules! causes {
+    ($($(#[$doc:meta])* $cause:ident: $row:expr,)+) => {
+        /// Why a stream, or a session without one, ended: named by what happened.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Cause {
+            $($(#[$doc])* $cause,)+
+        }
+
+        impl Cause {
+            /// Every cause, in the table's order.
+            pub const ALL: &[Cause] = &[$(Cause::$cause,)+];
+
+            /// What follows from it.
+            pub const fn row(self) -> &'static Row {
+                const TABLE: &[Row] = &[$($row,)+];
+                &TABLE[self as usize]
+            }
+        }
+    };
+}
+
+causes! {
+    /// Both sides said all they had to say.
+    Completed: Row { told: Told::Response, fate: Fate::Kept, ..ends(b"--").normal() },
+
+    // Before there is a stream.
+    /// A `tcp-request connection` rule rejected the connection.
+    ConnectionRejected: unlogged().counts(Counts::FE_DCON),
+    /// A `tcp-request session` rule rejected it.
+    SessionRejected: unlogged().counts(Counts::FE_DSES),
+    /// A rule of either kind made it disappear.
+    SessionVanished: unlogged().counts(Counts::FE_DREQ),
+    /// The PROXY header that must come first did not, or is none.
+    NoProxyHeader: ends(b"PR").counts(Counts::FE_EREQ),
+
+    // The request.
+    /// The client closed a new connection without a word.
+    ClientSaidNothing: ends(b"CR").status(400).closed().counts(Counts::FE_EREQ.and(Counts::FE_CLI_ABRT)),
+    /// Nothing came on a new connection within `timeout http-request` or `timeout client`.
+    ClientSilent: ends(b"cR").status(408).closed().counts(Counts::FE_EREQ),
+    /// The client stopped in the middle of a head.
+    ClientLeftInHead: ends(b"CR").status(400).closed().counts(Counts::FE_EREQ.and(Counts::FE_CLI_ABRT)),
+    /// The head was not complete in time.
+    HeadTimeout: ends(b"cR").status(408).closed().counts(Counts::FE_EREQ),
+    /// There was no memory for more of the head.
+    NoRoomForHead: ends(b"RR").status(500).closed(),
+    /// The request is malformed, or too large.
+    BadRequest: ends(b"PR").own().closed().counts(Counts::FE_EREQ),
+    /// The client ended its direction before the body that rules waited for was complete.
+    ClientLeftInRules: ends(b"CR").status(400).closed().counts(Counts::CLI_ABRT),
+    /// The client broke its connection while rules waited.
+    ClientResetInRules: ends(b"CR").counts(Counts::CLI_ABRT.and(Counts::FE_EREQ)),
+    /// The body that rules waited for did not come in time.
+    BodyTimeout: ends(b"cR").status(408).closed().counts(Counts::FE_EREQ),
+    /// A rule found the request malformed.
+    BadRequestInRules: ends(b"PR").status(400).closed().counts(Counts::FE_EREQ),
+    /// `http-request deny`.
+    DeniedByRule: ends(b"PR").own().counts(Counts::DREQ),
+    /// `http-request tarpit` begins: it counts at once, and the stream ends when the time is over.
+    TarpitBegan: unlogged().own().counts(Counts::DREQ),
+    /// `http-request tarpit` is over.
+    Tarpitted: ends(b"PT").own(),
+    /// `reject`, of HTTP or of TCP.
+    RejectedByRule: ends(b"PR").ended().counts(Counts::DREQ),
+    /// `silent-drop`, on the request or on the response.
+    SilentlyDropped: ends(b"PR").counts(Counts::DREQ),
+    /// A header name that `option http-restrict-req-hdr-names reject` does not allow.
+    BadHeaderName: ends(b"PR").status(403).counts(Counts::DREQ),
+    /// A rule's change does not fit into the request's head.
+    RequestRewriteFailed: ends(b"PR").status(500).counts(Counts::FE_EINT),
+    /// `return`, `redirect` or `auth` of the frontend.
+    AnsweredByFrontend: ends(b"LR").own().normal().counts(Counts::FE_INTERCEPTED),
+    /// The same of the backend.
+    AnsweredByBackend: ends(b"LR").own().normal(),
+    /// `use-service`.
+    AnsweredByService: ends(b"LR").own().normal().counts(Counts::FE_INTERCEPTED),
+    /// `monitor-uri`.
+    Monitored: ends(b"LR").own().normal().counts(Counts::FE_INTERCEPTED),
+
+    // The way to a server.
+    /// No rule names a backend, and there is no default one.
+    NoBackend: ends(b"SC").status(503).counts(Counts::FE_EREQ),
+    /// The backend chosen by name is one of `mode tcp`.
+    BackendOfTcp: ends(b"IR").status(500),
+    /// `redir` of a server.
+    RedirectedToServer: ends(b"LC").own().normal(),
+    /// No server of the backend can be used.
+    NoServer: ends(b"SC").status(503).counts(Counts::BE_ECON),
+    /// The queue is full.
+    QueueFull: ends(b"SQ").status(503).counts(Counts::BE_ECON),
+    /// No server had room within `timeout queue`.
+    QueueTimeout: ends(b"sQ").status(503).counts(Counts::BE_ECON),
+    /// The client ended its direction in the queue.
+    ClientLeftInQueue: ends(b"CQ").ended().counts(Counts::FE_CLI_ABRT),
+    /// The client broke its connection in the queue.
+    ClientResetInQueue: ends(b"CQ").ended().counts(Counts::CLI_ABRT),
+    /// The client ended its direction while a connection was made.
+    ClientLeftConnecting: ends(b"CC").ended(),
+    /// The client ended its direction between two attempts.
+    ClientLeftRetrying: ends(b"CC").ended().counts(Counts::FE_CLI_ABRT),
+    /// The client broke its connection between two attempts.
+    ClientResetRetrying: ends(b"CC").ended().counts(Counts::CLI_ABRT),
+    /// The client of a TCP proxy broke its connection before there was one to a server.
+    ClientResetUnconnected: ends(b"CD").ended().counts(Counts::CLI_ABRT),
+    /// The server, or the network, refused the connection.
+    ServerRefused: ends(b"SC").status(503).counts(Counts::ECON).retry(Condition::ConnFailure, Counts::NONE),
+    /// No connection within `timeout connect`.
+    ConnectTimeout: ends(b"sC").status(503).counts(Counts::ECON).retry(Condition::ConnFailure, Counts::NONE),
+    /// This side had no socket, port or memory for a connection.
+    NoSocket: ends(b"RC").status(503).counts(Counts::ECON).retry(Condition::ConnFailure, Counts::NONE),
+    /// The server went down, and its sessions end with it.
+    ServerWentDown: ends(b"DC").status(500),
+
+    // The wait for a response.
+    /// The body of the request is malformed.
+    BadRequestBody: ends(b"PH").status(400).closed().counts(Counts::FE_EREQ),
+    /// The client stopped in its body, or ended its direction while it was to wait (`option abortonclose`).
+    ClientLeftWaiting: ends(b"CH").status(400).closed().counts(Counts::CLI_ABRT),
+    /// The client broke its connection while it was to wait.
+    ClientResetWaiting: ends(b"CD").status(400).closed().counts(Counts::CLI_ABRT),
+    /// The client sent nothing of its body for `timeout client`.
+    ClientSilentInBody: ends(b"cH").status(400).closed().counts(Counts::CLI_ABRT),
+    /// The server closed a connection that had been idle, on which a request cannot be sent again by us.
+    IdleConnectionLost: ends(b"SH").closed().counts(Counts::SRV_ABRT),
+    /// The same, on the client's first request.
+    IdleConnectionLostAtFirst: ends(b"SH").status(502).counts(Counts::ERESP),
+    /// The server closed or broke its connection without a response.
+    NoResponse: ends(b"SH")
+        .status(502)
+        .counts(Counts::ERESP.and(Counts::SRV_ABRT))
+        .retry(Condition::EmptyResponse, Counts::ERESP),
+    /// The server closed or broke its connection in the head of its response.
+    ResponseHeadCut: ends(b"PH")
+        .status(502)
+        .counts(Counts::ERESP.and(Counts::SRV_ABRT))
+        .retry(Condition::JunkResponse, Counts::ERESP),
+    /// The response is malformed, or too large.
+    BadResponse: ends(b"PH")
+        .status(502)
+        .counts(Counts::ERESP)
+        .retry(Condition::JunkResponse, Counts::ERESP),
+    /// No response within `timeout server`.
+    ResponseTimeout: ends(b"sH")
+        .status(504)
+        .counts(Counts::ERESP)
+        .retry(Condition::ResponseTimeout, Counts::NONE),
+    /// The server took nothing of the request for `timeout server`.
+    ServerStuck: ends(b"SH").status(502).counts(Counts::ERESP),
+    /// There was no buffer.
+    NoBuffer: ends(b"RH").status(500).closed(),
+
+    // The response.
+    /// `http-response deny`.
+    ResponseDenied: ends(b"PH").own().counts(Counts::DRESP),
+    /// `option checkcache` found a cookie that caches would keep.
+    CacheableCookie: ends(b"PH").status(502).counts(Counts::DRESP),
+    /// `tcp-response content reject`.
+    ResponseRejected: ends(b"PD").ended().counts(Counts::DRESP),
+    /// `tcp-response content close`, in HTTP.
+    ResponseClosed: ends(b"SH").status(502).counts(Counts::ERESP),
+    /// `http-response return` or `redirect`.
+    AnsweredForServer: ends(b"LH").own().normal(),
+    /// The body that `http-response wait-for-body` waited for did not come in time.
+    ResponseBodyTimeout: ends(b"sH").status(504),
+    /// A rule's change does not fit into the response's head.
+    ResponseRewriteFailed: ends(b"PH").status(500).counts(Counts::FE_EINT),
+    /// The same in `http-after-response`, on a server's response.
+    AfterRewriteFailed: ends(b"PH").status(500).closed().counts(Counts::FE_EINT),
+    /// The same, on an answer of our own.
+    OwnRewriteFailed: ends(b"PH").status(500),
+    /// An answer of our own could not be made.
+    AnswerFailed: unlogged().status(500).counts(Counts::FE_EINT),
+    /// The body of a request that was to be answered here is malformed.
+    BadBodyUnread: ends(b"PD").status(400).closed().counts(Counts::FE_EREQ),
+    /// There was no buffer for the head of the answer.
+    NoBufferForAnswer: ends(b"RH"),
+    /// The client left, or takes nothing, before an answer of our own was sent.
+    ClientLeftUnanswered: ends(b"CD"),
+    /// The first bytes of the response's body are malformed.
+    BadFirstChunk: ends(b"PH").status(502).counts(Counts::ERESP),
+
+    // The bodies.
+    /// The server closed or broke its connection in the body of its response.
+    ServerLeftInBody: ends(b"SD").part().closed().counts(Counts::SRV_ABRT.and(Counts::ERESP)),
+    /// The body of the response is malformed.
+    BadResponseBody: ends(b"PD").part().closed().counts(Counts::SRV_ABRT.and(Counts::ERESP)),
+    /// The server sent nothing of its body for `timeout server`.
+    ServerSilentInBody: ends(b"sD").part().closed().counts(Counts::SRV_ABRT),
+    /// The client left while it was answered.
+    ClientLeftInResponse: ends(b"CD").part().counts(Counts::CLI_ABRT),
+    /// The client took nothing of the response for `timeout client`, or sent nothing of its request.
+    ClientStuck: ends(b"cD").part().counts(Counts::CLI_ABRT),
+    /// The client left in its body, after the whole response.
+    ClientLeftAnswered: ends(b"CL").part().closed().counts(Counts::CLI_ABRT),
+    /// The client sent nothing more of its body for `timeout client`, after the whole response.
+    ClientSilentAnswered: ends(b"cL").part().closed().counts(Counts::CLI_ABRT),
+    /// The server went down while it answered, and its sessions end with it.
+    ServerWentDownInBody: ends(b"DC").part(),
+    /// The body of the request is malformed, while it was answered.
+    BadRequestBodyAnswered: ends(b"PD").part().counts(Counts::FE_EREQ),
+    /// There was no buffer for a body.
+    NoBufferInBody: ends(b"RD").part(),
+
+    // Relays: TCP, and what a request was upgraded to.
+    /// The client broke its connection.
+    ClientResetInRelay: ends(b"CD").part().counts(Counts::CLI_ABRT),
+    /// The server broke its connection.
+    ServerResetInRelay: ends(b"SD").part().counts(Counts::SRV_ABRT.and(Counts::ERESP)),
+    /// The client was silent, or took nothing, for `timeout client` or `timeout tunnel`.
+    ClientTimeoutInRelay: ends(b"cD").part().ended().counts(Counts::CLI_ABRT),
+    /// The server was silent, or took nothing, for `timeout server` or `timeout tunnel`.
+    ServerTimeoutInRelay: ends(b"sD").part().ended().counts(Counts::SRV_ABRT),
+    /// The process stops at once, or has no buffer.
+    RelayStopped: ends(b"KD").part(),
+
+    // Operators.
+    /// `shutdown session` or `shutdown sessions server`.
+    Killed: ends(b"KC").part().closed(),
+}
+
+impl From<&ConnectError> for Cause {
+    fn from(error: &ConnectError) -> Cause {
+        match error {
+            ConnectError::Timeout => Cause::ConnectTimeout,
+            ConnectError::Refused(_) => Cause::ServerRefused,
+            ConnectError::Resource(_) => Cause::NoSocket,
+        }
+    }
+}
+
+/// A stream ends: letters, unless something ended it before, and counters. What an operator ended looks like something
+/// else from inside, and no other failure counts for it.
+#[cold]
+pub fn end(worker: &Worker, listener: usize, state: &mut StreamState, cause: Cause) -> &'static Row {
+    let is_first = state.ended == Cause::Completed;
+    if is_first && state.entry.is_killed() {
+        noted(Cause::Killed);
+        mark(state, Cause::Killed);
+        if state.facts.is_http {
+            // The client may have got another status, and none of it is complete.
+            state.facts.status = 500;
+        }
+        return cause.row();
+    }
+    noted(cause);
+    if is_first {
+        mark(state, cause);
+    }
+    count(worker, listener, state, cause.row().counts);
+    cause.row()
+}
+
+/// A stream turns out to end for another reason than the one that was found first.
+#[cold]
+pub fn end_instead(worker: &Worker, listener: usize, state: &mut StreamState, cause: Cause) -> &'static Row {
+    state.ended = Cause::Completed;
+    end(worker, listener, state, cause)
+}
+
+/// A session ends that has no stream: nothing but counters.
+#[cold]
+pub fn end_session(worker: &Worker, listener: usize, cause: Cause) {
+    noted(cause);
+    for counted in cause.row().counts.iter().filter(|counted| counted.side == Side::Frontend) {
+        (counted.of)(worker.fe_counters(listener)).add(1);
+    }
+}
+
+impl<'a> Stream<'a> {
+    /// The stream ends for this reason. Returns what becomes of the client's connection.
+    #[cold]
+    pub fn end(&mut self, cause: Cause) -> After {
+        let row = end(self.worker, self.session.listener, self.state, cause);
+        if row.fate != Fate::Kept {
+            self.keep_alive = false;
+        }
+        row.fate.after()
+    }
+
+    /// The request ends for this reason, with the answer that the table says, if any.
+    #[cold]
+    pub fn stop(&mut self, cause: Cause) -> Stop<'a> {
+        let after = self.end(cause);
+        match cause.row().told {
+            Told::Status(status) => Stop::Answer(Answer::Error(status)),
+            _ => Stop::Ended(after),
+        }
+    }
+
+    /// The request ends for this reason, with an answer of its own.
+    #[cold]
+    pub fn stop_with(&mut self, cause: Cause, answer: Answer<'a>) -> Stop<'a> {
+        self.end(cause);
+        Stop::Answer(answer)
+    }
+}
+
+/// Gives a stream the letters of a cause.
+pub fn mark(state: &mut StreamState, cause: Cause) {
+    if let Some([who, phase]) = cause.row().letters {
+        state.ended = cause;
+        (state.facts.termination.cause, state.facts.termination.phase) = (who, phase);
+    }
+}
+
+fn count(worker: &Worker, listener: usize, state: &StreamState, counts: Counts) {
+    let backend = state.facts.backend_assigned.then(|| state.backend());
+    let server = state.facts.server.map(|s| ServerId(s.index));
+    for counted in counts.iter() {
+        let counters = match counted.side {
+            Side::Frontend => worker.fe_counters(listener),
+            Side::Backend => match backend {
+                Some(backend) => worker.be_counters(backend),
+                None => continue,
+            },
+            Side::Server => match (backend, server) {
+                (Some(backend), Some(server)) => worker.srv_counters(backend, server),
+                _ => continue,
+            },
+        };
+        (counted.of)(counters).add(1);
+    }
+}
+
+/// Whether what failed for this cause may be tried again, as far as its backend and the rules say.
+pub fn may_retry(state: &StreamState, retry_on: &RetryOn, cause: Cause) -> bool {
+    cause.row().retry.is_some_and(|(condition, _)| condition.is_in(retry_on)) && has_attempts(state)
+}
+
+/// Whether another attempt is left.
+pub fn has_attempts(state: &StreamState) -> bool {
+    !state.effects.overrides.no_l7_retry && state.facts.retries < state.facts.max_retries
+}
+
+/// What failed for this cause is tried again.
+#[cold]
+pub fn retried(worker: &Worker, listener: usize, state: &StreamState, cause: Cause) {
+    if let Some((_, counts)) = cause.row().retry {
+        count(worker, listener, state, counts);
+    }
+}
+
+/// Notes a cause for tests, in builds with debug assertions.
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+fn noted(_: Cause) {}
+
+#[cfg(debug_assertions)]
+thread_local! {
+    static NOTED: std::cell::RefCell<Vec<Cause>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+#[cfg(debug_assertions)]
+fn noted(cause: Cause) {
+    NOTED.with_borrow_mut(|noted| {
+        // Where nobody takes them, they are not worth more memory.
+        if noted.len() < 1000 {
+            noted.push(cause);
+        }
+    });
+}
+
+/// The causes of what ended on this thread since this was last called: for tests, in builds with debug assertions.
+#[cfg(debug_assertions)]
+pub fn take_noted() -> Vec<Cause> {
+    NOTED.take()
+}
