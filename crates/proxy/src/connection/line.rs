@@ -19,8 +19,9 @@ use super::transport::Transport;
 pub enum Line {
     /// A connection that carries one message at a time, each way.
     Wire(Transport),
-    /// An answer of this process. It takes nothing, and neither leaves nor is late.
-    Local(Local),
+    /// An answer of this process. It takes nothing, and neither leaves nor is late. Boxed: every connection that waits has a
+    /// line.
+    Local(Box<Local>),
 }
 
 impl From<Transport> for Line {

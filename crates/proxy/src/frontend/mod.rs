@@ -16,6 +16,8 @@ use crate::worker::Worker;
 pub struct ClientSession {
     pub facts: Session,
     pub frontend: ProxyId,
+    /// No request was served yet.
+    pub first: bool,
     /// Position of the listener in the instance.
     pub listener: usize,
     /// The request that is on its way, while not all of its head has come.

@@ -55,7 +55,7 @@ pub fn start(worker: &Rc<Worker>, admission: Admission, fd: OwnedFd, peer: &Sock
     let session = ClientSession::new(worker, listener, &client, peer);
     let began = (session.facts.accept_mono_us, session.facts.accept_wall_us);
     let options = SpawnOptions { class: Class::Normal, nice: worker.instance.bind(listener).nice };
-    let stay = Stay { client, session, admission, began, first: true, wait: Wait::default() };
+    let stay = Stay { client, session, admission, began, wait: Wait::default() };
     spawn_with(&SESSION, options, serve(Rc::clone(worker), stay));
 }
 
@@ -69,8 +69,6 @@ struct Stay {
     admission: Admission,
     /// When the session began or the last request ended: microseconds of the monotonic clock, and since 1970.
     began: (u64, i64),
-    /// No request was served yet.
-    first: bool,
     wait: Wait,
 }
 
@@ -99,7 +97,7 @@ fn serve(worker: Rc<Worker>, mut stay: Stay) -> impl Future<Output = ()> {
             let missing = std::future::poll_fn(|_| stay.poll_request(&worker)).await;
             if missing.is_some() && stay.ends_in_silence(&worker) {
                 // The connection is idle as far as requests go; the last response may still be leaving.
-                if !stay.first && stay.client.line.in_flight() > 0 && !bug("cut-at-close") {
+                if !stay.session.first && stay.client.line.in_flight() > 0 && !bug("cut-at-close") {
                     let fe = worker.proxy(stay.session.frontend);
                     pool::boxed(close_in_order(fe, &mut stay.client)).await;
                 }
@@ -108,15 +106,16 @@ fn serve(worker: Rc<Worker>, mut stay: Stay) -> impl Future<Output = ()> {
             // The stream's memory is taken for the time of the request only: a connection that waits holds little.
             let mut state = worker.take_stream();
             let after = {
-                let Stay { client, session, began, first, .. } = &mut stay;
-                pool::boxed(http::serve(&worker, session, client, &mut state, *first, *began, missing)).await
+                let Stay { client, session, began, .. } = &mut stay;
+                let first = session.first;
+                pool::boxed(http::serve(&worker, session, client, &mut state, first, *began, missing)).await
             };
             worker.give_stream(state);
             match after {
                 // It may wait for long: what is there of it takes as little room as it needs.
                 After::Incomplete => stay.client.input = stay.client.input.take().map(Buf::fitted),
                 After::KeepAlive if stay.client.body.is_ended() || pool::boxed(stay.drain(&worker)).await => {
-                    stay.first = false;
+                    stay.session.first = false;
                     stay.began = (clock::now_us(), worker.clock().wall_us);
                 }
                 After::KeepAlive | After::Close => {
@@ -129,7 +128,7 @@ fn serve(worker: Rc<Worker>, mut stay: Stay) -> impl Future<Output = ()> {
                     }
                     let fe = worker.proxy(stay.session.frontend);
                     // An earlier response may still be leaving: what becomes of this request is no reason to cut that.
-                    if !stay.first && stay.client.line.in_flight() > 0 && !bug("cut-at-close") {
+                    if !stay.session.first && stay.client.line.in_flight() > 0 && !bug("cut-at-close") {
                         return pool::boxed(drop_when_sent(fe, &mut stay.client)).await;
                     }
                     return drop_at_once(fe, &mut stay.client);
@@ -224,7 +223,7 @@ impl ClientSession {
             }
         };
         session.fd = client.line.fd();
-        ClientSession { facts: session, frontend, listener, half: None, private: None }
+        ClientSession { facts: session, frontend, first: true, listener, half: None, private: None }
     }
 
     /// The connection this session kept for itself, if it goes to this server and the server kept it, too.
@@ -495,7 +494,7 @@ impl Stay {
         if self.session.half.is_none() {
             let t = &worker.proxy(self.session.frontend).timeouts;
             // A client that never said anything must keep within both limits.
-            let limit = match self.first {
+            let limit = match self.session.first {
                 true => http::earlier(t.http_request, t.client),
                 false => t.http_keep_alive.or(t.http_request).or(t.client),
             };
@@ -533,7 +532,7 @@ impl Stay {
             Some(half) => half.deadline(fe, client.line.last_received_ms()).unwrap_or(NEVER),
             None => wait.until_ms,
         };
-        if half.is_none() && !self.first && stopping != Stopping::No {
+        if half.is_none() && !self.session.first && stopping != Stopping::No {
             if wait.leave_at_ms == 0 {
                 wait.leave_at_ms = leave_idle_at(worker, fe, now).unwrap_or(NEVER);
             }
@@ -559,7 +558,7 @@ impl Stay {
     /// to see whether somebody listens.
     fn ends_in_silence(&self, worker: &Worker) -> bool {
         let ignores_probes = worker.proxy(self.session.frontend).opts.http_ignore_probes;
-        self.session.half.is_none() && (!self.first || ignores_probes)
+        self.session.half.is_none() && (!self.session.first || ignores_probes)
     }
 }
 
