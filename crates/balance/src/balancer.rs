@@ -195,6 +195,7 @@ struct Status {
     weight: u32,
     /// In 16ths of a weight; below `16 * weight` during a slow start.
     effective: u32,
+    node_key: NodeKey,
 }
 
 #[derive(Debug)]
@@ -220,7 +221,13 @@ impl Balancer {
         let least = settings.algorithm == Algorithm::LeastConn;
         let statuses: Vec<Status> = servers
             .iter()
-            .map(|s| Status { up: s.up, drain: false, weight: s.weight, effective: s.weight * 16 })
+            .map(|s| Status {
+                up: s.up,
+                drain: false,
+                weight: s.weight,
+                effective: s.weight * 16,
+                node_key: s.node_key,
+            })
             .collect();
         let arrivals = (0..servers.len() as u32).filter(|&i| servers[i as usize].up).collect();
         Balancer {
@@ -354,6 +361,11 @@ impl Balancer {
             status.weight = weight.min(256);
             status.effective = status.weight * 16;
         });
+    }
+
+    /// Places a server elsewhere in a consistent hash: its address changed.
+    pub fn set_node_key(&self, server: ServerIndex, node_key: NodeKey) {
+        self.change(server, |status| status.node_key = node_key);
     }
 
     /// Sets the weight in effect, in 16ths, for slow start. See [`slowstart_weight`].
@@ -523,7 +535,7 @@ impl Balancer {
             Algorithm::StaticRr => Method::Map(schedule(true)),
             Algorithm::Hash(HashMethod::MapBased) => Method::Map(schedule(true)),
             Algorithm::Hash(HashMethod::Consistent) => {
-                Method::Ring(Ring::new(&entries, |s| match self.specs[s as usize].node_key {
+                Method::Ring(Ring::new(&entries, |s| match control.servers[s as usize].node_key {
                     NodeKey::Id => seed_of_id(self.specs[s as usize].uid),
                     NodeKey::Id32 => avalanche(self.specs[s as usize].uid.swap_bytes()),
                     NodeKey::Seed(seed) => seed,

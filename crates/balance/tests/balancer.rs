@@ -378,3 +378,25 @@ fn points_of_servers_come_from_their_keys() {
         assert_eq!(got, want, "{node_key:?}");
     }
 }
+
+/// A server whose address changes is placed as one that had the new address from the start.
+#[test]
+fn a_server_that_moves_is_placed_anew() {
+    let settings = Settings { algorithm: Algorithm::Hash(HashMethod::Consistent), ..Settings::default() };
+    let key = |last: u8| NodeKey::address(std::net::IpAddr::from([127, 0, 0, last]), Some(80));
+    let make = |last| {
+        let moved = ServerSpec { node_key: key(last), ..ServerSpec::new(1, 1) };
+        Balancer::new(settings, &[moved, ServerSpec::new(2, 1)])
+    };
+    let picks = |b: &Balancer, view: &mut View| -> Vec<u32> {
+        let none = Full(vec![]);
+        let pick = |k: u32| b.pick(view, Some(k.wrapping_mul(2_654_435_761)), &cx(&none)).unwrap().0;
+        (0..60).map(pick).collect()
+    };
+    let (b, mut view) = (make(1), View::default());
+    let before = picks(&b, &mut view);
+    b.set_node_key(ServerIndex(0), key(2));
+    let after = picks(&b, &mut view);
+    assert_ne!(after, before);
+    assert_eq!(after, picks(&make(2), &mut View::default()));
+}

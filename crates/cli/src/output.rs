@@ -56,6 +56,11 @@ impl Reply {
         Reply::Message(Level::Error, text.into())
     }
 
+    /// A message about something that worked in part, or not for a reason that is no fault.
+    pub fn warning(text: impl Into<String>) -> Reply {
+        Reply::Message(Level::Warning, text.into())
+    }
+
     /// A message about something worth noting.
     pub fn notice(text: impl Into<String>) -> Reply {
         Reply::Message(Level::Notice, text.into())

@@ -1,7 +1,8 @@
 //! The door to the expression compiler: environments, conditions, formats.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -55,10 +56,18 @@ pub(crate) struct NameTable {
     proxies: HashMap<Arc<str>, ProxyId>,
     sides: Vec<Sides>,
     servers: Vec<Vec<Arc<str>>>,
+    /// The servers that expressions name.
+    referenced: RefCell<HashSet<thalweg_sample::ServerId>>,
     userlists: Vec<Arc<str>>,
 }
 
 impl NameTable {
+    /// Whether an expression named a server so far.
+    pub fn is_referenced(&self, backend: ProxyId, server: crate::model::ServerId) -> bool {
+        let server = thalweg_sample::ServerId { proxy: backend, index: server.0 };
+        self.referenced.borrow().contains(&server)
+    }
+
     /// The names of these proxies and userlists.
     pub fn new(proxies: &[Building], userlists: &[Userlist]) -> NameTable {
         NameTable {
@@ -75,6 +84,7 @@ impl NameTable {
                 .iter()
                 .map(|b| b.p.servers.iter().map(|s| Arc::clone(&s.name)).collect())
                 .collect(),
+            referenced: RefCell::default(),
             userlists: userlists.iter().map(|u| Arc::clone(&u.name)).collect(),
         }
     }
@@ -101,10 +111,10 @@ impl Names for Scope<'_> {
 
     fn server(&self, backend: ProxyId, name: &str) -> Option<thalweg_sample::ServerId> {
         let servers = self.table.servers.get(backend.0 as usize)?;
-        servers
-            .iter()
-            .position(|s| &**s == name)
-            .map(|i| thalweg_sample::ServerId { proxy: backend, index: i as _ })
+        let index = servers.iter().position(|s| &**s == name)?;
+        let found = thalweg_sample::ServerId { proxy: backend, index: index as _ };
+        self.table.referenced.borrow_mut().insert(found);
+        Some(found)
     }
 
     fn userlist(&self, name: &str) -> Option<u32> {

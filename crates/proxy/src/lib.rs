@@ -133,7 +133,7 @@ pub fn server_states(instance: &Instance) -> Vec<String> {
             lines.push(format!(
                 "SIGHUP: Server {}/{} is {state}. Conn: {} act, {} pend, {total} tot.",
                 proxy.name,
-                server.name,
+                backend.identity(server).name,
                 instance.server_streams(proxy.id, server.id),
                 backend.server_queue_len(server.id),
             ));

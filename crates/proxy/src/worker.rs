@@ -62,6 +62,8 @@ pub struct Worker {
     /// Nothing is accepted for now (SIGTTOU).
     pub paused: Cell<bool>,
     case: Option<CaseMap>,
+    /// Servers that are not as configured: see [`Worker::changed`].
+    pub(crate) copies: crate::backend::identity::Copies,
     /// Memory of crypt(3), for hashed passwords.
     pub crypt: RefCell<thalweg_sys::crypt::Crypt>,
 }
@@ -204,6 +206,7 @@ impl Worker {
             stopped: Cell::new(false),
             paused: Cell::new(false),
             case: case_map(global),
+            copies: Default::default(),
             crypt: RefCell::default(),
             instance,
         })

@@ -151,12 +151,14 @@ impl World for Worker {
 
     fn server_by_name(&self, backend: ProxyId, name: &[u8]) -> Option<ServerId> {
         let name = std::str::from_utf8(name).ok()?;
-        let server = proxy(&self.instance.config, backend).server_by_name(name)?;
+        let live = &self.instance.backends[backend.0 as usize];
+        let server = live.server_by_name(proxy(&self.instance.config, backend), name)?;
         Some(ServerId { proxy: backend, index: server.id.0 })
     }
 
-    fn server_name(&self, id: ServerId) -> &str {
-        &proxy(&self.instance.config, id.proxy).servers[id.index as usize].name
+    fn with_server_name(&self, id: ServerId, f: &mut dyn FnMut(&str)) {
+        let proxy = proxy(&self.instance.config, id.proxy);
+        self.with_name(proxy.id, &proxy.servers[id.index as usize], f);
     }
 
     fn server_number(&self, id: ServerId) -> u32 {

@@ -95,8 +95,8 @@ pub trait World {
     fn backend_by_name(&self, name: &[u8]) -> Option<ProxyId>;
     /// A server of a backend by name.
     fn server_by_name(&self, backend: ProxyId, name: &[u8]) -> Option<ServerId>;
-    /// The name of a server.
-    fn server_name(&self, id: ServerId) -> &str;
+    /// Gives the name of a server, which may change while the process runs, to `f`.
+    fn with_server_name(&self, id: ServerId, f: &mut dyn FnMut(&str));
     /// The number of a server, as in the statistics.
     fn server_number(&self, id: ServerId) -> u32;
     /// The load of a server.

@@ -82,8 +82,8 @@ impl World for FakeWorld {
         };
         (backend == BE).then_some(ServerId { proxy: backend, index })
     }
-    fn server_name(&self, id: ServerId) -> &str {
-        if id.index == 0 { "s1" } else { "s2" }
+    fn with_server_name(&self, id: ServerId, f: &mut dyn FnMut(&str)) {
+        f(if id.index == 0 { "s1" } else { "s2" });
     }
     fn server_number(&self, id: ServerId) -> u32 {
         id.index + 1

@@ -269,8 +269,9 @@ pub fn listener(instance: &Instance, proxy: &Proxy, position: usize) -> Row {
 pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     let index = instance.server_index(proxy.id, server.id);
     let backend = &instance.backends[proxy.id.0 as usize];
+    let identity = backend.identity(server);
     let sums = Sums(instance.threads.iter().map(|t| &t.servers[index]).collect());
-    let mut row = Row::new(RowKind::Server, proxy, &server.name, server.uid);
+    let mut row = Row::new(RowKind::Server, proxy, &identity.name, server.uid);
     sums.common(&mut row);
     sums.behind(&mut row, &instance.server_peaks[index]);
     row.set(const { at("qcur") }, U32(backend.server_queue_len(server.id)));
@@ -306,7 +307,7 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
         sums.responses(&mut row);
         row.set(const { at("req_tot") }, sums.wide(|c| &c.requests));
     }
-    let address = match &server.addr {
+    let address = match &identity.addr {
         ServerAddr::Tcp(addr) => addr.to_string(),
         ServerAddr::Unresolved(name, port) => format!("{name}:{port}"),
         ServerAddr::Unix(_) => "unix".into(),

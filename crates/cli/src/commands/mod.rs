@@ -80,6 +80,8 @@ pub fn find_server<'i>(instance: &'i Instance, args: &[&str]) -> Result<(&'i Pro
         return Err(Reply::error("No such backend."));
     };
     let number = server.strip_prefix('#').and_then(|n| n.parse::<u32>().ok());
-    let found = proxy.servers.iter().find(|s| &*s.name == server || number == Some(s.uid));
+    let live = &instance.backends[proxy.id.0 as usize];
+    let numbered = || proxy.servers.iter().find(|s| number == Some(s.uid));
+    let found = live.server_by_name(proxy, server).or_else(numbered);
     found.map(|server| (proxy, server)).ok_or_else(|| Reply::error("No such server."))
 }

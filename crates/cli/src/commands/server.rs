@@ -1,16 +1,20 @@
 //! Servers and backends.
 
+mod identity;
+
 use thalweg_config::model::CliLevel::{Admin, User};
 use thalweg_config::model::{Proxy, Server, ServerAddr};
 use thalweg_proxy::Instance;
 use thalweg_proxy::backend::connect::shares_connections;
+use thalweg_proxy::backend::identity::Identity;
 use thalweg_proxy::backend::standing::Said;
 use thalweg_proxy::counters::{Counter, Counters, sum};
 use thalweg_proxy::operator::Hand;
 
+use self::identity::port_or_offset;
 use super::{find_proxy, find_server};
 use crate::anonymous;
-use crate::command::{self, Command, Run};
+use crate::command::{Command, Run};
 use crate::output::{Level, Reply};
 
 /// What this family adds to the table.
@@ -35,7 +39,7 @@ pub static COMMANDS: &[Command] = &[
         .help("<bk>/<srv>  (DEPRECATED)", "change the weight of a server (rather: 'set server')"),
     Command::new("set server", Admin, Run::Now(|call| set(call.instance(), call.args)))
         .help("<bk>/<srv> [opts]", "change the state, health, weight or address of a server")
-        .lacks("addr, check-addr, check-port, agent, agent-addr, agent-port, agent-send, fqdn, name, ssl"),
+        .lacks("agent, agent-addr, agent-port, agent-send, fqdn, ssl, as agents, resolvers and TLS are missing; addr of servers of logs"),
     Command::new("set maxconn server", Admin, Run::Now(|call| set_maxconn(call.instance(), call.args)))
         .help("<bk>/<srv>", "change the request limit of a server"),
     Command::new("enable server", Admin, Run::Now(|call| enable(call.instance(), call.args, true)))
@@ -74,9 +78,9 @@ fn chosen<'i>(instance: &'i Instance, args: &[&str]) -> Result<Vec<&'i Proxy>, R
 }
 
 /// Address and port of a server, as these two columns show them.
-fn address_and_port(server: &Server) -> (String, u16) {
+fn address_and_port(server: &Identity) -> (String, u16) {
     match &server.addr {
-        ServerAddr::Tcp(addr) => (addr.ip().to_string(), addr.port()),
+        ServerAddr::Tcp(addr) => (addr.ip().to_string(), port_or_offset(server, *addr)),
         ServerAddr::Unresolved(_, port) => ("-".into(), *port),
         ServerAddr::Unix(_)
         | ServerAddr::Abstract(_)
@@ -100,7 +104,8 @@ fn show_state(instance: &Instance, args: &[&str], anon_key: u32) -> Reply {
     for proxy in backends {
         let backend = &instance.backends[proxy.id.0 as usize];
         for server in &proxy.servers {
-            let (address, port) = address_and_port(server);
+            let now = backend.identity(server);
+            let (address, port) = address_and_port(&now);
             let address = anonymous::server_address(anon_key, &address);
             let standing = backend.standing(server.id);
             // Of the check: its status and its result; then the health and what the check does.
@@ -112,19 +117,16 @@ fn show_state(instance: &Instance, args: &[&str], anon_key: u32) -> Reply {
             };
             let check =
                 format!("{status} {result} {} {}", standing.health.value(), standing.check_bits() | running);
-            let name = match &server.addr {
+            let name = match &now.addr {
                 ServerAddr::Unresolved(name, _) => name,
                 _ => "-",
             };
-            let (check_port, check_address) = match &server.check {
-                Some(check) => (check.port.unwrap_or(0), check.addr.map(|addr| addr.ip().to_string())),
-                None => (0, None),
-            };
             // An agent would be asked where the checks go.
-            let check_address = check_address.as_deref().unwrap_or("-");
-            let check_address = match check_address {
-                "-" => "-".into(),
-                address => anonymous::server_address(anon_key, address),
+            let check_port = now.check_port.unwrap_or(0);
+            let check_address = now.check_addr.map(|addr| addr.ip().to_string());
+            let check_address = match &check_address {
+                None => "-".into(),
+                Some(address) => anonymous::server_address(anon_key, address),
             };
             text.push_str(&format!(
                 "{} {} {} {} {address} {} {} {} {} {} {check} 0 {} {} {name} {port} - 0 {check_port} {check_address} \
@@ -132,7 +134,7 @@ fn show_state(instance: &Instance, args: &[&str], anon_key: u32) -> Reply {
                 proxy.uid,
                 anonymous::text(anon_key, &proxy.name),
                 server.uid,
-                anonymous::text(anon_key, &server.name),
+                anonymous::text(anon_key, &now.name),
                 standing.operation as u32,
                 standing.admin_bits(),
                 backend.weight(server.id),
@@ -160,7 +162,8 @@ fn show_connections(instance: &Instance, args: &[&str], anon_key: u32) -> Reply 
     for proxy in backends {
         for server in &proxy.servers {
             let index = instance.server_index(proxy.id, server.id);
-            let (address, port) = address_and_port(server);
+            let now = instance.backends[proxy.id.0 as usize].identity(server);
+            let (address, port) = address_and_port(&now);
             let address = anonymous::server_address(anon_key, &address);
             let of =
                 |counter: fn(&Counters) -> &Counter| sum(&*instance.threads, |t| counter(&t.servers[index]));
@@ -172,7 +175,7 @@ fn show_connections(instance: &Instance, args: &[&str], anon_key: u32) -> Reply 
             text.push_str(&format!(
                 "{}/{} {}/{} {address} {port} - {} {served} {used} {} {} {} {} {safe} {} {idle}",
                 anonymous::text(anon_key, &proxy.name),
-                anonymous::text(anon_key, &server.name),
+                anonymous::text(anon_key, &now.name),
                 proxy.uid,
                 server.uid,
                 server.pool.purge_delay_ms,
@@ -293,10 +296,24 @@ fn set(instance: &Instance, args: &[&str]) -> Reply {
             }
             Reply::Done
         }
-        (Some("agent"), _) => Reply::error("agent checks are not enabled on this server."),
-        (Some(what @ ("addr" | "agent-addr" | "agent-port" | "agent-send")), _)
-        | (Some(what @ ("check-addr" | "check-port" | "fqdn" | "name" | "ssl")), _) => {
-            command::missing(&format!("set server <srv> {what}"), "it cannot change at run time")
+        (Some(what @ ("addr" | "check-addr" | "check-port" | "name")), _) => {
+            identity::set(instance, proxy, server, what, &args[2..])
+        }
+        (Some("fqdn"), None) => Reply::error("set server <b>/<s> fqdn requires a FQDN."),
+        (Some("fqdn"), Some(_)) => {
+            Reply::error("set server <b>/<s> fqdn failed because no resolution is configured.")
+        }
+        // No server has an agent, and none speaks TLS.
+        (Some("agent" | "agent-send"), _) => Reply::error("agent checks are not enabled on this server."),
+        (Some("agent-addr"), None) => {
+            Reply::error("set server <b>/<s> agent-addr requires an address and optionally a port.")
+        }
+        (Some("agent-port"), None) => Reply::error("set server <b>/<s> agent-port requires a port."),
+        (Some("agent-addr" | "agent-port"), Some(_)) => {
+            Reply::warning("agent checks are not enabled on this server")
+        }
+        (Some("ssl"), _) => {
+            Reply::error("'set server <srv> ssl' cannot be set.  default-server should define ssl settings")
         }
         _ => Reply::Message(Level::Error, SET_SERVER_USAGE.into()),
     }

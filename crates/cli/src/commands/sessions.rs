@@ -4,8 +4,9 @@ use std::io;
 use std::net::SocketAddr;
 
 use thalweg_config::model::CliLevel::{Admin, Operator};
-use thalweg_config::model::{Proxy, ProxyId, ServerAddr, ServerId};
+use thalweg_config::model::{Proxy, ProxyId, Server, ServerAddr, ServerId};
 use thalweg_proxy::Instance;
+use thalweg_proxy::backend::identity::Identity;
 use thalweg_proxy::stream::entry::Seen;
 use thalweg_runtime::clock;
 use thalweg_sample::facts::Endpoint;
@@ -188,9 +189,11 @@ impl Shown<'_> {
         backend(self.instance, self.stream)
     }
 
-    fn server(&self) -> Option<&thalweg_config::model::Server> {
+    /// The server, and what it is called and where it is reached now.
+    fn server(&self) -> Option<(&Server, Identity)> {
         let proxy = self.instance.config.proxy(self.stream.backend?);
-        proxy.servers.get(self.stream.server?.0 as usize)
+        let server = proxy.servers.get(self.stream.server?.0 as usize)?;
+        Some((server, self.instance.backends[proxy.id.0 as usize].identity(server)))
     }
 
     /// The client's protocol and address.
@@ -221,7 +224,8 @@ impl Shown<'_> {
             id(self.stream),
             self.name(self.stream.frontend),
             self.backend().map_or_else(|| "<NONE>".into(), |backend| self.name(backend)),
-            self.server().map_or("<none>".into(), |server| anonymous::text(self.key, &server.name)),
+            self.server()
+                .map_or("<none>".into(), |(_, now)| anonymous::text(self.key, &now.name).into_owned()),
             // Told to end: the only state of an end that can be seen from outside.
             if self.stream.killed { "80" } else { "00" },
             self.age(),
@@ -256,13 +260,13 @@ impl Shown<'_> {
             None => text.push_str("  backend=<NONE> (id=-1 mode=-)\n"),
         }
         match self.server() {
-            Some(server) => {
+            Some((server, now)) => {
                 text.push_str(&format!(
                     "  server={} (id={})",
-                    anonymous::text(self.key, &server.name),
+                    anonymous::text(self.key, &now.name),
                     server.uid
                 ));
-                if let ServerAddr::Tcp(address) = server.addr {
+                if let ServerAddr::Tcp(address) = now.addr {
                     text.push_str(&format!(" addr={}", anonymous::address(self.key, address)));
                 }
                 text.push('\n');

@@ -3,7 +3,6 @@
 use std::sync::PoisonError;
 
 use thalweg_config::model::CliLevel::{Admin, Operator};
-use thalweg_config::model::Config;
 use thalweg_proxy::Instance;
 use thalweg_sample::facts;
 use thalweg_sample::logformat::{LogFormat, Usage};
@@ -56,24 +55,25 @@ fn printable(text: &[u8]) -> String {
 }
 
 /// Names for expressions typed at run time.
-struct RunningNames<'c>(&'c Config);
+struct RunningNames<'c>(&'c Instance);
 
 impl Names for RunningNames<'_> {
     fn frontend(&self, name: &str) -> Option<facts::ProxyId> {
-        self.0.proxies.iter().find(|p| p.is_fe() && &*p.name == name).map(|p| facts::ProxyId(p.id.0))
+        self.0.config.proxies.iter().find(|p| p.is_fe() && &*p.name == name).map(|p| facts::ProxyId(p.id.0))
     }
 
     fn backend(&self, name: &str) -> Option<facts::ProxyId> {
-        self.0.proxies.iter().find(|p| p.is_be() && &*p.name == name).map(|p| facts::ProxyId(p.id.0))
+        self.0.config.proxies.iter().find(|p| p.is_be() && &*p.name == name).map(|p| facts::ProxyId(p.id.0))
     }
 
     fn server(&self, backend: facts::ProxyId, name: &str) -> Option<facts::ServerId> {
-        let server = self.0.proxies.get(backend.0 as usize)?.server_by_name(name)?;
+        let proxy = self.0.config.proxies.get(backend.0 as usize)?;
+        let server = self.0.backends[backend.0 as usize].server_by_name(proxy, name)?;
         Some(facts::ServerId { proxy: backend, index: server.id.0 })
     }
 
     fn userlist(&self, name: &str) -> Option<u32> {
-        u32::try_from(self.0.userlists.iter().position(|list| &*list.name == name)?).ok()
+        u32::try_from(self.0.config.userlists.iter().position(|list| &*list.name == name)?).ok()
     }
 }
 
@@ -103,7 +103,7 @@ fn set(instance: &Instance, args: &[&str]) -> Reply {
     };
     let text = if format { words.first().copied().unwrap_or("").to_owned() } else { words.join(" ") };
     let Some(worker) = crate::worker() else { return Reply::Done };
-    let names = RunningNames(&instance.config);
+    let names = RunningNames(instance);
     let points = Point::Cli.set();
     let registry = &instance.config.registry;
     let mut env = CompileEnv::new("CLI", 0, ProxyScope::default(), points, &names, registry);

@@ -75,7 +75,11 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
     limits::compute(cx);
     cx.config.registry = Arc::clone(&cx.registry);
     cx.config.proxies.reserve_exact(cx.proxies.len());
-    for b in cx.proxies.drain(..) {
+    for (index, mut b) in cx.proxies.drain(..).enumerate() {
+        for server in &mut b.p.servers {
+            server.is_referenced |=
+                cx.name_table.is_referenced(thalweg_sample::ProxyId(index as u32), server.id);
+        }
         cx.config.proxies.push(b.p);
     }
 }

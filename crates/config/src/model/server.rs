@@ -15,6 +15,8 @@ pub struct Server {
     pub uid: u32,
     /// `id` gave it.
     pub uid_given: bool,
+    /// A rule or an expression names it, so that it keeps its name.
+    pub is_referenced: bool,
     pub name: Arc<str>,
     pub file: Arc<str>,
     pub line: u32,

@@ -116,7 +116,10 @@ pub(crate) fn use_server(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outc
         UseServerTarget::Dynamic(sample_env::log_format(cx, b, line, 1, Where::UseServer, "use-server")?)
     } else {
         match b.p.servers.iter().position(|s| &*s.name == name) {
-            Some(index) => UseServerTarget::Static(ServerId(index as u32)),
+            Some(index) => {
+                b.p.servers[index].is_referenced = true;
+                UseServerTarget::Static(ServerId(index as u32))
+            }
             None => {
                 let message = format!(
                     "{} : unable to find server '{name}' referenced in a 'use-server' rule.",

@@ -175,6 +175,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         id: ServerId(0),
         uid: 0,
         uid_given: false,
+        is_referenced: false,
         name: Arc::clone(&nothing),
         file: Arc::clone(&nothing),
         line: 0,

@@ -35,6 +35,8 @@ pub struct ServerConn {
     pub ends: (Endpoint, Endpoint),
     /// A client authenticates on it, so that nobody else may use it.
     pub authenticated: bool,
+    /// How often the server's address had changed when it was chosen: see [`Target::moves`].
+    pub moves: u32,
 }
 
 /// Why no connection could be made.
@@ -86,6 +88,8 @@ pub struct Target<'a> {
     addr: Option<SockAddr>,
     key: Option<Rc<ConnectionKey>>,
     source: Option<SocketAddr>,
+    /// How often the server's address had changed: connections of before lead elsewhere.
+    moves: u32,
 }
 
 impl<'a> Target<'a> {
@@ -101,7 +105,12 @@ impl<'a> Target<'a> {
         let proxy = worker.proxy(backend);
         let client = facts.src.unwrap_or_else(|| session.source());
         let local = facts.dst.unwrap_or_else(|| session.destination());
-        let (addr, per_request) = address(server, local);
+        let changed = worker.changed(backend, server.id);
+        let (addr, per_request) = match &changed {
+            None => address(&server.addr, server.port_mode, local),
+            Some(changed) => address(&changed.identity.addr, changed.identity.port_mode, local),
+        };
+        let moves = changed.map_or(0, |changed| changed.moves);
         let source_config = server.rare().source.as_ref().or(proxy.source.as_deref());
         let source = source_config.and_then(|s| source_address(s, client));
         let mut key = None;
@@ -117,7 +126,12 @@ impl<'a> Target<'a> {
                 tos: overrides.bc_tos,
             }));
         }
-        Target { worker, proxy, server, addr, key, source }
+        Target { worker, proxy, server, addr, key, source, moves }
+    }
+
+    /// How often the server's address had changed when this was made.
+    pub fn moves(&self) -> u32 {
+        self.moves
     }
 
     /// What a connection for this stream is interchangeable with.
@@ -135,7 +149,9 @@ impl<'a> Target<'a> {
         };
         let worker = self.worker;
         let index = worker.instance.server_index(self.proxy.id, self.server.id);
-        let taken = worker.with_pool(index, |pool| pool.take(self.key.as_deref(), aggressive_first))?;
+        let taken = worker.with_pool(index, |pool| {
+            pool.follow(self.moves).then(|| pool.take(self.key.as_deref(), aggressive_first)).flatten()
+        })?;
         self.note_use(true);
         self.count_reuse();
         Some(ServerConn {
@@ -145,6 +161,7 @@ impl<'a> Target<'a> {
             reused: true,
             ends: taken.ends,
             authenticated: false,
+            moves: self.moves,
         })
     }
 
@@ -191,7 +208,8 @@ impl<'a> Target<'a> {
             return None;
         }
         let proven_only = reuse == Reuse::Aggressive && first_request;
-        let handed = hand_over::ask(owner, index, self.key.as_deref().cloned(), proven_only).await?;
+        let handed =
+            hand_over::ask(owner, index, self.moves, self.key.as_deref().cloned(), proven_only).await?;
         let mut io = Transport::from(Stream::from_accepted(handed.fd).ok()?);
         io.set_reset_on_close(true);
         let ends = ends(&io);
@@ -204,6 +222,7 @@ impl<'a> Target<'a> {
             reused: true,
             ends,
             authenticated: false,
+            moves: self.moves,
         })
     }
 
@@ -235,6 +254,7 @@ impl<'a> Target<'a> {
             reused: false,
             ends: (here, there),
             authenticated: false,
+            moves: self.moves,
         })
     }
 
@@ -279,13 +299,13 @@ fn ends(io: &Transport) -> (Endpoint, Endpoint) {
     (inet(io.local_addr()), inet(io.peer_addr()))
 }
 
-/// The server's address for a client that connected to `local`, and whether it depends on that.
-fn address(server: &Server, local: Endpoint) -> (Option<SockAddr>, bool) {
+/// A server's address for a client that connected to `local`, and whether it depends on that.
+fn address(addr: &ServerAddr, port_mode: PortMode, local: Endpoint) -> (Option<SockAddr>, bool) {
     let client_port = i32::from(local.port().unwrap_or(0));
-    match &server.addr {
+    match addr {
         ServerAddr::Tcp(addr) => {
             let mut addr = *addr;
-            let port = match server.port_mode {
+            let port = match port_mode {
                 PortMode::Fixed => None,
                 PortMode::SameAsClient => Some(client_port),
                 PortMode::Offset(offset) => Some(client_port + offset),
@@ -373,6 +393,11 @@ pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, conn: Serve
     if !worker.backend(backend).is_up(server.id) {
         return;
     }
+    // Neither has one whose server moved meanwhile.
+    let moves = worker.moves(backend, server.id);
+    if conn.moves != moves {
+        return;
+    }
     let index = worker.instance.server_index(backend, server.id);
     let counters = worker.counters().servers.mine(index);
     // The limit is for all threads together. The connections that are idle already stay: they have proved to last.
@@ -390,6 +415,7 @@ pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, conn: Serve
         low: pool.low_conn as usize,
     };
     worker.with_pool(index, |idle| {
+        idle.follow(moves);
         let Some(mut io) = conn.port.line.into_wire() else { return };
         io.watch(worker.janitor.get());
         let connection = IdleConnection { io, key: conn.key, requests: conn.requests, ends: conn.ends };

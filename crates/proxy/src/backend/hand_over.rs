@@ -22,11 +22,13 @@ pub struct Handed {
 /// The answer of the owner: `None` while it is awaited, `Some(None)` when there is no such connection after all.
 type Answer = Arc<Mutex<Option<Option<Handed>>>>;
 
-/// Asks thread `owner` for an idle connection to the server with that flat number. When the asking task ends before the
+/// Asks thread `owner` for an idle connection to the server with that flat number, made after `moves` changes of its
+/// address. When the asking task ends before the
 /// answer comes, the connection is closed.
 pub async fn ask(
     owner: usize,
     server: usize,
+    moves: u32,
     key: Option<ConnectionKey>,
     proven_only: bool,
 ) -> Option<Handed> {
@@ -37,7 +39,7 @@ pub async fn ask(
         // Cancelling a receive that runs ahead can take a moment, hence a task.
         spawn(&HAND_OVER, async move {
             crate::plant::here("hand-over");
-            let handed = take(server, key.as_ref(), proven_only).await;
+            let handed = take(server, moves, key.as_ref(), proven_only).await;
             reply.send(handed);
         });
     });
@@ -69,9 +71,10 @@ impl Drop for Reply {
 }
 
 /// Takes a connection out of this thread's pool and off this thread.
-async fn take(server: usize, key: Option<&ConnectionKey>, proven_only: bool) -> Option<Handed> {
+async fn take(server: usize, moves: u32, key: Option<&ConnectionKey>, proven_only: bool) -> Option<Handed> {
     let worker = worker::current()?;
-    let mut idle = worker.with_pool(server, |pool| pool.take(key, proven_only))?;
+    let mut idle =
+        worker.with_pool(server, |pool| pool.follow(moves).then(|| pool.take(key, proven_only)).flatten())?;
     std::future::poll_fn(|_| idle.io.poll_detach()).await;
     match idle.io.into_fd() {
         Some((fd, ahead)) if ahead.is_empty() => Some(Handed { fd, requests: idle.requests }),

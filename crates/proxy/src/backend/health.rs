@@ -27,6 +27,7 @@ use thalweg_sample::{Expr, Sample, Type, Value};
 use thalweg_sys::fd::complain;
 
 use super::Backend;
+use super::identity::Identity;
 use super::standing::Operation;
 use crate::connection::proxy_header;
 use crate::instance::Stopping;
@@ -240,7 +241,7 @@ impl Checker {
                 Next::Connect { connect, port } => {
                     graceful = connect.linger;
                     drop(io.take());
-                    let Some(address) = address(server, check, &connect, port) else {
+                    let Some(address) = address(&self.backend().identity(server), &connect, port) else {
                         return conversation.failed("no address to connect to");
                     };
                     if let Some(limit) = proxy.timeouts.check.and(proxy.timeouts.connect) {
@@ -254,7 +255,8 @@ impl Checker {
                         Ok(Err(error)) => return conversation.failed(&system_words(&error)),
                         Ok(Ok(mut stream)) => {
                             conversation.connected();
-                            let header = proxy_header(server, check, &connect);
+                            let header =
+                                proxy_header(server, &self.backend().identity(server), check, &connect);
                             if !header.is_empty() {
                                 stream.start_send(Buf::copy_of(&header));
                             }
@@ -321,7 +323,7 @@ impl Checker {
             let line = format!(
                 "Health check for {backup}server {}/{} {how}, {reason}, status: {}.",
                 proxy.name,
-                server.name,
+                backend.identity(server).name,
                 backend.standing(self.server).health
             );
             tell(&self.worker, self.proxy, LogLevel::Notice, &line);
@@ -427,7 +429,8 @@ impl Before {
 pub(crate) fn title(worker: &Worker, proxy: ProxyId, server: ServerId) -> String {
     let proxy = worker.proxy(proxy);
     let server = &proxy.servers[server.0 as usize];
-    format!("{}Server {}/{}", if server.backup { "Backup " } else { "" }, proxy.name, server.name)
+    let backup = if server.backup { "Backup " } else { "" };
+    format!("{backup}Server {}/{}", proxy.name, worker.backend(proxy.id).identity(server).name)
 }
 
 /// A line about a server, to the logs of its backend and to the standard error.
@@ -436,8 +439,9 @@ pub(crate) fn tell(worker: &Worker, proxy: ProxyId, level: LogLevel, line: &str)
     say(worker, "WARNING", line);
 }
 
-/// On the standard error, as the reference does until it is put in the background.
-fn say(worker: &Worker, severity: &str, line: &str) {
+/// Writes a line to the standard error, as the reference does until it is put in the background; it counts as a warning if
+/// it is one.
+pub fn say(worker: &Worker, severity: &str, line: &str) {
     if severity == "WARNING" {
         worker.instance.warnings.fetch_add(1, Ordering::Relaxed);
     }
@@ -462,29 +466,31 @@ fn reason(verdict: &Verdict, duration_ms: u64) -> String {
 }
 
 /// Where a check connects to: `connect` before `port` and `addr` of the server before its own address.
-fn address(server: &Server, check: &CheckConfig, connect: &Connect, port: Option<u16>) -> Option<SockAddr> {
+fn address(server: &Identity, connect: &Connect, port: Option<u16>) -> Option<SockAddr> {
     let not_zero = |p: u16| (p != 0).then_some(p);
     let own = match &server.addr {
         ServerAddr::Tcp(addr) => Some(*addr),
         _ => None,
     };
-    let Some(mut addr) = connect.addr.or(check.addr).or(own) else {
+    let Some(mut addr) = connect.addr.or(server.check_addr).or(own) else {
         return super::connect::local_address(&server.addr);
     };
     let port = port
         .or(connect.addr.and_then(|a| not_zero(a.port())))
-        .or(check.port)
-        .or(check.addr.and_then(|a| not_zero(a.port())))
+        .or(server.check_port)
+        .or(server.check_addr.and_then(|a| not_zero(a.port())))
         .or(own.and_then(|a| not_zero(a.port())))?;
     addr.set_port(port);
     Some(SockAddr::from(addr))
 }
 
-fn proxy_header(server: &Server, check: &CheckConfig, connect: &Connect) -> Vec<u8> {
+fn proxy_header(server: &Server, now: &Identity, check: &CheckConfig, connect: &Connect) -> Vec<u8> {
     let mut out = Vec::new();
     // A check that goes elsewhere than traffic does not speak as traffic does unless told so.
-    let elsewhere =
-        check.port.is_some() || check.addr.is_some() || connect.port.is_some() || connect.addr.is_some();
+    let elsewhere = now.check_port.is_some()
+        || now.check_addr.is_some()
+        || connect.port.is_some()
+        || connect.addr.is_some();
     if !(connect.send_proxy || check.send_proxy || server.send_proxy != ProxyHeader::None && !elsewhere) {
         return out;
     }
@@ -638,7 +644,8 @@ impl Evaluate for Evaluator<'_> {
             _ if !health.is_up() => "DOWN".to_owned(),
             _ => "UP".to_owned(),
         };
-        let (address, port) = match &self.server.addr {
+        let now = backend.identity(self.server);
+        let (address, port) = match &now.addr {
             ServerAddr::Tcp(addr) => (addr.ip().to_string(), addr.port().to_string()),
             _ => ("unix".to_owned(), "unix".to_owned()),
         };
@@ -652,7 +659,7 @@ impl Evaluate for Evaluator<'_> {
         format!(
             "{state}; address={address}; port={port}; name={}/{}; node={}; weight={}/{total}; scur={}/{}; qcur={}",
             self.proxy.name,
-            self.server.name,
+            now.name,
             instance.config.global.node.as_deref().unwrap_or(&instance.hostname),
             backend.weight(self.server.id),
             instance.server_streams(self.proxy.id, self.server.id),

@@ -4,6 +4,7 @@ pub mod assign;
 pub mod connect;
 mod hand_over;
 pub mod health;
+pub mod identity;
 pub mod pool;
 pub mod standing;
 mod transition;
@@ -14,10 +15,10 @@ use std::sync::{Arc, PoisonError};
 
 use thalweg_balance::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex};
 use thalweg_balance::{
-    Algorithm, Balancer, HashMethod, Limits, LoadNow, NodeKey, Place, PreserveAffinity, Priority, Queue,
-    ServerIndex, ServerSpec, ServerView, Settings, Turn,
+    Algorithm, Balancer, HashMethod, Limits, LoadNow, Place, PreserveAffinity, Priority, Queue, ServerIndex,
+    ServerSpec, ServerView, Settings, Turn,
 };
-use thalweg_config::model::{self, BalanceAlgo, HashAffinity, HashKey, Proxy, Server, ServerAddr, ServerId};
+use thalweg_config::model::{self, BalanceAlgo, HashAffinity, Proxy, Server, ServerId};
 use thalweg_runtime::{Reason, TaskId};
 
 use standing::Standing;
@@ -45,6 +46,8 @@ pub struct Backend {
     tracks_load: AtomicBool,
     /// What checks found out.
     reports: health::Reports,
+    /// What servers are called and where they are reached, when that is not as configured.
+    identities: identity::Identities,
 }
 
 struct ServerState {
@@ -61,6 +64,8 @@ struct ServerState {
     /// It gets no new sessions though it is up.
     closing: AtomicBool,
     transition: Transition,
+    /// Counts the changes of what it is called and where it is reached; 0 while it is as configured.
+    version: AtomicU32,
 }
 
 impl ServerState {
@@ -172,6 +177,7 @@ impl Backend {
                     up: AtomicBool::new(spec.up),
                     closing: AtomicBool::new(false),
                     transition: Transition::new(server),
+                    version: AtomicU32::new(0),
                 })
                 .collect(),
             queue: Queue::new(),
@@ -184,6 +190,7 @@ impl Backend {
             // With a single server there is nothing to compare: only a limit needs the count.
             tracks_load: AtomicBool::new(limited || (by_load && proxy.servers.len() > 1)),
             reports: health::Reports::new(proxy),
+            identities: identity::Identities::default(),
         };
         backend.usable.store(backend.usable_now(), Ordering::SeqCst);
         backend
@@ -538,22 +545,11 @@ fn algorithm(proxy: &Proxy) -> Algorithm {
 }
 
 fn spec(server: &Server) -> ServerSpec {
-    let node_key = match (server.hash_key, &server.addr) {
-        (HashKey::Id, _) => NodeKey::Id,
-        (HashKey::Id32, _) => NodeKey::Id32,
-        (HashKey::Guid, _) => match &server.rare().guid {
-            Some(guid) => NodeKey::guid(guid.as_bytes()),
-            None => NodeKey::Id,
-        },
-        (HashKey::Addr, ServerAddr::Tcp(addr)) => NodeKey::address(addr.ip(), None),
-        (HashKey::AddrPort, ServerAddr::Tcp(addr)) => NodeKey::address(addr.ip(), Some(addr.port())),
-        (HashKey::Addr | HashKey::AddrPort, _) => NodeKey::Id,
-    };
     ServerSpec {
         uid: server.uid,
         weight: u32::from(server.weight),
         backup: server.backup,
         up: Standing::new(server).is_up(),
-        node_key,
+        node_key: identity::Identity::of(server).node_key(server),
     }
 }

@@ -70,12 +70,14 @@ pub struct IdlePool {
     purge_delay: u64,
     /// When those in excess are closed, in milliseconds of the monotonic clock; nothing is planned while there are none.
     purge_due: Option<u64>,
+    /// How often the server's address had changed when these were made.
+    moves: u32,
 }
 
 impl IdlePool {
     /// No connection, with a purge every `purge_delay` milliseconds once there are some.
     pub fn new(purge_delay: u64) -> IdlePool {
-        IdlePool { fresh: VecDeque::new(), proven: VecDeque::new(), purge_delay, purge_due: None }
+        IdlePool { fresh: VecDeque::new(), proven: VecDeque::new(), purge_delay, purge_due: None, moves: 0 }
     }
 
     /// Number of idle connections.
@@ -118,6 +120,17 @@ impl IdlePool {
         for idle in [&mut self.fresh, &mut self.proven] {
             idle.retain_mut(|c| !c.io.has_input_now() || bug("dirty-pool"));
         }
+    }
+
+    /// The server's address has changed `moves` times: closes the connections to a former one. False when those here lead
+    /// to a later one than that, and so are not for whoever asks.
+    #[inline]
+    pub fn follow(&mut self, moves: u32) -> bool {
+        if moves > self.moves {
+            self.clear();
+            self.moves = moves;
+        }
+        moves == self.moves
     }
 
     /// When [`IdlePool::purge`] is due; `None` while there is nothing to plan for.

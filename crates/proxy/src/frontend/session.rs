@@ -226,17 +226,24 @@ impl ClientSession {
         ClientSession { facts: session, frontend, first: true, listener, half: None, private: None }
     }
 
-    /// The connection this session kept for itself, if it goes to this server and the server kept it, too.
+    /// The connection this session kept for itself, if it goes to this server, whose address changed `moves` times, and the
+    /// server kept it, too.
     pub fn take_private(
         &mut self,
         backend: ProxyId,
         server: ServerId,
         key: Option<&ConnectionKey>,
+        moves: u32,
     ) -> Option<ServerConn> {
         let fits = |kept: &PrivateConnection| {
             kept.backend == backend && kept.server == server && kept.conn.key.as_deref() == key
         };
         let private = self.private.as_mut()?;
+        // Nothing goes to where the server was before.
+        let is_stale = |kept: &PrivateConnection| {
+            kept.backend == backend && kept.server == server && kept.conn.moves != moves
+        };
+        private.retain(|kept| !is_stale(kept));
         let at = private.iter().rposition(fits)?;
         let PrivateConnection { mut conn, .. } = private.remove(at);
         if conn.port.line.has_input_now() {

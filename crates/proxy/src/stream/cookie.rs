@@ -576,7 +576,11 @@ pub fn rdp_server(worker: &Worker, be: &Proxy, name: &str, data: &[u8], insist: 
     let Peek::Found((found, value)) = rdp_cookie(data) else { return None };
     let wanted = rdp_address(&data[value]).filter(|_| data[found].eq_ignore_ascii_case(name.as_bytes()))?;
     let backend = worker.backend(be.id);
-    let server = be.servers.iter().find(|s| matches!(s.addr, ServerAddr::Tcp(addr) if addr == wanted))?;
+    let is_at = |addr: &ServerAddr| matches!(addr, ServerAddr::Tcp(addr) if *addr == wanted);
+    let server = be.servers.iter().find(|server| match worker.changed(be.id, server.id) {
+        None => is_at(&server.addr),
+        Some(changed) => is_at(&changed.identity.addr),
+    })?;
     (insist || backend.is_up(server.id)).then_some(ServerIndex(server.id.0))
 }
 

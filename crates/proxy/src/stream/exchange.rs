@@ -68,10 +68,12 @@ pub async fn with_server<'a>(
     crate::plant::here("connected");
     note_connection(http, &conn);
     http.log_step(LogStep::Connect);
-    if let Some(name) = &be.http_send_name_header
-        && http.state.request.set(name, server.name.as_bytes()).is_err()
-    {
-        http.worker.be_counters(be.id).failed_rewrites.add(1);
+    if let Some(field) = &be.http_send_name_header {
+        let worker = http.worker;
+        let set = worker.with_name(be.id, server, |name| http.state.request.set(field, name.as_bytes()));
+        if set.is_err() {
+            worker.be_counters(be.id).failed_rewrites.add(1);
+        }
     }
     let fe = http.frontend();
     // A rule may have asked for the end of the connection in the request's own words.
@@ -194,7 +196,7 @@ async fn connect<'a>(
     fresh: bool,
 ) -> Result<ServerConn, Exchanged<'a>> {
     let target = http.target(be, server);
-    if let Some(conn) = http.session.take_private(be.id, server.id, target.key()) {
+    if let Some(conn) = http.session.take_private(be.id, server.id, target.key(), target.moves()) {
         target.count_reuse();
         return Ok(conn);
     }

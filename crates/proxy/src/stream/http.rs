@@ -822,7 +822,7 @@ impl<'a> Stream<'a> {
                         text.clear();
                         format.render(cx, &mut text);
                         let name = std::str::from_utf8(&text).ok()?;
-                        Some(be.server_by_name(name).map(|s| s.id))
+                        Some(worker.backend(be.id).server_by_name(be, name).map(|s| s.id))
                     }
                 }
             });

@@ -322,7 +322,8 @@ fn choice<'a>(stream: &mut Stream<'a>, be: &'a Proxy) -> Choice {
                         let mut text = worker.text.borrow_mut();
                         text.clear();
                         format.render(cx, &mut text);
-                        be.server_by_name(std::str::from_utf8(&text).ok()?).map(|s| s.id)
+                        let name = std::str::from_utf8(&text).ok()?;
+                        worker.backend(be.id).server_by_name(be, name).map(|s| s.id)
                     }
                 }
             },

@@ -570,8 +570,9 @@ pub static TABLE: &[FetchDef] = &[
     }),
     FetchDef::new("srv_name", Type::Str, SERVER, "the server's name", |_, cx, _| {
         let world = cx.world;
-        let name = world.server_name(stream(cx)?.server?);
-        Some(Sample::str(cx.store(name.as_bytes())?))
+        let mut stored = None;
+        world.with_server_name(stream(cx)?.server?, &mut |name| stored = cx.store(name.as_bytes()));
+        Some(Sample::str(stored?))
     }),
     FetchDef::new(
         "txn.conn_retries",

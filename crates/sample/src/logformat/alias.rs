@@ -251,7 +251,7 @@ impl Alias {
             Alias::LogCounter => out.int(stream.log_counter as i64, false),
             Alias::Backend => out.text(world.proxy_name(stream.backend).as_bytes()),
             Alias::Server => match (stream.server, stream.responder) {
-                (Some(server), _) => out.text(world.server_name(server).as_bytes()),
+                (Some(server), _) => world.with_server_name(server, &mut |name| out.text(name.as_bytes())),
                 (None, Responder::Server) => out.text(b"<NOSRV>"),
                 (None, Responder::Stats) => out.text(b"<STATS>"),
                 (None, Responder::Cache) => out.text(b"<CACHE>"),
