@@ -10,9 +10,9 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
-use thalweg_balance::sync::Mutex;
+use thalweg_balance::sync::{Mutex, MutexGuard};
 use thalweg_balance::{NodeKey, ServerIndex};
 use thalweg_config::model::{HashKey, PortMode, Proxy, ProxyId, Server, ServerAddr, ServerId};
 
