@@ -1,8 +1,11 @@
-//! The limit of open files (management manual, chapter 5).
+//! The limits of open files and of memory (management manual, chapters 3 and 5).
 //!
 //! A connection needs two descriptors, one on each side; listeners, checks and threads need some more. The
 //! configuration knows how many: it computes `maxconn` from the hard limit when it is not given, and the descriptors
 //! needed from `maxconn`. Here the limit of the process is raised to that.
+
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 
 use thalweg_sys::process::Limit;
 
@@ -40,6 +43,25 @@ pub fn usable_hard(current: Limit) -> u64 {
 /// A `maxconn` that would fit a hard limit, for advice: half of it minus a few percent, as checks and listeners vary.
 pub fn advisable_maxconn(hard: u64) -> u64 {
     hard.saturating_mul(485) / 1000
+}
+
+/// Makes the allocator take memory as it is needed, and no gigabyte in advance.
+const ALLOCATOR_VARIABLE: &str = "MIMALLOC_ARENA_EAGER_COMMIT";
+
+/// Prepares for a limit of memory (`-m`). The allocator has taken a gigabyte of it before `main`, which costs nothing until it
+/// is used, but counts: there would be no room for a thread's stack. It can be told not to by the environment only, so this
+/// program begins again with that. Returns when there is nothing to do, or when that fails.
+pub fn prepare_memory_limit(program: &str) {
+    if std::env::var_os(ALLOCATOR_VARIABLE).is_some() {
+        return;
+    }
+    let Ok(path) = std::env::current_exe() else { return };
+    // The same process goes on: its id, its files and what waits for it stay.
+    let _ = Command::new(path)
+        .arg0(program)
+        .args(std::env::args_os().skip(1))
+        .env(ALLOCATOR_VARIABLE, "0")
+        .exec();
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use crate::process::{self, PidFile};
 use crate::program::Program;
 use crate::report::{Reporter, output, tell_of_panics};
 use crate::service::Service;
-use crate::{keywords, signals};
+use crate::{keywords, limits, signals};
 
 /// Old processes get this long to let go of a port.
 const BIND_PATIENCE: Duration = Duration::from_secs(1);
@@ -57,6 +57,10 @@ enum Prepared {
 }
 
 fn prepare(program: &Program, options: &Options, reporter: &mut Reporter) -> Result<Prepared, Failed> {
+    // Only what serves is limited.
+    if options.memory_limit_mb.is_some_and(|mb| mb > 0) && !options.check {
+        limits::prepare_memory_limit(&program.path);
+    }
     if let Some(directory) = &options.directory
         && let Err(error) = std::env::set_current_dir(directory)
     {

@@ -447,3 +447,16 @@ fn the_cli_answers_and_hands_the_listeners_over() {
     new.signal(Signal::User1);
     assert_eq!(new.end(), (Some(0), None));
 }
+
+/// A limit far below what the allocator reserves leaves room to serve, and is one.
+#[test]
+fn memory_can_be_limited() {
+    let directory = Directory::new("memory");
+    directory.configure("    stats socket unix@cli level admin\n", &["s"]);
+    let process = directory.start(&["-db", "-m", "80"]);
+    directory.wait_for("cli");
+    assert!(ask(&directory.path("cli"), "show info").contains("Pid: "));
+    let limits = fs::read_to_string(format!("/proc/{}/limits", process.0.id())).unwrap();
+    let limit = limits.lines().find(|line| line.starts_with("Max data size")).unwrap();
+    assert!(limit.split_whitespace().nth(3) == Some("83886080"), "{limit}");
+}
