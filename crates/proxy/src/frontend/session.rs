@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use thalweg_config::model::{Global, Mode, Proxy, ProxyId, Reuse, Server, ServerId};
-use thalweg_rules::{Kind, Outcome, Ruleset};
+use thalweg_rules::{Kind, Overrides, Ruleset};
 use thalweg_runtime::buffer::{BULK_SIZE, Buf};
 use thalweg_runtime::net::{Keepalive, SockAddr, Stream};
 use thalweg_runtime::{Class, Kind as TaskKind, SpawnOptions, clock, current_task, pool, spawn_with, timer};
@@ -22,10 +22,11 @@ use crate::connection::transport::Transport;
 use crate::instance::Stopping;
 use crate::plant::bug;
 use crate::stream::ending::{self, Cause};
-use crate::stream::finish;
 use crate::stream::http::{self, After, NoRequest};
 use crate::stream::reply;
+use crate::stream::rules::{self, Source};
 use crate::stream::tcp::{self, TcpEnd};
+use crate::stream::{self, finish};
 use crate::worker::{self, SessionEntry, Worker};
 
 static SESSION: TaskKind = TaskKind::new("session");
@@ -323,20 +324,18 @@ async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
     let mut expects_proxy = worker.instance.bind(session.listener).accept_proxy;
     let received = (session.facts.fc_src, session.facts.fc_dst);
     if !fe.rules.tcp_connection.is_empty() {
-        match early_rules(worker, session, client, &fe.rules.tcp_connection, Kind::TcpConnection) {
-            Early::Pass { expect_proxy } => {
-                expects_proxy |= expect_proxy;
-                // What these rules set is what the connection says from here on.
-                let facts = &mut session.facts;
-                let changed = (facts.rare().src, facts.rare().dst);
-                if let (Some(_), _) | (_, Some(_)) = changed {
-                    facts.fc_src = changed.0.unwrap_or(facts.fc_src);
-                    facts.fc_dst = changed.1.unwrap_or(facts.fc_dst);
-                    (facts.rare_mut().src, facts.rare_mut().dst) = (None, None);
-                }
-            }
-            Early::Close => return ended_early(worker, session, Cause::ConnectionRejected),
-            Early::Vanish => return ended_early(worker, session, Cause::SessionVanished),
+        let rules = &fe.rules.tcp_connection;
+        let Some(passed) = early_rules(worker, session, client, rules, Kind::TcpConnection).await else {
+            return false;
+        };
+        expects_proxy |= passed.expect_proxy;
+        // What these rules set is what the connection says from here on.
+        let facts = &mut session.facts;
+        let changed = (facts.rare().src, facts.rare().dst);
+        if let (Some(_), _) | (_, Some(_)) = changed {
+            facts.fc_src = changed.0.unwrap_or(facts.fc_src);
+            facts.fc_dst = changed.1.unwrap_or(facts.fc_dst);
+            (facts.rare_mut().src, facts.rare_mut().dst) = (None, None);
         }
     }
     let rewritten = (session.facts.fc_src != received.0, session.facts.fc_dst != received.1);
@@ -347,10 +346,9 @@ async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
         return ended_early(worker, session, Cause::NoProxyHeader);
     }
     if !fe.rules.tcp_session.is_empty() {
-        match early_rules(worker, session, client, &fe.rules.tcp_session, Kind::TcpSession) {
-            Early::Pass { .. } => {}
-            Early::Close => return ended_early(worker, session, Cause::SessionRejected),
-            Early::Vanish => return ended_early(worker, session, Cause::SessionVanished),
+        let rules = &fe.rules.tcp_session;
+        if early_rules(worker, session, client, rules, Kind::TcpSession).await.is_none() {
+            return false;
         }
     }
     session.facts.handshake_us =
@@ -364,61 +362,28 @@ fn ended_early(worker: &Worker, session: &ClientSession, cause: Cause) -> bool {
     false
 }
 
-enum Early {
-    Pass {
-        expect_proxy: bool,
-    },
-    Close,
-    /// `silent-drop`, which counts as a refused request wherever it is.
-    Vanish,
-}
-
-/// Rules that run before there is a stream.
-fn early_rules(
-    worker: &Rc<Worker>,
+/// Rules that run before there is a stream. What they ask for; `None` when the connection is to be closed.
+async fn early_rules(
+    worker: &Worker,
     session: &mut ClientSession,
     client: &mut Port,
     rules: &Ruleset,
     kind: Kind,
-) -> Early {
+) -> Option<Overrides> {
     let mut state = worker.take_stream();
     state.begin(session.frontend, false, true);
-    let mut from = 0;
-    let verdict = loop {
-        let outcome =
-            state.evaluate_session(worker, &mut session.facts, |cx, fx| rules.run(kind, from, cx, fx));
-        match outcome {
-            Outcome::Done | Outcome::Accept => {
-                break Early::Pass { expect_proxy: state.effects.overrides.expect_proxy };
-            }
-            Outcome::Wait { resume }
-            | Outcome::Pause { resume, .. }
-            | Outcome::WaitBody { resume, .. }
-            | Outcome::EarlyHints { resume } => from = resume,
-            Outcome::Log { profile, resume } => {
-                from = resume;
-                let t = &mut state.facts.timers;
-                t.accept_mono_us = session.facts.accept_mono_us;
-                t.accept_wall_us = session.facts.accept_wall_us;
-                t.request_wall_us = session.facts.accept_wall_us;
-                finish::log_now(worker, session, &mut state, kind, profile);
-            }
-            Outcome::SilentDrop { rst_ttl } => {
-                reply::vanish(client, rst_ttl);
-                break Early::Vanish;
-            }
-            _ => break Early::Close,
-        }
+    let t = &mut state.facts.timers;
+    t.accept_mono_us = session.facts.accept_mono_us;
+    t.accept_wall_us = session.facts.accept_wall_us;
+    t.request_wall_us = session.facts.accept_wall_us;
+    let passed = {
+        let mut stream = stream::Stream::new(worker, session, client, &mut state, true);
+        let fe = stream.frontend();
+        rules::run(&mut stream, fe, rules, kind, &mut Source::Nobody).await.is_ok()
     };
-    let overrides = state.effects.overrides;
-    if let Some(mark) = overrides.fc_mark {
-        client.line.set_mark(mark);
-    }
-    if let Some(tos) = overrides.fc_tos {
-        client.line.set_tos(tos);
-    }
+    let asked = state.effects.overrides;
     worker.give_stream(state);
-    verdict
+    passed.then_some(asked)
 }
 
 /// Reads the PROXY header that must come first, within the time a handshake may take.

@@ -513,7 +513,12 @@ impl<'a> Stream<'a> {
         if row.fate != Fate::Kept {
             self.keep_alive = false;
         }
-        row.fate.after()
+        match self.state.facts.is_http {
+            true => row.fate.after(),
+            // Whatever a client of TCP is not told, it is told in order that nothing more comes.
+            false if row.fate == Fate::Dropped => After::Drop,
+            false => After::Close,
+        }
     }
 
     /// The request ends for this reason, with the answer that the table says, if any.
@@ -521,7 +526,7 @@ impl<'a> Stream<'a> {
     pub fn stop(&mut self, cause: Cause) -> Stop<'a> {
         let after = self.end(cause);
         match cause.row().told {
-            Told::Status(status) => Stop::Answer(Answer::Error(status)),
+            Told::Status(status) if self.state.facts.is_http => Stop::Answer(Answer::Error(status)),
             _ => Stop::Ended(after),
         }
     }

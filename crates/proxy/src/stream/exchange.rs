@@ -12,11 +12,10 @@ use thalweg_h1::parse::Parsed;
 use thalweg_http::semantics::{BodyLength, RequestContext, connection_option, is_interim};
 use thalweg_http::values::list;
 use thalweg_http::{Head, HeaderId, Method, Version};
-use thalweg_rules::{Kind, Outcome, Ruleset};
+use thalweg_rules::{Kind, Ruleset};
 use thalweg_runtime::buffer::{BULK_SIZE, Buf};
 use thalweg_runtime::net::{Departure, TransferMode};
 use thalweg_runtime::{clock, timer};
-use thalweg_sample::context::Payload;
 
 use super::deadline::{Expects, Limits, Overdue, Patience};
 use super::ending::{self, Cause};
@@ -24,11 +23,12 @@ use super::filter::{Direction, Filtered};
 use super::http::{After, Http, Stop};
 use super::pump::{Pump, PumpError};
 use super::relay::{RelayEnd, relay};
-use super::{Bodies, cookie, finish, reply, shut_check, unless_shut};
+use super::rules::{self, Source};
+use super::{cookie, finish, reply, shut_check, waiting};
 use crate::backend::connect::{ConnectError, ServerConn};
-use crate::connection::body::{Delimiter, Form, Look};
+use crate::connection::body::{Delimiter, Form};
 use crate::connection::line::Line;
-use crate::connection::port::{Cut, Port, RECV_MAX};
+use crate::connection::port::{Cut, RECV_MAX};
 use crate::instance::Stopping;
 use crate::plant::bug;
 
@@ -128,7 +128,8 @@ pub async fn with_server<'a>(
     // These decide on bytes: to what counts responses there is none yet.
     let rules = &be.rules.tcp_content_res;
     if !rules.is_empty()
-        && let Err(stop) = response_rules(http, be, rules, Kind::TcpResponse, Some(&mut conn.port)).await
+        && let Err(stop) =
+            rules::run(http, be, rules, Kind::TcpResponse, &mut Source::of_server(&mut conn.port)).await
     {
         return Exchanged::Failed(stop);
     }
@@ -144,14 +145,14 @@ pub async fn with_server<'a>(
     // Rules may change what it says of its framing.
     let kept = keep_server && leaves_connection(http, &up);
     for rules in http_rules_on_responses(be, fe) {
-        if let Err(stop) = response_rules(http, be, rules, Kind::HttpResponse, Some(&mut conn.port)).await {
+        let mut source = Source::of_server(&mut conn.port);
+        if let Err(stop) = rules::run(http, be, rules, Kind::HttpResponse, &mut source).await {
             if matches!(stop, Stop::Answer(_)) {
                 keep_unwanted(http, be, server, conn, kept);
             }
             return Exchanged::Failed(stop);
         }
     }
-    http.state.apply_overrides(http.client);
     if let Some(policy) = &be.cookie {
         cookie::response(http, be, policy, server);
     }
@@ -224,7 +225,7 @@ async fn connect<'a>(
         if shut() {
             return Poll::Ready(Opened::Shut);
         }
-        if has_left(client, abort) {
+        if waiting::has_left(client, abort) {
             // A server that is near is connected in a moment, and learns that the request is given up.
             let now = clock::now_ms();
             let until = *left_ms.get_or_insert(now + 2);
@@ -243,7 +244,7 @@ async fn connect<'a>(
             return Err(Exchanged::Failed(http.stop(Cause::ClientLeftConnecting)));
         }
         Opened::Shut => {
-            return Err(Exchanged::Failed(server_shut(http)));
+            return Err(Exchanged::Failed(waiting::server_shut(http)));
         }
     };
     let cause = Cause::from(&error);
@@ -259,26 +260,6 @@ fn note_connection(http: &mut Http<'_>, conn: &ServerConn) {
     facts.bc_fd = conn.port.line.fd();
     facts.bc_src = conn.ends.0;
     facts.bc_dst = conn.ends.1;
-}
-
-/// Whether nobody waits for an answer any more: the client broke its connection, or ended its direction and that counts
-/// (`option abortonclose`). Requests that it sent ahead do not hide it. Otherwise its next sign wakes the task.
-pub fn has_left(client: &mut Port, ends_count: bool) -> bool {
-    match client.line.departure() {
-        Departure::No => false,
-        Departure::Ended => ends_count,
-        Departure::Reset => true,
-    }
-}
-
-/// Waits before another attempt. True when the client [left](has_left) meanwhile.
-pub async fn pause(client: &mut Port, ms: u64, ends_count: bool) -> bool {
-    let over = timer::Deadline(Some(timer::deadline_in(ms)));
-    std::future::poll_fn(|_| match has_left(client, ends_count) {
-        true => Poll::Ready(true),
-        false => over.poll().map(|()| false),
-    })
-    .await
 }
 
 /// The filters that a direction's payload passes, with what rules set by now.
@@ -566,7 +547,7 @@ fn head_failed<'a>(
         HeadEnd::ClientLeft => Cause::ClientLeftWaiting,
         HeadEnd::ClientReset => Cause::ClientResetWaiting,
         HeadEnd::ClientTimeout => Cause::ClientSilentInBody,
-        HeadEnd::Shut => return Exchanged::Failed(server_shut(http)),
+        HeadEnd::Shut => return Exchanged::Failed(waiting::server_shut(http)),
         HeadEnd::BadBody => Cause::BadRequestBody,
         HeadEnd::NoBuffer => Cause::NoBuffer,
     };
@@ -608,173 +589,6 @@ fn limit_response(http: &mut Http<'_>, conn: &ServerConn) {
     let buffered = conn.port.received().len();
     let head = &mut http.state.response;
     head.set_limit(head_limit(tune.bufsize, tune.maxrewrite, head.encoded_len(), buffered));
-}
-
-/// Evaluates one ruleset on the response, waiting for what it waits for. `from`: where the body comes from, if that is a
-/// server.
-pub async fn response_rules<'a>(
-    http: &mut Http<'a>,
-    be: &'a Proxy,
-    rules: &'a Ruleset,
-    kind: Kind,
-    mut from: Option<&mut Port>,
-) -> Result<(), Stop<'a>> {
-    let delay = be.inspect_delay_res_ms.filter(|_| kind == Kind::TcpResponse);
-    let deadline = delay.map(timer::deadline_in);
-    // Only rules on connections wait; the others decide on what there is.
-    let mut last = deadline.is_none();
-    let mut next = 0;
-    loop {
-        let body = from.as_deref_mut().map(Port::look);
-        let response = body.as_ref().map_or_else(Payload::default, Look::payload);
-        let bodies = Bodies { response, ..Bodies::default() };
-        let worker = http.worker;
-        let outcome = http.state.evaluate(worker, &mut http.session.facts, bodies, true, last, |cx, fx| {
-            rules.run(kind, next, cx, fx)
-        });
-        let failed = std::mem::take(&mut http.state.effects.failed_rewrites);
-        if failed > 0 {
-            worker.fe_counters(http.session.listener).failed_rewrites.add(u64::from(failed));
-            worker.be_counters(be.id).failed_rewrites.add(u64::from(failed));
-        }
-        match outcome {
-            Outcome::Done | Outcome::Accept => break,
-            Outcome::Deny(reply) | Outcome::Tarpit(reply) => {
-                return Err(http.stop_with(Cause::ResponseDenied, reply::Answer::Reply(reply)));
-            }
-            Outcome::Return(reply) => {
-                return Err(http.stop_with(Cause::AnsweredForServer, reply::Answer::Reply(reply)));
-            }
-            Outcome::Redirect(redirect) => {
-                return Err(http.stop_with(Cause::AnsweredForServer, reply::Answer::Redirect(redirect)));
-            }
-            Outcome::SilentDrop { rst_ttl } => {
-                if kind == Kind::TcpResponse {
-                    forget_response(http);
-                }
-                reply::vanish(http.client, rst_ttl);
-                return Err(http.stop(Cause::SilentlyDropped));
-            }
-            Outcome::Close if kind == Kind::TcpResponse => {
-                // The connection ends, and with it the response that was to come.
-                forget_response(http);
-                return Err(http.stop(Cause::ResponseClosed));
-            }
-            Outcome::Reject if kind == Kind::TcpResponse => {
-                forget_response(http);
-                return Err(http.stop(Cause::ResponseRejected));
-            }
-            Outcome::Wait { resume } => {
-                next = resume;
-                last = match from.as_deref_mut() {
-                    Some(from) => !more_response(http, from, deadline).await?,
-                    None => true,
-                };
-            }
-            Outcome::EarlyHints { resume } => next = resume,
-            Outcome::Pause { ms, resume } => {
-                next = resume;
-                let shut = shut_check(worker, http.state);
-                if unless_shut(shut, timer::sleep(ms)).await.is_none() {
-                    return Err(server_shut(http));
-                }
-            }
-            Outcome::WaitBody { ms, at_least, resume } => {
-                next = resume;
-                if let Some(from) = from.as_deref_mut() {
-                    wait_for_body(http, from, ms, at_least).await?;
-                }
-            }
-            Outcome::Log { profile, resume } => {
-                next = resume;
-                finish::log_now(http.worker, http.session, http.state, kind, profile);
-            }
-            Outcome::RewriteFailed | Outcome::InternalError => {
-                return Err(http.stop(Cause::ResponseRewriteFailed));
-            }
-            // These exist for requests only, or for TCP.
-            Outcome::Reject
-            | Outcome::Close
-            | Outcome::Auth(_)
-            | Outcome::SwitchMode { .. }
-            | Outcome::UseService(_)
-            | Outcome::BadRequest => {
-                break;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Waits for more of the body for `tcp-response` rules. False when no more will come before they must decide.
-async fn more_response<'a>(
-    http: &mut Http<'a>,
-    from: &mut Port,
-    deadline: Option<u64>,
-) -> Result<bool, Stop<'a>> {
-    let room = http.worker.instance.config.global.tune.bufsize;
-    if from.look().ended() || from.received().len() >= room || from.eof {
-        return Ok(false);
-    }
-    let shut = shut_check(http.worker, http.state);
-    let more = timer::timeout_at(deadline, std::future::poll_fn(|_| from.poll_recv()));
-    match unless_shut(shut, more).await {
-        None => Err(server_shut(http)),
-        Some(Ok(Ok(buf))) if !buf.is_empty() => Ok(from.append(buf).is_ok()),
-        // How it ended is found out by who forwards it.
-        Some(_) => Ok(false),
-    }
-}
-
-/// The server went down, and the streams on it end with it: nobody failed but it. Or an operator ended this one.
-fn server_shut<'a>(http: &mut Http<'a>) -> Stop<'a> {
-    if http.state.entry.is_killed() {
-        return http.killed();
-    }
-    http.stop(Cause::ServerWentDown)
-}
-
-/// There is no response after all.
-fn forget_response(http: &mut Http<'_>) {
-    http.state.has_response = false;
-    http.state.facts.status = -1;
-    http.state.facts.server_status = -1;
-    http.state.facts.timers.response_us = -1;
-}
-
-/// `http-response wait-for-body`: buffers the body until it is complete, `at_least` bytes of it are there, or the
-/// buffer is full.
-async fn wait_for_body<'a>(
-    http: &mut Http<'a>,
-    from: &mut Port,
-    ms: u64,
-    at_least: u64,
-) -> Result<(), Stop<'a>> {
-    let room = http.worker.instance.config.global.tune.bufsize;
-    let deadline = timer::deadline_in(ms);
-    let shut = shut_check(http.worker, http.state);
-    loop {
-        let received = from.received().len();
-        let body = from.look();
-        let enough = at_least > 0 && body.payload_len() as u64 >= at_least;
-        if body.ended() || enough || received >= room || from.eof {
-            return Ok(());
-        }
-        let more = timer::timeout_at(Some(deadline), std::future::poll_fn(|_| from.poll_recv()));
-        let Some(more) = unless_shut(&shut, more).await else { return Err(server_shut(http)) };
-        match more {
-            Ok(Ok(buf)) if !buf.is_empty() => {
-                if from.append(buf).is_err() {
-                    return Ok(());
-                }
-            }
-            // What there is of it goes to the client; the download finds out how it ended.
-            Ok(_) => return Ok(()),
-            Err(_elapsed) => {
-                return Err(http.stop(Cause::ResponseBodyTimeout));
-            }
-        }
-    }
 }
 
 /// Whether the server asks the client to authenticate its connection rather than its requests (NTLM, and Negotiate, which
@@ -879,7 +693,7 @@ async fn download<'a>(
     if http.worker.instance.stopping() != Stopping::No {
         http.keep_alive = false;
     }
-    if !reply::after_response_rules(http) {
+    if !rules::after_response(http).await {
         return reply::internal_error(http, Cause::AfterRewriteFailed).await;
     }
     http.state.facts.status = i32::from(http.state.response.status());
@@ -1088,7 +902,7 @@ async fn tunnel<'a>(http: &mut Http<'a>, be: &'a Proxy, mut conn: ServerConn, up
     // From here on each side ends in order, when it has said everything.
     conn.port.line.set_reset_on_close(false);
     let fe = http.frontend();
-    if !reply::after_response_rules(http) {
+    if !rules::after_response(http).await {
         return Exchanged::Answered(reply::internal_error(http, Cause::AfterRewriteFailed).await);
     }
     let options =

@@ -2,7 +2,6 @@
 
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
 
 use thalweg_balance::ServerIndex;
 use thalweg_config::model::{
@@ -11,7 +10,7 @@ use thalweg_config::model::{
 use thalweg_h1::parse::{HeadParser, ParseOptions, Parsed};
 use thalweg_http::semantics::{BodyLength, FramingPolicy, Strictness};
 use thalweg_http::{Head, HeaderId, Method};
-use thalweg_rules::{Kind, Outcome, Ruleset};
+use thalweg_rules::{Kind, Ruleset};
 use thalweg_runtime::net::Departure;
 use thalweg_runtime::{clock, timer};
 use thalweg_sample::acl::Verdict;
@@ -20,8 +19,9 @@ use thalweg_sample::facts;
 use super::ending::Cause;
 use super::entry::unless_killed;
 use super::exchange::{self, Exchanged};
+use super::rules::{self, Passed, Source};
 pub use super::{After, Stop, Stream, Stream as Http};
-use super::{StreamState, cookie, finish, forwarded, reply, service};
+use super::{StreamState, cookie, finish, forwarded, reply, service, waiting};
 use crate::backend::Slot;
 use crate::backend::assign::{self, Choice, NoServer};
 use crate::backend::connect::Target;
@@ -207,7 +207,7 @@ impl<'a> Stream<'a> {
 
     /// The request was received and judged: whatever was waited for on the way, such as its body, belongs to that
     /// (`%TR`).
-    fn note_decision(&mut self) {
+    pub fn note_decision(&mut self) {
         if self.state.facts.timers.request_us < 0 {
             self.state.facts.timers.request_us = self.elapsed_us();
         }
@@ -224,9 +224,8 @@ impl<'a> Stream<'a> {
         }
         if buffers_requests(fe) {
             let limit = fe.timeouts.http_request.or(fe.timeouts.client);
-            self.wait_for_body(limit, 0).await?;
-            self.look_for_end();
-            self.cut |= self.client.eof && !self.client.look().ended();
+            waiting::body_of_client(self, limit, 0).await?;
+            waiting::note_cut(self);
         }
         for (rules, kind) in rules_on_requests(fe) {
             self.request_rules(fe, rules, kind).await?;
@@ -237,7 +236,7 @@ impl<'a> Stream<'a> {
         if be.id != fe.id {
             if buffers_requests(be) && !buffers_requests(fe) {
                 let limit = be.timeouts.http_request.or(fe.timeouts.client);
-                self.wait_for_body(limit, 0).await?;
+                waiting::body_of_client(self, limit, 0).await?;
             }
             for (rules, kind) in rules_on_requests(be) {
                 self.request_rules(be, rules, kind).await?;
@@ -391,104 +390,18 @@ impl<'a> Stream<'a> {
         Some(reply::Answer::Error(if failed { 503 } else { 200 }))
     }
 
-    /// Evaluates one ruleset on the request, waiting for what it waits for.
+    /// Evaluates one ruleset on the request.
     async fn request_rules(
         &mut self,
         proxy: &'a Proxy,
         rules: &'a Ruleset,
         kind: Kind,
     ) -> Result<(), Stop<'a>> {
-        let fe = self.frontend();
         self.limit_request();
-        let inspect_deadline = proxy.inspect_delay_req_ms.map(timer::deadline_in);
-        let mut from = 0;
-        // Only rules on connections wait; the others decide on what there is.
-        let mut last = inspect_deadline.is_none() || kind != Kind::TcpRequest;
-        loop {
-            let outcome = self.evaluate(last, |cx, fx| rules.run(kind, from, cx, fx));
-            let failed = std::mem::take(&mut self.state.effects.failed_rewrites);
-            if failed > 0 {
-                self.worker.fe_counters(self.session.listener).failed_rewrites.add(u64::from(failed));
-                if proxy.is_be() {
-                    self.worker.be_counters(proxy.id).failed_rewrites.add(u64::from(failed));
-                }
-            }
-            let answered =
-                if proxy.id == fe.id { Cause::AnsweredByFrontend } else { Cause::AnsweredByBackend };
-            match outcome {
-                Outcome::Done | Outcome::Accept => break,
-                Outcome::Deny(reply) => {
-                    self.note_decision();
-                    cookie::refused(self, proxy);
-                    return Err(self.stop_with(Cause::DeniedByRule, reply::Answer::Reply(reply)));
-                }
-                Outcome::Tarpit(reply) => {
-                    self.end(Cause::TarpitBegan);
-                    cookie::refused(self, proxy);
-                    self.tarpit(proxy).await;
-                    return Err(self.stop_with(Cause::Tarpitted, reply::Answer::Reply(reply)));
-                }
-                Outcome::Return(reply) => {
-                    self.note_decision();
-                    return Err(self.stop_with(answered, reply::Answer::Reply(reply)));
-                }
-                Outcome::Redirect(redirect) => {
-                    self.note_decision();
-                    return Err(self.stop_with(answered, reply::Answer::Redirect(redirect)));
-                }
-                Outcome::Auth(realm) => {
-                    self.note_decision();
-                    return Err(self.stop_with(answered, reply::Answer::Auth(realm)));
-                }
-                Outcome::Reject | Outcome::Close => {
-                    return Err(self.stop(Cause::RejectedByRule));
-                }
-                Outcome::SilentDrop { rst_ttl } => {
-                    reply::vanish(self.client, rst_ttl);
-                    return Err(self.stop(Cause::SilentlyDropped));
-                }
-                Outcome::Wait { resume } => {
-                    from = resume;
-                    last = !self.more_input(inspect_deadline).await;
-                }
-                Outcome::Pause { ms, resume } => {
-                    from = resume;
-                    // The rules go on at once when nobody waits for them any more.
-                    if exchange::pause(self.client, ms, true).await {
-                        self.broken = self.client.line.departure() == Departure::Reset;
-                        // What is there of its body by then is all of it.
-                        self.look_for_end();
-                        self.cut |= self.client.eof && !self.client.look().ended();
-                    }
-                }
-                Outcome::WaitBody { ms, at_least, resume } => {
-                    from = resume;
-                    self.wait_for_body(Some(ms), at_least).await?;
-                }
-                Outcome::EarlyHints { resume } => {
-                    from = resume;
-                    reply::early_hints(self).await;
-                }
-                Outcome::Log { profile, resume } => {
-                    from = resume;
-                    finish::log_now(self.worker, self.session, self.state, kind, profile);
-                }
-                Outcome::SwitchMode { .. } => break,
-                Outcome::UseService(name) => {
-                    self.note_decision();
-                    self.end(Cause::AnsweredByService);
-                    return Err(Stop::Ended(service::serve(self, name).await?));
-                }
-                Outcome::BadRequest => {
-                    return Err(self.stop(Cause::BadRequestInRules));
-                }
-                Outcome::RewriteFailed | Outcome::InternalError => {
-                    return Err(self.stop(Cause::RequestRewriteFailed));
-                }
-            }
+        match rules::run(self, proxy, rules, kind, &mut Source::Client).await? {
+            Passed::On | Passed::AsHttp => Ok(()),
+            Passed::ToService(name) => Err(Stop::Ended(service::serve(self, name).await?)),
         }
-        self.state.apply_overrides(self.client);
-        Ok(())
     }
 
     /// Head and buffered body share a buffer: what rules may add is what is left of it, and at least
@@ -500,105 +413,12 @@ impl<'a> Stream<'a> {
         self.state.request.set_limit(limit);
     }
 
-    /// Holds the request for `timeout tarpit`, or until the client leaves.
-    async fn tarpit(&mut self, proxy: &Proxy) {
-        let fe = self.frontend();
-        let configured = self.state.facts.timeouts.tarpit;
-        let ms = if configured != 0 {
-            configured
-        } else {
-            let of = |p: &Proxy| p.timeouts.tarpit.or(p.timeouts.connect.filter(|_| p.is_be()));
-            of(proxy).or(of(fe)).unwrap_or(0)
-        };
-        exchange::pause(self.client, ms, true).await;
-        self.state.facts.timers.queue_us = self.elapsed_us();
-    }
-
-    /// Waits for more bytes of the client, at most until `deadline`. False when none will come.
-    async fn more_input(&mut self, deadline: Option<u64>) -> bool {
-        if self.client.eof {
-            return false;
-        }
-        let room = self.worker.instance.config.global.tune.bufsize;
-        if self.client.input.as_ref().is_some_and(|b| b.len() >= room) {
-            return false;
-        }
-        let client = &mut *self.client;
-        std::future::poll_fn(|_| {
-            match client.poll_recv() {
-                Poll::Ready(Ok(buf)) if !buf.is_empty() => {
-                    return Poll::Ready(client.append(buf).is_ok());
-                }
-                Poll::Ready(_) => {
-                    client.eof = true;
-                    return Poll::Ready(false);
-                }
-                Poll::Pending => {}
-            }
-            if let Some(at) = deadline {
-                if clock::now_ms() >= at {
-                    return Poll::Ready(false);
-                }
-                timer::want(at);
-            }
-            Poll::Pending
-        })
-        .await
-    }
-
     /// Waits for the body on behalf of who answers the request, as far as it fits into a buffer. Who ends it too early gets no
     /// answer but an error.
     pub async fn receive_body(&mut self) -> Result<(), Stop<'a>> {
         let timeouts = &self.frontend().timeouts;
-        self.wait_for_body(timeouts.http_request.or(timeouts.client), 0).await?;
+        waiting::body_of_client(self, timeouts.http_request.or(timeouts.client), 0).await?;
         if self.cut { Err(self.stop(Cause::ClientLeftInRules)) } else { Ok(()) }
-    }
-
-    /// Looks once whether the client is still there, after its body was buffered.
-    fn look_for_end(&mut self) {
-        if self.client.eof || self.client.look().ended() {
-            return;
-        }
-        match self.client.poll_recv() {
-            // What does not fit is found missing when the body is forwarded.
-            Poll::Ready(Ok(buf)) if !buf.is_empty() => drop(self.client.append(buf)),
-            Poll::Ready(_) => self.client.eof = true,
-            Poll::Pending => {}
-        }
-    }
-
-    /// Buffers the body until it is complete, `at_least` bytes of it are there, or the buffer is full.
-    async fn wait_for_body(&mut self, limit_ms: Option<u64>, at_least: u64) -> Result<(), Stop<'a>> {
-        if self.client.body.is_ended() {
-            return Ok(());
-        }
-        let room = self.worker.instance.config.global.tune.bufsize;
-        let deadline = limit_ms.map(timer::deadline_in);
-        if self.state.request_framing.expect_continue && self.client.input.is_none() {
-            // The client holds the body back until it is told to go on, and nobody else will tell it. The server
-            // must not be asked to tell it a second time.
-            reply::send_continue(self).await;
-            self.state.request.remove_id(HeaderId::Expect);
-        }
-        loop {
-            let received = self.client.received().len();
-            let body = self.client.look();
-            if body.payload_ended()
-                || received >= room
-                || (at_least > 0 && body.payload_len() as u64 >= at_least)
-            {
-                return Ok(());
-            }
-            if self.more_input(deadline).await {
-                continue;
-            }
-            if self.client.eof {
-                // Who was to serve it is decided first, as that is where it counts.
-                self.cut = true;
-                return Ok(());
-            }
-            return Err(self.stop(Cause::BodyTimeout));
-        }
     }
 
     /// `option http-restrict-req-hdr-names`.
@@ -796,7 +616,7 @@ impl<'a> Stream<'a> {
     /// Waits before another attempt on the same server, unless the client leaves meanwhile.
     async fn pause(&mut self, be: &Proxy) -> Result<(), Stop<'a>> {
         let ms = be.timeouts.connect.unwrap_or(1000).min(1000);
-        match exchange::pause(self.client, ms, be.opts.abortonclose).await {
+        match waiting::pause(self.client, ms, be.opts.abortonclose).await {
             true if self.has_reset() => Err(self.stop(Cause::ClientResetRetrying)),
             true => Err(self.stop(Cause::ClientLeftRetrying)),
             false => Ok(()),
@@ -863,7 +683,7 @@ impl<'a> Stream<'a> {
         };
         let abort = be.opts.abortonclose;
         let client = &mut *self.client;
-        let gave_up = || exchange::has_left(client, abort);
+        let gave_up = || waiting::has_left(client, abort);
         let assigned = assign::assign(self.worker, be, choice, &mut self.state.facts, timeout, gave_up).await;
         if matches!(assigned, Err(NoServer::Timeout | NoServer::Abandoned)) {
             self.state.facts.timers.queue_us = self.elapsed_us();

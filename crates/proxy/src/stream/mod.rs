@@ -16,8 +16,10 @@ pub mod http;
 pub mod pump;
 pub mod relay;
 pub mod reply;
+pub mod rules;
 pub mod service;
 pub mod tcp;
+pub mod waiting;
 
 use std::rc::Rc;
 

@@ -7,14 +7,14 @@ use thalweg_h1::encode::EncodeOptions;
 use thalweg_http::semantics::connection_option;
 use thalweg_http::{HeaderId, Method, Version};
 use thalweg_rules::reply::reply_for;
-use thalweg_rules::{Kind, Outcome, Realm, Redirect, Reply};
+use thalweg_rules::{Realm, Redirect, Reply};
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::timer;
 
-use super::Bodies;
 use super::ending::{self, Cause};
 use super::exchange::{encode, send_with};
 use super::http::{After, Http};
+use super::rules;
 use crate::connection::body::BodyError;
 use crate::connection::port::Port;
 use crate::instance::Stopping;
@@ -68,7 +68,7 @@ pub async fn send<'a>(http: &mut Http<'a>, answer: Answer<'a>) -> After {
     http.state.has_response = true;
     let built = http.state.response.status();
     // A message that was no request is none for rules either.
-    if http.state.has_request && !after_response_rules(http) {
+    if http.state.has_request && !rules::after_response(http).await {
         http.end(Cause::OwnRewriteFailed);
         if build(http, &Answer::Error(500)).is_err() {
             return After::Close;
@@ -137,43 +137,6 @@ fn build<'a>(http: &mut Http<'a>, answer: &Answer<'a>) -> Result<bool, ()> {
     http.state.response = head;
     http.state.body = body;
     result
-}
-
-/// `http-after-response` rules of the backend, then of the frontend. False when a strict rewrite failed.
-pub fn after_response_rules(http: &mut Http<'_>) -> bool {
-    let fe = http.frontend();
-    let be = http.backend();
-    for (n, proxy) in [be, fe].into_iter().enumerate() {
-        let rules = &proxy.rules.http_after_response;
-        if rules.is_empty() || (n == 1 && be.id == fe.id) {
-            continue;
-        }
-        let mut from = 0;
-        loop {
-            let worker = http.worker;
-            let outcome = http.state.evaluate(
-                worker,
-                &mut http.session.facts,
-                Bodies::default(),
-                true,
-                true,
-                |cx, fx| rules.run(Kind::HttpAfter, from, cx, fx),
-            );
-            let failed = std::mem::take(&mut http.state.effects.failed_rewrites);
-            if failed > 0 {
-                worker.fe_counters(http.session.listener).failed_rewrites.add(u64::from(failed));
-            }
-            match outcome {
-                Outcome::RewriteFailed | Outcome::InternalError => return false,
-                Outcome::Log { profile, resume } => {
-                    from = resume;
-                    super::finish::log_now(http.worker, http.session, http.state, Kind::HttpAfter, profile);
-                }
-                _ => break,
-            }
-        }
-    }
-    true
 }
 
 /// Sends the prepared answer. The connection may be kept even when some of the request's body is to come: see [`drain`].

@@ -13,6 +13,7 @@ use super::ending::Cause;
 use super::exchange;
 use super::http::{After, Http, Stop};
 use super::reply::{self, Answer};
+use super::rules::{self, Source};
 use crate::connection::body::wrap_chunk;
 
 /// Bytes of a body that are sent at a time.
@@ -71,7 +72,7 @@ pub async fn serve<'a>(http: &mut Http<'a>, name: &str) -> Result<After, Stop<'a
     http.state.facts.timers.response_us = http.elapsed_us();
     let (be, fe) = (http.backend(), http.frontend());
     for rules in exchange::http_rules_on_responses(be, fe) {
-        exchange::response_rules(http, be, rules, Kind::HttpResponse, None).await?;
+        let _ = rules::run(http, be, rules, Kind::HttpResponse, &mut Source::Nobody).await?;
     }
     deliver(http, body).await
 }
@@ -85,7 +86,7 @@ async fn deliver<'a>(http: &mut Http<'a>, mut body: Box<dyn Body>) -> Result<Aft
     } else if http.state.response.set(b"transfer-encoding", b"chunked").is_err() {
         return Ok(reply::internal_error(http, Cause::AfterRewriteFailed).await);
     }
-    if !reply::after_response_rules(http) {
+    if !rules::after_response(http).await {
         return Ok(reply::internal_error(http, Cause::AfterRewriteFailed).await);
     }
     http.state.facts.status = i32::from(http.state.response.status());

@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use thalweg_balance::ServerIndex;
 use thalweg_config::model::{DynamicTarget, LogStep, Mode, Proxy, UseServerTarget};
-use thalweg_rules::{Kind, Outcome};
+use thalweg_rules::Kind;
 use thalweg_runtime::net::{Departure, TransferMode};
 use thalweg_runtime::{clock, timer};
 use thalweg_sample::acl::Verdict;
@@ -14,18 +14,20 @@ use thalweg_sample::context::Payload;
 use thalweg_sample::facts;
 
 use super::deadline::Limits;
-use super::ending::{self, Cause, Fate};
+use super::ending::{self, Cause};
 use super::entry::unless_killed;
-use super::exchange;
 use super::filter::{Direction, Filtered};
 use super::finish;
 use super::http::Lease;
-use super::pump::{Pump, PumpError};
+use super::pump::Pump;
 use super::relay::{RelayEnd, relay};
-use super::{Bodies, Stream, StreamState, shut_check, unless_shut};
+use super::rules::{self, Passed, Source};
+use super::waiting::{self, Upward};
+use super::{After, Bodies, Stop, Stream, StreamState, shut_check, unless_shut};
 use crate::backend::assign::{self, Choice, NoServer};
 use crate::backend::connect::{ConnectError, ServerConn, Target};
-use crate::connection::port::{Cut, Port};
+use crate::connection::body::BodyReader;
+use crate::connection::port::Port;
 use crate::frontend::ClientSession;
 use crate::instance::Stopping;
 use crate::worker::Worker;
@@ -59,12 +61,18 @@ pub async fn serve(
     let mut stream = Stream::new(worker, session, client, state, true);
     let entry = Rc::clone(&stream.state.entry);
     entry.begin(stream.state.facts.id, fe.id, stream.session.facts.source());
+    // Nothing that comes is a message: rules look at all of it.
+    stream.client.body.begin_until_close();
     let end = unless_killed(entry, pin!(run(&mut stream))).await;
-    let end = end.unwrap_or_else(|| ended(&mut stream, Cause::Killed));
-    if matches!(end, TcpEnd::BecameHttp) {
-        stream.state.facts.backend_assigned = false;
-        return end;
-    }
+    let end = match end.unwrap_or_else(|| Err(stream.killed())) {
+        Ok(TcpEnd::BecameHttp) => {
+            stream.client.body = BodyReader::default();
+            stream.state.facts.backend_assigned = false;
+            return TcpEnd::BecameHttp;
+        }
+        Ok(end) => end,
+        Err(stop) => TcpEnd::Over { orderly: !matches!(stop, Stop::Ended(After::Drop)) },
+    };
     let fe = worker.proxy(stream.session.frontend);
     let now = stream.elapsed_us();
     stream.state.facts.timers.close_us = now;
@@ -76,45 +84,20 @@ pub async fn serve(
     end
 }
 
-/// What came while rules waited for the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum More {
-    Some,
-    /// Nothing more in time.
-    None,
-    /// One side broke its connection.
-    Broken(RelayEnd),
-}
-
-/// What rules on a server's first bytes left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Inspected {
-    /// A connection to relay.
-    Relay,
-    /// One of which one side is broken.
-    Broken(RelayEnd),
-}
-
 /// The client is told in order that nothing more comes.
 const ENDED: TcpEnd = TcpEnd::Over { orderly: true };
 
-/// The stream ends for this reason.
-fn ended(stream: &mut Stream<'_>, cause: Cause) -> TcpEnd {
-    stream.end(cause);
-    TcpEnd::Over { orderly: cause.row().fate != Fate::Dropped }
-}
-
-async fn run<'a>(stream: &mut Stream<'a>) -> TcpEnd {
-    let fe = stream.worker.proxy(stream.session.frontend);
+async fn run<'a>(stream: &mut Stream<'a>) -> Result<TcpEnd, Stop<'a>> {
+    let fe = stream.frontend();
     stream.log_step(LogStep::Accept);
-    if let Err(end) = content_rules(stream, fe).await {
-        return end;
+    if content_rules(stream, fe).await? == Passed::AsHttp {
+        return Ok(TcpEnd::BecameHttp);
     }
     let Some(be) = choose_backend(stream, fe) else {
-        return ended(stream, Cause::NoBackend);
+        return Err(stream.stop(Cause::NoBackend));
     };
     if be.mode == Mode::Http && fe.mode == Mode::Tcp {
-        return TcpEnd::BecameHttp;
+        return Ok(TcpEnd::BecameHttp);
     }
     stream.state.facts.backend = facts::ProxyId(be.id.0);
     stream.state.facts.backend_assigned = true;
@@ -123,13 +106,11 @@ async fn run<'a>(stream: &mut Stream<'a>) -> TcpEnd {
         super::inherit_settings(&mut stream.state.facts, be, false);
     }
     stream.in_backend = Some(stream.worker.begin_stream(be.id));
-    if be.id != fe.id
-        && let Err(end) = content_rules(stream, be).await
-    {
-        return end;
+    if be.id != fe.id && content_rules(stream, be).await? == Passed::AsHttp {
+        return Ok(TcpEnd::BecameHttp);
     }
     let end = if stream.broken {
-        ended(stream, Cause::ClientResetInRules)
+        Err(stream.stop(Cause::ClientResetInRules))
     } else {
         talk_to_server(stream, fe, be).await
     };
@@ -140,71 +121,21 @@ async fn run<'a>(stream: &mut Stream<'a>) -> TcpEnd {
 }
 
 /// Counts what the client said although it went nowhere, up to what would have been looked at.
-fn count_unsent(stream: &mut Stream<'_>) {
+pub fn count_unsent(stream: &mut Stream<'_>) {
     let tune = &stream.worker.instance.config.global.tune;
     let mut said = stream.client.received().len();
     said += stream.client.line.discard_input((tune.bufsize - tune.maxrewrite).saturating_sub(said));
     stream.state.facts.req_bytes_in += said as u64;
 }
 
-/// `tcp-request content`, waiting for data for at most `inspect-delay`.
-async fn content_rules<'a>(stream: &mut Stream<'a>, proxy: &'a Proxy) -> Result<(), TcpEnd> {
-    let rules = &proxy.rules.tcp_content_req;
-    if rules.is_empty() {
-        return Ok(());
+/// `tcp-request content`.
+async fn content_rules<'a>(stream: &mut Stream<'a>, proxy: &'a Proxy) -> Result<Passed<'a>, Stop<'a>> {
+    let content = &proxy.rules.tcp_content_req;
+    if content.is_empty() {
+        return Ok(Passed::On);
     }
-    let deadline = proxy.inspect_delay_req_ms.map(timer::deadline_in);
-    let mut last = deadline.is_none();
-    let mut from = 0;
     receive_what_is_there(stream).await;
-    loop {
-        let data: &[u8] = stream.client.received();
-        let full = data.len() >= stream.worker.instance.config.global.tune.bufsize;
-        let bodies = Bodies {
-            request: Payload::new(data, last || stream.client.eof || full, None),
-            response: Payload::default(),
-        };
-        let last_now = last || full;
-        let outcome = stream.state.evaluate(
-            stream.worker,
-            &mut stream.session.facts,
-            bodies,
-            false,
-            last_now,
-            |cx, fx| rules.run(Kind::TcpRequest, from, cx, fx),
-        );
-        match outcome {
-            Outcome::Done | Outcome::Accept => {
-                stream.state.apply_overrides(stream.client);
-                return Ok(());
-            }
-            Outcome::Wait { resume } => {
-                from = resume;
-                if full || !more_input(stream, deadline).await {
-                    last = true;
-                }
-            }
-            Outcome::Pause { ms, resume } => {
-                from = resume;
-                exchange::pause(stream.client, ms, true).await;
-            }
-            Outcome::WaitBody { resume, .. } | Outcome::EarlyHints { resume } => from = resume,
-            Outcome::Log { profile, resume } => {
-                from = resume;
-                finish::log_now(stream.worker, stream.session, stream.state, Kind::TcpRequest, profile);
-            }
-            Outcome::SwitchMode { .. } => return Err(TcpEnd::BecameHttp),
-            Outcome::SilentDrop { rst_ttl } => {
-                count_unsent(stream);
-                super::reply::vanish(stream.client, rst_ttl);
-                return Err(ended(stream, Cause::SilentlyDropped));
-            }
-            _ => {
-                count_unsent(stream);
-                return Err(ended(stream, Cause::RejectedByRule));
-            }
-        }
-    }
+    rules::run(stream, proxy, content, Kind::TcpRequest, &mut Source::Client).await
 }
 
 /// Most clients speak first, and what they say is there by now: rules look at it, and it is counted.
@@ -226,33 +157,6 @@ async fn receive_what_is_there(stream: &mut Stream<'_>) {
 fn note_end(stream: &mut Stream<'_>, broken: bool) {
     stream.client.eof = true;
     stream.broken |= broken;
-}
-
-/// Waits for more of the client. False when none will come in time.
-async fn more_input(stream: &mut Stream<'_>, deadline: Option<u64>) -> bool {
-    if stream.client.eof {
-        return false;
-    }
-    std::future::poll_fn(|_| {
-        match stream.client.poll_recv() {
-            Poll::Ready(Ok(buf)) if !buf.is_empty() => {
-                return Poll::Ready(stream.client.append(buf).is_ok());
-            }
-            Poll::Ready(end) => {
-                note_end(stream, end.is_err());
-                return Poll::Ready(false);
-            }
-            Poll::Pending => {}
-        }
-        if let Some(at) = deadline {
-            if clock::now_ms() >= at {
-                return Poll::Ready(false);
-            }
-            timer::want(at);
-        }
-        Poll::Pending
-    })
-    .await
 }
 
 fn choose_backend<'a>(stream: &mut Stream<'a>, fe: &'a Proxy) -> Option<&'a Proxy> {
@@ -355,7 +259,11 @@ fn choice<'a>(stream: &mut Stream<'a>, be: &'a Proxy) -> Choice {
     Choice { key, ..Choice::default() }
 }
 
-async fn talk_to_server<'a>(stream: &mut Stream<'a>, fe: &'a Proxy, be: &'a Proxy) -> TcpEnd {
+async fn talk_to_server<'a>(
+    stream: &mut Stream<'a>,
+    fe: &'a Proxy,
+    be: &'a Proxy,
+) -> Result<TcpEnd, Stop<'a>> {
     let mut choice = choice(stream, be);
     let worker = stream.worker;
     let abort = be.opts.abortonclose;
@@ -368,13 +276,13 @@ async fn talk_to_server<'a>(stream: &mut Stream<'a>, fe: &'a Proxy, be: &'a Prox
             Some(lease) => lease.server(),
             None => {
                 let client = &mut *stream.client;
-                let gave_up = || exchange::has_left(client, abort) || came_for_nothing(client);
+                let gave_up = || waiting::has_left(client, abort) || came_for_nothing(client);
                 let timeout = be.timeouts.queue.or(be.timeouts.connect);
                 let assigned =
                     assign::assign(worker, be, choice, &mut stream.state.facts, timeout, gave_up).await;
                 let slot = match assigned {
                     Ok(slot) => slot,
-                    Err(why) => return no_server(stream, why),
+                    Err(why) => return Err(no_server(stream, why)),
                 };
                 held = Some(Lease::new(worker, be.id, slot));
                 let id = slot.server();
@@ -386,9 +294,7 @@ async fn talk_to_server<'a>(stream: &mut Stream<'a>, fe: &'a Proxy, be: &'a Prox
         if let Some((before, wait)) = failed.take() {
             finish::count_retry(worker, stream.state, before, id, false);
             if before == id && wait {
-                if let Some(end) = pause(stream, be).await {
-                    return end;
-                }
+                pause(stream, be).await?;
                 if chosen_again {
                     // It was not ready for the stream before that.
                     stream.state.facts.timers.queue_us = stream.elapsed_us();
@@ -402,15 +308,15 @@ async fn talk_to_server<'a>(stream: &mut Stream<'a>, fe: &'a Proxy, be: &'a Prox
             Target::new(worker, be.id, server, &stream.session.facts, &stream.state.facts, overrides);
         let shut = shut_check(worker, stream.state);
         let Some(opened) = unless_shut(shut, target.open(be.timeouts.connect)).await else {
-            return ended(stream, Cause::ServerWentDown);
+            return Err(waiting::server_shut(stream));
         };
         match opened {
-            Ok(_) if abort && came_for_nothing(stream.client) => return ENDED,
+            Ok(_) if abort && came_for_nothing(stream.client) => return Ok(ENDED),
             Ok(conn) => break conn,
             // Nobody is there, and nothing was said that another attempt could deliver.
-            Err(_) if came_for_nothing(stream.client) => return ENDED,
+            Err(_) if came_for_nothing(stream.client) => return Ok(ENDED),
             Err(error) if !ending::may_retry(stream.state, &be.retry_on, Cause::from(&error)) => {
-                return ended(stream, Cause::from(&error));
+                return Err(stream.stop(Cause::from(&error)));
             }
             Err(error) => {
                 stream.state.facts.retries += 1;
@@ -441,22 +347,18 @@ async fn talk_to_server<'a>(stream: &mut Stream<'a>, fe: &'a Proxy, be: &'a Prox
     let since_ms = clock::now_ms();
     let limits =
         Limits::of_relay(fe, be, &stream.state.facts, false).map(|limits| Limits { since_ms, ..limits });
-    stream.client.body.begin_until_close();
+    conn.port.body.begin_until_close();
     let mut up = Pump::plain(splice(be.opts.splice_request || fe.opts.splice_request));
     let mut down = Pump::plain(splice(be.opts.splice_response || fe.opts.splice_response));
     up.filter(Filtered::of(Direction::Request, worker, fe, be));
     down.filter(Filtered::of(Direction::Response, worker, fe, be));
     limit(stream, &mut up);
-    match response_rules(stream, be, &mut conn, &mut up).await {
-        Ok(Inspected::Relay) => {}
-        Ok(Inspected::Broken(end)) => {
-            count_held_response(stream, &conn);
-            if end == RelayEnd::ClientAborted {
-                conn.port.line.set_linger_rst();
-            }
-            return end.cause().map_or(ENDED, |cause| ended(stream, cause));
+    if let Some(end) = response_rules(stream, be, &mut conn, &mut up).await? {
+        count_held_response(stream, &conn.port);
+        if end == RelayEnd::ClientAborted {
+            conn.port.line.set_linger_rst();
         }
-        Err(end) => return end,
+        return end.cause().map_or(Ok(ENDED), |cause| Err(stream.stop(cause)));
     }
     limit(stream, &mut up);
     limit(stream, &mut down);
@@ -476,7 +378,7 @@ async fn talk_to_server<'a>(stream: &mut Stream<'a>, fe: &'a Proxy, be: &'a Prox
         conn.port.line.set_linger_rst();
     }
     drop(held);
-    cause.map_or(ENDED, |cause| ended(stream, cause))
+    cause.map_or(Ok(ENDED), |cause| Err(stream.stop(cause)))
 }
 
 /// Turns on the bandwidth limitations that rules asked for.
@@ -486,102 +388,27 @@ fn limit(stream: &Stream<'_>, pump: &mut Pump) {
     }
 }
 
-/// `tcp-response content` rules, on the first bytes of the server.
+/// `tcp-response content` rules, on the first bytes of the server. Gives the end of the stream if one side broke its
+/// connection meanwhile.
 async fn response_rules<'a>(
     stream: &mut Stream<'a>,
     be: &'a Proxy,
     conn: &mut ServerConn,
     up: &mut Pump,
-) -> Result<Inspected, TcpEnd> {
-    let rules = &be.rules.tcp_content_res;
-    let mut inspected = Inspected::Relay;
-    if rules.is_empty() {
-        return Ok(inspected);
+) -> Result<Option<RelayEnd>, Stop<'a>> {
+    let content = &be.rules.tcp_content_res;
+    if content.is_empty() {
+        return Ok(None);
     }
-    let deadline = be.inspect_delay_res_ms.map(timer::deadline_in);
-    let mut last = deadline.is_none();
-    let mut from = 0;
     // What the client has said goes to the server first: a rule that closes at once must not keep it back. Whatever else
     // comes of it shows again when the streams are relayed.
     let _ = std::future::poll_fn(|_| Poll::Ready(up.poll(stream.client, &mut conn.port.line))).await;
-    loop {
-        let data: &[u8] = conn.port.received();
-        let bodies = Bodies { request: Payload::default(), response: Payload::new(data, last, None) };
-        let outcome =
-            stream.state.evaluate(stream.worker, &mut stream.session.facts, bodies, true, last, |cx, fx| {
-                rules.run(Kind::TcpResponse, from, cx, fx)
-            });
-        match outcome {
-            Outcome::Wait { resume } => {
-                from = resume;
-                let shut = shut_check(stream.worker, stream.state);
-                let Some(more) = unless_shut(shut, more_response(stream, conn, up, deadline)).await else {
-                    return Err(ended(stream, Cause::ServerWentDown));
-                };
-                last = more != More::Some;
-                if let More::Broken(end) = more {
-                    inspected = Inspected::Broken(end);
-                }
-            }
-            Outcome::Done | Outcome::Accept => {
-                stream.state.apply_overrides(stream.client);
-                return Ok(inspected);
-            }
-            Outcome::Pause { ms, resume } => {
-                from = resume;
-                timer::sleep(ms).await;
-            }
-            Outcome::WaitBody { resume, .. } | Outcome::EarlyHints { resume } => from = resume,
-            Outcome::Log { profile, resume } => {
-                from = resume;
-                finish::log_now(stream.worker, stream.session, stream.state, Kind::TcpResponse, profile);
-            }
-            Outcome::Close => {
-                // Not an error: what was received is as much as was wanted.
-                count_held_response(stream, conn);
-                return Err(ENDED);
-            }
-            Outcome::SilentDrop { rst_ttl } => {
-                count_held_response(stream, conn);
-                super::reply::vanish(stream.client, rst_ttl);
-                return Err(ended(stream, Cause::SilentlyDropped));
-            }
-            _ => {
-                count_held_response(stream, conn);
-                return Err(ended(stream, Cause::ResponseRejected));
-            }
-        }
-    }
-}
-
-/// Waits for more of the server while what the client says goes to it.
-async fn more_response(
-    stream: &mut Stream<'_>,
-    conn: &mut ServerConn,
-    up: &mut Pump,
-    deadline: Option<u64>,
-) -> More {
-    let client = &mut *stream.client;
-    let mut sending = true;
-    let over = timer::Deadline(deadline);
-    std::future::poll_fn(|_| {
-        // How else this direction ends is seen again by the relay.
-        if sending && let Poll::Ready(ended) = up.poll(client, &mut conn.port.line) {
-            sending = false;
-            if let Err(PumpError::Cut(Cut::Broken(_))) = ended {
-                return Poll::Ready(More::Broken(RelayEnd::ClientAborted));
-            }
-        }
-        match conn.port.poll_recv() {
-            Poll::Ready(Ok(buf)) if !buf.is_empty() => {
-                Poll::Ready(if conn.port.append(buf).is_ok() { More::Some } else { More::None })
-            }
-            Poll::Ready(Ok(_)) => Poll::Ready(More::None),
-            Poll::Ready(Err(_)) => Poll::Ready(More::Broken(RelayEnd::ServerAborted)),
-            Poll::Pending => over.poll().map(|()| More::None),
-        }
+    let mut source = Source::Server { port: &mut conn.port, up: Some(Upward::through(up)) };
+    let _ = rules::run(stream, be, content, Kind::TcpResponse, &mut source).await?;
+    Ok(match source {
+        Source::Server { up: Some(up), .. } => up.broken,
+        _ => None,
     })
-    .await
 }
 
 /// Counts what went to the server before the relay.
@@ -592,29 +419,31 @@ fn count_sent(stream: &mut Stream<'_>) {
 }
 
 /// Counts what went to the server, and what came of it although the client does not get that.
-fn count_held_response(stream: &mut Stream<'_>, conn: &ServerConn) {
+pub fn count_held_response(stream: &mut Stream<'_>, server: &Port) {
     count_sent(stream);
-    stream.state.facts.res_bytes_in += conn.port.received().len() as u64;
+    stream.state.facts.res_bytes_in += server.received().len() as u64;
 }
 
-/// Waits before another attempt on the same server; the end, when the client left meanwhile.
-async fn pause(stream: &mut Stream<'_>, be: &Proxy) -> Option<TcpEnd> {
+/// Waits before another attempt on the same server, unless the client leaves meanwhile.
+async fn pause<'a>(stream: &mut Stream<'a>, be: &Proxy) -> Result<(), Stop<'a>> {
     let ms = be.timeouts.connect.unwrap_or(1000).min(1000);
     let over = timer::Deadline(Some(timer::deadline_in(ms)));
     let abort = be.opts.abortonclose;
     let client = &mut *stream.client;
-    let left =
-        std::future::poll_fn(|_| match exchange::has_left(client, abort) || came_for_nothing(client) {
-            true => Poll::Ready(true),
-            false => over.poll().map(|()| false),
-        })
-        .await;
+    let left = std::future::poll_fn(|_| match waiting::has_left(client, abort) || came_for_nothing(client) {
+        true => Poll::Ready(true),
+        false => over.poll().map(|()| false),
+    })
+    .await;
     let has_reset = stream.client.line.departure() == Departure::Reset;
-    let cause = if has_reset { Cause::ClientResetUnconnected } else { Cause::ClientLeftConnecting };
-    left.then(|| ended(stream, cause))
+    match left {
+        true if has_reset => Err(stream.stop(Cause::ClientResetUnconnected)),
+        true => Err(stream.stop(Cause::ClientLeftConnecting)),
+        false => Ok(()),
+    }
 }
 
-fn no_server(stream: &mut Stream<'_>, why: NoServer) -> TcpEnd {
+fn no_server<'a>(stream: &mut Stream<'a>, why: NoServer) -> Stop<'a> {
     if why != NoServer::NoneUsable {
         stream.state.facts.timers.queue_us = stream.elapsed_us();
     }
@@ -628,7 +457,7 @@ fn no_server(stream: &mut Stream<'_>, why: NoServer) -> TcpEnd {
         }
         NoServer::Abandoned => Cause::ClientLeftInQueue,
     };
-    ended(stream, cause)
+    stream.stop(cause)
 }
 
 /// Whether the client ended its direction and had said nothing: what it may still hear is not worth waiting for a server.

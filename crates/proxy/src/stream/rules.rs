@@ -1,0 +1,374 @@
+//! Evaluating rules: one driver for all rulesets.
+//!
+//! [`Ruleset::run`] decides and edits, and takes no time. Here are the two tables that say the rest: what each ruleset may
+//! wait for ([`may_wait_for`]), and what each decision means there ([`cause_of`]; what follows from a cause is in
+//! [`super::ending`]).
+
+use thalweg_config::model::Proxy;
+use thalweg_rules::{Effects, Kind, Outcome, Ruleset};
+use thalweg_runtime::net::Departure;
+use thalweg_runtime::timer;
+use thalweg_sample::context::{Ctx, Payload};
+
+use super::ending::{self, Cause};
+use super::reply::{self, Answer};
+use super::waiting::{self, More, Upward};
+use super::{After, Bodies, Stop, Stream, cookie, finish, tcp};
+use crate::connection::body::Look;
+use crate::connection::port::Port;
+
+/// What a rule may have to wait for. A log line (`do-log`) takes no time, and is written anywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    /// More of what the ruleset looks at, within `inspect-delay`.
+    Input,
+    /// The body of the message (`wait-for-body`).
+    Body,
+    /// The time to pass (`pause`).
+    Pause,
+    /// The client to take an interim response (`early-hint`).
+    Hints,
+}
+
+/// What the rules of a kind may wait for (manual section 4.3).
+const fn may_wait_for(kind: Kind) -> &'static [Wait] {
+    match kind {
+        Kind::TcpConnection | Kind::TcpSession => &[],
+        Kind::TcpRequest | Kind::TcpResponse => &[Wait::Input],
+        Kind::HttpRequest => &[Wait::Body, Wait::Pause, Wait::Hints],
+        Kind::HttpResponse => &[Wait::Body, Wait::Pause],
+        Kind::HttpAfter => &[],
+    }
+}
+
+/// Whose bytes rules look at, and wait for more of.
+pub enum Source<'s> {
+    /// The client's.
+    Client,
+    /// A server's. While it is waited for, what the client says goes on to it, if that is given.
+    Server { port: &'s mut Port, up: Option<Upward<'s>> },
+    /// Nobody's: the answer is our own, or there is no stream yet.
+    Nobody,
+}
+
+impl<'s> Source<'s> {
+    /// A server, while nothing is sent to it.
+    pub fn of_server(port: &'s mut Port) -> Source<'s> {
+        Source::Server { port, up: None }
+    }
+}
+
+/// Rules let a stream pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Passed<'a> {
+    /// It goes on as it is.
+    On,
+    /// It goes on as HTTP (`switch-mode http`).
+    AsHttp,
+    /// It goes to the service of this name (`use-service`).
+    ToService(&'a str),
+}
+
+/// Evaluates rules of a kind that `proxy` has, waiting for what they wait for. They are worth a future only when there are
+/// any, so callers ask for that first.
+pub async fn run<'a>(
+    stream: &mut Stream<'a>,
+    proxy: &'a Proxy,
+    rules: &'a Ruleset,
+    kind: Kind,
+    source: &mut Source<'_>,
+) -> Result<Passed<'a>, Stop<'a>> {
+    let delay = match kind {
+        Kind::TcpRequest => proxy.inspect_delay_req_ms,
+        Kind::TcpResponse => proxy.inspect_delay_res_ms,
+        _ => None,
+    };
+    let deadline = delay.map(timer::deadline_in);
+    // Without a delay rules decide on what there is.
+    let mut last = deadline.is_none();
+    let mut from = 0;
+    loop {
+        let outcome = evaluate(stream, kind, source, last, |cx, fx| rules.run(kind, from, cx, fx));
+        count_failed_rewrites(stream, proxy, kind);
+        from = match outcome {
+            Outcome::Wait { resume } => {
+                last |= !waits(kind, Wait::Input) || more(stream, source, deadline).await? != More::Came;
+                resume
+            }
+            Outcome::WaitBody { ms, at_least, resume } => {
+                if waits(kind, Wait::Body) {
+                    wait_for_body(stream, source, ms, at_least).await?;
+                }
+                resume
+            }
+            Outcome::Pause { ms, resume } => {
+                if waits(kind, Wait::Pause) {
+                    pause(stream, kind, ms).await?;
+                }
+                resume
+            }
+            Outcome::EarlyHints { resume } => {
+                if waits(kind, Wait::Hints) {
+                    reply::early_hints(stream).await;
+                }
+                resume
+            }
+            Outcome::Log { profile, resume } => {
+                finish::log_now(stream.worker, stream.session, stream.state, kind, profile);
+                resume
+            }
+            decision => return decided(stream, proxy, kind, source, decision).await,
+        };
+    }
+}
+
+/// `http-after-response` rules of the backend, then of the frontend. False when a rewrite failed that must not.
+pub async fn after_response(stream: &mut Stream<'_>) -> bool {
+    let (be, fe) = (stream.backend(), stream.frontend());
+    for proxy in [Some(be), (be.id != fe.id).then_some(fe)].into_iter().flatten() {
+        let rules = &proxy.rules.http_after_response;
+        if !rules.is_empty() && run(stream, proxy, rules, Kind::HttpAfter, &mut Source::Nobody).await.is_err()
+        {
+            return false;
+        }
+    }
+    true
+}
+
+/// Whether rules of a kind may wait for something. The configuration refuses what they may not.
+fn waits(kind: Kind, wait: Wait) -> bool {
+    let may = may_wait_for(kind).contains(&wait);
+    debug_assert!(may, "{} rules wait for {wait:?}", kind.name());
+    may
+}
+
+/// Whether rules of a kind are evaluated before there is a stream.
+const fn is_early(kind: Kind) -> bool {
+    matches!(kind, Kind::TcpConnection | Kind::TcpSession)
+}
+
+/// Shows rules what there is. `last` says that no more will come before they decide.
+fn evaluate<R>(
+    stream: &mut Stream<'_>,
+    kind: Kind,
+    source: &mut Source<'_>,
+    last: bool,
+    f: impl FnOnce(&mut Ctx<'_>, &mut Effects) -> R,
+) -> R {
+    let Stream { worker, session, client, state, .. } = stream;
+    if is_early(kind) {
+        return state.evaluate_session(worker, &mut session.facts, f);
+    }
+    let look = match source {
+        Source::Client => Some(client.look()),
+        Source::Server { port, .. } => Some(port.look()),
+        Source::Nobody => None,
+    };
+    let payload = look.as_ref().map_or_else(Payload::default, Look::payload);
+    let bodies = match kind.is_response() {
+        true => Bodies { response: payload, ..Bodies::default() },
+        false => Bodies { request: payload, ..Bodies::default() },
+    };
+    state.evaluate(worker, &mut session.facts, bodies, kind.is_response(), last, f)
+}
+
+fn count_failed_rewrites(stream: &mut Stream<'_>, proxy: &Proxy, kind: Kind) {
+    let failed = std::mem::take(&mut stream.state.effects.failed_rewrites);
+    if failed == 0 {
+        return;
+    }
+    let worker = stream.worker;
+    worker.fe_counters(stream.session.listener).failed_rewrites.add(u64::from(failed));
+    let backend = match kind {
+        Kind::HttpAfter => None,
+        kind if kind.is_response() => Some(stream.state.backend()),
+        _ => proxy.is_be().then_some(proxy.id),
+    };
+    if let Some(id) = backend {
+        worker.be_counters(id).failed_rewrites.add(u64::from(failed));
+    }
+}
+
+async fn more<'a>(
+    stream: &mut Stream<'a>,
+    source: &mut Source<'_>,
+    deadline: Option<u64>,
+) -> Result<More, Stop<'a>> {
+    match source {
+        Source::Client => Ok(waiting::more_of_client(stream, deadline).await),
+        Source::Server { port, up } => waiting::more_of_server(stream, port, up.as_mut(), deadline).await,
+        Source::Nobody => Ok(More::Over),
+    }
+}
+
+async fn wait_for_body<'a>(
+    stream: &mut Stream<'a>,
+    source: &mut Source<'_>,
+    ms: u64,
+    at_least: u64,
+) -> Result<(), Stop<'a>> {
+    match source {
+        Source::Client => waiting::body_of_client(stream, Some(ms), at_least).await,
+        Source::Server { port, .. } => waiting::body_of_server(stream, port, ms, at_least).await,
+        Source::Nobody => Ok(()),
+    }
+}
+
+async fn pause<'a>(stream: &mut Stream<'a>, kind: Kind, ms: u64) -> Result<(), Stop<'a>> {
+    if kind.is_response() {
+        return waiting::pause_response(stream, ms).await;
+    }
+    // The rules go on at once when nobody waits for them any more.
+    if waiting::pause(stream.client, ms, true).await {
+        stream.broken = stream.client.line.departure() == Departure::Reset;
+        // What is there of its body by then is all of it.
+        waiting::note_cut(stream);
+    }
+    Ok(())
+}
+
+/// What a decision means: why the stream ends, or `None` when it does not, or when who called knows better.
+fn cause_of(kind: Kind, decision: &Outcome<'_>, of_frontend: bool) -> Option<Cause> {
+    use Kind::{HttpAfter, HttpRequest, HttpResponse, TcpConnection, TcpRequest, TcpResponse, TcpSession};
+    Some(match (kind, decision) {
+        (_, Outcome::Done | Outcome::Accept | Outcome::SwitchMode { .. }) | (HttpAfter, _) => return None,
+        (TcpConnection | TcpSession, Outcome::SilentDrop { .. }) => Cause::SessionVanished,
+        (TcpConnection, _) => Cause::ConnectionRejected,
+        (TcpSession, _) => Cause::SessionRejected,
+        (_, Outcome::SilentDrop { .. }) => Cause::SilentlyDropped,
+        (HttpRequest, Outcome::Deny(_)) => Cause::DeniedByRule,
+        (HttpRequest, Outcome::Tarpit(_)) => Cause::Tarpitted,
+        (HttpRequest, Outcome::Return(_) | Outcome::Redirect(_) | Outcome::Auth(_)) => match of_frontend {
+            true => Cause::AnsweredByFrontend,
+            false => Cause::AnsweredByBackend,
+        },
+        (HttpRequest, Outcome::UseService(_)) => Cause::AnsweredByService,
+        (HttpRequest, Outcome::BadRequest) => Cause::BadRequestInRules,
+        (HttpRequest | TcpRequest, Outcome::RewriteFailed | Outcome::InternalError) => {
+            Cause::RequestRewriteFailed
+        }
+        (HttpRequest | TcpRequest, _) => Cause::RejectedByRule,
+        (HttpResponse, Outcome::Return(_) | Outcome::Redirect(_)) => Cause::AnsweredForServer,
+        (HttpResponse | TcpResponse, Outcome::RewriteFailed | Outcome::InternalError) => {
+            Cause::ResponseRewriteFailed
+        }
+        (HttpResponse, _) => Cause::ResponseDenied,
+        (TcpResponse, Outcome::Close) => Cause::ResponseClosed,
+        (TcpResponse, _) => Cause::ResponseRejected,
+    })
+}
+
+/// What a decision answers itself.
+fn answer_of<'a>(decision: &Outcome<'a>) -> Option<Answer<'a>> {
+    match decision {
+        Outcome::Deny(reply) | Outcome::Tarpit(reply) | Outcome::Return(reply) => Some(Answer::Reply(reply)),
+        Outcome::Redirect(redirect) => Some(Answer::Redirect(redirect)),
+        Outcome::Auth(realm) => Some(Answer::Auth(realm)),
+        _ => None,
+    }
+}
+
+/// Does what a decision asks for.
+async fn decided<'a>(
+    stream: &mut Stream<'a>,
+    proxy: &'a Proxy,
+    kind: Kind,
+    source: &mut Source<'_>,
+    decision: Outcome<'a>,
+) -> Result<Passed<'a>, Stop<'a>> {
+    if let Outcome::SilentDrop { rst_ttl } = decision {
+        reply::vanish(stream.client, rst_ttl);
+    }
+    let cause = cause_of(kind, &decision, proxy.id == stream.session.frontend);
+    match decision {
+        Outcome::Done | Outcome::Accept => {
+            stream.state.apply_overrides(stream.client);
+            return Ok(Passed::On);
+        }
+        Outcome::SwitchMode { .. } => return Ok(Passed::AsHttp),
+        Outcome::UseService(name) if kind == Kind::HttpRequest => {
+            stream.note_decision();
+            stream.end(Cause::AnsweredByService);
+            return Ok(Passed::ToService(name));
+        }
+        Outcome::Deny(_) if kind == Kind::HttpRequest => {
+            stream.note_decision();
+            cookie::refused(stream, proxy);
+        }
+        Outcome::Tarpit(_) => {
+            stream.end(Cause::TarpitBegan);
+            cookie::refused(stream, proxy);
+            tarpit(stream, proxy).await;
+        }
+        Outcome::Return(_) | Outcome::Redirect(_) | Outcome::Auth(_) if kind == Kind::HttpRequest => {
+            stream.note_decision();
+        }
+        _ => forget(stream, kind, source),
+    }
+    Err(match (cause, answer_of(&decision)) {
+        // Before there is a stream.
+        (Some(cause), _) if is_early(kind) => {
+            ending::end_session(stream.worker, stream.session.listener, cause);
+            Stop::Ended(After::Drop)
+        }
+        // What was received of the server is as much as was wanted.
+        (Some(Cause::ResponseClosed), _) if !stream.state.facts.is_http => Stop::Ended(After::Close),
+        (Some(cause), Some(answer)) => stream.stop_with(cause, answer),
+        (Some(cause), None) => stream.stop(cause),
+        (None, _) => Stop::Ended(After::Drop),
+    })
+}
+
+/// What was received goes no further.
+fn forget(stream: &mut Stream<'_>, kind: Kind, source: &Source<'_>) {
+    match (kind, source) {
+        (Kind::TcpRequest, _) if !stream.state.facts.is_http => tcp::count_unsent(stream),
+        (Kind::TcpResponse, Source::Server { port, .. }) if !stream.state.facts.is_http => {
+            tcp::count_held_response(stream, port);
+        }
+        // These rules decide on bytes: the response is none yet.
+        (Kind::TcpResponse, _) => {
+            stream.state.has_response = false;
+            stream.state.facts.status = -1;
+            stream.state.facts.server_status = -1;
+            stream.state.facts.timers.response_us = -1;
+        }
+        _ => {}
+    }
+}
+
+/// Holds the request for `timeout tarpit`, or until the client leaves.
+async fn tarpit(stream: &mut Stream<'_>, proxy: &Proxy) {
+    let fe = stream.frontend();
+    let ms = match stream.state.facts.timeouts.tarpit {
+        0 => {
+            let of = |p: &Proxy| p.timeouts.tarpit.or(p.timeouts.connect.filter(|_| p.is_be()));
+            of(proxy).or(of(fe)).unwrap_or(0)
+        }
+        ms => ms,
+    };
+    waiting::pause(stream.client, ms, true).await;
+    stream.state.facts.timers.queue_us = stream.elapsed_us();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an action may have to wait for, by its name.
+    const WAITING: [(&str, Wait); 3] =
+        [("wait-for-body", Wait::Body), ("pause", Wait::Pause), ("early-hint", Wait::Hints)];
+
+    #[test]
+    fn what_actions_wait_for_is_waited_for_where_they_are_allowed() {
+        for kind in Kind::ALL {
+            for (name, wait) in WAITING {
+                let allowed = thalweg_rules::all_actions()
+                    .filter(|action| action.name == name)
+                    .any(|action| action.is_supported() && action.rulesets.contains(kind));
+                assert_eq!(may_wait_for(kind).contains(&wait), allowed, "{name} in {}", kind.name());
+            }
+        }
+    }
+}
