@@ -112,6 +112,13 @@ counted! {
     FE_DSES = 18, Frontend, "dses", denied_sessions;
 }
 
+impl Counted {
+    /// Its value among these.
+    pub fn value(&self, counters: &Counters) -> u64 {
+        (self.of)(counters).get()
+    }
+}
+
 impl Counts {
     pub const NONE: Counts = Counts(0);
     const DREQ: Counts = Counts::FE_DREQ.and(Counts::BE_DREQ);
@@ -406,7 +413,7 @@ causes! {
     /// The same in `http-after-response`, on a server's response.
     AfterRewriteFailed: ends(b"PH").status(500).closed().counts(Counts::FE_EINT),
     /// The same, on an answer of our own.
-    OwnRewriteFailed: ends(b"PH").status(500),
+    OwnRewriteFailed: unlogged().status(500),
     /// An answer of our own could not be made.
     AnswerFailed: unlogged().status(500).counts(Counts::FE_EINT),
     /// The body of a request that was to be answered here is malformed.
@@ -608,4 +615,65 @@ fn noted(cause: Cause) {
 #[cfg(debug_assertions)]
 pub fn take_noted() -> Vec<Cause> {
     NOTED.take()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A row's counters as docs/endings.md prints them: each column with the initials of those who count it.
+    fn printed_counts(counts: Counts) -> String {
+        let mut parts: Vec<(&str, String)> = Vec::new();
+        for counted in counts.iter() {
+            let initial = &format!("{:?}", counted.side)[..1];
+            match parts.iter_mut().find(|(column, _)| *column == counted.column) {
+                Some((_, sides)) => sides.push_str(initial),
+                None => parts.push((counted.column, initial.to_owned())),
+            }
+        }
+        let parts: Vec<String> = parts.iter().map(|(column, sides)| format!("`{column}` {sides}")).collect();
+        if parts.is_empty() { "-".to_owned() } else { parts.join(", ") }
+    }
+
+    /// The columns of a row that docs/endings.md has from the table.
+    fn printed(row: &Row) -> [String; 6] {
+        let letters = row.letters.map(|l| format!("`{}`", String::from_utf8_lossy(&l)));
+        let answer = match row.told {
+            Told::Nothing => "-".to_owned(),
+            Told::Status(status) => status.to_string(),
+            Told::Own => "its own".to_owned(),
+            Told::Part => "what there is".to_owned(),
+            Told::Response => "the server's".to_owned(),
+        };
+        let retry = row.retry.map(|(condition, counts)| match counts {
+            Counts::NONE => format!("`{}`", condition.word()),
+            counts => format!("`{}` ({})", condition.word(), printed_counts(counts)),
+        });
+        [
+            letters.unwrap_or("-".to_owned()),
+            answer,
+            format!("{:?}", row.fate).to_lowercase(),
+            printed_counts(row.counts),
+            retry.unwrap_or("-".to_owned()),
+            if row.failure { "error" } else { "normal" }.to_owned(),
+        ]
+    }
+
+    #[test]
+    fn the_page_is_the_table() {
+        let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/endings.md"));
+        let mut told = Vec::new();
+        for line in page.lines().filter(|line| line.starts_with("| `") || line.starts_with("| - |")) {
+            let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+            let [letters, name, what, answer, connection, counts, retry, log, advice] = cells[..] else {
+                panic!("{line}");
+            };
+            let cause = Cause::ALL.iter().find(|cause| format!("{cause:?}") == name);
+            let cause = *cause.unwrap_or_else(|| panic!("no such cause: {line}"));
+            assert_eq!([letters, answer, connection, counts, retry, log], printed(cause.row()), "{name}");
+            assert!(!what.is_empty() && !advice.is_empty(), "{name}");
+            told.push(cause);
+        }
+        assert_eq!(told, Cause::ALL, "each cause has one line, in the table's order");
+    }
 }
