@@ -5,13 +5,39 @@ use crate::command::{Command, Mode, all};
 /// The most commands suggested for one that does not exist.
 const SUGGESTIONS_MAX: usize = 5;
 
+/// A command as a list shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Listed {
+    /// The words that select it.
+    pub words: &'static str,
+    /// What may follow them.
+    pub arguments: &'static str,
+    /// What it does.
+    pub text: &'static str,
+    /// Every list ends with it.
+    pub always: bool,
+}
+
+impl From<&Command> for Listed {
+    fn from(command: &Command) -> Listed {
+        let &Command { words, arguments, text, always, .. } = command;
+        Listed { words, arguments, text, always }
+    }
+}
+
 /// The list that `help` and an unknown command show: all commands of a session in which `allowed` modes are on, or
 /// those that look like `words`.
 pub fn list(title: &str, words: &[&str], allowed: impl Fn(Mode) -> bool) -> String {
+    let shown = all().iter().filter(|c| !c.text.is_empty() && (c.always || allowed(c.mode)));
+    list_of(&shown.map(|c| Listed::from(*c)).collect::<Vec<_>>(), title, words)
+}
+
+/// The same of the given commands, which are in the order of their words.
+pub fn list_of(commands: &[Listed], title: &str, words: &[&str]) -> String {
     let mut text = format!("{title}\n");
-    let shown = all().iter().copied().filter(|c| !c.text.is_empty() && !c.always && allowed(c.mode));
-    let mut chosen: Vec<&Command> = if words.is_empty() { shown.collect() } else { similar(shown, words) };
-    chosen.extend(all().iter().filter(|c| c.always));
+    let shown = commands.iter().filter(|c| !c.always);
+    let mut chosen: Vec<&Listed> = if words.is_empty() { shown.collect() } else { similar(shown, words) };
+    chosen.extend(commands.iter().filter(|c| c.always));
     for command in chosen {
         let usage = match command.arguments {
             "" => command.words.to_owned(),
@@ -24,10 +50,10 @@ pub fn list(title: &str, words: &[&str], allowed: impl Fn(Mode) -> bool) -> Stri
 }
 
 /// Commands that begin with all the words; else those that begin with the first ones; else those that look like them.
-fn similar<'c>(commands: impl Iterator<Item = &'c Command>, words: &[&str]) -> Vec<&'c Command> {
-    let commands: Vec<&Command> = commands.collect();
+fn similar<'c>(commands: impl Iterator<Item = &'c Listed>, words: &[&str]) -> Vec<&'c Listed> {
+    let commands: Vec<&Listed> = commands.collect();
     for taken in (1..=words.len()).rev() {
-        let begins: Vec<&Command> = commands
+        let begins: Vec<&Listed> = commands
             .iter()
             .copied()
             .filter(|c| c.words.split(' ').take(taken).eq(words.iter().copied().take(taken)))
@@ -45,8 +71,8 @@ fn similar<'c>(commands: impl Iterator<Item = &'c Command>, words: &[&str]) -> V
 }
 
 /// The few commands whose words need the fewest changes.
-fn nearest<'c>(commands: &[&'c Command], words: &[&str]) -> Vec<&'c Command> {
-    let distance = |c: &Command| {
+fn nearest<'c>(commands: &[&'c Listed], words: &[&str]) -> Vec<&'c Listed> {
+    let distance = |c: &Listed| {
         let count = c.words.split(' ').count();
         let typed: Vec<&str> = words.iter().copied().take(count).collect();
         edits(&typed.join(" "), c.words)

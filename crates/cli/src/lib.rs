@@ -8,12 +8,14 @@
 mod anonymous;
 pub mod command;
 pub mod commands;
-mod help;
+pub mod help;
 pub mod output;
 mod session;
 mod threads;
 pub mod variables;
-mod words;
+pub mod words;
+
+pub use session::Mode as SessionMode;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -117,10 +119,34 @@ pub fn start_thread(cli: &Arc<Cli>, listeners: Vec<(usize, Arc<Port>)>) {
     }
 }
 
+/// How a session begins that another process asks for on a client's behalf (`@` and `@@` of the master CLI).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begin {
+    /// What it may do.
+    pub level: CliLevel,
+    /// How it goes on after a line.
+    pub mode: SessionMode,
+    /// The prompt shows the uptime.
+    pub timed: bool,
+    /// `expert-mode on`.
+    pub expert: bool,
+    /// `experimental-mode on`.
+    pub experimental: bool,
+}
+
+/// Serves a connection that another process made and passed on, on the calling thread, one of the runtime's. `socket` is
+/// its position in [`Cli::sockets`]. Such sessions do not count for `stats maxconn`: they are how a process is reached
+/// whose own sockets are busy.
+pub fn adopt(cli: &Arc<Cli>, socket: usize, fd: OwnedFd, begin: Begin) {
+    cli.counts.connections.fetch_add(1, Ordering::Relaxed);
+    let options = SpawnOptions { class: Class::Normal, nice: NICE };
+    spawn_with(&SESSION, options, session::begin(Arc::clone(cli), socket, fd, begin));
+}
+
 async fn accept(cli: Arc<Cli>, socket: usize, mut listener: Listener) {
     loop {
         match listener.accept().await {
-            Ok((fd, peer)) => {
+            Ok((fd, _)) => {
                 cli.counts.connections.fetch_add(1, Ordering::Relaxed);
                 // Beyond the limit a client waits here, and those behind it in the backlog.
                 while !cli.gate.try_enter() {
@@ -134,7 +160,7 @@ async fn accept(cli: Arc<Cli>, socket: usize, mut listener: Listener) {
                     .await;
                 }
                 let options = SpawnOptions { class: Class::Normal, nice: NICE };
-                spawn_with(&SESSION, options, session::serve(Arc::clone(&cli), socket, fd, peer));
+                spawn_with(&SESSION, options, session::serve(Arc::clone(&cli), socket, fd));
             }
             Err(_) => {
                 listener.pause();

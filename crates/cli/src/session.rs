@@ -8,13 +8,13 @@ use std::task::Poll;
 
 use thalweg_config::model::CliLevel;
 use thalweg_proxy::Stopping;
-use thalweg_runtime::net::{SockAddr, Stream};
+use thalweg_runtime::net::Stream;
 use thalweg_runtime::timer;
 use thalweg_syntax::carry::{carry, restore};
 
 use crate::command;
 use crate::output::Output;
-use crate::{Cli, Severity, commands, words};
+use crate::{Begin, Cli, Severity, commands, words};
 
 /// How long a client that sent too much is read from, in milliseconds.
 const LINGER_MS: u64 = 1000;
@@ -59,24 +59,22 @@ pub struct Session {
 }
 
 /// Serves a connection to its end.
-pub async fn serve(cli: Arc<Cli>, socket: usize, fd: OwnedFd, _peer: SockAddr) {
+pub async fn serve(cli: Arc<Cli>, socket: usize, fd: OwnedFd) {
     let _place = Place(Arc::clone(&cli));
+    let level = cli.sockets[socket].level;
+    let begin = Begin { level, mode: Mode::Single, timed: false, expert: false, experimental: false };
+    self::begin(cli, socket, fd, begin).await;
+}
+
+/// The same, of a session that begins as it is told.
+pub async fn begin(cli: Arc<Cli>, socket: usize, fd: OwnedFd, begin: Begin) {
     let Ok(stream) = Stream::from_accepted(fd) else { return };
-    let (level, severity) = (cli.sockets[socket].level, cli.sockets[socket].severity);
+    let severity = cli.sockets[socket].severity;
+    let Begin { level, mode, timed, expert, experimental } = begin;
     let timeout_ms = cli.instance.config.global.stats_timeout_ms;
     let mut output = Output::new(stream, timeout_ms, Arc::clone(&cli));
-    let mut session = Session {
-        cli,
-        socket,
-        level,
-        mode: Mode::Single,
-        timed: false,
-        severity,
-        expert: false,
-        experimental: false,
-        anon_key: 0,
-        end: None,
-    };
+    let mut session =
+        Session { cli, socket, level, mode, timed, severity, expert, experimental, anon_key: 0, end: None };
     // A client that is gone needs no answer, and one that says nothing gets none.
     if let Ok(End::HandListeners) = session.run(&mut output).await {
         session.hand_listeners(output).await;
@@ -205,6 +203,10 @@ impl Session {
     async fn run(&mut self, output: &mut Output) -> io::Result<End> {
         let mut input = Input::default();
         let mut asked = false;
+        if self.mode == Mode::Prompt {
+            output.text.push_str(&self.prompt());
+            output.flush().await?;
+        }
         loop {
             let Some(line) = self.next_line(&mut input, output).await? else { return Ok(End::Closed) };
             if !std::mem::replace(&mut asked, true) {

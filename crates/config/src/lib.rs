@@ -29,5 +29,7 @@ mod table;
 mod userlist;
 
 pub use catalog::{Entry, Known, Support, all_keywords, catalog, filters};
-pub use load::{DescriptorCheck, HostResolver, Input, LoadOptions, Loaded, load};
+pub use load::{
+    DescriptorCheck, HostResolver, Input, LoadOptions, Loaded, ProcessSettings, load, process_settings,
+};
 pub use model::*;

@@ -115,51 +115,40 @@ enum Section {
     Ring(Box<RingDraft>),
 }
 
+/// What a master process must know of a configuration before a worker reads it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessSettings {
+    /// `daemon`.
+    pub daemon: bool,
+    /// `quiet`.
+    pub quiet: bool,
+    /// `pidfile`.
+    pub pidfile: Option<std::path::PathBuf>,
+}
+
+/// Lines of `global` that [`process_settings`] follows: what it looks for, and what may change how other lines read.
+const PROCESS_LINES: [&str; 7] =
+    ["daemon", "quiet", "pidfile", "setenv", "presetenv", "unsetenv", "resetenv"];
+
+/// Looks only for [`ProcessSettings`], and says nothing about what is wrong.
+pub fn process_settings(options: &LoadOptions<'_>) -> ProcessSettings {
+    let mut cx = Cx::new(options);
+    let mut global = false;
+    for_each_line(&mut cx, |cx, event| match event {
+        Event::Line(line) if find(SECTIONS, line.text(0)).is_some() => global = line.text(0) == "global",
+        Event::Line(line) if global && PROCESS_LINES.contains(&line.text(0)) => {
+            // The worker reads the line, too, and says what is wrong with it.
+            let _ = global::line(cx, line);
+        }
+        Event::Line(_) | Event::EndOfFile => {}
+    });
+    let global = cx.config.global;
+    ProcessSettings { daemon: global.daemon, quiet: global.quiet, pidfile: global.pidfile }
+}
+
 /// Reads, checks and completes a configuration. All errors of all files are found in one run.
 pub fn load(options: &LoadOptions<'_>) -> Loaded {
-    let mut cx = Cx {
-        options,
-        sources: SourceMap::new(),
-        reader: Reader::new(options.facts.clone(), options.environment.clone()),
-        diagnostics: Diagnostics::new(),
-        config: Config::default(),
-        names: HashSet::new(),
-        file_names: Vec::new(),
-        defaults: Vec::new(),
-        proxies: Vec::new(),
-        by_name: HashMap::new(),
-        unix_bind: UnixBindDefaults::default(),
-        non_global_seen: false,
-        guids: HashMap::new(),
-        sides: Vec::new(),
-        places: Vec::new(),
-        name_table: crate::sample_env::NameTable::default(),
-        registry: Arc::default(),
-        formats: HashMap::new(),
-        last_errors: None,
-        log_profiles: Vec::new(),
-        bandwidth_filters: 0,
-        log_names: Vec::new(),
-        experimental_used: false,
-        default_paths: Vec::new(),
-        given: HashSet::new(),
-        host_cache: HashMap::new(),
-        late_globals: Vec::new(),
-    };
-    if let Some(peer) = &options.local_peer {
-        cx.config.global.localpeer = Some(Arc::from(peer.as_str()));
-        cx.reader.environment.set("HAPROXY_LOCALPEER", peer.as_bytes());
-    }
-    use thalweg_sample::logformat as formats;
-    for (name, text) in [
-        ("HAPROXY_TCP_LOG_FMT", formats::TCP_LOG_FMT),
-        ("HAPROXY_TCP_CLF_LOG_FMT", formats::TCP_CLF_LOG_FMT),
-        ("HAPROXY_HTTP_LOG_FMT", formats::HTTP_LOG_FMT),
-        ("HAPROXY_HTTP_CLF_LOG_FMT", formats::HTTP_CLF_LOG_FMT),
-        ("HAPROXY_HTTPS_LOG_FMT", formats::HTTPS_LOG_FMT),
-    ] {
-        cx.reader.environment.set(name, text.as_bytes());
-    }
+    let mut cx = Cx::new(options);
     read_files(&mut cx);
     cx.config.named_defaults = cx.defaults.iter().filter_map(|section| section.name.clone()).collect();
     let readable = !cx.diagnostics.aborted();
@@ -176,7 +165,72 @@ pub fn load(options: &LoadOptions<'_>) -> Loaded {
     }
 }
 
+impl<'a> Cx<'a> {
+    /// Nothing read yet.
+    fn new(options: &'a LoadOptions<'a>) -> Cx<'a> {
+        let mut cx = Cx {
+            options,
+            sources: SourceMap::new(),
+            reader: Reader::new(options.facts.clone(), options.environment.clone()),
+            diagnostics: Diagnostics::new(),
+            config: Config::default(),
+            names: HashSet::new(),
+            file_names: Vec::new(),
+            defaults: Vec::new(),
+            proxies: Vec::new(),
+            by_name: HashMap::new(),
+            unix_bind: UnixBindDefaults::default(),
+            non_global_seen: false,
+            guids: HashMap::new(),
+            sides: Vec::new(),
+            places: Vec::new(),
+            name_table: crate::sample_env::NameTable::default(),
+            registry: Arc::default(),
+            formats: HashMap::new(),
+            last_errors: None,
+            log_profiles: Vec::new(),
+            bandwidth_filters: 0,
+            log_names: Vec::new(),
+            experimental_used: false,
+            default_paths: Vec::new(),
+            given: HashSet::new(),
+            host_cache: HashMap::new(),
+            late_globals: Vec::new(),
+        };
+        if let Some(peer) = &options.local_peer {
+            cx.config.global.localpeer = Some(Arc::from(peer.as_str()));
+            cx.reader.environment.set("HAPROXY_LOCALPEER", peer.as_bytes());
+        }
+        use thalweg_sample::logformat as formats;
+        for (name, text) in [
+            ("HAPROXY_TCP_LOG_FMT", formats::TCP_LOG_FMT),
+            ("HAPROXY_TCP_CLF_LOG_FMT", formats::TCP_CLF_LOG_FMT),
+            ("HAPROXY_HTTP_LOG_FMT", formats::HTTP_LOG_FMT),
+            ("HAPROXY_HTTP_CLF_LOG_FMT", formats::HTTP_CLF_LOG_FMT),
+            ("HAPROXY_HTTPS_LOG_FMT", formats::HTTPS_LOG_FMT),
+        ] {
+            cx.reader.environment.set(name, text.as_bytes());
+        }
+        cx
+    }
+}
+
+/// What [`for_each_line`] comes to.
+enum Event {
+    Line(Line),
+    EndOfFile,
+}
+
 fn read_files(cx: &mut Cx<'_>) {
+    let mut section = Section::None;
+    for_each_line(cx, |cx, event| match event {
+        Event::Line(line) => take_line(cx, &mut section, line),
+        Event::EndOfFile => close(cx, &mut section),
+    });
+}
+
+/// Reads all files, and their lines as far as `.if` and its kin let them through.
+fn for_each_line(cx: &mut Cx<'_>, mut take: impl FnMut(&mut Cx<'_>, Event)) {
     let mut ids = Vec::new();
     for input in &cx.options.files {
         match input {
@@ -207,11 +261,10 @@ fn read_files(cx: &mut Cx<'_>) {
     }
     for id in ids {
         cx.reader.start_file(id);
-        let mut section = Section::None;
         while let Some(line) = cx.reader.next_line(&cx.sources, &mut cx.diagnostics) {
-            take_line(cx, &mut section, line);
+            take(cx, Event::Line(line));
         }
-        close(cx, &mut section);
+        take(cx, Event::EndOfFile);
         if cx.diagnostics.aborted() {
             return;
         }

@@ -58,7 +58,14 @@ pub enum FetchError {
 
 /// Asks the process that listens on `path` for its sockets. Takes no longer than [`FETCH_TIMEOUT`] and a second.
 pub fn fetch(path: &Path) -> Result<Vec<HandedSocket>, FetchError> {
-    let mut stream = connect(path).map_err(FetchError::Connect)?;
+    fetch_over(connect(path).map_err(FetchError::Connect)?)
+}
+
+/// The same, of the process at the other end of a connection to its CLI.
+pub fn fetch_over(mut stream: UnixStream) -> Result<Vec<HandedSocket>, FetchError> {
+    for limit in [UnixStream::set_read_timeout, UnixStream::set_write_timeout] {
+        limit(&stream, Some(STEP_TIMEOUT)).map_err(FetchError::Connect)?;
+    }
     let count = ask(&mut stream).map_err(FetchError::Count)?;
     receive_sockets(&mut stream, count, FETCH_TIMEOUT).map_err(FetchError::Sockets)
 }

@@ -6,6 +6,7 @@
 
 pub mod accounts;
 pub mod calendar;
+pub mod child;
 pub mod crypt;
 pub mod fd;
 pub mod handover;

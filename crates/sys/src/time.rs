@@ -81,6 +81,14 @@ fn broken_down(tm: libc::tm) -> BrokenDownTime {
     }
 }
 
+/// Microseconds of the system's monotonic clock.
+pub fn monotonic_us() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is writable for the call; this clock exists on every system.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec.unsigned_abs() * 1_000_000 + now.tv_nsec.unsigned_abs() / 1000
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

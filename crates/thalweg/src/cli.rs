@@ -1,7 +1,7 @@
 //! The command line (management manual, chapter 3).
 //!
 //! One pass over the arguments gives a [`Command`]; nothing is done here. Options HAProxy knows and this program
-//! does not are refused by name: a start script must not believe that `-W` gave it a master process.
+//! does not are refused by name: a start script must not believe that it got what it asked for.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -52,6 +52,18 @@ pub enum RunMode {
     Debug,
 }
 
+/// Whether a master process watches over workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MasterMode {
+    /// This process serves by itself.
+    #[default]
+    None,
+    /// `-W`.
+    Master,
+    /// `-Ws`: and it tells the service manager how it does.
+    Notifying,
+}
+
 /// What to tell the processes that are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OldProcesses {
@@ -74,6 +86,10 @@ pub struct Options {
     pub check: bool,
     /// `-d`, `-db`, `-D`.
     pub mode: RunMode,
+    /// `-W` and `-Ws`.
+    pub master: MasterMode,
+    /// `-S`: address and options of the master CLI, with commas between them.
+    pub master_cli: Option<String>,
     /// `-q` and `-V`.
     pub verbosity: Verbosity,
     /// `-dD`: show suspicious statements.
@@ -94,6 +110,8 @@ pub struct Options {
     pub old_processes: Option<(OldProcesses, Vec<u32>)>,
     /// `-x`: socket of the process to take listeners from.
     pub listeners_from: Option<PathBuf>,
+    /// `-x /dev/null`: a reloading master does not let workers hand sockets over either.
+    pub refuses_listeners: bool,
     /// `-dr`: a server whose name cannot be resolved does not prevent the start.
     pub ignore_resolution_failures: bool,
     /// `-dI`: allow forks, as `insecure-fork-wanted`.
@@ -137,16 +155,7 @@ impl fmt::Display for CommandError {
 }
 
 /// Options HAProxy has and this program does not, each with what to say about it.
-const NOT_SUPPORTED: [(&str, &str); 10] = [
-    (
-        "-W",
-        "master-worker mode is not supported yet; start without it, and reload by starting a new process with -sf",
-    ),
-    (
-        "-Ws",
-        "master-worker mode is not supported yet; use a service of type 'simple' or 'forking' without it",
-    ),
-    ("-S", "the master CLI is not supported yet, as there is no master-worker mode"),
+const NOT_SUPPORTED: [(&str, &str); 7] = [
     ("-dA", "collecting libraries into an archive is not supported: the program is a single file"),
     ("-dC", "dumping the configuration is not supported yet"),
     ("-dL", "listing loaded libraries is not supported: the program is a single file, see /proc/<pid>/maps"),
@@ -229,6 +238,10 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Com
             "-D" if options.mode == RunMode::Default => options.mode = RunMode::Daemon,
             // -d and -db win whatever the order.
             "-D" => {}
+            "-W" if options.master == MasterMode::None => options.master = MasterMode::Master,
+            "-W" => {}
+            "-Ws" => options.master = MasterMode::Notifying,
+            "-S" => options.master_cli = Some(arguments.value("-S", "an address of the master CLI")?),
             "-q" => options.verbosity.quiet = true,
             "-V" => options.verbosity.verbose = true,
             "-L" => options.local_peer = Some(arguments.value("-L", "the name of the local peer")?),
@@ -241,6 +254,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Com
                 let path = path.ok_or_else(|| {
                     CommandError::Usage(Some("Unix socket path expected with the -x flag".into()))
                 })?;
+                options.refuses_listeners = path == "/dev/null";
                 options.listeners_from = (path != "/dev/null").then(|| path.into());
             }
             "-sf" | "-st" => {
@@ -289,6 +303,11 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Com
     }
     if let Some(condition) = condition {
         return Ok(Command::Condition(condition));
+    }
+    if options.master_cli.is_some() && options.master == MasterMode::None {
+        return Err(CommandError::Refused(
+            "a master CLI socket was defined, but master-worker mode (-W) is not enabled.".into(),
+        ));
     }
     if options.files.is_empty() && !options.quickstart {
         return Err(CommandError::Usage(None));
@@ -375,6 +394,9 @@ const HELP: [(&str, &[(&str, &str)]); 7] = [
             ("-db", "stay in the foreground"),
             ("-d", "stay in the foreground, with debugging output"),
             ("-p <file>", "write the process id to this file"),
+            ("-W", "let a master start, reload (SIGUSR2) and replace the process that serves"),
+            ("-Ws", "the same, and tell the service manager (systemd, Type=notify)"),
+            ("-S <address>[,...]", "CLI of the master; behind commas the options of 'bind'"),
         ],
     ),
     (
@@ -451,6 +473,8 @@ pub fn usage(name: &str) -> String {
         "-n <n> limits the connections of the process, -N <n> those of each proxy that has no limit",
         "-m <n> limits memory to <n> megabytes",
         "-L <name> sets the name of the local peer (default: name of the host)",
+        "-W starts a master that starts, reloads (SIGUSR2) and replaces the process that serves ; -Ws tells systemd, too",
+        "-S <address>[,<option>...] is where the master's CLI listens",
         "-p <file> writes the process id to <file>",
         "-sf/-st <pid>* tells old processes to finish / to leave once this one is ready",
         "-x <socket> takes the listening sockets of the process that has this stats socket",
@@ -503,6 +527,12 @@ mod tests {
         check("-f a -D", Options { mode: RunMode::Daemon, ..base() });
         check("-f a -D -db", Options { mode: RunMode::Foreground, ..base() });
         check("-f a -db -D", Options { mode: RunMode::Foreground, ..base() });
+        check("-f a -W", Options { master: MasterMode::Master, ..base() });
+        check("-f a -Ws -W", Options { master: MasterMode::Notifying, ..base() });
+        check(
+            "-f a -W -S /a,level,user",
+            Options { master: MasterMode::Master, master_cli: Some("/a,level,user".into()), ..base() },
+        );
         check("-f a -C /tmp", Options { directory: Some("/tmp".into()), ..base() });
         check(
             "-f a -L b -m 256 -n 10 -N 20 -p x",
@@ -523,7 +553,7 @@ mod tests {
         );
         check("-f a -sf", Options { old_processes: Some((OldProcesses::Finish, vec![])), ..base() });
         check("-f a -x /s", Options { listeners_from: Some("/s".into()), ..base() });
-        check("-f a -x /dev/null", base());
+        check("-f a -x /dev/null", Options { refuses_listeners: true, ..base() });
         check(
             "-f a -dr -dI -dW -dD -4",
             Options {
@@ -592,21 +622,12 @@ mod tests {
         check("-dMx -f a", false, "-dM: unknown pool debugging feature <x>");
         check("-dM256 -f a", false, "-dM: unknown pool debugging feature <256>");
         check("-dMfail", false, "-dM: 'fail' is not supported: an allocation that fails ends the process");
-        for option in [
-            "-W",
-            "-Ws",
-            "-S",
-            "-dA",
-            "-dA/tmp/x",
-            "-dC",
-            "-dC12",
-            "-dL",
-            "-dt",
-            "-dth1",
-            "-dT",
-            "-dV",
-            "-dc",
-        ] {
+        check(
+            "-f a -S x",
+            false,
+            "a master CLI socket was defined, but master-worker mode (-W) is not enabled.",
+        );
+        for option in ["-dA", "-dA/tmp/x", "-dC", "-dC12", "-dL", "-dt", "-dth1", "-dT", "-dV", "-dc"] {
             let error = command(&format!("-f a {option}")).unwrap_err();
             assert!(matches!(error, CommandError::Refused(_)), "{option}");
             assert!(error.to_string().starts_with(&format!("option '{option}' : ")), "{option}");

@@ -181,7 +181,16 @@ fn open_cli_bind(config: &Config, bind: &Bind, handed: &mut Handed) -> io::Resul
         }
     };
     let kind = descriptor::inspect(socket.fd.as_fd())?;
-    let name = match &bind.addr {
+    let name = cli_name(bind);
+    let (level, gives_listeners) = (bind.level, bind.expose_fd_listeners);
+    let (severity_number, unix) = (bind.severity_number, kind.local.is_unix());
+    let port = socket.into_port(let_go_of(config, &Owner::CLI, bind));
+    Ok(CliListener { port, name, level, gives_listeners, severity_number, unix })
+}
+
+/// How `show cli sockets` calls a socket of the CLI.
+pub fn cli_name(bind: &Bind) -> String {
+    match &bind.addr {
         BindAddr::Tcp(address) if address.is_ipv4() => format!("ipv4@{address}"),
         BindAddr::Tcp(address) => format!("ipv6@{address}"),
         BindAddr::Unix(path) => format!("unix@{}", path.display()),
@@ -189,11 +198,7 @@ fn open_cli_bind(config: &Config, bind: &Bind, handed: &mut Handed) -> io::Resul
         BindAddr::AbstractZ(name) => format!("abnsz@{}", String::from_utf8_lossy(name)),
         BindAddr::Fd(fd) => format!("fd@{fd}"),
         BindAddr::SockPair(fd) => format!("sockpair@{fd}"),
-    };
-    let (level, gives_listeners) = (bind.level, bind.expose_fd_listeners);
-    let (severity_number, unix) = (bind.severity_number, kind.local.is_unix());
-    let port = socket.into_port(let_go_of(config, &Owner::CLI, bind));
-    Ok(CliListener { port, name, level, gives_listeners, severity_number, unix })
+    }
 }
 
 /// What this process does to let go of the address of a bind.

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use thalweg_config::{Config, Input, LoadOptions};
+use thalweg_config::{Config, Input, LoadOptions, ProcessSettings};
 use thalweg_syntax::source::expand_paths;
 use thalweg_syntax::{Diagnostic, Diagnostics, DiskLoader, Environment, SourceMap};
 use thalweg_sys::process::{self, host_name};
 
-use crate::cli::Options;
+use crate::cli::{MasterMode, Options};
 use crate::features::{self, Enabled};
 use crate::limits::{self, Demand};
 use crate::process::Privileges;
@@ -64,43 +64,41 @@ const LOG_FORMATS: [(&str, &str); 5] = [
 ];
 
 /// The environment a configuration sees: that of the process, with the variables every configuration may use.
-fn environment(files: &[String], local_peer: Option<&str>) -> Environment {
+fn environment(files: &[String], local_peer: Option<&str>, has_master: bool) -> Environment {
     let mut environment = Environment::from_process();
     environment.set("HAPROXY_STARTUP_VERSION", COMPATIBLE_VERSION);
     environment.set("HAPROXY_BRANCH", COMPATIBLE_BRANCH);
     environment.set("HAPROXY_CFGFILES", files.join(";"));
     environment.set("HAPROXY_LOCALPEER", local_peer.map_or_else(host_name, str::to_string));
-    // Only a master process sets it, whatever the one that started this one was.
+    // It is this process's own, whatever the one that started it was.
     environment.unset("HAPROXY_MWORKER");
+    if has_master {
+        environment.set("HAPROXY_MWORKER", "1");
+    }
     for (name, format) in LOG_FORMATS {
         environment.set(name, format);
     }
     environment
 }
 
-/// Reads the files of the command line.
-pub fn load(options: &Options) -> Loaded {
-    let files = match expand_paths(&DiskLoader, &options.files) {
-        Ok(files) => files,
-        Err(diagnostic) => {
-            let mut diagnostics = Diagnostics::new();
-            diagnostics.push(diagnostic);
-            diagnostics.abort();
-            return Loaded { config: None, diagnostics, sources: SourceMap::new() };
-        }
-    };
+/// The files of the command line; `None` with what to say when they cannot be told.
+fn files(options: &Options) -> Result<Vec<String>, Diagnostic> {
+    let files = expand_paths(&DiskLoader, &options.files)?;
     if files.is_empty() && !options.quickstart {
-        let mut diagnostics = Diagnostics::new();
-        diagnostics.push(Diagnostic::alert(format!(
+        return Err(Diagnostic::alert(format!(
             "No configuration file in {} : only names that end in '.cfg' and do not begin with a dot are read.",
             options.files.join(", ")
         )));
-        diagnostics.abort();
-        return Loaded { config: None, diagnostics, sources: SourceMap::new() };
     }
+    Ok(files)
+}
+
+/// How the configuration in these files is read.
+fn load_options(options: &Options, files: Vec<String>) -> LoadOptions<'static> {
     let current = process::file_limit().unwrap_or(process::Limit { soft: 1024, hard: 1024 });
-    let loaded = thalweg_config::load(&LoadOptions {
-        environment: environment(&files, options.local_peer.as_deref()),
+    let has_master = options.master != MasterMode::None;
+    LoadOptions {
+        environment: environment(&files, options.local_peer.as_deref(), has_master),
         files: files.into_iter().map(Input::Path).chain(options.quickstart.then(quickstart)).collect(),
         facts: features::facts(&Enabled::from(options)),
         local_peer: options.local_peer.clone(),
@@ -112,7 +110,27 @@ pub fn load(options: &Options) -> Loaded {
         ignore_resolution: options.ignore_resolution_failures,
         services: features::SERVICES,
         ..LoadOptions::default()
-    });
+    }
+}
+
+/// What a master must know of the configuration. What is wrong with it is for the worker to say.
+pub fn process_settings(options: &Options) -> ProcessSettings {
+    let files = files(options).unwrap_or_default();
+    thalweg_config::process_settings(&load_options(options, files))
+}
+
+/// Reads the files of the command line.
+pub fn load(options: &Options) -> Loaded {
+    let files = match files(options) {
+        Ok(files) => files,
+        Err(diagnostic) => {
+            let mut diagnostics = Diagnostics::new();
+            diagnostics.push(diagnostic);
+            diagnostics.abort();
+            return Loaded { config: None, diagnostics, sources: SourceMap::new() };
+        }
+    };
+    let loaded = thalweg_config::load(&load_options(options, files));
     let mut config = loaded.config;
     if let Some(config) = &mut config {
         override_config(config, options);
@@ -182,7 +200,7 @@ mod tests {
 
     #[test]
     fn configurations_see_the_variables_of_the_manual() {
-        let environment = environment(&["a.cfg".into(), "b.cfg".into()], Some("peer"));
+        let environment = environment(&["a.cfg".into(), "b.cfg".into()], Some("peer"), false);
         for (name, expected) in [
             ("HAPROXY_BRANCH", "3.5"),
             ("HAPROXY_STARTUP_VERSION", "3.5-dev5"),

@@ -11,6 +11,7 @@ mod keywords;
 mod limits;
 mod listen;
 mod load;
+mod master;
 mod old_process;
 mod process;
 mod program;
@@ -20,11 +21,12 @@ mod signals;
 mod start;
 mod stats_socket;
 mod version;
+mod worker;
 
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cli::{Command, CommandError, Shown};
+use cli::{Command, CommandError, MasterMode, Shown};
 use program::Program;
 use report::{Reporter, Verbosity, error_output, output};
 
@@ -67,7 +69,13 @@ fn main() -> ExitCode {
         }
         Command::Start(options) => {
             let mut reporter = Reporter::new(&program, options.verbosity);
-            start::run(&program, &options, &mut reporter)
+            if options.master == MasterMode::None || options.check {
+                return start::run(&program, &options, None, &mut reporter);
+            }
+            match worker::Worker::from_environment() {
+                Some(worker) => start::run(&program, &options, Some(worker), &mut reporter),
+                None => master::run(&program, &options, &mut reporter),
+            }
         }
     }
 }

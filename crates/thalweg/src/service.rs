@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
+use thalweg_cli::Cli;
 use thalweg_config::Config;
 use thalweg_config::model::IoDriver;
 use thalweg_runtime::buffer::BufferConfig;
@@ -110,8 +111,14 @@ impl Service {
         opened.map_or("no driver", |driver| driver.kind_name())
     }
 
-    /// Starts the threads. The last one begins with [`Running::run`].
-    pub fn start(self) -> io::Result<Running> {
+    /// `mworker-max-reloads`, and whether the master stays without workers.
+    pub fn reload_settings(&self) -> (u32, bool) {
+        (self.config.global.max_reloads, self.config.global.master_stays)
+    }
+
+    /// Starts the threads. The last one begins with [`Running::run`]. `has_master` says that a master makes connections to
+    /// the CLI.
+    pub fn start(self, has_master: bool) -> io::Result<Running> {
         let threads = self.config.global.nbthread.max(1);
         let settings = runtime_settings(&self.config);
         let (sockets, shared) = listen::distribute(self.opened, &self.config, threads);
@@ -124,7 +131,8 @@ impl Service {
         let path = data_path.clone();
         let cli_names: Vec<String> = cli_listeners.iter().map(|listener| listener.name.clone()).collect();
         let (cli, cli_ports) =
-            stats_socket::prepare(data_path.instance(), &self.program, cli_listeners, &shared);
+            stats_socket::prepare(data_path.instance(), &self.program, cli_listeners, &shared, has_master);
+        let master_cli = has_master.then(|| (Arc::clone(&cli), cli.sockets.len() - 1));
         // One thread accepts for each CLI socket: there is little to share.
         let mut cli_ports_of: Vec<Vec<(usize, Arc<Port>)>> = Vec::new();
         cli_ports_of.resize_with(threads, Vec::new);
@@ -144,7 +152,7 @@ impl Service {
         })?;
         let control =
             Control(Arc::new(ControlInner { data_path, handle: runtime.handle(), shared, cli_ports }));
-        Ok(Running { runtime, control })
+        Ok(Running { runtime, control, master_cli })
     }
 }
 
@@ -213,12 +221,23 @@ fn runtime_settings(config: &Config) -> thalweg_runtime::Config {
 pub struct Running {
     runtime: Runtime,
     control: Control,
+    master_cli: Option<(Arc<Cli>, usize)>,
 }
 
 impl Running {
     /// The handle for signals.
     pub fn control(&self) -> Control {
         self.control.clone()
+    }
+
+    /// The CLI, and the position among its sockets of the connections that the master makes, if there is one.
+    pub fn master_cli(&self) -> Option<(Arc<Cli>, usize)> {
+        self.master_cli.clone()
+    }
+
+    /// The handle for other threads.
+    pub fn handle(&self) -> Handle {
+        self.runtime.handle()
     }
 
     /// Serves on this thread, too, until stopped.

@@ -25,6 +25,7 @@ use crate::process::{self, PidFile};
 use crate::program::Program;
 use crate::report::{Reporter, output, tell_of_panics};
 use crate::service::Service;
+use crate::worker::Worker;
 use crate::{keywords, limits, signals};
 
 /// Old processes get this long to let go of a port.
@@ -37,17 +38,28 @@ const BIND_DELAY_LONGEST: Duration = Duration::from_millis(10);
 /// Failed, and said why.
 struct Failed;
 
-/// Runs the command line to its end.
-pub fn run(program: &Program, options: &Options, reporter: &mut Reporter) -> ExitCode {
-    match prepare(program, options, reporter) {
-        Ok(Prepared::Done) => ExitCode::SUCCESS,
+/// Runs the command line to its end; as a worker, if a master started this process.
+pub fn run(
+    program: &Program,
+    options: &Options,
+    mut worker: Option<Worker>,
+    reporter: &mut Reporter,
+) -> ExitCode {
+    let done = match prepare(program, options, worker.as_mut(), reporter) {
+        Ok(Prepared::Done) => Ok(()),
         Ok(Prepared::Listening(service, settings, signals)) => {
-            match serve(program, options, reporter, *service, &settings, signals) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(Failed) => ExitCode::FAILURE,
-            }
+            serve(program, options, &mut worker, reporter, *service, &settings, signals)
         }
-        Err(Failed) => ExitCode::FAILURE,
+        Err(failed) => Err(failed),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failed) => {
+            if let Some(worker) = worker {
+                worker.failed();
+            }
+            ExitCode::FAILURE
+        }
     }
 }
 
@@ -56,7 +68,12 @@ enum Prepared {
     Listening(Box<Service>, Box<Settings>, SignalSet),
 }
 
-fn prepare(program: &Program, options: &Options, reporter: &mut Reporter) -> Result<Prepared, Failed> {
+fn prepare(
+    program: &Program,
+    options: &Options,
+    worker: Option<&mut Worker>,
+    reporter: &mut Reporter,
+) -> Result<Prepared, Failed> {
     // Only what serves is limited.
     if options.memory_limit_mb.is_some_and(|mb| mb > 0) && !options.check {
         limits::prepare_memory_limit(&program.path);
@@ -90,7 +107,7 @@ fn prepare(program: &Program, options: &Options, reporter: &mut Reporter) -> Res
         Failed
     })?;
     signal::ignore_broken_pipes();
-    let service = listen(config, program, options, reporter)?;
+    let service = listen(config, program, options, worker, reporter)?;
     Ok(Prepared::Listening(Box::new(service), Box::new(settings), signals))
 }
 
@@ -152,20 +169,35 @@ fn listen(
     config: Config,
     program: &Program,
     options: &Options,
+    worker: Option<&mut Worker>,
     reporter: &mut Reporter,
 ) -> Result<Service, Failed> {
     let mut service =
         Service::new(config, program).map_err(|messages| refuse_listeners(program, reporter, messages))?;
-    if let Some(path) = &options.listeners_from {
-        match old_process::take_listeners(path, reporter) {
-            Ok(sockets) => service.use_handed(sockets),
+    let mut old: Vec<u32> = options.old_processes.iter().flat_map(|(_, pids)| pids).copied().collect();
+    let mut predecessor = None;
+    if let Some(worker) = worker {
+        old.extend(&worker.old);
+        predecessor = worker.predecessor.take();
+    }
+    let handed = match (predecessor, &options.listeners_from) {
+        (Some(predecessor), _) => {
+            // One that is about to end has none to give; then its ports are free, or it is asked to let go of them.
+            Some(thalweg_sys::handover::fetch_over(predecessor).unwrap_or_default())
+        }
+        (None, Some(path)) => match old_process::take_listeners(path, reporter) {
+            Ok(sockets) => Some(sockets),
             Err(()) => {
                 service.abandon();
                 return Err(Failed);
             }
-        }
+        },
+        (None, None) => None,
+    };
+    if let Some(sockets) = handed {
+        service.use_handed(sockets);
     }
-    let old: &[u32] = options.old_processes.as_ref().map_or(&[], |(_, pids)| pids);
+    let old = old.as_slice();
     let mut failure = service.listen();
     let asked = failure.is_err() && !old.is_empty();
     if asked {
@@ -208,6 +240,7 @@ fn refuse_listeners(program: &Program, reporter: &mut Reporter, messages: Vec<St
 fn serve(
     program: &Program,
     options: &Options,
+    worker: &mut Option<Worker>,
     reporter: &mut Reporter,
     mut service: Service,
     settings: &Settings,
@@ -217,7 +250,8 @@ fn serve(
         reporter.alert(&message);
         Failed
     };
-    let foreground = matches!(options.mode, RunMode::Foreground | RunMode::Debug);
+    // The process that others know, and that leaves the terminal, is the master.
+    let foreground = matches!(options.mode, RunMode::Foreground | RunMode::Debug) || worker.is_some();
     let daemon = !foreground && (options.mode == RunMode::Daemon || settings.daemon);
     // Whoever tries a configuration in the foreground must not overwrite the file of the process that serves it.
     let path = options.pid_file.as_ref().or(settings.pid_file.as_ref()).filter(|_| daemon);
@@ -233,15 +267,16 @@ fn serve(
         return Err(fail(reporter, message));
     }
     process::advise(&settings.privileges, program, reporter);
-    let mut parent = None;
+    let cannot_fork = |error| format!("[{}.main()] Cannot fork : {error}.", program.name);
+    let (mut null, mut parent) = (None, None);
+    if daemon || worker.as_ref().is_some_and(|worker| worker.daemon) {
+        null = Some(sys::nowhere().map_err(|error| fail(reporter, cannot_fork(error)))?);
+    }
     if daemon {
-        let forked = sys::nowhere().and_then(|null| Ok((null, sys::fork_daemon()?)));
-        match forked {
-            Ok((_, Forked::Parent(child))) => return see_off(child, &blocked, reporter),
-            Ok((null, Forked::Child(ready))) => parent = Some((null, ready)),
-            Err(error) => {
-                return Err(fail(reporter, format!("[{}.main()] Cannot fork : {error}.", program.name)));
-            }
+        match sys::fork_daemon() {
+            Ok(Forked::Parent(child)) => return see_off(child, &blocked, reporter),
+            Ok(Forked::Child(ready)) => parent = Some(ready),
+            Err(error) => return Err(fail(reporter, cannot_fork(error))),
         }
     }
     if let Some(Err(error)) = pid_file.map(PidFile::write) {
@@ -251,6 +286,7 @@ fn serve(
         old_process::replace(*how, pids);
     }
     service.commit();
+    let (max_reloads, master_stays) = service.reload_settings();
     service.prepare_process().iter().for_each(|message| reporter.warning(message));
     process::drop_privileges(&settings.privileges, program).map_err(|message| fail(reporter, message))?;
     if options.verbosity.verbose || options.mode == RunMode::Debug {
@@ -259,15 +295,23 @@ fn serve(
     let cannot =
         |what: &str, error: std::io::Error| format!("[{}.main()] Cannot {what} : {error}.", program.name);
     tell_of_panics();
-    let running = service.start().map_err(|error| fail(reporter, cannot("start threads", error)))?;
+    let running =
+        service.start(worker.is_some()).map_err(|error| fail(reporter, cannot("start threads", error)))?;
     let mut heedless = reporter.heedless();
-    heedless.verbosity.quiet |= daemon;
+    heedless.verbosity.quiet |= null.is_some();
     signals::start(blocked, running.control(), heedless, settings.hard_stop_after)
         .map_err(|error| fail(reporter, cannot("wait for signals", error)))?;
-    if let Some((null, ready)) = parent {
+    if let (Some(worker), Some(cli)) = (worker.take(), running.master_cli()) {
+        worker
+            .ready(program.version(), max_reloads, master_stays, cli, running.handle())
+            .map_err(|error| fail(reporter, cannot("reach the master process", error)))?;
+    }
+    if let Some(null) = null {
         // Whatever is said from here on goes to the logs.
         let _ = sys::close_terminal(null);
         reporter.verbosity.quiet = true;
+    }
+    if let Some(ready) = parent {
         ready.tell();
     }
     let result = running.run();

@@ -41,12 +41,14 @@ pub struct CliListener {
 /// Copies of the listening sockets, dropped by a stop so that their ports are closed.
 pub type SharedSockets = Arc<Mutex<Vec<SharedSocket>>>;
 
-/// What the CLI of this process answers with, and its sockets in the same order.
+/// What the CLI of this process answers with, and its sockets in the same order. Behind them come the connections that a
+/// master makes, if there is one.
 pub fn prepare(
     instance: &Arc<Instance>,
     program: &Program,
     listeners: Vec<CliListener>,
     shared: &SharedSockets,
+    has_master: bool,
 ) -> (Arc<Cli>, Vec<Arc<Port>>) {
     let (mut sockets, mut ports) = (Vec::new(), Vec::new());
     for listener in listeners {
@@ -62,6 +64,15 @@ pub fn prepare(
             unix: listener.unix,
         });
         ports.push(listener.port);
+    }
+    if has_master {
+        sockets.push(Socket {
+            name: "sockpair@master".into(),
+            level: CliLevel::Admin,
+            gives_listeners: true,
+            severity: Severity::None,
+            unix: true,
+        });
     }
     let cli = Cli {
         instance: Arc::clone(instance),

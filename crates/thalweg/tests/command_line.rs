@@ -120,7 +120,9 @@ fn a_wrong_command_line_is_refused() {
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
         assert!(err(&output).contains("Usage : haproxy [-f <cfgfile|cfgdir>]*"), "{arguments:?}");
     }
-    for arguments in [&["-W", "-f", "a"][..], &["-f", "a", "-n", "x"], &["-f", "a", "-sf", "x"], &["-dMx"]] {
+    for arguments in
+        [&["-S", "x", "-f", "a"][..], &["-f", "a", "-n", "x"], &["-f", "a", "-sf", "x"], &["-dMx"]]
+    {
         let output = directory.haproxy(arguments);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
         assert!(err(&output).contains("[ALERT]    (pid) : "), "{arguments:?}");

@@ -366,16 +366,33 @@ pub(crate) fn harden_tcp(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     Ok(())
 }
 
-pub(crate) fn master_worker(_: &mut Cx<'_>, line: &Line) -> Outcome {
+pub(crate) fn master_worker(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     match line.text(1) {
         "" => Err(fail(
             line,
             0,
             "support for 'master-worker' was removed in version 3.5. Use -W or -Ws in the startup script instead.",
         )),
-        "no-exit-on-failure" => at_most(line, 2, 0),
+        "no-exit-on-failure" => {
+            cx.config.global.master_stays = true;
+            at_most(line, 2, 0)
+        }
         _ => Err(fail(line, 1, "'master-worker' only supports 'no-exit-on-failure' option")),
     }
+}
+
+pub(crate) fn max_reloads(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, "'mworker-max-reloads' expects an integer argument."));
+    }
+    at_most(line, 1, 1)?;
+    // As C's atol and a conversion to int have it.
+    let reloads = crate::numbers::leading(line.text(1)).0 as i32;
+    let Ok(reloads) = u32::try_from(reloads) else {
+        return Err(fail(line, 1, "'mworker-max-reloads' expects a positive value or zero."));
+    };
+    cx.config.global.max_reloads = reloads;
+    Ok(())
 }
 
 pub(crate) fn h1_case_adjust(cx: &mut Cx<'_>, line: &Line) -> Outcome {

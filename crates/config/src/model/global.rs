@@ -44,6 +44,10 @@ pub struct Global {
     pub description: Option<Arc<str>>,
     pub localpeer: Option<Arc<str>>,
     pub hard_stop_after_ms: Option<u64>,
+    /// `master-worker no-exit-on-failure`: the master outlives its workers, however they end.
+    pub master_stays: bool,
+    /// `mworker-max-reloads`: a worker that is still there after more reloads than this is told to leave at once.
+    pub max_reloads: u32,
     pub close_spread_time_ms: Option<u64>,
     pub expose_experimental: bool,
     pub expose_deprecated: bool,
@@ -249,6 +253,8 @@ impl Default for Global {
             description: None,
             localpeer: None,
             hard_stop_after_ms: None,
+            master_stays: false,
+            max_reloads: 50,
             close_spread_time_ms: None,
             expose_experimental: false,
             expose_deprecated: false,

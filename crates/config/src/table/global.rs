@@ -100,7 +100,7 @@ pub static GLOBAL: &[Keyword<GlobalFn>] = &[
     not_yet("maxsslconn", "TLS setting.", why::TLS),
     not_yet("maxsslrate", "TLS setting.", why::TLS),
     not_yet("maxzlibmem", "Limit of compression.", why::COMPRESSION),
-    not_yet("mworker-max-reloads", "Reloads a worker survives.", why::MASTER),
+    works("mworker-max-reloads", "Reloads that a worker survives.", g::max_reloads),
     removed(
         "nbproc",
         "nbproc is not supported any more since HAProxy 2.5. Threads will automatically be used on multi-processor machines if available.",

@@ -52,7 +52,6 @@ pub(crate) mod why {
     pub(crate) const TRACES: &str = "traces are not built";
     pub(crate) const ANON: &str = "output of the CLI is never made anonymous";
     pub(crate) const GRACE: &str = "a soft stop closes the listeners at once";
-    pub(crate) const MASTER: &str = "master-worker mode is not built";
     pub(crate) const BUFFERS: &str = "all buffers have the same size, tune.bufsize";
     pub(crate) const MACHINERY: &str = "it tunes something this program does not have";
     pub(crate) const GLITCHES: &str = "protocol errors that are not fatal are not counted";
