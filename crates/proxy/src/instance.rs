@@ -16,6 +16,7 @@ use crate::backend::Backend;
 use crate::counters::{Counters, Peaks, ThreadCounters, peak};
 use crate::gate::Gate;
 use crate::rate::RateGate;
+use crate::refused::LastRefused;
 use crate::stream::service::Service;
 
 /// How far the process is on its way out.
@@ -91,6 +92,8 @@ pub struct Instance {
     pub frontend_paused: Box<[AtomicBool]>,
     /// By proxy: its frontend accepts nothing any more (`shutdown frontend`).
     pub frontend_shut: Box<[AtomicBool]>,
+    /// Messages that were not understood (`show errors`).
+    pub refused: LastRefused,
     /// Warnings given since the start was over.
     pub warnings: AtomicU64,
     /// Blocks of numbers for streams (`%rt`) that were given to threads; see [`STREAM_BLOCK`].
@@ -157,6 +160,7 @@ impl Instance {
             unpublished: config.proxies.iter().map(|p| AtomicBool::new(p.unpublished)).collect(),
             frontend_paused: config.proxies.iter().map(|_| AtomicBool::new(false)).collect(),
             frontend_shut: config.proxies.iter().map(|_| AtomicBool::new(false)).collect(),
+            refused: LastRefused::new(proxies),
             warnings: AtomicU64::new(0),
             stream_blocks: AtomicU32::new(0),
             config,

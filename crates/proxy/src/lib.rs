@@ -14,6 +14,7 @@ pub mod instance;
 pub mod operator;
 pub(crate) mod plant;
 pub mod rate;
+pub mod refused;
 pub mod stream;
 pub mod worker;
 mod world;

@@ -1,29 +1,158 @@
-//! `show errors`.
+//! `show errors`: the last message of each side of each proxy that was not understood.
 
 use thalweg_config::model::CliLevel::Operator;
-use thalweg_config::model::Proxy;
+use thalweg_config::model::{Proxy, ProxyId};
 use thalweg_proxy::Instance;
+use thalweg_proxy::refused::{Refused, Side};
 use thalweg_runtime::clock;
+use thalweg_sample::facts::Endpoint;
 
 use super::{date, find_proxy};
-use crate::command::{Command, Run};
+use crate::command::{Call, Command, Run};
 use crate::output::Reply;
 
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] =
-    &[Command::new("show errors", Operator, Run::Now(|call| show(call.instance(), call.args)))
-        .help("[<px>] [request|response]", "show the last message that was not understood, by proxy")
-        .lacks("messages that were refused are not kept, so there are none")];
+    &[Command::new("show errors", Operator, Run::Waiting(|call| Box::pin(show(call))))
+        .help("[<px>] [request|response]", "show the last message that was not understood, by proxy")];
 
-/// `show errors`: messages that were not understood are not kept yet, so there are none.
-fn show(instance: &Instance, args: &[&str]) -> Reply {
-    let any: fn(&Proxy) -> bool = |_| true;
-    if let Some(name) = args.first().filter(|name| !matches!(**name, "request" | "response" | "-1"))
-        && find_proxy(instance, name, any).is_none()
-        && name.parse::<u32>().is_err()
-    {
-        return Reply::error("No such proxy.");
+/// Characters of a message in a line.
+const WIDTH: usize = 70;
+
+/// `show errors`.
+async fn show(call: Call<'_>) -> std::io::Result<Reply> {
+    let instance = call.instance().clone();
+    let wanted = match call.args.first().map(|name| chosen(&instance, name)) {
+        None => None,
+        Some(Ok(wanted)) => wanted,
+        Some(Err(reply)) => return Ok(reply),
+    };
+    let sides: &[Side] = match call.args.get(1) {
+        Some(&"request") => &[Side::Request],
+        Some(&"response") => &[Side::Response],
+        _ => &[Side::Request, Side::Response],
+    };
+    let count = instance.refused.count();
+    call.output.text.push_str(&format!("Total events captured on [{}] : {count}\n", date(clock::wall_us())));
+    for proxy in &instance.config.proxies {
+        for side in sides {
+            let Some(refused) = instance.refused.get(proxy.id, *side) else { continue };
+            // Whoever took part in it.
+            let uid = |id: ProxyId| instance.config.proxy(id).uid;
+            if wanted.is_none_or(|w| uid(refused.frontend) == w || refused.backend.map(uid) == Some(w)) {
+                call.output.text.push_str(&describe(&instance, &refused, *side));
+                call.output.flush_much().await?;
+            }
+        }
     }
-    let now_us = clock::wall_us();
-    Reply::Text(format!("Total events captured on [{}] : 0\n", date(now_us)))
+    Ok(Reply::Done)
+}
+
+/// The number of a proxy, `None` for all: a negative number. A number may be that of no proxy.
+fn chosen(instance: &Instance, name: &str) -> Result<Option<u32>, Reply> {
+    let any: fn(&Proxy) -> bool = |_| true;
+    if let Some(proxy) = find_proxy(instance, name, any) {
+        return Ok(Some(proxy.uid));
+    }
+    match name.parse::<i64>() {
+        Ok(number) if number < 0 => Ok(None),
+        Ok(number) if number > 0 => Ok(Some(u32::try_from(number).unwrap_or(u32::MAX))),
+        _ => Err(Reply::error("No such proxy.")),
+    }
+}
+
+fn describe(instance: &Instance, refused: &Refused, side: Side) -> String {
+    let config = &instance.config;
+    let frontend = config.proxy(refused.frontend);
+    let backend = refused.backend.map(|id| config.proxy(id));
+    let server = backend.zip(refused.server).map(|(backend, server)| {
+        let server = &backend.servers[server.0 as usize];
+        (instance.backends[backend.id.0 as usize].identity(server).name, server.uid)
+    });
+    let server = server.map_or("<NONE> (#-1)".into(), |(name, uid)| format!("{name} (#{uid})"));
+    let of_backend = backend.map_or("<NONE> (#-1)".into(), |b| format!("{} (#{})", b.name, b.uid));
+    let of_frontend = format!("{} (#{})", frontend.name, frontend.uid);
+    let (title, other) = match side {
+        Side::Request => (
+            format!("frontend {of_frontend}: invalid request"),
+            format!("backend {of_backend}, server {server}"),
+        ),
+        Side::Response => (
+            format!("backend {of_backend}: invalid response"),
+            format!("frontend {of_frontend}, server {server}"),
+        ),
+    };
+    let source = match refused.source {
+        Endpoint::Inet(address) => address.to_string(),
+        _ => "unix:0".into(),
+    };
+    let (len, size) = (refused.bytes.len(), config.global.tune.bufsize);
+    let mut text = format!(
+        " \n[{}] {title}\n  {other}, event #{}, src {source}\n  buffer starts at 0 (including 0 out), {} free,\n  len \
+         {len}, wraps at {size}, error at position {}\n  {} :\n  \n",
+        date(refused.wall_us),
+        refused.number,
+        size.saturating_sub(len),
+        refused.position,
+        refused.why,
+    );
+    write_bytes(&mut text, &refused.bytes);
+    text
+}
+
+/// The bytes, a line of them per line, with where each begins; `+` marks those that go on.
+fn write_bytes(out: &mut String, bytes: &[u8]) {
+    let mut goes_on = false;
+    let mut at = 0;
+    while at < bytes.len() {
+        out.push_str(&format!("  {at:05}{} ", if goes_on { '+' } else { ' ' }));
+        let mut width = 0;
+        goes_on = true;
+        while let Some(byte) = bytes.get(at) {
+            let shown = match byte {
+                b'\t' => "\\t".into(),
+                b'\n' => "\\n".into(),
+                b'\r' => "\\r".into(),
+                0x1b => "\\e".into(),
+                b'\\' => "\\\\".into(),
+                b' '..=b'~' => char::from(*byte).to_string(),
+                _ => format!("\\x{byte:02X}"),
+            };
+            if width + shown.len() > WIDTH {
+                break;
+            }
+            out.push_str(&shown);
+            width += shown.len();
+            at += 1;
+            if *byte == b'\n' {
+                goes_on = false;
+                break;
+            }
+        }
+        out.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines and their ends, as the reference breaks them.
+    #[test]
+    fn lines_are_broken_where_they_do_not_fit() {
+        let y = |n: usize| "y".repeat(n);
+        for (line, expected) in [
+            (format!("{}\r\n", y(66)), format!("  00000  {}\\r\\n\n", y(66))),
+            (format!("{}\r\n", y(67)), format!("  00000  {}\\r\n  00068+ \\n\n", y(67))),
+            (format!("{}\u{ff}", y(67)), format!("  00000  {}\n  00067+ \\xC3\\xBF\n", y(67))),
+            (
+                "a\tb\\\x1b\x0b\n\n.".into(),
+                "  00000  a\\tb\\\\\\e\\x0B\\n\n  00007  \\n\n  00008  .\n".into(),
+            ),
+        ] {
+            let mut out = String::new();
+            write_bytes(&mut out, line.as_bytes());
+            assert_eq!(out, expected);
+        }
+    }
 }

@@ -59,6 +59,19 @@ struct Chunks {
     options: ParseOptions,
     /// What was found by looking ahead of `decoder`; forgotten when bytes are taken.
     ahead: Option<Box<Ahead>>,
+    /// What could not be understood, for operators.
+    refused: Option<Box<RefusedChunks>>,
+}
+
+/// Bytes of a chunked body that were refused.
+#[derive(Debug)]
+pub struct RefusedChunks {
+    /// What was received together, from where it was not taken before.
+    pub bytes: Box<[u8]>,
+    /// The start of the piece that was refused.
+    pub position: usize,
+    /// Why it was.
+    pub error: ChunkError,
 }
 
 /// A second reading of bytes that were received and not taken yet.
@@ -99,9 +112,18 @@ impl BodyReader {
                 trailers: Head::new(),
                 options: *options,
                 ahead: None,
+                refused: None,
             })),
             BodyLength::UntilClose | BodyLength::Tunnel => Length::UntilClose,
         };
+    }
+
+    /// What of a chunked body could not be understood, if that is why it ended.
+    pub fn refused(&self) -> Option<&RefusedChunks> {
+        match &self.length {
+            Length::Chunked(chunks) => chunks.refused.as_deref(),
+            _ => None,
+        }
     }
 
     /// Nothing more on this connection is a message: all that comes belongs to the last one.
@@ -261,15 +283,18 @@ impl BodyReader {
 impl Chunks {
     fn take(&mut self, buf: Buf, form: Form) -> Result<Taken, BodyError> {
         self.ahead = None;
-        take_chunked(&mut self.decoder, buf, form, &self.options, &mut self.trailers)
+        let Chunks { decoder, options, trailers, refused, .. } = self;
+        take_chunked(decoder, buf, form, options, trailers, refused)
     }
 
     /// Throws away what belongs to the body; true at its end.
     fn skip(&mut self, buf: &mut Buf) -> Result<bool, BodyError> {
         self.ahead = None;
         loop {
-            let step =
-                self.decoder.step(&self.options, buf, &mut self.trailers).map_err(BodyError::Malformed)?;
+            let step = match self.decoder.step(&self.options, buf, &mut self.trailers) {
+                Ok(step) => step,
+                Err(error) => return Err(refuse(&mut self.refused, buf, 0, error)),
+            };
             buf.advance(step.consumed);
             match step.event {
                 ChunkEvent::NeedMore => return Ok(false),
@@ -427,6 +452,18 @@ struct Taken {
 /// Most bytes that are written anew at a time: what that needs comes from outside the pools.
 const REWRITE_MAX: usize = 16 * 1024;
 
+/// Most bytes of a refused body that are kept, half of them from before the place.
+const REFUSED_MAX: usize = 16 * 1024;
+
+/// Notes what was refused and why.
+#[cold]
+fn refuse(slot: &mut Option<Box<RefusedChunks>>, buf: &[u8], at: usize, error: ChunkError) -> BodyError {
+    let from = at.saturating_sub(REFUSED_MAX / 2);
+    let to = buf.len().min(from + REFUSED_MAX);
+    *slot = Some(Box::new(RefusedChunks { bytes: buf[from..to].into(), position: at - from, error }));
+    BodyError::Malformed(error)
+}
+
 /// Follows a chunked body through `buf`.
 ///
 /// As long as every header is in its plainest form the bytes are forwarded as they came; from the first one that is
@@ -438,6 +475,7 @@ fn take_chunked(
     form: Form,
     options: &ParseOptions,
     trailers: &mut Head,
+    refused: &mut Option<Box<RefusedChunks>>,
 ) -> Result<Taken, BodyError> {
     let mut at = 0;
     // Bytes from the start of `buf` that may go out as they are.
@@ -452,7 +490,10 @@ fn take_chunked(
         }
         // To be taken back, when something cannot go on as it came behind much that can.
         let before = (raw >= REWRITE_MAX).then(|| decoder.clone());
-        let step = decoder.step(options, &buf[at..end], trailers).map_err(BodyError::Malformed)?;
+        let step = match decoder.step(options, &buf[at..end], trailers) {
+            Ok(step) => step,
+            Err(error) => return Err(refuse(refused, &buf, at, error)),
+        };
         let piece = &buf[at..at + step.consumed];
         let as_is = rewritten.is_none() && raw == at && chunked;
         if let (Some(before), true) = (before, as_is && !is_plain(&step.event, piece)) {

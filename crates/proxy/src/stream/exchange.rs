@@ -31,6 +31,7 @@ use crate::connection::line::Line;
 use crate::connection::port::{Cut, RECV_MAX};
 use crate::instance::Stopping;
 use crate::plant::bug;
+use crate::refused::{Fault, Side};
 
 /// How long the last bytes of a request that was answered early may take to leave, in milliseconds.
 const FLUSH_MS: u64 = 100;
@@ -358,7 +359,10 @@ fn send_request<'a>(
     http.state.facts.req_bytes_out += head.len() as u64;
     let body = match up.take(http.client) {
         Ok(body) => body,
-        Err(_) => return Err(http.stop(Cause::BadRequestBody)),
+        Err(_) => {
+            http.note_refused_bodies(None);
+            return Err(http.stop(Cause::BadRequestBody));
+        }
     };
     // A connection that just sent a PROXY header may still be busy with it; then the head waits in the pump.
     match conn.port.line.poll_send_ready() {
@@ -414,6 +418,7 @@ async fn receive_head(
         _ => BULK_SIZE,
     };
     http.state.parser.reset();
+    let (worker, source) = (http.worker, http.source());
     let mut upload_done = false;
     let shut = shut_check(http.worker, http.state);
     loop {
@@ -458,7 +463,11 @@ async fn receive_head(
                             return Poll::Ready(HeadEnd::Received);
                         }
                         Ok(Parsed::Partial) => {}
-                        Err(_) => {
+                        Err(error) => {
+                            let position = error.offset;
+                            let fault =
+                                Fault { side: Side::Response, bytes: input, position, why: &error.kind };
+                            worker.note_refused(fe.id, source, state, &fault);
                             if bug("buffer-leak") {
                                 std::mem::forget(conn.port.input.take());
                             }
@@ -548,7 +557,10 @@ fn head_failed<'a>(
         HeadEnd::ClientReset => Cause::ClientResetWaiting,
         HeadEnd::ClientTimeout => Cause::ClientSilentInBody,
         HeadEnd::Shut => return Exchanged::Failed(waiting::server_shut(http)),
-        HeadEnd::BadBody => Cause::BadRequestBody,
+        HeadEnd::BadBody => {
+            http.note_refused_bodies(None);
+            Cause::BadRequestBody
+        }
         HeadEnd::NoBuffer => Cause::NoBuffer,
     };
     if ending::may_retry(http.state, &be.retry_on, cause) && replay.restore(http).is_some() {
@@ -729,6 +741,7 @@ async fn download<'a>(
     let first = match down.take(&mut conn.port) {
         Ok(first) => first,
         Err(_) => {
+            http.note_refused_bodies(Some(&conn.port));
             // Nothing was sent yet, so the client can still be told.
             http.end(Cause::BadFirstChunk);
             http.state.facts.timers.response_us = -1;
@@ -784,7 +797,10 @@ async fn download<'a>(
             }
             if http.keep_alive && !http.client.eof { After::KeepAlive } else { After::Close }
         }
-        BodyEnd::Failed(cause) => http.end(cause),
+        BodyEnd::Failed(cause) => {
+            http.note_refused_bodies(Some(&conn.port));
+            http.end(cause)
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use thalweg_balance::ServerIndex;
 use thalweg_config::model::{
     BalanceAlgo, DynamicTarget, LogStep, Mode, Proxy, ProxyId, ServerId, UseServerTarget,
 };
+use thalweg_h1::ParseErrorKind;
 use thalweg_h1::parse::{HeadParser, ParseOptions, Parsed};
 use thalweg_http::semantics::{BodyLength, FramingPolicy, Strictness};
 use thalweg_http::{Head, HeaderId, Method};
@@ -263,6 +264,7 @@ impl<'a> Stream<'a> {
         let Some(input) = self.client.input.as_mut().filter(|input| !input.is_empty()) else {
             return Err(self.no_request(missing.unwrap_or(NoRequest::Closed)));
         };
+        let input_len = input.len();
         match self.state.parser.parse_request(&options, input, &mut self.state.request) {
             Ok(Parsed::Complete(len)) => {
                 input.advance(len);
@@ -274,7 +276,9 @@ impl<'a> Stream<'a> {
             Ok(Parsed::Partial) => {
                 let Some(why) = missing else { return Ok(false) };
                 self.worker.count_request(self.session.listener);
-                if why != NoRequest::NoRoom {
+                if why == NoRequest::NoRoom {
+                    self.note_refused_head(ParseErrorKind::HeadTooLarge, input_len);
+                } else {
                     self.state.facts.req_bytes_in += self.client.input.take().map_or(0, |b| b.len() as u64);
                 }
                 return Err(self.stop(match why {
@@ -286,7 +290,8 @@ impl<'a> Stream<'a> {
             Err(error) => {
                 self.worker.count_request(self.session.listener);
                 let status = error.status();
-                self.state.facts.req_bytes_in += input.len() as u64;
+                self.state.facts.req_bytes_in += input_len as u64;
+                self.note_refused_head(error.kind, error.offset);
                 self.client.input = None;
                 self.client.body.begin_until_close();
                 self.note_request_line();

@@ -34,7 +34,6 @@ const KNOWN: &[(&str, &str)] = &[
     ("show table", "stick tables are missing"),
     ("wait 1 be-removable be", "backends cannot be removed at run time"),
     // What must differ.
-    ("show errors", "the time"),
     ("show libs", "another program"),
     ("show startup-logs", "other words; see the test below"),
     ("show version", "another version"),
@@ -82,6 +81,10 @@ fn masked(line: &str, answer: &str) -> String {
             _ => line.to_owned(),
         };
         return answer.lines().map(reference).collect::<Vec<_>>().join("\n");
+    }
+    if command.starts_with("show errors") {
+        // The time.
+        return answer.rsplit_once("] : ").map_or(answer.into(), |(_, count)| format!("] : {count}"));
     }
     if command.starts_with("show servers state") {
         let without_time = |line: &str| {
@@ -157,14 +160,7 @@ fn answers_are_those_of_the_reference() {
     }
     assert!(found.is_empty(), "{} differences:\n{}", found.len(), found.join("\n"));
     // What is only now and then different, or only where it was compiled in.
-    let rare = [
-        "show errors",
-        "show profiling",
-        "show tasks",
-        "show resolvers",
-        "show stat domain resolvers",
-        "wait 1",
-    ];
+    let rare = ["show profiling", "show tasks", "show resolvers", "show stat domain resolvers", "wait 1"];
     let unused: Vec<&str> =
         KNOWN.iter().map(|(begins, _)| *begins).filter(|b| !used.contains(b) && !rare.contains(b)).collect();
     assert!(unused.is_empty(), "these are equal: {unused:#?}");

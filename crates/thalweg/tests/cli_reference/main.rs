@@ -3,6 +3,7 @@
 //! is installed.
 
 mod answers;
+mod errors;
 mod framing;
 mod levels;
 mod pair;

@@ -5,7 +5,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use super::support::{PATIENCE, Proxy, Setup, eventually, reference};
+use super::support::{Conn, PATIENCE, Proxy, Setup, eventually, reference};
 
 /// Something for every command: both kinds of proxies, servers in many settings, maps, ACLs, variables.
 pub const CONFIGURATION: &str = "\
@@ -154,6 +154,13 @@ impl Side {
         let text = text.replace(directory, "<dir>/");
         let text = text.replace(directory.trim_end_matches('/'), "<dir>");
         text.replace(&self.0.addr("fe").to_string(), "<fe>")
+    }
+
+    /// Sends a message to a listener, and waits for the end of what comes back.
+    pub fn say(&self, listener: &str, message: &str) {
+        let mut conn = Conn::connect(self.0.addr(listener));
+        conn.send(message);
+        conn.ended();
     }
 
     /// What the program printed.
