@@ -58,6 +58,8 @@ const UNREAD: &[(&str, &str)] = &[
     ("LogForward::backlog", "the section 'log-forward' is refused"),
     ("LogForward::host", "the section 'log-forward' is refused"),
     ("LogProfile::steps", "read by 'LogProfile::step'"),
+    ("Bind::shards", "read by 'Bind::sockets'"),
+    ("Tune::listener_default_shards", "read by 'Bind::sockets'"),
     ("Config::http_errors", "read when the file was read: 'errorfiles' copies them"),
     ("Proxy::kind", "read by 'is_fe' and 'is_be'"),
     ("Proxy::file", "for messages while the file is read"),

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use thalweg_config::model::{Bind, BindAddr, Config, Proxy, ProxyId, Shards};
+use thalweg_config::model::{Bind, BindAddr, Config, Proxy, ProxyId};
 use thalweg_runtime::net::listener::{self, Refused};
 use thalweg_runtime::net::{LetGo, ListenOptions, Port, SockAddr, descriptor};
 use thalweg_syntax::source::os_message;
@@ -287,21 +287,6 @@ fn take_inherited(fd: i32, backlog: u32, bind: &Bind) -> io::Result<OpenSocket> 
     Ok(OpenSocket { fd: socket, shared: true })
 }
 
-/// How many sockets an address gets.
-fn shard_count(bind: &Bind, config: &Config) -> usize {
-    let threads = config.global.nbthread.max(1);
-    let accepting = if bind.threads.0.is_empty() { threads } else { bind.threads.0.len() };
-    let shards = match bind.shards {
-        Shards::Default => config.global.tune.listener_default_shards,
-        given => given,
-    };
-    match shards {
-        Shards::ByThread => accepting,
-        Shards::Default | Shards::ByGroup => 1,
-        Shards::Count(count) => (count as usize).clamp(1, accepting),
-    }
-}
-
 fn open_bind(
     config: &Config,
     owner: &Owner,
@@ -311,8 +296,8 @@ fn open_bind(
 ) -> io::Result<Vec<OpenSocket>> {
     // Others are taken over by `inherit` or refused there.
     let address = address_of(bind).ok_or(io::ErrorKind::InvalidInput)?;
-    let reuseport = may_shard(bind) && !config.global.noreuseport;
-    let count = if reuseport { shard_count(bind, config) } else { 1 };
+    let reuseport = bind.may_shard() && !config.global.noreuseport;
+    let count = bind.sockets(&config.global);
     let options = options(config, owner, bind, reuseport);
     let interface = bind.interface.as_deref().unwrap_or("");
     (0..count)
@@ -336,11 +321,6 @@ fn address_of(bind: &Bind) -> Option<SockAddr> {
         BindAddr::Abstract(name) => Some(SockAddr::Abstract(padded(name))),
         BindAddr::AbstractZ(name) => Some(SockAddr::Abstract(name.as_slice().into())),
     }
-}
-
-/// Whether several sockets may have the address.
-fn may_shard(bind: &Bind) -> bool {
-    matches!(bind.addr, BindAddr::Tcp(_))
 }
 
 /// `abns@` addresses are padded with zeroes to the full length of a unix address; the zero in front is not counted.

@@ -295,6 +295,26 @@ fn open_files(proxy: &Proxy) -> usize {
     std::fs::read_dir(format!("/proc/{}/fd", proxy.id())).unwrap().count()
 }
 
+/// Listening sockets that all threads share take two files each at most, however many threads there are: what the limit of
+/// files has room for is computed from that.
+#[test]
+fn listeners_take_few_files() {
+    const LISTENERS: usize = 200;
+    each_driver(|io| {
+        let binds: String = (0..LISTENERS).map(|n| format!("bind <@p{n}>\n")).collect();
+        let proxy =
+            Setup::http(&format!("frontend f\n{binds}http-request return status 200")).threads(4).start(io);
+        // All of them are served, so that threads listen.
+        for n in 0..LISTENERS {
+            let mut client = Conn::connect(proxy.addr(&format!("p{n}")));
+            client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+            assert_eq!(client.response().status, 200);
+        }
+        let open = open_files(&proxy);
+        assert!(open < 2 * LISTENERS + 100, "{open} files for {LISTENERS} listeners with {io}");
+    });
+}
+
 #[test]
 fn connection_limits() {
     each_driver(|io| {

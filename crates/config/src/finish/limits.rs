@@ -39,10 +39,11 @@ pub(crate) fn compute(cx: &mut Cx<'_>) {
         global.maxconn = maxconn;
         global.maxconn_set = true;
     }
-    let listeners: u64 =
-        cx.proxies.iter().map(|b| b.p.binds.len() as u64).sum::<u64>() + global.stats_sockets.len() as u64;
-    // Per thread: the ring or poll descriptor, its wake-up, and what the driver keeps.
-    let fixed = listeners * global.nbthread as u64 + 4 * global.nbthread as u64 + 32;
+    let binds = cx.proxies.iter().flat_map(|b| &b.p.binds).chain(&global.stats_sockets);
+    let sockets: u64 = binds.map(|bind| bind.sockets(global) as u64).sum();
+    // Two for each listening socket, which all threads share: itself, and with io_uring what tells of its connections. Per
+    // thread: the ring or poll descriptor, its wake-up, and what the driver keeps.
+    let fixed = 2 * sockets + 4 * global.nbthread as u64 + 32;
     if global.maxconn == 0 {
         let mut files = options.file_limit.1;
         if let Some(limit) = global.fd_hard_limit {

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::Global;
+
 /// A listening address with its options. A `bind` line with a list or a port range makes one per address.
 #[derive(Clone, Debug)]
 pub struct Bind {
@@ -99,6 +101,29 @@ pub enum CliLevel {
 }
 
 impl Bind {
+    /// Whether several sockets may have the address.
+    pub fn may_shard(&self) -> bool {
+        matches!(self.addr, BindAddr::Tcp(_))
+    }
+
+    /// How many sockets the address gets.
+    pub fn sockets(&self, global: &Global) -> usize {
+        if !self.may_shard() || global.noreuseport {
+            return 1;
+        }
+        let threads = global.nbthread.max(1);
+        let accepting = if self.threads.0.is_empty() { threads } else { self.threads.0.len() };
+        let shards = match self.shards {
+            Shards::Default => global.tune.listener_default_shards,
+            given => given,
+        };
+        match shards {
+            Shards::ByThread => accepting,
+            Shards::Default | Shards::ByGroup => 1,
+            Shards::Count(count) => (count as usize).clamp(1, accepting),
+        }
+    }
+
     /// A listener on `addr` with every option at its default.
     pub fn new(addr: BindAddr, file: Arc<str>, line: u32) -> Bind {
         Bind {

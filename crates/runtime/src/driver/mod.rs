@@ -28,10 +28,10 @@ use crate::net::options::set;
 use crate::net::port::Events;
 use crate::net::syscall;
 use crate::task::{TaskId, current_task};
-use socket::{Bits, ConnectAddress, Extra, Op, Socket, SocketRef, SocketTable};
+use socket::{Bits, ConnectAddress, Extra, Listening, Op, Socket, SocketRef, SocketTable};
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
@@ -256,34 +256,35 @@ impl Driver {
 
     /// Registers a non-blocking descriptor; the record owns it from then on.
     pub(crate) fn adopt(&mut self, fd: OwnedFd, bits: Bits) -> io::Result<SocketRef> {
-        self.adopt_with(fd, bits, None)
+        let socket = self.register(fd.as_raw_fd(), bits, None)?;
+        let _ = fd.into_raw_fd();
+        Ok(socket)
     }
 
-    /// Likewise for one that listens. `events` is ready when there is a connection, and does not keep the socket open.
+    /// Whether listeners wait on [`Events`].
+    pub(crate) fn waits_on_events(&self) -> bool {
+        matches!(self.inner, Inner::Uring(_))
+    }
+
+    /// Registers one that listens, and that other threads may have, too. `events` is ready when there is a connection, and
+    /// does not keep the socket open.
     pub(crate) fn adopt_listener(
         &mut self,
-        fd: OwnedFd,
+        socket: Arc<OwnedFd>,
         events: Option<Arc<Events>>,
     ) -> io::Result<SocketRef> {
-        let events = events.map(|events| Box::new(Extra::Events(events)));
-        self.adopt_with(fd, Bits::LISTENER | Bits::READABLE, events)
+        let fd = socket.as_raw_fd();
+        let listening = Listening { socket: Some(socket), events };
+        let extra = Some(Box::new(Extra::Listening(listening)));
+        self.register(fd, Bits::LISTENER | Bits::READABLE, extra)
     }
 
-    fn adopt_with(&mut self, fd: OwnedFd, bits: Bits, extra: Option<Box<Extra>>) -> io::Result<SocketRef> {
-        let socket = self.sockets.insert(fd.as_raw_fd(), bits);
+    fn register(&mut self, fd: RawFd, bits: Bits, extra: Option<Box<Extra>>) -> io::Result<SocketRef> {
+        let socket = self.sockets.insert(fd, bits);
         // SAFETY: just inserted, nobody else refers to it.
         let s = unsafe { &mut *socket.as_ptr() };
         s.extra = extra;
-        match each!(self, d => d.register(s)) {
-            Ok(()) => {
-                let _ = fd.into_raw_fd();
-                Ok(socket)
-            }
-            Err(e) => {
-                self.sockets.remove(socket);
-                Err(e)
-            }
-        }
+        each!(self, d => d.register(s)).map(|()| socket).inspect_err(|_| self.sockets.remove(socket))
     }
 
     /// Ends the ownership: the descriptor is closed, what is in flight is cancelled, and the record is freed
@@ -313,7 +314,7 @@ impl Driver {
     pub(crate) fn release(&mut self, socket: SocketRef) -> OwnedFd {
         // SAFETY: called by the owner, who gives it up.
         let s = unsafe { &mut *socket.as_ptr() };
-        debug_assert_eq!(s.ops, 0);
+        debug_assert!(s.ops == 0 && !s.bits.has(Bits::LISTENER));
         if s.bits.has(Bits::NODELAY_DUE) {
             s.set_nodelay();
         }

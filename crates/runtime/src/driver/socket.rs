@@ -38,7 +38,7 @@ use crate::net::syscall;
 use crate::task::{Reason, TaskId};
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::Poll;
@@ -167,8 +167,15 @@ pub(crate) struct Message {
 pub(crate) enum Extra {
     Connect(ConnectAddress),
     Send(Message),
-    /// What tells of a listener's connections in its place; see [`crate::net::port`].
-    Events(Arc<Events>),
+    Listening(Listening),
+}
+
+/// What a listener has that others listen on, too.
+pub(crate) struct Listening {
+    /// The record's share in the descriptor; `None` once it is closed.
+    pub socket: Option<Arc<OwnedFd>>,
+    /// What tells of connections in its place; see [`crate::net::port`].
+    pub events: Option<Arc<Events>>,
 }
 
 /// The address a connect in flight points at.
@@ -218,6 +225,13 @@ pub(crate) fn moment() -> u32 {
 }
 
 impl Socket {
+    /// Gives up a descriptor that others may have, too; false when the record is its only owner.
+    pub fn leave_shared(&mut self) -> bool {
+        let Some(Extra::Listening(listening)) = self.extra.as_deref_mut() else { return false };
+        listening.socket = None;
+        true
+    }
+
     fn blank(number: u32) -> Socket {
         Socket {
             number,
@@ -418,7 +432,7 @@ impl Socket {
         }
         match &mut **extra {
             Extra::Send(message) => message,
-            Extra::Connect(_) | Extra::Events(_) => unreachable!("just replaced"),
+            Extra::Connect(_) | Extra::Listening(_) => unreachable!("just replaced"),
         }
     }
 

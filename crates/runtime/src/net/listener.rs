@@ -52,7 +52,7 @@ impl Listener {
     /// Binds and listens, and registers with this thread's driver.
     pub fn bind(address: &SockAddr, opts: &ListenOptions) -> io::Result<Listener> {
         if let Some(fd) = driver::with(|d| d.simulated().map(|sim| sim.open_listener(address, opts))) {
-            return Ok(Listener::with(Some(register(fd?, None)?), None));
+            return Ok(Listener::with(Some(register(Arc::new(fd?), None)?), None));
         }
         Listener::from_fd(open(address, opts)?)
     }
@@ -60,7 +60,7 @@ impl Listener {
     /// Registers a socket that listens already, for instance an inherited one; it is made non-blocking.
     pub fn from_fd(fd: OwnedFd) -> io::Result<Listener> {
         prepare_listening(&fd)?;
-        Ok(Listener::with(Some(register(fd, None)?), None))
+        Ok(Listener::with(Some(register(Arc::new(fd), None)?), None))
     }
 
     /// Listens on a port that other threads may listen on, too, and follows it when it is let go and taken back. It begins
@@ -88,13 +88,20 @@ impl Listener {
             }
             return Ok(());
         }
-        let (turn, copy) = member.port.join(member.task)?;
+        let (turn, shared) = member.port.join(member.task, driver::with(|d| d.waits_on_events()));
         if let Some(old) = self.socket.take() {
             driver::with(|d| d.close(old));
         }
-        if let Some((fd, events)) = copy {
-            prepare_listening(&fd)?;
-            self.socket = Some(register(fd, events)?);
+        if let Some((socket, events)) = shared {
+            prepare_listening(&socket)?;
+            let registered = match register(socket.clone(), events.clone()) {
+                // Another listener of this thread waits on the same descriptor.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    register(Arc::new(socket.try_clone()?), events)
+                }
+                registered => registered,
+            };
+            self.socket = Some(registered?);
         }
         self.paused = false;
         // Last: whatever failed is tried again.
@@ -248,8 +255,8 @@ fn prepare_listening(fd: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-fn register(fd: OwnedFd, events: Option<Arc<Events>>) -> io::Result<SocketRef> {
-    driver::with(|d| d.adopt_listener(fd, events))
+fn register(socket: Arc<OwnedFd>, events: Option<Arc<Events>>) -> io::Result<SocketRef> {
+    driver::with(|d| d.adopt_listener(socket, events))
 }
 
 impl AsRawFd for Listener {

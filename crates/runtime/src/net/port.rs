@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// How a process lets go of the address of a listening socket.
 pub enum LetGo {
@@ -48,37 +48,37 @@ struct State {
     tasks: Vec<TaskId>,
 }
 
-/// A socket, and what tells of its connections without keeping it open.
-#[derive(Clone)]
+/// A socket, one descriptor for all threads, and what tells of its connections without keeping it open.
 struct Shared {
     socket: Arc<OwnedFd>,
+    /// Made for the first thread that wants it.
     events: Option<Arc<Events>>,
 }
 
 /// Tells of the connections of one listening socket.
 pub(crate) struct Events {
     epoll: OwnedFd,
-    /// The number under which the socket was entered. Only a name: the socket may be closed.
-    socket: RawFd,
+    /// Entered under its number, which may be another file's once it is closed.
+    socket: Weak<OwnedFd>,
 }
 
 impl Events {
-    fn of(socket: BorrowedFd<'_>) -> io::Result<Events> {
+    fn of(socket: &Arc<OwnedFd>) -> io::Result<Events> {
         // SAFETY: takes no pointer; the result is checked before it is owned.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: `fd` is open and owned by nobody else.
-        let events = Events { epoll: unsafe { OwnedFd::from_raw_fd(fd) }, socket: socket.as_raw_fd() };
-        events.control(libc::EPOLL_CTL_ADD)?;
+        let events = Events { epoll: unsafe { OwnedFd::from_raw_fd(fd) }, socket: Arc::downgrade(socket) };
+        events.control(libc::EPOLL_CTL_ADD, socket)?;
         Ok(events)
     }
 
-    fn control(&self, operation: i32) -> io::Result<()> {
+    fn control(&self, operation: i32, socket: &OwnedFd) -> io::Result<()> {
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
         // SAFETY: the event is valid for the call.
-        let r = unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, self.socket, &mut event) };
+        let r = unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, socket.as_raw_fd(), &mut event) };
         if r < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
@@ -86,8 +86,10 @@ impl Events {
     /// it does so only if it was not ready before.)
     pub fn again(&self) {
         // A socket that is closed has nothing to tell, and two threads that do this at once leave an entry, too.
-        let _ = self.control(libc::EPOLL_CTL_DEL);
-        let _ = self.control(libc::EPOLL_CTL_ADD);
+        if let Some(socket) = self.socket.upgrade() {
+            let _ = self.control(libc::EPOLL_CTL_DEL, &socket);
+            let _ = self.control(libc::EPOLL_CTL_ADD, &socket);
+        }
     }
 
     /// What to wait on.
@@ -98,9 +100,15 @@ impl Events {
 
 impl Shared {
     fn new(socket: OwnedFd) -> Shared {
-        // Without a descriptor for it, threads wait on the socket itself.
-        let events = Events::of(socket.as_fd()).ok().map(Arc::new);
-        Shared { socket: Arc::new(socket), events }
+        Shared { socket: Arc::new(socket), events: None }
+    }
+
+    /// What tells of its connections. Without a descriptor for that, threads wait on the socket itself.
+    fn events(&mut self) -> Option<Arc<Events>> {
+        if self.events.is_none() {
+            self.events = Events::of(&self.socket).ok().map(Arc::new);
+        }
+        self.events.clone()
     }
 }
 
@@ -220,18 +228,24 @@ impl Port {
         self.turn.load(Ordering::Acquire)
     }
 
-    /// The present state for a listener of this thread, whose task is told of the next: its number, a copy of the
-    /// socket if it is held, and what tells of its connections.
+    /// The present state for a listener of this thread, whose task is told of the next: its number, the socket if it is
+    /// held, and, for a thread that waits on that, what tells of its connections.
     #[allow(clippy::type_complexity)] // Taken apart at once by its one caller.
-    pub(super) fn join(&self, task: TaskId) -> io::Result<(u32, Option<(OwnedFd, Option<Arc<Events>>)>)> {
+    pub(super) fn join(
+        &self,
+        task: TaskId,
+        wants_events: bool,
+    ) -> (u32, Option<(Arc<OwnedFd>, Option<Arc<Events>>)>) {
         let mut state = self.state();
         if task != TaskId::NONE && !state.tasks.contains(&task) {
             state.tasks.push(task);
         }
-        let shared = state.socket.as_ref().filter(|_| state.held);
-        let copy =
-            shared.map(|s| Ok::<_, io::Error>((s.socket.try_clone()?, s.events.clone()))).transpose()?;
-        Ok((self.turn(), copy))
+        let held = state.held;
+        let shared = state.socket.as_mut().filter(|_| held).map(|shared| {
+            let events = if wants_events { shared.events() } else { None };
+            (shared.socket.clone(), events)
+        });
+        (self.turn(), shared)
     }
 
     /// The next connection that was waiting when the port was let go.
@@ -244,10 +258,10 @@ impl Port {
         !self.state().taken_in.is_empty()
     }
 
-    /// The socket itself, for the simulator, whose descriptors have no copies. There is one thread there.
-    pub(super) fn take(&self) -> (u32, Option<OwnedFd>) {
+    /// The socket itself, for the simulator, whose listeners are its only owners. There is one thread there.
+    pub(super) fn take(&self) -> (u32, Option<Arc<OwnedFd>>) {
         let shared = self.state().socket.take();
-        (self.turn(), shared.and_then(|s| Arc::into_inner(s.socket)))
+        (self.turn(), shared.map(|s| s.socket))
     }
 
     /// The listener whose task this is exists no longer.

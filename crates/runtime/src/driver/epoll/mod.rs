@@ -73,13 +73,15 @@ impl Epoll {
     }
 
     pub fn close(&mut self, s: &mut Socket) {
-        // Closing the last descriptor of a file removes it from the set. A listener's file may be shared with
-        // another process (inherited, or handed over at a reload), where the registration would live on.
+        // Closing the last descriptor of a file removes it from the set. A listener's file may be shared with other
+        // threads, and another process (inherited, or handed over at a reload), where the registration would live on.
         if s.bits.has(Bits::LISTENER) {
             self.unregister(s);
         }
         s.clear_tx();
-        syscall::close(s.fd);
+        if !s.leave_shared() {
+            syscall::close(s.fd);
+        }
         s.fd = -1;
     }
 

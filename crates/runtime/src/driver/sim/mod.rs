@@ -383,7 +383,9 @@ impl SimDriver {
         s.clear_tx();
         self.deferred.retain(|id| *id != s.sim);
         self.world().close(s.sim);
-        syscall::close(s.fd);
+        if !s.leave_shared() {
+            syscall::close(s.fd);
+        }
         s.fd = -1;
     }
 

@@ -25,7 +25,7 @@ mod receive;
 #[cfg(test)]
 mod tests;
 
-use super::socket::{Bits, Extra, Op, Socket, SocketRef, SocketTable, canonical};
+use super::socket::{Bits, Extra, Listening, Op, Socket, SocketRef, SocketTable, canonical};
 use super::{DriverOptions, PollStats, Wait, token};
 use crate::buffer::ring;
 use crate::clock;
@@ -177,7 +177,9 @@ impl Uring {
         if s.ops & Op::Watch.bit() == 0 {
             // Of several threads one is enough, but only where it can pass on what it does not use.
             let (fd, exclusive) = match s.extra.as_deref() {
-                Some(Extra::Events(events)) => (events.fd(), libc::EPOLLEXCLUSIVE),
+                Some(Extra::Listening(Listening { events: Some(events), .. })) => {
+                    (events.fd(), libc::EPOLLEXCLUSIVE)
+                }
                 _ => (s.fd, 0),
             };
             let entry = opcode::PollAdd::new(Fd(fd), (libc::EPOLLIN | exclusive) as u32).multi(true).build();
@@ -191,8 +193,10 @@ impl Uring {
         for op in [Op::Recv, Op::Send, Op::Connect, Op::PollIn, Op::PollOut, Op::Watch, Op::Hangup] {
             self.cancel(s, op);
         }
-        let entry = opcode::Close::new(Fd(s.fd)).build();
-        self.push(entry.flags(squeue::Flags::SKIP_SUCCESS).user_data(IGNORE));
+        if !s.leave_shared() {
+            let entry = opcode::Close::new(Fd(s.fd)).build();
+            self.push(entry.flags(squeue::Flags::SKIP_SUCCESS).user_data(IGNORE));
+        }
         self.unstarve(s);
         if s.ops & Op::Send.bit() == 0 {
             s.clear_tx();
@@ -392,7 +396,9 @@ impl Uring {
                 let over = s.ops & Op::Watch.bit() == 0;
                 if over && s.bits.has(Bits::REGISTERED) && !s.bits.has(Bits::CLOSING) {
                     self.arm_watch(s);
-                } else if over && let Some(Extra::Events(events)) = s.extra.as_deref() {
+                } else if over
+                    && let Some(Extra::Listening(Listening { events: Some(events), .. })) = s.extra.as_deref()
+                {
                     // Until now a connection may have woken this thread, which waits no longer, in place of another.
                     events.again();
                 }
