@@ -6,6 +6,7 @@ pub mod columns;
 pub mod format;
 pub mod info;
 pub mod prometheus;
+pub mod report;
 pub mod rows;
 pub mod stat;
 

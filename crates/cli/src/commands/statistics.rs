@@ -1,11 +1,13 @@
 //! The statistics: `show stat`, `show schema json`. What the rows hold is in [`thalweg_statistics::stat`].
 
 use std::io;
+use std::sync::Arc;
 
 use thalweg_config::model::CliLevel::{self, User};
 use thalweg_proxy::Instance;
 use thalweg_statistics::columns::{COLUMNS, ONLY_BACKEND, ONLY_FRONTEND};
-use thalweg_statistics::stat::{self, Row, RowKind, csv_row, header, json_row, typed_row};
+use thalweg_statistics::report::{Filter, Form, Report};
+use thalweg_statistics::stat::{self, Row};
 use thalweg_statistics::{Value, rows};
 
 use crate::command::{Call, Command, Run};
@@ -21,43 +23,11 @@ pub static COMMANDS: &[Command] = &[
         .help("", "show the JSON schema of the statistics"),
 ];
 
-/// How rows are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Form {
-    #[default]
-    Csv,
-    Typed,
-    Json,
-}
-
-/// Which rows are shown.
-#[derive(Clone, Copy, Debug)]
-struct Filter {
-    /// -1 for all.
-    iid: i64,
-    /// Bits: 1 frontends, 2 backends, 4 servers, 8 listeners.
-    kinds: i64,
-    /// -1 for all.
-    sid: i64,
-    up: bool,
-    no_maint: bool,
-}
-
-impl Filter {
-    fn wants(&self, kind: RowKind) -> bool {
-        self.kinds & (1 << kind as u32) != 0
-    }
-
-    fn wants_number(&self, sid: u32) -> bool {
-        self.sid < 0 || self.sid == i64::from(sid)
-    }
-}
-
 /// `show stat`.
 async fn show(call: Call<'_>) -> io::Result<Reply> {
     let Call { session, output, args, .. } = call;
     let instance = &session.cli.instance;
-    let mut filter = Filter { iid: -1, kinds: -1, sid: -1, up: false, no_maint: false };
+    let mut filter = Filter::default();
     let (mut form, mut described) = (Form::Csv, false);
     let mut args = args;
     if args.first() == Some(&"domain") {
@@ -93,43 +63,13 @@ async fn show(call: Call<'_>) -> io::Result<Reply> {
         }
     }
     let discloses = session.level >= CliLevel::Operator;
-    let mut writer = Writer { form, described, discloses, rows: 0 };
-    writer.begin(&mut output.text);
-    for proxy in &instance.config.proxies {
-        // What is disabled in the configuration has no figures.
-        if proxy.disabled || filter.iid != -1 && filter.iid != i64::from(proxy.uid) {
-            continue;
-        }
-        if proxy.is_fe() && filter.wants(RowKind::Frontend) {
-            writer.row(&mut output.text, rows::frontend(instance, proxy));
-        }
-        if proxy.is_fe() && proxy.opts.socket_stats && filter.wants(RowKind::Listener) {
-            for bind in proxy.binds.iter().enumerate().filter(|(_, bind)| filter.wants_number(bind.uid)) {
-                writer.row(&mut output.text, rows::listener(instance, proxy, bind.0));
-                output.flush_much().await?;
-            }
-        }
-        if proxy.is_be() && filter.wants(RowKind::Server) {
-            let backend = &instance.backends[proxy.id.0 as usize];
-            for server in proxy.servers.iter().filter(|server| filter.wants_number(server.uid)) {
-                let hidden = (filter.up && !backend.is_up(server.id))
-                    || (filter.no_maint && backend.standing(server.id).maintenance);
-                if !hidden {
-                    writer.row(&mut output.text, rows::server(instance, proxy, server));
-                    output.flush_much().await?;
-                }
-            }
-        }
-        if proxy.is_be() && filter.wants(RowKind::Backend) {
-            let mut row = rows::backend(instance, proxy);
-            if filter.up || filter.no_maint {
-                row.tell_servers(instance, proxy);
-            }
-            writer.row(&mut output.text, row);
-        }
+    let mut report = Report::new(Arc::clone(instance), filter, form, discloses);
+    if described {
+        report = report.describe();
+    }
+    while report.step(&mut output.text) {
         output.flush_much().await?;
     }
-    writer.end(&mut output.text);
     Ok(Reply::Done)
 }
 
@@ -183,47 +123,5 @@ fn dump_side<'g>(text: &mut String, side: &str, others: &[&str], rows: impl Iter
             }
         }
         text.push('\n');
-    }
-}
-
-struct Writer {
-    form: Form,
-    described: bool,
-    /// Addresses, cookies and algorithms are shown.
-    discloses: bool,
-    rows: usize,
-}
-
-impl Writer {
-    fn begin(&self, out: &mut String) {
-        match self.form {
-            Form::Csv => header(out),
-            Form::Typed => {}
-            Form::Json => out.push('['),
-        }
-    }
-
-    fn end(&self, out: &mut String) {
-        if self.form == Form::Json {
-            out.push_str("]\n");
-        }
-    }
-
-    fn row(&mut self, out: &mut String, mut row: Row) {
-        if !self.discloses {
-            row.withhold();
-        }
-        let row = &row;
-        match self.form {
-            Form::Csv => csv_row(out, row),
-            Form::Typed => typed_row(out, row, self.described),
-            Form::Json => {
-                if self.rows > 0 {
-                    out.push(',');
-                }
-                json_row(out, row);
-            }
-        }
-        self.rows += 1;
     }
 }
