@@ -129,6 +129,8 @@ pub(crate) struct Building {
     /// A `defaults` section that holds rules.
     pub has_rules: bool,
     pub bind_seen: bool,
+    /// This section itself has a `stats` line.
+    pub stats_here: bool,
     /// Which `timeout`s this section itself gave.
     pub timeouts_here: u16,
     /// Lines read once all names are known, in order.
@@ -280,6 +282,7 @@ impl Building {
             from: None,
             has_rules: false,
             bind_seen: false,
+            stats_here: false,
             timeouts_here: 0,
             late: Vec::new(),
             server_names: HashMap::new(),

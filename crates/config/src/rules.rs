@@ -18,6 +18,8 @@ pub(crate) struct Drafts {
     pub acls: AclSet,
     pub sets: [Ruleset; 7],
     pub redirects: Ruleset,
+    /// `stats http-request`
+    pub stats: Ruleset,
 }
 
 /// `acl <name> <test>`
@@ -38,18 +40,82 @@ fn whole(mut complaint: Box<Diagnostic>, line: &Line) -> Box<Diagnostic> {
     complaint
 }
 
-fn push(cx: &mut Cx<'_>, b: &mut Building, line: &Line, kind: Kind, from: usize, redirect: bool) -> Outcome {
-    let arguments = words(line, from);
+/// Which of the rulesets of a section a rule belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The one of this kind.
+    Kind(Kind),
+    /// `redirect`, after `http-request`.
+    Redirects,
+    /// `stats http-request`
+    Stats,
+}
+
+impl Place {
+    fn kind(self) -> Kind {
+        match self {
+            Place::Kind(kind) => kind,
+            Place::Redirects | Place::Stats => Kind::HttpRequest,
+        }
+    }
+
+    fn of(self, drafts: &mut Drafts) -> &mut Ruleset {
+        match self {
+            Place::Kind(kind) => &mut drafts.sets[kind as usize],
+            Place::Redirects => &mut drafts.redirects,
+            Place::Stats => &mut drafts.stats,
+        }
+    }
+}
+
+/// Reads the rule in the words from `from` on.
+pub(crate) fn push(cx: &mut Cx<'_>, b: &mut Building, line: &Line, place: Place, from: usize) -> Outcome {
+    let mut arguments = words(line, from);
+    if place == Place::Stats && arguments.first() == Some(&"auth") && arguments.get(1) != Some(&"realm") {
+        // Elsewhere it would be the name of the proxy.
+        arguments.splice(1..1, ["realm", crate::model::DEFAULT_REALM]);
+    }
+    let kind = place.kind();
     let experimental = cx.config.global.expose_experimental;
-    let mut captures = slots(b);
-    let before = (captures.request.len(), captures.response.len());
+    let before = slots(b);
     // The set is taken out so that the environment may look at the named ACLs meanwhile.
-    let drafts = b.drafts.get_or_insert_default();
-    let mut set = if redirect {
-        std::mem::take(&mut drafts.redirects)
-    } else {
-        std::mem::take(&mut drafts.sets[kind as usize])
-    };
+    let mut set = std::mem::take(place.of(b.drafts.get_or_insert_default()));
+    let mut captures = before.clone();
+    let result = compile(cx, b, line.span(), kind, &mut captures, |env| match place {
+        Place::Redirects => set.push_redirect(&arguments, env),
+        Place::Kind(_) | Place::Stats => {
+            let result = set.push(kind, &arguments, env);
+            // The reference warns about rules after a final one in HTTP only, and in its own way about those of a page.
+            if !kind.is_http() || place == Place::Stats {
+                env.compile.warnings.retain(|w| !w.contains("further entries are NOOP"));
+            }
+            result
+        }
+    });
+    *place.of(b.drafts.get_or_insert_default()) = set;
+    for len in &captures.request[before.request.len()..] {
+        crate::proxy::add_slot(b, "request", *len);
+    }
+    for len in &captures.response[before.response.len()..] {
+        crate::proxy::add_slot(b, "response", *len);
+    }
+    if result.as_ref().is_err_and(|e| e.contains("experimental"))
+        || experimental && uses_experimental(line, from)
+    {
+        cx.experimental_used = true;
+    }
+    result.map_err(|e| whole(fail(line, from, e), line))
+}
+
+/// Compiles a rule of this kind in the environment of a section.
+pub(crate) fn compile<T>(
+    cx: &mut Cx<'_>,
+    b: &Building,
+    span: thalweg_syntax::Span,
+    kind: Kind,
+    captures: &mut CaptureSlots,
+    rule: impl FnOnce(&mut RuleEnv<'_, '_>) -> T,
+) -> T {
     let context = match kind {
         Kind::TcpConnection => "tcp-request connection expression",
         Kind::TcpSession => "tcp-request session expression",
@@ -59,38 +125,12 @@ fn push(cx: &mut Cx<'_>, b: &mut Building, line: &Line, kind: Kind, from: usize,
         Kind::HttpResponse => "http-response expression",
         Kind::HttpAfter => "http-after-response expression",
     };
-    let result = with_env(cx, b, line.span(), Points::ALL, context, |env| {
+    let experimental = cx.config.global.expose_experimental;
+    let services = cx.options.services;
+    with_env(cx, b, span, Points::ALL, context, |env| {
         env.points = kind.points(&env.proxy);
-        let mut env =
-            RuleEnv { compile: env, experimental, captures: &mut captures, services: cx.options.services };
-        if redirect {
-            return set.push_redirect(&arguments, &mut env);
-        }
-        let result = set.push(kind, &arguments, &mut env);
-        // The reference warns about rules after a final one in HTTP only.
-        if !kind.is_http() {
-            env.compile.warnings.retain(|w| !w.contains("further entries are NOOP"));
-        }
-        result
-    });
-    let drafts = b.drafts.get_or_insert_default();
-    if redirect {
-        drafts.redirects = set;
-    } else {
-        drafts.sets[kind as usize] = set;
-    }
-    for len in &captures.request[before.0..] {
-        crate::proxy::add_slot(b, "request", *len);
-    }
-    for len in &captures.response[before.1..] {
-        crate::proxy::add_slot(b, "response", *len);
-    }
-    if result.as_ref().is_err_and(|e| e.contains("experimental"))
-        || experimental && uses_experimental(line, from)
-    {
-        cx.experimental_used = true;
-    }
-    result.map_err(|e| whole(fail(line, from, e), line))
+        rule(&mut RuleEnv { compile: env, experimental, captures, services })
+    })
 }
 
 fn uses_experimental(line: &Line, from: usize) -> bool {
@@ -113,12 +153,12 @@ pub(crate) fn http_rule(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outco
         "http-response" => Kind::HttpResponse,
         _ => Kind::HttpAfter,
     };
-    push(cx, b, line, kind, 1, false)
+    push(cx, b, line, Place::Kind(kind), 1)
 }
 
 /// `redirect`
 pub(crate) fn redirect(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
-    push(cx, b, line, Kind::HttpRequest, 1, true)
+    push(cx, b, line, Place::Redirects, 1)
 }
 
 /// `tcp-request` and `tcp-response`.
@@ -158,7 +198,7 @@ pub(crate) fn tcp_rule(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcom
             format!("{name} {what} is not allowed because {} {} is not a {side}", b.kind_shown(), b.p.name);
         return Err(fail(line, 0, message));
     }
-    push(cx, b, line, kind, 2, false)
+    push(cx, b, line, Place::Kind(kind), 2)
 }
 
 /// `tcp-request inspect-delay` and `tcp-response inspect-delay`.
@@ -193,47 +233,10 @@ pub(crate) fn inspect_delay(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> O
 /// Puts the rules of a section, and of the one it inherits from, where the data path reads them.
 pub(crate) fn settle(cx: &mut Cx<'_>, b: &mut Building, inherited: Option<&[Ruleset; 7]>) {
     let mut drafts = b.drafts.take().unwrap_or_default();
-    // Redirections run after the other rules on requests.
-    let redirects = std::mem::take(&mut drafts.redirects);
-    if !redirects.is_empty() && b.p.mode != Mode::Http {
-        needs_http(cx, b, "redirect");
-    } else if !redirects.is_empty() {
-        let mut all = redirects;
-        all.inherit(&drafts.sets[Kind::HttpRequest as usize]);
-        drafts.sets[Kind::HttpRequest as usize] = all;
-    }
-    let captures = slots(b);
     for (index, kind) in Kind::ALL.into_iter().enumerate() {
-        let mut set = std::mem::take(&mut drafts.sets[index]);
-        let own = !set.is_empty();
-        if let Some(parent) = inherited.map(|sets| &sets[index]).filter(|s| !s.is_empty()) {
-            set.inherit(parent);
-        }
-        if set.is_empty() {
-            continue;
-        }
-        let groups = &cx.config.http_errors;
-        let profiles = &cx.config.log_profiles;
-        let references = References {
-            http_errors: &|name: &str| groups.iter().find(|g: &&Arc<HttpErrors>| &*g.name == name).cloned(),
-            log_profile: &|name: &str| profiles.iter().any(|p| &*p.name == name),
-            patterns: &cx.registry,
-            captures: b.p.is_fe().then_some(&captures),
-            bandwidth_filter: &|name: &str| {
-                b.p.filters.iter().find_map(|f| f.bandwidth_of(name)).map(|f| f.id)
-            },
-        };
-        for message in set.resolve(kind, &b.p.name, &references) {
-            cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(b.span), message));
-        }
-        if kind.is_http() && b.p.mode != Mode::Http {
-            // Inherited rules are meant for the proxies that can use them.
-            if own {
-                needs_http(cx, b, kind.name());
-            }
-            continue;
-        }
-        let set = Arc::new(set);
+        let own = std::mem::take(&mut drafts.sets[index]);
+        let parent = inherited.map(|sets| &sets[index]);
+        let Some(set) = settled(cx, b, kind, kind.name(), own, parent) else { continue };
         let rules = &mut b.p.rules;
         match kind {
             Kind::TcpConnection => rules.tcp_connection = set,
@@ -244,6 +247,55 @@ pub(crate) fn settle(cx: &mut Cx<'_>, b: &mut Building, inherited: Option<&[Rule
             Kind::HttpResponse => rules.http_response = set,
             Kind::HttpAfter => rules.http_after_response = set,
         }
+    }
+    let redirects = std::mem::take(&mut drafts.redirects);
+    // A `defaults` section has none.
+    if let Some(set) = settled(cx, b, Kind::HttpRequest, "redirect", redirects, None) {
+        b.p.rules.redirect = set;
+    }
+}
+
+/// The rules of one kind with those that are inherited before them, unless there are none or the proxy cannot use them.
+fn settled(
+    cx: &mut Cx<'_>,
+    b: &Building,
+    kind: Kind,
+    name: &str,
+    mut set: Ruleset,
+    parent: Option<&Ruleset>,
+) -> Option<Arc<Ruleset>> {
+    let own = !set.is_empty();
+    if let Some(parent) = parent.filter(|set| !set.is_empty()) {
+        set.inherit(parent);
+    }
+    if set.is_empty() {
+        return None;
+    }
+    resolve(cx, b, kind, &set);
+    if kind.is_http() && b.p.mode != Mode::Http {
+        // Inherited rules are meant for the proxies that can use them.
+        if own {
+            needs_http(cx, b, name);
+        }
+        return None;
+    }
+    Some(Arc::new(set))
+}
+
+/// Resolves what rules refer to by name.
+pub(crate) fn resolve(cx: &mut Cx<'_>, b: &Building, kind: Kind, set: &Ruleset) {
+    let captures = slots(b);
+    let groups = &cx.config.http_errors;
+    let profiles = &cx.config.log_profiles;
+    let references = References {
+        http_errors: &|name: &str| groups.iter().find(|g: &&Arc<HttpErrors>| &*g.name == name).cloned(),
+        log_profile: &|name: &str| profiles.iter().any(|p| &*p.name == name),
+        patterns: &cx.registry,
+        captures: b.p.is_fe().then_some(&captures),
+        bandwidth_filter: &|name: &str| b.p.filters.iter().find_map(|f| f.bandwidth_of(name)).map(|f| f.id),
+    };
+    for message in set.resolve(kind, &b.p.name, &references) {
+        cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(b.span), message));
     }
 }
 

@@ -25,6 +25,7 @@ pub(crate) enum Where {
     MonitorFail,
     ForcePersist,
     ForceSwitch,
+    StatsAdmin,
 }
 
 impl Where {
@@ -33,7 +34,9 @@ impl Where {
             Where::UseBackend | Where::ForceSwitch => Point::UseBackend.set(),
             Where::UseServer => Point::UseServer.set(),
             Where::MonitorFail => Point::FeHttpRequest.set(),
-            Where::ForcePersist => Point::FeHttpRequest.set().or(Point::BeHttpRequest.set()),
+            Where::ForcePersist | Where::StatsAdmin => {
+                Point::FeHttpRequest.set().or(Point::BeHttpRequest.set())
+            }
         }
     }
 
@@ -44,7 +47,9 @@ impl Where {
                 "error detected while parsing switching rule : ".to_owned()
             }
             Where::MonitorFail => "error detected while parsing a 'monitor fail' condition : ".to_owned(),
-            Where::ForcePersist => format!("error detected while parsing a '{name}' rule : "),
+            Where::ForcePersist | Where::StatsAdmin => {
+                format!("error detected while parsing a '{name}' rule : ")
+            }
             Where::ForceSwitch => "'force-be-switch' : ".to_owned(),
         }
     }

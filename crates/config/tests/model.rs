@@ -210,7 +210,9 @@ fn proxy_settings() {
     check("force-persist if TRUE|ignore-persist if TRUE", |p| {
         p.persist_rules.iter().map(|r| r.force).eq([true, false])
     });
-    check("http-request deny|redirect location /", |p| p.rules.http_request.len() == 2);
+    check("http-request deny|redirect location /", |p| {
+        (p.rules.http_request.len(), p.rules.redirect.len()) == (1, 1)
+    });
     check("tcp-request inspect-delay 5s|tcp-request content accept", |p| {
         p.inspect_delay_req_ms == Some(5000) && p.rules.tcp_content_req.len() == 1
     });

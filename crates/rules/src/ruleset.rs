@@ -105,6 +105,13 @@ pub struct Rule {
     pub line: u32,
 }
 
+impl Rule {
+    /// Whether it has a condition.
+    pub fn is_conditional(&self) -> bool {
+        self.condition.is_some()
+    }
+}
+
 /// Rules in the order they were written.
 #[derive(Default)]
 pub struct Ruleset {

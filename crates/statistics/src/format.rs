@@ -97,7 +97,8 @@ pub fn json_tail(out: &mut String, tags: &str, value: &Value) {
     out.push_str("}}");
 }
 
-fn json_string(out: &mut String, text: &str) {
+/// Text in JSON.
+pub fn json_string(out: &mut String, text: &str) {
     out.push('"');
     for character in text.chars() {
         match character {

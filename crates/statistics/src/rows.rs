@@ -101,6 +101,10 @@ impl<'a> Sums<'a> {
         narrow(self.of(field) / timed)
     }
 
+    fn times(&self) -> (u64, u64) {
+        (self.of(|c| &c.timed), self.of(|c| &c.total_ms))
+    }
+
     /// Seconds since the last stream, -1 for none.
     fn last(&self) -> Value {
         let last = self.0.iter().map(|c| c.last_session_ms.get()).max().unwrap_or(0);
@@ -333,6 +337,18 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     row.set(const { at("priv_idle_cur") }, narrow(sums.of(|c| &c.private_idle_connections)));
     row.narrow_zeroes(const { &[at("srid")] });
     row
+}
+
+/// Streams of a server that were timed, and milliseconds of all of them.
+pub fn server_times(instance: &Instance, proxy: &Proxy, server: &Server) -> (u64, u64) {
+    let index = instance.server_index(proxy.id, server.id);
+    Sums(instance.threads.iter().map(|t| &t.servers[index]).collect()).times()
+}
+
+/// The same of a backend.
+pub fn backend_times(instance: &Instance, proxy: &Proxy) -> (u64, u64) {
+    let id = proxy.id.0 as usize;
+    Sums(instance.threads.iter().map(|t| &t.backends[id]).collect()).times()
 }
 
 /// The columns of a check that runs.

@@ -65,6 +65,14 @@ fn column(position: usize, kind: RowKind) -> (&'static str, &'static str, &'stat
     column.map_or(("", "", ""), |column| (column.name, columns::tags(column, kind), column.text))
 }
 
+/// The values of a row that there are: name, value and what it is.
+pub fn described(row: &Row) -> impl Iterator<Item = (&'static str, String, &'static str)> {
+    row.values.iter().enumerate().filter_map(|(position, value)| {
+        let (name, _, text) = column(position, row.kind);
+        Some((name, value.as_ref()?.to_string(), text))
+    })
+}
+
 /// A row in typed output: one line per value.
 pub fn typed_row(out: &mut String, row: &Row, described: bool) {
     let letter = match row.kind {

@@ -19,6 +19,7 @@ mod report;
 mod service;
 mod signals;
 mod start;
+mod stats_page;
 mod stats_socket;
 mod version;
 mod worker;

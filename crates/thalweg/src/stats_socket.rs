@@ -18,6 +18,7 @@ use crate::exporter::Exporter;
 use crate::program::{COMPATIBLE_DATE, Program};
 use crate::report;
 use crate::service::SharedSocket;
+use crate::stats_page::StatsPage;
 
 /// Another process that asks for the listening sockets takes them within this time, or goes without.
 const HAND_OVER_LIMIT: Duration = Duration::from_secs(10);
@@ -86,7 +87,7 @@ pub fn prepare(
         counts: thalweg_cli::Counts::default(),
     };
     let cli = Arc::new(cli);
-    instance.offer(vec![Box::new(Exporter(Arc::clone(&cli)))]);
+    instance.offer(vec![Box::new(Exporter(Arc::clone(&cli))), Box::new(StatsPage(Arc::clone(&cli)))]);
     (cli, ports)
 }
 

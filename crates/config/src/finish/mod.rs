@@ -28,6 +28,7 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
         .collect();
     cx.places = cx.proxies.iter().map(|b| b.span).collect();
     assign_ids(cx);
+    proxy::stats_accounts(cx);
     cx.name_table = NameTable::new(&cx.proxies, &cx.config.userlists);
     process_variables(cx);
     crate::log_profile::compile(cx);
@@ -60,6 +61,7 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
         late_lines(cx, b);
         resolve(cx, b);
         proxy::dynamic_cookies(cx, b);
+        proxy::settle_stats(cx, b);
         rules::settle(cx, b, preset.map(|p| &p.rules));
         replies::settle(cx, b);
         formats::compile(cx, b);

@@ -12,6 +12,7 @@ mod global;
 mod log;
 mod proxy;
 mod server;
+mod stats;
 
 use std::sync::Arc;
 
@@ -28,13 +29,13 @@ pub use proxy::{
     Balance, BalanceAlgo, BalanceKind, Capture, CookieCapture, CookieMode, CookiePersistence, DynamicTarget,
     ForwardFor, ForwardedField, ForwardedHeader, HashAffinity, HashFunction, HashMethod, HashType,
     KeepAliveProbe, LogFormats, Mode, Net, PersistRule, Proxy, ProxyKind, ProxyOptions, RestrictHeaderNames,
-    RetryOn, Reuse, Rules, SourceAddress, SourceMode, StatsAdmin, StatsPage, Timeouts, UseBackend, UseServer,
-    UseServerTarget,
+    RetryOn, Reuse, Rules, SourceAddress, SourceMode, Timeouts, UseBackend, UseServer, UseServerTarget,
 };
 pub use server::{
     CheckConfig, HashKey, InitState, PoolConfig, PortMode, ProxyHeader, ProxyHeaderV2, Server, ServerAddr,
     SlowSettings,
 };
+pub use stats::{DEFAULT_REALM, Label, StatsPage};
 
 use crate::compiled::{HttpErrors, Registry};
 

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use super::{Bind, Filter, LogStep, LogTarget, ProxyId, Server, ServerId};
+use super::{Bind, Filter, LogStep, LogTarget, ProxyId, Server, ServerId, StatsPage};
 use crate::compiled::{Condition, ErrorReplies, Expr, LogFormat, Ruleset};
 
 /// A frontend, a backend, or both (`listen`).
@@ -86,6 +86,7 @@ pub struct Proxy {
     pub cookie_capture: Option<Arc<CookieCapture>>,
     pub unique_id_format: Option<Arc<LogFormat>>,
     pub unique_id_header: Option<Arc<[u8]>>,
+    /// The statistics page.
     pub stats: Option<Arc<StatsPage>>,
     /// What checks of servers do; `None` without a backend's side.
     pub check: Option<Arc<thalweg_check::Program>>,
@@ -202,8 +203,9 @@ pub struct Rules {
     pub tcp_session: Arc<Ruleset>,
     pub tcp_content_req: Arc<Ruleset>,
     pub tcp_content_res: Arc<Ruleset>,
-    /// `http-request`, then `redirect` rules.
     pub http_request: Arc<Ruleset>,
+    /// `redirect` rules, which run whatever those before said.
+    pub redirect: Arc<Ruleset>,
     pub http_response: Arc<Ruleset>,
     pub http_after_response: Arc<Ruleset>,
 }
@@ -615,26 +617,4 @@ pub struct CookieCapture {
     /// The name is a prefix (it was given with no `=`).
     pub prefix: bool,
     pub len: u32,
-}
-
-/// `stats` keywords.
-#[derive(Clone, Debug, Default)]
-pub struct StatsPage {
-    pub uri: Arc<[u8]>,
-    pub realm: Option<Arc<str>>,
-    pub auth: Vec<(Arc<str>, Arc<str>)>,
-    pub refresh_s: u32,
-    pub hide_version: bool,
-    pub show_desc: Option<Arc<str>>,
-    pub show_node: Option<Arc<str>>,
-    pub show_legends: bool,
-    pub show_modules: bool,
-    pub scope: Vec<Arc<str>>,
-    pub admin: Vec<StatsAdmin>,
-}
-
-/// `stats admin if|unless`.
-#[derive(Clone, Debug)]
-pub struct StatsAdmin {
-    pub cond: Arc<Condition>,
 }

@@ -10,6 +10,7 @@ mod order;
 mod persistence;
 mod routing;
 mod section;
+mod stats;
 mod timeouts;
 
 use thalweg_syntax::Line;
@@ -29,6 +30,7 @@ pub(crate) use order::*;
 pub(crate) use persistence::*;
 pub(crate) use routing::*;
 pub(crate) use section::*;
+pub(crate) use stats::*;
 pub(crate) use timeouts::*;
 
 /// One line of a proxy or of a `defaults` section.
@@ -61,6 +63,13 @@ pub(crate) fn line(cx: &mut Cx<'_>, b: &mut Building, mut line: Line) -> Outcome
         Some(keyword) => match keyword.status {
             // What waits for data is a plain value, and is inherited.
             Status::Works(_) if line.text(1) == "inspect-delay" => crate::rules::inspect_delay(cx, b, &line),
+            // A page is a value, too, but for its rules; there are none in `defaults`.
+            Status::Works(parse)
+                if name == "stats"
+                    && (!stats_is_rule(&line) || b.p.kind == crate::model::ProxyKind::Defaults) =>
+            {
+                parse(cx, b, &line)
+            }
             Status::Works(_) if keyword.late => {
                 check_order(cx, b, &line);
                 b.has_rules |= b.p.kind == crate::model::ProxyKind::Defaults && name != "acl";

@@ -280,6 +280,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         from: None,
         has_rules: false,
         bind_seen: false,
+        stats_here: false,
         timeouts_here: 0,
         forwarded: None,
         check: Arc::default(),

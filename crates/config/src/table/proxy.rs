@@ -189,7 +189,7 @@ pub static PROXY: &[Keyword<ProxyFn>] = &[
         "the 'srvtimeout' directive is not supported anymore since HAProxy 2.1. Use 'timeout server'.",
     ),
     not_yet("ssl-f-use", "TLS certificates of a frontend.", why::TLS),
-    not_yet("stats", "Statistics page.", why::STATS_PAGE),
+    late("stats", "The statistics page: where it is, who may see it, and what it shows.", proxy::stats),
     not_yet("stick", "Stick tables.", why::STICK),
     not_yet("stick-table", "Stick tables.", why::STICK),
     works("tcp-check", "Step of a health check.", crate::check::rule),

@@ -22,7 +22,7 @@ use super::entry::unless_killed;
 use super::exchange::{self, Exchanged};
 use super::rules::{self, Passed, Source};
 pub use super::{After, Stop, Stream, Stream as Http};
-use super::{StreamState, cookie, finish, forwarded, reply, service, waiting};
+use super::{StreamState, cookie, finish, forwarded, reply, service, statistics, waiting};
 use crate::backend::Slot;
 use crate::backend::assign::{self, Choice, NoServer};
 use crate::backend::connect::Target;
@@ -231,6 +231,12 @@ impl<'a> Stream<'a> {
         for (rules, kind) in rules_on_requests(fe) {
             self.request_rules(fe, rules, kind).await?;
         }
+        if let Some(page) = &fe.stats {
+            Box::pin(statistics::serve(self, fe, page)).await?;
+        }
+        if !fe.rules.redirect.is_empty() {
+            self.request_rules(fe, &fe.rules.redirect, Kind::HttpRequest).await?;
+        }
         self.restrict_names(fe)?;
         self.choose_backend(fe)?;
         let be = self.backend();
@@ -241,6 +247,12 @@ impl<'a> Stream<'a> {
             }
             for (rules, kind) in rules_on_requests(be) {
                 self.request_rules(be, rules, kind).await?;
+            }
+            if let Some(page) = &be.stats {
+                Box::pin(statistics::serve(self, be, page)).await?;
+            }
+            if !be.rules.redirect.is_empty() {
+                self.request_rules(be, &be.rules.redirect, Kind::HttpRequest).await?;
             }
             self.restrict_names(be)?;
         }
@@ -396,7 +408,7 @@ impl<'a> Stream<'a> {
     }
 
     /// Evaluates one ruleset on the request.
-    async fn request_rules(
+    pub(super) async fn request_rules(
         &mut self,
         proxy: &'a Proxy,
         rules: &'a Ruleset,

@@ -18,6 +18,7 @@ pub mod relay;
 pub mod reply;
 pub mod rules;
 pub mod service;
+pub mod statistics;
 pub mod tcp;
 pub mod waiting;
 

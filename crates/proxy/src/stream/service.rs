@@ -14,6 +14,7 @@ use super::exchange;
 use super::http::{After, Http, Stop};
 use super::reply::{self, Answer};
 use super::rules::{self, Source};
+use super::statistics::Page;
 use crate::connection::body::wrap_chunk;
 
 /// Bytes of a body that are sent at a time.
@@ -26,6 +27,8 @@ pub struct Request<'a> {
     pub body: &'a [u8],
     /// All of the body is there.
     pub body_is_complete: bool,
+    /// For the statistics page: whose it is.
+    pub page: Option<Page<'a>>,
 }
 
 /// A service of this process. One object serves all requests, on all threads.
@@ -38,8 +41,8 @@ pub trait Service: Send + Sync {
     fn wants_body(&self, _request: &Head) -> bool {
         false
     }
-    /// Makes the head of the answer, without a length, and what its body comes from. A request that it cannot answer gets an
-    /// error of this status.
+    /// Makes the head of the answer, with the body's length if it is known, and what its body comes from. A request that it
+    /// cannot answer gets an error of this status.
     fn answer(&self, request: &Request<'_>, response: &mut Head) -> Result<Box<dyn Body>, u16>;
 }
 
@@ -54,34 +57,54 @@ pub async fn serve<'a>(http: &mut Http<'a>, name: &str) -> Result<After, Stop<'a
     let Some(service) = http.worker.instance.service(name) else {
         return Err(Stop::Answer(Answer::Error(503)));
     };
+    answer(http, service, None, true).await
+}
+
+/// From here on the request is a service's.
+pub fn begin(http: &mut Http<'_>, service: &dyn Service) {
     http.state.facts.responder = Responder::Service(service.title());
     let now = http.elapsed_us();
     let timers = &mut http.state.facts.timers;
     (timers.queue_us, timers.connect_us) = (now, now);
+}
+
+/// Lets a service answer, whose answer the rules on responses may see.
+pub async fn answer<'a>(
+    http: &mut Http<'a>,
+    service: &dyn Service,
+    page: Option<Page<'a>>,
+    with_response_rules: bool,
+) -> Result<After, Stop<'a>> {
+    begin(http, service);
     if service.wants_body(&http.state.request) {
         http.receive_body().await?;
     }
     let look = http.client.look();
     let body_is_complete = look.payload_ended();
     let payload = look.payload();
-    let request = Request { head: &http.state.request, body: payload.data(), body_is_complete };
+    let request = Request { head: &http.state.request, body: payload.data(), body_is_complete, page };
     let answered = service.answer(&request, &mut http.state.response);
     let body = answered.map_err(|status| Stop::Answer(Answer::Error(status)))?;
     http.state.has_response = true;
     http.state.facts.status = i32::from(http.state.response.status());
     http.state.facts.timers.response_us = http.elapsed_us();
     let (be, fe) = (http.backend(), http.frontend());
-    for rules in exchange::http_rules_on_responses(be, fe) {
-        let _ = rules::run(http, be, rules, Kind::HttpResponse, &mut Source::Nobody).await?;
+    if with_response_rules {
+        for rules in exchange::http_rules_on_responses(be, fe) {
+            let _ = rules::run(http, be, rules, Kind::HttpResponse, &mut Source::Nobody).await?;
+        }
     }
     deliver(http, body).await
 }
 
 /// Sends head and body.
 async fn deliver<'a>(http: &mut Http<'a>, mut body: Box<dyn Body>) -> Result<After, Stop<'a>> {
-    let chunked = http.state.request.version().is_11_or_later();
-    http.state.response.remove_id(HeaderId::ContentLength);
-    if !chunked {
+    let has_length = http.state.response.value(HeaderId::ContentLength).is_some();
+    let is_head = http.state.client_method == Method::Head;
+    let chunked = http.state.request.version().is_11_or_later() && !has_length && !is_head;
+    if has_length || is_head {
+        // Its end is known.
+    } else if !chunked {
         http.keep_alive = false;
     } else if http.state.response.set(b"transfer-encoding", b"chunked").is_err() {
         return Ok(reply::internal_error(http, Cause::AfterRewriteFailed).await);

@@ -19,6 +19,7 @@ use crate::rows;
 use crate::stat::{Row, RowKind};
 
 pub use query::Wanted;
+pub(crate) use query::decoded;
 
 use Nature::Counter;
 use metrics::{CHECKS, Form, METRICS, Metric, Nature, PROCESS, states};

@@ -94,7 +94,7 @@ impl Wanted {
 }
 
 /// Text of a query without its percent-encoding.
-fn decoded(text: &[u8]) -> String {
+pub(crate) fn decoded(text: &[u8]) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let [byte, tail @ ..] = rest {

@@ -1,0 +1,50 @@
+//! The statistics page of a proxy (`stats` keywords): whether a request is for it, and who may see it.
+//!
+//! The page is a [service](super::service) like others, but that it is looked for after the `http-request` rules of each
+//! proxy and before its `redirect` rules, that it has access rules of its own, and that rules on responses do not see it.
+
+use thalweg_config::model::{Proxy, StatsPage};
+use thalweg_http::Method;
+use thalweg_rules::Kind;
+use thalweg_sample::acl::Verdict;
+
+use super::ending::Cause;
+use super::http::{Http, Stop};
+use super::reply::Answer;
+use super::service;
+
+/// The name of the service.
+pub const SERVICE: &str = "stats";
+
+/// What the page needs to know beside the request.
+#[derive(Clone, Copy)]
+pub struct Page<'a> {
+    /// Whose page it is.
+    pub proxy: &'a Proxy,
+    /// How it is to be.
+    pub page: &'a StatsPage,
+    /// Servers may be changed (`stats admin`).
+    pub admin: bool,
+}
+
+/// Answers if the request is for the page of this proxy: then the stream is over.
+pub async fn serve<'a>(http: &mut Http<'a>, proxy: &'a Proxy, page: &'a StatsPage) -> Result<(), Stop<'a>> {
+    let request = &http.state.request;
+    let known = matches!(request.method(), Method::Get | Method::Head | Method::Post);
+    if !known || !thalweg_http::uri::path_and_query(request.target()).starts_with(&page.uri) {
+        return Ok(());
+    }
+    let Some(service) = http.worker.instance.service(SERVICE) else {
+        return Err(Stop::Answer(Answer::Error(503)));
+    };
+    http.note_decision();
+    service::begin(http, service);
+    if !page.rules.is_empty() {
+        http.request_rules(proxy, &page.rules, Kind::HttpRequest).await?;
+    }
+    http.end(Cause::AnsweredByService);
+    let admin =
+        page.admin.iter().any(|condition| http.evaluate(true, |cx, _| condition.eval(cx) == Verdict::Pass));
+    let page = Page { proxy, page, admin };
+    Err(Stop::Ended(service::answer(http, service, Some(page), false).await?))
+}

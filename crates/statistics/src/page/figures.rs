@@ -1,0 +1,193 @@
+//! What the page shows of a row: the same figures whether the server writes them or the page's script.
+
+use thalweg_config::model::Proxy;
+use thalweg_proxy::Instance;
+
+use crate::columns::{COLUMNS, EXTRA, at};
+use crate::format::Value;
+use crate::report::{Part, Place};
+use crate::rows;
+use crate::stat::{Row, RowKind};
+
+use super::options::RowId;
+
+/// How a row stands, as its colour and its sign say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Serves.
+    Up,
+    /// On its way up or down.
+    Changing,
+    /// Does not serve.
+    Down,
+    /// Taken out of service.
+    Maintenance,
+    /// Finishes what it has.
+    Drain,
+    /// Serves, as far as anybody knows.
+    Unchecked,
+}
+
+impl Class {
+    /// As the style sheet calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Up => "up",
+            Class::Changing => "changing",
+            Class::Down => "down",
+            Class::Maintenance => "maint",
+            Class::Drain => "drain",
+            Class::Unchecked => "unchecked",
+        }
+    }
+
+    fn of(kind: RowKind, status: &str) -> Class {
+        let is = |words: &[&str]| words.iter().any(|word| status.starts_with(word));
+        if is(&["MAINT"]) {
+            Class::Maintenance
+        } else if is(&["DRAIN", "NOLB"]) {
+            Class::Drain
+        } else if kind == RowKind::Server && status.contains('/') || is(&["FULL", "PAUSED"]) {
+            Class::Changing
+        } else if is(&["DOWN", "STOP"]) {
+            Class::Down
+        } else if is(&["no check"]) {
+            Class::Unchecked
+        } else {
+            Class::Up
+        }
+    }
+}
+
+/// One row, reduced to what is shown.
+#[derive(Clone, Debug)]
+pub struct Figures {
+    pub id: RowId,
+    pub kind: RowKind,
+    pub name: String,
+    pub class: Class,
+    pub status: String,
+    /// Seconds since the status changed.
+    pub since_s: Option<u64>,
+    pub weight: Option<u64>,
+    pub backup: bool,
+    pub queue: Option<u64>,
+    pub queue_max: u64,
+    pub sessions: u64,
+    pub sessions_max: u64,
+    pub sessions_limit: Option<u64>,
+    /// Of requests where they are counted, else of sessions.
+    pub rate: Option<u64>,
+    pub rate_max: u64,
+    pub total: u64,
+    /// Streams that were timed, and milliseconds of all of them.
+    pub timed: Option<(u64, u64)>,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    pub denied: u64,
+    pub errors: u64,
+    pub retries: u64,
+    /// What the last check said.
+    pub check: String,
+    /// Address and cookie.
+    pub legend: String,
+    /// Counters of modules, one in a line.
+    pub modules: String,
+}
+
+impl Figures {
+    /// Of the row at this place.
+    pub fn of(instance: &Instance, place: Place) -> Figures {
+        let proxy = &instance.config.proxies[place.proxy];
+        let row = place.row(instance);
+        let number = |column: usize| number(&row, column);
+        let text = |column: usize| match &row.values[column] {
+            Some(Value::Str(text)) => text.clone(),
+            _ => String::new(),
+        };
+        let sum = |columns: &[usize]| columns.iter().filter_map(|at| number(*at)).sum();
+        let (rate, rate_max, total) = match row.kind {
+            RowKind::Frontend => (at("req_rate"), at("req_rate_max"), at("req_tot")),
+            _ => (at("rate"), at("rate_max"), at("stot")),
+        };
+        let (rate, rate_max, total) = match (row.kind, crate::stat::is_http(proxy)) {
+            (RowKind::Frontend, false) => (at("rate"), at("rate_max"), at("stot")),
+            _ => (rate, rate_max, total),
+        };
+        let status = text(const { at("status") });
+        let is_server = row.kind == RowKind::Server;
+        Figures {
+            id: (row.iid, row.kind as u32, row.sid),
+            kind: row.kind,
+            name: text(const { at("svname") }),
+            class: Class::of(row.kind, &status),
+            since_s: number(const { at("lastchg") }),
+            weight: number(const { at("weight") }),
+            backup: is_server && number(const { at("bck") }) == Some(1),
+            queue: number(const { at("qcur") }),
+            queue_max: number(const { at("qmax") }).unwrap_or(0),
+            sessions: number(const { at("scur") }).unwrap_or(0),
+            sessions_max: number(const { at("smax") }).unwrap_or(0),
+            sessions_limit: number(const { at("slim") }),
+            rate: number(rate),
+            rate_max: number(rate_max).unwrap_or(0),
+            total: number(total).unwrap_or(0),
+            timed: timed(instance, proxy, place.part),
+            bytes_in: number(const { at("bin") }).unwrap_or(0),
+            bytes_out: number(const { at("bout") }).unwrap_or(0),
+            denied: sum(const { &[at("dreq"), at("dresp"), at("dcon"), at("dses")] }),
+            errors: sum(const { &[at("ereq"), at("econ"), at("eresp"), at("eint")] }),
+            retries: sum(const { &[at("wretr"), at("wredis")] }),
+            check: check(&row),
+            legend: [const { at("addr") }, const { at("cookie") }, const { at("algo") }]
+                .into_iter()
+                .map(text)
+                .filter(|text| !text.is_empty())
+                .collect::<Vec<_>>()
+                .join(" \u{b7} "),
+            modules: modules(&row),
+            status,
+        }
+    }
+
+    /// Milliseconds that a stream took, on average, since the start.
+    pub fn average_ms(&self) -> Option<u64> {
+        self.timed.filter(|(count, _)| *count > 0).map(|(count, ms)| ms / count)
+    }
+}
+
+fn number(row: &Row, column: usize) -> Option<u64> {
+    match row.values[column] {
+        Some(Value::U32(n)) => Some(u64::from(n)),
+        Some(Value::U64(n)) => Some(n),
+        _ => None,
+    }
+}
+
+/// Counters of modules: `h1_open_streams 3`.
+fn modules(row: &Row) -> String {
+    let values = row.values[COLUMNS.len()..].iter().zip(&EXTRA);
+    values.filter_map(|(value, column)| Some(format!("{} {}\n", column.name, value.as_ref()?))).collect()
+}
+
+/// Streams that were timed, and how long they took.
+fn timed(instance: &Instance, proxy: &Proxy, part: Part) -> Option<(u64, u64)> {
+    match part {
+        Part::Frontend | Part::Listener(_) => None,
+        Part::Server(at) => Some(rows::server_times(instance, proxy, &proxy.servers[at])),
+        Part::Backend => Some(rows::backend_times(instance, proxy)),
+    }
+}
+
+/// `L7OK 200 in 3 ms`
+fn check(row: &Row) -> String {
+    let Some(Value::Str(status)) = &row.values[const { at("check_status") }] else { return String::new() };
+    let mut text = status.clone();
+    if let Some(code) = number(row, const { at("check_code") }) {
+        text.push_str(&format!(" {code}"));
+    }
+    if let Some(ms) = number(row, const { at("check_duration") }) {
+        text.push_str(&format!(" in {ms} ms"));
+    }
+    text
+}

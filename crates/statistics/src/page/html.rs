@@ -1,0 +1,364 @@
+//! The page as HTML: complete without its script, which keeps it up to date where it may run.
+
+use super::figures::Figures;
+use super::words::{bytes, count, duration, escaped};
+use super::{Context, SCRIPT, STYLE, act};
+use crate::report::{Part, Place, Walk};
+use crate::stat::RowKind;
+
+/// Rows in one step.
+const STEP: usize = 50;
+
+/// Proxies with more servers than this are shown folded up.
+const OPEN_MAX: usize = 400;
+
+/// The columns: what they are called, and what that means.
+const COLUMNS: [(&str, &str); 14] = [
+    ("Name", "FRONTEND is where clients come in, BACKEND all servers together"),
+    ("State", "And for how long"),
+    ("Weight", "Share of the load"),
+    ("Queue", "Requests that wait, and the most there were"),
+    ("Sessions", "Now, the most there were, and the most there may be"),
+    ("Rate", "New requests or sessions per second, and the most there were"),
+    ("Time", "Milliseconds from request to end of response, on average"),
+    ("Total", "Requests or sessions so far"),
+    ("In", "Bytes from clients"),
+    ("Out", "Bytes to clients"),
+    ("Denied", "Refused by rules"),
+    ("Errors", "Bad requests, failed connections and responses"),
+    ("Retries", "Connections tried again, requests sent to another server"),
+    ("Check", "What the last health check said"),
+];
+
+enum Stage {
+    Head,
+    Rows,
+    Done,
+}
+
+/// The page, while it is written.
+pub struct Html {
+    context: Context,
+    walk: Walk,
+    stage: Stage,
+    /// The proxy whose section is open, and which of its groups of rows.
+    open: Option<(usize, RowKind)>,
+}
+
+impl Html {
+    /// The page of this context.
+    pub fn new(context: Context) -> Html {
+        let walk = Walk::new(context.filter.clone());
+        Html { context, walk, stage: Stage::Head, open: None }
+    }
+
+    /// Writes some of it. False when that was the end.
+    pub fn step(&mut self, out: &mut String) -> bool {
+        match self.stage {
+            Stage::Head => {
+                self.head(out);
+                self.stage = Stage::Rows;
+            }
+            Stage::Rows => {
+                for _ in 0..STEP {
+                    let Some(place) = self.walk.next(&self.context.instance) else {
+                        self.end_section(out);
+                        self.foot(out);
+                        self.stage = Stage::Done;
+                        break;
+                    };
+                    self.row(out, place);
+                }
+            }
+            Stage::Done => return false,
+        }
+        true
+    }
+
+    fn head(&self, out: &mut String) {
+        let context = &self.context;
+        begin(out, context, "");
+        out.push_str("<body data-live=\"");
+        escaped(out, &context.link(&format!(";live{}", context.suffix)));
+        out.push_str(
+            "\">\n<a class=\"skip\" href=\"#main\">Skip to the figures</a>\n<header>\n<h1>Statistics",
+        );
+        if let Some(node) = &context.node {
+            out.push_str(" of <span>");
+            escaped(out, node);
+            out.push_str("</span>");
+        }
+        out.push_str("</h1>\n<p class=\"about\">");
+        escaped(out, &context.product);
+        if let Some(version) = &context.version {
+            out.push(' ');
+            escaped(out, version);
+        }
+        if let Some(description) = &context.description {
+            out.push_str(" \u{b7} ");
+            escaped(out, description);
+        }
+        out.push_str("</p>\n<dl class=\"tiles\">\n");
+        for (id, label, text) in context.tiles() {
+            out.push_str(&format!("<div><dt>{label}</dt><dd id=\"i-{id}\">"));
+            escaped(out, &text);
+            out.push_str("</dd></div>\n");
+        }
+        out.push_str("</dl>\n</header>\n");
+        self.tools(out);
+        out.push_str("<p id=\"news\" role=\"status\">");
+        if let Some(code) = context.options.code {
+            out.push_str(code.text());
+        }
+        out.push_str("</p>\n<main id=\"main\">\n");
+    }
+
+    /// What chooses what is shown, by links and a form.
+    fn tools(&self, out: &mut String) {
+        let context = &self.context;
+        let options = &context.options;
+        out.push_str("<nav id=\"tools\" aria-label=\"What is shown\">\n<form method=\"get\" id=\"scope\">");
+        // A form's fields take the place of the query, which may be what the page is known by.
+        let (path, query) = context.uri.split_once('?').unwrap_or((&context.uri, ""));
+        for field in query.split('&').filter(|field| !field.is_empty()) {
+            let (name, value) = field.split_once('=').unwrap_or((field, ""));
+            out.push_str("<input type=\"hidden\" name=\"");
+            escaped(out, name);
+            out.push_str("\" value=\"");
+            escaped(out, value);
+            out.push_str("\">");
+        }
+        out.push_str("<label>Proxies named <input name=\"scope\" size=\"12\" maxlength=\"20\" value=\"");
+        escaped(out, &options.part);
+        out.push_str("\"></label> <button formaction=\"");
+        escaped(out, path);
+        out.push_str("\">Show</button></form>\n<ul>");
+        let mut link = |words: &str, text: &str| {
+            out.push_str("<li><a href=\"");
+            escaped(out, &context.link(words));
+            out.push_str(&format!("\">{text}</a></li>"));
+        };
+        match options.up {
+            true => link("", "Show all servers"),
+            false => link(";up", "Hide servers that are down"),
+        }
+        match options.no_maint {
+            true => link("", "Show maintenance"),
+            false => link(";no-maint", "Hide maintenance"),
+        }
+        if context.refresh_s != 0 {
+            link(";norefresh", "Stop refreshing");
+        } else if options.norefresh {
+            link("", "Refresh by itself");
+        }
+        link(";csv", "CSV");
+        link(";json", "JSON");
+        link(";json-schema", "Schema");
+        out.push_str("</ul>\n</nav>\n");
+    }
+
+    fn row(&mut self, out: &mut String, place: Place) {
+        if self.open.is_none_or(|(proxy, _)| proxy != place.proxy) {
+            self.end_section(out);
+            self.begin_section(out, place);
+        }
+        let group = match place.part {
+            Part::Frontend | Part::Listener(_) => RowKind::Frontend,
+            Part::Server(_) => RowKind::Server,
+            Part::Backend => RowKind::Backend,
+        };
+        if self.open.is_none_or(|(_, open)| open != group) {
+            out.push_str(match group {
+                RowKind::Server => "<tbody class=\"servers\">\n",
+                _ => "<tbody>\n",
+            });
+            self.open = Some((place.proxy, group));
+        }
+        let figures = Figures::of(&self.context.instance, place);
+        self.cells(out, &figures);
+    }
+
+    fn begin_section(&mut self, out: &mut String, place: Place) {
+        let context = &self.context;
+        let proxy = &context.instance.config.proxies[place.proxy];
+        // A group that no row is in yet.
+        self.open = Some((place.proxy, RowKind::Listener));
+        let open = if proxy.servers.len() <= OPEN_MAX { " open" } else { "" };
+        let mode = proxy.mode.name();
+        let uid = proxy.uid;
+        out.push_str(&format!("<section id=\"p{uid}\"><details{open}><summary><h2>"));
+        escaped(out, &proxy.name);
+        out.push_str(&format!("</h2> <span class=\"mode\">{mode}</span>"));
+        if proxy.is_be() && !proxy.servers.is_empty() {
+            let backend = &context.instance.backends[proxy.id.0 as usize];
+            let up = proxy.servers.iter().filter(|server| backend.is_up(server.id)).count();
+            let word = if proxy.servers.len() == 1 { "server" } else { "servers" };
+            out.push_str(&format!(
+                " <span class=\"up-count\">{up} of {} {word} up</span>",
+                proxy.servers.len()
+            ));
+        }
+        if let Some(description) = &proxy.description {
+            out.push_str(" <span class=\"about\">");
+            escaped(out, description);
+            out.push_str("</span>");
+        }
+        out.push_str("</summary>\n");
+        if self.acts_on(place.proxy) {
+            out.push_str(&format!(
+                "<form method=\"post\"><input type=\"hidden\" name=\"b\" value=\"#{uid}\">\n"
+            ));
+        }
+        out.push_str("<div class=\"table\"><table><caption>");
+        escaped(out, &proxy.name);
+        out.push_str("</caption><thead><tr>");
+        for (name, text) in COLUMNS {
+            out.push_str(&format!("<th scope=\"col\" title=\"{text}\">{name}</th>"));
+        }
+        if context.modules {
+            out.push_str("<th scope=\"col\" title=\"Counters of protocols\">Modules</th>");
+        }
+        out.push_str("</tr></thead>\n");
+    }
+
+    fn end_section(&mut self, out: &mut String) {
+        let Some((proxy, _)) = self.open.take() else { return };
+        out.push_str("</tbody></table></div>\n");
+        if self.acts_on(proxy) {
+            out.push_str(
+                "<p class=\"act\"><label>With the servers that are ticked: <select name=\"action\">\
+                 <option value=\"\">choose</option>",
+            );
+            for (name, text) in act::OFFERED {
+                out.push_str(&format!("<option value=\"{name}\">{text}</option>"));
+            }
+            out.push_str("</select></label> <button>Apply</button></p></form>\n");
+        }
+        out.push_str("</details></section>\n");
+    }
+
+    /// Whether there is a form to change servers of a proxy.
+    fn acts_on(&self, proxy: usize) -> bool {
+        let proxy = &self.context.instance.config.proxies[proxy];
+        self.context.admin && proxy.is_be() && !proxy.servers.is_empty()
+    }
+
+    /// A row. The script writes the same into its cells (`show` in page.js).
+    fn cells(&self, out: &mut String, figures: &Figures) {
+        let (proxy, kind, number) = figures.id;
+        let id = format!("{proxy}.{kind}.{number}");
+        out.push_str(&format!("<tr data-k=\"{id}\" class=\"{}\"><th scope=\"row\">", figures.class.name()));
+        if figures.kind == RowKind::Server && self.context.admin {
+            out.push_str("<input type=\"checkbox\" name=\"s\" value=\"");
+            escaped(out, &figures.name);
+            out.push_str("\" aria-label=\"");
+            escaped(out, &figures.name);
+            out.push_str("\"> ");
+        }
+        out.push_str("<a href=\"");
+        escaped(out, &self.context.link(&format!(";row={id}")));
+        out.push_str("\">");
+        escaped(out, &figures.name);
+        out.push_str("</a>");
+        if self.context.legends && !figures.legend.is_empty() {
+            out.push_str("<small>");
+            escaped(out, &figures.legend);
+            out.push_str("</small>");
+        }
+        out.push_str("</th><td><b>");
+        escaped(out, &figures.status);
+        out.push_str("</b>");
+        small(out, &figures.since_s.map(duration).unwrap_or_default());
+        out.push_str("</td>");
+        let weight = figures.weight.map(|n| n.to_string()).unwrap_or_default();
+        cell(out, &weight, if figures.backup { "backup" } else { "" });
+        let queue = figures.queue.map(count).unwrap_or_default();
+        cell(out, &queue, &most(figures.queue_max));
+        let mut most_sessions = most(figures.sessions_max);
+        if let Some(limit) = figures.sessions_limit {
+            most_sessions.push_str(&format!(" of {}", count(limit)));
+        }
+        cell(out, &count(figures.sessions), &most_sessions);
+        let rate = figures.rate.map(|n| format!("{}/s", count(n))).unwrap_or_default();
+        cell(out, &rate, &most(figures.rate_max));
+        let time = figures.average_ms().map(|ms| format!("{} ms", count(ms))).unwrap_or_default();
+        cell(out, &time, "");
+        for text in [count(figures.total), bytes(figures.bytes_in), bytes(figures.bytes_out)] {
+            cell(out, &text, "");
+        }
+        for n in [figures.denied, figures.errors, figures.retries] {
+            cell(out, &count(n), "");
+        }
+        out.push_str("<td>");
+        escaped(out, &figures.check);
+        out.push_str("</td>");
+        if self.context.modules {
+            out.push_str("<td>");
+            if !figures.modules.is_empty() {
+                out.push_str("<details><summary>h1</summary><pre>");
+                escaped_lines(out, &figures.modules);
+                out.push_str("</pre></details>");
+            }
+            out.push_str("</td>");
+        }
+        out.push_str("</tr>\n");
+    }
+
+    fn foot(&self, out: &mut String) {
+        out.push_str("</main>\n<script>");
+        out.push_str(SCRIPT);
+        out.push_str("</script>\n</body>\n</html>\n");
+    }
+}
+
+/// The beginning of a document.
+pub(super) fn begin(out: &mut String, context: &Context, title: &str) {
+    out.push_str(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>",
+    );
+    if !title.is_empty() {
+        escaped(out, title);
+        out.push_str(" \u{b7} ");
+    }
+    match &context.node {
+        Some(node) => {
+            out.push_str("Statistics of ");
+            escaped(out, node);
+        }
+        None => {
+            out.push_str("Statistics of pid ");
+            out.push_str(&context.process("Pid"));
+        }
+    }
+    out.push_str("</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>");
+    out.push_str(STYLE);
+    out.push_str("</style>\n</head>\n");
+}
+
+fn escaped_lines(out: &mut String, text: &str) {
+    for line in text.lines() {
+        escaped(out, line);
+        out.push('\n');
+    }
+}
+
+fn cell(out: &mut String, text: &str, more: &str) {
+    out.push_str("<td>");
+    out.push_str(text);
+    small(out, more);
+    out.push_str("</td>");
+}
+
+fn small(out: &mut String, text: &str) {
+    if !text.is_empty() {
+        out.push_str("<small>");
+        out.push_str(text);
+        out.push_str("</small>");
+    }
+}
+
+fn most(n: u64) -> String {
+    if n == 0 { String::new() } else { format!("max {}", count(n)) }
+}

@@ -1,0 +1,111 @@
+//! What the page's script asks for, again and again: `;live`. An object with the texts at the top (`tiles`) and an array
+//! for each row (`rows`), in the order of [`ROW`].
+
+use super::Context;
+use super::figures::Figures;
+use crate::format::json_string;
+use crate::report::Walk;
+
+/// Rows in one step.
+const STEP: usize = 100;
+
+/// What each row's array holds, for readers of this file and of page.js.
+pub const ROW: [&str; 21] = [
+    "id",
+    "class",
+    "status",
+    "since",
+    "weight",
+    "queue",
+    "queueMax",
+    "sessions",
+    "sessionsMax",
+    "limit",
+    "rate",
+    "rateMax",
+    "total",
+    "timed",
+    "time",
+    "in",
+    "out",
+    "denied",
+    "errors",
+    "retries",
+    "check",
+];
+
+/// The figures, while they are written.
+pub struct Live {
+    context: Context,
+    walk: Walk,
+    begun: bool,
+}
+
+impl Live {
+    /// The rows of this context.
+    pub fn new(context: Context) -> Live {
+        let walk = Walk::new(context.filter.clone());
+        Live { context, walk, begun: false }
+    }
+
+    /// Writes some of it. False when that was the end.
+    pub fn step(&mut self, out: &mut String) -> bool {
+        let mut first = false;
+        if !std::mem::replace(&mut self.begun, true) {
+            first = true;
+            out.push_str("{\"tiles\":{");
+            for (n, (id, _, text)) in self.context.tiles().into_iter().enumerate() {
+                out.push_str(if n == 0 { "\"" } else { ",\"" });
+                out.push_str(id);
+                out.push_str("\":");
+                json_string(out, &text);
+            }
+            out.push_str("},\"rows\":[\n");
+        }
+        for _ in 0..STEP {
+            let Some(place) = self.walk.next(&self.context.instance) else {
+                out.push_str("]}\n");
+                return false;
+            };
+            if !std::mem::take(&mut first) {
+                out.push_str(",\n");
+            }
+            row(out, &Figures::of(&self.context.instance, place));
+        }
+        true
+    }
+}
+
+fn row(out: &mut String, figures: &Figures) {
+    let (proxy, kind, number) = figures.id;
+    out.push_str(&format!("[\"{proxy}.{kind}.{number}\",\"{}\",", figures.class.name()));
+    json_string(out, &figures.status);
+    let (timed, time) = figures.timed.map_or((None, None), |(timed, time)| (Some(timed), Some(time)));
+    for n in [
+        figures.since_s,
+        figures.weight,
+        figures.queue,
+        Some(figures.queue_max),
+        Some(figures.sessions),
+        Some(figures.sessions_max),
+        figures.sessions_limit,
+        figures.rate,
+        Some(figures.rate_max),
+        Some(figures.total),
+        timed,
+        time,
+        Some(figures.bytes_in),
+        Some(figures.bytes_out),
+        Some(figures.denied),
+        Some(figures.errors),
+        Some(figures.retries),
+    ] {
+        match n {
+            Some(n) => out.push_str(&format!(",{n}")),
+            None => out.push_str(",null"),
+        }
+    }
+    out.push(',');
+    json_string(out, &figures.check);
+    out.push(']');
+}

@@ -1,0 +1,48 @@
+//! All that is known of one row: `;row=`. The page's script shows its `main` in a dialog.
+
+use super::Context;
+use super::html::begin;
+use super::options::RowId;
+use super::words::escaped;
+use crate::report::{Filter, Walk};
+use crate::stat;
+
+/// Writes the document; false if there is no such row to be shown.
+pub fn write(out: &mut String, context: &Context, id: RowId) -> bool {
+    let (proxy, kind, number) = id;
+    if kind > 3 {
+        return false;
+    }
+    let filter = Filter {
+        iid: i64::from(proxy),
+        kinds: 1 << kind,
+        sid: i64::from(number),
+        up: false,
+        no_maint: false,
+        ..context.filter.clone()
+    };
+    let Some(place) = Walk::new(filter).next(&context.instance) else { return false };
+    let mut row = place.row(&context.instance);
+    if !context.legends {
+        row.withhold();
+    }
+    let of = &context.instance.config.proxies[place.proxy];
+    let name = match &row.values[const { crate::columns::at("svname") }] {
+        Some(name) => format!("{}/{name}", of.name),
+        None => of.name.to_string(),
+    };
+    begin(out, context, &name);
+    out.push_str("<body>\n<main class=\"row\">\n<h1>");
+    escaped(out, &name);
+    out.push_str("</h1>\n<div class=\"table\"><table><thead><tr><th scope=\"col\">Figure</th><th scope=\"col\">Value</th>\
+                  <th scope=\"col\">What it is</th></tr></thead><tbody>\n");
+    for (name, value, text) in stat::described(&row) {
+        out.push_str(&format!("<tr><th scope=\"row\">{name}</th><td>"));
+        escaped(out, &value);
+        out.push_str(&format!("</td><td>{text}</td></tr>\n"));
+    }
+    out.push_str("</tbody></table></div>\n<p><a href=\"");
+    escaped(out, &context.link(&context.suffix));
+    out.push_str("\">All rows</a></p>\n</main>\n</body>\n</html>\n");
+    true
+}
