@@ -1,0 +1,326 @@
+//! Entries that are held, and their values.
+//!
+//! # Who holds an entry
+//!
+//! One word says so: the lower 22 bits count those who track it (`use` of `show table`), the next 9 those who look at it
+//! for a moment, and the highest bit says that it is no entry at all. An entry is taken away by a step from "nobody" to
+//! "no entry", so that who holds it keeps it, and who comes too late finds that out.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::Deref;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::arena::Words;
+use crate::data::{DataType, Shape};
+use crate::key::KeyType;
+use crate::layout::{Place, header};
+use crate::sliding::{Shared, Sliding};
+use crate::sync::Ordering;
+use crate::table::Table;
+
+/// One who tracks.
+pub(crate) const TRACKER: u32 = 1;
+/// One who looks.
+pub(crate) const LOOKER: u32 = 1 << 22;
+/// No entry.
+pub(crate) const GONE: u32 = 1 << 31;
+
+/// A table as one thread refers to it: the count of references is the thread's own, so that tracking an entry does not
+/// write a word that all threads share.
+#[derive(Clone)]
+#[allow(
+    clippy::redundant_allocation,
+    reason = "the inner count is shared by all threads, the outer one is not"
+)]
+pub struct Local(Rc<Arc<Table>>);
+
+impl Local {
+    /// A thread's own reference.
+    pub fn new(table: Arc<Table>) -> Local {
+        Local(Rc::new(table))
+    }
+}
+
+impl Deref for Local {
+    type Target = Table;
+
+    fn deref(&self) -> &Table {
+        &self.0
+    }
+}
+
+/// An entry that is looked at: it stays an entry until this is dropped.
+pub struct Entry<'t> {
+    pub(crate) table: &'t Table,
+    pub(crate) at: u32,
+}
+
+impl<'t> Entry<'t> {
+    /// Its values.
+    pub fn values(&self) -> Values<'t> {
+        self.table.values_at(self.at)
+    }
+
+    /// Its number, which it keeps as long as it is in the table. What `ptr` of the CLI is made of.
+    pub fn number(&self) -> u32 {
+        self.at
+    }
+
+    /// Puts its deadline off: it was used.
+    pub fn touch(&self, now_ms: u64) {
+        self.table.touch(self.at, now_ms);
+    }
+
+    /// Tracks it: it stays until the result is dropped, and one connection is counted for as long.
+    pub fn track(self, local: &Local, now_ms: u64) -> Tracked {
+        debug_assert!(std::ptr::eq::<Table>(self.table, &**local));
+        let at = self.at;
+        // Who looked tracks: one step, and the entry is held throughout.
+        let holders = &self.values().words.narrow[header::HOLDERS];
+        holders.fetch_add(TRACKER.wrapping_sub(LOOKER), Ordering::AcqRel);
+        std::mem::forget(self);
+        let tracked = Tracked { table: local.clone(), at };
+        let values = tracked.values();
+        values.add(DataType::ConnCnt, 1, now_ms);
+        values.add(DataType::ConnRate, 1, now_ms);
+        values.add(DataType::ConnCur, 1, now_ms);
+        tracked.table.touch(tracked.at, now_ms);
+        tracked
+    }
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        self.values().words.narrow[header::HOLDERS].fetch_sub(LOOKER, Ordering::AcqRel);
+    }
+}
+
+/// An entry that a session or a stream tracks.
+pub struct Tracked {
+    table: Local,
+    at: u32,
+}
+
+impl Tracked {
+    /// Its table.
+    pub fn table(&self) -> &Local {
+        &self.table
+    }
+
+    /// Its values.
+    pub fn values(&self) -> Values<'_> {
+        self.table.values_at(self.at)
+    }
+
+    /// Puts its deadline off: it was used.
+    #[inline]
+    pub fn touch(&self, now_ms: u64) {
+        self.table.touch(self.at, now_ms);
+    }
+
+    /// The entry of the same key in another table, if keys of this table are keys of that one.
+    pub fn elsewhere<'t>(&self, other: &'t Table, now_ms: u64) -> Option<Entry<'t>> {
+        if std::ptr::eq(other, &*self.table) {
+            return other.hold(self.at);
+        }
+        let mut buf = [0; 64];
+        let mut long = Vec::new();
+        let bytes = self.values().key_bytes(&mut buf, &mut long);
+        other.find(other.spec().key.key(bytes)?, now_ms)
+    }
+}
+
+impl Drop for Tracked {
+    fn drop(&mut self) {
+        let values = self.values();
+        values.subtract(DataType::ConnCur);
+        values.words.narrow[header::HOLDERS].fetch_sub(TRACKER, Ordering::AcqRel);
+    }
+}
+
+/// The values of an entry. They change under whoever looks at them; each is read and written as a whole.
+#[derive(Clone, Copy)]
+pub struct Values<'t> {
+    pub(crate) table: &'t Table,
+    pub(crate) words: Words<'t>,
+}
+
+impl<'t> Values<'t> {
+    /// How many track the entry (`use` of `show table`).
+    pub fn trackers(&self) -> u32 {
+        self.words.narrow[header::HOLDERS].load(Ordering::Acquire) & (LOOKER - 1)
+    }
+
+    /// Milliseconds until the entry expires; 0 when that is due, or when entries of the table do not expire.
+    pub fn expires_in(&self, now_ms: u64) -> u32 {
+        self.table.left(self.words.narrow[header::STAMP].load(Ordering::Acquire), now_ms)
+    }
+
+    fn long<'w>(words: &'w Words<'t>, place: Place) -> &'w crate::sync::AtomicU64 {
+        &words.wide[usize::from(place.at)]
+    }
+
+    fn rate(&self, place: Place, index: u16) -> Shared<'_> {
+        let at = usize::from(place.at) + 2 * usize::from(index);
+        Shared { now: &self.words.wide[at], before: &self.words.wide[at + 1] }
+    }
+
+    /// A value as it is now: a counter, a tag, bytes, events per period; the name's number in the dictionary. `None` when the
+    /// table does not store it.
+    #[inline]
+    pub fn get(&self, kind: DataType, now_ms: u64) -> Option<u64> {
+        self.get_at(kind, 0, now_ms)
+    }
+
+    /// Element `index` of an array.
+    pub fn get_at(&self, kind: DataType, index: u16, now_ms: u64) -> Option<u64> {
+        let (place, index) = self.table.layout.find(kind, index)?;
+        Some(match place.stored.kind.shape() {
+            Shape::Counter | Shape::Name => {
+                let word = &self.words.narrow[usize::from(place.at + index)];
+                u64::from(word.load(Ordering::Acquire))
+            }
+            Shape::Long => Self::long(&self.words, place).load(Ordering::Acquire),
+            Shape::Rate => {
+                let value = self.rate(place, index).load().value(now_ms as u32, place.stored.period_ms);
+                u64::from(value) * u64::from(self.factor(kind))
+            }
+        })
+    }
+
+    /// A rate with its period's start and counts, for the peers protocol.
+    pub fn sliding(&self, kind: DataType, index: u16) -> Option<Sliding> {
+        let (place, index) = self.table.layout.find(kind, index)?;
+        (place.stored.kind.shape() == Shape::Rate).then(|| self.rate(place, index).load())
+    }
+
+    /// Replaces a rate.
+    pub fn set_sliding(&self, kind: DataType, index: u16, value: Sliding) -> bool {
+        let Some((place, index)) = self.table.layout.find(kind, index) else { return false };
+        let is_rate = place.stored.kind.shape() == Shape::Rate;
+        if is_rate {
+            self.rate(place, index).store(value);
+        }
+        is_rate
+    }
+
+    /// Replaces a value; what does not fit is cut to its lower bits. A rate begins a period now with so many events.
+    pub fn set_at(&self, kind: DataType, index: u16, value: u64, now_ms: u64) -> bool {
+        let Some((place, index)) = self.table.layout.find(kind, index) else { return false };
+        match place.stored.kind.shape() {
+            Shape::Counter | Shape::Name => {
+                self.words.narrow[usize::from(place.at + index)].store(value as u32, Ordering::Release);
+            }
+            Shape::Long => Self::long(&self.words, place).store(value, Ordering::Release),
+            Shape::Rate => self.rate(place, index).store(Sliding {
+                began_ms: now_ms as u32,
+                current: value as u32,
+                previous: 0,
+            }),
+        }
+        true
+    }
+
+    /// The same for what is no array.
+    pub fn set(&self, kind: DataType, value: u64, now_ms: u64) -> bool {
+        self.set_at(kind, 0, value, now_ms)
+    }
+
+    /// Adds to a value, or events to a rate. False when the table does not store it.
+    #[inline]
+    pub fn add(&self, kind: DataType, n: u64, now_ms: u64) -> bool {
+        self.add_at(kind, 0, n, now_ms).is_some()
+    }
+
+    /// Adds to element `index` of an array, and returns what a counter is then; 0 for rates.
+    pub fn add_at(&self, kind: DataType, index: u16, n: u64, now_ms: u64) -> Option<u64> {
+        let (place, index) = self.table.layout.find(kind, index)?;
+        Some(match place.stored.kind.shape() {
+            Shape::Counter | Shape::Name => {
+                let word = &self.words.narrow[usize::from(place.at + index)];
+                u64::from(word.fetch_add(n as u32, Ordering::AcqRel).wrapping_add(n as u32))
+            }
+            Shape::Long => Self::long(&self.words, place).fetch_add(n, Ordering::AcqRel).wrapping_add(n),
+            Shape::Rate => {
+                let n = n.div_ceil(u64::from(self.factor(kind)));
+                let n = u32::try_from(n).unwrap_or(u32::MAX);
+                self.rate(place, index).add(n, now_ms as u32, place.stored.period_ms);
+                0
+            }
+        })
+    }
+
+    /// Sets a counter and returns what it was.
+    pub fn swap_at(&self, kind: DataType, index: u16, value: u32) -> Option<u32> {
+        let (place, index) = self.table.layout.find(kind, index)?;
+        (place.stored.kind.shape() == Shape::Counter)
+            .then(|| self.words.narrow[usize::from(place.at + index)].swap(value, Ordering::AcqRel))
+    }
+
+    /// Takes one off a counter that is not zero.
+    fn subtract(&self, kind: DataType) {
+        let Some((place, index)) = self.table.layout.find(kind, 0) else { return };
+        let word = &self.words.narrow[usize::from(place.at + index)];
+        let _ = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1));
+    }
+
+    /// What one event of a rate stands for.
+    fn factor(&self, kind: DataType) -> u32 {
+        if kind.is_byte_rate() { self.table.spec().byte_rate_factor } else { 1 }
+    }
+
+    /// The bytes of the key: in `buf` when they fit, in `long` otherwise. Those of a binary key have its full length.
+    pub fn key_bytes<'b>(&self, buf: &'b mut [u8; 64], long: &'b mut Vec<u8>) -> &'b [u8] {
+        let kind = self.table.spec().key;
+        let words = &self.words.narrow[header::LEN..];
+        let len = match kind {
+            KeyType::String(max) => {
+                (words[kind.content_words()].load(Ordering::Acquire) as usize).min(usize::from(max))
+            }
+            _ => kind.len_max(),
+        };
+        let out: &mut [u8] = if len <= buf.len() {
+            &mut buf[..len]
+        } else {
+            long.clear();
+            long.resize(len, 0);
+            long
+        };
+        for (chunk, word) in out.chunks_mut(4).zip(words) {
+            chunk.copy_from_slice(&word.load(Ordering::Acquire).to_ne_bytes()[..chunk.len()]);
+        }
+        out
+    }
+
+    /// The key of a table of addresses or numbers, as a number.
+    pub fn key_value(&self) -> KeyValue {
+        let (mut buf, mut long) = ([0; 64], Vec::new());
+        let bytes = self.key_bytes(&mut buf, &mut long);
+        match self.table.spec().key {
+            KeyType::Ip4 => {
+                bytes.try_into().map_or(KeyValue::Bytes, |b: [u8; 4]| KeyValue::Ip4(Ipv4Addr::from(b)))
+            }
+            KeyType::Ip6 => {
+                bytes.try_into().map_or(KeyValue::Bytes, |b: [u8; 16]| KeyValue::Ip6(Ipv6Addr::from(b)))
+            }
+            KeyType::Integer => {
+                bytes.try_into().map_or(KeyValue::Bytes, |b| KeyValue::Integer(u32::from_be_bytes(b)))
+            }
+            KeyType::String(_) | KeyType::Binary(_) => KeyValue::Bytes,
+        }
+    }
+}
+
+/// A key as a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyValue {
+    /// Of a table of IPv4 addresses.
+    Ip4(Ipv4Addr),
+    /// Of a table of IPv6 addresses.
+    Ip6(Ipv6Addr),
+    /// Of a table of numbers.
+    Integer(u32),
+    /// Anything else: see [`Values::key_bytes`].
+    Bytes,
+}

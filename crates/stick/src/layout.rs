@@ -1,0 +1,87 @@
+//! Where the values of an entry lie.
+
+use crate::data::{DataType, KINDS, Shape, Stored};
+use crate::key::KeyType;
+
+/// The words of an entry before its key and values.
+pub(crate) mod header {
+    /// Who holds it: see `entry`.
+    pub const HOLDERS: usize = 0;
+    /// Its deadline, or when it was last touched.
+    pub const STAMP: usize = 1;
+    /// The next entry of its bucket, or of the free ones; 0: none, else its number plus one.
+    pub const NEXT: usize = 2;
+    /// Its neighbours in the queue, in the same form.
+    pub const AFTER: usize = 3;
+    pub const BEFORE: usize = 4;
+    /// The upper 26 bits of the hash, and the slot of the queue it is in.
+    pub const TAG: usize = 5;
+    /// Number of these.
+    pub const LEN: usize = 6;
+}
+
+/// A kind of data and the first of its words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub stored: Stored,
+    pub at: u16,
+}
+
+/// The words of an entry: 32 bits for counters, 64 bits for byte counts and rates.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    places: [Option<Place>; KINDS],
+    /// Words of 32 bits, the header and the key among them.
+    pub narrow: usize,
+    /// Words of 64 bits.
+    pub wide: usize,
+    /// The first 32-bit word after the key.
+    pub values: usize,
+}
+
+impl Layout {
+    pub fn new(key: KeyType, data: &[Stored]) -> Layout {
+        let mut places = [None; KINDS];
+        let values = header::LEN + key.words();
+        let (mut narrow, mut wide) = (values, 0);
+        for stored in data {
+            let count = usize::from(stored.count);
+            let at = match stored.kind.shape() {
+                Shape::Counter | Shape::Name => {
+                    narrow += count;
+                    narrow - count
+                }
+                Shape::Long => {
+                    wide += 1;
+                    wide - 1
+                }
+                Shape::Rate => {
+                    wide += 2 * count;
+                    wide - 2 * count
+                }
+            };
+            // Keys have at most 64 kB, and all arrays together 500 words.
+            places[stored.kind as usize] =
+                Some(Place { stored: *stored, at: u16::try_from(at).unwrap_or(u16::MAX) });
+        }
+        Layout { places, narrow, wide, values }
+    }
+
+    /// Where element `index` of a kind is: itself, or in the array that stands for it.
+    #[inline]
+    pub fn find(&self, kind: DataType, index: u16) -> Option<(Place, u16)> {
+        let (place, index) = match self.places[kind as usize] {
+            Some(place) => (place, index),
+            None => {
+                let (array, first) = kind.array()?;
+                (self.places[array as usize]?, first)
+            }
+        };
+        (index < place.stored.count).then_some((place, index))
+    }
+
+    /// What is stored of a kind, under its own name.
+    pub fn stored(&self, kind: DataType) -> Option<Stored> {
+        self.places[kind as usize].map(|place| place.stored)
+    }
+}

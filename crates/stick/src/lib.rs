@@ -1,0 +1,48 @@
+//! Stick tables: values kept by key (manual section 11).
+//!
+//! Values in, values out: no I/O, no clock, no entropy. The time is an argument (milliseconds on a monotonic clock), and
+//! so is the seed of the hashes.
+//!
+//! | Piece | File |
+//! |---|---|
+//! | what an entry may hold: names, arrays, periods | `data` |
+//! | rates over a sliding period | `sliding` |
+//! | keys: kinds, texts, lengths | `key` |
+//! | where the values of an entry lie | `layout` |
+//! | entries in memory that is made piece by piece and never moves | `arena` |
+//! | when entries are due, without scans | `queue` |
+//! | the table that threads share | `table` |
+//! | a held entry | `entry` |
+//!
+//! # What threads share
+//!
+//! A [`Table`] is divided into shards by the hash of the key. An entry is found without a lock: a reader walks the chain
+//! of its bucket and then asks whether an entry of the shard was taken away meanwhile (a version, as in a sequence lock). To
+//! insert or take away an entry, the lock of its shard is taken. Values are atomic words that are changed where they lie;
+//! an entry that is held ([`Entry`]) is neither expired nor evicted. Touching an entry writes its deadline and
+//! nothing else: the queue that expires entries learns of it when the old deadline is reached.
+//!
+//! # Memory
+//!
+//! An entry takes 24 bytes, 4 for its bucket, its key (4 bytes for `ip` and `integer`, 16 for `ipv6`, the declared length
+//! rounded up to 4 for `binary`, 4 more for `string`), 4 per counter or tag, 8 per byte count, 16 per rate. Memory is made
+//! 256 entries at a time, up to `size` entries, and used again; it is not given back before the table is dropped.
+
+#![forbid(unsafe_code)]
+
+mod arena;
+pub mod data;
+mod entry;
+pub mod key;
+mod layout;
+mod queue;
+pub mod sliding;
+mod sync;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use data::{DataType, Stored};
+pub use entry::{Entry, KeyValue, Local, Tracked, Values};
+pub use key::{Key, KeyType};
+pub use table::{Refused, ServerKey, Spec, Table};

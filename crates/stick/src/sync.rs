@@ -1,0 +1,12 @@
+//! The one door through which atomics and locks enter this crate, so that the same code runs under loom.
+
+#[cfg(loom)]
+pub(crate) use loom::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU32, AtomicU64, Ordering},
+};
+#[cfg(not(loom))]
+pub(crate) use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU32, AtomicU64, Ordering},
+};

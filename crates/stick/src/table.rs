@@ -1,0 +1,687 @@
+//! The table that threads share.
+
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use crossbeam_utils::CachePadded;
+
+use crate::arena::Arena;
+use crate::data::{DataType, Shape, Stored};
+use crate::entry::{Entry, GONE, LOOKER, Values};
+use crate::key::{Key, KeyType};
+use crate::layout::{Layout, header};
+use crate::queue::{LIFETIME, Queue, SLOTS};
+use crate::sliding::Sliding;
+use crate::sync::{AtomicU32, Mutex, MutexGuard, Ordering};
+
+/// How stickiness names a server (`srvkey`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServerKey {
+    /// By its name.
+    #[default]
+    Name,
+    /// By its address and port.
+    Address,
+}
+
+/// What a table is (manual section 11.1).
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// Its name: that of its proxy, or `section/table` in a `peers` section.
+    pub name: Arc<str>,
+    /// Its keys.
+    pub key: KeyType,
+    /// The most entries; at least 1.
+    pub size: u32,
+    /// How long an entry that nobody uses is kept, in milliseconds, below 2^31; 0: until there is no room.
+    pub expire_ms: u32,
+    /// Takes the oldest entry away to make room (without `nopurge`).
+    pub purge: bool,
+    /// Holds what peers say only (`recv-only`).
+    pub receive_only: bool,
+    /// The table that updates of peers go to as well (`write-to`).
+    pub write_to: Option<Arc<str>>,
+    /// How servers are named.
+    pub server_key: ServerKey,
+    /// Bytes that one event of a byte rate stands for (`brates-factor`), 1 to 1024.
+    pub byte_rate_factor: u32,
+    /// The `peers` section.
+    pub peers: Option<Arc<str>>,
+    /// What its entries hold, each kind once.
+    pub data: Vec<Stored>,
+}
+
+/// Why there is no entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The table is full, and no entry may or can be taken away.
+    Full,
+}
+
+/// Buckets that are made together.
+const TOGETHER: usize = if cfg!(loom) { 16 } else { 4096 };
+/// The hash that an entry remembers says which bucket it is in: it has so many bits.
+const BUCKETS_MAX: usize = 1 << 26;
+/// Entries per shard from which on there is a second one: below that, the oldest entry is known exactly.
+const SHARD_ENTRIES: usize = if cfg!(loom) { 1 << 30 } else { 1024 };
+const SHARDS_MAX: usize = 64;
+/// Entries of a chain that are looked at without its lock: more means that the chain changes meanwhile.
+const CHAIN_MAX: usize = 64;
+/// Entries looked at for the oldest one.
+const EVICT_LOOKS: usize = 32;
+/// Slots that are searched for an entry that may go.
+const EVICT_SLOTS: u64 = 8;
+/// Entries that are expired by whoever needs room.
+const EXPIRE_SOME: usize = 64;
+/// The most names in a dictionary: those of servers.
+const NAMES_MAX: usize = 65_536;
+
+/// Its entries' share below one lock.
+struct Shard {
+    /// Counts the entries that were taken away: who read the chains meanwhile may have lost the way.
+    version: AtomicU32,
+    queue: Mutex<Queue>,
+}
+
+/// See the module and the crate.
+pub struct Table {
+    spec: Spec,
+    pub(crate) layout: Layout,
+    seed: u64,
+    arena: Arena,
+    bucket_mask: usize,
+    /// The first entry of each bucket: its number plus one.
+    buckets: Box<[OnceLock<Box<[AtomicU32]>>]>,
+    shards: Box<[CachePadded<Shard>]>,
+    used: CachePadded<AtomicU32>,
+    /// Milliseconds per slot of the queues.
+    slot_ms: u64,
+    names: RwLock<Vec<Arc<str>>>,
+}
+
+enum Probe {
+    Found {
+        at: u32,
+        version: u32,
+    },
+    Absent,
+    /// The chain changed on the way.
+    Unsure,
+}
+
+impl Table {
+    /// An empty table. `seed` is random: it keeps clients from choosing keys that share a bucket.
+    pub fn new(mut spec: Spec, seed: u64) -> Table {
+        spec.size = spec.size.max(1);
+        spec.byte_rate_factor = spec.byte_rate_factor.max(1);
+        let size = spec.size as usize;
+        let buckets = size.next_power_of_two().clamp(16, BUCKETS_MAX);
+        let shards = (size / SHARD_ENTRIES).next_power_of_two().clamp(1, SHARDS_MAX);
+        let layout = Layout::new(spec.key, &spec.data);
+        let table = Table {
+            arena: Arena::new(&layout, spec.size),
+            layout,
+            seed,
+            bucket_mask: buckets - 1,
+            buckets: (0..buckets.div_ceil(TOGETHER)).map(|_| OnceLock::new()).collect(),
+            shards: (0..shards)
+                .map(|_| {
+                    let queue = Mutex::new(Queue::new());
+                    CachePadded::new(Shard { version: AtomicU32::new(0), queue })
+                })
+                .collect(),
+            used: CachePadded::new(AtomicU32::new(0)),
+            slot_ms: u64::from(spec.expire_ms) / LIFETIME + 1,
+            names: RwLock::default(),
+            spec,
+        };
+        if cfg!(loom) {
+            // Loom does not know the locks below which pieces are made later.
+            (0..table.spec.size).for_each(|at| _ = table.arena.entry(at));
+            (0..buckets).for_each(|number| _ = table.bucket((number as u32) << SLOTS.trailing_zeros()));
+        }
+        table
+    }
+
+    /// What it is.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// What it stores of a kind, under its own name.
+    pub fn stored(&self, kind: DataType) -> Option<Stored> {
+        self.layout.stored(kind)
+    }
+
+    /// True when it has values of a kind, be it as the first element of an array.
+    pub fn has(&self, kind: DataType) -> bool {
+        self.layout.find(kind, 0).is_some()
+    }
+
+    /// Entries it has now, those that are due among them.
+    pub fn used(&self) -> u32 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Numbers that entries can have are below this.
+    pub fn numbers(&self) -> u32 {
+        self.arena.fresh()
+    }
+
+    /// The memory of an entry in bytes, its bucket included.
+    pub fn entry_bytes(&self) -> usize {
+        4 * (self.layout.narrow + 1) + 8 * self.layout.wide
+    }
+
+    // ---- reading --------------------------------------------------------------------------------
+
+    /// What `look` reads from the entry of this key. Writes nothing; `look` may be called twice, and only what it says
+    /// last counts.
+    pub fn read<R>(&self, key: Key, now_ms: u64, look: impl Fn(Values) -> R) -> Option<R> {
+        let hash = key.hash(self.seed);
+        match self.probe(key, hash) {
+            Probe::Absent => None,
+            Probe::Found { at, version } => {
+                let values = self.values_at(at);
+                let (result, over) = (look(values), self.is_over(values, now_ms));
+                if self.shard(hash).version.load(Ordering::Acquire) == version {
+                    return (!over).then_some(result);
+                }
+                self.find(key, now_ms).map(|entry| look(entry.values()))
+            }
+            Probe::Unsure => self.find(key, now_ms).map(|entry| look(entry.values())),
+        }
+    }
+
+    /// The entry of this key.
+    pub fn find(&self, key: Key, now_ms: u64) -> Option<Entry<'_>> {
+        let hash = key.hash(self.seed);
+        let entry = match self.probe(key, hash) {
+            Probe::Absent => return None,
+            Probe::Found { at, .. } => self.hold(at).filter(|entry| self.is_key(entry.at, key)),
+            Probe::Unsure => None,
+        };
+        let entry = entry.or_else(|| {
+            let _queue = self.lock(hash);
+            self.search(key, hash).and_then(|at| self.hold(at))
+        })?;
+        (!self.is_over(entry.values(), now_ms)).then_some(entry)
+    }
+
+    /// The entry with this number, if there is one.
+    pub fn entry_at(&self, number: u32) -> Option<Entry<'_>> {
+        if number < self.arena.fresh() { self.hold(number) } else { None }
+    }
+
+    /// The entry of this key, made if there is none.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn find_or_insert(&self, key: Key, now_ms: u64) -> Result<Entry<'_>, Refused> {
+        if let Some(entry) = self.find(key, now_ms) {
+            return Ok(entry);
+        }
+        let hash = key.hash(self.seed);
+        let mut queue = self.lock(hash);
+        if let Some(at) = self.search(key, hash) {
+            // Somebody else made it, or it is over.
+            if !self.is_over(self.values_at(at), now_ms) || !self.take_away(&mut queue, at, 0) {
+                return self.hold(at).ok_or(Refused::Full);
+            }
+        }
+        let at = self.room(&mut queue, hash, now_ms)?;
+        self.fill(at, key, now_ms);
+        let words = self.arena.entry(at).narrow;
+        let tag = hash as u32 & !(SLOTS as u32 - 1);
+        words[header::TAG].store(tag, Ordering::Release);
+        words[header::STAMP].store(self.stamp(now_ms), Ordering::Release);
+        queue.push(&self.arena, at, self.slot_of(self.stamp(now_ms), now_ms));
+        words[header::HOLDERS].store(LOOKER, Ordering::Release);
+        let bucket = self.bucket(tag);
+        words[header::NEXT].store(bucket.load(Ordering::Relaxed), Ordering::Release);
+        bucket.store(at + 1, Ordering::Release);
+        Ok(Entry { table: self, at })
+    }
+
+    /// Takes an entry away. False, and nothing done, when somebody else holds it.
+    pub fn remove(&self, entry: Entry) -> bool {
+        let tag = entry.values().words.narrow[header::TAG].load(Ordering::Acquire);
+        let mut queue = self.lock(u64::from(tag));
+        let done = self.take_away(&mut queue, entry.at, LOOKER);
+        if done {
+            // It is no entry any more: nothing is held.
+            std::mem::forget(entry);
+        }
+        done
+    }
+
+    // ---- time -----------------------------------------------------------------------------------
+
+    /// Takes away entries that are due, a slot's width late at most, and looks at no more than about `most`. True when
+    /// there may be more.
+    pub fn expire(&self, now_ms: u64, most: usize) -> bool {
+        let mut left = most;
+        if self.spec.expire_ms == 0 {
+            return false;
+        }
+        self.shards.iter().any(|shard| {
+            let mut queue = shard.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            self.expire_shard(&mut queue, now_ms, &mut left);
+            left == 0
+        })
+    }
+
+    /// Takes away every entry that is due, also those of the slot that is not over. Looks at all of that slot: for whoever
+    /// is about to look at all entries anyway.
+    pub fn expire_exactly(&self, now_ms: u64) {
+        self.expire(now_ms, usize::MAX);
+        if self.spec.expire_ms == 0 {
+            return;
+        }
+        for shard in &self.shards {
+            let mut queue = shard.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut next = queue.first(now_ms / self.slot_ms);
+            while let Some(at) = next {
+                next = queue.after(&self.arena, at);
+                if self.is_over(self.values_at(at), now_ms) {
+                    self.take_away(&mut queue, at, 0);
+                }
+            }
+        }
+    }
+
+    fn expire_shard(&self, queue: &mut Queue, now_ms: u64, left: &mut usize) {
+        let end = now_ms / self.slot_ms;
+        // After a long sleep every slot is due once.
+        queue.due = queue.due.max(end.saturating_sub(SLOTS));
+        while let Some(slot) = queue.occupied(queue.due, end) {
+            queue.due = slot;
+            // What moves to the end of the slot while it is emptied was not due. That happens when the work is far behind; then
+            // the slot is done as a whole, or it would never be.
+            let last = queue.last(slot);
+            let behind = end - slot >= SLOTS - LIFETIME - 1;
+            while let Some(at) = queue.first(slot) {
+                if *left == 0 && !behind {
+                    return;
+                }
+                *left = left.saturating_sub(1);
+                self.settle(queue, at, now_ms);
+                if Some(at) == last {
+                    break;
+                }
+            }
+            queue.due = slot + 1;
+        }
+        queue.due = queue.due.max(end);
+    }
+
+    /// An entry whose slot is due goes away, or to the slot of its deadline.
+    fn settle(&self, queue: &mut Queue, at: u32, now_ms: u64) -> bool {
+        if self.is_over(self.values_at(at), now_ms) && self.take_away(queue, at, 0) {
+            return true;
+        }
+        let stamp = self.values_at(at).words.narrow[header::STAMP].load(Ordering::Acquire);
+        queue.remove(&self.arena, at);
+        let slot = match self.left(stamp, now_ms) {
+            // Who holds it past its deadline keeps it; it is over as soon as it is let go.
+            0 => now_ms / self.slot_ms + 1,
+            _ => self.slot_of(stamp, now_ms),
+        };
+        queue.push(&self.arena, at, slot);
+        false
+    }
+
+    /// What the stamp of an entry that is used now is: its deadline, or the time in units of 64 ms where there are
+    /// no deadlines.
+    fn stamp(&self, now_ms: u64) -> u32 {
+        match self.spec.expire_ms {
+            0 => (now_ms >> 6) as u32,
+            expire_ms => (now_ms as u32).wrapping_add(expire_ms),
+        }
+    }
+
+    /// Milliseconds to the deadline.
+    pub(crate) fn left(&self, stamp: u32, now_ms: u64) -> u32 {
+        if self.spec.expire_ms == 0 {
+            return 0;
+        }
+        u32::try_from(stamp.wrapping_sub(now_ms as u32) as i32).unwrap_or(0)
+    }
+
+    /// True when it is past its deadline and nobody tracks it.
+    fn is_over(&self, values: Values, now_ms: u64) -> bool {
+        self.spec.expire_ms != 0 && values.expires_in(now_ms) == 0 && values.trackers() == 0
+    }
+
+    /// The slot of a stamp, counted from the beginning of time. Without deadlines there is one.
+    fn slot_of(&self, stamp: u32, now_ms: u64) -> u64 {
+        match self.spec.expire_ms {
+            0 => 0,
+            _ => (now_ms + u64::from(self.left(stamp, now_ms))) / self.slot_ms,
+        }
+    }
+
+    /// How old a stamp is, for comparisons only.
+    fn age(&self, stamp: u32, now_ms: u64) -> i64 {
+        match self.spec.expire_ms {
+            0 => i64::from(self.stamp(now_ms).wrapping_sub(stamp)),
+            _ => -i64::from(stamp.wrapping_sub(now_ms as u32) as i32),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn touch(&self, at: u32, now_ms: u64) {
+        self.arena.entry(at).narrow[header::STAMP].store(self.stamp(now_ms), Ordering::Release);
+    }
+
+    // ---- room -----------------------------------------------------------------------------------
+
+    /// The number of an entry to be filled.
+    fn room(&self, queue: &mut Queue, hash: u64, now_ms: u64) -> Result<u32, Refused> {
+        let mut tries = 0;
+        loop {
+            let size = self.spec.size;
+            let reserved = self
+                .used
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| (used < size).then_some(used + 1));
+            if reserved.is_ok() {
+                break;
+            }
+            tries += 1;
+            if tries > 4 || !self.make_room(queue, hash, now_ms) {
+                return Err(Refused::Full);
+            }
+        }
+        // Another thread may be about to give the number of an entry back that it no longer counts.
+        for _ in 0..1000 {
+            if let Some(at) = self.arena.take() {
+                return Ok(at);
+            }
+            std::hint::spin_loop();
+        }
+        self.used.fetch_sub(1, Ordering::AcqRel);
+        Err(Refused::Full)
+    }
+
+    /// Takes entries away that are due, or the oldest one. The locks of other shards are tried only: two threads may be
+    /// doing this at once.
+    fn make_room(&self, queue: &mut Queue, hash: u64, now_ms: u64) -> bool {
+        if self.make_room_in(queue, now_ms) {
+            return true;
+        }
+        let own = self.shard_number(hash);
+        (1..self.shards.len()).any(|i| {
+            let shard = &self.shards[(own + i) % self.shards.len()];
+            shard.queue.try_lock().is_ok_and(|mut queue| self.make_room_in(&mut queue, now_ms))
+        })
+    }
+
+    fn make_room_in(&self, queue: &mut Queue, now_ms: u64) -> bool {
+        let before = self.used();
+        if self.spec.expire_ms != 0 {
+            self.expire_shard(queue, now_ms, &mut { EXPIRE_SOME });
+        }
+        self.used() < before
+            || self.spec.purge && self.evict(queue, now_ms)
+            || !self.spec.purge && self.evict_over(queue, now_ms)
+    }
+
+    /// Takes away one entry that is due in the present slot.
+    fn evict_over(&self, queue: &mut Queue, now_ms: u64) -> bool {
+        let mut next = queue.first(now_ms / self.slot_ms);
+        for _ in 0..EVICT_LOOKS {
+            let Some(at) = next else { return false };
+            next = queue.after(&self.arena, at);
+            if self.is_over(self.values_at(at), now_ms) && self.take_away(queue, at, 0) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Takes away the oldest entry that nobody holds: exactly that in small tables, and about that in others.
+    fn evict(&self, queue: &mut Queue, now_ms: u64) -> bool {
+        let mut from = if self.spec.expire_ms == 0 { 0 } else { queue.due.min(now_ms / self.slot_ms) };
+        let end = from + SLOTS;
+        for _ in 0..EVICT_SLOTS {
+            let Some(slot) = queue.occupied(from, end) else { return false };
+            if self.evict_from(queue, slot, now_ms) {
+                return true;
+            }
+            from = slot + 1;
+        }
+        false
+    }
+
+    fn evict_from(&self, queue: &mut Queue, slot: u64, now_ms: u64) -> bool {
+        let mut oldest: Option<(i64, u32)> = None;
+        let mut next = queue.first(slot);
+        let mut young = [0; EVICT_LOOKS];
+        let mut looked = 0;
+        // Those that move do not count, but for one turn only: a slot far behind may be their own again.
+        for _ in 0..2 * EVICT_LOOKS {
+            let Some(at) = next.filter(|_| looked < EVICT_LOOKS) else { break };
+            next = queue.after(&self.arena, at);
+            let words = self.arena.entry(at).narrow;
+            let stamp = words[header::STAMP].load(Ordering::Acquire);
+            let its_slot = self.slot_of(stamp, now_ms);
+            if its_slot > slot {
+                // It was used since it was put here.
+                queue.remove(&self.arena, at);
+                queue.push(&self.arena, at, its_slot);
+                continue;
+            }
+            young[looked] = at;
+            looked += 1;
+            let age = self.age(stamp, now_ms);
+            let is_free = words[header::HOLDERS].load(Ordering::Acquire) == 0;
+            if is_free && oldest.is_none_or(|(most, _)| age > most) {
+                oldest = Some((age, at));
+            }
+        }
+        if looked == EVICT_LOOKS && next.is_some() {
+            // Those that were used lately make place at the front for others to be looked at next time.
+            for at in &young[..looked] {
+                let stamp = self.arena.entry(*at).narrow[header::STAMP].load(Ordering::Acquire);
+                if oldest.is_none_or(|(most, oldest)| oldest != *at && self.age(stamp, now_ms) < most / 2) {
+                    queue.remove(&self.arena, *at);
+                    queue.push(&self.arena, *at, slot);
+                }
+            }
+        }
+        oldest.is_some_and(|(_, at)| self.take_away(queue, at, 0))
+    }
+
+    // ---- chains ---------------------------------------------------------------------------------
+
+    fn shard_number(&self, hash: u64) -> usize {
+        (hash as u32 >> SLOTS.trailing_zeros()) as usize & self.bucket_mask & (self.shards.len() - 1)
+    }
+
+    fn shard(&self, hash: u64) -> &Shard {
+        &self.shards[self.shard_number(hash)]
+    }
+
+    fn lock(&self, hash: u64) -> MutexGuard<'_, Queue> {
+        self.shard(hash).queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The head of the chain that an entry with this tag is in.
+    fn bucket(&self, tag: u32) -> &AtomicU32 {
+        let number = (tag >> SLOTS.trailing_zeros()) as usize & self.bucket_mask;
+        let piece = self.buckets[number / TOGETHER]
+            .get_or_init(|| (0..TOGETHER.min(self.bucket_mask + 1)).map(|_| AtomicU32::new(0)).collect());
+        &piece[number % TOGETHER]
+    }
+
+    /// Looks for a key without a lock.
+    #[inline]
+    fn probe(&self, key: Key, hash: u64) -> Probe {
+        let shard = self.shard(hash);
+        let version = shard.version.load(Ordering::Acquire);
+        let mut next = self.bucket(hash as u32).load(Ordering::Acquire);
+        for _ in 0..CHAIN_MAX {
+            let Some(at) = next.checked_sub(1) else {
+                let same = shard.version.load(Ordering::Acquire) == version;
+                return if same { Probe::Absent } else { Probe::Unsure };
+            };
+            if self.is_key(at, key) {
+                return Probe::Found { at, version };
+            }
+            next = self.arena.entry(at).narrow[header::NEXT].load(Ordering::Acquire);
+        }
+        Probe::Unsure
+    }
+
+    /// Looks for a key below the lock of its shard.
+    fn search(&self, key: Key, hash: u64) -> Option<u32> {
+        let mut next = self.bucket(hash as u32).load(Ordering::Acquire);
+        while let Some(at) = next.checked_sub(1) {
+            if self.is_key(at, key) {
+                return Some(at);
+            }
+            next = self.arena.entry(at).narrow[header::NEXT].load(Ordering::Acquire);
+        }
+        None
+    }
+
+    fn is_key(&self, at: u32, key: Key) -> bool {
+        let words = &self.arena.entry(at).narrow[header::LEN..self.layout.values];
+        let content = self.spec.key.content_words();
+        if let Some(len) = words.get(content)
+            && len.load(Ordering::Acquire) as usize != key.bytes().len()
+        {
+            return false;
+        }
+        let mut given = key.words();
+        words[..content].iter().all(|word| word.load(Ordering::Acquire) == given.next().unwrap_or(0))
+    }
+
+    /// Holds an entry that was found, if it still is one.
+    pub(crate) fn hold(&self, at: u32) -> Option<Entry<'_>> {
+        let holders = &self.arena.entry(at).narrow[header::HOLDERS];
+        let mut seen = holders.load(Ordering::Acquire);
+        while seen & GONE == 0 {
+            match holders.compare_exchange_weak(seen, seen + LOOKER, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Some(Entry { table: self, at }),
+                Err(now) => seen = now,
+            }
+        }
+        None
+    }
+
+    /// Writes the key and empty values of an entry that nobody can find yet.
+    fn fill(&self, at: u32, key: Key, now_ms: u64) {
+        let words = self.arena.entry(at);
+        let (header, values) = words.narrow.split_at(self.layout.values);
+        let key_words = &header[header::LEN..];
+        let content = self.spec.key.content_words();
+        let mut given = key.words();
+        for word in &key_words[..content] {
+            word.store(given.next().unwrap_or(0), Ordering::Release);
+        }
+        if let Some(len) = key_words.get(content) {
+            len.store(key.bytes().len() as u32, Ordering::Release);
+        }
+        values.iter().for_each(|word| word.store(0, Ordering::Release));
+        words.wide.iter().for_each(|word| word.store(0, Ordering::Release));
+        let values = self.values_at(at);
+        for stored in self.spec.data.iter().filter(|stored| stored.kind.shape() == Shape::Rate) {
+            for i in 0..stored.count {
+                values.set_sliding(stored.kind, i, Sliding { began_ms: now_ms as u32, ..Sliding::default() });
+            }
+        }
+    }
+
+    /// Takes an entry out of its chain and its slot if only `holders` hold it. Below the lock of its shard.
+    fn take_away(&self, queue: &mut Queue, at: u32, holders: u32) -> bool {
+        let words = self.arena.entry(at).narrow;
+        if words[header::HOLDERS]
+            .compare_exchange(holders, GONE, Ordering::AcqRel, Ordering::Acquire)
+            .is_err()
+        {
+            return false;
+        }
+        let tag = words[header::TAG].load(Ordering::Acquire);
+        let mut link = self.bucket(tag);
+        loop {
+            let next = link.load(Ordering::Acquire);
+            if next == at + 1 {
+                link.store(words[header::NEXT].load(Ordering::Acquire), Ordering::Release);
+                break;
+            }
+            debug_assert_ne!(next, 0, "an entry is in the chain of its bucket");
+            let Some(other) = next.checked_sub(1) else { break };
+            link = &self.arena.entry(other).narrow[header::NEXT];
+        }
+        queue.remove(&self.arena, at);
+        // From here on no reader comes by; those who are there must learn of it before the memory is used again.
+        if cfg!(not(planted)) {
+            self.shard(u64::from(tag)).version.fetch_add(1, Ordering::AcqRel);
+        }
+        self.arena.give(at);
+        self.used.fetch_sub(1, Ordering::AcqRel);
+        true
+    }
+
+    pub(crate) fn values_at(&self, at: u32) -> Values<'_> {
+        Values { table: self, words: self.arena.entry(at) }
+    }
+
+    // ---- names ----------------------------------------------------------------------------------
+
+    /// The number of a name in the dictionary, from 1. `None` when the dictionary is full.
+    pub fn name_number(&self, name: &str) -> Option<u32> {
+        let position = |names: &[Arc<str>]| names.iter().position(|known| &**known == name);
+        let found = position(&self.names.read().unwrap_or_else(PoisonError::into_inner));
+        let position = found.or_else(|| {
+            let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+            position(&names).or_else(|| {
+                (names.len() < NAMES_MAX).then(|| {
+                    names.push(Arc::from(name));
+                    names.len() - 1
+                })
+            })
+        })?;
+        u32::try_from(position + 1).ok()
+    }
+
+    /// The name with this number.
+    pub fn name(&self, number: u64) -> Option<Arc<str>> {
+        let at = usize::try_from(number).ok()?.checked_sub(1)?;
+        self.names.read().unwrap_or_else(PoisonError::into_inner).get(at).cloned()
+    }
+
+    /// Every invariant that can be checked while no other thread is at work. For tests.
+    #[doc(hidden)]
+    pub fn check_invariants(&self) {
+        let mut live = 0;
+        for at in 0..self.numbers() {
+            let words = self.arena.entry(at).narrow;
+            if words[header::HOLDERS].load(Ordering::Acquire) & GONE != 0 {
+                continue;
+            }
+            live += 1;
+            let tag = words[header::TAG].load(Ordering::Acquire);
+            let mut next = self.bucket(tag).load(Ordering::Acquire);
+            while next != at + 1 {
+                assert_ne!(next, 0, "entry {at} is in its chain");
+                next = self.arena.entry(next - 1).narrow[header::NEXT].load(Ordering::Acquire);
+            }
+        }
+        assert_eq!(live, self.used());
+        let mut queued = 0;
+        for shard in &self.shards {
+            let queue = shard.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            for slot in 0..SLOTS {
+                let mut next = queue.first(slot);
+                while let Some(at) = next {
+                    queued += 1;
+                    next = queue.after(&self.arena, at);
+                    assert!(next.is_some() || queue.last(slot) == Some(at));
+                }
+            }
+            assert_eq!(queue.is_empty(), queue.occupied(0, SLOTS).is_none());
+        }
+        assert_eq!(queued, live);
+    }
+}
