@@ -354,7 +354,7 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
     ),
     not_yet("send-proxy-v2-ssl", "TLS setting.", why::TLS),
     not_yet("send-proxy-v2-ssl-cn", "TLS setting.", why::TLS),
-    not_yet("set-proxy-v2-tlv-fmt", "Field of a PROXY header.", why::TLV),
+    works("set-proxy-v2-tlv-fmt", "Field of a PROXY header of version 2.", Reads(o::proxy_field)),
     not_yet("shard", "Share of a table (peers).", why::PEERS),
     not_yet("sigalgs", "TLS setting.", why::TLS),
     works("slowstart", "Time over which a server gets its full weight back.", Reads(o::slowstart)),

@@ -80,6 +80,9 @@ pub mod libc_codes {
     pub const ETIMEDOUT: i32 = 110;
 }
 
+/// Type and value of a field of a PROXY header that a server's line asks for (`set-proxy-v2-tlv-fmt`).
+pub type HeaderField = (u8, Vec<u8>);
+
 /// Where a connection for this stream would go and what it would look like.
 pub struct Target<'a> {
     worker: &'a Worker,
@@ -93,7 +96,7 @@ pub struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// Works out address, source, PROXY header and marks for a stream.
+    /// Works out address, source, PROXY header with its own `header_fields`, and marks for a stream.
     pub fn new(
         worker: &'a Worker,
         backend: ProxyId,
@@ -101,6 +104,7 @@ impl<'a> Target<'a> {
         session: &Session,
         facts: &StreamFacts,
         overrides: &Overrides,
+        header_fields: &[HeaderField],
     ) -> Target<'a> {
         let proxy = worker.proxy(backend);
         let client = facts.src.unwrap_or_else(|| session.source());
@@ -117,7 +121,7 @@ impl<'a> Target<'a> {
         let is_marked = overrides.bc_mark.is_some() || overrides.bc_tos.is_some();
         if per_request || source.is_some() || server.send_proxy != ProxyHeader::None || is_marked {
             let mut header = Vec::new();
-            write_proxy_header(&mut header, &server.send_proxy, client, local, facts);
+            write_proxy_header(&mut header, &server.send_proxy, client, local, facts, header_fields);
             key = Some(Rc::new(ConnectionKey {
                 source,
                 target: if per_request { addr.as_ref().and_then(SockAddr::to_std) } else { None },
@@ -358,6 +362,7 @@ fn write_proxy_header(
     client: Endpoint,
     local: Endpoint,
     facts: &StreamFacts,
+    fields: &[HeaderField],
 ) {
     let addresses = match (client, local) {
         (Endpoint::Inet(src), Endpoint::Inet(dst)) => Some((src, dst)),
@@ -371,6 +376,7 @@ fn write_proxy_header(
             if let (true, Some(id)) = (options.unique_id, &facts.unique_id) {
                 tlvs.push((proxy_header::tlv::UNIQUE_ID, id));
             }
+            tlvs.extend(fields.iter().map(|(kind, value)| (*kind, &**value)));
             proxy_header::write_v2(out, addresses, false, &tlvs, options.crc32c);
         }
     }

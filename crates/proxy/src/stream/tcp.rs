@@ -25,7 +25,7 @@ use super::rules::{self, Passed, Source};
 use super::waiting::{self, Upward};
 use super::{After, Bodies, Stop, Stream, StreamState, shut_check, unless_shut};
 use crate::backend::assign::{self, Choice, NoServer};
-use crate::backend::connect::{ConnectError, ServerConn, Target};
+use crate::backend::connect::{ConnectError, ServerConn};
 use crate::connection::body::BodyReader;
 use crate::connection::port::Port;
 use crate::frontend::ClientSession;
@@ -303,9 +303,7 @@ async fn talk_to_server<'a>(
         }
         let server = &be.servers[id.0 as usize];
         worker.count_attempt(be.id, id);
-        let overrides = &stream.state.effects.overrides;
-        let target =
-            Target::new(worker, be.id, server, &stream.session.facts, &stream.state.facts, overrides);
+        let target = stream.target(be, server);
         let shut = shut_check(worker, stream.state);
         let Some(opened) = unless_shut(shut, target.open(be.timeouts.connect)).await else {
             return Err(waiting::server_shut(stream));
