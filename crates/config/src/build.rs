@@ -51,6 +51,8 @@ pub(crate) struct Cx<'a> {
     pub default_paths: Vec<((usize, u32), DefaultPath)>,
     /// Keywords of `global` of which the first line counts, seen so far.
     pub given: HashSet<Arc<str>>,
+    /// `crt-store` sections so far.
+    pub stores: Vec<crate::tls::StoreDraft>,
     /// Lines of `global` that hold expressions.
     pub late_globals: Vec<Line>,
     /// Answers of the system's resolver: a name is asked once.
@@ -139,8 +141,8 @@ pub(crate) struct Building {
     pub server_names: HashMap<Arc<str>, u32>,
     /// Some server has an address of datagrams.
     pub datagram_servers: bool,
-    /// Servers with fields of their own in the PROXY header, by position.
-    pub proxy_fields: Vec<(usize, Arc<Vec<ProxyFieldDraft>>)>,
+    /// `ssl-f-use`
+    pub certificates: Vec<crate::tls::FrontendCertificate>,
 }
 
 /// `option forwarded` before its expressions are compiled.
@@ -186,17 +188,6 @@ pub(crate) struct ServerDraft {
     pub backend: Arc<str>,
     /// `proxy-v2-options`, which may come before `send-proxy-v2`.
     pub v2_options: crate::model::ProxyHeaderV2,
-    /// `set-proxy-v2-tlv-fmt`: compiled when all names are known. Shared by the servers of a template.
-    pub proxy_fields: Arc<Vec<ProxyFieldDraft>>,
-}
-
-/// One `set-proxy-v2-tlv-fmt`.
-#[derive(Clone, Debug)]
-pub(crate) struct ProxyFieldDraft {
-    pub kind: u8,
-    /// The format; `None` for an empty value.
-    pub text: Option<Arc<str>>,
-    pub span: Span,
 }
 
 /// One step of `init-addr`.
@@ -300,7 +291,7 @@ impl Building {
             late: Vec::new(),
             server_names: HashMap::new(),
             datagram_servers: false,
-            proxy_fields: Vec::new(),
+            certificates: Vec::new(),
         }
     }
 

@@ -107,7 +107,7 @@ mod tests {
                 && has("global", "", "maxconn")
                 && has("listen", "bind <addr>", "accept-proxy")
         );
-        assert!(!has("listen", "bind <addr>", "crt"));
+        assert!(!has("listen", "bind <addr>", "ech"));
         assert!(entries.iter().all(|e| !e.doc.is_empty()));
     }
 }

@@ -26,6 +26,7 @@ mod server;
 mod server_options;
 mod setter;
 mod table;
+mod tls;
 mod userlist;
 
 pub use catalog::{Entry, Known, Support, all_keywords, catalog, filters};

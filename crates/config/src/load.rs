@@ -14,8 +14,9 @@ use crate::log_profile::ProfileDraft;
 use crate::model::Config;
 use crate::ring::RingDraft;
 use crate::table::{SECTIONS, SectionKind};
+use crate::tls::StoreDraft;
 use crate::userlist::UserlistDraft;
-use crate::{finish, global, http_errors, log_profile, proxy, ring, userlist};
+use crate::{finish, global, http_errors, log_profile, proxy, ring, tls, userlist};
 
 /// A file to read.
 #[derive(Clone, Debug)]
@@ -113,6 +114,7 @@ enum Section {
     HttpErrors(Box<thalweg_rules::HttpErrors>),
     LogProfile(ProfileDraft),
     Ring(Box<RingDraft>),
+    CrtStore(Box<StoreDraft>),
 }
 
 /// What a master process must know of a configuration before a worker reads it.
@@ -196,6 +198,7 @@ impl<'a> Cx<'a> {
             given: HashSet::new(),
             host_cache: HashMap::new(),
             late_globals: Vec::new(),
+            stores: Vec::new(),
         };
         if let Some(peer) = &options.local_peer {
             cx.config.global.localpeer = Some(Arc::from(peer.as_str()));
@@ -310,6 +313,7 @@ fn section_line(cx: &mut Cx<'_>, section: &mut Section, line: Line) -> Outcome {
         Section::HttpErrors(draft) => http_errors::line(cx, draft, &line),
         Section::LogProfile(draft) => log_profile::line(cx, draft, &line),
         Section::Ring(draft) => ring::line(cx, draft, &line),
+        Section::CrtStore(draft) => tls::line(cx, draft, &line),
     }
 }
 
@@ -327,6 +331,7 @@ fn open(cx: &mut Cx<'_>, line: &Line, kind: SectionKind) -> Result<Section, Box<
         SectionKind::HttpErrors => Section::HttpErrors(Box::new(http_errors::open(cx, line)?)),
         SectionKind::LogProfile => Section::LogProfile(log_profile::open(cx, line)?),
         SectionKind::Ring => Section::Ring(Box::new(ring::open(cx, line)?)),
+        SectionKind::CrtStore => Section::CrtStore(Box::new(tls::open(cx, line)?)),
     })
 }
 
@@ -338,6 +343,7 @@ fn close(cx: &mut Cx<'_>, section: &mut Section) {
         Section::HttpErrors(draft) => cx.config.http_errors.push(Arc::new(*draft)),
         Section::LogProfile(draft) => cx.log_profiles.push(draft),
         Section::Ring(draft) => ring::close(cx, *draft),
+        Section::CrtStore(draft) => tls::close(cx, *draft),
     }
 }
 

@@ -101,6 +101,9 @@ pub(crate) fn line(cx: &mut Cx<'_>, draft: &mut RingDraft, line: &Line) -> Outco
                     "rings are sent to IP and unix addresses only",
                 ));
             }
+            if draft.servers.p.servers.last().is_some_and(crate::tls::uses_tls) {
+                return Err(not_supported(line, 0, "ssl", "rings are sent in clear"));
+            }
             if draft.servers.p.servers.last().is_some_and(|s| s.check.is_some()) {
                 return Err(not_supported(line, 0, "check", "servers of rings are not checked"));
             }

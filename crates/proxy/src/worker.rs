@@ -19,6 +19,7 @@ use thalweg_sample::context::{Clock, Scratch};
 use crate::backend::Backend;
 use crate::backend::pool::IdlePool;
 use crate::chunks::Chunks;
+use crate::connection::tls::RecordSizes;
 use crate::counters::{Counters, Present, Rate, ThreadCounters};
 use crate::instance::{Instance, STREAM_BLOCK};
 use crate::stream::StreamState;
@@ -334,6 +335,12 @@ impl Worker {
     #[inline]
     pub fn clock(&self) -> Clock {
         Clock { mono_us: clock::now_us(), wall_us: i64::try_from(clock::wall_us()).unwrap_or(i64::MAX) }
+    }
+
+    /// How large records of TLS are.
+    pub fn record_sizes(&self) -> RecordSizes {
+        let tls = &self.instance.config.global.tls;
+        RecordSizes::new(tls.record_max, tls.record_hard_max)
     }
 
     /// A number that no other stream has, for `%rt`: counted per thread, in blocks.

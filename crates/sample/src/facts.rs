@@ -105,9 +105,21 @@ pub struct Rare {
     pub pp_tlvs: Vec<u8>,
     /// The SYN saved by the kernel (`tcp-ss`), empty if none.
     pub saved_syn: Vec<u8>,
+    /// TLS of the connection, or why it failed; absent where none is spoken.
+    pub tls: Option<Box<TlsFacts>>,
 }
 
-static NOTHING_RARE: Rare = Rare { src: None, dst: None, pp_tlvs: Vec::new(), saved_syn: Vec::new() };
+/// What is known of a connection's TLS.
+#[derive(Debug)]
+pub struct TlsFacts {
+    /// Of an established connection; of another one what was found out before it failed.
+    pub known: thalweg_tls::facts::Facts,
+    /// Why there is no connection.
+    pub failure: Option<thalweg_tls::Failure>,
+}
+
+static NOTHING_RARE: Rare =
+    Rare { src: None, dst: None, pp_tlvs: Vec::new(), saved_syn: Vec::new(), tls: None };
 
 impl Session {
     /// A session accepted now on `listener` of `frontend`.
@@ -442,6 +454,8 @@ pub struct StreamFacts {
     pub bc_streams: u32,
     /// Most streams the server connection may have open.
     pub bc_streams_limit: u32,
+    /// TLS of the server connection, or why it failed.
+    pub bc_tls: Option<std::rc::Rc<TlsFacts>>,
     /// The server connection's socket, for [`World::tcp_info`](crate::World::tcp_info); -1: none.
     pub bc_fd: i32,
     /// The moments of its life.
@@ -545,6 +559,7 @@ impl StreamFacts {
             bc_src: Endpoint::Unknown,
             bc_dst: Endpoint::Unknown,
             bc_error: ConnError(0),
+            bc_tls: None,
             bc_http_major: 1,
             bc_reused: false,
             bc_glitches: 0,

@@ -32,6 +32,17 @@ impl Clock for FixedClock {
     }
 }
 
+/// The machine's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> u64 {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        since.map_or(0, |since| since.as_secs())
+    }
+}
+
 /// A clock as rustls asks for it.
 #[derive(Debug)]
 pub(crate) struct Time(pub Arc<dyn Clock>);

@@ -96,6 +96,36 @@ pub fn parse_line(name: &str, number: usize, text: &str) -> Result<Option<Line>,
     Ok(Some(line))
 }
 
+/// Reads a line that is given in words, all of them options: `ssl-f-use`. An error stands alone.
+pub fn of_words(words: &[&str], number: usize) -> Result<Line, String> {
+    let mut line = Line { number, ..Line::default() };
+    let mut at = 0;
+    while at < words.len() {
+        let (word, value) = (words[at], words.get(at + 1).copied());
+        let taken = match (word, value) {
+            ("crt", Some(path)) if !path.is_empty() => {
+                line.path = path.to_owned();
+                line.parts.certificate = path.to_owned();
+                1
+            }
+            ("crt", _) => return Err("'crt' : missing certificate location".to_owned()),
+            _ => match line.words.read(word, &words[at + 1..])? {
+                Read::Taken(after) => after,
+                Read::NotMine => read_part(&mut line, word, value).map_err(|why| match why {
+                    Why::Here(why) if why.starts_with("unknown ") => format!("unknown crt keyword '{word}'"),
+                    Why::Here(why) | Why::Words(why) => why,
+                })?,
+            },
+        };
+        line.options.extend(words[at..words.len().min(at + 1 + taken)].iter().map(|word| (*word).to_owned()));
+        at += 1 + taken;
+    }
+    if line.path.is_empty() {
+        return Err("Trying to load a certificate but no 'crt' keyword specified.".to_owned());
+    }
+    Ok(line)
+}
+
 enum Why {
     /// The line is wrong.
     Here(String),

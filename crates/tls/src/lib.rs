@@ -38,6 +38,6 @@ pub mod session;
 pub mod verify;
 pub mod x509;
 
-pub use clock::{Clock, FixedClock};
+pub use clock::{Clock, FixedClock, SystemClock};
 pub use failure::{Failure, alert};
 pub use provider::NoEntropy;

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustls::client::{ClientConfig, Resumption, Tls12Resumption, UnbufferedClientConnection};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
@@ -19,6 +20,9 @@ use crate::verify::{ServerPolicy, ServerVerifier};
 
 /// For how many names a `server` line keeps sessions. The reference keeps one session per server and thread.
 pub const NAMES_MAX: usize = 128;
+
+/// Stands for "no name".
+pub(crate) const NAMELESS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// What a `server` line says about TLS.
 #[derive(Clone, Debug)]
@@ -65,11 +69,24 @@ impl Default for ServerProfile {
 /// A `server` line, ready to be connected to. It holds the sessions with that server.
 #[derive(Debug)]
 pub struct ServerContext {
+    /// A number that no other context of the process has.
+    id: u64,
     config: Arc<ClientConfig>,
     own: Option<Arc<Credential>>,
+    required: bool,
 }
 
 impl ServerContext {
+    /// A number that no other context of the process has: a connection made under another one followed other rules.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Whether a server that cannot be verified is refused.
+    pub(crate) fn is_strict(&self) -> bool {
+        self.required
+    }
+
     pub fn new(profile: &ServerProfile, clock: Arc<dyn Clock>) -> Result<ServerContext, ProfileError> {
         let refused = |error: String| ProfileError::Refused(error);
         let provider = Arc::new(CryptoProvider {
@@ -105,7 +122,10 @@ impl ServerContext {
         if profile.keep_secrets {
             config.key_log = Arc::new(KeepSecrets);
         }
-        Ok(ServerContext { config: Arc::new(config), own: profile.own.clone() })
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let required = profile.policy.required;
+        Ok(ServerContext { id, config: Arc::new(config), own: profile.own.clone(), required })
     }
 
     /// What the server sees when it asks for a certificate.
@@ -113,12 +133,13 @@ impl ServerContext {
         self.own.as_ref()
     }
 
-    /// Begins a handshake. rustls wants a name for its sessions even where none is sent; an address is not sent.
+    /// Begins a handshake. rustls wants a name for its sessions even where none is sent: [`NAMELESS`], which is no name that
+    /// anybody may ask for. An address is not sent.
     pub(crate) fn begin(
         &self,
         name: Option<ServerName<'static>>,
     ) -> Result<UnbufferedClientConnection, Error> {
-        let name = name.unwrap_or(ServerName::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
+        let name = name.unwrap_or(ServerName::from(NAMELESS));
         UnbufferedClientConnection::new(self.config.clone(), name)
     }
 }

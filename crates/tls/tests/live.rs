@@ -140,7 +140,7 @@ fn proxy(list: &str, certificates: &[(&str, Template, NewKey)], words: Words) ->
     }
     live.add_trust("ca.pem", TrustStore::new([authority.certificate.clone()]));
     live.add_list("list.txt", crt_list::parse("list.txt", list).unwrap());
-    let (line, _) = live.add_bind("f/c.cfg:9", words, vec![Source::List("list.txt".into())]).unwrap();
+    let (line, _) = live.add_bind("f/c.cfg:9", words, vec![Source::List("list.txt".into())], None).unwrap();
     let mut profile = trusting(&authority);
     profile.policy.required = false;
     let context = server(&profile, &clock);

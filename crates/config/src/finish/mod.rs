@@ -65,11 +65,13 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
         rules::settle(cx, b, preset.map(|p| &p.rules));
         replies::settle(cx, b);
         formats::compile(cx, b);
+        crate::tls::names(cx, b);
         crate::check::compile(cx, b);
         if readable {
             checks::proxy(cx, b);
         }
     }
+    crate::tls::load(cx, &mut proxies, readable);
     cx.proxies = proxies;
     if readable {
         checks::process(cx);

@@ -48,6 +48,8 @@ pub struct Bind {
     pub expose_fd_listeners: bool,
     /// `severity-output number|string` on a CLI socket: Some(true) for the number.
     pub severity_number: Option<bool>,
+    /// TLS; absent when no word is about it.
+    pub tls: Option<Box<super::BindTls>>,
     /// `proto h1`: the only protocol spoken here.
     pub proto: Option<Arc<str>>,
 }
@@ -151,6 +153,7 @@ impl Bind {
             level: CliLevel::default(),
             expose_fd_listeners: false,
             severity_number: None,
+            tls: None,
             proto: None,
         }
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Bind, LogTarget};
+use super::{Bind, GlobalTls, LogTarget};
 use crate::compiled::{Expr, LogFormat};
 
 /// Settings of the process.
@@ -77,6 +77,7 @@ pub struct Global {
     /// Pairs of a lower-case header name and the spelling to send.
     pub h1_case_adjust: Vec<(Arc<str>, Arc<str>)>,
     pub tune: Tune,
+    pub tls: GlobalTls,
     pub pp2_never_send_local: bool,
     pub reject_privileged_ports_tcp: bool,
     pub prealloc_fd: bool,
@@ -278,6 +279,7 @@ impl Default for Global {
             h1_do_not_close_on_insecure_te: false,
             h1_case_adjust: Vec::new(),
             tune: Tune::default(),
+            tls: GlobalTls::default(),
             pp2_never_send_local: false,
             reject_privileged_ports_tcp: false,
             prealloc_fd: false,

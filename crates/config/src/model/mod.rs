@@ -13,6 +13,7 @@ mod log;
 mod proxy;
 mod server;
 mod stats;
+mod tls;
 
 use std::sync::Arc;
 
@@ -37,6 +38,9 @@ pub use server::{
 };
 pub use stats::{DEFAULT_REALM, Label, StatsPage};
 
+pub(crate) use tls::NamedFile;
+pub use tls::{BindTls, CertificateSource, GlobalTls, ServerTls, SharedLive, SourceKind};
+
 use crate::compiled::{HttpErrors, Registry};
 
 /// Position of a proxy in [`Config::proxies`].
@@ -59,6 +63,8 @@ pub struct Config {
     pub rings: Vec<Ring>,
     pub log_forwards: Vec<LogForward>,
     pub log_profiles: Vec<LogProfile>,
+    /// Certificates and the lines that use them; absent when no line uses TLS.
+    pub tls: Option<SharedLive>,
     /// The names of `defaults` sections that have one, in order.
     pub named_defaults: Vec<Arc<str>>,
 }

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{ServerId, SourceAddress};
-use crate::compiled::{Expr, LogFormat};
+use super::{ServerId, ServerTls, SourceAddress};
+use crate::compiled::Expr;
 
 /// A server. Rare settings sit behind [`Server::extra`] so that ten thousand plain servers stay small.
 #[derive(Clone, Debug)]
@@ -42,6 +42,8 @@ pub struct Server {
     pub pool: PoolConfig,
     pub hash_key: HashKey,
     pub check: Option<Arc<CheckConfig>>,
+    /// TLS, for traffic ([`ServerTls::ssl`]) or for health checks; absent when it is used for neither.
+    pub tls: Option<Arc<ServerTls>>,
     pub extra: Option<Arc<SlowSettings>>,
 }
 
@@ -69,11 +71,15 @@ pub struct SlowSettings {
     pub datagram: bool,
     /// Octet counting towards a log server.
     pub octet_count: bool,
-    /// What a version 2 PROXY header carries besides: type and value (`set-proxy-v2-tlv-fmt`).
-    pub proxy_fields: Vec<(u8, Option<Arc<LogFormat>>)>,
 }
 
 impl Server {
+    /// TLS for traffic.
+    #[inline]
+    pub fn traffic_tls(&self) -> Option<&ServerTls> {
+        self.tls.as_deref().filter(|tls| tls.ssl)
+    }
+
     /// The settings few servers have, at their defaults when none was given.
     pub fn rare(&self) -> &SlowSettings {
         static NONE: SlowSettings = SlowSettings::NONE;
@@ -98,7 +104,6 @@ impl SlowSettings {
         pool_conn_name: None,
         datagram: false,
         octet_count: false,
-        proxy_fields: Vec::new(),
     };
 }
 

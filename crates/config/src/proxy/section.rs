@@ -194,6 +194,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         pool: PoolConfig::default(),
         hash_key: HashKey::Id,
         check: None,
+        tls: None,
         extra: None,
     };
     let p = Proxy {
@@ -266,7 +267,6 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
             backend: Arc::from(""),
             init_addr: Arc::from([]),
             v2_options: crate::model::ProxyHeaderV2::default(),
-            proxy_fields: Arc::default(),
         }),
         log_format: None,
         error_log_format: None,
@@ -288,7 +288,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         late: Vec::new(),
         server_names: HashMap::new(),
         datagram_servers: false,
-        proxy_fields: Vec::new(),
+        certificates: Vec::new(),
     }
 }
 

@@ -16,7 +16,25 @@ pub(crate) use server::SERVER;
 
 /// Why something does not work yet, as the end of "... is not supported yet: ".
 pub(crate) mod why {
-    pub(crate) const TLS: &str = "TLS is not built";
+    pub(crate) const TLS: &str = "it concerns a part of TLS that is not built";
+    pub(crate) const CHECK_TLS: &str = "health checks are not encrypted";
+    pub(crate) const NPN: &str = "nobody speaks it any more; use 'alpn'";
+    pub(crate) const SERVER_0RTT: &str = "early data is not sent to servers";
+    pub(crate) const RENEGOTIATE: &str = "the TLS library never renegotiates";
+    pub(crate) const SERVER_SIGALGS: &str = "the key of 'crt' signs with what the server asks for";
+    pub(crate) const GENERATE: &str = "certificates are not made on the fly";
+    pub(crate) const ECH: &str = "the TLS library has no encrypted ClientHello on the server's side";
+    pub(crate) const KTLS: &str = "the kernel's TLS is not used";
+    pub(crate) const PROXY_TLS: &str = "facts of TLS are not sent in PROXY headers";
+    pub(crate) const ACME: &str = "there is no ACME client";
+    pub(crate) const JWT_LISTS: &str = "all algorithms are allowed";
+    pub(crate) const MAXSSL: &str = "TLS connections have no limit of their own; use maxconn and maxconnrate";
+    pub(crate) const OCSP_UPDATE: &str =
+        "OCSP responses are not fetched; '.ocsp' files and the CLI bring them";
+    pub(crate) const TLS_LIBRARY: &str = "the TLS library has no such thing";
+    pub(crate) const PASSPHRASE: &str = "private keys under a passphrase are not read";
+    pub(crate) const SESSION_CACHE: &str = "there is one process, and its threads share the cache";
+    pub(crate) const KEY_UPDATES: &str = "a connection is closed after 32 key updates in a row without data";
     pub(crate) const QUIC: &str = "QUIC is not built";
     pub(crate) const H2: &str = "HTTP/2 is not built";
     pub(crate) const LUA: &str = "Lua is not built";
@@ -42,6 +60,7 @@ pub(crate) mod why {
     pub(crate) const DNS: &str = "resolution at run time is not built";
     pub(crate) const SOCKS: &str = "SOCKS4 is not built";
     pub(crate) const POOL_NAME: &str = "it concerns connections that are not built";
+    pub(crate) const TLV: &str = "custom fields of the PROXY header are not built";
     pub(crate) const HEALTHCHECK: &str = "named presets of servers are not built";
     pub(crate) const LOG_SECTIONS: &str = "lines of other programs are not relayed";
     pub(crate) const PEERS: &str = "peers are not built";

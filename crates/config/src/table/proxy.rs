@@ -2,7 +2,7 @@
 
 use crate::keyword::{Keyword, ProxyFn, late, not_yet, removed, works};
 use crate::table::why;
-use crate::{bind, log, proxy, replies, rules, server};
+use crate::{bind, log, proxy, replies, rules, server, tls};
 
 /// Every keyword of proxies, in alphabetical order.
 pub static PROXY: &[Keyword<ProxyFn>] = &[
@@ -188,7 +188,7 @@ pub static PROXY: &[Keyword<ProxyFn>] = &[
         "srvtimeout",
         "the 'srvtimeout' directive is not supported anymore since HAProxy 2.1. Use 'timeout server'.",
     ),
-    not_yet("ssl-f-use", "TLS certificates of a frontend.", why::TLS),
+    works("ssl-f-use", "A certificate of a frontend.", tls::proxy_certificate),
     late("stats", "The statistics page: where it is, who may see it, and what it shows.", proxy::stats),
     not_yet("stick", "Stick tables.", why::STICK),
     not_yet("stick-table", "Stick tables.", why::STICK),

@@ -13,6 +13,7 @@ pub(crate) enum SectionKind {
     HttpErrors,
     LogProfile,
     Ring,
+    CrtStore,
 }
 
 /// Every section, in alphabetical order.
@@ -20,7 +21,7 @@ pub(crate) static SECTIONS: &[Keyword<SectionKind>] = &[
     not_yet("acme", "An ACME client.", why::TLS),
     works("backend", "Servers and how one is chosen.", SectionKind::Proxy(ProxyKind::Backend)),
     not_yet("cache", "A cache of small objects.", why::CACHE),
-    not_yet("crt-store", "A store of certificates.", why::TLS),
+    works("crt-store", "A store of certificates.", SectionKind::CrtStore),
     works("defaults", "Presets of the proxies that follow.", SectionKind::Proxy(ProxyKind::Defaults)),
     not_yet("fcgi-app", "Parameters of a FastCGI application.", why::FCGI),
     works("frontend", "Addresses to listen on and rules.", SectionKind::Proxy(ProxyKind::Frontend)),

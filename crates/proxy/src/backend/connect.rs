@@ -1,8 +1,10 @@
 //! Getting a connection to a server: an idle one when the rules of `http-reuse` allow, else a new one.
 
+use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use thalweg_config::model::{
     Mode, PortMode, Proxy, ProxyHeader, ProxyId, Reuse, Server, ServerAddr, SourceAddress, SourceMode,
@@ -12,10 +14,12 @@ use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{ConnectOptions, Keepalive, SockAddr, Stream};
 use thalweg_runtime::timer::{self, timeout_at};
 use thalweg_runtime::{Kind, clock, spawn};
-use thalweg_sample::facts::{Endpoint, Session, StreamFacts};
+use thalweg_sample::facts::{ConnError, Endpoint, Session, StreamFacts, TlsFacts};
+use thalweg_tls::server::ServerContext;
 
 use super::hand_over;
-use super::pool::{ConnectionKey, Demand, IdleConnection, IdlePool};
+use super::pool::{ConnectionKey, Demand, IdleConnection, IdlePool, TlsKey};
+use crate::connection::handshake::{self, HandshakeError};
 use crate::connection::port::Port;
 use crate::connection::proxy_header;
 use crate::connection::transport::Transport;
@@ -48,6 +52,8 @@ pub enum ConnectError {
     Refused(i32),
     /// This process has no descriptor, memory or source port left.
     Resource(i32),
+    /// The server could not be agreed with on TLS; the number of `bc_err`.
+    Handshake(ConnError),
 }
 
 impl ConnectError {
@@ -80,9 +86,6 @@ pub mod libc_codes {
     pub const ETIMEDOUT: i32 = 110;
 }
 
-/// Type and value of a field of a PROXY header that a server's line asks for (`set-proxy-v2-tlv-fmt`).
-pub type HeaderField = (u8, Vec<u8>);
-
 /// Where a connection for this stream would go and what it would look like.
 pub struct Target<'a> {
     worker: &'a Worker,
@@ -93,10 +96,14 @@ pub struct Target<'a> {
     source: Option<SocketAddr>,
     /// How often the server's address had changed: connections of before lead elsewhere.
     moves: u32,
+    /// TLS as it is spoken to the server now.
+    tls: Option<Arc<ServerContext>>,
+    /// Why TLS failed.
+    failure: RefCell<Option<Rc<TlsFacts>>>,
 }
 
 impl<'a> Target<'a> {
-    /// Works out address, source, PROXY header with its own `header_fields`, and marks for a stream.
+    /// Works out address, source, PROXY header, marks and TLS for a stream. `name` is what a server is asked for by TLS.
     pub fn new(
         worker: &'a Worker,
         backend: ProxyId,
@@ -104,7 +111,7 @@ impl<'a> Target<'a> {
         session: &Session,
         facts: &StreamFacts,
         overrides: &Overrides,
-        header_fields: &[HeaderField],
+        name: Option<Box<[u8]>>,
     ) -> Target<'a> {
         let proxy = worker.proxy(backend);
         let client = facts.src.unwrap_or_else(|| session.source());
@@ -119,23 +126,31 @@ impl<'a> Target<'a> {
         let source = source_config.and_then(|s| source_address(s, client));
         let mut key = None;
         let is_marked = overrides.bc_mark.is_some() || overrides.bc_tos.is_some();
-        if per_request || source.is_some() || server.send_proxy != ProxyHeader::None || is_marked {
+        let tls = server.traffic_tls().and_then(|tls| tls.line.as_ref()).map(|line| line.context());
+        let has_header = server.send_proxy != ProxyHeader::None;
+        if per_request || source.is_some() || has_header || is_marked || tls.is_some() {
             let mut header = Vec::new();
-            write_proxy_header(&mut header, &server.send_proxy, client, local, facts, header_fields);
+            write_proxy_header(&mut header, &server.send_proxy, client, local, facts);
             key = Some(Rc::new(ConnectionKey {
                 source,
                 target: if per_request { addr.as_ref().and_then(SockAddr::to_std) } else { None },
                 proxy_header: header,
                 mark: overrides.bc_mark,
                 tos: overrides.bc_tos,
+                tls: tls.as_ref().map(|context| TlsKey { name, context: context.id() }),
             }));
         }
-        Target { worker, proxy, server, addr, key, source, moves }
+        Target { worker, proxy, server, addr, key, source, moves, tls, failure: RefCell::default() }
     }
 
     /// How often the server's address had changed when this was made.
     pub fn moves(&self) -> u32 {
         self.moves
+    }
+
+    /// Why TLS failed, after [`ConnectError::Handshake`].
+    pub fn failure(&self) -> Option<Rc<TlsFacts>> {
+        self.failure.take()
     }
 
     /// What a connection for this stream is interchangeable with.
@@ -191,6 +206,10 @@ impl<'a> Target<'a> {
     pub async fn take_siblings_idle(&self, first_request: bool) -> Option<ServerConn> {
         let worker = self.worker;
         let instance = &worker.instance;
+        if self.tls.is_some() {
+            // Its keys do not leave their thread.
+            return None;
+        }
         let reuse = self.proxy.http_reuse;
         let allowed = match reuse {
             Reuse::Never => false,
@@ -251,8 +270,12 @@ impl<'a> Target<'a> {
         }
         let here = io.local_addr().ok().and_then(|a| a.to_std()).map_or(Endpoint::Unknown, Endpoint::Inet);
         let there = addr.to_std().map_or(Endpoint::Unknown, Endpoint::Inet);
+        let mut port = Port::new(io);
+        if let Some(context) = &self.tls {
+            self.encrypt(&mut port, context, deadline).await?;
+        }
         Ok(ServerConn {
-            port: Port::new(io),
+            port,
             key: self.key.clone(),
             requests: 1,
             reused: false,
@@ -260,6 +283,28 @@ impl<'a> Target<'a> {
             authenticated: false,
             moves: self.moves,
         })
+    }
+
+    /// Shakes hands with the server, within what is left of the time for connecting.
+    async fn encrypt(
+        &self,
+        port: &mut Port,
+        context: &Arc<ServerContext>,
+        deadline: Option<u64>,
+    ) -> Result<(), ConnectError> {
+        let name = self.key.as_ref().and_then(|key| key.tls.as_ref()).and_then(|tls| tls.name.as_deref());
+        let sizes = self.worker.record_sizes();
+        match handshake::connect(port, Arc::clone(context), name, sizes, deadline).await {
+            Ok(()) => Ok(()),
+            Err(HandshakeError::Timeout) => Err(ConnectError::Timeout),
+            Err(error) => {
+                let number = error.number();
+                if let HandshakeError::Refused(facts) = error {
+                    *self.failure.borrow_mut() = Some(Rc::from(facts));
+                }
+                Err(ConnectError::Handshake(number))
+            }
+        }
     }
 
     fn options(&self) -> ConnectOptions {
@@ -362,7 +407,6 @@ fn write_proxy_header(
     client: Endpoint,
     local: Endpoint,
     facts: &StreamFacts,
-    fields: &[HeaderField],
 ) {
     let addresses = match (client, local) {
         (Endpoint::Inet(src), Endpoint::Inet(dst)) => Some((src, dst)),
@@ -376,7 +420,6 @@ fn write_proxy_header(
             if let (true, Some(id)) = (options.unique_id, &facts.unique_id) {
                 tlvs.push((proxy_header::tlv::UNIQUE_ID, id));
             }
-            tlvs.extend(fields.iter().map(|(kind, value)| (*kind, &**value)));
             proxy_header::write_v2(out, addresses, false, &tlvs, options.crc32c);
         }
     }

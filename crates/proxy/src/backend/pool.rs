@@ -26,6 +26,18 @@ pub struct ConnectionKey {
     pub mark: Option<u32>,
     /// Type of service of its packets (`set-bc-tos`).
     pub tos: Option<u8>,
+    /// TLS; absent where none is spoken.
+    pub tls: Option<TlsKey>,
+}
+
+/// What makes connections interchangeable on which TLS is spoken: what the server was asked for, and by what rules it was
+/// believed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TlsKey {
+    /// The name that the server was asked for.
+    pub name: Option<Box<[u8]>>,
+    /// The number of the server's context: certificate, authorities and lists may be changed while it runs.
+    pub context: u64,
 }
 
 /// A server connection without a stream.

@@ -142,6 +142,21 @@ impl Line {
         }
     }
 
+    /// Tells the peer that nothing more comes, where that is said before a connection is closed: in TLS.
+    pub fn say_end(&mut self) {
+        if self.wire().is_some_and(Transport::is_encrypted) {
+            // Whether the peer is still there to hear of it is not known.
+            let _ = self.shutdown_write();
+        }
+    }
+
+    /// The opposite: what was sent is not whole, and its end is not to be announced.
+    pub fn leave_without_a_word(&mut self) {
+        if let Line::Wire(wire) = self {
+            wire.leave_without_a_word();
+        }
+    }
+
     /// Receives what is there, at most `max` bytes, and throws it away; returns how much that was.
     pub fn discard_input(&mut self, max: usize) -> usize {
         self.wire_mut().map_or(0, |wire| wire.discard_input(max))

@@ -3,8 +3,10 @@
 //! [`proxy_header`] what may come before the first.
 
 pub mod body;
+pub mod handshake;
 pub mod line;
 pub mod local;
 pub mod port;
 pub mod proxy_header;
+pub mod tls;
 pub mod transport;

@@ -1,4 +1,4 @@
-//! The bytes of one connection, however they are carried: as they are, for now.
+//! The bytes of one connection, however they are carried: as they are, or encrypted.
 //!
 //! What the proxy asks of a connection goes through here, so that one whose bytes are encrypted can take the place of a
 //! plain one. Only who moves bytes inside the kernel needs the [socket itself](Transport::raw), and must do without one
@@ -6,17 +6,24 @@
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::rc::Rc;
 use std::task::Poll;
 
 use thalweg_runtime::TaskId;
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{Departure, Keepalive, SockAddr, Stream, TcpInfo};
 
+use thalweg_sample::facts::TlsFacts;
+
+use super::tls::Tls;
+
 /// See the module's documentation. Its methods are those of [`Stream`].
 #[derive(Debug)]
 pub enum Transport {
     /// A socket.
     Plain(Stream),
+    /// A socket on which TLS is spoken. Boxed: connections that have none are many and wait.
+    Tls(Box<Tls>),
 }
 
 impl From<Stream> for Transport {
@@ -33,6 +40,27 @@ impl Transport {
     pub fn raw(&mut self) -> Option<&mut Stream> {
         match self {
             Transport::Plain(stream) => Some(stream),
+            Transport::Tls(_) => None,
+        }
+    }
+
+    /// What is known of the server with which TLS is spoken.
+    pub fn tls_facts(&self) -> Option<&Rc<TlsFacts>> {
+        match self {
+            Transport::Plain(_) => None,
+            Transport::Tls(tls) => tls.facts.as_ref(),
+        }
+    }
+
+    /// Whether TLS is spoken.
+    pub fn is_encrypted(&self) -> bool {
+        matches!(self, Transport::Tls(_))
+    }
+
+    /// The peer shall not be told that what it was sent is whole.
+    pub fn leave_without_a_word(&mut self) {
+        if let Transport::Tls(tls) = self {
+            tls.leave_without_a_word();
         }
     }
 
@@ -44,6 +72,7 @@ impl Transport {
     pub fn poll_recv(&mut self, max: usize) -> Poll<io::Result<Buf>> {
         match self {
             Transport::Plain(stream) => stream.poll_recv(max),
+            Transport::Tls(tls) => tls.poll_recv(max),
         }
     }
 
@@ -60,6 +89,7 @@ impl Transport {
     pub fn poll_send_ready(&mut self) -> Poll<io::Result<()>> {
         match self {
             Transport::Plain(stream) => stream.poll_send_ready(),
+            Transport::Tls(tls) => tls.poll_send_ready(),
         }
     }
 
@@ -73,6 +103,7 @@ impl Transport {
     pub fn start_send(&mut self, buf: Buf) {
         match self {
             Transport::Plain(stream) => stream.start_send(buf),
+            Transport::Tls(tls) => tls.start_send(&buf, &[]),
         }
     }
 
@@ -81,6 +112,7 @@ impl Transport {
     pub fn start_send2(&mut self, head: Buf, body: Buf) {
         match self {
             Transport::Plain(stream) => stream.start_send2(head, body),
+            Transport::Tls(tls) => tls.start_send(&head, &body),
         }
     }
 
@@ -89,6 +121,7 @@ impl Transport {
     pub fn end_with_next_send(&mut self) {
         match self {
             Transport::Plain(stream) => stream.end_with_next_send(),
+            Transport::Tls(tls) => tls.end_with_next_send(),
         }
     }
 
@@ -99,6 +132,7 @@ impl Transport {
     pub fn shutdown_write(&mut self) -> io::Result<()> {
         match self {
             Transport::Plain(stream) => stream.shutdown_write(),
+            Transport::Tls(tls) => tls.shutdown_write(),
         }
     }
 
@@ -106,6 +140,7 @@ impl Transport {
     pub fn discard_input(&mut self, max: usize) -> usize {
         match self {
             Transport::Plain(stream) => stream.discard_input(max),
+            Transport::Tls(tls) => tls.discard_input(max),
         }
     }
 }
@@ -117,6 +152,7 @@ impl Transport {
     pub fn in_flight(&self) -> usize {
         match self {
             Transport::Plain(stream) => stream.in_flight(),
+            Transport::Tls(tls) => tls.in_flight(),
         }
     }
 
@@ -125,6 +161,7 @@ impl Transport {
     pub fn last_received_ms(&self) -> u64 {
         match self {
             Transport::Plain(stream) => stream.last_received_ms(),
+            Transport::Tls(tls) => tls.stream().last_received_ms(),
         }
     }
 
@@ -133,6 +170,7 @@ impl Transport {
     pub fn last_sent_ms(&self) -> u64 {
         match self {
             Transport::Plain(stream) => stream.last_sent_ms(),
+            Transport::Tls(tls) => tls.stream().last_sent_ms(),
         }
     }
 
@@ -141,6 +179,7 @@ impl Transport {
     pub fn departure(&mut self) -> Departure {
         match self {
             Transport::Plain(stream) => stream.departure(),
+            Transport::Tls(tls) => tls.stream_mut().departure(),
         }
     }
 
@@ -150,6 +189,7 @@ impl Transport {
     pub fn has_input_now(&mut self) -> bool {
         match self {
             Transport::Plain(stream) => stream.has_input_now(),
+            Transport::Tls(tls) => tls.has_input_now(),
         }
     }
 
@@ -157,6 +197,7 @@ impl Transport {
     pub fn ask_input(&mut self) -> bool {
         match self {
             Transport::Plain(stream) => stream.ask_input(),
+            Transport::Tls(tls) => tls.ask_input(),
         }
     }
 
@@ -164,6 +205,7 @@ impl Transport {
     pub fn watch(&mut self, task: TaskId) {
         match self {
             Transport::Plain(stream) => stream.watch(task),
+            Transport::Tls(tls) => tls.stream_mut().watch(task),
         }
     }
 }
@@ -174,6 +216,7 @@ impl Transport {
     fn socket(&self) -> &Stream {
         match self {
             Transport::Plain(stream) => stream,
+            Transport::Tls(tls) => tls.stream(),
         }
     }
 
@@ -181,6 +224,7 @@ impl Transport {
     fn socket_mut(&mut self) -> &mut Stream {
         match self {
             Transport::Plain(stream) => stream,
+            Transport::Tls(tls) => tls.stream_mut(),
         }
     }
 
@@ -273,6 +317,8 @@ impl Transport {
     pub fn into_fd(self) -> Option<(OwnedFd, Vec<Buf>)> {
         match self {
             Transport::Plain(stream) => stream.into_fd().ok(),
+            // Its keys belong to it.
+            Transport::Tls(_) => None,
         }
     }
 }

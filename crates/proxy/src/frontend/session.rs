@@ -16,6 +16,7 @@ use super::listener::Admission;
 use super::{ClientSession, PrivateConnection, PrivateIdle};
 use crate::backend::connect::{ServerConn, give_back};
 use crate::backend::pool::ConnectionKey;
+use crate::connection::handshake::{self, HandshakeError};
 use crate::connection::port::Port;
 use crate::connection::proxy_header::{self, Parsed};
 use crate::connection::transport::Transport;
@@ -97,6 +98,7 @@ fn serve(worker: Rc<Worker>, mut stay: Stay) -> impl Future<Output = ()> {
             stay.begin_wait(&worker);
             let missing = std::future::poll_fn(|_| stay.poll_request(&worker)).await;
             if missing.is_some() && stay.ends_in_silence(&worker) {
+                stay.client.line.say_end();
                 // The connection is idle as far as requests go; the last response may still be leaving.
                 if !stay.session.first && stay.client.line.in_flight() > 0 && !bug("cut-at-close") {
                     let fe = worker.proxy(stay.session.frontend);
@@ -344,6 +346,22 @@ async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
         let received = client.input.is_some();
         finish::log_session_error(worker, session, Cause::NoProxyHeader, received);
         return ended_early(worker, session, Cause::NoProxyHeader);
+    }
+    let tls = worker.instance.bind(session.listener).tls.as_deref().filter(|tls| tls.ssl);
+    if let Some(line) = tls.and_then(|tls| tls.line.as_ref()) {
+        let deadline = fe.timeouts.client_hs.or(fe.timeouts.client).map(timer::deadline_in);
+        match handshake::accept(client, line.selection(), worker.record_sizes(), deadline).await {
+            Ok(facts) => session.facts.rare_mut().tls = Some(Box::new(facts)),
+            Err(error) => {
+                session.facts.error = error.number();
+                let received = !matches!(error, HandshakeError::Closed(false));
+                if let HandshakeError::Refused(facts) = error {
+                    session.facts.rare_mut().tls = Some(facts);
+                }
+                finish::log_session_error(worker, session, Cause::NoClientTls, received);
+                return ended_early(worker, session, Cause::NoClientTls);
+            }
+        }
     }
     if !fe.rules.tcp_session.is_empty() {
         let rules = &fe.rules.tcp_session;

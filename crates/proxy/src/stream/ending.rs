@@ -278,6 +278,8 @@ causes! {
     SessionVanished: unlogged().counts(Counts::FE_DREQ),
     /// The PROXY header that must come first did not, or is none.
     NoProxyHeader: ends(b"PR").counts(Counts::FE_EREQ),
+    /// TLS was not agreed on with the client.
+    NoClientTls: ends(b"PR").counts(Counts::FE_EREQ),
 
     // The request.
     /// The client closed a new connection without a word.
@@ -350,6 +352,8 @@ causes! {
     ClientResetUnconnected: ends(b"CD").ended().counts(Counts::CLI_ABRT),
     /// The server, or the network, refused the connection.
     ServerRefused: ends(b"SC").status(503).counts(Counts::ECON).retry(Condition::ConnFailure, Counts::NONE),
+    /// TLS was not agreed on with the server.
+    NoServerTls: ends(b"SC").status(503).counts(Counts::ECON).retry(Condition::ConnFailure, Counts::NONE),
     /// No connection within `timeout connect`.
     ConnectTimeout: ends(b"sC").status(503).counts(Counts::ECON).retry(Condition::ConnFailure, Counts::NONE),
     /// This side had no socket, port or memory for a connection.
@@ -470,6 +474,7 @@ impl From<&ConnectError> for Cause {
             ConnectError::Timeout => Cause::ConnectTimeout,
             ConnectError::Refused(_) => Cause::ServerRefused,
             ConnectError::Resource(_) => Cause::NoSocket,
+            ConnectError::Handshake(_) => Cause::NoServerTls,
         }
     }
 }
@@ -519,6 +524,10 @@ impl<'a> Stream<'a> {
         let row = end(self.worker, self.session.listener, self.state, cause);
         if row.fate != Fate::Kept {
             self.keep_alive = false;
+        }
+        // A response that is cut must not look as if its end were the connection's.
+        if row.told == Told::Part && row.letters.is_none_or(|[_, phase]| phase != b'L') {
+            self.client.line.leave_without_a_word();
         }
         match self.state.facts.is_http {
             true => row.fate.after(),

@@ -718,10 +718,14 @@ impl<'a> Stream<'a> {
     }
 
     /// The connection this request would use.
-    pub fn target(&mut self, be: &'a Proxy, server: &'a thalweg_config::model::Server) -> Target<'a> {
-        let fields = self.header_fields(server);
+    pub fn target(
+        &self,
+        be: &'a Proxy,
+        server: &'a thalweg_config::model::Server,
+        name: Option<Box<[u8]>>,
+    ) -> Target<'a> {
         let overrides = &self.state.effects.overrides;
-        Target::new(self.worker, be.id, server, &self.session.facts, &self.state.facts, overrides, &fields)
+        Target::new(self.worker, be.id, server, &self.session.facts, &self.state.facts, overrides, name)
     }
 }
 

@@ -6,7 +6,6 @@
 
 pub mod cookie;
 pub mod deadline;
-pub mod deliver;
 pub mod ending;
 pub mod entry;
 pub mod exchange;
@@ -21,7 +20,6 @@ pub mod rules;
 pub mod service;
 pub mod statistics;
 pub mod tcp;
-pub mod tunnel;
 pub mod waiting;
 
 use std::rc::Rc;
@@ -119,6 +117,15 @@ impl<'a> Stream<'a> {
         let body = self.client.look();
         let bodies = Bodies { request: body.payload(), ..Bodies::default() };
         self.state.evaluate(self.worker, &mut self.session.facts, bodies, false, last, f)
+    }
+
+    /// The name that a server is asked for by TLS (`sni`, `sni-auto`).
+    pub fn server_name(&mut self, server: &thalweg_config::model::Server) -> Option<Box<[u8]>> {
+        let name = server.traffic_tls()?.sni.as_ref()?;
+        self.evaluate(true, |cx, _| {
+            let sample = name.eval_as(thalweg_sample::Type::Str, cx)?;
+            Some(cx.bytes(&sample.value)).filter(|name| !name.is_empty()).map(Box::from)
+        })
     }
 
     /// Microseconds since the stream began.

@@ -25,7 +25,7 @@ use super::rules::{self, Passed, Source};
 use super::waiting::{self, Upward};
 use super::{After, Bodies, Stop, Stream, StreamState, shut_check, unless_shut};
 use crate::backend::assign::{self, Choice, NoServer};
-use crate::backend::connect::{ConnectError, ServerConn};
+use crate::backend::connect::{ConnectError, ServerConn, Target};
 use crate::connection::body::BodyReader;
 use crate::connection::port::Port;
 use crate::frontend::ClientSession;
@@ -303,11 +303,18 @@ async fn talk_to_server<'a>(
         }
         let server = &be.servers[id.0 as usize];
         worker.count_attempt(be.id, id);
-        let target = stream.target(be, server);
+        let name = stream.server_name(server);
+        let overrides = &stream.state.effects.overrides;
+        let facts = &stream.state.facts;
+        let target = Target::new(worker, be.id, server, &stream.session.facts, facts, overrides, name);
         let shut = shut_check(worker, stream.state);
         let Some(opened) = unless_shut(shut, target.open(be.timeouts.connect)).await else {
             return Err(waiting::server_shut(stream));
         };
+        if let Err(error) = &opened {
+            let failure = target.failure();
+            super::exchange::note_failure(&mut stream.state.facts, error, failure);
+        }
         match opened {
             Ok(_) if abort && came_for_nothing(stream.client) => return Ok(ENDED),
             Ok(conn) => break conn,

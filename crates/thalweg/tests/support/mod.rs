@@ -10,6 +10,8 @@
 
 #![allow(dead_code)]
 
+pub mod tls;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read, Write};
@@ -619,6 +621,8 @@ impl Socket {
 /// One side of a connection, as a test plays it.
 pub struct Conn {
     socket: Arc<Socket>,
+    /// TLS on the socket.
+    tls: Option<Box<tls::Session>>,
     /// What was received beyond what was asked for.
     pending: Vec<u8>,
 }
@@ -636,18 +640,19 @@ impl Conn {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Conn { socket: Arc::new(Socket::Tcp(stream)), pending: Vec::new() }
+        Conn { socket: Arc::new(Socket::Tcp(stream)), tls: None, pending: Vec::new() }
     }
 
     pub fn unix(stream: UnixStream) -> Conn {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        Conn { socket: Arc::new(Socket::Unix(stream)), pending: Vec::new() }
+        Conn { socket: Arc::new(Socket::Unix(stream)), tls: None, pending: Vec::new() }
     }
 
     /// The same connection, to use its other direction from another thread. It is closed when both are dropped.
     pub fn twin(&self) -> Conn {
-        Conn { socket: Arc::clone(&self.socket), pending: Vec::new() }
+        assert!(self.tls.is_none(), "TLS has one user");
+        Conn { socket: Arc::clone(&self.socket), tls: None, pending: Vec::new() }
     }
 
     pub fn peer(&self) -> std::net::SocketAddr {
@@ -669,13 +674,31 @@ impl Conn {
     }
 
     pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        match &mut self.tls {
+            Some(tls) => {
+                let sealed = tls.seal(bytes.as_ref());
+                self.try_send_raw(&sealed)
+            }
+            None => self.try_send_raw(bytes.as_ref()),
+        }
+    }
+
+    /// Sends bytes as they are, TLS or not.
+    pub fn try_send_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &*self.socket {
-            Socket::Tcp(s) => (&*s).write_all(bytes.as_ref()),
-            Socket::Unix(s) => (&*s).write_all(bytes.as_ref()),
+            Socket::Tcp(s) => (&*s).write_all(bytes),
+            Socket::Unix(s) => (&*s).write_all(bytes),
         }
     }
 
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.tls.is_some() {
+            return self.read_tls(into);
+        }
+        self.read_raw(into)
+    }
+
+    fn read_raw(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match &*self.socket {
             Socket::Tcp(s) => (&*s).read(into),
             Socket::Unix(s) => (&*s).read(into),
@@ -767,6 +790,10 @@ impl Conn {
 
     /// No more will be sent.
     pub fn half_close(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            let end = tls.close();
+            let _ = self.try_send_raw(&end);
+        }
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 

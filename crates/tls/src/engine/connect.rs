@@ -11,7 +11,7 @@ use super::handshake::{self, Connected, Gathered, Input, Step};
 use super::record::Key;
 use crate::facts::Facts;
 use crate::failure::Failure;
-use crate::server::ServerContext;
+use crate::server::{NAMELESS, ServerContext};
 use crate::verify::Verdict;
 use crate::x509::Certificate;
 
@@ -52,9 +52,16 @@ impl Connecting {
             Some(bytes) => {
                 let text = std::str::from_utf8(bytes).ok();
                 let name = text.and_then(|text| ServerName::try_from(text.to_owned()).ok());
-                let bad = || Failure::Protocol(rustls::Error::General(BadName(bytes.to_vec()).to_string()));
-                // An address is not sent (RFC 6066 section 3), and a session must not depend on it.
-                Some(name.ok_or_else(bad)?)
+                // An address is not sent (RFC 6066 section 3), but the certificate must have it.
+                match name.filter(|name| *name != ServerName::from(NAMELESS)) {
+                    // Where anybody is believed, a name that cannot be sent is not sent.
+                    None if !context.is_strict() => None,
+                    None => {
+                        let bad = BadName(bytes.to_vec()).to_string();
+                        return Err(Failure::Protocol(rustls::Error::General(bad)));
+                    }
+                    name => name,
+                }
             }
         };
         let conn = context.begin(name).map_err(Failure::Protocol)?;

@@ -19,7 +19,10 @@ use crate::files::Files;
 use crate::options::words::{Authorities, Words};
 use crate::select::{Filter, Selection};
 use crate::server::{ServerContext, ServerProfile};
+use crate::session::TicketKeys;
 use crate::verify::{Crls, TrustStore};
+
+pub use authorities::{read_crls, read_trust};
 
 use authorities::FileSet;
 use certificates::{Slot, Transaction};
@@ -82,6 +85,8 @@ struct Bind {
     words: Words,
     sources: Vec<Source>,
     line: Arc<BindLine>,
+    /// `tls-ticket-keys`
+    tickets: Option<Arc<TicketKeys>>,
     contexts: Vec<(Words, Arc<BindContext>)>,
 }
 
@@ -152,16 +157,28 @@ impl Live {
         self.crls.insert(name, crls);
     }
 
-    /// Adds a `bind` line; what it is to serve must be loaded. The texts are warnings.
+    /// Whether a `ca-file` of this name was added.
+    pub fn has_trust(&self, name: &str) -> bool {
+        self.trust.get(name).is_some()
+    }
+
+    /// Whether a `crl-file` of this name was added.
+    pub fn has_crls(&self, name: &str) -> bool {
+        self.crls.get(name).is_some()
+    }
+
+    /// Adds a `bind` line; what it is to serve must be loaded. `tickets` are the keys of `tls-ticket-keys`, in place of
+    /// our own. The texts are warnings.
     pub fn add_bind(
         &mut self,
         name: &str,
         words: Words,
         sources: Vec<Source>,
+        tickets: Option<Arc<TicketKeys>>,
     ) -> Result<(Arc<BindLine>, Vec<String>), String> {
         let (_, warnings) = words.profile(self).map_err(|error| error.to_string())?;
         let line = Arc::new(BindLine { current: RwLock::default() });
-        let mut bind = Bind { name: name.to_owned(), words, sources, line, contexts: Vec::new() };
+        let mut bind = Bind { name: name.to_owned(), words, sources, line, tickets, contexts: Vec::new() };
         let selection = self.select(&mut bind)?;
         install(&bind.line.current, selection);
         let line = bind.line.clone();
@@ -222,7 +239,7 @@ impl Live {
             }
         }
         for (credential, words, filters, is_default) in entries {
-            let context = self.context(&mut bind.contexts, words)?;
+            let context = self.context(&mut bind.contexts, words, bind.tickets.as_ref())?;
             let same = |served: &&Arc<Served>| {
                 Arc::ptr_eq(&served.credential, &credential) && Arc::ptr_eq(&served.context, &context)
             };
@@ -248,12 +265,16 @@ impl Live {
         &self,
         contexts: &mut Vec<(Words, Arc<BindContext>)>,
         words: Words,
+        tickets: Option<&Arc<TicketKeys>>,
     ) -> Result<Arc<BindContext>, String> {
         if let Some((_, context)) = contexts.iter().find(|(known, _)| *known == words) {
             return Ok(context.clone());
         }
         let (profile, _) = words.profile(self).map_err(|error| error.to_string())?;
         let mut shared = self.shared.clone();
+        if let Some(own) = tickets {
+            shared.tickets = Some(own.clone());
+        }
         if words.tickets == Some(false) {
             shared.tickets = None;
         }

@@ -1,5 +1,6 @@
 //! The verifiers that a handshake asks: of clients for a `bind` line, of servers for a `server` line.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -13,6 +14,7 @@ use super::errors::{Code, Ignored};
 use super::signature;
 use super::trust::{Crls, TrustStore};
 use crate::notes::{self, Noted};
+use crate::server::NAMELESS;
 use crate::x509::Certificate;
 
 /// `verify none|optional|required` on a `bind` line.
@@ -267,11 +269,17 @@ impl ServerCertVerifier for ServerVerifier {
             note_unverified(end_entity)?;
             return Ok(ServerCertVerified::assertion());
         }
+        let address;
         let host = match (&self.policy.host, server_name) {
             (Some(host), _) => Some(host.as_slice()),
             (None, ServerName::DnsName(name)) => Some(name.as_ref().as_bytes()),
-            // An address stands for "no SNI", see `ServerContext`.
-            (None, _) => None,
+            (None, name) if *name == ServerName::from(NAMELESS) => None,
+            (None, ServerName::IpAddress(name)) => {
+                address = IpAddr::from(*name).to_string();
+                Some(address.as_bytes())
+            }
+            // A kind of name that a later rustls may bring.
+            (None, _) => return Err(CertificateError::NotValidForName.into()),
         };
         let request = Request {
             trust: &self.policy.trust,

@@ -1,0 +1,123 @@
+//! TLS: what lines say of it, and what was made of that.
+
+use std::sync::{Arc, Mutex};
+
+use thalweg_syntax::Span;
+use thalweg_tls::certificate::LoadOptions;
+use thalweg_tls::live::{BindLine, Live, ServerLine};
+use thalweg_tls::options::server_words::ServerWords;
+use thalweg_tls::options::words::Words;
+
+use crate::compiled::Expr;
+
+/// TLS of a `bind` line.
+#[derive(Clone, Debug, Default)]
+pub struct BindTls {
+    /// `ssl`: without it the other words wait for nothing.
+    pub ssl: bool,
+    pub words: Words,
+    /// `crt`, `default-crt`, `crt-list`, in order.
+    pub sources: Vec<CertificateSource>,
+    /// `tls-ticket-keys`, resolved.
+    pub(crate) ticket_keys: Option<(Arc<str>, Span)>,
+    /// Files of authorities and of revoked certificates that the words name.
+    pub(crate) files: Vec<NamedFile>,
+    /// What clients are served; present when `ssl` is and the configuration was read to its end.
+    pub line: Option<Arc<BindLine>>,
+}
+
+/// Where a `bind` line gets certificates from.
+#[derive(Clone, Debug)]
+pub struct CertificateSource {
+    pub kind: SourceKind,
+    /// Resolved by `crt-base` and `default-path`; begins with `@` for one of a `crt-store`.
+    pub path: Arc<str>,
+    pub(crate) span: Span,
+}
+
+/// The word that names a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceKind {
+    Certificate,
+    Default,
+    List,
+}
+
+/// A file that a word names.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedFile {
+    /// `ca-file`, `ca-verify-file`, `crl-file` or `crt`.
+    pub word: &'static str,
+    pub path: Arc<str>,
+    pub span: Span,
+}
+
+/// TLS towards a server.
+#[derive(Clone, Debug, Default)]
+pub struct ServerTls {
+    /// `ssl`: without it only health checks use the rest (`check-ssl`).
+    pub ssl: bool,
+    /// Health checks are encrypted: `check-ssl`, or `ssl` where checks go to the server's own port.
+    pub check_ssl: bool,
+    pub words: ServerWords,
+    /// The name that is asked for: from `sni`, or from the Host field of the request (`sni-auto`).
+    pub sni: Option<Arc<Expr>>,
+    pub(crate) sni_span: Option<Span>,
+    pub(crate) files: Vec<NamedFile>,
+    /// How the server is spoken to; present once the configuration was read to its end.
+    pub line: Option<Arc<ServerLine>>,
+}
+
+/// `ssl-*`, `*-base`, `tune.ssl.*` of `global`.
+#[derive(Clone, Debug)]
+pub struct GlobalTls {
+    /// `ssl-default-bind-*`
+    pub bind: Words,
+    /// `ssl-default-server-*`
+    pub server: ServerWords,
+    pub(crate) ca_base: Option<Arc<str>>,
+    pub(crate) crt_base: Option<Arc<str>>,
+    pub(crate) key_base: Option<Arc<str>>,
+    /// `ssl-load-extra-files` and its siblings.
+    pub load: LoadOptions,
+    /// `issuers-chain-path`
+    pub(crate) issuers: Option<(Arc<str>, Span)>,
+    /// `ssl-server-verify`
+    pub(crate) verify_servers: bool,
+    /// `tune.ssl.cachesize`: sessions kept for clients.
+    pub(crate) cache_size: usize,
+    /// `tune.ssl.lifetime`: how long they are, in seconds.
+    pub(crate) lifetime_s: u32,
+    /// `tune.ssl.maxrecord`: most plaintext bytes of a record; 0 for no limit.
+    pub record_max: usize,
+    /// `tune.ssl.hard-maxrecord`: the same, which no growth ends.
+    pub record_hard_max: usize,
+    /// `tune.ssl.capture-buffer-size`: bytes kept of a ClientHello's lists.
+    pub capture: usize,
+    /// `tune.ssl.keylog`
+    pub keylog: bool,
+}
+
+impl Default for GlobalTls {
+    fn default() -> GlobalTls {
+        GlobalTls {
+            bind: Words::default(),
+            server: ServerWords::default(),
+            ca_base: None,
+            crt_base: None,
+            key_base: None,
+            load: LoadOptions { lazy_keys: true, ..LoadOptions::default() },
+            issuers: None,
+            verify_servers: true,
+            cache_size: 20_000,
+            lifetime_s: 300,
+            record_max: 0,
+            record_hard_max: 0,
+            capture: 0,
+            keylog: false,
+        }
+    }
+}
+
+/// Certificates, authorities and the lines that use them: what the CLI changes.
+pub type SharedLive = Arc<Mutex<Live>>;

@@ -1,0 +1,262 @@
+//! Keywords of `global` about TLS.
+
+use std::sync::Arc;
+
+use thalweg_syntax::{Line, TimeUnit};
+use thalweg_tls::certificate::Extra;
+use thalweg_tls::options::words::Read;
+
+use crate::build::Cx;
+use crate::keyword::{Outcome, at_most, fail};
+use crate::numbers::{lenient, time};
+use crate::sample_env::words;
+
+/// The longest record, in bytes of plaintext: what the protocol allows.
+const RECORD_MAX: i64 = 16_384;
+
+/// The most bytes of a ClientHello that are kept for each connection.
+const CAPTURE_MAX: i64 = 65_536;
+
+/// The most sessions that are kept for clients: 200 bytes each, and more with certificates of clients.
+const CACHE_MAX: i64 = 100_000_000;
+
+/// `ca-base`, `crt-base`, `key-base`
+pub(crate) fn tls_base(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let name = line.text(0);
+    let path = line.words.get(1).map(|_| cx.name(line.text(1)));
+    let tls = &mut cx.config.global.tls;
+    let place = match name {
+        "ca-base" => &mut tls.ca_base,
+        "crt-base" => &mut tls.crt_base,
+        _ => &mut tls.key_base,
+    };
+    if place.is_some() {
+        return Err(fail(line, 0, format!("'{name}' already specified.")));
+    }
+    let Some(path) = path.filter(|path| !path.is_empty()) else {
+        return Err(fail(
+            line,
+            1,
+            format!("global statement '{name}' expects a directory path as an argument."),
+        ));
+    };
+    *place = Some(path);
+    Ok(())
+}
+
+/// `ssl-default-bind-ciphers` and the others that are one word of a line.
+pub(crate) fn tls_default(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let name = line.text(0);
+    let of_server = name.strip_prefix("ssl-default-server-");
+    let word = of_server.or(name.strip_prefix("ssl-default-bind-")).unwrap_or(name);
+    if line.text(1).is_empty() {
+        let what = match word {
+            "curves" | "sigalgs" => "a curves suite as an arguments",
+            "client-sigalgs" => "signature algorithms as an arguments",
+            _ => "a cipher suite as an argument",
+        };
+        return Err(fail(line, 1, format!("global statement '{name}' expects {what}.")));
+    }
+    let tls = &mut cx.config.global.tls;
+    let after = [line.text(1)];
+    let read = match of_server {
+        Some(_) => tls.server.read(word, &after),
+        None => tls.bind.read(word, &after),
+    };
+    read.map(drop).map_err(|message| fail(line, 1, message))
+}
+
+/// `ssl-default-bind-options` and `ssl-default-server-options`
+pub(crate) fn tls_default_options(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    let name = line.text(0);
+    let of_server = name == "ssl-default-server-options";
+    if line.text(1).is_empty() {
+        return Err(fail(line, 1, format!("global statement '{name}' expects an option as an argument.")));
+    }
+    let mut at = 1;
+    while at < line.words.len() {
+        let word = line.text(at);
+        let is_version = word.starts_with("force-") || word.contains("sslv3") || word.contains("tlsv1");
+        let is_known = is_version
+            || matches!(word, "ssl-min-ver" | "ssl-max-ver" | "no-tls-tickets")
+            || (of_server && matches!(word, "renegotiate" | "no-renegotiate"))
+            || (!of_server
+                && matches!(word, "tls-tickets" | "prefer-client-ciphers" | "strict-sni" | "no-strict-sni"));
+        let unknown = || fail(line, at, format!("unknown option '{word}' on global statement '{name}'."));
+        if !is_known {
+            return Err(unknown());
+        }
+        let after = words(line, at + 1);
+        let tls = &mut cx.config.global.tls;
+        let read = if of_server { tls.server.read(word, &after) } else { tls.bind.read(word, &after) };
+        match read {
+            Ok(Read::Taken(taken)) => at += 1 + taken,
+            Ok(Read::NotMine) => return Err(unknown()),
+            Err(message) => {
+                let message = message.trim_end_matches('.');
+                return Err(fail(line, at + 1, format!("{message} on global statement '{name}'.")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `ssl-load-extra-files`
+pub(crate) fn tls_extra_files(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    let expects =
+        "'ssl-load-extra-files' expects one or multiple arguments (none, all, bundle, sctl, ocsp, issuer).";
+    if line.text(1).is_empty() {
+        return Err(fail(line, 1, expects));
+    }
+    cx.config.global.tls.load.extra = Extra::parse(words(line, 1)).map_err(|_| fail(line, 1, expects))?;
+    Ok(())
+}
+
+/// `ssl-load-extra-del-ext`, `ssl-skip-self-issued-ca`
+pub(crate) fn tls_load_flag(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 0)?;
+    let load = &mut cx.config.global.tls.load;
+    match line.text(0) {
+        "ssl-load-extra-del-ext" => load.delete_extension = true,
+        _ => load.skip_self_issued = true,
+    }
+    Ok(())
+}
+
+/// `issuers-chain-path`
+pub(crate) fn issuers_chain_path(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let expects = "global statement 'issuers-chain-path' expects a directory path as an argument.";
+    if line.text(1).is_empty() {
+        return Err(fail(line, 1, expects));
+    }
+    let path: Arc<str> = cx.name(line.text(1));
+    cx.config.global.tls.issuers = Some((path, line.span_at(1)));
+    Ok(())
+}
+
+/// `ssl-server-verify`
+pub(crate) fn verify_servers(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    cx.config.global.tls.verify_servers = match line.text(1) {
+        "none" => false,
+        "required" => true,
+        "" => return Err(fail(line, 1, "'ssl-server-verify' expects an integer argument.")),
+        _ => return Err(fail(line, 1, "'ssl-server-verify' expects 'none' or 'required' as argument.")),
+    };
+    Ok(())
+}
+
+/// `tune.ssl.*` that are numbers, and those that are of no effect here.
+pub(crate) fn tls_number(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let name = line.text(0);
+    if line.text(1).is_empty() {
+        return Err(fail(line, 1, format!("'{name}' expects an integer argument.")));
+    }
+    let value = lenient(cx, line, 1);
+    if value < 0 {
+        return Err(fail(line, 1, format!("'{name}' expects a positive numeric value.")));
+    }
+    let at_most = |greatest: i64| value.min(greatest) as usize;
+    match name {
+        "tune.ssl.cachesize" => cx.config.global.tls.cache_size = at_most(CACHE_MAX),
+        "tune.ssl.maxrecord" => cx.config.global.tls.record_max = at_most(RECORD_MAX),
+        "tune.ssl.hard-maxrecord" => cx.config.global.tls.record_hard_max = at_most(RECORD_MAX),
+        "tune.ssl.default-dh-param" => {
+            if value < 1024 {
+                return Err(fail(line, 1, "'tune.ssl.default-dh-param' expects a value >= 1024."));
+            }
+            let message = "'tune.ssl.default-dh-param' has no effect: no key is agreed on in finite fields, clients get \
+                           elliptic curves ('curves')";
+            cx.warn(line, 0, message);
+        }
+        _ => {
+            if name == "tune.ssl.capture-cipherlist-size" {
+                cx.warn(line, 0, format!("'{name}' is deprecated and will be removed in version 2.7. Please use 'tune.ssl.capture-buffer-size' instead."));
+            }
+            cx.config.global.tls.capture = at_most(CAPTURE_MAX);
+        }
+    }
+    Ok(())
+}
+
+/// `tune.ssl.lifetime`
+pub(crate) fn tls_lifetime(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    if line.text(1).is_empty() {
+        return Err(fail(
+            line,
+            1,
+            "'tune.ssl.lifetime' expects ssl sessions <lifetime> in seconds as argument.",
+        ));
+    }
+    let seconds = time(cx, line, 1, TimeUnit::Seconds, "tune.ssl.lifetime")?;
+    cx.config.global.tls.lifetime_s = u32::try_from(seconds).unwrap_or(u32::MAX);
+    Ok(())
+}
+
+/// `tune.ssl.keylog`
+pub(crate) fn tls_keylog(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    cx.config.global.tls.keylog = match line.text(1) {
+        "on" => true,
+        "off" => false,
+        other => {
+            let message = format!("'tune.ssl.keylog' expects either 'on' or 'off' but got '{other}'.");
+            return Err(fail(line, 1, message));
+        }
+    };
+    Ok(())
+}
+
+/// `ssl-dh-param-file`, which cannot have an effect.
+pub(crate) fn tls_dh_file(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    if line.text(1).is_empty() {
+        return Err(fail(
+            line,
+            1,
+            "global statement 'ssl-dh-param-file' expects a file path as an argument.",
+        ));
+    }
+    cx.warn(
+        line,
+        0,
+        "'ssl-dh-param-file' has no effect: no key is agreed on in finite fields, clients get elliptic curves ('curves')",
+    );
+    Ok(())
+}
+
+/// `ssl-security-level`: what is accepted at all has 112 bits of security, which is level 2.
+pub(crate) fn tls_security_level(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    if line.text(1).is_empty() {
+        return Err(fail(line, 1, "'ssl-security-level' : missing value"));
+    }
+    match lenient(cx, line, 1) {
+        2 => {}
+        0 | 1 => cx.warn(
+            line,
+            1,
+            "'ssl-security-level' is 2 at least: keys and digests of less than 112 bits of security are not accepted",
+        ),
+        3..=5 => {
+            return Err(crate::keyword::not_supported(
+                line,
+                1,
+                &format!("ssl-security-level {}", line.text(1)),
+                "level 2 is what is enforced; choose 'ciphers', 'curves' and 'sigalgs' instead",
+            ));
+        }
+        _ => return Err(fail(line, 1, "'ssl-security-level' : expects a value between 0 and 5")),
+    }
+    Ok(())
+}
+
+/// `noktls`: the kernel's TLS is never used.
+pub(crate) fn noktls(_: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 0)
+}

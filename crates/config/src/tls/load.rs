@@ -1,0 +1,659 @@
+//! The files that lines name, read once all lines are, and what clients are served and servers are told.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use thalweg_sample::Point;
+use thalweg_syntax::{Diagnostic, Lead, Loader, Severity, Span};
+use thalweg_tls::SystemClock;
+use thalweg_tls::bind::Shared;
+use thalweg_tls::certificate::{Loader as CertificateLoader, Parts};
+use thalweg_tls::crt_list;
+use thalweg_tls::files::{Files, reason};
+use thalweg_tls::live::{Live, ServerUses, Source, read_crls, read_trust};
+use thalweg_tls::options::words::Words;
+use thalweg_tls::pem;
+use thalweg_tls::session::{SessionCache, TicketKeys};
+use thalweg_tls::verify::{Crls, TrustStore};
+
+use super::store::FrontendCertificate;
+use crate::build::{Building, Cx};
+use crate::model::{BindTls, Mode, NamedFile, Server, ServerTls, SourceKind};
+use crate::sample_env::{expression_at, under};
+
+pub(super) const OCSP_UPDATE: &str =
+    "responses are not fetched; put them into '.ocsp' files or use 'set ssl ocsp-response'";
+
+/// Where systems keep the certificates that everybody trusts: the first of these files that is there.
+const SYSTEM_AUTHORITIES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// A path below a directory that a keyword names, or else below `default-path`.
+pub(super) fn below(cx: &Cx<'_>, base: Option<&str>, path: &str, span: Span) -> String {
+    match base {
+        _ if path.starts_with(['/', '@']) => path.to_owned(),
+        Some(base) => format!("{base}/{path}"),
+        None => under(cx.base_directory(span).as_deref(), path).into_owned(),
+    }
+}
+
+/// Files as the configuration's are read.
+struct LoaderFiles<'a>(&'a dyn Loader);
+
+impl Files for LoaderFiles<'_> {
+    fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        self.0.read(path)
+    }
+
+    fn list(&self, path: &str) -> io::Result<Vec<String>> {
+        if self.0.is_dir(path)? { self.0.list(path) } else { Err(io::ErrorKind::NotADirectory.into()) }
+    }
+
+    fn exists(&self, path: &str) -> bool {
+        !matches!(self.0.is_dir(path), Err(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+/// Compiles what the servers of a proxy are to be asked for by name.
+pub(crate) fn names(cx: &mut Cx<'_>, b: &mut Building) {
+    let mut servers = std::mem::take(&mut b.p.servers);
+    // Servers of one backend mostly have the same expression.
+    let mut known: Vec<(String, Option<Arc<crate::compiled::Expr>>)> = Vec::new();
+    for server in &mut servers {
+        let Some(tls) = &mut server.tls else { continue };
+        let automatic = tls.words.sni.is_none();
+        if automatic && (b.p.mode != Mode::Http || tls.words.sni_auto == Some(false)) {
+            continue;
+        }
+        let text = tls.words.sni.clone().unwrap_or_else(|| "req.hdr(host),field(1,:)".to_owned());
+        let compiled = match known.iter().find(|(other, _)| *other == text) {
+            Some((_, compiled)) => compiled.clone(),
+            None => {
+                let span = tls.sni_span.unwrap_or(b.span);
+                let compiled = match expression_at(cx, b, &text, span, Point::UseServer.set(), "sni") {
+                    Ok(expr) if expr.fetch.points.meets(Point::UseServer.set()) => Some(Arc::new(expr)),
+                    Ok(expr) => {
+                        let what = format!(
+                            "error detected while parsing sni or pool-conn-name expressions : '{text}' : some args \
+                             extract information from '{}', none of which is available here",
+                            expr.fetch.needs
+                        );
+                        cx.diagnostics.push(of_server(Lead::Located, span, &b.p.name, server, &what));
+                        None
+                    }
+                    Err(error) => {
+                        let what = format!(
+                            "error detected while parsing sni or pool-conn-name expressions : {error}"
+                        );
+                        cx.diagnostics.push(of_server(Lead::Located, span, &b.p.name, server, &what));
+                        None
+                    }
+                };
+                known.push((text, compiled.clone()));
+                compiled
+            }
+        };
+        let Some(tls) = &mut server.tls else { continue };
+        let tls = Arc::make_mut(tls);
+        tls.sni = compiled;
+    }
+    b.p.servers = servers;
+}
+
+fn of_server(lead: Lead, span: Span, proxy: &str, server: &Server, what: &str) -> Diagnostic {
+    let what = what.trim_end_matches('.');
+    Diagnostic::new(Severity::Alert, lead, Some(span), format!("'server {proxy}/{}' : {what}.", server.name))
+}
+
+/// Whether a server's line says `ssl`.
+pub(crate) fn uses_tls(server: &Server) -> bool {
+    server.tls.as_ref().is_some_and(|tls| tls.words.ssl == Some(true))
+}
+
+/// Reads all files and makes what lines use.
+pub(crate) fn load(cx: &mut Cx<'_>, proxies: &mut [Building], readable: bool) {
+    for server in proxies.iter_mut().flat_map(|b| &mut b.p.servers) {
+        let checked = server.check.is_some();
+        let own_address =
+            server.check.as_ref().is_none_or(|check| check.addr.is_none() && check.port.is_none());
+        server.tls = server
+            .tls
+            .take()
+            .filter(|tls| tls.words.ssl == Some(true) || (checked && tls.words.check_ssl == Some(true)));
+        if let Some(tls) = &mut server.tls {
+            let tls = Arc::make_mut(tls);
+            tls.ssl = tls.words.ssl == Some(true);
+            tls.check_ssl = checked && tls.words.check_ssl.unwrap_or(tls.ssl && own_address);
+        }
+    }
+    if let Some((path, span)) = cx.config.global.tls.issuers.clone() {
+        issuers(cx, &LoaderFiles(cx.options.loader), &path, span);
+    }
+    let has_bind =
+        proxies.iter().any(|b| !b.certificates.is_empty() || b.p.binds.iter().any(|x| x.tls.is_some()));
+    let has_server = proxies.iter().any(|b| b.p.servers.iter().any(|s| s.tls.is_some()));
+    if !has_bind && !has_server && cx.stores.is_empty() {
+        return;
+    }
+    let Some(mut loading) = Loading::new(cx) else { return };
+    loading.stores(cx);
+    for b in proxies.iter_mut() {
+        loading.binds(cx, b, readable);
+        loading.servers(cx, b);
+    }
+    cx.config.tls = Some(Arc::new(Mutex::new(loading.live)));
+}
+
+struct Loading<'a> {
+    live: Live,
+    files: LoaderFiles<'a>,
+    load: thalweg_tls::certificate::LoadOptions,
+    clock: Arc<dyn thalweg_tls::Clock>,
+    /// Authorities and lists that were read, or could not be.
+    read: HashSet<(bool, Arc<str>)>,
+    /// The names of certificates that a `bind` line of an earlier section used.
+    lists: HashSet<String>,
+}
+
+impl<'a> Loading<'a> {
+    fn new(cx: &mut Cx<'a>) -> Option<Loading<'a>> {
+        let files = LoaderFiles(cx.options.loader);
+        let tls = &cx.config.global.tls;
+        let clock: Arc<dyn thalweg_tls::Clock> = Arc::new(SystemClock);
+        let tickets = match TicketKeys::generate(clock.clone()) {
+            Ok(keys) => keys,
+            Err(error) => {
+                cx.diagnostics.push(Diagnostic::alert(format!("TLS cannot be used: {error}.")));
+                return None;
+            }
+        };
+        let shared = Shared {
+            clock: clock.clone(),
+            tickets: Some(Arc::new(tickets)),
+            cache: Arc::new(SessionCache::new(tls.cache_size, tls.lifetime_s, clock.clone())),
+            lifetime: tls.lifetime_s,
+            keep_secrets: tls.keylog,
+            keep_hello: tls.capture,
+        };
+        let load = tls.load.clone();
+        let live = Live::new(shared, load.clone());
+        Some(Loading { live, files, load, clock, read: HashSet::new(), lists: HashSet::new() })
+    }
+
+    fn stores(&mut self, cx: &mut Cx<'_>) {
+        for store in std::mem::take(&mut cx.stores) {
+            for one in store.loads {
+                let loader = CertificateLoader { files: &self.files, options: &self.load };
+                match loader.load_parts(&one.name, &one.parts) {
+                    Ok(credential) => self.live.add_credential(Arc::new(credential)),
+                    Err(error) => cx.diagnostics.push(Diagnostic::alert_at(one.span, error.to_string())),
+                }
+            }
+        }
+    }
+
+    /// The `bind` lines of a proxy. The addresses of one line share what is made of it.
+    fn binds(&mut self, cx: &mut Cx<'_>, b: &mut Building, readable: bool) {
+        let own_list = self.frontend_list(cx, b);
+        let mut binds = std::mem::take(&mut b.p.binds);
+        for line in binds.chunk_by_mut(|x, y| x.line == y.line && x.file == y.file) {
+            let Some(mut tls) = line[0].tls.take() else { continue };
+            let shown = Arc::clone(&line[0].shown);
+            let title = format!("'bind {shown}' in section '{}' : ", b.p.kind.keyword());
+            let files_read = self.files_of(cx, &tls.files, |message| format!("{title}{message}"));
+            let sources = self.sources(cx, &tls, &title, own_list.as_deref());
+            let tickets = self.tickets(cx, &tls, &title);
+            if let (true, true, Some(sources), Some(tickets), true) =
+                (readable, files_read, sources, tickets, tls.ssl)
+            {
+                let place = format!("for bind '{shown}' at [{}:{}]", line[0].file, line[0].line);
+                tls.line =
+                    self.bind(cx, b, &mut tls.words, sources, tickets, &place, (&line[0].file, line[0].line));
+            }
+            for bind in line {
+                bind.tls = Some(tls.clone());
+            }
+        }
+        b.p.binds = binds;
+    }
+
+    /// What a line serves. `place` goes into messages.
+    #[allow(clippy::too_many_arguments, reason = "it is one step of the line's")]
+    fn bind(
+        &mut self,
+        cx: &mut Cx<'_>,
+        b: &Building,
+        words: &mut Words,
+        sources: Vec<Source>,
+        tickets: Option<Arc<TicketKeys>>,
+        place: &str,
+        at: (&str, u32),
+    ) -> Option<Arc<thalweg_tls::live::BindLine>> {
+        let proxy = &b.p.name;
+        let complain = |cx: &mut Cx<'_>, severity: Severity, message: String| {
+            let message = format!("Proxy '{proxy}': {message}");
+            cx.diagnostics.push(Diagnostic::new(severity, Lead::Bare, None, message));
+        };
+        let mut own = words.over(&cx.config.global.tls.bind);
+        if sources.is_empty() {
+            let (severity, message) = match own.strict_sni {
+                Some(true) => (
+                    Severity::Warning,
+                    format!("no SSL certificate specified {place}, ssl connections will fail (use 'crt')."),
+                ),
+                _ => (Severity::Alert, format!("no SSL certificate specified {place} (use 'crt').")),
+            };
+            complain(cx, severity, message);
+            if severity == Severity::Alert {
+                return None;
+            }
+        }
+        match protocols(b.p.mode, own.alpn.as_deref()) {
+            Ok((alpn, note)) => {
+                own.alpn = alpn;
+                if let Some(note) = note {
+                    complain(cx, Severity::Warning, format!("{note} {place}."));
+                }
+            }
+            Err(error) => {
+                complain(cx, Severity::Alert, format!("{error} {place}."));
+                return None;
+            }
+        }
+        match self.live.add_bind(&format!("{proxy}/{}:{}", at.0, at.1), own, sources, tickets) {
+            Ok((line, warnings)) => {
+                for warning in warnings {
+                    complain(cx, Severity::Warning, placed(&warning, place));
+                }
+                Some(line)
+            }
+            Err(error) => {
+                complain(cx, Severity::Alert, placed(&error, place));
+                None
+            }
+        }
+    }
+
+    /// The certificates that a line names; None when one cannot be loaded.
+    fn sources(
+        &mut self,
+        cx: &mut Cx<'_>,
+        tls: &BindTls,
+        title: &str,
+        own_list: Option<&str>,
+    ) -> Option<Vec<Source>> {
+        let mut sources = Vec::new();
+        let mut complete = true;
+        for source in &tls.sources {
+            let found = match source.kind {
+                SourceKind::List => self.list(cx, &source.path, source.span),
+                SourceKind::Certificate | SourceKind::Default => {
+                    self.certificate(&source.path, source.kind == SourceKind::Default)
+                }
+            };
+            match found {
+                Ok(found) => sources.extend(found),
+                Err(error) => {
+                    complete = false;
+                    let message = if source.kind == SourceKind::List {
+                        format!("{title}'crt-list' : {error}")
+                    } else {
+                        format!("{title}{error}")
+                    };
+                    cx.diagnostics.push(Diagnostic::alert_at(source.span, message));
+                }
+            }
+        }
+        if tls.ssl {
+            sources.extend(own_list.map(|name| Source::List(name.to_owned())));
+        }
+        complete.then_some(sources)
+    }
+
+    /// What `crt` names: one file, a bundle, or a directory.
+    fn certificate(&mut self, path: &str, is_default: bool) -> Result<Vec<Source>, String> {
+        let names = self.live.load(&self.files, path)?;
+        if self.files.0.is_dir(path).unwrap_or(false) {
+            if self.lists.insert(path.to_owned()) {
+                let line = |(index, path): (usize, String)| crt_list::Line {
+                    parts: Parts { certificate: path.clone(), ..Parts::default() },
+                    path,
+                    number: index + 1,
+                    ..crt_list::Line::default()
+                };
+                self.live.add_list(path, names.into_iter().enumerate().map(line).collect());
+            }
+            return Ok(vec![Source::List(path.to_owned())]);
+        }
+        Ok(names.into_iter().map(|name| Source::Certificate(name, is_default)).collect())
+    }
+
+    /// A `crt-list`.
+    fn list(&mut self, cx: &mut Cx<'_>, path: &str, span: Span) -> Result<Vec<Source>, String> {
+        let source = vec![Source::List(path.to_owned())];
+        if self.lists.contains(path) {
+            return Ok(source);
+        }
+        let bytes = self
+            .files
+            .read(path)
+            .map_err(|error| format!("cannot open file '{path}' : {}", reason(&error)))?;
+        let text = String::from_utf8(bytes).map_err(|_| format!("'{path}' is not valid UTF-8"))?;
+        let lines = crt_list::parse(path, &text).map_err(|error| error.to_string())?;
+        let mut loaded = Vec::new();
+        for line in lines {
+            let at = line.number;
+            loaded.extend(
+                self.list_line(cx, line, span).map_err(|why| format!("parsing [{path}:{at}]: {why}"))?,
+            );
+        }
+        self.lists.insert(path.to_owned());
+        self.live.add_list(path, loaded);
+        Ok(source)
+    }
+
+    /// Loads what a line of a list names. A bundle makes a line of each of its members.
+    fn list_line(
+        &mut self,
+        cx: &mut Cx<'_>,
+        mut line: crt_list::Line,
+        span: Span,
+    ) -> Result<Vec<crt_list::Line>, String> {
+        if line.ocsp_update {
+            return Err(format!("'ocsp-update on' is not supported yet: {OCSP_UPDATE}"));
+        }
+        let tls = &cx.config.global.tls;
+        let (ca_base, crt_base, key_base) = (tls.ca_base.clone(), tls.crt_base.clone(), tls.key_base.clone());
+        let ca = |path: &mut Option<String>| {
+            if let Some(path) = path {
+                *path = below(cx, ca_base.as_deref(), path, span);
+            }
+        };
+        let words = &mut line.words;
+        ca(&mut words.ca_file);
+        ca(&mut words.ca_verify_file);
+        ca(&mut words.crl_file);
+        for path in [&words.ca_file, &words.ca_verify_file].into_iter().flatten() {
+            self.trust(path).map_err(|_| format!("'ca-file' : unable to load {path}"))?;
+        }
+        if let Some(path) = &words.crl_file {
+            self.crls(path).map_err(|_| format!("'crl-file' : unable to load {path}"))?;
+        }
+        let path = below(cx, crt_base.as_deref(), &line.path, span);
+        let own_parts = line.parts.key.is_some() || line.parts.ocsp.is_some() || line.parts.issuer.is_some();
+        let names = if own_parts || line.parts.sctl.is_some() {
+            let parts = Parts {
+                certificate: path.clone(),
+                key: line.parts.key.as_ref().map(|key| below(cx, key_base.as_deref(), key, span)),
+                ..line.parts.clone()
+            };
+            let loader = CertificateLoader { files: &self.files, options: &self.load };
+            let credential = loader.load_parts(&path, &parts).map_err(|error| error.to_string())?;
+            self.live.add_credential(Arc::new(credential));
+            vec![path]
+        } else {
+            self.live.load(&self.files, &path)?
+        };
+        Ok(names.into_iter().map(|path| crt_list::Line { path, ..line.clone() }).collect())
+    }
+
+    /// The list of a frontend's `ssl-f-use` lines.
+    fn frontend_list(&mut self, cx: &mut Cx<'_>, b: &mut Building) -> Option<String> {
+        let lines = std::mem::take(&mut b.certificates);
+        if lines.is_empty() {
+            return None;
+        }
+        let name = format!("@{}", b.p.name);
+        let mut loaded = Vec::new();
+        for FrontendCertificate { line, span } in lines {
+            match self.list_line(cx, line, span) {
+                Ok(lines) => loaded.extend(lines),
+                Err(error) => cx.diagnostics.push(Diagnostic::alert_at(span, error)),
+            }
+        }
+        self.live.add_list(&name, loaded);
+        Some(name)
+    }
+
+    /// Authorities and lists that a line's words name. False when one cannot be read.
+    fn files_of(&mut self, cx: &mut Cx<'_>, files: &[NamedFile], message: impl Fn(String) -> String) -> bool {
+        let mut complete = true;
+        for file in files {
+            let read = match file.word {
+                "crl-file" => self.crls(&file.path),
+                "crt" => continue,
+                _ => self.trust(&file.path),
+            };
+            if let Err(why) = read {
+                complete = false;
+                let text = message(format!("'{}' : unable to load {}", file.word, file.path));
+                cx.diagnostics.push(Diagnostic::alert_at(file.span, text).note(why));
+            }
+        }
+        complete
+    }
+
+    /// Reads a `ca-file`: one file, all files of a directory, or what the system trusts.
+    fn trust(&mut self, path: &str) -> Result<(), String> {
+        if !self.read.insert((false, Arc::from(path))) {
+            return if self.live.has_trust(path) { Ok(()) } else { Err(format!("'{path}' cannot be read")) };
+        }
+        let store = if path == "@system-ca" {
+            self.system_trust()?
+        } else if self.files.0.is_dir(path).unwrap_or(false) {
+            self.directory_trust(path)?
+        } else {
+            let bytes = self.files.read(path).map_err(|error| format!("{path}: {}", reason(&error)))?;
+            TrustStore::new(
+                read_trust(&bytes)
+                    .ok_or_else(|| format!("{path} has no certificate in PEM that can be read"))?,
+            )
+        };
+        self.live.add_trust(path, store);
+        Ok(())
+    }
+
+    fn system_trust(&self) -> Result<TrustStore, String> {
+        let Some(path) = SYSTEM_AUTHORITIES.into_iter().find(|path| self.files.exists(path)) else {
+            return Err(format!("none of {} is there", SYSTEM_AUTHORITIES.join(", ")));
+        };
+        let bytes = self.files.read(path).map_err(|error| format!("{path}: {}", reason(&error)))?;
+        // Systems trust many; one that we cannot read is not trusted, which is no reason to trust none.
+        let blocks = pem::blocks(&bytes).map_err(|error| format!("{path}: {error}"))?;
+        let certificates =
+            blocks.iter().filter_map(|block| thalweg_tls::x509::Certificate::parse(&block.der).ok());
+        Ok(TrustStore::new(certificates.map(Arc::new)))
+    }
+
+    fn directory_trust(&self, path: &str) -> Result<TrustStore, String> {
+        let mut names = self.files.list(path).map_err(|error| format!("{path}: {}", reason(&error)))?;
+        names.sort_unstable();
+        let mut store = TrustStore::default();
+        for name in names {
+            let suffix = name.rsplit_once('.').map_or("", |(_, suffix)| suffix);
+            if name.starts_with('.') || !matches!(suffix, "pem" | "crt" | "cer" | "crl") {
+                continue;
+            }
+            let path = format!("{path}/{name}");
+            let bytes = self.files.read(&path).map_err(|error| format!("{path}: {}", reason(&error)))?;
+            read_trust(&bytes).into_iter().flatten().for_each(|one| store.add(one));
+        }
+        Ok(store)
+    }
+
+    /// Reads a `crl-file`, which may be a directory.
+    fn crls(&mut self, path: &str) -> Result<(), String> {
+        if !self.read.insert((true, Arc::from(path))) {
+            return if self.live.has_crls(path) { Ok(()) } else { Err(format!("'{path}' cannot be read")) };
+        }
+        let bytes = self.files.read(path).map_err(|error| format!("{path}: {}", reason(&error)))?;
+        let crls: Crls = read_crls(&bytes)
+            .ok_or_else(|| format!("{path} has no revocation list in PEM that can be read"))?;
+        self.live.add_crls(path, crls);
+        Ok(())
+    }
+
+    /// The keys of `tls-ticket-keys`; None when they cannot be read.
+    fn tickets(&self, cx: &mut Cx<'_>, tls: &BindTls, title: &str) -> Option<Option<Arc<TicketKeys>>> {
+        let Some((path, span)) = &tls.ticket_keys else { return Some(None) };
+        let read = || {
+            let bytes = self.files.read(path).map_err(|error| {
+                (format!("'{path}' : unable to load ssl tickets keys file"), reason(&error))
+            })?;
+            let text = String::from_utf8_lossy(&bytes);
+            TicketKeys::from_file(&text, self.clock.clone()).map_err(|error| {
+                (format!("'{path}' : unable to load ssl tickets keys file"), error.to_string())
+            })
+        };
+        match read() {
+            Ok(keys) => Some(Some(Arc::new(keys))),
+            Err((message, why)) => {
+                cx.diagnostics.push(Diagnostic::alert_at(*span, format!("{title}{message}")).note(why));
+                None
+            }
+        }
+    }
+
+    fn servers(&mut self, cx: &mut Cx<'_>, b: &mut Building) {
+        let mut servers = std::mem::take(&mut b.p.servers);
+        for server in &mut servers {
+            let Some(tls) = server.tls.clone() else { continue };
+            if tls.check_ssl {
+                let message = format!(
+                    "[{}:{}] : 'server {}/{}' : health checks over TLS are not supported yet; say 'no-check-ssl' with 'port' \
+                     for a check in clear.",
+                    server.file, server.line, b.p.name, server.name
+                );
+                cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, None, message));
+                continue;
+            }
+            match self.server(cx, b.p.mode, &b.p.name, server, &tls) {
+                Ok(line) => {
+                    if let Some(tls) = &mut server.tls {
+                        Arc::make_mut(tls).line = line;
+                    }
+                }
+                Err(what) => {
+                    let what = what.trim_end_matches('.');
+                    let message = format!(
+                        "[{}:{}] : 'server {}/{}' : {what}.",
+                        server.file, server.line, b.p.name, server.name
+                    );
+                    cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, None, message));
+                }
+            }
+        }
+        b.p.servers = servers;
+    }
+
+    fn server(
+        &mut self,
+        cx: &mut Cx<'_>,
+        mode: Mode,
+        proxy: &str,
+        server: &Server,
+        tls: &ServerTls,
+    ) -> Result<Option<Arc<thalweg_tls::live::ServerLine>>, String> {
+        let title = format!("'server {proxy}/{}' : ", server.name);
+        let mut complete = true;
+        for file in &tls.files {
+            let read = match file.word {
+                "crl-file" => self.crls(&file.path),
+                "crt" => {
+                    // Its errors are about the file and not about the line.
+                    self.live.load(&self.files, &file.path)?;
+                    continue;
+                }
+                _ => self.trust(&file.path),
+            };
+            if let Err(why) = read {
+                complete = false;
+                let text = format!("{title}'{}' : unable to load {}.", file.word, file.path);
+                cx.diagnostics.push(Diagnostic::alert_at(file.span, text).lead(Lead::Located).note(why));
+            }
+        }
+        if !complete {
+            return Ok(None);
+        }
+        let global = &cx.config.global.tls;
+        let mut words = tls.words.over(&global.server);
+        if let Some(list) = &words.alpn {
+            let (alpn, note) = protocols(mode, Some(list))?;
+            words.alpn = alpn;
+            if let Some(note) = note {
+                let message = format!("[{}:{}] : {title}{note}.", server.file, server.line);
+                cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, None, message));
+            }
+        }
+        let (mut profile, warnings) =
+            words.profile(&self.live, global.verify_servers).map_err(|error| error.to_string())?;
+        profile.keep_secrets = global.keylog;
+        for warning in warnings {
+            let message = format!("[{}:{}] : {title}{warning}", server.file, server.line);
+            cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, None, message));
+        }
+        let uses = ServerUses {
+            certificate: words.certificate.clone(),
+            ca_file: words.ca_file.clone(),
+            crl_file: words.crl_file.clone(),
+        };
+        self.live.add_server(uses, profile).map(Some)
+    }
+}
+
+/// The protocols that are offered where HTTP is spoken: what is not built is left out, with a note. Elsewhere all of them.
+fn protocols(mode: Mode, given: Option<&str>) -> Result<(Option<String>, Option<String>), String> {
+    let list = match (mode, given) {
+        (Mode::Http, None) => return Ok((Some("http/1.1".to_owned()), None)),
+        (Mode::Http, Some(list)) if !list.is_empty() => list,
+        (_, given) => return Ok((given.map(str::to_owned), None)),
+    };
+    let (left_out, kept): (Vec<&str>, Vec<&str>) = list.split(',').partition(|name| *name == "h2");
+    if left_out.is_empty() {
+        return Ok((Some(list.to_owned()), None));
+    }
+    if kept.is_empty() {
+        return Err(format!("'alpn {list}' is not supported yet: HTTP/2 is not built"));
+    }
+    let note = "'h2' in 'alpn' is not offered yet, because HTTP/2 is not built: HTTP/1 is spoken";
+    Ok((Some(kept.join(",")), Some(note.to_owned())))
+}
+
+/// A message about a line with the line's place after its first part.
+fn placed(message: &str, place: &str) -> String {
+    match message.split_once(": ") {
+        Some((first, rest)) => format!("{first} {place}: {}.", rest.trim_end_matches('.')),
+        None => format!("{message} {place}."),
+    }
+}
+
+/// `issuers-chain-path`: a file with a chain, or a directory of them.
+fn issuers(cx: &mut Cx<'_>, files: &LoaderFiles<'_>, path: &str, span: Span) {
+    let paths = match files.list(path) {
+        Ok(mut names) => {
+            names.sort_unstable();
+            names.iter().map(|name| format!("{path}/{name}")).collect()
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => vec![path.to_owned()],
+        Err(error) => {
+            let message = "global statement 'issuers-chain-path' expects a directory path as an argument.";
+            cx.diagnostics
+                .push(Diagnostic::alert_at(span, message).note(format!("{path}: {}", reason(&error))));
+            return;
+        }
+    };
+    for path in paths {
+        match files.read(&path).ok().and_then(|bytes| read_trust(&bytes)) {
+            Some(chain) => cx.config.global.tls.load.issuers.push(chain),
+            None => {
+                let message = format!("'issuers-chain-path' : no chain of certificates in '{path}'");
+                cx.diagnostics.push(Diagnostic::warning_at(span, message));
+            }
+        }
+    }
+}

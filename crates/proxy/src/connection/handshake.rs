@@ -1,0 +1,270 @@
+//! Handshakes of TLS, with clients and with servers: on a line that carries bytes as they are, which carries them encrypted
+//! afterwards.
+//!
+//! A handshake costs a thousand times what a request costs, so that its steps run in the class of heavy work: one in a
+//! round of the scheduler, whatever else there is to do.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use thalweg_runtime::buffer::Buf;
+use thalweg_runtime::net::Stream;
+use thalweg_runtime::timer::timeout_at;
+use thalweg_runtime::{Class, in_class, set_class};
+use thalweg_sample::facts::{ConnError, TlsFacts};
+use thalweg_tls::Failure;
+use thalweg_tls::engine::{Accepting, Connected, Connecting, Step};
+use thalweg_tls::facts::Facts;
+use thalweg_tls::select::Selection;
+use thalweg_tls::server::ServerContext;
+
+use super::line::Line;
+use super::port::{Port, RECV_MAX};
+use super::tls::{RecordSizes, Tls};
+use super::transport::Transport;
+
+/// How many records one turn looks at, as long as nothing is to be sent: most of them cost little.
+const RECORDS_PER_TURN: usize = 16;
+
+/// Why there is no encrypted connection.
+#[derive(Debug)]
+pub enum HandshakeError {
+    /// The peer left. True: it had said something.
+    Closed(bool),
+    /// The connection broke.
+    Broken(io::Error),
+    /// Its time was over.
+    Timeout,
+    /// One side did not accept the other; what is known of it.
+    Refused(Box<TlsFacts>),
+    /// The line is none that can be encrypted.
+    NoSocket,
+}
+
+/// Either side of a handshake.
+enum Side {
+    Client(Box<Accepting>),
+    Server(Box<Connecting>),
+}
+
+impl HandshakeError {
+    /// The number of `fc_err` and `bc_err`.
+    pub fn number(&self) -> ConnError {
+        const EMPTY: ConnError = ConnError(24);
+        const ABORT: ConnError = ConnError(25);
+        const TIMEOUT: ConnError = ConnError(26);
+        const CA_FAIL: ConnError = ConnError(30);
+        const CRT_FAIL: ConnError = ConnError(31);
+        const HANDSHAKE: ConnError = ConnError(34);
+        match self {
+            HandshakeError::Closed(false) => EMPTY,
+            HandshakeError::Closed(true) => ABORT,
+            HandshakeError::Broken(_) | HandshakeError::NoSocket => ABORT,
+            HandshakeError::Timeout => TIMEOUT,
+            HandshakeError::Refused(facts) => match facts.failure {
+                Some(Failure::Certificate { leaf: false, .. }) => CA_FAIL,
+                Some(Failure::Certificate { leaf: true, .. }) => CRT_FAIL,
+                _ => HANDSHAKE,
+            },
+        }
+    }
+}
+
+impl Side {
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
+        match self {
+            Side::Client(accepting) => accepting.feed(bytes, out),
+            Side::Server(connecting) => connecting.feed(bytes),
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        match self {
+            Side::Client(accepting) => accepting.is_ready(),
+            Side::Server(connecting) => connecting.is_ready(),
+        }
+    }
+
+    /// One turn: some records, until there is something to send.
+    fn turn(&mut self, out: &mut Vec<u8>) -> Result<Step, Failure> {
+        for _ in 0..RECORDS_PER_TURN {
+            let step = match self {
+                Side::Client(accepting) => accepting.step(out)?,
+                Side::Server(connecting) => connecting.step(out)?,
+            };
+            if step == Step::Done || !out.is_empty() || !self.is_ready() {
+                return Ok(step);
+            }
+        }
+        Ok(Step::More)
+    }
+
+    fn finish(self, out: &mut Vec<u8>) -> Result<Connected, Failure> {
+        match self {
+            Side::Client(accepting) => accepting.finish(out),
+            Side::Server(connecting) => connecting.finish(),
+        }
+    }
+
+    /// What is known of the peer although there is no connection.
+    fn facts(&self, failure: Failure) -> Box<TlsFacts> {
+        let (peer, name) = match self {
+            Side::Client(accepting) => (accepting.peer(), accepting.server_name().map(<[u8]>::to_vec)),
+            Side::Server(connecting) => (connecting.peer(), None),
+        };
+        let (peer, verdict) = peer.map(|(chain, verdict)| (chain.to_vec(), verdict)).unwrap_or_default();
+        let known = Facts { peer, verdict, server_name: name, ..Facts::default() };
+        Box::new(TlsFacts { known, failure: Some(failure) })
+    }
+}
+
+/// Shakes hands with the client on a port, which may have sent something already.
+pub async fn accept(
+    port: &mut Port,
+    selection: Arc<Selection>,
+    sizes: RecordSizes,
+    deadline: Option<u64>,
+) -> Result<TlsFacts, HandshakeError> {
+    let side = Side::Client(Box::new(Accepting::new(selection)));
+    let received = port.input.take();
+    let stream = take_stream(&mut port.line).ok_or(HandshakeError::NoSocket)?;
+    let (stream, result) = shake(stream, side, received, deadline).await;
+    put(&mut port.line, stream, result, sizes)
+}
+
+/// Shakes hands with the server on a port, which keeps what is known of it.
+pub async fn connect(
+    port: &mut Port,
+    context: Arc<ServerContext>,
+    name: Option<&[u8]>,
+    sizes: RecordSizes,
+    deadline: Option<u64>,
+) -> Result<(), HandshakeError> {
+    let side = match Connecting::new(context, name) {
+        Ok(connecting) => Side::Server(Box::new(connecting)),
+        Err(failure) => {
+            let facts = TlsFacts { known: Facts::default(), failure: Some(failure) };
+            return Err(HandshakeError::Refused(Box::new(facts)));
+        }
+    };
+    let stream = take_stream(&mut port.line).ok_or(HandshakeError::NoSocket)?;
+    let (stream, result) = shake(stream, side, None, deadline).await;
+    let facts = put(&mut port.line, stream, result, sizes)?;
+    if let Line::Wire(Transport::Tls(tls)) = &mut port.line {
+        tls.facts = Some(Rc::new(facts));
+    }
+    Ok(())
+}
+
+/// Takes the socket out of a line, which is put back with [`put`].
+fn take_stream(line: &mut Line) -> Option<Stream> {
+    match std::mem::replace(line, Line::Local(Box::default())) {
+        Line::Wire(Transport::Plain(stream)) => Some(stream),
+        other => {
+            *line = other;
+            None
+        }
+    }
+}
+
+fn put(
+    line: &mut Line,
+    stream: Stream,
+    result: Result<Connected, HandshakeError>,
+    sizes: RecordSizes,
+) -> Result<TlsFacts, HandshakeError> {
+    match result {
+        Ok(Connected { connection, facts, rest, early }) => {
+            let tls = Tls::new(stream, connection, &rest, &early, sizes);
+            *line = Line::Wire(Transport::Tls(Box::new(tls)));
+            Ok(TlsFacts { known: facts, failure: None })
+        }
+        Err(error) => {
+            *line = Line::Wire(Transport::Plain(stream));
+            Err(error)
+        }
+    }
+}
+
+/// The whole handshake. The socket comes back in any case.
+async fn shake(
+    mut stream: Stream,
+    mut side: Side,
+    received: Option<Buf>,
+    deadline: Option<u64>,
+) -> (Stream, Result<Connected, HandshakeError>) {
+    let result = match run(&mut stream, &mut side, received, deadline).await {
+        Ok(()) => {
+            let mut out = Vec::new();
+            let peer = side.facts(Failure::Closed);
+            match side.finish(&mut out) {
+                Ok(connected) => send(&mut stream, &mut out, deadline).await.map(|()| connected),
+                Err(failure) => {
+                    let _ = send(&mut stream, &mut out, deadline).await;
+                    let facts = TlsFacts { failure: Some(failure), ..*peer };
+                    Err(HandshakeError::Refused(Box::new(facts)))
+                }
+            }
+        }
+        Err(error) => Err(error),
+    };
+    (stream, result)
+}
+
+async fn run(
+    stream: &mut Stream,
+    side: &mut Side,
+    received: Option<Buf>,
+    deadline: Option<u64>,
+) -> Result<(), HandshakeError> {
+    let mut out = Vec::new();
+    let mut any = false;
+    let mut next = received;
+    loop {
+        if let Some(bytes) = next.take() {
+            any = true;
+            if let Err(failure) = side.feed(&bytes, &mut out) {
+                let _ = send(stream, &mut out, deadline).await;
+                return Err(HandshakeError::Refused(side.facts(failure)));
+            }
+        }
+        while side.is_ready() {
+            in_class(Class::Heavy).await;
+            let stepped = side.turn(&mut out);
+            set_class(Class::Normal);
+            let sent = send(stream, &mut out, deadline).await;
+            match stepped {
+                Err(failure) => return Err(HandshakeError::Refused(side.facts(failure))),
+                Ok(step) => {
+                    sent?;
+                    if step == Step::Done {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        match timeout_at(deadline, stream.recv(RECV_MAX)).await {
+            Err(_elapsed) => return Err(HandshakeError::Timeout),
+            Ok(Err(error)) => return Err(HandshakeError::Broken(error)),
+            Ok(Ok(bytes)) if bytes.is_empty() => return Err(HandshakeError::Closed(any)),
+            Ok(Ok(bytes)) => next = Some(bytes),
+        }
+    }
+}
+
+/// Sends what a step wrote, once what it wrote before is sent.
+async fn send(stream: &mut Stream, out: &mut Vec<u8>, deadline: Option<u64>) -> Result<(), HandshakeError> {
+    if out.is_empty() {
+        return Ok(());
+    }
+    match timeout_at(deadline, stream.send_ready()).await {
+        Err(_elapsed) => Err(HandshakeError::Timeout),
+        Ok(Err(error)) => Err(HandshakeError::Broken(error)),
+        Ok(Ok(())) => {
+            stream.start_send(Buf::copy_of(out));
+            out.clear();
+            Ok(())
+        }
+    }
+}

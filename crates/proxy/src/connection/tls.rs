@@ -1,0 +1,434 @@
+//! A connection whose bytes are encrypted, after its handshake.
+//!
+//! What was received is decrypted where it lies, and what one receive brought in several records is given as one piece. What
+//! is sent, head and body together, is encrypted into one buffer and sent with one call. Nothing is allocated per record: the
+//! buffers are those of the pools.
+//!
+//! An end that the peer did not announce (`close_notify`) is none: whoever cuts a connection could make a message that ends
+//! with it look complete. It is told as an error.
+
+use std::io;
+use std::rc::Rc;
+use std::task::Poll;
+
+use thalweg_runtime::buffer::{Buf, default_size};
+use thalweg_runtime::net::Stream;
+use thalweg_sample::facts::TlsFacts;
+use thalweg_tls::Failure;
+use thalweg_tls::engine::{Connection, Event, FRAGMENT_MAX, RECORD_MAX};
+
+/// After this much in one go a peer that reads it is past its slow start: records grow to their full size, which costs less.
+const GROWS_AFTER: u64 = 64 * 1024;
+
+/// A connection that was silent for as long begins again with small records: its congestion window has shrunk, too.
+const SHRINKS_AFTER_MS: u64 = 1000;
+
+/// The most receives that look whether an idle connection has anything to say but tickets and key updates.
+const LOOKS_MAX: usize = 4;
+
+/// How large records are (`tune.ssl.maxrecord`, `tune.ssl.hard-maxrecord`).
+#[derive(Clone, Copy, Debug)]
+pub struct RecordSizes {
+    /// Most plaintext bytes at first.
+    pub first: usize,
+    /// And later.
+    pub later: usize,
+}
+
+impl RecordSizes {
+    /// From the two numbers of the configuration, of which 0 says nothing.
+    pub fn new(max: usize, hard_max: usize) -> RecordSizes {
+        let or_full = |size: usize| if size == 0 { FRAGMENT_MAX } else { size.min(FRAGMENT_MAX) };
+        let later = or_full(hard_max);
+        RecordSizes { first: or_full(max).min(later), later }
+    }
+}
+
+/// See the module's documentation.
+pub struct Tls {
+    stream: Stream,
+    connection: Connection,
+    /// Received and not decrypted: a record that is not whole, or records for which there was no room.
+    sealed: Option<Buf>,
+    /// What was received behind that.
+    next: Option<Buf>,
+    /// Decrypted and not given to the reader.
+    opened: Option<Buf>,
+    sizes: RecordSizes,
+    /// What is known of a server, for all streams that use the connection.
+    pub facts: Option<Rc<TlsFacts>>,
+    /// Sent since the connection was silent last.
+    sent_in_a_row: u64,
+    end: End,
+    /// Nothing can be sent any more.
+    broken: bool,
+    /// What is wrong with what came, behind what was given to the reader.
+    failed: Option<Failure>,
+}
+
+/// How far our direction's end is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Open,
+    /// The next send brings it with it.
+    WithNextSend,
+    /// It waits for a send that is on its way.
+    Due,
+    /// The peer was told.
+    Told,
+}
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tls({:?})", self.stream)
+    }
+}
+
+fn error_of(failure: &Failure) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, failure.to_string())
+}
+
+impl Tls {
+    /// What a handshake gave: the connection, what came behind the handshake undecrypted (`rest`), and data that came with
+    /// it (`early`).
+    pub fn new(stream: Stream, connection: Connection, rest: &[u8], early: &[u8], sizes: RecordSizes) -> Tls {
+        let some = |bytes: &[u8]| (!bytes.is_empty()).then(|| Buf::copy_of(bytes));
+        Tls {
+            stream,
+            connection,
+            sealed: some(rest),
+            next: None,
+            opened: some(early),
+            sizes,
+            facts: None,
+            sent_in_a_row: 0,
+            end: End::Open,
+            broken: false,
+            failed: None,
+        }
+    }
+
+    /// The socket below.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// The same, for its options.
+    pub fn stream_mut(&mut self) -> &mut Stream {
+        &mut self.stream
+    }
+
+    /// See [`Stream::poll_recv`]. An error besides those: what came is no TLS, or the peer cut the connection.
+    pub fn poll_recv(&mut self, max: usize) -> Poll<io::Result<Buf>> {
+        let max = max.max(1);
+        self.send_what_is_due();
+        loop {
+            if let Some(buf) = self.opened.take() {
+                return Poll::Ready(Ok(self.up_to(buf, max)));
+            }
+            if self.connection.is_closed() {
+                return Poll::Ready(Ok(Buf::empty()));
+            }
+            if let Some(buf) = self.open(max)? {
+                return Poll::Ready(Ok(self.up_to(buf, max)));
+            }
+            if self.connection.is_closed() {
+                continue;
+            }
+            if let Some(next) = self.next.take() {
+                self.take_in(next);
+                continue;
+            }
+            let more = match self.stream.poll_recv(max) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Ready(Ok(more)) => more,
+            };
+            if more.is_empty() {
+                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            }
+            self.take_in(more);
+        }
+    }
+
+    /// At most `max` of these bytes; the others wait.
+    fn up_to(&mut self, mut buf: Buf, max: usize) -> Buf {
+        if buf.len() <= max {
+            return buf;
+        }
+        let first = buf.split_to(max);
+        self.opened = Some(buf);
+        first
+    }
+
+    /// Puts received bytes behind those of a record that is not whole. What belongs to that record is copied to it, so that
+    /// the rest can stay where it is.
+    fn take_in(&mut self, mut more: Buf) {
+        let Some(mut begun) = self.sealed.take().filter(|begun| !begun.is_empty()) else {
+            self.sealed = Some(more);
+            return;
+        };
+        let mut header = [0; 5];
+        let known = begun.iter().chain(more.iter()).copied();
+        let known = header.iter_mut().zip(known).map(|(to, from)| *to = from).count();
+        let length = if known == header.len() { record_length(&header) } else { header.len() };
+        let missing = length.saturating_sub(begun.len()).min(more.len());
+        if begun.is_from_ring() || begun.spare() < missing {
+            let mut record = buffer_for_record(length.max(begun.len() + missing));
+            // It has room for the whole record.
+            let _ = record.extend_from_slice(&begun);
+            begun = record;
+        }
+        let _ = begun.extend_from_slice(&more[..missing]);
+        more.advance(missing);
+        self.sealed = Some(begun);
+        self.next = (!more.is_empty()).then_some(more);
+    }
+
+    /// Decrypts the whole records that are there, up to `max` bytes and one record. None: there is no data in them.
+    fn open(&mut self, max: usize) -> io::Result<Option<Buf>> {
+        if let Some(failure) = self.failed.take() {
+            self.tell(&failure);
+            return Err(error_of(&failure));
+        }
+        let Some(mut buf) = self.sealed.take() else { return Ok(None) };
+        // Plaintext is gathered at the front, behind what was decrypted before; a record is longer than what is in it.
+        let (mut at, mut start, mut end) = (0, 0, 0);
+        let mut failure = None;
+        while at < buf.len() && (end - start < max || end == start) {
+            match self.connection.open(&mut buf[at..]) {
+                Ok(None) => break,
+                Ok(Some(opened)) => {
+                    if let Event::Data(range) = opened.event {
+                        let (from, to) = (at + range.start, at + range.end);
+                        if end == start {
+                            // The first needs not be moved.
+                            (start, end) = (from, to);
+                        } else {
+                            buf.copy_within(from..to, end);
+                            end += to - from;
+                        }
+                    }
+                    at += opened.consumed;
+                    if self.connection.is_closed() {
+                        // Bytes behind the end do not count.
+                        at = buf.len();
+                    }
+                }
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            }
+        }
+        self.answer();
+        if end > start {
+            let rest = &buf[at..];
+            // What was good comes first.
+            self.failed = failure;
+            if self.failed.is_none() && !rest.is_empty() {
+                self.sealed = Some(kept(rest));
+            }
+            buf.truncate(end);
+            buf.advance(start);
+            return Ok(Some(buf));
+        }
+        if let Some(failure) = failure {
+            self.tell(&failure);
+            return Err(error_of(&failure));
+        }
+        buf.advance(at);
+        if !buf.is_empty() {
+            self.sealed = Some(buf);
+        }
+        Ok(None)
+    }
+
+    /// Sends a reply to a key update, now or with what is sent next.
+    fn answer(&mut self) {
+        if !self.connection.has_reply() || !matches!(self.stream.poll_send_ready(), Poll::Ready(Ok(()))) {
+            return;
+        }
+        let mut bytes = [0; 128];
+        let written = self.connection.reply(&mut bytes);
+        if written > 0 {
+            self.stream.start_send(Buf::copy_of(&bytes[..written]));
+        }
+    }
+
+    /// Tells the peer what it did wrong, if that can be done at once.
+    fn tell(&mut self, failure: &Failure) {
+        let Some(description) = failure.alert() else { return };
+        if self.end != End::Told && matches!(self.stream.poll_send_ready(), Poll::Ready(Ok(()))) {
+            let mut bytes = [0; 128];
+            if let Ok(written @ 1..) = self.connection.alert(description, &mut bytes) {
+                self.stream.start_send(Buf::copy_of(&bytes[..written]));
+            }
+        }
+        self.end = End::Told;
+        self.broken = true;
+    }
+
+    /// See [`Stream::poll_send_ready`].
+    pub fn poll_send_ready(&mut self) -> Poll<io::Result<()>> {
+        if self.end == End::Due {
+            self.send_what_is_due();
+        }
+        if self.broken {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        self.stream.poll_send_ready()
+    }
+
+    /// See [`Stream::start_send2`]; the second may be absent.
+    pub fn start_send(&mut self, head: &[u8], body: &[u8]) {
+        let plain = head.len() + body.len();
+        if plain == 0 {
+            return;
+        }
+        debug_assert!(matches!(self.end, End::Open | End::WithNextSend), "nothing is sent after the end");
+        let fragment = self.fragment();
+        // What waits to be said first, and the end behind it, are small.
+        let mut out = buffer_for(self.connection.sealed_length(plain, fragment) + 256);
+        let sealed = self.connection.seal(&[head, body], fragment, out.unused_mut());
+        match sealed {
+            Ok(sealed) if sealed.taken == plain => out.commit(sealed.written),
+            // The keys are used up, which TLS 1.2 cannot mend.
+            _ => {
+                self.broken = true;
+                return;
+            }
+        }
+        self.sent_in_a_row += plain as u64;
+        if self.end == End::WithNextSend {
+            self.end = End::Told;
+            let closed = self.connection.close(out.unused_mut());
+            out.commit(closed.unwrap_or(0));
+            self.stream.end_with_next_send();
+        }
+        self.stream.start_send(out);
+    }
+
+    /// How large the next records are.
+    fn fragment(&mut self) -> usize {
+        if self.sizes.first == self.sizes.later {
+            return self.sizes.later;
+        }
+        let silent = thalweg_runtime::clock::now_ms().saturating_sub(self.stream.last_sent_ms());
+        if silent > SHRINKS_AFTER_MS {
+            self.sent_in_a_row = 0;
+        }
+        if self.sent_in_a_row < GROWS_AFTER { self.sizes.first } else { self.sizes.later }
+    }
+
+    /// See [`Stream::end_with_next_send`].
+    pub fn end_with_next_send(&mut self) {
+        if self.end == End::Open {
+            self.end = End::WithNextSend;
+        }
+    }
+
+    /// The connection will end without an announcement.
+    pub fn leave_without_a_word(&mut self) {
+        self.end = End::Told;
+    }
+
+    /// Tells the peer that no more comes, and ends this direction of the connection below, once what was handed over is sent.
+    pub fn shutdown_write(&mut self) -> io::Result<()> {
+        match self.end {
+            End::Told => return self.stream.shutdown_write(),
+            End::Due => return Ok(()),
+            End::Open | End::WithNextSend => self.end = End::Due,
+        }
+        self.send_what_is_due();
+        Ok(())
+    }
+
+    fn send_what_is_due(&mut self) {
+        if self.end != End::Due || self.stream.poll_send_ready().is_pending() {
+            return;
+        }
+        self.end = End::Told;
+        let mut bytes = [0; 128];
+        if let (false, Ok(written @ 1..)) = (self.broken, self.connection.close(&mut bytes)) {
+            self.stream.start_send(Buf::copy_of(&bytes[..written]));
+        }
+        // Whether the peer is still there to hear of it is not known.
+        let _ = self.stream.shutdown_write();
+    }
+
+    /// See [`Stream::discard_input`].
+    pub fn discard_input(&mut self, max: usize) -> usize {
+        (self.sealed, self.next, self.opened) = (None, None, None);
+        self.stream.discard_input(max)
+    }
+
+    /// See [`Stream::in_flight`].
+    pub fn in_flight(&self) -> usize {
+        self.stream.in_flight() + usize::from(self.end == End::Due)
+    }
+
+    /// See [`Stream::has_input_now`]. Tickets and key updates, which a peer sends when it likes, are taken and are no input.
+    pub fn has_input_now(&mut self) -> bool {
+        for _ in 0..LOOKS_MAX {
+            if self.opened.is_some() || self.failed.is_some() {
+                return true;
+            }
+            if self.has_sealed() {
+                match self.open(RECORD_MAX) {
+                    Ok(None) if !self.has_sealed() && !self.connection.is_closed() => {}
+                    // The beginning of something, or the end.
+                    Ok(None) => return true,
+                    Ok(Some(buf)) => {
+                        self.opened = Some(buf);
+                        return true;
+                    }
+                    Err(_) => return true,
+                }
+            }
+            if !self.stream.has_input_now() {
+                return false;
+            }
+            match self.stream.poll_recv(RECORD_MAX) {
+                Poll::Pending => return false,
+                Poll::Ready(Ok(more)) if !more.is_empty() => self.take_in(more),
+                Poll::Ready(_) => return true,
+            }
+        }
+        true
+    }
+
+    /// See [`Stream::ask_input`].
+    pub fn ask_input(&mut self) -> bool {
+        self.opened.is_some() || self.has_sealed() || self.stream.ask_input()
+    }
+
+    fn has_sealed(&self) -> bool {
+        self.sealed.is_some() || self.next.is_some()
+    }
+}
+
+/// An empty buffer for this many bytes that leave at once.
+fn buffer_for(length: usize) -> Buf {
+    let pooled = if length <= default_size() { Buf::from_reserve() } else { Buf::bulk() };
+    pooled.filter(|buf| buf.spare() >= length).unwrap_or_else(|| Buf::large(length))
+}
+
+/// An empty buffer for a record that may take long to come: no bulk buffer, of which there are few.
+fn buffer_for_record(length: usize) -> Buf {
+    let pooled = if length <= default_size() { Buf::with_capacity_default() } else { None };
+    pooled.filter(|buf| buf.spare() >= length).unwrap_or_else(|| Buf::large(length))
+}
+
+/// A copy of the beginning of records, with room for all of the first.
+fn kept(bytes: &[u8]) -> Buf {
+    let length = bytes.first_chunk().map_or(0, record_length);
+    let mut buf = buffer_for_record(length.max(bytes.len()));
+    let _ = buf.extend_from_slice(bytes);
+    buf
+}
+
+/// The length of a record by its header; a length that no record has is refused where records are opened.
+fn record_length(header: &[u8; 5]) -> usize {
+    (header.len() + usize::from(u16::from_be_bytes([header[3], header[4]]))).min(RECORD_MAX)
+}

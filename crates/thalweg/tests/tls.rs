@@ -1,0 +1,587 @@
+//! TLS end to end, on both sides: handshakes, records, names, certificates, ends, and what peers do wrong.
+
+mod support;
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use support::tls::{Authority, client, client_with, now, server, template};
+use support::{Conn, Proxy, Server, Setup, each_driver, ok};
+use thalweg_tls::options::Versions;
+use thalweg_tls::x509::make::Template;
+use thalweg_tls::x509::oid::purpose;
+
+const TLS12: Versions = Versions { tls12: true, tls13: false };
+const TLS13: Versions = Versions { tls12: false, tls13: true };
+
+/// An HTTP server on which TLS is spoken.
+fn https(certificate: &str, answer: impl Fn(&support::Request) -> String + Send + Sync + 'static) -> Server {
+    let selection = server(certificate, |_| {});
+    Server::start(move |conn, _| {
+        let Ok(mut conn) = conn.try_accept_tls(&selection) else { return };
+        while let Some(request) = conn.next_request() {
+            if conn.try_send(answer(&request)).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+fn front(authority: &Authority, rest: &str) -> Setup {
+    let certificate = authority.issue("www.example.com");
+    Setup::http(&format!("frontend fe\nbind <@fe> ssl crt {certificate}\n{rest}"))
+}
+
+fn get(conn: &mut Conn, path: &str) -> support::Response {
+    conn.send(format!("GET {path} HTTP/1.1\r\nHost: www.example.com\r\n\r\n"));
+    conn.response()
+}
+
+#[test]
+fn requests_on_one_connection_in_both_versions() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let proxy =
+            front(&authority, "http-request return status 200 content-type text/plain string it-works\n")
+                .start(io);
+        for versions in [TLS12, TLS13] {
+            let context = client(|profile| profile.versions = versions);
+            let mut conn = proxy.connect().encrypt(&context, Some("www.example.com"));
+            assert_eq!(conn.tls().facts.alpn.as_deref(), None);
+            for _ in 0..3 {
+                assert_eq!(get(&mut conn, "/").text(), "it-works");
+                let line = proxy.http_log();
+                assert!(line.contains("fe/<NOSRV>") && line.contains(" 200 LR--"), "{line}");
+            }
+        }
+        proxy.finish(());
+    });
+}
+
+/// Bytes that are not the same everywhere.
+fn noise(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at * 31 + at / 251) as u8).collect()
+}
+
+#[test]
+fn bodies_of_all_sizes_go_through_both_sides() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let certificate = authority.issue("back.example.com");
+        let selection = server(&certificate, |_| {});
+        // Sends back what it gets.
+        let back = Server::start(move |conn, _| {
+            let Ok(mut conn) = conn.try_accept_tls(&selection) else { return };
+            while let Some(request) = conn.next_request() {
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", request.body.len());
+                conn.send([head.as_bytes(), &request.body].concat());
+            }
+        });
+        let line = format!("server s {} ssl verify none", back.addr);
+        let proxy = front(&authority, &format!("default_backend be\nbackend be\n{line}\n")).start(io);
+        let mut conn = proxy.connect().encrypt(&client(|_| {}), None);
+        for (length, fragment) in
+            [(0, 16384), (1, 1), (3000, 7), (16_384, 16_384), (70_000, 1000), (3_000_000, 16_384)]
+        {
+            let body = noise(length);
+            let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
+            let sealed = conn.tls().seal_in(&[head.as_bytes(), &body].concat(), fragment);
+            let mut twin = conn.raw_twin();
+            let sender = std::thread::spawn(move || twin.try_send_raw(&sealed).unwrap());
+            let response = conn.response();
+            sender.join().unwrap();
+            assert!(response.body == body, "{length} bytes in records of {fragment}");
+        }
+        drop(conn);
+        proxy.finish(back);
+    });
+}
+
+#[test]
+fn small_records_first_and_large_ones_later() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let back = Server::http(|_| ok(&"x".repeat(200_000)));
+        let rest = format!("default_backend be\nbackend be\nserver s {}\n", back.addr);
+        for (global, first, last) in [
+            ("tune.ssl.maxrecord 1400", 1400, 16_384),
+            ("tune.ssl.hard-maxrecord 2000", 2000, 2000),
+            ("", 16_384, 16_384),
+        ] {
+            let proxy = front(&authority, &rest).global(global).start(io);
+            let mut conn = proxy.connect().encrypt(&client(|_| {}), None);
+            conn.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            assert_eq!(conn.response().body.len(), 200_000);
+            let sizes = &conn.tls().records;
+            let most = |sizes: &[usize]| sizes.iter().copied().max().unwrap_or(0);
+            let early = sizes.iter().take_while(|_| true).copied().take(20).collect::<Vec<_>>();
+            assert!(most(&early) <= first, "{global}: {early:?}");
+            assert!(most(sizes) <= last, "{global}: {}", most(sizes));
+            assert!(last < 16_384 || most(sizes) > 8_000, "{global}: {}", most(sizes));
+            drop(conn);
+            assert!(!proxy.output().contains("panicked"));
+        }
+        drop(back);
+    });
+}
+
+fn behind(authority: &Authority, back: &Server, options: &str) -> Setup {
+    let ca = authority.path("ca.pem");
+    Setup::http(&format!(
+        "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nretries 0\n\
+         server s {} ssl ca-file {ca} {options}\n",
+        back.addr
+    ))
+}
+
+#[test]
+fn servers_are_verified() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let stranger = Authority::new("Stranger");
+        let good = https(&authority.issue("back.example.com"), |_| ok("good"));
+        let alien = https(&stranger.issue("back.example.com"), |_| ok("alien"));
+        let mut old = template("back.example.com").hosts(&["back.example.com"]);
+        old.not_after = now() - 1;
+        let old = https(&authority.issue_as("old.pem", &old), |_| ok("old"));
+        let plain = Server::start(|mut conn, _| {
+            let _ = conn.try_send("HTTP/1.0 400 Bad\r\n\r\n");
+            conn.ended();
+        });
+        for (what, back, options, status) in [
+            ("no name is asked for", &good, "verify required no-sni-auto", 200),
+            ("the right name", &good, "verify required sni str(back.example.com)", 200),
+            ("another name", &good, "verify required sni str(other.example.com)", 503),
+            ("the name of the request", &good, "verify required", 503),
+            ("verifyhost", &good, "verify required no-sni-auto verifyhost back.example.com", 200),
+            (
+                "verifyhost before sni",
+                &good,
+                "verify required verifyhost x.example.com sni str(back.example.com)",
+                503,
+            ),
+            (
+                "an address that the certificate does not have",
+                &good,
+                "verify required sni str(127.0.0.1)",
+                503,
+            ),
+            ("somebody else's authority", &alien, "verify required no-sni-auto", 503),
+            ("and nobody minds", &alien, "verify none", 200),
+            ("its time is over", &old, "verify required no-sni-auto", 503),
+            ("not TLS at all", &plain, "verify none", 503),
+        ] {
+            let proxy = behind(&authority, back, options).start(io);
+            let status_seen =
+                proxy.ask("GET / HTTP/1.1\r\nHost: www.example.com\r\nConnection: close\r\n\r\n").status;
+            assert_eq!(status_seen, status, "{what}");
+            let state = if status == 200 { "----" } else { "SC--" };
+            assert!(proxy.http_log().contains(state), "{what}");
+            assert!(!proxy.output().contains("panicked"));
+        }
+        drop((good, alien, old, plain));
+    });
+}
+
+#[test]
+fn servers_that_cannot_be_agreed_with_are_tried_again() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let selection = server(&authority.issue("www.example.com"), |_| {});
+        let back = Server::start(move |mut conn, number| {
+            if number % 2 == 0 {
+                conn.send("no TLS here");
+                conn.ended();
+                return;
+            }
+            let mut conn = conn.accept_tls(&selection);
+            while conn.next_request().is_some() {
+                conn.send(ok("at last"));
+            }
+        });
+        let text = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        // The pause between two attempts is that long.
+        let setup = |retries| {
+            let line =
+                format!("retries {retries}\ntimeout connect 1s\nserver s {} ssl verify none", back.addr);
+            Setup::http(&format!("frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\n{line}\n"))
+                .start(io)
+        };
+        let proxy = setup(0);
+        assert_eq!(proxy.ask(text).status, 503);
+        assert_eq!(proxy.ask(text).status, 200);
+        drop(proxy);
+        assert_eq!(setup(1).ask(text).status, 200);
+        drop(back);
+    });
+}
+
+#[test]
+fn connections_are_kept_for_the_name_that_was_asked_for() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let certificate = authority.issue_as("wild.pem", &template("x").hosts(&["*.example.com"]));
+        let selection = server(&certificate, |_| {});
+        let back = Server::start(move |conn, number| {
+            let mut conn = conn.accept_tls(&selection);
+            let name = conn.tls().facts.server_name.clone().unwrap_or_default();
+            while let Some(request) = conn.next_request() {
+                let asked = String::from_utf8_lossy(&name).into_owned();
+                let _ = conn.try_send(ok(&format!("{number} {asked} {}", request.head.field("host"))));
+            }
+        });
+        let proxy = behind(&authority, &back, "verify required pool-low-conn 10").start(io);
+        let mut conn = proxy.connect();
+        for (host, answer) in [
+            ("a.example.com", "0 a.example.com a.example.com"),
+            ("b.example.com:81", "1 b.example.com b.example.com:81"),
+            ("a.example.com", "0 a.example.com a.example.com"),
+            ("b.example.com", "1 b.example.com b.example.com"),
+        ] {
+            conn.send(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+            assert_eq!(conn.response().text(), answer);
+        }
+        drop(conn);
+        proxy.finish(back);
+    });
+}
+
+#[test]
+fn sessions_are_resumed_on_both_sides() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let certificate = authority.issue("www.example.com");
+        let selection = server(&certificate, |_| {});
+        let back = Server::start(move |conn, _| {
+            let mut conn = conn.accept_tls(&selection);
+            let resumed = conn.tls().facts.resumed;
+            while conn.next_request().is_some() {
+                let _ = conn.try_send(ok(&resumed.to_string()));
+            }
+        });
+        let text = format!(
+            "frontend fe\nbind <@fe> ssl crt {certificate}\ndefault_backend be\nbackend be\nhttp-reuse never\n\
+             server s {} ssl verify none\n",
+            back.addr
+        );
+        for (versions, options) in
+            [(TLS12, ""), (TLS13, ""), (TLS12, "no-tls-tickets"), (TLS13, "no-tls-tickets")]
+        {
+            let text = text.replace(" ssl crt", &format!(" ssl {options} crt"));
+            let proxy = Setup::http(&text).start(io);
+            let context = client(|profile| profile.versions = versions);
+            let mut seen = Vec::new();
+            for _ in 0..2 {
+                let mut conn = proxy.connect().encrypt(&context, Some("www.example.com"));
+                let resumed = conn.tls().facts.resumed;
+                seen.push((resumed, get(&mut conn, "/").text()));
+            }
+            let expected = [(false, "false".to_owned()), (true, "true".to_owned())];
+            assert_eq!(seen, expected, "{versions:?} {options}");
+            assert!(!proxy.output().contains("panicked"));
+        }
+        drop(back);
+    });
+}
+
+#[test]
+fn clients_are_verified() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let stranger = Authority::new("Stranger");
+        let own = |authority: &Authority, file: &str, template: Template| {
+            authority.issue_as(file, &template.purposes(&[purpose::CLIENT_AUTH]))
+        };
+        let good = own(&authority, "good.pem", template("client"));
+        let alien = own(&stranger, "alien.pem", template("client"));
+        let mut old = template("client");
+        old.not_after = now() - 1;
+        let old = own(&authority, "old.pem", old);
+        let ca = authority.path("ca.pem");
+        for (options, who, accepted) in [
+            ("verify required", Some(&good), true),
+            ("verify required", None, false),
+            ("verify required", Some(&alien), false),
+            ("verify required", Some(&old), false),
+            ("verify required crt-ignore-err 10", Some(&old), true),
+            ("verify optional", None, true),
+            ("verify optional", Some(&alien), false),
+            ("verify none", Some(&alien), true),
+        ] {
+            let certificate = authority.issue("www.example.com");
+            let text = format!(
+                "frontend fe\nbind <@fe> ssl crt {certificate} ca-file {ca} {options}\n\
+                 http-request return status 200 content-type text/plain string in\n"
+            );
+            let proxy = Setup::http(&text).start(io);
+            let context = who.map_or_else(|| client(|_| {}), |path| client_with(path));
+            let answered = proxy.connect().try_encrypt(&context, None).is_ok_and(|mut conn| {
+                conn.try_send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").is_ok() && conn.try_until(b"in").is_some()
+            });
+            assert_eq!(answered, accepted, "{options} {who:?}");
+            proxy.finish(());
+        }
+    });
+}
+
+#[test]
+fn streams_of_tcp_end_as_they_are_ended() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let certificate = authority.issue("www.example.com");
+        let selection = server(&certificate, |_| {});
+        let back = Server::start(move |conn, number| {
+            let mut conn = conn.accept_tls(&selection);
+            match number {
+                // The client stops first.
+                0 => {
+                    assert_eq!(conn.rest(), b"question");
+                    conn.send("answer");
+                    conn.half_close();
+                }
+                // The server does.
+                1 => {
+                    conn.send("banner");
+                    conn.half_close();
+                    assert_eq!(conn.rest(), b"question");
+                }
+                // Nobody said that this was the end.
+                _ => conn.send("part"),
+            }
+        });
+        let text =
+            format!("listen fe\nbind <@fe> ssl crt {certificate}\nserver s {} ssl verify none\n", back.addr);
+        let proxy = Setup::tcp(&text).start(io);
+        let context = client(|_| {});
+        let mut conn = proxy.connect().encrypt(&context, None);
+        conn.send("question");
+        conn.half_close();
+        assert_eq!(conn.rest(), b"answer");
+        assert_eq!(proxy.tcp_log(), "fe/s n/n/n -- 0");
+        let mut conn = proxy.connect().encrypt(&context, None);
+        assert_eq!(conn.exactly(6), b"banner");
+        assert_eq!(conn.rest(), b"");
+        conn.send("question");
+        conn.half_close();
+        assert_eq!(proxy.tcp_log(), "fe/s n/n/n -- 0");
+        let mut conn = proxy.connect().encrypt(&context, None);
+        assert_eq!(conn.exactly(4), b"part");
+        conn.ended();
+        assert_eq!(proxy.tcp_log(), "fe/s n/n/n SD 0");
+        drop(conn);
+        proxy.finish(back);
+    });
+}
+
+#[test]
+fn a_response_that_somebody_cuts_is_not_whole() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let certificate = authority.issue("www.example.com");
+        let selection = server(&certificate, |_| {});
+        let back = Server::start(move |conn, number| {
+            let mut conn = conn.accept_tls(&selection);
+            conn.next_request();
+            conn.send("HTTP/1.0 200 OK\r\n\r\nuntil the end");
+            if number == 0 {
+                conn.half_close();
+                conn.ended();
+            }
+        });
+        let rest = format!("default_backend be\nbackend be\nserver s {} ssl verify none\n", back.addr);
+        let proxy = front(&authority, &rest).start(io);
+        for (state, whole) in [("----", true), ("SD--", false)] {
+            let mut conn = proxy.connect().encrypt(&client(|_| {}), None);
+            conn.send("GET / HTTP/1.0\r\n\r\n");
+            conn.until(b"until the end");
+            let end = conn.try_rest();
+            assert_eq!(end.is_ok(), whole, "{end:?}");
+            let line = proxy.http_log();
+            assert!(line.contains(&format!(" 200 {state}")), "{line}");
+        }
+        proxy.finish(back);
+    });
+}
+
+#[test]
+fn connections_end_with_a_word() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let proxy = front(
+            &authority,
+            "timeout http-keep-alive 50ms\nhttp-request return status 200 content-type text/plain string x\n",
+        )
+        .start(io);
+        // Asked for, in the answer to junk, and after a while.
+        for request in [
+            "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+            "junk\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        ] {
+            let mut conn = proxy.connect().encrypt(&client(|_| {}), None);
+            conn.send(request);
+            conn.rest();
+        }
+        proxy.finish(());
+    });
+}
+
+#[test]
+fn proxy_headers_come_before_tls() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let certificate = authority.issue("www.example.com");
+        let text = format!(
+            "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nserver s <@in> send-proxy ssl verify none\n\
+             frontend in\nbind <@in> accept-proxy ssl crt {certificate}\n\
+             http-request return status 200 content-type text/plain lf-string %[src]\n"
+        );
+        let proxy = Setup::http(&text).start(io);
+        let mut conn = proxy.connect();
+        let own = conn.local().ip().to_string();
+        assert_eq!(get(&mut conn, "/").text(), own);
+        drop(conn);
+        proxy.finish(());
+    });
+}
+
+fn hello() -> Vec<u8> {
+    let mut connecting =
+        thalweg_tls::engine::Connecting::new(client(|_| {}), Some(b"www.example.com")).unwrap();
+    let mut out = Vec::new();
+    connecting.step(&mut out).unwrap();
+    out
+}
+
+#[test]
+fn what_is_no_handshake_ends_the_connection() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let proxy = front(&authority, "timeout client-hs 100ms\nhttp-request return status 200\n").start(io);
+        let hello = hello();
+        let cut = &hello[..hello.len() / 2];
+        let cases: [(&str, &[u8], &str); 6] = [
+            ("plain HTTP", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "SSL handshake failure"),
+            ("an alert", &[21, 3, 3, 0, 2, 2, 40], "SSL handshake failure"),
+            ("a record that is too long", &[22, 3, 1, 0xff, 0xff, 1, 0, 0, 0], "SSL handshake failure"),
+            ("zeros", &[0; 300], "SSL handshake failure"),
+            ("nothing", b"", "Timeout during SSL handshake"),
+            ("half of a hello", cut, "Timeout during SSL handshake"),
+        ];
+        for (what, bytes, message) in cases {
+            let mut conn = proxy.connect();
+            conn.send(bytes);
+            conn.ended();
+            let line = proxy.log();
+            assert!(line.contains("fe/1: ") && line.contains(message), "{what}: {line}");
+        }
+        let mut conn = proxy.connect();
+        conn.send(cut);
+        conn.half_close();
+        conn.ended();
+        assert!(proxy.log().contains("Connection error during SSL handshake"));
+        // A record for each byte is slow and allowed.
+        let mut split = Vec::new();
+        for byte in &hello[5..] {
+            split.extend([22, 3, 1, 0, 1, *byte]);
+        }
+        let mut conn = proxy.connect();
+        conn.send(split);
+        assert_eq!(conn.exactly(1), [22], "a ServerHello");
+        drop(conn);
+        proxy.finish(());
+    });
+}
+
+#[test]
+fn floods_of_nothing_are_cut() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let proxy =
+            front(&authority, "http-request return status 200 content-type text/plain string x\n").start(io);
+        let mut conn = proxy.connect().encrypt(&client(|profile| profile.versions = TLS13), None);
+        assert_eq!(get(&mut conn, "/").text(), "x");
+        for _ in 0..40 {
+            conn.tls().connection.refresh().unwrap();
+            let mut update = [0; 128];
+            let written = conn.tls().connection.reply(&mut update);
+            if conn.try_send_raw(&update[..written]).is_err() {
+                break;
+            }
+        }
+        conn.ended();
+        // A few are answered.
+        let mut conn = proxy.connect().encrypt(&client(|profile| profile.versions = TLS13), None);
+        for _ in 0..100 {
+            conn.tls().connection.refresh().unwrap();
+            assert_eq!(get(&mut conn, "/").text(), "x");
+        }
+        drop(conn);
+        proxy.finish(());
+    });
+}
+
+/// What `openssl s_client` has to say, when there is one.
+#[test]
+fn openssl_speaks_with_it() {
+    let Ok(version) = std::process::Command::new("openssl").arg("version").output() else {
+        eprintln!("skipped: there is no openssl to speak with");
+        return;
+    };
+    assert!(version.status.success());
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let proxy =
+            front(&authority, "http-request return status 200 content-type text/plain string it-works\n")
+                .start(io);
+        for arguments in
+            [&["-tls1_2"][..], &["-tls1_3"], &["-tls1_2", "-cipher", "ECDHE-ECDSA-CHACHA20-POLY1305"]]
+        {
+            let mut openssl = std::process::Command::new("openssl")
+                .args(["s_client", "-quiet", "-verify_return_error", "-servername", "www.example.com"])
+                .args(["-CAfile", &authority.path("ca.pem"), "-connect", &proxy.addr("fe").to_string()])
+                .args(arguments)
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped())
+                .stderr(std::process::Stdio::null())
+                .spawn()
+                .unwrap();
+            let mut stdin = openssl.stdin.take().unwrap();
+            stdin.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+            let output = openssl.wait_with_output().unwrap();
+            drop(stdin);
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(text.ends_with("it-works"), "{arguments:?}: {text}");
+        }
+        proxy.finish(());
+    });
+}
+
+#[test]
+fn many_connections_at_once() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let proxy = front(&authority, "http-request return status 200 content-type text/plain string x\n")
+            .threads(2)
+            .start(io);
+        let proxy = Arc::new(proxy);
+        let addr = proxy.addr("fe");
+        let context = client(|_| {});
+        let clients: Vec<_> = (0..8)
+            .map(|_| {
+                let context = context.clone();
+                std::thread::spawn(move || {
+                    for _ in 0..5 {
+                        let conn = Conn::tcp(TcpStream::connect(addr).unwrap());
+                        let mut conn = conn.encrypt(&context, None);
+                        assert_eq!(get(&mut conn, "/").text(), "x");
+                    }
+                })
+            })
+            .collect();
+        clients.into_iter().for_each(|client| client.join().unwrap());
+        let Ok(proxy) = Arc::try_unwrap(proxy) else { panic!("it has one user") };
+        Proxy::finish(proxy, ());
+    });
+}
