@@ -142,7 +142,8 @@ impl Figures {
             legend: [const { at("addr") }, const { at("cookie") }, const { at("algo") }]
                 .into_iter()
                 .map(text)
-                .filter(|text| !text.is_empty())
+                // The reference has no name for the default algorithm.
+                .filter(|text| !text.is_empty() && text != "unknown")
                 .collect::<Vec<_>>()
                 .join(" \u{b7} "),
             modules: modules(&row),

@@ -1,7 +1,7 @@
 //! The page as HTML: complete without its script, which keeps it up to date where it may run.
 
 use super::figures::Figures;
-use super::words::{bytes, count, duration, escaped};
+use super::words::{bytes, count, counted, duration, escaped};
 use super::{Context, SCRIPT, STYLE, act};
 use crate::report::{Part, Place, Walk};
 use crate::stat::RowKind;
@@ -192,11 +192,8 @@ impl Html {
         if proxy.is_be() && !proxy.servers.is_empty() {
             let backend = &context.instance.backends[proxy.id.0 as usize];
             let up = proxy.servers.iter().filter(|server| backend.is_up(server.id)).count();
-            let word = if proxy.servers.len() == 1 { "server" } else { "servers" };
-            out.push_str(&format!(
-                " <span class=\"up-count\">{up} of {} {word} up</span>",
-                proxy.servers.len()
-            ));
+            let all = counted(proxy.servers.len() as u64, "server");
+            out.push_str(&format!(" <span class=\"up-count\">{up} of {all} up</span>"));
         }
         if let Some(description) = &proxy.description {
             out.push_str(" <span class=\"about\">");

@@ -130,7 +130,11 @@ impl Context {
     fn tiles(&self) -> [(&'static str, &'static str, String); 8] {
         let of = |name: &str| self.process(name);
         [
-            ("process", "Process", format!("pid {}, {} threads", of("Pid"), of("Nbthread"))),
+            (
+                "process",
+                "Process",
+                format!("pid {}, {}", of("Pid"), words::counted(self.number("Nbthread"), "thread")),
+            ),
             ("uptime", "Up for", words::duration(self.number("Uptime_sec"))),
             ("conns", "Connections", format!("{} of {}", of("CurrConns"), of("Maxconn"))),
             ("connrate", "New connections", format!("{}/s", of("ConnRate"))),

@@ -27,7 +27,9 @@
     : s < 86400 ? `${s / 3600 | 0} h ${s % 3600 / 60 | 0} min` : `${Math.floor(s / 86400)} d ${s % 86400 / 3600 | 0} h`;
   const most = (n) => n ? "max " + count(n) : "";
 
-  // Every row: its element, its latest figures, and what is kept for its curves.
+  // Every row: its element, its latest figures, and what is kept for its curves. On a large page only those are written
+  // that are on the screen, or soon will be.
+  const ALL_MAX = 500;
   const rows = new Map();
   const visible = new Set();
   const watcher = new IntersectionObserver((entries) => {
@@ -35,7 +37,7 @@
       const row = rows.get(entry.target.dataset.k);
       if (entry.isIntersecting) { visible.add(row); show(row); } else visible.delete(row);
     }
-  });
+  }, { rootMargin: "50%" });
   const sections = [...document.querySelectorAll("section")].map((section) => ({
     element: section, details: section.querySelector("details"), name: section.querySelector("h2").textContent, rows: [],
   }));
@@ -45,9 +47,10 @@
       const row = { element, section, name, text: `${section.name}/${name}`.toLowerCase(), data: null, rates: [], times: [] };
       rows.set(element.dataset.k, row);
       section.rows.push(row);
-      watcher.observe(element);
     }
   }
+  const large = rows.size > ALL_MAX;
+  for (const row of rows.values()) if (large) watcher.observe(row.element); else visible.add(row);
 
   // Writes a cell: its text, then the small text below it. Nothing is touched that has not changed.
   const write = (cell, text, more = "") => {
@@ -56,7 +59,7 @@
     const curve = cell.querySelector("svg");
     cell.replaceChildren(text);
     if (more) cell.append(make("small", { textContent: more }));
-    if (curve) cell.append(curve);
+    if (curve) cell.prepend(curve);
   };
   const curve = (cell, points) => {
     if (points.length < 2) return;
@@ -68,7 +71,7 @@
       svg.setAttribute("preserveAspectRatio", "none");
       svg.setAttribute("aria-hidden", "true");
       svg.append(document.createElementNS(space, "polyline"));
-      cell.append(svg);
+      cell.prepend(svg);
     }
     const top = Math.max(...points, 1);
     const from = KEPT - points.length;
@@ -154,6 +157,7 @@
       }
       answer.rows.forEach(take);
       visible.forEach(show);
+      if (dialog.open) await details();
       counts();
       filter();
       if (document.body.classList.contains("stale")) { document.body.classList.remove("stale"); say("Up to date again."); }
@@ -172,12 +176,17 @@
   const state = make("select", { ariaLabel: "Filter rows by state" },
     ...[["", "All states"], ["problems", "Problems only"], ["up", "Up only"]]
       .map(([value, label]) => make("option", { value, textContent: label })));
-  let unfolded = new Set();
+  const unfolded = new Set();
   const filter = () => {
     const wanted = text.value.trim().toLowerCase();
     const by = state.value;
     if (!wanted && !by && !filter.active) return;
     filter.active = Boolean(wanted || by);
+    if (!filter.active) {
+      // Folded before its rows come back: nothing is laid out twice.
+      unfolded.forEach((section) => { section.details.open = false; });
+      unfolded.clear();
+    }
     for (const section of sections) {
       let some = false;
       for (const row of section.rows) {
@@ -190,7 +199,6 @@
       if (section.element.hidden === some) section.element.hidden = !some;
       if (filter.active && some && !section.details.open) { section.details.open = true; unfolded.add(section); }
     }
-    if (!filter.active) { unfolded.forEach((section) => { section.details.open = false; }); unfolded.clear(); }
   };
   text.addEventListener("input", filter);
   state.addEventListener("change", filter);
@@ -266,11 +274,15 @@
     const response = await fetch(detail, { cache: "no-store", credentials: "same-origin" });
     const other = new DOMParser().parseFromString(await response.text(), "text/html").querySelector("main");
     if (!other) return;
+    if (dialog.open) {
+      dialog.querySelector("table").replaceWith(other.querySelector("table"));
+      return;
+    }
     const close = make("button", { type: "button", textContent: "Close" });
     close.addEventListener("click", () => dialog.close());
-    other.querySelector("p:last-child").replaceChildren(close);
+    other.querySelector("p").replaceChildren(close);
     dialog.replaceChildren(other);
-    if (!dialog.open) dialog.showModal();
+    dialog.showModal();
   };
   document.getElementById("main").addEventListener("click", (event) => {
     const link = event.target.closest("tbody th a");

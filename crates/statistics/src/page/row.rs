@@ -34,15 +34,17 @@ pub fn write(out: &mut String, context: &Context, id: RowId) -> bool {
     begin(out, context, &name);
     out.push_str("<body>\n<main class=\"row\">\n<h1>");
     escaped(out, &name);
-    out.push_str("</h1>\n<div class=\"table\"><table><thead><tr><th scope=\"col\">Figure</th><th scope=\"col\">Value</th>\
-                  <th scope=\"col\">What it is</th></tr></thead><tbody>\n");
+    out.push_str("</h1>\n<p><a href=\"");
+    escaped(out, &context.link(&context.suffix));
+    out.push_str(
+        "\">All rows</a></p>\n<div class=\"table\"><table><thead><tr><th scope=\"col\">Figure</th>\
+         <th scope=\"col\">Value</th><th scope=\"col\">What it is</th></tr></thead><tbody>\n",
+    );
     for (name, value, text) in stat::described(&row) {
         out.push_str(&format!("<tr><th scope=\"row\">{name}</th><td>"));
         escaped(out, &value);
         out.push_str(&format!("</td><td>{text}</td></tr>\n"));
     }
-    out.push_str("</tbody></table></div>\n<p><a href=\"");
-    escaped(out, &context.link(&context.suffix));
-    out.push_str("\">All rows</a></p>\n</main>\n</body>\n</html>\n");
+    out.push_str("</tbody></table></div>\n</main>\n</body>\n</html>\n");
     true
 }

@@ -40,6 +40,12 @@ fn scaled(n: u64, plain: u64, step: f64, units: &[&str]) -> String {
     format!("{value:.digits$}{}", units[unit])
 }
 
+/// `1 thread`, `2 threads`.
+pub fn counted(n: u64, what: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{n} {what}{plural}")
+}
+
 /// Seconds in two units: `42 s`, `3 min 5 s`, `2 d 4 h`.
 pub fn duration(s: u64) -> String {
     match s {
