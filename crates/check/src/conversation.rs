@@ -120,6 +120,20 @@ impl Conversation {
         self.ended = false;
     }
 
+    /// TLS is spoken on the connection.
+    pub fn encrypted(&mut self) {
+        self.so_far.status = Status::L6Ok;
+    }
+
+    /// TLS was not agreed on, within the time or at all.
+    pub fn not_encrypted(&self, in_time: bool) -> Verdict {
+        let (status, info) = match in_time {
+            true => (Status::L6Timeout, self.place()),
+            false => (Status::L6Response, format!("SSL handshake failure{}", self.place())),
+        };
+        Verdict { status, code: 0, info }
+    }
+
     /// Bytes arrived.
     pub fn received(&mut self, bytes: &[u8]) {
         let take = bytes.len().min(self.input_max.saturating_sub(self.input.len()));
@@ -222,7 +236,9 @@ impl Conversation {
                             }
                         }
                     };
-                    return Next::Connect { connect: connect.clone(), port };
+                    let mut connect = connect.clone();
+                    connect.as_server |= step.number == 0;
+                    return Next::Connect { connect, port };
                 }
                 StepKind::Send(text) => {
                     let bytes = self.render(text, evaluate);

@@ -90,6 +90,19 @@ pub struct Connect {
     pub send_proxy: bool,
     /// `linger`: end the connection cleanly, not by a reset.
     pub linger: bool,
+    /// `ssl`: TLS is spoken.
+    pub ssl: bool,
+    /// `sni`: the name that is asked for.
+    pub sni: Option<Arc<str>>,
+    /// `default`, or no line asked for it: TLS is spoken if the server's line says so of checks.
+    pub as_server: bool,
+}
+
+impl Connect {
+    /// Whether TLS is spoken, on a server whose line says this of checks.
+    pub fn is_encrypted(&self, as_server: bool) -> bool {
+        self.ssl || (self.as_server && as_server)
+    }
 }
 
 /// `port` of a connection.

@@ -515,7 +515,13 @@ fn connect(
                 at = comment_at(line, at, name, comment)?;
                 continue;
             }
-            "default" => {}
+            "default" => connect.as_server = true,
+            "ssl" => connect.ssl = true,
+            "sni" => {
+                let text = needed(line, at + 1, &format!("{name} : 'sni' expects a string as argument."))?;
+                connect.sni = Some(cx.name(text));
+                at += 1;
+            }
             "linger" => connect.linger = true,
             "send-proxy" => connect.send_proxy = true,
             "port" => {
@@ -558,12 +564,12 @@ fn connect(
                 }
                 at += 1;
             }
-            word @ ("ssl" | "sni" | "alpn") => {
+            "alpn" => {
                 return Err(not_supported(
                     line,
                     at,
-                    &format!("{} connect {word}", line.text(0)),
-                    "TLS is not built",
+                    &format!("{} connect alpn", line.text(0)),
+                    "checks offer what the server's line offers",
                 ));
             }
             "via-socks4" => return Err(not_supported(line, at, "via-socks4", "SOCKS4 is not built")),

@@ -585,3 +585,77 @@ fn many_connections_at_once() {
         Proxy::finish(proxy, ());
     });
 }
+
+#[test]
+fn health_checks_speak_tls() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let selection = server(&authority.issue("back.example.com"), |_| {});
+        // Answers with the name that it was asked for.
+        let back = Server::start(move |conn, _| {
+            let Ok(mut conn) = conn.try_accept_tls(&selection) else { return };
+            let name = conn.tls().facts.server_name.clone().unwrap_or_default();
+            if conn.next_request().is_some() {
+                let _ = conn.try_send(ok(&format!("<{}>", String::from_utf8_lossy(&name))));
+            }
+        });
+        let plain = Server::start(|mut conn, _| drop(conn.ended()));
+        let ca = authority.path("ca.pem");
+        let verified = format!("verify required ca-file {ca}");
+        let expects = |name: &str| {
+            format!(
+                "option httpchk\nhttp-check send hdr Host back.example.com\nhttp-check expect string <{name}>"
+            )
+        };
+        for (what, proxy_lines, options, addr, told) in [
+            ("as traffic", "", "ssl verify none", back.addr, "succeeded, reason: Layer6 check passed"),
+            ("only checks", "", "check-ssl verify none", back.addr, "succeeded, reason: Layer6 check passed"),
+            ("verified", "", &format!("ssl {verified} check-sni back.example.com"), back.addr, "succeeded"),
+            (
+                "another name",
+                "",
+                &format!("ssl {verified} check-sni x.example.com"),
+                back.addr,
+                "failed, reason: Layer6 invalid response, info: \"SSL handshake failure\"",
+            ),
+            ("no TLS", "", "ssl verify none", plain.addr, "failed, reason: Layer6 timeout"),
+            (
+                "only traffic",
+                "",
+                "ssl verify none no-check-ssl",
+                plain.addr,
+                "succeeded, reason: Layer4 check passed",
+            ),
+            (
+                "the name of the request",
+                &expects("back.example.com"),
+                "ssl verify none",
+                back.addr,
+                "succeeded, reason: Layer7",
+            ),
+            (
+                "no name",
+                &expects(""),
+                "ssl verify none no-check-sni-auto",
+                back.addr,
+                "succeeded, reason: Layer7",
+            ),
+            (
+                "by rule",
+                "option tcp-check\ntcp-check connect ssl sni x.example.com",
+                "verify none",
+                back.addr,
+                "succeeded, reason: Layer6",
+            ),
+        ] {
+            let text = format!(
+                "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\noption log-health-checks\ntimeout check 2s\n{proxy_lines}\n\
+                 server s {addr} check inter 1s {options}\n"
+            );
+            let proxy = Setup::http(&text).start(io);
+            let line = proxy.log();
+            assert!(line.contains(told), "{what}: {line}");
+        }
+        drop((back, plain));
+    });
+}

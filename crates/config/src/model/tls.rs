@@ -63,6 +63,8 @@ pub struct ServerTls {
     /// The name that is asked for: from `sni`, or from the Host field of the request (`sni-auto`).
     pub sni: Option<Arc<Expr>>,
     pub(crate) sni_span: Option<Span>,
+    /// The name that health checks ask for: `check-sni`, or the Host field of their request (`check-sni-auto`).
+    pub check_sni: Option<Arc<str>>,
     pub(crate) files: Vec<NamedFile>,
     /// How the server is spoken to; present once the configuration was read to its end.
     pub line: Option<Arc<ServerLine>>,

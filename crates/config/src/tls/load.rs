@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use thalweg_check::{StepKind, Text};
 use thalweg_sample::Point;
 use thalweg_syntax::{Diagnostic, Lead, Loader, Severity, Span};
 use thalweg_tls::SystemClock;
@@ -19,7 +20,7 @@ use thalweg_tls::verify::{Crls, TrustStore};
 
 use super::store::FrontendCertificate;
 use crate::build::{Building, Cx};
-use crate::model::{BindTls, Mode, NamedFile, Server, ServerTls, SourceKind};
+use crate::model::{BindTls, Mode, NamedFile, Proxy, Server, ServerTls, SourceKind};
 use crate::sample_env::{expression_at, under};
 
 pub(super) const OCSP_UPDATE: &str =
@@ -117,20 +118,7 @@ pub(crate) fn uses_tls(server: &Server) -> bool {
 
 /// Reads all files and makes what lines use.
 pub(crate) fn load(cx: &mut Cx<'_>, proxies: &mut [Building], readable: bool) {
-    for server in proxies.iter_mut().flat_map(|b| &mut b.p.servers) {
-        let checked = server.check.is_some();
-        let own_address =
-            server.check.as_ref().is_none_or(|check| check.addr.is_none() && check.port.is_none());
-        server.tls = server
-            .tls
-            .take()
-            .filter(|tls| tls.words.ssl == Some(true) || (checked && tls.words.check_ssl == Some(true)));
-        if let Some(tls) = &mut server.tls {
-            let tls = Arc::make_mut(tls);
-            tls.ssl = tls.words.ssl == Some(true);
-            tls.check_ssl = checked && tls.words.check_ssl.unwrap_or(tls.ssl && own_address);
-        }
-    }
+    proxies.iter_mut().for_each(|b| decide(&mut b.p));
     if let Some((path, span)) = cx.config.global.tls.issuers.clone() {
         issuers(cx, &LoaderFiles(cx.options.loader), &path, span);
     }
@@ -147,6 +135,46 @@ pub(crate) fn load(cx: &mut Cx<'_>, proxies: &mut [Building], readable: bool) {
         loading.servers(cx, b);
     }
     cx.config.tls = Some(Arc::new(Mutex::new(loading.live)));
+}
+
+/// Decides of the servers of a proxy what TLS is for, if anything.
+fn decide(p: &mut Proxy) {
+    let program = p.check.clone();
+    let steps = || program.iter().flat_map(|program| &program.steps).map(|step| &step.kind);
+    let connects = || {
+        steps().filter_map(|step| if let StepKind::Connect(connect) = step { Some(connect) } else { None })
+    };
+    let needs_tls = connects().any(|connect| connect.ssl);
+    let host = steps().find_map(|step| match step {
+        StepKind::Request(request) => request.headers.iter().find_map(|(name, value)| match value {
+            Text::Fixed(value) if name.eq_ignore_ascii_case(b"host") => std::str::from_utf8(value).ok(),
+            _ => None,
+        }),
+        _ => None,
+    });
+    // The name without the port.
+    let host: Option<Arc<str>> = host.map(|host| Arc::from(host.split(':').next().unwrap_or_default()));
+    for server in &mut p.servers {
+        let Some(check) = &server.check else {
+            server.tls = server.tls.take().filter(|tls| tls.words.ssl == Some(true));
+            if let Some(tls) = &mut server.tls {
+                Arc::make_mut(tls).ssl = true;
+            }
+            continue;
+        };
+        let own_address = check.addr.is_none() && check.port.is_none();
+        let is = |tls: &ServerTls| (tls.words.ssl == Some(true), tls.words.check_ssl);
+        let (ssl, check_ssl) = server.tls.as_deref().map_or((false, None), is);
+        let check_ssl = check_ssl.unwrap_or(ssl && own_address);
+        if !ssl && !check_ssl && !needs_tls {
+            server.tls = None;
+            continue;
+        }
+        let tls = Arc::make_mut(server.tls.get_or_insert_default());
+        (tls.ssl, tls.check_ssl) = (ssl, check_ssl);
+        let automatic = host.clone().filter(|_| tls.words.check_sni_auto != Some(false));
+        tls.check_sni = tls.words.check_sni.as_deref().map(Arc::from).or(automatic);
+    }
 }
 
 struct Loading<'a> {
@@ -523,15 +551,6 @@ impl<'a> Loading<'a> {
         let mut servers = std::mem::take(&mut b.p.servers);
         for server in &mut servers {
             let Some(tls) = server.tls.clone() else { continue };
-            if tls.check_ssl {
-                let message = format!(
-                    "[{}:{}] : 'server {}/{}' : health checks over TLS are not supported yet; say 'no-check-ssl' with 'port' \
-                     for a check in clear.",
-                    server.file, server.line, b.p.name, server.name
-                );
-                cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, None, message));
-                continue;
-            }
             match self.server(cx, b.p.mode, &b.p.name, server, &tls) {
                 Ok(line) => {
                     if let Some(tls) = &mut server.tls {

@@ -13,7 +13,7 @@ use thalweg_rules::Overrides;
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{ConnectOptions, Keepalive, SockAddr, Stream};
 use thalweg_runtime::timer::{self, timeout_at};
-use thalweg_runtime::{Kind, clock, spawn};
+use thalweg_runtime::{Kind, clock, pool, spawn};
 use thalweg_sample::facts::{ConnError, Endpoint, Session, StreamFacts, TlsFacts};
 use thalweg_tls::server::ServerContext;
 
@@ -260,22 +260,23 @@ impl<'a> Target<'a> {
         let options = self.options();
         let deadline = timeout_ms.map(timer::deadline_in);
         let connected = timeout_at(deadline, Stream::connect(addr, &options)).await;
-        let mut io = match connected {
+        let mut stream = match connected {
             Err(_elapsed) => return Err(ConnectError::Timeout),
             Ok(Err(error)) => return Err(ConnectError::of(&error)),
-            Ok(Ok(stream)) => Transport::from(stream),
+            Ok(Ok(stream)) => stream,
         };
         if let Some(header) = self.key.as_ref().map(|k| &k.proxy_header).filter(|h| !h.is_empty()) {
-            io.start_send(Buf::copy_of(header));
+            stream.start_send(Buf::copy_of(header));
         }
-        let here = io.local_addr().ok().and_then(|a| a.to_std()).map_or(Endpoint::Unknown, Endpoint::Inet);
+        let here =
+            stream.local_addr().ok().and_then(|a| a.to_std()).map_or(Endpoint::Unknown, Endpoint::Inet);
         let there = addr.to_std().map_or(Endpoint::Unknown, Endpoint::Inet);
-        let mut port = Port::new(io);
-        if let Some(context) = &self.tls {
-            self.encrypt(&mut port, context, deadline).await?;
-        }
+        let io = match &self.tls {
+            None => Transport::from(stream),
+            Some(context) => pool::boxed(self.encrypt(stream, context, deadline)).await?,
+        };
         Ok(ServerConn {
-            port,
+            port: Port::new(io),
             key: self.key.clone(),
             requests: 1,
             reused: false,
@@ -288,14 +289,14 @@ impl<'a> Target<'a> {
     /// Shakes hands with the server, within what is left of the time for connecting.
     async fn encrypt(
         &self,
-        port: &mut Port,
+        stream: Stream,
         context: &Arc<ServerContext>,
         deadline: Option<u64>,
-    ) -> Result<(), ConnectError> {
+    ) -> Result<Transport, ConnectError> {
         let name = self.key.as_ref().and_then(|key| key.tls.as_ref()).and_then(|tls| tls.name.as_deref());
         let sizes = self.worker.record_sizes();
-        match handshake::connect(port, Arc::clone(context), name, sizes, deadline).await {
-            Ok(()) => Ok(()),
+        match handshake::connect(stream, Arc::clone(context), name, sizes, deadline).await {
+            Ok(transport) => Ok(transport),
             Err(HandshakeError::Timeout) => Err(ConnectError::Timeout),
             Err(error) => {
                 let number = error.number();

@@ -29,7 +29,9 @@ use thalweg_sys::fd::complain;
 use super::Backend;
 use super::identity::Identity;
 use super::standing::Operation;
+use crate::connection::handshake::{self, HandshakeError};
 use crate::connection::proxy_header;
+use crate::connection::transport::Transport;
 use crate::instance::Stopping;
 use crate::worker::Worker;
 
@@ -228,7 +230,7 @@ impl Checker {
         crate::plant::here("check");
         let inter = u64::from(check.inter_ms);
         let mut deadline = begun_ms + inter;
-        let mut io: Option<Stream> = None;
+        let mut io: Option<Transport> = None;
         let mut graceful = false;
         loop {
             match conversation.next(&mut evaluator) {
@@ -254,13 +256,21 @@ impl Checker {
                         Err(_elapsed) => return conversation.timed_out(),
                         Ok(Err(error)) => return conversation.failed(&system_words(&error)),
                         Ok(Ok(mut stream)) => {
-                            conversation.connected();
                             let header =
                                 proxy_header(server, &self.backend().identity(server), check, &connect);
                             if !header.is_empty() {
                                 stream.start_send(Buf::copy_of(&header));
                             }
-                            io = Some(stream);
+                            conversation.connected();
+                            io = match self.encrypt(server, &connect, stream, deadline).await {
+                                Ok(transport) => {
+                                    if transport.is_encrypted() {
+                                        conversation.encrypted();
+                                    }
+                                    Some(transport)
+                                }
+                                Err(in_time) => return conversation.not_encrypted(in_time),
+                            };
                         }
                     }
                     if let Some(limit) = proxy.timeouts.check {
@@ -291,6 +301,25 @@ impl Checker {
                 }
             }
         }
+    }
+
+    /// Speaks TLS on the connection of a check, if that is asked for. The error says whether its time was over.
+    async fn encrypt(
+        &self,
+        server: &Server,
+        connect: &Connect,
+        stream: Stream,
+        deadline: u64,
+    ) -> Result<Transport, bool> {
+        let tls = server.tls.as_deref().filter(|tls| connect.is_encrypted(tls.check_ssl));
+        let Some((tls, line)) = tls.and_then(|tls| Some((tls, tls.line.as_ref()?))) else {
+            return Ok(Transport::from(stream));
+        };
+        let of_server = tls.check_sni.as_deref().filter(|_| !connect.ssl);
+        let name = connect.sni.as_deref().or(of_server).map(str::as_bytes);
+        let sizes = self.worker.record_sizes();
+        let shaking = handshake::connect(stream, line.context(), name, sizes, Some(deadline));
+        pool::boxed(shaking).await.map_err(|error| matches!(error, HandshakeError::Timeout))
     }
 
     /// Counts a verdict, marks the server, tells the logs.

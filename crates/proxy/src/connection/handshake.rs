@@ -133,14 +133,14 @@ pub async fn accept(
     put(&mut port.line, stream, result, sizes)
 }
 
-/// Shakes hands with the server on a port, which keeps what is known of it.
+/// Shakes hands with the server on a socket. The connection keeps what is known of it.
 pub async fn connect(
-    port: &mut Port,
+    stream: Stream,
     context: Arc<ServerContext>,
     name: Option<&[u8]>,
     sizes: RecordSizes,
     deadline: Option<u64>,
-) -> Result<(), HandshakeError> {
+) -> Result<Transport, HandshakeError> {
     let side = match Connecting::new(context, name) {
         Ok(connecting) => Side::Server(Box::new(connecting)),
         Err(failure) => {
@@ -148,13 +148,11 @@ pub async fn connect(
             return Err(HandshakeError::Refused(Box::new(facts)));
         }
     };
-    let stream = take_stream(&mut port.line).ok_or(HandshakeError::NoSocket)?;
     let (stream, result) = shake(stream, side, None, deadline).await;
-    let facts = put(&mut port.line, stream, result, sizes)?;
-    if let Line::Wire(Transport::Tls(tls)) = &mut port.line {
-        tls.facts = Some(Rc::new(facts));
-    }
-    Ok(())
+    let Connected { connection, facts, rest, early } = result?;
+    let mut tls = Tls::new(stream, connection, &rest, &early, sizes);
+    tls.facts = Some(Rc::new(TlsFacts { known: facts, failure: None }));
+    Ok(Transport::Tls(Box::new(tls)))
 }
 
 /// Takes the socket out of a line, which is put back with [`put`].

@@ -34,6 +34,8 @@ pub struct ServerWords {
     /// `check-ssl` and `no-check-ssl`
     pub check_ssl: Option<bool>,
     pub check_sni: Option<String>,
+    /// `check-sni-auto` and `no-check-sni-auto`
+    pub check_sni_auto: Option<bool>,
     pub check_alpn: Option<String>,
 }
 
@@ -54,6 +56,8 @@ impl ServerWords {
             "no-tls-tickets" => Some((&mut self.tickets, false)),
             "check-ssl" => Some((&mut self.check_ssl, true)),
             "no-check-ssl" => Some((&mut self.check_ssl, false)),
+            "check-sni-auto" => Some((&mut self.check_sni_auto, true)),
+            "no-check-sni-auto" => Some((&mut self.check_sni_auto, false)),
             _ => None,
         };
         if let Some((place, value)) = flag {
@@ -142,6 +146,7 @@ impl ServerWords {
             tickets: self.tickets.or(below.tickets),
             check_ssl: self.check_ssl.or(below.check_ssl),
             check_sni: pick(&self.check_sni, &below.check_sni),
+            check_sni_auto: self.check_sni_auto.or(below.check_sni_auto),
             check_alpn: pick(&self.check_alpn, &below.check_alpn),
         }
     }
