@@ -33,7 +33,7 @@ pub enum ChunkError {
     TooLarge,
     /// A chunk header is longer than [`CHUNK_LINE_MAX`], or all of them together are out of proportion.
     LineTooLong,
-    /// An extension has a NUL, or a CR or LF that does not end the line. Strict: it is not a list of names and values
+    /// An extension has a NUL, a CR or LF that does not end the line, or a quote that is not closed. Strict: it is not a list of names and values
     /// (RFC 9112 section 7.1.1).
     BadExtension,
     /// A chunk is not followed by CR LF.
@@ -146,9 +146,23 @@ impl Extension {
         })
     }
 
+    /// The state after `byte` where only quotes matter: others may take the end of a line between them for text.
+    fn next_between_quotes(self, byte: u8) -> Extension {
+        use Extension::*;
+        match (self, byte) {
+            (Quoted, b'\\') => Escaped,
+            (Quoted, b'"') => Closed,
+            (Quoted | Escaped, _) | (_, b'"') => Quoted,
+            _ => Name,
+        }
+    }
+
     /// Whether the line may end here.
-    fn may_end(self) -> bool {
-        matches!(self, Extension::Name | Extension::Value | Extension::Closed)
+    fn may_end(self, strict: bool) -> bool {
+        match strict {
+            true => matches!(self, Extension::Name | Extension::Value | Extension::Closed),
+            false => !matches!(self, Extension::Quoted | Extension::Escaped),
+        }
     }
 }
 
@@ -288,11 +302,12 @@ impl ChunkDecoder {
             (State::SizeLf, b'\n') => return Ok(true),
             (State::SizeLf, _) => return Err(ChunkError::BadExtension),
             (State::Extension, b'\n' | 0) => return Err(ChunkError::BadExtension),
-            (State::Extension, b'\r') if !strict || self.extension.may_end() => self.state = State::SizeLf,
+            (State::Extension, b'\r') if self.extension.may_end(strict) => self.state = State::SizeLf,
+            (State::Extension, b'\r') => return Err(ChunkError::BadExtension),
             (State::Extension, _) if strict => {
                 self.extension = self.extension.next(byte).ok_or(ChunkError::BadExtension)?;
             }
-            (State::Extension, _) => {}
+            (State::Extension, _) => self.extension = self.extension.next_between_quotes(byte),
             // White space goes before a semicolon only.
             (State::SizeSpace, b'\r') if strict => return Err(ChunkError::BadSize),
             (_, b'\r') if self.digits => self.state = State::SizeLf,
