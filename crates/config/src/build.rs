@@ -141,6 +141,8 @@ pub(crate) struct Building {
     pub server_names: HashMap<Arc<str>, u32>,
     /// Some server has an address of datagrams.
     pub datagram_servers: bool,
+    /// Servers with fields of their own in the PROXY header, by position.
+    pub proxy_fields: Vec<(usize, Arc<Vec<ProxyFieldDraft>>)>,
     /// `ssl-f-use`
     pub certificates: Vec<crate::tls::FrontendCertificate>,
 }
@@ -188,6 +190,17 @@ pub(crate) struct ServerDraft {
     pub backend: Arc<str>,
     /// `proxy-v2-options`, which may come before `send-proxy-v2`.
     pub v2_options: crate::model::ProxyHeaderV2,
+    /// `set-proxy-v2-tlv-fmt`: compiled when all names are known. Shared by the servers of a template.
+    pub proxy_fields: Arc<Vec<ProxyFieldDraft>>,
+}
+
+/// One `set-proxy-v2-tlv-fmt`.
+#[derive(Clone, Debug)]
+pub(crate) struct ProxyFieldDraft {
+    pub kind: u8,
+    /// The format; `None` for an empty value.
+    pub text: Option<Arc<str>>,
+    pub span: Span,
 }
 
 /// One step of `init-addr`.
@@ -291,6 +304,7 @@ impl Building {
             late: Vec::new(),
             server_names: HashMap::new(),
             datagram_servers: false,
+            proxy_fields: Vec::new(),
             certificates: Vec::new(),
         }
     }

@@ -172,6 +172,9 @@ fn push(
     if draft.datagram {
         Arc::make_mut(server.extra.get_or_insert_default()).datagram = true;
     }
+    if !draft.proxy_fields.is_empty() {
+        b.proxy_fields.push((b.p.servers.len(), draft.proxy_fields));
+    }
     b.server_names.insert(name, line.number);
     b.p.servers.push(server);
     Ok(())

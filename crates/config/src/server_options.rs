@@ -6,7 +6,7 @@ use std::sync::Arc;
 use thalweg_syntax::address::PortSpec;
 use thalweg_syntax::{Address, AddressOptions, Diagnostic, Line, TimeError, TimeUnit};
 
-use crate::build::{Cx, InitAddr, ServerDraft};
+use crate::build::{Cx, InitAddr, ProxyFieldDraft, ServerDraft};
 use crate::keyword::{fail, not_supported};
 use crate::model::{CheckConfig, ProxyHeader, ProxyHeaderV2, SlowSettings, SourceAddress, SourceMode};
 use crate::numbers::{count, duration_ms, leading, lenient};
@@ -69,6 +69,35 @@ pub(crate) fn proxy_v2_options(_: &mut Cx<'_>, line: &Line, at: usize, draft: &m
         *current = v2;
     }
     Ok(2)
+}
+
+/// `set-proxy-v2-tlv-fmt(<type>) [<format>]`: without a format the value is empty.
+pub(crate) fn proxy_field(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
+    let word = line.text(at);
+    let complaint = |text: &str| fail(line, at, format!("'{word}' : {text}"));
+    let expects = "expects set-proxy-v2-tlv-fmt(<TLV ID>)";
+    let number = word.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+    let Some(number) = number else { return Err(complaint(expects)) };
+    let (digits, radix) = match (number.strip_prefix("0x").or(number.strip_prefix("0X")), number) {
+        (Some(hex), _) => (hex, 16),
+        (None, octal) if octal.starts_with('0') => (octal, 8),
+        (None, decimal) => (decimal, 10),
+    };
+    let taken = digits.chars().take_while(|c| c.is_digit(radix)).count();
+    if taken == 0 {
+        return Err(complaint("could not convert TLV ID"));
+    }
+    if taken < digits.len() {
+        return Err(complaint(expects));
+    }
+    let Ok(kind) = u8::from_str_radix(digits, radix) else {
+        return Err(complaint("the maximum allowed TLV ID is 255"));
+    };
+    let text = (at + 1 < line.words.len()).then(|| cx.name(line.text(at + 1)));
+    let words = 1 + usize::from(text.is_some());
+    let field = ProxyFieldDraft { kind, text, span: line.span_at(at) };
+    Arc::make_mut(&mut draft.proxy_fields).push(field);
+    Ok(words)
 }
 
 pub(crate) fn weight(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {

@@ -417,6 +417,14 @@ pub fn connection_option(sent: Version, peer: Version, keep_alive: bool) -> Opti
     }
 }
 
+/// Takes `close` and `keep-alive` out of the `Connection` of a response that rules may have changed, and says whether `close`
+/// was there: the sender says its own.
+pub fn take_connection_options(head: &mut Head) -> bool {
+    let connection = connection(head);
+    settle_connection(head, connection, true);
+    connection.close
+}
+
 /// Whether a response with this status to a request with this method can have a body
 /// (RFC 9110 section 6.4.1).
 pub fn may_have_body(method: Method, status: u16) -> bool {

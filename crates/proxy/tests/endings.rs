@@ -441,9 +441,9 @@ impl Service for Nothing {
         "<NOTHING>"
     }
 
-    fn answer(&self, _: &Request<'_>, response: &mut HttpHead) -> Result<Box<dyn Body>, u16> {
+    fn answer(&self, _: &Request<'_>, response: &mut HttpHead) -> Result<Option<Box<dyn Body>>, u16> {
         response.start_response(thalweg_http::Version::HTTP_11, 200, Some(b"OK")).map_err(|_| 500u16)?;
-        Ok(Box::new(Nothing))
+        Ok(Some(Box::new(Nothing)))
     }
 }
 

@@ -19,7 +19,7 @@ impl Service for Exporter {
         "<PROMEX>"
     }
 
-    fn answer(&self, request: &Request<'_>, response: &mut Head) -> Result<Box<dyn Body>, u16> {
+    fn answer(&self, request: &Request<'_>, response: &mut Head) -> Result<Option<Box<dyn Body>>, u16> {
         let target = thalweg_http::uri::path_and_query(request.head.target());
         let query = target.iter().position(|b| *b == b'?').map_or(&[][..], |at| &target[at + 1..]);
         let wanted = Wanted::of(query).ok_or(400u16)?;
@@ -31,7 +31,7 @@ impl Service for Exporter {
             .map_err(|_| 500u16)?;
         let instance = Arc::clone(&self.0.instance);
         let exposition = Exposition::new(instance, &self.0.around(), wanted);
-        Ok(Box::new(Text { exposition, text: String::new() }))
+        Ok(Some(Box::new(Text { exposition, text: String::new() })))
     }
 }
 

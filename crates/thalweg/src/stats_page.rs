@@ -33,7 +33,7 @@ impl Service for StatsPage {
         request.method() == Method::Post
     }
 
-    fn answer(&self, request: &Request<'_>, response: &mut Head) -> Result<Box<dyn Body>, u16> {
+    fn answer(&self, request: &Request<'_>, response: &mut Head) -> Result<Option<Box<dyn Body>>, u16> {
         let page = request.page.ok_or(503u16)?;
         let target = thalweg_http::uri::path_and_query(request.head.target());
         let options = Options::of(target.get(page.page.uri.len()..).unwrap_or(b""));
@@ -42,7 +42,8 @@ impl Service for StatsPage {
             Method::Post => self.change(request, &page, &options, response),
             _ => self.show(&page, options, response),
         };
-        made.map_err(|_| 500u16)?.ok_or(404)
+        let body = made.map_err(|_| 500u16)?.ok_or(404u16)?;
+        Ok((request.head.method() != Method::Head).then_some(body))
     }
 }
 

@@ -50,6 +50,30 @@ fn responses_are_slowed_down_once_a_rule_says_so() {
 }
 
 #[test]
+fn what_a_service_says_passes_filters_and_what_rules_say_does_not() {
+    each_driver(|io| {
+        let addr = support::nobody();
+        let servers: String = (0..30).map(|n| format!("server s{n} {addr}\n")).collect();
+        let proxy = Setup::http(&format!(
+            "listen fe\nbind <@fe>\nfilter bwlim-out slow default-limit 60k default-period 500ms\n\
+             http-request set-bandwidth-limit slow\n\
+             http-request return status 200 content-type text/plain lf-string \"{}\" if {{ path /own }}\n\
+             http-request use-service prometheus-exporter\n{servers}",
+            body(14_000)
+        ))
+        .start(io);
+        let mut conn = proxy.connect();
+        conn.send("GET /?scope=server HTTP/1.1\r\nHost: h\r\n\r\n");
+        let (took, text) = timed(|| conn.response().text());
+        let complete = text.matches("server=\"s29\"").count();
+        assert!(complete > 20 && text.len() > 130_000, "{complete} in {} bytes", text.len());
+        assert!(took >= Duration::from_millis(700), "{took:?}");
+        conn.send("GET /own HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_eq!(conn.response().text(), body(14_000));
+    });
+}
+
+#[test]
 fn requests_are_slowed_down_and_chunks_keep_their_trailers() {
     each_driver(|io| {
         let server = Server::http(|request| {

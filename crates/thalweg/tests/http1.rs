@@ -426,6 +426,42 @@ fn local_answers_keep_the_connection() {
 
 /// However the request is answered, a chunk size without end is a bad request, and costs nothing afterwards.
 #[test]
+fn what_rules_say_of_the_connection_is_heard_and_not_repeated() {
+    each_driver(|io| {
+        let server = Server::http(|_| ok("hello"));
+        let fe = "http-request return status 200 hdr connection foo if { path /foo }\n\
+                  http-request return status 200 hdr connection \"close, foo\" if { path /end }\n\
+                  http-response set-header connection \"%[var(txn.c)]\" if { var(txn.c) -m found }\n\
+                  http-after-response set-header connection close if { var(txn.after) -m found }\n\
+                  http-request set-var(txn.c) str(keep-alive) if { path /stay }\n\
+                  http-request set-var(txn.c) 'str(\"foo, close\")' if { path /over }\n\
+                  http-request set-var(txn.after) str(1) if { path /after }";
+        let proxy = start(io, &server, fe, "");
+        let mut conn = proxy.connect();
+        let mut ask = |path: &str| {
+            conn.send(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n"));
+            let response = conn.response();
+            let said = response.field("connection");
+            if said.contains("close") {
+                assert_eq!(conn.ended(), b"");
+                conn = proxy.connect();
+            }
+            said
+        };
+        for (path, expected) in [
+            ("/foo", "foo"),
+            ("/end", "foo,close"),
+            ("/", ""),
+            ("/stay", ""),
+            ("/over", "foo,close"),
+            ("/after", "close"),
+        ] {
+            assert_eq!(ask(path), expected, "{path}");
+        }
+    });
+}
+
+#[test]
 fn a_chunk_size_line_without_end() {
     each_driver(|io| {
         let server = Server::start(|mut conn, _| drop(conn.ended()));

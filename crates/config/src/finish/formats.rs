@@ -8,7 +8,7 @@ use thalweg_sample::logformat::{
 use thalweg_sample::{LogFormat, Point, Points};
 use thalweg_syntax::{Diagnostic, Lead, Severity, Span};
 
-use crate::build::{Building, Cx, FormatSource, LogStyle};
+use crate::build::{Building, Cx, FormatSource, LogStyle, ProxyFieldDraft};
 use crate::model::{BalanceAlgo, ForwardedField, ForwardedHeader, Mode};
 use crate::sample_env::{expression_at, format_at};
 
@@ -53,6 +53,48 @@ pub(crate) fn compile(cx: &mut Cx<'_>, b: &mut Building) {
     }
     balance(cx, b);
     forwarded(cx, b);
+    proxy_fields(cx, b);
+}
+
+/// `set-proxy-v2-tlv-fmt` of servers.
+fn proxy_fields(cx: &mut Cx<'_>, b: &mut Building) {
+    // Those of a template follow each other, and share what they carry.
+    let mut last: Option<(Arc<Vec<ProxyFieldDraft>>, ProxyFields)> = None;
+    for (server, drafts) in std::mem::take(&mut b.proxy_fields) {
+        let fields = match &last {
+            Some((of, fields)) if Arc::ptr_eq(of, &drafts) => fields.clone(),
+            _ => {
+                let name = Arc::clone(&b.p.servers[server].name);
+                let compiled = drafts.iter().map(|draft| (draft.kind, proxy_field(cx, b, draft, &name)));
+                compiled.collect()
+            }
+        };
+        let extra = b.p.servers[server].extra.get_or_insert_default();
+        Arc::make_mut(extra).proxy_fields.clone_from(&fields);
+        last = Some((drafts, fields));
+    }
+}
+
+/// Type and value.
+type ProxyFields = Vec<(u8, Option<Arc<LogFormat>>)>;
+
+fn proxy_field(
+    cx: &mut Cx<'_>,
+    b: &Building,
+    draft: &ProxyFieldDraft,
+    server: &str,
+) -> Option<Arc<LogFormat>> {
+    let text = draft.text.as_deref()?;
+    let points = Point::UseServer.set();
+    match format_at(cx, b, text, draft.span, points, Usage::Raw, "server") {
+        Ok(format) => Some(Arc::new(format)),
+        Err(e) => {
+            let message = format!("'server {}/{server}' : {e}", b.p.name);
+            let e = Diagnostic::new(Severity::Alert, Lead::Located, Some(draft.span), message);
+            cx.diagnostics.push(e);
+            None
+        }
+    }
 }
 
 fn one(

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{ServerId, ServerTls, SourceAddress};
-use crate::compiled::Expr;
+use crate::compiled::{Expr, LogFormat};
 
 /// A server. Rare settings sit behind [`Server::extra`] so that ten thousand plain servers stay small.
 #[derive(Clone, Debug)]
@@ -71,6 +71,8 @@ pub struct SlowSettings {
     pub datagram: bool,
     /// Octet counting towards a log server.
     pub octet_count: bool,
+    /// What a version 2 PROXY header carries besides: type and value (`set-proxy-v2-tlv-fmt`).
+    pub proxy_fields: Vec<(u8, Option<Arc<LogFormat>>)>,
 }
 
 impl Server {
@@ -104,6 +106,7 @@ impl SlowSettings {
         pool_conn_name: None,
         datagram: false,
         octet_count: false,
+        proxy_fields: Vec::new(),
     };
 }
 

@@ -267,6 +267,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
             backend: Arc::from(""),
             init_addr: Arc::from([]),
             v2_options: crate::model::ProxyHeaderV2::default(),
+            proxy_fields: Arc::default(),
         }),
         log_format: None,
         error_log_format: None,
@@ -288,6 +289,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         late: Vec::new(),
         server_names: HashMap::new(),
         datagram_servers: false,
+        proxy_fields: Vec::new(),
         certificates: Vec::new(),
     }
 }

@@ -60,7 +60,6 @@ pub(crate) mod why {
     pub(crate) const DNS: &str = "resolution at run time is not built";
     pub(crate) const SOCKS: &str = "SOCKS4 is not built";
     pub(crate) const POOL_NAME: &str = "it concerns connections that are not built";
-    pub(crate) const TLV: &str = "custom fields of the PROXY header are not built";
     pub(crate) const HEALTHCHECK: &str = "named presets of servers are not built";
     pub(crate) const LOG_SECTIONS: &str = "lines of other programs are not relayed";
     pub(crate) const PEERS: &str = "peers are not built";

@@ -355,7 +355,7 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
     ),
     not_yet("send-proxy-v2-ssl", "A PROXY header with TLS facts.", why::PROXY_TLS),
     not_yet("send-proxy-v2-ssl-cn", "A PROXY header with TLS facts.", why::PROXY_TLS),
-    not_yet("set-proxy-v2-tlv-fmt", "Field of a PROXY header.", why::TLV),
+    works("set-proxy-v2-tlv-fmt", "Field of a PROXY header of version 2.", Reads(o::proxy_field)),
     not_yet("shard", "Share of a table (peers).", why::PEERS),
     works("sigalgs", "Signatures taken from the server.", Reads(tls::server_word)),
     works("slowstart", "Time over which a server gets its full weight back.", Reads(o::slowstart)),

@@ -86,6 +86,17 @@ pub mod libc_codes {
     pub const ETIMEDOUT: i32 = 110;
 }
 
+/// Type and value of a field of a PROXY header that a server's line asks for (`set-proxy-v2-tlv-fmt`).
+pub type HeaderField = (u8, Vec<u8>);
+
+/// What a server's line says of a stream's connection in expressions, evaluated.
+pub struct LineValues {
+    /// Fields of the PROXY header.
+    pub header_fields: Vec<HeaderField>,
+    /// What the server is asked for by TLS.
+    pub name: Option<Box<[u8]>>,
+}
+
 /// Where a connection for this stream would go and what it would look like.
 pub struct Target<'a> {
     worker: &'a Worker,
@@ -103,7 +114,7 @@ pub struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// Works out address, source, PROXY header, marks and TLS for a stream. `name` is what a server is asked for by TLS.
+    /// Works out address, source, PROXY header, marks and TLS for a stream.
     pub fn new(
         worker: &'a Worker,
         backend: ProxyId,
@@ -111,7 +122,7 @@ impl<'a> Target<'a> {
         session: &Session,
         facts: &StreamFacts,
         overrides: &Overrides,
-        name: Option<Box<[u8]>>,
+        values: LineValues,
     ) -> Target<'a> {
         let proxy = worker.proxy(backend);
         let client = facts.src.unwrap_or_else(|| session.source());
@@ -130,14 +141,14 @@ impl<'a> Target<'a> {
         let has_header = server.send_proxy != ProxyHeader::None;
         if per_request || source.is_some() || has_header || is_marked || tls.is_some() {
             let mut header = Vec::new();
-            write_proxy_header(&mut header, &server.send_proxy, client, local, facts);
+            write_proxy_header(&mut header, &server.send_proxy, client, local, facts, &values.header_fields);
             key = Some(Rc::new(ConnectionKey {
                 source,
                 target: if per_request { addr.as_ref().and_then(SockAddr::to_std) } else { None },
                 proxy_header: header,
                 mark: overrides.bc_mark,
                 tos: overrides.bc_tos,
-                tls: tls.as_ref().map(|context| TlsKey { name, context: context.id() }),
+                tls: tls.as_ref().map(|context| TlsKey { name: values.name, context: context.id() }),
             }));
         }
         Target { worker, proxy, server, addr, key, source, moves, tls, failure: RefCell::default() }
@@ -408,6 +419,7 @@ fn write_proxy_header(
     client: Endpoint,
     local: Endpoint,
     facts: &StreamFacts,
+    fields: &[HeaderField],
 ) {
     let addresses = match (client, local) {
         (Endpoint::Inet(src), Endpoint::Inet(dst)) => Some((src, dst)),
@@ -421,6 +433,7 @@ fn write_proxy_header(
             if let (true, Some(id)) = (options.unique_id, &facts.unique_id) {
                 tlvs.push((proxy_header::tlv::UNIQUE_ID, id));
             }
+            tlvs.extend(fields.iter().map(|(kind, value)| (*kind, &**value)));
             proxy_header::write_v2(out, addresses, false, &tlvs, options.crc32c);
         }
     }

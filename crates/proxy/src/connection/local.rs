@@ -24,9 +24,9 @@ pub struct Local {
 }
 
 impl Local {
-    /// A body that is made step by step.
-    pub fn new(body: Box<dyn Body>) -> Local {
-        Local { body: Some(body), made: Vec::new() }
+    /// A body that is made step by step, if there is one.
+    pub fn new(body: Option<Box<dyn Body>>) -> Local {
+        Local { body, made: Vec::new() }
     }
 
     /// The next piece, at most `max` bytes; an empty buffer is the end. One step is made at a time: others get their turn

@@ -190,7 +190,10 @@ pub fn write_v1(out: &mut Vec<u8>, addresses: Option<(SocketAddr, SocketAddr)>) 
     debug_assert!(written.is_ok(), "writing to a vector cannot fail");
 }
 
-/// Appends a version 2 header with the given TLVs; without addresses it is a `LOCAL` one when `local`, else of
+/// Bytes of a field with a CRC32c.
+const CRC_LEN: usize = 7;
+
+/// Appends a version 2 header with the given TLVs, as far as they fit into the 65,535 bytes that a header can have; without addresses it is a `LOCAL` one when `local`, else of
 /// unspecified family. With `crc`, a CRC32c TLV covers the whole header.
 pub fn write_v2(
     out: &mut Vec<u8>,
@@ -221,11 +224,16 @@ pub fn write_v2(
             }
         },
     }
+    // What does not fit is left out: a length that says less than what follows would turn the rest into a request.
+    let room = V2_FIXED_LEN + usize::from(u16::MAX) - if crc { CRC_LEN } else { 0 };
     for (kind, value) in tlvs {
-        let len = u16::try_from(value.len()).unwrap_or(u16::MAX);
+        let Ok(len) = u16::try_from(value.len()) else { continue };
+        if out.len() - start + 3 + value.len() > room {
+            continue;
+        }
         out.push(*kind);
         out.extend_from_slice(&len.to_be_bytes());
-        out.extend_from_slice(&value[..usize::from(len)]);
+        out.extend_from_slice(value);
     }
     let crc_at = crc.then(|| {
         out.extend_from_slice(&[tlv::CRC32C, 0, 4, 0, 0, 0, 0]);
@@ -257,6 +265,23 @@ mod tests {
     fn complete(addresses: Option<(&str, &str)>, len: usize) -> Parsed {
         let addresses = addresses.map(|(a, b)| (addr(a), addr(b)));
         Parsed::Complete { header: Header { addresses, tlvs: Vec::new() }, len }
+    }
+
+    /// However much is given, what the header says of its length is true.
+    #[test]
+    fn what_does_not_fit_into_a_header_is_left_out() {
+        let (large, whole) = (vec![b'x'; 40_000], vec![b'y'; 65_536]);
+        let given: [(u8, &[u8]); 5] =
+            [(0xe0, &large), (0xe1, &large), (0xe2, &whole), (0xe3, b"small"), (0xe4, b"")];
+        let addresses = Some((addr("1.2.3.4:5"), addr("6.7.8.9:10")));
+        for crc in [false, true] {
+            let mut out = Vec::new();
+            write_v2(&mut out, addresses, false, &given, crc);
+            let Parsed::Complete { header, len } = parse(&out) else { panic!("not complete") };
+            assert_eq!(len, out.len());
+            let kinds: Vec<u8> = header.tlvs.iter().map(|(kind, _)| *kind).filter(|k| *k >= 0xe0).collect();
+            assert_eq!(kinds, [0xe0, 0xe3, 0xe4]);
+        }
     }
 
     #[test]

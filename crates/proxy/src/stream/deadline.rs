@@ -158,6 +158,28 @@ impl Patience {
     }
 }
 
+/// Patience with both sides of an exchange.
+#[derive(Debug)]
+pub struct Waits {
+    pub client: Patience,
+    pub server: Patience,
+}
+
+impl Waits {
+    /// While messages go to and fro.
+    #[inline]
+    pub fn of_exchange(fe: &Proxy, be: &Proxy, facts: &StreamFacts) -> Waits {
+        let [client, server] = Limits::of_exchange(fe, be, facts);
+        Waits { client: Patience::new(client), server: Patience::new(server) }
+    }
+
+    /// While an answer of this process goes to the client: nobody else can be late.
+    pub fn of_answer(fe: &Proxy, be: &Proxy, facts: &StreamFacts) -> Waits {
+        let [client, _] = Limits::of_exchange(fe, be, facts);
+        Waits { client: Patience::new(client), server: Patience::new(Limits::default()) }
+    }
+}
+
 /// Keeps the moment since which a condition holds; whether it does.
 #[inline]
 fn begun(since: &mut u64, holds: bool, now: u64) -> bool {

@@ -8,28 +8,28 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use thalweg_config::model::{LogStep, Proxy, Server, ServerId};
-use thalweg_h1::encode::{EncodeOptions, encode_into};
+use thalweg_h1::encode::EncodeOptions;
 use thalweg_h1::parse::Parsed;
 use thalweg_http::semantics::{BodyLength, RequestContext, connection_option, is_interim};
 use thalweg_http::values::list;
-use thalweg_http::{Head, HeaderId, Method, Version};
+use thalweg_http::{Head, HeaderId, Method};
 use thalweg_rules::{Kind, Ruleset};
 use thalweg_runtime::buffer::{BULK_SIZE, Buf};
 use thalweg_runtime::net::{Departure, TransferMode};
 use thalweg_runtime::{clock, timer};
 use thalweg_sample::facts::{StreamFacts, TlsFacts};
 
-use super::deadline::{Expects, Limits, Overdue, Patience};
+use super::deadline::{Expects, Overdue, Waits};
+use super::deliver::{Delivered, Maker, deliver, encode, filters, send_with, transfer_mode};
 use super::ending::{self, Cause};
-use super::filter::{Direction, Filtered};
+use super::filter::Direction;
 use super::http::{After, Http, Stop};
 use super::pump::{Pump, PumpError};
-use super::relay::{RelayEnd, relay};
 use super::rules::{self, Source};
-use super::{cookie, finish, reply, shut_check, waiting};
+use super::tunnel::tunnel;
+use super::{cookie, reply, shut_check, waiting};
 use crate::backend::connect::{ConnectError, ServerConn};
 use crate::connection::body::{Delimiter, Form};
-use crate::connection::line::Line;
 use crate::connection::port::{Cut, RECV_MAX};
 use crate::connection::transport::Transport;
 use crate::instance::Stopping;
@@ -108,8 +108,7 @@ pub async fn with_server<'a>(
     if let Err(stop) = send_request(http, &mut conn, &mut up, connection) {
         return Exchanged::Failed(stop);
     }
-    let [client_limits, server_limits] = Limits::of_exchange(fe, be, &http.state.facts);
-    let mut waits = Waits { client: Patience::new(client_limits), server: Patience::new(server_limits) };
+    let mut waits = Waits::of_exchange(fe, be, &http.state.facts);
     let end = pin!(receive_head(http, be, &mut conn, &mut up, context, &mut waits)).await;
     match end {
         HeadEnd::Received => {}
@@ -162,7 +161,7 @@ pub async fn with_server<'a>(
     }
     let framing = http.state.response.framing();
     if framing.body == BodyLength::Tunnel {
-        return tunnel(http, be, conn, up).await;
+        return Exchanged::Answered(pin!(tunnel(http, conn, up)).await);
     }
     let after = pin!(download(http, be, server, conn, up, keep_server, &mut waits)).await;
     Exchanged::Answered(after)
@@ -280,24 +279,6 @@ pub fn note_failure(facts: &mut StreamFacts, error: &ConnectError, tls: Option<R
     }
 }
 
-/// The filters that a direction's payload passes, with what rules set by now.
-fn filters(http: &Http<'_>, direction: Direction) -> Option<Box<Filtered>> {
-    let mut filtered = Filtered::of(direction, http.worker, http.frontend(), http.backend())?;
-    filtered.apply(&http.state.effects.bandwidth, clock::now_ms());
-    Some(filtered)
-}
-
-pub fn transfer_mode(http: &Http<'_>, splice: bool, be: &Proxy, fe: &Proxy) -> Option<TransferMode> {
-    let global = &http.worker.instance.config.global;
-    if global.tune.disable_fast_forward {
-        return None;
-    }
-    let zero_copy =
-        !global.tune.disable_zero_copy && global.tune.h1_zero_copy_recv && global.tune.h1_zero_copy_send;
-    let splice = !global.nosplice && zero_copy && (splice || be.opts.splice_auto || fe.opts.splice_auto);
-    Some(if splice { TransferMode::Splice } else { TransferMode::Copy })
-}
-
 /// The bytes of a small request body, kept for another attempt.
 struct Replay {
     /// The body, when it was all there before the first attempt and is not empty.
@@ -338,28 +319,6 @@ fn is_idempotent(http: &Http<'_>) -> bool {
             http.state.request.method(),
             Method::Get | Method::Head | Method::Options | Method::Put | Method::Delete | Method::Trace
         )
-}
-
-/// A buffer with the encoded head in it; larger than usual if need be.
-pub fn encode(head: &Head, options: &EncodeOptions<'_>) -> Option<Buf> {
-    let mut out = Buf::with_capacity_default()?;
-    let mut written = encode_into(head, options, out.unused_mut());
-    if written.is_none() {
-        out = Buf::large(thalweg_h1::encode::encoded_len(head, options));
-        written = encode_into(head, options, out.unused_mut());
-    }
-    out.commit(written?);
-    Some(out)
-}
-
-/// Hands a head and what follows it to the kernel in one call.
-pub fn send_with(line: &mut Line, mut head: Buf, body: Option<Buf>) {
-    match body {
-        None => line.start_send(head),
-        // Copying a little costs less than a second piece in the call.
-        Some(body) if body.len() <= 4096 && head.extend_from_slice(&body).is_ok() => line.start_send(head),
-        Some(body) => line.start_send2(head, body),
-    }
 }
 
 fn send_request<'a>(
@@ -409,12 +368,6 @@ enum HeadEnd {
     ClientTimeout,
     BadBody,
     NoBuffer,
-}
-
-/// How long client and server may still take.
-struct Waits {
-    client: Patience,
-    server: Patience,
 }
 
 /// Waits for the head of the final response, forwarding interim ones, while the request's body is sent.
@@ -670,7 +623,7 @@ fn says_close(value: &[u8]) -> bool {
     value.split(|b| *b == b',').any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
 }
 
-/// Sends the response's head and its body to the client.
+/// Sends the response to the client, and decides what becomes of both connections.
 async fn download<'a>(
     http: &mut Http<'a>,
     be: &'a Proxy,
@@ -680,294 +633,36 @@ async fn download<'a>(
     keep_server: bool,
     waits: &mut Waits,
 ) -> After {
-    let fe = http.frontend();
-    let framing = http.state.response.framing();
-    let client_is_11 = http.state.request.version().is_11_or_later();
-    // The client may have asked for less than the server was asked for, when a rule changed the method.
-    let head_only = http.state.client_method == Method::Head;
-    // A rule may have made the response one that has no body.
-    let bodiless = !thalweg_http::semantics::may_have_body(Method::Get, http.state.response.status());
-    if bodiless && framing.body != BodyLength::None {
-        http.state.response.remove_id(HeaderId::ContentLength);
-        http.state.response.remove_id(HeaderId::TransferEncoding);
-    }
-    let said_close = http.state.response.value(HeaderId::Connection).is_some_and(says_close);
-    if said_close {
-        http.state.response.remove_id(HeaderId::Connection);
-        http.keep_alive = false;
-    }
-    let delimiter = match framing.body {
-        _ if bodiless => Delimiter::Plain,
-        BodyLength::Chunked if client_is_11 => Delimiter::Chunked,
-        BodyLength::Chunked => {
-            http.state.response.remove_id(HeaderId::TransferEncoding);
-            http.keep_alive = false;
-            Delimiter::Plain
+    let keep_server = keep_server && http.state.response.framing().keep_alive;
+    let delivered = pin!(deliver(http, &mut conn.port, &mut up, waits, Maker::Server)).await;
+    match delivered {
+        Delivered::Whole => {}
+        Delivered::Not(cause) => {
+            http.note_refused_bodies(Some(&conn.port));
+            return http.end(cause);
         }
-        BodyLength::UntilClose if client_is_11 => {
-            // Giving the body an end of its own lets the client's connection live on.
-            if http.state.response.push(b"transfer-encoding", b"chunked").is_ok() {
-                Delimiter::Chunked
-            } else {
-                http.keep_alive = false;
-                Delimiter::Plain
-            }
-        }
-        BodyLength::UntilClose => {
-            http.keep_alive = false;
-            Delimiter::Plain
-        }
-        _ => Delimiter::Plain,
-    };
-    if http.worker.instance.stopping() != Stopping::No {
-        http.keep_alive = false;
-    }
-    if !rules::after_response(http).await {
-        return reply::internal_error(http, Cause::AfterRewriteFailed).await;
-    }
-    http.state.facts.status = i32::from(http.state.response.status());
-    if fe.opts.httpclose || be.opts.httpclose {
-        http.keep_alive = false;
-    }
-    let connection = connection_option(Version::HTTP_11, http.state.request.version(), http.keep_alive);
-    let options = EncodeOptions {
-        connection,
-        proxy_connection: fe.opts.http_use_proxy_header && http.state.request.target().first() != Some(&b'/'),
-        case: http.worker.response_case(fe.id),
-    };
-    http.state.response.set_version(Version::HTTP_11);
-    let form = Form {
-        delimiter,
-        drop_trailers: be.opts.http_drop_response_trailers || fe.opts.http_drop_response_trailers,
-    };
-    let mut down =
-        Pump::new(form, transfer_mode(http, be.opts.splice_response || fe.opts.splice_response, be, fe));
-    down.filter(filters(http, Direction::Response));
-    if let Some(filters) = up.filters() {
-        filters.apply(&http.state.effects.bandwidth, clock::now_ms());
-    }
-    if bodiless && framing.body == BodyLength::UntilClose {
-        down.abandon();
-    } else if head_only || bodiless {
-        down.discard_all();
-    }
-    let Some(head) = encode(&http.state.response, &options) else {
-        return http.end(Cause::NoBufferForAnswer);
-    };
-    http.state.facts.res_bytes_out += head.len() as u64;
-    let first = match down.take(&mut conn.port) {
-        Ok(first) => first,
-        Err(_) => {
+        Delivered::RewriteFailed => return reply::internal_error(http, Cause::AfterRewriteFailed).await,
+        Delivered::BadBody => {
             http.note_refused_bodies(Some(&conn.port));
             // Nothing was sent yet, so the client can still be told.
             http.end(Cause::BadFirstChunk);
             http.state.facts.timers.response_us = -1;
             return reply::send(http, reply::Answer::Error(502)).await;
         }
-    };
-    match http.client.line.poll_send_ready() {
-        Poll::Ready(Ok(())) => {
-            if !http.keep_alive && down.is_done(&conn.port) && up.is_done(http.client) {
-                http.client.line.end_with_next_send();
-            }
-            send_with(&mut http.client.line, head, first);
-        }
-        Poll::Pending => down.hold(head, first),
-        Poll::Ready(Err(_)) => {
-            return http.end(Cause::ClientLeftInResponse);
-        }
     }
-    http.log_step(LogStep::Response);
-    if fe.opts.logasap {
-        finish::log_early(http);
+    let kept = keep_server && up.is_done(http.client);
+    if kept && conn.port.line.in_flight() > 0 {
+        // The end of the request went out after the response had come, and the kernel has not said yet that it took it. It
+        // takes no time, unless the server does not read; then the connection is no use.
+        let soon = Some(timer::deadline_in(FLUSH_MS));
+        let _ = timer::timeout_at(soon, conn.port.line.send_ready()).await;
     }
-    let end = pin!(exchange_bodies(http, be, &mut conn, &mut up, &mut down, waits)).await;
-    http.count_sent_body();
-    let received = conn.port.body.received();
-    http.state.facts.res_bytes_in += received;
-    http.state.facts.res_bytes_out += received;
-    if up.spliced + down.spliced > 0 {
-        let worker = http.worker;
-        let client_side = worker.fe_counters(http.session.listener);
-        client_side.spliced_in.add(up.spliced);
-        client_side.spliced_out.add(down.spliced);
-        let server_side = worker.be_counters(http.state.backend());
-        server_side.spliced_in.add(down.spliced);
-        server_side.spliced_out.add(up.spliced);
+    if kept && conn.port.is_idle() && http.worker.instance.stopping() == Stopping::No {
+        http.session.keep(http.worker, be, server, conn);
     }
-    match end {
-        BodyEnd::Done => {
-            let kept = keep_server && framing.keep_alive && up.is_done(http.client);
-            if kept && conn.port.line.in_flight() > 0 {
-                // The end of the request went out after the response had come, and the kernel has not said yet that it
-                // took it. It takes no time, unless the server does not read; then the connection is no use.
-                let soon = Some(timer::deadline_in(FLUSH_MS));
-                let _ = timer::timeout_at(soon, conn.port.line.send_ready()).await;
-            }
-            let reusable = kept && conn.port.is_idle() && http.worker.instance.stopping() == Stopping::No;
-            if reusable {
-                http.session.keep(http.worker, be, server, conn);
-            }
-            // What is left of the request's body has nowhere to go. When all of it is here, another request may follow.
-            if http.client.discard_body().is_err() || !http.client.body.is_ended() {
-                http.keep_alive = false;
-            }
-            if http.keep_alive && !http.client.eof { After::KeepAlive } else { After::Close }
-        }
-        BodyEnd::Failed(cause) => {
-            http.note_refused_bodies(Some(&conn.port));
-            http.end(cause)
-        }
+    // What is left of the request's body has nowhere to go. When all of it is here, another request may follow.
+    if http.client.discard_body().is_err() || !http.client.body.is_ended() {
+        http.keep_alive = false;
     }
-}
-
-enum BodyEnd {
-    Done,
-    Failed(Cause),
-}
-
-/// Both bodies, at the same time.
-async fn exchange_bodies(
-    http: &mut Http<'_>,
-    be: &Proxy,
-    conn: &mut ServerConn,
-    up: &mut Pump,
-    down: &mut Pump,
-    waits: &mut Waits,
-) -> BodyEnd {
-    let mut up_done = up.is_done(http.client);
-    let mut down_done = down.is_done(&conn.port);
-    if up_done && down_done {
-        return BodyEnd::Done;
-    }
-    // The end of the client's direction counts, unless that of the server is the end of its response: such a response is
-    // like a tunnel, and the server is told of the client's end in its turn.
-    let abort = be.opts.abortonclose;
-    let mut like_tunnel = conn.port.body.is_until_close();
-    let shut = shut_check(http.worker, http.state);
-    let client = &mut *http.client;
-    std::future::poll_fn(|_| {
-        if shut() {
-            return Poll::Ready(BodyEnd::Failed(Cause::ServerWentDownInBody));
-        }
-        if !down_done {
-            match down.poll(&mut conn.port, &mut client.line) {
-                Poll::Pending => {}
-                Poll::Ready(Ok(())) => down_done = true,
-                Poll::Ready(Err(PumpError::Send(_))) => {
-                    return Poll::Ready(BodyEnd::Failed(Cause::ClientLeftInResponse));
-                }
-                Poll::Ready(Err(PumpError::Cut(Cut::Broken(_) | Cut::Closed))) => {
-                    return Poll::Ready(BodyEnd::Failed(Cause::ServerLeftInBody));
-                }
-                Poll::Ready(Err(PumpError::Cut(Cut::Malformed(_)))) => {
-                    return Poll::Ready(BodyEnd::Failed(Cause::BadResponseBody));
-                }
-                Poll::Ready(Err(PumpError::Cut(Cut::NoBuffer))) => {
-                    return Poll::Ready(BodyEnd::Failed(Cause::NoBufferInBody));
-                }
-            }
-        }
-        if !up_done {
-            match up.poll(client, &mut conn.port.line) {
-                Poll::Pending => {}
-                Poll::Ready(Ok(())) => up_done = true,
-                // The server has answered and wants no more of the body.
-                Poll::Ready(Err(PumpError::Send(_))) => up_done = true,
-                Poll::Ready(Err(PumpError::Cut(Cut::Malformed(_)))) => {
-                    return Poll::Ready(BodyEnd::Failed(Cause::BadRequestBodyAnswered));
-                }
-                Poll::Ready(Err(PumpError::Cut(Cut::NoBuffer))) => {
-                    return Poll::Ready(BodyEnd::Failed(Cause::NoBufferInBody));
-                }
-                Poll::Ready(Err(PumpError::Cut(Cut::Broken(_) | Cut::Closed))) => {
-                    client.eof = true;
-                    return Poll::Ready(BodyEnd::Failed(match down_done {
-                        true => Cause::ClientLeftAnswered,
-                        false => Cause::ClientLeftInResponse,
-                    }));
-                }
-            }
-        }
-        if down_done && up_done {
-            return Poll::Ready(BodyEnd::Done);
-        }
-        if up_done || up.blocked_on_send || up.is_held_back() {
-            match client.line.departure() {
-                Departure::Reset => return Poll::Ready(BodyEnd::Failed(Cause::ClientLeftInResponse)),
-                Departure::Ended if abort && up_done && like_tunnel => {
-                    like_tunnel = false;
-                    // A server that is gone already is noticed by its own direction.
-                    let _ = conn.port.line.shutdown_write();
-                }
-                Departure::Ended if abort && up_done && !conn.port.body.is_until_close() => {
-                    return Poll::Ready(BodyEnd::Failed(Cause::ClientLeftInResponse));
-                }
-                _ => {}
-            }
-        }
-        let client_stuck = !down_done && down.blocked_on_send;
-        let server_stuck = !up_done && up.blocked_on_send;
-        let client_owes =
-            if up_done || server_stuck || up.is_held_back() { Expects::Nothing } else { Expects::Bytes };
-        // A server that answers early owes the rest of its answer once it has all of the request.
-        let server_owes = if up_done && !down_done && !client_stuck && !down.is_held_back() {
-            Expects::Bytes
-        } else {
-            Expects::Nothing
-        };
-        if waits.client.check(&client.line, client_owes, client_stuck).is_some() {
-            return Poll::Ready(BodyEnd::Failed(match down_done {
-                true => Cause::ClientSilentAnswered,
-                false => Cause::ClientStuck,
-            }));
-        }
-        if waits.server.check(&conn.port.line, server_owes, server_stuck).is_some() {
-            return Poll::Ready(BodyEnd::Failed(Cause::ServerSilentInBody));
-        }
-        Poll::Pending
-    })
-    .await
-}
-
-/// After a 101, or a 2xx to CONNECT: bytes in both directions until the end.
-async fn tunnel<'a>(http: &mut Http<'a>, be: &'a Proxy, mut conn: ServerConn, up: Pump) -> Exchanged<'a> {
-    // From here on each side ends in order, when it has said everything.
-    conn.port.line.set_reset_on_close(false);
-    let fe = http.frontend();
-    if !rules::after_response(http).await {
-        return Exchanged::Answered(reply::internal_error(http, Cause::AfterRewriteFailed).await);
-    }
-    let options =
-        EncodeOptions { connection: None, proxy_connection: false, case: http.worker.response_case(fe.id) };
-    http.state.response.set_version(Version::HTTP_11);
-    let Some(head) = encode(&http.state.response, &options) else {
-        return Exchanged::Answered(http.end(Cause::NoBufferForAnswer));
-    };
-    if http.client.line.send_ready().await.is_err() {
-        return Exchanged::Answered(http.end(Cause::ClientLeftInResponse));
-    }
-    http.state.facts.res_bytes_out += head.len() as u64;
-    http.client.line.start_send(head);
-    let limits = Limits::of_relay(fe, be, &http.state.facts, true);
-    let mut down =
-        Pump::plain(transfer_mode(http, be.opts.splice_response || fe.opts.splice_response, be, fe));
-    down.filter(filters(http, Direction::Response));
-    let worker = http.worker;
-    let shut = shut_check(worker, http.state);
-    let relayed = relay(http.client, &mut conn.port, [up, down], limits, || {
-        worker.instance.stopping() == Stopping::Hard || shut()
-    })
-    .await;
-    let cause = if shut() { Some(Cause::ServerWentDownInBody) } else { relayed.end.cause() };
-    http.state.facts.req_bytes_in += relayed.up;
-    http.state.facts.req_bytes_out += relayed.up;
-    http.state.facts.res_bytes_in += relayed.down;
-    http.state.facts.res_bytes_out += relayed.down;
-    if relayed.end == RelayEnd::ClientAborted {
-        // The server hears of it in the same way: not everything was said.
-        conn.port.line.set_linger_rst();
-    }
-    http.client.eof = true;
-    Exchanged::Answered(cause.map_or(After::Close, |cause| http.end(cause)))
+    if http.keep_alive && !http.client.eof { After::KeepAlive } else { After::Close }
 }

@@ -1,14 +1,15 @@
-//! Headers that tell the server who is asking: `option forwardfor`, `option originalto`, `option forwarded`.
+//! What tells the server who is asking: `option forwardfor`, `option originalto`, `option forwarded`, fields of a PROXY header.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use thalweg_config::model::{ForwardFor, ForwardedField, ForwardedHeader, Proxy};
+use thalweg_config::model::{ForwardFor, ForwardedField, ForwardedHeader, Proxy, ProxyHeader, Server};
 use thalweg_http::Head;
 use thalweg_sample::Type;
 use thalweg_sample::facts::Endpoint;
 
 use super::http::Http;
+use crate::backend::connect::HeaderField;
 
 /// Adds what the options of frontend and backend ask for. False when the head has no room left.
 pub fn apply(http: &mut Http<'_>, fe: &Proxy, be: &Proxy) -> bool {
@@ -164,6 +165,27 @@ impl std::fmt::Write for TextBuffer {
         self.bytes.get_mut(self.len..end).ok_or(std::fmt::Error)?.copy_from_slice(text.as_bytes());
         self.len = end;
         Ok(())
+    }
+}
+
+impl Http<'_> {
+    /// What the PROXY header to a server carries besides.
+    #[inline]
+    pub fn header_fields(&mut self, server: &Server) -> Vec<HeaderField> {
+        let fields = &server.rare().proxy_fields;
+        if fields.is_empty() || !matches!(server.send_proxy, ProxyHeader::V2(_)) {
+            return Vec::new();
+        }
+        self.evaluate(true, |cx, _| {
+            let rendered = fields.iter().map(|(kind, format)| {
+                let mut value = Vec::new();
+                if let Some(format) = format {
+                    format.render(cx, &mut value);
+                }
+                (*kind, value)
+            });
+            rendered.collect()
+        })
     }
 }
 

@@ -25,7 +25,7 @@ pub use super::{After, Stop, Stream, Stream as Http};
 use super::{StreamState, cookie, finish, forwarded, reply, service, statistics, waiting};
 use crate::backend::Slot;
 use crate::backend::assign::{self, Choice, NoServer};
-use crate::backend::connect::Target;
+use crate::backend::connect::{LineValues, Target};
 use crate::connection::port::Port;
 use crate::counters::Present;
 use crate::frontend::ClientSession;
@@ -719,13 +719,15 @@ impl<'a> Stream<'a> {
 
     /// The connection this request would use.
     pub fn target(
-        &self,
+        &mut self,
         be: &'a Proxy,
         server: &'a thalweg_config::model::Server,
         name: Option<Box<[u8]>>,
     ) -> Target<'a> {
+        let values = LineValues { header_fields: self.header_fields(server), name };
         let overrides = &self.state.effects.overrides;
-        Target::new(self.worker, be.id, server, &self.session.facts, &self.state.facts, overrides, name)
+        let (session, facts) = (&self.session.facts, &self.state.facts);
+        Target::new(self.worker, be.id, server, session, facts, overrides, values)
     }
 }
 

@@ -6,6 +6,7 @@
 
 pub mod cookie;
 pub mod deadline;
+pub mod deliver;
 pub mod ending;
 pub mod entry;
 pub mod exchange;
@@ -20,6 +21,7 @@ pub mod rules;
 pub mod service;
 pub mod statistics;
 pub mod tcp;
+pub mod tunnel;
 pub mod waiting;
 
 use std::rc::Rc;

@@ -1,24 +1,26 @@
 //! Answers of our own: errors, `return`, `deny`, redirections, challenges, interim responses.
 
+use std::pin::pin;
 use std::task::Poll;
 
 use thalweg_config::model::Proxy;
 use thalweg_h1::encode::EncodeOptions;
-use thalweg_http::semantics::connection_option;
-use thalweg_http::{HeaderId, Method, Version};
+use thalweg_h1::parse::ParseOptions;
+use thalweg_http::Version;
+use thalweg_http::semantics::BodyLength;
 use thalweg_rules::reply::reply_for;
 use thalweg_rules::{Realm, Redirect, Reply};
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::timer;
 
+use super::deadline::Waits;
+use super::deliver::{Delivered, Maker, deliver, encode};
 use super::ending::{self, Cause};
-use super::exchange::{encode, send_with};
 use super::http::{After, Http};
-use super::rules;
+use super::pump::Pump;
 use crate::connection::body::BodyError;
+use crate::connection::line::Line;
 use crate::connection::port::Port;
-use crate::instance::Stopping;
-use crate::plant::bug;
 
 /// What to answer.
 pub enum Answer<'a> {
@@ -66,18 +68,9 @@ pub async fn send<'a>(http: &mut Http<'a>, answer: Answer<'a>) -> After {
         }
     }
     http.state.has_response = true;
-    let built = http.state.response.status();
     // A message that was no request is none for rules either.
-    if http.state.has_request && !rules::after_response(http).await {
-        http.end(Cause::OwnRewriteFailed);
-        if build(http, &Answer::Error(500)).is_err() {
-            return After::Close;
-        }
-    }
-    if http.state.response.status() != built {
-        http.state.facts.status = i32::from(http.state.response.status());
-    }
-    write_out(http).await
+    let rules = http.state.has_request;
+    deliver_own(http, rules).await
 }
 
 /// A rewrite of the response failed: the client gets a 500 instead, on which no rule is evaluated.
@@ -86,7 +79,39 @@ pub async fn internal_error(http: &mut Http<'_>, cause: Cause) -> After {
     if build(http, &Answer::Error(500)).is_err() {
         return After::Close;
     }
-    write_out(http).await
+    deliver_own(http, false).await
+}
+
+/// Sends the answer that was built, after `http-after-response` rules if those are to see it. The connection may be kept even
+/// when some of the request's body is to come: see [`drain`].
+async fn deliver_own(http: &mut Http<'_>, mut rules: bool) -> After {
+    loop {
+        let body = &http.state.body;
+        let mut from = Port::new(Line::Local(Box::default()));
+        from.body.begin(BodyLength::Sized(body.len() as u64), &ParseOptions::default());
+        from.input = (!body.is_empty()).then(|| Buf::copy_of(body));
+        let delivered = deliver_local(http, &mut from, Maker::Own { rules }).await;
+        match delivered {
+            Delivered::Whole => return after_answer(http),
+            Delivered::RewriteFailed => {
+                http.end(Cause::OwnRewriteFailed);
+                if build(http, &Answer::Error(500)).is_err() {
+                    return After::Close;
+                }
+                rules = false;
+            }
+            Delivered::BadBody => return http.end(Cause::NoBufferForAnswer),
+            Delivered::Not(cause) => return http.end(cause),
+        }
+    }
+}
+
+/// Sends a response that is made here. What is left of the request's body stays where it is.
+pub async fn deliver_local(http: &mut Http<'_>, from: &mut Port, maker: Maker) -> Delivered {
+    let mut up = Pump::plain(None);
+    up.abandon();
+    let mut waits = Waits::of_answer(http.frontend(), http.backend(), &http.state.facts);
+    pin!(deliver(http, from, &mut up, &mut waits, maker)).await
 }
 
 /// Puts head and body of the answer into the stream, and the status it stands for: what an `errorfile` or an `errorloc`
@@ -139,47 +164,6 @@ fn build<'a>(http: &mut Http<'a>, answer: &Answer<'a>) -> Result<bool, ()> {
     result
 }
 
-/// Sends the prepared answer. The connection may be kept even when some of the request's body is to come: see [`drain`].
-async fn write_out(http: &mut Http<'_>) -> After {
-    let Some(head) = final_head(http) else {
-        return http.end(Cause::NoBufferForAnswer);
-    };
-    let status = http.state.response.status();
-    let no_body =
-        http.state.has_request && http.state.client_method == Method::Head || matches!(status, 204 | 304);
-    let body = (!no_body && !http.state.body.is_empty()).then(|| Buf::copy_of(&http.state.body));
-    http.state.facts.res_bytes_out += (head.len() + body.as_ref().map_or(0, |b| b.len())) as u64;
-    if !ready_to_send(http).await {
-        return http.end(Cause::ClientLeftUnanswered);
-    }
-    let body = match bug("answered-twice") && status == 502 {
-        true => Some(Buf::copy_of(
-            &[body.as_deref().unwrap_or(&[]), &head, body.as_deref().unwrap_or(&[])].concat(),
-        )),
-        false => body,
-    };
-    send_with(&mut http.client.line, head, body);
-    after_answer(http)
-}
-
-/// The head of an answer of our own as it goes out, once it is known whether the connection may be kept.
-pub fn final_head(http: &mut Http<'_>) -> Option<Buf> {
-    let fe = http.frontend();
-    let closes =
-        http.state.response.value(HeaderId::Connection).is_some_and(|v| v.eq_ignore_ascii_case(b"close"));
-    http.state.response.remove_id(HeaderId::Connection);
-    if closes || http.worker.instance.stopping() != Stopping::No || fe.opts.httpclose {
-        http.keep_alive = false;
-    }
-    let peer = if http.state.has_request { http.state.request.version() } else { Version::HTTP_11 };
-    let options = EncodeOptions {
-        connection: connection_option(Version::HTTP_11, peer, http.keep_alive),
-        proxy_connection: false,
-        case: http.worker.response_case(fe.id),
-    };
-    encode(&http.state.response, &options)
-}
-
 /// What becomes of the client's connection when it has its answer.
 pub fn after_answer(http: &Http<'_>) -> After {
     let too_long = http.client.body.remaining().is_some_and(|n| n > DRAIN_MAX);
@@ -187,7 +171,7 @@ pub fn after_answer(http: &Http<'_>) -> After {
 }
 
 /// Waits until the client took what was sent, for as long as it takes some of it within each `timeout client`.
-pub async fn ready_to_send(http: &mut Http<'_>) -> bool {
+async fn ready_to_send(http: &mut Http<'_>) -> bool {
     let silence = http.frontend().timeouts.client;
     http.client.all_is_sent(silence).await
 }

@@ -3,22 +3,25 @@
 //! A service is given a request and makes a head; its body comes in steps, which the client's connection sets the pace of.
 //! To the rules on responses it is a server, and to the log it is a name in angle brackets.
 
-use thalweg_http::{Head, HeaderId, Method};
+use std::task::Poll;
+
+use thalweg_h1::parse::ParseOptions;
+use thalweg_http::semantics::{BodyLength, Framing, parse_length};
+use thalweg_http::{Head, HeaderId};
 use thalweg_rules::Kind;
-use thalweg_runtime::buffer::Buf;
-use thalweg_runtime::yield_now;
 use thalweg_sample::facts::Responder;
 
+use super::deliver::{Delivered, Maker};
 use super::ending::Cause;
 use super::exchange;
 use super::http::{After, Http, Stop};
 use super::reply::{self, Answer};
 use super::rules::{self, Source};
 use super::statistics::Page;
-use crate::connection::body::wrap_chunk;
-
-/// Bytes of a body that are sent at a time.
-const PIECE: usize = 16 * 1024;
+use crate::connection::line::Line;
+pub use crate::connection::local::Body;
+use crate::connection::local::Local;
+use crate::connection::port::Port;
 
 /// What a service is asked.
 pub struct Request<'a> {
@@ -41,15 +44,9 @@ pub trait Service: Send + Sync {
     fn wants_body(&self, _request: &Head) -> bool {
         false
     }
-    /// Makes the head of the answer, with the body's length if it is known, and what its body comes from. A request that it
-    /// cannot answer gets an error of this status.
-    fn answer(&self, request: &Request<'_>, response: &mut Head) -> Result<Box<dyn Body>, u16>;
-}
-
-/// The body of an answer that is being made.
-pub trait Body {
-    /// Appends some of it, perhaps nothing, in no more time than a task may take. False when that was the end.
-    fn step(&mut self, out: &mut Vec<u8>) -> bool;
+    /// Makes the head of the answer, with the body's length where that is known, and what the body comes from, if there is one.
+    /// A request that it cannot answer gets an error of this status.
+    fn answer(&self, request: &Request<'_>, response: &mut Head) -> Result<Option<Box<dyn Body>>, u16>;
 }
 
 /// Lets the service of that name answer.
@@ -88,76 +85,40 @@ pub async fn answer<'a>(
     http.state.has_response = true;
     http.state.facts.status = i32::from(http.state.response.status());
     http.state.facts.timers.response_us = http.elapsed_us();
-    let (be, fe) = (http.backend(), http.frontend());
+    let length = frame(http, body.is_some());
     if with_response_rules {
+        let (be, fe) = (http.backend(), http.frontend());
         for rules in exchange::http_rules_on_responses(be, fe) {
             let _ = rules::run(http, be, rules, Kind::HttpResponse, &mut Source::Nobody).await?;
         }
     }
-    deliver(http, body).await
+    let mut from = Port::new(Line::Local(Box::new(Local::new(body))));
+    from.body.begin(length, &ParseOptions::default());
+    // What its first step makes goes with the head.
+    if let Poll::Ready(Ok(buf)) = from.poll_recv()
+        && !buf.is_empty()
+    {
+        from.input = Some(buf);
+    }
+    let delivered = reply::deliver_local(http, &mut from, Maker::Service).await;
+    Ok(match delivered {
+        Delivered::Whole => reply::after_answer(http),
+        Delivered::Not(cause) => http.end(cause),
+        Delivered::RewriteFailed | Delivered::BadBody => {
+            reply::internal_error(http, Cause::AfterRewriteFailed).await
+        }
+    })
 }
 
-/// Sends head and body.
-async fn deliver<'a>(http: &mut Http<'a>, mut body: Box<dyn Body>) -> Result<After, Stop<'a>> {
-    let has_length = http.state.response.value(HeaderId::ContentLength).is_some();
-    let is_head = http.state.client_method == Method::Head;
-    let chunked = http.state.request.version().is_11_or_later() && !has_length && !is_head;
-    if has_length || is_head {
-        // Its end is known.
-    } else if !chunked {
-        http.keep_alive = false;
-    } else if http.state.response.set(b"transfer-encoding", b"chunked").is_err() {
-        return Ok(reply::internal_error(http, Cause::AfterRewriteFailed).await);
-    }
-    if !rules::after_response(http).await {
-        return Ok(reply::internal_error(http, Cause::AfterRewriteFailed).await);
-    }
-    http.state.facts.status = i32::from(http.state.response.status());
-    let Some(head) = reply::final_head(http) else {
-        return Ok(http.end(Cause::NoBufferForAnswer));
+/// Says how the end of a service's body is found: by the length that its head gives, or where it ends.
+fn frame(http: &mut Http<'_>, has_body: bool) -> BodyLength {
+    let response = &mut http.state.response;
+    let given = response.value(HeaderId::ContentLength).and_then(parse_length);
+    let length = match given {
+        Some(length) => BodyLength::Sized(length),
+        None if has_body => BodyLength::UntilClose,
+        None => BodyLength::None,
     };
-    if !send(http, head).await {
-        return Ok(After::Drop);
-    }
-    if http.state.client_method == Method::Head {
-        return Ok(reply::after_answer(http));
-    }
-    let mut text = Vec::with_capacity(PIECE * 2);
-    loop {
-        let more = body.step(&mut text);
-        if text.len() < PIECE && more {
-            // Others get their turn: the next step may take as long as this one.
-            yield_now().await;
-            continue;
-        }
-        for piece in text.chunks(PIECE * 2) {
-            let piece = Buf::copy_of(piece);
-            let Ok(piece) = (if chunked { wrap_chunk(piece) } else { Ok(piece) }) else {
-                return Ok(http.end(Cause::NoBufferInBody));
-            };
-            if !send(http, piece).await {
-                return Ok(After::Drop);
-            }
-        }
-        text.clear();
-        if !more {
-            break;
-        }
-    }
-    if chunked && !send(http, Buf::copy_of(thalweg_h1::encode::LAST_CHUNK)).await {
-        return Ok(After::Drop);
-    }
-    Ok(reply::after_answer(http))
-}
-
-/// Sends once the client takes more; false when it left, or took too long.
-async fn send(http: &mut Http<'_>, buf: Buf) -> bool {
-    if !reply::ready_to_send(http).await {
-        http.end(Cause::ClientLeftUnanswered);
-        return false;
-    }
-    http.state.facts.res_bytes_in += buf.len() as u64;
-    http.state.facts.res_bytes_out += buf.len() as u64;
-    http.client.line.start_send(buf);
-    true
+    response.set_framing(Framing { body: length, ..Framing::default() });
+    length
 }

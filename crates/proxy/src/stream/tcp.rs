@@ -25,7 +25,7 @@ use super::rules::{self, Passed, Source};
 use super::waiting::{self, Upward};
 use super::{After, Bodies, Stop, Stream, StreamState, shut_check, unless_shut};
 use crate::backend::assign::{self, Choice, NoServer};
-use crate::backend::connect::{ConnectError, ServerConn, Target};
+use crate::backend::connect::{ConnectError, ServerConn};
 use crate::connection::body::BodyReader;
 use crate::connection::port::Port;
 use crate::frontend::ClientSession;
@@ -304,9 +304,7 @@ async fn talk_to_server<'a>(
         let server = &be.servers[id.0 as usize];
         worker.count_attempt(be.id, id);
         let name = stream.server_name(server);
-        let overrides = &stream.state.effects.overrides;
-        let facts = &stream.state.facts;
-        let target = Target::new(worker, be.id, server, &stream.session.facts, facts, overrides, name);
+        let target = stream.target(be, server, name);
         let shut = shut_check(worker, stream.state);
         let Some(opened) = unless_shut(shut, target.open(be.timeouts.connect)).await else {
             return Err(waiting::server_shut(stream));
