@@ -141,6 +141,8 @@ pub(crate) struct Building {
     pub server_names: HashMap<Arc<str>, u32>,
     /// Some server has an address of datagrams.
     pub datagram_servers: bool,
+    /// Servers that have the state of another one, by position: which, and where that is said.
+    pub tracks: Vec<(usize, Arc<str>, Span)>,
     /// Servers with fields of their own in the PROXY header, by position.
     pub proxy_fields: Vec<(usize, Arc<Vec<ProxyFieldDraft>>)>,
     /// `ssl-f-use`
@@ -190,6 +192,8 @@ pub(crate) struct ServerDraft {
     pub backend: Arc<str>,
     /// `proxy-v2-options`, which may come before `send-proxy-v2`.
     pub v2_options: crate::model::ProxyHeaderV2,
+    /// `track`, with its place.
+    pub track: Option<(Arc<str>, Span)>,
     /// `set-proxy-v2-tlv-fmt`: compiled when all names are known. Shared by the servers of a template.
     pub proxy_fields: Arc<Vec<ProxyFieldDraft>>,
 }
@@ -304,6 +308,7 @@ impl Building {
             late: Vec::new(),
             server_names: HashMap::new(),
             datagram_servers: false,
+            tracks: Vec::new(),
             proxy_fields: Vec::new(),
             certificates: Vec::new(),
         }

@@ -172,6 +172,13 @@ fn push(
     if draft.datagram {
         Arc::make_mut(server.extra.get_or_insert_default()).datagram = true;
     }
+    if let Some((wanted, span)) = draft.track {
+        if server.check.is_some() {
+            let message = format!("{title}unable to enable checks and tracking at the same time!");
+            return Err(located(fail(line, 0, message)));
+        }
+        b.tracks.push((b.p.servers.len(), wanted, span));
+    }
     if !draft.proxy_fields.is_empty() {
         b.proxy_fields.push((b.p.servers.len(), draft.proxy_fields));
     }

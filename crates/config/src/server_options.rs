@@ -71,6 +71,13 @@ pub(crate) fn proxy_v2_options(_: &mut Cx<'_>, line: &Line, at: usize, draft: &m
     Ok(2)
 }
 
+/// `track [<backend>/]<server>`
+pub(crate) fn track(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
+    let text = value(line, at, "'track' expects [<proxy>/]<server> as argument.")?;
+    draft.track = Some((cx.name(text), line.span_at(at + 1)));
+    Ok(2)
+}
+
 /// `set-proxy-v2-tlv-fmt(<type>) [<format>]`: without a format the value is empty.
 pub(crate) fn proxy_field(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
     let word = line.text(at);

@@ -19,7 +19,6 @@ const UNREAD: &[(&str, &str)] = &[
     ("ProxyOptions::disable_h2_upgrade", "a TCP frontend never becomes HTTP/2"),
     ("Global::localpeer", "names the instance to the configuration's own variables; peers are refused"),
     ("RetryOn::early_data_rejected", "early data needs TLS, which is refused"),
-    ("SlowSettings::track", "refused"),
     ("SlowSettings::pool_conn_name", "refused"),
     ("Tune::http_cookielen", "read when the file was read: it limits 'capture cookie'"),
     ("Ring::backing_file", "refused; always none"),

@@ -13,6 +13,7 @@ use thalweg_runtime::Handle;
 use thalweg_sample::vars::{BUDGETS, Scope, VarSet};
 
 use crate::backend::Backend;
+use crate::backend::track::Trackers;
 use crate::counters::{Counters, Peaks, ThreadCounters, peak};
 use crate::gate::Gate;
 use crate::rate::RateGate;
@@ -92,6 +93,8 @@ pub struct Instance {
     pub frontend_paused: Box<[AtomicBool]>,
     /// By proxy: its frontend accepts nothing any more (`shutdown frontend`).
     pub frontend_shut: Box<[AtomicBool]>,
+    /// Servers that have the state of others.
+    pub(crate) trackers: Trackers,
     /// Messages that were not understood (`show errors`).
     pub refused: LastRefused,
     /// Warnings given since the start was over.
@@ -120,7 +123,8 @@ impl Instance {
             .collect();
         let frontend_gates = config.proxies.iter().map(|p| Gate::new(p.maxconn)).collect();
         let frontend_rates = config.proxies.iter().map(|p| RateGate::new(p.fe_sps_limit)).collect();
-        let backends = config.proxies.iter().map(Backend::new).collect();
+        let backends: Box<[Backend]> = config.proxies.iter().map(Backend::new).collect();
+        let trackers = Trackers::new(&config, &backends);
         let process_gate = Gate::new(u32::try_from(config.global.maxconn).unwrap_or(u32::MAX));
         let names = |wanted: fn(&Proxy) -> bool| {
             config.proxies.iter().filter(|p| wanted(p)).map(|p| (Arc::clone(&p.name), p.id)).collect()
@@ -160,6 +164,7 @@ impl Instance {
             unpublished: config.proxies.iter().map(|p| AtomicBool::new(p.unpublished)).collect(),
             frontend_paused: config.proxies.iter().map(|_| AtomicBool::new(false)).collect(),
             frontend_shut: config.proxies.iter().map(|_| AtomicBool::new(false)).collect(),
+            trackers,
             refused: LastRefused::new(proxies),
             warnings: AtomicU64::new(0),
             stream_blocks: AtomicU32::new(0),

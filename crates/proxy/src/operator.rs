@@ -4,12 +4,13 @@ use std::sync::atomic::Ordering;
 
 use thalweg_balance::sync::{AtomicU32, AtomicU64};
 
-use thalweg_config::model::{LogLevel, ProxyId, Server, ServerId};
+use thalweg_config::model::{ProxyId, Server, ServerId};
 use thalweg_runtime::clock;
 
 use crate::backend::Backend;
-use crate::backend::health::{self, Before};
+use crate::backend::health::Before;
 use crate::backend::standing::Said;
+use crate::backend::track;
 use crate::instance::Instance;
 use crate::worker::Worker;
 
@@ -128,54 +129,30 @@ impl Hand<'_> {
         self.worker.backend(self.proxy)
     }
 
-    fn tell(&self, what: &str) {
-        let line = format!("{} {what}.", health::title(self.worker, self.proxy, self.server));
-        health::tell(self.worker, self.proxy, LogLevel::Notice, &line);
+    /// Changes where the server stands; the logs hear what came of it, and servers that track it follow.
+    fn change(&self, f: impl FnOnce(&Backend)) {
+        let before = Before::look(self.backend(), self.server);
+        let was = self.backend().standing(self.server);
+        f(self.backend());
+        before.tell_standing(self.worker, self.proxy, self.server, &was);
+        track::follow(self.worker, self.proxy, self.server);
     }
 
     /// Takes the server out of service.
     pub fn maintain(&self) {
-        let before = Before::look(self.backend(), self.server);
-        let was = self.backend().standing(self.server);
-        if !self.backend().maintain(self.server) {
-            return;
-        }
-        if was.is_up() {
-            before.tell_down(self.worker, self.proxy, self.server, "is going DOWN for maintenance");
-        } else {
-            self.tell("was DOWN and now enters maintenance");
-        }
+        self.change(|backend| {
+            backend.maintain(self.server);
+        });
     }
 
     /// Lets the server finish what it has, and gives it nothing new.
     pub fn start_drain(&self) {
-        let before = Before::look(self.backend(), self.server);
-        let was = self.backend().standing(self.server);
-        self.backend().start_drain(self.server);
-        let up = self.backend().is_up(self.server);
-        if was.maintenance {
-            self.tell(&format!("is {}/DRAIN (leaving forced maintenance)", up_or_down(up)));
-            self.tell("remains in forced drain mode");
-        } else if !was.drain {
-            let what = "enters drain state";
-            if up {
-                before.tell_up(self.worker, self.proxy, self.server, what);
-            } else {
-                before.tell_down(self.worker, self.proxy, self.server, what);
-            }
-        }
+        self.change(|backend| backend.start_drain(self.server));
     }
 
     /// Ends the server's maintenance and its drain.
     pub fn make_ready(&self) {
-        let was = self.backend().standing(self.server);
-        self.backend().make_ready(self.server);
-        let up = up_or_down(self.backend().is_up(self.server));
-        if was.maintenance {
-            self.tell(&format!("is {up}/READY (leaving forced maintenance)"));
-        } else if was.drain {
-            self.tell(&format!("is {up} (leaving forced drain)"));
-        }
+        self.change(|backend| backend.make_ready(self.server));
     }
 
     /// Changes the server's weight, 0 to 256.
@@ -191,11 +168,8 @@ impl Hand<'_> {
         let was = self.backend().standing(self.server);
         self.backend().say_health(self.server, said);
         before.tell_change(self.worker, self.proxy, self.server, was.operation, ", changed from CLI");
+        track::follow(self.worker, self.proxy, self.server);
     }
-}
-
-fn up_or_down(up: bool) -> &'static str {
-    if up { "UP" } else { "DOWN" }
 }
 
 impl Instance {

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use thalweg_config::model::{BalanceAlgo, BindAddr, Proxy, Server, ServerAddr};
+use thalweg_config::model::{BalanceAlgo, BindAddr, Proxy, ProxyId, Server, ServerAddr, ServerId};
 use thalweg_proxy::backend::connect::shares_connections;
 use thalweg_proxy::backend::health::CheckReport;
 use thalweg_proxy::backend::standing::{Operation, Standing};
@@ -292,7 +292,10 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     }
     let standing = backend.standing(server.id);
     let history = backend.history(server.id);
-    row.set(const { at("status") }, Str(status(&standing)));
+    row.set(const { at("status") }, Str(followed_status(instance, server, &standing)));
+    if let Some((proxy, tracked)) = server.rare().track {
+        row.set(const { at("tracked") }, Str(server_title(instance, proxy, tracked)));
+    }
     let weight = backend.weight(server.id);
     row.set(const { at("weight") }, U32(weight));
     row.set(const { at("uweight") }, U32(weight));
@@ -367,10 +370,31 @@ fn check(row: &mut Row, report: &CheckReport, standing: &Standing) {
     row.set(const { at("check_health") }, U32(standing.health.value()));
 }
 
+/// Backend and name of a server.
+fn server_title(instance: &Instance, proxy: ProxyId, server: ServerId) -> String {
+    let proxy = instance.config.proxy(proxy);
+    let name = instance.backends[proxy.id.0 as usize].identity(&proxy.servers[server.0 as usize]).name;
+    format!("{}/{name}", proxy.name)
+}
+
+/// The same for a server that may track another one: it is as far from up or down as the one that has checks.
+fn followed_status(instance: &Instance, server: &Server, standing: &Standing) -> String {
+    let (Some((proxy, direct)), Some(root)) = (server.rare().track, instance.tracked(server)) else {
+        return status(standing);
+    };
+    if standing.inherits_maintenance {
+        return format!("MAINT (via {})", server_title(instance, proxy, direct));
+    }
+    let checked = instance.backends[root.0.0 as usize].standing(root.1);
+    let mut shown = *standing;
+    (shown.health, shown.checked) = (checked.health, checked.checked);
+    status(&shown)
+}
+
 /// How the statistics call where a server stands. Between up and down, how far it is from one or the other follows.
 fn status(standing: &Standing) -> String {
     let health = &standing.health;
-    if standing.maintenance {
+    if standing.in_maintenance() {
         return "MAINT".into();
     }
     let word = match standing.operation {
@@ -379,7 +403,7 @@ fn status(standing: &Standing) -> String {
         }
         Operation::Stopped => return "DOWN".into(),
         Operation::Stopping => "NOLB",
-        Operation::Running if standing.drain => "DRAIN",
+        Operation::Running if standing.is_draining() => "DRAIN",
         Operation::Running if !standing.checked => return "no check".into(),
         Operation::Running => "UP",
     };

@@ -309,3 +309,39 @@ fn checks_go_where_they_are_told() {
         }
     });
 }
+
+/// A server that tracks another one has no checks, and gets traffic when the other one would. So does one at the end of a
+/// chain, in another backend.
+#[test]
+fn servers_go_with_those_that_they_track() {
+    each_driver(|io| {
+        let healthy = Arc::new(AtomicBool::new(true));
+        let health = Arc::clone(&healthy);
+        let server = Server::http(move |request| match &*request.head.line {
+            "GET /health HTTP/1.0" if !health.load(Ordering::SeqCst) => {
+                "HTTP/1.1 500 Bad\r\nContent-Length: 0\r\n\r\n".into()
+            }
+            _ => ok("tracked"),
+        });
+        let proxy = Setup::http(&format!(
+            "frontend fe\nbind <@fe>\nno log\ndefault_backend be\nbackend be\nserver t {0} track be/u\nserver u {0} track o/c\n\
+             backend o\noption httpchk GET /health\nserver c {0} check rise 1 fall 1\n",
+            server.addr
+        ))
+        .defaults("timeout check 20s\ndefault-server inter 50ms\n")
+        .start(io);
+        assert_eq!(proxy.ask(GET).text(), "tracked", "{io}");
+        healthy.store(false, Ordering::SeqCst);
+        assert!(said(&proxy).starts_with("Server o/c is DOWN, reason: Layer7 wrong status"), "{io}");
+        assert_eq!(said(&proxy), "backend o has no server available!", "{io}");
+        assert!(said(&proxy).starts_with("Server be/u is DOWN via o/c. 1 active"), "{io}");
+        assert!(said(&proxy).starts_with("Server be/t is DOWN via be/u. 0 active"), "{io}");
+        assert_eq!(proxy.ask(GET).status, 503, "{io}");
+        healthy.store(true, Ordering::SeqCst);
+        assert_eq!(said(&proxy), "backend be has no server available!", "{io}");
+        assert!(said(&proxy).starts_with("Server o/c is UP, reason: Layer7 check passed"), "{io}");
+        assert!(said(&proxy).starts_with("Server be/u is UP via o/c. 1 active"), "{io}");
+        assert!(said(&proxy).starts_with("Server be/t is UP via be/u. 2 active"), "{io}");
+        assert_eq!(proxy.ask(GET).text(), "tracked", "{io}");
+    });
+}

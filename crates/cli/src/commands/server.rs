@@ -285,6 +285,9 @@ fn set(instance: &Instance, args: &[&str]) -> Reply {
             Reply::Done
         }
         (Some("health"), value) => {
+            if server.rare().track.is_some() {
+                return Reply::error("cannot change health on a tracking server.");
+            }
             let said = match value {
                 Some("up") => Said::Up,
                 Some("stopping") => Said::Stopping,

@@ -3,6 +3,7 @@
 mod checks;
 mod formats;
 mod limits;
+mod track;
 
 pub(crate) use formats::FormatKey;
 
@@ -73,6 +74,7 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
     }
     crate::tls::load(cx, &mut proxies, readable);
     cx.proxies = proxies;
+    track::resolve(cx);
     if readable {
         checks::process(cx);
     }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{ServerId, ServerTls, SourceAddress};
+use super::{ProxyId, ServerId, ServerTls, SourceAddress};
 use crate::compiled::{Expr, LogFormat};
 
 /// A server. Rare settings sit behind [`Server::extra`] so that ten thousand plain servers stay small.
@@ -59,7 +59,8 @@ pub struct SlowSettings {
     pub cc: Option<Arc<str>>,
     pub init_state: InitState,
     pub guid: Option<Arc<str>>,
-    pub track: Option<Arc<str>>,
+    /// The server whose state this one has.
+    pub track: Option<(ProxyId, ServerId)>,
     /// Connections to this server close their other clients' when it goes down.
     pub shutdown_sessions_on_down: bool,
     /// Backup servers' sessions are shut when this one comes back.

@@ -267,6 +267,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
             backend: Arc::from(""),
             init_addr: Arc::from([]),
             v2_options: crate::model::ProxyHeaderV2::default(),
+            track: None,
             proxy_fields: Arc::default(),
         }),
         log_format: None,
@@ -289,6 +290,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         late: Vec::new(),
         server_names: HashMap::new(),
         datagram_servers: false,
+        tracks: Vec::new(),
         proxy_fields: Vec::new(),
         certificates: Vec::new(),
     }

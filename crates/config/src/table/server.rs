@@ -373,7 +373,7 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
     works("tcp-ut", "TCP user timeout.", Reads(o::tcp_ut)),
     works("tfo", "Use TCP Fast Open.", Flag(|d| rare(d).tfo = true)),
     works("tls-tickets", "TLS tickets.", Reads(tls::server_word)),
-    not_yet("track", "Server whose state is copied.", why::CHECKS),
+    works("track", "Server whose state is copied.", Reads(o::track)),
     works("usesrc", "Only after 'source'.", Reads(o::usesrc)),
     works("verify", "Whether the server's certificate is verified.", Reads(tls::server_word)),
     works("verifyhost", "Name that the certificate must have.", Reads(tls::server_word)),

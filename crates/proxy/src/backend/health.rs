@@ -29,6 +29,7 @@ use thalweg_sys::fd::complain;
 use super::Backend;
 use super::identity::Identity;
 use super::standing::Operation;
+use super::track;
 use crate::connection::handshake::{self, HandshakeError};
 use crate::connection::proxy_header;
 use crate::connection::transport::Transport;
@@ -360,6 +361,7 @@ impl Checker {
         // Its own lines told the reason already.
         let reason = if proxy.opts.log_health_checks { String::new() } else { format!(", {reason}") };
         before.tell_change(&self.worker, self.proxy, self.server, judged.before, &reason);
+        track::follow(&self.worker, self.proxy, self.server);
     }
 }
 
@@ -663,7 +665,7 @@ impl Evaluate for Evaluator<'_> {
         let backend = self.worker.backend(self.proxy.id);
         let standing = backend.standing(self.server.id);
         let health = standing.health;
-        let state = match standing.drain {
+        let state = match standing.is_draining() {
             true if health.is_up() => "NOLB".to_owned(),
             _ if health.is_changing() => {
                 let shown = health.to_string();

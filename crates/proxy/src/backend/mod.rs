@@ -7,6 +7,7 @@ pub mod health;
 pub mod identity;
 pub mod pool;
 pub mod standing;
+pub mod track;
 mod transition;
 
 use std::collections::HashMap;
@@ -59,6 +60,8 @@ struct ServerState {
     queue_max: AtomicU32,
     weight: AtomicU32,
     standing: Mutex<Standing>,
+    /// Whose state it has.
+    tracked: Option<(model::ProxyId, ServerId)>,
     /// What `standing` says of it, for traffic.
     up: AtomicBool,
     /// It gets no new sessions though it is up.
@@ -174,6 +177,7 @@ impl Backend {
                     queue_max: AtomicU32::new(0),
                     weight: AtomicU32::new(u32::from(server.weight)),
                     standing: Mutex::new(Standing::new(server)),
+                    tracked: server.rare().track,
                     up: AtomicBool::new(spec.up),
                     closing: AtomicBool::new(false),
                     transition: Transition::new(server),

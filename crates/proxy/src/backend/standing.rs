@@ -18,6 +18,7 @@ use thalweg_check::{Health, Initial, Passed};
 use thalweg_config::model::{Server, ServerId};
 
 use super::{Backend, health};
+use crate::worker;
 
 /// `srv_op_state` of `show servers state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,10 @@ pub struct Standing {
     pub maintenance: bool,
     /// An operator lets it finish what it has.
     pub drain: bool,
+    /// The server that it tracks is out of service.
+    pub inherits_maintenance: bool,
+    /// The server that it tracks finishes what it has.
+    pub inherits_drain: bool,
     /// What its checks say, or an operator in their place.
     pub health: Health,
     /// It has checks, and they were not disabled.
@@ -89,6 +94,8 @@ impl Standing {
             operation: Operation::Stopped,
             maintenance: server.disabled,
             drain: false,
+            inherits_maintenance: false,
+            inherits_drain: false,
             health: initial,
             checked: has_checks,
             paused: server.disabled,
@@ -110,21 +117,34 @@ impl Standing {
         self.operation != Operation::Stopped
     }
 
+    /// Whether it is out of service, by a word about it or about the server that it tracks.
+    pub fn in_maintenance(&self) -> bool {
+        self.maintenance || self.inherits_maintenance
+    }
+
+    /// Whether it finishes what it has, by a word about it or about the server that it tracks.
+    pub fn is_draining(&self) -> bool {
+        self.drain || self.inherits_drain
+    }
+
     /// Whether it gets no new sessions though it is up.
     pub fn is_closing(&self) -> bool {
-        self.drain || self.operation == Operation::Stopping
+        self.is_draining() || self.operation == Operation::Stopping
     }
 
     /// Whether a check may start, and its verdict counts.
     pub fn takes_verdicts(&self) -> bool {
-        self.checked && !self.paused && !self.maintenance
+        self.checked && !self.paused && !self.in_maintenance()
     }
 
-    /// `srv_admin_state`: forced maintenance 1, `disabled` in the configuration 4, drain 8, no address 32.
+    /// `srv_admin_state`: forced maintenance 1, inherited 2, `disabled` in the configuration 4, drain 8, inherited 16, no
+    /// address 32.
     pub fn admin_bits(&self) -> u32 {
         u32::from(self.maintenance)
+            | u32::from(self.inherits_maintenance) << 1
             | u32::from(self.disabled) << 2
             | u32::from(self.drain) << 3
+            | u32::from(self.inherits_drain) << 4
             | u32::from(self.unresolved) << 5
     }
 
@@ -143,6 +163,25 @@ impl Standing {
         self.operation = if up { Operation::Running } else { Operation::Stopped };
     }
 
+    /// The server that it tracks stands so.
+    pub(super) fn follow(&mut self, tracked: &Standing) {
+        self.inherits_maintenance = tracked.in_maintenance();
+        self.inherits_drain = tracked.is_draining();
+        if self.in_maintenance() {
+            self.lose_health();
+            self.operation = Operation::Stopped;
+        } else if !self.unresolved {
+            self.operation = tracked.operation;
+        }
+    }
+
+    /// It enters maintenance. One that was down with the server that it tracks keeps the health that it never used.
+    fn lose_health(&mut self) {
+        if self.is_up() || self.checked {
+            self.health.set_bottom();
+        }
+    }
+
     /// `state maint`, `disable server`. False when it was so already.
     fn maintain(&mut self) -> bool {
         if self.maintenance {
@@ -150,8 +189,8 @@ impl Standing {
         }
         self.maintenance = true;
         self.drain = false;
+        self.lose_health();
         self.operation = Operation::Stopped;
-        self.health.set_bottom();
         self.paused |= self.checked;
         true
     }
@@ -226,12 +265,32 @@ impl Backend {
         *self.servers[server.0 as usize].standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The server that this one tracks may stand elsewhere than before.
+    pub(super) fn follow_tracked(&self, server: ServerId) {
+        let was = self.standing(server);
+        self.change(server, |_| ());
+        if !was.in_maintenance() && self.standing(server).in_maintenance() {
+            self.drop_idle_connections(server);
+        }
+    }
+
+    /// The same before there are threads.
+    pub(crate) fn follow_at_start(&self, server: ServerId, tracked: &Standing) {
+        self.change(server, |standing| standing.follow(tracked));
+    }
+
     /// Changes where a server stands, and makes traffic follow. The lock is held meanwhile, so that the last change is
     /// the one that traffic sees.
     fn change<R>(&self, server: ServerId, f: impl FnOnce(&mut Standing) -> R) -> R {
         let state = &self.servers[server.0 as usize];
         let mut standing = state.standing.lock().unwrap_or_else(PoisonError::into_inner);
         let result = f(&mut standing);
+        // Looked at under the lock, so that the last one to look sees how things stand. Chains have an end.
+        if let Some((proxy, tracked)) = state.tracked
+            && let Some(worker) = worker::current()
+        {
+            standing.follow(&worker.backend(proxy).standing(tracked));
+        }
         // Who comes up drained gets nothing in between.
         if standing.is_closing() {
             self.set_closing(server, true);
@@ -313,6 +372,8 @@ mod tests {
             operation: Operation::Running,
             maintenance: false,
             drain: false,
+            inherits_maintenance: false,
+            inherits_drain: false,
             health,
             checked: false,
             paused: false,

@@ -38,12 +38,18 @@ backend src
   server a 127.0.0.1:9 weight 10 maxconn 5 id 3
   server b 127.0.0.1:9 disabled
   server c <server> check inter 1h port 8 addr 127.0.0.2
+backend tr
+  server t 127.0.0.1:9 track rr/c
+  server u 127.0.0.1:9 track tr/t
+  server v 127.0.0.1:9 track rr/d disabled
 backend one
   server a <server> check inter 1h disabled
 ";
 
-const SERVERS: &[&str] =
-    &["rr/a", "rr/b", "rr/c", "rr/d", "rr/e", "rr/f", "st/a", "st/b", "src/a", "src/b", "src/c", "one/a"];
+const SERVERS: &[&str] = &[
+    "rr/a", "rr/b", "rr/c", "rr/d", "rr/e", "rr/f", "st/a", "st/b", "src/a", "src/b", "src/c", "one/a",
+    "tr/t", "tr/u", "tr/v",
+];
 
 /// What a step may be; `@` is a server.
 const STEPS: &[&str] = &[

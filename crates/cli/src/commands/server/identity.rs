@@ -49,7 +49,7 @@ pub(super) fn set(instance: &Instance, proxy: &Proxy, server: &Server, what: &st
             if first.len() > NAME_MAX {
                 return Reply::error("Server name too long.");
             }
-            if !backend.standing(server.id).maintenance {
+            if !backend.standing(server.id).in_maintenance() {
                 return Reply::error(
                     "Server must be in maintenance mode to be renamed (set server <b>/<s> state maint).",
                 );
