@@ -444,14 +444,15 @@ impl Before {
     /// Says that the backend lost its last server, if it did.
     pub(crate) fn tell_if_none_left(&self, worker: &Worker, proxy: ProxyId) {
         if self.usable > 0 && worker.backend(proxy).usable_count() == 0 {
+            let what = if worker.proxy(proxy).is_fe() { "proxy" } else { "backend" };
             let name = &worker.proxy(proxy).name;
             worker.log(
                 proxy,
                 LogLevel::Emerg,
                 b"",
-                format!("backend {name} has no server available!").as_bytes(),
+                format!("{what} {name} has no server available!").as_bytes(),
             );
-            say(worker, "ALERT", &format!("backend '{name}' has no server available!"));
+            say(worker, "ALERT", &format!("{what} '{name}' has no server available!"));
         }
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Transition {
     slowstart_ms: u64,
     shuts_on_down: bool,
     shuts_backups_on_up: bool,
-    /// Grows when the streams that are on the server must end.
+    /// Grows when the streams that are on the server must end; odd when that is because an active server is back.
     shut_epoch: AtomicU32,
     /// When the slow start began, in milliseconds of the monotonic clock; 0 when there is none.
     since_ms: AtomicU64,
@@ -41,6 +41,12 @@ impl Transition {
             shut_epoch: AtomicU32::new(0),
             since_ms: AtomicU64::new(0),
         }
+    }
+
+    /// The streams on the server must end, whether it gives way to an active one or went down.
+    fn shut(&self, gives_way: bool) {
+        let next = |epoch: u32| Some(((epoch & !1) | u32::from(gives_way)).wrapping_add(2));
+        let _ = self.shut_epoch.fetch_update(Ordering::SeqCst, Ordering::Relaxed, next);
     }
 
     /// The percentage of its limits that a server may use now: less than 100 during a slow start only.
@@ -60,6 +66,12 @@ impl Backend {
         self.servers[server.0 as usize].transition.shut_epoch.load(Ordering::Relaxed)
     }
 
+    /// Whether the streams on a server were last ended because it is a backup and an active server is back, rather than
+    /// because it went down.
+    pub fn gave_way(&self, server: ServerId) -> bool {
+        self.shut_epoch(server) & 1 == 1
+    }
+
     /// Whether a slow start reduces what a server gets, for the statistics.
     pub fn is_warming_up(&self, server: ServerId) -> bool {
         self.servers[server.0 as usize].transition.since_ms.load(Ordering::Relaxed) != 0
@@ -67,7 +79,7 @@ impl Backend {
 
     /// Ends the streams on a server, wherever they are.
     pub fn shut_sessions(&self, server: ServerId) {
-        self.servers[server.0 as usize].transition.shut_epoch.fetch_add(1, Ordering::SeqCst);
+        self.servers[server.0 as usize].transition.shut(false);
         wake_all_sessions();
     }
 
@@ -96,7 +108,7 @@ impl Backend {
         }
         if transition.shuts_backups_on_up {
             for backup in self.servers.iter().filter(|s| s.backup) {
-                backup.transition.shut_epoch.fetch_add(1, Ordering::SeqCst);
+                backup.transition.shut(true);
             }
             wake_all_sessions();
         }

@@ -107,9 +107,11 @@ counted! {
     BE_SRV_ABRT = 13, Backend, "srv_abrt", server_aborts;
     SRV_SRV_ABRT = 14, Server, "srv_abrt", server_aborts;
     FE_EINT = 15, Frontend, "eint", internal_errors;
-    FE_INTERCEPTED = 16, Frontend, "intercepted", intercepted;
-    FE_DCON = 17, Frontend, "dcon", denied_connections;
-    FE_DSES = 18, Frontend, "dses", denied_sessions;
+    BE_EINT = 16, Backend, "eint", internal_errors;
+    SRV_EINT = 17, Server, "eint", internal_errors;
+    FE_INTERCEPTED = 18, Frontend, "intercepted", intercepted;
+    FE_DCON = 19, Frontend, "dcon", denied_connections;
+    FE_DSES = 20, Frontend, "dses", denied_sessions;
 }
 
 impl Counted {
@@ -127,6 +129,7 @@ impl Counts {
     const ERESP: Counts = Counts::BE_ERESP.and(Counts::SRV_ERESP);
     const CLI_ABRT: Counts = Counts::FE_CLI_ABRT.and(Counts::BE_CLI_ABRT).and(Counts::SRV_CLI_ABRT);
     const SRV_ABRT: Counts = Counts::BE_SRV_ABRT.and(Counts::SRV_SRV_ABRT);
+    const EINT: Counts = Counts::FE_EINT.and(Counts::BE_EINT).and(Counts::SRV_EINT);
 
     const fn and(self, more: Counts) -> Counts {
         Counts(self.0 | more.0)
@@ -178,8 +181,13 @@ pub struct Row {
     /// Who ended the stream, and in which phase; `None` for what has no line in the log or leaves the line as it was.
     pub letters: Option<[u8; 2]>,
     pub told: Told,
+    /// The status in the log and in the counters, where it is not what the client got.
+    pub logged_as: Option<u16>,
     pub fate: Fate,
+    /// What counts it: at once, or, if `once_sent`, when the answer is on its way.
     pub counts: Counts,
+    /// The answer is the purpose of a rule, which counts when there is one.
+    pub once_sent: bool,
     /// When the request may be sent once more instead, and what that counts: see [`may_retry`].
     pub retry: Option<(Condition, Counts)>,
     /// It is a failure to `option dontlog-normal` and `option log-separate-errors`.
@@ -191,8 +199,10 @@ const fn ends(letters: &[u8; 2]) -> Row {
     Row {
         letters: Some(*letters),
         told: Told::Nothing,
+        logged_as: None,
         fate: Fate::Dropped,
         counts: Counts::NONE,
+        once_sent: false,
         retry: None,
         failure: true,
     }
@@ -214,9 +224,19 @@ impl Row {
         Row { told: Told::Own, fate: Fate::Kept, ..self }
     }
 
+    /// The same for a rule that is there to answer.
+    const fn answers(self) -> Row {
+        Row { once_sent: true, failure: false, ..self.own() }
+    }
+
     /// The response had begun.
     const fn part(self) -> Row {
         Row { told: Told::Part, ..self }
+    }
+
+    /// None of the response is worth anything, whatever its status was.
+    const fn logged_as(self, status: u16) -> Row {
+        Row { logged_as: Some(status), ..self }
     }
 
     /// The connection is closed in order.
@@ -315,11 +335,11 @@ causes! {
     /// A header name that `option http-restrict-req-hdr-names reject` does not allow.
     BadHeaderName: ends(b"PR").status(403).counts(Counts::DREQ),
     /// A rule's change does not fit into the request's head.
-    RequestRewriteFailed: ends(b"PR").status(500).counts(Counts::FE_EINT),
+    RequestRewriteFailed: ends(b"PR").status(500).counts(Counts::EINT),
     /// `return`, `redirect` or `auth` of the frontend.
-    AnsweredByFrontend: ends(b"LR").own().normal().counts(Counts::FE_INTERCEPTED),
+    AnsweredByFrontend: ends(b"LR").answers().counts(Counts::FE_INTERCEPTED),
     /// The same of the backend.
-    AnsweredByBackend: ends(b"LR").own().normal(),
+    AnsweredByBackend: ends(b"LR").answers(),
     /// `use-service`.
     AnsweredByService: ends(b"LR").own().normal().counts(Counts::FE_INTERCEPTED),
     /// `monitor-uri`.
@@ -335,9 +355,9 @@ causes! {
     /// No server of the backend can be used.
     NoServer: ends(b"SC").status(503).counts(Counts::BE_ECON),
     /// The queue is full.
-    QueueFull: ends(b"SQ").status(503).counts(Counts::BE_ECON),
+    QueueFull: ends(b"SQ").status(503).counts(Counts::ECON),
     /// No server had room within `timeout queue`.
-    QueueTimeout: ends(b"sQ").status(503).counts(Counts::BE_ECON),
+    QueueTimeout: ends(b"sQ").status(503).counts(Counts::ECON),
     /// The client ended its direction in the queue.
     ClientLeftInQueue: ends(b"CQ").ended().counts(Counts::FE_CLI_ABRT),
     /// The client broke its connection in the queue.
@@ -360,6 +380,8 @@ causes! {
     NoSocket: ends(b"RC").status(503).counts(Counts::ECON).retry(Condition::ConnFailure, Counts::NONE),
     /// The server went down, and its sessions end with it.
     ServerWentDown: ends(b"DC").status(500),
+    /// An active server is back, and the sessions of the backup end with that.
+    ServerGaveWay: ends(b"UC").status(500),
 
     // The wait for a response.
     /// The body of the request is malformed.
@@ -409,17 +431,17 @@ causes! {
     /// `tcp-response content close`, in HTTP.
     ResponseClosed: ends(b"SH").status(502).counts(Counts::ERESP),
     /// `http-response return` or `redirect`.
-    AnsweredForServer: ends(b"LH").own().normal(),
+    AnsweredForServer: ends(b"LH").answers(),
     /// The body that `http-response wait-for-body` waited for did not come in time.
     ResponseBodyTimeout: ends(b"sH").status(504),
     /// A rule's change does not fit into the response's head.
-    ResponseRewriteFailed: ends(b"PH").status(500).counts(Counts::FE_EINT),
+    ResponseRewriteFailed: ends(b"PH").status(500).counts(Counts::EINT),
     /// The same in `http-after-response`, on a server's response.
-    AfterRewriteFailed: ends(b"PH").status(500).closed().counts(Counts::FE_EINT),
-    /// The same, on an answer of our own.
-    OwnRewriteFailed: unlogged().status(500),
-    /// An answer of our own could not be made.
-    AnswerFailed: unlogged().status(500).counts(Counts::FE_EINT),
+    AfterRewriteFailed: ends(b"PH").status(500).counts(Counts::EINT),
+    /// The answer of a rule is too large, or `http-after-response` made it so.
+    AnswerFailed: unlogged().status(500).counts(Counts::EINT),
+    /// The same for the answer to what was refused or went wrong.
+    RefusalFailed: unlogged().status(500),
     /// The body of a request that was to be answered here is malformed.
     BadBodyUnread: ends(b"PD").status(400).closed().counts(Counts::FE_EREQ),
     /// There was no buffer for the head of the answer.
@@ -445,7 +467,9 @@ causes! {
     /// The client sent nothing more of its body for `timeout client`, after the whole response.
     ClientSilentAnswered: ends(b"cL").part().closed().counts(Counts::CLI_ABRT),
     /// The server went down while it answered, and its sessions end with it.
-    ServerWentDownInBody: ends(b"DC").part(),
+    ServerWentDownInBody: ends(b"DC").part().logged_as(500),
+    /// An active server is back while a backup answered, and the sessions of the backup end with that.
+    ServerGaveWayInBody: ends(b"UC").part().logged_as(500),
     /// The body of the request is malformed, while it was answered.
     BadRequestBodyAnswered: ends(b"PD").part().counts(Counts::FE_EREQ),
     /// There was no buffer for a body.
@@ -465,7 +489,7 @@ causes! {
 
     // Operators.
     /// `shutdown session` or `shutdown sessions server`.
-    Killed: ends(b"KC").part().closed(),
+    Killed: ends(b"KC").part().closed().logged_as(500),
 }
 
 impl From<&ConnectError> for Cause {
@@ -483,22 +507,35 @@ impl From<&ConnectError> for Cause {
 /// else from inside, and no other failure counts for it.
 #[cold]
 pub fn end(worker: &Worker, listener: usize, state: &mut StreamState, cause: Cause) -> &'static Row {
+    let cause = told_apart(worker, state, cause);
+    let row = cause.row();
     let is_first = state.ended == Cause::Completed;
     if is_first && state.entry.is_killed() {
         noted(Cause::Killed);
         mark(state, Cause::Killed);
-        if state.facts.is_http {
-            // The client may have got another status, and none of it is complete.
-            state.facts.status = 500;
-        }
-        return cause.row();
+        return row;
     }
     noted(cause);
     if is_first {
         mark(state, cause);
     }
-    count(worker, listener, state, cause.row().counts);
-    cause.row()
+    if !row.once_sent {
+        count(worker, listener, state, row.counts);
+    }
+    row
+}
+
+/// Whoever finds that a server's sessions were shut down does not know why.
+fn told_apart(worker: &Worker, state: &StreamState, cause: Cause) -> Cause {
+    let gave_way = || {
+        let server = state.facts.server.map(|s| ServerId(s.index));
+        server.is_some_and(|server| worker.backend(state.backend()).gave_way(server))
+    };
+    match cause {
+        Cause::ServerWentDown if gave_way() => Cause::ServerGaveWay,
+        Cause::ServerWentDownInBody if gave_way() => Cause::ServerGaveWayInBody,
+        cause => cause,
+    }
 }
 
 /// A stream turns out to end for another reason than the one that was found first.
@@ -547,6 +584,25 @@ impl<'a> Stream<'a> {
         }
     }
 
+    /// The answer to what ended the stream is on its way.
+    pub fn answer_sent(&mut self) {
+        let row = self.state.ended.row();
+        if row.once_sent {
+            count(self.worker, self.session.listener, self.state, row.counts);
+        }
+    }
+
+    /// The answer to what ended the stream could not be made.
+    #[cold]
+    pub fn answer_failed(&mut self) {
+        let is_purpose = self.state.ended.row().once_sent;
+        if matches!(self.state.ended, Cause::AnsweredByFrontend | Cause::AnsweredByBackend) {
+            // The rules have not decided, as it were (`%TR`).
+            self.state.facts.timers.request_us = -1;
+        }
+        self.end(if is_purpose { Cause::AnswerFailed } else { Cause::RefusalFailed });
+    }
+
     /// The request ends for this reason, with an answer of its own.
     #[cold]
     pub fn stop_with(&mut self, cause: Cause, answer: Answer<'a>) -> Stop<'a> {
@@ -561,24 +617,27 @@ pub fn mark(state: &mut StreamState, cause: Cause) {
         state.ended = cause;
         (state.facts.termination.cause, state.facts.termination.phase) = (who, phase);
     }
+    if let (Some(status), true) = (cause.row().logged_as, state.facts.is_http) {
+        state.facts.status = i32::from(status);
+    }
 }
 
 fn count(worker: &Worker, listener: usize, state: &StreamState, counts: Counts) {
-    let backend = state.facts.backend_assigned.then(|| state.backend());
-    let server = state.facts.server.map(|s| ServerId(s.index));
+    let assigned = state.facts.backend_assigned;
+    let server = state.facts.server.filter(|_| assigned).map(|s| ServerId(s.index));
     for counted in counts.iter() {
         let counters = match counted.side {
-            Side::Frontend => worker.fe_counters(listener),
-            Side::Backend => match backend {
-                Some(backend) => worker.be_counters(backend),
-                None => continue,
-            },
-            Side::Server => match (backend, server) {
-                (Some(backend), Some(server)) => worker.srv_counters(backend, server),
-                _ => continue,
-            },
+            Side::Frontend => Some(worker.fe_counters(listener)),
+            // A refused response of a service counts for the backend that its frontend also is, as in the reference.
+            Side::Backend if assigned || counted.column == "dresp" => {
+                Some(worker.be_counters(state.backend()))
+            }
+            Side::Backend => None,
+            Side::Server => server.map(|server| worker.srv_counters(state.backend(), server)),
         };
-        (counted.of)(counters).add(1);
+        if let Some(counters) = counters {
+            (counted.of)(counters).add(1);
+        }
     }
 }
 
@@ -651,7 +710,10 @@ mod tests {
             Told::Nothing => "-".to_owned(),
             Told::Status(status) => status.to_string(),
             Told::Own => "its own".to_owned(),
-            Told::Part => "what there is".to_owned(),
+            Told::Part => match row.logged_as {
+                Some(status) => format!("what there is, logged as {status}"),
+                None => "what there is".to_owned(),
+            },
             Told::Response => "the server's".to_owned(),
         };
         let retry = row.retry.map(|(condition, counts)| match counts {
@@ -662,7 +724,8 @@ mod tests {
             letters.unwrap_or("-".to_owned()),
             answer,
             format!("{:?}", row.fate).to_lowercase(),
-            printed_counts(row.counts),
+            printed_counts(row.counts)
+                + if row.once_sent && row.counts != Counts::NONE { ", once sent" } else { "" },
             retry.unwrap_or("-".to_owned()),
             if row.failure { "error" } else { "normal" }.to_owned(),
         ]

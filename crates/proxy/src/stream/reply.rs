@@ -44,12 +44,17 @@ const DRAIN_MS: u64 = 30_000;
 
 /// Answers the request, evaluates `http-after-response`, and deals with what is left of the request's body.
 pub async fn send<'a>(http: &mut Http<'a>, answer: Answer<'a>) -> After {
+    let mut failed = false;
     // Its parts may be made of the request's body, so that is given up afterwards.
     match build(http, &answer) {
         Ok(true) => {}
-        Ok(false) => return After::Close,
+        Ok(false) => {
+            http.answer_sent();
+            return After::Close;
+        }
         Err(()) => {
-            http.end(Cause::AnswerFailed);
+            failed = true;
+            http.answer_failed();
             if build(http, &Answer::Error(500)).is_err() {
                 return After::Close;
             }
@@ -70,31 +75,39 @@ pub async fn send<'a>(http: &mut Http<'a>, answer: Answer<'a>) -> After {
     http.state.has_response = true;
     // A message that was no request is none for rules either.
     let rules = http.state.has_request;
-    deliver_own(http, rules).await
+    deliver_own(http, rules, failed).await
 }
 
 /// A rewrite of the response failed: the client gets a 500 instead, on which no rule is evaluated.
 pub async fn internal_error(http: &mut Http<'_>, cause: Cause) -> After {
     http.end(cause);
+    // What follows a request to switch protocols need not be a request.
+    if http.state.request_framing.upgrade || http.state.request_framing.body == BodyLength::Tunnel {
+        http.keep_alive = false;
+    }
     if build(http, &Answer::Error(500)).is_err() {
         return After::Close;
     }
-    deliver_own(http, false).await
+    deliver_own(http, false, true).await
 }
 
 /// Sends the answer that was built, after `http-after-response` rules if those are to see it. The connection may be kept even
-/// when some of the request's body is to come: see [`drain`].
-async fn deliver_own(http: &mut Http<'_>, mut rules: bool) -> After {
+/// when some of the request's body is to come: see [`drain`]. `failed`: it stands for another answer, which could not be made.
+async fn deliver_own(http: &mut Http<'_>, mut rules: bool, mut failed: bool) -> After {
     loop {
         let body = &http.state.body;
         let mut from = Port::new(Line::Local(Box::default()));
         from.body.begin(BodyLength::Sized(body.len() as u64), &ParseOptions::default());
         from.input = (!body.is_empty()).then(|| Buf::copy_of(body));
         let delivered = deliver_local(http, &mut from, Maker::Own { rules }).await;
+        if !failed && delivered != Delivered::RewriteFailed {
+            http.answer_sent();
+        }
         match delivered {
             Delivered::Whole => return after_answer(http),
             Delivered::RewriteFailed => {
-                http.end(Cause::OwnRewriteFailed);
+                failed = true;
+                http.answer_failed();
                 if build(http, &Answer::Error(500)).is_err() {
                     return After::Close;
                 }

@@ -4,7 +4,7 @@
 //! wait for ([`may_wait_for`]), and what each decision means there ([`cause_of`]; what follows from a cause is in
 //! [`super::ending`]).
 
-use thalweg_config::model::Proxy;
+use thalweg_config::model::{Proxy, ServerId};
 use thalweg_rules::{Effects, Kind, Outcome, Ruleset};
 use thalweg_runtime::net::Departure;
 use thalweg_runtime::timer;
@@ -90,7 +90,7 @@ pub async fn run<'a>(
     let mut from = 0;
     loop {
         let outcome = evaluate(stream, kind, source, last, |cx, fx| rules.run(kind, from, cx, fx));
-        count_failed_rewrites(stream, proxy, kind);
+        count_failed_rewrites(stream);
         from = match outcome {
             Outcome::Wait { resume } => {
                 last |= !waits(kind, Wait::Input) || more(stream, source, deadline).await? != More::Came;
@@ -173,20 +173,20 @@ fn evaluate<R>(
     state.evaluate(worker, &mut session.facts, bodies, kind.is_response(), last, f)
 }
 
-fn count_failed_rewrites(stream: &mut Stream<'_>, proxy: &Proxy, kind: Kind) {
+fn count_failed_rewrites(stream: &mut Stream<'_>) {
     let failed = std::mem::take(&mut stream.state.effects.failed_rewrites);
     if failed == 0 {
         return;
     }
-    let worker = stream.worker;
-    worker.fe_counters(stream.session.listener).failed_rewrites.add(u64::from(failed));
-    let backend = match kind {
-        Kind::HttpAfter => None,
-        kind if kind.is_response() => Some(stream.state.backend()),
-        _ => proxy.is_be().then_some(proxy.id),
-    };
-    if let Some(id) = backend {
-        worker.be_counters(id).failed_rewrites.add(u64::from(failed));
+    let (worker, failed) = (stream.worker, u64::from(failed));
+    worker.fe_counters(stream.session.listener).failed_rewrites.add(failed);
+    let facts = &stream.state.facts;
+    if facts.backend_assigned {
+        let backend = stream.state.backend();
+        worker.be_counters(backend).failed_rewrites.add(failed);
+        if let Some(server) = facts.server {
+            worker.srv_counters(backend, ServerId(server.index)).failed_rewrites.add(failed);
+        }
     }
 }
 

@@ -292,9 +292,12 @@ fn when(args: &Args, _: &mut Sample, cx: &mut Ctx) -> bool {
     holds == when.expected
 }
 
-/// The rule of `option dontlog-normal`: errors, timeouts, retries, redispatches and 5xx.
+/// The rule of `option dontlog-normal`: errors, timeouts, retries, redispatches and 5xx. What was answered here is none.
 fn had_error(stream: &StreamFacts) -> bool {
-    stream.termination.cause != b'-' || stream.retries > 0 || stream.redispatched || stream.status >= 500
+    !matches!(stream.termination.cause, b'-' | b'L')
+        || stream.retries > 0
+        || stream.redispatched
+        || stream.status >= 500
 }
 
 fn was_forwarded(stream: &StreamFacts) -> bool {

@@ -2,6 +2,7 @@
 
 mod aborts;
 mod cookies;
+mod endings;
 mod framing;
 mod logs;
 mod mixtures;
@@ -20,6 +21,7 @@ pub fn all(seed: u64, mixtures: usize) -> Vec<Case> {
     let mut cases = Vec::new();
     cases.extend(framing::cases());
     cases.extend(aborts::cases());
+    cases.extend(endings::cases());
     cases.extend(timeouts::cases());
     cases.extend(servers::cases());
     cases.extend(cookies::cases());
