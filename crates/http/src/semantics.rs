@@ -419,7 +419,11 @@ pub fn connection_option(sent: Version, peer: Version, keep_alive: bool) -> Opti
 
 /// Takes `close` and `keep-alive` out of the `Connection` of a response that rules may have changed, and says whether `close`
 /// was there: the sender says its own.
+#[inline]
 pub fn take_connection_options(head: &mut Head) -> bool {
+    if !head.has(HeaderId::Connection) {
+        return false;
+    }
     let connection = connection(head);
     settle_connection(head, connection, true);
     connection.close

@@ -76,27 +76,14 @@ pub async fn deliver(
     if maker != (Maker::Own { rules: false }) && !pass_rules(stream, maker).await {
         return Delivered::RewriteFailed;
     }
-    let mut down = pump_down(stream, shape, maker);
-    if let Some(filters) = up.filters() {
-        filters.apply(&stream.state.effects.bandwidth, clock::now_ms());
-    }
-    let Some(head) = final_head(stream, maker) else { return Delivered::Not(Cause::NoBufferForAnswer) };
-    let Ok(first) = down.take(from) else { return Delivered::BadBody };
-    stream.state.facts.res_bytes_out += head.len() as u64;
-    if let Err(cause) = send_first(stream, from, up, &mut down, head, first, maker) {
-        return Delivered::Not(cause);
-    }
-    if maker == Maker::Server {
-        stream.log_step(LogStep::Response);
-        if stream.frontend().opts.logasap {
-            finish::log_early(stream);
-        }
-    }
-    let mut end = Ok(());
-    if !(up.is_done(stream.client) && down.is_done(from)) {
-        end = pin!(exchange_bodies(stream, from, up, &mut down, waits)).await;
-    }
-    count(stream, from, up, &down, maker);
+    let mut down = match begin(stream, from, up, shape, maker) {
+        Ok(None) => return Delivered::Whole,
+        Ok(Some(down)) => down,
+        Err(delivered) => return delivered,
+    };
+    let end = pin!(exchange_bodies(stream, from, up, &mut down, waits)).await;
+    count(stream, from, maker);
+    count_spliced(stream, up, &down);
     match end {
         Ok(()) => Delivered::Whole,
         // Why there is an answer of our own is what ended the stream; no server lost its client.
@@ -105,6 +92,44 @@ pub async fn deliver(
         }
         Err(cause) => Delivered::Not(cause),
     }
+}
+
+/// Sends the head and what is there of the body. Returns the way of the rest, unless that was all, as it is for most: then
+/// nothing is kept.
+#[inline]
+fn begin(
+    stream: &mut Stream<'_>,
+    from: &mut Port,
+    up: &mut Pump,
+    shape: Shape,
+    maker: Maker,
+) -> Result<Option<Pump>, Delivered> {
+    let (be, fe) = (stream.backend(), stream.frontend());
+    let mut down = pump_down(stream, be, fe, shape, maker);
+    if let Some(filters) = up.filters() {
+        filters.apply(&stream.state.effects.bandwidth, clock::now_ms());
+    }
+    let Some(head) = final_head(stream, be, fe, maker) else {
+        return Err(Delivered::Not(Cause::NoBufferForAnswer));
+    };
+    let Ok(first) = down.take(from) else { return Err(Delivered::BadBody) };
+    stream.state.facts.res_bytes_out += head.len() as u64;
+    let whole = up.is_done(stream.client) && down.is_done(from);
+    let sent = send_first(stream, &mut down, head, first, whole, maker).map_err(Delivered::Not)?;
+    if maker == Maker::Server {
+        stream.log_step(LogStep::Response);
+        if fe.opts.logasap {
+            finish::log_early(stream);
+        }
+    }
+    if !(sent && whole) {
+        return Ok(Some(down));
+    }
+    count(stream, from, maker);
+    if up.spliced > 0 {
+        count_spliced(stream, up, &down);
+    }
+    Ok(None)
 }
 
 /// Makes what the response says of its body what the client can read, and says how it will be written.
@@ -146,7 +171,8 @@ fn shape(stream: &mut Stream<'_>) -> Shape {
 #[inline]
 async fn pass_rules(stream: &mut Stream<'_>, maker: Maker) -> bool {
     let made = stream.state.response.status();
-    let passed = rules::after_response(stream).await;
+    let of = |proxy: &Proxy| proxy.rules.http_after_response.is_empty();
+    let passed = (of(stream.backend()) && of(stream.frontend())) || rules::after_response(stream).await;
     let status = stream.state.response.status();
     if passed && (status != made || !matches!(maker, Maker::Own { .. })) {
         stream.state.facts.status = i32::from(status);
@@ -156,8 +182,7 @@ async fn pass_rules(stream: &mut Stream<'_>, maker: Maker) -> bool {
 
 /// The way of the body.
 #[inline]
-fn pump_down(stream: &Stream<'_>, shape: Shape, maker: Maker) -> Pump {
-    let (be, fe) = (stream.backend(), stream.frontend());
+fn pump_down(stream: &Stream<'_>, be: &Proxy, fe: &Proxy, shape: Shape, maker: Maker) -> Pump {
     let form = Form {
         delimiter: shape.delimiter,
         drop_trailers: be.opts.http_drop_response_trailers || fe.opts.http_drop_response_trailers,
@@ -179,12 +204,11 @@ fn pump_down(stream: &Stream<'_>, shape: Shape, maker: Maker) -> Pump {
 
 /// The head as it goes out, once it is known whether the client's connection may be kept.
 #[inline]
-fn final_head(stream: &mut Stream<'_>, maker: Maker) -> Option<Buf> {
-    let fe = stream.frontend();
+fn final_head(stream: &mut Stream<'_>, be: &Proxy, fe: &Proxy, maker: Maker) -> Option<Buf> {
     let closes = take_connection_options(&mut stream.state.response)
         || stream.worker.instance.stopping() != Stopping::No
         || fe.opts.httpclose
-        || (maker == Maker::Server && stream.backend().opts.httpclose);
+        || (maker == Maker::Server && be.opts.httpclose);
     if closes {
         stream.keep_alive = false;
     }
@@ -201,17 +225,17 @@ fn final_head(stream: &mut Stream<'_>, maker: Maker) -> Option<Buf> {
     encode(&stream.state.response, &options)
 }
 
-/// Sends the head with what is there of the body, or keeps them for when the client takes more.
+/// Sends the head with what is there of the body, or keeps them for when the client takes more: false then. `whole`: that is
+/// all, both ways.
 #[inline]
 fn send_first(
     stream: &mut Stream<'_>,
-    from: &Port,
-    up: &Pump,
     down: &mut Pump,
     head: Buf,
     mut first: Option<Buf>,
+    whole: bool,
     maker: Maker,
-) -> Result<(), Cause> {
+) -> Result<bool, Cause> {
     if bug("answered-twice") && maker != Maker::Server && stream.state.response.status() == 502 {
         let body = first.as_deref().unwrap_or(&[]);
         first = Some(Buf::copy_of(&[body, &head, body].concat()));
@@ -221,37 +245,38 @@ fn send_first(
         Poll::Ready(Ok(())) => {}
         Poll::Pending => {
             down.hold(head, first);
-            return Ok(());
+            return Ok(false);
         }
         Poll::Ready(Err(_)) if maker == Maker::Server => return Err(Cause::ClientLeftInResponse),
         Poll::Ready(Err(_)) => return Err(Cause::ClientLeftUnanswered),
     }
-    if !stream.keep_alive && down.is_done(from) && up.is_done(stream.client) {
-        stream.client.line.end_with_next_send();
+    if !stream.keep_alive && whole {
+        line.end_with_next_send();
     }
-    send_with(&mut stream.client.line, head, first);
-    Ok(())
+    send_with(line, head, first);
+    Ok(true)
 }
 
 /// Counts what was moved beside the heads.
 #[inline]
-fn count(stream: &mut Stream<'_>, from: &Port, up: &Pump, down: &Pump, maker: Maker) {
+fn count(stream: &mut Stream<'_>, from: &Port, maker: Maker) {
     let received = from.body.received();
     stream.state.facts.res_bytes_out += received;
-    if matches!(maker, Maker::Own { .. }) {
-        return;
+    if !matches!(maker, Maker::Own { .. }) {
+        stream.state.facts.res_bytes_in += received;
+        stream.count_sent_body();
     }
-    stream.state.facts.res_bytes_in += received;
-    stream.count_sent_body();
-    if up.spliced + down.spliced > 0 {
-        let worker = stream.worker;
-        let client_side = worker.fe_counters(stream.session.listener);
-        client_side.spliced_in.add(up.spliced);
-        client_side.spliced_out.add(down.spliced);
-        let server_side = worker.be_counters(stream.state.backend());
-        server_side.spliced_in.add(down.spliced);
-        server_side.spliced_out.add(up.spliced);
-    }
+}
+
+/// Counts what went through pipes of the kernel.
+fn count_spliced(stream: &Stream<'_>, up: &Pump, down: &Pump) {
+    let worker = stream.worker;
+    let client_side = worker.fe_counters(stream.session.listener);
+    client_side.spliced_in.add(up.spliced);
+    client_side.spliced_out.add(down.spliced);
+    let server_side = worker.be_counters(stream.state.backend());
+    server_side.spliced_in.add(down.spliced);
+    server_side.spliced_out.add(up.spliced);
 }
 
 /// Both bodies, at the same time.

@@ -104,11 +104,13 @@ impl<'a> Stream<'a> {
     }
 
     /// The frontend.
+    #[inline]
     pub fn frontend(&self) -> &'a Proxy {
         self.worker.proxy(self.session.frontend)
     }
 
     /// The backend in charge; the frontend until one was chosen.
+    #[inline]
     pub fn backend(&self) -> &'a Proxy {
         self.worker.proxy(self.state.backend())
     }
@@ -131,6 +133,7 @@ impl<'a> Stream<'a> {
     }
 
     /// Microseconds since the stream began.
+    #[inline]
     pub fn elapsed_us(&self) -> i64 {
         self.state.facts.timers.since(clock::now_us())
     }

@@ -50,7 +50,8 @@ pub struct Pump {
     form: Form,
     /// Ready to be sent.
     pending: Option<Buf>,
-    transfer: Option<Transfer>,
+    /// Boxed, as few bodies need one, and pumps are moved.
+    transfer: Option<Box<Transfer>>,
     transfer_mode: Option<TransferMode>,
     /// Payload bytes that went through a pipe of the kernel.
     pub spliced: u64,
@@ -299,7 +300,7 @@ impl Pump {
         // The header of a chunk was passed on when its payload begins; other payload needs one of its own.
         let in_chunks = self.form.delimiter == Delimiter::Chunked && !from.body.is_chunked();
         let make = if in_chunks { Transfer::in_chunks } else { Transfer::new };
-        let transfer = self.transfer.get_or_insert_with(|| make(mode));
+        let transfer = self.transfer.get_or_insert_with(|| Box::new(make(mode)));
         // Its limit counts from what the receiver accepted; the body's count is of what left its connection.
         let left = from.body.stretch().saturating_add(transfer.held() as u64);
         let before = transfer.taken();
