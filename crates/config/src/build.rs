@@ -101,6 +101,8 @@ pub(crate) enum LogStyle {
     Clf,
     /// One JSON object per line; ours.
     Json,
+    /// `httpslog`: with what is known of TLS.
+    Tls,
 }
 
 /// A proxy, or a `defaults` section, being read.

@@ -194,8 +194,8 @@ impl World for Worker {
         self.instance.bind(id.0 as usize).uid
     }
 
-    fn listener_is_tls(&self, _id: ListenerId) -> bool {
-        false
+    fn listener_is_tls(&self, id: ListenerId) -> bool {
+        self.instance.bind(id.0 as usize).tls.as_deref().is_some_and(|tls| tls.ssl)
     }
 
     fn listener_connections(&self, id: ListenerId) -> u32 {

@@ -32,9 +32,6 @@ pub const HTTPS_LOG_FMT: &str = "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST
                                  %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r \
                                  %[fc_err]/%[ssl_fc_err,hex]/%[ssl_c_err]/%[ssl_c_ca_err]/%[ssl_fc_is_resumed] \
                                  %[ssl_fc_sni]/%sslv/%sslc";
-/// What `option httpslog` logs on connections without TLS, where the fields of TLS are known in advance.
-pub const HTTPS_LOG_FMT_CLEAR: &str = "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc \
-                                       %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r %[fc_err]/-/-/-/0 -/%sslv/%sslc";
 /// `HAPROXY_KEYLOG_FC_LOG_FMT`: TLS secrets of client connections.
 pub const KEYLOG_FC_LOG_FMT: &str = "CLIENT_RANDOM %[ssl_fc_client_random,hex] %[ssl_fc_session_key,hex]\n\
 CLIENT_EARLY_TRAFFIC_SECRET %[ssl_fc_client_random,hex] %[ssl_fc_client_early_traffic_secret]\n\

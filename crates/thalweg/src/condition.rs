@@ -51,7 +51,7 @@ mod tests {
             ("", Ok(false)),
             ("version_atleast(3.5-dev4)", Ok(true)),
             ("version_atleast(3.6)", Ok(false)),
-            ("feature(THREAD) && !feature(OPENSSL)", Ok(true)),
+            ("feature(THREAD) && !feature(QUIC)", Ok(true)),
             ("streq(\"a  b\",a  b)", Ok(false)),
             ("streq(\"a b\",a  b)", Ok(true)),
             (

@@ -41,8 +41,8 @@ pub const FEATURES: [(&str, bool); 58] = [
     ("NETFILTER", false),
     ("NS", false),
     ("OBSOLETE_LINKER", false),
-    ("OPENSSL", false),
-    ("OPENSSL_AWSLC", false),
+    ("OPENSSL", true),
+    ("OPENSSL_AWSLC", true),
     ("OPENSSL_WOLFSSL", false),
     ("PCRE", false),
     ("PCRE2", true),
@@ -59,7 +59,7 @@ pub const FEATURES: [(&str, bool); 58] = [
     ("SHM_OPEN", false),
     ("SLZ", false),
     ("SPOE", false),
-    ("SSL", false),
+    ("SSL", true),
     ("STATIC_PCRE", false),
     ("STATIC_PCRE2", false),
     ("TFO", true),
@@ -139,9 +139,10 @@ pub fn facts(enabled: &Enabled) -> Facts {
         version: COMPATIBLE_VERSION.into(),
         features: FEATURES.into_iter().filter(|(_, present)| *present).map(|(name, _)| name.into()).collect(),
         enabled: enabled.names().map(str::to_string).collect(),
-        tls_library: None,
-        openssl_version: None,
-        awslc_api: None,
+        // The protocol is rustls', the algorithms are AWS-LC's: with the numbers of the version that is linked.
+        tls_library: Some("AWS-LC 5.12.0 (rustls 0.23)".into()),
+        openssl_version: Some("1.1.1".into()),
+        awslc_api: Some(37),
         fips_mode: false,
     }
 }
@@ -159,7 +160,7 @@ mod tests {
     #[test]
     fn conditions_see_the_features() {
         let facts = facts(&Enabled { no_splice: true, ..Enabled::default() });
-        assert!(facts.features.contains("THREAD") && !facts.features.contains("OPENSSL"));
+        assert!(facts.features.contains("THREAD") && !facts.features.contains("QUIC"));
         assert!(facts.enabled.contains("EPOLL") && !facts.enabled.contains("POLL"));
         assert!(facts.enabled.contains("REUSEPORT") && !facts.enabled.contains("SPLICE"));
     }

@@ -68,6 +68,10 @@ pub fn build(program: &Program) -> String {
     ));
     let (major, minor) = pcre2::version();
     text.push_str(&format!("Built with PCRE2 version : {major}.{minor}\nPCRE2 library supports JIT : yes\n"));
+    text.push_str(
+        "Built with TLS library : rustls 0.23 with the algorithms of AWS-LC\nTLS library supports : TLSv1.2 TLSv1.3, SNI, \
+         ALPN\n",
+    );
     text.push_str("Encrypted password support via crypt(3): yes\n\n");
 
     let drivers = features::drivers();
@@ -120,7 +124,9 @@ mod tests {
         let targets: Vec<&str> = text.lines().filter(|l| l.contains("TARGET") && l.contains('=')).collect();
         assert_eq!(targets, ["  TARGET  = linux-glibc"]);
         let features = text.lines().find(|l| l.starts_with("Feature list :")).unwrap();
-        assert!(features.contains(" +THREAD ") && features.contains(" -OPENSSL "));
+        assert!(
+            features.contains(" +THREAD ") && features.contains(" +OPENSSL ") && features.contains(" -QUIC ")
+        );
         assert_eq!(text.lines().filter(|l| l.starts_with("Total: ")).count(), 1);
     }
 

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use support::tls::{Authority, client, client_with, now, server, template};
+use support::tls::{Authority, client, client_credential, client_with, now, server, template};
 use support::{Conn, Proxy, Server, Setup, each_driver, ok};
 use thalweg_tls::options::Versions;
 use thalweg_tls::x509::make::Template;
@@ -657,5 +657,82 @@ fn health_checks_speak_tls() {
             assert!(line.contains(told), "{what}: {line}");
         }
         drop((back, plain));
+    });
+}
+
+#[test]
+fn fetches_and_logs_tell_of_both_sides() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let certificate = authority.issue("www.example.com");
+        let back = https(&authority.issue("back.example.com"), |_| ok("x"));
+        let mine = authority.issue_as("mine.pem", &template("me").purposes(&[purpose::CLIENT_AUTH]));
+        let ca = authority.path("ca.pem");
+        let fetches = [
+            ("ssl_fc", "1"),
+            ("ssl_fc_protocol", "TLSv1.3"),
+            ("ssl_fc_cipher", "TLS_AES_256_GCM_SHA384"),
+            ("ssl_fc_use_keysize", "256"),
+            ("ssl_fc_sni", "www.example.com"),
+            ("ssl_fc_alpn", "http/1.1"),
+            ("ssl_fc_has_sni", "1"),
+            ("ssl_fc_is_resumed", "0"),
+            ("ssl_fc_has_crt", "1"),
+            ("ssl_fc_crtname", &certificate),
+            ("ssl_fc_err", "0"),
+            ("ssl_fc_client_random,length", "32"),
+            ("ssl_fc_cipherlist_bin,length", "20"),
+            ("ssl_fc_protocol_hello_id", "771"),
+            ("ssl_fc_exporter_secret,length", "96"),
+            ("ssl_c_used", "1"),
+            ("ssl_c_verify", "0"),
+            ("ssl_c_s_dn", "/CN=me"),
+            ("ssl_c_s_dn(CN)", "me"),
+            ("ssl_c_i_dn(,0,rfc2253)", "CN=Root"),
+            ("ssl_c_key_alg", "id-ecPublicKey"),
+            ("ssl_c_sig_alg", "ecdsa-with-SHA256"),
+            ("ssl_c_version", "3"),
+            ("ssl_c_sha1,length", "20"),
+            ("ssl_f_s_dn(CN)", "www.example.com"),
+        ];
+        let of_server = [
+            ("ssl_bc", "1"),
+            ("ssl_bc_protocol", "TLSv1.3"),
+            ("ssl_bc_sni", "back.example.com"),
+            ("ssl_bc_is_resumed", "0"),
+            ("ssl_bc_client_random,length", "32"),
+            ("ssl_s_s_dn(CN)", "back.example.com"),
+            ("ssl_s_chain_der,length", ""),
+        ];
+        let headers: String = fetches
+            .iter()
+            .chain(&of_server)
+            .enumerate()
+            .map(|(number, (fetch, _))| format!("http-response set-header x-{number} %[{fetch}]\n"))
+            .collect();
+        let text = format!(
+            "frontend fe\nbind <@fe> ssl crt {certificate} alpn http/1.1 verify required ca-file {ca}\n\
+             option httpslog\n{headers}default_backend be\nbackend be\n\
+             server s {} ssl verify none sni str(back.example.com)\n",
+            back.addr
+        );
+        let global = "tune.ssl.capture-buffer-size 100\ntune.ssl.keylog on";
+        let proxy = Setup::http(&text).global(global).start(io);
+        let context = client(|profile| {
+            profile.own = client_credential(&mine);
+            profile.alpn = vec![b"http/1.1".to_vec()];
+        });
+        let mut conn = proxy.connect().encrypt(&context, Some("www.example.com"));
+        let response = get(&mut conn, "/");
+        for (number, (fetch, expected)) in fetches.iter().chain(&of_server).enumerate() {
+            let value = response.head.field(&format!("x-{number}"));
+            assert!(value == *expected || expected.is_empty() && !value.is_empty(), "{fetch}: {value:?}");
+        }
+        let line = proxy.log();
+        assert!(line.contains("fe~ be/s"), "{line}");
+        let end = "0/0000000000000000/0/0/0 www.example.com/TLSv1.3/TLS_AES_256_GCM_SHA384";
+        assert!(line.trim_end().ends_with(end), "{line}");
+        drop(conn);
+        proxy.finish(back);
     });
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thalweg_sample::logformat::{
-    HTTP_CLF_LOG_FMT, HTTP_JSON_LOG_FMT, HTTP_LOG_FMT, TCP_CLF_LOG_FMT, TCP_LOG_FMT, Usage,
+    HTTP_CLF_LOG_FMT, HTTP_JSON_LOG_FMT, HTTP_LOG_FMT, HTTPS_LOG_FMT, TCP_CLF_LOG_FMT, TCP_LOG_FMT, Usage,
 };
 use thalweg_sample::{LogFormat, Point, Points};
 use thalweg_syntax::{Diagnostic, Lead, Severity, Span};
@@ -112,6 +112,7 @@ fn one(
                 LogStyle::Usual => HTTP_LOG_FMT,
                 LogStyle::Clf => HTTP_CLF_LOG_FMT,
                 LogStyle::Json => HTTP_JSON_LOG_FMT,
+                LogStyle::Tls => HTTPS_LOG_FMT,
             };
             (cx.name(text), b.span)
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use thalweg_syntax::Line;
 
-use crate::build::{Building, Cx, FormatSource};
+use crate::build::{Building, Cx, FormatSource, LogStyle};
 use crate::keyword::{Outcome, fail, pass_over};
 use crate::model::{LogStep, ProxyKind};
 
@@ -53,6 +53,7 @@ pub(crate) fn unique_id_header(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -
 pub(crate) fn choose_format(cx: &mut Cx<'_>, b: &mut Building, line: &Line, format: FormatSource) {
     let kind = |format: &FormatSource| match format {
         FormatSource::TcpLog { .. } => "option tcplog",
+        FormatSource::HttpLog { style: LogStyle::Tls, .. } => "option httpslog",
         FormatSource::HttpLog { .. } => "option httplog",
         FormatSource::Text { .. } => "log-format",
     };

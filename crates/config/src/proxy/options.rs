@@ -118,7 +118,7 @@ pub(crate) fn tcpka(_: &mut Cx<'_>, b: &mut Building, line: &Line, how: OptionHo
     Ok(())
 }
 
-/// `httplog [clf|json]`, `tcplog [clf]`.
+/// `httplog [clf|json]`, `httpslog`, `tcplog [clf]`.
 pub(crate) fn log_format(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: OptionHow) -> Outcome {
     no_negation(line, how)?;
     let name = line.text(1);
@@ -146,6 +146,7 @@ pub(crate) fn log_format(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: Op
     }
     let format = match name {
         "httplog" => FormatSource::HttpLog { style, span: line.span_at(1) },
+        "httpslog" => FormatSource::HttpLog { style: LogStyle::Tls, span: line.span_at(1) },
         _ => FormatSource::TcpLog { clf: style == LogStyle::Clf },
     };
     crate::proxy::choose_format(cx, b, line, format);

@@ -142,7 +142,7 @@ pub(crate) static OPTION: &[Keyword<OptionKind>] = &[
     works("httpchk", "HTTP health checks.", OptionKind::Other(check::option)),
     works("httpclose", "Close both connections.", OptionKind::Other(proxy::connection_mode)),
     works("httplog", "Log HTTP requests.", OptionKind::Other(proxy::log_format)),
-    not_yet("httpslog", "Log HTTP requests with their TLS.", why::TLS),
+    works("httpslog", "Log HTTP requests with their TLS.", OptionKind::Other(proxy::log_format)),
     works(
         "idle-close-on-response",
         "Close idle connections after a response when stopping.",

@@ -109,12 +109,14 @@ impl Side {
 
     /// What is known of the peer although there is no connection.
     fn facts(&self, failure: Failure) -> Box<TlsFacts> {
-        let (peer, name) = match self {
-            Side::Client(accepting) => (accepting.peer(), accepting.server_name().map(<[u8]>::to_vec)),
-            Side::Server(connecting) => (connecting.peer(), None),
+        let known = match self {
+            Side::Client(accepting) => accepting.so_far(),
+            Side::Server(connecting) => {
+                let (peer, verdict) =
+                    connecting.peer().map(|(chain, verdict)| (chain.to_vec(), verdict)).unwrap_or_default();
+                Facts { peer, verdict, ..Facts::default() }
+            }
         };
-        let (peer, verdict) = peer.map(|(chain, verdict)| (chain.to_vec(), verdict)).unwrap_or_default();
-        let known = Facts { peer, verdict, server_name: name, ..Facts::default() };
         Box::new(TlsFacts { known, failure: Some(failure) })
     }
 }

@@ -9,6 +9,8 @@ use thalweg_runtime::clock;
 use thalweg_sample::facts::{ConnCounts, Endpoint, LogOrigin};
 use thalweg_sample::logformat::AskedCounts;
 
+use thalweg_tls::Failure;
+
 use super::ending::{self, Cause};
 use super::http::Http;
 use super::{Bodies, StreamState};
@@ -345,11 +347,17 @@ pub fn log_session_error(worker: &Worker, session: &mut ClientSession, cause: Ca
     };
     let name = bind.name.as_deref().map_or_else(|| bind.uid.to_string(), str::to_owned);
     let why = session.facts.error.message();
+    // What went wrong with TLS, where the number does not say it all.
+    let failure = session.facts.rare().tls.as_ref().and_then(|tls| tls.failure.as_ref());
+    let details = match failure {
+        Some(Failure::Certificate { .. }) | None => String::new(),
+        Some(failure) => format!(" ({})", failure.text()),
+    };
     let wall_us = session.facts.accept_wall_us;
     let t = thalweg_sys::time::local(wall_us / 1_000_000);
     let month = MONTHS[usize::from(t.month.clamp(1, 12)) - 1];
     let text = format!(
-        "{address} [{:02}/{month}/{:04}:{:02}:{:02}:{:02}.{:03}] {}/{name}: {why}",
+        "{address} [{:02}/{month}/{:04}:{:02}:{:02}:{:02}.{:03}] {}/{name}: {why}{details}",
         t.day,
         t.year,
         t.hour,

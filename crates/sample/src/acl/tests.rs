@@ -221,10 +221,6 @@ fn mistakes_are_explained() {
             "acl name 'or' will never match. 'or' is used to express a logical disjunction within a condition",
         ),
         ("a+b path x", "character '+' is not permitted in acl name 'a+b'"),
-        (
-            "a ssl_fc_sni_end .com",
-            "error detected while parsing ACL 'a' : ACL keyword 'ssl_fc_sni_end' : fetch method 'ssl_fc_sni' is known but not supported yet (it needs TLS)",
-        ),
     ] {
         assert_eq!(add(&mut rig(), words).unwrap_err(), expected, "{words}");
     }

@@ -14,6 +14,7 @@ mod distcc;
 pub mod hello;
 pub mod http;
 pub mod internal;
+pub mod tls;
 pub mod unsupported;
 
 /// Where a fetch that gives several values (all headers of one name) stands. Starts at the default.
@@ -134,7 +135,7 @@ pub const TRANSACTION_COUNTERS: Need = (Points::TRANSACTION, "transaction statis
 
 /// Every layer's table.
 static TABLES: &[&[FetchDef]] =
-    &[internal::TABLE, connection::TABLE, content::TABLE, distcc::TABLE, http::TABLE];
+    &[internal::TABLE, connection::TABLE, content::TABLE, distcc::TABLE, http::TABLE, tls::TABLE];
 
 /// All fetches, in no particular order.
 pub fn all() -> impl Iterator<Item = &'static FetchDef> {

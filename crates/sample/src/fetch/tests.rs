@@ -625,7 +625,10 @@ fn mistakes_are_explained() {
     };
     check("hdrr(host)", "unknown fetch method 'hdrr'; did you mean 'hdr' maybe ?");
     check("qqqqqqqqq", "unknown fetch method 'qqqqqqqqq'");
-    check("ssl_fc", "fetch method 'ssl_fc' is known but not supported yet (it needs TLS)");
+    check(
+        "ssl_fc_unique_id",
+        "fetch method 'ssl_fc_unique_id' is known but not supported yet (the TLS library does not tell it)",
+    );
     check(
         "sc0_conn_cnt",
         "fetch method 'sc0_conn_cnt' is known but not supported yet (it needs stick tables)",

@@ -325,9 +325,13 @@ impl Alias {
                 }
             }
             Alias::Server => out.text(b"<NOSRV>"),
-            Alias::TlsCipher | Alias::TlsVersion | Alias::RequestCookie | Alias::ResponseCookie => {
-                out.missing()
-            }
+            Alias::TlsCipher | Alias::TlsVersion => match &cx.session.rare().tls {
+                None => out.missing(),
+                Some(tls) if self == Alias::TlsCipher => out.text(tls.known.cipher_name().as_bytes()),
+                Some(tls) if tls.known.version == 0 => out.missing(),
+                Some(tls) => out.text(tls.known.protocol().as_bytes()),
+            },
+            Alias::RequestCookie | Alias::ResponseCookie => out.missing(),
             Alias::BackendIp | Alias::BackendPort | Alias::ServerIp | Alias::ServerPort => out.missing(),
             Alias::DateUnix => out.int_or_hex(wall.div_euclid(1_000_000), 4),
             Alias::Milliseconds => {

@@ -82,9 +82,14 @@ pub fn client(change: impl FnOnce(&mut ServerProfile)) -> Arc<ServerContext> {
     Arc::new(ServerContext::new(&profile, Arc::new(SystemClock)).unwrap())
 }
 
+/// A certificate for a client's profile.
+pub fn client_credential(path: &str) -> Option<Arc<Credential>> {
+    Some(load(path))
+}
+
 /// A client that shows this certificate.
 pub fn client_with(path: &str) -> Arc<ServerContext> {
-    client(|profile| profile.own = Some(load(path)))
+    client(|profile| profile.own = client_credential(path))
 }
 
 /// A server with this certificate, with these changes.

@@ -12,10 +12,10 @@ use crate::bind::Served;
 use crate::facts::{Facts, HelloFacts};
 use crate::failure::Failure;
 use crate::hello::record::Assembler;
-use crate::hello::{ClientHello, MESSAGE_MAX};
+use crate::hello::{ClientHello, HelloError, MESSAGE_MAX};
 use crate::notes::Noted;
 use crate::select::Selection;
-use crate::verify::{Code, Verdict};
+use crate::verify::Code;
 use crate::x509::Certificate;
 
 /// A handshake with a client, in steps that the caller may run when it suits: one takes the time of a key exchange and a
@@ -29,6 +29,8 @@ pub struct Accepting {
     input: Input,
     state: State,
     gathered: Gathered,
+    /// What was known when it failed.
+    known: Facts,
 }
 
 #[derive(Debug)]
@@ -60,7 +62,13 @@ impl Accepting {
     /// A handshake for a client of a `bind` line with these certificates.
     pub fn new(selection: Arc<Selection>) -> Accepting {
         let state = State::Hello { assembler: Assembler::default(), complete: false };
-        Accepting { selection, input: Input::default(), state, gathered: Gathered::default() }
+        Accepting {
+            selection,
+            input: Input::default(),
+            state,
+            gathered: Gathered::default(),
+            known: Facts::default(),
+        }
     }
 
     /// Takes bytes that the client sent. An error is written as an alert to `out`.
@@ -69,7 +77,12 @@ impl Accepting {
             State::Hello { assembler, complete } => {
                 // The bytes of a hello in small records take more room than the hello; the hello itself has its own bound.
                 const { assert!(MESSAGE_MAX < super::HANDSHAKE_INPUT_MAX) };
-                *complete = assembler.advance(&self.input.bytes).map_err(Failure::Hello)?;
+                *complete = assembler.advance(&self.input.bytes).map_err(|error| match error {
+                    HelloError::NotTls if !is_http(&self.input.bytes) => {
+                        Failure::Hello(HelloError::BadRecord)
+                    }
+                    error => Failure::Hello(error),
+                })?;
                 Ok(())
             }
             State::Running(_) | State::Failed => Ok(()),
@@ -121,20 +134,23 @@ impl Accepting {
         std::mem::take(&mut self.gathered.early)
     }
 
-    /// What is known of a client whose handshake failed: the log names its certificate.
-    pub fn peer(&self) -> Option<(&[Arc<Certificate>], Verdict)> {
-        self.gathered.notes.peer.as_ref().map(|noted| (noted.chain.as_slice(), noted.verdict))
-    }
-
-    /// The name the client asked for, once its hello was read.
-    pub fn server_name(&self) -> Option<&[u8]> {
-        match &self.state {
-            State::Running(running) => running.server_name.as_deref(),
-            State::Hello { .. } | State::Failed => None,
-        }
+    /// What is known of a handshake that is not done, or failed.
+    pub fn so_far(&self) -> Facts {
+        let peer = self.gathered.notes.peer.as_ref();
+        let (peer, verdict) = peer.map(|noted| (noted.chain.clone(), noted.verdict)).unwrap_or_default();
+        Facts { peer, verdict, ..self.known.clone() }
     }
 
     fn fail(&mut self, failure: &Failure, out: &mut Vec<u8>) {
+        if let State::Running(running) = &self.state {
+            let conn = &running.conn;
+            self.known = Facts {
+                version: conn.protocol_version().map_or(0, u16::from),
+                cipher: conn.negotiated_cipher_suite().map_or(0, |suite| suite.suite().into()),
+                server_name: running.server_name.clone(),
+                ..Facts::default()
+            };
+        }
         if let (Some(description), false) = (failure.alert(), self.gathered.wrote_alert) {
             // Before the keys are known the alert goes in clear. Later rustls wrote it, or the peer cannot read one.
             if matches!(self.state, State::Hello { .. }) {
@@ -178,6 +194,11 @@ impl Accepting {
         }
         Ok(Connected { connection, facts, rest: self.input.bytes, early: self.gathered.early })
     }
+}
+
+/// Whether somebody speaks HTTP where TLS is spoken: the words that OpenSSL looks for.
+fn is_http(bytes: &[u8]) -> bool {
+    [&b"GET "[..], b"POST ", b"HEAD ", b"PUT "].iter().any(|method| bytes.starts_with(method))
 }
 
 /// The alert for a certificate that is not accepted (RFC 8446 section 6.2).

@@ -24,6 +24,7 @@ pub struct Connecting {
     begun: bool,
     context: Arc<ServerContext>,
     server_name: Option<Vec<u8>>,
+    client_random: [u8; 32],
 }
 
 impl std::fmt::Debug for Connecting {
@@ -72,6 +73,7 @@ impl Connecting {
             begun: false,
             context,
             server_name: server_name.map(<[u8]>::to_vec),
+            client_random: [0; 32],
         })
     }
 
@@ -87,8 +89,13 @@ impl Connecting {
 
     /// Does one step of the handshake, and writes what is to be sent; after an error, too.
     pub fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, Failure> {
-        self.begun = true;
-        handshake::step(&mut *self.conn, &mut self.input, &mut self.gathered, out)
+        let (is_first, start) = (!std::mem::replace(&mut self.begun, true), out.len());
+        let stepped = handshake::step(&mut *self.conn, &mut self.input, &mut self.gathered, out);
+        // The ClientHello goes out in clear: header, type and length, version, random bytes.
+        if is_first && let Some(random) = out.get(start + 11..start + 43) {
+            self.client_random.copy_from_slice(random);
+        }
+        stepped
     }
 
     /// What is known of a server whose handshake failed.
@@ -107,6 +114,7 @@ impl Connecting {
         let own = self.context.own();
         let facts = Facts {
             server_name: self.server_name.take(),
+            client_random: self.client_random,
             own: own.map(|credential| credential.leaf().clone()),
             own_name: own.map(|credential| credential.name.clone()),
             ..handshake::facts(&self.conn, &mut self.gathered)
