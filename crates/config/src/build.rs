@@ -46,6 +46,8 @@ pub(crate) struct Cx<'a> {
     pub bandwidth_filters: u32,
     /// Names that `log` lines use and that may be declared later.
     pub log_names: Vec<crate::log::LogName>,
+    /// The `log-forward` sections and where they begin.
+    pub log_forward_names: Vec<(Arc<str>, Span)>,
     pub experimental_used: bool,
     /// Where each `default-path` is, by file and line, and what it says: it holds for the lines that follow.
     pub default_paths: Vec<((usize, u32), DefaultPath)>,

@@ -13,6 +13,7 @@ mod http_errors;
 mod keyword;
 mod load;
 mod log;
+mod log_forward;
 mod log_profile;
 pub mod model;
 mod numbers;

@@ -10,13 +10,14 @@ use thalweg_syntax::{
 
 use crate::build::{Building, Cx, UnixBindDefaults};
 use crate::keyword::{Outcome, Status, fail, find, not_supported};
+use crate::log_forward::ForwardDraft;
 use crate::log_profile::ProfileDraft;
 use crate::model::Config;
 use crate::ring::RingDraft;
 use crate::table::{SECTIONS, SectionKind};
 use crate::tls::StoreDraft;
 use crate::userlist::UserlistDraft;
-use crate::{finish, global, http_errors, log_profile, proxy, ring, tls, userlist};
+use crate::{finish, global, http_errors, log_forward, log_profile, proxy, ring, tls, userlist};
 
 /// A file to read.
 #[derive(Clone, Debug)]
@@ -115,6 +116,7 @@ enum Section {
     LogProfile(ProfileDraft),
     Ring(Box<RingDraft>),
     CrtStore(Box<StoreDraft>),
+    LogForward(Box<ForwardDraft>),
 }
 
 /// What a master process must know of a configuration before a worker reads it.
@@ -193,6 +195,7 @@ impl<'a> Cx<'a> {
             log_profiles: Vec::new(),
             bandwidth_filters: 0,
             log_names: Vec::new(),
+            log_forward_names: Vec::new(),
             experimental_used: false,
             default_paths: Vec::new(),
             given: HashSet::new(),
@@ -314,6 +317,7 @@ fn section_line(cx: &mut Cx<'_>, section: &mut Section, line: Line) -> Outcome {
         Section::LogProfile(draft) => log_profile::line(cx, draft, &line),
         Section::Ring(draft) => ring::line(cx, draft, &line),
         Section::CrtStore(draft) => tls::line(cx, draft, &line),
+        Section::LogForward(draft) => log_forward::line(cx, draft, &line),
     }
 }
 
@@ -332,6 +336,7 @@ fn open(cx: &mut Cx<'_>, line: &Line, kind: SectionKind) -> Result<Section, Box<
         SectionKind::LogProfile => Section::LogProfile(log_profile::open(cx, line)?),
         SectionKind::Ring => Section::Ring(Box::new(ring::open(cx, line)?)),
         SectionKind::CrtStore => Section::CrtStore(Box::new(tls::open(cx, line)?)),
+        SectionKind::LogForward => Section::LogForward(Box::new(log_forward::open(cx, line)?)),
     })
 }
 
@@ -344,6 +349,7 @@ fn close(cx: &mut Cx<'_>, section: &mut Section) {
         Section::LogProfile(draft) => cx.log_profiles.push(draft),
         Section::Ring(draft) => ring::close(cx, *draft),
         Section::CrtStore(draft) => tls::close(cx, *draft),
+        Section::LogForward(draft) => log_forward::close(cx, *draft),
     }
 }
 

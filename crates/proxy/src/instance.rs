@@ -60,6 +60,8 @@ pub struct Instance {
     pub process_gate: Gate,
     /// Connections by proxy, as a frontend.
     pub frontend_gates: Box<[Gate]>,
+    /// Streams by `log-forward` section.
+    pub log_forward_gates: Box<[Gate]>,
     /// Connections by listener (see [`Instance::listeners`]).
     pub listener_gates: Box<[Gate]>,
     /// New connections of the process per second (`maxconnrate`).
@@ -146,6 +148,7 @@ impl Instance {
             backends,
             process_gate,
             frontend_gates,
+            log_forward_gates: config.log_forwards.iter().map(|f| Gate::new(f.maxconn)).collect(),
             listener_gates,
             connection_rate: RateGate::new(config.global.maxconnrate),
             session_rate: RateGate::new(config.global.maxsessrate),

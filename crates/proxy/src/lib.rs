@@ -11,6 +11,7 @@ pub mod counters;
 pub mod frontend;
 pub mod gate;
 pub mod instance;
+pub mod log_forward;
 pub mod operator;
 pub(crate) mod plant;
 pub mod rate;
@@ -36,6 +37,13 @@ pub struct ThreadSocket {
     pub bind: usize,
     /// The socket, which other threads may accept from, too.
     pub port: Arc<Port>,
+}
+
+/// Serves sockets of `log-forward` sections, each with the position of its section, on the calling thread.
+pub fn start_log_forwards(sockets: Vec<(usize, log_forward::LogSocket)>) {
+    if let Some(worker) = worker::current() {
+        sockets.into_iter().for_each(|(section, socket)| log_forward::start(&worker, section, socket));
+    }
 }
 
 /// Starts to serve on the calling thread, one of the runtime's.

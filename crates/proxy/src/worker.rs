@@ -10,8 +10,9 @@ use std::sync::atomic::Ordering;
 
 use thalweg_balance::View;
 use thalweg_balance::sync::AtomicU64;
-use thalweg_config::model::{Global, LogLevel, Proxy, ProxyId, ServerId};
+use thalweg_config::model::{Global, LogLevel, LogTarget, Proxy, ProxyId, ServerId};
 use thalweg_h1::CaseMap;
+use thalweg_operate::log::forward::{Message, Rewrite};
 use thalweg_operate::log::{Logger, Route};
 use thalweg_runtime::{Reason, TaskId, clock};
 use thalweg_sample::context::{Clock, Scratch};
@@ -380,6 +381,16 @@ impl Worker {
             let tag = self.proxy(id).log_tag.as_deref().map(str::as_bytes);
             self.logger.borrow_mut().send(route, level, tag, structured_data, message, clock::wall_us());
         }
+    }
+
+    /// Where messages for these targets go.
+    pub fn log_route(&self, targets: &Arc<[LogTarget]>) -> Option<Rc<Route>> {
+        self.logger.borrow_mut().route(targets)
+    }
+
+    /// Sends a message of another program on.
+    pub fn relay_log(&self, route: &Route, message: &Message<'_>, rewrite: &Rewrite) {
+        self.logger.borrow_mut().relay(route, message, rewrite);
     }
 
     /// Where the lines of a proxy go.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use thalweg_config::Config;
 use thalweg_config::model::Proxy;
 use thalweg_proxy::counters::sum;
+use thalweg_proxy::log_forward::LogSocket;
 use thalweg_proxy::{Instance, ThreadSocket};
 use thalweg_runtime::{Handle, clock};
 
@@ -28,6 +29,11 @@ impl DataPath {
             .map(|s| ThreadSocket { proxy: s.proxy, bind: s.bind, port: s.port })
             .collect();
         thalweg_proxy::start_thread(&self.0, thread, sockets);
+    }
+
+    /// Serves sockets of `log-forward` sections on the calling thread.
+    pub fn start_log_forwards(&self, sockets: Vec<(usize, LogSocket)>) {
+        thalweg_proxy::start_log_forwards(sockets);
     }
 
     /// Stops listening on every thread; the runtime stops when nothing is left to do.

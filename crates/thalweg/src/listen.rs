@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use thalweg_config::model::{Bind, BindAddr, Config, Proxy, ProxyId};
+use thalweg_proxy::log_forward::LogSocket;
 use thalweg_runtime::net::listener::{self, Refused};
-use thalweg_runtime::net::{LetGo, ListenOptions, Port, SockAddr, descriptor};
+use thalweg_runtime::net::{Datagram, DatagramOptions, LetGo, ListenOptions, Port, SockAddr, descriptor};
 use thalweg_syntax::source::os_message;
 use thalweg_sys::handover::HandedSocket;
 
@@ -186,6 +187,75 @@ fn open_cli_bind(config: &Config, bind: &Bind, handed: &mut Handed) -> io::Resul
     let (severity_number, unix) = (bind.severity_number, kind.local.is_unix());
     let port = socket.into_port(let_go_of(config, &Owner::CLI, bind));
     Ok(CliListener { port, name, level, gives_listeners, severity_number, unix })
+}
+
+/// The sockets of `log-forward` sections.
+#[derive(Default)]
+pub struct OpenLogs {
+    /// Each with the position of its section.
+    pub sockets: Vec<(usize, LogSocket)>,
+    /// Those that may be handed over.
+    pub shared: Vec<SharedSocket>,
+}
+
+/// Opens the sockets of `log-forward` sections. On failure, one message for each.
+pub fn open_log_forwards(config: &Config, handed: &mut Handed) -> Result<OpenLogs, Vec<String>> {
+    let mut opened = OpenLogs::default();
+    let mut failures = Vec::new();
+    for (section, forward) in config.log_forwards.iter().enumerate() {
+        let title = format!("log-forward {}", forward.name);
+        let owner = Owner { backlog: forward.backlog, maxconn: forward.maxconn };
+        for bind in &forward.binds {
+            match open_log_stream(config, &owner, bind, handed) {
+                Ok(port) => {
+                    opened.shared.push(SharedSocket {
+                        port: Arc::clone(&port),
+                        interface: bind.interface.as_deref().unwrap_or("").to_string(),
+                        shown: bind.shown.to_string(),
+                    });
+                    opened.sockets.push((section, LogSocket::Streams(port)));
+                }
+                Err(error) => failures.push(failure(&title, bind, &error)),
+            }
+        }
+        for bind in &forward.dgram_binds {
+            // Another process, old or new, has the address at the same time for a while.
+            let options = DatagramOptions {
+                reuseport: !config.global.noreuseport,
+                interface: bind.interface.as_deref().map(Into::into),
+                transparent: bind.transparent,
+                ..DatagramOptions::default()
+            };
+            let address = address_of(bind).ok_or_else(|| io::ErrorKind::InvalidInput.into());
+            match address.and_then(|address| Datagram::open(&address, &options)) {
+                Ok(fd) => opened.sockets.push((section, LogSocket::Datagrams(fd))),
+                Err(error) => failures.push(failure(&title, bind, &error)),
+            }
+        }
+    }
+    if failures.is_empty() { Ok(opened) } else { Err(failures) }
+}
+
+fn open_log_stream(
+    config: &Config,
+    owner: &Owner,
+    bind: &Bind,
+    handed: &mut Handed,
+) -> io::Result<Arc<Port>> {
+    let socket = match bind.addr {
+        BindAddr::Fd(fd) | BindAddr::SockPair(fd) => take_inherited(fd, backlog(config, owner, bind), bind)?,
+        _ => {
+            let mut refused = Vec::new();
+            let mut sockets = open_bind(config, owner, bind, handed, &mut refused)?;
+            if let Some((_, error)) = refused.pop() {
+                return Err(error);
+            }
+            // Messages are few and small: one thread takes them.
+            sockets.truncate(1);
+            sockets.pop().ok_or(io::ErrorKind::InvalidInput)?
+        }
+    };
+    Ok(socket.into_port(let_go_of(config, owner, bind)))
 }
 
 /// How `show cli sockets` calls a socket of the CLI.
@@ -429,7 +499,9 @@ impl Backups {
     pub fn make(config: &Config) -> Backups {
         let mut made = Vec::new();
         let proxies = config.proxies.iter().filter(|proxy| !proxy.disabled);
-        for bind in proxies.flat_map(|proxy| &proxy.binds).chain(&config.global.stats_sockets) {
+        let logs = config.log_forwards.iter().flat_map(|forward| &forward.binds);
+        let all = proxies.flat_map(|proxy| &proxy.binds).chain(&config.global.stats_sockets).chain(logs);
+        for bind in all {
             if let BindAddr::Unix(path) = &bind.addr {
                 let mut name = path.as_os_str().to_owned();
                 name.push(format!(".{}.bak", std::process::id()));

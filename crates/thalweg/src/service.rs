@@ -9,6 +9,7 @@ use std::time::Duration;
 use thalweg_cli::Cli;
 use thalweg_config::Config;
 use thalweg_config::model::IoDriver;
+use thalweg_proxy::log_forward::LogSocket;
 use thalweg_runtime::buffer::BufferConfig;
 use thalweg_runtime::driver::{Driver, DriverKind, DriverOptions};
 use thalweg_runtime::net::Port;
@@ -17,7 +18,7 @@ use thalweg_syntax::source::os_message;
 use thalweg_sys::handover::HandedSocket;
 
 use crate::data_path::DataPath;
-use crate::listen::{self, Backups, Handed, OpenListener, ThreadListener};
+use crate::listen::{self, Backups, Handed, OpenListener, OpenLogs, ThreadListener};
 use crate::program::Program;
 use crate::stats_socket::{self, CliListener, SharedSockets};
 
@@ -31,6 +32,7 @@ pub struct Service {
     handed: Handed,
     opened: Vec<OpenListener>,
     cli: Option<Vec<CliListener>>,
+    logs: Option<OpenLogs>,
     /// What was left out of the listening sockets because the kernel refused it.
     pub warnings: Vec<String>,
     /// Unix sockets of the previous process, until it is certain that this one replaces it.
@@ -49,6 +51,7 @@ impl Service {
             handed: Handed::default(),
             opened,
             cli: None,
+            logs: None,
             warnings: Vec::new(),
             backups,
             program: program.clone(),
@@ -65,6 +68,9 @@ impl Service {
         listen::open(&self.config, &mut self.handed, &mut self.opened, &mut self.warnings)?;
         if self.cli.is_none() {
             self.cli = Some(listen::open_cli(&self.config, &mut self.handed)?);
+        }
+        if self.logs.is_none() {
+            self.logs = Some(listen::open_log_forwards(&self.config, &mut self.handed)?);
         }
         Ok(())
     }
@@ -121,7 +127,16 @@ impl Service {
     pub fn start(self, has_master: bool) -> io::Result<Running> {
         let threads = self.config.global.nbthread.max(1);
         let settings = runtime_settings(&self.config);
-        let (sockets, shared) = listen::distribute(self.opened, &self.config, threads);
+        let (sockets, mut shared) = listen::distribute(self.opened, &self.config, threads);
+        let OpenLogs { sockets: logs, shared: shared_logs } = self.logs.unwrap_or_default();
+        shared.extend(shared_logs);
+        // Threads take turns: one serves each socket.
+        let mut logs_of: Vec<Vec<(usize, LogSocket)>> = Vec::new();
+        logs_of.resize_with(threads, Vec::new);
+        for (number, log) in logs.into_iter().enumerate() {
+            logs_of[number % threads].push(log);
+        }
+        let logs_of = Mutex::new(logs_of);
         let shared = Arc::new(Mutex::new(shared));
         let cli_listeners = self.cli.unwrap_or_default();
         let mut sockets: Vec<Option<Vec<ThreadListener>>> = sockets.into_iter().map(Some).collect();
@@ -145,6 +160,8 @@ impl Service {
         let runtime = Runtime::start(settings, move |thread| {
             let taken = crate::locked(&sockets).get_mut(thread).and_then(Option::take);
             path.start_thread(thread, taken.unwrap_or_default());
+            let logs = crate::locked(&logs_of).get_mut(thread).map(std::mem::take);
+            path.start_log_forwards(logs.unwrap_or_default());
             // Before this thread serves anything, whichever thread comes first.
             variables.call_once(thalweg_cli::variables::set_configured_here);
             let taken = crate::locked(&cli_ports_of).get_mut(thread).map(std::mem::take);

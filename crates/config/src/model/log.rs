@@ -139,13 +139,18 @@ pub struct RingServer {
 #[derive(Clone, Debug)]
 pub struct LogForward {
     pub name: Arc<str>,
+    /// Where streams are accepted.
     pub binds: Vec<Bind>,
+    /// Where datagrams are received; their addresses are [`super::BindAddr::Tcp`].
     pub dgram_binds: Vec<Bind>,
-    pub targets: Vec<LogTarget>,
+    pub targets: Arc<[LogTarget]>,
+    /// Streams at the same time; 0 for the limit of the process.
     pub maxconn: u32,
     pub backlog: u32,
     pub timeout_client_ms: Option<u64>,
+    /// Messages are sent on as they came (`option dont-parse-log`).
     pub dont_parse: bool,
+    /// Messages on streams end with a line feed, whatever they begin with.
     pub assume_rfc6587_ntf: bool,
     pub host: LogHost,
 }
@@ -153,10 +158,14 @@ pub struct LogForward {
 /// `option host`: what becomes of the host field of a relayed line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum LogHost {
-    #[default]
+    /// It stays as it is, or missing.
     Keep,
+    /// It is the sender's address.
     Replace,
+    /// It is the sender's address where it is missing.
+    #[default]
     Fill,
+    /// The sender's address is added behind a comma.
     Append,
 }
 

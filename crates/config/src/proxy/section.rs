@@ -151,6 +151,8 @@ fn check_name(cx: &mut Cx<'_>, line: &Line, kind: ProxyKind, name: &Arc<str>) ->
             .filter(|d| cx.defaults.last().is_some_and(|l| l.span == d.span) || line.text(2) == "from")
             .map(|d| ("defaults", d.span, false)),
     };
+    let relay = || cx.log_forward_names.iter().find(|(other, _)| other == name);
+    let other = other.or_else(|| relay().map(|(_, span)| ("log forward section", *span, true)));
     let Some((other, span, overlap)) = other else { return Ok(()) };
     let message = format!(
         "Parsing [{}:{}]: {} '{name}' has the same name as {other} '{name}' declared at {}:{}.{}",

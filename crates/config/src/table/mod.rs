@@ -61,7 +61,6 @@ pub(crate) mod why {
     pub(crate) const SOCKS: &str = "SOCKS4 is not built";
     pub(crate) const POOL_NAME: &str = "it concerns connections that are not built";
     pub(crate) const HEALTHCHECK: &str = "named presets of servers are not built";
-    pub(crate) const LOG_SECTIONS: &str = "lines of other programs are not relayed";
     pub(crate) const PEERS: &str = "peers are not built";
     pub(crate) const CACHE: &str = "the cache is not built";
     pub(crate) const SPOE: &str = "SPOE is not built";

@@ -14,6 +14,7 @@ pub(crate) enum SectionKind {
     LogProfile,
     Ring,
     CrtStore,
+    LogForward,
 }
 
 /// Every section, in alphabetical order.
@@ -29,7 +30,7 @@ pub(crate) static SECTIONS: &[Keyword<SectionKind>] = &[
     not_yet("healthcheck", "A health check that servers share.", why::CHECKS),
     works("http-errors", "A group of error pages.", SectionKind::HttpErrors),
     works("listen", "A frontend and a backend in one.", SectionKind::Proxy(ProxyKind::Listen)),
-    not_yet("log-forward", "A relay of logs.", why::LOG_SECTIONS),
+    works("log-forward", "A relay of logs.", SectionKind::LogForward),
     works("log-profile", "What is logged at each step.", SectionKind::LogProfile),
     not_yet("mailers", "Servers of e-mail alerts.", why::EMAIL),
     not_yet("namespace_list", "Network namespaces.", why::NAMESPACE),

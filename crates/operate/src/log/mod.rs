@@ -5,6 +5,7 @@
 //! number of dropped lines.
 
 pub mod backend;
+pub mod forward;
 pub mod ring;
 pub mod syslog;
 
@@ -19,6 +20,7 @@ use thalweg_config::model::{
 use thalweg_runtime::net::{Datagram, DatagramOptions, SockAddr};
 
 use backend::{LogBackend, ServerStates, Way};
+use forward::{Message, Rewrite};
 use ring::{Feed, Framing, Ring};
 use syslog::{DateCache, Envelope, write_envelope};
 
@@ -310,6 +312,36 @@ impl Logger {
         self.line.extend_from_slice(message);
         self.line.truncate((target.len as usize).saturating_sub(1));
         self.line.push(b'\n');
+        self.deliver(hop);
+    }
+
+    /// Sends a message of another program to every target of the route that wants its level. `facility` of a target is
+    /// for those that have none.
+    pub fn relay(&mut self, route: &Route, message: &Message<'_>, rewrite: &Rewrite) {
+        for hop in &route.hops {
+            let target = hop.target();
+            let priority = message.priority.unwrap_or(u16::from(target.facility.0) * 8);
+            let level = (priority % 8) as usize;
+            if level > target.level as usize || !sampled(target, hop.sample_position.as_deref()) {
+                continue;
+            }
+            let format = match (target.format, &self.sinks[hop.sink].1) {
+                (LogFormatKind::Unspecified, Sink::Descriptor(_)) => LogFormatKind::Raw,
+                (LogFormatKind::Unspecified, Sink::Ring(format, _)) => *format,
+                (LogFormatKind::Unspecified, _) => rewrite.format,
+                (format, _) => format,
+            };
+            let priority = priority - level as u16 + level.max(target.minlevel as usize) as u16;
+            self.line.clear();
+            Rewrite { format, priority, ..*rewrite }.write(&mut self.line, &mut self.dates, message);
+            self.line.truncate((target.len as usize).saturating_sub(1));
+            self.line.push(b'\n');
+            self.deliver(hop);
+        }
+    }
+
+    /// Sends the line that was made to where the hop leads.
+    fn deliver(&mut self, hop: &Hop) {
         let sent = match &mut self.sinks[hop.sink].1 {
             Sink::Socket(socket) => socket.queue(&self.line),
             Sink::Descriptor(fd) => thalweg_sys::fd::write_if_ready(*fd, &self.line).is_ok(),

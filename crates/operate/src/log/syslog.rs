@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use thalweg_config::model::{Facility, LogFormatKind, LogLevel};
 
-const MONTHS: [&str; 12] =
+pub(super) const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// What the envelope says besides the message.
@@ -39,7 +39,19 @@ pub struct DateCache {
 }
 
 impl DateCache {
-    fn refresh(&mut self, second: u64) {
+    /// The date of the last second that was asked for, as RFC 3164 writes it.
+    pub(super) fn rfc3164(&self) -> &str {
+        &self.rfc3164
+    }
+
+    /// Its year, and its month counted from 0.
+    pub(super) fn year_and_month(&self) -> (i32, usize) {
+        let number = |range| self.iso.get(range).and_then(|digits: &str| digits.parse::<i32>().ok());
+        let month = number(5..7).and_then(|month| usize::try_from(month).ok()).unwrap_or(1);
+        (number(0..4).unwrap_or(1970), month.saturating_sub(1))
+    }
+
+    pub(super) fn refresh(&mut self, second: u64) {
         if self.second == Some(second) {
             return;
         }
@@ -109,7 +121,7 @@ pub fn write_envelope(out: &mut Vec<u8>, dates: &mut DateCache, e: &Envelope<'_>
 }
 
 /// RFC 5424 section 6: a missing value is a dash.
-fn or_dash(bytes: &[u8]) -> &[u8] {
+pub(super) fn or_dash(bytes: &[u8]) -> &[u8] {
     if bytes.is_empty() { b"-" } else { bytes }
 }
 
@@ -123,7 +135,7 @@ fn level_only(out: &mut Vec<u8>, e: &Envelope<'_>) {
     out.extend_from_slice(&[b'<', b'0' + e.level as u8, b'>']);
 }
 
-fn iso_date(out: &mut Vec<u8>, dates: &DateCache, wall_us: u64) {
+pub(super) fn iso_date(out: &mut Vec<u8>, dates: &DateCache, wall_us: u64) {
     out.extend_from_slice(dates.iso.as_bytes());
     out.push(b'.');
     let mut micros = [b'0'; 6];
@@ -136,7 +148,7 @@ fn iso_date(out: &mut Vec<u8>, dates: &DateCache, wall_us: u64) {
     out.extend_from_slice(dates.offset.as_bytes());
 }
 
-fn decimal(out: &mut Vec<u8>, mut value: u64) {
+pub(super) fn decimal(out: &mut Vec<u8>, mut value: u64) {
     let mut digits = [0u8; 20];
     let mut at = digits.len();
     loop {

@@ -153,6 +153,14 @@ impl Datagram {
         Datagram::register(open(address.family(), &opts)?, &opts)
     }
 
+    /// A socket bound to an address, for [`Datagram::from_fd`] on another thread.
+    ///
+    /// # Errors
+    /// The address cannot be bound, or an option is refused.
+    pub fn open(address: &SockAddr, opts: &DatagramOptions) -> io::Result<OwnedFd> {
+        open(address.family(), &DatagramOptions { bind: Some(address.clone()), ..opts.clone() })
+    }
+
     /// Registers a socket made elsewhere; it is made non-blocking.
     pub fn from_fd(fd: OwnedFd, opts: &DatagramOptions) -> io::Result<Datagram> {
         if driver::with(|d| d.simulated().is_none()) {

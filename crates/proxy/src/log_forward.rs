@@ -1,0 +1,165 @@
+//! `log-forward`: the sockets on which messages of other programs arrive, each served by one task of one thread, and a task
+//! for each stream. What a message is, and how it is sent on, is in [`thalweg_operate::log::forward`].
+
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use thalweg_config::model::{LogFormatKind, LogForward, LogHost};
+use thalweg_operate::log::Route;
+use thalweg_operate::log::forward::{Framed, Framer, Message, Rewrite};
+use thalweg_runtime::net::{Datagram, DatagramOptions, Listener, Port, SockAddr, Stream};
+use thalweg_runtime::{Kind, clock, current_task, spawn, timer};
+
+use crate::worker::Worker;
+
+static DATAGRAMS: Kind = Kind::new("log-datagrams");
+static ACCEPT: Kind = Kind::new("log-accept");
+static STREAM: Kind = Kind::new("log-stream");
+
+/// Pause after the process ran out of descriptors, or a socket failed, in milliseconds.
+const PAUSE_MS: u64 = 100;
+
+/// A socket of a `log-forward` section.
+pub enum LogSocket {
+    /// Streams are accepted on it.
+    Streams(Arc<Port>),
+    /// Datagrams arrive on it.
+    Datagrams(OwnedFd),
+}
+
+/// Serves a socket of a section on the calling thread, one of the runtime's, until a soft stop.
+pub fn start(worker: &Rc<Worker>, section: usize, socket: LogSocket) {
+    let Some(relay) = Relay::new(worker, section) else { return };
+    let task = match socket {
+        LogSocket::Datagrams(fd) => spawn(&DATAGRAMS, datagrams(relay, fd)),
+        LogSocket::Streams(port) => spawn(&ACCEPT, accept(relay, Listener::on(port))),
+    };
+    worker.until_stop.borrow_mut().push(task);
+}
+
+/// One section, on one thread.
+#[derive(Clone)]
+struct Relay {
+    worker: Rc<Worker>,
+    section: usize,
+    /// Where its messages go; `None` without a `log` line.
+    route: Option<Rc<Route>>,
+}
+
+impl Relay {
+    fn new(worker: &Rc<Worker>, section: usize) -> Option<Relay> {
+        let targets = &worker.instance.config.log_forwards.get(section)?.targets;
+        Some(Relay { worker: Rc::clone(worker), section, route: worker.log_route(targets) })
+    }
+
+    fn settings(&self) -> &LogForward {
+        &self.worker.instance.config.log_forwards[self.section]
+    }
+
+    /// Sends one message on.
+    fn send(&self, bytes: &[u8], sender: Option<IpAddr>) {
+        let settings = self.settings();
+        let (Some(route), Some(message)) = (&self.route, Message::read(bytes, settings.dont_parse)) else {
+            return;
+        };
+        let rewrite = Rewrite {
+            // What was not read cannot be written in another form by itself.
+            format: if settings.dont_parse { LogFormatKind::Raw } else { LogFormatKind::Unspecified },
+            priority: 0,
+            host: if settings.dont_parse { LogHost::Keep } else { settings.host },
+            sender,
+            wall_us: clock::wall_us(),
+        };
+        self.worker.relay_log(route, &message, &rewrite);
+    }
+}
+
+fn ip_of(address: &SockAddr) -> Option<IpAddr> {
+    // An IPv4 address that came through an IPv6 socket is an IPv4 address.
+    address.to_std().map(|address| address.ip().to_canonical())
+}
+
+async fn datagrams(relay: Relay, fd: OwnedFd) {
+    let Ok(mut socket) = Datagram::from_fd(fd, &DatagramOptions::default()) else { return };
+    loop {
+        match socket.recv_from().await {
+            Ok(received) => relay.send(&received.bytes, ip_of(&received.from)),
+            Err(_) => timer::sleep(PAUSE_MS).await,
+        }
+    }
+}
+
+async fn accept(relay: Relay, mut listener: Listener) {
+    loop {
+        match listener.accept().await {
+            Ok((fd, peer)) => {
+                let gate = &relay.worker.instance.log_forward_gates[relay.section];
+                // Beyond the limit a client waits here, and those behind it in the backlog.
+                while !gate.try_enter() {
+                    std::future::poll_fn(|_| match gate.wait(current_task()) {
+                        true => std::task::Poll::Ready(()),
+                        false => std::task::Poll::Pending,
+                    })
+                    .await;
+                }
+                let place = Place(relay.clone());
+                spawn(&STREAM, stream(place, fd, peer));
+            }
+            Err(_) => {
+                listener.pause();
+                timer::sleep(PAUSE_MS).await;
+                while listener.resume().is_err() {
+                    timer::sleep(PAUSE_MS).await;
+                }
+            }
+        }
+    }
+}
+
+/// A place below the `maxconn` of a section.
+struct Place(Relay);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.worker.instance.log_forward_gates[self.0.section].leave();
+    }
+}
+
+/// Serves a stream to its end: that of the connection, a silence of `timeout client`, or something that is no message.
+async fn stream(place: Place, fd: OwnedFd, peer: SockAddr) {
+    let relay = &place.0;
+    let Ok(mut stream) = Stream::from_accepted(fd) else { return };
+    let settings = relay.settings();
+    let room = relay.worker.instance.config.global.tune.bufsize;
+    let framer = Framer::new(settings.assume_rfc6587_ntf, room);
+    let sender = ip_of(&peer);
+    let mut bytes: Vec<u8> = Vec::new();
+    loop {
+        let deadline = settings.timeout_client_ms.map(timer::deadline_in);
+        let Ok(Ok(received)) = timer::timeout_at(deadline, stream.recv(room)).await else { return };
+        let ended = received.is_empty();
+        bytes.extend_from_slice(&received);
+        drop(received);
+        let mut at = 0;
+        loop {
+            match framer.next(&bytes[at..], ended) {
+                Framed::Message { from, to, next } => {
+                    relay.send(&bytes[at + from..at + to], sender);
+                    at += next;
+                }
+                Framed::Partial => break,
+                Framed::Broken => return,
+            }
+        }
+        if ended {
+            return;
+        }
+        bytes.drain(..at);
+        if bytes.is_empty() {
+            // A stream that waits holds nothing.
+            bytes = Vec::new();
+        }
+    }
+}
