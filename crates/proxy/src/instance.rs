@@ -16,7 +16,7 @@ use crate::backend::Backend;
 use crate::backend::track::Trackers;
 use crate::counters::{Counters, Peaks, ThreadCounters, peak};
 use crate::gate::Gate;
-use crate::rate::RateGate;
+use crate::rate::{RateGate, Sampled};
 use crate::refused::LastRefused;
 use crate::stream::service::Service;
 
@@ -95,6 +95,8 @@ pub struct Instance {
     pub frontend_paused: Box<[AtomicBool]>,
     /// By proxy: its frontend accepts nothing any more (`shutdown frontend`).
     pub frontend_shut: Box<[AtomicBool]>,
+    /// How fast bytes leave for clients (`BytesOutRate`).
+    pub bytes_out_rate: Sampled,
     /// Servers that have the state of others.
     pub(crate) trackers: Trackers,
     /// Messages that were not understood (`show errors`).
@@ -167,6 +169,7 @@ impl Instance {
             unpublished: config.proxies.iter().map(|p| AtomicBool::new(p.unpublished)).collect(),
             frontend_paused: config.proxies.iter().map(|_| AtomicBool::new(false)).collect(),
             frontend_shut: config.proxies.iter().map(|_| AtomicBool::new(false)).collect(),
+            bytes_out_rate: Sampled::new(start_wall_us / 1000),
             trackers,
             refused: LastRefused::new(proxies),
             warnings: AtomicU64::new(0),

@@ -81,9 +81,45 @@ impl RateGate {
     }
 }
 
+/// How fast a count grows, as whoever asks finds it: nothing is done while nobody asks, and nothing where it is counted.
+pub struct Sampled(Mutex<[(u64, u64); 2]>);
+
+impl Sampled {
+    /// A count that began with 0 at `now_ms`.
+    pub fn new(now_ms: u64) -> Sampled {
+        Sampled(Mutex::new([(now_ms, 0); 2]))
+    }
+
+    /// The count is `total` now: how much it grew per second since it was asked for the last time, if that was a second
+    /// or more ago, else since the time before.
+    pub fn per_second(&self, now_ms: u64, total: u64) -> u64 {
+        let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let [before, last] = &mut *samples;
+        if now_ms.saturating_sub(last.0) >= 1000 {
+            *before = *last;
+            *last = (now_ms, total);
+        }
+        let grown = u128::from(total.saturating_sub(before.1));
+        let elapsed_ms = u128::from(now_ms.saturating_sub(before.0).max(1));
+        u64::try_from(grown * 1000 / elapsed_ms).unwrap_or(u64::MAX)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_is_that_of_the_last_second_or_more() {
+        let rate = Sampled::new(1000);
+        // Since the start.
+        assert_eq!(rate.per_second(3000, 4000), 2000);
+        // Soon after, it is still that of the longer time.
+        assert_eq!(rate.per_second(3500, 5000), 2000);
+        assert_eq!(rate.per_second(4000, 14_000), 10_000);
+        assert_eq!(rate.per_second(14_000, 14_000), 0);
+        assert_eq!(rate.per_second(14_000, 24_000), 1000);
+    }
 
     #[test]
     fn no_more_than_the_limit_begin_in_any_second() {

@@ -69,6 +69,9 @@ pub fn fields(instance: &Instance, around: &Around<'_>) -> Vec<Field> {
         threads.iter().flat_map(|t| t.listeners.iter()).map(pick).fold(0u64, u64::wrapping_add)
     };
     let bytes_out = frontends(&|c| c.response_bytes_out.get()) + own.bytes_out;
+    // What a client sent through a pipe left for a server through it.
+    let spliced = frontends(&|c| c.spliced_in.get().wrapping_add(c.spliced_out.get()));
+    let bytes_out_rate = instance.bytes_out_rate.per_second(clock::wall_us() / 1000, bytes_out);
     let process = || threads.iter().map(|t| &t.process);
     let session_rate: u64 = process().map(|c| c.session_rate.per_second(now_ms)).sum();
     let connection_rate: u64 = process().map(|c| c.connection_rate.per_second(now_ms)).sum();
@@ -165,8 +168,8 @@ pub fn fields(instance: &Instance, around: &Around<'_>) -> Vec<Field> {
         (59, "BusyPolling", "MGPV", "1 with busy-polling", U32(u32::from(global.busy_polling))),
         (60, "FailedResolutions", "MGPV", "Names that could not be resolved", U32(0)),
         (61, "TotalBytesOut", "MGPV", "Bytes sent since the start", U64(bytes_out)),
-        (62, "TotalSplicedBytesOut", "MGPV", "Bytes sent through pipes since the start", U64(0)),
-        (63, "BytesOutRate", "MRPV", "Bytes sent in the last second", U64(0)),
+        (62, "TotalSplicedBytesOut", "MGPV", "Bytes sent through pipes since the start", U64(spliced)),
+        (63, "BytesOutRate", "MRPV", "Bytes sent per second, lately", U64(bytes_out_rate)),
         (64, "DebugCommandsIssued", "MGPV", "Debugging commands given; any is a risk", U32(0)),
         (65, "CumRecvLogs", "MCPV", "Log lines received by log-forward", U32(0)),
         (66, "Build info", "POSV", "What was built", Str(around.version.to_owned())),

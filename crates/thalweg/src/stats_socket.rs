@@ -83,7 +83,7 @@ pub fn prepare(
         release_date: COMPATIBLE_DATE.into(),
         sockets,
         gate: Gate::new(instance.config.global.stats_maxconn.max(1)),
-        anon_key: AtomicU32::new(0),
+        anon_key: AtomicU32::new(instance.config.global.anonkey),
         counts: thalweg_cli::Counts::default(),
     };
     let cli = Arc::new(cli);

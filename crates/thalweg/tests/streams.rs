@@ -194,3 +194,31 @@ fn many_streams_are_listed_page_by_page() {
     let names: std::collections::BTreeSet<&str> = found.iter().map(|line| id(line)).collect();
     assert_eq!(names.len(), held.len(), "each has a name of its own");
 }
+
+/// Request lines are shown to who asks for them, as hashes in anonymous sessions (whose key the configuration names), and
+/// those of the stream before are gone.
+#[test]
+fn request_lines_are_shown_when_asked_for() {
+    each_driver(|io| {
+        let server = server();
+        let proxy =
+            setup(&server).global("stats socket <@dir>/cli level admin\nanonkey 12345").threads(1).start(io);
+        let mut client = Conn::connect(proxy.addr("fe"));
+        client.send("GET /pau?x=1 HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_eq!(client.response().status, 503, "{io}");
+        client.send("GET /silent?x=1 HTTP/1.1\r\nHost: h\r\n\r\n");
+        let mut tcp = Conn::connect(proxy.addr("relay"));
+        tcp.send("GET /tcp HTTP/1.1\r\n\r\n");
+        let lines = listed(&proxy, "show sess show-uri", 2);
+        let of = |frontend: &str| lines.iter().find(|line| line.contains(frontend)).unwrap().clone();
+        assert!(of(" fe=fe ").ends_with(" uri=\"GET /silent?x=1 HTTP/1.1\""), "{lines:?}");
+        assert!(!of(" fe=relay ").contains("uri="), "{lines:?}");
+        let detail = cli(&proxy, &format!("show sess {} show-uri", id(&of(" fe=fe "))));
+        assert!(detail.contains("\n  uri=\"GET /silent?x=1 HTTP/1.1\"\n"), "{detail}");
+        assert!(!cli(&proxy, "show sess").contains("uri="), "{io}");
+        let anonymous = cli(&proxy, "set anon on;show sess show-uri frontend fe");
+        let hash = anonymous.split("uri=\"").nth(1).unwrap_or("");
+        // The reference shows the same for this line with this key.
+        assert!(hash.starts_with("c5c50c\"\n"), "{anonymous}");
+    });
+}

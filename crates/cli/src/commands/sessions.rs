@@ -10,11 +10,12 @@ use thalweg_proxy::backend::identity::Identity;
 use thalweg_proxy::stream::entry::Seen;
 use thalweg_runtime::clock;
 use thalweg_sample::facts::Endpoint;
+use thalweg_syntax::carry::carry;
 use thalweg_syntax::{TimeUnit, parse_time};
 
 use super::{date, find_proxy, find_server};
 use crate::anonymous;
-use crate::command::{self, Call, Command, Run};
+use crate::command::{Call, Command, Run};
 use crate::output::Reply;
 use crate::threads::{on, on_all};
 
@@ -22,7 +23,7 @@ use crate::threads::{on, on_all};
 pub static COMMANDS: &[Command] = &[
     Command::new("show sess", Operator, Run::Waiting(|call| Box::pin(show(call))))
         .help("[help|<id>|all] [opts...]", "list the streams, or show one in detail")
-        .lacks("show-uri; figures of buffers and tasks"),
+        .lacks("figures of buffers and tasks"),
     Command::new(
         "shutdown session",
         Admin,
@@ -47,6 +48,7 @@ What may follow:
    frontend <f> only streams that came through this frontend
    older <age>  only streams older than <age> seconds
    server <b/s> only streams that go to this server of this backend
+   show-uri     the request line of each stream
    susp         only streams that were told to end and have not
 ";
 
@@ -75,6 +77,8 @@ fn backend(instance: &Instance, stream: &Seen) -> Option<ProxyId> {
 struct Filter {
     id: Option<u64>,
     detailed: bool,
+    /// With request lines.
+    lines: bool,
     frontend: Option<ProxyId>,
     backend: Option<ProxyId>,
     server: Option<ServerId>,
@@ -92,7 +96,7 @@ impl Filter {
                 "help" => return Err(Reply::Text(HELP.into())),
                 "all" => filter.detailed = true,
                 "susp" => filter.suspicious = true,
-                "show-uri" => return Err(command::missing("show sess show-uri", "the URI is not kept")),
+                "show-uri" => filter.lines = true,
                 "frontend" => {
                     let name = args.next().ok_or_else(|| Reply::error("Missing frontend name."))?;
                     let found = find_proxy(instance, name, Proxy::is_fe);
@@ -150,7 +154,8 @@ async fn show(call: Call<'_>) -> io::Result<Reply> {
     for thread in 0..instance.threads.len() {
         let mut from = Some(0);
         while let Some(position) = from {
-            let page = on(thread, move |worker| worker.streams.page(position, PAGE)).await;
+            let lines = filter.lines;
+            let page = on(thread, move |worker| worker.streams.page(position, PAGE, lines)).await;
             // A thread that does not answer has its streams left out.
             let Some((streams, next)) = page else { break };
             let now_ms = clock::now_ms();
@@ -220,7 +225,7 @@ impl Shown<'_> {
     fn line(&self) -> String {
         let (protocol, source) = self.client();
         format!(
-            "{:#x}: proto={protocol} src={source} fe={} be={} srv={} ts={} age={} tid={}\n",
+            "{:#x}: proto={protocol} src={source} fe={} be={} srv={} ts={} age={} tid={}{}\n",
             id(self.stream),
             self.name(self.stream.frontend),
             self.backend().map_or_else(|| "<NONE>".into(), |backend| self.name(backend)),
@@ -229,8 +234,17 @@ impl Shown<'_> {
             // Told to end: the only state of an end that can be seen from outside.
             if self.stream.killed { "80" } else { "00" },
             self.age(),
-            self.thread + 1
+            self.thread + 1,
+            self.request_line()
         )
+    }
+
+    /// ` uri=` and the request line, if it was asked for and there is one.
+    fn request_line(&self) -> String {
+        match &self.stream.line {
+            Some(line) if !line.is_empty() => format!(" uri=\"{}\"", anonymous::text(self.key, &carry(line))),
+            _ => String::new(),
+        }
     }
 
     /// The same and more over several lines.
@@ -279,6 +293,10 @@ impl Shown<'_> {
             self.thread + 1,
             self.age()
         ));
+        let line = self.request_line();
+        if !line.is_empty() {
+            text.push_str(&format!(" {line}\n"));
+        }
         text
     }
 }

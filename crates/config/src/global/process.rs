@@ -150,6 +150,19 @@ pub(crate) fn prealloc_fd(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     Ok(())
 }
 
+/// `anonkey <key>`
+pub(crate) fn anonkey(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, "a key is expected after 'anonkey'."));
+    }
+    let Ok(key) = u32::try_from(lenient(cx, line, 1)) else {
+        let message = format!("'anonkey' value must be within range 0-4294967295 (was '{}').", line.text(1));
+        return Err(fail(line, 1, message));
+    };
+    cx.config.global.anonkey = key;
+    Ok(())
+}
+
 pub(crate) fn node(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     at_most(line, 1, 1)?;
     let text = line.text(1);

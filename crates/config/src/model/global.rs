@@ -41,6 +41,8 @@ pub struct Global {
     pub zero_warning: bool,
     pub pidfile: Option<PathBuf>,
     pub node: Option<Arc<str>>,
+    /// The key of anonymous dumps for sessions of the CLI that name none, 0 for none.
+    pub anonkey: u32,
     pub description: Option<Arc<str>>,
     pub localpeer: Option<Arc<str>>,
     pub hard_stop_after_ms: Option<u64>,
@@ -251,6 +253,7 @@ impl Default for Global {
             zero_warning: false,
             pidfile: None,
             node: None,
+            anonkey: 0,
             description: None,
             localpeer: None,
             hard_stop_after_ms: None,

@@ -18,7 +18,7 @@ pub static GLOBAL: &[Keyword<GlobalFn>] = &[
     not_yet("51degrees-use-performance-graph", "Device detection.", why::DEVICES),
     not_yet("51degrees-use-predictive-graph", "Device detection.", why::DEVICES),
     not_yet("acme.scheduler", "TLS setting.", why::ACME),
-    not_yet("anonkey", "Key that makes dumps anonymous.", why::ANON),
+    works("anonkey", "Key that makes dumps anonymous.", g::anonkey),
     works("busy-polling", "Poll without sleeping.", g::io_switch),
     works("ca-base", "Directory of authorities' files.", tls::tls_base),
     works("chroot", "Directory the process confines itself to once started.", g::chroot),

@@ -24,6 +24,8 @@ pub struct Entry {
     backend: Cell<Option<ProxyId>>,
     server: Cell<Option<ServerId>>,
     killed: Cell<bool>,
+    /// The request line, once there is one.
+    line: RefCell<Vec<u8>>,
 }
 
 impl Default for Entry {
@@ -37,12 +39,13 @@ impl Default for Entry {
             backend: Cell::new(None),
             server: Cell::new(None),
             killed: Cell::new(false),
+            line: RefCell::default(),
         }
     }
 }
 
 /// What an entry says at one moment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Seen {
     /// The stream's number, as `%rt` shows it.
     pub id: u32,
@@ -60,6 +63,8 @@ pub struct Seen {
     pub server: Option<ServerId>,
     /// It was told to end.
     pub killed: bool,
+    /// The request line, empty while there is none; `None` if it was not asked for.
+    pub line: Option<Box<[u8]>>,
 }
 
 impl Entry {
@@ -74,6 +79,7 @@ impl Entry {
         self.backend.set(None);
         self.server.set(None);
         self.killed.set(false);
+        self.line.borrow_mut().clear();
     }
 
     /// The stream is over.
@@ -94,13 +100,22 @@ impl Entry {
         self.server.set(Some(server));
     }
 
+    /// The request line was read.
+    #[inline]
+    pub fn set_line(&self, line: &[u8]) {
+        let mut kept = self.line.borrow_mut();
+        kept.clear();
+        kept.extend_from_slice(line);
+    }
+
     /// Whether an operator told the stream to end.
     #[inline]
     pub fn is_killed(&self) -> bool {
         self.killed.get()
     }
 
-    fn seen(&self) -> Option<Seen> {
+    /// What there is to see of it; with its request line only if `lines` are wanted.
+    fn seen(&self, lines: bool) -> Option<Seen> {
         (self.task.get() != TaskId::NONE).then(|| Seen {
             id: self.id.get(),
             task: self.task.get(),
@@ -110,6 +125,7 @@ impl Entry {
             backend: self.backend.get(),
             server: self.server.get(),
             killed: self.killed.get(),
+            line: lines.then(|| self.line.borrow().as_slice().into()),
         })
     }
 }
@@ -139,12 +155,12 @@ impl Entries {
     }
 
     /// The streams at some positions of the list, at most `max` of them from `from` on, and the position to go on from;
-    /// `None` at the end. Streams that come and go meanwhile may be missed.
-    pub fn page(&self, from: usize, max: usize) -> (Vec<Seen>, Option<usize>) {
+    /// `None` at the end. Streams that come and go meanwhile may be missed. Request lines are copied only if `lines` are wanted.
+    pub fn page(&self, from: usize, max: usize, lines: bool) -> (Vec<Seen>, Option<usize>) {
         let all = self.all.borrow();
         let rest = all.get(from..).unwrap_or(&[]);
         let page = &rest[..rest.len().min(max)];
-        let seen = page.iter().filter_map(|entry| entry.upgrade()?.seen()).collect();
+        let seen = page.iter().filter_map(|entry| entry.upgrade()?.seen(lines)).collect();
         (seen, (rest.len() > max).then_some(from + max))
     }
 
@@ -152,7 +168,7 @@ impl Entries {
     pub fn kill(&self, wanted: impl Fn(&Seen) -> bool) -> usize {
         let mut count = 0;
         for entry in self.all.borrow().iter().filter_map(Weak::upgrade) {
-            let Some(seen) = entry.seen().filter(|seen| wanted(seen)) else { continue };
+            let Some(seen) = entry.seen(false).filter(|seen| wanted(seen)) else { continue };
             entry.killed.set(true);
             seen.task.wake(Reason::OTHER);
             count += 1;
@@ -187,7 +203,7 @@ mod tests {
             drop(entries.add());
         }
         assert!(entries.all.borrow().len() <= 2 * CROWDED_MIN);
-        assert_eq!(entries.page(0, 1000).0.len(), 0, "none of them is a stream");
+        assert_eq!(entries.page(0, 1000, false).0.len(), 0, "none of them is a stream");
         drop(kept);
         assert_eq!(entries.kill(|_| true), 0);
     }

@@ -353,6 +353,7 @@ impl<'a> Stream<'a> {
             b'0' + version.minor,
         ]);
         line.truncate(limit.saturating_sub(1));
+        self.state.entry.set_line(line);
     }
 
     /// Counts what was taken of the body since this was last called, and returns how much that was. What is sent again to
