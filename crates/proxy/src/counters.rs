@@ -3,12 +3,13 @@
 //! **Invariant:** a counter is written by the one thread that owns it. It is an atomic only so that other threads
 //! may read it at any time; reads are sums of moments that differ by nanoseconds.
 
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{LazyLock, OnceLock};
 
 use thalweg_balance::sync;
 
 use crate::chunks::Chunks;
+use crate::latency::{Latency, Times};
 
 /// A number written by one thread and read by any. Gauges wrap below zero on a thread that ends what another one
 /// began; the wrapping sum over all threads is right.
@@ -112,6 +113,8 @@ macro_rules! counters {
             pub request_rate: Rate,
             /// Connections per second, before any rule.
             pub connection_rate: Rate,
+            /// How long streams took, once there were any.
+            pub latency: OnceLock<Box<Latency>>,
         }
 
         impl $name {
@@ -217,6 +220,9 @@ impl Counters {
         for rate in [&self.session_rate, &self.request_rate, &self.connection_rate] {
             rate.reset();
         }
+        if let Some(latency) = self.latency.get() {
+            latency.reset();
+        }
         self.reset_max();
     }
 
@@ -250,6 +256,12 @@ impl Counters {
         count(&self.connect_ms, &self.connect_ms_max, connect);
         count(&self.response_ms, &self.response_ms_max, response);
         count(&self.total_ms, &self.total_ms_max, total);
+    }
+
+    /// Counts how long a stream took. Only the owning thread may call this.
+    #[inline]
+    pub fn count_times(&self, times: &Times) {
+        self.latency.get_or_init(Box::default).add(times);
     }
 
     /// Counts a response by its class; 0 when there was none.

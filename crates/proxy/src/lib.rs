@@ -11,6 +11,7 @@ pub mod counters;
 pub mod frontend;
 pub mod gate;
 pub mod instance;
+pub mod latency;
 pub mod log_forward;
 pub mod operator;
 pub(crate) mod plant;

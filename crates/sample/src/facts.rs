@@ -225,6 +225,19 @@ const fn between(from: i64, to: i64) -> i64 {
     if from < 0 || to < 0 { -1 } else { ms(to) - ms(from) }
 }
 
+/// What a stream spent its time on, in microseconds (see `%Tw`, `%Tc`, `%Tr`, `%Ta`). Below zero is nothing that can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Durations {
+    /// Waiting for a server.
+    pub queue: i64,
+    /// Connecting to it.
+    pub connect: i64,
+    /// Until its response; -1 without one.
+    pub response: i64,
+    /// All of it, from the request on.
+    pub total: i64,
+}
+
 impl Timers {
     /// Moment `now` (microseconds, monotonic) as an offset from the beginning.
     pub fn since(&self, now_mono_us: u64) -> i64 {
@@ -284,6 +297,18 @@ impl Timers {
     pub fn ta(&self, now_mono_us: u64) -> i64 {
         let skip = if self.idle_us >= 0 { ms(self.idle_us) + ms(self.handshake_us).max(0) } else { 0 };
         (self.end(now_mono_us) - skip).max(0)
+    }
+
+    /// What the stream spent its time on, in microseconds.
+    pub fn durations(&self, now_mono_us: u64) -> Durations {
+        let end = if self.close_us >= 0 { self.close_us } else { self.since(now_mono_us) };
+        let skipped = if self.idle_us >= 0 { self.idle_us + self.handshake_us.max(0) } else { 0 };
+        Durations {
+            queue: self.queue_us - self.request_us.max(0),
+            connect: self.connect_us - self.queue_us,
+            response: if self.response_us < 0 { -1 } else { self.response_us - self.connect_us },
+            total: end - skipped,
+        }
     }
 
     /// `%Tt`, milliseconds.

@@ -5,6 +5,7 @@
 pub mod columns;
 pub mod format;
 pub mod info;
+pub mod latency;
 pub mod page;
 pub mod prometheus;
 pub mod report;

@@ -109,6 +109,20 @@ impl Place {
         }
     }
 
+    /// How the row is called: `FRONTEND`, `BACKEND`, or the name of a listener or server.
+    pub fn name(self, instance: &Instance) -> String {
+        let proxy = &instance.config.proxies[self.proxy];
+        match self.part {
+            Part::Frontend => "FRONTEND".to_owned(),
+            Part::Listener(at) => rows::listener_name(&proxy.binds[at]),
+            Part::Server(at) => {
+                let backend = &instance.backends[self.proxy];
+                backend.identity(&proxy.servers[at]).name.to_string()
+            }
+            Part::Backend => "BACKEND".to_owned(),
+        }
+    }
+
     /// The place after this one, whether it is shown or not.
     fn next(self, proxy: &Proxy) -> Place {
         let listener = |at| {

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use thalweg_config::model::{BalanceAlgo, BindAddr, Proxy, ProxyId, Server, ServerAddr, ServerId};
+use thalweg_config::model::{BalanceAlgo, Bind, BindAddr, Proxy, ProxyId, Server, ServerAddr, ServerId};
 use thalweg_proxy::backend::connect::shares_connections;
 use thalweg_proxy::backend::health::CheckReport;
 use thalweg_proxy::backend::standing::{Operation, Standing};
@@ -99,10 +99,6 @@ impl<'a> Sums<'a> {
     fn average(&self, field: impl Fn(&Counters) -> &Counter) -> Value {
         let timed = self.of(|c| &c.timed).max(1);
         narrow(self.of(field) / timed)
-    }
-
-    fn times(&self) -> (u64, u64) {
-        (self.of(|c| &c.timed), self.of(|c| &c.total_ms))
     }
 
     /// Seconds since the last stream, -1 for none.
@@ -236,10 +232,15 @@ pub fn frontend(instance: &Instance, proxy: &Proxy) -> Row {
     row
 }
 
+/// How a listener is called.
+pub(crate) fn listener_name(bind: &Bind) -> String {
+    bind.name.as_deref().map_or_else(|| format!("sock-{}", bind.uid), str::to_owned)
+}
+
 /// The row of a listener: `position` in the proxy's binds.
 pub fn listener(instance: &Instance, proxy: &Proxy, position: usize) -> Row {
     let bind = &proxy.binds[position];
-    let name = bind.name.as_deref().map_or_else(|| format!("sock-{}", bind.uid), str::to_owned);
+    let name = listener_name(bind);
     let mut row = Row::new(RowKind::Listener, proxy, &name, bind.uid);
     if let Some(index) = instance.listener_index(proxy.id, position) {
         let gate = &instance.listener_gates[index];
@@ -340,18 +341,6 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     row.set(const { at("priv_idle_cur") }, narrow(sums.of(|c| &c.private_idle_connections)));
     row.narrow_zeroes(const { &[at("srid")] });
     row
-}
-
-/// Streams of a server that were timed, and milliseconds of all of them.
-pub fn server_times(instance: &Instance, proxy: &Proxy, server: &Server) -> (u64, u64) {
-    let index = instance.server_index(proxy.id, server.id);
-    Sums(instance.threads.iter().map(|t| &t.servers[index]).collect()).times()
-}
-
-/// The same of a backend.
-pub fn backend_times(instance: &Instance, proxy: &Proxy) -> (u64, u64) {
-    let id = proxy.id.0 as usize;
-    Sums(instance.threads.iter().map(|t| &t.backends[id]).collect()).times()
 }
 
 /// The columns of a check that runs.

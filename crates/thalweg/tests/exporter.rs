@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::BTreeSet;
 
-use support::{Proxy, Response, Server, Setup, each_driver, ok};
+use support::{Conn, Proxy, Response, Server, Setup, each_driver, ok};
 
 fn setup(server: &Server) -> Setup {
     let addr = server.addr;
@@ -164,4 +164,66 @@ fn the_reference_exports_the_same() {
         let more: Vec<_> = own.difference(&other).take(10).collect();
         assert!(missing.is_empty() && more.is_empty(), "{query}: missing {missing:#?}, more {more:#?}");
     }
+}
+
+#[test]
+fn how_long_streams_take_is_exported_and_shown() {
+    each_driver(|io| {
+        let delay = std::time::Duration::from_millis(30);
+        let server = Server::http(move |_| {
+            std::thread::sleep(delay);
+            ok("hello")
+        });
+        let proxy = setup(&server).global("stats socket <@dir>/socket level admin").start(io);
+        for _ in 0..3 {
+            assert_eq!(proxy.ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n").status, 200);
+            proxy.http_log();
+        }
+        // Whoever scrapes as with the reference gets what it gives.
+        assert!(!get(&proxy, "").text().contains("latency"));
+        let text = get(&proxy, "?latency").text();
+        let number = |sample: &str| -> f64 {
+            let value = value(&text, sample).unwrap_or_else(|| panic!("no {sample} in {text}"));
+            value.parse().expect("a number")
+        };
+        let backend = |rest: &str, phase: &str, quantile: &str| {
+            format!("thalweg_backend_latency_seconds{rest}{{proxy=\"be\",phase=\"{phase}\"{quantile}}}")
+        };
+        assert_eq!(number(&backend("_count", "total", "")), 3.0);
+        assert!(number(&backend("_sum", "response", "")) >= 0.09);
+        // What is read from the buckets is an eighth off at most.
+        assert!(number(&backend("", "response", ",quantile=\"0.5\"")) >= 0.026);
+        assert!(
+            number(&backend("", "total", ",quantile=\"0.999\""))
+                >= number(&backend("", "total", ",quantile=\"0.5\""))
+        );
+        assert_eq!(number(&backend("", "queue", ",quantile=\"0.99\"")), 0.0);
+        let servers = ["s1", "s2"].map(|server| {
+            number(&format!(
+                "thalweg_server_latency_seconds_count{{proxy=\"be\",server=\"{server}\",phase=\"total\"}}"
+            ))
+        });
+        assert_eq!(servers.iter().sum::<f64>(), 3.0);
+        assert!(number("thalweg_frontend_latency_seconds_count{proxy=\"fe\",phase=\"total\"}") >= 3.0);
+        let ask = |command: &str| {
+            let mut cli = Conn::connect_unix(&proxy.path("socket"));
+            cli.send(format!("{command}\n"));
+            cli.rest_text()
+        };
+        let shown = ask("show latency be");
+        let line = shown
+            .lines()
+            .find(|line| line.starts_with("be,BACKEND,response,3,"))
+            .unwrap_or_else(|| panic!("{shown}"));
+        let times: Vec<u64> = line.split(',').skip(4).map(|us| us.parse().expect("microseconds")).collect();
+        assert!(times.len() == 6 && times.iter().all(|us| *us >= 26_000), "{line}");
+        assert!(
+            shown.starts_with("# pxname,svname,phase,streams,average,p50,p90,p95,p99,p99.9\n"),
+            "{shown}"
+        );
+        assert!(!shown.contains("fe,") && ask("show latency").contains("fe,FRONTEND,total,"));
+        assert!(ask("show latency nobody").contains("No such proxy."));
+        ask("clear counters all");
+        assert!(!ask("show latency be").contains("be,BACKEND,"));
+    });
 }

@@ -384,10 +384,13 @@ fn figures_for_the_script_are_json() {
     assert_eq!(response.field("refresh"), "");
     let json: serde_json::Value = serde_json::from_str(&response.text()).expect("it is JSON");
     let rows = json["rows"].as_array().expect("it has rows");
-    assert!(rows.iter().all(|row| row.as_array().is_some_and(|row| row.len() == 21)));
+    assert!(rows.iter().all(|row| row.as_array().is_some_and(|row| row.len() == 23)));
     let row = |id: &str| rows.iter().find(|row| row[0] == id).unwrap_or_else(|| panic!("no {id}"));
     assert_eq!((&row("5.2.2")[1], &row("5.2.2")[2]), (&"maint".into(), &"MAINT".into()));
     // The one before and this one.
     assert_eq!(row("5.1.0")[12], 2);
+    // Only the one before has taken its time.
+    assert_eq!(row("5.1.0")[13], 1);
+    assert!(row("5.1.0")[15].as_u64() <= row("5.1.0")[16].as_u64());
     assert!(json["tiles"]["conns"].as_str().is_some_and(|text| text.contains(" of ")));
 }

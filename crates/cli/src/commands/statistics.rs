@@ -6,6 +6,7 @@ use std::sync::Arc;
 use thalweg_config::model::CliLevel::{self, User};
 use thalweg_proxy::Instance;
 use thalweg_statistics::columns::{COLUMNS, ONLY_BACKEND, ONLY_FRONTEND};
+use thalweg_statistics::latency::Table;
 use thalweg_statistics::report::{Filter, Form, Report};
 use thalweg_statistics::stat::{self, Row};
 use thalweg_statistics::{Value, rows};
@@ -17,6 +18,8 @@ use crate::output::Reply;
 pub static COMMANDS: &[Command] = &[
     Command::new("show stat", User, Run::Waiting(|call| Box::pin(show(call))))
         .help("[desc|json|no-maint|typed|up]*", "show the counters of proxies and servers"),
+    Command::new("show latency", User, Run::Waiting(|call| Box::pin(show_latency(call))))
+        .help("[<proxy>]", "show how long streams took, in microseconds"),
     Command::new("dump stats-file", User, Run::Now(|call| dump(call.instance())))
         .help("", "dump the counters that a stats file holds"),
     Command::new("show schema json", User, Run::Now(|_| Reply::Text(stat::SCHEMA.into())))
@@ -69,6 +72,23 @@ async fn show(call: Call<'_>) -> io::Result<Reply> {
     }
     while report.step(&mut output.text) {
         output.flush_much().await?;
+    }
+    Ok(Reply::Done)
+}
+
+/// `show latency`.
+async fn show_latency(call: Call<'_>) -> io::Result<Reply> {
+    let instance = &call.session.cli.instance;
+    let mut filter = Filter::default();
+    if let Some(name) = call.args.first() {
+        match proxy_number(instance, name) {
+            Some(number) => filter.iid = number,
+            None => return Ok(Reply::error("No such proxy.")),
+        }
+    }
+    let mut table = Table::new(Arc::clone(instance), filter);
+    while table.step(&mut call.output.text) {
+        call.output.flush_much().await?;
     }
     Ok(Reply::Done)
 }

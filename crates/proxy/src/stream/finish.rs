@@ -17,6 +17,7 @@ use super::{Bodies, StreamState};
 use crate::backend::assign;
 use crate::counters::Counters;
 use crate::frontend::ClientSession;
+use crate::latency::Times;
 use crate::plant::bug;
 use crate::worker::Worker;
 
@@ -50,6 +51,14 @@ pub fn stream_counters(worker: &Worker, session: &ClientSession, state: &StreamS
     if facts.is_http {
         fe.response(status);
     }
+    let t = &facts.timers;
+    // Who did not get as far as its response says nothing about how long that takes.
+    let got_there = t.connect_us >= 0 && (!facts.is_http || t.response_us >= 0);
+    let now_us = clock::now_us();
+    let spent = got_there.then(|| Times::new(&t.durations(now_us)));
+    if let Some(spent) = &spent {
+        fe.count_times(spent);
+    }
     if !facts.backend_assigned {
         return;
     }
@@ -57,12 +66,9 @@ pub fn stream_counters(worker: &Worker, session: &ClientSession, state: &StreamS
     let be = worker.be_counters(state.backend());
     let server =
         facts.server.map(|s| worker.srv_counters(state.backend(), thalweg_config::model::ServerId(s.index)));
-    let t = &facts.timers;
-    // Who did not get as far as its response says nothing about how long that takes.
-    let got_there = t.connect_us >= 0 && (!facts.is_http || t.response_us >= 0);
     let times = got_there.then(|| {
         let positive = |ms: i64| u64::try_from(ms).unwrap_or(0);
-        [positive(t.tw()), positive(t.tc()), positive(t.tr()), positive(t.ta(clock::now_us()))]
+        [positive(t.tw()), positive(t.tc()), positive(t.tr()), positive(t.ta(now_us))]
     });
     if facts.is_http {
         be.response(status);
@@ -75,9 +81,15 @@ pub fn stream_counters(worker: &Worker, session: &ClientSession, state: &StreamS
         counters.last_session_ms.raise_to(now_ms);
     }
     be.time(times);
+    if let Some(spent) = &spent {
+        be.count_times(spent);
+    }
     // Of a server's, those count that it answered.
     if let Some(server) = server.filter(|_| !facts.is_http || facts.server_status > 0) {
         server.time(times);
+        if let Some(spent) = &spent {
+            server.count_times(spent);
+        }
     }
 }
 

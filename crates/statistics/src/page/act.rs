@@ -156,7 +156,7 @@ pub fn act(instance: &Instance, filter: &Filter, body: &[u8]) -> Code {
     let mut found = 0;
     let mut changed = 0;
     for name in &form.servers {
-        let Some(server) = proxy.server_by_name(name) else { continue };
+        let Some(server) = worker.backend(proxy.id).server_by_name(proxy, name) else { continue };
         found += 1;
         changed += u32::from(apply(&worker, proxy, server, action));
     }

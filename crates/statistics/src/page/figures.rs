@@ -1,12 +1,12 @@
 //! What the page shows of a row: the same figures whether the server writes them or the page's script.
 
-use thalweg_config::model::Proxy;
 use thalweg_proxy::Instance;
+use thalweg_proxy::latency::Phase;
 
 use crate::columns::{COLUMNS, EXTRA, at};
 use crate::format::Value;
-use crate::report::{Part, Place};
-use crate::rows;
+use crate::latency;
+use crate::report::Place;
 use crate::stat::{Row, RowKind};
 
 use super::options::RowId;
@@ -59,6 +59,27 @@ impl Class {
     }
 }
 
+/// How long streams took, in microseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Time {
+    /// How many there were.
+    pub streams: u64,
+    /// The time of all of them.
+    pub sum: u64,
+    /// What half of them did not exceed.
+    pub p50: u64,
+    /// What 99 of a hundred did not exceed.
+    pub p99: u64,
+}
+
+impl Time {
+    /// Of the streams at this place, if there were any.
+    fn of(instance: &Instance, place: Place) -> Option<Time> {
+        let sum = latency::of(instance, place, Phase::Total);
+        Some(Time { streams: sum.count, sum: sum.sum_us, p50: sum.per_mille(500)?, p99: sum.per_mille(990)? })
+    }
+}
+
 /// One row, reduced to what is shown.
 #[derive(Clone, Debug)]
 pub struct Figures {
@@ -80,8 +101,8 @@ pub struct Figures {
     pub rate: Option<u64>,
     pub rate_max: u64,
     pub total: u64,
-    /// Streams that were timed, and milliseconds of all of them.
-    pub timed: Option<(u64, u64)>,
+    /// How long streams took.
+    pub time: Option<Time>,
     pub bytes_in: u64,
     pub bytes_out: u64,
     pub denied: u64,
@@ -132,7 +153,7 @@ impl Figures {
             rate: number(rate),
             rate_max: number(rate_max).unwrap_or(0),
             total: number(total).unwrap_or(0),
-            timed: timed(instance, proxy, place.part),
+            time: Time::of(instance, place),
             bytes_in: number(const { at("bin") }).unwrap_or(0),
             bytes_out: number(const { at("bout") }).unwrap_or(0),
             denied: sum(const { &[at("dreq"), at("dresp"), at("dcon"), at("dses")] }),
@@ -150,11 +171,6 @@ impl Figures {
             status,
         }
     }
-
-    /// Milliseconds that a stream took, on average, since the start.
-    pub fn average_ms(&self) -> Option<u64> {
-        self.timed.filter(|(count, _)| *count > 0).map(|(count, ms)| ms / count)
-    }
 }
 
 fn number(row: &Row, column: usize) -> Option<u64> {
@@ -169,15 +185,6 @@ fn number(row: &Row, column: usize) -> Option<u64> {
 fn modules(row: &Row) -> String {
     let values = row.values[COLUMNS.len()..].iter().zip(&EXTRA);
     values.filter_map(|(value, column)| Some(format!("{} {}\n", column.name, value.as_ref()?))).collect()
-}
-
-/// Streams that were timed, and how long they took.
-fn timed(instance: &Instance, proxy: &Proxy, part: Part) -> Option<(u64, u64)> {
-    match part {
-        Part::Frontend | Part::Listener(_) => None,
-        Part::Server(at) => Some(rows::server_times(instance, proxy, &proxy.servers[at])),
-        Part::Backend => Some(rows::backend_times(instance, proxy)),
-    }
 }
 
 /// `L7OK 200 in 3 ms`

@@ -1,7 +1,7 @@
 //! The page as HTML: complete without its script, which keeps it up to date where it may run.
 
 use super::figures::Figures;
-use super::words::{bytes, count, counted, duration, escaped};
+use super::words::{bytes, count, counted, duration, escaped, time};
 use super::{Context, SCRIPT, STYLE, act};
 use crate::report::{Part, Place, Walk};
 use crate::stat::RowKind;
@@ -20,7 +20,7 @@ const COLUMNS: [(&str, &str); 14] = [
     ("Queue", "Requests that wait, and the most there were"),
     ("Sessions", "Now, the most there were, and the most there may be"),
     ("Rate", "New requests or sessions per second, and the most there were"),
-    ("Time", "Milliseconds from request to end of response, on average"),
+    ("Time", "From request to end of response: half of them took this long at most, and 99 of a hundred"),
     ("Total", "Requests or sessions so far"),
     ("In", "Bytes from clients"),
     ("Out", "Bytes to clients"),
@@ -278,8 +278,10 @@ impl Html {
         cell(out, &count(figures.sessions), &most_sessions);
         let rate = figures.rate.map(|n| format!("{}/s", count(n))).unwrap_or_default();
         cell(out, &rate, &most(figures.rate_max));
-        let time = figures.average_ms().map(|ms| format!("{} ms", count(ms))).unwrap_or_default();
-        cell(out, &time, "");
+        match figures.time {
+            Some(took) => cell(out, &time(took.p50), &format!("p99 {}", time(took.p99))),
+            None => cell(out, "", ""),
+        }
         for text in [count(figures.total), bytes(figures.bytes_in), bytes(figures.bytes_out)] {
             cell(out, &text, "");
         }

@@ -10,7 +10,7 @@ use crate::report::Walk;
 const STEP: usize = 100;
 
 /// What each row's array holds, for readers of this file and of page.js.
-pub const ROW: [&str; 21] = [
+pub const ROW: [&str; 23] = [
     "id",
     "class",
     "status",
@@ -24,8 +24,10 @@ pub const ROW: [&str; 21] = [
     "rate",
     "rateMax",
     "total",
-    "timed",
+    "streams",
     "time",
+    "p50",
+    "p99",
     "in",
     "out",
     "denied",
@@ -80,7 +82,7 @@ fn row(out: &mut String, figures: &Figures) {
     let (proxy, kind, number) = figures.id;
     out.push_str(&format!("[\"{proxy}.{kind}.{number}\",\"{}\",", figures.class.name()));
     json_string(out, &figures.status);
-    let (timed, time) = figures.timed.map_or((None, None), |(timed, time)| (Some(timed), Some(time)));
+    let time = figures.time;
     for n in [
         figures.since_s,
         figures.weight,
@@ -92,8 +94,10 @@ fn row(out: &mut String, figures: &Figures) {
         figures.rate,
         Some(figures.rate_max),
         Some(figures.total),
-        timed,
-        time,
+        time.map(|time| time.streams),
+        time.map(|time| time.sum),
+        time.map(|time| time.p50),
+        time.map(|time| time.p99),
         Some(figures.bytes_in),
         Some(figures.bytes_out),
         Some(figures.denied),

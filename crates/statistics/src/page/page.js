@@ -3,8 +3,8 @@
 (() => {
   const PERIOD_MS = 800;            // between two looks, for a page of usual size
   const KEPT = 60;                  // points of a small curve
-  const [ID, CLASS, STATUS, SINCE, WEIGHT, QUEUE, QUEUE_MAX, SESSIONS, SESSIONS_MAX, LIMIT, RATE, RATE_MAX, TOTAL, TIMED,
-    TIME, IN, OUT, DENIED, ERRORS, RETRIES, CHECK] = Array(21).keys();   // as in live.rs
+  const [ID, CLASS, STATUS, SINCE, WEIGHT, QUEUE, QUEUE_MAX, SESSIONS, SESSIONS_MAX, LIMIT, RATE, RATE_MAX, TOTAL, STREAMS,
+    TIME, P50, P99, IN, OUT, DENIED, ERRORS, RETRIES, CHECK] = Array(23).keys();   // as in live.rs
   const PROBLEMS = new Set(["changing", "down", "maint", "drain"]);
   const url = document.body.dataset.live;
   const news = document.getElementById("news");
@@ -19,12 +19,14 @@
     if (n < 10000) return n + units[0];
     let unit = 0;
     while (n >= 1000 && unit + 1 < units.length) { n /= 1000; unit++; }
-    return n.toFixed(n < 10 ? 2 : n < 100 ? 1 : 0) + units[unit];
+    return digits(n) + units[unit];
   };
   const count = (n) => n === null ? "" : scaled(n, ["", "k", "M", "G", "T", "P", "E"]);
   const bytes = (n) => scaled(n, [" B", " kB", " MB", " GB", " TB", " PB", " EB"]);
   const duration = (s) => s === null ? "" : s < 60 ? s + " s" : s < 3600 ? `${s / 60 | 0} min ${s % 60} s`
     : s < 86400 ? `${s / 3600 | 0} h ${s % 3600 / 60 | 0} min` : `${Math.floor(s / 86400)} d ${s % 86400 / 3600 | 0} h`;
+  const digits = (n) => n.toFixed(n < 10 ? 2 : n < 100 ? 1 : 0);
+  const time = (us) => us < 1000 ? us + " us" : us < 1e6 ? digits(us / 1e3) + " ms" : digits(us / 1e6) + " s";
   const most = (n) => n ? "max " + count(n) : "";
 
   // Every row: its element, its latest figures, and what is kept for its curves. On a large page only those are written
@@ -97,8 +99,7 @@
     const limit = data[LIMIT] === null ? "" : " of " + count(data[LIMIT]);
     write(cells[4], count(data[SESSIONS]), most(data[SESSIONS_MAX]) + limit);
     if (data[RATE] !== null) write(cells[5], count(data[RATE]) + "/s", most(data[RATE_MAX]));
-    const time = row.times.at(-1) ?? (data[TIMED] ? data[TIME] / data[TIMED] | 0 : null);
-    if (data[TIMED] !== null) write(cells[6], time === null ? "" : count(Math.round(time)) + " ms");
+    if (data[P50] !== null) write(cells[6], time(data[P50]), "p99 " + time(data[P99]));
     write(cells[7], count(data[TOTAL]));
     write(cells[8], bytes(data[IN]));
     write(cells[9], bytes(data[OUT]));
@@ -118,9 +119,9 @@
     const before = row.data;
     row.data = data;
     if (data[RATE] !== null) row.rates.push(data[RATE]);
-    if (before && data[TIMED] !== null) {
-      // Of the streams since the last look; without any, what was known stays.
-      const streams = data[TIMED] - before[TIMED];
+    if (before && data[STREAMS] !== null) {
+      // On average, of the streams since the last look; without any, what was known stays.
+      const streams = data[STREAMS] - before[STREAMS];
       if (streams > 0) row.times.push((data[TIME] - before[TIME]) / streams);
       else if (row.times.length) row.times.push(row.times.at(-1));
     }
@@ -211,10 +212,9 @@
   document.getElementById("scope").before(make("span", { className: "live" }, text, state, pause));
 
   // Sorts the servers of a table by what a column is about.
-  const KEYS = [null, STATUS, WEIGHT, QUEUE, SESSIONS, RATE, TIME, TOTAL, IN, OUT, DENIED, ERRORS, RETRIES, CHECK];
+  const KEYS = [null, STATUS, WEIGHT, QUEUE, SESSIONS, RATE, P50, TOTAL, IN, OUT, DENIED, ERRORS, RETRIES, CHECK];
   const key = (row, column) => {
     if (column === 0 || !row.data) return row.name;
-    if (column === 6) return row.times.at(-1) ?? (row.data[TIMED] ? row.data[TIME] / row.data[TIMED] : 0);
     return row.data[KEYS[column]] ?? 0;
   };
   const compare = (a, b) => typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : a - b;
@@ -275,7 +275,8 @@
     const other = new DOMParser().parseFromString(await response.text(), "text/html").querySelector("main");
     if (!other) return;
     if (dialog.open) {
-      dialog.querySelector("table").replaceWith(other.querySelector("table"));
+      dialog.querySelectorAll(".table").forEach((table) => table.remove());
+      dialog.querySelector("main").append(...other.querySelectorAll(".table"));
       return;
     }
     const close = make("button", { type: "button", textContent: "Close" });

@@ -3,9 +3,11 @@
 use super::Context;
 use super::html::begin;
 use super::options::RowId;
-use super::words::escaped;
-use crate::report::{Filter, Walk};
+use super::words::{escaped, time};
+use crate::latency;
+use crate::report::{Filter, Place, Walk};
 use crate::stat;
+use thalweg_proxy::latency::Phase;
 
 /// Writes the document; false if there is no such row to be shown.
 pub fn write(out: &mut String, context: &Context, id: RowId) -> bool {
@@ -36,8 +38,10 @@ pub fn write(out: &mut String, context: &Context, id: RowId) -> bool {
     escaped(out, &name);
     out.push_str("</h1>\n<p><a href=\"");
     escaped(out, &context.link(&context.suffix));
+    out.push_str("\">All rows</a></p>\n");
+    times(out, context, place);
     out.push_str(
-        "\">All rows</a></p>\n<div class=\"table\"><table><thead><tr><th scope=\"col\">Figure</th>\
+        "<div class=\"table\"><table><caption>Figures</caption><thead><tr><th scope=\"col\">Figure</th>\
          <th scope=\"col\">Value</th><th scope=\"col\">What it is</th></tr></thead><tbody>\n",
     );
     for (name, value, text) in stat::described(&row) {
@@ -47,4 +51,29 @@ pub fn write(out: &mut String, context: &Context, id: RowId) -> bool {
     }
     out.push_str("</tbody></table></div>\n</main>\n</body>\n</html>\n");
     true
+}
+
+/// How long streams took, if there were any.
+fn times(out: &mut String, context: &Context, place: Place) {
+    let sums = Phase::ALL.map(|phase| (phase, latency::of(&context.instance, place, phase)));
+    if sums.iter().all(|(_, sum)| sum.count == 0) {
+        return;
+    }
+    out.push_str(
+        "<div class=\"table\"><table class=\"times\"><caption>How long streams took</caption><thead><tr>\
+         <th scope=\"col\">Phase</th><th scope=\"col\">Streams</th><th scope=\"col\">Average</th>",
+    );
+    for (_, name) in latency::SHARES {
+        out.push_str(&format!("<th scope=\"col\">{name}</th>"));
+    }
+    out.push_str("</tr></thead><tbody>\n");
+    for (phase, sum) in sums.into_iter().filter(|(_, sum)| sum.count > 0) {
+        let (phase, streams, average) = (phase.name(), sum.count, time(sum.average_us()));
+        out.push_str(&format!("<tr><th scope=\"row\">{phase}</th><td>{streams}</td><td>{average}</td>"));
+        for (share, _) in latency::SHARES {
+            out.push_str(&format!("<td>{}</td>", time(sum.per_mille(share).unwrap_or(0))));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody></table></div>\n");
 }

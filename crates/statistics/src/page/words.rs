@@ -36,8 +36,21 @@ fn scaled(n: u64, plain: u64, step: f64, units: &[&str]) -> String {
         value /= step;
         unit += 1;
     }
+    format!("{}{}", three_digits(value), units[unit])
+}
+
+/// Microseconds in few digits: `85 us`, `1.25 ms`, `3.10 s`.
+pub fn time(us: u64) -> String {
+    match us {
+        0..1000 => format!("{us} us"),
+        1000..1_000_000 => format!("{} ms", three_digits(us as f64 / 1e3)),
+        _ => format!("{} s", three_digits(us as f64 / 1e6)),
+    }
+}
+
+fn three_digits(value: f64) -> String {
     let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
-    format!("{value:.digits$}{}", units[unit])
+    format!("{value:.digits$}")
 }
 
 /// `1 thread`, `2 threads`.
@@ -69,6 +82,10 @@ mod tests {
         }
         assert_eq!(count(u64::MAX), "18.4E");
         assert_eq!(bytes(12_345_678), "12.3 MB");
+        assert_eq!(
+            (time(999), time(1250), time(45_678), time(3_100_000)),
+            ("999 us".into(), "1.25 ms".into(), "45.7 ms".into(), "3.10 s".into())
+        );
         assert_eq!(
             (duration(59), duration(61), duration(90_000)),
             ("59 s".into(), "1 min 1 s".into(), "1 d 1 h".into())

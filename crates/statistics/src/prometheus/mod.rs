@@ -11,10 +11,13 @@ use std::sync::Arc;
 
 use thalweg_config::model::Proxy;
 use thalweg_proxy::Instance;
+use thalweg_proxy::latency::Phase;
 
 use crate::columns::{COLUMNS, EXTRA, at};
 use crate::format::Value;
 use crate::info::{self, Around};
+use crate::latency;
+use crate::report::{Filter, Walk};
 use crate::rows;
 use crate::stat::{Row, RowKind};
 
@@ -72,6 +75,12 @@ enum Stage {
         metric: usize,
         line: usize,
     },
+    /// Writes how long streams took at the places of this kind.
+    Latency {
+        kind: usize,
+        walk: Walk,
+        introduced: bool,
+    },
     Done,
 }
 
@@ -118,6 +127,7 @@ impl Exposition {
             }
             Stage::Reading { proxy, from } => self.read(proxy, from),
             Stage::Writing { kind, metric, line } => self.write(kind, metric, line, out),
+            Stage::Latency { .. } => self.write_latency(out),
             Stage::Done => return false,
         }
         true
@@ -258,10 +268,9 @@ impl Exposition {
 
     /// Writes some samples of one metric of one kind of row, or goes on to the next.
     fn write(&mut self, kind: usize, metric: usize, line: usize, out: &mut String) {
-        const ORDER: [RowKind; 4] = [RowKind::Frontend, RowKind::Listener, RowKind::Backend, RowKind::Server];
         let Some(&of) = ORDER.get(kind) else {
-            self.stage = Stage::Done;
             self.lines = Default::default();
+            self.stage = if self.wanted.latency { self.latency_of(0) } else { Stage::Done };
             return;
         };
         let metrics: Vec<&Metric> = metrics_of(of).collect();
@@ -278,12 +287,7 @@ impl Exposition {
             self.stage = next_kind;
             return;
         };
-        let prefix = match of {
-            RowKind::Frontend => "frontend",
-            RowKind::Listener => "listener",
-            RowKind::Backend => "backend",
-            RowKind::Server => "server",
-        };
+        let prefix = prefix(of);
         // The classes of responses are samples of one metric.
         let continued = metric > 0 && metrics.get(metric - 1).is_some_and(|before| before.name == name);
         let name = format!("haproxy_{prefix}_{name}");
@@ -302,6 +306,62 @@ impl Exposition {
             line.write(out, &name, of, metric, form, module);
         }
         self.stage = if end < lines.len() { Stage::Writing { kind, metric, line: end } } else { next_metric };
+    }
+}
+
+/// Kinds of rows in the order they are written in.
+const ORDER: [RowKind; 4] = [RowKind::Frontend, RowKind::Listener, RowKind::Backend, RowKind::Server];
+
+fn prefix(kind: RowKind) -> &'static str {
+    match kind {
+        RowKind::Frontend => "frontend",
+        RowKind::Listener => "listener",
+        RowKind::Backend => "backend",
+        RowKind::Server => "server",
+    }
+}
+
+impl Exposition {
+    /// The stage that writes how long streams of this kind took, by its place in [`ORDER`].
+    fn latency_of(&self, kind: usize) -> Stage {
+        let Some(of) = ORDER.get(kind) else { return Stage::Done };
+        let kinds = if self.wanted.kinds[*of as usize] { 1 << *of as u32 } else { 0 };
+        let filter = Filter { kinds, no_maint: self.wanted.no_maintenance, ..Filter::default() };
+        Stage::Latency { kind, walk: Walk::new(filter), introduced: false }
+    }
+
+    /// Writes some summaries: of each phase its quantiles, sum and count.
+    fn write_latency(&mut self, out: &mut String) {
+        let instance = Arc::clone(&self.instance);
+        let Stage::Latency { kind, walk, introduced } = &mut self.stage else { return };
+        let of = ORDER[*kind];
+        let name = format!("thalweg_{}_latency_seconds", prefix(of));
+        for _ in 0..STEP / 10 {
+            let Some(place) = walk.next(&instance).filter(|_| self.wanted.names(&name)) else {
+                let next = *kind + 1;
+                self.stage = self.latency_of(next);
+                return;
+            };
+            if !std::mem::replace(introduced, true) {
+                out.push_str(&format!("# HELP {name} Time of streams, by phase\n# TYPE {name} summary\n"));
+            }
+            let proxy = &instance.config.proxies[place.proxy];
+            let mut labels = format!("proxy=\"{}\"", escaped(&proxy.name));
+            if matches!(of, RowKind::Listener | RowKind::Server) {
+                labels.push_str(&format!(",{}=\"{}\"", prefix(of), escaped(&place.name(&instance))));
+            }
+            for phase in Phase::ALL {
+                let sum = latency::of(&instance, place, phase);
+                let labels = format!("{labels},phase=\"{}\"", phase.name());
+                for (share, _) in latency::SHARES {
+                    let Some(us) = sum.per_mille(share) else { continue };
+                    let quantile = format!(",quantile=\"{}\"", share as f64 / 1000.0);
+                    put(out, &name, &labels, &quantile, Sample::Seconds(us as f64 / 1e6));
+                }
+                put(out, &format!("{name}_sum"), &labels, "", Sample::Seconds(sum.sum_us as f64 / 1e6));
+                put(out, &format!("{name}_count"), &labels, "", Sample::Number(sum.count));
+            }
+        }
     }
 }
 

@@ -9,6 +9,8 @@ pub struct Wanted {
     pub(super) kinds: [bool; 4],
     /// `extra-counters`
     pub(super) extra: bool,
+    /// `latency`: how long streams took. Ours.
+    pub(super) latency: bool,
     /// `no-maint`
     pub(super) no_maintenance: bool,
     /// `desc-labels`
@@ -23,6 +25,7 @@ impl Default for Wanted {
             process: true,
             kinds: [true; 4],
             extra: false,
+            latency: false,
             no_maintenance: false,
             describe: false,
             names: Vec::new(),
@@ -59,6 +62,7 @@ impl Wanted {
                     }
                 }
                 "extra-counters" => wanted.extra = true,
+                "latency" => wanted.latency = true,
                 "no-maint" => wanted.no_maintenance = true,
                 "desc-labels" => wanted.describe = true,
                 _ => {}
