@@ -50,6 +50,51 @@ fn either_side_may_stop_first() {
     });
 }
 
+/// `use_backend`, `force-be-switch` and `use-server` look at what the client sent, and the log knows both ends of the
+/// connection to the server.
+#[test]
+fn what_the_client_says_chooses_backend_and_server() {
+    each_driver(|io| {
+        let says = |name: &'static str| {
+            Server::start(move |mut conn, _| {
+                conn.exactly(1);
+                conn.send(name);
+            })
+        };
+        let (one, two, other) = (says("one"), says("two"), says("other"));
+        let first = |letters: &str| format!("{{ req.payload(0,1) -m str {letters} }}");
+        let proxy = Setup::tcp(&format!(
+            "frontend fe\nbind <@fe>\nlog-format \"%b/%s %bi %[bc_dst]:%[bc_dst_port]\"\n\
+             tcp-request inspect-delay 20s\ntcp-request content accept if {{ req.len gt 0 }}\n\
+             force-be-switch if {}\nuse_backend hidden if {}\ndefault_backend be\n\
+             backend hidden\nbe-unpublished\nserver other {}\n\
+             backend be\nuse-server two if {}\nuse-server one unless {}\nserver one {}\nserver two {}\n",
+            first("c"),
+            first("c d"),
+            other.addr,
+            first("b"),
+            first("b"),
+            one.addr,
+            two.addr,
+        ))
+        .start(io);
+        for (said, answer, server) in [
+            ("b", "two", format!("be/two 127.0.0.1 {}", two.addr)),
+            ("a", "one", format!("be/one 127.0.0.1 {}", one.addr)),
+            ("b", "two", format!("be/two 127.0.0.1 {}", two.addr)),
+            ("c", "other", format!("hidden/other 127.0.0.1 {}", other.addr)),
+            ("d", "one", format!("be/one 127.0.0.1 {}", one.addr)),
+        ] {
+            let mut conn = proxy.connect();
+            conn.send(said);
+            assert_eq!(conn.rest_text(), answer, "{said}");
+            drop(conn);
+            assert_eq!(proxy.log(), server);
+        }
+        proxy.finish((one, two, other));
+    });
+}
+
 #[test]
 fn timeouts_after_a_half_close_and_in_a_tunnel() {
     each_driver(|io| {

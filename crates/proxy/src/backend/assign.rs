@@ -139,32 +139,40 @@ pub struct Choice {
     pub avoid: Option<ServerIndex>,
 }
 
-/// Chooses a server and takes a slot on it, waiting in a queue when there is none. `gave_up` is asked at every
-/// wake-up while waiting: it returns true when the client is gone.
-pub async fn assign(
+/// Why there is no slot at once.
+#[derive(Clone, Copy, Debug)]
+pub enum Full {
+    /// No server is usable.
+    NoneUsable,
+    /// This server has none left; all of them without one.
+    Busy(Option<ServerIndex>),
+}
+
+/// Chooses a server and takes a slot on it, if it has one.
+pub fn at_once(worker: &Worker, proxy: &Proxy, choice: Choice) -> Result<Slot, Full> {
+    let backend = worker.backend(proxy.id);
+    let wanted = match choice.wanted {
+        Some(server) => Some(server),
+        None if backend.usable_count() == 0 => return Err(Full::NoneUsable),
+        None => pick(worker, backend, proxy, choice.key, choice.avoid),
+    };
+    wanted.and_then(|server| backend.try_start(server)).ok_or(Full::Busy(wanted))
+}
+
+/// Chooses a server and takes a slot on it, waiting in a queue as there was none [at once](at_once). `gave_up` is asked at
+/// every wake-up while waiting: it returns true when the client is gone.
+pub async fn wait(
     worker: &Worker,
     proxy: &Proxy,
     choice: Choice,
+    mut full: Full,
     facts: &mut StreamFacts,
     timeout_ms: Option<u64>,
     mut gave_up: impl FnMut() -> bool,
 ) -> Result<Slot, NoServer> {
     let backend = worker.backend(proxy.id);
     loop {
-        let wanted = match choice.wanted {
-            Some(server) => Some(server),
-            None => {
-                if backend.usable_count() == 0 {
-                    return Err(NoServer::NoneUsable);
-                }
-                pick(worker, backend, proxy, choice.key, choice.avoid)
-            }
-        };
-        if let Some(server) = wanted
-            && let Some(slot) = backend.try_start(server)
-        {
-            return Ok(slot);
-        }
+        let Full::Busy(wanted) = full else { return Err(NoServer::NoneUsable) };
         // A server that was named, or that a hash designates, is waited for; otherwise any will do.
         let insists = choice.wanted.is_some() || choice.key.is_some();
         let queue_of = wanted.filter(|_| insists);
@@ -175,7 +183,7 @@ pub async fn assign(
             .or(facts.server);
         let entered = backend.enter_queue(queue_of, priority, clock::now_ms(), current_task());
         let Some(queued) = entered else { return Err(NoServer::QueueFull) };
-        let deadline = timeout_ms.map(timer::deadline_in);
+        let deadline = timer::Deadline(timeout_ms.map(timer::deadline_in));
         let mut guard = InQueue { backend, queued: Some(queued) };
         let end = std::future::poll_fn(|_| {
             match guard.queued.as_ref().map(super::Queued::grant) {
@@ -184,31 +192,22 @@ pub async fn assign(
                 Some(Grant::No) => {}
             }
             crate::plant::here("queued");
-            if gave_up() {
-                return Poll::Ready(Err(NoServer::Abandoned));
+            match gave_up() {
+                true => Poll::Ready(Err(NoServer::Abandoned)),
+                false => deadline.poll().map(|()| Err(NoServer::Timeout)),
             }
-            if let Some(at) = deadline {
-                if clock::now_ms() >= at {
-                    return Poll::Ready(Err(NoServer::Timeout));
-                }
-                timer::want(at);
-            }
-            Poll::Pending
         })
         .await;
         let waited_for = guard.queued.as_ref().map_or(0, |queued| backend.waited_for(queued));
         let position = if queue_of.is_some() { &mut facts.srv_queue_pos } else { &mut facts.be_queue_pos };
         *position = position.saturating_add(waited_for);
-        match end {
-            Ok(Some(slot)) => {
-                guard.queued = None;
-                return Ok(slot);
-            }
-            Ok(None) => {
-                guard.queued = None;
-            }
-            Err(why) => return Err(why),
-        }
+        let granted = end?;
+        // The place was given up for it.
+        guard.queued = None;
+        full = match granted.map_or_else(|| at_once(worker, proxy, choice), Ok) {
+            Ok(slot) => return Ok(slot),
+            Err(full) => full,
+        };
     }
 }
 

@@ -39,6 +39,8 @@ pub struct ServerConn {
     pub ends: (Endpoint, Endpoint),
     /// A client authenticates on it, so that nobody else may use it.
     pub authenticated: bool,
+    /// Another request may follow on it: it is kept when the stream leaves it.
+    pub keep: bool,
     /// How often the server's address had changed when it was chosen: see [`Target::moves`].
     pub moves: u32,
 }
@@ -191,6 +193,7 @@ impl<'a> Target<'a> {
             reused: true,
             ends: taken.ends,
             authenticated: false,
+            keep: false,
             moves: self.moves,
         })
     }
@@ -256,6 +259,7 @@ impl<'a> Target<'a> {
             reused: true,
             ends,
             authenticated: false,
+            keep: false,
             moves: self.moves,
         })
     }
@@ -293,6 +297,7 @@ impl<'a> Target<'a> {
             reused: false,
             ends: (here, there),
             authenticated: false,
+            keep: false,
             moves: self.moves,
         })
     }

@@ -13,7 +13,6 @@ use thalweg_http::ascii::is_ows;
 use thalweg_http::cookie::request_cookies;
 use thalweg_http::{Head, HeaderId, Method};
 use thalweg_runtime::clock;
-use thalweg_sample::acl::Verdict;
 use thalweg_sample::facts::{self, Termination};
 use thalweg_sample::fetch::hello::{Peek, rdp_cookie};
 
@@ -69,18 +68,6 @@ pub fn begin(be: &Proxy, termination: &mut Termination) {
     if be.cookie.as_deref().is_some_and(is_shown) {
         termination.cookie_in = b'N';
         termination.cookie_out = b'N';
-    }
-}
-
-/// `force-persist` and `ignore-persist`: the first rule that applies decides.
-pub fn persist_rules(http: &mut Http<'_>, be: &Proxy) {
-    for rule in &be.persist_rules {
-        let holds = http.evaluate(true, |cx, _| rule.cond.eval(cx) == Verdict::Pass);
-        if holds {
-            http.state.cookie.ignored = !rule.force;
-            http.state.cookie.forced = rule.force;
-            return;
-        }
     }
 }
 

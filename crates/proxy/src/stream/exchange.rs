@@ -4,20 +4,18 @@
 //! the body goes on after an early response as long as the server takes it.
 
 use std::pin::pin;
-use std::rc::Rc;
 use std::task::Poll;
 
-use thalweg_config::model::{LogStep, Proxy, Server, ServerId};
+use thalweg_config::model::{Proxy, Server, ServerId};
 use thalweg_h1::encode::EncodeOptions;
-use thalweg_h1::parse::Parsed;
+use thalweg_h1::parse::{ParseOptions, Parsed};
 use thalweg_http::semantics::{BodyLength, RequestContext, connection_option, is_interim};
 use thalweg_http::values::list;
 use thalweg_http::{Head, HeaderId, Method};
 use thalweg_rules::{Kind, Ruleset};
 use thalweg_runtime::buffer::{BULK_SIZE, Buf};
 use thalweg_runtime::net::{Departure, TransferMode};
-use thalweg_runtime::{clock, timer};
-use thalweg_sample::facts::{StreamFacts, TlsFacts};
+use thalweg_runtime::timer;
 
 use super::deadline::{Expects, Overdue, Waits};
 use super::deliver::{Delivered, Maker, deliver, encode, filters, send_with, transfer_mode};
@@ -28,10 +26,9 @@ use super::pump::{Pump, PumpError};
 use super::rules::{self, Source};
 use super::tunnel::tunnel;
 use super::{cookie, reply, shut_check, waiting};
-use crate::backend::connect::{ConnectError, ServerConn};
+use crate::backend::connect::ServerConn;
 use crate::connection::body::{Delimiter, Form};
 use crate::connection::port::{Cut, RECV_MAX};
-use crate::connection::transport::Transport;
 use crate::instance::Stopping;
 use crate::plant::bug;
 use crate::refused::{Fault, Side};
@@ -45,71 +42,30 @@ pub enum Exchanged<'a> {
     Answered(After),
     /// No response, and no further attempt.
     Failed(Stop<'a>),
-    /// Another attempt may be made.
-    Retry {
-        /// There was a connection, and no response worth forwarding came on it.
-        connected: bool,
-        /// An attempt on the same server should wait a little.
-        same_server_delay: bool,
-    },
+    /// Another attempt is to be made: what came is no response to forward.
+    Retry,
     /// The idle connection that was taken had been closed by the server; nothing was received on it.
-    RetryReused,
+    Repeat,
 }
 
-/// Makes the request of `http` to `server`, if need be on a connection that is `fresh` rather than on one that was idle.
+/// Makes the request of `http` to `server`, on a connection to it.
 pub async fn with_server<'a>(
     http: &mut Http<'a>,
     be: &'a Proxy,
     server: &'a Server,
-    fresh: bool,
+    conn: &mut ServerConn,
 ) -> Exchanged<'a> {
-    let connected = pin!(connect(http, be, server, fresh)).await;
-    let mut conn = match connected {
-        Ok(conn) => conn,
-        Err(exchanged) => return exchanged,
-    };
-    http.state.facts.timers.connect_us = http.elapsed_us();
-    crate::plant::here("connected");
-    note_connection(http, &conn);
-    http.log_step(LogStep::Connect);
-    if let Some(field) = &be.http_send_name_header {
-        let worker = http.worker;
-        let set = worker.with_name(be.id, server, |name| http.state.request.set(field, name.as_bytes()));
-        if set.is_err() {
-            worker.be_counters(be.id).failed_rewrites.add(1);
-        }
-    }
     let fe = http.frontend();
-    // A rule may have asked for the end of the connection in the request's own words.
-    let said_close = http.state.request.value(HeaderId::Connection).is_some_and(says_close);
-    // `option httpclose` of a frontend is about its clients.
-    let closes = be.opts.http_server_close || be.opts.httpclose || fe.opts.http_server_close;
-    // The request goes out in the client's version, whose default the server goes by.
-    let version = http.state.request.version();
-    // Two parties may read HTTP/1.0 with chunks differently: nothing follows it (RFC 9112 section 6.1).
-    let ambiguous = http.state.request_framing.body == BodyLength::Chunked && !version.is_11_or_later();
-    let keep_server = !said_close && !closes && !ambiguous;
-    let connection = if said_close || http.state.request_framing.upgrade {
-        // `Connection: upgrade` asks for more than to close would.
-        None
-    } else {
-        connection_option(version, version, keep_server || be.opts.http_pretend_keepalive)
-    };
-    let mut replay = Replay::prepare(http, be, &conn);
+    send_name(http, be, server);
+    let (keep_server, connection) = connection_field(http, be);
+    let mut replay = Replay::prepare(http, be, conn);
     let context = RequestContext::of(&http.state.request);
-    let body = http.state.request_framing.body;
-    let form = Form {
-        delimiter: if body == BodyLength::Chunked { Delimiter::Chunked } else { Delimiter::Plain },
-        drop_trailers: be.opts.http_drop_request_trailers || fe.opts.http_drop_request_trailers,
-    };
-    let mut up =
-        Pump::new(form, transfer_mode(http, be.opts.splice_request || fe.opts.splice_request, be, fe));
-    up.filter(filters(http, Direction::Request));
-    if let Err(stop) = send_request(http, &mut conn, &mut up, connection) {
+    let mut up = upload(http, be);
+    if let Err(stop) = send_request(http, conn, &mut up, connection) {
         return Exchanged::Failed(stop);
     }
     let mut waits = Waits::of_exchange(fe, be, &http.state.facts);
-    let end = pin!(receive_head(http, be, &mut conn, &mut up, context, &mut waits)).await;
+    let end = pin!(receive_head(http, be, conn, &mut up, context, &mut waits)).await;
     match end {
         HeadEnd::Received => {}
         end => return head_failed(http, be, conn, end, replay),
@@ -119,15 +75,11 @@ pub async fn with_server<'a>(
     if be.retry_on.has_status(status) && ending::has_attempts(http.state) {
         let kept = keep_server && leaves_connection(http, &up);
         if replay.restore(http).is_some() {
-            keep_unwanted(http, be, server, conn, kept);
-            return Exchanged::Retry { connected: true, same_server_delay: false };
+            keep_unwanted(http, conn, kept);
+            return Exchanged::Retry;
         }
     }
-    http.state.has_response = true;
-    http.state.facts.status = i32::from(status);
-    http.state.facts.server_status = i32::from(status);
-    http.state.facts.timers.response_us = http.elapsed_us();
-    limit_response(http, &conn);
+    note_response(http, conn);
     // These decide on bytes: to what counts responses there is none yet.
     let rules = &be.rules.tcp_content_res;
     if !rules.is_empty()
@@ -142,7 +94,7 @@ pub async fn with_server<'a>(
     response_captures(http);
     if be.opts.checkcache && shares_cookie(http) {
         let kept = keep_server && leaves_connection(http, &up);
-        keep_unwanted(http, be, server, conn, kept);
+        keep_unwanted(http, conn, kept);
         return Exchanged::Failed(http.stop(Cause::CacheableCookie));
     }
     // Rules may change what it says of its framing.
@@ -151,7 +103,7 @@ pub async fn with_server<'a>(
         let mut source = Source::of_server(&mut conn.port);
         if let Err(stop) = rules::run(http, be, rules, Kind::HttpResponse, &mut source).await {
             if matches!(stop, Stop::Answer(_)) {
-                keep_unwanted(http, be, server, conn, kept);
+                keep_unwanted(http, conn, kept);
             }
             return Exchanged::Failed(stop);
         }
@@ -163,8 +115,64 @@ pub async fn with_server<'a>(
     if framing.body == BodyLength::Tunnel {
         return Exchanged::Answered(pin!(tunnel(http, conn, up)).await);
     }
-    let after = pin!(download(http, be, server, conn, up, keep_server, &mut waits)).await;
+    let after = pin!(download(http, conn, up, keep_server, &mut waits)).await;
     Exchanged::Answered(after)
+}
+
+/// `http-send-name-header`.
+fn send_name(http: &mut Http<'_>, be: &Proxy, server: &Server) {
+    let Some(field) = &be.http_send_name_header else { return };
+    let worker = http.worker;
+    let set = worker.with_name(be.id, server, |name| http.state.request.set(field, name.as_bytes()));
+    if set.is_err() {
+        worker.be_counters(be.id).failed_rewrites.add(1);
+    }
+}
+
+/// Whether the server's connection may carry another request, as far as this side says, and what the request's `Connection`
+/// field says of it.
+fn connection_field(http: &Http<'_>, be: &Proxy) -> (bool, Option<&'static [u8]>) {
+    let fe = http.frontend();
+    // A rule may have asked for the end of the connection in the request's own words.
+    let said_close = http.state.request.value(HeaderId::Connection).is_some_and(says_close);
+    // `option httpclose` of a frontend is about its clients.
+    let closes = be.opts.http_server_close || be.opts.httpclose || fe.opts.http_server_close;
+    // The request goes out in the client's version, whose default the server goes by.
+    let version = http.state.request.version();
+    // Two parties may read HTTP/1.0 with chunks differently: nothing follows it (RFC 9112 section 6.1).
+    let ambiguous = http.state.request_framing.body == BodyLength::Chunked && !version.is_11_or_later();
+    let keep = !said_close && !closes && !ambiguous;
+    // `Connection: upgrade` asks for more than to close would.
+    let says_enough = said_close || http.state.request_framing.upgrade;
+    let field = match says_enough {
+        true => None,
+        false => connection_option(version, version, keep || be.opts.http_pretend_keepalive),
+    };
+    (keep, field)
+}
+
+/// What moves the request's body to the server.
+fn upload(http: &Http<'_>, be: &Proxy) -> Pump {
+    let fe = http.frontend();
+    let chunked = http.state.request_framing.body == BodyLength::Chunked;
+    let form = Form {
+        delimiter: if chunked { Delimiter::Chunked } else { Delimiter::Plain },
+        drop_trailers: be.opts.http_drop_request_trailers || fe.opts.http_drop_request_trailers,
+    };
+    let mut up =
+        Pump::new(form, transfer_mode(http, be.opts.splice_request || fe.opts.splice_request, be, fe));
+    up.filter(filters(http, Direction::Request));
+    up
+}
+
+/// A response to forward came.
+fn note_response(http: &mut Http<'_>, conn: &ServerConn) {
+    let status = i32::from(http.state.response.status());
+    http.state.has_response = true;
+    http.state.facts.status = status;
+    http.state.facts.server_status = status;
+    http.state.facts.timers.response_us = http.elapsed_us();
+    limit_response(http, conn);
 }
 
 /// Whether another request may follow on the server's connection, once the response that came is read.
@@ -173,110 +181,12 @@ fn leaves_connection(http: &Http<'_>, up: &Pump) -> bool {
     framing.keep_alive && framing.body != BodyLength::Tunnel && up.is_done(http.client)
 }
 
-/// Keeps a connection whose response nobody wants, if that `may` be and all of the response is here.
-fn keep_unwanted(http: &mut Http<'_>, be: &Proxy, server: &Server, mut conn: ServerConn, may: bool) {
-    if may
+/// A connection whose response nobody wants is kept if that `may` be and all of the response is here.
+fn keep_unwanted(http: &Http<'_>, conn: &mut ServerConn, may: bool) {
+    conn.keep = may
         && conn.port.discard_body().is_ok()
         && conn.port.is_idle()
-        && http.worker.instance.stopping() == Stopping::No
-    {
-        http.session.keep(http.worker, be, server, conn);
-    }
-}
-
-/// How an attempt to connect ended.
-enum Opened {
-    Done(Result<ServerConn, ConnectError>),
-    ClientLeft,
-    /// See [`HeadEnd::Shut`].
-    Shut,
-}
-
-/// An idle connection unless it must be `fresh`, or a new one.
-async fn connect<'a>(
-    http: &mut Http<'a>,
-    be: &'a Proxy,
-    server: &'a Server,
-    fresh: bool,
-) -> Result<ServerConn, Exchanged<'a>> {
-    let name = http.server_name(server);
-    let target = http.target(be, server, name);
-    if let Some(conn) = http.session.take_private(be.id, server.id, target.key(), target.moves()) {
-        target.count_reuse();
-        return Ok(conn);
-    }
-    if !fresh {
-        if let Some(conn) = target.take_idle(http.first) {
-            return Ok(conn);
-        }
-        if let Some(conn) = target.take_siblings_idle(http.first).await {
-            return Ok(conn);
-        }
-    }
-    let timeout = match http.state.facts.timeouts.connect {
-        0 => be.timeouts.connect,
-        ms => Some(ms),
-    };
-    let abort = be.opts.abortonclose;
-    let shut = shut_check(http.worker, http.state);
-    let client = &mut *http.client;
-    let mut opening = pin!(target.open(timeout));
-    let mut left_ms = None;
-    let opened = std::future::poll_fn(|cx| {
-        if let Poll::Ready(opened) = opening.as_mut().poll(cx) {
-            return Poll::Ready(Opened::Done(opened));
-        }
-        if shut() {
-            return Poll::Ready(Opened::Shut);
-        }
-        if waiting::has_left(client, abort) {
-            // A server that is near is connected in a moment, and learns that the request is given up.
-            let now = clock::now_ms();
-            let until = *left_ms.get_or_insert(now + 2);
-            if now >= until {
-                return Poll::Ready(Opened::ClientLeft);
-            }
-            timer::want(until);
-        }
-        Poll::Pending
-    })
-    .await;
-    let failed = target.failure();
-    let error = match opened {
-        Opened::Done(Ok(conn)) => return Ok(conn),
-        Opened::Done(Err(error)) => {
-            note_failure(&mut http.state.facts, &error, failed);
-            error
-        }
-        Opened::ClientLeft => {
-            return Err(Exchanged::Failed(http.stop(Cause::ClientLeftConnecting)));
-        }
-        Opened::Shut => {
-            return Err(Exchanged::Failed(waiting::server_shut(http)));
-        }
-    };
-    let cause = Cause::from(&error);
-    if ending::may_retry(http.state, &be.retry_on, cause) {
-        return Err(Exchanged::Retry { connected: false, same_server_delay: error != ConnectError::Timeout });
-    }
-    Err(Exchanged::Failed(http.stop(cause)))
-}
-
-fn note_connection(http: &mut Http<'_>, conn: &ServerConn) {
-    let facts = &mut http.state.facts;
-    facts.bc_reused = conn.reused;
-    facts.bc_fd = conn.port.line.fd();
-    facts.bc_src = conn.ends.0;
-    facts.bc_dst = conn.ends.1;
-    facts.bc_tls = conn.port.line.wire().and_then(Transport::tls_facts).cloned();
-}
-
-/// What fetches and logs tell of a server with which TLS was not agreed on.
-pub fn note_failure(facts: &mut StreamFacts, error: &ConnectError, tls: Option<Rc<TlsFacts>>) {
-    if let ConnectError::Handshake(number) = error {
-        facts.bc_error = *number;
-        facts.bc_tls = tls;
-    }
+        && http.worker.instance.stopping() == Stopping::No;
 }
 
 /// The bytes of a small request body, kept for another attempt.
@@ -379,82 +289,39 @@ async fn receive_head(
     context: RequestContext,
     waits: &mut Waits,
 ) -> HeadEnd {
-    let options = http.response_options(be);
-    let abort = be.opts.abortonclose;
     let fe = http.frontend();
     // Of a body that may be spliced, only what comes with the head is copied.
     let room = match transfer_mode(http, be.opts.splice_response || fe.opts.splice_response, be, fe) {
         Some(TransferMode::Splice) => RECV_MAX,
         _ => BULK_SIZE,
     };
-    http.state.parser.reset();
-    let (worker, source) = (http.worker, http.source());
+    let wanted = Wanted { options: http.response_options(be), context, room };
+    let abort = be.opts.abortonclose;
     let mut upload_done = false;
     let shut = shut_check(http.worker, http.state);
     loop {
-        let Http { client, state, .. } = &mut *http;
+        http.state.parser.reset();
         let end = std::future::poll_fn(|_| {
             if shut() {
                 return Poll::Ready(HeadEnd::Shut);
             }
             if !upload_done {
-                match up.poll(client, &mut conn.port.line) {
+                match poll_upload(http, conn, up) {
                     Poll::Pending => {}
-                    Poll::Ready(Ok(())) => upload_done = true,
-                    Poll::Ready(Err(PumpError::Cut(Cut::Malformed(_)))) => {
-                        return Poll::Ready(HeadEnd::BadBody);
-                    }
-                    Poll::Ready(Err(PumpError::Cut(Cut::NoBuffer))) => return Poll::Ready(HeadEnd::NoBuffer),
-                    Poll::Ready(Err(PumpError::Cut(Cut::Broken(_) | Cut::Closed))) => {
-                        client.eof = true;
-                        return Poll::Ready(HeadEnd::ClientLeft);
-                    }
-                    // The server takes no more; it may have answered already.
-                    Poll::Ready(Err(PumpError::Send(_))) => upload_done = true,
+                    Poll::Ready(None) => upload_done = true,
+                    Poll::Ready(Some(end)) => return Poll::Ready(end),
                 }
             }
             let up_waits = up.blocked_on_send || up.is_held_back();
             if upload_done || up_waits {
-                match client.line.departure() {
+                match http.client.line.departure() {
                     Departure::Reset => return Poll::Ready(HeadEnd::ClientReset),
                     Departure::Ended if abort && upload_done => return Poll::Ready(HeadEnd::ClientLeft),
                     _ => {}
                 }
             }
-            loop {
-                if let Some(input) = conn.port.input.as_mut() {
-                    match state.parser.parse_response(&options, &context, input, &mut state.response) {
-                        Ok(Parsed::Complete(len)) => {
-                            input.advance(len);
-                            state.facts.res_bytes_in += len as u64;
-                            if input.is_empty() {
-                                conn.port.input = None;
-                            }
-                            return Poll::Ready(HeadEnd::Received);
-                        }
-                        Ok(Parsed::Partial) => {}
-                        Err(error) => {
-                            let position = error.offset;
-                            let fault =
-                                Fault { side: Side::Response, bytes: input, position, why: &error.kind };
-                            worker.note_refused(fe.id, source, state, &fault);
-                            if bug("buffer-leak") {
-                                std::mem::forget(conn.port.input.take());
-                            }
-                            return Poll::Ready(HeadEnd::Malformed);
-                        }
-                    }
-                }
-                match conn.port.poll_recv_up_to(room) {
-                    Poll::Pending => break,
-                    Poll::Ready(Ok(buf)) if buf.is_empty() => return Poll::Ready(HeadEnd::ServerClosed),
-                    Poll::Ready(Ok(buf)) => {
-                        if conn.port.append(buf).is_err() {
-                            return Poll::Ready(HeadEnd::NoBuffer);
-                        }
-                    }
-                    Poll::Ready(Err(_)) => return Poll::Ready(HeadEnd::ServerReset),
-                }
+            if let Poll::Ready(end) = poll_head(http, conn, &wanted) {
+                return Poll::Ready(end);
             }
             // While the body is being received it is the client who is waited for, unless the server does not take
             // what was received.
@@ -465,21 +332,20 @@ async fn receive_head(
                 false if up_waits => (Expects::Nothing, Expects::Nothing),
                 false => (Expects::Bytes, Expects::Nothing),
             };
-            if waits.client.check(&client.line, client_owes, false).is_some() {
+            if waits.client.check(&http.client.line, client_owes, false).is_some() {
                 return Poll::Ready(HeadEnd::ClientTimeout);
             }
             match waits.server.check(&conn.port.line, server_owes, stuck) {
-                None => {}
-                Some(Overdue::Stuck) => return Poll::Ready(HeadEnd::ServerStuck),
-                Some(_) => return Poll::Ready(HeadEnd::ServerTimeout),
+                None => Poll::Pending,
+                Some(Overdue::Stuck) => Poll::Ready(HeadEnd::ServerStuck),
+                Some(_) => Poll::Ready(HeadEnd::ServerTimeout),
             }
-            Poll::Pending
         })
         .await;
         let received = matches!(end, HeadEnd::Received);
         if !received || !is_interim(http.state.response.status()) {
             if received {
-                conn.port.body.begin(http.state.response.framing().body, &options);
+                conn.port.body.begin(http.state.response.framing().body, &wanted.options);
             }
             http.count_sent_body();
             return end;
@@ -492,8 +358,74 @@ async fn receive_head(
             counters.response(http.state.response.status());
         }
         reply::forward_interim(http).await;
-        http.state.parser.reset();
         waits.server.renew();
+    }
+}
+
+/// Sends what is there of the request's body. `None` at its end, or when the server takes no more of it: it may have
+/// answered already.
+#[inline]
+fn poll_upload(http: &mut Http<'_>, conn: &mut ServerConn, up: &mut Pump) -> Poll<Option<HeadEnd>> {
+    up.poll(http.client, &mut conn.port.line).map(|sent| match sent {
+        Ok(()) | Err(PumpError::Send(_)) => None,
+        Err(PumpError::Cut(Cut::Malformed(_))) => Some(HeadEnd::BadBody),
+        Err(PumpError::Cut(Cut::NoBuffer)) => Some(HeadEnd::NoBuffer),
+        Err(PumpError::Cut(Cut::Broken(_) | Cut::Closed)) => {
+            http.client.eof = true;
+            Some(HeadEnd::ClientLeft)
+        }
+    })
+}
+
+/// How a response's head is read.
+struct Wanted {
+    options: ParseOptions,
+    context: RequestContext,
+    /// Most bytes taken by one receive.
+    room: usize,
+}
+
+/// Receives and reads what is there of a response's head.
+#[inline]
+fn poll_head(http: &mut Http<'_>, conn: &mut ServerConn, wanted: &Wanted) -> Poll<HeadEnd> {
+    let Wanted { options, context, room } = wanted;
+    loop {
+        if let Some(input) = conn.port.input.as_mut() {
+            let state = &mut *http.state;
+            match state.parser.parse_response(options, context, input, &mut state.response) {
+                Ok(Parsed::Complete(len)) => {
+                    input.advance(len);
+                    state.facts.res_bytes_in += len as u64;
+                    if input.is_empty() {
+                        conn.port.input = None;
+                    }
+                    return Poll::Ready(HeadEnd::Received);
+                }
+                Ok(Parsed::Partial) => {}
+                Err(error) => {
+                    let fault = Fault {
+                        side: Side::Response,
+                        bytes: input,
+                        position: error.offset,
+                        why: &error.kind,
+                    };
+                    http.worker.note_refused(http.session.frontend, http.source(), http.state, &fault);
+                    if bug("buffer-leak") {
+                        std::mem::forget(conn.port.input.take());
+                    }
+                    return Poll::Ready(HeadEnd::Malformed);
+                }
+            }
+        }
+        let Poll::Ready(received) = conn.port.poll_recv_up_to(*room) else { return Poll::Pending };
+        match received {
+            Ok(buf) if buf.is_empty() => return Poll::Ready(HeadEnd::ServerClosed),
+            Ok(buf) => match conn.port.append(buf) {
+                Ok(()) => {}
+                Err(_) => return Poll::Ready(HeadEnd::NoBuffer),
+            },
+            Err(_) => return Poll::Ready(HeadEnd::ServerReset),
+        }
     }
 }
 
@@ -501,7 +433,7 @@ async fn receive_head(
 fn head_failed<'a>(
     http: &mut Http<'a>,
     be: &'a Proxy,
-    conn: ServerConn,
+    conn: &ServerConn,
     end: HeadEnd,
     mut replay: Replay,
 ) -> Exchanged<'a> {
@@ -512,7 +444,7 @@ fn head_failed<'a>(
         // What is safe to send twice is sent again on a fresh one (RFC 9112 section 9.3.1).
         HeadEnd::ServerClosed | HeadEnd::ServerReset if conn.reused && nothing_came => {
             if is_idempotent(http) && replay.restore(http).is_some() {
-                return Exchanged::RetryReused;
+                return Exchanged::Repeat;
             }
             // A client whose connection was kept knows that it may end this way, and may send the request again itself.
             if http.first { Cause::IdleConnectionLostAtFirst } else { Cause::IdleConnectionLost }
@@ -535,7 +467,7 @@ fn head_failed<'a>(
     };
     if ending::may_retry(http.state, &be.retry_on, cause) && replay.restore(http).is_some() {
         ending::retried(http.worker, http.session.listener, http.state, cause);
-        return Exchanged::Retry { connected: true, same_server_delay: false };
+        return Exchanged::Retry;
     }
     Exchanged::Failed(http.stop(cause))
 }
@@ -626,9 +558,7 @@ fn says_close(value: &[u8]) -> bool {
 /// Sends the response to the client, and decides what becomes of both connections.
 async fn download<'a>(
     http: &mut Http<'a>,
-    be: &'a Proxy,
-    server: &'a Server,
-    mut conn: ServerConn,
+    conn: &mut ServerConn,
     mut up: Pump,
     keep_server: bool,
     waits: &mut Waits,
@@ -657,9 +587,7 @@ async fn download<'a>(
         let soon = Some(timer::deadline_in(FLUSH_MS));
         let _ = timer::timeout_at(soon, conn.port.line.send_ready()).await;
     }
-    if kept && conn.port.is_idle() && http.worker.instance.stopping() == Stopping::No {
-        http.session.keep(http.worker, be, server, conn);
-    }
+    conn.keep = kept && conn.port.is_idle() && http.worker.instance.stopping() == Stopping::No;
     // What is left of the request's body has nowhere to go. When all of it is here, another request may follow.
     if http.client.discard_body().is_err() || !http.client.body.is_ended() {
         http.keep_alive = false;

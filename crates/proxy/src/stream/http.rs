@@ -3,31 +3,23 @@
 use std::pin::pin;
 use std::rc::Rc;
 
-use thalweg_balance::ServerIndex;
-use thalweg_config::model::{
-    BalanceAlgo, DynamicTarget, LogStep, Mode, Proxy, ProxyId, ServerId, UseServerTarget,
-};
+use thalweg_config::model::{BalanceAlgo, LogStep, Mode, Proxy};
 use thalweg_h1::ParseErrorKind;
 use thalweg_h1::parse::{HeadParser, ParseOptions, Parsed};
 use thalweg_http::semantics::{BodyLength, FramingPolicy, Strictness};
 use thalweg_http::{Head, HeaderId, Method};
 use thalweg_rules::{Kind, Ruleset};
-use thalweg_runtime::net::Departure;
 use thalweg_runtime::{clock, timer};
 use thalweg_sample::acl::Verdict;
-use thalweg_sample::facts;
 
+use super::attempt::Attempts;
 use super::ending::Cause;
 use super::entry::unless_killed;
 use super::exchange::{self, Exchanged};
 use super::rules::{self, Passed, Source};
 pub use super::{After, Stop, Stream, Stream as Http};
-use super::{StreamState, cookie, finish, forwarded, reply, service, statistics, waiting};
-use crate::backend::Slot;
-use crate::backend::assign::{self, Choice, NoServer};
-use crate::backend::connect::{LineValues, Target};
+use super::{StreamState, finish, forwarded, reply, route, service, statistics, waiting};
 use crate::connection::port::Port;
-use crate::counters::Present;
 use crate::frontend::ClientSession;
 use crate::worker::Worker;
 
@@ -238,8 +230,7 @@ impl<'a> Stream<'a> {
             self.request_rules(fe, &fe.rules.redirect, Kind::HttpRequest).await?;
         }
         self.restrict_names(fe)?;
-        self.choose_backend(fe)?;
-        let be = self.backend();
+        let be = self.choose_backend(fe)?;
         if be.id != fe.id {
             if buffers_requests(be) && !buffers_requests(fe) {
                 let limit = be.timeouts.http_request.or(fe.timeouts.client);
@@ -455,83 +446,6 @@ impl<'a> Stream<'a> {
         Err(self.stop(Cause::BadHeaderName))
     }
 
-    /// The server this session stays with: the one it has a connection of its own to, because it authenticates on that or
-    /// with `option prefer-last-server`, as long as no more than `max-keep-alive-queue` requests wait for it. A hash
-    /// decides for itself.
-    fn last_server(&self, be: &Proxy) -> Option<ServerIndex> {
-        // Who authenticates a connection needs that connection again.
-        let id = self.session.last_private_server(be.id, !be.opts.prefer_last_server)?;
-        let backend = self.worker.backend(be.id);
-        let queue_max = u32::try_from(be.max_keep_alive_queue).unwrap_or(u32::MAX);
-        (backend.is_usable(id) && backend.server_queue_len(id) <= queue_max).then_some(ServerIndex(id.0))
-    }
-
-    /// `use_backend` and `default_backend`.
-    fn choose_backend(&mut self, fe: &'a Proxy) -> Result<(), Stop<'a>> {
-        let mut chosen = None;
-        let forced = !fe.force_be_switch.is_empty() && self.is_switch_forced(fe);
-        for rule in &fe.use_backend {
-            let worker = self.worker;
-            let found = self.evaluate(true, |cx, _| {
-                if rule.cond.as_ref().is_some_and(|c| c.eval(cx) != Verdict::Pass) {
-                    return None;
-                }
-                match &rule.target {
-                    DynamicTarget::Static(id) => Some(Some(*id)),
-                    DynamicTarget::Dynamic(format) => {
-                        let mut text = worker.text.borrow_mut();
-                        text.clear();
-                        format.render(cx, &mut text);
-                        Some(worker.instance.backend_by_name(&text).map(|p| p.id))
-                    }
-                }
-            });
-            match found {
-                // Not eligible: the next rules may name another one.
-                Some(Some(id)) if !forced && !worker.instance.is_eligible(id) => {}
-                // A name that no backend has leads to the default one.
-                Some(target) => {
-                    chosen = target;
-                    break;
-                }
-                None => {}
-            }
-        }
-        let target = chosen.or(fe.default_backend).or_else(|| fe.is_be().then_some(fe.id));
-        let Some(target) = target else {
-            self.state.facts.timers.request_us = -1;
-            return Err(self.stop(Cause::NoBackend));
-        };
-        let be = self.worker.proxy(target);
-        if be.mode != Mode::Http {
-            return Err(self.stop(Cause::BackendOfTcp));
-        }
-        self.assign_backend(be);
-        Ok(())
-    }
-
-    /// `force-be-switch`.
-    fn is_switch_forced(&mut self, fe: &Proxy) -> bool {
-        self.evaluate(true, |cx, _| {
-            fe.force_be_switch.iter().any(|(condition, _)| condition.eval(cx) == Verdict::Pass)
-        })
-    }
-
-    fn assign_backend(&mut self, be: &Proxy) {
-        let now_ms = clock::now_ms();
-        self.state.facts.backend = facts::ProxyId(be.id.0);
-        self.state.facts.backend_assigned = true;
-        self.state.entry.set_backend(be.id);
-        cookie::begin(be, &mut self.state.facts.termination);
-        if be.id != self.session.frontend {
-            super::inherit_settings(&mut self.state.facts, be, false);
-        }
-        self.in_backend = Some(self.worker.begin_stream(be.id));
-        let counters = self.worker.be_counters(be.id);
-        counters.requests.add(1);
-        counters.request_rate.add(now_ms);
-    }
-
     /// The header edits that options ask for, once all rules have run.
     fn prepare_forwarding(&mut self, fe: &'a Proxy, be: &'a Proxy) -> Result<(), Stop<'a>> {
         let mut ok = true;
@@ -549,186 +463,46 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
+    /// `use_backend` and `default_backend`.
+    fn choose_backend(&mut self, fe: &'a Proxy) -> Result<&'a Proxy, Stop<'a>> {
+        let Some(be) = route::backend(self, fe) else {
+            self.state.facts.timers.request_us = -1;
+            return Err(self.stop(Cause::NoBackend));
+        };
+        if be.mode != Mode::Http {
+            return Err(self.stop(Cause::BackendOfTcp));
+        }
+        route::enter(self, be);
+        Ok(be)
+    }
+
     /// Chooses servers and exchanges with them until one answers or the attempts are used up.
     async fn talk_to_server(&mut self, be: &'a Proxy) -> Result<After, Stop<'a>> {
-        if !be.persist_rules.is_empty() {
-            cookie::persist_rules(self, be);
-        }
-        let mut choice = Choice { wanted: self.use_server(be), ..Choice::default() };
-        if let Some(policy) = &be.cookie {
-            choice.wanted = cookie::request(self, be, policy, choice.wanted);
-        }
-        if choice.wanted.is_none() {
-            choice.key = self.balance_key(be);
-            if choice.key.is_none() {
-                choice.wanted = self.last_server(be);
-            }
-        }
-        // The slot held on a server; kept from attempt to attempt on the same one.
-        let mut held: Option<Lease<'a>> = None;
-        // The server of the attempt that failed, whether it was connected, and whether another attempt there should wait
-        // a little.
-        let mut failed = None;
-        let mut fresh = false;
+        let mut attempts = Attempts::new(be, route::choice(self, be));
         loop {
-            let chosen_again = held.is_none();
-            let server_id = match &held {
-                Some(lease) => lease.server(),
-                None => {
-                    let slot = self.assign_server(be, choice).await?;
-                    held = Some(Lease::new(self.worker, be.id, slot));
-                    let id = slot.server();
-                    self.state.assign_server(self.worker, id);
-                    self.state.facts.timers.queue_us = self.elapsed_us();
-                    id
-                }
+            let server = match attempts.next_at_once(self) {
+                Some(server) => server,
+                None => pin!(attempts.next(self)).await?,
             };
-            if let Some((before, connected, wait)) = failed.take() {
-                if before != server_id {
-                    cookie::redispatched(self.state);
-                }
-                finish::count_retry(self.worker, self.state, before, server_id, connected);
-                if before == server_id && wait {
-                    self.pause(be).await?;
-                    if chosen_again {
-                        // It was not ready for the stream before that.
-                        self.state.facts.timers.queue_us = self.elapsed_us();
-                    }
-                }
-            }
-            // What is sent again because its connection had ended is the same attempt.
-            if !fresh {
-                self.worker.count_attempt(be.id, server_id);
-            }
-            let server = &be.servers[server_id.0 as usize];
-            if let (Some(prefix), true) =
-                (&server.rare().redir, matches!(self.state.request.method(), Method::Get | Method::Head))
+            if let Some(prefix) = &server.rare().redir
+                && matches!(self.state.request.method(), Method::Get | Method::Head)
             {
                 let answer = reply::Answer::ServerRedirect(prefix);
                 return Err(self.stop_with(Cause::RedirectedToServer, answer));
             }
-            let is_fresh = std::mem::take(&mut fresh);
-            let exchanged = pin!(exchange::with_server(self, be, server, is_fresh)).await;
+            if let Some(target) = attempts.take_idle(self, server) {
+                pin!(attempts.open(self, target)).await?;
+            }
+            let Some(conn) = attempts.connected(self) else { continue };
+            let exchanged = pin!(exchange::with_server(self, be, server, conn)).await;
+            attempts.leave(self, server);
             match exchanged {
                 Exchanged::Answered(after) => return Ok(after),
                 Exchanged::Failed(stop) => return Err(stop),
-                // An idle connection had been closed by the server: nothing was lost, nothing counts.
-                // If others were, too, all of them would get the request.
-                Exchanged::RetryReused => fresh = true,
-                Exchanged::Retry { connected, same_server_delay } => {
-                    self.state.facts.retries += 1;
-                    failed = Some((server_id, connected, same_server_delay));
-                    let facts = &self.state.facts;
-                    if !self.state.cookie.forced
-                        && assign::may_redispatch(self.worker, be, choice, facts.retries, facts.max_retries)
-                    {
-                        held = None;
-                        choice.wanted = None;
-                        choice.avoid = Some(ServerIndex(server_id.0));
-                    }
-                }
+                Exchanged::Repeat => attempts.repeat(),
+                Exchanged::Retry => attempts.failed(self),
             }
         }
-    }
-
-    /// Waits before another attempt on the same server, unless the client leaves meanwhile.
-    async fn pause(&mut self, be: &Proxy) -> Result<(), Stop<'a>> {
-        let ms = be.timeouts.connect.unwrap_or(1000).min(1000);
-        match waiting::pause(self.client, ms, be.opts.abortonclose).await {
-            true if self.has_reset() => Err(self.stop(Cause::ClientResetRetrying)),
-            true => Err(self.stop(Cause::ClientLeftRetrying)),
-            false => Ok(()),
-        }
-    }
-
-    /// Whether the client broke its connection, rather than ended its direction.
-    fn has_reset(&mut self) -> bool {
-        self.client.line.departure() == Departure::Reset
-    }
-
-    fn use_server(&mut self, be: &Proxy) -> Option<ServerIndex> {
-        for rule in &be.use_server {
-            let worker = self.worker;
-            let found = self.evaluate(true, |cx, _| {
-                if rule.cond.as_ref().is_some_and(|c| c.eval(cx) != Verdict::Pass) {
-                    return None;
-                }
-                match &rule.server {
-                    UseServerTarget::Static(id) => Some(Some(*id)),
-                    UseServerTarget::Dynamic(format) => {
-                        let mut text = worker.text.borrow_mut();
-                        text.clear();
-                        format.render(cx, &mut text);
-                        let name = std::str::from_utf8(&text).ok()?;
-                        Some(worker.backend(be.id).server_by_name(be, name).map(|s| s.id))
-                    }
-                }
-            });
-            // A server that is down is not insisted on.
-            let insist = be.opts.persist || self.state.cookie.forced;
-            if let Some(id) = found.flatten().filter(|id| insist || worker.backend(be.id).is_up(*id)) {
-                return Some(ServerIndex(id.0));
-            }
-        }
-        None
-    }
-
-    fn balance_key(&mut self, be: &Proxy) -> Option<u32> {
-        match &be.balance.algo {
-            BalanceAlgo::Hash(expr) => self.evaluate(true, |cx, _| {
-                let sample = expr.eval_as(thalweg_sample::Type::Bin, cx)?;
-                Some(assign::hasher(be).bytes(cx.bytes(&sample.value)))
-            }),
-            algo => {
-                let request = &self.state.request;
-                let key = assign::key_hash(be, &self.session.facts, &self.state.facts, Some(request), &[]);
-                let BalanceAlgo::UrlParam { name } = algo else { return key };
-                if key.is_some() || self.state.request.method() != Method::Post {
-                    return key;
-                }
-                // The form in a body that was waited for.
-                let body = self.client.look();
-                let value = thalweg_http::uri::posted_parameter(body.payload().data(), name)?;
-                Some(assign::hasher(be).bytes(value))
-            }
-        }
-    }
-
-    async fn assign_server(&mut self, be: &'a Proxy, choice: Choice) -> Result<Slot, Stop<'a>> {
-        let timeout = match self.state.facts.timeouts.queue {
-            0 => be.timeouts.queue.or(be.timeouts.connect),
-            ms => Some(ms),
-        };
-        let abort = be.opts.abortonclose;
-        let client = &mut *self.client;
-        let gave_up = || waiting::has_left(client, abort);
-        let assigned = assign::assign(self.worker, be, choice, &mut self.state.facts, timeout, gave_up).await;
-        if matches!(assigned, Err(NoServer::Timeout | NoServer::Abandoned)) {
-            self.state.facts.timers.queue_us = self.elapsed_us();
-        }
-        assigned.map_err(|why| {
-            let cause = match why {
-                NoServer::NoneUsable => Cause::NoServer,
-                NoServer::QueueFull => Cause::QueueFull,
-                NoServer::Timeout => Cause::QueueTimeout,
-                NoServer::Abandoned if self.has_reset() => Cause::ClientResetInQueue,
-                NoServer::Abandoned => Cause::ClientLeftInQueue,
-            };
-            self.stop(cause)
-        })
-    }
-
-    /// The connection this request would use.
-    pub fn target(
-        &mut self,
-        be: &'a Proxy,
-        server: &'a thalweg_config::model::Server,
-        name: Option<Box<[u8]>>,
-    ) -> Target<'a> {
-        let values = LineValues { header_fields: self.header_fields(server), name };
-        let overrides = &self.state.effects.overrides;
-        let (session, facts) = (&self.session.facts, &self.state.facts);
-        Target::new(self.worker, be.id, server, session, facts, overrides, values)
     }
 }
 
@@ -744,36 +518,6 @@ pub fn earlier(a: Option<u64>, b: Option<u64>) -> Option<u64> {
 /// url_param`, which looks for its parameter in the body of a POST.
 fn buffers_requests(proxy: &Proxy) -> bool {
     proxy.opts.http_buffer_request || matches!(proxy.balance.algo, BalanceAlgo::UrlParam { .. })
-}
-
-/// A slot on a server, given back when dropped. Counts the stream on the server for as long.
-pub struct Lease<'a> {
-    worker: &'a Worker,
-    proxy: ProxyId,
-    slot: Slot,
-    _present: Present<'a>,
-}
-
-impl<'a> Lease<'a> {
-    /// Takes charge of a slot that was just taken.
-    pub fn new(worker: &'a Worker, proxy: ProxyId, slot: Slot) -> Lease<'a> {
-        let present = worker.srv_counters(proxy, slot.server()).enter();
-        Lease { worker, proxy, slot, _present: present }
-    }
-
-    /// The server.
-    pub fn server(&self) -> ServerId {
-        self.slot.server()
-    }
-}
-
-impl Drop for Lease<'_> {
-    fn drop(&mut self) {
-        if crate::plant::bug("slot-kept") {
-            return;
-        }
-        self.worker.backend(self.proxy).end(self.slot);
-    }
 }
 
 /// The value to log of a captured cookie, `name=value`.

@@ -4,6 +4,7 @@
 //! to one server, [`deadline`] says how long to wait for whom, [`reply`] answers in the server's place, [`ending`]
 //! says what follows from what went wrong, [`finish`] counts and logs.
 
+pub mod attempt;
 pub mod cookie;
 pub mod deadline;
 pub mod deliver;
@@ -17,6 +18,7 @@ pub mod http;
 pub mod pump;
 pub mod relay;
 pub mod reply;
+pub mod route;
 pub mod rules;
 pub mod service;
 pub mod statistics;
@@ -139,6 +141,7 @@ impl<'a> Stream<'a> {
     }
 
     /// The stream reached a step at which a line may be wanted.
+    #[inline]
     pub fn log_step(&mut self, step: LogStep) {
         finish::step(self.worker, self.session, self.state, self.frontend(), step);
     }
@@ -295,6 +298,7 @@ impl StreamState {
     }
 
     /// The backend in charge.
+    #[inline]
     pub fn backend(&self) -> ProxyId {
         ProxyId(self.facts.backend.0)
     }

@@ -4,28 +4,23 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use thalweg_balance::ServerIndex;
-use thalweg_config::model::{DynamicTarget, LogStep, Mode, Proxy, UseServerTarget};
+use thalweg_config::model::{LogStep, Mode, Proxy};
 use thalweg_rules::Kind;
-use thalweg_runtime::net::{Departure, TransferMode};
-use thalweg_runtime::{clock, timer};
-use thalweg_sample::acl::Verdict;
-use thalweg_sample::context::Payload;
-use thalweg_sample::facts;
+use thalweg_runtime::clock;
+use thalweg_runtime::net::TransferMode;
 
+use super::attempt::Attempts;
 use super::deadline::Limits;
-use super::ending::{self, Cause};
+use super::ending::Cause;
 use super::entry::unless_killed;
 use super::filter::{Direction, Filtered};
 use super::finish;
-use super::http::Lease;
 use super::pump::Pump;
 use super::relay::{RelayEnd, relay};
 use super::rules::{self, Passed, Source};
-use super::waiting::{self, Upward};
-use super::{After, Bodies, Stop, Stream, StreamState, shut_check, unless_shut};
-use crate::backend::assign::{self, Choice, NoServer};
-use crate::backend::connect::{ConnectError, ServerConn};
+use super::waiting::Upward;
+use super::{After, Stop, Stream, StreamState, route, shut_check};
+use crate::backend::connect::ServerConn;
 use crate::connection::body::BodyReader;
 use crate::connection::port::Port;
 use crate::frontend::ClientSession;
@@ -93,19 +88,13 @@ async fn run<'a>(stream: &mut Stream<'a>) -> Result<TcpEnd, Stop<'a>> {
     if content_rules(stream, fe).await? == Passed::AsHttp {
         return Ok(TcpEnd::BecameHttp);
     }
-    let Some(be) = choose_backend(stream, fe) else {
+    let Some(be) = route::backend(stream, fe) else {
         return Err(stream.stop(Cause::NoBackend));
     };
     if be.mode == Mode::Http && fe.mode == Mode::Tcp {
         return Ok(TcpEnd::BecameHttp);
     }
-    stream.state.facts.backend = facts::ProxyId(be.id.0);
-    stream.state.facts.backend_assigned = true;
-    stream.state.entry.set_backend(be.id);
-    if be.id != fe.id {
-        super::inherit_settings(&mut stream.state.facts, be, false);
-    }
-    stream.in_backend = Some(stream.worker.begin_stream(be.id));
+    route::enter(stream, be);
     if be.id != fe.id && content_rules(stream, be).await? == Passed::AsHttp {
         return Ok(TcpEnd::BecameHttp);
     }
@@ -159,185 +148,25 @@ fn note_end(stream: &mut Stream<'_>, broken: bool) {
     stream.broken |= broken;
 }
 
-fn choose_backend<'a>(stream: &mut Stream<'a>, fe: &'a Proxy) -> Option<&'a Proxy> {
-    for rule in &fe.use_backend {
-        let data: &[u8] = stream.client.received();
-        let bodies = Bodies { request: Payload::new(data, true, None), response: Payload::default() };
-        let worker = stream.worker;
-        let chosen =
-            stream.state.evaluate(worker, &mut stream.session.facts, bodies, false, true, |cx, _| {
-                if rule.cond.as_ref().is_some_and(|c| c.eval(cx) != Verdict::Pass) {
-                    return None;
-                }
-                match &rule.target {
-                    DynamicTarget::Static(id) => Some(Some(*id)),
-                    DynamicTarget::Dynamic(format) => {
-                        let mut text = worker.text.borrow_mut();
-                        text.clear();
-                        format.render(cx, &mut text);
-                        Some(worker.instance.backend_by_name(&text).map(|p| p.id))
-                    }
-                }
-            });
-        match chosen {
-            Some(Some(id)) if !worker.instance.is_eligible(id) => {}
-            Some(Some(id)) => return Some(worker.proxy(id)),
-            Some(None) => break,
-            None => {}
-        }
-    }
-    fe.default_backend.or_else(|| fe.is_be().then_some(fe.id)).map(|id| stream.worker.proxy(id))
-}
-
-/// `force-persist` and `ignore-persist`: the first one that holds.
-fn persist_rules(stream: &mut Stream<'_>, be: &Proxy) {
-    for rule in &be.persist_rules {
-        let facts = &mut stream.session.facts;
-        let holds = stream.state.evaluate(stream.worker, facts, Bodies::default(), false, true, |cx, _| {
-            rule.cond.eval(cx) == Verdict::Pass
-        });
-        if holds {
-            stream.state.cookie.ignored = !rule.force;
-            stream.state.cookie.forced = rule.force;
-            return;
-        }
-    }
-}
-
-fn choice<'a>(stream: &mut Stream<'a>, be: &'a Proxy) -> Choice {
-    persist_rules(stream, be);
-    // A server that is down is not insisted on, unless that is asked for.
-    let insist = be.opts.persist || stream.state.cookie.forced;
-    for rule in &be.use_server {
-        let worker = stream.worker;
-        let found = stream.state.evaluate(
-            worker,
-            &mut stream.session.facts,
-            Bodies::default(),
-            false,
-            true,
-            |cx, _| {
-                if rule.cond.as_ref().is_some_and(|c| c.eval(cx) != Verdict::Pass) {
-                    return None;
-                }
-                match &rule.server {
-                    UseServerTarget::Static(id) => Some(*id),
-                    UseServerTarget::Dynamic(format) => {
-                        let mut text = worker.text.borrow_mut();
-                        text.clear();
-                        format.render(cx, &mut text);
-                        let name = std::str::from_utf8(&text).ok()?;
-                        worker.backend(be.id).server_by_name(be, name).map(|s| s.id)
-                    }
-                }
-            },
-        );
-        if let Some(id) = found.filter(|id| insist || worker.backend(be.id).is_up(*id)) {
-            return Choice { wanted: Some(ServerIndex(id.0)), ..Choice::default() };
-        }
-    }
-    if let (Some(name), Some(input)) = (&be.persist_rdp_cookie, stream.client.input.as_deref())
-        && !stream.state.cookie.ignored
-        && let Some(server) = super::cookie::rdp_server(stream.worker, be, name, input, insist)
-    {
-        return Choice { wanted: Some(server), ..Choice::default() };
-    }
-    let key = match &be.balance.algo {
-        thalweg_config::model::BalanceAlgo::Hash(expr) => {
-            let data: &[u8] = stream.client.received();
-            let bodies = Bodies { request: Payload::new(data, true, None), response: Payload::default() };
-            stream.state.evaluate(stream.worker, &mut stream.session.facts, bodies, false, true, |cx, _| {
-                let sample = expr.eval_as(thalweg_sample::Type::Bin, cx)?;
-                Some(assign::hasher(be).bytes(cx.bytes(&sample.value)))
-            })
-        }
-        _ => {
-            let data = stream.client.input.as_deref().unwrap_or(&[]);
-            assign::key_hash(be, &stream.session.facts, &stream.state.facts, None, data)
-        }
-    };
-    Choice { key, ..Choice::default() }
-}
-
 async fn talk_to_server<'a>(
     stream: &mut Stream<'a>,
     fe: &'a Proxy,
     be: &'a Proxy,
 ) -> Result<TcpEnd, Stop<'a>> {
-    let mut choice = choice(stream, be);
     let worker = stream.worker;
-    let abort = be.opts.abortonclose;
-    let mut held: Option<Lease<'a>> = None;
-    // The server of the attempt that failed, and whether another one there should wait a little.
-    let mut failed = None;
-    let mut conn = loop {
-        let chosen_again = held.is_none();
-        let id = match &held {
-            Some(lease) => lease.server(),
-            None => {
-                let client = &mut *stream.client;
-                let gave_up = || waiting::has_left(client, abort) || came_for_nothing(client);
-                let timeout = be.timeouts.queue.or(be.timeouts.connect);
-                let assigned =
-                    assign::assign(worker, be, choice, &mut stream.state.facts, timeout, gave_up).await;
-                let slot = match assigned {
-                    Ok(slot) => slot,
-                    Err(why) => return Err(no_server(stream, why)),
-                };
-                held = Some(Lease::new(worker, be.id, slot));
-                let id = slot.server();
-                stream.state.assign_server(worker, id);
-                stream.state.facts.timers.queue_us = stream.elapsed_us();
-                id
-            }
+    let mut attempts = Attempts::new(be, route::choice(stream, be));
+    let conn = loop {
+        let server = match attempts.next_at_once(stream) {
+            Some(server) => server,
+            None => attempts.next(stream).await?,
         };
-        if let Some((before, wait)) = failed.take() {
-            finish::count_retry(worker, stream.state, before, id, false);
-            if before == id && wait {
-                pause(stream, be).await?;
-                if chosen_again {
-                    // It was not ready for the stream before that.
-                    stream.state.facts.timers.queue_us = stream.elapsed_us();
-                }
-            }
+        if let Some(target) = attempts.take_idle(stream, server) {
+            attempts.open(stream, target).await?;
         }
-        let server = &be.servers[id.0 as usize];
-        worker.count_attempt(be.id, id);
-        let name = stream.server_name(server);
-        let target = stream.target(be, server, name);
-        let shut = shut_check(worker, stream.state);
-        let Some(opened) = unless_shut(shut, target.open(be.timeouts.connect)).await else {
-            return Err(waiting::server_shut(stream));
-        };
-        if let Err(error) = &opened {
-            let failure = target.failure();
-            super::exchange::note_failure(&mut stream.state.facts, error, failure);
-        }
-        match opened {
-            Ok(_) if abort && came_for_nothing(stream.client) => return Ok(ENDED),
-            Ok(conn) => break conn,
-            // Nobody is there, and nothing was said that another attempt could deliver.
-            Err(_) if came_for_nothing(stream.client) => return Ok(ENDED),
-            Err(error) if !ending::may_retry(stream.state, &be.retry_on, Cause::from(&error)) => {
-                return Err(stream.stop(Cause::from(&error)));
-            }
-            Err(error) => {
-                stream.state.facts.retries += 1;
-                failed = Some((id, error != ConnectError::Timeout));
-                let facts = &stream.state.facts;
-                if !stream.state.cookie.forced
-                    && assign::may_redispatch(worker, be, choice, facts.retries, facts.max_retries)
-                {
-                    held = None;
-                    choice.wanted = None;
-                    choice.avoid = Some(ServerIndex(id.0));
-                }
-            }
+        if let Some(conn) = attempts.connected(stream) {
+            break conn;
         }
     };
-    stream.state.facts.timers.connect_us = stream.elapsed_us();
-    crate::plant::here("connected");
-    stream.log_step(LogStep::Connect);
     if fe.opts.logasap {
         finish::log_early_tcp(worker, stream.session, stream.state, fe);
     }
@@ -356,7 +185,7 @@ async fn talk_to_server<'a>(
     up.filter(Filtered::of(Direction::Request, worker, fe, be));
     down.filter(Filtered::of(Direction::Response, worker, fe, be));
     limit(stream, &mut up);
-    if let Some(end) = response_rules(stream, be, &mut conn, &mut up).await? {
+    if let Some(end) = response_rules(stream, be, conn, &mut up).await? {
         count_held_response(stream, &conn.port);
         if end == RelayEnd::ClientAborted {
             conn.port.line.set_linger_rst();
@@ -380,7 +209,7 @@ async fn talk_to_server<'a>(
         // The server hears of it in the same way: not everything was said.
         conn.port.line.set_linger_rst();
     }
-    drop(held);
+    drop(attempts);
     cause.map_or(Ok(ENDED), |cause| Err(stream.stop(cause)))
 }
 
@@ -425,53 +254,4 @@ fn count_sent(stream: &mut Stream<'_>) {
 pub fn count_held_response(stream: &mut Stream<'_>, server: &Port) {
     count_sent(stream);
     stream.state.facts.res_bytes_in += server.received().len() as u64;
-}
-
-/// Waits before another attempt on the same server, unless the client leaves meanwhile.
-async fn pause<'a>(stream: &mut Stream<'a>, be: &Proxy) -> Result<(), Stop<'a>> {
-    let ms = be.timeouts.connect.unwrap_or(1000).min(1000);
-    let over = timer::Deadline(Some(timer::deadline_in(ms)));
-    let abort = be.opts.abortonclose;
-    let client = &mut *stream.client;
-    let left = std::future::poll_fn(|_| match waiting::has_left(client, abort) || came_for_nothing(client) {
-        true => Poll::Ready(true),
-        false => over.poll().map(|()| false),
-    })
-    .await;
-    let has_reset = stream.client.line.departure() == Departure::Reset;
-    match left {
-        true if has_reset => Err(stream.stop(Cause::ClientResetUnconnected)),
-        true => Err(stream.stop(Cause::ClientLeftConnecting)),
-        false => Ok(()),
-    }
-}
-
-fn no_server<'a>(stream: &mut Stream<'a>, why: NoServer) -> Stop<'a> {
-    if why != NoServer::NoneUsable {
-        stream.state.facts.timers.queue_us = stream.elapsed_us();
-    }
-    let cause = match why {
-        NoServer::NoneUsable => Cause::NoServer,
-        NoServer::QueueFull => Cause::QueueFull,
-        NoServer::Timeout => Cause::QueueTimeout,
-        // A broken connection is an error of the client's, whatever was waited for.
-        NoServer::Abandoned if stream.client.line.departure() == Departure::Reset => {
-            Cause::ClientResetUnconnected
-        }
-        NoServer::Abandoned => Cause::ClientLeftInQueue,
-    };
-    stream.stop(cause)
-}
-
-/// Whether the client ended its direction and had said nothing: what it may still hear is not worth waiting for a server.
-fn came_for_nothing(client: &mut Port) -> bool {
-    if client.eof || client.has_input() || client.line.departure() != Departure::Ended {
-        return client.eof && !client.has_input();
-    }
-    // What it said, if anything, lies before its end.
-    match client.poll_recv() {
-        Poll::Ready(Ok(buf)) if !buf.is_empty() => drop(client.append(buf)),
-        _ => {}
-    }
-    client.eof && !client.has_input()
 }

@@ -14,7 +14,7 @@ use crate::backend::connect::ServerConn;
 use crate::instance::Stopping;
 
 /// Sends the head that agrees to it, and relays. `up` begins with what is left of the request's body.
-pub async fn tunnel(stream: &mut Stream<'_>, mut conn: ServerConn, up: Pump) -> After {
+pub async fn tunnel(stream: &mut Stream<'_>, conn: &mut ServerConn, up: Pump) -> After {
     // From here on each side ends in order, when it has said everything.
     conn.port.line.set_reset_on_close(false);
     let (be, fe) = (stream.backend(), stream.frontend());

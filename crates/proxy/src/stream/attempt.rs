@@ -1,0 +1,394 @@
+//! Getting a stream to a server: a slot on one, a connection to it, and what happens when that fails (manual: `retries`,
+//! `option redispatch`, `retry-on`, `timeout queue`, `timeout connect`).
+//!
+//! Requests and TCP streams come here in the same way: who talks to the server asks for [the next attempt](Attempts::next),
+//! then for its connection, and says when another attempt is to be made: a request that was answered badly comes back
+//! with [`Attempts::failed`]. What most requests find at once, a server with room and an idle connection, is asked for
+//! first and without a future ([`Attempts::next_at_once`], [`Attempts::take_idle`]).
+
+use std::pin::pin;
+use std::task::Poll;
+
+use thalweg_balance::ServerIndex;
+use thalweg_config::model::{LogStep, Proxy, ProxyId, Server, ServerId};
+use thalweg_runtime::net::Departure;
+use thalweg_runtime::{clock, timer};
+
+use super::ending::{self, Cause};
+use super::{After, Stop, Stream, cookie, finish, shut_check, waiting};
+use crate::backend::Slot;
+use crate::backend::assign::{self, Choice, Full, NoServer};
+use crate::backend::connect::{ConnectError, LineValues, ServerConn, Target};
+use crate::connection::port::Port;
+use crate::connection::transport::Transport;
+use crate::counters::Present;
+use crate::worker::Worker;
+
+/// Another attempt on the server that failed waits this long at most, in milliseconds, and `timeout connect` at most.
+const DELAY_MS: u64 = 1000;
+
+/// The attempts of one stream to be served by its backend.
+pub struct Attempts<'a> {
+    be: &'a Proxy,
+    choice: Choice,
+    /// The connection to the server, while there is one. It stays here, as moving it costs more than to look at it.
+    conn: Option<ServerConn>,
+    /// The slot on a server; kept from attempt to attempt on the same one.
+    held: Option<Lease<'a>>,
+    /// Why there was no slot at once.
+    full: Option<Full>,
+    failed: Option<Failed>,
+    /// The next one must not be made on a connection that was idle.
+    fresh: bool,
+}
+
+/// An attempt that failed.
+#[derive(Clone, Copy)]
+struct Failed {
+    server: ServerId,
+    /// There was a connection, and no response worth forwarding came on it.
+    connected: bool,
+    /// Another attempt on the same server should wait a little.
+    delay: bool,
+}
+
+impl<'a> Attempts<'a> {
+    /// Those of a stream that asks for `choice`.
+    pub fn new(be: &'a Proxy, choice: Choice) -> Attempts<'a> {
+        Attempts { be, choice, conn: None, held: None, full: None, failed: None, fresh: false }
+    }
+
+    /// The server of the next attempt, if it has room for the stream, and nothing is to be waited for.
+    pub fn next_at_once(&mut self, stream: &mut Stream<'a>) -> Option<&'a Server> {
+        if self.failed.is_some() {
+            return None;
+        }
+        if self.held.is_none() {
+            match assign::at_once(stream.worker, self.be, self.choice) {
+                Ok(slot) => self.hold(stream, slot),
+                Err(full) => self.full = Some(full),
+            }
+        }
+        self.server(stream)
+    }
+
+    /// The server of the next attempt, once it has room for the stream.
+    pub async fn next(&mut self, stream: &mut Stream<'a>) -> Result<&'a Server, Stop<'a>> {
+        let chosen = self.held.is_none();
+        if chosen {
+            let slot = match self.full.take() {
+                Some(full) => Err(full),
+                None => assign::at_once(stream.worker, self.be, self.choice),
+            };
+            let slot = match slot {
+                Ok(slot) => slot,
+                Err(full) => assigned(stream, self.be, self.choice, full).await?,
+            };
+            self.hold(stream, slot);
+        }
+        if let (Some(failed), Some(lease)) = (self.failed.take(), &self.held) {
+            again(stream, self.be, failed, lease.server(), chosen).await?;
+        }
+        self.server(stream).ok_or_else(|| stream.stop(Cause::NoServer))
+    }
+
+    fn hold(&mut self, stream: &mut Stream<'a>, slot: Slot) {
+        self.held = Some(Lease::new(stream.worker, self.be.id, slot));
+        stream.state.assign_server(stream.worker, slot.server());
+        stream.state.facts.timers.queue_us = stream.elapsed_us();
+    }
+
+    fn server(&self, stream: &Stream<'a>) -> Option<&'a Server> {
+        let id = self.held.as_ref()?.server();
+        // What is sent again because its connection had ended is the same attempt.
+        if !self.fresh {
+            stream.worker.count_attempt(self.be.id, id);
+        }
+        self.be.servers.get(id.0 as usize)
+    }
+
+    /// Takes an idle connection for the attempt. Gives what must be [opened](Attempts::open) when there is none.
+    pub fn take_idle(&mut self, stream: &mut Stream<'a>, server: &'a Server) -> Option<Target<'a>> {
+        let values =
+            LineValues { header_fields: stream.header_fields(server), name: stream.server_name(server) };
+        let overrides = &stream.state.effects.overrides;
+        let (session, facts) = (&stream.session.facts, &stream.state.facts);
+        let target = Target::new(stream.worker, self.be.id, server, session, facts, overrides, values);
+        if facts.is_http {
+            self.conn = stream.session.take_private(self.be.id, server.id, target.key(), target.moves());
+            if self.conn.is_some() {
+                target.count_reuse();
+            } else if !self.fresh {
+                self.conn = target.take_idle(stream.first);
+            }
+        }
+        match self.conn {
+            Some(_) => None,
+            None => Some(target),
+        }
+    }
+
+    /// Makes a connection for the attempt. None is there afterwards if that failed and may be tried again.
+    pub async fn open(&mut self, stream: &mut Stream<'a>, target: Target<'a>) -> Result<(), Stop<'a>> {
+        match opened(stream, target, self.be, self.fresh).await? {
+            Ok(conn) => self.conn = Some(conn),
+            Err(error) => {
+                let cause = Cause::from(&error);
+                if !ending::may_retry(stream.state, &self.be.retry_on, cause) {
+                    return Err(stream.stop(cause));
+                }
+                self.retry(stream, false, error != ConnectError::Timeout);
+            }
+        }
+        Ok(())
+    }
+
+    /// The connection of the attempt; `None` when there is none and another attempt is to be made.
+    pub fn connected(&mut self, stream: &mut Stream<'a>) -> Option<&mut ServerConn> {
+        self.fresh = false;
+        let conn = self.conn.as_mut()?;
+        conn.keep = false;
+        crate::plant::here("connected");
+        let elapsed_us = stream.elapsed_us();
+        let facts = &mut stream.state.facts;
+        facts.timers.connect_us = elapsed_us;
+        facts.bc_reused = conn.reused;
+        facts.bc_fd = conn.port.line.fd();
+        (facts.bc_src, facts.bc_dst) = conn.ends;
+        facts.bc_tls = conn.port.line.wire().and_then(Transport::tls_facts).cloned();
+        stream.log_step(LogStep::Connect);
+        Some(conn)
+    }
+
+    /// The stream leaves its connection, which may be [kept](ServerConn::keep).
+    pub fn leave(&mut self, stream: &mut Stream<'a>, server: &'a Server) {
+        if let Some(conn) = self.conn.take_if(|conn| conn.keep) {
+            stream.session.keep(stream.worker, self.be, server, conn);
+        }
+        self.conn = None;
+    }
+
+    /// What came of the attempt is no response to forward: another one is to be made.
+    pub fn failed(&mut self, stream: &mut Stream<'a>) {
+        self.retry(stream, true, false);
+    }
+
+    /// The idle connection that was taken had been closed by the server: nothing was lost, nothing counts. If others were,
+    /// too, all of them would get the request.
+    pub fn repeat(&mut self) {
+        self.fresh = true;
+    }
+
+    fn retry(&mut self, stream: &mut Stream<'a>, connected: bool, delay: bool) {
+        let Some(lease) = &self.held else { return };
+        let server = lease.server();
+        self.failed = Some(Failed { server, connected, delay });
+        let facts = &mut stream.state.facts;
+        facts.retries += 1;
+        if !stream.state.cookie.forced
+            && assign::may_redispatch(stream.worker, self.be, self.choice, facts.retries, facts.max_retries)
+        {
+            self.held = None;
+            self.choice.wanted = None;
+            self.choice.avoid = Some(ServerIndex(server.0));
+        }
+    }
+}
+
+/// Another attempt is made, on the server `now`: counted, and delayed if it is the one that failed. `chosen` says that it
+/// had to be assigned anew.
+async fn again<'a>(
+    stream: &mut Stream<'a>,
+    be: &Proxy,
+    failed: Failed,
+    now: ServerId,
+    chosen: bool,
+) -> Result<(), Stop<'a>> {
+    if failed.server != now {
+        cookie::redispatched(stream.state);
+    }
+    finish::count_retry(stream.worker, stream.state, failed.server, now, failed.connected);
+    if failed.server == now && failed.delay {
+        delay(stream, be).await?;
+        if chosen {
+            // It was not ready for the stream before that.
+            stream.state.facts.timers.queue_us = stream.elapsed_us();
+        }
+    }
+    Ok(())
+}
+
+/// Waits before another attempt on the same server, unless the client leaves meanwhile.
+async fn delay<'a>(stream: &mut Stream<'a>, be: &Proxy) -> Result<(), Stop<'a>> {
+    let ms = be.timeouts.connect.unwrap_or(DELAY_MS).min(DELAY_MS);
+    let over = timer::Deadline(Some(timer::deadline_in(ms)));
+    let is_http = stream.state.facts.is_http;
+    let left = std::future::poll_fn(|_| match gave_up(stream.client, be, is_http) {
+        true => Poll::Ready(true),
+        false => over.poll().map(|()| false),
+    })
+    .await;
+    let cause = match has_reset(stream.client) {
+        _ if !left => return Ok(()),
+        true if is_http => Cause::ClientResetRetrying,
+        false if is_http => Cause::ClientLeftRetrying,
+        true => Cause::ClientResetUnconnected,
+        false => Cause::ClientLeftConnecting,
+    };
+    Err(stream.stop(cause))
+}
+
+/// Whether nobody waits for a server any more.
+fn gave_up(client: &mut Port, be: &Proxy, is_http: bool) -> bool {
+    waiting::has_left(client, be.opts.abortonclose) || (!is_http && came_for_nothing(client))
+}
+
+/// Whether the client of a TCP stream ended its direction and had said nothing: what it may still hear is not worth waiting
+/// for a server.
+fn came_for_nothing(client: &mut Port) -> bool {
+    if client.eof || client.has_input() || client.line.departure() != Departure::Ended {
+        return client.eof && !client.has_input();
+    }
+    // What it said, if anything, lies before its end.
+    match client.poll_recv() {
+        Poll::Ready(Ok(buf)) if !buf.is_empty() => drop(client.append(buf)),
+        _ => {}
+    }
+    client.eof && !client.has_input()
+}
+
+/// Whether the client broke its connection, rather than ended its direction.
+fn has_reset(client: &mut Port) -> bool {
+    client.line.departure() == Departure::Reset
+}
+
+/// Waits in a queue for a slot, as there is none now.
+async fn assigned<'a>(
+    stream: &mut Stream<'a>,
+    be: &'a Proxy,
+    choice: Choice,
+    full: Full,
+) -> Result<Slot, Stop<'a>> {
+    let timeout = match stream.state.facts.timeouts.queue {
+        0 => be.timeouts.queue.or(be.timeouts.connect),
+        ms => Some(ms),
+    };
+    let is_http = stream.state.facts.is_http;
+    let Stream { worker, client, state, .. } = stream;
+    let waiting =
+        assign::wait(worker, be, choice, full, &mut state.facts, timeout, || gave_up(client, be, is_http));
+    let why = match pin!(waiting).await {
+        Ok(slot) => return Ok(slot),
+        Err(why) => why,
+    };
+    let waited = match why {
+        NoServer::NoneUsable => false,
+        NoServer::QueueFull => !is_http,
+        NoServer::Timeout | NoServer::Abandoned => true,
+    };
+    if waited {
+        stream.state.facts.timers.queue_us = stream.elapsed_us();
+    }
+    let cause = match why {
+        NoServer::NoneUsable => Cause::NoServer,
+        NoServer::QueueFull => Cause::QueueFull,
+        NoServer::Timeout => Cause::QueueTimeout,
+        NoServer::Abandoned if !has_reset(stream.client) => Cause::ClientLeftInQueue,
+        NoServer::Abandoned if is_http => Cause::ClientResetInQueue,
+        // A broken connection is an error of the client's, whatever was waited for.
+        NoServer::Abandoned => Cause::ClientResetUnconnected,
+    };
+    Err(stream.stop(cause))
+}
+
+/// A connection that another thread kept, or a new one, unless the stream ends meanwhile.
+async fn opened<'a>(
+    stream: &mut Stream<'a>,
+    target: Target<'a>,
+    be: &Proxy,
+    fresh: bool,
+) -> Result<Result<ServerConn, ConnectError>, Stop<'a>> {
+    enum Opened {
+        Done(Result<ServerConn, ConnectError>),
+        ClientLeft,
+        Shut,
+    }
+    let is_http = stream.state.facts.is_http;
+    if is_http
+        && !fresh
+        && let Some(conn) = target.take_siblings_idle(stream.first).await
+    {
+        return Ok(Ok(conn));
+    }
+    let timeout = match stream.state.facts.timeouts.connect {
+        0 => be.timeouts.connect,
+        ms => Some(ms),
+    };
+    let abort = be.opts.abortonclose;
+    let shut = shut_check(stream.worker, stream.state);
+    let client = &mut *stream.client;
+    let mut opening = pin!(target.open(timeout));
+    let mut left_ms = None;
+    let opened = std::future::poll_fn(|cx| {
+        if let Poll::Ready(opened) = opening.as_mut().poll(cx) {
+            return Poll::Ready(Opened::Done(opened));
+        }
+        if shut() {
+            return Poll::Ready(Opened::Shut);
+        }
+        if is_http && waiting::has_left(client, abort) {
+            // A server that is near is connected in a moment, and learns that the request is given up.
+            let now = clock::now_ms();
+            let until = *left_ms.get_or_insert(now + 2);
+            if now >= until {
+                return Poll::Ready(Opened::ClientLeft);
+            }
+            timer::want(until);
+        }
+        Poll::Pending
+    })
+    .await;
+    if let Opened::Done(Err(ConnectError::Handshake(number))) = &opened {
+        // What fetches and logs tell of it.
+        stream.state.facts.bc_error = *number;
+        stream.state.facts.bc_tls = target.failure();
+    }
+    match opened {
+        // Nobody is there, and nothing was said that another attempt, or this one, could deliver.
+        Opened::Done(opened) if !is_http && (abort || opened.is_err()) && came_for_nothing(client) => {
+            Err(Stop::Ended(After::Close))
+        }
+        Opened::Done(opened) => Ok(opened),
+        Opened::ClientLeft => Err(stream.stop(Cause::ClientLeftConnecting)),
+        Opened::Shut => Err(waiting::server_shut(stream)),
+    }
+}
+
+/// A slot on a server, given back when dropped. Counts the stream on the server for as long.
+struct Lease<'a> {
+    worker: &'a Worker,
+    proxy: ProxyId,
+    slot: Slot,
+    _present: Present<'a>,
+}
+
+impl<'a> Lease<'a> {
+    /// Takes charge of a slot that was just taken.
+    fn new(worker: &'a Worker, proxy: ProxyId, slot: Slot) -> Lease<'a> {
+        let present = worker.srv_counters(proxy, slot.server()).enter();
+        Lease { worker, proxy, slot, _present: present }
+    }
+
+    fn server(&self) -> ServerId {
+        self.slot.server()
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        if crate::plant::bug("slot-kept") {
+            return;
+        }
+        self.worker.backend(self.proxy).end(self.slot);
+    }
+}

@@ -1,0 +1,195 @@
+//! Where a stream goes: its backend, and the server that a rule, its persistence or its balance key asks for.
+//!
+//! Requests and TCP streams are routed in the same way. What only one of them has (cookies, the cookie of RDP) is asked for
+//! where it exists.
+
+use std::sync::Arc;
+
+use thalweg_balance::ServerIndex;
+use thalweg_config::compiled::{Condition, LogFormat};
+use thalweg_config::model::{BalanceAlgo, DynamicTarget, Proxy, ProxyId, ServerId, UseServerTarget};
+use thalweg_http::Method;
+use thalweg_runtime::clock;
+use thalweg_sample::acl::Verdict;
+use thalweg_sample::facts;
+
+use super::{Stream, cookie};
+use crate::backend::assign::{self, Choice};
+use crate::worker::Worker;
+
+/// `use_backend` and `default_backend`: the backend of a frontend's stream, if anything names one.
+pub fn backend<'a>(stream: &mut Stream<'a>, fe: &'a Proxy) -> Option<&'a Proxy> {
+    let worker = stream.worker;
+    ruled_backend(stream, fe)
+        .or(fe.default_backend)
+        .or_else(|| fe.is_be().then_some(fe.id))
+        .map(|id| worker.proxy(id))
+}
+
+fn ruled_backend(stream: &mut Stream<'_>, fe: &Proxy) -> Option<ProxyId> {
+    // `force-be-switch` makes backends eligible that are not.
+    let forced = fe.force_be_switch.iter().any(|(condition, _)| holds(stream, condition));
+    for rule in &fe.use_backend {
+        if !applies(stream, rule.cond.as_ref()) {
+            continue;
+        }
+        let target = match &rule.target {
+            DynamicTarget::Static(id) => Some(*id),
+            DynamicTarget::Dynamic(format) => {
+                named(stream, format, |worker, name| Some(worker.instance.backend_by_name(name)?.id))
+            }
+        };
+        match target {
+            // Not eligible: the next rules may name another one.
+            Some(id) if !forced && !stream.worker.instance.is_eligible(id) => {}
+            // A name that no backend has leads to the default one.
+            target => return target,
+        }
+    }
+    None
+}
+
+/// The stream is in the charge of a backend from here on.
+pub fn enter<'a>(stream: &mut Stream<'a>, be: &'a Proxy) {
+    let state = &mut *stream.state;
+    state.facts.backend = facts::ProxyId(be.id.0);
+    state.facts.backend_assigned = true;
+    state.entry.set_backend(be.id);
+    if be.id != stream.session.frontend {
+        super::inherit_settings(&mut state.facts, be, false);
+    }
+    stream.in_backend = Some(stream.worker.begin_stream(be.id));
+    if state.facts.is_http {
+        cookie::begin(be, &mut state.facts.termination);
+        let counters = stream.worker.be_counters(be.id);
+        counters.requests.add(1);
+        counters.request_rate.add(clock::now_ms());
+    }
+}
+
+/// What the stream asks for in its backend.
+pub fn choice(stream: &mut Stream<'_>, be: &Proxy) -> Choice {
+    let mut choice = Choice::default();
+    persist_rules(stream, be);
+    choice.wanted = use_server(stream, be);
+    match &be.cookie {
+        Some(policy) if stream.state.facts.is_http => {
+            choice.wanted = cookie::request(stream, be, policy, choice.wanted);
+        }
+        _ => choice.wanted = choice.wanted.or_else(|| rdp_server(stream, be)),
+    }
+    if choice.wanted.is_none() {
+        choice.key = balance_key(stream, be);
+        if choice.key.is_none() {
+            choice.wanted = last_server(stream, be);
+        }
+    }
+    choice
+}
+
+/// `force-persist` and `ignore-persist`: the first rule that applies decides.
+fn persist_rules(stream: &mut Stream<'_>, be: &Proxy) {
+    for rule in &be.persist_rules {
+        if holds(stream, &rule.cond) {
+            stream.state.cookie.ignored = !rule.force;
+            stream.state.cookie.forced = rule.force;
+            return;
+        }
+    }
+}
+
+/// Whether a server is named although it is down.
+fn insists(stream: &Stream<'_>, be: &Proxy) -> bool {
+    be.opts.persist || stream.state.cookie.forced
+}
+
+/// `use-server`. A server that is down is not insisted on, unless that is asked for.
+fn use_server(stream: &mut Stream<'_>, be: &Proxy) -> Option<ServerIndex> {
+    for rule in &be.use_server {
+        if !applies(stream, rule.cond.as_ref()) {
+            continue;
+        }
+        let server = match &rule.server {
+            UseServerTarget::Static(id) => Some(*id),
+            UseServerTarget::Dynamic(format) => named(stream, format, |worker, name| {
+                let name = std::str::from_utf8(name).ok()?;
+                worker.backend(be.id).server_by_name(be, name).map(|server| server.id)
+            }),
+        };
+        if let Some(ServerId(n)) =
+            server.filter(|id| insists(stream, be) || stream.worker.backend(be.id).is_up(*id))
+        {
+            return Some(ServerIndex(n));
+        }
+    }
+    None
+}
+
+/// `persist rdp-cookie`, in what a TCP client sent first.
+fn rdp_server(stream: &Stream<'_>, be: &Proxy) -> Option<ServerIndex> {
+    let name = be.persist_rdp_cookie.as_ref()?;
+    if stream.state.facts.is_http || stream.state.cookie.ignored {
+        return None;
+    }
+    cookie::rdp_server(stream.worker, be, name, stream.client.received(), insists(stream, be))
+}
+
+/// The server this session stays with: the one it has a connection of its own to, because it authenticates on that or
+/// with `option prefer-last-server`, as long as no more than `max-keep-alive-queue` requests wait for it. A hash
+/// decides for itself.
+fn last_server(stream: &Stream<'_>, be: &Proxy) -> Option<ServerIndex> {
+    // Who authenticates a connection needs that connection again.
+    let id = stream.session.last_private_server(be.id, !be.opts.prefer_last_server)?;
+    let backend = stream.worker.backend(be.id);
+    let queue_max = u32::try_from(be.max_keep_alive_queue).unwrap_or(u32::MAX);
+    (backend.is_usable(id) && backend.server_queue_len(id) <= queue_max).then_some(ServerIndex(id.0))
+}
+
+/// The number that a hashing algorithm derives from the stream.
+fn balance_key(stream: &mut Stream<'_>, be: &Proxy) -> Option<u32> {
+    match &be.balance.algo {
+        BalanceAlgo::Hash(expr) => stream.evaluate(true, |cx, _| {
+            let sample = expr.eval_as(thalweg_sample::Type::Bin, cx)?;
+            Some(assign::hasher(be).bytes(cx.bytes(&sample.value)))
+        }),
+        algo => {
+            let state = &*stream.state;
+            let is_http = state.facts.is_http;
+            let request = is_http.then_some(&state.request);
+            let data = if is_http { &[] } else { stream.client.received() };
+            let key = assign::key_hash(be, &stream.session.facts, &state.facts, request, data);
+            let BalanceAlgo::UrlParam { name } = algo else { return key };
+            if key.is_some() || !is_http || state.request.method() != Method::Post {
+                return key;
+            }
+            // The form in a body that was waited for.
+            let body = stream.client.look();
+            let value = thalweg_http::uri::posted_parameter(body.payload().data(), name)?;
+            Some(assign::hasher(be).bytes(value))
+        }
+    }
+}
+
+/// Whether a rule applies, which it does without a condition.
+fn applies(stream: &mut Stream<'_>, condition: Option<&Arc<Condition>>) -> bool {
+    condition.is_none_or(|condition| holds(stream, condition))
+}
+
+fn holds(stream: &mut Stream<'_>, condition: &Condition) -> bool {
+    stream.evaluate(true, |cx, _| condition.eval(cx) == Verdict::Pass)
+}
+
+/// What has the name that a format gives for this stream.
+fn named<R>(
+    stream: &mut Stream<'_>,
+    format: &LogFormat,
+    find: impl FnOnce(&Worker, &[u8]) -> Option<R>,
+) -> Option<R> {
+    let worker = stream.worker;
+    stream.evaluate(true, |cx, _| {
+        let mut text = worker.text.borrow_mut();
+        text.clear();
+        format.render(cx, &mut text);
+        find(worker, &text)
+    })
+}
