@@ -507,7 +507,7 @@ fn take_chunked(
                 at += step.consumed;
                 break;
             }
-            ChunkEvent::Chunk { plain: true, .. } if as_is => raw += step.consumed,
+            ChunkEvent::Chunk { plain: true, .. } | ChunkEvent::Data(_) if as_is => raw += step.consumed,
             ChunkEvent::Chunk { size, .. } => {
                 let out = rewrite(&mut rewritten, &buf, raw, chunked)?;
                 if chunked {
@@ -517,12 +517,7 @@ fn take_chunked(
                 }
             }
             ChunkEvent::Data(range) => {
-                if as_is {
-                    raw += step.consumed;
-                } else {
-                    let data = &buf[at..][range];
-                    put(rewrite(&mut rewritten, &buf, raw, chunked)?, data)?;
-                }
+                put(rewrite(&mut rewritten, &buf, raw, chunked)?, &buf[at..][range])?;
             }
             ChunkEvent::ChunkEnd => {
                 if as_is && step.consumed == CHUNK_END.len() {
@@ -539,15 +534,7 @@ fn take_chunked(
                 if as_is && piece == LAST_CHUNK {
                     raw += step.consumed;
                 } else if chunked {
-                    let out = rewrite(&mut rewritten, &buf, raw, chunked)?;
-                    if trailers.is_empty() || form.drop_trailers {
-                        put(out, LAST_CHUNK)?;
-                    } else {
-                        let mut space = vec![0; trailers.encoded_len() + 64];
-                        let n = last_chunk_into(trailers, &EncodeOptions::default(), &mut space)
-                            .ok_or(BodyError::NoBuffer)?;
-                        put(out, &space[..n])?;
-                    }
+                    put_end(rewrite(&mut rewritten, &buf, raw, chunked)?, trailers, form)?;
                 }
                 at += step.consumed;
                 break;
@@ -558,22 +545,38 @@ fn take_chunked(
             break;
         }
     }
-    match rewritten {
+    Ok(taken(buf, raw, at, rewritten, ended))
+}
+
+/// What came of a buffer: `raw` bytes of it go on as they came, `rewritten` in their place if there is that, and `at` were
+/// read.
+#[inline]
+fn taken(mut buf: Buf, raw: usize, at: usize, rewritten: Option<Buf>, ended: bool) -> Taken {
+    let out = match rewritten {
         Some(out) => {
             buf.advance(at);
-            let rest = (!buf.is_empty()).then_some(buf);
-            Ok(Taken { out: (!out.is_empty()).then_some(out), rest, ended })
+            out
         }
-        None if raw == buf.len() => Ok(Taken { out: Some(buf), rest: None, ended }),
+        None if raw == buf.len() => return Taken { out: Some(buf), rest: None, ended },
         None => {
             // The bytes between `raw` and `at` were consumed without being forwarded: a header cut by the end of
             // the buffer. They come out again, in plain form, with the rest of it.
             let out = buf.split_to(raw);
             buf.advance(at - raw);
-            let rest = (!buf.is_empty()).then_some(buf);
-            Ok(Taken { out: (!out.is_empty()).then_some(out), rest, ended })
+            out
         }
+    };
+    Taken { out: (!out.is_empty()).then_some(out), rest: (!buf.is_empty()).then_some(buf), ended }
+}
+
+/// Writes the last chunk, with the trailer fields that are passed on.
+fn put_end(out: &mut Buf, trailers: &Head, form: Form) -> Result<(), BodyError> {
+    if trailers.is_empty() || form.drop_trailers {
+        return put(out, LAST_CHUNK);
     }
+    let mut space = vec![0; trailers.encoded_len() + 64];
+    let written = last_chunk_into(trailers, &EncodeOptions::default(), &mut space);
+    put(out, &space[..written.ok_or(BodyError::NoBuffer)?])
 }
 
 /// Whether what was found may be forwarded as it came: no extension, no trailers, nothing cut.

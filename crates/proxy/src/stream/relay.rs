@@ -56,98 +56,162 @@ pub struct Relayed {
 pub async fn relay(
     client: &mut Port,
     server: &mut Port,
-    [mut up, mut down]: [Pump; 2],
+    [up, down]: [Pump; 2],
     limits: [Limits; 2],
     mut killed: impl FnMut() -> bool,
 ) -> Relayed {
     server.body.begin_until_close();
-    let (mut moved_up, mut counted) = (0, client.body.received());
-    let (mut up_shut, mut down_shut) = (false, false);
-    let [client_limits, server_limits] = limits;
-    let (mut on_client, mut on_server) = (Patience::new(client_limits), Patience::new(server_limits));
-    // Who was silent for too long. That ends its own direction only, as if it had ended it itself.
-    let mut silent = None;
-    let end = std::future::poll_fn(|_| {
-        if killed() {
-            return Poll::Ready(RelayEnd::Resource);
+    let counted = client.body.received();
+    let [on_client, on_server] = limits.map(Patience::new);
+    let up = Way { pump: up, shut: false };
+    let down = Way { pump: down, shut: false };
+    let mut relay =
+        Relay { client, server, up, down, on_client, on_server, silent: None, moved_up: 0, counted };
+    let end = std::future::poll_fn(|_| match killed() {
+        true => Poll::Ready(RelayEnd::Resource),
+        false => relay.poll(),
+    })
+    .await;
+    let up = relay.moved_up + relay.client.body.received() - relay.counted;
+    Relayed { end, up, down: relay.server.body.received() }
+}
+
+/// One direction.
+struct Way {
+    pump: Pump,
+    /// It ended, and its receiver was told.
+    shut: bool,
+}
+
+impl Way {
+    fn expects(&self) -> Expects {
+        match self.shut || self.pump.blocked_on_send || self.pump.is_held_back() {
+            true => Expects::Nothing,
+            false => Expects::Bytes,
         }
-        while !up_shut {
-            match up.poll(client, &mut server.line) {
-                Poll::Pending => break,
-                Poll::Ready(Ok(())) if !client.body.is_until_close() => {
-                    moved_up += client.body.received() - counted;
-                    counted = 0;
-                    client.body.begin_until_close();
-                    up.go_on_plain();
-                    continue;
-                }
-                Poll::Ready(Ok(())) => {
-                    up_shut = true;
-                    // The peer may be gone already; its own direction tells.
-                    let _ = server.line.shutdown_write();
-                    on_server.shut();
-                }
-                Poll::Ready(Err(error)) => return Poll::Ready(broken(&error, true, server)),
-            }
+    }
+
+    /// Whether `to` does not take what is sent to it.
+    fn is_stuck(&self, to: &Line) -> bool {
+        if self.shut { to.in_flight() > 0 } else { self.pump.blocked_on_send }
+    }
+}
+
+/// Both directions at work.
+struct Relay<'r> {
+    client: &'r mut Port,
+    server: &'r mut Port,
+    up: Way,
+    down: Way,
+    on_client: Patience,
+    on_server: Patience,
+    /// Who was silent for too long. That ends its own direction only, as if it had ended it itself.
+    silent: Option<RelayEnd>,
+    /// Bytes of the message that the client's direction began with, once it ended.
+    moved_up: u64,
+    /// Bytes of the client's that were there before the relay.
+    counted: u64,
+}
+
+impl Relay<'_> {
+    fn poll(&mut self) -> Poll<RelayEnd> {
+        if let Err(error) = self.move_up() {
+            return Poll::Ready(broken(&error, true, self.server));
         }
-        if !down_shut {
-            match down.poll(server, &mut client.line) {
-                Poll::Pending => {}
-                Poll::Ready(Ok(())) => {
-                    down_shut = true;
-                    let _ = client.line.shutdown_write();
-                    on_client.shut();
-                }
-                Poll::Ready(Err(error)) => return Poll::Ready(broken(&error, false, server)),
-            }
+        if let Err(error) = self.move_down() {
+            return Poll::Ready(broken(&error, false, self.server));
         }
         loop {
-            if up_shut && down_shut {
+            if self.up.shut && self.down.shut && self.is_flushed() {
                 // Both ends were told; what is still in flight goes on after the streams are dropped.
-                let flushed =
-                    client.line.poll_send_ready().is_ready() & server.line.poll_send_ready().is_ready();
-                if flushed {
-                    return Poll::Ready(silent.unwrap_or(RelayEnd::Done));
-                }
+                return Poll::Ready(self.silent.unwrap_or(RelayEnd::Done));
             }
-            let stuck = |pump: &Pump, shut: bool, to: &Line| match shut {
-                true => to.in_flight() > 0,
-                false => pump.blocked_on_send,
-            };
-            let expects = |pump: &Pump, shut: bool| match shut || pump.blocked_on_send || pump.is_held_back()
-            {
-                true => Expects::Nothing,
-                false => Expects::Bytes,
-            };
-            let client_stuck = stuck(&down, down_shut, &client.line);
-            let server_stuck = stuck(&up, up_shut, &server.line);
-            match on_client.check(&client.line, expects(&up, up_shut), client_stuck) {
-                Some(Overdue::Silent) => {
-                    silent.get_or_insert(RelayEnd::ClientTimeout);
-                    up_shut = true;
-                    let _ = server.line.shutdown_write();
-                    on_server.shut();
-                    continue;
-                }
-                Some(Overdue::Stuck) => return Poll::Ready(silent.unwrap_or(RelayEnd::ClientTimeout)),
-                Some(Overdue::Finished) => return Poll::Ready(silent.unwrap_or(RelayEnd::ClientAborted)),
-                None => {}
-            }
-            match on_server.check(&server.line, expects(&down, down_shut), server_stuck) {
-                Some(Overdue::Silent) => {
-                    silent.get_or_insert(RelayEnd::ServerTimeout);
-                    down_shut = true;
-                    let _ = client.line.shutdown_write();
-                    on_client.shut();
-                }
-                Some(Overdue::Stuck) => return Poll::Ready(silent.unwrap_or(RelayEnd::ServerTimeout)),
-                Some(Overdue::Finished) => return Poll::Ready(silent.unwrap_or(RelayEnd::ServerAborted)),
+            match self.overdue() {
+                Some(Late::Side(end)) => return Poll::Ready(self.silent.unwrap_or(end)),
+                Some(Late::Again) => {}
                 None => return Poll::Pending,
             }
         }
-    })
-    .await;
-    Relayed { end, up: moved_up + client.body.received() - counted, down: server.body.received() }
+    }
+
+    fn move_up(&mut self) -> Result<(), PumpError> {
+        while !self.up.shut {
+            match self.up.pump.poll(self.client, &mut self.server.line) {
+                Poll::Pending => break,
+                Poll::Ready(moved) => moved?,
+            }
+            if self.client.body.is_until_close() {
+                self.end_up();
+            } else {
+                self.moved_up += self.client.body.received() - self.counted;
+                self.counted = 0;
+                self.client.body.begin_until_close();
+                self.up.pump.go_on_plain();
+            }
+        }
+        Ok(())
+    }
+
+    fn move_down(&mut self) -> Result<(), PumpError> {
+        if !self.down.shut
+            && let Poll::Ready(moved) = self.down.pump.poll(self.server, &mut self.client.line)
+        {
+            moved?;
+            self.end_down();
+        }
+        Ok(())
+    }
+
+    fn end_up(&mut self) {
+        self.up.shut = true;
+        // The peer may be gone already; its own direction tells.
+        let _ = self.server.line.shutdown_write();
+        self.on_server.shut();
+    }
+
+    fn end_down(&mut self) {
+        self.down.shut = true;
+        let _ = self.client.line.shutdown_write();
+        self.on_client.shut();
+    }
+
+    fn is_flushed(&mut self) -> bool {
+        // Both are asked, so that either wakes the task.
+        self.client.line.poll_send_ready().is_ready() & self.server.line.poll_send_ready().is_ready()
+    }
+
+    /// Who took too long, if somebody did. The end of one direction may be the end of all.
+    fn overdue(&mut self) -> Option<Late> {
+        let stuck = self.down.is_stuck(&self.client.line);
+        match self.on_client.check(&self.client.line, self.up.expects(), stuck) {
+            Some(Overdue::Silent) => {
+                self.silent.get_or_insert(RelayEnd::ClientTimeout);
+                self.end_up();
+                return Some(Late::Again);
+            }
+            Some(Overdue::Stuck) => return Some(Late::Side(RelayEnd::ClientTimeout)),
+            Some(Overdue::Finished) => return Some(Late::Side(RelayEnd::ClientAborted)),
+            None => {}
+        }
+        let stuck = self.up.is_stuck(&self.server.line);
+        Some(match self.on_server.check(&self.server.line, self.down.expects(), stuck)? {
+            Overdue::Silent => {
+                self.silent.get_or_insert(RelayEnd::ServerTimeout);
+                self.end_down();
+                Late::Again
+            }
+            Overdue::Stuck => Late::Side(RelayEnd::ServerTimeout),
+            Overdue::Finished => Late::Side(RelayEnd::ServerAborted),
+        })
+    }
+}
+
+/// What comes of somebody who took too long.
+enum Late {
+    /// The relay ends.
+    Side(RelayEnd),
+    /// One direction ended; there is more to look at.
+    Again,
 }
 
 /// A connection broke. When it is the client's, the server must not take that for an end in order.
