@@ -58,7 +58,7 @@ pub(crate) fn proxy_v2_options(_: &mut Cx<'_>, line: &Line, at: usize, draft: &m
                     line,
                     at + 1,
                     &format!("proxy-v2-options {option}"),
-                    "TLS is not built",
+                    "headers in front of TLS do not tell of it",
                 ));
             }
             _ => return Err(fail(line, at + 1, format!("'{option}' : proxy v2 option not implemented"))),

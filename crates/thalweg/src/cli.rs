@@ -159,10 +159,13 @@ const NOT_SUPPORTED: [(&str, &str); 7] = [
     ("-dA", "collecting libraries into an archive is not supported: the program is a single file"),
     ("-dC", "dumping the configuration is not supported yet"),
     ("-dL", "listing loaded libraries is not supported: the program is a single file, see /proc/<pid>/maps"),
-    ("-dV", "there is no TLS towards servers yet, hence no verification to disable"),
+    (
+        "-dV",
+        "disabling the verification of servers from the command line is not supported: use 'ssl-server-verify none'",
+    ),
     ("-dc", "listing CPUs is not supported yet"),
     ("-dt", "traces are not supported yet"),
-    ("-dT", "there is no TLS yet, hence no kernel TLS to disable"),
+    ("-dT", "the kernel's TLS is not used, hence there is none to disable"),
 ];
 
 /// Memory debugging options of `-dM`. Memory is never read before it is written in this program, so that none of

@@ -45,7 +45,7 @@ pub static COMMANDS: &[Command] = &[
     .help("<value>", "change the connection limit of the process"),
     Command::new("set rate-limit", Admin, Run::Now(|call| set_rate_limit(call.instance(), call.args)))
         .help("<setting> <value>", "change how many connections or sessions may begin per second")
-        .lacks("ssl-sessions and http-compression, as TLS and compression are missing"),
+        .lacks("ssl-sessions and http-compression, as maxsslrate and compression are missing"),
 ];
 
 /// What follows the command: the name of a frontend.
@@ -94,7 +94,7 @@ fn set_rate_limit(instance: &Instance, args: &[&str]) -> Reply {
         ["connections", "global", ..] => &instance.connection_rate,
         ["sessions", "global", ..] => &instance.session_rate,
         ["ssl-sessions", "global", ..] => {
-            return command::missing("set rate-limit ssl-sessions global", "TLS is missing");
+            return command::missing("set rate-limit ssl-sessions global", "maxsslrate is missing");
         }
         ["http-compression", "global", ..] => {
             return command::missing("set rate-limit http-compression global", "compression is missing");

@@ -16,6 +16,7 @@ mod resolvers;
 mod server;
 mod session;
 mod sessions;
+mod ssl;
 mod statistics;
 mod variables;
 mod wait;
@@ -46,6 +47,7 @@ pub(crate) static FAMILIES: &[&[Command]] = &[
     server::COMMANDS,
     session::COMMANDS,
     sessions::COMMANDS,
+    ssl::COMMANDS,
     statistics::COMMANDS,
     variables::COMMANDS,
     wait::COMMANDS,

@@ -39,7 +39,7 @@ pub static COMMANDS: &[Command] = &[
         .help("<bk>/<srv>  (DEPRECATED)", "change the weight of a server (rather: 'set server')"),
     Command::new("set server", Admin, Run::Now(|call| set(call.instance(), call.args)))
         .help("<bk>/<srv> [opts]", "change the state, health, weight or address of a server")
-        .lacks("agent, agent-addr, agent-port, agent-send, fqdn, ssl, as agents, resolvers and TLS are missing; addr of servers of logs"),
+        .lacks("agent, agent-addr, agent-port, agent-send, fqdn, ssl, as agents, resolvers and switching TLS are missing; addr of servers of logs"),
     Command::new("set maxconn server", Admin, Run::Now(|call| set_maxconn(call.instance(), call.args)))
         .help("<bk>/<srv>", "change the request limit of a server"),
     Command::new("enable server", Admin, Run::Now(|call| enable(call.instance(), call.args, true)))
@@ -306,7 +306,7 @@ fn set(instance: &Instance, args: &[&str]) -> Reply {
         (Some("fqdn"), Some(_)) => {
             Reply::error("set server <b>/<s> fqdn failed because no resolution is configured.")
         }
-        // No server has an agent, and none speaks TLS.
+        // No server has an agent, and none is prepared to speak TLS and not to.
         (Some("agent" | "agent-send"), _) => Reply::error("agent checks are not enabled on this server."),
         (Some("agent-addr"), None) => {
             Reply::error("set server <b>/<s> agent-addr requires an address and optionally a port.")

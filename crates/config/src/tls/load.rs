@@ -527,8 +527,11 @@ impl<'a> Loading<'a> {
     }
 
     /// The keys of `tls-ticket-keys`; None when they cannot be read.
-    fn tickets(&self, cx: &mut Cx<'_>, tls: &BindTls, title: &str) -> Option<Option<Arc<TicketKeys>>> {
+    fn tickets(&mut self, cx: &mut Cx<'_>, tls: &BindTls, title: &str) -> Option<Option<Arc<TicketKeys>>> {
         let Some((path, span)) = &tls.ticket_keys else { return Some(None) };
+        if let Some(known) = self.live.ticket_keys(path) {
+            return Some(Some(known));
+        }
         let read = || {
             let bytes = self.files.read(path).map_err(|error| {
                 (format!("'{path}' : unable to load ssl tickets keys file"), reason(&error))
@@ -539,7 +542,11 @@ impl<'a> Loading<'a> {
             })
         };
         match read() {
-            Ok(keys) => Some(Some(Arc::new(keys))),
+            Ok(keys) => {
+                let keys = Arc::new(keys);
+                self.live.add_ticket_keys(path, keys.clone());
+                Some(Some(keys))
+            }
             Err((message, why)) => {
                 cx.diagnostics.push(Diagnostic::alert_at(*span, format!("{title}{message}")).note(why));
                 None

@@ -42,6 +42,8 @@ pub struct Live {
     lists: BTreeMap<String, Vec<Line>>,
     binds: Vec<Bind>,
     servers: Vec<Server>,
+    /// Files of `tls-ticket-keys`.
+    ticket_files: Vec<(String, Arc<TicketKeys>)>,
 }
 
 /// What a `bind` line serves now.
@@ -117,6 +119,7 @@ impl Live {
             lists: BTreeMap::new(),
             binds: Vec::new(),
             servers: Vec::new(),
+            ticket_files: Vec::new(),
         }
     }
 
@@ -165,6 +168,16 @@ impl Live {
     /// Whether a `crl-file` of this name was added.
     pub fn has_crls(&self, name: &str) -> bool {
         self.crls.get(name).is_some()
+    }
+
+    /// The keys of a `tls-ticket-keys` file that was added.
+    pub fn ticket_keys(&self, path: &str) -> Option<Arc<TicketKeys>> {
+        self.ticket_files.iter().find(|(known, _)| known == path).map(|(_, keys)| keys.clone())
+    }
+
+    /// Adds a `tls-ticket-keys` file.
+    pub fn add_ticket_keys(&mut self, path: &str, keys: Arc<TicketKeys>) {
+        self.ticket_files.push((path.to_owned(), keys));
     }
 
     /// Adds a `bind` line; what it is to serve must be loaded. `tickets` are the keys of `tls-ticket-keys`, in place of

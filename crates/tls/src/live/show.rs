@@ -4,6 +4,7 @@ use super::certificates::{Draft, Origin};
 use super::{Answer, Live};
 use crate::certificate::KeyKind;
 use crate::ocsp::CertificateId;
+use crate::session::TicketKeys;
 use crate::x509::{Certificate, Crl, name, time};
 
 impl Live {
@@ -125,9 +126,7 @@ impl Live {
                 .map(|(_, store)| store.clone()),
             None => self.trust.get(name),
         };
-        let indexed =
-            name.rsplit_once(':').and_then(|(file, index)| Some((file, index.parse::<usize>().ok()?)));
-        let (file, index, store) = match (found(name), indexed) {
+        let (file, index, store) = match (found(name), indexed(name)) {
             (Some(store), _) => (name, None, store),
             (None, Some((file, index))) => {
                 (file, Some(index), found(file).ok_or("Can't display the CA file : Not found!")?)
@@ -165,22 +164,73 @@ impl Live {
         out
     }
 
-    /// `show ssl crl-file <name>`
+    /// `show ssl crl-file <name>[:<index>]`
     pub fn show_crl_file(&self, name: &str) -> Answer {
-        let (crls, status) = match name.strip_prefix('*') {
+        let found = |name: &str| match name.strip_prefix('*') {
             Some(plain) => {
                 let transaction = self.crls.transaction.as_ref().filter(|(other, _)| other == plain);
-                (transaction.map(|(_, crls)| crls.clone()), "Uncommitted")
+                transaction.map(|(_, crls)| crls.clone())
             }
-            None => (self.crls.get(name), if self.crl_uses(name) > 0 { "Used" } else { "Unused" }),
+            None => self.crls.get(name),
         };
-        let crls = crls.ok_or("Can't display the CRL file : Not found!")?;
-        let status = if crls.is_empty() { "Empty" } else { status };
-        let mut out = format!("Filename: {name}\nStatus: {status}\n");
+        let unknown = "Can't display the CRL file : Not found!";
+        let (file, index, crls) = match (found(name), indexed(name)) {
+            (Some(crls), _) => (name, None, crls),
+            (None, Some((file, index))) => (file, Some(index), found(file).ok_or(unknown)?),
+            (None, None) => return Err(unknown.to_owned()),
+        };
+        let status = match file.strip_prefix('*') {
+            _ if crls.is_empty() => "Empty",
+            Some(_) => "Uncommitted",
+            None if self.crl_uses(file) > 0 => "Used",
+            None => "Unused",
+        };
+        let mut out = format!("Filename: {file}\nStatus: {status}\n");
         for (number, crl) in crls.lists().iter().enumerate() {
-            out.push_str(&format!(" \nCertificate Revocation List #{}:\n{}", number + 1, revocations(crl)));
+            if index.is_none_or(|index| index == number + 1) {
+                out.push_str(&format!(
+                    " \nCertificate Revocation List #{}:\n{}",
+                    number + 1,
+                    revocations(crl)
+                ));
+            }
         }
         Ok(out)
+    }
+
+    /// A file of ticket keys, by path or `#<number>`, and its number.
+    fn ticket_file(&self, which: &str) -> Option<(usize, &TicketKeys)> {
+        let number = which.strip_prefix('#').and_then(|number| number.parse::<usize>().ok());
+        let found = self.ticket_files.iter().enumerate();
+        let mut found = found.filter(|(at, (path, _))| number == Some(*at) || path == which);
+        found.next().map(|(at, (_, keys))| (at, &**keys))
+    }
+
+    /// `show tls-keys [<id>|*]`: None when there is no such file.
+    pub fn show_ticket_keys(&self, which: Option<&str>) -> Option<String> {
+        let Some(which) = which else {
+            let rows = self.ticket_files.iter().enumerate().map(|(at, (path, _))| format!("{at} ({path})\n"));
+            return Some(format!("# id (file)\n{}", rows.collect::<String>()));
+        };
+        let rows = |at: usize, keys: &TicketKeys| -> String {
+            let texts = keys.texts().into_iter().enumerate();
+            texts.map(|(number, text)| format!("{at}.{number} {text}\n")).collect()
+        };
+        let mut out = "# id secret\n".to_owned();
+        if which == "*" {
+            for (at, (path, keys)) in self.ticket_files.iter().enumerate() {
+                out.push_str(&format!("# {at} ({path})\n{}", rows(at, keys)));
+            }
+            return Some(out);
+        }
+        let (at, keys) = self.ticket_file(which)?;
+        out.push_str(&rows(at, keys));
+        Some(out)
+    }
+
+    /// `set ssl tls-key`: None when there is no such file, false when the key is none.
+    pub fn set_ticket_key(&self, which: &str, key: &str) -> Option<bool> {
+        self.ticket_file(which).map(|(_, keys)| keys.rotate(key))
     }
 
     /// `show ssl sni [-f <frontend>] [-A]`: the rows of all `bind` lines, or of one frontend's; with `-A` of certificates
@@ -268,4 +318,10 @@ fn revocations(crl: &Crl) -> String {
         out.push_str(&format!("        Revocation Date: {}\n", time::openssl(entry.at)));
     }
     out
+}
+
+/// `<name>:<index>`
+fn indexed(name: &str) -> Option<(&str, usize)> {
+    let (file, index) = name.rsplit_once(':')?;
+    Some((file, index.parse().ok()?))
 }

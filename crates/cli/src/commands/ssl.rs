@@ -1,0 +1,328 @@
+//! Certificates, authorities, lists and keys of TLS (management manual, section 9.3: `set ssl cert` and its siblings).
+//!
+//! The answers are those of [`thalweg_tls::live`], which makes a change beside what is served and puts it in place when it is
+//! whole.
+
+use std::sync::{MutexGuard, PoisonError};
+
+use thalweg_config::model::CliLevel::{Admin, User};
+use thalweg_proxy::Instance;
+use thalweg_tls::live::{Answer, Live};
+
+use crate::command::{Call, Command, Run};
+use crate::output::Reply;
+
+/// What this family adds to the table.
+pub static COMMANDS: &[Command] = &[
+    Command::new(
+        "abort ssl ca-file",
+        Admin,
+        Run::Now(|call| on_file(&call, "ca-file", "abort", Live::abort_ca_file)),
+    )
+    .help("<cafile>", "abort a transaction for a CA file"),
+    Command::new(
+        "abort ssl cert",
+        Admin,
+        Run::Now(|call| on_file(&call, "cert", "abort", Live::abort_certificate)),
+    )
+    .help("<certfile>", "abort a transaction for a certificate file"),
+    Command::new(
+        "abort ssl crl-file",
+        Admin,
+        Run::Now(|call| on_file(&call, "crl-file", "abort", Live::abort_crl_file)),
+    )
+    .help("<crlfile>", "abort a transaction for a CRL file"),
+    Command::new(
+        "add ssl ca-file",
+        Admin,
+        Run::Now(|call| payload(&call, "add ssl ca-file", "CAs", Live::add_ca_file)),
+    )
+    .help("<cafile> <payload>", "add a certificate into the CA file"),
+    Command::new("add ssl crt-list", Admin, Run::Now(|call| add_to_list(&call)))
+        .help("<list> <cert> [opts]*", "add a line to a crt-list, or a payload with one"),
+    Command::new(
+        "commit ssl ca-file",
+        Admin,
+        Run::Now(|call| on_file(&call, "ca-file", "commit", Live::commit_ca_file)),
+    )
+    .help("<cafile>", "commit a CA file"),
+    Command::new(
+        "commit ssl cert",
+        Admin,
+        Run::Now(|call| on_file(&call, "cert", "commit", Live::commit_certificate)),
+    )
+    .help("<certfile>", "commit a certificate file"),
+    Command::new(
+        "commit ssl crl-file",
+        Admin,
+        Run::Now(|call| on_file(&call, "crl-file", "commit", Live::commit_crl_file)),
+    )
+    .help("<crlfile>", "commit a CRL file"),
+    Command::new(
+        "del ssl ca-file",
+        Admin,
+        Run::Now(|call| on_file(&call, "ca-file", "del", Live::delete_ca_file)),
+    )
+    .help("<cafile>", "delete an unused CA file"),
+    Command::new(
+        "del ssl cert",
+        Admin,
+        Run::Now(|call| on_file(&call, "cert", "del", Live::delete_certificate)),
+    )
+    .help("<certfile>", "delete an unused certificate file"),
+    Command::new(
+        "del ssl crl-file",
+        Admin,
+        Run::Now(|call| on_file(&call, "crl-file", "del", Live::delete_crl_file)),
+    )
+    .help("<crlfile>", "delete an unused CRL file"),
+    Command::new("del ssl crt-list", Admin, Run::Now(|call| delete_from_list(&call)))
+        .help("<list> <cert[:line]>", "delete a line from a crt-list"),
+    Command::new(
+        "dump ssl cert",
+        Admin,
+        Run::Now(|call| {
+            let name = call.args.first().copied().unwrap_or_default();
+            shown(
+                live(call.instance())
+                    .map_or(Err(NO_CERTIFICATE.to_owned()), |live| live.dump_certificate(name)),
+            )
+        }),
+    )
+    .help("<certfile>", "show a certificate and its key in PEM"),
+    Command::new(
+        "new ssl ca-file",
+        Admin,
+        Run::Now(|call| on_file(&call, "ca-file", "new", Live::new_ca_file)),
+    )
+    .help("<cafile>", "create a new CA file to be used in a crt-list"),
+    Command::new(
+        "new ssl cert",
+        Admin,
+        Run::Now(|call| on_file(&call, "cert", "new", Live::new_certificate)),
+    )
+    .help("<certfile>", "create a new certificate file to be used in a crt-list or a directory"),
+    Command::new(
+        "new ssl crl-file",
+        Admin,
+        Run::Now(|call| on_file(&call, "crl-file", "new", Live::new_crl_file)),
+    )
+    .help("<crlfile>", "create a new CRL file to be used in a crt-list"),
+    Command::new(
+        "set ssl ca-file",
+        Admin,
+        Run::Now(|call| payload(&call, "set ssl ca-file", "CAs", Live::set_ca_file)),
+    )
+    .help("<cafile> <payload>", "replace a CA file"),
+    Command::new(
+        "set ssl cert",
+        Admin,
+        Run::Now(|call| payload(&call, "set ssl cert", "a certificate", Live::set_certificate)),
+    )
+    .help("<certfile> <payload>", "replace a certificate file"),
+    Command::new(
+        "set ssl crl-file",
+        Admin,
+        Run::Now(|call| payload(&call, "set ssl crl-file", "CRLs", Live::set_crl_file)),
+    )
+    .help("<crlfile> <payload>", "replace a CRL file"),
+    Command::new("set ssl ocsp-response", Admin, Run::Now(|call| set_ocsp_response(&call)))
+        .help("<resp|payload>", "update a certificate's OCSP response from a base64-encoded DER"),
+    Command::new("set ssl tls-key", Admin, Run::Now(|call| set_ticket_key(&call)))
+        .help("[id|file] <key>", "set the next TLS ticket key of a file of them"),
+    Command::new(
+        "show ssl ca-file",
+        User,
+        Run::Now(|call| match call.args.first() {
+            None => listed(&call, Live::show_ca_files, "# filename\n"),
+            Some(name) => {
+                show(&call, |live| live.show_ca_file(name), "Can't display the CA file : Not found!")
+            }
+        }),
+    )
+    .help("[<cafile>[:<index>]]", "list the CA files, or show one or a certificate of it"),
+    Command::new(
+        "show ssl cert",
+        User,
+        Run::Now(|call| match call.args.first() {
+            None => listed(&call, Live::show_certificates, "# filename\n"),
+            Some(name) => show(&call, |live| live.show_certificate(name), NO_CERTIFICATE),
+        }),
+    )
+    .help("[<certfile>]", "list the certificates, or show one"),
+    Command::new(
+        "show ssl crl-file",
+        User,
+        Run::Now(|call| match call.args.first() {
+            None => listed(&call, Live::show_crl_files, "# filename\n"),
+            Some(name) => {
+                show(&call, |live| live.show_crl_file(name), "Can't display the CRL file : Not found!")
+            }
+        }),
+    )
+    .help("[<crlfile>[:<index>]]", "list the CRL files, or show one or a list of it"),
+    Command::new("show ssl crt-list", Admin, Run::Now(|call| show_lists(&call)))
+        .help("[-n] [<list>]", "list the crt-lists, or show one"),
+    Command::new("show ssl ocsp-response", Admin, Run::Now(|call| show_ocsp(&call)))
+        .help("[[text|base64] id]", "list the OCSP responses, or show one"),
+    Command::new(
+        "show ssl providers",
+        User,
+        Run::Now(|_| Reply::Text("Loaded providers : \n\t- default\n".to_owned())),
+    )
+    .help("", "show what computes"),
+    Command::new("show ssl sni", User, Run::Now(|call| show_sni(&call)))
+        .help("[-f <frontend>] [-A]", "list the names that clients may ask for, and their certificates"),
+    Command::new("show tls-keys", Admin, Run::Now(|call| show_ticket_keys(&call)))
+        .help("[id|*]", "list the files of TLS ticket keys, or show the keys of one"),
+];
+
+const NO_CERTIFICATE: &str = "Can't display the certificate: Not found or the certificate is a bundle!";
+
+/// What can be changed; nothing when no line of the configuration uses TLS.
+fn live(instance: &Instance) -> Option<MutexGuard<'_, Live>> {
+    instance.config.tls.as_ref().map(|live| live.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// The answer where there is nothing to change.
+fn no_tls() -> Reply {
+    Reply::error("No 'bind' or 'server' line of the configuration uses TLS.")
+}
+
+fn told(answer: Answer) -> Reply {
+    match answer {
+        Ok(text) => Reply::notice(text),
+        Err(text) => Reply::error(text),
+    }
+}
+
+/// A dump: its lines end.
+fn shown(answer: Answer) -> Reply {
+    match answer {
+        Ok(text) if text.is_empty() => Reply::Done,
+        Ok(text) => Reply::Text(text),
+        Err(text) => Reply::error(text),
+    }
+}
+
+/// A command about one file of a kind.
+fn on_file(call: &Call<'_>, kind: &str, verb: &str, run: fn(&mut Live, &str) -> Answer) -> Reply {
+    let Some(name) = call.args.first().filter(|name| !name.is_empty()) else {
+        let what = match (kind, verb) {
+            ("cert", "del") => "a certificate name",
+            ("ca-file", "del") => "a CA file name",
+            ("crl-file", "del") => "a CRL file name",
+            _ => "a filename",
+        };
+        return Reply::error(format!("'{verb} ssl {kind}' expects {what}"));
+    };
+    live(call.instance()).map_or_else(no_tls, |mut live| told(run(&mut live, name)))
+}
+
+/// A command about one file, with what it is to hold.
+fn payload(call: &Call<'_>, command: &str, what: &str, run: fn(&mut Live, &str, &[u8]) -> Answer) -> Reply {
+    match (call.args.first().filter(|name| !name.is_empty()), call.payload) {
+        (Some(name), Some(payload)) => live(call.instance())
+            .map_or_else(no_tls, |mut live| told(run(&mut live, name, payload.as_bytes()))),
+        _ => Reply::error(format!("'{command}' expects a filename and {what} as a payload")),
+    }
+}
+
+fn listed(call: &Call<'_>, run: fn(&Live) -> String, empty: &str) -> Reply {
+    Reply::Text(live(call.instance()).map_or(empty.to_owned(), |live| run(&live)))
+}
+
+fn show(call: &Call<'_>, run: impl Fn(&Live) -> Answer, not_found: &str) -> Reply {
+    shown(live(call.instance()).map_or(Err(not_found.to_owned()), |live| run(&live)))
+}
+
+/// `add ssl crt-list`: the line is in the arguments or in the payload.
+fn add_to_list(call: &Call<'_>) -> Reply {
+    let line = match (call.payload, call.args.get(1)) {
+        (Some(payload), _) => payload.trim().to_owned(),
+        (None, Some(_)) => call.args[1..].join(" "),
+        (None, None) => String::new(),
+    };
+    let (Some(list), false) = (call.args.first(), line.is_empty()) else {
+        return Reply::error("'add ssl crtlist' expects a filename and a certificate name");
+    };
+    if line.contains('\n') {
+        return Reply::error("Can't edit the crt-list: unexpected content after a line feed!");
+    }
+    live(call.instance()).map_or_else(no_tls, |mut live| told(live.add_to_list(list, &line)))
+}
+
+fn delete_from_list(call: &Call<'_>) -> Reply {
+    let (Some(list), Some(entry)) = (call.args.first(), call.args.get(1)) else {
+        return Reply::error("'del ssl crtlist' expects a filename and a certificate name");
+    };
+    live(call.instance()).map_or_else(no_tls, |mut live| told(live.delete_from_list(list, entry)))
+}
+
+fn show_lists(call: &Call<'_>) -> Reply {
+    let with_numbers = call.args.first() == Some(&"-n");
+    let name = call.args.get(usize::from(with_numbers)).copied();
+    show(call, |live| live.show_lists(name, with_numbers), "didn't find the specified filename")
+}
+
+fn set_ocsp_response(call: &Call<'_>) -> Reply {
+    let Some(text) = call.payload.or(call.args.first().copied()).filter(|text| !text.is_empty()) else {
+        return Reply::error("'set ssl ocsp-response' expects response in base64 encoding.");
+    };
+    let text: String = text.split_whitespace().collect();
+    live(call.instance()).map_or_else(no_tls, |mut live| told(live.set_ocsp_response(&text)))
+}
+
+fn show_ocsp(call: &Call<'_>) -> Reply {
+    let (base64, which) = match call.args {
+        ["base64", which, ..] => (true, Some(*which)),
+        ["text", which, ..] | [which, ..] => (false, Some(*which)),
+        [] => (false, None),
+    };
+    let unknown = "'show ssl ocsp-response' expects a valid certid or certificate path.";
+    match live(call.instance()) {
+        Some(live) => shown(live.show_ocsp_responses(which, base64)),
+        None if which.is_none() => Reply::Done,
+        None => Reply::error(unknown),
+    }
+}
+
+fn show_sni(call: &Call<'_>) -> Reply {
+    let (mut frontend, mut expired) = (None, false);
+    let mut args = call.args.iter();
+    while let Some(arg) = args.next() {
+        match *arg {
+            "-A" => expired = true,
+            "-f" => match args.next() {
+                Some(name) => frontend = Some(*name),
+                None => return Reply::error("'-f' requires a frontend name!"),
+            },
+            _ => {
+                return Reply::error(
+                    "Invalid parameters, 'show ssl sni' only supports '-f' and '-A' options!",
+                );
+            }
+        }
+    }
+    show(call, |live| live.show_sni(frontend, expired), "Couldn't find the specified frontend!")
+}
+
+fn show_ticket_keys(call: &Call<'_>) -> Reply {
+    let unknown = "'show tls-keys' unable to locate referenced filename";
+    match (live(call.instance()), call.args.first()) {
+        (None, None) => Reply::Text("# id (file)\n".to_owned()),
+        (None, Some(_)) => Reply::error(unknown),
+        (Some(live), which) => shown(live.show_ticket_keys(which.copied()).ok_or(unknown.to_owned())),
+    }
+}
+
+fn set_ticket_key(call: &Call<'_>) -> Reply {
+    let (Some(which), Some(key)) = (call.args.first(), call.args.get(1)) else {
+        return Reply::error("'set ssl tls-key' expects a filename and the new TLS key in base64 encoding.");
+    };
+    match live(call.instance()).and_then(|live| live.set_ticket_key(which, key)) {
+        None => Reply::error("'set ssl tls-key' unable to locate referenced filename"),
+        Some(false) => Reply::error("'set ssl tls-key' received invalid base64 encoded TLS key."),
+        Some(true) => Reply::info("TLS ticket key updated!"),
+    }
+}
