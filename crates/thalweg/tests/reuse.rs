@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use support::{Conn, Io, Proxy, Server, Setup, each_driver, eventually, reference};
+use support::{Conn, Io, Proxy, Server, Setup, each_driver, eventually, ok, reference};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
@@ -355,5 +355,28 @@ fn what_a_server_says_out_of_turn_reaches_nobody() {
                 proxy.finish(server);
             }
         }
+    });
+}
+
+/// `option httpclose` of a backend is about the connections to its servers: those of clients live on.
+#[test]
+fn httpclose_of_a_backend_leaves_the_clients_alone() {
+    each_driver(|io| {
+        let server = Server::http(|request| ok(&request.head.field("connection")));
+        let text = format!(
+            "frontend f\nbind <@fe>\ndefault_backend b\nbackend b\noption httpclose\nserver s {}\n",
+            server.addr
+        );
+        let proxy = Setup::http(&text).start(io);
+        let mut client = proxy.connect();
+        for _ in 0..2 {
+            client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+            let response = client.response();
+            assert_eq!(response.text(), "close");
+            assert!(!response.head.has("connection"), "{}", response.field("connection"));
+        }
+        assert_eq!(server.accepted(), 2);
+        drop(client);
+        proxy.finish(server);
     });
 }

@@ -109,7 +109,7 @@ fn begin(
     if let Some(filters) = up.filters() {
         filters.apply(&stream.state.effects.bandwidth, clock::now_ms());
     }
-    let Some(head) = final_head(stream, be, fe, maker) else {
+    let Some(head) = final_head(stream, fe, maker) else {
         return Err(Delivered::Not(Cause::NoBufferForAnswer));
     };
     let Ok(first) = down.take(from) else { return Err(Delivered::BadBody) };
@@ -204,11 +204,10 @@ fn pump_down(stream: &Stream<'_>, be: &Proxy, fe: &Proxy, shape: Shape, maker: M
 
 /// The head as it goes out, once it is known whether the client's connection may be kept.
 #[inline]
-fn final_head(stream: &mut Stream<'_>, be: &Proxy, fe: &Proxy, maker: Maker) -> Option<Buf> {
+fn final_head(stream: &mut Stream<'_>, fe: &Proxy, maker: Maker) -> Option<Buf> {
     let closes = take_connection_options(&mut stream.state.response)
         || stream.worker.instance.stopping() != Stopping::No
-        || fe.opts.httpclose
-        || (maker == Maker::Server && be.opts.httpclose);
+        || fe.opts.httpclose;
     if closes {
         stream.keep_alive = false;
     }
