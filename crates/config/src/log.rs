@@ -21,7 +21,7 @@ pub(crate) struct LogName {
     pub name: Arc<str>,
     pub what: LogNameKind,
     pub span: Span,
-    /// The section of the line; `None` for `global`.
+    /// The section of the line, as messages call it; `None` for `global`.
     pub section: Option<Arc<str>>,
 }
 
@@ -54,9 +54,7 @@ pub(crate) fn check_names(cx: &mut Cx<'_>) {
         if !known {
             let message = format!(
                 "log directive declared in {} in file '{}' at line {} {what} '{}'.",
-                used.section
-                    .as_ref()
-                    .map_or("global section".to_owned(), |name| format!("proxy section '{name}'")),
+                used.section.as_deref().unwrap_or("global section"),
                 cx.sources.name(used.span.file),
                 used.span.line,
                 used.name
@@ -80,15 +78,25 @@ pub(crate) fn global_log(cx: &mut Cx<'_>, line: &Line) -> Outcome {
 
 /// `log` in a proxy.
 pub(crate) fn proxy_log(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
-    let before = cx.log_names.len();
-    let targets = line_targets(cx, line)?;
-    for used in &mut cx.log_names[before..] {
-        used.section = Some(Arc::clone(&b.p.name));
-    }
+    let targets = line_targets_of(cx, line, &format!("proxy section '{}'", b.p.name))?;
     let mut all = b.p.log_targets.to_vec();
     all.extend(targets);
     b.p.log_targets = all.into();
     Ok(())
+}
+
+/// The targets of one line of a section other than `global`, which messages call `section`.
+pub(crate) fn line_targets_of(
+    cx: &mut Cx<'_>,
+    line: &Line,
+    section: &str,
+) -> Result<Vec<LogTarget>, Box<Diagnostic>> {
+    let before = cx.log_names.len();
+    let targets = line_targets(cx, line)?;
+    for used in &mut cx.log_names[before..] {
+        used.section = Some(section.into());
+    }
+    Ok(targets)
 }
 
 /// The targets of one line of a section other than `global`: `log global` means all the global ones.

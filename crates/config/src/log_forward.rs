@@ -80,7 +80,10 @@ pub(crate) fn line(cx: &mut Cx<'_>, draft: &mut ForwardDraft, line: &Line) -> Ou
             forward.binds.append(&mut binds);
         }
         "dgram-bind" => forward.dgram_binds.append(&mut datagrams(cx, line)?),
-        "log" => draft.targets.extend(crate::log::line_targets(cx, line)?),
+        "log" => {
+            let section = format!("log-forward section '{}'", forward.name);
+            draft.targets.extend(crate::log::line_targets_of(cx, line, &section)?);
+        }
         "maxconn" | "backlog" => {
             let name = line.text(0);
             if line.words.len() < 2 {

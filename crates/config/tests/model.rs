@@ -399,4 +399,15 @@ fn every_algorithm_that_is_listed_works() {
         "backend x\n mode log\n balance leastconn\n server s udp@192.0.2.1:514\nlisten y\n mode tcp\n bind :1\n",
     );
     assert!(message.contains("only supports 'roundrobin', 'random', 'sticky' and 'log-hash'."), "{message}");
+    let for_logs = |lines: &str| format!("backend x\n mode log\n{lines} server s udp@192.0.2.1:514\n");
+    let loaded = load_text(&for_logs(" balance log-hash field(2,/),lower\n"));
+    let algorithm = &loaded.config.expect("valid").proxies[0].balance.algo;
+    assert_eq!(algorithm.kind().0, "log-hash");
+    for (lines, expected) in [
+        (" balance log-hash foo(2)\n", "unknown converter 'foo'"),
+        (" balance log-hash lower\n hash-type consistent\n", "only works with 'hash-type map-based'"),
+    ] {
+        let message = refusal(&for_logs(lines));
+        assert!(message.contains(expected), "{message}");
+    }
 }

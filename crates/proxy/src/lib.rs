@@ -13,6 +13,7 @@ pub mod gate;
 pub mod instance;
 pub mod latency;
 pub mod log_forward;
+mod log_hash;
 pub mod operator;
 pub(crate) mod plant;
 pub mod rate;

@@ -44,6 +44,10 @@ impl thalweg_operate::log::backend::ServerStates for Instance {
     fn is_usable(&self, backend: model::ProxyId, server: model::ServerId) -> bool {
         self.backends[backend.0 as usize].is_usable(server)
     }
+
+    fn hash(&self, backend: model::ProxyId, line: &[u8]) -> u32 {
+        crate::log_hash::hash(backend, line)
+    }
 }
 
 impl World for Worker {

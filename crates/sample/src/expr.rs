@@ -2,7 +2,7 @@
 
 use crate::args::{Arg, ArgKind, ArgSpec, Args};
 use crate::cast;
-use crate::context::Ctx;
+use crate::context::{Ctx, Mark};
 use crate::converter::{self, ConverterDef};
 use crate::env::CompileEnv;
 use crate::fetch::{self, FetchDef, Iter, unsupported};
@@ -164,7 +164,18 @@ impl Expr {
     #[inline]
     pub fn eval_next(&self, cx: &mut Ctx, iter: &mut Iter) -> Option<Sample> {
         let mark = cx.mark();
-        let mut sample = (self.fetch.run)(&self.args, cx, iter)?;
+        let sample = (self.fetch.run)(&self.args, cx, iter)?;
+        self.convert_from(mark, sample, cx)
+    }
+
+    /// Applies the converters only, to a value that comes from elsewhere.
+    pub fn convert(&self, sample: Sample, cx: &mut Ctx) -> Option<Sample> {
+        let mark = cx.mark();
+        self.convert_from(mark, sample, cx)
+    }
+
+    #[inline]
+    fn convert_from(&self, mark: Mark, mut sample: Sample, cx: &mut Ctx) -> Option<Sample> {
         for step in &self.steps {
             cx.compact(mark, &mut sample);
             if !sample.cast(step.def.input, cx) || !(step.def.run)(&step.args, &mut sample, cx) {

@@ -274,3 +274,32 @@ fn no_identifier_without_a_request() {
         proxy.finish(server);
     });
 }
+
+#[test]
+fn lines_go_to_the_server_that_their_hash_says() {
+    each_driver(|io| {
+        let sinks: Vec<std::net::UdpSocket> =
+            (0..2).map(|_| std::net::UdpSocket::bind((support::own_ip(), 0)).unwrap()).collect();
+        sinks.iter().for_each(|sink| sink.set_read_timeout(Some(support::PATIENCE)).unwrap());
+        let servers: String = sinks
+            .iter()
+            .enumerate()
+            .map(|(n, sink)| format!("    server s{n} udp@{}\n", sink.local_addr().unwrap()))
+            .collect();
+        let text = format!(
+            "frontend f\n    bind <@in>\n    log-format \"GET %HP end\"\n    log backend@logs local0\n    \
+             http-request return status 200\nbackend logs\n    mode log\n    balance log-hash 'field(-2, ),field(2,/)'\n    \
+             hash-type map-based none\n{servers}"
+        );
+        let proxy = Setup::http(&text).start(io);
+        for number in [0, 1, 1, 0, 3, 2] {
+            let mut conn = support::Conn::connect(proxy.addr("in"));
+            conn.send(format!("GET /{number} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+            conn.rest();
+            let mut line = [0; 2048];
+            let n = sinks[number % 2].recv(&mut line).unwrap();
+            let line = String::from_utf8_lossy(&line[..n]);
+            assert!(line.ends_with(&format!("GET /{number} end\n")), "{line}");
+        }
+    });
+}

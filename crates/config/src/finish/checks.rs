@@ -3,7 +3,7 @@
 use thalweg_syntax::{Diagnostic, Lead, Severity};
 
 use crate::build::{Building, Cx};
-use crate::model::{BalanceAlgo, Mode, ServerAddr};
+use crate::model::{BalanceAlgo, HashMethod, Mode, ServerAddr};
 use crate::proxy::balance::{is_for_logs, listed_for_logs};
 
 /// A warning about a section.
@@ -131,8 +131,10 @@ fn log_backend(cx: &mut Cx<'_>, b: &mut Building) {
     let mut refuse = |message: String| {
         cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(b.span), message));
     };
-    if let Some((_, _, true)) = b.balance_expr {
-        refuse(format!("{title} : 'balance log-hash' is not supported yet: lines are not hashed."));
+    if matches!(b.balance_expr, Some((_, _, true))) {
+        if b.p.balance.hash.method == HashMethod::Consistent {
+            refuse(format!("{title} : 'balance log-hash' only works with 'hash-type map-based'."));
+        }
     } else if !is_for_logs(&b.p.balance.algo) {
         let names = listed_for_logs();
         refuse(format!("in {title}: \"balance\" only supports {names}."));

@@ -152,6 +152,23 @@ fn balance(cx: &mut Cx<'_>, b: &mut Building) {
     if !b.p.is_be() {
         return;
     }
+    if log_hash && b.p.mode == Mode::Log {
+        // The converters are applied to the line, which no fetch gives: one stands there for it.
+        let text = format!("str(line),{text}");
+        match expression_at(cx, b, &text, span, Point::UseServer.set(), "balance log-hash") {
+            Ok(expr) => b.p.balance.algo = BalanceAlgo::LogHash(Arc::new(expr)),
+            Err(e) => {
+                let message = format!(
+                    "{} [{}:{}]: failed to parse converters of 'balance log-hash' : {e}.",
+                    b.title(),
+                    cx.sources.name(span.file),
+                    span.line
+                );
+                cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(span), message));
+            }
+        }
+        return;
+    }
     if log_hash {
         let message = format!(
             "Unusable balance algorithm for {} (needs 'mode log'). Falling back to round robin.",

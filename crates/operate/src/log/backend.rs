@@ -16,6 +16,8 @@ const LINE_MAX: usize = 65_536;
 pub trait ServerStates: Send + Sync {
     /// Whether a server is up and wanted.
     fn is_usable(&self, backend: ProxyId, server: ServerId) -> bool;
+    /// What a line comes to in a backend with `balance log-hash`, on the calling thread.
+    fn hash(&self, backend: ProxyId, line: &[u8]) -> u32;
 }
 
 /// One backend; shared by all threads.
@@ -35,6 +37,8 @@ enum Method {
     Random(AtomicU32),
     /// The same one for as long as it may be used; one that comes back waits behind the others.
     Sticky(Mutex<Vec<usize>>),
+    /// The one that the line's hash says, of those that may be used.
+    Hash,
 }
 
 /// Where the lines of one server go.
@@ -71,6 +75,7 @@ impl LogBackend {
             id: proxy.id,
             method: match proxy.balance.algo {
                 BalanceAlgo::Sticky => Method::Sticky(Mutex::default()),
+                BalanceAlgo::LogHash(_) => Method::Hash,
                 BalanceAlgo::Random { .. } => Method::Random(AtomicU32::new(0x9E37_79B9)),
                 _ => Method::RoundRobin(AtomicU32::new(0)),
             },
@@ -100,8 +105,8 @@ impl LogBackend {
         feeds
     }
 
-    /// The server of the next line; `None` when none may be used.
-    pub fn choose(&self, states: &dyn ServerStates) -> Option<usize> {
+    /// The server of a line; `None` when none may be used.
+    pub fn choose(&self, states: &dyn ServerStates, line: &[u8]) -> Option<usize> {
         let usable =
             |index: usize| states.is_usable(self.id, ServerId(u32::try_from(index).unwrap_or(u32::MAX)));
         let all = || 0..self.servers.len();
@@ -117,6 +122,7 @@ impl LogBackend {
         let count = u32::try_from(all().filter(candidate).count()).ok().filter(|n| *n > 0)?;
         let nth = |n: u32| all().filter(candidate).nth(n as usize);
         match &self.method {
+            Method::Hash => nth(states.hash(self.id, line) % count),
             Method::RoundRobin(turn) => nth(turn.fetch_add(1, Ordering::Relaxed) % count),
             Method::Random(seed) => {
                 // Numbers that spread lines, not secrets (xorshift32); a number lost to another thread does no harm.
@@ -151,6 +157,10 @@ mod tests {
         fn is_usable(&self, _: ProxyId, server: ServerId) -> bool {
             self.0.lock().unwrap()[server.0 as usize]
         }
+
+        fn hash(&self, _: ProxyId, line: &[u8]) -> u32 {
+            line.len() as u32
+        }
     }
 
     fn backend(method: Method, backups: &[bool]) -> LogBackend {
@@ -167,7 +177,7 @@ mod tests {
     fn round_robin_takes_turns_among_those_that_are_up() {
         let states = Up(Mutex::new(vec![true, false, true]));
         let b = backend(Method::RoundRobin(AtomicU32::new(0)), &[false, false, false]);
-        let turns: Vec<_> = (0..4).map(|_| b.choose(&states)).collect();
+        let turns: Vec<_> = (0..4).map(|_| b.choose(&states, b"")).collect();
         assert_eq!(turns, [Some(0), Some(2), Some(0), Some(2)]);
     }
 
@@ -175,9 +185,9 @@ mod tests {
     fn backups_serve_when_no_other_is_left() {
         let states = Up(Mutex::new(vec![false, true, true]));
         let b = backend(Method::RoundRobin(AtomicU32::new(0)), &[false, true, true]);
-        assert_eq!([b.choose(&states), b.choose(&states)], [Some(1), Some(1)]);
+        assert_eq!([b.choose(&states, b""), b.choose(&states, b"")], [Some(1), Some(1)]);
         *states.0.lock().unwrap() = vec![false, false, false];
-        assert_eq!(b.choose(&states), None);
+        assert_eq!(b.choose(&states, b""), None);
     }
 
     #[test]
@@ -186,7 +196,7 @@ mod tests {
         let b = backend(Method::Sticky(Mutex::default()), &[false, false, false]);
         let check = |up: [bool; 3], expected| {
             *states.0.lock().unwrap() = up.to_vec();
-            assert_eq!(b.choose(&states), expected, "{up:?}");
+            assert_eq!(b.choose(&states, b""), expected, "{up:?}");
         };
         check([true, true, true], Some(0));
         check([false, true, true], Some(1));
@@ -195,11 +205,19 @@ mod tests {
     }
 
     #[test]
+    fn a_line_goes_where_its_hash_says_among_those_that_are_up() {
+        let states = Up(Mutex::new(vec![true, false, true]));
+        let b = backend(Method::Hash, &[false, false, false]);
+        let chosen: Vec<_> = [&b""[..], b"a", b"ab", b"abc"].map(|line| b.choose(&states, line)).into();
+        assert_eq!(chosen, [Some(0), Some(2), Some(0), Some(2)]);
+    }
+
+    #[test]
     fn random_reaches_all() {
         let states = Up(Mutex::new(vec![true, true, true]));
         let b = backend(Method::Random(AtomicU32::new(7)), &[false, false, false]);
         let mut seen = [0; 3];
-        (0..300).filter_map(|_| b.choose(&states)).for_each(|i| seen[i] += 1);
+        (0..300).filter_map(|_| b.choose(&states, b"")).for_each(|i| seen[i] += 1);
         assert!(seen.iter().all(|n| *n > 50), "{seen:?}");
     }
 }

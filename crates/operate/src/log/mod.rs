@@ -346,7 +346,7 @@ impl Logger {
             Sink::Socket(socket) => socket.queue(&self.line),
             Sink::Descriptor(fd) => thalweg_sys::fd::write_if_ready(*fd, &self.line).is_ok(),
             Sink::Ring(_, ring) => ring.push(&self.line),
-            Sink::Backend(backend, sockets) => match backend.choose(&*self.states) {
+            Sink::Backend(backend, sockets) => match backend.choose(&*self.states, &self.line) {
                 Some(chosen) => match (&backend.servers[chosen].way, &mut sockets[chosen]) {
                     (Some(Way::Stream(ring)), _) => ring.push(&self.line),
                     (_, Some(socket)) => socket.queue(&self.line),
