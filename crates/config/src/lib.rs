@@ -35,3 +35,4 @@ pub use load::{
     DescriptorCheck, HostResolver, Input, LoadOptions, Loaded, ProcessSettings, load, process_settings,
 };
 pub use model::*;
+pub use proxy::dynamic_cookie_value;

@@ -323,7 +323,7 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
         ServerAddr::SockPair(_) => "sockpair".into(),
     };
     row.set(const { at("addr") }, Str(address));
-    if let Some(cookie) = &server.cookie {
+    if let Some(cookie) = &identity.cookie {
         row.set(const { at("cookie") }, Str(cookie.to_string()));
     }
     let idle = sums.of(|c| &c.idle_connections);

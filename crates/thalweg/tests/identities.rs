@@ -145,3 +145,44 @@ fn checks_go_to_the_new_address() {
         assert_eq!(ask(&mut client), "healthy as  ", "{io}");
     });
 }
+
+/// Cookies that follow from a secret and the server's address change with both; a server's own cookie does not.
+#[test]
+fn dynamic_cookies_follow_their_secret_and_their_server() {
+    each_driver(|io| {
+        let (one, two, own) = (named("one"), named("two"), named("own"));
+        let proxy = Setup::http(&format!(
+            "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\ncookie C insert\ndynamic-cookie-key k\n\
+             server a {}\nserver b {} weight 0 cookie own\n",
+            one.addr, own.addr
+        ))
+        .global("stats socket <@dir>/cli level admin\n")
+        .start(io);
+        let ask = |cookie: &str| {
+            let mut client = Conn::connect(proxy.addr("fe"));
+            client.send(format!("GET / HTTP/1.1\r\nHost: h\r\nCookie: C={cookie}\r\n\r\n"));
+            let response = client.response();
+            let set = response.field("set-cookie");
+            let value = set.trim_start_matches("C=").split(';').next().unwrap_or("").to_owned();
+            (response.text().split(' ').next().unwrap_or("").to_owned(), value)
+        };
+        // Not yet: the client is told to forget what it has.
+        assert_eq!(ask("x").1, "", "{io}");
+        tell(&proxy, "enable dynamic-cookie backend be");
+        let (answer, first) = ask("x");
+        assert_eq!((&*answer, first.len()), ("one", 16), "{io}");
+        assert_eq!(ask(&first), ("one".into(), String::new()), "{io}");
+        tell(&proxy, "set dynamic-cookie-key backend be other");
+        let second = ask(&first).1;
+        assert!(!second.is_empty() && second != first, "{second} {io}");
+        move_to(&proxy, &two);
+        let (answer, third) = ask(&second);
+        assert_eq!((&*answer, third.len()), ("two", 16), "{io}");
+        assert_ne!(third, second, "{io}");
+        let stat = tell(&proxy, "show stat be 4 -1");
+        assert!(stat.contains(&format!(",{third},http,")) && stat.contains(",own,http,"), "{stat}");
+        assert_eq!(ask("own"), ("own".into(), String::new()), "{io}");
+        tell(&proxy, "disable dynamic-cookie backend be");
+        assert_eq!(ask(&third).1, "", "{io}");
+    });
+}

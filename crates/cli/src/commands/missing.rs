@@ -16,21 +16,6 @@ pub static COMMANDS: &[Command] = &[
     Command::new("del backend", Admin, Run::Missing("backends cannot be removed at run time")),
     Command::new("del server", Admin, Run::Missing("servers cannot be removed at run time")),
     Command::new("del ssl jwt", Admin, Run::Missing("certificates for JWT are missing")),
-    Command::new(
-        "disable dynamic-cookie",
-        Admin,
-        Run::Missing("keys of dynamic cookies cannot change at run time"),
-    ),
-    Command::new(
-        "enable dynamic-cookie",
-        Admin,
-        Run::Missing("keys of dynamic cookies cannot change at run time"),
-    ),
-    Command::new(
-        "set dynamic-cookie-key",
-        Admin,
-        Run::Missing("keys of dynamic cookies cannot change at run time"),
-    ),
     Command::new("set table", Operator, Run::Missing("stick tables are missing")),
     Command::new("show cache", Admin, Run::Missing("the cache is missing")),
     Command::new("show default-server", User, Run::Missing("backends cannot be added at run time")),

@@ -1,6 +1,7 @@
 //! The commands, one file per family. A new family adds its `mod` line and its place in [`FAMILIES`].
 
 mod anon;
+mod cookies;
 mod counters;
 mod defaults;
 mod dev;
@@ -32,6 +33,7 @@ use crate::output::Reply;
 /// The entries of every family; their order means nothing.
 pub(crate) static FAMILIES: &[&[Command]] = &[
     anon::COMMANDS,
+    cookies::COMMANDS,
     counters::COMMANDS,
     defaults::COMMANDS,
     dev::COMMANDS,

@@ -38,6 +38,8 @@ pub struct Server {
     pub maxqueue: u32,
     /// Value of the persistence cookie.
     pub cookie: Option<Arc<str>>,
+    /// That value is none of its own: it follows from its address and a secret (`cookie ... dynamic`).
+    pub cookie_is_dynamic: bool,
     pub send_proxy: ProxyHeader,
     pub pool: PoolConfig,
     pub hash_key: HashKey,

@@ -27,6 +27,7 @@ pub(crate) use filter::*;
 pub(crate) use formats::*;
 pub(crate) use options::*;
 pub(crate) use order::*;
+pub use persistence::dynamic_cookie_value;
 pub(crate) use persistence::*;
 pub(crate) use routing::*;
 pub(crate) use section::*;

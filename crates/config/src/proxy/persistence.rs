@@ -1,6 +1,6 @@
 //! Staying with a server: `cookie`, `persist`, `force-persist`, `ignore-persist`.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use thalweg_syntax::{Diagnostic, Lead, Line, Severity, TimeUnit};
@@ -140,8 +140,7 @@ pub(crate) fn dynamic_cookie_key(cx: &mut Cx<'_>, b: &mut Building, line: &Line)
     Ok(())
 }
 
-/// Makes the values of servers that have none of their own (`cookie ... dynamic`): the XXH64 of the secret, the address
-/// and the port, in 16 hexadecimal digits. Several load balancers with the same secret make the same values.
+/// Makes the values of servers that have none of their own (`cookie ... dynamic`). Several load balancers with the same secret make the same values.
 pub(crate) fn dynamic_cookies(cx: &mut Cx<'_>, b: &mut Building) {
     let (Some(cookie), Some(key)) = (&b.p.cookie, &b.p.dynamic_cookie_key) else { return };
     if !cookie.dynamic {
@@ -150,8 +149,10 @@ pub(crate) fn dynamic_cookies(cx: &mut Cx<'_>, b: &mut Building) {
     let mut made = std::collections::HashSet::new();
     let mut twice = false;
     for server in &mut b.p.servers {
-        if let (ServerAddr::Tcp(addr), None) = (&server.addr, &server.cookie) {
-            let value = dynamic_value(key, *addr);
+        server.cookie_is_dynamic = server.cookie.is_none();
+        if server.cookie_is_dynamic
+            && let Some(value) = dynamic_cookie_value(key, &server.addr)
+        {
             twice |= !made.insert(value.clone());
             server.cookie = Some(value.into());
         }
@@ -165,14 +166,17 @@ pub(crate) fn dynamic_cookies(cx: &mut Cx<'_>, b: &mut Building) {
     }
 }
 
-fn dynamic_value(key: &str, addr: SocketAddr) -> String {
+/// The value of a dynamic cookie: the XXH64 of the secret, the address and the port, in 16 hexadecimal digits. `None` for a
+/// server that has no address of the network.
+pub fn dynamic_cookie_value(key: &str, addr: &ServerAddr) -> Option<String> {
+    let ServerAddr::Tcp(addr) = addr else { return None };
     let mut bytes = key.as_bytes().to_vec();
     match addr.ip() {
         IpAddr::V4(ip) => bytes.extend_from_slice(&ip.octets()),
         IpAddr::V6(ip) => bytes.extend_from_slice(&ip.octets()),
     }
     bytes.extend_from_slice(&u32::from(addr.port()).to_be_bytes());
-    format!("{:016x}", xxhash_rust::xxh64::xxh64(&bytes, 0))
+    Some(format!("{:016x}", xxhash_rust::xxh64::xxh64(&bytes, 0)))
 }
 
 /// `persist rdp-cookie[(name)]`
@@ -208,7 +212,7 @@ pub(crate) fn persist_rule(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Ou
 
 #[cfg(test)]
 mod tests {
-    use super::dynamic_value;
+    use super::{ServerAddr, dynamic_cookie_value};
 
     /// The expected values are those of the reference.
     #[test]
@@ -216,7 +220,8 @@ mod tests {
         for (key, addr, expected) in
             [("secret", "127.0.0.1:28001", "99a6bdee0bc93b1a"), ("secret", "[::1]:28003", "91a7044e3dd7fba5")]
         {
-            assert_eq!(dynamic_value(key, addr.parse().unwrap()), expected, "{addr}");
+            let address = ServerAddr::Tcp(addr.parse().unwrap());
+            assert_eq!(dynamic_cookie_value(key, &address).as_deref(), Some(expected), "{addr}");
         }
     }
 }

@@ -192,6 +192,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         minconn: 0,
         maxqueue: 0,
         cookie: None,
+        cookie_is_dynamic: false,
         send_proxy: ProxyHeader::None,
         pool: PoolConfig::default(),
         hash_key: HashKey::Id,

@@ -14,6 +14,7 @@ use std::sync::{Arc, PoisonError};
 
 use thalweg_balance::sync::{Mutex, MutexGuard};
 use thalweg_balance::{NodeKey, ServerIndex};
+use thalweg_config::dynamic_cookie_value;
 use thalweg_config::model::{HashKey, PortMode, Proxy, ProxyId, Server, ServerAddr, ServerId};
 
 use super::Backend;
@@ -32,6 +33,8 @@ pub struct Identity {
     pub check_addr: Option<SocketAddr>,
     /// The port of checks, if it is another one.
     pub check_port: Option<u16>,
+    /// Value of the persistence cookie.
+    pub cookie: Option<Arc<str>>,
 }
 
 impl Identity {
@@ -44,6 +47,7 @@ impl Identity {
             port_mode: server.port_mode,
             check_addr: check.and_then(|check| check.addr),
             check_port: check.and_then(|check| check.port),
+            cookie: server.cookie.clone(),
         }
     }
 
@@ -125,6 +129,9 @@ impl Backend {
             })
         };
         let result = f(&mut new, &is_taken);
+        if server.cookie.is_none() || server.cookie_is_dynamic {
+            new.cookie = self.dynamic_cookies().value(&new.addr);
+        }
         if new == old {
             return result;
         }
@@ -148,7 +155,53 @@ impl Backend {
     }
 }
 
+/// How the cookies of servers come to be that have none of their own (`cookie ... dynamic`, `dynamic-cookie-key`).
+#[derive(Clone, Debug, Default)]
+pub struct DynamicCookies {
+    /// Whether there are any.
+    pub enabled: bool,
+    /// The secret.
+    pub key: Option<Arc<str>>,
+}
+
+impl DynamicCookies {
+    /// As configured.
+    pub(super) fn of(proxy: &Proxy) -> DynamicCookies {
+        let enabled = proxy.cookie.as_ref().is_some_and(|cookie| cookie.dynamic);
+        DynamicCookies { enabled, key: proxy.dynamic_cookie_key.clone() }
+    }
+
+    fn value(&self, addr: &ServerAddr) -> Option<Arc<str>> {
+        let key = self.key.as_ref().filter(|_| self.enabled)?;
+        dynamic_cookie_value(key, addr).map(Arc::from)
+    }
+}
+
+impl Backend {
+    fn dynamic_cookies(&self) -> DynamicCookies {
+        self.dynamic_cookies.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes how dynamic cookies come to be, and so the cookies.
+    pub fn change_dynamic_cookies(&self, proxy: &Proxy, f: impl FnOnce(&mut DynamicCookies)) {
+        f(&mut self.dynamic_cookies.lock().unwrap_or_else(PoisonError::into_inner));
+        for server in &proxy.servers {
+            self.change_identity(proxy, server, |_, _| ());
+        }
+    }
+}
+
 impl Worker {
+    /// Whether the cookie of a server has that value.
+    #[inline]
+    pub fn has_cookie(&self, proxy: ProxyId, server: &Server, value: &[u8]) -> bool {
+        let is_it = |cookie: &Option<Arc<str>>| cookie.as_deref().is_some_and(|c| c.as_bytes() == value);
+        match self.changed(proxy, server.id) {
+            None => is_it(&server.cookie),
+            Some(changed) => is_it(&changed.identity.cookie),
+        }
+    }
+
     /// What a server is called and where it is reached, unless that is as configured.
     #[inline]
     pub fn changed(&self, proxy: ProxyId, server: ServerId) -> Option<Rc<Changed>> {

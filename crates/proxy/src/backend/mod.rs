@@ -49,6 +49,8 @@ pub struct Backend {
     reports: health::Reports,
     /// What servers are called and where they are reached, when that is not as configured.
     identities: identity::Identities,
+    /// How cookies come to be that the configuration does not name.
+    dynamic_cookies: Mutex<identity::DynamicCookies>,
 }
 
 struct ServerState {
@@ -195,6 +197,7 @@ impl Backend {
             tracks_load: AtomicBool::new(limited || (by_load && proxy.servers.len() > 1)),
             reports: health::Reports::new(proxy),
             identities: identity::Identities::default(),
+            dynamic_cookies: Mutex::new(identity::DynamicCookies::of(proxy)),
         };
         backend.usable.store(backend.usable_now(), Ordering::SeqCst);
         backend

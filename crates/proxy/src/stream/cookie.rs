@@ -80,7 +80,8 @@ pub fn request(
     chosen: Option<ServerIndex>,
 ) -> Option<ServerIndex> {
     http.state.cookie.server = chosen;
-    let backend = http.worker.backend(be.id);
+    let worker = http.worker;
+    let backend = worker.backend(be.id);
     let insist = be.opts.persist || http.state.cookie.forced;
     let now_s = i64::try_from(clock::wall_us() / 1_000_000).unwrap_or(0);
     let mut text = http.worker.text.borrow_mut();
@@ -90,8 +91,7 @@ pub fn request(
             return Named::Unused;
         }
         let mut named = Named::Nobody;
-        for server in be.servers.iter().filter(|s| s.cookie.as_deref().is_some_and(|c| c.as_bytes() == value))
-        {
+        for server in be.servers.iter().filter(|s| worker.has_cookie(be.id, s, value)) {
             let index = ServerIndex(server.id.0);
             if backend.is_up(server.id) {
                 return Named::Server(index);
@@ -130,7 +130,9 @@ pub fn response(http: &mut Http<'_>, be: &Proxy, policy: &CookiePersistence, ser
     let now_s = i64::try_from(clock::wall_us() / 1_000_000).unwrap_or(0);
     let mut text = http.worker.text.borrow_mut();
     let StreamState { response, cookie, facts, client_method, .. } = &mut *http.state;
-    let value = server.cookie.as_deref().map(str::as_bytes);
+    let changed = http.worker.changed(be.id, server.id);
+    let own = changed.as_ref().map_or(&server.cookie, |changed| &changed.identity.cookie);
+    let value = own.as_deref().map(str::as_bytes);
     let same = cookie.server == Some(ServerIndex(server.id.0));
     let answer = Answer { value, same, method: *client_method };
     match write_response(response, policy, cookie, &answer, now_s, &mut text) {
