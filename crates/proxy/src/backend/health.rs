@@ -164,6 +164,13 @@ impl Drop for Running<'_> {
     }
 }
 
+/// Sends what a check says, and waits until it left.
+async fn send(stream: &mut Transport, bytes: &[u8]) -> std::io::Result<()> {
+    stream.send_ready().await?;
+    stream.start_send(Buf::copy_of(bytes));
+    stream.send_ready().await
+}
+
 impl Checker {
     fn config(&self) -> (&Proxy, &Server) {
         let proxy = self.worker.proxy(self.proxy);
@@ -280,12 +287,7 @@ impl Checker {
                 }
                 Next::Send(bytes) => {
                     let Some(stream) = &mut io else { return conversation.failed("") };
-                    let sent = timeout_at(Some(deadline), async {
-                        stream.send_ready().await?;
-                        stream.start_send(Buf::copy_of(&bytes));
-                        stream.send_ready().await
-                    });
-                    match sent.await {
+                    match timeout_at(Some(deadline), send(stream, &bytes)).await {
                         Err(_elapsed) => return conversation.timed_out(),
                         Ok(Err(error)) => return conversation.failed(&system_words(&error)),
                         Ok(Ok(())) => {}

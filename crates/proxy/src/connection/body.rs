@@ -469,6 +469,8 @@ fn refuse(slot: &mut Option<Box<RefusedChunks>>, buf: &[u8], at: usize, error: C
 /// As long as every header is in its plainest form the bytes are forwarded as they came; from the first one that is
 /// not, the rest of the buffer is written anew, so that nothing but sizes and payload ever reaches the other side. Of a
 /// large buffer that is done in parts, with what is left for later in [`Taken::rest`].
+///
+/// In one piece, because each step moves the same three positions, and what they mean holds only between steps.
 fn take_chunked(
     decoder: &mut ChunkDecoder,
     mut buf: Buf,

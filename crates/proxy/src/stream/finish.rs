@@ -233,7 +233,6 @@ fn emit(
         return;
     }
     let instance = &worker.instance;
-    let be = state.backend();
     // Sums over all threads: only for those who show them.
     let asked = match by_target {
         true => AskedCounts { process: true, frontend: true, backend: true, server: true },
@@ -243,17 +242,7 @@ fn emit(
             .map(|format| format.counts())
             .fold(AskedCounts::default(), |all, more| all | more),
     };
-    let server = state.facts.server.filter(|_| asked.server);
-    state.facts.counts = ConnCounts {
-        process: if asked.process { instance.process_gate.current() } else { 0 },
-        frontend: if asked.frontend { instance.frontend_connections(fe.id) } else { 0 },
-        // The last line is written when the stream has left its backend.
-        backend: match asked.backend && state.facts.backend_assigned {
-            true => instance.backend_streams(be).saturating_sub(u32::from(moment.step == LogStep::Close)),
-            false => 0,
-        },
-        server: server.map_or(0, |s| instance.server_streams(be, ServerId(s.index))),
-    };
+    state.facts.counts = counts(worker, state, fe, asked, moment.step);
     let before = std::mem::replace(&mut state.facts.log_origin, moment.origin);
     // A stream that got beyond its request rules has no variables of the request any more.
     state.facts.in_response |=
@@ -299,6 +288,23 @@ fn emit(
     });
     worker.text.replace(line.0);
     state.facts.log_origin = before;
+}
+
+/// How many of each kind exist now, as far as that is asked for.
+fn counts(worker: &Worker, state: &StreamState, fe: &Proxy, asked: AskedCounts, step: LogStep) -> ConnCounts {
+    let instance = &worker.instance;
+    let be = state.backend();
+    let server = state.facts.server.filter(|_| asked.server);
+    ConnCounts {
+        process: if asked.process { instance.process_gate.current() } else { 0 },
+        frontend: if asked.frontend { instance.frontend_connections(fe.id) } else { 0 },
+        // The last line is written when the stream has left its backend.
+        backend: match asked.backend && state.facts.backend_assigned {
+            true => instance.backend_streams(be).saturating_sub(u32::from(step == LogStep::Close)),
+            false => 0,
+        },
+        server: server.map_or(0, |s| instance.server_streams(be, ServerId(s.index))),
+    }
 }
 
 /// `option logasap`: the line is written when the response's head was sent.

@@ -53,6 +53,8 @@ pub struct Relayed {
 ///
 /// The first pump, from the client, begins with what is left of a message: a request that asked for another protocol may
 /// have a body that is still on its way. `limits` are those of client and server.
+///
+/// In one piece, because each wake-up decides about both directions, and either may end the other one.
 pub async fn relay(
     client: &mut Port,
     server: &mut Port,
