@@ -1,8 +1,9 @@
 //! A stream: one request and its response, or one TCP exchange.
 //!
-//! [`http`] and [`tcp`] are the life of a stream, top to bottom. [`pump`] and [`relay`] move bytes, [`exchange`] talks
-//! to one server, [`deadline`] says how long to wait for whom, [`reply`] answers in the server's place, [`ending`]
-//! says what follows from what went wrong, [`finish`] counts and logs.
+//! [`http`] and [`tcp`] are the life of a stream, top to bottom, with one context, [`Stream`]. [`rules`] evaluates rulesets
+//! and awaits what they wait for, [`route`] says where the stream goes, [`attempt`] gets it there, [`exchange`] talks to one
+//! server. [`pump`] and [`relay`] move bytes, [`waiting`] and [`deadline`] say how long to wait for whom, [`reply`] answers
+//! in the server's place, [`ending`] says what follows from what went wrong, [`finish`] counts and logs.
 
 pub mod attempt;
 pub mod cookie;
