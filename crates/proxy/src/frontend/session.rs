@@ -23,11 +23,11 @@ use crate::connection::transport::Transport;
 use crate::instance::Stopping;
 use crate::plant::bug;
 use crate::stream::ending::{self, Cause};
-use crate::stream::http::{self, After, NoRequest};
+use crate::stream::http::{self, NoRequest};
 use crate::stream::reply;
 use crate::stream::rules::{self, Source};
 use crate::stream::tcp::{self, TcpEnd};
-use crate::stream::{self, finish};
+use crate::stream::{self, After, finish};
 use crate::worker::{self, SessionEntry, Worker};
 
 static SESSION: TaskKind = TaskKind::new("session");

@@ -16,9 +16,8 @@ use thalweg_runtime::clock;
 use thalweg_sample::facts::{self, Termination};
 use thalweg_sample::fetch::hello::{Peek, rdp_cookie};
 
-use super::StreamState;
 use super::exchange::is_cacheable_status;
-use super::http::Http;
+use super::{Stream, StreamState};
 use crate::worker::Worker;
 
 /// Between a server's value and the dates in a cookie that we made.
@@ -74,7 +73,7 @@ pub fn begin(be: &Proxy, termination: &mut Termination) {
 /// Looks at the request's cookies before a server is chosen, and takes out of them what the server must not see.
 /// Returns the server to use, if one was named: by a rule (`chosen`), or else by the cookies.
 pub fn request(
-    http: &mut Http<'_>,
+    http: &mut Stream<'_>,
     be: &Proxy,
     policy: &CookiePersistence,
     chosen: Option<ServerIndex>,
@@ -110,7 +109,7 @@ pub fn request(
 }
 
 /// A rule refused the request: the log says all the same what its cookie was, and whose.
-pub fn refused(http: &mut Http<'_>, be: &Proxy) {
+pub fn refused(http: &mut Stream<'_>, be: &Proxy) {
     if let (Some(policy), true) = (&be.cookie, http.state.facts.backend_assigned)
         && let Some(server) = request(http, be, policy, None)
     {
@@ -126,7 +125,7 @@ pub fn redispatched(state: &mut StreamState) {
 }
 
 /// Edits the cookies of the response of `server`, after `http-response` rules.
-pub fn response(http: &mut Http<'_>, be: &Proxy, policy: &CookiePersistence, server: &Server) {
+pub fn response(http: &mut Stream<'_>, be: &Proxy, policy: &CookiePersistence, server: &Server) {
     let now_s = i64::try_from(clock::wall_us() / 1_000_000).unwrap_or(0);
     let mut text = http.worker.text.borrow_mut();
     let StreamState { response, cookie, facts, client_method, .. } = &mut *http.state;

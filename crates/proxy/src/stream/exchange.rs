@@ -21,11 +21,10 @@ use super::deadline::{Expects, Overdue, Waits};
 use super::deliver::{Delivered, Maker, deliver, encode, filters, send_with, transfer_mode};
 use super::ending::{self, Cause};
 use super::filter::Direction;
-use super::http::{After, Http, Stop};
 use super::pump::{Pump, PumpError};
 use super::rules::{self, Source};
 use super::tunnel::tunnel;
-use super::{cookie, reply, shut_check, waiting};
+use super::{After, Stop, Stream, cookie, reply, shut_check, waiting};
 use crate::backend::connect::ServerConn;
 use crate::connection::body::{Delimiter, Form};
 use crate::connection::port::{Cut, RECV_MAX};
@@ -50,7 +49,7 @@ pub enum Exchanged<'a> {
 
 /// Makes the request of `http` to `server`, on a connection to it.
 pub async fn with_server<'a>(
-    http: &mut Http<'a>,
+    http: &mut Stream<'a>,
     be: &'a Proxy,
     server: &'a Server,
     conn: &mut ServerConn,
@@ -120,7 +119,7 @@ pub async fn with_server<'a>(
 }
 
 /// `http-send-name-header`.
-fn send_name(http: &mut Http<'_>, be: &Proxy, server: &Server) {
+fn send_name(http: &mut Stream<'_>, be: &Proxy, server: &Server) {
     let Some(field) = &be.http_send_name_header else { return };
     let worker = http.worker;
     let set = worker.with_name(be.id, server, |name| http.state.request.set(field, name.as_bytes()));
@@ -131,7 +130,7 @@ fn send_name(http: &mut Http<'_>, be: &Proxy, server: &Server) {
 
 /// Whether the server's connection may carry another request, as far as this side says, and what the request's `Connection`
 /// field says of it.
-fn connection_field(http: &Http<'_>, be: &Proxy) -> (bool, Option<&'static [u8]>) {
+fn connection_field(http: &Stream<'_>, be: &Proxy) -> (bool, Option<&'static [u8]>) {
     let fe = http.frontend();
     // A rule may have asked for the end of the connection in the request's own words.
     let said_close = http.state.request.value(HeaderId::Connection).is_some_and(says_close);
@@ -152,7 +151,7 @@ fn connection_field(http: &Http<'_>, be: &Proxy) -> (bool, Option<&'static [u8]>
 }
 
 /// What moves the request's body to the server.
-fn upload(http: &Http<'_>, be: &Proxy) -> Pump {
+fn upload(http: &Stream<'_>, be: &Proxy) -> Pump {
     let fe = http.frontend();
     let chunked = http.state.request_framing.body == BodyLength::Chunked;
     let form = Form {
@@ -166,7 +165,7 @@ fn upload(http: &Http<'_>, be: &Proxy) -> Pump {
 }
 
 /// A response to forward came.
-fn note_response(http: &mut Http<'_>, conn: &ServerConn) {
+fn note_response(http: &mut Stream<'_>, conn: &ServerConn) {
     let status = i32::from(http.state.response.status());
     http.state.has_response = true;
     http.state.facts.status = status;
@@ -176,13 +175,13 @@ fn note_response(http: &mut Http<'_>, conn: &ServerConn) {
 }
 
 /// Whether another request may follow on the server's connection, once the response that came is read.
-fn leaves_connection(http: &Http<'_>, up: &Pump) -> bool {
+fn leaves_connection(http: &Stream<'_>, up: &Pump) -> bool {
     let framing = http.state.response.framing();
     framing.keep_alive && framing.body != BodyLength::Tunnel && up.is_done(http.client)
 }
 
 /// A connection whose response nobody wants is kept if that `may` be and all of the response is here.
-fn keep_unwanted(http: &Http<'_>, conn: &mut ServerConn, may: bool) {
+fn keep_unwanted(http: &Stream<'_>, conn: &mut ServerConn, may: bool) {
     conn.keep = may
         && conn.port.discard_body().is_ok()
         && conn.port.is_idle()
@@ -197,7 +196,7 @@ struct Replay {
 }
 
 impl Replay {
-    fn prepare(http: &mut Http<'_>, be: &Proxy, conn: &ServerConn) -> Replay {
+    fn prepare(http: &mut Stream<'_>, be: &Proxy, conn: &ServerConn) -> Replay {
         if http.client.body.is_ended() {
             return Replay { body: None, possible: true };
         }
@@ -207,7 +206,7 @@ impl Replay {
     }
 
     /// Gives the client's connection its body back; `None` when that is not possible.
-    fn restore(&mut self, http: &mut Http<'_>) -> Option<()> {
+    fn restore(&mut self, http: &mut Stream<'_>) -> Option<()> {
         if !self.possible {
             return None;
         }
@@ -223,7 +222,7 @@ impl Replay {
 }
 
 /// Whether a request may be sent twice without asking (RFC 9110 section 9.2.2).
-fn is_idempotent(http: &Http<'_>) -> bool {
+fn is_idempotent(http: &Stream<'_>) -> bool {
     bug("unsafe-repeat")
         || matches!(
             http.state.request.method(),
@@ -232,7 +231,7 @@ fn is_idempotent(http: &Http<'_>) -> bool {
 }
 
 fn send_request<'a>(
-    http: &mut Http<'a>,
+    http: &mut Stream<'a>,
     conn: &mut ServerConn,
     up: &mut Pump,
     connection: Option<&'static [u8]>,
@@ -282,7 +281,7 @@ enum HeadEnd {
 
 /// Waits for the head of the final response, forwarding interim ones, while the request's body is sent.
 async fn receive_head(
-    http: &mut Http<'_>,
+    http: &mut Stream<'_>,
     be: &Proxy,
     conn: &mut ServerConn,
     up: &mut Pump,
@@ -365,7 +364,7 @@ async fn receive_head(
 /// Sends what is there of the request's body. `None` at its end, or when the server takes no more of it: it may have
 /// answered already.
 #[inline]
-fn poll_upload(http: &mut Http<'_>, conn: &mut ServerConn, up: &mut Pump) -> Poll<Option<HeadEnd>> {
+fn poll_upload(http: &mut Stream<'_>, conn: &mut ServerConn, up: &mut Pump) -> Poll<Option<HeadEnd>> {
     up.poll(http.client, &mut conn.port.line).map(|sent| match sent {
         Ok(()) | Err(PumpError::Send(_)) => None,
         Err(PumpError::Cut(Cut::Malformed(_))) => Some(HeadEnd::BadBody),
@@ -387,7 +386,7 @@ struct Wanted {
 
 /// Receives and reads what is there of a response's head.
 #[inline]
-fn poll_head(http: &mut Http<'_>, conn: &mut ServerConn, wanted: &Wanted) -> Poll<HeadEnd> {
+fn poll_head(http: &mut Stream<'_>, conn: &mut ServerConn, wanted: &Wanted) -> Poll<HeadEnd> {
     let Wanted { options, context, room } = wanted;
     loop {
         if let Some(input) = conn.port.input.as_mut() {
@@ -431,7 +430,7 @@ fn poll_head(http: &mut Http<'_>, conn: &mut ServerConn, wanted: &Wanted) -> Pol
 
 /// No usable head came: decides between another attempt and an error.
 fn head_failed<'a>(
-    http: &mut Http<'a>,
+    http: &mut Stream<'a>,
     be: &'a Proxy,
     conn: &ServerConn,
     end: HeadEnd,
@@ -478,7 +477,7 @@ pub fn head_limit(bufsize: usize, maxrewrite: usize, head: usize, body: usize) -
     bufsize.saturating_sub(body).max(head + maxrewrite).min(bufsize)
 }
 
-fn response_captures(http: &mut Http<'_>) {
+fn response_captures(http: &mut Stream<'_>) {
     let fe = http.frontend();
     for (i, capture) in fe.response_captures.iter().enumerate().filter(|(_, c)| !c.name.is_empty()) {
         if let Some(field) = http.state.response.find_all(&capture.name).last() {
@@ -498,7 +497,7 @@ pub fn http_rules_on_responses<'a>(be: &'a Proxy, fe: &'a Proxy) -> impl Iterato
 }
 
 /// Bounds what rules may make of the response's head.
-fn limit_response(http: &mut Http<'_>, conn: &ServerConn) {
+fn limit_response(http: &mut Stream<'_>, conn: &ServerConn) {
     let tune = &http.worker.instance.config.global.tune;
     let buffered = conn.port.received().len();
     let head = &mut http.state.response;
@@ -525,7 +524,7 @@ pub fn is_cacheable_status(status: u16) -> bool {
 }
 
 /// Whether a cache on the way may keep the response although it sets a cookie (`option checkcache`).
-fn shares_cookie(http: &Http<'_>) -> bool {
+fn shares_cookie(http: &Stream<'_>) -> bool {
     let response = &http.state.response;
     if response.get(HeaderId::SetCookie).is_none() && response.find(b"set-cookie2").is_none() {
         return false;
@@ -557,7 +556,7 @@ fn says_close(value: &[u8]) -> bool {
 
 /// Sends the response to the client, and decides what becomes of both connections.
 async fn download<'a>(
-    http: &mut Http<'a>,
+    http: &mut Stream<'a>,
     conn: &mut ServerConn,
     mut up: Pump,
     keep_server: bool,

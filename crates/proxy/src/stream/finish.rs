@@ -12,8 +12,7 @@ use thalweg_sample::logformat::AskedCounts;
 use thalweg_tls::Failure;
 
 use super::ending::{self, Cause};
-use super::http::Http;
-use super::{Bodies, StreamState};
+use super::{Bodies, Stream, StreamState};
 use crate::backend::assign;
 use crate::counters::Counters;
 use crate::frontend::ClientSession;
@@ -25,7 +24,7 @@ const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// Counts and logs an HTTP stream.
-pub fn http(http: &mut Http<'_>, fe: &Proxy) {
+pub fn http(http: &mut Stream<'_>, fe: &Proxy) {
     http.state.facts.timers.close_us = http.elapsed_us();
     stream_counters(http.worker, http.session, http.state);
     let lost = bug("line-lost") && http.state.facts.retries > 0;
@@ -308,7 +307,7 @@ fn counts(worker: &Worker, state: &StreamState, fe: &Proxy, asked: AskedCounts, 
 }
 
 /// `option logasap`: the line is written when the response's head was sent.
-pub fn log_early(http: &mut Http<'_>) {
+pub fn log_early(http: &mut Stream<'_>) {
     let fe = http.frontend();
     log_end(http.worker, http.session, http.state, fe, LogStep::Response, LogOrigin::TxnResponse);
 }
@@ -402,7 +401,7 @@ pub fn log_session_error(worker: &Worker, session: &mut ClientSession, cause: Ca
 }
 
 /// Makes the stream's unique identifier, unless it has one.
-pub fn ensure_unique_id(http: &mut Http<'_>) {
+pub fn ensure_unique_id(http: &mut Stream<'_>) {
     if http.state.facts.unique_id.is_some() {
         return;
     }

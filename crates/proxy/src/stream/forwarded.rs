@@ -8,11 +8,11 @@ use thalweg_http::Head;
 use thalweg_sample::Type;
 use thalweg_sample::facts::Endpoint;
 
-use super::http::Http;
+use super::Stream;
 use crate::backend::connect::HeaderField;
 
 /// Adds what the options of frontend and backend ask for. False when the head has no room left.
-pub fn apply(http: &mut Http<'_>, fe: &Proxy, be: &Proxy) -> bool {
+pub fn apply(http: &mut Stream<'_>, fe: &Proxy, be: &Proxy) -> bool {
     let mut ok = true;
     let source = http.state.facts.src.unwrap_or_else(|| http.session.facts.source());
     let destination = http.state.facts.dst.unwrap_or_else(|| http.session.facts.destination());
@@ -61,7 +61,7 @@ fn add_address(request: &mut Head, option: &ForwardFor, if_none: bool, address: 
 
 /// RFC 7239 section 4. A value that cannot be determined is left out.
 fn add_forwarded(
-    http: &mut Http<'_>,
+    http: &mut Stream<'_>,
     option: &ForwardedHeader,
     source: Endpoint,
     destination: Endpoint,
@@ -128,7 +128,7 @@ fn add_forwarded(
     value.is_empty() || http.state.request.push(b"forwarded", value.as_bytes()).is_ok()
 }
 
-fn evaluate(http: &mut Http<'_>, expr: &thalweg_sample::Expr) -> Option<String> {
+fn evaluate(http: &mut Stream<'_>, expr: &thalweg_sample::Expr) -> Option<String> {
     http.evaluate(true, |cx, _| {
         let sample = expr.eval_as(Type::Str, cx)?;
         Some(String::from_utf8_lossy(cx.bytes(&sample.value)).into_owned())
@@ -168,7 +168,7 @@ impl std::fmt::Write for TextBuffer {
     }
 }
 
-impl Http<'_> {
+impl Stream<'_> {
     /// What the PROXY header to a server carries besides.
     #[inline]
     pub fn header_fields(&mut self, server: &Server) -> Vec<HeaderField> {

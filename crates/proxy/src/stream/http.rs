@@ -17,8 +17,10 @@ use super::ending::Cause;
 use super::entry::unless_killed;
 use super::exchange::{self, Exchanged};
 use super::rules::{self, Passed, Source};
-pub use super::{After, Stop, Stream, Stream as Http};
-use super::{StreamState, finish, forwarded, reply, route, service, statistics, waiting};
+
+use super::{
+    After, Stop, Stream, StreamState, finish, forwarded, reply, route, service, statistics, waiting,
+};
 use crate::connection::port::Port;
 use crate::frontend::ClientSession;
 use crate::worker::Worker;

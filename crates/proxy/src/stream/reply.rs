@@ -16,8 +16,8 @@ use thalweg_runtime::timer;
 use super::deadline::Waits;
 use super::deliver::{Delivered, Maker, deliver, encode};
 use super::ending::{self, Cause};
-use super::http::{After, Http};
 use super::pump::Pump;
+use super::{After, Stream};
 use crate::connection::body::BodyError;
 use crate::connection::line::Line;
 use crate::connection::port::Port;
@@ -43,7 +43,7 @@ const DRAIN_MAX: u64 = 1024 * 1024;
 const DRAIN_MS: u64 = 30_000;
 
 /// Answers the request, evaluates `http-after-response`, and deals with what is left of the request's body.
-pub async fn send<'a>(http: &mut Http<'a>, answer: Answer<'a>) -> After {
+pub async fn send<'a>(http: &mut Stream<'a>, answer: Answer<'a>) -> After {
     let mut failed = false;
     // Its parts may be made of the request's body, so that is given up afterwards.
     match build(http, &answer) {
@@ -79,7 +79,7 @@ pub async fn send<'a>(http: &mut Http<'a>, answer: Answer<'a>) -> After {
 }
 
 /// A rewrite of the response failed: the client gets a 500 instead, on which no rule is evaluated.
-pub async fn internal_error(http: &mut Http<'_>, cause: Cause) -> After {
+pub async fn internal_error(http: &mut Stream<'_>, cause: Cause) -> After {
     http.end(cause);
     // What follows a request to switch protocols need not be a request.
     if http.state.request_framing.upgrade || http.state.request_framing.body == BodyLength::Tunnel {
@@ -93,7 +93,7 @@ pub async fn internal_error(http: &mut Http<'_>, cause: Cause) -> After {
 
 /// Sends the answer that was built, after `http-after-response` rules if those are to see it. The connection may be kept even
 /// when some of the request's body is to come: see [`drain`]. `failed`: it stands for another answer, which could not be made.
-async fn deliver_own(http: &mut Http<'_>, mut rules: bool, mut failed: bool) -> After {
+async fn deliver_own(http: &mut Stream<'_>, mut rules: bool, mut failed: bool) -> After {
     loop {
         let body = &http.state.body;
         let mut from = Port::new(Line::Local(Box::default()));
@@ -120,7 +120,7 @@ async fn deliver_own(http: &mut Http<'_>, mut rules: bool, mut failed: bool) -> 
 }
 
 /// Sends a response that is made here. What is left of the request's body stays where it is.
-pub async fn deliver_local(http: &mut Http<'_>, from: &mut Port, maker: Maker) -> Delivered {
+pub async fn deliver_local(http: &mut Stream<'_>, from: &mut Port, maker: Maker) -> Delivered {
     let mut up = Pump::plain(None);
     up.abandon();
     let mut waits = Waits::of_answer(http.frontend(), http.backend(), &http.state.facts);
@@ -129,7 +129,7 @@ pub async fn deliver_local(http: &mut Http<'_>, from: &mut Port, maker: Maker) -
 
 /// Puts head and body of the answer into the stream, and the status it stands for: what an `errorfile` or an `errorloc`
 /// says instead is between them and the client. `Ok(false)`: nothing is to be sent.
-fn build<'a>(http: &mut Http<'a>, answer: &Answer<'a>) -> Result<bool, ()> {
+fn build<'a>(http: &mut Stream<'a>, answer: &Answer<'a>) -> Result<bool, ()> {
     let fe = http.frontend();
     let be = http.backend();
     let errors = |proxy: &'a Proxy| proxy.errors.as_deref();
@@ -137,7 +137,7 @@ fn build<'a>(http: &mut Http<'a>, answer: &Answer<'a>) -> Result<bool, ()> {
     let mut body = std::mem::take(&mut http.state.body);
     http.state.has_response = false;
     body.clear();
-    let mut from = |http: &mut Http<'a>, reply: &Reply| {
+    let mut from = |http: &mut Stream<'a>, reply: &Reply| {
         let reply = reply.resolved(errors(be), errors(fe));
         http.evaluate(true, |cx, fx| reply.write(cx, fx, &mut head, &mut body)).map_err(drop)
     };
@@ -178,13 +178,13 @@ fn build<'a>(http: &mut Http<'a>, answer: &Answer<'a>) -> Result<bool, ()> {
 }
 
 /// What becomes of the client's connection when it has its answer.
-pub fn after_answer(http: &Http<'_>) -> After {
+pub fn after_answer(http: &Stream<'_>) -> After {
     let too_long = http.client.body.remaining().is_some_and(|n| n > DRAIN_MAX);
     if http.keep_alive && !too_long { After::KeepAlive } else { After::Close }
 }
 
 /// Waits until the client took what was sent, for as long as it takes some of it within each `timeout client`.
-async fn ready_to_send(http: &mut Http<'_>) -> bool {
+async fn ready_to_send(http: &mut Stream<'_>) -> bool {
     let silence = http.frontend().timeouts.client;
     http.client.all_is_sent(silence).await
 }
@@ -236,7 +236,7 @@ pub async fn drain(fe: &Proxy, client: &mut Port) -> bool {
 }
 
 /// Forwards a 1xx response to a client that knows what it is.
-pub async fn forward_interim(http: &mut Http<'_>) {
+pub async fn forward_interim(http: &mut Stream<'_>) {
     if !http.state.request.version().is_11_or_later() {
         return;
     }
@@ -251,12 +251,12 @@ pub async fn forward_interim(http: &mut Http<'_>) {
 }
 
 /// `100 Continue`, on our own account.
-pub async fn send_continue(http: &mut Http<'_>) {
+pub async fn send_continue(http: &mut Stream<'_>) {
     send_interim(http, Buf::copy_of(b"HTTP/1.1 100 Continue\r\n\r\n")).await;
 }
 
 /// The 103 whose fields rules collected.
-pub async fn early_hints(http: &mut Http<'_>) {
+pub async fn early_hints(http: &mut Stream<'_>) {
     let fields = std::mem::take(&mut http.state.effects.early_hints);
     if http.state.request.version().is_11_or_later() {
         let text = [b"HTTP/1.1 103 Early Hints\r\n".as_slice(), &fields, b"\r\n"].concat();
@@ -264,7 +264,7 @@ pub async fn early_hints(http: &mut Http<'_>) {
     }
 }
 
-async fn send_interim(http: &mut Http<'_>, head: Buf) {
+async fn send_interim(http: &mut Stream<'_>, head: Buf) {
     // A client that is gone is noticed when the final response is sent.
     if ready_to_send(http).await {
         http.state.facts.res_bytes_out += head.len() as u64;

@@ -14,10 +14,10 @@ use thalweg_sample::facts::Responder;
 use super::deliver::{Delivered, Maker};
 use super::ending::Cause;
 use super::exchange;
-use super::http::{After, Http, Stop};
 use super::reply::{self, Answer};
 use super::rules::{self, Source};
 use super::statistics::Page;
+use super::{After, Stop, Stream};
 use crate::connection::line::Line;
 pub use crate::connection::local::Body;
 use crate::connection::local::Local;
@@ -50,7 +50,7 @@ pub trait Service: Send + Sync {
 }
 
 /// Lets the service of that name answer.
-pub async fn serve<'a>(http: &mut Http<'a>, name: &str) -> Result<After, Stop<'a>> {
+pub async fn serve<'a>(http: &mut Stream<'a>, name: &str) -> Result<After, Stop<'a>> {
     let Some(service) = http.worker.instance.service(name) else {
         return Err(Stop::Answer(Answer::Error(503)));
     };
@@ -58,7 +58,7 @@ pub async fn serve<'a>(http: &mut Http<'a>, name: &str) -> Result<After, Stop<'a
 }
 
 /// From here on the request is a service's.
-pub fn begin(http: &mut Http<'_>, service: &dyn Service) {
+pub fn begin(http: &mut Stream<'_>, service: &dyn Service) {
     http.state.facts.responder = Responder::Service(service.title());
     let now = http.elapsed_us();
     let timers = &mut http.state.facts.timers;
@@ -67,7 +67,7 @@ pub fn begin(http: &mut Http<'_>, service: &dyn Service) {
 
 /// Lets a service answer, whose answer the rules on responses may see.
 pub async fn answer<'a>(
-    http: &mut Http<'a>,
+    http: &mut Stream<'a>,
     service: &dyn Service,
     page: Option<Page<'a>>,
     with_response_rules: bool,
@@ -111,7 +111,7 @@ pub async fn answer<'a>(
 }
 
 /// Says how the end of a service's body is found: by the length that its head gives, or where it ends.
-fn frame(http: &mut Http<'_>, has_body: bool) -> BodyLength {
+fn frame(http: &mut Stream<'_>, has_body: bool) -> BodyLength {
     let response = &mut http.state.response;
     let given = response.value(HeaderId::ContentLength).and_then(parse_length);
     let length = match given {

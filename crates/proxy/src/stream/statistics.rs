@@ -9,9 +9,9 @@ use thalweg_rules::Kind;
 use thalweg_sample::acl::Verdict;
 
 use super::ending::Cause;
-use super::http::{Http, Stop};
 use super::reply::Answer;
 use super::service;
+use super::{Stop, Stream};
 
 /// The name of the service.
 pub const SERVICE: &str = "stats";
@@ -28,7 +28,7 @@ pub struct Page<'a> {
 }
 
 /// Answers if the request is for the page of this proxy: then the stream is over.
-pub async fn serve<'a>(http: &mut Http<'a>, proxy: &'a Proxy, page: &'a StatsPage) -> Result<(), Stop<'a>> {
+pub async fn serve<'a>(http: &mut Stream<'a>, proxy: &'a Proxy, page: &'a StatsPage) -> Result<(), Stop<'a>> {
     let request = &http.state.request;
     let known = matches!(request.method(), Method::Get | Method::Head | Method::Post);
     if !known || !thalweg_http::uri::path_and_query(request.target()).starts_with(&page.uri) {
