@@ -44,6 +44,8 @@ pub(crate) struct Cx<'a> {
     pub log_profiles: Vec<crate::log_profile::ProfileDraft>,
     /// Bandwidth limitations so far.
     pub bandwidth_filters: u32,
+    /// Stick tables so far, by their number.
+    pub tables: Vec<crate::proxy::TableDraft>,
     /// Names that `log` lines use and that may be declared later.
     pub log_names: Vec<crate::log::LogName>,
     /// The `log-forward` sections and where they begin.

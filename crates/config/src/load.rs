@@ -194,6 +194,7 @@ impl<'a> Cx<'a> {
             last_errors: None,
             log_profiles: Vec::new(),
             bandwidth_filters: 0,
+            tables: Vec::new(),
             log_names: Vec::new(),
             log_forward_names: Vec::new(),
             experimental_used: false,

@@ -64,6 +64,7 @@ pub(crate) struct NameTable {
     /// The servers that expressions name.
     referenced: RefCell<HashSet<thalweg_sample::ServerId>>,
     userlists: Vec<Arc<str>>,
+    tables: HashMap<Arc<str>, (thalweg_sample::TableId, thalweg_stick::KeyType)>,
 }
 
 impl NameTable {
@@ -74,7 +75,11 @@ impl NameTable {
     }
 
     /// The names of these proxies and userlists.
-    pub fn new(proxies: &[Building], userlists: &[Userlist]) -> NameTable {
+    pub fn new(
+        proxies: &[Building],
+        userlists: &[Userlist],
+        tables: &[crate::proxy::TableDraft],
+    ) -> NameTable {
         NameTable {
             proxies: proxies
                 .iter()
@@ -90,6 +95,11 @@ impl NameTable {
                 .map(|b| b.p.servers.iter().map(|s| Arc::clone(&s.name)).collect())
                 .collect(),
             referenced: RefCell::default(),
+            tables: tables
+                .iter()
+                .zip(0..)
+                .map(|(t, i)| (Arc::clone(&t.spec.name), (thalweg_sample::TableId(i), t.spec.key)))
+                .collect(),
             userlists: userlists.iter().map(|u| Arc::clone(&u.name)).collect(),
         }
     }
@@ -120,6 +130,10 @@ impl Names for Scope<'_> {
         let found = thalweg_sample::ServerId { proxy: backend, index: index as _ };
         self.table.referenced.borrow_mut().insert(found);
         Some(found)
+    }
+
+    fn table(&self, name: &str) -> Option<(thalweg_sample::TableId, thalweg_stick::KeyType)> {
+        self.table.tables.get(name).copied()
     }
 
     fn userlist(&self, name: &str) -> Option<u32> {
@@ -217,6 +231,7 @@ pub(crate) fn with_acls<T>(
         env.context = context;
         env.acls = acls;
         env.bufsize = cx.config.global.tune.bufsize;
+        env.stick_counters = cx.config.global.tune.stick_counters;
         let result = compile(&mut env);
         let said = Said { warnings: env.warnings, late: env.late, raw_bytes: env.raw_bytes };
         (result, said)

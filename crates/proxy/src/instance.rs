@@ -77,6 +77,8 @@ pub struct Instance {
     pub listener_addresses: Box<[OnceLock<SocketAddr>]>,
     /// Log line counters by proxy (`%lc`).
     pub log_counters: Box<[AtomicU64]>,
+    /// Stick tables, by the configuration's number.
+    pub tables: Box<[Arc<thalweg_stick::Table>]>,
     pub process_vars: RwLock<VarSet>,
     pub log: Arc<LogShared>,
     /// Microseconds since 1970 at start.
@@ -158,6 +160,7 @@ impl Instance {
             listener_addresses: listeners.iter().map(|_| OnceLock::new()).collect(),
             listeners: listeners.into_boxed_slice(),
             log_counters: (0..proxies).map(|_| AtomicU64::new(0)).collect(),
+            tables: crate::tables::of(&config),
             process_vars: RwLock::new(VarSet::new(Scope::Proc)),
             log: Arc::new(LogShared::new(&config)),
             start_wall_us,

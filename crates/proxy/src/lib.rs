@@ -19,6 +19,7 @@ pub(crate) mod plant;
 pub mod rate;
 pub mod refused;
 pub mod stream;
+pub mod tables;
 pub mod worker;
 mod world;
 
@@ -55,6 +56,7 @@ pub fn start_thread(instance: &Arc<Instance>, thread: usize, sockets: Vec<Thread
     backend::connect::start_janitor(&worker, 0);
     if thread == 0 {
         instance.log.start_feeds(&instance.config);
+        tables::start_expiry(&worker);
     }
     backend::health::start(&worker);
     for socket in sockets {

@@ -42,6 +42,8 @@ pub struct Worker {
     logger: RefCell<Logger>,
     /// By proxy.
     routes: Box<[Option<Rc<Route>>]>,
+    /// Stick tables, as this thread refers to them.
+    pub tables: Box<[thalweg_stick::Local]>,
     pub scratch: RefCell<Scratch>,
     /// Rendered log lines and other short-lived text.
     pub text: RefCell<Vec<u8>>,
@@ -196,6 +198,11 @@ impl Worker {
             views: RefCell::new((0..proxies).map(|_| View::default()).collect()),
             logger: RefCell::new(logger),
             routes,
+            tables: instance
+                .tables
+                .iter()
+                .map(|table| thalweg_stick::Local::new(Arc::clone(table)))
+                .collect(),
             scratch: RefCell::new(Scratch::new(global.tune.bufsize)),
             text: RefCell::new(Vec::with_capacity(4096)),
             spare_streams: RefCell::new(Vec::new()),
@@ -423,8 +430,9 @@ impl Worker {
     }
 
     /// Gives the memory of a request back.
-    pub fn give_stream(&self, stream: Box<StreamState>) {
+    pub fn give_stream(&self, mut stream: Box<StreamState>) {
         stream.entry.end();
+        stream.facts.tracking.clear();
         let mut spare = self.spare_streams.borrow_mut();
         if spare.len() < SPARE_STREAMS_MAX {
             spare.push(stream);

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use thalweg_config::model::{self, Config, Password};
 use thalweg_sample::context::{ProxyFigures, ProxyTimeouts, ServerFigures, TcpInfo, World};
-use thalweg_sample::facts::{ListenerId, ProxyId, ServerId};
+use thalweg_sample::facts::{ListenerId, ProxyId, ServerId, TableId};
 use thalweg_sample::logformat::LogFormat;
 use thalweg_sample::vars::VarSet;
 
@@ -276,6 +276,10 @@ impl World for Worker {
 
     fn local_offset(&self, unix_seconds: i64) -> i32 {
         thalweg_sys::time::local(unix_seconds).utc_offset_s
+    }
+
+    fn table(&self, id: TableId) -> Option<&thalweg_stick::Local> {
+        self.tables.get(id.0 as usize)
     }
 
     fn process_vars(&self) -> &RwLock<VarSet> {

@@ -638,6 +638,10 @@ fn every_action_is_where_the_table_says() {
         "set-bandwidth-limit" => "x name limit 1k period 1s",
         "set-mark" | "set-tos" | "set-fc-mark" | "set-fc-tos" | "set-bc-mark" | "set-bc-tos" | "set-nice"
         | "set-retries" => "x 1",
+        "sc-add-gpc" => "sc-add-gpc(0,0) 1",
+        "sc-inc-gpc" => "sc-inc-gpc(0,0)",
+        "sc-set-gpt" => "sc-set-gpt(0,0) 1",
+        "sc-set-gpt0" => "x 1",
         "capture" if kind.is_response() => "x int(1) id 0",
         "capture" => "x int(1) len 5",
         _ => "x",
@@ -654,7 +658,7 @@ fn every_action_is_where_the_table_says() {
                 _ => sample.to_string(),
             };
             let line = match def.spelling {
-                Spelling::Prefix => format!("{line}0"),
+                Spelling::Prefix => format!("{line}0 src"),
                 _ => line,
             };
             let mut bench = Bench::default();

@@ -137,8 +137,8 @@ fn errors_around_rules() {
         ),
         (
             REQ,
-            "track-sc0 src",
-            "'http-request track-sc0' is known but not supported yet: it needs stick tables. Remove the line, or keep \
+            "lua.x",
+            "'http-request lua.x' is known but not supported yet: it needs Lua. Remove the line, or keep \
              the reference for this file until then.",
         ),
     ] {

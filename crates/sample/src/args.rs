@@ -2,7 +2,7 @@
 
 use crate::pattern::Regex;
 use crate::vars::VarRef;
-use crate::{ProxyId, ServerId};
+use crate::{ProxyId, ServerId, TableId};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::fmt;
@@ -132,6 +132,8 @@ pub enum Arg {
     Proxy(ProxyId),
     /// A server.
     Server(ServerId),
+    /// A stick table.
+    Table(TableId),
     /// A user list, by its index in the [`Names`](crate::env::Names).
     Userlist(u32),
     /// A compiled regular expression.
@@ -156,6 +158,7 @@ impl fmt::Debug for Arg {
             Arg::Ip6(ip) => write!(f, "Ip6({ip})"),
             Arg::Proxy(id) => write!(f, "Proxy({id:?})"),
             Arg::Server(id) => write!(f, "Server({id:?})"),
+            Arg::Table(id) => write!(f, "Table({id:?})"),
             Arg::Userlist(id) => write!(f, "Userlist({id})"),
             Arg::Regex(_) => f.write_str("Regex"),
             Arg::Var(var) => write!(f, "Var({var:?})"),
@@ -227,6 +230,14 @@ impl Args {
     pub fn server(&self, i: usize) -> Option<ServerId> {
         match *self.at(i) {
             Arg::Server(id) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// The stick table in argument `i`.
+    pub fn table(&self, i: usize) -> Option<TableId> {
+        match *self.at(i) {
+            Arg::Table(id) => Some(id),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! What an expression is evaluated against.
 
-use crate::facts::{ListenerId, ProxyId, ServerId, Session, StreamFacts};
+use crate::facts::{ListenerId, ProxyId, ServerId, Session, StreamFacts, TableId};
 use crate::value::{Place, Sample, Text, Value, decimal};
 use crate::vars::{Scope, VarRef, VarSet, VarValue};
 use std::sync::RwLock;
@@ -176,6 +176,11 @@ pub trait World {
     fn debug_line(&self, sink: Option<&[u8]>, line: &[u8]) -> bool {
         let _ = (sink, line);
         false
+    }
+    /// A stick table.
+    fn table(&self, id: TableId) -> Option<&thalweg_stick::Local> {
+        let _ = id;
+        None
     }
     /// A PEM key or certificate loaded from a file for the jwt converters, by its name.
     fn key_material(&self, name: &[u8]) -> Option<&[u8]> {

@@ -1,6 +1,6 @@
 //! What the compilation of an expression needs to know: where it stands, and which names exist.
 
-use crate::facts::{ProxyId, ServerId};
+use crate::facts::{ProxyId, ServerId, TableId};
 use crate::pattern::Registry;
 use crate::point::Points;
 
@@ -44,6 +44,11 @@ pub trait Names {
     fn backend(&self, name: &str) -> Option<ProxyId>;
     /// A server of a backend.
     fn server(&self, backend: ProxyId, name: &str) -> Option<ServerId>;
+    /// A stick table, and the kind of its keys.
+    fn table(&self, name: &str) -> Option<(TableId, thalweg_stick::KeyType)> {
+        let _ = name;
+        None
+    }
     /// A user list.
     fn userlist(&self, name: &str) -> Option<u32>;
     /// An environment variable, for `env()`.
@@ -110,6 +115,8 @@ pub struct CompileEnv<'e> {
     pub raw_bytes: bool,
     /// The largest value (`tune.bufsize`).
     pub bufsize: usize,
+    /// How many entries of stick tables a session and a stream may track at once (`tune.stick-counters`).
+    pub stick_counters: usize,
 }
 
 impl<'e> CompileEnv<'e> {
@@ -135,6 +142,7 @@ impl<'e> CompileEnv<'e> {
             warnings: Vec::new(),
             raw_bytes: false,
             bufsize: 16384,
+            stick_counters: 3,
         }
     }
 }

@@ -287,6 +287,18 @@ pub(crate) fn parse_args(
             // A mandatory name that is absent means the current proxy; a mandatory text is empty.
             match kind {
                 ArgKind::Str if i == 0 || i < given.len() => args.put(i, Arg::Str(Box::default())),
+                // A table behind other arguments must be named.
+                ArgKind::Table if i > 0 && i >= given.len() => {
+                    return Err(fail(
+                        i + 1,
+                        format!(
+                            "missing arguments (got {}/{}), type '{}' expected",
+                            given.len(),
+                            spec.required,
+                            kind.name()
+                        ),
+                    ));
+                }
                 ArgKind::Frontend
                 | ArgKind::Backend
                 | ArgKind::Table
@@ -451,7 +463,10 @@ fn resolve(
                 None => format!("unable to find userlist '{name}' referenced {}", describe(env)),
             },
         },
-        _ => format!("unable to find table '{}' referenced {}", name.unwrap_or(own), describe(env)),
+        _ => match env.names.table(name.unwrap_or(own)) {
+            Some((id, _)) => return Arg::Table(id),
+            None => format!("unable to find table '{}' referenced {}", name.unwrap_or(own), describe(env)),
+        },
     };
     env.late.push(problem);
     Arg::Missing

@@ -3,8 +3,10 @@
 //! The proxy's own session and stream embed [`Session`] and [`StreamFacts`] and keep them up to
 //! date, so that there is one place for each fact and nothing is copied to log it.
 
+use crate::track::Tracking;
 use crate::vars::{Scope, VarSet};
 use std::net::{IpAddr, SocketAddr};
+use thalweg_stick::Tracked;
 
 /// A frontend or backend, by its index in the running configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -18,6 +20,10 @@ pub struct ServerId {
     /// Its position in the backend.
     pub index: u32,
 }
+
+/// A stick table, by its index in the running configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TableId(pub u32);
 
 /// A listener (one `bind` address), by its index in the running configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -92,6 +98,8 @@ pub struct Session {
     /// `sess` variables.
     pub vars: VarSet,
     rare: Option<Box<Rare>>,
+    /// What rules of the connection and the session track; few connections do.
+    tracking: Option<Box<Tracking>>,
 }
 
 /// What few connections have. It is apart, so that the many connections that wait without it take less.
@@ -141,7 +149,18 @@ impl Session {
             fd: -1,
             vars: VarSet::new(Scope::Sess),
             rare: None,
+            tracking: None,
         }
+    }
+
+    /// The entries of stick tables that the session tracks.
+    pub fn tracking(&self) -> &[Option<Tracked>] {
+        self.tracking.as_deref().map_or(&[], Tracking::slots)
+    }
+
+    /// The same, to be changed. Makes room for it.
+    pub fn tracking_mut(&mut self) -> &mut Tracking {
+        self.tracking.get_or_insert_default()
     }
 
     /// What few connections have.
@@ -549,6 +568,8 @@ pub struct StreamFacts {
     pub timeouts: Timeouts,
     /// `set-retries` or the backend's `retries`.
     pub max_retries: u32,
+    /// The entries of stick tables that the stream tracks.
+    pub tracking: Tracking,
     /// `txn` variables.
     pub txn_vars: VarSet,
     /// `req` variables.
@@ -624,6 +645,7 @@ impl StreamFacts {
             waiting_entity: None,
             timeouts: Timeouts::default(),
             max_retries: 0,
+            tracking: Tracking::default(),
             txn_vars: VarSet::new(Scope::Txn),
             req_vars: VarSet::new(Scope::Req),
             res_vars: VarSet::new(Scope::Res),
@@ -642,8 +664,11 @@ impl StreamFacts {
             mut txn_vars,
             mut req_vars,
             mut res_vars,
+            mut tracking,
             ..
         } = old;
+        tracking.clear();
+        self.tracking = tracking;
         request_line.clear();
         self.request_line = request_line;
         self.req_captures = req_captures;

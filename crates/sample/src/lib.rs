@@ -21,6 +21,7 @@ pub mod logformat;
 pub mod pattern;
 pub mod point;
 pub mod testing;
+pub mod track;
 pub mod value;
 pub mod vars;
 
@@ -33,7 +34,7 @@ pub use converter::ConverterDef;
 pub use dispatch::{Choice, Dispatch};
 pub use env::{CompileEnv, Mode, Names, NoNames, ProxyScope};
 pub use expr::Expr;
-pub use facts::{Endpoint, ListenerId, ProxyId, ServerId, Session, StreamFacts};
+pub use facts::{Endpoint, ListenerId, ProxyId, ServerId, Session, StreamFacts, TableId};
 pub use logformat::{LogFormat, Usage};
 pub use pattern::Registry;
 pub use point::{Point, Points};

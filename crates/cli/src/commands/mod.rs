@@ -19,6 +19,7 @@ mod session;
 mod sessions;
 mod ssl;
 mod statistics;
+mod tables;
 mod variables;
 mod wait;
 
@@ -51,6 +52,7 @@ pub(crate) static FAMILIES: &[&[Command]] = &[
     sessions::COMMANDS,
     ssl::COMMANDS,
     statistics::COMMANDS,
+    tables::COMMANDS,
     variables::COMMANDS,
     wait::COMMANDS,
 ];

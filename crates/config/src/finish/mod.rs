@@ -30,7 +30,7 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
     cx.places = cx.proxies.iter().map(|b| b.span).collect();
     assign_ids(cx);
     proxy::stats_accounts(cx);
-    cx.name_table = NameTable::new(&cx.proxies, &cx.config.userlists);
+    cx.name_table = NameTable::new(&cx.proxies, &cx.config.userlists, &cx.tables);
     process_variables(cx);
     crate::log_profile::compile(cx);
     crate::log::check_names(cx);
@@ -75,6 +75,8 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
     crate::tls::load(cx, &mut proxies, readable);
     cx.proxies = proxies;
     track::resolve(cx);
+    proxy::check_tables(cx);
+    cx.config.tables = cx.tables.drain(..).map(|draft| Arc::new(draft.spec)).collect();
     if readable {
         checks::process(cx);
     }

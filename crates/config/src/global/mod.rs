@@ -1,5 +1,6 @@
 //! The `global` section.
 
+mod codes;
 mod environment;
 mod limits;
 mod process;
@@ -13,6 +14,7 @@ use crate::build::Cx;
 use crate::keyword::{Outcome, Status, fail, find, near, not_supported};
 use crate::table::GLOBAL;
 
+pub(crate) use codes::*;
 pub(crate) use environment::*;
 pub(crate) use limits::*;
 pub(crate) use process::*;

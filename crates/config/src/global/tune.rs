@@ -65,6 +65,24 @@ pub(crate) fn tune_vars(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     Ok(())
 }
 
+/// `tune.stick-counters`
+pub(crate) fn stick_counters(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let text = line.text(1);
+    let value: i64 = match text {
+        "" => 0,
+        _ => text
+            .parse()
+            .map_err(|_| fail(line, 1, format!("tune.stick-counters: '{text}' is an invalid number")))?,
+    };
+    let Some(value) = usize::try_from(value).ok().filter(|n| *n <= 100) else {
+        let range = "the number of stick-counters must be between 1 and 100";
+        return Err(fail(line, 1, format!("tune.stick-counters: {range} (was {value})")));
+    };
+    cx.config.global.tune.stick_counters = value;
+    Ok(())
+}
+
 /// Plain numbers, each with its range.
 pub(crate) fn tune_number(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     at_most(line, 1, 1)?;

@@ -9,6 +9,10 @@ use crate::compiled::{Expr, LogFormat};
 /// Settings of the process.
 #[derive(Clone, Debug)]
 pub struct Global {
+    /// Statuses of servers that count as errors, in tables that keep them.
+    pub http_err_codes: StatusCodes,
+    /// Those that count as failures.
+    pub http_fail_codes: StatusCodes,
     pub nbthread: usize,
     pub thread_groups: usize,
     /// Per thread, the CPUs it may run on; missing or `None` is no restriction.
@@ -127,6 +131,8 @@ pub struct Tune {
     pub buffers_limit: usize,
     pub buffers_reserve: usize,
     pub http_maxhdr: usize,
+    /// Entries of stick tables that a session and a stream may track at once.
+    pub stick_counters: usize,
     pub http_logurilen: usize,
     pub http_cookielen: usize,
     /// Connections accepted in a row, -1 for no limit; 0 lets the program choose.
@@ -188,6 +194,7 @@ impl Default for Tune {
             buffers_limit: 0,
             buffers_reserve: 4,
             http_maxhdr: 101,
+            stick_counters: 3,
             http_logurilen: 1024,
             http_cookielen: 63,
             maxaccept: 0,
@@ -227,6 +234,8 @@ impl Default for Tune {
 impl Default for Global {
     fn default() -> Global {
         Global {
+            http_err_codes: StatusCodes::errors(),
+            http_fail_codes: StatusCodes::failures(),
             nbthread: 0,
             thread_groups: 0,
             cpu_map: Vec::new(),
@@ -292,5 +301,45 @@ impl Default for Global {
             dns_accept_ipv4: true,
             dns_accept_ipv6: true,
         }
+    }
+}
+
+/// A set of statuses of HTTP, 100 to 599.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatusCodes([u64; 8]);
+
+impl StatusCodes {
+    /// None of them.
+    pub const NONE: StatusCodes = StatusCodes([0; 8]);
+
+    /// Those of a range, without some.
+    fn range(codes: std::ops::Range<u16>, without: &[u16]) -> StatusCodes {
+        let mut set = StatusCodes::NONE;
+        codes.filter(|code| !without.contains(code)).for_each(|code| set.set(code, true));
+        set
+    }
+
+    /// 400 to 499: what clients did wrong.
+    pub fn errors() -> StatusCodes {
+        StatusCodes::range(400..500, &[])
+    }
+
+    /// 500 to 599, but for two that say something about the request.
+    pub fn failures() -> StatusCodes {
+        StatusCodes::range(500..600, &[501, 505])
+    }
+
+    /// Adds a status, or takes it away.
+    pub fn set(&mut self, code: u16, on: bool) {
+        let Some(at) = code.checked_sub(100).map(usize::from) else { return };
+        let Some(word) = self.0.get_mut(at / 64) else { return };
+        let bit = 1 << (at % 64);
+        *word = if on { *word | bit } else { *word & !bit };
+    }
+
+    /// Whether a status is in the set.
+    pub fn has(&self, code: u16) -> bool {
+        let at = usize::from(code.wrapping_sub(100));
+        self.0.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
     }
 }

@@ -20,7 +20,8 @@ use std::sync::Arc;
 pub use bind::{Bind, BindAddr, CliLevel, Shards, ThreadSet, UnixOwner};
 pub use filter::{BandwidthFilter, Filter, TraceFilter};
 pub use global::{
-    Global, IoDriver, MultiQueue, ProcessValue, ProcessVariable, StrictLimits, TakeoverOtherGroup, Tune,
+    Global, IoDriver, MultiQueue, ProcessValue, ProcessVariable, StatusCodes, StrictLimits,
+    TakeoverOtherGroup, Tune,
 };
 pub use log::{
     Facility, LogDest, LogFormatKind, LogForward, LogHost, LogLevel, LogProfile, LogSample, LogStep,
@@ -30,7 +31,8 @@ pub use proxy::{
     Balance, BalanceAlgo, BalanceKind, Capture, CookieCapture, CookieMode, CookiePersistence, DynamicTarget,
     ForwardFor, ForwardedField, ForwardedHeader, HashAffinity, HashFunction, HashMethod, HashType,
     KeepAliveProbe, LogFormats, Mode, Net, PersistRule, Proxy, ProxyKind, ProxyOptions, RestrictHeaderNames,
-    RetryOn, Reuse, Rules, SourceAddress, SourceMode, Timeouts, UseBackend, UseServer, UseServerTarget,
+    RetryOn, Reuse, Rules, SourceAddress, SourceMode, StickRule, StickStore, Timeouts, UseBackend, UseServer,
+    UseServerTarget,
 };
 pub use server::{
     CheckConfig, HashKey, InitState, PoolConfig, PortMode, ProxyHeader, ProxyHeaderV2, Server, ServerAddr,
@@ -65,6 +67,8 @@ pub struct Config {
     pub log_profiles: Vec<LogProfile>,
     /// Certificates and the lines that use them; absent when no line uses TLS.
     pub tls: Option<SharedLive>,
+    /// Stick tables, so that a `TableId` is an index here.
+    pub tables: Vec<Arc<thalweg_stick::Spec>>,
     /// The names of `defaults` sections that have one, in order.
     pub named_defaults: Vec<Arc<str>>,
 }

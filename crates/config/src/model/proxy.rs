@@ -55,6 +55,8 @@ pub struct Proxy {
     pub balance: Balance,
     pub use_server: Vec<UseServer>,
     pub persist_rules: Vec<PersistRule>,
+    /// `stick` rules, in order.
+    pub stick_rules: Vec<StickRule>,
     pub cookie: Option<Arc<CookiePersistence>>,
     /// Secret of `cookie ... dynamic`.
     pub dynamic_cookie_key: Option<Arc<str>>,
@@ -208,6 +210,28 @@ pub struct Rules {
     pub redirect: Arc<Ruleset>,
     pub http_response: Arc<Ruleset>,
     pub http_after_response: Arc<Ruleset>,
+}
+
+/// When a key is kept with the server that was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StickStore {
+    /// Taken from the request (`stick on`, `stick store-request`).
+    Request,
+    /// Taken from the response (`stick store-response`).
+    Response,
+}
+
+/// A `stick` rule.
+#[derive(Clone)]
+pub struct StickRule {
+    /// The table says which server is to be used.
+    pub matches: bool,
+    /// The table is told which server was used.
+    pub store: Option<StickStore>,
+    /// The key.
+    pub expr: Arc<thalweg_sample::Expr>,
+    pub cond: Option<Arc<thalweg_sample::Condition>>,
+    pub table: thalweg_sample::TableId,
 }
 
 /// `timeout` keywords, in milliseconds; `None` is no limit.

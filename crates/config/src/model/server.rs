@@ -58,6 +58,8 @@ pub struct SlowSettings {
     pub slowstart_ms: u32,
     pub tcp_ut_ms: u32,
     pub tfo: bool,
+    /// What is sent to it is not learnt by stick tables.
+    pub non_stick: bool,
     pub cc: Option<Arc<str>>,
     pub init_state: InitState,
     pub guid: Option<Arc<str>>,
@@ -99,6 +101,7 @@ impl SlowSettings {
         slowstart_ms: 0,
         tcp_ut_ms: 0,
         tfo: false,
+        non_stick: false,
         cc: None,
         init_state: InitState::Up,
         guid: None,

@@ -11,6 +11,7 @@ mod persistence;
 mod routing;
 mod section;
 mod stats;
+mod stick;
 mod timeouts;
 
 use thalweg_syntax::Line;
@@ -32,6 +33,7 @@ pub(crate) use persistence::*;
 pub(crate) use routing::*;
 pub(crate) use section::*;
 pub(crate) use stats::*;
+pub(crate) use stick::*;
 pub(crate) use timeouts::*;
 
 /// One line of a proxy or of a `defaults` section.
@@ -102,6 +104,7 @@ fn late_only(name: &str) -> bool {
             | "force-be-switch"
             | "capture"
             | "declare"
+            | "stick"
             | "tcp-request"
             | "tcp-response"
     )

@@ -235,6 +235,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         balance: Balance::default(),
         use_server: Vec::new(),
         persist_rules: Vec::new(),
+        stick_rules: Vec::new(),
         cookie: None,
         dynamic_cookie_key: None,
         persist_rdp_cookie: None,

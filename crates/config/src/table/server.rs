@@ -243,7 +243,7 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
     works("no-tlsv12", "No TLS 1.2.", Reads(tls::server_word)),
     works("no-tlsv13", "No TLS 1.3.", Reads(tls::server_word)),
     works("no-verifyhost", "The certificate's name is not checked.", Reads(tls::server_word)),
-    not_yet("non-stick", "Not learnt by stick tables.", why::STICK),
+    works("non-stick", "Not learnt by stick tables.", Flag(|d| rare(d).non_stick = true)),
     not_yet("npn", "What was there before ALPN.", why::NPN),
     works("observe", "Whether traffic tells health.", Reads(o::observe)),
     works(
@@ -367,7 +367,7 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
     works("ssl-max-ver", "Highest version of TLS.", Reads(tls::server_word)),
     works("ssl-min-ver", "Lowest version of TLS.", Reads(tls::server_word)),
     works("ssl-reuse", "TLS sessions are used again.", Reads(tls::server_word)),
-    works("stick", "Learnt by stick tables.", Flag(o::never_on)),
+    works("stick", "Learnt by stick tables.", Flag(|d| rare(d).non_stick = false)),
     not_yet("strict-maxconn", "Idle connections count in maxconn.", why::STRICT_MAXCONN),
     not_yet("tcp-md5sig", "TCP MD5 signatures.", why::TCP_MD5),
     works("tcp-ut", "TCP user timeout.", Reads(o::tcp_ut)),

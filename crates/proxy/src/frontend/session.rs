@@ -369,6 +369,7 @@ async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
             return false;
         }
     }
+    stream::track::session_began(session);
     session.facts.handshake_us =
         i64::try_from(clock::now_us().saturating_sub(session.facts.accept_mono_us)).unwrap_or(0);
     true

@@ -15,7 +15,7 @@ use thalweg_runtime::net::Departure;
 use thalweg_runtime::{clock, timer};
 
 use super::ending::{self, Cause};
-use super::{After, Stop, Stream, cookie, finish, shut_check, waiting};
+use super::{After, Stop, Stream, cookie, finish, shut_check, stick, waiting};
 use crate::backend::Slot;
 use crate::backend::assign::{self, Choice, Full, NoServer};
 use crate::backend::connect::{ConnectError, LineValues, ServerConn, Target};
@@ -157,6 +157,11 @@ impl<'a> Attempts<'a> {
         (facts.bc_src, facts.bc_dst) = conn.ends;
         facts.bc_tls = conn.port.line.wire().and_then(Transport::tls_facts).cloned();
         stream.log_step(LogStep::Connect);
+        if !self.be.stick_rules.is_empty()
+            && let Some(lease) = &self.held
+        {
+            stick::connected(stream, self.be, &self.be.servers[lease.server().0 as usize]);
+        }
         Some(conn)
     }
 

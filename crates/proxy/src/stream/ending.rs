@@ -558,6 +558,7 @@ impl<'a> Stream<'a> {
     /// The stream ends for this reason. Returns what becomes of the client's connection.
     #[cold]
     pub fn end(&mut self, cause: Cause) -> After {
+        self.count_fault(cause);
         let row = end(self.worker, self.session.listener, self.state, cause);
         if row.fate != Fate::Kept {
             self.keep_alive = false;

@@ -24,7 +24,7 @@ use super::filter::Direction;
 use super::pump::{Pump, PumpError};
 use super::rules::{self, Source};
 use super::tunnel::tunnel;
-use super::{After, Stop, Stream, cookie, reply, shut_check, waiting};
+use super::{After, Stop, Stream, cookie, reply, shut_check, stick, waiting};
 use crate::backend::connect::ServerConn;
 use crate::connection::body::{Delimiter, Form};
 use crate::connection::port::{Cut, RECV_MAX};
@@ -107,8 +107,12 @@ pub async fn with_server<'a>(
             return Exchanged::Failed(stop);
         }
     }
+    http.count_status(status);
     if let Some(policy) = &be.cookie {
         cookie::response(http, be, policy, server);
+    }
+    if !be.stick_rules.is_empty() {
+        stick::response(http, be, server, &conn.port);
     }
     let framing = http.state.response.framing();
     if framing.body == BodyLength::Tunnel {

@@ -12,7 +12,7 @@ use thalweg_sample::logformat::AskedCounts;
 use thalweg_tls::Failure;
 
 use super::ending::{self, Cause};
-use super::{Bodies, Stream, StreamState};
+use super::{Bodies, Stream, StreamState, track};
 use crate::backend::assign;
 use crate::counters::Counters;
 use crate::frontend::ClientSession;
@@ -37,6 +37,7 @@ pub fn http(http: &mut Stream<'_>, fe: &Proxy) {
 
 /// Adds a stream's bytes and timers to the counters of everything it passed through.
 pub fn stream_counters(worker: &Worker, session: &ClientSession, state: &StreamState) {
+    track::stream_over(session, state);
     let facts = &state.facts;
     let bytes = |counters: &Counters| {
         counters.request_bytes_in.add(facts.req_bytes_in);

@@ -17,9 +17,8 @@ use super::ending::Cause;
 use super::entry::unless_killed;
 use super::exchange::{self, Exchanged};
 use super::rules::{self, Passed, Source};
-
 use super::{
-    After, Stop, Stream, StreamState, finish, forwarded, reply, route, service, statistics, waiting,
+    After, Stop, Stream, StreamState, finish, forwarded, reply, route, service, statistics, track, waiting,
 };
 use crate::connection::port::Port;
 use crate::frontend::ClientSession;
@@ -109,6 +108,7 @@ pub async fn serve(
         Some(half) => Some(http.resume(*half)),
         None => {
             http.state.facts.id = worker.next_stream_id();
+            track::request_began(http.session);
             None
         }
     };

@@ -23,7 +23,9 @@ pub mod route;
 pub mod rules;
 pub mod service;
 pub mod statistics;
+pub mod stick;
 pub mod tcp;
+pub mod track;
 pub mod tunnel;
 pub mod waiting;
 
@@ -176,6 +178,8 @@ pub struct StreamState {
     pub body_counted: u64,
     /// The client's persistence cookie.
     pub cookie: cookie::Seen,
+    /// Keys that stick tables are to keep with the server.
+    pub stick: stick::Pending,
     /// Body of an answer of our own.
     pub body: Vec<u8>,
     /// The server's number of shutdowns when the stream came to it: see [`crate::backend::Backend::shut_epoch`].
@@ -201,6 +205,7 @@ impl StreamState {
             head_len: 0,
             body_counted: 0,
             cookie: cookie::Seen::default(),
+            stick: stick::Pending::default(),
             body: Vec::new(),
             shut_epoch: 0,
             entry,
@@ -273,6 +278,7 @@ impl StreamState {
         self.ended = Cause::Completed;
         self.body_counted = 0;
         self.cookie = cookie::Seen::default();
+        self.stick.clear();
         self.body.clear();
     }
 

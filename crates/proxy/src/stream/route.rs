@@ -13,7 +13,7 @@ use thalweg_runtime::clock;
 use thalweg_sample::acl::Verdict;
 use thalweg_sample::facts;
 
-use super::{Stream, cookie};
+use super::{Stream, cookie, stick};
 use crate::backend::assign::{self, Choice};
 use crate::worker::Worker;
 
@@ -77,6 +77,9 @@ pub fn choice(stream: &mut Stream<'_>, be: &Proxy) -> Choice {
             choice.wanted = cookie::request(stream, be, policy, choice.wanted);
         }
         _ => choice.wanted = choice.wanted.or_else(|| rdp_server(stream, be)),
+    }
+    if !be.stick_rules.is_empty() {
+        choice.wanted = choice.wanted.or(stick::request(stream, be, choice.wanted.is_some()));
     }
     if choice.wanted.is_none() {
         choice.key = balance_key(stream, be);

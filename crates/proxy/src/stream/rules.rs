@@ -302,6 +302,9 @@ async fn decided<'a>(
             tarpit(stream, proxy).await;
         }
         Outcome::Return(_) | Outcome::Redirect(_) | Outcome::Auth(_) if kind == Kind::HttpRequest => {
+            if matches!(decision, Outcome::Auth(_)) {
+                stream.count_unauthorized();
+            }
             stream.note_decision();
         }
         _ => forget(stream, kind, source),

@@ -19,7 +19,7 @@ use super::pump::Pump;
 use super::relay::{RelayEnd, relay};
 use super::rules::{self, Passed, Source};
 use super::waiting::Upward;
-use super::{After, Stop, Stream, StreamState, route, shut_check};
+use super::{After, Stop, Stream, StreamState, route, shut_check, stick};
 use crate::backend::connect::ServerConn;
 use crate::connection::body::BodyReader;
 use crate::connection::port::Port;
@@ -191,6 +191,11 @@ async fn talk_to_server<'a>(
             conn.port.line.set_linger_rst();
         }
         return end.cause().map_or(Ok(ENDED), |cause| Err(stream.stop(cause)));
+    }
+    if !be.stick_rules.is_empty()
+        && let Some(server) = stream.state.facts.server
+    {
+        stick::response(stream, be, &be.servers[server.index as usize], &conn.port);
     }
     limit(stream, &mut up);
     limit(stream, &mut down);

@@ -8,6 +8,7 @@ pub mod message;
 pub mod normalize;
 pub mod redirect;
 pub mod stream;
+pub mod track;
 pub mod unsupported;
 pub mod uri;
 pub mod var;
@@ -35,6 +36,7 @@ pub(crate) static TABLES: &[&[ActionDef]] = &[
     stream::ACTIONS,
     wait::ACTIONS,
     bandwidth::ACTIONS,
+    track::ACTIONS,
     unsupported::ACTIONS,
 ];
 
@@ -52,6 +54,7 @@ pub(crate) enum Action {
     Stream(Box<stream::Setting>),
     Wait(Box<wait::Delay>),
     Bandwidth(Box<bandwidth::Limit>),
+    Counting(Box<track::Counting>),
 }
 
 /// What one action did.
@@ -82,6 +85,7 @@ impl Action {
             Action::Stream(a) => a.run(kind, index, cx, fx),
             Action::Wait(a) => a.run(index, cx),
             Action::Bandwidth(a) => a.run(cx, fx),
+            Action::Counting(a) => a.run(kind, cx),
         }
     }
 
@@ -104,6 +108,7 @@ impl Action {
             Action::Verdict(a) => a.resolve(references),
             Action::Stream(a) => a.resolve(kind, references),
             Action::Bandwidth(a) => a.resolve(references),
+            Action::Counting(a) => a.resolve(),
             Action::Map(a) => {
                 a.resolve(references);
                 Ok(())

@@ -2,9 +2,7 @@
 
 use crate::keyword::{ActionDef, Rulesets, Spelling};
 
-const TABLES: &str = "stick tables";
 const BOTH: Rulesets = Rulesets::HTTP_REQUEST.or(Rulesets::HTTP_RESPONSE);
-const TRACK: Rulesets = Rulesets::REQUESTS.or(Rulesets::HTTP_RESPONSE);
 const CONTENTS: Rulesets = Rulesets::TCP_REQUEST.or(Rulesets::TCP_RESPONSE).or(BOTH);
 
 pub(crate) static ACTIONS: &[ActionDef] = &[
@@ -19,12 +17,5 @@ pub(crate) static ACTIONS: &[ActionDef] = &[
         "the NetScaler Client IP protocol",
     ),
     ActionDef::missing("lua.", Spelling::Prefix, Rulesets::ALL, "Lua"),
-    ActionDef::missing("sc-add-gpc", Spelling::Parens, Rulesets::ALL, TABLES),
-    ActionDef::missing("sc-inc-gpc", Spelling::Parens, Rulesets::ALL, TABLES),
-    ActionDef::missing("sc-inc-gpc0", Spelling::Parens, Rulesets::ALL, TABLES),
-    ActionDef::missing("sc-inc-gpc1", Spelling::Parens, Rulesets::ALL, TABLES),
-    ActionDef::missing("sc-set-gpt", Spelling::Parens, Rulesets::ALL, TABLES),
-    ActionDef::missing("sc-set-gpt0", Spelling::Parens, Rulesets::ALL, TABLES),
     ActionDef::missing("send-spoe-group", Spelling::Plain, CONTENTS, "SPOE"),
-    ActionDef::missing("track-sc", Spelling::Prefix, TRACK, TABLES),
 ];

@@ -23,6 +23,7 @@ mod rfc7239;
 mod secret;
 mod shape;
 mod state;
+mod table;
 mod text;
 
 use crate::args::{ArgSpec, Args};
@@ -71,6 +72,7 @@ static TABLES: &[&[ConverterDef]] = &[
     packet::PACKET,
     regsub::REGSUB,
     state::STATE,
+    table::TABLE,
     aes::AES,
     digest::DIGEST,
     jwe::JWE,
@@ -90,49 +92,7 @@ pub fn find(name: &str) -> Option<&'static ConverterDef> {
 
 /// Why a converter of the reference is not there yet. `None` for names that are no converters at all.
 pub fn unsupported(name: &str) -> Option<&'static str> {
-    if name.strip_prefix("table_").is_some_and(|rest| TABLE_CONVERTERS.contains(&rest)) || name == "in_table"
-    {
-        return Some("it needs stick tables");
-    }
     TLS_CONVERTERS.contains(&name).then_some("it needs the certificates that TLS loads")
 }
 
 const TLS_CONVERTERS: &[&str] = &["jwt_verify_cert", "jwt_decrypt_cert"];
-
-const TABLE_CONVERTERS: &[&str] = &[
-    "bytes_in_rate",
-    "bytes_out_rate",
-    "clr_gpc",
-    "clr_gpc0",
-    "clr_gpc1",
-    "conn_cnt",
-    "conn_cur",
-    "conn_rate",
-    "expire",
-    "glitch_cnt",
-    "glitch_rate",
-    "gpc",
-    "gpc0",
-    "gpc0_rate",
-    "gpc1",
-    "gpc1_rate",
-    "gpc_rate",
-    "gpt",
-    "gpt0",
-    "http_err_cnt",
-    "http_err_rate",
-    "http_fail_cnt",
-    "http_fail_rate",
-    "http_req_cnt",
-    "http_req_rate",
-    "idle",
-    "inc_gpc",
-    "inc_gpc0",
-    "inc_gpc1",
-    "kbytes_in",
-    "kbytes_out",
-    "server_id",
-    "sess_cnt",
-    "sess_rate",
-    "trackers",
-];

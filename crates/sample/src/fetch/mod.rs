@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 
 pub mod connection;
 pub mod content;
+mod counters;
 mod distcc;
 pub mod hello;
 pub mod http;
@@ -134,8 +135,15 @@ pub const SESSION_COUNTERS: Need = (Points::FRONTEND, "session statistics");
 pub const TRANSACTION_COUNTERS: Need = (Points::TRANSACTION, "transaction statistics");
 
 /// Every layer's table.
-static TABLES: &[&[FetchDef]] =
-    &[internal::TABLE, connection::TABLE, content::TABLE, distcc::TABLE, http::TABLE, tls::TABLE];
+static TABLES: &[&[FetchDef]] = &[
+    internal::TABLE,
+    connection::TABLE,
+    content::TABLE,
+    counters::TABLE,
+    distcc::TABLE,
+    http::TABLE,
+    tls::TABLE,
+];
 
 /// All fetches, in no particular order.
 pub fn all() -> impl Iterator<Item = &'static FetchDef> {

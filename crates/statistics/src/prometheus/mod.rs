@@ -12,6 +12,7 @@ use std::sync::Arc;
 use thalweg_config::model::Proxy;
 use thalweg_proxy::Instance;
 use thalweg_proxy::latency::Phase;
+use thalweg_stick::Table;
 
 use crate::columns::{COLUMNS, EXTRA, at};
 use crate::format::Value;
@@ -61,6 +62,20 @@ struct Line {
     servers: Option<Box<Counted>>,
 }
 
+/// A figure of stick tables: its name, what it is, and where it comes from.
+type TableFigure = (&'static str, &'static str, fn(&Table) -> u32);
+
+const TABLES: [TableFigure; 3] = [
+    ("size", "Stick table size.", |table| table.spec().size),
+    ("used", "Number of entries used in this stick table.", Table::used),
+    // Updates are numbered for peers, of which there are none.
+    (
+        "local_updates",
+        "Updates of the table by this process that were numbered for its peers. Wraps after 4294967295.",
+        |_| 0,
+    ),
+];
+
 /// Where an exposition is.
 enum Stage {
     Process,
@@ -81,6 +96,8 @@ enum Stage {
         walk: Walk,
         introduced: bool,
     },
+    /// Writes what there is of stick tables.
+    Tables,
     Done,
 }
 
@@ -128,6 +145,10 @@ impl Exposition {
             Stage::Reading { proxy, from } => self.read(proxy, from),
             Stage::Writing { kind, metric, line } => self.write(kind, metric, line, out),
             Stage::Latency { .. } => self.write_latency(out),
+            Stage::Tables => {
+                self.write_tables(out);
+                self.stage = Stage::Done;
+            }
             Stage::Done => return false,
         }
         true
@@ -163,6 +184,25 @@ impl Exposition {
                 (_, None) => Sample::Nan,
             };
             put(out, &name, &labels, "", sample);
+        }
+    }
+
+    /// Stick tables, the last one first, as the reference has it.
+    fn write_tables(&self, out: &mut String) {
+        if !self.wanted.tables || self.instance.tables.is_empty() {
+            return;
+        }
+        for (name, text, of) in TABLES {
+            let name = format!("haproxy_sticktable_{name}");
+            if !self.wanted.names(&name) {
+                continue;
+            }
+            introduce(out, &name, text, Nature::Gauge);
+            for table in self.instance.tables.iter().rev() {
+                let (kind, own) = (table.spec().key.name(), escaped(&table.spec().name));
+                let labels = format!("name=\"{own}\",type=\"{kind}\"");
+                put(out, &name, &labels, "", Sample::Number(u64::from(of(table))));
+            }
         }
     }
 
@@ -270,7 +310,7 @@ impl Exposition {
     fn write(&mut self, kind: usize, metric: usize, line: usize, out: &mut String) {
         let Some(&of) = ORDER.get(kind) else {
             self.lines = Default::default();
-            self.stage = if self.wanted.latency { self.latency_of(0) } else { Stage::Done };
+            self.stage = if self.wanted.latency { self.latency_of(0) } else { Stage::Tables };
             return;
         };
         let metrics: Vec<&Metric> = metrics_of(of).collect();
@@ -324,7 +364,7 @@ fn prefix(kind: RowKind) -> &'static str {
 impl Exposition {
     /// The stage that writes how long streams of this kind took, by its place in [`ORDER`].
     fn latency_of(&self, kind: usize) -> Stage {
-        let Some(of) = ORDER.get(kind) else { return Stage::Done };
+        let Some(of) = ORDER.get(kind) else { return Stage::Tables };
         let kinds = if self.wanted.kinds[*of as usize] { 1 << *of as u32 } else { 0 };
         let filter = Filter { kinds, no_maint: self.wanted.no_maintenance, ..Filter::default() };
         Stage::Latency { kind, walk: Walk::new(filter), introduced: false }

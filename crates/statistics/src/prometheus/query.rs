@@ -7,6 +7,7 @@ use crate::stat::RowKind;
 pub struct Wanted {
     pub(super) process: bool,
     pub(super) kinds: [bool; 4],
+    pub(super) tables: bool,
     /// `extra-counters`
     pub(super) extra: bool,
     /// `latency`: how long streams took. Ours.
@@ -24,6 +25,7 @@ impl Default for Wanted {
         Wanted {
             process: true,
             kinds: [true; 4],
+            tables: true,
             extra: false,
             latency: false,
             no_maintenance: false,
@@ -48,7 +50,7 @@ impl Wanted {
             match &*key {
                 "scope" => {
                     if !std::mem::replace(&mut scopes_given, true) || value.is_empty() {
-                        (wanted.process, wanted.kinds) = (false, [false; 4]);
+                        (wanted.process, wanted.kinds, wanted.tables) = (false, [false; 4], false);
                     }
                     wanted.scope(&value)?;
                 }
@@ -74,14 +76,15 @@ impl Wanted {
     fn scope(&mut self, name: &str) -> Option<()> {
         match name {
             "" => {}
-            "*" => (self.process, self.kinds) = (true, [true; 4]),
+            "*" => (self.process, self.kinds, self.tables) = (true, [true; 4], true),
             "global" => self.process = true,
             "frontend" => self.kinds[RowKind::Frontend as usize] = true,
             "backend" => self.kinds[RowKind::Backend as usize] = true,
             "server" => self.kinds[RowKind::Server as usize] = true,
             "listener" => self.kinds[RowKind::Listener as usize] = true,
+            "sticktable" => self.tables = true,
             // Nothing to show of these yet.
-            "sticktable" | "resolver" => {}
+            "resolver" => {}
             _ => return None,
         }
         Some(())

@@ -1,0 +1,384 @@
+//! Stick tables (management manual, section 9.3: `show table`, `set table`, `clear table`).
+//!
+//! Entries are looked at one by one, each held for that moment only, and others get their turn in between: traffic does not
+//! wait for a dump, however large the table is.
+
+use std::fmt::Write as _;
+use std::io;
+
+use thalweg_config::model::CliLevel::{Operator, User};
+use thalweg_proxy::Instance;
+use thalweg_runtime::{clock, yield_now};
+use thalweg_sample::cast::{parse_ip4, parse_ip6, v6_to_v4};
+use thalweg_sample::value::leading_int;
+use thalweg_stick::data::Shape;
+use thalweg_stick::{DataType, Entry, KeyType, KeyValue, Stored, Table, Values};
+use thalweg_syntax::carry::restore;
+
+use crate::command::{Call, Command, Run};
+use crate::output::Reply;
+
+/// What this family adds to the table.
+pub static COMMANDS: &[Command] = &[
+    Command::new("clear table", Operator, Run::Waiting(|call| Box::pin(clear(call))))
+        .help("<table> [<filter>]*", "remove entries of a stick table (filter: data/key/ptr)"),
+    Command::new("set table", Operator, Run::Now(|call| set(call.instance(), call.args)))
+        .help("<table> [<filter>] [data.<type> <v>]*", "change or add an entry of a stick table (key/ptr)"),
+    Command::new("show table", User, Run::Waiting(|call| Box::pin(show(call))))
+        .help("<table> [<filter>]*", "list the stick tables, or the entries of one (filter: data/key/ptr)"),
+];
+
+/// Entries that are looked at before others get their turn.
+const AT_ONCE: u32 = 1000;
+
+/// Where the numbers of entries begin: scripts expect the shape of an address, and no entry may have the number of another
+/// table's.
+const POINTER_BASE: u64 = 0x2000_0000_0000;
+/// Numbers between one table's entries and the next table's.
+const POINTER_TABLE: u64 = 1 << 36;
+
+/// The most conditions of a filter.
+const CONDITIONS_MAX: usize = 4;
+
+const SET_USAGE: &str = "Required arguments: <table> key <key> [data.<store_data_type> <value>]* or <table> ptr <ptr> [data.<store_data_type> <value>]*";
+const CLEAR_USAGE: &str = "Required arguments: <table> \"data.<store_data_type>\" <operator> <value> or <table> key <key> or <table> ptr <ptr>";
+const SHOW_USAGE: &str =
+    "Optional argument only supports \"data.<store_data_type>\" <operator> <value> or key <key> or ptr <ptr>";
+
+/// A table and its number.
+fn find<'i>(instance: &'i Instance, name: &str) -> Result<(usize, &'i Table), Reply> {
+    let at = instance.tables.iter().position(|table| &*table.spec().name == name);
+    at.map(|at| (at, &*instance.tables[at])).ok_or_else(|| Reply::error("No such table"))
+}
+
+/// What a command does with keys, for the message that says which it cannot.
+#[derive(Clone, Copy)]
+enum Doing {
+    Showing,
+    Inserting,
+    Removing,
+}
+
+/// The bytes of the key that a word is.
+fn key(table: &Table, word: Option<&&str>, doing: Doing) -> Result<Vec<u8>, Reply> {
+    let word = match word {
+        Some(word) if !word.is_empty() => *word,
+        _ => return Err(Reply::error("Key value expected")),
+    };
+    let invalid = || Reply::error("Invalid key");
+    Ok(match table.spec().key {
+        KeyType::Ip4 => {
+            let v6 = || parse_ip6(word.as_bytes()).and_then(v6_to_v4);
+            parse_ip4(word.as_bytes()).or_else(v6).ok_or_else(invalid)?.octets().to_vec()
+        }
+        KeyType::Ip6 => {
+            let v4 = || parse_ip4(word.as_bytes()).map(|ip| ip.to_ipv6_mapped());
+            parse_ip6(word.as_bytes()).or_else(v4).ok_or_else(invalid)?.octets().to_vec()
+        }
+        // What is no number is 0, and of larger ones the lower 32 bits count.
+        KeyType::Integer => (leading_int(word.as_bytes()).0 as u32).to_be_bytes().to_vec(),
+        KeyType::String(_) => restore(word.as_bytes()).to_vec(),
+        KeyType::Binary(_) => {
+            let what = match doing {
+                Doing::Showing => "Showing keys from",
+                Doing::Inserting => "Inserting keys into",
+                Doing::Removing => "Removing keys from",
+            };
+            let types = "tables of type other than ip, ipv6, string and integer is not supported";
+            return Err(Reply::error(format!("{what} {types}")));
+        }
+    })
+}
+
+fn pointer(at: usize, entry: &Entry) -> u64 {
+    POINTER_BASE + at as u64 * POINTER_TABLE + u64::from(entry.number()) * 16
+}
+
+/// The entry that a pointer names.
+fn pointed<'t>(at: usize, table: &'t Table, word: Option<&&str>) -> Result<Entry<'t>, Reply> {
+    let hex = word.and_then(|word| word.strip_prefix("0x"));
+    let Some(number) = hex.and_then(|hex| u64::from_str_radix(hex, 16).ok()).filter(|n| *n != 0) else {
+        return Err(Reply::error("Pointer expected (0xffff notation)"));
+    };
+    let offset = number.checked_sub(POINTER_BASE + at as u64 * POINTER_TABLE).filter(|n| n % 16 == 0);
+    let entry = offset.and_then(|offset| table.entry_at(u32::try_from(offset / 16).ok()?));
+    entry.ok_or_else(|| Reply::error("No entry can be found matching ptr."))
+}
+
+/// A kind of data with an index, from `data.gpc[1]`.
+fn data(table: &Table, word: &str) -> Result<(DataType, u16), &'static str> {
+    const UNKNOWN: &str = "Unknown data type";
+    let (name, index) = match word.split_once('[') {
+        None => (word, 0),
+        Some((name, rest)) => {
+            let digits = rest.strip_suffix(']').ok_or(UNKNOWN)?;
+            let index: i64 = digits.parse().map_err(|_| UNKNOWN)?;
+            (name, u16::try_from(index).unwrap_or(u16::MAX))
+        }
+    };
+    let kind = DataType::from_name(name).ok_or(UNKNOWN)?;
+    match table.stored(kind) {
+        Some(_) => Ok((kind, index)),
+        None => Err("Data type not stored in this table"),
+    }
+}
+
+/// One condition on the data of entries.
+struct Condition {
+    kind: DataType,
+    index: u16,
+    holds: fn(&i64, &i64) -> bool,
+    value: i64,
+}
+
+impl Condition {
+    fn is_met(&self, values: &Values, now_ms: u64) -> bool {
+        let value = values.get_at(self.kind, self.index, now_ms);
+        value.is_some_and(|value| (self.holds)(&i64::try_from(value).unwrap_or(i64::MAX), &self.value))
+    }
+}
+
+/// The conditions that words say; `at` is the position of the first word on the line.
+fn conditions(table: &Table, words: &[&str], at: usize) -> Result<Vec<Condition>, Reply> {
+    let mut conditions = Vec::new();
+    let mut rest = words;
+    while let [first, ..] = rest {
+        if conditions.len() == CONDITIONS_MAX {
+            let position = at + words.len() - rest.len();
+            let before = words[words.len() - rest.len() - 1];
+            return Err(Reply::error(format!(
+                "Detected extra data in filter, {position}th word of input, after '{before}'"
+            )));
+        }
+        let wrong = |what: &str| Reply::error(format!("Filter entry #{}: {what}", conditions.len() + 1));
+        let Some(name) = first.strip_prefix("data.") else { return Err(wrong("Unknown data type")) };
+        let (kind, index) = data(table, name).map_err(wrong)?;
+        let holds: fn(&i64, &i64) -> bool = match rest.get(1).copied() {
+            Some("eq") => i64::eq,
+            Some("ne") => i64::ne,
+            Some("le") => i64::le,
+            Some("ge") => i64::ge,
+            Some("lt") => i64::lt,
+            Some("gt") => i64::gt,
+            _ => {
+                let operators = "\"eq\", \"ne\", \"le\", \"ge\", \"lt\", \"gt\"";
+                return Err(wrong(&format!("Require and operator among {operators}")));
+            }
+        };
+        let value = rest.get(2).and_then(|word| word.parse().ok());
+        let value = value.ok_or_else(|| wrong("Require a valid integer value to compare against"))?;
+        conditions.push(Condition { kind, index, holds, value });
+        rest = &rest[3..];
+    }
+    Ok(conditions)
+}
+
+fn head(table: &Table) -> String {
+    let spec = table.spec();
+    let (name, kind, size, used) = (&spec.name, spec.key.name(), spec.size, table.used());
+    format!("# table: {name}, type: {kind}, size:{size}, used:{used}\n")
+}
+
+/// A key as dumps show it.
+fn show_key(out: &mut String, values: &Values, kind: KeyType) {
+    let _ = match values.key_value() {
+        KeyValue::Ip4(ip) => write!(out, "{ip}"),
+        KeyValue::Ip6(ip) => write!(out, "{ip}"),
+        KeyValue::Integer(n) => write!(out, "{n}"),
+        KeyValue::Bytes => {
+            let (mut buf, mut long) = ([0; 64], Vec::new());
+            for byte in values.key_bytes(&mut buf, &mut long) {
+                let _ = match (kind, byte) {
+                    (KeyType::Binary(_), byte) => write!(out, "{byte:02X}"),
+                    (_, b' ' | b'=' | b'\\') => write!(out, "\\{}", *byte as char),
+                    (_, b'\t') => write!(out, "\\t"),
+                    (_, b'\n') => write!(out, "\\n"),
+                    (_, b'\r') => write!(out, "\\r"),
+                    (_, 0x1b) => write!(out, "\\e"),
+                    (_, 0x21..=0x7e) => write!(out, "{}", *byte as char),
+                    (_, byte) => write!(out, "\\x{byte:02X}"),
+                };
+            }
+            Ok(())
+        }
+    };
+}
+
+fn show_data(out: &mut String, table: &Table, values: &Values, stored: Stored, now_ms: u64) {
+    let name = stored.kind.name();
+    for index in 0..stored.count {
+        let value = values.get_at(stored.kind, index, now_ms).unwrap_or(0);
+        let _ = match stored.kind {
+            DataType::Gpt | DataType::Gpc => write!(out, " {name}{index}"),
+            DataType::GpcRate => write!(out, " gpc{index}_rate"),
+            _ => write!(out, " {name}"),
+        };
+        let _ = match stored.kind.shape() {
+            Shape::Rate => write!(out, "({})={value}", stored.period_ms),
+            Shape::Name => write!(out, "={}", table.name(value).as_deref().unwrap_or("-")),
+            Shape::Counter | Shape::Long => write!(out, "={value}"),
+        };
+    }
+}
+
+fn show_entry(out: &mut String, at: usize, table: &Table, entry: &Entry, now_ms: u64) {
+    let values = entry.values();
+    let _ = write!(out, "{:#x}: key=", pointer(at, entry));
+    show_key(out, &values, table.spec().key);
+    let _ = write!(out, " use={} exp={} shard=0", values.trackers(), values.expires_in(now_ms));
+    for stored in &table.spec().data {
+        show_data(out, table, &values, *stored, now_ms);
+    }
+    out.push('\n');
+}
+
+/// `show table [<name> [<filter>]]`
+async fn show(call: Call<'_>) -> io::Result<Reply> {
+    let Call { session, output, args, .. } = call;
+    let instance = &session.cli.instance;
+    let Some(name) = args.first() else {
+        // The last one first, as in the reference.
+        for table in instance.tables.iter().rev() {
+            table.expire_exactly(clock::now_ms());
+            output.text.push_str(&head(table));
+            output.flush_much().await?;
+        }
+        return Ok(Reply::Done);
+    };
+    let (at, table) = match find(instance, name) {
+        Ok(found) => found,
+        Err(reply) => return Ok(reply),
+    };
+    let now_ms = clock::now_ms();
+    let entry = match args.get(1).copied() {
+        Some("key") => key(table, args.get(2), Doing::Showing)
+            .map(|bytes| Some(table.spec().key.key(&bytes).and_then(|key| table.find(key, now_ms)))),
+        Some("ptr") => pointed(at, table, args.get(2)).map(|entry| Some(Some(entry))),
+        Some(word) if !word.starts_with("data.") => Err(Reply::error(SHOW_USAGE)),
+        _ => Ok(None),
+    };
+    let conditions = match entry {
+        Err(reply) => return Ok(reply),
+        Ok(Some(None)) => return Ok(Reply::Done),
+        Ok(Some(Some(entry))) => {
+            let mut text = head(table);
+            show_entry(&mut text, at, table, &entry, now_ms);
+            return Ok(Reply::Text(text));
+        }
+        Ok(None) => match conditions(table, &args[1..], 4) {
+            Ok(conditions) => conditions,
+            Err(reply) => return Ok(reply),
+        },
+    };
+    table.expire_exactly(now_ms);
+    output.text.push_str(&head(table));
+    for number in 0..table.numbers() {
+        let now_ms = clock::now_ms();
+        if let Some(entry) = table.entry_at(number)
+            && conditions.iter().all(|condition| condition.is_met(&entry.values(), now_ms))
+        {
+            show_entry(&mut output.text, at, table, &entry, now_ms);
+        }
+        output.flush_much().await?;
+        if number % AT_ONCE == AT_ONCE - 1 {
+            yield_now().await;
+        }
+    }
+    Ok(Reply::Done)
+}
+
+/// `clear table <name> [<filter>]`
+async fn clear(call: Call<'_>) -> io::Result<Reply> {
+    let instance = &call.session.cli.instance;
+    let args = call.args;
+    let Some(name) = args.first() else { return Ok(Reply::error(CLEAR_USAGE)) };
+    let (at, table) = match find(instance, name) {
+        Ok(found) => found,
+        Err(reply) => return Ok(reply),
+    };
+    let now_ms = clock::now_ms();
+    let remove = |entry: Entry| match table.remove(entry) {
+        true => Reply::Done,
+        false => Reply::error("Entry currently in use, cannot remove"),
+    };
+    match args.get(1).copied() {
+        Some("key") => {
+            return Ok(match key(table, args.get(2), Doing::Removing) {
+                Err(reply) => reply,
+                Ok(bytes) => {
+                    let found = table.spec().key.key(&bytes).and_then(|key| table.find(key, now_ms));
+                    found.map_or(Reply::Done, remove)
+                }
+            });
+        }
+        Some("ptr") => return Ok(pointed(at, table, args.get(2)).map_or_else(|reply| reply, remove)),
+        Some(word) if !word.starts_with("data.") => return Ok(Reply::error(CLEAR_USAGE)),
+        _ => {}
+    }
+    let conditions = match conditions(table, &args[1..], 4) {
+        Ok(conditions) => conditions,
+        Err(reply) => return Ok(reply),
+    };
+    for number in 0..table.numbers() {
+        if let Some(entry) = table.entry_at(number)
+            && conditions.iter().all(|condition| condition.is_met(&entry.values(), now_ms))
+        {
+            // Who is tracked stays.
+            table.remove(entry);
+        }
+        if number % AT_ONCE == AT_ONCE - 1 {
+            yield_now().await;
+        }
+    }
+    Ok(Reply::Done)
+}
+
+/// `set table <name> key|ptr <key> [data.<type> <value>]*`
+fn set(instance: &Instance, args: &[&str]) -> Reply {
+    changed(instance, args).map_or_else(|reply| reply, |()| Reply::Done)
+}
+
+fn changed(instance: &Instance, args: &[&str]) -> Result<(), Reply> {
+    let usage = || Reply::error(SET_USAGE);
+    let (at, table) = find(instance, args.first().ok_or_else(usage)?)?;
+    let now_ms = clock::now_ms();
+    let Some(selector) = args.get(1) else { return Ok(()) };
+    let bytes = match *selector {
+        "key" => Some(key(table, args.get(2), Doing::Inserting)?),
+        "ptr" => None,
+        _ => return Err(usage()),
+    };
+    // All is checked before anything changes.
+    let mut changes = Vec::new();
+    for pair in args.get(3..).unwrap_or_default().chunks(2) {
+        let Some(name) = pair[0].strip_prefix("data.") else {
+            return Err(Reply::error("\"data.<type>\" followed by a value expected"));
+        };
+        let (kind, index) = data(table, name).map_err(Reply::error)?;
+        let count = table.stored(kind).map_or(0, |stored| stored.count);
+        if index >= count {
+            return Err(Reply::error("index out of range in this data array"));
+        }
+        let value = pair.get(1).and_then(|word| whole(word)).filter(|_| kind.shape() != Shape::Name);
+        let value = value.ok_or_else(|| Reply::error("Require a valid integer value to store"))?;
+        changes.push((kind, index, value));
+    }
+    let entry = match bytes {
+        Some(bytes) => {
+            let key = table.spec().key.key(&bytes).ok_or_else(|| Reply::error("Invalid key"))?;
+            let made = table.find_or_insert(key, now_ms);
+            made.map_err(|_| Reply::error("Unable to allocate a new entry"))?
+        }
+        None => pointed(at, table, args.get(2))?,
+    };
+    for (kind, index, value) in changes {
+        entry.values().set_at(kind, index, value, now_ms);
+    }
+    entry.touch(now_ms);
+    Ok(())
+}
+
+/// A number of 64 bits, signed or not.
+fn whole(word: &str) -> Option<u64> {
+    word.parse::<i64>().map(|n| n as u64).or_else(|_| word.parse::<u64>()).ok()
+}

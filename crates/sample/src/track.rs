@@ -1,0 +1,196 @@
+//! Entries of stick tables: those that sessions and streams track, and the keys that values are.
+
+use crate::context::Ctx;
+use crate::value::{Sample, Type, Value};
+use thalweg_stick::data::DataType;
+use thalweg_stick::{Key, KeyType, Local, Table, Tracked};
+
+/// What a session or a stream tracks, by the number of the counter (`track-sc0` is 0). Its memory is used again from
+/// stream to stream.
+#[derive(Default)]
+pub struct Tracking {
+    slots: Vec<Option<Tracked>>,
+}
+
+impl std::fmt::Debug for Tracking {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.slots.iter().map(Option::is_some)).finish()
+    }
+}
+
+impl Tracking {
+    /// By number; those that were never used may be missing.
+    #[inline]
+    pub fn slots(&self) -> &[Option<Tracked>] {
+        &self.slots
+    }
+
+    /// Tracks an entry as counter `slot`.
+    pub fn set(&mut self, slot: usize, tracked: Tracked) {
+        if self.slots.len() <= slot {
+            self.slots.resize_with(slot + 1, || None);
+        }
+        self.slots[slot] = Some(tracked);
+    }
+
+    /// Lets everything go.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.slots.clear();
+    }
+}
+
+/// Counts an event on all entries of `slots`: in their counters, and in their rates.
+pub fn count(slots: &[Option<Tracked>], kinds: [DataType; 2], n: u64, now_ms: u64) {
+    for tracked in slots.iter().flatten() {
+        let values = tracked.values();
+        let mut counted = false;
+        for kind in kinds {
+            counted |= values.add(kind, n, now_ms);
+        }
+        if counted {
+            tracked.touch(now_ms);
+        }
+    }
+}
+
+/// The type that values are cast to before they are keys of a kind.
+pub const fn key_type(kind: KeyType) -> Type {
+    match kind {
+        KeyType::Ip4 => Type::Ip4,
+        KeyType::Ip6 => Type::Ip6,
+        KeyType::Integer => Type::Int,
+        KeyType::String(_) => Type::Str,
+        KeyType::Binary(_) => Type::Bin,
+    }
+}
+
+/// Calls `with` with the key of `table` that a sample is. `None` when it is none.
+pub fn with_key<R>(
+    sample: &mut Sample,
+    table: &Table,
+    cx: &mut Ctx,
+    with: impl FnOnce(Key) -> R,
+) -> Option<R> {
+    let kind = table.spec().key;
+    if !sample.cast(key_type(kind), cx) {
+        return None;
+    }
+    match sample.value {
+        Value::Ip4(ip) => kind.key(&ip.octets()).map(with),
+        Value::Ip6(ip) => kind.key(&ip.octets()).map(with),
+        // The lower 32 bits, as the reference keeps them.
+        Value::Int(n) => kind.key(&(n as u32).to_be_bytes()).map(with),
+        Value::Str(text) | Value::Bin(text) | Value::Method(text) => kind.key(cx.text(text)).map(with),
+        Value::Bool(_) => None,
+    }
+}
+
+impl Ctx<'_> {
+    /// The entry that is tracked as counter `slot`, by the stream or else by the session.
+    pub fn tracked(&self, slot: usize) -> Option<&Tracked> {
+        let of_stream = self.stream.as_ref().and_then(|stream| stream.tracking.slots().get(slot)?.as_ref());
+        of_stream.or_else(|| self.session.tracking().get(slot)?.as_ref())
+    }
+
+    /// Milliseconds on the clock that tables use.
+    pub fn now_ms(&self) -> u64 {
+        self.clock.mono_us / 1000
+    }
+
+    /// Tracks the entry of `table` that a sample is the key of, as counter `slot` of the stream, or of the session where
+    /// there is no stream yet. The entry is made if there is none; when the table has no room nothing is tracked.
+    pub fn track(&mut self, slot: usize, table: &Local, mut sample: Sample, of_session: bool) {
+        let now_ms = self.now_ms();
+        let tracked = with_key(&mut sample, table, self, |key| {
+            table.find_or_insert(key, now_ms).ok().map(|entry| entry.track(table, now_ms))
+        });
+        let Some(Some(tracked)) = tracked else { return };
+        match self.stream.as_deref_mut().filter(|_| !of_session) {
+            Some(stream) => {
+                if stream.is_http {
+                    let values = tracked.values();
+                    values.add(DataType::HttpReqCnt, 1, now_ms);
+                    values.add(DataType::HttpReqRate, 1, now_ms);
+                }
+                stream.tracking.set(slot, tracked);
+            }
+            None => self.session.tracking_mut().set(slot, tracked),
+        }
+    }
+}
+
+/// What may be asked of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// A counter, a tag, a rate.
+    Value(DataType),
+    /// Bytes, in kilobytes.
+    Kilobytes(DataType),
+    /// An element of an array.
+    Element(DataType),
+    /// Adds one to a counter of general purpose, and its rate.
+    Count(DataType, DataType),
+    /// The same of an element.
+    CountElement,
+    /// Sets a counter of general purpose to zero; what it was.
+    Clear(DataType),
+    /// The same of an element.
+    ClearElement,
+    /// Adds one to the number of connections.
+    CountConnection,
+    /// Who tracks it.
+    Trackers,
+}
+
+impl Ask {
+    /// True when it says which element.
+    pub const fn has_index(self) -> bool {
+        matches!(self, Ask::Element(_) | Ask::CountElement | Ask::ClearElement)
+    }
+
+    /// True when it changes the entry, which is made for it if there is none.
+    pub const fn changes(self) -> bool {
+        matches!(
+            self,
+            Ask::Count(..) | Ask::CountElement | Ask::Clear(_) | Ask::ClearElement | Ask::CountConnection
+        )
+    }
+
+    /// The answer of an entry. `None` when the table does not store what is asked for; of no entry, that is not known.
+    pub fn answer(self, index: u16, values: Option<thalweg_stick::Values>, now_ms: u64) -> Option<i64> {
+        let Some(values) = values else { return Some(0) };
+        let count = |counter: DataType, rate: DataType| {
+            let rate = values.add_at(rate, index, 1, now_ms).and_then(|_| values.get_at(rate, index, now_ms));
+            // Where there is no counter, its rate says how often it was asked.
+            values.add_at(counter, index, 1, now_ms).or(rate).unwrap_or(0)
+        };
+        let answer = match self {
+            Ask::Value(kind) => values.get(kind, now_ms)?,
+            Ask::Kilobytes(kind) => values.get(kind, now_ms)? >> 10,
+            Ask::Element(kind) => values.get_at(kind, index, now_ms)?,
+            Ask::Count(counter, rate) => count(counter, rate),
+            Ask::CountElement => count(DataType::Gpc, DataType::GpcRate),
+            Ask::Clear(counter) => u64::from(values.swap_at(counter, 0, 0)?),
+            Ask::ClearElement => u64::from(values.swap_at(DataType::Gpc, index, 0)?),
+            Ask::CountConnection => values.add_at(DataType::ConnCnt, 0, 1, now_ms)?,
+            Ask::Trackers => u64::from(values.trackers()),
+        };
+        Some(i64::try_from(answer).unwrap_or(i64::MAX))
+    }
+
+    /// The answer of the entry that a sample is the key of. Of no sample there is none.
+    pub fn of_key(self, index: u16, mut sample: Sample, table: &Table, cx: &mut Ctx) -> Option<i64> {
+        let now_ms = cx.now_ms();
+        with_key(&mut sample, table, cx, |key| {
+            if self.changes() {
+                let entry = table.find_or_insert(key, now_ms).ok()?;
+                entry.touch(now_ms);
+                self.answer(index, Some(entry.values()), now_ms)
+            } else {
+                let found = table.read(key, now_ms, |values| self.answer(index, Some(values), now_ms));
+                found.unwrap_or_else(|| self.answer(index, None, now_ms))
+            }
+        })?
+    }
+}

@@ -1,0 +1,326 @@
+//! Stick tables (configuration manual, chapter 11): what is tracked, what rules and the CLI say of it, and persistence.
+
+mod support;
+
+use support::{Conn, Io, Proxy, Server, Setup, each_driver, eventually, ok};
+
+const ALL: &str = "store conn_cnt,conn_cur,conn_rate(1h),sess_cnt,http_req_cnt,http_req_rate(1h),http_err_cnt,\
+                   http_fail_cnt,bytes_in_cnt,bytes_out_cnt,gpc0,gpt0,gpc0_rate(1h)";
+
+fn cli(proxy: &Proxy, command: &str) -> String {
+    let mut conn = Conn::connect_unix(&proxy.path("sock"));
+    conn.send(format!("{command}\n"));
+    conn.half_close();
+    conn.rest_text()
+}
+
+/// What `show table` says of the only entry, without its pointer and its expiry, and only the values asked for.
+fn shown(proxy: &Proxy, table: &str, names: &[&str]) -> String {
+    let answer = cli(proxy, &format!("show table {table}"));
+    let Some(line) = answer.lines().nth(1).filter(|line| !line.is_empty()) else { return String::new() };
+    let values: Vec<&str> = line
+        .split(' ')
+        .filter(|word| names.iter().any(|n| word.split(['=', '(']).next() == Some(*n)))
+        .map(|word| word.split_once('=').expect("a value").1)
+        .collect();
+    values.join(" ")
+}
+
+fn start(io: Io, text: &str) -> Proxy {
+    Setup::http(text).global("stats socket <@dir>/sock level admin").start(io)
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n")
+}
+
+/// What the reference counts, at each place where tracking may begin: found by playing the same to it.
+#[test]
+fn what_is_counted_depends_on_where_tracking_begins() {
+    each_driver(|io| {
+        for (rule, kept, fresh) in [
+            ("tcp-request connection", "1 1 2", "2 2 4"),
+            ("tcp-request session", "1 1 2", "2 2 4"),
+            ("tcp-request content", "2 0 2", "4 0 4"),
+            ("http-request", "2 0 2", "4 0 4"),
+            ("http-response", "2 0 2", "4 0 4"),
+        ] {
+            let server = Server::http(|_| ok("x"));
+            let proxy = start(
+                io,
+                &format!(
+                    "listen fe\nbind <@fe>\nstick-table type ip size 10 expire 1h {ALL}\n{rule} track-sc0 src\n\
+                     server s {}\n",
+                    server.addr
+                ),
+            );
+            let names = ["conn_cnt", "sess_cnt", "http_req_cnt"];
+            for expected in [kept, fresh] {
+                let mut client = proxy.connect();
+                for _ in 0..2 {
+                    client.send(get("/"));
+                    assert_eq!(client.response().text(), "x");
+                }
+                assert_eq!(shown(&proxy, "fe", &names), expected, "{rule}");
+                drop(client);
+                // Whoever tracks is counted for as long.
+                eventually("the connection is let go", || {
+                    (shown(&proxy, "fe", &["use", "conn_cur"]) == "0 0").then_some(())
+                });
+            }
+            proxy.finish(server);
+        }
+    });
+}
+
+#[test]
+fn errors_are_the_clients_and_failures_the_servers() {
+    each_driver(|io| {
+        let server = Server::http(|request| {
+            let status = request.head.line.split(['/', ' ']).nth(2).unwrap_or("").to_owned();
+            format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n")
+        });
+        let proxy = start(
+            io,
+            &format!(
+                "listen fe\nbind <@fe>\nstick-table type string len 32 size 100 {ALL}\nhttp-request track-sc0 path\n\
+                 http-request deny if {{ path /deny }}\nhttp-request auth if {{ path /auth }}\n\
+                 http-request return status 404 if {{ path /return }}\nretries 0\nserver s {}\n",
+                server.addr
+            ),
+        );
+        for (path, expected) in [
+            ("/200", "0 0"),
+            ("/404", "1 0"),
+            ("/500", "0 1"),
+            ("/501", "0 0"),
+            ("/505", "0 0"),
+            ("/deny", "1 0"),
+            ("/auth", "1 0"),
+            ("/return", "0 0"),
+        ] {
+            proxy.ask(&get(path));
+            assert_eq!(shown(&proxy, "fe", &["http_err_cnt", "http_fail_cnt"]), expected, "{path}");
+            assert_eq!(cli(&proxy, "clear table fe"), "\n");
+        }
+        proxy.finish(server);
+    });
+}
+
+/// Who leaves without a request made one that failed, as far as the session's counters go.
+#[test]
+fn bytes_and_what_is_no_request() {
+    each_driver(|io| {
+        let server = Server::http(|_| ok("0123456789"));
+        let proxy = start(
+            io,
+            &format!(
+                "listen fe\nbind <@fe>\nstick-table type ip size 10 {ALL}\ntcp-request connection track-sc0 src\n\
+                 server s {}\n",
+                server.addr
+            ),
+        );
+        let request = get("/");
+        let mut client = proxy.connect();
+        client.send(&request);
+        assert_eq!(client.response().text(), "0123456789");
+        let answer = ok("0123456789").len();
+        let expected = format!("{} {answer}", request.len());
+        eventually("the bytes are counted", || {
+            (shown(&proxy, "fe", &["bytes_in_cnt", "bytes_out_cnt"]) == expected).then_some(())
+        });
+        drop(client);
+        drop(Conn::connect(proxy.addr("fe")));
+        eventually("the second one is counted", || {
+            (shown(&proxy, "fe", &["http_req_cnt", "http_err_cnt"]) == "2 1").then_some(())
+        });
+        proxy.finish(server);
+    });
+}
+
+/// Rules, fetches and converters on one entry; what is not stored or not tracked gives nothing, what has no entry 0.
+#[test]
+fn rules_read_and_change_entries() {
+    each_driver(|io| {
+        let proxy = start(
+            io,
+            "backend other\nstick-table type ip size 10 expire 1h store gpc0,conn_cnt\n\
+             backend arrays\nstick-table type ip size 10 store gpc(2),gpt(2),gpc_rate(2,1h)\n\
+             frontend fe\nbind <@fe>\nstick-table type ip size 10 store gpc0,gpc0_rate(1h),gpt0,http_req_cnt\n\
+             http-request track-sc0 src\nhttp-request track-sc1 src table arrays\nhttp-request track-sc0 path table other\n\
+             http-request sc-inc-gpc0(0)\nhttp-request sc-set-gpt0(0) 7\n\
+             http-request sc-inc-gpc(1,1)\nhttp-request sc-add-gpc(1,1) 10\nhttp-request sc-set-gpt(1,1) int(77)\n\
+             http-request return status 200 content-type text/plain lf-string \"\
+             %[sc0_get_gpc0] %[sc0_gpc0_rate] %[sc0_get_gpt0] %[sc0_http_req_cnt] %[sc0_trackers] [%[sc2_get_gpc0]] \
+             [%[sc0_conn_cnt]] %[sc0_conn_cnt(other)] %[src_get_gpc0(other)] %[src,table_trackers(fe)] \
+             %[src,in_table(other)] %[src_inc_gpc0(other)] %[src,table_inc_gpc0(other)] %[src,table_clr_gpc0(other)] \
+             %[src,in_table(other)] %[table_cnt(other)] %[table_avl(other)] [%[src,table_expire(arrays)]] \
+             %[sc_get_gpc(1,1)] [%[sc_get_gpc(2,1)]] %[sc1_get_gpc1] %[sc_gpc_rate(1,1)] %[sc_get_gpt(1,1)] %[sc1_tracked] \
+             %[sc2_tracked]\"\n",
+        );
+        let expected = "1 1 7 1 1 [] [] 0 0 1 0 1 2 2 1 1 9 [0] 11 [] 11 11 77 1 0";
+        assert_eq!(proxy.ask(&get("/")).text(), expected);
+        proxy.finish(());
+    });
+}
+
+#[test]
+fn a_limit_per_client() {
+    each_driver(|io| {
+        let proxy = start(
+            io,
+            "frontend fe\nbind <@fe>\nstick-table type ip size 10 store http_req_rate(1h)\nhttp-request track-sc0 src\n\
+             http-request deny deny_status 429 if { sc_http_req_rate(0) gt 3 }\nhttp-request return status 200\n",
+        );
+        let statuses: Vec<u16> = (0..5).map(|_| proxy.ask(&get("/")).status).collect();
+        assert_eq!(statuses, [200, 200, 200, 429, 429]);
+        proxy.finish(());
+    });
+}
+
+/// Keys are learnt from requests and from responses, and followed while the server is there.
+#[test]
+fn keys_stay_with_their_server() {
+    each_driver(|io| {
+        let servers = [Server::named("a"), Server::named("b"), Server::named("c")];
+        let proxy = start(
+            io,
+            &format!(
+                "listen fe\nbind <@fe>\nbalance roundrobin\noption redispatch\nstick-table type string len 20 size 100 expire 1h\n\
+                 stick on req.hdr(x-key)\nserver a {} id 11\nserver b {}\nserver c {} non-stick\n",
+                servers[0].addr, servers[1].addr, servers[2].addr
+            ),
+        );
+        let ask = |key: &str| proxy.ask(&format!("GET / HTTP/1.1\r\nHost: h\r\nX-Key: {key}\r\n\r\n")).text();
+        assert_eq!([ask("one"), ask("two"), ask("three")], ["a", "b", "c"]);
+        // What c got is not learnt; the others stay where they were.
+        assert_eq!([ask("one"), ask("two"), ask("one"), ask("two"), ask("three")], ["a", "b", "a", "b", "a"]);
+        let table = cli(&proxy, "show table fe");
+        assert!(table.contains("key=two use=0 ") && table.contains(" server_id=2 server_key=b\n"), "{table}");
+        // A server that is down is left, and another one learnt.
+        cli(&proxy, "set server fe/a state maint");
+        let other = ask("one");
+        assert!(other == "b" || other == "c", "{other}");
+        proxy.finish(servers);
+    });
+}
+
+#[test]
+fn keys_of_responses() {
+    each_driver(|io| {
+        let answer = |name: &'static str| {
+            Server::http(move |_| ok(name).replacen("\r\n", &format!("\r\nX-Session: of-{name}\r\n"), 1))
+        };
+        let servers = [answer("a"), answer("b")];
+        let proxy = start(
+            io,
+            &format!(
+                "listen fe\nbind <@fe>\nbalance roundrobin\nstick-table type string len 20 size 100 expire 1h srvkey addr\n\
+                 stick match req.hdr(x-key)\nstick store-response res.hdr(x-session)\nserver a {}\nserver b {}\n",
+                servers[0].addr, servers[1].addr
+            ),
+        );
+        let ask = |key: &str| proxy.ask(&format!("GET / HTTP/1.1\r\nHost: h\r\nX-Key: {key}\r\n\r\n")).text();
+        assert_eq!([ask("-"), ask("-")], ["a", "b"]);
+        assert_eq!([ask("of-b"), ask("of-b"), ask("of-a"), ask("of-b")], ["b", "b", "a", "b"]);
+        let table = cli(&proxy, "show table fe");
+        assert!(table.contains(&format!("server_key={}\n", servers[1].addr)), "{table}");
+        proxy.finish(servers);
+    });
+}
+
+/// The forms and the refusals of the commands; the texts are the reference's.
+#[test]
+fn commands() {
+    each_driver(|io| {
+        let proxy = start(
+            io,
+            "backend t\nstick-table type ip size 3 expire 1h nopurge store gpc0,conn_rate(10s),bytes_in_cnt\n\
+             backend a\nstick-table type ipv6 size 10 store gpc(3),gpt(2),gpc_rate(2,10s)\n\
+             backend s\nstick-table type string len 5 size 10 store gpc0\n\
+             backend b\nstick-table type binary len 4 size 10 store gpc0\n\
+             frontend fe\nbind <@fe>\n",
+        );
+        let entries = |command: &str| -> Vec<String> {
+            let lines = cli(&proxy, command);
+            let words = |line: &str| {
+                let skip = |w: &&str| !w.starts_with("0x") && !w.starts_with("exp=") && *w != "shard=0";
+                line.split(' ').filter(skip).collect::<Vec<_>>().join(" ")
+            };
+            lines.lines().skip(1).filter(|line| !line.is_empty()).map(words).collect()
+        };
+        for (command, answer) in [
+            ("show table nope", "No such table\n\n"),
+            ("set table t key 1.1.1.1 data.gpc0 5 data.bytes_in_cnt 99999999999 data.conn_rate 7", "\n"),
+            ("set table t key 1.1.1.2", "\n"),
+            ("set table t key 1.1.1.3 data.gpc0 -1", "\n"),
+            ("set table t key 1.1.1.4", "Unable to allocate a new entry\n\n"),
+            ("set table t key abc data.gpc0 1", "Invalid key\n\n"),
+            ("set table t key", "Key value expected\n\n"),
+            ("set table t key 1.1.1.1 data.gpc0 x", "Require a valid integer value to store\n\n"),
+            ("set table t key 1.1.1.1 data.foo 1", "Unknown data type\n\n"),
+            ("set table t key 1.1.1.1 data.gpc1 1", "Data type not stored in this table\n\n"),
+            ("set table t key 1.1.1.1 gpc0 1", "\"data.<type>\" followed by a value expected\n\n"),
+            ("set table a key 1.2.3.4 data.gpc[1] 5 data.gpt[1] 6", "\n"),
+            ("set table a key ::1 data.gpc[3] 5", "index out of range in this data array\n\n"),
+            ("set table s key abcdefg data.gpc0 1", "\n"),
+            (
+                "show table t data.gpc0 xx 1",
+                "Filter entry #1: Require and operator among \"eq\", \"ne\", \"le\", \"ge\", \"lt\", \"gt\"\n\n",
+            ),
+            (
+                "show table t data.gpc0 gt",
+                "Filter entry #1: Require a valid integer value to compare against\n\n",
+            ),
+            ("show table t ptr 0x1", "No entry can be found matching ptr.\n\n"),
+            ("show table t ptr 1", "Pointer expected (0xffff notation)\n\n"),
+            ("show table t key 9.9.9.9", "\n"),
+            ("clear table nope", "No such table\n\n"),
+        ] {
+            assert_eq!(cli(&proxy, command), answer, "{command}");
+        }
+        assert_eq!(
+            cli(&proxy, "show table"),
+            "# table: b, type: binary, size:10, used:0\n# table: s, type: string, size:10, used:1\n\
+             # table: a, type: ipv6, size:10, used:1\n# table: t, type: ip, size:3, used:3\n\n"
+        );
+        assert_eq!(
+            entries("show table t data.gpc0 gt 0"),
+            [
+                "key=1.1.1.1 use=0 gpc0=5 conn_rate(10000)=7 bytes_in_cnt=99999999999",
+                "key=1.1.1.3 use=0 gpc0=4294967295 conn_rate(10000)=0 bytes_in_cnt=0"
+            ]
+        );
+        assert_eq!(
+            entries("show table a"),
+            [
+                "key=::ffff:1.2.3.4 use=0 gpt0=0 gpt1=6 gpc0=0 gpc1=5 gpc2=0 gpc0_rate(10000)=0 gpc1_rate(10000)=0"
+            ]
+        );
+        assert_eq!(entries("show table s key abcde"), ["key=abcde use=0 gpc0=1"]);
+        // An entry's pointer selects it again.
+        let line = cli(&proxy, "show table t key 1.1.1.2");
+        let pointer = line.lines().nth(1).and_then(|l| l.split(':').next()).expect("a pointer").to_owned();
+        assert_eq!(cli(&proxy, &format!("set table t ptr {pointer} data.gpc0 3")), "\n");
+        assert_eq!(entries(&format!("show table t ptr {pointer}")).len(), 1);
+        assert_eq!(cli(&proxy, &format!("clear table t ptr {pointer}")), "\n");
+        assert_eq!(cli(&proxy, "clear table t data.gpc0 eq 5"), "\n");
+        assert_eq!(entries("show table t").len(), 1);
+        proxy.finish(());
+    });
+}
+
+#[test]
+fn entries_expire() {
+    each_driver(|io| {
+        let proxy = start(
+            io,
+            "frontend fe\nbind <@fe>\nstick-table type ip size 10 expire 50ms store gpc0\n\
+             http-request return status 200 content-type text/plain lf-string \"%[src_inc_gpc0]\"\n",
+        );
+        assert_eq!(proxy.ask(&get("/")).text(), "1");
+        eventually("the entry expires", || cli(&proxy, "show table").contains("used:0").then_some(()));
+        assert_eq!(proxy.ask(&get("/")).text(), "1");
+        proxy.finish(());
+    });
+}
