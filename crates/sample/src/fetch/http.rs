@@ -650,7 +650,14 @@ fn next_field(head: &Head, name: &Arg, from: usize) -> Option<(usize, Span)> {
         Arg::Header(id, _) => head.get_from(*id, from)?,
         _ => (from..head.raw_fields().len()).find_map(|i| head.field(i))?,
     };
-    Some((field.index, field.value_span))
+    Some((field.index, trimmed(head, field.value_span)))
+}
+
+/// A value without the white space around it, which only rules can have written: none is received.
+fn trimmed(head: &Head, span: Span) -> Span {
+    let value = head.bytes(span);
+    let start = value.len() - value.trim_ascii_start().len();
+    Span { off: span.off + start as u32, len: value.trim_ascii().len() as _ }
 }
 
 /// Calls `visit` with each value of the list-valued fields of a name, in order, until it returns false.
