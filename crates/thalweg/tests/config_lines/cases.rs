@@ -161,6 +161,7 @@ const TEMPLATES: &[&str] = &[
     include_str!("options.txt"),
     include_str!("bind_server.txt"),
     include_str!("rules.txt"),
+    include_str!("stats.txt"),
     include_str!("logs.txt"),
     include_str!("real.txt"),
 ];
