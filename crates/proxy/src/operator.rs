@@ -162,12 +162,18 @@ impl Hand<'_> {
         before.tell_if_none_left(self.worker, self.proxy);
     }
 
-    /// Says how healthy the server is, until its next check.
-    pub fn say_health(&self, said: Said) {
+    /// Says how healthy the server is, until its next check; the logs hear where that was said (`CLI`).
+    pub fn say_health(&self, said: Said, place: &str) {
         let before = Before::look(self.backend(), self.server);
         let was = self.backend().standing(self.server);
         self.backend().say_health(self.server, said);
-        before.tell_change(self.worker, self.proxy, self.server, was.operation, ", changed from CLI");
+        before.tell_change(
+            self.worker,
+            self.proxy,
+            self.server,
+            was.operation,
+            &format!(", changed from {place}"),
+        );
         track::follow(self.worker, self.proxy, self.server);
     }
 }

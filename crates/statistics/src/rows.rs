@@ -381,7 +381,7 @@ fn followed_status(instance: &Instance, server: &Server, standing: &Standing) ->
 }
 
 /// How the statistics call where a server stands. Between up and down, how far it is from one or the other follows.
-fn status(standing: &Standing) -> String {
+pub(crate) fn status(standing: &Standing) -> String {
     let health = &standing.health;
     if standing.in_maintenance() {
         return "MAINT".into();

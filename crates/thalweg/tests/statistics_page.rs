@@ -374,6 +374,39 @@ fn the_page_is_safe_to_look_at() {
 }
 
 #[test]
+fn what_became_of_a_server_is_remembered() {
+    let server = Server::http(|_| ok("hello"));
+    let proxy = setup(&server).start("epoll");
+    assert!(!proxy.ask(&get("/open;row=5.2.1", "")).text().contains("What became of it"));
+    for n in 0..20 {
+        let action = if n % 2 == 0 { "drain" } else { "ready" };
+        proxy.ask(&post("/open", "", &format!("s=s1&action={action}&b=open")));
+    }
+    proxy.ask(&post("/open", "", "s=s1&action=maint&b=open"));
+    let text = proxy.ask(&get("/open;row=5.2.1", "")).text();
+    let (_, became) = text.split_once("It became").expect("it is there");
+    let (became, _) = became.split_once("</table>").expect("it ends");
+    assert_eq!(became.matches("<tr>").count(), 16, "{became}");
+    let states: Vec<&str> = became.split("<td>").skip(1).map(|s| s.split('<').next().unwrap_or("")).collect();
+    assert_eq!(states[..3], ["MAINT", "no check", "DRAIN"]);
+}
+
+#[test]
+fn white_space_that_rules_write_is_no_part_of_a_value() {
+    each_driver(|io| {
+        let server = Server::http(|_| ok("hello"));
+        let text = format!(
+            "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nserver s {}\n\
+             http-after-response set-header a \" x: \"\n\
+             http-after-response set-header b <%[res.fhdr(a)]|%[res.hdr(a)]>\n",
+            server.addr
+        );
+        let proxy = Setup::http(&text).start(io);
+        assert_eq!(proxy.ask(&get("/", "")).field("b"), "<x:|x:>");
+    });
+}
+
+#[test]
 fn figures_for_the_script_are_json() {
     let server = Server::http(|_| ok("hello"));
     let proxy = setup(&server).start("epoll");

@@ -295,7 +295,7 @@ fn set(instance: &Instance, args: &[&str]) -> Reply {
                 _ => return Reply::error("'set server <srv> health' expects 'up', 'stopping', or 'down'."),
             };
             if let Some(worker) = crate::worker() {
-                Hand { worker: &worker, proxy: proxy.id, server: server.id }.say_health(said);
+                Hand { worker: &worker, proxy: proxy.id, server: server.id }.say_health(said, "CLI");
             }
             Reply::Done
         }

@@ -10,7 +10,7 @@ pub mod standing;
 pub mod track;
 mod transition;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
@@ -22,7 +22,7 @@ use thalweg_balance::{
 use thalweg_config::model::{self, BalanceAlgo, HashAffinity, Proxy, Server, ServerId};
 use thalweg_runtime::{Reason, TaskId};
 
-use standing::Standing;
+use standing::{Past, Standing};
 use transition::Transition;
 
 use crate::operator::{Service, UpTime};
@@ -62,6 +62,8 @@ struct ServerState {
     queue_max: AtomicU32,
     weight: AtomicU32,
     standing: Mutex<Standing>,
+    /// Where it stood before.
+    past: Mutex<VecDeque<Past>>,
     /// Whose state it has.
     tracked: Option<(model::ProxyId, ServerId)>,
     /// What `standing` says of it, for traffic.
@@ -179,6 +181,7 @@ impl Backend {
                     queue_max: AtomicU32::new(0),
                     weight: AtomicU32::new(u32::from(server.weight)),
                     standing: Mutex::new(Standing::new(server)),
+                    past: Mutex::default(),
                     tracked: server.rare().track,
                     up: AtomicBool::new(spec.up),
                     closing: AtomicBool::new(false),

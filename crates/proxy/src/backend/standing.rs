@@ -16,6 +16,7 @@ use std::sync::PoisonError;
 use thalweg_balance::ServerIndex;
 use thalweg_check::{Health, Initial, Passed};
 use thalweg_config::model::{Server, ServerId};
+use thalweg_runtime::clock;
 
 use super::{Backend, health};
 use crate::worker;
@@ -80,6 +81,18 @@ pub struct Standing {
     unresolved: bool,
     /// The health of a server that comes out of maintenance.
     initial: Health,
+}
+
+/// Changes of a server's standing that are remembered.
+pub const PAST_MAX: usize = 16;
+
+/// Where a server stood, and until when.
+#[derive(Clone, Copy, Debug)]
+pub struct Past {
+    /// Millisecond of the clock at which that ended.
+    pub until_ms: u64,
+    /// How it stood just before.
+    pub standing: Standing,
 }
 
 impl Standing {
@@ -284,6 +297,7 @@ impl Backend {
     fn change<R>(&self, server: ServerId, f: impl FnOnce(&mut Standing) -> R) -> R {
         let state = &self.servers[server.0 as usize];
         let mut standing = state.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *standing;
         let result = f(&mut standing);
         // Looked at under the lock, so that the last one to look sees how things stand. Chains have an end.
         if let Some((proxy, tracked)) = state.tracked
@@ -299,7 +313,21 @@ impl Backend {
             self.set_up(server, standing.is_up());
             self.set_closing(server, false);
         }
+        let kind = |standing: &Standing| (standing.operation, standing.maintenance, standing.drain);
+        if kind(&before) != kind(&standing) {
+            let mut past = state.past.lock().unwrap_or_else(PoisonError::into_inner);
+            if past.len() == PAST_MAX {
+                past.pop_front();
+            }
+            past.push_back(Past { until_ms: clock::now_ms(), standing: before });
+        }
         result
+    }
+
+    /// Where a server stood before, the oldest first, at most [`PAST_MAX`] changes of it.
+    pub fn past(&self, server: ServerId) -> Vec<Past> {
+        let past = self.servers[server.0 as usize].past.lock();
+        past.unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
     }
 
     /// Takes a server out of service, and closes the idle connections to it: whoever works on it finds it unused. False

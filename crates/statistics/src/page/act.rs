@@ -17,6 +17,9 @@ use crate::report::Filter;
 /// Bytes of the longest value that makes sense.
 const VALUE_MAX: usize = 1024;
 
+/// Where the logs say that it was asked for.
+const WEB: &str = "Web interface";
+
 /// What is to be done with servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -193,9 +196,9 @@ fn apply(worker: &Worker, proxy: &Proxy, server: &Server, action: Action) -> boo
             return server.check.is_some()
                 && backend.enable_checks(server.id, action == Action::EnableChecks);
         }
-        Action::HealthUp => hand.say_health(Said::Up),
-        Action::HealthStopping => hand.say_health(Said::Stopping),
-        Action::HealthDown => hand.say_health(Said::Down),
+        Action::HealthUp => hand.say_health(Said::Up, WEB),
+        Action::HealthStopping => hand.say_health(Said::Stopping, WEB),
+        Action::HealthDown => hand.say_health(Said::Down, WEB),
         Action::Agent => return false,
         Action::Shutdown => {
             let (backend, server) = (proxy.id, server.id);

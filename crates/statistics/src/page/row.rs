@@ -3,11 +3,13 @@
 use super::Context;
 use super::html::begin;
 use super::options::RowId;
-use super::words::{escaped, time};
+use super::words::{duration, escaped, time};
 use crate::latency;
-use crate::report::{Filter, Place, Walk};
+use crate::report::{Filter, Part, Place, Walk};
+use crate::rows;
 use crate::stat;
 use thalweg_proxy::latency::Phase;
+use thalweg_runtime::clock;
 
 /// Writes the document; false if there is no such row to be shown.
 pub fn write(out: &mut String, context: &Context, id: RowId) -> bool {
@@ -39,6 +41,7 @@ pub fn write(out: &mut String, context: &Context, id: RowId) -> bool {
     out.push_str("</h1>\n<p><a href=\"");
     escaped(out, &context.link(&context.suffix));
     out.push_str("\">All rows</a></p>\n");
+    past(out, context, place);
     times(out, context, place);
     out.push_str(
         "<div class=\"table\"><table><caption>Figures</caption><thead><tr><th scope=\"col\">Figure</th>\
@@ -74,6 +77,32 @@ fn times(out: &mut String, context: &Context, place: Place) {
             out.push_str(&format!("<td>{}</td>", time(sum.per_mille(share).unwrap_or(0))));
         }
         out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+/// What became of a server, the latest first, as far as it is remembered.
+fn past(out: &mut String, context: &Context, place: Place) {
+    let Part::Server(at) = place.part else { return };
+    let proxy = &context.instance.config.proxies[place.proxy];
+    let backend = &context.instance.backends[place.proxy];
+    let server = proxy.servers[at].id;
+    let past = backend.past(server);
+    if past.is_empty() {
+        return;
+    }
+    out.push_str(
+        "<div class=\"table\"><table class=\"times\"><caption>What became of it</caption><thead><tr>\
+         <th scope=\"col\">Before</th><th scope=\"col\">It became</th></tr></thead><tbody>\n",
+    );
+    let now_ms = clock::now_ms();
+    let mut became = rows::status(&backend.standing(server));
+    for before in past.iter().rev() {
+        let ago = duration(now_ms.saturating_sub(before.until_ms) / 1000);
+        let was = std::mem::replace(&mut became, rows::status(&before.standing));
+        out.push_str(&format!("<tr><th scope=\"row\">{ago}</th><td>"));
+        escaped(out, &was);
+        out.push_str("</td></tr>\n");
     }
     out.push_str("</tbody></table></div>\n");
 }
