@@ -681,8 +681,8 @@ fn fetches_and_logs_tell_of_both_sides() {
             ("ssl_fc_has_crt", "1"),
             ("ssl_fc_crtname", &certificate),
             ("ssl_fc_err", "0"),
-            ("ssl_fc_client_random,length", "32"),
-            ("ssl_fc_cipherlist_bin,length", "20"),
+            ("ssl_fc_client_random,hex,length", "64"),
+            ("ssl_fc_cipherlist_bin,hex,length", "40"),
             ("ssl_fc_protocol_hello_id", "771"),
             ("ssl_fc_exporter_secret,length", "96"),
             ("ssl_c_used", "1"),
@@ -693,7 +693,7 @@ fn fetches_and_logs_tell_of_both_sides() {
             ("ssl_c_key_alg", "id-ecPublicKey"),
             ("ssl_c_sig_alg", "ecdsa-with-SHA256"),
             ("ssl_c_version", "3"),
-            ("ssl_c_sha1,length", "20"),
+            ("ssl_c_sha1,hex,length", "40"),
             ("ssl_f_s_dn(CN)", "www.example.com"),
         ];
         let of_server = [
@@ -701,9 +701,9 @@ fn fetches_and_logs_tell_of_both_sides() {
             ("ssl_bc_protocol", "TLSv1.3"),
             ("ssl_bc_sni", "back.example.com"),
             ("ssl_bc_is_resumed", "0"),
-            ("ssl_bc_client_random,length", "32"),
+            ("ssl_bc_client_random,hex,length", "64"),
             ("ssl_s_s_dn(CN)", "back.example.com"),
-            ("ssl_s_chain_der,length", ""),
+            ("ssl_s_chain_der,hex,length", ""),
         ];
         let headers: String = fetches
             .iter()
@@ -845,5 +845,72 @@ fn authorities_and_revocations_change_while_it_runs() {
         assert!(enters());
         assert_eq!(tell(&proxy, "show ssl ca-file"), format!("# filename\n{ca} - 2 certificate(s)\n\n"));
         proxy.finish(());
+    });
+}
+
+/// The name of the root is that of the path which was verified: what else the client sends says nothing.
+#[test]
+fn clients_do_not_choose_the_name_of_their_root() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let liar = Authority::new("Highest");
+        let certificate = authority.issue("www.example.com");
+        let own = authority.issue_as("own.pem", &template("client").purposes(&[purpose::CLIENT_AUTH]));
+        let with_more =
+            std::fs::read_to_string(&own).unwrap() + &std::fs::read_to_string(liar.path("ca.pem")).unwrap();
+        let more = authority.path("more.pem");
+        std::fs::write(&more, with_more).unwrap();
+        let text = format!(
+            "frontend fe\nbind <@fe> ssl crt {certificate} ca-file {} verify required\n\
+             http-request return status 200 content-type text/plain \
+             lf-string \"%[ssl_c_r_dn] %[ssl_c_chain_der,length]\"\n",
+            authority.path("ca.pem")
+        );
+        let proxy = Setup::http(&text).start(io);
+        for (path, more) in [(&own, false), (&more, true)] {
+            for versions in [TLS12, TLS13] {
+                let context = client(|profile| {
+                    profile.own = client_credential(path);
+                    profile.versions = versions;
+                });
+                // The second one resumes.
+                for _ in 0..2 {
+                    let mut conn = proxy.connect().encrypt(&context, None);
+                    let text = get(&mut conn, "/").text();
+                    let (root, length) = text.split_once(' ').unwrap();
+                    assert_eq!((root, length.is_empty()), ("/CN=Root", !more), "{path} {versions:?}");
+                }
+            }
+        }
+        proxy.finish(());
+    });
+}
+
+/// Defaults count for the lines that follow them.
+#[test]
+fn defaults_are_those_of_the_place_of_the_line() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let certificate = authority.issue("www.example.com");
+        let back = https(&certificate, |_| ok("back"));
+        let answer = "http-request return status 200 content-type text/plain lf-string %[ssl_fc_protocol]";
+        let text = format!(
+            "ssl-default-bind-options ssl-max-ver TLSv1.2\ndefaults\nmode http\ntimeout connect 5s\ntimeout client 5s\n\
+             timeout server 5s\nfrontend fe\nbind <@fe> ssl crt {certificate}\n{answer}\n\
+             global\nssl-default-bind-options ssl-max-ver TLSv1.3\nssl-default-server-options ssl-max-ver TLSv1.2\n\
+             frontend other\nbind <@other> ssl crt {certificate}\n{answer}\n\
+             frontend third\nbind <@third>\ndefault_backend be\nbackend be\nserver s {} ssl verify none\n\
+             http-response set-header x-version %[ssl_bc_protocol]\n\
+             global\nssl-default-server-options ssl-max-ver TLSv1.3\n",
+            back.addr
+        );
+        let proxy = Setup::file(&format!("global\n{text}")).start(io);
+        for (name, version) in [("fe", "TLSv1.2"), ("other", "TLSv1.3")] {
+            let mut conn = Conn::connect(proxy.addr(name)).encrypt(&client(|_| {}), None);
+            assert_eq!(get(&mut conn, "/").text(), version);
+        }
+        let mut conn = Conn::connect(proxy.addr("third"));
+        assert_eq!(get(&mut conn, "/").field("x-version"), "TLSv1.2");
+        drop(back);
     });
 }

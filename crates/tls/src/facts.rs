@@ -28,6 +28,8 @@ pub struct Facts {
     /// What the peer sent, its own certificate first: `ssl_c_*` on a `bind` line, `ssl_s_*` on a `server` line. In a
     /// resumption the certificates of the first handshake.
     pub peer: Vec<Arc<Certificate>>,
+    /// The root of the path that was verified: `ssl_c_r_dn`. What the peer sent says nothing about it.
+    pub root: Option<Arc<Certificate>>,
     /// The certificate of ours that the peer was shown: `ssl_f_*`.
     pub own: Option<Arc<Certificate>>,
     /// `ssl_fc_crtname`
@@ -134,20 +136,29 @@ impl Facts {
         self.peer.first()
     }
 
-    /// `ssl_c_chain_der`: all that the peer sent, one after the other.
+    /// `ssl_s_chain_der`: all that the peer sent, one after the other.
     pub fn chain_der(&self) -> Vec<u8> {
-        self.peer.iter().flat_map(|certificate| certificate.der()).copied().collect()
+        der_of(&self.peer)
     }
 
-    /// `ssl_c_r_dn`: the issuer of the last certificate of the chain, which is the root's subject.
+    /// `ssl_c_chain_der`: what came with the peer's own certificate. OpenSSL keeps the two apart on this side.
+    pub fn rest_der(&self) -> Vec<u8> {
+        der_of(self.peer.get(1..).unwrap_or_default())
+    }
+
+    /// `ssl_c_r_dn`
     pub fn root_name(&self) -> Option<Vec<u8>> {
-        self.peer.last().map(|certificate| name::oneline(certificate.issuer()))
+        self.root.as_ref().map(|certificate| name::oneline(certificate.subject()))
     }
 
     /// A secret by its label, `EXPORTER_SECRET` for example.
     pub fn secret(&self, label: &str) -> Option<&[u8]> {
         self.secrets.iter().find(|(known, _)| known == label).map(|(_, secret)| secret.as_slice())
     }
+}
+
+fn der_of(certificates: &[Arc<Certificate>]) -> Vec<u8> {
+    certificates.iter().flat_map(|certificate| certificate.der()).copied().collect()
 }
 
 /// `ssl_c_san`: the alternative names as OpenSSL prints them.

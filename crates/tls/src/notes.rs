@@ -19,9 +19,11 @@ pub struct Notes {
 }
 
 /// What a verifier saw of the peer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Noted {
     pub chain: Vec<Arc<Certificate>>,
+    /// The end of the path that was verified, which the peer need not have sent.
+    pub root: Option<Arc<Certificate>>,
     pub verdict: Verdict,
 }
 

@@ -395,3 +395,27 @@ fn a_chain_of_hundreds_costs_no_more_than_one_of_dozens() {
     let result = chain::verify(&sent, &request, &mut |_, _| false);
     assert_eq!(result, Err(Code::CHAIN_TOO_LONG));
 }
+
+/// Lists of revoked certificates may be signed with SHA-1, certificates may not.
+#[test]
+fn lists_with_old_signatures_count() {
+    let blocks = pem::blocks(include_bytes!("data/sha1-lists.pem")).unwrap();
+    let [root, leaf, good, revoking] = &blocks[..] else { panic!("{} blocks", blocks.len()) };
+    let [root, leaf] = [root, leaf].map(|block| Arc::new(Certificate::parse(&block.der).unwrap()));
+    let trust = TrustStore::new([root]);
+    let mut other = good.der.clone();
+    *other.last_mut().unwrap() ^= 1;
+    for (list, expected) in
+        [(&good.der, Code::OK), (&revoking.der, Code::REVOKED), (&other, Code::BAD_CRL_SIGNATURE)]
+    {
+        let crls = Crls::new([Arc::new(Crl::parse(list).unwrap())]);
+        let now = 1_800_000_000;
+        let request = Request { trust: &trust, crls: Some(&crls), purpose: Purpose::Server, now, host: None };
+        let mut found = Code::OK;
+        let result = chain::verify(std::slice::from_ref(&leaf), &request, &mut |_, code| {
+            found = code;
+            false
+        });
+        assert_eq!((result.is_ok(), found), (expected == Code::OK, expected));
+    }
+}

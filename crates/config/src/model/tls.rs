@@ -16,6 +16,8 @@ pub struct BindTls {
     /// `ssl`: without it the other words wait for nothing.
     pub ssl: bool,
     pub words: Words,
+    /// `ssl-default-bind-*` as they were where the line says `ssl`.
+    pub(crate) below: Arc<Words>,
     /// `crt`, `default-crt`, `crt-list`, in order.
     pub sources: Vec<CertificateSource>,
     /// `tls-ticket-keys`, resolved.
@@ -60,6 +62,8 @@ pub struct ServerTls {
     /// Health checks are encrypted: `check-ssl`, or `ssl` where checks go to the server's own port.
     pub check_ssl: bool,
     pub words: ServerWords,
+    /// `ssl-default-server-*` as they were where a line said `ssl` or `check-ssl`.
+    pub(crate) below: Option<Arc<ServerWords>>,
     /// The name that is asked for: from `sni`, or from the Host field of the request (`sni-auto`).
     pub sni: Option<Arc<Expr>>,
     pub(crate) sni_span: Option<Span>,
@@ -74,9 +78,9 @@ pub struct ServerTls {
 #[derive(Clone, Debug)]
 pub struct GlobalTls {
     /// `ssl-default-bind-*`
-    pub bind: Words,
+    pub bind: Arc<Words>,
     /// `ssl-default-server-*`
-    pub server: ServerWords,
+    pub server: Arc<ServerWords>,
     pub(crate) ca_base: Option<Arc<str>>,
     pub(crate) crt_base: Option<Arc<str>>,
     pub(crate) key_base: Option<Arc<str>>,
@@ -103,8 +107,8 @@ pub struct GlobalTls {
 impl Default for GlobalTls {
     fn default() -> GlobalTls {
         GlobalTls {
-            bind: Words::default(),
-            server: ServerWords::default(),
+            bind: Arc::default(),
+            server: Arc::default(),
             ca_base: None,
             crt_base: None,
             key_base: None,

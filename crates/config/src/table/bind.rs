@@ -189,7 +189,7 @@ pub(crate) static BIND: &[Keyword<Setter<Bind>>] = &[
     ),
     works("shards", "Number of sockets.", Reads(bind::shards)),
     works("sigalgs", "Signatures made for clients.", Reads(tls::bind_word)),
-    works("ssl", "Connections are encrypted.", Flag(tls::bind_ssl)),
+    works("ssl", "Connections are encrypted.", Reads(tls::bind_ssl)),
     works("ssl-max-ver", "Highest version of TLS.", Reads(tls::bind_word)),
     works("ssl-min-ver", "Lowest version of TLS.", Reads(tls::bind_word)),
     works("strict-sni", "Clients whose name nobody has are refused.", Reads(tls::bind_word)),

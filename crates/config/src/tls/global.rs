@@ -62,8 +62,8 @@ pub(crate) fn tls_default(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     let tls = &mut cx.config.global.tls;
     let after = [line.text(1)];
     let read = match of_server {
-        Some(_) => tls.server.read(word, &after),
-        None => tls.bind.read(word, &after),
+        Some(_) => Arc::make_mut(&mut tls.server).read(word, &after),
+        None => Arc::make_mut(&mut tls.bind).read(word, &after),
     };
     read.map(drop).map_err(|message| fail(line, 1, message))
 }
@@ -90,7 +90,11 @@ pub(crate) fn tls_default_options(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         }
         let after = words(line, at + 1);
         let tls = &mut cx.config.global.tls;
-        let read = if of_server { tls.server.read(word, &after) } else { tls.bind.read(word, &after) };
+        let read = if of_server {
+            Arc::make_mut(&mut tls.server).read(word, &after)
+        } else {
+            Arc::make_mut(&mut tls.bind).read(word, &after)
+        };
         match read {
             Ok(Read::Taken(taken)) => at += 1 + taken,
             Ok(Read::NotMine) => return Err(unknown()),

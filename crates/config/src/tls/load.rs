@@ -240,8 +240,15 @@ impl<'a> Loading<'a> {
                 (readable, files_read, sources, tickets, tls.ssl)
             {
                 let place = format!("for bind '{shown}' at [{}:{}]", line[0].file, line[0].line);
-                tls.line =
-                    self.bind(cx, b, &mut tls.words, sources, tickets, &place, (&line[0].file, line[0].line));
+                tls.line = self.bind(
+                    cx,
+                    b,
+                    (&tls.words, &tls.below),
+                    sources,
+                    tickets,
+                    &place,
+                    (&line[0].file, line[0].line),
+                );
             }
             for bind in line {
                 bind.tls = Some(tls.clone());
@@ -256,7 +263,7 @@ impl<'a> Loading<'a> {
         &mut self,
         cx: &mut Cx<'_>,
         b: &Building,
-        words: &mut Words,
+        (words, below): (&Words, &Words),
         sources: Vec<Source>,
         tickets: Option<Arc<TicketKeys>>,
         place: &str,
@@ -267,7 +274,7 @@ impl<'a> Loading<'a> {
             let message = format!("Proxy '{proxy}': {message}");
             cx.diagnostics.push(Diagnostic::new(severity, Lead::Bare, None, message));
         };
-        let mut own = words.over(&cx.config.global.tls.bind);
+        let mut own = words.over(below);
         if sources.is_empty() {
             let (severity, message) = match own.strict_sni {
                 Some(true) => (
@@ -607,7 +614,7 @@ impl<'a> Loading<'a> {
             return Ok(None);
         }
         let global = &cx.config.global.tls;
-        let mut words = tls.words.over(&global.server);
+        let mut words = tls.words.over(tls.below.as_ref().unwrap_or(&global.server));
         if let Some(list) = &words.alpn {
             let (alpn, note) = protocols(mode, Some(list))?;
             words.alpn = alpn;

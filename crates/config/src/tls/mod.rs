@@ -81,8 +81,11 @@ pub(crate) fn bind_source(cx: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bi
 }
 
 /// `ssl` of a `bind` line.
-pub(crate) fn bind_ssl(bind: &mut Bind) {
-    tls_of(bind).ssl = true;
+pub(crate) fn bind_ssl(cx: &mut Cx<'_>, _: &Line, _: usize, bind: &mut Bind) -> Took {
+    let tls = tls_of(bind);
+    tls.ssl = true;
+    tls.below = cx.config.global.tls.bind.clone();
+    Ok(1)
 }
 
 /// `tls-ticket-keys`
@@ -111,6 +114,10 @@ pub(crate) fn server_word(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut S
         "ca-file" => ("ca-file", &mut tls.words.ca_file, cx.config.global.tls.ca_base.clone()),
         "crl-file" => ("crl-file", &mut tls.words.crl_file, cx.config.global.tls.ca_base.clone()),
         "crt" => ("crt", &mut tls.words.certificate, crt_base(cx)),
+        "ssl" | "check-ssl" => {
+            tls.below.get_or_insert_with(|| cx.config.global.tls.server.clone());
+            return Ok(1 + taken);
+        }
         "sni" => {
             tls.sni_span = Some(line.span_at(at + 1));
             return Ok(1 + taken);

@@ -136,8 +136,8 @@ fn issuer(cx: &mut Ctx<'_>, args: &Args, whose: Whose) -> Option<Sample> {
 fn root(cx: &mut Ctx<'_>, args: &Args) -> Option<Sample> {
     let known = known(cx, Side::Client)?;
     let believed = known.verdict.fatal.is_none();
-    let last = known.peer.last().filter(|_| believed)?;
-    let name = distinguished(last.issuer(), args);
+    let root = known.root.as_ref().filter(|_| believed)?;
+    let name = distinguished(root.subject(), args);
     text(cx, name)
 }
 
@@ -334,7 +334,7 @@ pub static TABLE: &[FetchDef] = &[
         SESSION,
         "all that came with the client's certificate",
         |_, cx, _| {
-            let chain = known(cx, Side::Client).map(Facts::chain_der).filter(|chain| !chain.is_empty());
+            let chain = known(cx, Side::Client).map(Facts::rest_der).filter(|chain| !chain.is_empty());
             binary(cx, chain)
         },
     ),

@@ -137,8 +137,8 @@ impl Accepting {
     /// What is known of a handshake that is not done, or failed.
     pub fn so_far(&self) -> Facts {
         let peer = self.gathered.notes.peer.as_ref();
-        let (peer, verdict) = peer.map(|noted| (noted.chain.clone(), noted.verdict)).unwrap_or_default();
-        Facts { peer, verdict, ..self.known.clone() }
+        let Noted { chain: peer, root, verdict } = peer.cloned().unwrap_or_default();
+        Facts { peer, root, verdict, ..self.known.clone() }
     }
 
     fn fail(&mut self, failure: &Failure, out: &mut Vec<u8>) {
@@ -171,8 +171,7 @@ impl Accepting {
             let parsed = chain.iter().map(|one| Certificate::parse(one).map(Arc::new)).collect();
             let chain: Vec<Arc<Certificate>> = Result::unwrap_or(parsed, Vec::new());
             let now = served.context.shared().clock.now() as i64;
-            let verdict = served.context.verifier().verify(&chain, now);
-            self.gathered.notes.peer = Some(Noted { chain, verdict });
+            self.gathered.notes.peer = Some(served.context.verifier().verify(chain, now));
         }
         let mut facts = handshake::facts(&conn, &mut self.gathered);
         facts = Facts {

@@ -109,7 +109,7 @@ impl Connecting {
         if self.gathered.notes.peer.is_none() {
             let sent = self.conn.peer_certificates().unwrap_or_default();
             let chain = sent.iter().filter_map(|one| Certificate::parse(one).ok()).map(Arc::new).collect();
-            self.gathered.notes.peer = Some(crate::notes::Noted { chain, verdict: Verdict::default() });
+            self.gathered.notes.peer = Some(crate::notes::Noted { chain, ..Default::default() });
         }
         let own = self.context.own();
         let facts = Facts {

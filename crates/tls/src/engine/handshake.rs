@@ -246,18 +246,16 @@ pub(super) fn plain_alert(description: u8, out: &mut Vec<u8>) {
 
 /// The facts that both sides have in common.
 pub(super) fn facts(common: &CommonState, gathered: &mut Gathered) -> Facts {
-    let (chain, verdict) = match gathered.notes.peer.take() {
-        Some(noted) => (noted.chain, noted.verdict),
-        None => Default::default(),
-    };
+    let noted = gathered.notes.peer.take().unwrap_or_default();
     Facts {
         version: common.protocol_version().unwrap_or(ProtocolVersion::TLSv1_2).into(),
         cipher: common.negotiated_cipher_suite().map_or(0, |suite| suite.suite().into()),
         group: common.negotiated_key_exchange_group().map(|group| group.name()),
         alpn: common.alpn_protocol().map(<[u8]>::to_vec),
         resumed: common.handshake_kind() == Some(HandshakeKind::Resumed),
-        peer: chain,
-        verdict,
+        peer: noted.chain,
+        root: noted.root,
+        verdict: noted.verdict,
         server_random: gathered.server_random,
         session_id: std::mem::take(&mut gathered.session_id),
         secrets: std::mem::take(&mut gathered.notes.secrets),

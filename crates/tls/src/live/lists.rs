@@ -97,6 +97,7 @@ impl Live {
         let Some(name) = list else {
             return Ok(self.lists.keys().map(|name| format!("{name}\n")).collect());
         };
+        let name = if self.lists.contains_key(name) { name } else { name.trim_end_matches('/') };
         let lines = self.lists.get(name).ok_or("didn't find the specified filename")?;
         let mut out = format!("# {name}\n");
         for line in lines {

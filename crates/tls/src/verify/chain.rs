@@ -55,8 +55,22 @@ pub fn verify(
     request: &Request<'_>,
     accept: &mut dyn FnMut(usize, Code) -> bool,
 ) -> Result<(), Code> {
-    let Some(leaf) = sent.first() else { return Err(Code(1)) };
+    verify_path(sent, request, accept).0
+}
+
+/// The same, and the path that was found, however far it went: the peer's certificate first, the root last.
+pub fn verify_path(
+    sent: &[Arc<Certificate>],
+    request: &Request<'_>,
+    accept: &mut dyn FnMut(usize, Code) -> bool,
+) -> (Result<(), Code>, Vec<Arc<Certificate>>) {
+    let Some(leaf) = sent.first() else { return (Err(Code(1)), Vec::new()) };
     let mut walk = Walk { request, accept, path: vec![leaf.clone()], trials: TRIALS_MAX };
+    (check(&mut walk, sent), walk.path)
+}
+
+fn check(walk: &mut Walk<'_>, sent: &[Arc<Certificate>]) -> Result<(), Code> {
+    let (leaf, request) = (&sent[0], walk.request);
     walk.build(&sent[1..])?;
     walk.extensions()?;
     walk.strengths()?;
@@ -227,7 +241,7 @@ impl Walk<'_> {
         if crl.unknown_critical {
             return Err(Code::UNKNOWN_CRITICAL_CRL);
         }
-        match signature::check(issuer, crl.signature_algorithm(), crl.signed_part(), crl.signature()) {
+        match signature::check_list(issuer, crl) {
             Checked::Good => Ok(()),
             Checked::Bad | Checked::Unsupported => Err(Code::BAD_CRL_SIGNATURE),
         }

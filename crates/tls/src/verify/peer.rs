@@ -82,28 +82,32 @@ fn judge(
     for other in others.iter().take(chain::SENT_MAX) {
         sent.push(Arc::new(Certificate::parse(other).map_err(|_| CertificateError::BadEncoding)?));
     }
-    let verdict = judge_chain(&sent, request, ignored_leaf, ignored_ca);
-    notes::saw_peer(Noted { chain: sent, verdict });
+    let noted = judge_chain(sent, request, ignored_leaf, ignored_ca);
+    let verdict = noted.verdict;
+    notes::saw_peer(noted);
     match verdict.fatal {
         None => Ok(verdict),
         Some((code, _)) => Err(refusal(code)),
     }
 }
 
-/// Notes the certificate of a peer that nobody asked to verify: fetches give its fields all the same.
-fn note_unverified(leaf: &CertificateDer<'_>) -> Result<(), Error> {
+/// Notes the certificates of a peer that nobody asked to verify: fetches give their fields all the same. What comes with the
+/// peer's own certificate may be anything.
+fn note_unverified(leaf: &CertificateDer<'_>, others: &[CertificateDer<'_>]) -> Result<(), Error> {
     let leaf = Certificate::parse(leaf).map_err(|_| CertificateError::BadEncoding)?;
-    notes::saw_peer(Noted { chain: vec![Arc::new(leaf)], verdict: Verdict::default() });
+    let others = others.iter().take(chain::SENT_MAX).map_while(|other| Certificate::parse(other).ok());
+    let chain = std::iter::once(leaf).chain(others).map(Arc::new).collect();
+    notes::saw_peer(Noted { chain, root: None, verdict: Verdict::default() });
     Ok(())
 }
 
 /// Verifies a chain, and keeps the numbers that fetches and logs give.
 pub(crate) fn judge_chain(
-    sent: &[Arc<Certificate>],
+    sent: Vec<Arc<Certificate>>,
     request: &Request<'_>,
     ignored_leaf: Ignored,
     ignored_ca: Ignored,
-) -> Verdict {
+) -> Noted {
     let mut verdict = Verdict::default();
     let mut accept = |depth: usize, code: Code| {
         verdict.result = code;
@@ -124,13 +128,14 @@ pub(crate) fn judge_chain(
         }
         ignored
     };
-    if let Err(code) = chain::verify(sent, request, &mut accept)
+    let (outcome, path) = chain::verify_path(&sent, request, &mut accept);
+    if let Err(code) = outcome
         && verdict.fatal.is_none()
     {
         verdict.result = code;
         verdict.fatal = Some((code, true));
     }
-    verdict
+    Noted { chain: sent, root: path.last().cloned(), verdict }
 }
 
 /// The error that makes rustls send the alert that OpenSSL sends for this number.
@@ -178,7 +183,7 @@ impl ClientVerifier {
     }
 
     /// Verifies a chain again, as is done when a session is resumed: lists and clocks may have moved since.
-    pub fn verify(&self, sent: &[Arc<Certificate>], now: i64) -> Verdict {
+    pub(crate) fn verify(&self, sent: Vec<Arc<Certificate>>, now: i64) -> Noted {
         judge_chain(sent, &self.request(now), self.policy.ignored_leaf, self.policy.ignored_ca)
     }
 
@@ -266,7 +271,7 @@ impl ServerCertVerifier for ServerVerifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         if !self.policy.required {
-            note_unverified(end_entity)?;
+            note_unverified(end_entity, intermediates)?;
             return Ok(ServerCertVerified::assertion());
         }
         let address;

@@ -1,12 +1,14 @@
 //! Signatures over certificates, lists and handshakes. The arithmetic is aws-lc-rs', through the algorithms that rustls
 //! brings; what is ours is which algorithm may check what.
 
+use aws_lc_rs::signature::{RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY, UnparsedPublicKey};
 use rustls::SignatureScheme;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::WebPkiSupportedAlgorithms;
+use rustls::pki_types::alg_id;
 use rustls::{CertificateError, DigitallySignedStruct, Error, PeerMisbehaved};
 
-use crate::x509::Certificate;
+use crate::x509::{Certificate, Crl};
 
 /// What a signature turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +40,20 @@ pub fn check(signer: &Certificate, algorithm: &[u8], message: &[u8], signature: 
     }
     outcome
 }
+
+/// Checks the signature over a list of revoked certificates. Lists come from whoever wrote the configuration, and many
+/// authorities still sign them with RSA and SHA-1: that, which nothing else may use, is good enough to tell whose list it is.
+pub fn check_list(signer: &Certificate, list: &Crl) -> Checked {
+    let (algorithm, message, signature) = (list.signature_algorithm(), list.signed_part(), list.signature());
+    if algorithm != RSA_WITH_SHA1 || signer.key_algorithm() != alg_id::RSA_ENCRYPTION.as_ref() {
+        return check(signer, algorithm, message, signature);
+    }
+    let key = UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY, signer.key_bits());
+    if key.verify(message, signature).is_ok() { Checked::Good } else { Checked::Bad }
+}
+
+/// The content of the AlgorithmIdentifier of `sha1WithRSAEncryption` (RFC 3279 section 2.2.1).
+const RSA_WITH_SHA1: &[u8] = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x05\x05\x00";
 
 /// Checks the signature over a handshake that the owner of `certificate` made, in TLS 1.3 or 1.2.
 ///
