@@ -1,5 +1,6 @@
 //! Properties of the scheduler as its users see them.
 
+use crate::driver::{Driver, DriverKind, DriverOptions};
 use crate::task::{Reason, TaskId, current_task};
 use crate::*;
 use std::cell::{Cell, RefCell};
@@ -907,4 +908,63 @@ fn busy_polling_never_sleeps() {
     });
     assert_eq!(sleeps, 0);
     assert!(loops > 10, "{loops}");
+}
+
+/// At worst, how many tasks of `class` begin between an event on a socket and the task that waits for it, when twenty of
+/// them saturate the thread. The event comes while one of them runs.
+fn begun_before_the_light_task(driver: DriverKind, low_latency: bool, class: Class) -> u32 {
+    use std::io::Write;
+    let config = Config { driver, low_latency, ..Config::default() };
+    block_on(config, async move {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let mut stream = crate::net::Stream::from_accepted(ours.into()).unwrap();
+        let theirs = Rc::new(theirs);
+        let begun = Rc::new(Cell::new(0));
+        // How many had begun when the event came.
+        let told_at = Rc::new(Cell::new(None));
+        for _ in 0..20 {
+            let (begun, told_at, theirs) = (begun.clone(), told_at.clone(), theirs.clone());
+            spawn_with(&TEST, SpawnOptions { class, nice: 0 }, async move {
+                loop {
+                    begun.set(begun.get() + 1);
+                    // Not in step with rounds of any length.
+                    if told_at.get().is_none() && begun.get() % 7 == 0 {
+                        told_at.set(Some(begun.get()));
+                        // At the end nobody listens.
+                        let _ = (&*theirs).write_all(b"x");
+                    }
+                    yield_now().await;
+                }
+            });
+        }
+        let mut worst = 0;
+        for _ in 0..300 {
+            assert_eq!(stream.recv(16).await.unwrap().len(), 1);
+            worst = worst.max(begun.get() - told_at.take().unwrap());
+        }
+        worst
+    })
+}
+
+/// The heavy class keeps what waits for an event from waiting for more than the heavy task that runs when it comes; counted,
+/// as times on a busy machine say how it was preempted.
+#[test]
+fn one_heavy_task_at_most_is_between_an_event_and_who_waits_for_it() {
+    for driver in [DriverKind::Epoll, DriverKind::Uring] {
+        if let Err(error) = Driver::new(driver.clone(), &DriverOptions::default()) {
+            eprintln!("skipped with {driver:?}, which this kernel does not allow: {error}");
+            continue;
+        }
+        let [one_class, heavy, low_latency] = [
+            begun_before_the_light_task(driver.clone(), false, Class::Normal),
+            begun_before_the_light_task(driver.clone(), false, Class::Heavy),
+            begun_before_the_light_task(driver.clone(), true, Class::Heavy),
+        ];
+        eprintln!(
+            "{driver:?}: {one_class} in one class, {heavy} in the heavy class, {low_latency} with low latency"
+        );
+        assert!(one_class >= 10, "{driver:?}: the thread is not saturated: {one_class}");
+        assert_eq!((heavy, low_latency), (0, 0), "{driver:?}");
+    }
 }
