@@ -297,9 +297,11 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     if let Some((proxy, tracked)) = server.rare().track {
         row.set(const { at("tracked") }, Str(server_title(instance, proxy, tracked)));
     }
-    let weight = backend.weight(server.id);
-    row.set(const { at("weight") }, U32(weight));
-    row.set(const { at("uweight") }, U32(weight));
+    row.set(const { at("weight") }, U32(backend.weight_in_effect(server.id)));
+    row.set(const { at("uweight") }, U32(backend.weight(server.id)));
+    if let Some(percent) = backend.throttle(server.id) {
+        row.set(const { at("throttle") }, U32(percent));
+    }
     row.set(const { at("act") }, U32(u32::from(!server.backup)));
     row.set(const { at("bck") }, U32(u32::from(server.backup)));
     row.set(const { at("lastchg") }, narrow(history.since_s()));
@@ -432,7 +434,7 @@ pub fn backend(instance: &Instance, proxy: &Proxy) -> Row {
         let servers = proxy.servers.iter().filter(|s| s.backup == (active == 0));
         servers.filter(|s| backend.is_usable(s.id)).map(|s| pick(backend, s)).sum::<u32>()
     };
-    row.set(const { at("weight") }, U32(weight(|b, s| b.weight(s.id))));
+    row.set(const { at("weight") }, U32(weight(|b, s| b.weight_in_effect(s.id))));
     row.set(const { at("uweight") }, U32(weight(|b, s| b.weight(s.id))));
     row.set(const { at("act") }, U32(active));
     row.set(const { at("bck") }, U32(backup));

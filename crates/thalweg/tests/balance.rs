@@ -394,3 +394,134 @@ fn each_request_gets_the_server_that_it_gets_from_the_reference() {
         assert!(failures.is_empty(), "{} cases over {io}:\n{failures}", failures.matches("their").count());
     });
 }
+
+/// One server that begins slowly beside one that does not, in the program and twice in the reference: what `show stat` says
+/// of its weight lies between that of a reference that began before and of one that began after it.
+#[test]
+fn slow_starts_are_as_slow_as_those_of_the_reference() {
+    let Some(reference) = reference() else { return };
+    /// Percent: a step of the reference's, which counts whole seconds of the four.
+    const STEP: u64 = 26;
+    const ALGORITHMS: [&str; 5] = ["roundrobin", "leastconn", "random", "uri", "static-rr"];
+    let mut text = String::from(
+        "global\nstats socket <@dir>/cli level admin\ndefaults\nmode http\ntimeout connect 20s\ntimeout client 20s\n\
+         timeout server 20s\n",
+    );
+    for algorithm in ALGORITHMS {
+        let _ = write!(
+            text,
+            "listen {algorithm}\nbind <@{algorithm}>\nbalance {algorithm}\nserver fast {0} weight 100\n\
+             server slow {0} weight 100 slowstart 4s\n",
+            support::nobody()
+        );
+    }
+    let tell = |proxy: &support::Proxy, command: &str| {
+        let mut cli = Conn::connect_unix(&proxy.path("cli"));
+        cli.send(format!("{command}\n"));
+        cli.rest_text()
+    };
+    // For each algorithm the weight of the server and of the backend, and percent of it.
+    let figures = |proxy: &support::Proxy| -> [[u64; 3]; ALGORITHMS.len()] {
+        let table = tell(proxy, "show stat");
+        let cell = |row: String, column: usize| {
+            let row = table.lines().find(|line| line.starts_with(&row)).unwrap();
+            row.split(',').nth(column).unwrap().parse().unwrap_or(100)
+        };
+        let slow = |name: &str| format!("{name},slow,");
+        ALGORITHMS
+            .map(|name| [cell(slow(name), 18), cell(format!("{name},BACKEND,"), 18), cell(slow(name), 29)])
+    };
+    each_driver(|io| {
+        let theirs = || Setup::file(&text).program(&reference).start("epoll");
+        let programs = [theirs(), Setup::file(&text).start(io), theirs()];
+        for proxy in &programs {
+            for algorithm in ALGORITHMS {
+                tell(proxy, &format!("disable server {algorithm}/slow"));
+                tell(proxy, &format!("enable server {algorithm}/slow"));
+            }
+        }
+        let mut ended = false;
+        while !ended {
+            let after = figures(&programs[2]);
+            let ours = figures(&programs[1]);
+            let before = figures(&programs[0]);
+            for (n, algorithm) in ALGORITHMS.iter().enumerate() {
+                for (at, ours) in ours[n].into_iter().enumerate() {
+                    let between = after[n][at].saturating_sub(STEP)..=before[n][at] + STEP;
+                    assert!(
+                        between.contains(&ours),
+                        "{algorithm} over {io}, figure {at}: {ours}, not in {between:?}"
+                    );
+                }
+            }
+            ended = after.iter().chain(&ours).all(|figures| figures[0] == 100);
+            // Leaves the processor to the programs; the result does not depend on how long.
+            thread::sleep(std::time::Duration::from_millis(20));
+        }
+    });
+}
+
+/// Changes of weight and state move the shares of each algorithm as they do in the reference.
+#[test]
+fn shares_follow_changes_of_weight_as_in_the_reference() {
+    let Some(reference) = reference() else { return };
+    const REQUESTS: usize = 360;
+    let farm = Farm::start();
+    // Those that choose among equals by chance are allowed a difference that chance does not bring.
+    let algorithms = [
+        ("roundrobin", 2),
+        ("static-rr", 2),
+        ("first", 0),
+        ("uri", 0),
+        ("uri\nhash-type consistent", 0),
+        ("leastconn", REQUESTS / 5),
+        ("random(1)", REQUESTS / 5),
+    ];
+    let changes = [
+        "show version",
+        "set server b/s0 weight 40",
+        "set server b/s1 weight 50%",
+        "set server b/s2 state maint",
+        "set server b/s2 state ready",
+        "set server b/s2 weight 0",
+        "set server b/s0 state drain",
+    ];
+    let play = |io, program: Option<&Path>, algorithm: &str| -> Vec<[usize; 3]> {
+        let mut text = format!(
+            "global\nnbthread 1\nstats socket <@dir>/cli level admin\ndefaults\nmode http\ntimeout connect 20s\n\
+             timeout client 20s\ntimeout server 20s\nfrontend fe\nbind <@fe>\ndefault_backend b\nbackend b\n\
+             balance {algorithm}\n"
+        );
+        for n in 0..3 {
+            let _ = writeln!(text, "server s{n} {} weight {}", farm.addr(n), 10 * (n + 1));
+        }
+        let mut setup = Setup::file(&text);
+        if let Some(program) = program {
+            setup = setup.program(program);
+        }
+        let proxy = setup.start(io);
+        let mut conn = Conn::connect(proxy.addr("fe"));
+        let shares = |change: &str| {
+            let mut cli = Conn::connect_unix(&proxy.path("cli"));
+            cli.send(format!("{change}\n"));
+            cli.rest_text();
+            let mut shares = [0; 3];
+            for n in 0..REQUESTS {
+                conn.send(format!("GET /{n} HTTP/1.1\r\nHost: h\r\n\r\n"));
+                shares[farm.number(&conn.response().text())] += 1;
+            }
+            shares
+        };
+        changes.map(shares).to_vec()
+    };
+    for (algorithm, allowed) in algorithms {
+        let wanted = play("epoll", Some(&reference), algorithm);
+        each_driver(|io| {
+            let got = play(io, None, algorithm);
+            for ((change, got), wanted) in changes.iter().zip(&got).zip(&wanted) {
+                let close = got.iter().zip(wanted).all(|(a, b)| a.abs_diff(*b) <= allowed);
+                assert!(close, "{algorithm} over {io} after '{change}': {got:?}, not {wanted:?}");
+            }
+        });
+    }
+}

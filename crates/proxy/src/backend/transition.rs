@@ -72,9 +72,18 @@ impl Backend {
         self.shut_epoch(server) & 1 == 1
     }
 
-    /// Whether a slow start reduces what a server gets, for the statistics.
-    pub fn is_warming_up(&self, server: ServerId) -> bool {
-        self.servers[server.0 as usize].transition.since_ms.load(Ordering::Relaxed) != 0
+    /// The percentage of its weight that a server has during a slow start, for the statistics. Algorithms whose weights do
+    /// not change give it all of it.
+    pub fn throttle(&self, server: ServerId) -> Option<u32> {
+        let transition = &self.servers[server.0 as usize].transition;
+        let warms_up = transition.since_ms.load(Ordering::Relaxed) != 0;
+        warms_up.then(|| if self.balancer.is_static() { 100 } else { transition.ramp() })
+    }
+
+    /// The weight that a server has now: less than its own during a slow start.
+    pub fn weight_in_effect(&self, server: ServerId) -> u32 {
+        let weight = self.weight(server);
+        self.throttle(server).map_or(weight, |percent| (weight * percent).div_ceil(100))
     }
 
     /// Ends the streams on a server, wherever they are.
