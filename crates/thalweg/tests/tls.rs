@@ -684,7 +684,7 @@ fn fetches_and_logs_tell_of_both_sides() {
             ("ssl_fc_client_random,hex,length", "64"),
             ("ssl_fc_cipherlist_bin,hex,length", "40"),
             ("ssl_fc_protocol_hello_id", "771"),
-            ("ssl_fc_exporter_secret,length", "96"),
+            ("ssl_fc_exporter_secret,hex,length", "192"),
             ("ssl_c_used", "1"),
             ("ssl_c_verify", "0"),
             ("ssl_c_s_dn", "/CN=me"),
