@@ -7,7 +7,7 @@ use thalweg_sample::context::{Ctx, Scratch};
 use thalweg_sample::facts::{self, ListenerId, Session};
 use thalweg_sample::{Sample, Type};
 
-use crate::backend::assign::hasher;
+use crate::backend::algorithm::hasher;
 use crate::worker::{self, Worker};
 
 thread_local! {

@@ -3,13 +3,10 @@
 
 use std::task::Poll;
 
-use thalweg_balance::{KeyHash, PickContext, Priority, ServerIndex, UriKey, domain_only};
-use thalweg_config::model::{BalanceAlgo, HashFunction, Proxy, ProxyId, ServerId};
-use thalweg_http::Head;
-use thalweg_http::values::list_with_empty;
+use thalweg_balance::{PickContext, Priority, ServerIndex};
+use thalweg_config::model::{Proxy, ProxyId, ServerId};
 use thalweg_runtime::{clock, current_task, timer};
-use thalweg_sample::facts::{self, Endpoint, Session, StreamFacts};
-use thalweg_sample::fetch::hello::{Peek, rdp_cookie};
+use thalweg_sample::facts::{self, StreamFacts};
 
 use super::{Backend, Grant, Slot};
 use crate::worker::Worker;
@@ -25,68 +22,6 @@ pub enum NoServer {
     Timeout,
     /// The client went away (or `gave_up` said so).
     Abandoned,
-}
-
-/// The number a load-balancing algorithm derives from a stream, but for `hash`, whose expression is not evaluated here.
-/// `data` is what a TCP client has sent so far. `None` when the algorithm needs none, or finds none to derive it from.
-pub fn key_hash(
-    proxy: &Proxy,
-    session: &Session,
-    facts: &StreamFacts,
-    request: Option<&Head>,
-    data: &[u8],
-) -> Option<u32> {
-    let hash = hasher(proxy);
-    match &proxy.balance.algo {
-        BalanceAlgo::Source => match facts.src.unwrap_or_else(|| session.source()) {
-            Endpoint::Inet(addr) => Some(hash.address(addr.ip())),
-            _ => None,
-        },
-        BalanceAlgo::Uri { len, depth, whole, path_only } => {
-            let some = |n: u32| (n != 0).then_some(n as usize);
-            let key = UriKey { len: some(*len), depth: some(*depth), whole: *whole, path_only: *path_only };
-            let target = request?.target();
-            let text = if *path_only { thalweg_http::uri::path_and_query(target) } else { target };
-            Some(hash.bytes(key.select(text)))
-        }
-        BalanceAlgo::UrlParam { name } => {
-            let value = thalweg_http::uri::query_parameter(request?.target(), name)?;
-            Some(hash.bytes(value))
-        }
-        BalanceAlgo::Hdr { name, use_domain_only } => {
-            // Of a list, the first element.
-            let value = list_with_empty(request?.find(name)?.value).next()?;
-            (!value.is_empty()).then(|| hash.bytes(if *use_domain_only { domain_only(value) } else { value }))
-        }
-        BalanceAlgo::RdpCookie { name } => {
-            let Peek::Found((found, value)) = rdp_cookie(data) else { return None };
-            let is_named = data[found].eq_ignore_ascii_case(name);
-            (is_named && !value.is_empty()).then(|| hash.bytes(&data[value]))
-        }
-        BalanceAlgo::Hash(_)
-        | BalanceAlgo::RoundRobin
-        | BalanceAlgo::StaticRr
-        | BalanceAlgo::LeastConn
-        | BalanceAlgo::First
-        | BalanceAlgo::Random { .. }
-        | BalanceAlgo::Sticky
-        | BalanceAlgo::LogHash(_) => None,
-    }
-}
-
-/// The hash function of a backend, as `hash-type` says.
-pub fn hasher(proxy: &Proxy) -> KeyHash {
-    let hash = proxy.balance.hash;
-    KeyHash {
-        function: match hash.function {
-            HashFunction::Sdbm => thalweg_balance::HashFunction::Sdbm,
-            HashFunction::Djb2 => thalweg_balance::HashFunction::Djb2,
-            HashFunction::Wt6 => thalweg_balance::HashFunction::Wt6,
-            HashFunction::Crc32 => thalweg_balance::HashFunction::Crc32,
-            HashFunction::None => thalweg_balance::HashFunction::None,
-        },
-        avalanche: hash.avalanche,
-    }
 }
 
 /// Whether the attempt after `retries` failed ones may go to another server (`option redispatch`).

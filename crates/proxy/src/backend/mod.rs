@@ -1,5 +1,6 @@
 //! The live state of one backend: its load balancer, its servers, its queues. Shared by all threads.
 
+pub mod algorithm;
 pub mod assign;
 pub mod connect;
 mod hand_over;
@@ -16,10 +17,10 @@ use std::sync::{Arc, PoisonError};
 
 use thalweg_balance::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex};
 use thalweg_balance::{
-    Algorithm, Balancer, HashMethod, Limits, LoadNow, Place, PreserveAffinity, Priority, Queue, ServerIndex,
-    ServerSpec, ServerView, Settings, Turn,
+    Algorithm, Balancer, Limits, LoadNow, Place, PreserveAffinity, Priority, Queue, ServerIndex, ServerSpec,
+    ServerView, Settings, Turn,
 };
-use thalweg_config::model::{self, BalanceAlgo, HashAffinity, Proxy, Server, ServerId};
+use thalweg_config::model::{self, HashAffinity, Proxy, Server, ServerId};
 use thalweg_runtime::{Reason, TaskId};
 
 use standing::{Past, Standing};
@@ -148,7 +149,7 @@ impl Backend {
     /// The state of a backend at start.
     pub fn new(proxy: &Proxy) -> Backend {
         let specs: Vec<ServerSpec> = proxy.servers.iter().map(spec).collect();
-        let algorithm = algorithm(proxy);
+        let algorithm = algorithm::picker(proxy);
         let settings = Settings {
             algorithm,
             all_backups: proxy.opts.allbackups,
@@ -529,28 +530,6 @@ impl ServerView for Limited<'_> {
     fn queue_is_full(&self, server: ServerIndex, _load: LoadNow) -> bool {
         let state = &self.backend.servers[server.0 as usize];
         state.fixed_limits.queue_is_full(state.queue.len())
-    }
-}
-
-fn algorithm(proxy: &Proxy) -> Algorithm {
-    let method = match proxy.balance.hash.method {
-        model::HashMethod::MapBased => HashMethod::MapBased,
-        model::HashMethod::Consistent => HashMethod::Consistent,
-    };
-    match &proxy.balance.algo {
-        BalanceAlgo::RoundRobin => Algorithm::RoundRobin,
-        BalanceAlgo::StaticRr => Algorithm::StaticRr,
-        BalanceAlgo::LeastConn => Algorithm::LeastConn,
-        BalanceAlgo::First => Algorithm::First,
-        BalanceAlgo::Random { draws } => Algorithm::Random { draws: *draws },
-        BalanceAlgo::Sticky => Algorithm::Sticky,
-        BalanceAlgo::Source
-        | BalanceAlgo::Uri { .. }
-        | BalanceAlgo::UrlParam { .. }
-        | BalanceAlgo::Hdr { .. }
-        | BalanceAlgo::RdpCookie { .. }
-        | BalanceAlgo::Hash(_)
-        | BalanceAlgo::LogHash(_) => Algorithm::Hash(method),
     }
 }
 

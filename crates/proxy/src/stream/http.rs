@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::rc::Rc;
 
-use thalweg_config::model::{BalanceAlgo, LogStep, Mode, Proxy};
+use thalweg_config::model::{LogStep, Mode, Proxy};
 use thalweg_h1::ParseErrorKind;
 use thalweg_h1::parse::{HeadParser, ParseOptions, Parsed};
 use thalweg_http::semantics::{BodyLength, FramingPolicy, Strictness};
@@ -20,6 +20,7 @@ use super::rules::{self, Passed, Source};
 use super::{
     After, Stop, Stream, StreamState, finish, forwarded, reply, route, service, statistics, track, waiting,
 };
+use crate::backend::algorithm;
 use crate::connection::port::Port;
 use crate::frontend::ClientSession;
 use crate::worker::Worker;
@@ -519,7 +520,7 @@ pub fn earlier(a: Option<u64>, b: Option<u64>) -> Option<u64> {
 /// Whether a request waits until its body is there, or as much of it as fits: `option http-buffer-request`, or `balance
 /// url_param`, which looks for its parameter in the body of a POST.
 fn buffers_requests(proxy: &Proxy) -> bool {
-    proxy.opts.http_buffer_request || matches!(proxy.balance.algo, BalanceAlgo::UrlParam { .. })
+    proxy.opts.http_buffer_request || algorithm::looks_into_bodies(proxy)
 }
 
 /// The value to log of a captured cookie, `name=value`.

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use thalweg_balance::ServerIndex;
 use thalweg_config::compiled::{Condition, LogFormat};
-use thalweg_config::model::{BalanceAlgo, DynamicTarget, Proxy, ProxyId, ServerId, UseServerTarget};
-use thalweg_http::Method;
+use thalweg_config::model::{DynamicTarget, Proxy, ProxyId, ServerId, UseServerTarget};
 use thalweg_runtime::clock;
 use thalweg_sample::acl::Verdict;
 use thalweg_sample::facts;
 
 use super::{Stream, cookie, stick};
-use crate::backend::assign::{self, Choice};
+use crate::backend::algorithm::{self, Asked, Plan};
+use crate::backend::assign::Choice;
 use crate::worker::Worker;
 
 /// `use_backend` and `default_backend`: the backend of a frontend's stream, if anything names one.
@@ -150,26 +150,19 @@ fn last_server(stream: &Stream<'_>, be: &Proxy) -> Option<ServerIndex> {
 
 /// The number that a hashing algorithm derives from the stream.
 fn balance_key(stream: &mut Stream<'_>, be: &Proxy) -> Option<u32> {
-    match &be.balance.algo {
-        BalanceAlgo::Hash(expr) => stream.evaluate(true, |cx, _| {
-            let sample = expr.eval_as(thalweg_sample::Type::Bin, cx)?;
-            Some(assign::hasher(be).bytes(cx.bytes(&sample.value)))
-        }),
-        algo => {
+    let algo = &be.balance.algo;
+    match algorithm::plan(algo) {
+        Plan::Servers(_) => None,
+        Plan::Key(key) => {
             let state = &*stream.state;
-            let is_http = state.facts.is_http;
-            let request = is_http.then_some(&state.request);
-            let data = if is_http { &[] } else { stream.client.received() };
-            let key = assign::key_hash(be, &stream.session.facts, &state.facts, request, data);
-            let BalanceAlgo::UrlParam { name } = algo else { return key };
-            if key.is_some() || !is_http || state.request.method() != Method::Post {
-                return key;
-            }
-            // The form in a body that was waited for.
-            let body = stream.client.look();
-            let value = thalweg_http::uri::posted_parameter(body.payload().data(), name)?;
-            Some(assign::hasher(be).bytes(value))
+            let source = state.facts.src.unwrap_or_else(|| stream.session.facts.source());
+            let request = state.facts.is_http.then_some(&state.request);
+            key(algo, &mut Asked { source, request, client: stream.client }, &algorithm::hasher(be))
         }
+        Plan::Expression(expr) => stream.evaluate(true, |cx, _| {
+            let sample = expr.eval_as(thalweg_sample::Type::Bin, cx)?;
+            Some(algorithm::hasher(be).bytes(cx.bytes(&sample.value)))
+        }),
     }
 }
 
