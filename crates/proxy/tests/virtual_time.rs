@@ -529,6 +529,11 @@ fn before_a_server_is_asked() {
             Case::new("a server that resets while rules wait for more", "", ("SD", 300))
                 .backend("tcp-response inspect-delay 1s;tcp-response content accept if { res.len gt 10 }")
                 .server(&[Say("x"), Idle(300), Reset]),
+            Case::new("a client that ends while rules wait for the server", "", ("--", 300))
+                .backend("tcp-response inspect-delay 1s;tcp-response content accept if { res.len gt 10 }")
+                .client(&[Say("x"), Idle(300), Fin])
+                .server(&[UntilEnd, Close])
+                .server_ends(300),
             Case::new("inspect-delay counts towards timeout tunnel", "timeout tunnel 1500ms", ("cD", 1500))
                 .backend("tcp-response inspect-delay 1s;tcp-response content accept if { res.len gt 10 }"),
             Case::new("a client that resets in a queue", "", ("CD", 300))

@@ -8,7 +8,7 @@ use std::task::Poll;
 use thalweg_config::model::{Global, Mode, Proxy, ProxyId, Reuse, Server, ServerId};
 use thalweg_rules::{Kind, Overrides, Ruleset};
 use thalweg_runtime::buffer::{BULK_SIZE, Buf};
-use thalweg_runtime::net::{Keepalive, SockAddr, Stream};
+use thalweg_runtime::net::{Departure, Keepalive, SockAddr, Stream};
 use thalweg_runtime::{Class, Kind as TaskKind, SpawnOptions, clock, current_task, pool, spawn_with, timer};
 use thalweg_sample::facts::{self, ConnError, Endpoint, Session};
 
@@ -500,7 +500,13 @@ impl Stay {
         let Stay { client, session, wait, .. } = self;
         let half = session.half.as_deref();
         if half.is_none() && client.has_input() {
-            return Poll::Ready(None);
+            // What a client sent ahead and did not wait for is not served.
+            let left = !session.first && client.line.departure() != Departure::No;
+            if left {
+                client.eof = true;
+                client.line.discard_input(UNREAD_MAX);
+            }
+            return Poll::Ready(left.then_some(NoRequest::Closed));
         }
         match client.poll_recv_up_to(BULK_SIZE) {
             Poll::Ready(Ok(buf)) if !buf.is_empty() => {

@@ -137,6 +137,10 @@ impl<'a> Attempts<'a> {
                 if !ending::may_retry(stream.state, &self.be.retry_on, cause) {
                     return Err(stream.stop(cause));
                 }
+                // Nobody waits for another attempt.
+                if stream.state.facts.is_http && gave_up(stream.client, self.be, true) {
+                    return Err(left(stream));
+                }
                 self.retry(stream, false, error != ConnectError::Timeout);
             }
         }
@@ -212,15 +216,19 @@ async fn again<'a>(
     if failed.server != now {
         cookie::redispatched(stream.state);
     }
-    finish::count_retry(stream.worker, stream.state, failed.server, now, failed.connected);
-    if failed.server == now && failed.delay {
+    let delayed = failed.server == now && failed.delay;
+    let count = |stream: &mut Stream<'a>| {
+        finish::count_retry(stream.worker, stream.state, failed.server, now, failed.connected);
+    };
+    if delayed && chosen {
         delay(stream, be).await?;
-        if chosen {
-            // It was not ready for the stream before that.
-            stream.state.facts.timers.queue_us = stream.elapsed_us();
-        }
+        // It was not ready for the stream before that.
+        stream.state.facts.timers.queue_us = stream.elapsed_us();
+        count(stream);
+        return Ok(());
     }
-    Ok(())
+    count(stream);
+    if delayed { delay(stream, be).await } else { Ok(()) }
 }
 
 /// Waits before another attempt on the same server, unless the client leaves meanwhile.
@@ -228,19 +236,24 @@ async fn delay<'a>(stream: &mut Stream<'a>, be: &Proxy) -> Result<(), Stop<'a>> 
     let ms = be.timeouts.connect.unwrap_or(DELAY_MS).min(DELAY_MS);
     let over = timer::Deadline(Some(timer::deadline_in(ms)));
     let is_http = stream.state.facts.is_http;
-    let left = std::future::poll_fn(|_| match gave_up(stream.client, be, is_http) {
+    let has_left = std::future::poll_fn(|_| match gave_up(stream.client, be, is_http) {
         true => Poll::Ready(true),
         false => over.poll().map(|()| false),
     })
     .await;
+    if has_left { Err(left(stream)) } else { Ok(()) }
+}
+
+/// The client left between two attempts.
+fn left<'a>(stream: &mut Stream<'a>) -> Stop<'a> {
+    let is_http = stream.state.facts.is_http;
     let cause = match has_reset(stream.client) {
-        _ if !left => return Ok(()),
         true if is_http => Cause::ClientResetRetrying,
         false if is_http => Cause::ClientLeftRetrying,
         true => Cause::ClientResetUnconnected,
         false => Cause::ClientLeftConnecting,
     };
-    Err(stream.stop(cause))
+    stream.stop(cause)
 }
 
 /// Whether nobody waits for a server any more.

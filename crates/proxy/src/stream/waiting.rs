@@ -47,8 +47,11 @@ impl<'s> Upward<'s> {
             && let Poll::Ready(ended) = self.pump.poll(client, &mut server.line)
         {
             self.sends = false;
-            if let Err(PumpError::Cut(Cut::Broken(_))) = ended {
-                self.broken = Some(RelayEnd::ClientAborted);
+            match ended {
+                // The server hears at once that the client has said everything: it may have nothing to say to that.
+                Ok(()) => _ = server.line.shutdown_write(),
+                Err(PumpError::Cut(Cut::Broken(_))) => self.broken = Some(RelayEnd::ClientAborted),
+                Err(_) => {}
             }
         }
     }

@@ -202,8 +202,15 @@ fn log(list: &mut List, case: &Case, theirs: &[String], ours: &[String], toleran
         Mode::Http => &HTTP_FIELDS,
         Mode::Tcp => &TCP_FIELDS,
     };
-    for (i, (t, o)) in theirs.iter().zip(ours).enumerate() {
-        let split = |line: &str| line.splitn(names.len(), '~').map(str::to_string).collect::<Vec<_>>();
+    let split = |line: &str| line.splitn(names.len(), '~').map(str::to_string).collect::<Vec<_>>();
+    let ours = match case.clients.len() {
+        0 | 1 => ours.to_vec(),
+        _ => matched(theirs, ours, |theirs, ours| {
+            let same = |((name, t), o): &((&&str, String), String)| !TIMERS.contains(name) && t == o;
+            names.iter().zip(split(theirs)).zip(split(ours)).filter(same).count()
+        }),
+    };
+    for (i, (t, o)) in theirs.iter().zip(&ours).enumerate() {
         let (t_fields, o_fields) = (split(t), split(o));
         if case.own_log || t_fields.len() != names.len() || o_fields.len() != names.len() {
             own_line(list, i, t, o);
@@ -222,6 +229,16 @@ fn log(list: &mut List, case: &Case, theirs: &[String], ours: &[String], toleran
             }
         }
     }
+}
+
+/// `ours` in the order of `theirs`: what several clients do at the same moment ends in either order.
+fn matched(theirs: &[String], ours: &[String], alike: impl Fn(&str, &str) -> usize) -> Vec<String> {
+    let mut left: Vec<&String> = ours.iter().collect();
+    let pick = |line: &String| {
+        let best = (0..left.len()).rev().max_by_key(|i| alike(line, left[*i])).expect("as many as there are");
+        left.remove(best).clone()
+    };
+    theirs.iter().map(pick).collect()
 }
 
 /// A line in a format of the case's own: numbers between blanks, slashes and the like that look like times, ports and

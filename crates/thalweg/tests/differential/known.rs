@@ -238,9 +238,30 @@ pub const KNOWN: &[Known] = &[
         reason: "a reset ends its exchange at once, whatever option abortonclose says",
     },
     Known {
+        cases: &["mix/*-mute/*no-abortonclose/*"],
+        aspects: &[
+            "log * %B",
+            "log * %T*",
+            "log * %rc",
+            "s* connections",
+            "s*#* end *",
+            "stat * *bin",
+            "stat * *bout",
+            "stat * cli_abrt",
+            "stat * h1_*",
+            "stat * h1req",
+            "stat * hrsp_*",
+            "stat * lbtot",
+            "stat * need_conn_est",
+            "stat * req_tot",
+            "stat * smax",
+        ],
+        reason: "the request that a client had sent ahead before it left is not sent, or given up before its answer is seen",
+    },
+    Known {
         cases: &["client-leaves/after-pipelined/close/no-abortonclose"],
-        aspects: &["log 2 *", "s1#2 end earlier", "stat b * eresp", "stat * hrsp_4xx", "stat * hrsp_5xx"],
-        reason: "the second request of a client that has left is not sent",
+        aspects: &["log lines", "s1 connections", "stat * *"],
+        reason: "the second request of a client that has left is not sent, nor logged",
     },
     Known {
         cases: &["timeouts/connect/short/post"],
@@ -367,7 +388,7 @@ pub const KNOWN: &[Known] = &[
         reason: "what came of a head that was not completed, or cannot be read, is not counted",
     },
     Known {
-        cases: &["pipelining/then-half-close", "mix/*-and-more/*"],
+        cases: &["pipelining/then-half-close", "mix/*-and-more/*", "mix/*-refuses/*"],
         aspects: &["stat f FRONTEND h1_bytes_in"],
         reason: "requests that nobody will read are not counted",
     },
@@ -403,9 +424,24 @@ pub const KNOWN: &[Known] = &[
         reason: "what a client says at the moment of the end may have come or not",
     },
     Known {
-        cases: &["mix/*/retry-500/*"],
-        aspects: &["log * %B", "stat * bout", "stat * resbin", "stat * reqbout"],
+        cases: &["mix/*/retry-*"],
+        aspects: &["log * %B", "log * %Tc", "stat * bout", "stat * resbin", "stat * reqbout"],
         reason: "what goes to a server again, and what came of it before, counts each time",
+    },
+    Known {
+        cases: &["mix/*/tcp/*-refuses*dontlognull*"],
+        aspects: &["log lines", "stat * *bin"],
+        reason: "what a client says at the moment of the end may have come or not",
+    },
+    Known {
+        cases: &["mix/*/tcp/maxconn/*client-half-close*"],
+        aspects: &["log * %Tw", "log * %ts"],
+        reason: "a client that said nothing leaves the queue, or leaves when it is its turn",
+    },
+    Known {
+        cases: &["mix/*/chunked-cut/*"],
+        aspects: &["s*#* bytes"],
+        reason: "a head goes to the server before its first chunk is complete",
     },
     Known {
         cases: &["mix/*/tcp/*-refuses*"],
@@ -414,11 +450,15 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         cases: &["mix/*/tcp/*-closes*"],
-        aspects: &["s*#* bytes"],
+        aspects: &["s*#* bytes", "log * %ts", "stat b * eresp", "stat b * srv_abrt"],
         reason: "what a client says at the moment of the end may have come or not",
     },
     Known {
-        cases: &["mix/*/tcp/*-goes-on*client-close*", "mix/*/tcp/*-goes-on*client-reset*"],
+        cases: &[
+            "mix/*/tcp/*-goes-on*client-close*",
+            "mix/*/tcp/*-goes-on*client-reset*",
+            "mix/*/tcp/*-closes*client-reset*",
+        ],
         aspects: &["stat * resbout"],
         reason: "what is sent to a client that has gone",
     },
