@@ -374,6 +374,21 @@ fn the_page_is_safe_to_look_at() {
 }
 
 #[test]
+fn who_looks_again_is_not_logged_again() {
+    let server = Server::http(|_| ok("hello"));
+    let proxy = setup(&server).start("epoll");
+    let mut conn = proxy.connect();
+    for path in ["/own;live", "/own;live", "/own", "/own;live;up", "/guarded;live", "/own;csv;live"] {
+        conn.send(get(path, ""));
+        let expected = if path.starts_with("/own") { 200 } else { 401 };
+        assert_eq!(conn.response().status, expected);
+    }
+    let logged: Vec<String> = (0..4).map(|_| proxy.http_log()).collect();
+    let paths: Vec<&str> = logged.iter().map(|line| line.split(' ').nth(6).unwrap_or("")).collect();
+    assert_eq!(paths, ["/own;live", "/own", "/guarded;live", "/own;csv;live"], "{logged:#?}");
+}
+
+#[test]
 fn what_became_of_a_server_is_remembered() {
     let server = Server::http(|_| ok("hello"));
     let proxy = setup(&server).start("epoll");

@@ -43,8 +43,22 @@ pub async fn serve<'a>(http: &mut Stream<'a>, proxy: &'a Proxy, page: &'a StatsP
         http.request_rules(proxy, &page.rules, Kind::HttpRequest).await?;
     }
     http.end(Cause::AnsweredByService);
+    if is_another_look(http, page) {
+        http.state.facts.log_level = Some(NOT_LOGGED);
+    }
     let admin =
         page.admin.iter().any(|condition| http.evaluate(true, |cx, _| condition.eval(cx) == Verdict::Pass));
     let page = Page { proxy, page, admin };
     Err(Stop::Ended(service::answer(http, service, Some(page), false).await?))
+}
+
+/// The log level of what is not logged.
+const NOT_LOGGED: u8 = 255;
+
+/// Whether the page's script looks for figures again on the connection that brought the page: it does so about once a second,
+/// and one line says enough about who looks.
+fn is_another_look(stream: &Stream<'_>, page: &StatsPage) -> bool {
+    let request = &stream.state.request;
+    let rest = thalweg_http::uri::path_and_query(request.target()).get(page.uri.len()..).unwrap_or(b"");
+    !stream.first && request.method() == Method::Get && rest.starts_with(b";live")
 }

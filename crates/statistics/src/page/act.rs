@@ -273,4 +273,30 @@ mod tests {
         assert_eq!(form(""), read(&[], None, None));
         assert_eq!(form(&format!("q={}", "x".repeat(VALUE_MAX))), None);
     }
+
+    #[test]
+    fn nothing_that_is_posted_or_asked_for_panics() {
+        // Bytes that mean something here, in every order that comes up.
+        let alphabet = b"&=%;s.b?#+1a\xff\xc3\x28\0-";
+        let mut state = 1u64;
+        for _ in 0..20_000 {
+            let mut text = Vec::new();
+            let mut next = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 33) as usize
+            };
+            for _ in 0..next() % 40 {
+                match next() % 12 {
+                    0 => text.extend_from_slice(b"scope="),
+                    1 => text.extend_from_slice(b";row="),
+                    2 => text.extend_from_slice(b";st="),
+                    _ => text.push(alphabet[next() % alphabet.len()]),
+                }
+            }
+            let options = super::super::options::Options::of(&text);
+            assert!(options.part.len() <= 20 && !options.part.contains(['<', '"', '\'', '&']));
+            let form = Form::of(&text).expect("it is short");
+            assert!(form.servers.len() <= text.len());
+        }
+    }
 }
