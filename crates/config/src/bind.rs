@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use thalweg_syntax::address::Transport;
-use thalweg_syntax::{Address, AddressOptions, Diagnostic, Line, TimeUnit, did_you_mean};
+use thalweg_syntax::{Address, AddressOptions, Diagnostic, Lead, Line, TimeUnit, did_you_mean};
 
 use crate::build::{Building, Cx};
 use crate::global::number_set;
@@ -38,6 +38,7 @@ pub(crate) fn bind(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     let context = BindContext::Section(b.p.kind.keyword());
     let mut binds = parse_addresses(cx, line, 1, &context)?;
     parse_options(cx, line, 2, &context, &mut binds)?;
+    number_guids(cx, line, &mut binds)?;
     for bind in binds.iter().filter(|x| x.uid != 0) {
         if let Some(other) = b.p.binds.iter().find(|x| x.uid == bind.uid) {
             let at = (0..line.words.len()).rev().find(|i| line.text(*i) == "id").unwrap_or(0);
@@ -54,6 +55,32 @@ pub(crate) fn bind(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
         }
     }
     b.p.binds.append(&mut binds);
+    Ok(())
+}
+
+/// Makes each listener's identifier of the line's `guid-prefix`.
+fn number_guids(cx: &mut Cx<'_>, line: &Line, binds: &mut [Bind]) -> Outcome {
+    for (number, bind) in binds.iter_mut().enumerate() {
+        let Some(prefix) = &bind.guid else { continue };
+        let guid = cx.name(&format!("{prefix}-{number}"));
+        let complain = |why: &str| {
+            let message =
+                format!("error on GUID generation : {why}. You may fix it by adjusting guid-prefix.");
+            let mut e = fail(line, 0, message);
+            e.lead = Lead::BareLocated;
+            Err(e)
+        };
+        if guid.len() > crate::proxy::GUID_LEN_MAX {
+            return complain("invalid length");
+        }
+        if let Err(c) = crate::proxy::legal_guid(&guid) {
+            return complain(&format!("invalid character '{c}'"));
+        }
+        if cx.guids.insert(Arc::clone(&guid), line.span()).is_some() {
+            return complain(&format!("duplicate entry '{guid}'"));
+        }
+        bind.guid = Some(guid);
+    }
     Ok(())
 }
 

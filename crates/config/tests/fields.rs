@@ -43,7 +43,6 @@ const UNREAD: &[(&str, &str)] = &[
     ("Proxy::kind", "read by 'is_fe' and 'is_be'"),
     ("Proxy::file", "for messages while the file is read"),
     ("Proxy::line", "for messages while the file is read"),
-    ("Proxy::guid", "names the proxy in a statistics file, which is refused"),
     ("StatsPage::accounts", "read when the file was read: they become a user list and a rule"),
     ("StatsPage::realm", "read when the file was read: it is part of that rule"),
     ("UseBackend::line", "for messages while the file is read"),

@@ -11,6 +11,7 @@ pub mod prometheus;
 pub mod report;
 pub mod rows;
 pub mod stat;
+pub mod stats_file;
 
 pub use format::Value;
 pub use stat::{Row, RowKind};

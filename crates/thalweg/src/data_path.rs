@@ -19,7 +19,12 @@ impl DataPath {
     /// Prepares the live state for a configuration. `program` is the name that tags logs.
     pub fn new(config: Config, program: &str) -> DataPath {
         let hostname = thalweg_sys::net::hostname();
-        DataPath(Instance::new(config, program, &hostname, clock::wall_us()))
+        let counted = config.global.stats_file.clone();
+        let instance = Instance::new(config, program, &hostname, clock::wall_us());
+        if let Some(text) = counted {
+            thalweg_statistics::stats_file::load(&instance, &text);
+        }
+        DataPath(instance)
     }
 
     /// Starts to serve on the calling thread.

@@ -5,11 +5,9 @@ use std::sync::Arc;
 
 use thalweg_config::model::CliLevel::{self, User};
 use thalweg_proxy::Instance;
-use thalweg_statistics::columns::{COLUMNS, ONLY_BACKEND, ONLY_FRONTEND};
 use thalweg_statistics::latency::Table;
 use thalweg_statistics::report::{Filter, Form, Report};
-use thalweg_statistics::stat::{self, Row};
-use thalweg_statistics::{Value, rows};
+use thalweg_statistics::{stat, stats_file};
 
 use crate::command::{Call, Command, Run};
 use crate::output::Reply;
@@ -20,7 +18,7 @@ pub static COMMANDS: &[Command] = &[
         .help("[desc|json|no-maint|typed|up]*", "show the counters of proxies and servers"),
     Command::new("show latency", User, Run::Waiting(|call| Box::pin(show_latency(call))))
         .help("[<proxy>]", "show how long streams took, in microseconds"),
-    Command::new("dump stats-file", User, Run::Now(|call| dump(call.instance())))
+    Command::new("dump stats-file", User, Run::Now(|call| Reply::Text(stats_file::dump(call.instance()))))
         .help("", "dump the counters that a stats file holds"),
     Command::new("show schema json", User, Run::Now(|_| Reply::Text(stat::SCHEMA.into())))
         .help("", "show the JSON schema of the statistics"),
@@ -103,45 +101,4 @@ fn proxy_number(instance: &Instance, text: &str) -> Option<i64> {
     }
     let proxy = instance.config.proxies.iter().find(|proxy| &*proxy.name == text)?;
     Some(i64::from(proxy.uid))
-}
-
-/// `dump stats-file`: the counters that outlive the process, of what has a `guid`, first those of frontends, then those
-/// of backends and their servers.
-fn dump(instance: &Instance) -> Reply {
-    let proxies = || instance.config.proxies.iter().filter(|proxy| !proxy.disabled);
-    let mut text = String::new();
-    let frontends = proxies().filter(|proxy| proxy.is_fe());
-    let rows = frontends.filter_map(|proxy| Some((proxy.guid.as_deref()?, rows::frontend(instance, proxy))));
-    dump_side(&mut text, "fe", ONLY_BACKEND, rows);
-    text.push('\n');
-    let behind = proxies().filter(|proxy| proxy.is_be()).flat_map(|proxy| {
-        let servers = proxy.servers.iter();
-        let servers = servers.filter_map(move |server| {
-            Some((server.rare().guid.as_deref()?, rows::server(instance, proxy, server)))
-        });
-        servers.chain(proxy.guid.as_deref().map(|guid| (guid, rows::backend(instance, proxy))))
-    });
-    dump_side(&mut text, "be", ONLY_FRONTEND, behind);
-    Reply::Text(text)
-}
-
-/// One half of a stats file: its columns but for those of the other side, and its rows.
-fn dump_side<'g>(text: &mut String, side: &str, others: &[&str], rows: impl Iterator<Item = (&'g str, Row)>) {
-    let kept: Vec<usize> = (0..COLUMNS.len())
-        .filter(|at| COLUMNS[*at].tags.ends_with('P') && !others.contains(&COLUMNS[*at].name))
-        .collect();
-    text.push_str(&format!("#{side} guid,"));
-    kept.iter().for_each(|at| text.push_str(&format!("{},", COLUMNS[*at].name)));
-    text.push('\n');
-    for (guid, row) in rows {
-        text.push_str(&format!("{guid},"));
-        for at in &kept {
-            match &row.values[*at] {
-                // Never is no number of seconds.
-                None | Some(Value::S32(..0)) => text.push_str("0,"),
-                Some(value) => text.push_str(&format!("{value},")),
-            }
-        }
-        text.push('\n');
-    }
 }

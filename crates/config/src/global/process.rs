@@ -1,8 +1,9 @@
 //! Identity, rights and life of the process.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use thalweg_syntax::{Line, TimeUnit};
+use thalweg_syntax::{Diagnostic, Lead, Line, Severity, TimeUnit};
 
 use crate::build::{Cx, DefaultPath};
 use crate::keyword::{NoteBoxed, Outcome, at_most, fail, pass_over};
@@ -147,6 +148,28 @@ pub(crate) fn insecure_setuid_wanted(cx: &mut Cx<'_>, line: &Line) -> Outcome {
 pub(crate) fn prealloc_fd(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     at_most(line, 1, 0)?;
     cx.config.global.prealloc_fd = true;
+    Ok(())
+}
+
+/// `stats-file <path>`
+pub(crate) fn stats_file(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    if line.words.len() != 2 {
+        return Err(fail(line, 1, "'stats-file' expect one argument: a file path."));
+    }
+    if cx.config.global.stats_file.is_some() {
+        return Err(fail(line, 0, "'stats-file' already specified. Continuing."));
+    }
+    let name = line.text(1);
+    let content = match cx.options.loader.read(name) {
+        Ok(content) => String::from_utf8_lossy(&content).into(),
+        Err(_) => {
+            let message = format!("config: Can't load stats-file '{name}': cannot open file.");
+            let warning = Diagnostic::new(Severity::Warning, Lead::Bare, Some(line.span_at(1)), message);
+            cx.diagnostics.push(warning);
+            Arc::from("")
+        }
+    };
+    cx.config.global.stats_file = Some(content);
     Ok(())
 }
 

@@ -18,6 +18,8 @@ pub struct Bind {
     pub uid: u32,
     pub file: Arc<str>,
     pub line: u32,
+    /// Its identifier in a statistics file (`guid-prefix`).
+    pub guid: Option<Arc<str>>,
     /// 0: no limit of its own.
     pub maxconn: u32,
     /// 0: from the proxy's `backlog`, else its `maxconn`.
@@ -142,6 +144,7 @@ impl Bind {
             defer_accept: false,
             tfo: false,
             mss: 0,
+            guid: None,
             interface: None,
             transparent: false,
             v4v6: None,

@@ -45,6 +45,8 @@ pub struct Global {
     pub zero_warning: bool,
     pub pidfile: Option<PathBuf>,
     pub node: Option<Arc<str>>,
+    /// What the statistics file holds that counters go on from.
+    pub stats_file: Option<Arc<str>>,
     /// The key of anonymous dumps for sessions of the CLI that name none, 0 for none.
     pub anonkey: u32,
     pub description: Option<Arc<str>>,
@@ -263,6 +265,7 @@ impl Default for Global {
             pidfile: None,
             node: None,
             anonkey: 0,
+            stats_file: None,
             description: None,
             localpeer: None,
             hard_stop_after_ms: None,

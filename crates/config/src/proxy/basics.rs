@@ -87,7 +87,7 @@ pub(crate) fn disabled(_: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome
 }
 
 /// Characters of the longest identifier.
-const GUID_LEN_MAX: usize = 127;
+pub(crate) const GUID_LEN_MAX: usize = 127;
 
 /// Which character of an identifier is not allowed.
 pub(crate) fn legal_guid(text: &str) -> Result<(), char> {

@@ -83,7 +83,11 @@ pub(crate) static BIND: &[Keyword<Setter<Bind>>] = &[
             Ok(2)
         }),
     ),
-    not_yet("guid-prefix", "Prefix of identifiers over reloads.", why::STATS_FILE),
+    works(
+        "guid-prefix",
+        "Prefix of identifiers over reloads.",
+        Text { missing: "'guid-prefix' : expects an argument", set: |b, text| b.guid = Some(text) },
+    ),
     works("id", "Number in statistics.", Reads(bind::id)),
     not_yet("idle-ping", "Time between pings of idle connections.", why::H2),
     works(

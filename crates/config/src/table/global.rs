@@ -195,7 +195,7 @@ pub static GLOBAL: &[Keyword<GlobalFn>] = &[
     works("ssl-server-verify", "Whether servers are verified that do not say.", tls::verify_servers),
     works("ssl-skip-self-issued-ca", "Roots are not sent.", tls::tls_load_flag),
     works("stats", "The runtime CLI: 'stats socket', 'stats timeout', 'stats maxconn'.", g::stats),
-    not_yet("stats-file", "Counters kept over a reload.", why::STATS_FILE),
+    works("stats-file", "Counters kept over a reload.", g::stats_file),
     not_yet("stress-level", "For developers.", why::DEBUG),
     works("strict-limits", "Refuse to start when limits cannot be reached.", g::strict_limits),
     not_yet("thread-group", "Layout of threads on CPUs.", why::TOPOLOGY),
