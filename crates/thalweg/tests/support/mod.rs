@@ -632,8 +632,9 @@ impl Conn {
         Conn::tcp(TcpStream::connect(addr).unwrap())
     }
 
+    /// Connects to a unix socket; a program that was seen to listen elsewhere may still be about to open it.
     pub fn connect_unix(path: &Path) -> Conn {
-        Conn::unix(UnixStream::connect(path).unwrap())
+        Conn::unix(eventually("the unix socket answers", || UnixStream::connect(path).ok()))
     }
 
     pub fn tcp(stream: TcpStream) -> Conn {
