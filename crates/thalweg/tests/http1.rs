@@ -425,6 +425,34 @@ fn local_answers_keep_the_connection() {
 }
 
 /// However the request is answered, a chunk size without end is a bad request, and costs nothing afterwards.
+/// A client that says that it has nothing more to ask still gets what it asked for, also from this process and also where
+/// `abortonclose` would give a server's response up.
+#[test]
+fn answers_of_our_own_reach_who_ended_its_direction() {
+    each_driver(|io| {
+        let server = Server::http(|_| ok(&"x".repeat(200_000)));
+        let text = format!(
+            "listen fe\nbind <@fe>\noption abortonclose\nuse_backend be if {{ path / }}\n\
+             http-request return status 200 content-type text/plain string own if {{ path /own }}\n\
+             http-request use-service prometheus-exporter if {{ path /service }}\n\
+             backend be\nno option abortonclose\nserver s {}\n",
+            server.addr
+        );
+        let proxy = Setup::http(&text).global("tune.sndbuf.client 4096").start(io);
+        for (path, expected) in [("/own", "own"), ("/service?scope=global", "haproxy_process_nbthread")] {
+            let mut conn = proxy.connect();
+            // The answer has to wait for the response in front of it, which the client does not read yet.
+            conn.send(format!("GET / HTTP/1.1\r\nHost: h\r\n\r\nGET {path} HTTP/1.1\r\nHost: h\r\n\r\n"));
+            conn.half_close();
+            assert_eq!(conn.response().body.len(), 200_000);
+            let response = conn.response();
+            assert!(response.text().contains(expected), "{path}: {}", response.status);
+            let logs = [proxy.http_log(), proxy.http_log()];
+            assert!(logs[0].contains(" ---- ") && logs[1].contains(" LR-- "), "{logs:?}");
+        }
+    });
+}
+
 #[test]
 fn what_rules_say_of_the_connection_is_heard_and_not_repeated() {
     each_driver(|io| {

@@ -288,7 +288,8 @@ async fn exchange_bodies(
 ) -> Result<(), Cause> {
     let shut = shut_check(stream.worker, stream.state);
     let mut both = Both {
-        abort: stream.backend().opts.abortonclose,
+        // No server is kept busy by an answer of this process.
+        abort: stream.backend().opts.abortonclose && from.line.wire().is_some(),
         like_tunnel: from.body.is_until_close(),
         up_done: up.is_done(stream.client),
         down_done: down.is_done(from),

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use thalweg_h1::parse::ParseOptions;
 use thalweg_http::semantics::{BodyLength, Framing, parse_length};
-use thalweg_http::{Head, HeaderId};
+use thalweg_http::{Head, HeaderId, Method};
 use thalweg_rules::Kind;
 use thalweg_sample::facts::Responder;
 
@@ -112,6 +112,7 @@ pub async fn answer<'a>(
 
 /// Says how the end of a service's body is found: by the length that its head gives, or where it ends.
 fn frame(http: &mut Stream<'_>, has_body: bool) -> BodyLength {
+    let is_head = http.state.request.method() == Method::Head;
     let response = &mut http.state.response;
     let given = response.value(HeaderId::ContentLength).and_then(parse_length);
     let length = match given {
@@ -119,6 +120,10 @@ fn frame(http: &mut Stream<'_>, has_body: bool) -> BodyLength {
         None if has_body => BodyLength::UntilClose,
         None => BodyLength::None,
     };
+    if length == BodyLength::None && !is_head {
+        // Without a length its body would end with the connection. There is room: it is the head's last field.
+        let _ = response.push(b"content-length", b"0");
+    }
     response.set_framing(Framing { body: length, ..Framing::default() });
     length
 }
