@@ -188,8 +188,6 @@ pub enum Outcome<'r> {
     BadRequest,
     /// A rewrite failed in strict mode: answer 500.
     RewriteFailed,
-    /// An action could not be carried out: answer 500, or close in TCP.
-    InternalError,
 }
 
 /// Everything that rules may refer to before it exists, for [`Ruleset::resolve`].

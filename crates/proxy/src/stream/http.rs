@@ -472,11 +472,8 @@ impl<'a> Stream<'a> {
             self.state.facts.timers.request_us = -1;
             return Err(self.stop(Cause::NoBackend));
         };
-        if be.mode != Mode::Http {
-            return Err(self.stop(Cause::BackendOfTcp));
-        }
         route::enter(self, be);
-        Ok(be)
+        if be.mode == Mode::Http { Ok(be) } else { Err(self.stop(Cause::BackendOfTcp)) }
     }
 
     /// Chooses servers and exchanges with them until one answers or the attempts are used up.

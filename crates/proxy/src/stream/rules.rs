@@ -245,14 +245,10 @@ fn cause_of(kind: Kind, decision: &Outcome<'_>, of_frontend: bool) -> Option<Cau
         },
         (HttpRequest, Outcome::UseService(_)) => Cause::AnsweredByService,
         (HttpRequest, Outcome::BadRequest) => Cause::BadRequestInRules,
-        (HttpRequest | TcpRequest, Outcome::RewriteFailed | Outcome::InternalError) => {
-            Cause::RequestRewriteFailed
-        }
+        (HttpRequest | TcpRequest, Outcome::RewriteFailed) => Cause::RequestRewriteFailed,
         (HttpRequest | TcpRequest, _) => Cause::RejectedByRule,
         (HttpResponse, Outcome::Return(_) | Outcome::Redirect(_)) => Cause::AnsweredForServer,
-        (HttpResponse | TcpResponse, Outcome::RewriteFailed | Outcome::InternalError) => {
-            Cause::ResponseRewriteFailed
-        }
+        (HttpResponse | TcpResponse, Outcome::RewriteFailed) => Cause::ResponseRewriteFailed,
         (HttpResponse, _) => Cause::ResponseDenied,
         (TcpResponse, Outcome::Close) => Cause::ResponseClosed,
         (TcpResponse, _) => Cause::ResponseRejected,

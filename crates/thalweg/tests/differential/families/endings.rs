@@ -32,6 +32,13 @@ pub fn cases() -> Vec<Case> {
              http-after-response set-header a {thrice}"
         )),
     ];
+    cases.push(
+        http("endings/backend-of-tcp")
+            .front("use_backend %[str(t<n>)]")
+            .more("backend t<n> from d<n>\nmode tcp\noption tcplog\nserver s1 <s1>")
+            .client(script().send(get("/")).look(150))
+            .plain_server(),
+    );
     let holds = || script().message().tell("request").hear("done").send(ok("x")).end();
     for (name, line, options) in [
         ("queue-of-a-server-full", "timeout queue 2s", "maxconn 1 maxqueue 1"),
