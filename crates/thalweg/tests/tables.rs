@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Conn, Io, Proxy, Server, Setup, each_driver, eventually, ok};
+use support::{Conn, Io, Proxy, Server, Setup, each_driver, eventually, ok, reference};
 
 const ALL: &str = "store conn_cnt,conn_cur,conn_rate(1h),sess_cnt,http_req_cnt,http_req_rate(1h),http_err_cnt,\
                    http_fail_cnt,bytes_in_cnt,bytes_out_cnt,gpc0,gpt0,gpc0_rate(1h)";
@@ -323,4 +323,138 @@ fn entries_expire() {
         assert_eq!(proxy.ask(&get("/")).text(), "1");
         proxy.finish(());
     });
+}
+
+/// A generator of numbers that are the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+const KINDS: [&str; 23] = [
+    "server_id",
+    "gpt0",
+    "gpc0",
+    "gpc1",
+    "gpc0_rate",
+    "gpc1_rate",
+    "conn_cnt",
+    "conn_cur",
+    "conn_rate",
+    "sess_cnt",
+    "sess_rate",
+    "http_req_cnt",
+    "http_req_rate",
+    "http_err_cnt",
+    "http_err_rate",
+    "http_fail_cnt",
+    "http_fail_rate",
+    "bytes_in_cnt",
+    "bytes_in_rate",
+    "bytes_out_cnt",
+    "bytes_out_rate",
+    "glitch_cnt",
+    "glitch_rate",
+];
+
+/// Some commands that set, clear and show entries of the tables `v4`, `v6`, `i`, `s` and `a`.
+fn random_commands(random: &mut Random) -> String {
+    let mut commands = Vec::new();
+    for _ in 0..1 + random.below(12) {
+        let (table, key) = match random.below(5) {
+            0 => ("v4", format!("10.0.0.{}", random.below(6))),
+            1 => ("v6", ["::1", "fe80::1", "1.2.3.4", "2001:db8::42"][random.below(4) as usize].to_owned()),
+            2 => (
+                "i",
+                ["0", "7", "-1", "4294967296", "12x", "99999999999"][random.below(6) as usize].to_owned(),
+            ),
+            3 => (
+                "s",
+                ["a", "abcdefghij", "abcdefghijk", "x=y", "#", "."][random.below(6) as usize].to_owned(),
+            ),
+            _ => ("a", format!("10.0.0.{}", random.below(6))),
+        };
+        // A `set` that is wrong somewhere changes nothing here, and some of it in the reference.
+        let kind = |random: &mut Random, elements: u64| match table {
+            "a" => {
+                let array = ["gpc", "gpt", "gpc_rate"][random.below(3) as usize];
+                format!("{array}[{}]", random.below(elements))
+            }
+            _ => KINDS[random.below(KINDS.len() as u64) as usize].to_owned(),
+        };
+        let value = |random: &mut Random| {
+            ["0", "1", "2", "-1", "1000", "4294967295", "4294967296", "99999999999", "x", ""]
+                [random.below(10) as usize]
+        };
+        commands.push(match random.below(8) {
+            0 => format!("clear table {table} key {key}"),
+            1 => {
+                let operator = ["eq", "ne", "le", "ge", "lt", "gt", "zz"][random.below(7) as usize];
+                format!("show table {table} data.{} {operator} {}", kind(random, 4), value(random))
+            }
+            2 => format!("show table {table} key {key}"),
+            3 => format!("clear table {table} data.{} gt 1", kind(random, 4)),
+            _ => {
+                let data: Vec<String> = (0..random.below(4))
+                    .map(|_| format!("data.{} {}", kind(random, 3), random.below(5000)))
+                    .collect();
+                format!("set table {table} key {key} {}", data.join(" "))
+            }
+        });
+    }
+    for table in ["v4", "v6", "i", "s", "a"] {
+        commands.push(format!("show table {table}"));
+        commands.push(format!("clear table {table}"));
+    }
+    commands.join(";")
+}
+
+/// An answer without pointers and times, the entries of each table in order.
+fn comparable(answer: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut entries = 0;
+    for line in answer.lines() {
+        let words: Vec<&str> =
+            line.split(' ').filter(|w| !w.starts_with("0x") && !w.starts_with("exp=")).collect();
+        lines.push(words.join(" "));
+        entries = if line.starts_with("0x") { entries + 1 } else { 0 };
+        let from = lines.len() - entries;
+        lines[from..].sort();
+    }
+    lines
+}
+
+/// Random commands have the answers of the reference. `TABLE_SEQUENCES` says how many lines of commands are tried.
+#[test]
+fn commands_are_answered_as_by_the_reference() {
+    let Some(reference) = reference() else { return };
+    let rates = "gpc0_rate(1h),gpc1_rate(1h),conn_rate(1h),sess_rate(1h),http_req_rate(1h),http_err_rate(1h),\
+                 http_fail_rate(1h),bytes_in_rate(1h),bytes_out_rate(1h),glitch_rate(1h)";
+    let others = "server_id,gpt0,gpc0,gpc1,conn_cnt,conn_cur,sess_cnt,http_req_cnt,http_err_cnt,http_fail_cnt,\
+                  bytes_in_cnt,bytes_out_cnt,glitch_cnt";
+    let table = |name: &str, kind: &str, data: &str| {
+        format!("backend {name}\nstick-table type {kind} size 100 expire 1h store {data}\n")
+    };
+    let all = format!("{rates},{others}");
+    let text = table("v4", "ip", &all)
+        + &table("v6", "ipv6", &all)
+        + &table("i", "integer", &all)
+        + &table("s", "string len 10", &all)
+        + &table("a", "ip", "gpc(3),gpt(4),gpc_rate(3,1h)")
+        + "frontend fe\nbind <@fe>\n";
+    let setup = || Setup::http(&text).global("stats socket <@dir>/sock level admin");
+    let theirs = setup().program(&reference).start("epoll");
+    let ours = setup().start("epoll");
+    let sequences = std::env::var("TABLE_SEQUENCES").ok().and_then(|n| n.parse().ok()).unwrap_or(200);
+    for seed in 0..sequences {
+        let commands = random_commands(&mut Random(seed));
+        let (own, other) = (cli(&ours, &commands), cli(&theirs, &commands));
+        assert_eq!(comparable(&own), comparable(&other), "{seed}: {}", commands.replace(';', "\n"));
+    }
+    ours.finish(());
+    theirs.finish(());
 }
