@@ -808,6 +808,12 @@ fn certificates_change_while_it_runs() {
         assert!(answer.contains("a.example.com") && answer.contains("b.example.com"), "{answer}");
         let answer = tell(&proxy, &format!("del ssl cert {added}"));
         assert!(answer.contains("in use"), "{answer}");
+        // The first line of the list is for clients whose name nobody has; and no file is read while it runs.
+        let answer = tell(&proxy, &format!("del ssl crt-list {list} {path}"));
+        assert!(answer.contains("used as default certificate"), "{answer}");
+        let ca = authority.path("ca.pem");
+        let answer = tell(&proxy, &format!("add ssl crt-list {list} <<\n{added} [ca-file {ca}]\n"));
+        assert!(answer.contains("unable to load"), "{answer}");
         let answer = tell(&proxy, &format!("del ssl crt-list {list} {added}"));
         assert!(answer.contains("deleted"), "{answer}");
         assert!(shown(&proxy, "b.example.com").contains("second"));

@@ -145,7 +145,10 @@ fn decide(p: &mut Proxy) {
         steps().filter_map(|step| if let StepKind::Connect(connect) = step { Some(connect) } else { None })
     };
     let needs_tls = connects().any(|connect| connect.ssl);
-    let host = steps().find_map(|step| match step {
+    // A line that says how to connect says which name to ask for as well.
+    let first = program.iter().flat_map(|program| &program.steps).next();
+    let connects_itself = first.is_some_and(|step| step.number == 0);
+    let host = steps().filter(|_| connects_itself).find_map(|step| match step {
         StepKind::Request(request) => request.headers.iter().find_map(|(name, value)| match value {
             Text::Fixed(value) if name.eq_ignore_ascii_case(b"host") => std::str::from_utf8(value).ok(),
             _ => None,

@@ -17,6 +17,16 @@ impl Live {
             Ok(None) => return failed("the line is empty!".to_owned()),
             Err(error) => return failed(error.to_string()),
         };
+        let words = &line.words;
+        let unknown_ca = [("ca-file", &words.ca_file), ("ca-verify-file", &words.ca_verify_file)]
+            .into_iter()
+            .find_map(|(word, file)| {
+                file.as_deref().filter(|name| self.trust.get(name).is_none()).map(|f| (word, f))
+            });
+        let unknown_list = words.crl_file.as_deref().filter(|name| self.crls.get(name).is_none());
+        if let Some((word, file)) = unknown_ca.or(unknown_list.map(|file| ("crl-file", file))) {
+            return failed(format!("'{word}' : unable to load {file}"));
+        }
         let path = line.path.clone();
         match self.certificates.get(&path) {
             None => return failed(format!("certificate '{path}' does not exist!")),
@@ -70,6 +80,19 @@ impl Live {
                 ));
             }
         };
+        let defaults: String = self
+            .binds
+            .iter()
+            .filter(|bind| {
+                bind.shows_to_all(list) && lines.first().is_some_and(|first| first.number == chosen)
+            })
+            .map(|bind| format!("\t- {}\n", bind.name.split_once('/').map_or("", |(_, place)| place)))
+            .collect();
+        if !defaults.is_empty() {
+            return failed(format!(
+                "certificate '{path}' cannot be deleted, it is used as default certificate by the following frontends:\n{defaults}"
+            ));
+        }
         let kept: Vec<Line> = lines.iter().filter(|line| line.number != chosen).cloned().collect();
         let before = self.lists.insert(list.to_owned(), kept).unwrap_or_default();
         if let Err(why) = self.rebuild_with_list(list) {

@@ -92,6 +92,15 @@ struct Bind {
     contexts: Vec<(Words, Arc<BindContext>)>,
 }
 
+impl Bind {
+    /// Whether clients whose name nobody has get the first certificate of this list.
+    fn shows_to_all(&self, list: &str) -> bool {
+        let is_first = matches!(self.sources.first(), Some(Source::List(name)) if name == list);
+        let has_default = self.sources.iter().any(|source| matches!(source, Source::Certificate(_, true)));
+        is_first && !has_default && self.words.strict_sni != Some(true)
+    }
+}
+
 /// The names of files that a `server` line uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerUses {
