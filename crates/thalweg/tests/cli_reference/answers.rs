@@ -27,7 +27,6 @@ const KNOWN: &[(&str, &str)] = &[
     ("set anon x", "suggestions"),
     ("show resolvers", "resolvers are missing"),
     ("show stat domain resolvers", "resolvers are missing"),
-    ("show table", "stick tables are missing"),
     ("wait 1 be-removable be", "backends cannot be removed at run time"),
     // What must differ.
     ("show libs", "another program"),
@@ -357,7 +356,8 @@ fn help_lists_what_the_reference_lists_in_its_order() {
         let (ours, theirs) = (words(&answers.ours), words(&answers.theirs));
         // Ours lists what works here: every one is in the other list, in the same order.
         let mut rest = theirs.iter();
-        for command in &ours {
+        // And what is ours alone.
+        for command in ours.iter().filter(|command| *command != "show latency") {
             assert!(
                 rest.any(|other| other == command),
                 "{line} for {socket}: '{command}' is not there, or not in order"
