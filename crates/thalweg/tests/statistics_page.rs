@@ -106,6 +106,10 @@ fn exchanges() -> Vec<(String, &'static str)> {
             get("/accounts;norefresh", "Authorization: Basic am9lOnNlY3JldA==\r\n"),
             "200 x-after=1 (text/html) | accounts/<STATS> n/n/n/n/n 200 LR-- 0",
         ),
+        (
+            get("http://h/guarded", ""),
+            "401 www-authenticate=Basic realm=\"HAProxy Statistics\" x-after=1 (text/html) | guarded/<STATS> n/n/n/-1/n 401 LR-- 0",
+        ),
         // A page of one proxy is none of another's.
         (
             get("/open", "x: first\r\n"),

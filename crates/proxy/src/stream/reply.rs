@@ -155,7 +155,8 @@ fn build<'a>(http: &mut Stream<'a>, answer: &Answer<'a>) -> Result<bool, ()> {
             redirect.write(&http.state.effects, &mut head).map(|()| true).map_err(drop)
         }
         Answer::Auth(realm) => {
-            let status = Realm::status(&http.state.request);
+            // A proxy to its clients is only who says so: others are the server that a whole URI names.
+            let status = if fe.opts.http_use_proxy_header { Realm::status(&http.state.request) } else { 401 };
             from(http, reply_for(status, errors(be), errors(fe)))
                 .and_then(|sent| realm.write(status, &mut head).map(|()| sent).map_err(drop))
         }
