@@ -340,6 +340,37 @@ pub struct ThreadCounters {
     pub servers: Row,
     /// Of the process.
     pub process: Counters,
+    pub tls: TlsCounters,
+}
+
+/// Handshakes of TLS that were completed by one thread.
+#[derive(Default)]
+pub struct TlsCounters {
+    /// With clients and servers.
+    pub connections: Counter,
+    /// With clients.
+    pub rate: Rate,
+    /// Those with clients that made new keys, rather than resume a session.
+    pub client_keys: Rate,
+    /// The same with servers.
+    pub server_keys: Rate,
+}
+
+/// The largest rates of [`TlsCounters`], as [`Peaks`].
+#[derive(Default)]
+pub struct TlsPeaks {
+    pub rate: sync::AtomicU64,
+    pub client_keys: sync::AtomicU64,
+    pub server_keys: sync::AtomicU64,
+}
+
+impl TlsPeaks {
+    /// Starts anew.
+    pub fn reset(&self) {
+        for peak in [&self.rate, &self.client_keys, &self.server_keys] {
+            peak.store(0, Relaxed);
+        }
+    }
 }
 
 /// One thread's counters of all listeners, backends or servers. Whoever looks at those that count nothing yet (by index)
@@ -388,6 +419,7 @@ impl ThreadCounters {
             backends: row(proxies),
             servers: row(servers),
             process: Counters::default(),
+            tls: TlsCounters::default(),
         }
     }
 }

@@ -14,7 +14,7 @@ use thalweg_sample::vars::{BUDGETS, Scope, VarSet};
 
 use crate::backend::Backend;
 use crate::backend::track::Trackers;
-use crate::counters::{Counters, Peaks, ThreadCounters, peak};
+use crate::counters::{Counters, Peaks, ThreadCounters, TlsPeaks, peak};
 use crate::gate::Gate;
 use crate::rate::{RateGate, Sampled};
 use crate::refused::LastRefused;
@@ -56,6 +56,7 @@ pub struct Instance {
     pub server_peaks: Box<[Peaks]>,
     /// Of the process.
     pub process_peaks: Peaks,
+    pub tls_peaks: TlsPeaks,
     /// Connections of the process.
     pub process_gate: Gate,
     /// Connections by proxy, as a frontend.
@@ -149,6 +150,7 @@ impl Instance {
             backend_peaks: (0..proxies).map(|_| Peaks::default()).collect(),
             server_peaks: (0..servers).map(|_| Peaks::default()).collect(),
             process_peaks: Peaks::default(),
+            tls_peaks: TlsPeaks::default(),
             backends,
             process_gate,
             frontend_gates,
@@ -232,6 +234,7 @@ impl Instance {
     pub fn reset_peaks(&self) {
         let all = self.frontend_peaks.iter().chain(&self.backend_peaks).chain(&self.server_peaks);
         all.chain([&self.process_peaks]).for_each(Peaks::reset);
+        self.tls_peaks.reset();
     }
 
     /// The largest rates of a frontend: sessions, requests, connections.

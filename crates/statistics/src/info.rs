@@ -78,6 +78,18 @@ pub fn fields(instance: &Instance, around: &Around<'_>) -> Vec<Field> {
     let peaks = &instance.process_peaks;
     let sessions_max = peak(&peaks.sessions, process().map(|c| &c.session_rate), now_ms);
     let connections_max = peak(&peaks.connections, process().map(|c| &c.connection_rate), now_ms);
+    let tls = || threads.iter().map(|t| &t.tls);
+    let tls_connections = sum(threads, |t| &t.tls.connections);
+    let tls_rate: u64 = tls().map(|c| c.rate.per_second(now_ms)).sum();
+    let tls_keys: u64 = tls().map(|c| c.client_keys.per_second(now_ms)).sum();
+    let server_keys: u64 = tls().map(|c| c.server_keys.per_second(now_ms)).sum();
+    let tls_reuse = (100 * tls_rate.saturating_sub(tls_keys)).checked_div(tls_rate).unwrap_or(0);
+    let tls_max = peak(&instance.tls_peaks.rate, tls().map(|c| &c.rate), now_ms);
+    let tls_keys_max = peak(&instance.tls_peaks.client_keys, tls().map(|c| &c.client_keys), now_ms);
+    let server_keys_max = peak(&instance.tls_peaks.server_keys, tls().map(|c| &c.server_keys), now_ms);
+    let live = instance.config.tls.as_ref();
+    let (cache_lookups, cache_misses) = live
+        .map_or((0, 0), |live| live.lock().unwrap_or_else(std::sync::PoisonError::into_inner).cache_uses());
     let current = instance.process_gate.current();
     let pools = pool::counters();
     let (mut allocated, mut used, mut failed) = (0u64, 0u64, 0u64);
@@ -123,8 +135,8 @@ pub fn fields(instance: &Instance, around: &Around<'_>) -> Vec<Field> {
         (18, "CumConns", "MCPV", "Connections since the start", wrap(connections)),
         (19, "CumReq", "MCPV", "Requests since the start", wrap(requests)),
         (20, "MaxSslConns", "MMPV", "Limit on TLS connections, 0 for none", U32(0)),
-        (21, "CurrSslConns", "MGPV", "TLS connections now", U32(0)),
-        (22, "CumSslConns", "MCPV", "TLS connections since the start", U32(0)),
+        (21, "CurrSslConns", "MGPV", "TLS connections now", U32(thalweg_proxy::connection::tls::open())),
+        (22, "CumSslConns", "MCPV", "TLS connections since the start", wrap(tls_connections)),
         (23, "Maxpipes", "CLPV", "Limit on pipes for splicing, 0 for none", U32(global.maxpipes)),
         (24, "PipesUsed", "MGPV", "Pipes in use", U32(0)),
         (25, "PipesFree", "MGPV", "Pipes kept for reuse", U32(0)),
@@ -134,16 +146,28 @@ pub fn fields(instance: &Instance, around: &Around<'_>) -> Vec<Field> {
         (29, "SessRate", "MRPV", "Sessions in the last second", narrow(session_rate)),
         (30, "SessRateLimit", "CLPV", "Limit on SessRate (maxsessrate)", U32(global.maxsessrate)),
         (31, "MaxSessRate", "MRPV", "Highest SessRate seen", narrow(sessions_max)),
-        (32, "SslRate", "MRPV", "TLS connections in the last second", U32(0)),
+        (32, "SslRate", "MRPV", "TLS connections in the last second", narrow(tls_rate)),
         (33, "SslRateLimit", "CLPV", "Limit on SslRate", U32(0)),
-        (34, "MaxSslRate", "MMPV", "Highest SslRate seen", U32(0)),
-        (35, "SslFrontendKeyRate", "MGPV", "TLS keys made for clients in the last second", U32(0)),
-        (36, "SslFrontendMaxKeyRate", "MMPV", "Highest SslFrontendKeyRate seen", U32(0)),
-        (37, "SslFrontendSessionReuse_pct", "MGPV", "Percent of TLS clients that needed no new key", U32(0)),
-        (38, "SslBackendKeyRate", "MRPV", "TLS keys made for servers in the last second", U32(0)),
-        (39, "SslBackendMaxKeyRate", "MMPV", "Highest SslBackendKeyRate seen", U32(0)),
-        (40, "SslCacheLookups", "MCPV", "Look-ups of TLS sessions", U32(0)),
-        (41, "SslCacheMisses", "MCPV", "Look-ups of TLS sessions that found none", U32(0)),
+        (34, "MaxSslRate", "MMPV", "Highest SslRate seen", narrow(tls_max)),
+        (35, "SslFrontendKeyRate", "MGPV", "TLS keys made for clients in the last second", narrow(tls_keys)),
+        (36, "SslFrontendMaxKeyRate", "MMPV", "Highest SslFrontendKeyRate seen", narrow(tls_keys_max)),
+        (
+            37,
+            "SslFrontendSessionReuse_pct",
+            "MGPV",
+            "Percent of TLS clients that needed no new key",
+            narrow(tls_reuse),
+        ),
+        (
+            38,
+            "SslBackendKeyRate",
+            "MRPV",
+            "TLS keys made for servers in the last second",
+            narrow(server_keys),
+        ),
+        (39, "SslBackendMaxKeyRate", "MMPV", "Highest SslBackendKeyRate seen", narrow(server_keys_max)),
+        (40, "SslCacheLookups", "MCPV", "Look-ups of TLS sessions", wrap(cache_lookups)),
+        (41, "SslCacheMisses", "MCPV", "Look-ups of TLS sessions that found none", wrap(cache_misses)),
         (42, "CompressBpsIn", "MRPV", "Bytes given to compression in the last second", U32(0)),
         (43, "CompressBpsOut", "MRPV", "Bytes that compression made in the last second", U32(0)),
         (44, "CompressBpsRateLim", "CLPV", "CompressBpsOut above which nothing is compressed", U32(0)),

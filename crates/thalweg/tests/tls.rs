@@ -270,7 +270,8 @@ fn sessions_are_resumed_on_both_sides() {
             [(TLS12, ""), (TLS13, ""), (TLS12, "no-tls-tickets"), (TLS13, "no-tls-tickets")]
         {
             let text = text.replace(" ssl crt", &format!(" ssl {options} crt"));
-            let proxy = Setup::http(&text).start(io);
+            let global = "stats socket <@dir>/cli level admin\n";
+            let proxy = Setup::http(&text).global(global).start(io);
             let context = client(|profile| profile.versions = versions);
             let mut seen = Vec::new();
             for _ in 0..2 {
@@ -280,6 +281,14 @@ fn sessions_are_resumed_on_both_sides() {
             }
             let expected = [(false, "false".to_owned()), (true, "true".to_owned())];
             assert_eq!(seen, expected, "{versions:?} {options}");
+            let info = tell(&proxy, "show info");
+            // Two clients, two servers.
+            assert!(info.contains("\nCumSslConns: 4\n"), "{info}");
+            let lookups = if options.is_empty() { "0" } else { "1" };
+            assert!(info.contains(&format!("\nSslCacheLookups: {lookups}\n")), "{info}");
+            eventually("connections end", || {
+                tell(&proxy, "show info").contains("\nCurrSslConns: 0\n").then_some(())
+            });
             assert!(!proxy.output().contains("panicked"));
         }
         drop(back);

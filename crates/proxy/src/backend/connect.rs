@@ -312,7 +312,10 @@ impl<'a> Target<'a> {
         let name = self.key.as_ref().and_then(|key| key.tls.as_ref()).and_then(|tls| tls.name.as_deref());
         let sizes = self.worker.record_sizes();
         match handshake::connect(stream, Arc::clone(context), name, sizes, deadline).await {
-            Ok(transport) => Ok(transport),
+            Ok(transport) => {
+                self.worker.count_tls_server(transport.tls_facts().is_some_and(|tls| tls.known.resumed));
+                Ok(transport)
+            }
             Err(HandshakeError::Timeout) => Err(ConnectError::Timeout),
             Err(error) => {
                 let number = error.number();

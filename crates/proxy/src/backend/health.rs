@@ -322,7 +322,10 @@ impl Checker {
         let name = connect.sni.as_deref().or(of_server).map(str::as_bytes);
         let sizes = self.worker.record_sizes();
         let shaking = handshake::connect(stream, line.context(), name, sizes, Some(deadline));
-        pool::boxed(shaking).await.map_err(|error| matches!(error, HandshakeError::Timeout))
+        let transport =
+            pool::boxed(shaking).await.map_err(|error| matches!(error, HandshakeError::Timeout))?;
+        self.worker.count_tls_server(transport.tls_facts().is_some_and(|tls| tls.known.resumed));
+        Ok(transport)
     }
 
     /// Counts a verdict, marks the server, tells the logs.

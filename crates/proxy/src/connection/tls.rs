@@ -11,8 +11,10 @@ use std::io;
 use std::rc::Rc;
 use std::task::Poll;
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use thalweg_runtime::buffer::{Buf, default_size};
 use thalweg_runtime::net::Stream;
+
 use thalweg_sample::facts::TlsFacts;
 use thalweg_tls::Failure;
 use thalweg_tls::engine::{Connection, Event, FRAGMENT_MAX, RECORD_MAX};
@@ -44,6 +46,30 @@ impl RecordSizes {
     }
 }
 
+/// Connections of this process on which TLS is spoken now.
+static OPEN: AtomicU32 = AtomicU32::new(0);
+
+/// How many they are.
+pub fn open() -> u32 {
+    OPEN.load(Ordering::Relaxed)
+}
+
+/// Counts one for as long as it lives.
+struct Open(());
+
+impl Open {
+    fn new() -> Open {
+        OPEN.fetch_add(1, Ordering::Relaxed);
+        Open(())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        OPEN.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// See the module's documentation.
 pub struct Tls {
     stream: Stream,
@@ -57,6 +83,7 @@ pub struct Tls {
     sizes: RecordSizes,
     /// What is known of a server, for all streams that use the connection.
     pub facts: Option<Rc<TlsFacts>>,
+    _open: Open,
     /// Sent since the connection was silent last.
     sent_in_a_row: u64,
     end: End,
@@ -101,6 +128,7 @@ impl Tls {
             opened: some(early),
             sizes,
             facts: None,
+            _open: Open::new(),
             sent_in_a_row: 0,
             end: End::Open,
             broken: false,

@@ -351,7 +351,10 @@ async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
     if let Some(line) = tls.and_then(|tls| tls.line.as_ref()) {
         let deadline = fe.timeouts.client_hs.or(fe.timeouts.client).map(timer::deadline_in);
         match handshake::accept(client, line.selection(), worker.record_sizes(), deadline).await {
-            Ok(facts) => session.facts.rare_mut().tls = Some(Box::new(facts)),
+            Ok(facts) => {
+                worker.count_tls_client(facts.known.resumed);
+                session.facts.rare_mut().tls = Some(Box::new(facts));
+            }
             Err(error) => {
                 session.facts.error = error.number();
                 let received = !matches!(error, HandshakeError::Closed(false));

@@ -117,6 +117,11 @@ struct Server {
 }
 
 impl Live {
+    /// How often a client's session was looked for, and how often there was none.
+    pub fn cache_uses(&self) -> (u64, u64) {
+        self.shared.cache.uses()
+    }
+
     pub fn new(shared: Shared, options: LoadOptions) -> Live {
         Live {
             shared,

@@ -1,6 +1,7 @@
 //! Sessions that we keep for clients: `tune.ssl.cachesize` of them, for `tune.ssl.lifetime`.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use hashbrown::HashMap;
@@ -24,6 +25,8 @@ pub struct SessionCache {
     per_shard: usize,
     lifetime: u64,
     clock: Arc<dyn Clock>,
+    lookups: AtomicU64,
+    misses: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -51,7 +54,14 @@ impl SessionCache {
             per_shard: if shards == 0 { 0 } else { capacity.div_ceil(shards) },
             lifetime: lifetime.into(),
             clock,
+            lookups: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
         }
+    }
+
+    /// How often a session was looked for, and how often there was none.
+    pub fn uses(&self) -> (u64, u64) {
+        (self.lookups.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
     }
 
     /// How many sessions are kept now.
@@ -87,6 +97,12 @@ impl SessionCache {
             }
         }
         true
+    }
+
+    fn counted(&self, found: Option<Vec<u8>>) -> Option<Vec<u8>> {
+        self.lookups.fetch_add(1, Ordering::Relaxed);
+        self.misses.fetch_add(found.is_none().into(), Ordering::Relaxed);
+        found
     }
 
     fn find(&self, key: &[u8], take: bool) -> Option<Vec<u8>> {
@@ -125,11 +141,11 @@ impl StoresServerSessions for BoundCache {
     }
 
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.cache.find(&self.key(key), false)
+        self.cache.counted(self.cache.find(&self.key(key), false))
     }
 
     fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.cache.find(&self.key(key), true)
+        self.cache.counted(self.cache.find(&self.key(key), true))
     }
 
     fn can_cache(&self) -> bool {
