@@ -49,7 +49,7 @@ pub fn count(slots: &[Option<Tracked>], kinds: [DataType; 2], n: u64, now_ms: u6
             counted |= values.add(kind, n, now_ms);
         }
         if counted {
-            tracked.touch(now_ms);
+            values.touch(now_ms);
         }
     }
 }

@@ -77,16 +77,15 @@ impl<'t> Entry<'t> {
         debug_assert!(std::ptr::eq::<Table>(self.table, &**local));
         let at = self.at;
         // Who looked tracks: one step, and the entry is held throughout.
-        let holders = &self.values().words.narrow[header::HOLDERS];
+        let values = self.values();
+        let holders = &values.words.narrow[header::HOLDERS];
         holders.fetch_add(TRACKER.wrapping_sub(LOOKER), Ordering::AcqRel);
         std::mem::forget(self);
-        let tracked = Tracked { table: local.clone(), at };
-        let values = tracked.values();
         values.add(DataType::ConnCnt, 1, now_ms);
         values.add(DataType::ConnRate, 1, now_ms);
         values.add(DataType::ConnCur, 1, now_ms);
-        tracked.table.touch(tracked.at, now_ms);
-        tracked
+        values.touch(now_ms);
+        Tracked { table: local.clone(), at }
     }
 }
 
@@ -156,6 +155,12 @@ impl<'t> Values<'t> {
     /// How many track the entry (`use` of `show table`).
     pub fn trackers(&self) -> u32 {
         self.words.narrow[header::HOLDERS].load(Ordering::Acquire) & (LOOKER - 1)
+    }
+
+    /// Puts the entry's deadline off: it was used.
+    #[inline]
+    pub fn touch(&self, now_ms: u64) {
+        self.words.narrow[header::STAMP].store(self.table.stamp(now_ms), Ordering::Release);
     }
 
     /// Milliseconds until the entry expires; 0 when that is due, or when entries of the table do not expire.

@@ -197,7 +197,10 @@ impl Table {
         let hash = key.hash(self.seed);
         let entry = match self.probe(key, hash) {
             Probe::Absent => return None,
-            Probe::Found { at, .. } => self.hold(at).filter(|entry| self.is_key(entry.at, key)),
+            // As long as nothing was taken away, it is still the entry that was found.
+            Probe::Found { at, version } => self.hold(at).filter(|entry| {
+                self.shard(hash).version.load(Ordering::Acquire) == version || self.is_key(entry.at, key)
+            }),
             Probe::Unsure => None,
         };
         let entry = entry.or_else(|| {
@@ -332,7 +335,8 @@ impl Table {
 
     /// What the stamp of an entry that is used now is: its deadline, or the time in units of 64 ms where there are
     /// no deadlines.
-    fn stamp(&self, now_ms: u64) -> u32 {
+    #[inline]
+    pub(crate) fn stamp(&self, now_ms: u64) -> u32 {
         match self.spec.expire_ms {
             0 => (now_ms >> 6) as u32,
             expire_ms => (now_ms as u32).wrapping_add(expire_ms),
@@ -544,8 +548,13 @@ impl Table {
         None
     }
 
+    #[inline]
     fn is_key(&self, at: u32, key: Key) -> bool {
         let words = &self.arena.entry(at).narrow[header::LEN..self.layout.values];
+        // Most keys are one word.
+        if let ([word], Ok(four)) = (words, <[u8; 4]>::try_from(key.bytes())) {
+            return word.load(Ordering::Acquire) == u32::from_ne_bytes(four);
+        }
         let content = self.spec.key.content_words();
         if let Some(len) = words.get(content)
             && len.load(Ordering::Acquire) as usize != key.bytes().len()
@@ -623,6 +632,7 @@ impl Table {
         true
     }
 
+    #[inline]
     pub(crate) fn values_at(&self, at: u32) -> Values<'_> {
         Values { table: self, words: self.arena.entry(at) }
     }
