@@ -79,8 +79,9 @@ pub struct Session {
     pub accept_wall_us: i64,
     /// When the connection was accepted: microseconds on the monotonic clock.
     pub accept_mono_us: u64,
-    /// How long its handshakes took, in microseconds; -1: not done yet.
-    pub handshake_us: i64,
+    /// How long its handshakes took, in microseconds, at most 35 minutes; -1: not done yet. A session that waits has one of
+    /// these, hence its size.
+    pub handshake_us: i32,
     /// What went wrong with the connection.
     pub error: ConnError,
     /// The HTTP version of the connection (1, 2 or 3), 1 until known.

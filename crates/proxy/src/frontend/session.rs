@@ -374,7 +374,7 @@ async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
     }
     stream::track::session_began(session);
     session.facts.handshake_us =
-        i64::try_from(clock::now_us().saturating_sub(session.facts.accept_mono_us)).unwrap_or(0);
+        i32::try_from(clock::now_us().saturating_sub(session.facts.accept_mono_us)).unwrap_or(i32::MAX);
     true
 }
 

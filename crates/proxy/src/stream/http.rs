@@ -96,7 +96,7 @@ pub async fn serve(
     let t = &mut state.facts.timers;
     t.accept_mono_us = began.0;
     t.accept_wall_us = began.1;
-    t.handshake_us = if first { session.facts.handshake_us.max(0) } else { 0 };
+    t.handshake_us = if first { i64::from(session.facts.handshake_us.max(0)) } else { 0 };
     t.idle_us = i64::try_from(clock::now_us().saturating_sub(began.0)).unwrap_or(0) - t.handshake_us;
     t.request_wall_us = i64::try_from(clock::wall_us()).unwrap_or(0);
     let half = session.half.take();

@@ -47,7 +47,7 @@ pub async fn serve(
     t.accept_mono_us = session.facts.accept_mono_us;
     t.accept_wall_us = session.facts.accept_wall_us;
     t.request_wall_us = session.facts.accept_wall_us;
-    t.handshake_us = session.facts.handshake_us.max(0);
+    t.handshake_us = i64::from(session.facts.handshake_us.max(0));
     let fe = worker.proxy(session.frontend);
     super::inherit_settings(&mut state.facts, fe, true);
     state.facts.log_early = fe.opts.logasap;

@@ -307,7 +307,7 @@ pub static TABLE: &[FetchDef] = &[
         "milliseconds of handshakes",
         |_, cx, _| match &cx.stream {
             Some(s) => int(s.timers.th()),
-            None => int((cx.session.handshake_us / 1000).max(-1)),
+            None => int(i64::from((cx.session.handshake_us / 1000).max(-1))),
         },
     ),
     FetchDef::new(

@@ -358,7 +358,7 @@ impl Alias {
             | Alias::Path
             | Alias::Query
             | Alias::Version => out.uri(BAD_REQUEST),
-            Alias::HandshakeTime => out.int(cx.session.handshake_us / 1000, false),
+            Alias::HandshakeTime => out.int(i64::from(cx.session.handshake_us / 1000), false),
             Alias::TotalTime | Alias::ActiveTime | Alias::UserTime => {
                 out.int((cx.clock.mono_us.saturating_sub(cx.session.accept_mono_us) / 1000) as i64, false);
             }
