@@ -228,8 +228,8 @@ fn every_command_answers() {
         ("unpublish backend nope", "No such backend.\n\n"),
         ("unpublish backend off", "No effect on a disabled backend.\n\n"),
         (
-            "show table",
-            "'show table' is known, but not supported yet by this program: stick tables are missing.\n\n",
+            "show cache",
+            "'show cache' is known, but not supported yet by this program: the cache is missing.\n\n",
         ),
         ("foo", "Unknown command: 'foo', but maybe one of the following ones is a better match:\n"),
         ("shwo stat", "  show stat "),
