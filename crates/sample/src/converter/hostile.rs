@@ -103,7 +103,8 @@ fn least(mut work: impl FnMut()) -> u128 {
 #[test]
 fn converters_are_linear() {
     let var = VarRef::parse("txn.x").unwrap();
-    for def in all() {
+    // Those that ask a table find their key by its hash, and there is no table here.
+    for def in all().filter(|def| def.name != "in_table" && !def.name.starts_with("table_")) {
         let given = ARGUMENTS.iter().find(|(name, _)| *name == def.name).map(|(_, arguments)| *arguments);
         let map = def.name == "map" || def.name.starts_with("map_");
         let arguments = match given {

@@ -629,10 +629,6 @@ fn mistakes_are_explained() {
         "ssl_fc_unique_id",
         "fetch method 'ssl_fc_unique_id' is known but not supported yet (the TLS library does not tell it)",
     );
-    check(
-        "sc0_conn_cnt",
-        "fetch method 'sc0_conn_cnt' is known but not supported yet (it needs stick tables)",
-    );
     check("hdr(a,b,c)", "fetch method 'hdr' : failed to parse 'b' as type 'integer' at position 2");
     check("hdr(a", "fetch method 'hdr' : expected ')'");
     check("int(1,2)", "fetch method 'int' : expected ')' before ',2)'");
