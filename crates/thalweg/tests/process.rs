@@ -282,11 +282,13 @@ impl Drop for Daemon {
 #[test]
 fn messages_that_nobody_reads_hold_nothing_up() {
     let directory = Directory::new("unread");
-    directory.configure("", &["s"]);
+    directory.configure("    stats socket unix@cli level admin\n", &["s"]);
     let (reader, writer) = std::io::pipe().unwrap();
     let mut process =
         Running(directory.command(&["-db"]).stderr(writer.try_clone().unwrap()).spawn().unwrap());
-    directory.wait_for("s");
+    // Until it serves, it waits for whoever reads its messages.
+    directory.wait_for("cli");
+    assert!(ask(&directory.path("cli"), "show version").contains('.'));
     // Whole pages: what fits into the rest of one would still be taken.
     while thalweg_sys::fd::write_if_ready(writer.as_raw_fd(), &[b'x'; 4096]).is_ok() {}
     for signal in [Signal::Hangup, Signal::TerminalOutput, Signal::TerminalInput, Signal::Terminate] {
