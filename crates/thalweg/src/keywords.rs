@@ -63,6 +63,7 @@ fn filters(out: &mut String) {
 /// Keywords of `global` and of proxies that the reference reads outside of its tables.
 const UNLISTED: &[&str] = &[
     "acl",
+    "anonkey",
     "backlog",
     "balance",
     "bind",
@@ -119,6 +120,10 @@ const UNLISTED: &[&str] = &[
     "set-dumpable",
     "source",
     "spread-checks",
+    "ssl-server-verify",
+    "stats-file",
+    "stick",
+    "stick-table",
     "strict-limits",
     "uid",
     "ulimit-n",
