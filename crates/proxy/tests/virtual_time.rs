@@ -601,6 +601,7 @@ fn a_client_that_leaves() {
             Idle(300),
             ending,
         ]));
+        cases.push(Case::new("refused", "", ("CC -1", 0)).backend(dead).client(&[GET, ending]));
         let rest = Case::new("body to be buffered", "", ("CR 400", 300));
         cases.push(rest.frontend("option http-buffer-request").client(&[PART, Idle(300), ending]));
     }

@@ -133,13 +133,13 @@ impl<'a> Attempts<'a> {
         match opened(stream, target, self.be, self.fresh).await? {
             Ok(conn) => self.conn = Some(conn),
             Err(error) => {
+                // Nobody waits for another attempt, or for an error.
+                if stream.state.facts.is_http && gave_up(stream.client, self.be, true) {
+                    return Err(left(stream));
+                }
                 let cause = Cause::from(&error);
                 if !ending::may_retry(stream.state, &self.be.retry_on, cause) {
                     return Err(stream.stop(cause));
-                }
-                // Nobody waits for another attempt.
-                if stream.state.facts.is_http && gave_up(stream.client, self.be, true) {
-                    return Err(left(stream));
                 }
                 self.retry(stream, false, error != ConnectError::Timeout);
             }

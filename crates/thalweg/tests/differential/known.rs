@@ -229,10 +229,13 @@ pub const KNOWN: &[Known] = &[
         cases: &["client-leaves/*/reset/no-abortonclose", "mix/*/no-abortonclose/*"],
         aspects: &[
             "log * %ST",
+            "log * %rc",
             "log * %tsc",
             "log * %T* earlier",
             "log lines",
             "s1#2 end earlier",
+            "stat b * econ",
+            "stat * resbout",
             "stat b * connect",
             "stat b * srv_abrt",
             "stat b * h1_total_connections",
