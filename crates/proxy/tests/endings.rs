@@ -270,12 +270,6 @@ fn scenes() -> Vec<Scene> {
             .frontend("http-request set-header a %[path]%[path]%[path]")
             .client(&[long()]),
         http(AnsweredByFrontend).only(Frontend).frontend(own).log("LR 202"),
-        // What a client has sent ahead before it left is not served.
-        http(AnsweredByFrontend)
-            .only(Frontend)
-            .frontend("http-request pause 300 if { path /own };http-request return status 202 if { path /own }")
-            .client(&[Say("GET /own HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n"), Fin])
-            .log("LR 202"),
         http(AnsweredByFrontend).only(Frontend).frontend("http-request auth").log("LR 401"),
         http(AnsweredByBackend).only(Backend).backend("http-request redirect location /x").log("LR 302"),
         http(AnsweredByService).only(Frontend).frontend("http-request use-service nothing").log("LR 200"),

@@ -503,8 +503,8 @@ impl Stay {
         let Stay { client, session, wait, .. } = self;
         let half = session.half.as_deref();
         if half.is_none() && client.has_input() {
-            // What a client sent ahead and did not wait for is not served.
-            let left = !session.first && client.line.departure() != Departure::No;
+            // What a client sent ahead that has broken its connection since is not served.
+            let left = !session.first && client.line.departure() == Departure::Reset;
             if left {
                 client.eof = true;
                 client.line.discard_input(UNREAD_MAX);
