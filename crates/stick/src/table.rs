@@ -36,10 +36,6 @@ pub struct Spec {
     pub expire_ms: u32,
     /// Takes the oldest entry away to make room (without `nopurge`).
     pub purge: bool,
-    /// Holds what peers say only (`recv-only`).
-    pub receive_only: bool,
-    /// The table that updates of peers go to as well (`write-to`).
-    pub write_to: Option<Arc<str>>,
     /// How servers are named.
     pub server_key: ServerKey,
     /// Bytes that one event of a byte rate stands for (`brates-factor`), 1 to 1024.

@@ -13,8 +13,6 @@ fn spec(size: u32, expire_ms: u32, purge: bool) -> Spec {
         size,
         expire_ms,
         purge,
-        receive_only: false,
-        write_to: None,
         server_key: ServerKey::Name,
         byte_rate_factor: 1,
         peers: None,

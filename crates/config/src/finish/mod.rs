@@ -75,7 +75,6 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
     crate::tls::load(cx, &mut proxies, readable);
     cx.proxies = proxies;
     track::resolve(cx);
-    proxy::check_tables(cx);
     cx.config.tables = cx.tables.drain(..).map(|draft| Arc::new(draft.spec)).collect();
     if readable {
         checks::process(cx);

@@ -59,8 +59,6 @@ fn table(cx: &mut Cx<'_>, line: &Line, mut at: usize, name: Arc<str>) -> Result<
         size: 0,
         expire_ms: 0,
         purge: true,
-        receive_only: false,
-        write_to: None,
         server_key: ServerKey::Name,
         byte_rate_factor: 1,
         peers: None,
@@ -97,10 +95,7 @@ fn table(cx: &mut Cx<'_>, line: &Line, mut at: usize, name: Arc<str>) -> Result<
                 spec.purge = false;
                 taken = 1;
             }
-            "recv-only" => {
-                spec.receive_only = true;
-                taken = 1;
-            }
+            "recv-only" => return Err(not_supported(line, at, "stick-table ... recv-only", why::PEERS)),
             "type" => {
                 let (kind, words) = kind_of_keys(line, at + 1)?;
                 key = Some(kind);
@@ -130,7 +125,7 @@ fn table(cx: &mut Cx<'_>, line: &Line, mut at: usize, name: Arc<str>) -> Result<
                 if value.is_empty() {
                     return Err(fail(line, at + 1, "stick-table : write-to requires table name."));
                 }
-                spec.write_to = Some(cx.name(value));
+                return Err(not_supported(line, at, "stick-table ... write-to", why::PEERS));
             }
             "store" => store(cx, line, at + 1, &mut spec.data)?,
             "peers" if value.is_empty() => return Err(missing()),
@@ -361,29 +356,4 @@ fn wanted(
         return Err(complain(format!("type of fetch not usable with type of stick-table '{name}'.")));
     }
     Ok(TableId(u32::try_from(at).unwrap_or(u32::MAX)))
-}
-
-/// Checks what tables say of each other, once all are known.
-pub(crate) fn check_tables(cx: &mut Cx<'_>) {
-    let mut complaints = Vec::new();
-    for draft in &cx.tables {
-        let Some(target) = &draft.spec.write_to else { continue };
-        let own = &draft.spec;
-        let what = match cx.tables.iter().find(|other| other.spec.name == *target) {
-            None => format!("table '{target}' doesn't exist."),
-            Some(other) if other.spec.key.name() != own.key.name() => format!(
-                "cannot mix table types ('{target}' has '{}' type and '{}' has '{}' type).",
-                other.spec.key.name(),
-                own.name,
-                own.key.name()
-            ),
-            Some(other) if other.spec.key != own.key => {
-                format!("cannot mix key sizes ('{target}' and '{}').", own.name)
-            }
-            Some(_) => continue,
-        };
-        let message = format!("Proxy '{}': failed to initialize stick-table: write-to: {what}", own.name);
-        complaints.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(draft.span), message));
-    }
-    complaints.into_iter().for_each(|complaint| cx.diagnostics.push(complaint));
 }
