@@ -138,6 +138,52 @@ const UNLISTED: &[&str] = &[
 /// Words of `bind` that take nothing; the others take one value.
 const BARE_BIND: &[&str] = &["accept-proxy", "defer-accept", "tfo", "transparent", "v4v6", "v6only"];
 
+/// Words of `bind` that are about TLS and take nothing.
+const TLS_BIND_BARE: &[&str] = &[
+    "allow-0rtt",
+    "force-sslv3",
+    "force-tlsv10",
+    "force-tlsv11",
+    "force-tlsv12",
+    "force-tlsv13",
+    "no-alpn",
+    "no-ca-names",
+    "no-sslv3",
+    "no-strict-sni",
+    "no-tls-tickets",
+    "no-tlsv10",
+    "no-tlsv11",
+    "no-tlsv12",
+    "no-tlsv13",
+    "prefer-client-ciphers",
+    "strict-sni",
+    "tls-tickets",
+    "ssl",
+];
+
+/// Words of `bind` that are about TLS and take one value.
+const TLS_BIND_VALUES: &[&str] = &[
+    "alpn",
+    "ca-file",
+    "ca-ignore-err",
+    "ca-verify-file",
+    "ciphers",
+    "ciphersuites",
+    "client-sigalgs",
+    "crl-file",
+    "crt",
+    "crt-ignore-err",
+    "crt-list",
+    "curves",
+    "default-crt",
+    "ecdhe",
+    "sigalgs",
+    "ssl-max-ver",
+    "ssl-min-ver",
+    "tls-ticket-keys",
+    "verify",
+];
+
 /// Words of `server` that take nothing, beside those that begin with `no-`; the others take one value.
 const BARE_SERVER: &[&str] = &[
     "agent-check",
@@ -145,14 +191,26 @@ const BARE_SERVER: &[&str] = &[
     "check",
     "check-reuse-pool",
     "check-send-proxy",
+    "check-sni-auto",
+    "check-ssl",
     "disabled",
     "enabled",
+    "force-sslv3",
+    "force-tlsv10",
+    "force-tlsv11",
+    "force-tlsv12",
+    "force-tlsv13",
     "non-stick",
     "send-proxy",
     "send-proxy-v2",
+    "set-proxy-v2-tlv-fmt",
+    "sni-auto",
+    "ssl",
+    "ssl-reuse",
     "stick",
     "strict-maxconn",
     "tfo",
+    "tls-tickets",
     "usesrc",
 ];
 
@@ -226,6 +284,11 @@ const OPTIONS: &[(&str, &[&str])] = &[
 const UNLISTED_TCP_ACTIONS: &[&str] =
     &["accept", "capture", "close", "expect-netscaler-cip", "expect-proxy", "reject", "track-sc"];
 
+/// Whether a word of `bind` is one of TLS.
+fn is_about_tls(word: &str) -> bool {
+    TLS_BIND_VALUES.contains(&word) || TLS_BIND_BARE.contains(&word)
+}
+
 fn configuration(out: &mut String) {
     out.push_str("# List of registered configuration keywords:\n");
     let entries = catalog();
@@ -234,6 +297,7 @@ fn configuration(out: &mut String) {
             .iter()
             .filter(|e| e.section == section && e.prefix == prefix)
             .filter(|e| !(prefix.is_empty() && UNLISTED.contains(&e.name)))
+            .filter(|e| !(section == "listen" && e.name == "stats"))
             .collect();
         found.sort_unstable_by_key(|entry| entry.name);
         found
@@ -247,8 +311,16 @@ fn configuration(out: &mut String) {
         let _ = writeln!(out, "\t{}", entry.name);
     }
     for entry in under("listen", "bind <addr>") {
+        if is_about_tls(entry.name) {
+            continue;
+        }
         let value = if BARE_BIND.contains(&entry.name) { "" } else { " +1" };
         let _ = writeln!(out, "\tbind <addr> {}{value}", entry.name);
+    }
+    // The reference lists those of TLS behind a word of their own, and not the word itself.
+    for entry in under("listen", "bind <addr>").iter().filter(|e| is_about_tls(e.name) && e.name != "ssl") {
+        let value = if TLS_BIND_VALUES.contains(&entry.name) { " +1" } else { "" };
+        let _ = writeln!(out, "\tbind <addr> ssl {}{value}", entry.name);
     }
     for entry in under("listen", "server <name> <addr>") {
         let value = match entry.name {

@@ -3,7 +3,7 @@
 use thalweg_syntax::{Diagnostic, Line};
 
 use crate::build::Cx;
-use crate::keyword::{Outcome, at_most, fail};
+use crate::keyword::{Outcome, at_most, fail, pass_over};
 use crate::model::{IoDriver, MultiQueue, Shards, TakeoverOtherGroup};
 use crate::numbers::{lenient, size, strict};
 
@@ -67,7 +67,7 @@ pub(crate) fn tune_vars(cx: &mut Cx<'_>, line: &Line) -> Outcome {
 
 /// `tune.stick-counters`
 pub(crate) fn stick_counters(cx: &mut Cx<'_>, line: &Line) -> Outcome {
-    at_most(line, 1, 1)?;
+    pass_over(cx, line, 1, 1);
     let text = line.text(1);
     let value: i64 = match text {
         "" => 0,

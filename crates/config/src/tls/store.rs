@@ -37,9 +37,6 @@ pub(crate) struct FrontendCertificate {
 
 pub(crate) fn open(cx: &mut Cx<'_>, line: &Line) -> Result<StoreDraft, Box<Diagnostic>> {
     pass_over(cx, line, 1, 1);
-    if line.words.len() > 1 {
-        crate::keyword::legal_name(line)?;
-    }
     let name = cx.name(line.text(1));
     Ok(StoreDraft { name, ..StoreDraft::default() })
 }

@@ -9,12 +9,12 @@
 
 use std::io;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use thalweg_balance::sync::AtomicU32;
 use thalweg_runtime::buffer::{Buf, default_size};
 use thalweg_runtime::net::Stream;
-
 use thalweg_sample::facts::TlsFacts;
 use thalweg_tls::Failure;
 use thalweg_tls::engine::{Connection, Event, FRAGMENT_MAX, RECORD_MAX};
