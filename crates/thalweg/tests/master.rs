@@ -49,7 +49,11 @@ impl Place {
     fn command(&self, mut command: Command, arguments: &[&str]) -> Command {
         let socket = format!("{},level,admin", self.path("master.sock").display());
         command.args(["-S", &socket, "-f"]).arg(self.path("a.cfg")).args(arguments).current_dir(&self.dir.0);
-        command.stdin(Stdio::null()).stderr(fs::File::create(self.path("said")).unwrap());
+        // Whoever reads the output of the tests does not wait for a worker that outlives one.
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(self.path("said")).unwrap());
         command
     }
 
@@ -498,7 +502,7 @@ fn rights_of_the_master_cli_are_those_in_the_worker() {
         let socket = format!("{},mode,600,level,{level}", place.path("master.sock").display());
         let mut command = program();
         command.args(["-W", "-S", &socket, "-f"]).arg(place.path("a.cfg")).current_dir(&place.dir.0);
-        command.stderr(fs::File::create(place.path("said")).unwrap());
+        command.stdout(Stdio::null()).stderr(fs::File::create(place.path("said")).unwrap());
         let master = place.begin(command);
         assert_eq!(place.cli("@1 show cli level\n"), format!("{shown}\n\n"));
         assert_eq!(place.cli("show cli level\n"), format!("{shown}\n\n"));
