@@ -88,6 +88,8 @@ pub fn stop_accepting(instance: &Arc<Instance>) {
     worker.drop_idle_connections();
     worker.wake_sessions();
     thread_may_have_stopped(&worker);
+    // Acceptors that noticed the stop by themselves may have ended before there was a handle to stop the runtime with.
+    stop_when_idle(&worker.instance);
 }
 
 /// After a soft stop began, or a task that accepts ended: whether this was the last one of the thread.

@@ -1,9 +1,11 @@
 //! A proxy on one thread of this process, over a real driver.
 
+#![allow(dead_code)] // Each test file uses some of it.
+
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use thalweg_config::{Input, LoadOptions};
 use thalweg_proxy::{Instance, ThreadSocket};
@@ -45,6 +47,16 @@ pub fn start(text: &str, settings: Config, begin: fn()) -> Running {
 }
 
 impl Running {
+    /// Waits for the end that the proxy itself comes to.
+    pub fn wait(self) {
+        let begin = Instant::now();
+        while !self.thread.is_finished() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "the proxy runs on");
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.thread.join().unwrap();
+    }
+
     pub fn stop(self) {
         self.handle.stop();
         self.thread.join().unwrap();
