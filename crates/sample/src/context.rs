@@ -203,13 +203,20 @@ pub struct Payload<'a> {
     bytes: &'a [u8],
     unread: Option<&'a dyn Unread>,
     complete: bool,
+    /// The message is there to its end, which chunks have behind the last of their payload.
+    whole: bool,
     total: Option<u64>,
 }
 
 impl<'a> Payload<'a> {
     /// `complete` says that no more will come, `total` is the announced length of the whole, when it is known.
     pub fn new(bytes: &'a [u8], complete: bool, total: Option<u64>) -> Payload<'a> {
-        Payload { bytes, unread: None, complete, total }
+        Payload { bytes, unread: None, complete, whole: complete, total }
+    }
+
+    /// The same of a message that is, or is not, there to its end.
+    pub fn of_whole(self, whole: bool) -> Payload<'a> {
+        Payload { whole, ..self }
     }
 
     /// Bytes that are read when they are first asked for.
@@ -225,6 +232,11 @@ impl<'a> Payload<'a> {
     /// True when no more will come.
     pub fn is_complete(&self) -> bool {
         self.unread.map_or(self.complete, |unread| unread.read().complete)
+    }
+
+    /// True when all of the message is there, and not only its payload.
+    pub fn is_whole(&self) -> bool {
+        self.unread.map_or(self.whole, |unread| unread.read().whole)
     }
 
     /// The announced length of the whole, when known (`req.body_size`).

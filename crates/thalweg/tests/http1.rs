@@ -366,6 +366,34 @@ fn rules_can_wait_for_the_body() {
 }
 
 #[test]
+fn a_buffered_request_goes_on_at_its_very_end() {
+    each_driver(|io| {
+        for fe in ["option http-buffer-request", "http-request wait-for-body time 20s"] {
+            let server = mirror();
+            let proxy = start(io, &server, fe, "");
+            // All of the payload, and not all of the message.
+            let mut conn = proxy.connect();
+            conn.send(
+                "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX: y\r\n",
+            );
+            // Another request is served meanwhile, and is the first that the server sees.
+            assert_eq!(proxy.ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n").status, 200);
+            assert_eq!(server.accepted(), 1, "{fe}");
+            conn.send("\r\n");
+            assert!(conn.response().text().contains("|abc|"));
+            drop(conn);
+            // A client that leaves before the end has sent no request.
+            let mut conn = proxy.connect();
+            conn.send("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n");
+            conn.half_close();
+            assert_eq!(conn.response().status, 400);
+            drop(conn);
+            proxy.finish(server);
+        }
+    });
+}
+
+#[test]
 fn forwarded_for() {
     each_driver(|io| {
         let server = mirror();

@@ -361,14 +361,6 @@ impl Look<'_> {
         }
     }
 
-    /// Whether all payload is there; the trailer section may be missing.
-    pub fn payload_ended(&self) -> bool {
-        match self {
-            Look::Plain { payload_ended, .. } => *payload_ended,
-            Look::Chunked(decoded) => decoded.seen().payload_ended,
-        }
-    }
-
     /// Whether the body is there to its end.
     pub fn ended(&self) -> bool {
         match self {
@@ -421,7 +413,7 @@ impl<'a> Decoded<'a> {
 impl Unread for Decoded<'_> {
     fn read(&self) -> Payload<'_> {
         let seen = self.seen();
-        Payload::new(seen.data, seen.payload_ended, Some(seen.announced))
+        Payload::new(seen.data, seen.payload_ended, Some(seen.announced)).of_whole(seen.ended)
     }
 }
 

@@ -77,7 +77,7 @@ pub async fn answer<'a>(
         http.receive_body().await?;
     }
     let look = http.client.look();
-    let body_is_complete = look.payload_ended();
+    let body_is_complete = look.ended();
     let payload = look.payload();
     let request = Request { head: &http.state.request, body: payload.data(), body_is_complete, page };
     let answered = service.answer(&request, &mut http.state.response);

@@ -141,8 +141,7 @@ pub async fn body_of_client<'a>(
     loop {
         let received = stream.client.received().len();
         let body = stream.client.look();
-        if body.payload_ended() || received >= room || (at_least > 0 && body.payload_len() as u64 >= at_least)
-        {
+        if body.ended() || received >= room || (at_least > 0 && body.payload_len() as u64 >= at_least) {
             return Ok(());
         }
         if more_of_client(stream, deadline).await == More::Came {

@@ -67,7 +67,7 @@ impl Delay {
         match self {
             Delay::Body { ms, at_least } => {
                 let body = if cx.response_side { &cx.res_body } else { &cx.req_body };
-                if body.is_complete() || (*at_least != 0 && body.data().len() as u64 >= *at_least) {
+                if body.is_whole() || (*at_least != 0 && body.data().len() as u64 >= *at_least) {
                     return Step::Next;
                 }
                 Step::Stop(Outcome::WaitBody { ms: *ms, at_least: *at_least, resume })
