@@ -26,7 +26,7 @@ use thalweg_proxy::Instance;
 use thalweg_proxy::gate::Gate;
 use thalweg_proxy::worker::{self, Worker};
 use thalweg_runtime::net::{Listener, Port};
-use thalweg_runtime::{Class, Kind, SpawnOptions, spawn_with, timer};
+use thalweg_runtime::{Class, Kind, SpawnOptions, spawn_with};
 
 static ACCEPT: Kind = Kind::new("cli-accept");
 static SESSION: Kind = Kind::new("cli");
@@ -149,25 +149,12 @@ async fn accept(cli: Arc<Cli>, socket: usize, mut listener: Listener) {
             Ok((fd, _)) => {
                 cli.counts.connections.fetch_add(1, Ordering::Relaxed);
                 // Beyond the limit a client waits here, and those behind it in the backlog.
-                while !cli.gate.try_enter() {
-                    std::future::poll_fn(|_| {
-                        if cli.gate.wait(thalweg_runtime::current_task()) {
-                            std::task::Poll::Ready(())
-                        } else {
-                            std::task::Poll::Pending
-                        }
-                    })
-                    .await;
-                }
+                cli.gate.enter_in_turn().await;
                 let options = SpawnOptions { class: Class::Normal, nice: NICE };
                 spawn_with(&SESSION, options, session::serve(Arc::clone(&cli), socket, fd));
             }
             Err(_) => {
-                listener.pause();
-                timer::sleep(EXHAUSTED_PAUSE_MS).await;
-                while listener.resume().is_err() {
-                    timer::sleep(EXHAUSTED_PAUSE_MS).await;
-                }
+                listener.rest(EXHAUSTED_PAUSE_MS).await;
             }
         }
     }

@@ -3,9 +3,10 @@
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 
 use thalweg_balance::sync::{AtomicBool, AtomicU32, Mutex};
-use thalweg_runtime::{Reason, TaskId};
+use thalweg_runtime::{Reason, TaskId, current_task};
 
 /// See the module's documentation.
 pub struct Gate {
@@ -65,6 +66,17 @@ impl Gate {
         }
         self.peak.fetch_max(inside, Ordering::Relaxed);
         true
+    }
+
+    /// Enters as soon as there is room.
+    pub async fn enter_in_turn(&self) {
+        while !self.try_enter() {
+            std::future::poll_fn(|_| match self.wait(current_task()) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            })
+            .await;
+        }
     }
 
     /// Enters even when there is no room: for what was accepted already and for what must never be refused.

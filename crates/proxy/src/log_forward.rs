@@ -10,7 +10,7 @@ use thalweg_config::model::{LogFormatKind, LogForward, LogHost};
 use thalweg_operate::log::Route;
 use thalweg_operate::log::forward::{Framed, Framer, Message, Rewrite};
 use thalweg_runtime::net::{Datagram, DatagramOptions, Listener, Port, SockAddr, Stream};
-use thalweg_runtime::{Kind, clock, current_task, spawn, timer};
+use thalweg_runtime::{Kind, clock, spawn, timer};
 
 use crate::worker::Worker;
 
@@ -97,23 +97,11 @@ async fn accept(relay: Relay, mut listener: Listener) {
             Ok((fd, peer)) => {
                 let gate = &relay.worker.instance.log_forward_gates[relay.section];
                 // Beyond the limit a client waits here, and those behind it in the backlog.
-                while !gate.try_enter() {
-                    std::future::poll_fn(|_| match gate.wait(current_task()) {
-                        true => std::task::Poll::Ready(()),
-                        false => std::task::Poll::Pending,
-                    })
-                    .await;
-                }
+                gate.enter_in_turn().await;
                 let place = Place(relay.clone());
                 spawn(&STREAM, stream(place, fd, peer));
             }
-            Err(_) => {
-                listener.pause();
-                timer::sleep(PAUSE_MS).await;
-                while listener.resume().is_err() {
-                    timer::sleep(PAUSE_MS).await;
-                }
-            }
+            Err(_) => listener.rest(PAUSE_MS).await,
         }
     }
 }

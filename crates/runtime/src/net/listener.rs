@@ -218,6 +218,16 @@ impl Listener {
         Ok(())
     }
 
+    /// Leaves connections where they are for a while, in milliseconds, after one could not be accepted for lack of
+    /// something, and then for as long as accepting cannot begin again.
+    pub async fn rest(&mut self, ms: u64) {
+        self.pause();
+        crate::timer::sleep(ms).await;
+        while self.resume().is_err() {
+            crate::timer::sleep(ms).await;
+        }
+    }
+
     /// Another descriptor of the same socket, for another thread or process.
     ///
     /// # Errors
