@@ -279,6 +279,10 @@ pub(crate) fn parse_args(
             }
         },
     };
+    let missing = |i: usize, kind: ArgKind| {
+        let (got, required) = (given.len(), spec.required);
+        fail(i + 1, format!("missing arguments (got {got}/{required}), type '{}' expected", kind.name()))
+    };
     for (i, kind) in spec.kinds.iter().enumerate() {
         let Some(argument) = given.get(i).filter(|a| a.quoted || !a.text.is_empty()) else {
             if i >= spec.required {
@@ -288,17 +292,7 @@ pub(crate) fn parse_args(
             match kind {
                 ArgKind::Str if i == 0 || i < given.len() => args.put(i, Arg::Str(Box::default())),
                 // A table behind other arguments must be named.
-                ArgKind::Table if i > 0 && i >= given.len() => {
-                    return Err(fail(
-                        i + 1,
-                        format!(
-                            "missing arguments (got {}/{}), type '{}' expected",
-                            given.len(),
-                            spec.required,
-                            kind.name()
-                        ),
-                    ));
-                }
+                ArgKind::Table if i > 0 && i >= given.len() => return Err(missing(i, *kind)),
                 ArgKind::Frontend
                 | ArgKind::Backend
                 | ArgKind::Table
@@ -312,17 +306,7 @@ pub(crate) fn parse_args(
                         format!("expected type '{}' at position {}, but got nothing", kind.name(), i + 1),
                     ));
                 }
-                _ => {
-                    return Err(fail(
-                        i + 1,
-                        format!(
-                            "missing arguments (got {}/{}), type '{}' expected",
-                            given.len(),
-                            spec.required,
-                            kind.name()
-                        ),
-                    ));
-                }
+                _ => return Err(missing(i, *kind)),
             }
             continue;
         };
