@@ -11,6 +11,7 @@ pub mod commands;
 pub mod help;
 pub mod output;
 mod session;
+pub mod shown;
 mod threads;
 pub mod variables;
 pub mod words;

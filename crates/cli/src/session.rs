@@ -14,7 +14,7 @@ use thalweg_syntax::carry::{carry, restore};
 
 use crate::command;
 use crate::output::Output;
-use crate::{Begin, Cli, Severity, commands, words};
+use crate::{Begin, Cli, Severity, commands, shown, words};
 
 /// How long a client that sent too much is read from, in milliseconds.
 const LINGER_MS: u64 = 1000;
@@ -260,9 +260,7 @@ impl Session {
         if !self.timed {
             return "> ".into();
         }
-        let seconds = commands::uptime_s(&self.cli);
-        let (days, hours) = (seconds / 86400, seconds / 3600 % 24);
-        format!("[{days}:{hours:02}:{:02}:{:02}]> ", seconds / 60 % 60, seconds % 60)
+        format!("[{}]> ", shown::prompt_time(commands::uptime_s(&self.cli)))
     }
 
     /// The next line; `None` at the end of the connection or when it is too long.

@@ -482,6 +482,8 @@ fn commands_reach_the_process_that_is_named() {
     assert!(place.cli("shwo proc\n").contains("  show proc [debug] "));
     assert!(place.cli("help\n").contains("  reload "));
     // The lines of a payload belong to its command.
+    let text = "@1 set ssl cert x <<END\n%EOF%\nshow info\nEND\necho after\n";
+    assert!(!place.cli(text).contains("Pid: "), "{}", place.cli(text));
     let text = "@1 set ssl cert x <<\nline\n\necho after\n";
     assert!(place.cli(text).ends_with("after\n\n"), "{}", place.cli(text));
     let sockets = place.cli("@1 show cli sockets; @ show cli sockets\n");

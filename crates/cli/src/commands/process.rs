@@ -8,6 +8,7 @@ use thalweg_syntax::carry::carry;
 
 use crate::command::{Command, Run};
 use crate::output::Reply;
+use crate::shown;
 
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] = &[
@@ -83,15 +84,5 @@ fn descriptors(args: &[&str]) -> Reply {
 
 /// `show env`.
 fn environment(args: &[&str]) -> Reply {
-    match args.first() {
-        Some(name) => match std::env::var_os(name) {
-            Some(value) => Reply::Text(format!("{name}={}\n", carry(value.as_bytes()))),
-            None => Reply::error("Variable not found"),
-        },
-        None => Reply::Text(
-            std::env::vars_os()
-                .map(|(name, value)| format!("{}={}\n", carry(name.as_bytes()), carry(value.as_bytes())))
-                .collect(),
-        ),
-    }
+    shown::environment(args.first().copied()).map_or_else(|| Reply::error("Variable not found"), Reply::Text)
 }

@@ -6,7 +6,7 @@ use thalweg_syntax::{TimeUnit, parse_time};
 use crate::command::{Call, Command, Run};
 use crate::output::{Output, Reply};
 use crate::session::{End, Mode, Session};
-use crate::{Cli, Severity, help};
+use crate::{Cli, Severity, help, shown};
 
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] = &[
@@ -154,9 +154,5 @@ fn set_timeout(output: &mut Output, args: &[&str]) -> Reply {
 
 /// `show cli sockets`.
 fn show_sockets(cli: &Cli) -> Reply {
-    let mut text = String::from("# socket lvl processes\n");
-    for socket in &cli.sockets {
-        text.push_str(&format!("{} {} all\n", socket.name, crate::level_name(socket.level)));
-    }
-    Reply::Text(text)
+    Reply::Text(shown::sockets(cli.sockets.iter().map(|socket| (&*socket.name, socket.level))))
 }

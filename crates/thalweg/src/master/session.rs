@@ -13,11 +13,10 @@ use std::sync::mpsc;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use thalweg_cli::help;
-use thalweg_cli::words;
-use thalweg_cli::{Begin, SessionMode, level_name};
+use thalweg_cli::{Begin, SessionMode, help, level_name, shown, words};
 use thalweg_config::model::{BindAddr, CliLevel};
 use thalweg_config::{Input, LoadOptions};
+use thalweg_syntax::carry::restore;
 use thalweg_sys::fd::wait_readable;
 
 use super::commands::{PROMPT_HELP, listed};
@@ -154,6 +153,21 @@ impl Drop for Place {
     }
 }
 
+/// What follows a command behind `<<`.
+struct Payload {
+    /// The line that ends it.
+    marker: String,
+    lines: String,
+}
+
+/// A command as it is sent to a worker, with its payload and what ends that.
+fn as_sent(command: &str, payload: Option<&Payload>) -> String {
+    match payload {
+        Some(Payload { marker, lines }) => format!("{command} <<{marker}\n{lines}{marker}\n"),
+        None => format!("{command}\n"),
+    }
+}
+
 /// Who runs a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
@@ -203,12 +217,12 @@ impl Session {
             let line = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(&line)).into_owned();
             let (line, payload) = match words::payload_marker(&line) {
                 Some((before, marker)) => match self.payload(marker)? {
-                    Some(payload) => (before.to_owned(), Some(payload)),
+                    Some(lines) => (before.to_owned(), Some(Payload { marker: marker.to_owned(), lines })),
                     None => return Ok(()),
                 },
                 None => (line, None),
             };
-            if !self.line(&line, payload.as_deref())? {
+            if !self.line(&line, payload.as_ref())? {
                 return Ok(());
             }
             if self.prompt {
@@ -220,7 +234,7 @@ impl Session {
     }
 
     /// One line of commands.
-    fn line(&mut self, line: &str, payload: Option<&str>) -> Goes {
+    fn line(&mut self, line: &str, payload: Option<&Payload>) -> Goes {
         // `@@` takes the rest of the line with all its commands.
         let commands = words::commands(line);
         let mut at = 0;
@@ -240,7 +254,7 @@ impl Session {
     }
 
     /// One command, which may begin with who runs it.
-    fn command(&mut self, command: &str, payload: Option<&str>) -> Goes {
+    fn command(&mut self, command: &str, payload: Option<&Payload>) -> Goes {
         let Some(prefixed) = command.strip_prefix('@') else {
             return self.run_at(self.target, command, payload);
         };
@@ -272,7 +286,7 @@ impl Session {
         }
     }
 
-    fn run_at(&mut self, target: Target, command: &str, payload: Option<&str>) -> Goes {
+    fn run_at(&mut self, target: Target, command: &str, payload: Option<&Payload>) -> Goes {
         // What belongs to this session and not to a process.
         let typed = words::words(command);
         let typed: Vec<&str> = typed.iter().map(String::as_str).collect();
@@ -309,7 +323,7 @@ impl Session {
     /// An answer of the master, and the empty line that ends it.
     fn say(&mut self, text: &str) -> io::Result<()> {
         let end = if text.is_empty() || text.ends_with('\n') { "\n" } else { "\n\n" };
-        self.client.write_all(&[text.as_bytes(), end.as_bytes()].concat())
+        self.client.write_all(&[&*restore(text.as_bytes()), end.as_bytes()].concat())
     }
 
     fn own(&mut self, typed: &[&str]) -> Goes {
@@ -324,10 +338,7 @@ impl Session {
             ["show", "version"] => self.shared.version.to_owned(),
             ["show", "cli", "level"] => level_name(self.level).to_owned(),
             ["show", "cli", "sockets"] => {
-                let rows = self.shared.sockets.iter();
-                let rows: String =
-                    rows.map(|(name, level)| format!("{name} {} all\n", level_name(*level))).collect();
-                format!("# socket lvl processes\n{rows}")
+                shown::sockets(self.shared.sockets.iter().map(|(name, level)| (&**name, *level)))
             }
             ["echo", ref text @ ..] => text.join(" "),
             ["show", "env" | "startup-logs", ..] | ["reload" | "hard-reload" | "_loadstatus"]
@@ -335,13 +346,9 @@ impl Session {
             {
                 "Permission denied!".to_owned()
             }
-            ["show", "env"] => std::env::vars_os()
-                .map(|(name, value)| format!("{}={}\n", name.to_string_lossy(), value.to_string_lossy()))
-                .collect(),
-            ["show", "env", name] => match std::env::var_os(name) {
-                Some(value) => format!("{name}={}\n", value.to_string_lossy()),
-                None => "Variable not found".to_owned(),
-            },
+            ["show", "env", ref name @ ..] => {
+                shown::environment(name.first().copied()).unwrap_or_else(|| "Variable not found".to_owned())
+            }
             ["show", "startup-logs"] => locked(&self.shared.processes).log.clone(),
             ["_loadstatus"] => {
                 let known = locked(&self.shared.processes);
@@ -435,9 +442,7 @@ impl Session {
         }
         let mut time = String::new();
         if self.timed {
-            let seconds = since.elapsed().unwrap_or_default().as_secs();
-            let (days, hours) = (seconds / 86400, seconds / 3600 % 24);
-            time = format!("[{days}:{hours:02}:{:02}:{:02}] ", seconds / 60 % 60, seconds % 60);
+            time = format!("[{}] ", shown::prompt_time(since.elapsed().unwrap_or_default().as_secs()));
         }
         format!("{time}{name}{flags}> ")
     }
@@ -456,12 +461,8 @@ impl Session {
     }
 
     /// Passes a command to a worker, and its answer to the client.
-    fn pass(&mut self, mut worker: UnixStream, command: &str, payload: Option<&str>) -> io::Result<()> {
-        let line = match payload {
-            // A marker that no line of the payload can be.
-            Some(payload) => format!("{command} <<%EOF%\n{payload}%EOF%\n"),
-            None => format!("{command}\n"),
-        };
+    fn pass(&mut self, mut worker: UnixStream, command: &str, payload: Option<&Payload>) -> io::Result<()> {
+        let line = as_sent(command, payload);
         let mut buffer = [0; LINE_MAX];
         // A worker that ends meanwhile has nothing more to say.
         if worker.write_all(line.as_bytes()).is_err() {
@@ -477,7 +478,7 @@ impl Session {
     }
 
     /// `@@<pid> [commands]`: both directions are passed on until the worker ends its session.
-    fn direct(&mut self, rest: &str, payload: Option<&str>) -> Goes {
+    fn direct(&mut self, rest: &str, payload: Option<&Payload>) -> Goes {
         let (name, commands) = rest.split_once([' ', '\t']).unwrap_or((rest, ""));
         let (name, commands) = (name.trim(), commands.trim());
         let target = self.find(name);
@@ -496,10 +497,7 @@ impl Session {
         };
         let mut first = std::mem::take(&mut self.input);
         if !commands.is_empty() {
-            let line = match payload {
-                Some(payload) => format!("{commands} <<%EOF%\n{payload}%EOF%\n"),
-                None => format!("{commands}\n"),
-            };
+            let line = as_sent(commands, payload);
             first = [line.as_bytes(), &first].concat();
         }
         if worker.write_all(&first).is_err() {
