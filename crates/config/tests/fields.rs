@@ -34,7 +34,6 @@ const UNREAD: &[(&str, &str)] = &[
     ("SlowSettings::proto", "only 'h1' and 'none' are accepted, which is what there is"),
     ("Global::user", "read when the file was read: its number is 'uid'"),
     ("Global::group", "read when the file was read: its number is 'gid'"),
-    ("Global::log_targets", "read when the file was read: 'log global' copies them"),
     ("Ring::description", "shown by 'show events', which is refused"),
     ("LogProfile::steps", "read by 'LogProfile::step'"),
     ("Bind::shards", "read by 'Bind::sockets'"),

@@ -413,6 +413,14 @@ impl Worker {
         }
     }
 
+    /// Sends a message of no proxy to the targets of the `global` section.
+    pub fn log_globally(&self, level: LogLevel, message: &[u8]) {
+        let mut logger = self.logger.borrow_mut();
+        if let Some(route) = logger.route(&self.instance.config.global.log_targets) {
+            logger.send(&route, level, None, b"", message, clock::wall_us());
+        }
+    }
+
     /// Where messages for these targets go.
     pub fn log_route(&self, targets: &Arc<[LogTarget]>) -> Option<Rc<Route>> {
         self.logger.borrow_mut().route(targets)

@@ -531,3 +531,24 @@ fn sessions_go_on_when_asked_to() {
     // A line without end is refused, and does not grow for ever.
     assert!(program.ask(&"x".repeat(20_000)).starts_with("The command line is too big"));
 }
+
+/// `debug dev log`: the words of the message, to the targets of `global`, and only in expert mode.
+#[test]
+fn a_message_goes_to_the_global_log_targets() {
+    let syslog = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    syslog.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    let target = format!("  log {} local0", syslog.local_addr().unwrap());
+    let program = Program::start("debug-log", &target);
+    assert_eq!(program.ask("debug dev log lost"), "This command is restricted to expert mode only.\n\n");
+    assert_eq!(program.ask("expert-mode on; debug dev log one  two\\ three"), "\n\n");
+    let line = loop {
+        let mut bytes = [0; 4096];
+        let length = syslog.recv(&mut bytes).expect("a log line");
+        let line = String::from_utf8_lossy(&bytes[..length]).into_owned();
+        assert!(!line.contains("lost"), "{line}");
+        if line.contains("one") {
+            break line;
+        }
+    };
+    assert!(line.starts_with("<134>") && line.ends_with("]: one two three\n"), "{line}");
+}

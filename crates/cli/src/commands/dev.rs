@@ -1,18 +1,30 @@
-//! `show dev`: what developers ask for first: the program, the machine, the limits.
+//! For developers: `show dev`, what they ask for first (the program, the machine, the limits), and `debug dev log`.
 
 use std::fs;
 
-use thalweg_config::model::CliLevel::User;
+use thalweg_config::model::CliLevel::{Admin, User};
+use thalweg_config::model::LogLevel;
 use thalweg_syntax::carry::carry;
 
 use crate::anonymous;
-use crate::command::{Call, Command, Run};
+use crate::command::{Call, Command, Mode, Run};
 use crate::output::Reply;
 
 /// What this family adds to the table.
-pub static COMMANDS: &[Command] =
-    &[Command::new("show dev", User, Run::Now(show))
-        .help("", "show the program, the machine and the limits")];
+pub static COMMANDS: &[Command] = &[
+    Command::new("show dev", User, Run::Now(show)).help("", "show the program, the machine and the limits"),
+    Command::new("debug dev log", Admin, Run::Now(log))
+        .help("   [msg] ...", "send this message to the global log targets")
+        .only(Mode::Expert),
+];
+
+/// The words of the message come with one space between them, as in the reference.
+fn log(call: Call<'_>) -> Reply {
+    if let Some(worker) = crate::worker() {
+        worker.log_globally(LogLevel::Info, call.args.join(" ").as_bytes());
+    }
+    Reply::Done
+}
 
 fn show(call: Call<'_>) -> Reply {
     let (cli, key) = (call.cli(), call.session.anon_key);
