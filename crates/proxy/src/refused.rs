@@ -125,7 +125,7 @@ impl Worker {
 impl Stream<'_> {
     /// Who asks, as rules see it.
     pub fn source(&self) -> Endpoint {
-        self.state.facts.src.unwrap_or_else(|| self.session.facts.source())
+        self.state.facts.src.unwrap_or_else(|| self.session.facts().source())
     }
 
     /// Keeps a head that was refused, for operators.

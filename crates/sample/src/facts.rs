@@ -88,12 +88,6 @@ pub struct Session {
     pub http_major: u8,
     /// True when a PROXY header was received.
     pub rcvd_proxy: bool,
-    /// Suspicious protocol events seen on the connection.
-    pub glitches: u32,
-    /// Streams open on the connection.
-    pub streams: u32,
-    /// Most streams the connection may have open; 1 for HTTP/1.
-    pub streams_limit: u32,
     /// The socket, for [`World::tcp_info`](crate::World::tcp_info); -1: none.
     pub fd: i32,
     /// `sess` variables.
@@ -104,8 +98,14 @@ pub struct Session {
 }
 
 /// What few connections have. It is apart, so that the many connections that wait without it take less.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Rare {
+    /// Suspicious protocol events seen on the connection.
+    pub glitches: u32,
+    /// Streams open on the connection.
+    pub streams: u32,
+    /// Most streams the connection may have open; 1 for HTTP/1.
+    pub streams_limit: u32,
     /// The client's address as changed by `tcp-request connection|session set-src`.
     pub src: Option<Endpoint>,
     /// The local address as changed by `set-dst`.
@@ -127,8 +127,27 @@ pub struct TlsFacts {
     pub failure: Option<thalweg_tls::Failure>,
 }
 
-static NOTHING_RARE: Rare =
-    Rare { src: None, dst: None, pp_tlvs: Vec::new(), saved_syn: Vec::new(), tls: None };
+static NOTHING_RARE: Rare = Rare::NOTHING;
+
+impl Rare {
+    /// A connection that has nothing of this.
+    const NOTHING: Rare = Rare {
+        glitches: 0,
+        streams: 1,
+        streams_limit: 1,
+        src: None,
+        dst: None,
+        pp_tlvs: Vec::new(),
+        saved_syn: Vec::new(),
+        tls: None,
+    };
+}
+
+impl Default for Rare {
+    fn default() -> Rare {
+        Rare::NOTHING
+    }
+}
 
 impl Session {
     /// A session accepted now on `listener` of `frontend`.
@@ -144,9 +163,6 @@ impl Session {
             error: ConnError(0),
             http_major: 1,
             rcvd_proxy: false,
-            glitches: 0,
-            streams: 1,
-            streams_limit: 1,
             fd: -1,
             vars: VarSet::new(Scope::Sess),
             rare: None,

@@ -7,9 +7,9 @@
 use std::io;
 use std::task::Poll;
 
-use thalweg_runtime::TaskId;
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{Departure, Stream};
+use thalweg_runtime::{TaskId, current_task};
 
 use super::local::Local;
 use super::transport::Transport;
@@ -217,6 +217,11 @@ impl Line {
         if let Line::Wire(wire) = self {
             wire.watch(task);
         }
+    }
+
+    /// The task that looks after the connection between messages.
+    pub fn keeper(&self) -> TaskId {
+        current_task()
     }
 
     /// Sets the mark of its packets (`set-fc-mark`). Without the privilege they stay unmarked, as with the reference.

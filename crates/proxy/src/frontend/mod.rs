@@ -1,57 +1,42 @@
 //! The client's side: listeners and sessions.
 
 pub mod listener;
+mod private;
 pub mod session;
 
-use std::rc::Rc;
+use std::cell::{Cell, Ref, RefCell, RefMut};
 
-use thalweg_config::model::{ProxyId, ServerId};
+use thalweg_config::model::ProxyId;
 use thalweg_sample::facts::Session;
 
-use crate::backend::connect::ServerConn;
-use crate::stream::http::HalfHead;
-use crate::worker::Worker;
+use private::PrivateConnection;
 
-/// A client's stay: its connection's facts, and where it came in.
+/// A client's stay: its connection's facts, and where it came in. What the streams of a session share is in cells, because
+/// there may be several at once; they are never borrowed across an `await`.
 pub struct ClientSession {
-    pub facts: Session,
+    facts: RefCell<Session>,
     pub frontend: ProxyId,
     /// No request was served yet.
-    pub first: bool,
+    pub first: Cell<bool>,
     /// Position of the listener in the instance.
     pub listener: usize,
-    /// The request that is on its way, while not all of its head has come.
-    pub half: Option<Box<HalfHead>>,
     /// Server connections that no other session may use (`http-reuse never`, or a client that authenticated its
     /// connection).
     // Boxed because few have one.
     #[allow(clippy::box_collection)]
-    private: Option<Box<Vec<PrivateConnection>>>,
+    private: Cell<Option<Box<Vec<PrivateConnection>>>>,
 }
 
-/// An idle server connection of one session. It counts for as long as it is kept.
-struct PrivateConnection {
-    backend: ProxyId,
-    server: ServerId,
-    conn: ServerConn,
-    _counted: PrivateIdle,
-}
-
-/// One in the number of idle private connections of a server.
-struct PrivateIdle {
-    worker: Rc<Worker>,
-    server: usize,
-}
-
-impl PrivateIdle {
-    fn new(worker: Rc<Worker>, server: usize) -> PrivateIdle {
-        worker.counters().servers.mine(server).private_idle_connections.add(1);
-        PrivateIdle { worker, server }
+impl ClientSession {
+    /// What is known of the connection.
+    #[inline]
+    pub fn facts(&self) -> Ref<'_, Session> {
+        self.facts.borrow()
     }
-}
 
-impl Drop for PrivateIdle {
-    fn drop(&mut self) {
-        self.worker.counters().servers.mine(self.server).private_idle_connections.sub(1);
+    /// The same, to be changed.
+    #[inline]
+    pub fn facts_mut(&self) -> RefMut<'_, Session> {
+        self.facts.borrow_mut()
     }
 }

@@ -1,21 +1,20 @@
 //! A client's stay, from the accepted connection to its end: connection rules, PROXY header, session rules, then one
 //! TCP stream or any number of requests.
 
+use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::task::Poll;
 
-use thalweg_config::model::{Global, Mode, Proxy, ProxyId, Reuse, Server, ServerId};
+use thalweg_config::model::{Global, Mode, Proxy};
 use thalweg_rules::{Kind, Overrides, Ruleset};
 use thalweg_runtime::buffer::{BULK_SIZE, Buf};
 use thalweg_runtime::net::{Departure, Keepalive, SockAddr, Stream};
 use thalweg_runtime::{Class, Kind as TaskKind, SpawnOptions, clock, current_task, pool, spawn_with, timer};
 use thalweg_sample::facts::{self, ConnError, Endpoint, Session};
 
+use super::ClientSession;
 use super::listener::Admission;
-use super::{ClientSession, PrivateConnection, PrivateIdle};
-use crate::backend::connect::{ServerConn, give_back};
-use crate::backend::pool::ConnectionKey;
 use crate::connection::handshake::{self, HandshakeError};
 use crate::connection::port::Port;
 use crate::connection::proxy_header::{self, Parsed};
@@ -23,12 +22,12 @@ use crate::connection::transport::Transport;
 use crate::instance::Stopping;
 use crate::plant::bug;
 use crate::stream::ending::{self, Cause};
-use crate::stream::http::{self, NoRequest};
+use crate::stream::http::{self, Arrival, HalfHead, NoRequest};
 use crate::stream::reply;
 use crate::stream::rules::{self, Source};
 use crate::stream::tcp::{self, TcpEnd};
 use crate::stream::{self, After, finish};
-use crate::worker::{self, SessionEntry, Worker};
+use crate::worker::{SessionEntry, Worker};
 
 static SESSION: TaskKind = TaskKind::new("session");
 
@@ -46,18 +45,15 @@ const PRX_TRUNCATED: ConnError = ConnError(14);
 const PRX_NOT_HDR: ConnError = ConnError(15);
 const PRX_BAD_HDR: ConnError = ConnError(16);
 
-/// Server connections one session keeps for itself, to different places.
-const PRIVATE_MAX: usize = 8;
-
 /// Begins to serve an accepted connection of a listener, by a task of its own. Nothing when the connection is gone already.
 pub fn start(worker: &Rc<Worker>, admission: Admission, fd: OwnedFd, peer: &SockAddr) {
     let Ok(io) = Stream::from_accepted(fd) else { return };
     let listener = admission.listener();
     let client = Port::new(Transport::from(io));
     let session = ClientSession::new(worker, listener, &client, peer);
-    let began = (session.facts.accept_mono_us, session.facts.accept_wall_us);
+    let began = session.began();
     let options = SpawnOptions { class: Class::Normal, nice: worker.instance.bind(listener).nice };
-    let stay = Stay { client, session, admission, began, wait: Wait::default() };
+    let stay = Stay { client, session, half: None, admission, began, wait: Wait::default() };
     spawn_with(&SESSION, options, serve(Rc::clone(worker), stay));
 }
 
@@ -68,6 +64,8 @@ pub fn start(worker: &Rc<Worker>, admission: Admission, fd: OwnedFd, peer: &Sock
 struct Stay {
     client: Port,
     session: ClientSession,
+    /// The request that is on its way, while not all of its head has come.
+    half: Option<Box<HalfHead>>,
     admission: Admission,
     /// When the session began or the last request ended: microseconds of the monotonic clock, and since 1970.
     began: (u64, i64),
@@ -100,7 +98,7 @@ fn serve(worker: Rc<Worker>, mut stay: Stay) -> impl Future<Output = ()> {
             if missing.is_some() && stay.ends_in_silence(&worker) {
                 stay.client.line.say_end();
                 // The connection is idle as far as requests go; the last response may still be leaving.
-                if !stay.session.first && stay.client.line.in_flight() > 0 && !bug("cut-at-close") {
+                if !stay.session.first.get() && stay.client.line.in_flight() > 0 && !bug("cut-at-close") {
                     let fe = worker.proxy(stay.session.frontend);
                     pool::boxed(close_in_order(fe, &mut stay.client)).await;
                 }
@@ -109,16 +107,16 @@ fn serve(worker: Rc<Worker>, mut stay: Stay) -> impl Future<Output = ()> {
             // The stream's memory is taken for the time of the request only: a connection that waits holds little.
             let mut state = worker.take_stream();
             let after = {
-                let Stay { client, session, began, .. } = &mut stay;
-                let first = session.first;
-                pool::boxed(http::serve(&worker, session, client, &mut state, first, *began, missing)).await
+                let Stay { client, session, half, began, .. } = &mut stay;
+                let arrival = Arrival { first: session.first.get(), began: *began, missing, half };
+                pool::boxed(http::serve(&worker, session, client, &mut state, arrival)).await
             };
             worker.give_stream(state);
             match after {
                 // It may wait for long: what is there of it takes as little room as it needs.
                 After::Incomplete => stay.client.input = stay.client.input.take().map(Buf::fitted),
                 After::KeepAlive if stay.client.body.is_ended() || pool::boxed(stay.drain(&worker)).await => {
-                    stay.session.first = false;
+                    stay.session.first.set(false);
                     stay.began = (clock::now_us(), worker.clock().wall_us);
                 }
                 After::KeepAlive | After::Close => {
@@ -131,7 +129,7 @@ fn serve(worker: Rc<Worker>, mut stay: Stay) -> impl Future<Output = ()> {
                     }
                     let fe = worker.proxy(stay.session.frontend);
                     // An earlier response may still be leaving: what becomes of this request is no reason to cut that.
-                    if !stay.session.first && stay.client.line.in_flight() > 0 && !bug("cut-at-close") {
+                    if !stay.session.first.get() && stay.client.line.in_flight() > 0 && !bug("cut-at-close") {
                         return pool::boxed(drop_when_sent(fe, &mut stay.client)).await;
                     }
                     return drop_at_once(fe, &mut stay.client);
@@ -144,7 +142,7 @@ fn serve(worker: Rc<Worker>, mut stay: Stay) -> impl Future<Output = ()> {
 /// Whether it comes from a port that services have: known to reflect traffic, and nothing honest connects from there.
 fn is_reflected(worker: &Worker, session: &ClientSession) -> bool {
     global(worker).reject_privileged_ports_tcp
-        && matches!(session.facts.fc_src, Endpoint::Inet(from) if (1..1024).contains(&from.port()))
+        && matches!(session.facts().fc_src, Endpoint::Inet(from) if (1..1024).contains(&from.port()))
 }
 
 /// Closes without telling the client more than it must know.
@@ -192,7 +190,7 @@ struct Listed<'a> {
 impl<'a> Listed<'a> {
     fn enter(worker: &'a Worker, session: &ClientSession) -> Listed<'a> {
         let (task, frontend, since_ms) = (current_task(), session.frontend, clock::now_ms());
-        let source = match session.facts.fc_src {
+        let source = match session.facts().fc_src {
             Endpoint::Inet(source) => Some((source.ip(), source.port())),
             Endpoint::Unix | Endpoint::Unknown => None,
         };
@@ -226,62 +224,19 @@ impl ClientSession {
             }
         };
         session.fd = client.line.fd();
-        ClientSession { facts: session, frontend, first: true, listener, half: None, private: None }
+        ClientSession {
+            facts: RefCell::new(session),
+            frontend,
+            listener,
+            first: Cell::new(true),
+            private: Cell::default(),
+        }
     }
 
-    /// The connection this session kept for itself, if it goes to this server, whose address changed `moves` times, and the
-    /// server kept it, too.
-    pub fn take_private(
-        &mut self,
-        backend: ProxyId,
-        server: ServerId,
-        key: Option<&ConnectionKey>,
-        moves: u32,
-    ) -> Option<ServerConn> {
-        let fits = |kept: &PrivateConnection| {
-            kept.backend == backend && kept.server == server && kept.conn.key.as_deref() == key
-        };
-        let private = self.private.as_mut()?;
-        // Nothing goes to where the server was before.
-        let is_stale = |kept: &PrivateConnection| {
-            kept.backend == backend && kept.server == server && kept.conn.moves != moves
-        };
-        private.retain(|kept| !is_stale(kept));
-        let at = private.iter().rposition(fits)?;
-        let PrivateConnection { mut conn, .. } = private.remove(at);
-        if conn.port.line.has_input_now() {
-            return None;
-        }
-        conn.requests += 1;
-        conn.reused = true;
-        Some(conn)
-    }
-
-    /// The server of the newest connection to `backend` that this session kept for itself; with `authenticated`, of
-    /// those only on which the client authenticates.
-    pub fn last_private_server(&self, backend: ProxyId, authenticated: bool) -> Option<ServerId> {
-        let fits = |kept: &&PrivateConnection| {
-            kept.backend == backend && (!authenticated || kept.conn.authenticated)
-        };
-        self.private.as_ref()?.iter().rev().find(fits).map(|kept| kept.server)
-    }
-
-    /// Keeps a server connection for the next request: for all, or for this session only under `http-reuse never` and
-    /// when it is the client's own by its authentication.
-    pub fn keep(&mut self, worker: &Worker, backend: &Proxy, server: &Server, mut conn: ServerConn) {
-        if backend.http_reuse != Reuse::Never && !conn.authenticated {
-            return give_back(worker, backend.id, server, conn);
-        }
-        let Some(home) = worker::current() else { return };
-        let private = self.private.get_or_insert_default();
-        if private.len() >= PRIVATE_MAX {
-            private.remove(0);
-        }
-        // What happens on it wakes the session, which looks after its connections itself.
-        conn.port.line.watch(current_task());
-        let counted = PrivateIdle::new(home, worker.instance.server_index(backend.id, server.id));
-        let (backend, server) = (backend.id, server.id);
-        private.push(PrivateConnection { backend, server, conn, _counted: counted });
+    /// When it began: microseconds of the monotonic clock, and since 1970.
+    pub fn began(&self) -> (u64, i64) {
+        let facts = self.facts();
+        (facts.accept_mono_us, facts.accept_wall_us)
     }
 }
 
@@ -324,7 +279,10 @@ async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
     prepare_socket(fe, worker.instance.bind(session.listener).mss, client);
     worker.count_connection(session.listener);
     let mut expects_proxy = worker.instance.bind(session.listener).accept_proxy;
-    let received = (session.facts.fc_src, session.facts.fc_dst);
+    let received = {
+        let facts = session.facts();
+        (facts.fc_src, facts.fc_dst)
+    };
     if !fe.rules.tcp_connection.is_empty() {
         let rules = &fe.rules.tcp_connection;
         let Some(passed) = early_rules(worker, session, client, rules, Kind::TcpConnection).await else {
@@ -332,7 +290,7 @@ async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
         };
         expects_proxy |= passed.expect_proxy;
         // What these rules set is what the connection says from here on.
-        let facts = &mut session.facts;
+        let mut facts = session.facts_mut();
         let changed = (facts.rare().src, facts.rare().dst);
         if let (Some(_), _) | (_, Some(_)) = changed {
             facts.fc_src = changed.0.unwrap_or(facts.fc_src);
@@ -340,9 +298,12 @@ async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
             (facts.rare_mut().src, facts.rare_mut().dst) = (None, None);
         }
     }
-    let rewritten = (session.facts.fc_src != received.0, session.facts.fc_dst != received.1);
+    let rewritten = {
+        let facts = session.facts();
+        (facts.fc_src != received.0, facts.fc_dst != received.1)
+    };
     if expects_proxy && let Err(error) = read_proxy_header(fe, session, client, rewritten).await {
-        session.facts.error = error;
+        session.facts_mut().error = error;
         let received = client.input.is_some();
         finish::log_session_error(worker, session, Cause::NoProxyHeader, received);
         return ended_early(worker, session, Cause::NoProxyHeader);
@@ -353,13 +314,13 @@ async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
         match handshake::accept(client, line.selection(), worker.record_sizes(), deadline).await {
             Ok(facts) => {
                 worker.count_tls_client(facts.known.resumed);
-                session.facts.rare_mut().tls = Some(Box::new(facts));
+                session.facts_mut().rare_mut().tls = Some(Box::new(facts));
             }
             Err(error) => {
-                session.facts.error = error.number();
+                session.facts_mut().error = error.number();
                 let received = !matches!(error, HandshakeError::Closed(false));
                 if let HandshakeError::Refused(facts) = error {
-                    session.facts.rare_mut().tls = Some(facts);
+                    session.facts_mut().rare_mut().tls = Some(facts);
                 }
                 finish::log_session_error(worker, session, Cause::NoClientTls, received);
                 return ended_early(worker, session, Cause::NoClientTls);
@@ -373,8 +334,9 @@ async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
         }
     }
     stream::track::session_began(session);
-    session.facts.handshake_us =
-        i32::try_from(clock::now_us().saturating_sub(session.facts.accept_mono_us)).unwrap_or(i32::MAX);
+    let mut facts = session.facts_mut();
+    facts.handshake_us =
+        i32::try_from(clock::now_us().saturating_sub(facts.accept_mono_us)).unwrap_or(i32::MAX);
     true
 }
 
@@ -387,7 +349,7 @@ fn ended_early(worker: &Worker, session: &ClientSession, cause: Cause) -> bool {
 /// Rules that run before there is a stream. What they ask for; `None` when the connection is to be closed.
 async fn early_rules(
     worker: &Worker,
-    session: &mut ClientSession,
+    session: &ClientSession,
     client: &mut Port,
     rules: &Ruleset,
     kind: Kind,
@@ -395,9 +357,8 @@ async fn early_rules(
     let mut state = worker.take_stream();
     state.begin(session.frontend, false, true);
     let t = &mut state.facts.timers;
-    t.accept_mono_us = session.facts.accept_mono_us;
-    t.accept_wall_us = session.facts.accept_wall_us;
-    t.request_wall_us = session.facts.accept_wall_us;
+    (t.accept_mono_us, t.accept_wall_us) = session.began();
+    t.request_wall_us = t.accept_wall_us;
     let passed = {
         let mut stream = stream::Stream::new(worker, session, client, &mut state, true);
         let fe = stream.frontend();
@@ -413,7 +374,7 @@ async fn early_rules(
 /// what the session says.
 async fn read_proxy_header(
     fe: &Proxy,
-    session: &mut ClientSession,
+    session: &ClientSession,
     client: &mut Port,
     rewritten: (bool, bool),
 ) -> Result<(), ConnError> {
@@ -427,7 +388,7 @@ async fn read_proxy_header(
                         client.input = None;
                     }
                     if let Some((src, dst)) = header.addresses {
-                        let facts = &mut session.facts;
+                        let mut facts = session.facts_mut();
                         if rewritten.0 {
                             facts.rare_mut().src = Some(Endpoint::Inet(src));
                         } else {
@@ -439,10 +400,11 @@ async fn read_proxy_header(
                             facts.fc_dst = Endpoint::Inet(dst);
                         }
                     }
-                    session.facts.rcvd_proxy = true;
+                    let mut facts = session.facts_mut();
+                    facts.rcvd_proxy = true;
                     for (kind, value) in &header.tlvs {
                         let len = u16::try_from(value.len()).unwrap_or(0);
-                        let tlvs = &mut session.facts.rare_mut().pp_tlvs;
+                        let tlvs = &mut facts.rare_mut().pp_tlvs;
                         tlvs.push(*kind);
                         tlvs.extend_from_slice(&len.to_be_bytes());
                         tlvs.extend_from_slice(value);
@@ -485,10 +447,10 @@ struct Wait {
 impl Stay {
     /// The wait for a request begins, unless one has begun already.
     fn begin_wait(&mut self, worker: &Worker) {
-        if self.session.half.is_none() {
+        if self.half.is_none() {
             let t = &worker.proxy(self.session.frontend).timeouts;
             // A client that never said anything must keep within both limits.
-            let limit = match self.session.first {
+            let limit = match self.session.first.get() {
                 true => http::earlier(t.http_request, t.client),
                 false => t.http_keep_alive.or(t.http_request).or(t.client),
             };
@@ -500,11 +462,11 @@ impl Stay {
     /// Waits for the first byte of a request, or for more of its head. Ready when something came, or with the reason why
     /// nothing will.
     fn poll_request(&mut self, worker: &Worker) -> Poll<Option<NoRequest>> {
-        let Stay { client, session, wait, .. } = self;
-        let half = session.half.as_deref();
+        let Stay { client, session, half, wait, .. } = self;
+        let half = half.as_deref();
         if half.is_none() && client.has_input() {
             // What a client sent ahead that has broken its connection since is not served.
-            let left = !session.first && client.line.departure() == Departure::Reset;
+            let left = !session.first.get() && client.line.departure() == Departure::Reset;
             if left {
                 client.eof = true;
                 client.line.discard_input(UNREAD_MAX);
@@ -521,10 +483,7 @@ impl Stay {
             }
             Poll::Pending => {}
         }
-        // Those that their servers closed, or on which something came that nobody asked for, are let go.
-        if let Some(private) = &mut session.private {
-            private.retain_mut(|kept| !kept.conn.port.line.has_input_now());
-        }
+        session.look_after_private();
         let now = clock::now_ms();
         let fe = worker.proxy(session.frontend);
         let stopping = worker.instance.stopping();
@@ -532,7 +491,7 @@ impl Stay {
             Some(half) => half.deadline(fe, client.line.last_received_ms()).unwrap_or(NEVER),
             None => wait.until_ms,
         };
-        if half.is_none() && !self.session.first && stopping != Stopping::No {
+        if half.is_none() && !session.first.get() && stopping != Stopping::No {
             if wait.leave_at_ms == 0 {
                 wait.leave_at_ms = leave_idle_at(worker, fe, now).unwrap_or(NEVER);
             }
@@ -558,7 +517,7 @@ impl Stay {
     /// to see whether somebody listens.
     fn ends_in_silence(&self, worker: &Worker) -> bool {
         let ignores_probes = worker.proxy(self.session.frontend).opts.http_ignore_probes;
-        self.session.half.is_none() && (!self.session.first || ignores_probes)
+        self.half.is_none() && (!self.session.first.get() || ignores_probes)
     }
 }
 

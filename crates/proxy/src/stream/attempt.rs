@@ -112,8 +112,9 @@ impl<'a> Attempts<'a> {
         let values =
             LineValues { header_fields: stream.header_fields(server), name: stream.server_name(server) };
         let overrides = &stream.state.effects.overrides;
-        let (session, facts) = (&stream.session.facts, &stream.state.facts);
-        let target = Target::new(stream.worker, self.be.id, server, session, facts, overrides, values);
+        let (session, facts) = (stream.session.facts(), &stream.state.facts);
+        let target = Target::new(stream.worker, self.be.id, server, &session, facts, overrides, values);
+        drop(session);
         if facts.is_http {
             self.conn = stream.session.take_private(self.be.id, server.id, target.key(), target.moves());
             if self.conn.is_some() {
@@ -172,7 +173,7 @@ impl<'a> Attempts<'a> {
     /// The stream leaves its connection, which may be [kept](ServerConn::keep).
     pub fn leave(&mut self, stream: &mut Stream<'a>, server: &'a Server) {
         if let Some(conn) = self.conn.take_if(|conn| conn.keep) {
-            stream.session.keep(stream.worker, self.be, server, conn);
+            stream.session.keep(stream.worker, stream.client.line.keeper(), self.be, server, conn);
         }
         self.conn = None;
     }

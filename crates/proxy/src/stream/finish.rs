@@ -94,7 +94,7 @@ pub fn stream_counters(worker: &Worker, session: &ClientSession, state: &StreamS
 }
 
 /// Writes the last log line of a stream, unless options say that it is not wanted.
-pub fn log_stream(worker: &Worker, session: &mut ClientSession, state: &mut StreamState, fe: &Proxy) {
+pub fn log_stream(worker: &Worker, session: &ClientSession, state: &mut StreamState, fe: &Proxy) {
     let (step, origin) = match state.facts.is_http && !state.has_request {
         // Without a request there was no transaction: what went wrong is the session.
         true => (LogStep::Error, LogOrigin::SessError),
@@ -105,7 +105,7 @@ pub fn log_stream(worker: &Worker, session: &mut ClientSession, state: &mut Stre
 
 fn log_end(
     worker: &Worker,
-    session: &mut ClientSession,
+    session: &ClientSession,
     state: &mut StreamState,
     fe: &Proxy,
     step: LogStep,
@@ -149,13 +149,7 @@ fn wants(fe: &Proxy, step: LogStep) -> bool {
 /// A step before the end of a stream was reached: `log-steps` may want a line about it. With no format at all, the
 /// first step writes the short line "Connect from ...".
 #[inline]
-pub fn step(
-    worker: &Worker,
-    session: &mut ClientSession,
-    state: &mut StreamState,
-    fe: &Proxy,
-    step: LogStep,
-) {
+pub fn step(worker: &Worker, session: &ClientSession, state: &mut StreamState, fe: &Proxy, step: LogStep) {
     if fe.log_steps.is_empty() && (step != LogStep::Accept || fe.formats.log.is_some()) || !worker.logs(fe.id)
     {
         return;
@@ -183,7 +177,7 @@ fn connect_from(worker: &Worker, session: &ClientSession, fe: &Proxy) -> Vec<u8>
         _ => format!("unix:{uid}"),
     };
     let mode = if fe.mode == Mode::Http { "HTTP" } else { "TCP" };
-    let (from, to) = (address(session.facts.source()), address(session.facts.destination()));
+    let (from, to) = (address(session.facts().source()), address(session.facts().destination()));
     format!("Connect from {from} to {to} ({}/{mode})", fe.name).into_bytes()
 }
 
@@ -213,7 +207,7 @@ struct Moment<'a> {
 /// Renders and sends one line with the frontend's format, or with what each target's profile says about the step.
 fn emit(
     worker: &Worker,
-    session: &mut ClientSession,
+    session: &ClientSession,
     state: &mut StreamState,
     fe: &Proxy,
     level: LogLevel,
@@ -248,7 +242,7 @@ fn emit(
     state.facts.in_response |=
         moment.step == LogStep::Close && (state.facts.backend_assigned || state.facts.status >= 0);
     let mut line = (worker.text.take(), Vec::new());
-    state.evaluate(worker, &mut session.facts, Bodies::default(), true, true, |cx, _| {
+    state.evaluate(worker, &mut session.facts_mut(), Bodies::default(), true, true, |cx, _| {
         let mut render =
             |line: &mut (Vec<u8>, Vec<u8>), format: Option<&Arc<LogFormat>>, sd: Option<&Arc<LogFormat>>| {
                 let (text, data) = line;
@@ -314,14 +308,14 @@ pub fn log_early(http: &mut Stream<'_>) {
 }
 
 /// `option logasap` of a TCP stream: the line is written once the server is connected.
-pub fn log_early_tcp(worker: &Worker, session: &mut ClientSession, state: &mut StreamState, fe: &Proxy) {
+pub fn log_early_tcp(worker: &Worker, session: &ClientSession, state: &mut StreamState, fe: &Proxy) {
     log_end(worker, session, state, fe, LogStep::Connect, LogOrigin::TxnConnect);
 }
 
 /// `do-log`, in rules of a kind.
 pub fn log_now(
     worker: &Worker,
-    session: &mut ClientSession,
+    session: &ClientSession,
     state: &mut StreamState,
     kind: Kind,
     profile: Option<&str>,
@@ -352,26 +346,25 @@ pub fn log_now(
 
 /// The session ended before there was a stream, for the reason in its facts: in the error format, or in a short one
 /// of its own (manual section 8.2.5).
-pub fn log_session_error(worker: &Worker, session: &mut ClientSession, cause: Cause, received: bool) {
+pub fn log_session_error(worker: &Worker, session: &ClientSession, cause: Cause, received: bool) {
     let fe = worker.proxy(session.frontend);
     if !worker.logs(fe.id) || (fe.opts.dontlognull && !received) {
         return;
     }
     let level = if fe.opts.log_separate_errors { LogLevel::Err } else { LogLevel::Info };
     let bind = worker.instance.bind(session.listener);
-    let address = match session.facts.source() {
+    let address = match session.facts().source() {
         Endpoint::Inet(addr) => format!("{}:{}", addr.ip(), addr.port()),
         _ => format!("unix:{}", bind.uid),
     };
     let name = bind.name.as_deref().map_or_else(|| bind.uid.to_string(), str::to_owned);
-    let why = session.facts.error.message();
+    let why = session.facts().error.message();
     // What went wrong with TLS, where the number does not say it all.
-    let failure = session.facts.rare().tls.as_ref().and_then(|tls| tls.failure.as_ref());
-    let details = match failure {
+    let details = match session.facts().rare().tls.as_ref().and_then(|tls| tls.failure.as_ref()) {
         Some(Failure::Certificate { .. }) | None => String::new(),
         Some(failure) => format!(" ({})", failure.text()),
     };
-    let wall_us = session.facts.accept_wall_us;
+    let wall_us = session.facts().accept_wall_us;
     let t = thalweg_sys::time::local(wall_us / 1_000_000);
     let month = MONTHS[usize::from(t.month.clamp(1, 12)) - 1];
     let text = format!(
@@ -388,7 +381,7 @@ pub fn log_session_error(worker: &Worker, session: &mut ClientSession, cause: Ca
     state.begin(session.frontend, fe.mode == Mode::Http, true);
     ending::mark(&mut state, cause);
     let t = &mut state.facts.timers;
-    t.accept_mono_us = session.facts.accept_mono_us;
+    t.accept_mono_us = session.facts().accept_mono_us;
     t.accept_wall_us = wall_us;
     t.request_wall_us = wall_us;
     let moment = Moment {

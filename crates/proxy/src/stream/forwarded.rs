@@ -14,8 +14,8 @@ use crate::backend::connect::HeaderField;
 /// Adds what the options of frontend and backend ask for. False when the head has no room left.
 pub fn apply(http: &mut Stream<'_>, fe: &Proxy, be: &Proxy) -> bool {
     let mut ok = true;
-    let source = http.state.facts.src.unwrap_or_else(|| http.session.facts.source());
-    let destination = http.state.facts.dst.unwrap_or_else(|| http.session.facts.destination());
+    let source = http.state.facts.src.unwrap_or_else(|| http.session.facts().source());
+    let destination = http.state.facts.dst.unwrap_or_else(|| http.session.facts().destination());
     ok &= add_addresses(
         &mut http.state.request,
         fe.forwardfor.as_deref(),

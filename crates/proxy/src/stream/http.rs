@@ -81,31 +81,37 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// Serves one request, whose first bytes are in `client.input`. `began` is when the session began or the previous request
-/// ended: microseconds of the monotonic clock, and since 1970. `missing` says that nothing more will come of the request.
+/// A request that comes on a connection of one message at a time.
+pub struct Arrival<'s> {
+    /// It is the first of its connection.
+    pub first: bool,
+    /// When the session began or the previous request ended: microseconds of the monotonic clock, and since 1970.
+    pub began: (u64, i64),
+    /// Nothing more will come of it.
+    pub missing: Option<NoRequest>,
+    /// What came of its head before.
+    pub half: &'s mut Option<Box<HalfHead>>,
+}
+
+/// Serves one request, whose first bytes are in `client.input`.
 pub async fn serve(
     worker: &Worker,
-    session: &mut ClientSession,
+    session: &ClientSession,
     client: &mut Port,
     state: &mut StreamState,
-    first: bool,
-    began: (u64, i64),
-    missing: Option<NoRequest>,
+    arrival: Arrival<'_>,
 ) -> After {
+    let Arrival { first, began, missing, half } = arrival;
     state.begin(session.frontend, true, first);
     let t = &mut state.facts.timers;
     t.accept_mono_us = began.0;
     t.accept_wall_us = began.1;
-    t.handshake_us = if first { i64::from(session.facts.handshake_us.max(0)) } else { 0 };
+    t.handshake_us = if first { i64::from(session.facts().handshake_us.max(0)) } else { 0 };
     t.idle_us = i64::try_from(clock::now_us().saturating_sub(began.0)).unwrap_or(0) - t.handshake_us;
     t.request_wall_us = i64::try_from(clock::wall_us()).unwrap_or(0);
-    let half = session.half.take();
     let mut http = Stream::new(worker, session, client, state, first);
-    let fe = http.frontend();
-    super::inherit_settings(&mut http.state.facts, fe, true);
-    http.state.facts.log_early = fe.opts.logasap;
-    http.state.facts.timeouts.client = fe.timeouts.client.unwrap_or(0);
-    let waiting = match half {
+    http.inherit_of_frontend();
+    let waiting = match half.take() {
         Some(half) => Some(http.resume(*half)),
         None => {
             http.state.facts.id = worker.next_stream_id();
@@ -113,26 +119,37 @@ pub async fn serve(
             None
         }
     };
-    let entry = Rc::clone(&http.state.entry);
-    entry.begin(http.state.facts.id, fe.id, http.session.facts.source());
-    let served = match http.receive_head(missing) {
-        Ok(true) => {
+    http.enter();
+    let received = match http.receive_head(missing) {
+        Ok(false) => {
+            *half = Some(http.keep_half(waiting));
+            return After::Incomplete;
+        }
+        Ok(true) => Ok(()),
+        Err(stop) => Err(stop),
+    };
+    live(&mut http, received).await
+}
+
+/// The life of a stream whose head was `received`, to its end.
+#[inline]
+async fn live<'a>(http: &mut Stream<'a>, received: Result<(), Stop<'a>>) -> After {
+    let served = match received {
+        Ok(()) => {
+            let entry = Rc::clone(&http.state.entry);
             // Futures that are large and part of every request are pinned: that leaves out one of two copies of each.
             let served = unless_killed(entry, pin!(http.run())).await;
             served.unwrap_or_else(|| Err(http.killed()))
-        }
-        Ok(false) => {
-            http.keep_half(waiting);
-            return After::Incomplete;
         }
         Err(stop) => Err(stop),
     };
     let after = match served {
         Ok(after) => after,
         Err(Stop::Ended(after)) => after,
-        Err(Stop::Answer(answer)) => reply::send(&mut http, answer).await,
+        Err(Stop::Answer(answer)) => reply::send(http, answer).await,
     };
-    finish::http(&mut http, fe);
+    let fe = http.frontend();
+    finish::http(http, fe);
     after
 }
 
@@ -157,6 +174,20 @@ pub enum NoRequest {
 }
 
 impl<'a> Stream<'a> {
+    /// What the frontend sets for its streams.
+    fn inherit_of_frontend(&mut self) {
+        let fe = self.frontend();
+        super::inherit_settings(&mut self.state.facts, fe, true);
+        self.state.facts.log_early = fe.opts.logasap;
+        self.state.facts.timeouts.client = fe.timeouts.client.unwrap_or(0);
+    }
+
+    /// From here on operators see the stream.
+    fn enter(&mut self) {
+        let source = self.session.facts().source();
+        self.state.entry.begin(self.state.facts.id, self.session.frontend, source);
+    }
+
     /// A connection that ends before its first byte.
     fn no_request(&mut self, why: NoRequest) -> Stop<'a> {
         // There was no request to be idle before.
@@ -182,15 +213,15 @@ impl<'a> Stream<'a> {
         (began_ms, complete_by)
     }
 
-    /// Leaves the head, which is not complete, with the session. `waiting` is since when, and until when, if it was waited
+    /// Takes out the head, which is not complete, for the session to keep. `waiting` is since when, and until when, if it was waited
     /// for before.
-    fn keep_half(&mut self, waiting: Option<(u64, Option<u64>)>) {
+    fn keep_half(&mut self, waiting: Option<(u64, Option<u64>)>) -> Box<HalfHead> {
         // The time allowed for a head counts from its first byte; waiting for that byte has its own limit.
         let (began_ms, complete_by) = waiting.unwrap_or_else(|| {
             (clock::now_ms(), self.frontend().timeouts.http_request.map(timer::deadline_in))
         });
         let state = &mut *self.state;
-        self.session.half = Some(Box::new(HalfHead {
+        Box::new(HalfHead {
             parser: state.parser,
             head: std::mem::take(&mut state.request),
             stream_id: state.facts.id,
@@ -198,7 +229,7 @@ impl<'a> Stream<'a> {
             request_wall_us: state.facts.timers.request_wall_us,
             began_ms,
             complete_by,
-        }));
+        })
     }
 
     /// The request was received and judged: whatever was waited for on the way, such as its body, belongs to that

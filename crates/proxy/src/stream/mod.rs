@@ -71,7 +71,7 @@ pub enum Stop<'a> {
 /// Everything that serves a stream needs, lent for its duration: one request and its response, or a TCP exchange.
 pub struct Stream<'a> {
     pub worker: &'a Worker,
-    pub session: &'a mut ClientSession,
+    pub session: &'a ClientSession,
     pub client: &'a mut Port,
     pub state: &'a mut StreamState,
     /// It is the first of its connection.
@@ -90,7 +90,7 @@ impl<'a> Stream<'a> {
     /// A stream that begins.
     pub fn new(
         worker: &'a Worker,
-        session: &'a mut ClientSession,
+        session: &'a ClientSession,
         client: &'a mut Port,
         state: &'a mut StreamState,
         first: bool,
@@ -125,7 +125,7 @@ impl<'a> Stream<'a> {
     pub fn evaluate<R>(&mut self, last: bool, f: impl FnOnce(&mut Ctx<'_>, &mut Effects) -> R) -> R {
         let body = self.client.look();
         let bodies = Bodies { request: body.payload(), ..Bodies::default() };
-        self.state.evaluate(self.worker, &mut self.session.facts, bodies, false, last, f)
+        self.state.evaluate(self.worker, &mut self.session.facts_mut(), bodies, false, last, f)
     }
 
     /// The name that a server is asked for by TLS (`sni`, `sni-auto`).

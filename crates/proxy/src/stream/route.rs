@@ -155,7 +155,7 @@ fn balance_key(stream: &mut Stream<'_>, be: &Proxy) -> Option<u32> {
         Plan::Servers(_) => None,
         Plan::Key(key) => {
             let state = &*stream.state;
-            let source = state.facts.src.unwrap_or_else(|| stream.session.facts.source());
+            let source = state.facts.src.unwrap_or_else(|| stream.session.facts().source());
             let request = state.facts.is_http.then_some(&state.request);
             key(algo, &mut Asked { source, request, client: stream.client }, &algorithm::hasher(be))
         }

@@ -158,7 +158,7 @@ fn evaluate<R>(
 ) -> R {
     let Stream { worker, session, client, state, .. } = stream;
     if is_early(kind) {
-        return state.evaluate_session(worker, &mut session.facts, f);
+        return state.evaluate_session(worker, &mut session.facts_mut(), f);
     }
     let look = match source {
         Source::Client => Some(client.look()),
@@ -170,7 +170,7 @@ fn evaluate<R>(
         true => Bodies { response: payload, ..Bodies::default() },
         false => Bodies { request: payload, ..Bodies::default() },
     };
-    state.evaluate(worker, &mut session.facts, bodies, kind.is_response(), last, f)
+    state.evaluate(worker, &mut session.facts_mut(), bodies, kind.is_response(), last, f)
 }
 
 fn count_failed_rewrites(stream: &mut Stream<'_>) {

@@ -57,7 +57,8 @@ pub fn request(stream: &mut Stream<'_>, be: &Proxy, chosen: bool) -> Option<Serv
                 let Stream { worker, session, client, state, .. } = stream;
                 let request = Payload::new(client.received(), true, None);
                 let bodies = Bodies { request, ..Bodies::default() };
-                state.evaluate(worker, &mut session.facts, bodies, false, true, |cx, _| key_of(rule, cx))
+                state
+                    .evaluate(worker, &mut session.facts_mut(), bodies, false, true, |cx, _| key_of(rule, cx))
             }
         };
         let Some(key) = key else { continue };
@@ -94,7 +95,8 @@ pub fn response(stream: &mut Stream<'_>, be: &Proxy, server: &Server, port: &Por
             false => Payload::new(port.received(), true, None),
         };
         let bodies = Bodies { response, ..Bodies::default() };
-        let key = state.evaluate(worker, &mut session.facts, bodies, true, true, |cx, _| key_of(rule, cx));
+        let key =
+            state.evaluate(worker, &mut session.facts_mut(), bodies, true, true, |cx, _| key_of(rule, cx));
         if let Some(key) = key {
             pending.0.push((rule.table, key));
         }

@@ -38,16 +38,16 @@ pub enum TcpEnd {
 /// Serves one TCP connection.
 pub async fn serve(
     worker: &Worker,
-    session: &mut ClientSession,
+    session: &ClientSession,
     client: &mut Port,
     state: &mut StreamState,
 ) -> TcpEnd {
     state.begin(session.frontend, false, true);
     let t = &mut state.facts.timers;
-    t.accept_mono_us = session.facts.accept_mono_us;
-    t.accept_wall_us = session.facts.accept_wall_us;
-    t.request_wall_us = session.facts.accept_wall_us;
-    t.handshake_us = i64::from(session.facts.handshake_us.max(0));
+    t.accept_mono_us = session.facts().accept_mono_us;
+    t.accept_wall_us = session.facts().accept_wall_us;
+    t.request_wall_us = session.facts().accept_wall_us;
+    t.handshake_us = i64::from(session.facts().handshake_us.max(0));
     let fe = worker.proxy(session.frontend);
     super::inherit_settings(&mut state.facts, fe, true);
     state.facts.log_early = fe.opts.logasap;
@@ -55,7 +55,7 @@ pub async fn serve(
     state.facts.id = worker.next_stream_id();
     let mut stream = Stream::new(worker, session, client, state, true);
     let entry = Rc::clone(&stream.state.entry);
-    entry.begin(stream.state.facts.id, fe.id, stream.session.facts.source());
+    entry.begin(stream.state.facts.id, fe.id, stream.session.facts().source());
     // Nothing that comes is a message: rules look at all of it.
     stream.client.body.begin_until_close();
     let end = unless_killed(entry, pin!(run(&mut stream))).await;

@@ -17,17 +17,17 @@ use crate::frontend::ClientSession;
 
 /// A session passed the rules of connections and sessions: those that it tracks have one more.
 pub fn session_began(session: &ClientSession) {
-    count_on(session.facts.tracking(), [SessCnt, SessRate], 1);
+    count_on(session.facts().tracking(), [SessCnt, SessRate], 1);
 }
 
 /// A request begins. What its own rules will track counts it when they do.
 pub fn request_began(session: &ClientSession) {
-    count_on(session.facts.tracking(), [HttpReqCnt, HttpReqRate], 1);
+    count_on(session.facts().tracking(), [HttpReqCnt, HttpReqRate], 1);
 }
 
 /// The bytes of a stream that is over: those of its client, and those that came from a server.
 pub fn stream_over(session: &ClientSession, state: &StreamState) {
-    for tracking in [session.facts.tracking(), state.facts.tracking.slots()] {
+    for tracking in [session.facts().tracking(), state.facts.tracking.slots()] {
         count_on(tracking, [BytesInCnt, BytesInRate], state.facts.req_bytes_in);
         count_on(tracking, [BytesOutCnt, BytesOutRate], state.facts.res_bytes_in);
     }
@@ -85,7 +85,7 @@ impl Stream<'_> {
     /// A server answered with this status. Counted for what rules on the response track, too, and before rules look that
     /// come after those.
     pub fn count_status(&self, status: u16) {
-        if self.session.facts.tracking().is_empty() && self.state.facts.tracking.slots().is_empty() {
+        if self.session.facts().tracking().is_empty() && self.state.facts.tracking.slots().is_empty() {
             return;
         }
         let global = &self.worker.instance.config.global;
@@ -98,7 +98,7 @@ impl Stream<'_> {
     }
 
     fn count_http(&self, kinds: [DataType; 2]) {
-        for tracking in [self.session.facts.tracking(), self.state.facts.tracking.slots()] {
+        for tracking in [self.session.facts().tracking(), self.state.facts.tracking.slots()] {
             count_on(tracking, kinds, 1);
         }
     }

@@ -355,7 +355,7 @@ pub static TABLE: &[FetchDef] = &[
         Type::Int,
         CLIENT,
         "suspicious events on the client connection",
-        |_, cx, _| int(cx.session.glitches),
+        |_, cx, _| int(cx.session.rare().glitches),
     ),
     FetchDef::new(
         "fc_http_major",
@@ -369,7 +369,7 @@ pub static TABLE: &[FetchDef] = &[
     })
     .takes(0, UNIT),
     FetchDef::new("fc_nb_streams", Type::Int, CLIENT, "streams on the client connection", |_, cx, _| {
-        int(cx.session.streams)
+        int(cx.session.rare().streams)
     }),
     FetchDef::new("fc_pp_authority", Type::Str, CLIENT, "the authority of the PROXY header", |_, cx, _| {
         tlv(cx, 0x02)
@@ -433,7 +433,7 @@ pub static TABLE: &[FetchDef] = &[
         Type::Int,
         SESSION,
         "most streams of the client connection",
-        |_, cx, _| int(cx.session.streams_limit),
+        |_, cx, _| int(cx.session.rare().streams_limit),
     ),
     FetchDef::new("fc_src", Type::Addr, CLIENT, "the client's address by its connection", |_, cx, _| {
         ip(cx.session.fc_src)

@@ -1,0 +1,117 @@
+//! Server connections that one session keeps for itself (`http-reuse never`, and connections on which a client
+//! authenticated itself).
+
+use std::rc::Rc;
+
+use thalweg_config::model::{Proxy, ProxyId, Reuse, Server, ServerId};
+use thalweg_runtime::TaskId;
+
+use super::ClientSession;
+use crate::backend::connect::{ServerConn, give_back};
+use crate::backend::pool::ConnectionKey;
+use crate::worker::{self, Worker};
+
+/// Server connections one session keeps for itself, to different places.
+const PRIVATE_MAX: usize = 8;
+
+/// An idle server connection of one session. It counts for as long as it is kept.
+pub(super) struct PrivateConnection {
+    backend: ProxyId,
+    server: ServerId,
+    conn: ServerConn,
+    _counted: PrivateIdle,
+}
+
+/// One in the number of idle private connections of a server.
+struct PrivateIdle {
+    worker: Rc<Worker>,
+    server: usize,
+}
+
+impl PrivateIdle {
+    fn new(worker: Rc<Worker>, server: usize) -> PrivateIdle {
+        worker.counters().servers.mine(server).private_idle_connections.add(1);
+        PrivateIdle { worker, server }
+    }
+}
+
+impl Drop for PrivateIdle {
+    fn drop(&mut self) {
+        self.worker.counters().servers.mine(self.server).private_idle_connections.sub(1);
+    }
+}
+
+impl ClientSession {
+    /// Looks at the connections that are kept; `None` when there are none.
+    fn with_private<R>(&self, f: impl FnOnce(&mut Vec<PrivateConnection>) -> R) -> Option<R> {
+        let mut kept = self.private.take()?;
+        let looked = f(&mut kept);
+        self.private.set(Some(kept));
+        Some(looked)
+    }
+
+    /// The connection this session kept for itself, if it goes to this server, whose address changed `moves` times, and the
+    /// server kept it, too.
+    pub fn take_private(
+        &self,
+        backend: ProxyId,
+        server: ServerId,
+        key: Option<&ConnectionKey>,
+        moves: u32,
+    ) -> Option<ServerConn> {
+        let is_of = |kept: &PrivateConnection| kept.backend == backend && kept.server == server;
+        let taken = self.with_private(|private| {
+            // Nothing goes to where the server was before.
+            private.retain(|kept| !(is_of(kept) && kept.conn.moves != moves));
+            let at = private.iter().rposition(|kept| is_of(kept) && kept.conn.key.as_deref() == key)?;
+            Some(private.remove(at))
+        })??;
+        let PrivateConnection { mut conn, .. } = taken;
+        if conn.port.line.has_input_now() {
+            return None;
+        }
+        conn.requests += 1;
+        conn.reused = true;
+        Some(conn)
+    }
+
+    /// The server of the newest connection to `backend` that this session kept for itself; with `authenticated`, of
+    /// those only on which the client authenticates.
+    pub fn last_private_server(&self, backend: ProxyId, authenticated: bool) -> Option<ServerId> {
+        let fits = |kept: &&PrivateConnection| {
+            kept.backend == backend && (!authenticated || kept.conn.authenticated)
+        };
+        self.with_private(|private| private.iter().rev().find(fits).map(|kept| kept.server))?
+    }
+
+    /// Keeps a server connection for the next request: for all, or for this session only under `http-reuse never` and
+    /// when it is the client's own by its authentication. `keeper` is the task of the client's connection.
+    pub fn keep(
+        &self,
+        worker: &Worker,
+        keeper: TaskId,
+        backend: &Proxy,
+        server: &Server,
+        mut conn: ServerConn,
+    ) {
+        if backend.http_reuse != Reuse::Never && !conn.authenticated {
+            return give_back(worker, backend.id, server, conn);
+        }
+        let Some(home) = worker::current() else { return };
+        // What happens on it wakes the session, which looks after its connections itself.
+        conn.port.line.watch(keeper);
+        let counted = PrivateIdle::new(home, worker.instance.server_index(backend.id, server.id));
+        let (backend, server) = (backend.id, server.id);
+        let mut private = self.private.take().unwrap_or_default();
+        if private.len() >= PRIVATE_MAX {
+            private.remove(0);
+        }
+        private.push(PrivateConnection { backend, server, conn, _counted: counted });
+        self.private.set(Some(private));
+    }
+
+    /// Lets the connections go that their servers closed, or on which something came that nobody asked for.
+    pub fn look_after_private(&self) {
+        self.with_private(|private| private.retain_mut(|kept| !kept.conn.port.line.has_input_now()));
+    }
+}
