@@ -147,7 +147,7 @@ pub fn process_settings(options: &LoadOptions<'_>) -> ProcessSettings {
         Event::Line(_) | Event::EndOfFile => {}
     });
     let global = cx.config.global;
-    ProcessSettings { daemon: global.daemon, quiet: global.quiet, pidfile: global.pidfile }
+    ProcessSettings { daemon: global.daemon, quiet: global.quiet, pidfile: global.pidfile.clone() }
 }
 
 /// Reads, checks and completes a configuration. All errors of all files are found in one run.

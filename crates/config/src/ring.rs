@@ -93,7 +93,7 @@ pub(crate) fn line(cx: &mut Cx<'_>, draft: &mut RingDraft, line: &Line) -> Outco
                 return Err(fail(line, 2, "servers of rings are reached over streams, not over datagrams."));
             }
             let reachable = |s: &Server| matches!(s.addr, ServerAddr::Tcp(_) | ServerAddr::Unix(_));
-            if !draft.servers.p.servers.last().is_some_and(reachable) {
+            if !draft.servers.p.servers.last().is_some_and(|s| reachable(s)) {
                 return Err(not_supported(
                     line,
                     2,
@@ -101,7 +101,7 @@ pub(crate) fn line(cx: &mut Cx<'_>, draft: &mut RingDraft, line: &Line) -> Outco
                     "rings are sent to IP and unix addresses only",
                 ));
             }
-            if draft.servers.p.servers.last().is_some_and(crate::tls::uses_tls) {
+            if draft.servers.p.servers.last().is_some_and(|s| crate::tls::uses_tls(s)) {
                 return Err(not_supported(line, 0, "ssl", "rings are sent in clear"));
             }
             if draft.servers.p.servers.last().is_some_and(|s| s.check.is_some()) {

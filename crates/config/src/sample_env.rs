@@ -15,7 +15,7 @@ use thalweg_syntax::{Diagnostic, Environment, Lead, Line, Loader, Severity, Span
 
 use crate::build::{Building, Cx, Sides};
 use crate::keyword::{Outcome, fail, sentence};
-use crate::model::{Mode, ProcessVariable, ProxyId, ProxyKind, Userlist};
+use crate::model::{Mode, ProcessVariable, ProxyId, ProxyKind, Shared, Userlist};
 
 /// Which statement an expression belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl NameTable {
     /// The names of these proxies and userlists.
     pub fn new(
         proxies: &[Building],
-        userlists: &[Userlist],
+        userlists: &[Shared<Userlist>],
         tables: &[crate::proxy::TableDraft],
     ) -> NameTable {
         NameTable {

@@ -183,7 +183,7 @@ fn push(
         b.proxy_fields.push((b.p.servers.len(), draft.proxy_fields));
     }
     b.server_names.insert(name, line.number);
-    b.p.servers.push(server);
+    b.p.servers.push(server.into());
     Ok(())
 }
 

@@ -144,6 +144,6 @@ pub(crate) fn close(cx: &mut Cx<'_>, mut draft: UserlistDraft) {
         user.groups.dedup();
     }
     if !cx.config.userlists.iter().any(|u| u.name == draft.list.name) {
-        cx.config.userlists.push(draft.list);
+        cx.config.userlists.push(draft.list.into());
     }
 }

@@ -13,16 +13,16 @@ fn config(text: &str) -> Config {
 }
 
 /// The proxy named `x` of a file made of a `listen x` with these lines.
-fn listen(lines: &str) -> Proxy {
+fn listen(lines: &str) -> Shared<Proxy> {
     let config = config(&format!("listen x\n mode http\n {}\n", lines.replace('|', "\n ")));
     config.proxies.iter().find(|p| &*p.name == "x").expect("proxy x").clone()
 }
 
-fn global(lines: &str) -> Global {
+fn global(lines: &str) -> Shared<Global> {
     config(&format!("global\n {}\n", lines.replace('|', "\n "))).global
 }
 
-fn server(options: &str) -> Server {
+fn server(options: &str) -> Shared<Server> {
     listen(&format!("server s 192.0.2.1:80 {options}")).servers.remove(0)
 }
 

@@ -130,7 +130,7 @@ impl Instance {
             .collect();
         let frontend_gates = config.proxies.iter().map(|p| Gate::new(p.maxconn)).collect();
         let frontend_rates = config.proxies.iter().map(|p| RateGate::new(p.fe_sps_limit)).collect();
-        let backends: Box<[Backend]> = config.proxies.iter().map(Backend::new).collect();
+        let backends: Box<[Backend]> = config.proxies.iter().map(|proxy| Backend::new(proxy)).collect();
         let trackers = Trackers::new(&config, &backends);
         let process_gate = Gate::new(u32::try_from(config.global.maxconn).unwrap_or(u32::MAX));
         let names = |wanted: fn(&Proxy) -> bool| {
@@ -192,7 +192,8 @@ impl Instance {
     /// The server of a flat number.
     pub fn server_at(&self, index: usize) -> Option<&Server> {
         let proxy = self.server_base.partition_point(|base| *base as usize <= index).checked_sub(1)?;
-        self.config.proxies[proxy].servers.get(index - self.server_base[proxy] as usize)
+        let server = self.config.proxies[proxy].servers.get(index - self.server_base[proxy] as usize)?;
+        Some(server)
     }
 
     /// The frontend of that name.

@@ -162,16 +162,19 @@ impl World for Worker {
 
     fn with_server_name(&self, id: ServerId, f: &mut dyn FnMut(&str)) {
         let proxy = proxy(&self.instance.config, id.proxy);
-        self.with_name(proxy.id, &proxy.servers[id.index as usize], f);
+        if let Some(server) = proxy.server(model::ServerId(id.index)) {
+            self.with_name(proxy.id, server, f);
+        }
     }
 
     fn server_number(&self, id: ServerId) -> u32 {
-        proxy(&self.instance.config, id.proxy).servers[id.index as usize].uid
+        let server = proxy(&self.instance.config, id.proxy).server(model::ServerId(id.index));
+        server.map_or(0, |server| server.uid)
     }
 
     fn server_figures(&self, id: ServerId) -> ServerFigures {
         let p = proxy(&self.instance.config, id.proxy);
-        let server = &p.servers[id.index as usize];
+        let Some(server) = p.server(model::ServerId(id.index)) else { return ServerFigures::default() };
         let backend = &self.instance.backends[id.proxy.0 as usize];
         let index = self.instance.server_index(p.id, server.id);
         let now_ms = thalweg_runtime::clock::now_ms();

@@ -364,8 +364,8 @@ fn check(row: &mut Row, report: &CheckReport, standing: &Standing) {
 /// Backend and name of a server.
 fn server_title(instance: &Instance, proxy: ProxyId, server: ServerId) -> String {
     let proxy = instance.config.proxy(proxy);
-    let name = instance.backends[proxy.id.0 as usize].identity(&proxy.servers[server.0 as usize]).name;
-    format!("{}/{name}", proxy.name)
+    let server = proxy.server(server).map(|server| instance.backends[proxy.id.0 as usize].identity(server));
+    format!("{}/{}", proxy.name, server.map_or("?".into(), |server| server.name))
 }
 
 /// The same for a server that may track another one: it is as far from up or down as the one that has checks.

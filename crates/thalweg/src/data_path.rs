@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thalweg_config::Config;
-use thalweg_config::model::Proxy;
+use thalweg_config::model::{Proxy, Shared};
 use thalweg_proxy::counters::sum;
 use thalweg_proxy::log_forward::LogSocket;
 use thalweg_proxy::{Instance, ThreadSocket};
@@ -68,8 +68,8 @@ impl DataPath {
 
     /// What messages call the proxies that listen.
     pub fn listening(&self) -> Vec<String> {
-        let listens = |proxy: &&Proxy| !proxy.disabled && !proxy.binds.is_empty();
-        self.0.config.proxies.iter().filter(listens).map(listen::title).collect()
+        let listens = |proxy: &&Shared<Proxy>| !proxy.disabled && !proxy.binds.is_empty();
+        self.0.config.proxies.iter().filter(listens).map(|proxy| listen::title(proxy)).collect()
     }
 
     /// One line for each proxy that a soft stop stopped.

@@ -65,9 +65,9 @@ fn describe(instance: &Instance, refused: &Refused, side: Side) -> String {
     let config = &instance.config;
     let frontend = config.proxy(refused.frontend);
     let backend = refused.backend.map(|id| config.proxy(id));
-    let server = backend.zip(refused.server).map(|(backend, server)| {
-        let server = &backend.servers[server.0 as usize];
-        (instance.backends[backend.id.0 as usize].identity(server).name, server.uid)
+    let server = backend.zip(refused.server).and_then(|(backend, server)| {
+        let server = backend.server(server)?;
+        Some((instance.backends[backend.id.0 as usize].identity(server).name, server.uid))
     });
     let server = server.map_or("<NONE> (#-1)".into(), |(name, uid)| format!("{name} (#{uid})"));
     let of_backend = backend.map_or("<NONE> (#-1)".into(), |b| format!("{} (#{})", b.name, b.uid));

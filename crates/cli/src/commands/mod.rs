@@ -74,7 +74,8 @@ pub(crate) fn date(wall_us: u64) -> String {
 /// The proxy that `#<number>` or a name selects among those that `wanted` accepts.
 pub fn find_proxy<'i>(instance: &'i Instance, name: &str, wanted: fn(&Proxy) -> bool) -> Option<&'i Proxy> {
     let number = name.strip_prefix('#').and_then(|n| n.parse::<u32>().ok());
-    instance.config.proxies.iter().find(|p| wanted(p) && (&*p.name == name || number == Some(p.uid)))
+    let mut proxies = instance.config.proxies.iter().map(|proxy| &**proxy);
+    proxies.find(|p| wanted(p) && (&*p.name == name || number == Some(p.uid)))
 }
 
 /// The server that `backend/server` selects, each by name or `#<number>`; else what to answer.
@@ -87,7 +88,7 @@ pub fn find_server<'i>(instance: &'i Instance, args: &[&str]) -> Result<(&'i Pro
     };
     let number = server.strip_prefix('#').and_then(|n| n.parse::<u32>().ok());
     let live = &instance.backends[proxy.id.0 as usize];
-    let numbered = || proxy.servers.iter().find(|s| number == Some(s.uid));
+    let numbered = || proxy.servers.iter().map(|s| &**s).find(|s| number == Some(s.uid));
     let found = live.server_by_name(proxy, server).or_else(numbered);
     found.map(|server| (proxy, server)).ok_or_else(|| Reply::error("No such server."))
 }

@@ -73,7 +73,7 @@ fn chosen<'i>(instance: &'i Instance, args: &[&str]) -> Result<Vec<&'i Proxy>, R
             Some(proxy) => Ok(vec![proxy]),
             None => Err(Reply::error("Can't find backend.")),
         },
-        None => Ok(instance.config.proxies.iter().filter(|p| p.is_be()).collect()),
+        None => Ok(instance.config.proxies.iter().map(|p| &**p).filter(|p| p.is_be()).collect()),
     }
 }
 

@@ -197,7 +197,7 @@ impl Shown<'_> {
     /// The server, and what it is called and where it is reached now.
     fn server(&self) -> Option<(&Server, Identity)> {
         let proxy = self.instance.config.proxy(self.stream.backend?);
-        let server = proxy.servers.get(self.stream.server?.0 as usize)?;
+        let server = proxy.server(self.stream.server?)?;
         Some((server, self.instance.backends[proxy.id.0 as usize].identity(server)))
     }
 

@@ -87,7 +87,7 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
             server.is_referenced |=
                 cx.name_table.is_referenced(thalweg_sample::ProxyId(index as u32), server.id);
         }
-        cx.config.proxies.push(b.p);
+        cx.config.proxies.push(b.p.into());
     }
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Bind, Server};
+use super::{Bind, Server, Shared};
 use crate::compiled::LogFormat;
 
 /// One `log` line.
@@ -130,7 +130,7 @@ pub struct Ring {
 /// A server that a ring feeds.
 #[derive(Clone, Debug)]
 pub struct RingServer {
-    pub server: Server,
+    pub server: Shared<Server>,
     /// `log-proto octet-count` rather than one line per message.
     pub octet_count: bool,
 }

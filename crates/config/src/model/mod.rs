@@ -12,6 +12,7 @@ mod global;
 mod log;
 mod proxy;
 mod server;
+mod shared;
 mod stats;
 mod tls;
 
@@ -38,6 +39,7 @@ pub use server::{
     CheckConfig, HashKey, InitState, PoolConfig, PortMode, ProxyHeader, ProxyHeaderV2, Server, ServerAddr,
     SlowSettings,
 };
+pub use shared::{Places, Shared};
 pub use stats::{DEFAULT_REALM, Label, StatsPage};
 
 pub(crate) use tls::NamedFile;
@@ -45,20 +47,23 @@ pub use tls::{BindTls, CertificateSource, GlobalTls, ServerTls, SharedLive, Sour
 
 use crate::compiled::{HttpErrors, Registry};
 
-/// Position of a proxy in [`Config::proxies`].
+/// The number of a proxy for as long as any snapshot has it: its position in the file it was read from.
 pub use thalweg_sample::ProxyId;
 
-/// Position of a server in [`Proxy::servers`].
+/// The number of a server in its backend, for as long as any snapshot has it: its position in the file it was read from. See
+/// [`Proxy::server`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct ServerId(pub u32);
 
-/// Everything a configuration says.
-#[derive(Default)]
+/// Everything a configuration says. Copies share what they have in common.
+#[derive(Clone, Default)]
 pub struct Config {
-    pub global: Global,
-    /// In declaration order, so that a [`ProxyId`] is an index here.
-    pub proxies: Vec<Proxy>,
-    pub userlists: Vec<Userlist>,
+    pub global: Shared<Global>,
+    /// In declaration order. See [`Config::proxy`].
+    pub proxies: Vec<Shared<Proxy>>,
+    /// Where those are whose number is not their position; see [`Config::reindex`].
+    pub(crate) places: Places,
+    pub userlists: Vec<Shared<Userlist>>,
     pub http_errors: Vec<Arc<HttpErrors>>,
     /// Files of patterns and maps, shared by all expressions.
     pub registry: Arc<Registry>,
@@ -74,14 +79,35 @@ pub struct Config {
 }
 
 impl Config {
-    /// The proxy at `id`. Ids come from this configuration, so the position exists.
+    /// The proxy with that number, which is of this configuration.
+    ///
+    /// # Panics
+    /// When it is not.
+    #[inline]
     pub fn proxy(&self, id: ProxyId) -> &Proxy {
-        &self.proxies[id.0 as usize]
+        match self.find_proxy(id) {
+            Some(proxy) => proxy,
+            None => panic!("no proxy has the number {}", id.0),
+        }
+    }
+
+    /// The proxy with that number, if this configuration has it.
+    #[inline]
+    pub fn find_proxy(&self, id: ProxyId) -> Option<&Proxy> {
+        match self.proxies.get(id.0 as usize) {
+            Some(proxy) if proxy.id == id => Some(proxy),
+            _ => Some(&self.proxies[self.places.find(id.0)?]),
+        }
+    }
+
+    /// To be called when a proxy was put into the list or taken out of it.
+    pub fn reindex(&mut self) {
+        self.places = Places::of(self.proxies.iter().map(|proxy| proxy.id.0));
     }
 
     /// The proxy with the user-visible number `uid` (`id` keyword, or numbered from 2 in order).
     pub fn proxy_by_uid(&self, uid: u32) -> Option<&Proxy> {
-        self.proxies.iter().find(|p| p.uid == uid)
+        self.proxies.iter().map(|proxy| &**proxy).find(|proxy| proxy.uid == uid)
     }
 }
 

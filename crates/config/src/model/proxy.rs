@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use super::{Bind, Filter, LogStep, LogTarget, ProxyId, Server, ServerId, StatsPage};
+use super::{Bind, Filter, LogStep, LogTarget, Places, ProxyId, Server, ServerId, Shared, StatsPage};
 use crate::compiled::{Condition, ErrorReplies, Expr, LogFormat, Ruleset};
 
 /// A frontend, a backend, or both (`listen`).
@@ -51,7 +51,10 @@ pub struct Proxy {
     pub forwarded: Option<Arc<ForwardedHeader>>,
 
     // The backend's side.
-    pub servers: Vec<Server>,
+    /// In declaration order. See [`Proxy::server`].
+    pub servers: Vec<Shared<Server>>,
+    /// Where those are whose number is not their position; see [`Proxy::reindex`].
+    pub(crate) server_places: Places,
     pub balance: Balance,
     pub use_server: Vec<UseServer>,
     pub persist_rules: Vec<PersistRule>,
@@ -112,7 +115,21 @@ impl Proxy {
 
     /// The server of that name.
     pub fn server_by_name(&self, name: &str) -> Option<&Server> {
-        self.servers.iter().find(|s| &*s.name == name)
+        self.servers.iter().map(|server| &**server).find(|server| &*server.name == name)
+    }
+
+    /// The server with that number, if this snapshot has it.
+    #[inline]
+    pub fn server(&self, id: ServerId) -> Option<&Server> {
+        match self.servers.get(id.0 as usize) {
+            Some(server) if server.id == id => Some(server),
+            _ => Some(&self.servers[self.server_places.find(id.0)?]),
+        }
+    }
+
+    /// To be called when a server was put into the list or taken out of it.
+    pub fn reindex(&mut self) {
+        self.server_places = Places::of(self.servers.iter().map(|server| server.id.0));
     }
 }
 

@@ -8,8 +8,8 @@ use thalweg_syntax::{Diagnostic, Lead, Line};
 use crate::build::{Building, Cx, DefaultsSection, ServerDraft};
 use crate::keyword::{fail, legal_name};
 use crate::model::{
-    Balance, HashKey, KeepAliveProbe, LogFormats, Mode, PoolConfig, PortMode, Proxy, ProxyHeader, ProxyId,
-    ProxyKind, ProxyOptions, RetryOn, Reuse, Rules, Server, ServerAddr, ServerId, Timeouts,
+    Balance, HashKey, KeepAliveProbe, LogFormats, Mode, Places, PoolConfig, PortMode, Proxy, ProxyHeader,
+    ProxyId, ProxyKind, ProxyOptions, RetryOn, Reuse, Rules, Server, ServerAddr, ServerId, Timeouts,
 };
 
 /// Opens a section of a kind: `frontend <name> [from <defaults>]` and the others.
@@ -232,6 +232,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         originalto: None,
         forwarded: None,
         servers: Vec::new(),
+        server_places: Places::default(),
         balance: Balance::default(),
         use_server: Vec::new(),
         persist_rules: Vec::new(),

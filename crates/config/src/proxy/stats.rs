@@ -205,7 +205,7 @@ pub(crate) fn stats_accounts(cx: &mut Cx<'_>) {
             groups: Vec::new(),
         });
         let list = Userlist { name: accounts_name(b), users: users.collect(), groups: Vec::new() };
-        cx.config.userlists.push(list);
+        cx.config.userlists.push(list.into());
     }
 }
 

@@ -73,7 +73,7 @@ impl Reports {
                 failures: 0,
             }))
         };
-        Reports(proxy.servers.iter().map(report).collect())
+        Reports(proxy.servers.iter().map(|server| report(server)).collect())
     }
 
     fn change<R>(&self, server: ServerId, f: impl FnOnce(&mut CheckReport) -> R) -> Option<R> {
@@ -465,7 +465,7 @@ impl Before {
 /// How lines call a server.
 pub(crate) fn title(worker: &Worker, proxy: ProxyId, server: ServerId) -> String {
     let proxy = worker.proxy(proxy);
-    let server = &proxy.servers[server.0 as usize];
+    let Some(server) = proxy.server(server) else { return format!("Server {}/?", proxy.name) };
     let backup = if server.backup { "Backup " } else { "" };
     format!("{backup}Server {}/{}", proxy.name, worker.backend(proxy.id).identity(server).name)
 }

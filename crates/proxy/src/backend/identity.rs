@@ -104,7 +104,8 @@ impl Backend {
 
     /// The server that has this name now. It takes a lock where servers were renamed.
     pub fn server_by_name<'p>(&self, proxy: &'p Proxy, name: &str) -> Option<&'p Server> {
-        proxy.servers.iter().find(|server| match self.is_changed(server.id) {
+        let mut servers = proxy.servers.iter().map(|server| &**server);
+        servers.find(|server| match self.is_changed(server.id) {
             false => &*server.name == name,
             true => &*self.identity(server).name == name,
         })

@@ -148,7 +148,7 @@ impl Queued {
 impl Backend {
     /// The state of a backend at start.
     pub fn new(proxy: &Proxy) -> Backend {
-        let specs: Vec<ServerSpec> = proxy.servers.iter().map(spec).collect();
+        let specs: Vec<ServerSpec> = proxy.servers.iter().map(|server| spec(server)).collect();
         let algorithm = algorithm::picker(proxy);
         let settings = Settings {
             algorithm,

@@ -74,12 +74,11 @@ pub(crate) fn follow(worker: &Worker, proxy: ProxyId, server: ServerId) {
 
 /// ` via ` and the server that this one tracks; nothing if it tracks none.
 fn via(worker: &Worker, (proxy, server): Place) -> String {
-    let Some((proxy, tracked)) = worker.proxy(proxy).servers[server.0 as usize].rare().track else {
-        return String::new();
-    };
+    let tracked = worker.proxy(proxy).server(server).and_then(|server| server.rare().track);
+    let Some((proxy, tracked)) = tracked else { return String::new() };
     let proxy = worker.proxy(proxy);
-    let name = worker.backend(proxy.id).identity(&proxy.servers[tracked.0 as usize]).name;
-    format!(" via {}/{name}", proxy.name)
+    let Some(tracked) = proxy.server(tracked) else { return String::new() };
+    format!(" via {}/{}", proxy.name, worker.backend(proxy.id).identity(tracked).name)
 }
 
 impl Before {
@@ -145,9 +144,11 @@ impl Instance {
     /// The server with checks whose state a server has at the end, if it tracks one.
     pub fn tracked(&self, server: &Server) -> Option<(ProxyId, ServerId)> {
         let mut last = server.rare().track?;
-        while let Some(next) = self.config.proxy(last.0).servers[last.1.0 as usize].rare().track {
-            last = next;
+        loop {
+            match self.config.proxy(last.0).server(last.1)?.rare().track {
+                Some(next) => last = next,
+                None => return Some(last),
+            }
         }
-        Some(last)
     }
 }

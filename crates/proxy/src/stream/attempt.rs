@@ -104,7 +104,7 @@ impl<'a> Attempts<'a> {
         if !self.fresh {
             stream.worker.count_attempt(self.be.id, id);
         }
-        self.be.servers.get(id.0 as usize)
+        self.be.server(id)
     }
 
     /// Takes an idle connection for the attempt. Gives what must be [opened](Attempts::open) when there is none.
@@ -163,9 +163,9 @@ impl<'a> Attempts<'a> {
         facts.bc_tls = conn.port.line.wire().and_then(Transport::tls_facts).cloned();
         stream.log_step(LogStep::Connect);
         if !self.be.stick_rules.is_empty()
-            && let Some(lease) = &self.held
+            && let Some(server) = self.held.as_ref().and_then(|lease| self.be.server(lease.server()))
         {
-            stick::connected(stream, self.be, &self.be.servers[lease.server().0 as usize]);
+            stick::connected(stream, self.be, server);
         }
         Some(conn)
     }

@@ -138,13 +138,14 @@ fn named<'b>(
     now_ms: u64,
 ) -> Option<&'b Server> {
     let name = values.get(DataType::ServerKey, now_ms).and_then(|number| table.name(number));
+    let servers = || be.servers.iter().map(|server| &**server);
     let by_name = name.and_then(|name| match table.spec().server_key {
         ServerKey::Name => backend.server_by_name(be, &name),
-        ServerKey::Address => be.servers.iter().find(|server| address(backend, server) == *name),
+        ServerKey::Address => servers().find(|server| address(backend, server) == *name),
     });
     by_name.or_else(|| {
         let number = values.get(DataType::ServerId, now_ms).filter(|number| *number != 0)?;
-        be.servers.iter().find(|server| u64::from(server.uid) == number)
+        servers().find(|server| u64::from(server.uid) == number)
     })
 }
 

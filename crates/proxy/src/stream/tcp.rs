@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use thalweg_config::model::{LogStep, Mode, Proxy};
+use thalweg_config::model::{LogStep, Mode, Proxy, ServerId};
 use thalweg_rules::Kind;
 use thalweg_runtime::clock;
 use thalweg_runtime::net::TransferMode;
@@ -193,9 +193,9 @@ async fn talk_to_server<'a>(
         return end.cause().map_or(Ok(ENDED), |cause| Err(stream.stop(cause)));
     }
     if !be.stick_rules.is_empty()
-        && let Some(server) = stream.state.facts.server
+        && let Some(server) = stream.state.facts.server.and_then(|id| be.server(ServerId(id.index)))
     {
-        stick::response(stream, be, &be.servers[server.index as usize], &conn.port);
+        stick::response(stream, be, server, &conn.port);
     }
     limit(stream, &mut up);
     limit(stream, &mut down);

@@ -174,7 +174,7 @@ pub fn act(instance: &Instance, filter: &Filter, body: &[u8]) -> Code {
 
 /// The backend of that name, or of that number behind a `#`.
 fn find_backend<'i>(instance: &'i Instance, text: &str) -> Option<&'i Proxy> {
-    let mut backends = instance.config.proxies.iter().filter(|proxy| proxy.is_be());
+    let mut backends = instance.config.proxies.iter().map(|proxy| &**proxy).filter(|proxy| proxy.is_be());
     match text.strip_prefix('#') {
         Some(number) => {
             let number: u32 = number.parse().ok()?;
