@@ -94,6 +94,8 @@ pub struct Connect {
     pub ssl: bool,
     /// `sni`: the name that is asked for.
     pub sni: Option<Arc<str>>,
+    /// `alpn`: the protocols that are offered, in place of those of the server's line.
+    pub protocols: Option<Arc<[Vec<u8>]>>,
     /// `default`, or no line asked for it: TLS is spoken if the server's line says so of checks.
     pub as_server: bool,
 }

@@ -565,12 +565,16 @@ fn connect(
                 at += 1;
             }
             "alpn" => {
-                return Err(not_supported(
+                let text = needed(
                     line,
-                    at,
-                    &format!("{} connect alpn", line.text(0)),
-                    "checks offer what the server's line offers",
-                ));
+                    at + 1,
+                    &format!("{name} : 'alpn' expects a comma-separated list of protocols as argument."),
+                )?;
+                let http = line.text(0) == "http-check";
+                let protocols = crate::tls::check_protocols(http, text);
+                connect.protocols =
+                    Some(protocols.map_err(|why| fail(line, at + 1, format!("{name} : {why}")))?);
+                at += 1;
             }
             "via-socks4" => return Err(not_supported(line, at, "via-socks4", "SOCKS4 is not built")),
             "proto" => match line.text(at + 1) {

@@ -92,7 +92,16 @@ impl Test {
         let Some(first) = words.first().filter(|w| !w.is_empty()) else {
             return Err("missing fetch method in ACL expression ''".into());
         };
-        let (expr, keyword) = compile_head(first, env)?;
+        // Behind a comma that ends a word the converter may stand in the next one.
+        let mut head = std::borrow::Cow::Borrowed(*first);
+        let mut at = 1;
+        while head.ends_with(',')
+            && let Some(next) = words.get(at).filter(|next| !next.is_empty() && !next.starts_with('-'))
+        {
+            head.to_mut().push_str(next);
+            at += 1;
+        }
+        let (expr, keyword) = compile_head(&head, env)?;
         let mut method = keyword.map(|k| k.method);
         let mut converted = false;
         if !expr.steps.is_empty() && keyword.is_some_and(|k| k.suffixed()) {
@@ -108,7 +117,6 @@ impl Test {
         let mut resolve = true;
         let mut files: Vec<&str> = Vec::new();
         let mut forced = false;
-        let mut at = 1;
         while let Some(word) = words.get(at).filter(|w| w.starts_with('-')) {
             let argument = words.get(at + 1).copied();
             match *word {

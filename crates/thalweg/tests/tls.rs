@@ -458,7 +458,7 @@ fn proxy_headers_come_before_tls() {
 
 fn hello() -> Vec<u8> {
     let mut connecting =
-        thalweg_tls::engine::Connecting::new(client(|_| {}), Some(b"www.example.com")).unwrap();
+        thalweg_tls::engine::Connecting::new(client(|_| {}), Some(b"www.example.com"), None).unwrap();
     let mut out = Vec::new();
     connecting.step(&mut out).unwrap();
     out
@@ -600,15 +600,23 @@ fn many_connections_at_once() {
 fn health_checks_speak_tls() {
     each_driver(|io| {
         let authority = Authority::new("Root");
-        let selection = server(&authority.issue("back.example.com"), |_| {});
-        // Answers with the name that it was asked for.
+        let protocols = vec![b"x".to_vec(), b"y".to_vec(), b"http/1.1".to_vec()];
+        let selection = server(&authority.issue("back.example.com"), |profile| profile.alpn = protocols);
+        // Answers with the name that it was asked for, and the protocol that was agreed on.
         let back = Server::start(move |conn, _| {
             let Ok(mut conn) = conn.try_accept_tls(&selection) else { return };
-            let name = conn.tls().facts.server_name.clone().unwrap_or_default();
+            let facts = &conn.tls().facts;
+            let told = |what: &Option<Vec<u8>>| String::from_utf8(what.clone().unwrap_or_default()).unwrap();
+            let (name, protocol) = (told(&facts.server_name), told(&facts.alpn));
             if conn.next_request().is_some() {
-                let _ = conn.try_send(ok(&format!("<{}>", String::from_utf8_lossy(&name))));
+                let _ = conn.try_send(ok(&format!("<{name}> [{protocol}]")));
             }
         });
+        let agrees = |protocol: &str, connect: &str| {
+            format!(
+                "option httpchk\n{connect}http-check send hdr Host a\nhttp-check expect string [{protocol}]"
+            )
+        };
         let plain = Server::start(|mut conn, _| drop(conn.ended()));
         let ca = authority.path("ca.pem");
         let verified = format!("verify required ca-file {ca}");
@@ -647,6 +655,28 @@ fn health_checks_speak_tls() {
                 "no name",
                 &expects(""),
                 "ssl verify none no-check-sni-auto",
+                back.addr,
+                "succeeded, reason: Layer7",
+            ),
+            ("no protocol", &agrees("", ""), "ssl verify none", back.addr, "succeeded, reason: Layer7"),
+            (
+                "the line's protocol",
+                &agrees("y", ""),
+                "ssl verify none alpn y",
+                back.addr,
+                "succeeded, reason: Layer7",
+            ),
+            (
+                "a protocol of its own",
+                &agrees("x", ""),
+                "ssl verify none alpn y check-alpn h2,x",
+                back.addr,
+                "succeeded, reason: Layer7",
+            ),
+            (
+                "a protocol by rule",
+                &agrees("http/1.1", "http-check connect ssl alpn http/1.1\n"),
+                "ssl verify none alpn y check-alpn x",
                 back.addr,
                 "succeeded, reason: Layer7",
             ),
@@ -744,6 +774,47 @@ fn fetches_and_logs_tell_of_both_sides() {
         assert!(line.trim_end().ends_with(end), "{line}");
         drop(conn);
         proxy.finish(back);
+    });
+}
+
+#[test]
+fn servers_are_switched_to_tls_and_back() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let secure = https(&authority.issue("back.example.com"), |_| ok("secure"));
+        let plain = Server::http(|_| ok("plain"));
+        let text = format!(
+            "frontend fe\nbind <@fe>\nuse_backend b1 if {{ path /1 }}\n\
+             use_backend b2 if {{ path /2 }}\nbackend b1\nretries 0\ndefault-server ssl verify none\nserver s {} no-ssl\n\
+             backend b2\nretries 0\nserver s {} ssl verify none\nbackend b3\nserver s {} no-ssl\nserver t {}\n",
+            secure.addr, plain.addr, plain.addr, plain.addr
+        );
+        let proxy = Setup::http(&text).global("stats socket <@dir>/cli level admin\n").start(io);
+        let mut conn = proxy.connect();
+        let column = |backend: &str| {
+            let state = tell(&proxy, &format!("show servers state {backend}"));
+            state.lines().nth(2).unwrap().split(' ').nth(20).unwrap().to_owned()
+        };
+        assert_eq!([column("b1"), column("b2"), column("b3")], ["-1", "1", "-1"]);
+        assert_eq!(get(&mut conn, "/1").status, 502);
+        for (command, told) in [
+            ("set server b1/s ssl on", "server ssl setting updated."),
+            ("set server b2/s ssl off", "server ssl setting updated."),
+            ("set server b2/s ssl maybe", "'set server <srv> ssl' expects 'on' or 'off'."),
+            ("set server b3/s ssl on", "'set server <srv> ssl' cannot be set."),
+            ("set server b3/t ssl on", "'set server <srv> ssl' cannot be set."),
+        ] {
+            let answer = tell(&proxy, command);
+            assert!(answer.starts_with(told), "{command}: {answer}");
+        }
+        assert_eq!([column("b1"), column("b2"), column("b3")], ["1", "0", "-1"]);
+        let mut conn = proxy.connect();
+        assert_eq!([get(&mut conn, "/1").text(), get(&mut conn, "/2").text()], ["secure", "plain"]);
+        tell(&proxy, "set server b1/s ssl off");
+        assert_eq!(column("b1"), "0");
+        let mut conn = proxy.connect();
+        assert_eq!(get(&mut conn, "/1").status, 502, "no connection from before is used");
+        drop((secure, plain));
     });
 }
 

@@ -138,8 +138,10 @@ impl ServerContext {
     pub(crate) fn begin(
         &self,
         name: Option<ServerName<'static>>,
+        protocols: Option<&[Vec<u8>]>,
     ) -> Result<UnbufferedClientConnection, Error> {
         let name = name.unwrap_or(ServerName::from(NAMELESS));
-        UnbufferedClientConnection::new(self.config.clone(), name)
+        let protocols = protocols.unwrap_or(&self.config.alpn_protocols).to_vec();
+        UnbufferedClientConnection::new_with_alpn(self.config.clone(), name, protocols)
     }
 }

@@ -310,9 +310,25 @@ fn nothing_in_common_is_told_with_the_right_alert() {
     let p256 = Profile { groups: groups::parse("P-256").unwrap().used, ..profile(TLS13) };
     let x25519 = ServerProfile { groups: groups::parse("X25519").unwrap().used, ..client(TLS13) };
     assert_eq!(fail(&p256, &x25519).0, alert::HANDSHAKE_FAILURE);
-    let h2 = Profile { alpn: vec![b"h2".to_vec()], ..profile(TLS13) };
-    let h1 = ServerProfile { alpn: vec![b"http/1.1".to_vec()], ..client(TLS13) };
-    assert_eq!(fail(&h2, &h1).0, 120);
+}
+
+#[test]
+fn without_a_protocol_in_common_a_connection_goes_on_without_one() {
+    let (clock, authority) = (clock(), Authority::new("Root"));
+    let served = authority.server("a.example.com", NewKey::P256);
+    for versions in [TLS12, TLS13] {
+        let profile = Profile { versions, alpn: vec![b"h2".to_vec()], ..Profile::default() };
+        let selection = bind(&profile, shared(&clock), &[&served]);
+        let client = ServerProfile { versions, alpn: vec![b"http/1.1".to_vec()], ..trusting(&authority) };
+        // What a handshake offers in place of its line's protocols.
+        for (protocols, agreed) in [(None, None), (Some([b"x".to_vec(), b"h2".to_vec()]), Some(&b"h2"[..]))] {
+            let protocols = protocols.as_ref().map(|protocols| &protocols[..]);
+            let context = server(&client, &clock);
+            let outcome = shake_offering(&selection, &context, Some("a.example.com"), protocols, 9999);
+            let (client, server) = outcome.unwrap();
+            assert_eq!((client.facts.alpn.as_deref(), server.facts.alpn.as_deref()), (agreed, agreed));
+        }
+    }
 }
 
 #[test]
@@ -365,7 +381,7 @@ fn any_change_of_a_flight_ends_the_handshake() {
         bind(&Profile::default(), shared(&clock), &[&authority.server("a.example.com", NewKey::P256)]);
     let context = server(&trusting(&authority), &clock);
     let mut hello = Vec::new();
-    Connecting::new(context.clone(), Some(b"a.example.com")).unwrap().step(&mut hello).unwrap();
+    Connecting::new(context.clone(), Some(b"a.example.com"), None).unwrap().step(&mut hello).unwrap();
     // The client's hello, changed at each byte: an answer or an alert, never a panic; the record's own version aside the
     // client refuses the answer to a hello that it did not send.
     for at in 0..hello.len() {

@@ -27,7 +27,7 @@ fn bent(
     context: &Arc<ServerContext>,
     mut bend: impl FnMut(usize, Vec<u8>) -> Vec<u8>,
 ) -> bool {
-    let mut client = Connecting::new(context.clone(), Some(b"a.example.com")).unwrap();
+    let mut client = Connecting::new(context.clone(), Some(b"a.example.com"), None).unwrap();
     let mut server = Accepting::new(selection.clone());
     let (mut client_done, mut server_done) = (false, false);
     for flight in 0..12 {

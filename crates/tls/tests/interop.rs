@@ -171,7 +171,7 @@ fn connect(
 ) -> Result<(End, thalweg_tls::facts::Facts), Failure> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut connecting = Connecting::new(context.clone(), Some(name.as_bytes()))?;
+    let mut connecting = Connecting::new(context.clone(), Some(name.as_bytes()), None)?;
     let mut out = Vec::new();
     loop {
         let mut step = Ok(Step::More);

@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use support::*;
-use thalweg_tls::certificate::{Extra, LoadOptions, Loader, Parts};
+use thalweg_tls::certificate::{ChainFile, Extra, LoadOptions, Loader, Parts};
 use thalweg_tls::crt_list;
 use thalweg_tls::engine::Accepting;
 use thalweg_tls::live::{BindLine, Live, Source};
@@ -109,10 +109,17 @@ fn parts_of_a_certificate_stand_beside_it() {
     let shorter = LoadOptions { delete_extension: true, ..LoadOptions::default() };
     assert!(loader(&files, &shorter).load("short/a.crt").is_ok() && all.load("short/a.crt").is_err());
     let chains = LoadOptions {
-        issuers: vec![vec![middle.certificate.clone(), root.certificate.clone()]],
+        issuers: vec![ChainFile {
+            path: "issuers/a".into(),
+            chain: vec![middle.certificate.clone(), root.certificate.clone()],
+        }],
         ..LoadOptions::default()
     };
-    assert_eq!(loader(&files, &chains).load("dir/a.crt").unwrap().chain.len(), 3, "issuers-chain-path");
+    let alone = loader(&files, &chains).load("dir/a.crt").unwrap();
+    assert_eq!(alone.chain.len(), 3, "issuers-chain-path");
+    assert_eq!(alone.chain_file.as_deref(), Some("issuers/a"));
+    assert_eq!(alone.files.key.as_deref(), Some("dir/a.crt.key"), "the key is in a file of its own");
+    assert_eq!(all.load("dir/chain.pem").unwrap().files.key.as_deref(), Some("dir/chain.pem"));
     let named =
         Parts { certificate: "dir/a.crt".into(), key: Some("dir/a.crt.key".into()), ..Parts::default() };
     assert_eq!(&*all.load_parts("@web/a", &named).unwrap().name, "@web/a");

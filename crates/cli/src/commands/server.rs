@@ -3,7 +3,7 @@
 mod identity;
 
 use thalweg_config::model::CliLevel::{Admin, User};
-use thalweg_config::model::{Proxy, Server, ServerAddr};
+use thalweg_config::model::{Proxy, Server, ServerAddr, ServerTls};
 use thalweg_proxy::Instance;
 use thalweg_proxy::backend::connect::shares_connections;
 use thalweg_proxy::backend::identity::Identity;
@@ -39,7 +39,7 @@ pub static COMMANDS: &[Command] = &[
         .help("<bk>/<srv>  (DEPRECATED)", "change the weight of a server (rather: 'set server')"),
     Command::new("set server", Admin, Run::Now(|call| set(call.instance(), call.args)))
         .help("<bk>/<srv> [opts]", "change the state, health, weight or address of a server")
-        .lacks("agent, agent-addr, agent-port, agent-send, fqdn, ssl, as agents, resolvers and switching TLS are missing; addr of servers of logs"),
+        .lacks("agent, agent-addr, agent-port, agent-send, fqdn, as agents and resolvers are missing; addr of servers of logs"),
     Command::new("set maxconn server", Admin, Run::Now(|call| set_maxconn(call.instance(), call.args)))
         .help("<bk>/<srv>", "change the request limit of a server"),
     Command::new("enable server", Admin, Run::Now(|call| enable(call.instance(), call.args, true)))
@@ -89,6 +89,10 @@ fn address_and_port(server: &Identity) -> (String, u16) {
     }
 }
 
+fn was_switched(tls: &ServerTls) -> bool {
+    tls.line.as_ref().is_some_and(|line| line.was_switched())
+}
+
 /// `show servers state` (management manual: version 1 of the state file).
 fn show_state(instance: &Instance, args: &[&str], anon_key: u32) -> Reply {
     let backends = match chosen(instance, args) {
@@ -128,8 +132,13 @@ fn show_state(instance: &Instance, args: &[&str], anon_key: u32) -> Reply {
                 None => "-".into(),
                 Some(address) => anonymous::server_address(anon_key, address),
             };
+            let ssl = match server.tls.as_deref() {
+                Some(_) if server.traffic_tls().is_some() => 1,
+                Some(tls) if tls.words.ssl == Some(false) && !was_switched(tls) => -1,
+                _ => 0,
+            };
             text.push_str(&format!(
-                "{} {} {} {} {address} {} {} {} {} {} {check} 0 {} {} {name} {port} - 0 {check_port} {check_address} \
+                "{} {} {} {} {address} {} {} {} {} {} {check} 0 {} {} {name} {port} - {ssl} {check_port} {check_address} \
                  {check_address} {check_port}\n",
                 proxy.uid,
                 anonymous::text(anon_key, &proxy.name),
@@ -306,7 +315,7 @@ fn set(instance: &Instance, args: &[&str]) -> Reply {
         (Some("fqdn"), Some(_)) => {
             Reply::error("set server <b>/<s> fqdn failed because no resolution is configured.")
         }
-        // No server has an agent, and none is prepared to speak TLS and not to.
+        // No server has an agent.
         (Some("agent" | "agent-send"), _) => Reply::error("agent checks are not enabled on this server."),
         (Some("agent-addr"), None) => {
             Reply::error("set server <b>/<s> agent-addr requires an address and optionally a port.")
@@ -315,9 +324,16 @@ fn set(instance: &Instance, args: &[&str]) -> Reply {
         (Some("agent-addr" | "agent-port"), Some(_)) => {
             Reply::warning("agent checks are not enabled on this server")
         }
-        (Some("ssl"), _) => {
-            Reply::error("'set server <srv> ssl' cannot be set.  default-server should define ssl settings")
-        }
+        (Some("ssl"), value) => match (server.tls.as_ref().and_then(|tls| tls.line.as_ref()), value) {
+            (None, _) => Reply::error(
+                "'set server <srv> ssl' cannot be set.  default-server should define ssl settings",
+            ),
+            (Some(line), Some(on @ ("on" | "off"))) => {
+                line.switch(on == "on");
+                Reply::notice("server ssl setting updated.")
+            }
+            (Some(_), _) => Reply::error("'set server <srv> ssl' expects 'on' or 'off'."),
+        },
         _ => Reply::Message(Level::Error, SET_SERVER_USAGE.into()),
     }
 }

@@ -84,7 +84,7 @@ impl Server {
     /// TLS for traffic.
     #[inline]
     pub fn traffic_tls(&self) -> Option<&ServerTls> {
-        self.tls.as_deref().filter(|tls| tls.ssl)
+        self.tls.as_deref().filter(|tls| tls.line.as_ref().map_or(tls.ssl, |line| line.is_on()))
     }
 
     /// The settings few servers have, at their defaults when none was given.

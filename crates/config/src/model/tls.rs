@@ -59,6 +59,8 @@ pub(crate) struct NamedFile {
 pub struct ServerTls {
     /// `ssl`: without it only health checks use the rest (`check-ssl`).
     pub ssl: bool,
+    /// TLS is spoken to it, or may be one day; false where a line says `no-ssl` and nothing else.
+    pub used: bool,
     /// Health checks are encrypted: `check-ssl`, or `ssl` where checks go to the server's own port.
     pub check_ssl: bool,
     pub words: ServerWords,
@@ -69,6 +71,8 @@ pub struct ServerTls {
     pub(crate) sni_span: Option<Span>,
     /// The name that health checks ask for: `check-sni`, or the Host field of their request (`check-sni-auto`).
     pub check_sni: Option<Arc<str>>,
+    /// `check-alpn`: what checks offer in place of `alpn`.
+    pub check_protocols: Option<Arc<[Vec<u8>]>>,
     pub(crate) files: Vec<NamedFile>,
     /// How the server is spoken to; present once the configuration was read to its end.
     pub line: Option<Arc<ServerLine>>,

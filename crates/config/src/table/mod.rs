@@ -17,7 +17,6 @@ pub(crate) use server::SERVER;
 /// Why something does not work yet, as the end of "... is not supported yet: ".
 pub(crate) mod why {
     pub(crate) const TLS: &str = "it concerns a part of TLS that is not built";
-    pub(crate) const CHECK_TLS: &str = "health checks offer what 'alpn' says";
     pub(crate) const NPN: &str = "nobody speaks it any more; use 'alpn'";
     pub(crate) const SERVER_0RTT: &str = "early data is not sent to servers";
     pub(crate) const RENEGOTIATE: &str = "the TLS library never renegotiates";

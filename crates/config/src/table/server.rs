@@ -38,7 +38,7 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
         },
     ),
     works("check", "Health checks.", Flag(o::checked)),
-    not_yet("check-alpn", "Protocols that health checks offer.", why::CHECK_TLS),
+    works("check-alpn", "Protocols that health checks offer.", Reads(tls::server_word)),
     not_yet("check-pool-conn-name", "Health checks.", why::CHECKS),
     not_yet("check-proto", "Health checks.", why::CHECKS),
     not_yet("check-reuse-pool", "Health checks.", why::CHECKS),

@@ -9,10 +9,11 @@ use thalweg_sample::Point;
 use thalweg_syntax::{Diagnostic, Lead, Loader, Severity, Span};
 use thalweg_tls::SystemClock;
 use thalweg_tls::bind::Shared;
-use thalweg_tls::certificate::{Loader as CertificateLoader, Parts};
+use thalweg_tls::certificate::{ChainFile, Loader as CertificateLoader, Parts};
 use thalweg_tls::crt_list;
 use thalweg_tls::files::{Files, reason};
 use thalweg_tls::live::{Live, ServerUses, Source, read_crls, read_trust};
+use thalweg_tls::options::alpn;
 use thalweg_tls::options::words::Words;
 use thalweg_tls::pem;
 use thalweg_tls::session::{SessionCache, TicketKeys};
@@ -118,13 +119,21 @@ pub(crate) fn uses_tls(server: &Server) -> bool {
 
 /// Reads all files and makes what lines use.
 pub(crate) fn load(cx: &mut Cx<'_>, proxies: &mut [Building], readable: bool) {
-    proxies.iter_mut().for_each(|b| decide(&mut b.p));
+    for b in proxies.iter_mut() {
+        for (at, what) in decide(&mut b.p) {
+            let (proxy, server) = (&b.p.name, &b.p.servers[at]);
+            let message =
+                format!("[{}:{}] : 'server {proxy}/{}' : {what}.", server.file, server.line, server.name);
+            cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, None, message));
+        }
+    }
     if let Some((path, span)) = cx.config.global.tls.issuers.clone() {
         issuers(cx, &LoaderFiles(cx.options.loader), &path, span);
     }
     let has_bind =
         proxies.iter().any(|b| !b.certificates.is_empty() || b.p.binds.iter().any(|x| x.tls.is_some()));
-    let has_server = proxies.iter().any(|b| b.p.servers.iter().any(|s| s.tls.is_some()));
+    let has_server =
+        proxies.iter().any(|b| b.p.servers.iter().any(|s| s.tls.as_ref().is_some_and(|tls| tls.used)));
     if !has_bind && !has_server && cx.stores.is_empty() {
         return;
     }
@@ -137,8 +146,9 @@ pub(crate) fn load(cx: &mut Cx<'_>, proxies: &mut [Building], readable: bool) {
     cx.config.tls = Some(Arc::new(Mutex::new(loading.live)));
 }
 
-/// Decides of the servers of a proxy what TLS is for, if anything.
-fn decide(p: &mut Proxy) {
+/// Decides of the servers of a proxy what TLS is for, if anything. The texts are what is wrong with one of them.
+fn decide(p: &mut Proxy) -> Vec<(usize, String)> {
+    let mut wrong = Vec::new();
     let program = p.check.clone();
     let steps = || program.iter().flat_map(|program| &program.steps).map(|step| &step.kind);
     let connects = || {
@@ -157,11 +167,13 @@ fn decide(p: &mut Proxy) {
     });
     // The name without the port.
     let host: Option<Arc<str>> = host.map(|host| Arc::from(host.split(':').next().unwrap_or_default()));
-    for server in &mut p.servers {
+    let speaks_http = steps().any(|step| matches!(step, StepKind::Request(_)));
+    for (at, server) in p.servers.iter_mut().enumerate() {
         let Some(check) = &server.check else {
-            server.tls = server.tls.take().filter(|tls| tls.words.ssl == Some(true));
+            server.tls = server.tls.take().filter(|tls| is_prepared(tls) || tls.words.ssl.is_some());
             if let Some(tls) = &mut server.tls {
-                Arc::make_mut(tls).ssl = true;
+                let tls = Arc::make_mut(tls);
+                (tls.ssl, tls.used) = (tls.words.ssl == Some(true), is_prepared(tls));
             }
             continue;
         };
@@ -169,15 +181,39 @@ fn decide(p: &mut Proxy) {
         let is = |tls: &ServerTls| (tls.words.ssl == Some(true), tls.words.check_ssl);
         let (ssl, check_ssl) = server.tls.as_deref().map_or((false, None), is);
         let check_ssl = check_ssl.unwrap_or(ssl && own_address);
-        if !ssl && !check_ssl && !needs_tls {
-            server.tls = None;
+        let prepared = server.tls.as_deref().is_some_and(is_prepared);
+        if !prepared && !check_ssl && !needs_tls {
+            server.tls = server.tls.take().filter(|tls| tls.words.ssl.is_some());
             continue;
         }
         let tls = Arc::make_mut(server.tls.get_or_insert_default());
-        (tls.ssl, tls.check_ssl) = (ssl, check_ssl);
+        (tls.ssl, tls.check_ssl, tls.used) = (ssl, check_ssl, true);
         let automatic = host.clone().filter(|_| tls.words.check_sni_auto != Some(false));
         tls.check_sni = tls.words.check_sni.as_deref().map(Arc::from).or(automatic);
+        match tls.words.check_alpn.as_deref().map(|list| check_protocols(speaks_http, list)).transpose() {
+            Ok(protocols) => tls.check_protocols = protocols,
+            Err(what) => wrong.push((at, what)),
+        }
     }
+    wrong
+}
+
+/// Whether a server can be spoken to in TLS, now or once an operator says so (`set server ... ssl on`): its line says `ssl`,
+/// or takes back what its `default-server` says.
+fn is_prepared(tls: &ServerTls) -> bool {
+    tls.words.ssl == Some(true) || tls.below.is_some()
+}
+
+/// The protocols that a health check offers. One that speaks HTTP speaks HTTP/1, so that is what a server may choose.
+pub(crate) fn check_protocols(http: bool, list: &str) -> Result<Arc<[Vec<u8>]>, String> {
+    let mut protocols = alpn::parse(list).map_err(|error| error.to_string())?;
+    if http {
+        protocols.retain(|name| name != b"h2");
+        if protocols.is_empty() {
+            return Err(format!("'{list}' is not supported yet: health checks speak HTTP/1 only"));
+        }
+    }
+    Ok(protocols.into())
 }
 
 struct Loading<'a> {
@@ -567,7 +603,7 @@ impl<'a> Loading<'a> {
     fn servers(&mut self, cx: &mut Cx<'_>, b: &mut Building) {
         let mut servers = std::mem::take(&mut b.p.servers);
         for server in &mut servers {
-            let Some(tls) = server.tls.clone() else { continue };
+            let Some(tls) = server.tls.clone().filter(|tls| tls.used) else { continue };
             match self.server(cx, b.p.mode, &b.p.name, server, &tls) {
                 Ok(line) => {
                     if let Some(tls) = &mut server.tls {
@@ -638,7 +674,7 @@ impl<'a> Loading<'a> {
             ca_file: words.ca_file.clone(),
             crl_file: words.crl_file.clone(),
         };
-        self.live.add_server(uses, profile).map(Some)
+        self.live.add_server(uses, profile, tls.ssl).map(Some)
     }
 }
 
@@ -673,6 +709,7 @@ fn issuers(cx: &mut Cx<'_>, files: &LoaderFiles<'_>, path: &str, span: Span) {
     let paths = match files.list(path) {
         Ok(mut names) => {
             names.sort_unstable();
+            let path = path.trim_end_matches('/');
             names.iter().map(|name| format!("{path}/{name}")).collect()
         }
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => vec![path.to_owned()],
@@ -685,7 +722,10 @@ fn issuers(cx: &mut Cx<'_>, files: &LoaderFiles<'_>, path: &str, span: Span) {
     };
     for path in paths {
         match files.read(&path).ok().and_then(|bytes| read_trust(&bytes)) {
-            Some(chain) => cx.config.global.tls.load.issuers.push(chain),
+            Some(chain) => {
+                let path = cx.name(&path);
+                cx.config.global.tls.load.issuers.push(ChainFile { path, chain });
+            }
             None => {
                 let message = format!("'issuers-chain-path' : no chain of certificates in '{path}'");
                 cx.diagnostics.push(Diagnostic::warning_at(span, message));

@@ -311,7 +311,7 @@ impl<'a> Target<'a> {
     ) -> Result<Transport, ConnectError> {
         let name = self.key.as_ref().and_then(|key| key.tls.as_ref()).and_then(|tls| tls.name.as_deref());
         let sizes = self.worker.record_sizes();
-        match handshake::connect(stream, Arc::clone(context), name, sizes, deadline).await {
+        match handshake::connect(stream, Arc::clone(context), (name, None), sizes, deadline).await {
             Ok(transport) => {
                 self.worker.count_tls_server(transport.tls_facts().is_some_and(|tls| tls.known.resumed));
                 Ok(transport)

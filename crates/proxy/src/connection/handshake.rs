@@ -135,15 +135,16 @@ pub async fn accept(
     put(&mut port.line, stream, result, sizes)
 }
 
-/// Shakes hands with the server on a socket. The connection keeps what is known of it.
+/// Shakes hands with the server on a socket, asking for a name and offering protocols other than those of its line. The
+/// connection keeps what is known of it.
 pub async fn connect(
     stream: Stream,
     context: Arc<ServerContext>,
-    name: Option<&[u8]>,
+    (name, protocols): (Option<&[u8]>, Option<&[Vec<u8>]>),
     sizes: RecordSizes,
     deadline: Option<u64>,
 ) -> Result<Transport, HandshakeError> {
-    let side = match Connecting::new(context, name) {
+    let side = match Connecting::new(context, name, protocols) {
         Ok(connecting) => Side::Server(Box::new(connecting)),
         Err(failure) => {
             let facts = TlsFacts { known: Facts::default(), failure: Some(failure) };

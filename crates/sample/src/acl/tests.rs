@@ -160,6 +160,17 @@ fn named_acls_are_alternatives() {
     assert_eq!(rig.verdict("if TRUE"), Verdict::Fail);
 }
 
+/// The reference reads on in the next word where a comma ends one (2026-11-22).
+#[test]
+fn converters_may_stand_in_the_next_word() {
+    let mut rig = rig();
+    add(&mut rig, "a req.hdr(host), lower -m beg www.").unwrap();
+    add(&mut rig, "b req.hdr(host), lower, field(2,:) 8080").unwrap();
+    assert_eq!(rig.verdict("if a b"), Verdict::Pass);
+    assert_eq!(rig.verdict("if { req.hdr(host), upper -m beg WWW. }"), Verdict::Pass);
+    assert!(add(&mut rig, "c req.hdr(host), nothing x").is_err());
+}
+
 #[test]
 fn patterns_come_from_files() {
     let mut rig = rig();

@@ -179,8 +179,8 @@ impl Conn {
     }
 
     pub fn try_encrypt(mut self, context: &Arc<ServerContext>, name: Option<&str>) -> io::Result<Conn> {
-        let mut connecting =
-            Connecting::new(context.clone(), name.map(str::as_bytes)).map_err(|error| broken(&error))?;
+        let mut connecting = Connecting::new(context.clone(), name.map(str::as_bytes), None)
+            .map_err(|error| broken(&error))?;
         let mut out = Vec::new();
         loop {
             while connecting.is_ready() {

@@ -52,8 +52,8 @@ pub struct LoadOptions {
     pub skip_self_issued: bool,
     /// Keys of RSA certificates are compared by their modulus, and parsed when first used.
     pub lazy_keys: bool,
-    /// `issuers-chain-path`: where chains are looked for that a certificate comes without.
-    pub issuers: Vec<Vec<Arc<Certificate>>>,
+    /// `issuers-chain-path`: files with chains, for certificates that come without one.
+    pub issuers: Vec<ChainFile>,
 }
 
 impl Default for LoadOptions {
@@ -66,6 +66,13 @@ impl Default for LoadOptions {
             issuers: Vec::new(),
         }
     }
+}
+
+/// A file with a chain.
+#[derive(Clone, Debug)]
+pub struct ChainFile {
+    pub path: Arc<str>,
+    pub chain: Vec<Arc<Certificate>>,
 }
 
 /// Where the parts of a certificate are: `load` in a `crt-store`.
@@ -216,7 +223,12 @@ impl Loader<'_> {
             issuer: beside(".issuer", extra.issuer),
             sctl: None,
         };
-        self.assemble(path, bytes, &parts, false)
+        let mut credential = self.assemble(path, bytes, &parts, false)?;
+        credential.files.key.get_or_insert_with(|| path.to_owned());
+        // These are where the reference looks, whether they are there or not.
+        credential.files.ocsp = extra.ocsp.then(|| format!("{base}.ocsp"));
+        credential.files.sctl = extra.sctl.then(|| format!("{base}.sctl"));
+        Ok(credential)
     }
 
     /// Loads the parts that a `crt-store` names. `name` is what the certificate is called by: its alias, or its path.
@@ -245,15 +257,19 @@ impl Loader<'_> {
             return Err(LoadError::unreadable(path, "no start line"));
         }
         let own = blocks.iter().find(|block| PrivateKey::is_key(block)).filter(|_| !key_elsewhere);
+        let mut files = Parts { key: None, ..parts.clone() };
         let key = match (own, &parts.key) {
             (Some(block), _) => {
                 PrivateKey::from_block(block).map_err(|error| LoadError::key(path, path, error))?
             }
-            (None, Some(key_path)) => self.key(path, key_path)?,
+            (None, Some(key_path)) => {
+                files.key = Some(key_path.clone());
+                self.key(path, key_path)?
+            }
             (None, None) => return Err(no_key(path)),
         };
         key.fits(&chain[0], self.options.lazy_keys).map_err(|error| LoadError::key(path, path, error))?;
-        self.complete(&mut chain);
+        let chain_file = self.complete(&mut chain);
         let issuer = self.issuer(&chain, parts.issuer.as_deref())?;
         let ocsp = match &parts.ocsp {
             None => None,
@@ -263,7 +279,9 @@ impl Loader<'_> {
             let leaf = chain[0].clone();
             chain.retain(|member| Arc::ptr_eq(member, &leaf) || !member.is_self_issued());
         }
-        Ok(Credential::new(name.into(), chain, Arc::new(key), issuer, ocsp))
+        let mut credential = Credential::new(name.into(), chain, Arc::new(key), issuer, ocsp);
+        (credential.files, credential.chain_file) = (files, chain_file);
+        Ok(credential)
     }
 
     fn key(&self, certificate: &str, path: &str) -> Result<PrivateKey, LoadError> {
@@ -275,10 +293,10 @@ impl Loader<'_> {
         PrivateKey::from_block(block).map_err(|error| LoadError::key(certificate, path, error))
     }
 
-    /// Brings in the chain of a certificate that comes alone.
-    fn complete(&self, chain: &mut Vec<Arc<Certificate>>) {
+    /// Brings in the chain of a certificate that comes alone: the file that it is from.
+    fn complete(&self, chain: &mut Vec<Arc<Certificate>>) -> Option<Arc<str>> {
         if chain.len() > 1 {
-            return;
+            return None;
         }
         let leaf = chain[0].clone();
         let fits = |issuer: &Certificate| {
@@ -287,8 +305,10 @@ impl Loader<'_> {
                     || issuer.subject_key_id().is_none()
                     || leaf.authority_key_id() == issuer.subject_key_id())
         };
-        let found = self.options.issuers.iter().find(|known| known.first().is_some_and(|first| fits(first)));
-        chain.extend(found.into_iter().flatten().cloned());
+        let mut known = self.options.issuers.iter();
+        let found = known.find(|known| known.chain.first().is_some_and(|first| fits(first)))?;
+        chain.extend(found.chain.iter().cloned());
+        Some(found.path.clone())
     }
 
     fn issuer(

@@ -5,7 +5,7 @@ mod load;
 
 pub use key::{KeyError, KeyKind, PrivateKey};
 pub(crate) use load::certificates;
-pub use load::{Extra, LoadError, LoadOptions, Loader, Parts};
+pub use load::{ChainFile, Extra, LoadError, LoadOptions, Loader, Parts};
 
 use std::sync::{Arc, RwLock};
 
@@ -26,6 +26,10 @@ pub struct Credential {
     pub key: Arc<PrivateKey>,
     /// Who signed it, when that is known: OCSP needs its key.
     pub issuer: Option<Arc<Certificate>>,
+    /// The files that it came from; none of a certificate that the CLI brought.
+    pub files: Parts,
+    /// The file of `issuers-chain-path` that its chain is from.
+    pub chain_file: Option<Arc<str>>,
     /// The OCSP response that is stapled. It can be replaced while connections are served.
     ocsp: RwLock<Option<Arc<OcspResponse>>>,
 }
@@ -39,7 +43,8 @@ impl Credential {
         ocsp: Option<Arc<OcspResponse>>,
     ) -> Credential {
         debug_assert!(!chain.is_empty());
-        Credential { name, chain, key, issuer, ocsp: RwLock::new(ocsp) }
+        let (files, chain_file) = (Parts::default(), None);
+        Credential { name, chain, key, issuer, files, chain_file, ocsp: RwLock::new(ocsp) }
     }
 
     /// The certificate itself.

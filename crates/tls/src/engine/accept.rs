@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rustls::ProtocolVersion;
-use rustls::server::UnbufferedServerConnection;
+use rustls::server::{ServerConfig, UnbufferedServerConnection};
 
 use super::connection::{Connection, Peer};
 use super::handshake::{self, Connected, Gathered, Input, Step, plain_alert};
@@ -117,9 +117,21 @@ impl Accepting {
         let first = assembler.first().ok_or(Failure::Unexpected)?;
         let hello = ClientHello::of(&first).map_err(Failure::Hello)?;
         let served = self.selection.choose(&hello).ok_or(Failure::NoCertificate)?.clone();
-        let config =
+        let mut config =
             served.config().map_err(|error| Failure::Protocol(rustls::Error::General(error.to_string())))?;
-        let conn = UnbufferedServerConnection::new(config.clone()).map_err(Failure::Protocol)?;
+        let ours = &config.alpn_protocols;
+        let offers = hello.alpn.is_some();
+        if offers
+            && !ours.is_empty()
+            && !hello.protocols().any(|theirs| ours.iter().any(|name| name == theirs))
+        {
+            // Nobody's protocol is spoken by both: the connection goes on without one, as in the reference. rustls would
+            // refuse it (RFC 7301 section 3.2).
+            let mut without = ServerConfig::clone(&config);
+            without.alpn_protocols.clear();
+            config = Arc::new(without);
+        }
+        let conn = UnbufferedServerConnection::new(config).map_err(Failure::Protocol)?;
         let mut client_random = [0; 32];
         client_random.copy_from_slice(hello.random);
         let server_name = hello.server_name.map(<[u8]>::to_vec);

@@ -46,8 +46,13 @@ impl std::fmt::Display for BadName {
 impl std::error::Error for BadName {}
 
 impl Connecting {
-    /// A handshake with a server of this line, which is told this name (`sni`), or none.
-    pub fn new(context: Arc<ServerContext>, server_name: Option<&[u8]>) -> Result<Connecting, Failure> {
+    /// A handshake with a server of this line, which is told this name (`sni`), or none, and offered these protocols, or
+    /// those of the line.
+    pub fn new(
+        context: Arc<ServerContext>,
+        server_name: Option<&[u8]>,
+        protocols: Option<&[Vec<u8>]>,
+    ) -> Result<Connecting, Failure> {
         let name = match server_name {
             None => None,
             Some(bytes) => {
@@ -65,7 +70,7 @@ impl Connecting {
                 }
             }
         };
-        let conn = context.begin(name).map_err(Failure::Protocol)?;
+        let conn = context.begin(name, protocols).map_err(Failure::Protocol)?;
         Ok(Connecting {
             conn: Box::new(conn),
             input: Input::default(),

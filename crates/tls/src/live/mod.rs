@@ -10,6 +10,7 @@ mod lists;
 mod show;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
 use crate::bind::{BindContext, Served, Shared};
@@ -63,11 +64,31 @@ impl BindLine {
 #[derive(Debug)]
 pub struct ServerLine {
     current: RwLock<Arc<ServerContext>>,
+    /// Whether traffic is encrypted.
+    on: AtomicBool,
+    /// Somebody chose that since the start.
+    switched: AtomicBool,
 }
 
 impl ServerLine {
     pub fn context(&self) -> Arc<ServerContext> {
         self.current.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    /// Whether traffic is encrypted now; health checks go their own way.
+    pub fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
+    /// Whether that is the configuration's choice no more.
+    pub fn was_switched(&self) -> bool {
+        self.switched.load(Ordering::Relaxed)
+    }
+
+    /// `set server <b>/<s> ssl on|off`: connections that are made after this are encrypted, or not.
+    pub fn switch(&self, on: bool) {
+        self.on.store(on, Ordering::Relaxed);
+        self.switched.store(true, Ordering::Relaxed);
     }
 }
 
@@ -213,14 +234,19 @@ impl Live {
         Ok((line, warnings))
     }
 
-    /// Adds a `server` line; what it uses must be loaded.
+    /// Adds a `server` line; what it uses must be loaded. `on`: traffic to it is encrypted from the start.
     pub fn add_server(
         &mut self,
         uses: ServerUses,
         profile: ServerProfile,
+        on: bool,
     ) -> Result<Arc<ServerLine>, String> {
         let context = self.server_context(&uses, &profile)?;
-        let line = Arc::new(ServerLine { current: RwLock::new(Arc::new(context)) });
+        let line = Arc::new(ServerLine {
+            current: RwLock::new(Arc::new(context)),
+            on: AtomicBool::new(on),
+            switched: AtomicBool::new(false),
+        });
         self.servers.push(Server { uses, profile, line: line.clone() });
         Ok(line)
     }

@@ -1,9 +1,11 @@
 //! `show ssl cert|ca-file|crl-file|sni`, in the reference's form.
 
+use std::sync::Arc;
+
 use super::certificates::{Draft, Origin};
 use super::{Answer, Live};
-use crate::certificate::KeyKind;
-use crate::ocsp::CertificateId;
+use crate::certificate::{KeyKind, Parts};
+use crate::ocsp::{CertificateId, OcspResponse};
 use crate::session::TicketKeys;
 use crate::x509::{Certificate, Crl, name, time};
 
@@ -22,9 +24,23 @@ impl Live {
     /// `show ssl cert <name>`; with `*` before it the one in the transaction.
     pub fn show_certificate(&self, name: &str) -> Answer {
         let not_found = "Can't display the certificate: Not found or the certificate is a bundle!";
-        let mut out = format!("Filename: {name}\n");
-        let (draft, status) = match name.strip_prefix('*') {
-            Some(plain) => {
+        // A name that begins with a star itself is written behind a backslash.
+        let (name, is_draft) = match (name.strip_prefix('*'), name.strip_prefix('\\')) {
+            (Some(plain), _) => (plain, true),
+            (None, Some(plain)) => (plain, false),
+            (None, None) => (name, false),
+        };
+        if let Some(certificate) =
+            name.strip_suffix(".ocsp").filter(|_| !self.certificates.contains_key(name))
+        {
+            let response = self.response_of(certificate, is_draft).ok_or(not_found)?;
+            return Ok(response.map(|response| response.text()).unwrap_or_default());
+        }
+        let mut out = format!("Filename: {}{name}\n", if is_draft { "*" } else { "" });
+        let mut chain_file = None;
+        let (draft, status) = match is_draft {
+            true => {
+                let plain = name;
                 let transaction = self.transaction.as_ref().filter(|transaction| transaction.name == plain);
                 let draft = transaction.ok_or(not_found)?.draft.clone();
                 if self.certificates.get(plain).is_some_and(|slot| slot.origin != Origin::New) {
@@ -32,7 +48,7 @@ impl Live {
                 }
                 (draft, "Uncommitted")
             }
-            None => {
+            false => {
                 let slot = self.certificates.get(name).ok_or(not_found)?;
                 let credential = slot.credential.as_ref();
                 let draft = credential.map_or_else(Draft::default, |credential| Draft {
@@ -44,11 +60,11 @@ impl Live {
                 match slot.origin {
                     Origin::New => {}
                     Origin::Replaced => out.push_str(&format!("Crt filename: {name}\n")),
-                    Origin::Files => out.push_str(&format!(
-                        "Crt filename: {name}\nKey filename: {name}\nOCSP filename: {name}.ocsp\nSCTL filename: \
-                         {name}.sctl\n"
-                    )),
+                    Origin::Files => {
+                        out.push_str(&credential.map(|one| filenames(&one.files)).unwrap_or_default())
+                    }
                 }
+                chain_file = credential.and_then(|credential| credential.chain_file.clone());
                 let status = match (credential, self.instances(name)) {
                     (None, _) => "Empty",
                     (_, 0) => "Unused",
@@ -58,6 +74,9 @@ impl Live {
             }
         };
         out.push_str(&format!("Option: ocsp-update off\nOption: jwt off\nStatus: {status}\n"));
+        if let Some(path) = chain_file {
+            out.push_str(&format!("Chain Filename: {path}\n"));
+        }
         if let Some(leaf) = draft.chain.first() {
             out.push_str(&details(leaf));
             for above in &draft.chain[1..] {
@@ -65,10 +84,20 @@ impl Live {
                 out.push_str(&format!("Chain Issuer: {}\n", text(&above.issuer_oneline())));
             }
         }
-        let id = draft.chain.first().zip(draft.issuer.as_ref());
+        let id = draft.chain.first().zip(draft.issuer.as_ref()).filter(|_| draft.ocsp.is_some());
         let key = id.map(|(leaf, issuer)| CertificateId::of(leaf, issuer).key()).unwrap_or_default();
         out.push_str(&format!("OCSP Response Key: {key}\n"));
         Ok(out)
+    }
+
+    /// The OCSP response of a certificate, or of what a transaction prepares for it; None when there is none of these.
+    fn response_of(&self, name: &str, is_draft: bool) -> Option<Option<Arc<OcspResponse>>> {
+        if is_draft {
+            let transaction = self.transaction.as_ref().filter(|transaction| transaction.name == name)?;
+            return Some(transaction.draft.ocsp.clone());
+        }
+        let slot = self.certificates.get(name)?;
+        Some(slot.credential.as_ref().and_then(|credential| credential.ocsp()))
     }
 
     /// `show ssl ocsp-response [text|base64] [<id>|<path>]`
@@ -268,6 +297,21 @@ impl Live {
         }
         Ok(out)
     }
+}
+
+/// The files that a certificate came from.
+fn filenames(files: &Parts) -> String {
+    let line = |what: &str, path: Option<&String>| {
+        path.map_or(String::new(), |path| format!("{what} filename: {path}\n"))
+    };
+    [
+        line("Crt", Some(&files.certificate)),
+        line("Key", files.key.as_ref()),
+        line("OCSP", files.ocsp.as_ref()),
+        line("OCSP Issuer", files.issuer.as_ref()),
+        line("SCTL", files.sctl.as_ref()),
+    ]
+    .concat()
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -186,7 +186,18 @@ pub fn shake(
     name: Option<&str>,
     chunk: usize,
 ) -> Outcome {
-    let mut client = Connecting::new(context.clone(), name.map(str::as_bytes)).unwrap();
+    shake_offering(selection, context, name, None, chunk)
+}
+
+/// The same, with protocols of ALPN that are not those of the line.
+pub fn shake_offering(
+    selection: &Arc<Selection>,
+    context: &Arc<ServerContext>,
+    name: Option<&str>,
+    protocols: Option<&[Vec<u8>]>,
+    chunk: usize,
+) -> Outcome {
+    let mut client = Connecting::new(context.clone(), name.map(str::as_bytes), protocols).unwrap();
     let mut server = Accepting::new(selection.clone());
     let (mut up, mut down) = (Vec::new(), Vec::new());
     let (mut client_done, mut server_done) = (None, None);
