@@ -1,0 +1,67 @@
+//! The steps of checks that speak a protocol by themselves.
+
+use std::sync::Arc;
+
+use thalweg_check::{
+    Dialect, Expect, LDAP_BIND, Matcher, Status, Step, StepKind, Text, mysql_login, pgsql_startup, tls_hello,
+};
+use thalweg_sample::pattern::Regex;
+
+use super::CheckDraft;
+
+pub(super) fn dialect(draft: &CheckDraft, steps: &mut Vec<Step>) {
+    let Some(line) = &draft.option else { return };
+    let mut push = |kind| steps.push(Step::implicit(kind));
+    let send = |bytes: Vec<u8>| StepKind::Send(Text::Fixed(bytes.into()));
+    match line.text(1) {
+        "smtpchk" => {
+            // The reference takes any other word for HELO, and needs both or none.
+            let (hello, domain) = match (line.text(2), line.text(3)) {
+                (hello @ ("HELO" | "EHLO"), domain) if !domain.is_empty() => (hello, domain),
+                _ => ("HELO", "localhost"),
+            };
+            push(StepKind::Answer(Dialect::Smtp));
+            push(send(format!("{hello} {domain}\r\n").into_bytes()));
+            push(StepKind::Answer(Dialect::Smtp));
+            push(send(b"QUIT\r\n".to_vec()));
+            push(StepKind::Answer(Dialect::Smtp));
+        }
+        "redis-check" => {
+            push(send(b"*1\r\n$4\r\nPING\r\n".to_vec()));
+            push(StepKind::Answer(Dialect::Redis));
+        }
+        "mysql-check" => {
+            // As the reference does, the login goes out before the greeting that it answers.
+            let user = line.word(3);
+            if let Some(user) = user {
+                let version = if line.text(4).is_empty() { "post-41" } else { line.text(4) };
+                push(send(mysql_login(user.bytes(), version)));
+            }
+            push(StepKind::Answer(Dialect::MysqlGreeting));
+            if user.is_some() {
+                push(StepKind::Answer(Dialect::MysqlLogin));
+            }
+        }
+        "ldap-check" => {
+            push(send(LDAP_BIND.to_vec()));
+            push(StepKind::Answer(Dialect::Ldap));
+        }
+        "ssl-hello-chk" => {
+            push(send(tls_hello()));
+            // A handshake or an alert: the server speaks TLS.
+            let Ok(regex) = Regex::new("^1[56]", true) else { return };
+            let mut expect = Expect::new(Matcher::HexRegex(Arc::new(regex)));
+            expect.ok_status = Some(Status::L6Ok);
+            expect.error_status = Some(Status::L6Response);
+            expect.timeout_status = Some(Status::L6Timeout);
+            // The header of a record.
+            expect.min_recv = 5;
+            let number = 2;
+            steps.push(Step { number, ..Step::implicit(StepKind::Expect(Box::new(expect))) });
+        }
+        _ => {
+            push(send(pgsql_startup(line.word(3).map_or(&b""[..], |w| w.bytes()))));
+            push(StepKind::Answer(Dialect::Pgsql));
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! One check over a connection.
+
+use std::io;
+use std::sync::Arc;
+
+use thalweg_check::{Connect, Conversation, Next, Program, Verdict};
+use thalweg_config::model::{CheckConfig, Proxy, ProxyHeader, Server, ServerAddr};
+use thalweg_runtime::buffer::Buf;
+use thalweg_runtime::net::{ConnectOptions, SockAddr, Stream};
+use thalweg_runtime::timer::timeout_at;
+use thalweg_runtime::{clock, pool};
+
+use super::super::connect::local_address;
+use super::super::identity::Identity;
+use super::checker::Checker;
+use super::evaluate::Evaluator;
+use crate::connection::handshake::{self, HandshakeError};
+use crate::connection::proxy_header;
+use crate::connection::transport::Transport;
+
+/// Sends what a check says, and waits until it left.
+async fn send(stream: &mut Transport, bytes: &[u8]) -> std::io::Result<()> {
+    stream.send_ready().await?;
+    stream.start_send(Buf::copy_of(bytes));
+    stream.send_ready().await
+}
+
+impl Checker {
+    pub(super) async fn converse(&self, check: &CheckConfig, begun_ms: u64) -> Verdict {
+        let (proxy, server) = self.config();
+        let input_max = self.worker.instance.config.global.tune.bufsize;
+        let program = proxy.check.clone().unwrap_or_else(|| Arc::new(Program::plain()));
+        let mut conversation = Conversation::new(program, input_max);
+        let mut evaluator = Evaluator::new(&self.worker, proxy, server);
+        crate::plant::here("check");
+        let inter = u64::from(check.inter_ms);
+        let mut deadline = begun_ms + inter;
+        let mut io: Option<Transport> = None;
+        let mut graceful = false;
+        loop {
+            match conversation.next(&mut evaluator) {
+                Next::Done(verdict) => {
+                    if let Some(mut io) = io.filter(|_| !graceful) {
+                        io.set_linger_rst();
+                    }
+                    return verdict;
+                }
+                Next::Connect { connect, port } => {
+                    graceful = connect.linger;
+                    drop(io.take());
+                    let Some(address) = address(&self.backend().identity(server), &connect, port) else {
+                        return conversation.failed("no address to connect to");
+                    };
+                    if let Some(limit) = proxy.timeouts.check.and(proxy.timeouts.connect) {
+                        deadline = clock::now_ms() + limit.min(inter);
+                    }
+                    // Made apart, so that the options are gone while it is waited for.
+                    let attempt = Stream::connect(&address, &options(proxy, server));
+                    drop(address);
+                    match timeout_at(Some(deadline), attempt).await {
+                        Err(_elapsed) => return conversation.timed_out(),
+                        Ok(Err(error)) => return conversation.failed(&system_words(&error)),
+                        Ok(Ok(mut stream)) => {
+                            let header =
+                                proxy_header(server, &self.backend().identity(server), check, &connect);
+                            if !header.is_empty() {
+                                stream.start_send(Buf::copy_of(&header));
+                            }
+                            conversation.connected();
+                            io = match self.encrypt(server, &connect, stream, deadline).await {
+                                Ok(transport) => {
+                                    if transport.is_encrypted() {
+                                        conversation.encrypted();
+                                    }
+                                    Some(transport)
+                                }
+                                Err(in_time) => return conversation.not_encrypted(in_time),
+                            };
+                        }
+                    }
+                    if let Some(limit) = proxy.timeouts.check {
+                        deadline = clock::now_ms() + limit;
+                    }
+                }
+                Next::Send(bytes) => {
+                    let Some(stream) = &mut io else { return conversation.failed("") };
+                    match timeout_at(Some(deadline), send(stream, &bytes)).await {
+                        Err(_elapsed) => return conversation.timed_out(),
+                        Ok(Err(error)) => return conversation.failed(&system_words(&error)),
+                        Ok(Ok(())) => {}
+                    }
+                }
+                Next::Receive => {
+                    let Some(stream) = &mut io else { return conversation.failed("") };
+                    match timeout_at(Some(deadline), stream.recv(conversation.room())).await {
+                        Err(_elapsed) => return conversation.timed_out(),
+                        Ok(Err(error)) => return conversation.failed(&system_words(&error)),
+                        Ok(Ok(buf)) if buf.is_empty() => conversation.ended(),
+                        Ok(Ok(buf)) => conversation.received(&buf),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Speaks TLS on the connection of a check, if that is asked for. The error says whether its time was over.
+    async fn encrypt(
+        &self,
+        server: &Server,
+        connect: &Connect,
+        stream: Stream,
+        deadline: u64,
+    ) -> Result<Transport, bool> {
+        let tls = server.tls.as_deref().filter(|tls| connect.is_encrypted(tls.check_ssl));
+        let Some((tls, line)) = tls.and_then(|tls| Some((tls, tls.line.as_ref()?))) else {
+            return Ok(Transport::from(stream));
+        };
+        let of_server = tls.check_sni.as_deref().filter(|_| !connect.ssl);
+        let name = connect.sni.as_deref().or(of_server).map(str::as_bytes);
+        let sizes = self.worker.record_sizes();
+        let of_server = tls.check_protocols.as_deref().filter(|_| !connect.ssl);
+        let asked = (name, connect.protocols.as_deref().or(of_server));
+        let shaking = handshake::connect(stream, line.context(), asked, sizes, Some(deadline));
+        let transport =
+            pool::boxed(shaking).await.map_err(|error| matches!(error, HandshakeError::Timeout))?;
+        self.worker.count_tls_server(transport.tls_facts().is_some_and(|tls| tls.known.resumed));
+        Ok(transport)
+    }
+}
+
+/// Where a check connects to: `connect` before `port` and `addr` of the server before its own address.
+fn address(server: &Identity, connect: &Connect, port: Option<u16>) -> Option<SockAddr> {
+    let not_zero = |p: u16| (p != 0).then_some(p);
+    let own = match &server.addr {
+        ServerAddr::Tcp(addr) => Some(*addr),
+        _ => None,
+    };
+    let Some(mut addr) = connect.addr.or(server.check_addr).or(own) else {
+        return local_address(&server.addr);
+    };
+    let port = port
+        .or(connect.addr.and_then(|a| not_zero(a.port())))
+        .or(server.check_port)
+        .or(server.check_addr.and_then(|a| not_zero(a.port())))
+        .or(own.and_then(|a| not_zero(a.port())))?;
+    addr.set_port(port);
+    Some(SockAddr::from(addr))
+}
+
+fn proxy_header(server: &Server, now: &Identity, check: &CheckConfig, connect: &Connect) -> Vec<u8> {
+    let mut out = Vec::new();
+    // A check that goes elsewhere than traffic does not speak as traffic does unless told so.
+    let elsewhere = now.check_port.is_some()
+        || now.check_addr.is_some()
+        || connect.port.is_some()
+        || connect.addr.is_some();
+    if !(connect.send_proxy || check.send_proxy || server.send_proxy != ProxyHeader::None && !elsewhere) {
+        return out;
+    }
+    match &server.send_proxy {
+        ProxyHeader::V2(options) => proxy_header::write_v2(&mut out, None, true, &[], options.crc32c),
+        _ => proxy_header::write_v1(&mut out, None),
+    }
+    out
+}
+
+fn options(proxy: &Proxy, server: &Server) -> ConnectOptions {
+    let source = server.rare().source.as_ref().or(proxy.source.as_deref());
+    ConnectOptions {
+        source: source.and_then(|s| s.addr).map(SockAddr::from),
+        source_ports: source.and_then(|s| s.ports),
+        interface: source.and_then(|s| s.interface.as_deref()).map(Box::from),
+        reset_on_close: true,
+        ..ConnectOptions::default()
+    }
+}
+
+/// The system's error as the reference words it: `ECONNREFUSED returned by OS (Connection refused)`.
+fn system_words(error: &io::Error) -> String {
+    let Some(code) = error.raw_os_error() else { return error.to_string() };
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let name = match code {
+        11 => "EAGAIN",
+        13 => "EACCES",
+        2 => "ENOENT",
+        1 => "EPERM",
+        22 => "EINVAL",
+        24 => "EMFILE",
+        23 => "ENFILE",
+        32 => "EPIPE",
+        98 => "EADDRINUSE",
+        99 => "EADDRNOTAVAIL",
+        100 => "ENETDOWN",
+        // No connection was begun: the reference has one word for all such causes.
+        101 => return format!("General socket error ({text})"),
+        103 => "ECONNABORTED",
+        104 => "ECONNRESET",
+        105 => "ENOBUFS",
+        107 => "ENOTCONN",
+        110 => "ETIMEDOUT",
+        111 => "ECONNREFUSED",
+        113 => "EHOSTUNREACH",
+        _ => return format!("errno={code} returned by OS ({text})"),
+    };
+    format!("{name} returned by OS ({text})")
+}
