@@ -1,5 +1,7 @@
 //! Heads, chunk headers and trailers as bytes.
 
+use std::ops::Range;
+
 use thalweg_http::semantics::decimal;
 use thalweg_http::{Head, HeaderId};
 
@@ -52,8 +54,11 @@ fn connection_len(options: &EncodeOptions<'_>) -> usize {
 /// Versions above 1.1 are sent as 1.1, because that is what the proxy speaks.
 pub fn encode_into(head: &Head, options: &EncodeOptions<'_>, out: &mut [u8]) -> Option<usize> {
     let mut out = Out { bytes: out, at: 0 };
-    start_line(head, &mut out)?;
-    fields(head, options, &mut out)?;
+    let line = head.line_span();
+    if line.is_empty() {
+        start_line(head, &mut out)?;
+    }
+    fields(head, options, line.range(), &mut out)?;
     if let Some(option) = options.connection {
         let name = connection_name(options);
         out.put(options.case.map_or(name, |case| case.adjusted(name)))?;
@@ -106,11 +111,11 @@ fn start_line(head: &Head, out: &mut Out<'_>) -> Option<()> {
     }
 }
 
-fn fields(head: &Head, options: &EncodeOptions<'_>, out: &mut Out<'_>) -> Option<()> {
+/// Writes the fields behind `run`, a part of the store that is to be written first.
+fn fields(head: &Head, options: &EncodeOptions<'_>, mut run: Range<usize>, out: &mut Out<'_>) -> Option<()> {
     let case = options.case.filter(|case| !case.is_empty());
     let store = head.store();
-    // Fields that are neighbours in the store, in the form they are sent in, are copied in one go.
-    let mut run = 0..0usize;
+    // What is next to each other in the store, in the form it is sent in, is copied in one go.
     for field in head.raw_fields() {
         if field.is_removed() {
             continue;
@@ -163,7 +168,7 @@ pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 pub fn last_chunk_into(trailers: &Head, options: &EncodeOptions<'_>, out: &mut [u8]) -> Option<usize> {
     let mut out = Out { bytes: out, at: 0 };
     out.put(b"0\r\n")?;
-    fields(trailers, options, &mut out)?;
+    fields(trailers, options, 0..0, &mut out)?;
     out.put(b"\r\n")?;
     Some(out.at)
 }

@@ -86,6 +86,8 @@ pub struct HeadParser {
     mark: usize,
     first: Span,
     second: Span,
+    /// The start line, if it is as the encoder writes it.
+    line: Span,
     version: Version,
     /// The version as written, if it is not `HTTP/d.d`.
     protocol: Span,
@@ -300,9 +302,11 @@ impl HeadParser {
                                 Message::Response => Stage::Protocol,
                                 _ => Stage::Method,
                             };
-                            if message == Message::Request
-                                && let Some(next) = self.usual_request_line(input, at)
-                            {
+                            let next = match message {
+                                Message::Response => self.usual_status_line(input, at),
+                                _ => self.usual_request_line(input, at),
+                            };
+                            if let Some(next) = next {
                                 at = next;
                                 self.stage = Stage::FieldStart;
                             }
@@ -639,8 +643,41 @@ impl HeadParser {
         }
         self.first = Span::new(at, method_end);
         self.second = Span::new(target, target_end);
+        self.line = Span::new(at, target_end + 11);
         self.version = Version { major: 1, minor };
         Some(target_end + 11)
+    }
+
+    /// The same for a status line, whose reason may be empty.
+    fn usual_status_line(&mut self, input: &[u8], at: usize) -> Option<usize> {
+        let reason = at + 13;
+        let (minor, status) = match input.get(at..reason)? {
+            [
+                b'H',
+                b'T',
+                b'T',
+                b'P',
+                b'/',
+                b'1',
+                b'.',
+                minor @ (b'0' | b'1'),
+                b' ',
+                first @ b'1'..=b'9',
+                second @ b'0'..=b'9',
+                third @ b'0'..=b'9',
+                b' ',
+            ] => (minor - b'0', [first, second, third]),
+            _ => return None,
+        };
+        let end = scan::control(input, reason);
+        if input.get(end..end + 2)? != b"\r\n" || input[reason] == b' ' {
+            return None;
+        }
+        self.status = status.iter().fold(0, |number, digit| number * 10 + u32::from(*digit - b'0'));
+        self.second = Span::new(reason, end);
+        self.line = Span::new(at, end + 2);
+        self.version = Version { major: 1, minor };
+        Some(end + 2)
     }
 
     fn finish(
@@ -653,8 +690,12 @@ impl HeadParser {
     ) -> Step {
         head.load(&input[..self.at]);
         match message {
-            Message::Request => head.set_parsed_request(self.first, self.second, self.version),
-            Message::Response => head.set_parsed_response(self.version, self.status as u16, self.second),
+            Message::Request => {
+                head.set_parsed_request(self.first, self.second, self.version, self.line);
+            }
+            Message::Response => {
+                head.set_parsed_response(self.version, self.status as u16, self.second, self.line);
+            }
             Message::Trailers => {}
         }
         head.set_odd_protocol(self.protocol);
@@ -678,10 +719,12 @@ impl HeadParser {
         let inside = |span: Span| if span.end() as usize <= known { span } else { Span::default() };
         match message {
             Message::Request => {
-                head.set_parsed_request(inside(self.first), inside(self.second), self.version)
+                let (method, target) = (inside(self.first), inside(self.second));
+                head.set_parsed_request(method, target, self.version, Span::default());
             }
             Message::Response => {
-                head.set_parsed_response(self.version, self.status as u16, inside(self.second))
+                let (status, reason) = (self.status as u16, inside(self.second));
+                head.set_parsed_response(self.version, status, reason, Span::default());
             }
             Message::Trailers => {}
         }
@@ -801,6 +844,47 @@ mod tests {
         let mut out = Vec::new();
         crate::encode_vec(&head, &crate::EncodeOptions::default(), &mut out);
         assert_eq!(out, b"GET /x?y HTTP/1.1\r\nhost: a\r\nx-a: b\r\n\r\n");
+    }
+
+    /// What the encoder copies from the store is what was received only as long as nobody changed it.
+    #[test]
+    fn a_start_line_that_was_edited_is_written_anew() {
+        let written = |head: &Head| {
+            head.check_invariants();
+            let mut out = Vec::new();
+            crate::encode_vec(head, &crate::EncodeOptions::default(), &mut out);
+            String::from_utf8(out).unwrap_or_default()
+        };
+        let request = |edit: fn(&mut Head)| {
+            let (_, mut head) = parse(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
+            assert!(!head.line_span().is_empty());
+            edit(&mut head);
+            written(&head)
+        };
+        assert_eq!(request(|_| ()), "GET /a HTTP/1.1\r\nhost: h\r\n\r\n");
+        assert_eq!(request(|h| h.set_method(b"PUT").unwrap()), "PUT /a HTTP/1.1\r\nhost: h\r\n\r\n");
+        assert_eq!(request(|h| h.set_target(b"/b").unwrap()), "GET /b HTTP/1.1\r\nhost: h\r\n\r\n");
+        assert_eq!(request(|h| h.set_version(Version::HTTP_10)), "GET /a HTTP/1.0\r\nhost: h\r\n\r\n");
+        assert_eq!(request(|h| h.remove(0)), "GET /a HTTP/1.1\r\n\r\n");
+        assert_eq!(request(Head::compact), "GET /a HTTP/1.1\r\nhost: h\r\n\r\n");
+        let response = |input: &[u8], edit: fn(&mut Head)| {
+            let mut head = Head::new();
+            let (options, asked) = (ParseOptions::default(), RequestContext::default());
+            let parsed = HeadParser::new().parse_response(&options, &asked, input, &mut head);
+            assert!(matches!(parsed, Ok(Parsed::Complete(_))));
+            edit(&mut head);
+            written(&head)
+        };
+        let ok = b"HTTP/1.0 200 Fine\r\nage: 1\r\n\r\n";
+        assert_eq!(response(ok, |_| ()), "HTTP/1.0 200 Fine\r\nage: 1\r\n\r\n");
+        assert_eq!(response(ok, |h| h.set_version(Version::HTTP_11)), "HTTP/1.1 200 Fine\r\nage: 1\r\n\r\n");
+        assert_eq!(
+            response(ok, |h| h.set_status(404, None).unwrap()),
+            "HTTP/1.0 404 Not Found\r\nage: 1\r\n\r\n"
+        );
+        for odd in ["HTTP/1.1 200 \r\n\r\n", "HTTP/1.1 200\r\n\r\n", "HTTP/1.1  200  OK\r\n\r\n"] {
+            assert_eq!(response(odd.as_bytes(), |_| ()), "HTTP/1.1 200 OK\r\n\r\n", "{odd:?}");
+        }
     }
 
     #[test]

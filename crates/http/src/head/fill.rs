@@ -70,18 +70,21 @@ impl Head {
         }
     }
 
-    /// Sets the start line of a request from spans of the loaded store.
-    pub fn set_parsed_request(&mut self, method: Span, target: Span, version: Version) {
+    /// Sets the start line of a request from spans of the loaded store. `line` is where it is in the form that the encoder
+    /// gives it, line end included; empty when it was written otherwise.
+    pub fn set_parsed_request(&mut self, method: Span, target: Span, version: Version, line: Span) {
         self.kind = Kind::Request;
         self.start = [method, target];
+        self.line = line;
         self.version = version;
         self.method = Method::from_bytes(self.bytes(method));
     }
 
     /// Sets the start line of a response from spans of the loaded store. An empty reason is replaced by
-    /// the usual phrase.
-    pub fn set_parsed_response(&mut self, version: Version, status: u16, reason: Span) {
+    /// the usual phrase. `line` is as in [`Head::set_parsed_request`].
+    pub fn set_parsed_response(&mut self, version: Version, status: u16, reason: Span, line: Span) {
         self.kind = Kind::Response;
+        self.line = if reason.is_empty() { Span::default() } else { line };
         let reason =
             if reason.is_empty() { self.append(crate::status::reason(status).as_bytes()) } else { reason };
         self.start = [Span::default(), reason];
@@ -187,5 +190,6 @@ impl Head {
             self.store.push(b'/');
         }
         self.start[1] = Span::new(start, self.store.len());
+        self.line = Span::default();
     }
 }

@@ -5,8 +5,8 @@
 //! before is disturbed. `clear` keeps all capacity: a connection that serves its thousandth request
 //! allocates nothing.
 //!
-//! A field whose bytes in the store are exactly `name: value\r\n` is *canonical*. Neighbouring canonical
-//! fields are neighbours in the store, so an encoder copies a whole run of them at once.
+//! A field whose bytes in the store are exactly `name: value\r\n` is *canonical*, and so is a start line that is there
+//! as it will be sent. Canonical neighbours are neighbours in the store, so an encoder copies a whole run at once.
 
 mod edit;
 mod fill;
@@ -155,6 +155,8 @@ pub struct Head {
     version: Version,
     status: u16,
     start: [Span; 2],
+    /// Where the store has the start line as it is sent, line end included; empty when it has it nowhere.
+    line: Span,
     framing: Framing,
     /// The protocol and version as received, if it was another than HTTP and was let through.
     protocol: Span,
@@ -183,6 +185,7 @@ impl Head {
             version: Version::HTTP_11,
             status: 0,
             start: [Span::default(); 2],
+            line: Span::default(),
             framing: Framing::default(),
             protocol: Span::default(),
             folded: false,
@@ -201,6 +204,7 @@ impl Head {
         self.version = Version::HTTP_11;
         self.status = 0;
         self.start = [Span::default(); 2];
+        self.line = Span::default();
         self.framing = Framing::default();
         self.protocol = Span::default();
         self.folded = false;
@@ -297,6 +301,7 @@ impl Head {
         self.kind = Kind::Request;
         self.method = Method::from_bytes(method);
         self.start = [self.append(method), self.append(target)];
+        self.line = Span::default();
         self.version = version;
         self.status = 0;
         Ok(())
@@ -330,6 +335,7 @@ impl Head {
         self.room(method.len(), self.start[0].len as usize)?;
         self.method = Method::from_bytes(method);
         self.start[0] = self.append(method);
+        self.line = Span::default();
         Ok(())
     }
 
@@ -341,6 +347,7 @@ impl Head {
         check_target(target)?;
         self.room(target.len(), self.start[1].len as usize)?;
         self.start[1] = self.append(target);
+        self.line = Span::default();
         Ok(())
     }
 
@@ -357,11 +364,15 @@ impl Head {
         self.room(reason.len(), self.start[1].len as usize)?;
         self.status = status;
         self.start[1] = self.append(reason);
+        self.line = Span::default();
         Ok(())
     }
 
     /// Replaces the version.
     pub fn set_version(&mut self, version: Version) {
+        if version != self.version {
+            self.line = Span::default();
+        }
         self.version = version;
         self.protocol = Span::default();
     }
@@ -376,6 +387,12 @@ impl Head {
     /// Sets what [`Head::odd_protocol`] returns. For parsers.
     pub fn set_odd_protocol(&mut self, protocol: Span) {
         self.protocol = protocol;
+    }
+
+    /// Where the store has the start line as it is sent, line end included. Empty when that has to be put together.
+    #[inline]
+    pub fn line_span(&self) -> Span {
+        self.line
     }
 
     /// What was decided about the body and the connection when the message was received.
@@ -449,6 +466,7 @@ impl Head {
     pub fn compact(&mut self) {
         let old = std::mem::take(&mut self.store);
         let mut store = Vec::with_capacity(old.capacity());
+        self.line = Span::default();
         for span in self.start.iter_mut().chain([&mut self.protocol]) {
             let bytes = &old[span.range()];
             *span = Span::new(store.len(), store.len() + bytes.len());
@@ -601,6 +619,21 @@ impl Head {
     /// # Panics
     /// When an invariant is broken.
     pub fn check_invariants(&self) {
+        if !self.line.is_empty() {
+            let Version { major, minor } = self.version;
+            let expected = match self.kind {
+                Kind::Request => {
+                    let version = format!(" HTTP/{major}.{minor}\r\n");
+                    [self.method_bytes(), b" ", self.target(), version.as_bytes()].concat()
+                }
+                Kind::Response => {
+                    let version = format!("HTTP/{major}.{minor} {} ", self.status);
+                    [version.as_bytes(), self.reason(), b"\r\n"].concat()
+                }
+            };
+            assert_eq!(self.bytes(self.line), expected, "the start line is not canonical");
+            assert!(self.protocol.is_empty());
+        }
         let mut live = 0;
         for (index, field) in self.fields.iter().enumerate() {
             if field.is_removed() {
