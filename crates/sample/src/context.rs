@@ -676,9 +676,9 @@ impl<'a> Ctx<'a> {
     pub fn vars(&self, scope: Scope) -> Option<&VarSet> {
         match scope {
             Scope::Sess => Some(&self.session.vars),
-            Scope::Txn => self.stream.as_ref().map(|s| &s.txn_vars),
-            Scope::Req => self.stream.as_ref().filter(|s| !s.in_response).map(|s| &s.req_vars),
-            Scope::Res => self.stream.as_ref().filter(|s| s.in_response).map(|s| &s.res_vars),
+            Scope::Txn => self.stream.as_ref().map(|s| &s.vars.txn),
+            Scope::Req => self.stream.as_ref().filter(|s| !s.in_response).map(|s| &s.vars.req),
+            Scope::Res => self.stream.as_ref().filter(|s| s.in_response).map(|s| &s.vars.res),
             Scope::Check => self.check_vars.as_deref(),
             // No stream of ours has a parent stream.
             Scope::Proc | Scope::ParentSess | Scope::ParentTxn | Scope::ParentReq | Scope::ParentRes => None,
@@ -688,9 +688,9 @@ impl<'a> Ctx<'a> {
     fn vars_mut(&mut self, scope: Scope) -> Option<&mut VarSet> {
         match scope {
             Scope::Sess => Some(&mut self.session.vars),
-            Scope::Txn => self.stream.as_mut().map(|s| &mut s.txn_vars),
-            Scope::Req => self.stream.as_mut().filter(|s| !s.in_response).map(|s| &mut s.req_vars),
-            Scope::Res => self.stream.as_mut().filter(|s| s.in_response).map(|s| &mut s.res_vars),
+            Scope::Txn => self.stream.as_mut().map(|s| &mut s.vars.txn),
+            Scope::Req => self.stream.as_mut().filter(|s| !s.in_response).map(|s| &mut s.vars.req),
+            Scope::Res => self.stream.as_mut().filter(|s| s.in_response).map(|s| &mut s.vars.res),
             Scope::Check => self.check_vars.as_deref_mut(),
             _ => None,
         }

@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use thalweg_stick::Tracked;
 
 /// A frontend or backend, by its index in the running configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProxyId(pub u32);
 
 /// A server, by its backend and its index in it.
@@ -362,14 +362,20 @@ impl Timers {
 /// Captured values of one direction, in the order of the `capture` lines. Memory is reused between requests.
 #[derive(Debug, Default)]
 pub struct Captures {
+    /// Those behind the first `len` are memory for later.
     slots: Vec<(bool, Vec<u8>)>,
+    len: usize,
 }
 
 impl Captures {
     /// Forgets every value and makes room for `n` slots.
+    #[inline]
     pub fn reset(&mut self, n: usize) {
-        self.slots.resize_with(n, Default::default);
-        for (set, bytes) in &mut self.slots {
+        self.len = n;
+        if n > self.slots.len() {
+            self.slots.resize_with(n, Default::default);
+        }
+        for (set, bytes) in &mut self.slots[..n] {
             *set = false;
             bytes.clear();
         }
@@ -377,7 +383,7 @@ impl Captures {
 
     /// Stores at most `max` bytes in slot `i`; false when there is no such slot.
     pub fn set(&mut self, i: usize, value: &[u8], max: usize) -> bool {
-        let Some((set, bytes)) = self.slots.get_mut(i) else { return false };
+        let Some((set, bytes)) = self.slots[..self.len].get_mut(i) else { return false };
         *set = true;
         bytes.clear();
         bytes.extend_from_slice(&value[..value.len().min(max)]);
@@ -386,17 +392,17 @@ impl Captures {
 
     /// The value of slot `i`.
     pub fn at(&self, i: usize) -> Option<&[u8]> {
-        self.slots.get(i).filter(|(set, _)| *set).map(|(_, bytes)| &bytes[..])
+        self.slots[..self.len].get(i).filter(|(set, _)| *set).map(|(_, bytes)| &bytes[..])
     }
 
     /// Number of slots.
     pub fn len(&self) -> usize {
-        self.slots.len()
+        self.len
     }
 
     /// True when there is no slot.
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.len == 0
     }
 }
 
@@ -481,7 +487,7 @@ pub enum Responder {
 }
 
 /// The facts of one stream: one request and its response, or one TCP exchange.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct StreamFacts {
     /// True when the stream speaks HTTP.
     pub is_http: bool,
@@ -587,12 +593,29 @@ pub struct StreamFacts {
     pub max_retries: u32,
     /// The entries of stick tables that the stream tracks.
     pub tracking: Tracking,
+    /// Its variables.
+    pub vars: StreamVars,
+}
+
+/// The variables of a stream.
+#[derive(Debug)]
+pub struct StreamVars {
     /// `txn` variables.
-    pub txn_vars: VarSet,
+    pub txn: VarSet,
     /// `req` variables.
-    pub req_vars: VarSet,
+    pub req: VarSet,
     /// `res` variables.
-    pub res_vars: VarSet,
+    pub res: VarSet,
+}
+
+impl Default for StreamVars {
+    fn default() -> StreamVars {
+        StreamVars {
+            txn: VarSet::new(Scope::Txn),
+            req: VarSet::new(Scope::Req),
+            res: VarSet::new(Scope::Res),
+        }
+    }
 }
 
 /// Timeouts in effect for a stream, in milliseconds; 0: none.
@@ -610,96 +633,126 @@ pub struct Timeouts {
 impl StreamFacts {
     /// A stream that starts on `frontend`.
     pub fn new(frontend: ProxyId, is_http: bool) -> StreamFacts {
-        StreamFacts {
-            is_http,
-            backend: frontend,
-            backend_assigned: false,
-            in_response: false,
-            server: None,
-            responder: Responder::Server,
-            src: None,
-            dst: None,
-            bc_src: Endpoint::Unknown,
-            bc_dst: Endpoint::Unknown,
-            bc_error: ConnError(0),
-            bc_tls: None,
-            bc_http_major: 1,
-            bc_reused: false,
-            bc_glitches: 0,
-            bc_streams: 0,
-            bc_streams_limit: 0,
-            bc_fd: -1,
-            timers: Timers::default(),
-            req_bytes_in: 0,
-            req_bytes_out: 0,
-            res_bytes_in: 0,
-            res_bytes_out: 0,
-            counts: ConnCounts::default(),
-            retries: 0,
-            redispatched: false,
-            srv_queue_pos: 0,
-            be_queue_pos: 0,
-            prio_class: 0,
-            prio_offset: 0,
-            request_line: Vec::new(),
-            status: -1,
-            server_status: -1,
-            res_version: None,
-            first_request: true,
-            req_captures: Captures::default(),
-            res_captures: Captures::default(),
-            captured_cookie: None,
-            captured_set_cookie: None,
-            unique_id: None,
-            id: 0,
-            termination: Termination::default(),
-            log_level: None,
-            log_early: false,
-            log_origin: LogOrigin::Unspecified,
-            log_counter: 0,
-            last_rule: None,
-            last_entity: None,
-            waiting_entity: None,
-            timeouts: Timeouts::default(),
-            max_retries: 0,
-            tracking: Tracking::default(),
-            txn_vars: VarSet::new(Scope::Txn),
-            req_vars: VarSet::new(Scope::Req),
-            res_vars: VarSet::new(Scope::Res),
-        }
+        let mut facts = StreamFacts { is_http, ..StreamFacts::default() };
+        facts.reset(frontend);
+        facts
     }
 
-    /// Makes the same memory ready for the next request of the connection: captures and texts keep
-    /// their capacity, variables of the transaction are dropped.
+    /// Makes the same memory ready for the next stream, which starts on `frontend`: captures and texts keep their capacity,
+    /// all else begins anew.
+    // One by one, as most of what a fresh value would consist of is memory that is kept; the list is complete, or this
+    // does not compile. That makes it longer than functions should be.
     pub fn reset(&mut self, frontend: ProxyId) {
-        let fresh = StreamFacts::new(frontend, self.is_http);
-        let old = std::mem::replace(self, fresh);
         let StreamFacts {
-            mut request_line,
+            is_http: _,
+            backend,
+            backend_assigned,
+            in_response,
+            server,
+            responder,
+            src,
+            dst,
+            bc_src,
+            bc_dst,
+            bc_error,
+            bc_http_major,
+            bc_reused,
+            bc_glitches,
+            bc_streams,
+            bc_streams_limit,
+            bc_tls,
+            bc_fd,
+            timers,
+            req_bytes_in,
+            req_bytes_out,
+            res_bytes_in,
+            res_bytes_out,
+            counts,
+            retries,
+            redispatched,
+            srv_queue_pos,
+            be_queue_pos,
+            prio_class,
+            prio_offset,
+            status,
+            server_status,
+            res_version,
+            first_request,
+            captured_cookie,
+            captured_set_cookie,
+            unique_id,
+            id,
+            termination,
+            log_level,
+            log_early,
+            log_origin,
+            log_counter,
+            last_rule,
+            last_entity,
+            waiting_entity,
+            timeouts,
+            max_retries,
+            request_line,
             req_captures,
             res_captures,
-            mut txn_vars,
-            mut req_vars,
-            mut res_vars,
-            mut tracking,
-            ..
-        } = old;
-        tracking.clear();
-        self.tracking = tracking;
+            tracking,
+            vars,
+        } = self;
+        *backend = frontend;
+        *backend_assigned = false;
+        *in_response = false;
+        *server = None;
+        *responder = Responder::Server;
+        *src = None;
+        *dst = None;
+        *bc_src = Endpoint::Unknown;
+        *bc_dst = Endpoint::Unknown;
+        *bc_error = ConnError(0);
+        *bc_http_major = 1;
+        *bc_reused = false;
+        *bc_glitches = 0;
+        *bc_streams = 0;
+        *bc_streams_limit = 0;
+        *bc_tls = None;
+        *bc_fd = -1;
+        *timers = Timers::default();
+        *req_bytes_in = 0;
+        *req_bytes_out = 0;
+        *res_bytes_in = 0;
+        *res_bytes_out = 0;
+        *counts = ConnCounts::default();
+        *retries = 0;
+        *redispatched = false;
+        *srv_queue_pos = 0;
+        *be_queue_pos = 0;
+        *prio_class = 0;
+        *prio_offset = 0;
+        *status = -1;
+        *server_status = -1;
+        *res_version = None;
+        *first_request = true;
+        *captured_cookie = None;
+        *captured_set_cookie = None;
+        *unique_id = None;
+        *id = 0;
+        *termination = Termination::default();
+        *log_level = None;
+        *log_early = false;
+        *log_origin = LogOrigin::Unspecified;
+        *log_counter = 0;
+        *last_rule = None;
+        *last_entity = None;
+        *waiting_entity = None;
+        *timeouts = Timeouts::default();
+        *max_retries = 0;
         request_line.clear();
-        self.request_line = request_line;
-        self.req_captures = req_captures;
-        self.res_captures = res_captures;
-        let (n_req, n_res) = (self.req_captures.len(), self.res_captures.len());
-        self.req_captures.reset(n_req);
-        self.res_captures.reset(n_res);
-        txn_vars.clear();
-        req_vars.clear();
-        res_vars.clear();
-        self.txn_vars = txn_vars;
-        self.req_vars = req_vars;
-        self.res_vars = res_vars;
-        self.first_request = false;
+        // Slots are made once there is something to capture from.
+        req_captures.reset(0);
+        res_captures.reset(0);
+        tracking.clear();
+        vars.txn.clear();
+        vars.req.clear();
+        vars.res.clear();
     }
 }
 

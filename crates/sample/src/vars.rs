@@ -314,6 +314,7 @@ impl VarSet {
     }
 
     /// Removes every variable.
+    #[inline]
     pub fn clear(&mut self) {
         for (_, value) in &self.entries {
             BUDGETS.give(self.scope, value.cost());

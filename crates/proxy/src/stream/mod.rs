@@ -265,9 +265,6 @@ impl StreamState {
         self.facts.is_http = is_http;
         self.facts.reset(facts::ProxyId(frontend.0));
         self.facts.first_request = first;
-        // Slots are made once there is something to capture from.
-        self.facts.req_captures.reset(0);
-        self.facts.res_captures.reset(0);
         self.request.clear();
         self.response.clear();
         self.parser.reset();
