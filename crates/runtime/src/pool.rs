@@ -378,10 +378,17 @@ pub type PooledFuture<T> = Boxed<'static, T>;
 
 /// Moves a future into pooled memory, to erase its type or to keep an enclosing future small.
 pub fn boxed<'a, T, F: Future<Output = T> + 'a>(future: F) -> Boxed<'a, T> {
+    boxed_with(|| future)
+}
+
+/// Makes a future in pooled memory. What it does not hold before it is polled, which of large ones is nearly all, is not
+/// copied then: with the memory there first, nothing can happen between making and placing it.
+#[inline]
+pub fn boxed_with<'a, T, F: Future<Output = T> + 'a>(make: impl FnOnce() -> F) -> Boxed<'a, T> {
     let layout = block_layout::<F>();
     let block = block_alloc(layout).cast::<F>();
     // SAFETY: the block is large and aligned enough and unused.
-    unsafe { block.write(future) };
+    unsafe { block.write(make()) };
     Boxed { future: block as NonNull<dyn Future<Output = T> + 'a>, _local: PhantomData }
 }
 

@@ -109,7 +109,8 @@ fn serve(worker: Rc<Worker>, mut stay: Stay) -> impl Future<Output = ()> {
             let after = {
                 let Stay { client, session, half, began, .. } = &mut stay;
                 let arrival = Arrival { first: session.first.get(), began: *began, missing, half };
-                pool::boxed(http::serve(&worker, session, client, &mut state, arrival)).await
+                let (worker, state) = (&*worker, &mut *state);
+                pool::boxed_with(move || http::serve(worker, session, client, state, arrival)).await
             };
             worker.give_stream(state);
             match after {
@@ -454,7 +455,8 @@ impl Stay {
                 true => http::earlier(t.http_request, t.client),
                 false => t.http_keep_alive.or(t.http_request).or(t.client),
             };
-            let until_ms = limit.map_or(NEVER, timer::deadline_in);
+            // By the round's clock, as whatever else is counted from what was received or sent.
+            let until_ms = limit.map_or(NEVER, |ms| clock::now_ms().saturating_add(ms + 1));
             self.wait = Wait { until_ms, leave_at_ms: 0 };
         }
     }
