@@ -31,6 +31,7 @@ pub mod carry;
 pub mod condition;
 pub mod diagnostic;
 pub mod environment;
+pub mod layout;
 pub mod reader;
 pub mod render;
 pub mod source;

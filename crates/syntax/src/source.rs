@@ -93,6 +93,11 @@ impl SourceMap {
         self.files.get(file.index()).map_or("", |f| &f.name)
     }
 
+    /// All of a file.
+    pub fn text(&self, file: FileId) -> &[u8] {
+        self.files.get(file.index()).map_or(&[], |f| &f.text)
+    }
+
     /// The files, in loading order.
     pub fn files(&self) -> impl Iterator<Item = FileId> + use<> {
         (0..self.files.len() as u32).map(FileId)

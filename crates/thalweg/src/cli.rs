@@ -454,6 +454,10 @@ pub fn help(name: &str) -> String {
             text.push_str(&format!("  {option:<20} {what}\n"));
         }
     }
+    text.push_str("\nCommands (each has --help):\n");
+    for tool in crate::tools::TOOLS {
+        text.push_str(&format!("  {:<20} {}\n", format!("{name} {}", tool.name), tool.text));
+    }
     text.push_str("\nMessages are coloured on a terminal unless NO_COLOR is set.\n");
     text
 }

@@ -21,6 +21,7 @@ mod signals;
 mod start;
 mod stats_page;
 mod stats_socket;
+mod tools;
 mod version;
 mod worker;
 
@@ -42,6 +43,10 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
     let program = Program::from_arg0(arguments.next());
+    let arguments: Vec<String> = arguments.collect();
+    if let Some(code) = tools::run(&program, &arguments) {
+        return code;
+    }
     let command = match cli::parse(arguments) {
         Ok(command) => command,
         Err(error) => return refuse(&program, &error),

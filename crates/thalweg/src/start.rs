@@ -26,7 +26,7 @@ use crate::program::Program;
 use crate::report::{Reporter, output, tell_of_panics};
 use crate::service::Service;
 use crate::worker::Worker;
-use crate::{keywords, limits, signals};
+use crate::{keywords, limits, signals, tools};
 
 /// Old processes get this long to let go of a port.
 const BIND_PATIENCE: Duration = Duration::from_secs(1);
@@ -119,6 +119,11 @@ fn load(options: &Options, reporter: &mut Reporter) -> Result<Option<(Config, Se
         reporter.verbosity.quiet = true;
     }
     reporter.diagnostics(&loaded.diagnostics, &loaded.sources, options.diagnostic_mode);
+    if loaded.config.is_none()
+        && let Some(hint) = tools::hint(&loaded.sources)
+    {
+        reporter.notice(&hint);
+    }
     if !options.keyword_classes.is_empty() {
         output(&keywords::list(&options.keyword_classes));
     }
