@@ -713,7 +713,13 @@ impl Conn {
     /// Receives more. False at the end.
     fn more(&mut self) -> io::Result<bool> {
         let mut chunk = [0u8; 65536];
-        let len = self.read(&mut chunk)?;
+        let len = loop {
+            match self.read(&mut chunk) {
+                // A machine that was frozen interrupts calls that have a timeout.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => break result?,
+            }
+        };
         self.pending.extend_from_slice(&chunk[..len]);
         Ok(len > 0)
     }
