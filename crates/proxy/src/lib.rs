@@ -14,6 +14,7 @@ pub mod instance;
 pub mod latency;
 pub mod log_forward;
 mod log_hash;
+mod ocsp;
 pub mod operator;
 pub(crate) mod plant;
 pub mod rate;
@@ -57,6 +58,7 @@ pub fn start_thread(instance: &Arc<Instance>, thread: usize, sockets: Vec<Thread
     if thread == 0 {
         instance.log.start_feeds(&instance.config);
         tables::start_expiry(&worker);
+        ocsp::start(&worker);
     }
     backend::health::start(&worker);
     for socket in sockets {

@@ -10,6 +10,7 @@ use rustls::{SignatureScheme, SupportedCipherSuite};
 use crate::certificate::{Credential, KeyError};
 use crate::clock::{Clock, Time};
 use crate::notes::KeepSecrets;
+use crate::ocsp::OcspResponse;
 use crate::options::{Versions, ciphers, groups, schemes};
 use crate::provider::provider;
 use crate::session::{Binding, BoundCache, BoundTickets, SessionCache, TicketKeys};
@@ -232,6 +233,8 @@ pub struct Served {
 #[derive(Clone, Debug)]
 struct Ready {
     config: Arc<ServerConfig>,
+    /// The certificate's OCSP response when it was made, whether it was in force or not.
+    response: Option<Arc<OcspResponse>>,
     /// When the OCSP response in it is no longer in force.
     until: i64,
 }
@@ -242,17 +245,20 @@ impl Served {
     }
 
     /// What rustls serves, made when it is first needed: of 50,000 certificates a day sees a few hundred. The OCSP response
-    /// that is stapled is a part of it; once that is over it is made again without.
+    /// that is stapled is a part of it: with another one it is made again, and without once that is over.
     pub(crate) fn config(&self) -> Result<Arc<ServerConfig>, KeyError> {
         let now = self.context.shared.clock.now() as i64;
         let ready = self.ready.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
-        if let Some(ready) = ready.filter(|ready| now <= ready.until) {
+        let response = self.credential.ocsp();
+        let is_same =
+            |ready: &Ready| ready.response.as_ref().map(Arc::as_ptr) == response.as_ref().map(Arc::as_ptr);
+        if let Some(ready) = ready.filter(|ready| now <= ready.until && is_same(ready)) {
             return Ok(ready.config);
         }
-        let stapled = self.credential.ocsp().filter(|response| response.is_in_force(now));
+        let stapled = response.as_ref().filter(|response| response.is_in_force(now));
         let until = stapled.and_then(|response| response.until()).unwrap_or(i64::MAX);
         let config = self.context.config(&self.credential)?;
-        let ready = Ready { config: config.clone(), until };
+        let ready = Ready { config: config.clone(), response, until };
         *self.ready.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(ready);
         Ok(config)
     }

@@ -16,8 +16,8 @@ pub struct Line {
     pub options: Vec<String>,
     /// The parts of the certificate that stand in other files.
     pub parts: Parts,
-    /// `ocsp-update on`
-    pub ocsp_update: bool,
+    /// `ocsp-update on|off`
+    pub ocsp_update: Option<bool>,
     /// Names as they were written, with star and exclamation mark.
     pub filters: Vec<String>,
     /// Counted from 1.
@@ -160,7 +160,7 @@ fn read_part(line: &mut Line, word: &str, value: Option<&str>) -> Result<usize, 
         "issuer" => &mut line.parts.issuer,
         "sctl" => &mut line.parts.sctl,
         "ocsp-update" => {
-            line.ocsp_update = on_or_off(line.number, word, value)?;
+            line.ocsp_update = Some(on_or_off(line.number, word, value)?);
             return Ok(1);
         }
         "crt" | "alias" | "acme" | "domains" | "ips" | "jwt" | "generate-dummy" | "keytype" | "bits"
@@ -189,7 +189,8 @@ fn on_or_off(_line: usize, word: &str, value: Option<&str>) -> Result<bool, Why>
 pub struct Load {
     pub parts: Parts,
     pub alias: Option<String>,
-    pub ocsp_update: bool,
+    pub ocsp_update: Option<bool>,
+    pub jwt: Option<bool>,
 }
 
 impl Load {
@@ -211,19 +212,20 @@ impl Load {
                 "issuer" => load.parts.issuer = Some(needs()?),
                 "sctl" => load.parts.sctl = Some(needs()?),
                 "alias" => load.alias = Some(needs()?),
-                "ocsp-update" => {
-                    load.ocsp_update = match value {
+                "ocsp-update" | "jwt" => {
+                    let on = match value {
                         Some("on") => true,
                         Some("off") => false,
                         other => {
                             let other = other.unwrap_or_default();
                             return Err(format!(
-                                "cannot parse 'ocsp-update' value '{other}', 'on' or 'off' is expected."
+                                "cannot parse '{word}' value '{other}', 'on' or 'off' is expected."
                             ));
                         }
-                    }
+                    };
+                    *if word == "jwt" { &mut load.jwt } else { &mut load.ocsp_update } = Some(on);
                 }
-                "acme" | "domains" | "ips" | "jwt" | "generate-dummy" | "keytype" | "bits" | "curves" => {
+                "acme" | "domains" | "ips" | "generate-dummy" | "keytype" | "bits" | "curves" => {
                     return Err(format!("'load {word}' in section 'crt-store': '{word}' is not supported."));
                 }
                 other => {
@@ -239,7 +241,9 @@ impl Load {
 
     /// The name a configuration calls it by: `@store/alias`, or `@store/file`.
     pub fn name(&self, store: &str) -> String {
-        format!("@{store}/{}", self.alias.as_deref().unwrap_or(&self.parts.certificate))
+        // A path from the root on is not begun twice.
+        let file = self.parts.certificate.trim_start_matches('/');
+        format!("@{store}/{}", self.alias.as_deref().unwrap_or(file))
     }
 }
 
@@ -258,7 +262,7 @@ mod tests {
         assert_eq!(lines[0].words.alpn.as_deref(), Some("h2"));
         assert_eq!(lines[1].filters, Vec::<String>::new());
         assert_eq!(lines[3].words.alpn.as_deref(), Some("h2"));
-        assert_eq!((lines[4].parts.key.as_deref(), lines[4].ocsp_update), (Some("e.key"), true));
+        assert_eq!((lines[4].parts.key.as_deref(), lines[4].ocsp_update), (Some("e.key"), Some(true)));
         assert_eq!(lines[4].filters, ["x#y"]);
     }
 
@@ -290,8 +294,9 @@ mod tests {
     #[test]
     fn loads() {
         let load = Load::parse(&["crt", "a.crt", "key", "a.key", "alias", "x", "ocsp-update", "on"]).unwrap();
-        assert_eq!((load.name("web"), load.ocsp_update), ("@web/x".to_owned(), true));
+        assert_eq!((load.name("web"), load.ocsp_update), ("@web/x".to_owned(), Some(true)));
         assert_eq!(Load::parse(&["crt", "a.crt"]).unwrap().name("web"), "@web/a.crt");
+        assert_eq!(Load::parse(&["crt", "/etc/a.crt"]).unwrap().name("web"), "@web/etc/a.crt");
         for (words, error) in [
             (&["key", "a"][..], "'load' in section 'crt-store': mandatory 'crt' parameter not found."),
             (&["crt", "a", "foo"], "'load foo' in section 'crt-store': unknown keyword 'foo'."),
@@ -299,7 +304,8 @@ mod tests {
                 &["crt", "a", "ocsp-update", "x"],
                 "cannot parse 'ocsp-update' value 'x', 'on' or 'off' is expected.",
             ),
-            (&["crt", "a", "jwt", "on"], "'load jwt' in section 'crt-store': 'jwt' is not supported."),
+            (&["crt", "a", "ips", "x"], "'load ips' in section 'crt-store': 'ips' is not supported."),
+            (&["crt", "a", "jwt", "x"], "cannot parse 'jwt' value 'x', 'on' or 'off' is expected."),
         ] {
             assert_eq!(Load::parse(words), Err(error.to_owned()));
         }

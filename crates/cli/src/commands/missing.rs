@@ -24,10 +24,8 @@ pub static COMMANDS: &[Command] = &[
     Command::new("set ssl ech", Admin, Run::Missing("ECH is missing")),
     Command::new("show ssl ech", User, Run::Missing("ECH is missing")),
     Command::new("show ssl jwt", User, Run::Missing("certificates for JWT are missing")),
-    Command::new("show ssl ocsp-updates", Admin, Run::Missing("fetching OCSP responses is missing")),
     Command::new("show trace", User, Run::Missing("traces are missing")),
     Command::new("trace", Operator, Run::Missing("traces are missing")),
-    Command::new("update ssl ocsp-response", Admin, Run::Missing("fetching OCSP responses is missing")),
     Command::new("debug dev", Admin, Run::Missing("the commands of the reference's developers are missing"))
         .only(Mode::Expert),
     Command::new("httpclient", Admin, Run::Missing("the HTTP client is missing")).only(Mode::Expert),

@@ -3,10 +3,12 @@
 //! The answers are those of [`thalweg_tls::live`], which makes a change beside what is served and puts it in place when it is
 //! whole.
 
+use std::io;
 use std::sync::{MutexGuard, PoisonError};
 
 use thalweg_config::model::CliLevel::{Admin, User};
 use thalweg_proxy::Instance;
+use thalweg_runtime::timer;
 use thalweg_tls::live::{Answer, Live};
 
 use crate::command::{Call, Command, Run};
@@ -173,6 +175,16 @@ pub static COMMANDS: &[Command] = &[
     .help("", "show what computes"),
     Command::new("show ssl sni", User, Run::Now(|call| show_sni(&call)))
         .help("[-f <frontend>] [-A]", "list the names that clients may ask for, and their certificates"),
+    Command::new(
+        "show ssl ocsp-updates",
+        Admin,
+        Run::Now(|call| {
+            live(call.instance()).map_or(Reply::Done, |mut live| Reply::Text(live.show_updates()))
+        }),
+    )
+    .help("", "list the OCSP responses that are fetched, and what came of it"),
+    Command::new("update ssl ocsp-response", Admin, Run::Waiting(|call| Box::pin(update_ocsp(call))))
+        .help("<certfile>", "fetch the OCSP response of a certificate, and show it"),
     Command::new("show tls-keys", Admin, Run::Now(|call| show_ticket_keys(&call)))
         .help("[id|*]", "list the files of TLS ticket keys, or show the keys of one"),
 ];
@@ -271,6 +283,34 @@ fn set_ocsp_response(call: &Call<'_>) -> Reply {
     };
     let text: String = text.split_whitespace().collect();
     live(call.instance()).map_or_else(no_tls, |mut live| told(live.set_ocsp_response(&text)))
+}
+
+/// How often it is looked whether an OCSP response came, in milliseconds.
+const LOOK_MS: u64 = 50;
+
+async fn update_ocsp(call: Call<'_>) -> io::Result<Reply> {
+    let Call { session, output, args, .. } = call;
+    let instance: &Instance = &session.cli.instance;
+    let Some(name) = args.first().filter(|name| !name.is_empty()) else {
+        return Ok(Reply::error("'update ssl ocsp-response' expects a filename"));
+    };
+    let asked = live(instance).map(|mut live| live.ask_for_update(name));
+    let (key, tries) = match asked {
+        None => return Ok(no_tls()),
+        Some(Err(why)) => return Ok(Reply::error(why)),
+        Some(Ok(asked)) => asked,
+    };
+    output.flush().await?;
+    loop {
+        timer::sleep(LOOK_MS).await;
+        let result = live(instance).and_then(|live| live.update_result(name, &key, tries));
+        if let Some(answer) = result {
+            return Ok(shown(answer));
+        }
+        if thalweg_sys::fd::is_hung_up(output.stream().as_fd()) {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+    }
 }
 
 fn show_ocsp(call: &Call<'_>) -> Reply {

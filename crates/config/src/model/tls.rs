@@ -1,10 +1,11 @@
 //! TLS: what lines say of it, and what was made of that.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use thalweg_syntax::Span;
 use thalweg_tls::certificate::LoadOptions;
-use thalweg_tls::live::{BindLine, Live, ServerLine};
+use thalweg_tls::live::{BindLine, Live, ServerLine, UpdateOptions};
 use thalweg_tls::options::server_words::ServerWords;
 use thalweg_tls::options::words::Words;
 
@@ -92,6 +93,10 @@ pub struct GlobalTls {
     pub load: LoadOptions,
     /// `issuers-chain-path`
     pub(crate) issuers: Option<(Arc<str>, Span)>,
+    /// `ocsp-update.*`
+    pub(crate) updates: UpdateOptions,
+    /// `ocsp-update.httpproxy`: who is asked in place of a certificate's responder.
+    pub update_proxy: Option<SocketAddr>,
     /// `ssl-server-verify`
     pub(crate) verify_servers: bool,
     /// `tune.ssl.cachesize`: sessions kept for clients.
@@ -118,6 +123,8 @@ impl Default for GlobalTls {
             key_base: None,
             load: LoadOptions { lazy_keys: true, ..LoadOptions::default() },
             issuers: None,
+            updates: UpdateOptions::default(),
+            update_proxy: None,
             verify_servers: true,
             cache_size: 20_000,
             lifetime_s: 300,

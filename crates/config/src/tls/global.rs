@@ -1,8 +1,10 @@
 //! Keywords of `global` about TLS.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use thalweg_syntax::{Line, TimeUnit};
+use thalweg_syntax::address::PortSpec;
+use thalweg_syntax::{Address, AddressOptions, Line, TimeUnit};
 use thalweg_tls::certificate::Extra;
 use thalweg_tls::options::words::Read;
 
@@ -213,6 +215,65 @@ pub(crate) fn tls_keylog(cx: &mut Cx<'_>, line: &Line) -> Outcome {
             return Err(fail(line, 1, message));
         }
     };
+    Ok(())
+}
+
+/// `ocsp-update.*`, which is about OCSP responses that are fetched.
+pub(crate) fn ocsp_update(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let name = line.text(0);
+    match name {
+        "ocsp-update.mode" | "ocsp-update.disable" => {
+            let on = match line.text(1) {
+                "on" => true,
+                "off" => false,
+                _ => {
+                    cx.warn(line, 1, format!("'{name}' : expecting <on|off>"));
+                    return Ok(());
+                }
+            };
+            let updates = &mut cx.config.global.tls.updates;
+            *if name == "ocsp-update.mode" { &mut updates.on } else { &mut updates.disabled } = on;
+        }
+        "ocsp-update.httpproxy" => {
+            let prefix = "ocsp-update: Failed to parse destination address in ";
+            let options = AddressOptions { port: true, ..AddressOptions::HOST };
+            match crate::resolve::address(cx, line, 1, &options, prefix)? {
+                Address::Ip { ip, port, .. } => {
+                    let port = if let PortSpec::Fixed(port) = port { port } else { 0 };
+                    let port = if port == 0 { 80 } else { port };
+                    cx.config.global.tls.update_proxy = Some(SocketAddr::new(ip, port));
+                }
+                other => {
+                    let why = "responders are asked over TCP";
+                    return Err(crate::keyword::not_supported(line, 1, other.family_name(), why));
+                }
+            }
+        }
+        _ => {
+            if line.text(1).is_empty() {
+                return Err(fail(line, 1, format!("'{name}' expects an integer argument.")));
+            }
+            let seconds = lenient(cx, line, 1);
+            if seconds < 0 {
+                return Err(fail(line, 1, format!("'{name}' expects a positive numeric value.")));
+            }
+            let updates = &mut cx.config.global.tls.updates;
+            if name.ends_with("maxdelay") {
+                updates.max_s = seconds;
+            } else {
+                updates.min_s = seconds;
+            }
+            if updates.max_s < updates.min_s {
+                let other = if name.ends_with("maxdelay") {
+                    "lower than tune.ssl.ocsp-update.mindelay"
+                } else {
+                    "higher than tune.ssl.ocsp-update.maxdelay"
+                };
+                return Err(fail(line, 1, format!("'{name}' can not be {other}.")));
+            }
+        }
+    }
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use thalweg_tls::bind::Shared;
 use thalweg_tls::certificate::{ChainFile, Loader as CertificateLoader, Parts};
 use thalweg_tls::crt_list;
 use thalweg_tls::files::{Files, reason};
-use thalweg_tls::live::{Live, ServerUses, Source, read_crls, read_trust};
+use thalweg_tls::live::{Keywords, Live, Refused, ServerUses, Source, read_crls, read_trust};
 use thalweg_tls::options::alpn;
 use thalweg_tls::options::words::Words;
 use thalweg_tls::pem;
@@ -24,9 +24,6 @@ use crate::build::{Building, Cx};
 use crate::model::{BindTls, Mode, NamedFile, Proxy, Server, ServerTls, SourceKind};
 use crate::sample_env::{expression_at, under};
 
-pub(super) const OCSP_UPDATE: &str =
-    "responses are not fetched; put them into '.ocsp' files or use 'set ssl ocsp-response'";
-
 /// Where systems keep the certificates that everybody trusts: the first of these files that is there.
 const SYSTEM_AUTHORITIES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
@@ -34,6 +31,9 @@ const SYSTEM_AUTHORITIES: [&str; 4] = [
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 ];
+
+/// How a message begins that tells what a certificate was given elsewhere: it has lines of its own.
+const CONFLICT: &str = "\n  ";
 
 /// A path below a directory that a keyword names, or else below `default-path`.
 pub(super) fn below(cx: &Cx<'_>, base: Option<&str>, path: &str, span: Span) -> String {
@@ -248,7 +248,11 @@ impl<'a> Loading<'a> {
             keep_hello: tls.capture,
         };
         let load = tls.load.clone();
-        let live = Live::new(shared, load.clone());
+        let mut live = Live::new(shared, load.clone());
+        live.set_update_options(tls.updates.clone());
+        if let Some(base) = &tls.crt_base {
+            live.set_base(base);
+        }
         Some(Loading { live, files, load, clock, read: HashSet::new(), lists: HashSet::new() })
     }
 
@@ -257,7 +261,10 @@ impl<'a> Loading<'a> {
             for one in store.loads {
                 let loader = CertificateLoader { files: &self.files, options: &self.load };
                 match loader.load_parts(&one.name, &one.parts) {
-                    Ok(credential) => self.live.add_credential(Arc::new(credential)),
+                    Ok(credential) => {
+                        self.live.add_credential(Arc::new(credential));
+                        self.live.declare(&one.name, one.keywords, true);
+                    }
                     Err(error) => cx.diagnostics.push(Diagnostic::alert_at(one.span, error.to_string())),
                 }
             }
@@ -374,7 +381,7 @@ impl<'a> Loading<'a> {
                 Ok(found) => sources.extend(found),
                 Err(error) => {
                     complete = false;
-                    let message = if source.kind == SourceKind::List {
+                    let message = if source.kind == SourceKind::List && !error.starts_with(CONFLICT) {
                         format!("{title}'crt-list' : {error}")
                     } else {
                         format!("{title}{error}")
@@ -391,7 +398,13 @@ impl<'a> Loading<'a> {
 
     /// What `crt` names: one file, a bundle, or a directory.
     fn certificate(&mut self, path: &str, is_default: bool) -> Result<Vec<Source>, String> {
-        let names = self.live.load(&self.files, path)?;
+        let names =
+            self.live.load_as(&self.files, path, &Keywords::default()).map_err(|error| match error {
+                Refused::Unreadable(why) => why,
+                Refused::Defined(name, why) => format!(
+                    "{CONFLICT}Can't load '{name}', is already defined with incompatible parameters:\n{why}"
+                ),
+            })?;
         if self.files.0.is_dir(path).unwrap_or(false) {
             if self.lists.insert(path.to_owned()) {
                 let line = |(index, path): (usize, String)| crt_list::Line {
@@ -422,9 +435,12 @@ impl<'a> Loading<'a> {
         let mut loaded = Vec::new();
         for line in lines {
             let at = line.number;
-            loaded.extend(
-                self.list_line(cx, line, span).map_err(|why| format!("parsing [{path}:{at}]: {why}"))?,
-            );
+            loaded.extend(self.list_line(cx, path, line, span).map_err(
+                |why| match why.starts_with(CONFLICT) {
+                    true => why,
+                    false => format!("parsing [{path}:{at}]: {why}"),
+                },
+            )?);
         }
         self.lists.insert(path.to_owned());
         self.live.add_list(path, loaded);
@@ -435,12 +451,10 @@ impl<'a> Loading<'a> {
     fn list_line(
         &mut self,
         cx: &mut Cx<'_>,
+        list: &str,
         mut line: crt_list::Line,
         span: Span,
     ) -> Result<Vec<crt_list::Line>, String> {
-        if line.ocsp_update {
-            return Err(format!("'ocsp-update on' is not supported yet: {OCSP_UPDATE}"));
-        }
         let tls = &cx.config.global.tls;
         let (ca_base, crt_base, key_base) = (tls.ca_base.clone(), tls.crt_base.clone(), tls.key_base.clone());
         let ca = |path: &mut Option<String>| {
@@ -459,8 +473,18 @@ impl<'a> Loading<'a> {
             self.crls(path).map_err(|_| format!("'crl-file' : unable to load {path}"))?;
         }
         let path = below(cx, crt_base.as_deref(), &line.path, span);
-        let own_parts = line.parts.key.is_some() || line.parts.ocsp.is_some() || line.parts.issuer.is_some();
-        let names = if own_parts || line.parts.sctl.is_some() {
+        let keywords = Keywords::of(&line.parts, line.ocsp_update, None);
+        let number = line.number;
+        let defined = |name: &str, why: &str| {
+            format!(
+                "{CONFLICT}'crt-list' : '{name}' in crt-list '{list}' line {number}, is already defined with \
+                 incompatible parameters:\n{why}"
+            )
+        };
+        self.live.may_declare(&path, &keywords).map_err(|why| defined(&path, &why))?;
+        let names = if self.live.has_certificate(&path) {
+            vec![path]
+        } else if keywords.names_files() {
             let parts = Parts {
                 certificate: path.clone(),
                 key: line.parts.key.as_ref().map(|key| below(cx, key_base.as_deref(), key, span)),
@@ -469,9 +493,13 @@ impl<'a> Loading<'a> {
             let loader = CertificateLoader { files: &self.files, options: &self.load };
             let credential = loader.load_parts(&path, &parts).map_err(|error| error.to_string())?;
             self.live.add_credential(Arc::new(credential));
+            self.live.declare(&path, keywords, false);
             vec![path]
         } else {
-            self.live.load(&self.files, &path)?
+            self.live.load_as(&self.files, &path, &keywords).map_err(|error| match error {
+                Refused::Unreadable(why) => why,
+                Refused::Defined(name, why) => defined(&name, &why),
+            })?
         };
         Ok(names.into_iter().map(|path| crt_list::Line { path, ..line.clone() }).collect())
     }
@@ -485,7 +513,7 @@ impl<'a> Loading<'a> {
         let name = format!("@{}", b.p.name);
         let mut loaded = Vec::new();
         for FrontendCertificate { line, span } in lines {
-            match self.list_line(cx, line, span) {
+            match self.list_line(cx, &name, line, span) {
                 Ok(lines) => loaded.extend(lines),
                 Err(error) => cx.diagnostics.push(Diagnostic::alert_at(span, error)),
             }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use thalweg_syntax::{Diagnostic, Line, Span, did_you_mean};
 use thalweg_tls::certificate::Parts;
 use thalweg_tls::crt_list::{self, Load};
+use thalweg_tls::live::Keywords;
 
 use crate::build::{Building, Cx};
 use crate::keyword::{Outcome, at_most, fail, not_supported, pass_over};
@@ -25,6 +26,7 @@ pub(crate) struct Loaded {
     /// What configurations and the CLI call the certificate.
     pub name: String,
     pub parts: Parts,
+    pub keywords: Keywords,
     pub span: Span,
 }
 
@@ -63,15 +65,16 @@ pub(crate) fn line(cx: &mut Cx<'_>, draft: &mut StoreDraft, line: &Line) -> Outc
 
 fn load(cx: &mut Cx<'_>, draft: &mut StoreDraft, line: &Line) -> Outcome {
     let read = Load::parse(&words(line, 1)).map_err(|message| fail(line, 1, message))?;
-    if read.ocsp_update {
-        let at = (1..line.words.len()).find(|i| line.text(*i) == "ocsp-update").unwrap_or(1);
-        return Err(not_supported(line, at, "ocsp-update on", super::load::OCSP_UPDATE));
-    }
     let global = &cx.config.global.tls;
     let crt_base = draft.crt_base.clone().or(global.crt_base.clone());
     let key_base = draft.key_base.clone().or(global.key_base.clone());
     let span = line.span_at(1);
     let below = |base: &Option<Arc<str>>, path: &str| super::load::below(cx, base.as_deref(), path, span);
+    if read.jwt == Some(true) {
+        let at = (1..line.words.len()).find(|i| line.text(*i) == "jwt").unwrap_or(1);
+        return Err(not_supported(line, at, "jwt on", "certificates are not used for JWT"));
+    }
+    let keywords = Keywords::of(&read.parts, read.ocsp_update, read.jwt);
     let parts = Parts {
         certificate: below(&crt_base, &read.parts.certificate),
         key: read.parts.key.as_ref().map(|path| below(&key_base, path)),
@@ -85,7 +88,7 @@ fn load(cx: &mut Cx<'_>, draft: &mut StoreDraft, line: &Line) -> Outcome {
     if draft.loads.iter().any(|known| known.name == name) {
         return Err(fail(line, 1, format!("'load' in section 'crt-store': '{name}' is already defined.")));
     }
-    draft.loads.push(Loaded { name, parts, span });
+    draft.loads.push(Loaded { name, parts, keywords, span });
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Answer, Concern, Live, Source};
+use super::{Answer, Concern, Keywords, Live, Source};
 use crate::certificate::{Credential, KeyError, PrivateKey, certificates};
 use crate::ocsp::OcspResponse;
 use crate::pem;
@@ -13,6 +13,9 @@ use crate::x509::Certificate;
 pub(super) struct Slot {
     pub credential: Option<Arc<Credential>>,
     pub origin: Origin,
+    pub keywords: Keywords,
+    /// A `crt-store` names it.
+    pub in_store: bool,
 }
 
 /// How a certificate came.
@@ -28,8 +31,13 @@ pub(super) enum Origin {
 }
 
 impl Slot {
+    /// Whether the CLI brought it, and nobody said anything of it yet.
+    pub fn is_undeclared(&self) -> bool {
+        self.origin == Origin::New && self.keywords.is_empty()
+    }
+
     pub fn loaded(credential: Arc<Credential>) -> Slot {
-        Slot { credential: Some(credential), origin: Origin::Files }
+        Slot { credential: Some(credential), origin: Origin::Files, ..Slot::default() }
     }
 }
 
@@ -134,11 +142,12 @@ impl Live {
             Ok(credential) => Arc::new(credential),
             Err(why) => return failed(why),
         };
-        let origin = match self.certificates.get(name).map(|slot| slot.origin) {
-            Some(Origin::Files | Origin::Replaced) => Origin::Replaced,
-            _ => Origin::New,
+        let before = self.certificates.get(name).cloned().unwrap_or_default();
+        let origin = match before.origin {
+            Origin::Files | Origin::Replaced => Origin::Replaced,
+            Origin::New => Origin::New,
         };
-        let new = Slot { credential: Some(credential), origin };
+        let new = Slot { credential: Some(credential), origin, ..before };
         let old = self.certificates.insert(name.to_owned(), new).unwrap_or_default();
         if let Err(why) = self.rebuild_with_certificate(name) {
             // What was served is served on.
@@ -146,6 +155,7 @@ impl Live {
             return failed(why);
         }
         self.transaction = None;
+        self.updates.stale = true;
         let dots = ".".repeat(self.instances(name));
         Ok(format!("Committing {name}{dots}\nSuccess!"))
     }
@@ -198,6 +208,7 @@ impl Live {
             format!("certificate '{name}' in use, can't be deleted!")
         } else {
             self.certificates.remove(name);
+            self.updates.stale = true;
             if self.transaction.as_ref().is_some_and(|transaction| transaction.name == name) {
                 self.transaction = None;
             }
@@ -236,20 +247,8 @@ impl Live {
         let response = Arc::new(response);
         for credential in credentials {
             credential.set_ocsp(Some(response.clone()));
-            // A response is a part of what is served: make that anew. The certificate stays the same one.
-            let again = Credential::new(
-                credential.name.clone(),
-                credential.chain.clone(),
-                credential.key.clone(),
-                credential.issuer.clone(),
-                Some(response.clone()),
-            );
-            let name = credential.name.to_string();
-            if let Some(slot) = self.certificates.get_mut(&name) {
-                slot.credential = Some(Arc::new(again));
-            }
-            self.rebuild_with_certificate(&name)?;
         }
+        self.updates.stale = true;
         Ok("OCSP Response updated!".to_owned())
     }
 }

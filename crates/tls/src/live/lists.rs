@@ -1,6 +1,6 @@
 //! `add|del|show ssl crt-list`.
 
-use super::{Answer, Concern, Live, Source};
+use super::{Answer, Concern, Keywords, Live, Source};
 use crate::crt_list::{Line, parse_line};
 
 impl Live {
@@ -13,7 +13,11 @@ impl Live {
         };
         let number = lines.last().map_or(0, |line| line.number) + 1;
         let line = match parse_line("CLI", 1, text) {
-            Ok(Some(line)) => Line { number, ..line },
+            Ok(Some(mut line)) => {
+                line.path = self.below(&line.path);
+                line.parts.certificate = line.path.clone();
+                Line { number, ..line }
+            }
             Ok(None) => return failed("the line is empty!".to_owned()),
             Err(error) => return failed(error.to_string()),
         };
@@ -35,12 +39,25 @@ impl Live {
             }
             Some(_) => {}
         }
+        let keywords = Keywords::of(&line.parts, line.ocsp_update, None);
+        let slot = self.certificates.get(&path);
+        // One that the CLI brought is what its first line says of it.
+        let is_new = slot.is_some_and(|slot| slot.is_undeclared()) && self.instances(&path) == 0;
+        if !is_new {
+            self.may_declare(&path, &keywords).map_err(|why| format!(
+                "Can't edit the crt-list: '{path}' in crt-list '{list}' line {number}, is already defined with \
+                 incompatible parameters:\n{why}"
+            ))?;
+        }
         let mut lines = lines.clone();
         lines.push(line);
         let before = self.lists.insert(list.to_owned(), lines).unwrap_or_default();
         if let Err(why) = self.rebuild_with_list(list) {
             self.lists.insert(list.to_owned(), before);
             return Err(format!("Inserting certificate '{path}' in crt-list '{list}'\n{why}.\nFailed!"));
+        }
+        if is_new {
+            self.declare(&path, keywords, false);
         }
         let dots = ".".repeat(self.binds_with(list));
         Ok(format!("Inserting certificate '{path}' in crt-list '{list}'{dots}\nSuccess!"))
@@ -56,6 +73,8 @@ impl Live {
         let numbered =
             entry.rsplit_once(':').and_then(|(path, number)| Some((path, number.parse::<usize>().ok()?)));
         let (path, number) = numbered.map_or((entry, None), |(path, number)| (path, Some(number)));
+        let path = self.below(path);
+        let path = path.as_str();
         let of_path: Vec<usize> =
             lines.iter().filter(|line| line.path == path).map(|line| line.number).collect();
         let all = || of_path.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
@@ -103,6 +122,7 @@ impl Live {
     }
 
     fn rebuild_with_list(&mut self, list: &str) -> Result<(), String> {
+        self.updates.stale = true;
         let names = |source: &Source| matches!(source, Source::List(name) if name == list);
         self.rebuild(
             |_, sources, _| if sources.iter().any(names) { Concern::Certificates } else { Concern::None },

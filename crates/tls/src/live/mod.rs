@@ -6,8 +6,10 @@
 
 mod authorities;
 mod certificates;
+mod keywords;
 mod lists;
 mod show;
+mod updates;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,12 +26,23 @@ use crate::session::TicketKeys;
 use crate::verify::{Crls, TrustStore};
 
 pub use authorities::{read_crls, read_trust};
+pub use keywords::Keywords;
+pub use updates::{Due, Outcome, UpdateOptions};
 
 use authorities::FileSet;
 use certificates::{Slot, Transaction};
+use updates::Updates;
 
 /// What a command answers: what it did, or why it did nothing. Each is lines without the last line's end.
 pub type Answer = Result<String, String>;
+
+/// Why a certificate is not loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    Unreadable(String),
+    /// It is loaded already, with other keywords: its name, and what differs.
+    Defined(String, String),
+}
 
 /// Everything that can be changed. It has one owner, which changes it; others hold [`BindLine`]s and [`ServerLine`]s.
 #[derive(Debug)]
@@ -45,6 +58,9 @@ pub struct Live {
     servers: Vec<Server>,
     /// Files of `tls-ticket-keys`.
     ticket_files: Vec<(String, Arc<TicketKeys>)>,
+    updates: Updates,
+    /// `crt-base`
+    base: Option<String>,
 }
 
 /// What a `bind` line serves now.
@@ -155,7 +171,57 @@ impl Live {
             binds: Vec::new(),
             servers: Vec::new(),
             ticket_files: Vec::new(),
+            updates: Updates::default(),
+            base: None,
         }
+    }
+
+    /// `crt-base`: where the certificates are that a command names by a path from nowhere.
+    pub fn set_base(&mut self, base: &str) {
+        self.base = Some(base.to_owned());
+    }
+
+    /// A certificate's name as the configuration would have made it of this.
+    fn below(&self, path: &str) -> String {
+        match &self.base {
+            Some(base) if !path.starts_with(['/', '@']) => format!("{base}/{path}"),
+            _ => path.to_owned(),
+        }
+    }
+
+    /// Whether a certificate of this name is loaded.
+    pub fn has_certificate(&self, name: &str) -> bool {
+        self.certificates.contains_key(name)
+    }
+
+    /// Loads what a line names with these keywords, unless it is there: the names of the certificates.
+    pub fn load_as(
+        &mut self,
+        files: &dyn Files,
+        path: &str,
+        keywords: &Keywords,
+    ) -> Result<Vec<String>, Refused> {
+        let defined = |live: &Live, name: &str| {
+            live.may_declare(name, keywords).map_err(|why| Refused::Defined(name.to_owned(), why))
+        };
+        if self.certificates.contains_key(path) {
+            defined(self, path)?;
+            return Ok(vec![path.to_owned()]);
+        }
+        let unreadable = |error: crate::certificate::LoadError| Refused::Unreadable(error.to_string());
+        let loader = Loader { files, options: &self.options };
+        let names = loader.paths(path).map_err(unreadable)?;
+        for name in &names {
+            if self.certificates.contains_key(name) {
+                defined(self, name)?;
+                continue;
+            }
+            let loader = Loader { files, options: &self.options };
+            let credential = loader.load(name).map_err(unreadable)?;
+            self.add_credential(Arc::new(credential));
+            self.declare(name, keywords.clone(), false);
+        }
+        Ok(names)
     }
 
     /// Loads what a `crt` names, unless it is there: the names of the certificates.
@@ -169,6 +235,7 @@ impl Live {
             if !self.certificates.contains_key(&path) {
                 let credential = loader.load(&path).map_err(|error| error.to_string())?;
                 self.certificates.insert(path.clone(), Slot::loaded(Arc::new(credential)));
+                self.updates.stale = true;
             }
             loaded.push(path);
         }

@@ -73,7 +73,11 @@ impl Live {
                 (draft, status)
             }
         };
-        out.push_str(&format!("Option: ocsp-update off\nOption: jwt off\nStatus: {status}\n"));
+        let keywords = self.certificates.get(name).map(|slot| &slot.keywords);
+        let word = |on: Option<bool>| if on == Some(true) { "on" } else { "off" };
+        let update = word(keywords.and_then(|keywords| keywords.ocsp_update));
+        let jwt = word(keywords.and_then(|keywords| keywords.jwt));
+        out.push_str(&format!("Option: ocsp-update {update}\nOption: jwt {jwt}\nStatus: {status}\n"));
         if let Some(path) = chain_file {
             out.push_str(&format!("Chain Filename: {path}\n"));
         }
@@ -84,7 +88,9 @@ impl Live {
                 out.push_str(&format!("Chain Issuer: {}\n", text(&above.issuer_oneline())));
             }
         }
-        let id = draft.chain.first().zip(draft.issuer.as_ref()).filter(|_| draft.ocsp.is_some());
+        let id = draft.chain.first().zip(draft.issuer.as_ref()).filter(|_| {
+            draft.ocsp.is_some() || self.certificates.get(name).is_some_and(|slot| self.is_updated(slot))
+        });
         let key = id.map(|(leaf, issuer)| CertificateId::of(leaf, issuer).key()).unwrap_or_default();
         out.push_str(&format!("OCSP Response Key: {key}\n"));
         Ok(out)

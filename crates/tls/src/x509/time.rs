@@ -39,14 +39,23 @@ pub fn short(value: &Value<'_>) -> Vec<u8> {
     }
 }
 
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
 /// A time as OpenSSL prints it, `Nov  2 03:04:05 2026 GMT`.
 pub fn openssl(time: Seconds) -> String {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let (year, month, day) = civil(time.div_euclid(86_400));
     let second = time.rem_euclid(86_400);
     let month = MONTHS[month as usize - 1];
     format!("{month} {day:2} {:02}:{:02}:{:02} {year} GMT", second / 3600, second / 60 % 60, second % 60)
+}
+
+/// A time as `show ssl ocsp-updates` prints it, `02/Nov/2026:03:04:05 +0000`.
+pub fn log(time: Seconds) -> String {
+    let (year, month, day) = civil(time.div_euclid(86_400));
+    let second = time.rem_euclid(86_400);
+    let month = MONTHS[month as usize - 1];
+    format!("{day:02}/{month}/{year}:{:02}:{:02}:{:02} +0000", second / 3600, second / 60 % 60, second % 60)
 }
 
 /// The year of a time, and the time as `YYYYMMDDHHMMSSZ`.
