@@ -1,19 +1,16 @@
 //! What the CLI of a worker and that of a master show alike.
 
-use std::os::unix::ffi::OsStrExt;
-
 use thalweg_config::model::CliLevel;
+use thalweg_syntax::Environment;
 use thalweg_syntax::carry::carry;
 
 /// `show env`: one variable, `None` where there is none of this name, or all. Bytes that are not UTF-8 are carried
 /// ([`thalweg_syntax::carry`]).
-pub fn environment(name: Option<&str>) -> Option<String> {
+pub fn environment(environment: &Environment, name: Option<&str>) -> Option<String> {
     let line = |name: &[u8], value: &[u8]| format!("{}={}\n", carry(name), carry(value));
     match name {
-        Some(name) => std::env::var_os(name).map(|value| line(name.as_bytes(), value.as_bytes())),
-        None => {
-            Some(std::env::vars_os().map(|(name, value)| line(name.as_bytes(), value.as_bytes())).collect())
-        }
+        Some(name) => environment.get(name).map(|value| line(name.as_bytes(), value)),
+        None => Some(environment.iter().map(|(name, value)| line(name, value)).collect()),
     }
 }
 

@@ -18,6 +18,7 @@ use crate::table::{SECTIONS, SectionKind};
 use crate::tls::StoreDraft;
 use crate::userlist::UserlistDraft;
 use crate::{finish, global, http_errors, log_forward, log_profile, proxy, ring, tls, userlist};
+use thalweg_sample::logformat as formats;
 
 /// A file to read.
 #[derive(Clone, Debug)]
@@ -100,8 +101,6 @@ pub struct Loaded {
     pub diagnostics: Diagnostics,
     /// The texts, for showing the diagnostics.
     pub sources: SourceMap,
-    /// The environment as `setenv` and the others left it: the process takes it over.
-    pub environment: Environment,
 }
 
 /// The section whose lines are being read.
@@ -150,6 +149,15 @@ pub fn process_settings(options: &LoadOptions<'_>) -> ProcessSettings {
     ProcessSettings { daemon: global.daemon, quiet: global.quiet, pidfile: global.pidfile.clone() }
 }
 
+/// Log formats that a configuration may refer to and redefine (configuration manual, sections 2.3 and 8.2).
+const LOG_FORMATS: [(&str, &str); 5] = [
+    ("HAPROXY_TCP_LOG_FMT", formats::TCP_LOG_FMT),
+    ("HAPROXY_TCP_CLF_LOG_FMT", formats::TCP_CLF_LOG_FMT),
+    ("HAPROXY_HTTP_LOG_FMT", formats::HTTP_LOG_FMT),
+    ("HAPROXY_HTTP_CLF_LOG_FMT", formats::HTTP_CLF_LOG_FMT),
+    ("HAPROXY_HTTPS_LOG_FMT", formats::HTTPS_LOG_FMT),
+];
+
 /// Reads, checks and completes a configuration. All errors of all files are found in one run.
 pub fn load(options: &LoadOptions<'_>) -> Loaded {
     let mut cx = Cx::new(options);
@@ -159,14 +167,14 @@ pub fn load(options: &LoadOptions<'_>) -> Loaded {
     if readable {
         finish::finish(&mut cx);
     }
+    // These are for the files only: the reference does not list them afterwards either.
+    for (name, _) in LOG_FORMATS {
+        cx.reader.environment.unset(name);
+    }
+    cx.config.environment = cx.reader.environment;
     let failed = cx.diagnostics.has_errors() || cx.diagnostics.aborted();
     let diagnostics = in_file_order(&cx.diagnostics, &cx.sources);
-    Loaded {
-        config: (!failed).then_some(cx.config),
-        diagnostics,
-        sources: cx.sources,
-        environment: cx.reader.environment,
-    }
+    Loaded { config: (!failed).then_some(cx.config), diagnostics, sources: cx.sources }
 }
 
 impl<'a> Cx<'a> {
@@ -208,14 +216,7 @@ impl<'a> Cx<'a> {
             cx.config.global.localpeer = Some(Arc::from(peer.as_str()));
             cx.reader.environment.set("HAPROXY_LOCALPEER", peer.as_bytes());
         }
-        use thalweg_sample::logformat as formats;
-        for (name, text) in [
-            ("HAPROXY_TCP_LOG_FMT", formats::TCP_LOG_FMT),
-            ("HAPROXY_TCP_CLF_LOG_FMT", formats::TCP_CLF_LOG_FMT),
-            ("HAPROXY_HTTP_LOG_FMT", formats::HTTP_LOG_FMT),
-            ("HAPROXY_HTTP_CLF_LOG_FMT", formats::HTTP_CLF_LOG_FMT),
-            ("HAPROXY_HTTPS_LOG_FMT", formats::HTTPS_LOG_FMT),
-        ] {
+        for (name, text) in LOG_FORMATS {
             cx.reader.environment.set(name, text.as_bytes());
         }
         cx

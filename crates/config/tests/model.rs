@@ -93,8 +93,17 @@ fn the_environment_is_seen_by_the_lines_that_follow() {
     let c = config("global\n setenv N 500\n maxconn \"$N\"\n presetenv N 7\n");
     assert_eq!(c.global.maxconn, 500);
     let loaded = load_text("global\n setenv A 1\n setenv B 2\n unsetenv A\n");
-    assert_eq!(loaded.environment.get("A"), None);
-    assert_eq!(loaded.environment.get("B"), Some(&b"2"[..]));
+    let environment = loaded.config.expect("a configuration").environment;
+    assert_eq!(environment.get("A"), None);
+    assert_eq!(environment.get("B"), Some(&b"2"[..]));
+    assert_eq!(environment.get("HAPROXY_HTTP_LOG_FMT"), None);
+}
+
+#[test]
+fn the_sockets_of_the_cli_are_in_the_environment() {
+    let c = config("global\n stats socket /run/a.sock\n stats socket ipv4@127.0.0.1:99,:::98\n");
+    let expected: &[u8] = b"unix@/run/a.sock;ipv4@127.0.0.1:99;ipv6@[::]:98";
+    assert_eq!(c.environment.get("HAPROXY_CLI"), Some(expected));
 }
 
 #[test]

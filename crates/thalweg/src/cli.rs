@@ -88,8 +88,8 @@ pub struct Options {
     pub mode: RunMode,
     /// `-W` and `-Ws`.
     pub master: MasterMode,
-    /// `-S`: address and options of the master CLI, with commas between them.
-    pub master_cli: Option<String>,
+    /// Each `-S`: address and options of the master CLI, with commas between them.
+    pub master_cli: Vec<String>,
     /// `-q` and `-V`.
     pub verbosity: Verbosity,
     /// `-dD`: show suspicious statements.
@@ -244,7 +244,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Com
             "-W" if options.master == MasterMode::None => options.master = MasterMode::Master,
             "-W" => {}
             "-Ws" => options.master = MasterMode::Notifying,
-            "-S" => options.master_cli = Some(arguments.value("-S", "an address of the master CLI")?),
+            "-S" => options.master_cli.push(arguments.value("-S", "an address of the master CLI")?),
             "-q" => options.verbosity.quiet = true,
             "-V" => options.verbosity.verbose = true,
             "-L" => options.local_peer = Some(arguments.value("-L", "the name of the local peer")?),
@@ -307,7 +307,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Com
     if let Some(condition) = condition {
         return Ok(Command::Condition(condition));
     }
-    if options.master_cli.is_some() && options.master == MasterMode::None {
+    if !options.master_cli.is_empty() && options.master == MasterMode::None {
         return Err(CommandError::Refused(
             "a master CLI socket was defined, but master-worker mode (-W) is not enabled.".into(),
         ));
@@ -538,7 +538,7 @@ mod tests {
         check("-f a -Ws -W", Options { master: MasterMode::Notifying, ..base() });
         check(
             "-f a -W -S /a,level,user",
-            Options { master: MasterMode::Master, master_cli: Some("/a,level,user".into()), ..base() },
+            Options { master: MasterMode::Master, master_cli: vec!["/a,level,user".into()], ..base() },
         );
         check("-f a -C /tmp", Options { directory: Some("/tmp".into()), ..base() });
         check(

@@ -182,7 +182,7 @@ fn open_cli_bind(config: &Config, bind: &Bind, handed: &mut Handed) -> io::Resul
         }
     };
     let kind = descriptor::inspect(socket.fd.as_fd())?;
-    let name = cli_name(bind);
+    let name = bind.addr.to_string();
     let (level, gives_listeners) = (bind.level, bind.expose_fd_listeners);
     let (severity_number, unix) = (bind.severity_number, kind.local.is_unix());
     let port = socket.into_port(let_go_of(config, &Owner::CLI, bind));
@@ -256,19 +256,6 @@ fn open_log_stream(
         }
     };
     Ok(socket.into_port(let_go_of(config, owner, bind)))
-}
-
-/// How `show cli sockets` calls a socket of the CLI.
-pub fn cli_name(bind: &Bind) -> String {
-    match &bind.addr {
-        BindAddr::Tcp(address) if address.is_ipv4() => format!("ipv4@{address}"),
-        BindAddr::Tcp(address) => format!("ipv6@{address}"),
-        BindAddr::Unix(path) => format!("unix@{}", path.display()),
-        BindAddr::Abstract(name) => format!("abns@{}", String::from_utf8_lossy(name)),
-        BindAddr::AbstractZ(name) => format!("abnsz@{}", String::from_utf8_lossy(name)),
-        BindAddr::Fd(fd) => format!("fd@{fd}"),
-        BindAddr::SockPair(fd) => format!("sockpair@{fd}"),
-    }
 }
 
 /// What this process does to let go of the address of a bind.

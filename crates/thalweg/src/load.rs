@@ -39,45 +39,38 @@ pub struct Settings {
     pub listeners: usize,
 }
 
-/// Log formats a configuration may refer to and redefine (configuration manual, sections 2.3 and 8.2).
-const LOG_FORMATS: [(&str, &str); 5] = [
-    (
-        "HAPROXY_HTTP_LOG_FMT",
-        "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r",
-    ),
-    (
-        "HAPROXY_HTTP_CLF_LOG_FMT",
-        "%{+Q}o %{-Q}ci - - [%trg] %r %ST %B \"\" \"\" %cp %ms %ft %b %s %TR %Tw %Tc %Tr %Ta %tsc %ac %fc %bc %sc %rc \
-         %sq %bq %CC %CS %hrl %hsl",
-    ),
-    (
-        "HAPROXY_HTTPS_LOG_FMT",
-        "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r \
-         %[fc_err]/%[ssl_fc_err,hex]/%[ssl_c_err]/%[ssl_c_ca_err]/%[ssl_fc_is_resumed] %[ssl_fc_sni]/%sslv/%sslc",
-    ),
-    ("HAPROXY_TCP_LOG_FMT", "%ci:%cp [%t] %ft %b/%s %Tw/%Tc/%Tt %B %ts %ac/%fc/%bc/%sc/%rc %sq/%bq"),
-    (
-        "HAPROXY_TCP_CLF_LOG_FMT",
-        "%{+Q}o %{-Q}ci - - [%T] \"TCP \" 000 %B \"\" \"\" %cp %ms %ft %b %s %Th %Tw %Tc %Tt %U %ts-- %ac %fc %bc %sc \
-         %rc %sq %bq \"\" \"\" ",
-    ),
-];
-
-/// The environment a configuration sees: that of the process, with the variables every configuration may use.
-fn environment(files: &[String], local_peer: Option<&str>, has_master: bool) -> Environment {
+/// The environment that the process was started with, with what the manual lists for masters and workers (configuration
+/// manual, section 2.3).
+fn environment(files: &[String], has_master: bool) -> Environment {
     let mut environment = Environment::from_process();
     environment.set("HAPROXY_STARTUP_VERSION", COMPATIBLE_VERSION);
     environment.set("HAPROXY_BRANCH", COMPATIBLE_BRANCH);
     environment.set("HAPROXY_CFGFILES", files.join(";"));
-    environment.set("HAPROXY_LOCALPEER", local_peer.map_or_else(host_name, str::to_string));
-    // It is this process's own, whatever the one that started it was.
-    environment.unset("HAPROXY_MWORKER");
+    // They are this process's own, whatever the one that started it had.
+    for name in ["HAPROXY_MWORKER", "HAPROXY_CLI", "HAPROXY_MASTER_CLI"] {
+        environment.unset(name);
+    }
     if has_master {
         environment.set("HAPROXY_MWORKER", "1");
     }
-    for (name, format) in LOG_FORMATS {
-        environment.set(name, format);
+    environment
+}
+
+/// The environment of a master, whose CLI has the sockets called so.
+pub fn master_environment<'a>(options: &Options, sockets: impl Iterator<Item = &'a str>) -> Environment {
+    // A worker says what is wrong with them.
+    let mut environment = environment(&files(options).unwrap_or_default(), true);
+    let sockets = sockets.collect::<Vec<_>>().join(";");
+    if !sockets.is_empty() {
+        environment.set("HAPROXY_MASTER_CLI", sockets);
     }
+    environment
+}
+
+/// The environment that a configuration sees.
+fn environment_of_files(files: &[String], local_peer: Option<&str>, has_master: bool) -> Environment {
+    let mut environment = environment(files, has_master);
+    environment.set("HAPROXY_LOCALPEER", local_peer.map_or_else(host_name, str::to_string));
     environment
 }
 
@@ -98,7 +91,7 @@ fn load_options(options: &Options, files: Vec<String>) -> LoadOptions<'static> {
     let current = process::file_limit().unwrap_or(process::Limit { soft: 1024, hard: 1024 });
     let has_master = options.master != MasterMode::None;
     LoadOptions {
-        environment: environment(&files, options.local_peer.as_deref(), has_master),
+        environment: environment_of_files(&files, options.local_peer.as_deref(), has_master),
         files: files.into_iter().map(Input::Path).chain(options.quickstart.then(quickstart)).collect(),
         facts: features::facts(&Enabled::from(options)),
         local_peer: options.local_peer.clone(),
@@ -201,7 +194,7 @@ mod tests {
 
     #[test]
     fn configurations_see_the_variables_of_the_manual() {
-        let environment = environment(&["a.cfg".into(), "b.cfg".into()], Some("peer"), false);
+        let environment = environment_of_files(&["a.cfg".into(), "b.cfg".into()], Some("peer"), false);
         for (name, expected) in [
             ("HAPROXY_BRANCH", "3.5"),
             ("HAPROXY_STARTUP_VERSION", "3.5-dev5"),
@@ -210,9 +203,6 @@ mod tests {
         ] {
             assert_eq!(environment.get(name), Some(expected.as_bytes()), "{name}");
         }
-        assert!(
-            environment.get("HAPROXY_TCP_LOG_FMT").is_some_and(|format| format.starts_with(b"%ci:%cp [%t] "))
-        );
         assert_eq!(environment.get("HAPROXY_MWORKER"), None);
     }
 }

@@ -496,6 +496,27 @@ fn commands_reach_the_process_that_is_named() {
 }
 
 #[test]
+fn each_address_of_the_master_cli_is_listened_on() {
+    let place = Place::new();
+    let other = place.path("other.sock");
+    let master = place.start(&["-W", "-S", other.to_str().unwrap()]);
+    let first = format!("unix@{}", place.path("master.sock").display());
+    let expected = format!("HAPROXY_MASTER_CLI=unix@{};{first}\n\n", other.display());
+    for socket in [&other, &place.path("master.sock")] {
+        let mut client = UnixStream::connect(socket).unwrap();
+        client.write_all(b"show env HAPROXY_MASTER_CLI\n").unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, expected);
+    }
+    // It is no business of a worker's.
+    assert_eq!(place.cli("@1 show env HAPROXY_MASTER_CLI\n"), "Variable not found\n\n");
+    assert!(place.cli("@1 show env HAPROXY_CLI\n").starts_with("HAPROXY_CLI=unix@/"));
+    assert_eq!(master.end(Signal::Terminate), Some(0));
+}
+
+#[test]
 fn rights_of_the_master_cli_are_those_in_the_worker() {
     let place = Place::new();
     for (level, shown, reloads) in

@@ -416,7 +416,7 @@ fn ask(socket: &Path, line: &str) -> String {
 fn the_cli_answers_and_hands_the_listeners_over() {
     let directory = Directory::new("cli");
     let global = format!(
-        "    stats socket {} level admin expose-fd listeners\n    stats socket {} level user\n",
+        "    setenv OF_THE_FILE 'is seen'\n    stats socket {} level admin expose-fd listeners\n    stats socket {} level user\n",
         directory.path("admin").display(),
         directory.path("user").display()
     );
@@ -426,11 +426,14 @@ fn the_cli_answers_and_hands_the_listeners_over() {
     eventually("the CLI answers", || UnixStream::connect(directory.path("admin")).ok());
     let admin = directory.path("admin");
     let pid = format!("\nPid: {}\n", old.0.id());
+    let cli = format!("HAPROXY_CLI=unix@{};unix@{}\n\n", admin.display(), directory.path("user").display());
     for (command, expected) in [
         ("show info", pid.as_str()),
         ("show version;show cli level", "\n\nadmin\n\n"),
         ("operator;show cli level", "\noperator\n\n"),
         ("show env PATH", "PATH="),
+        ("show env OF_THE_FILE", "OF_THE_FILE=is seen\n\n"),
+        ("show env HAPROXY_CLI", cli.as_str()),
         ("show cli sockets", " admin all\n"),
         ("help", "\n  quit "),
         ("nonsense", "Unknown command: 'nonsense'"),

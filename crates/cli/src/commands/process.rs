@@ -6,13 +6,13 @@ use std::os::unix::ffi::OsStrExt;
 use thalweg_config::model::CliLevel::{Operator, User};
 use thalweg_syntax::carry::carry;
 
-use crate::command::{Command, Run};
+use crate::command::{Call, Command, Run};
 use crate::output::Reply;
 use crate::shown;
 
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] = &[
-    Command::new("show env", Operator, Run::Now(|call| environment(call.args)))
+    Command::new("show env", Operator, Run::Now(environment))
         .help("[var]", "list the environment of the process")
         .master(),
     Command::new("show fd", Operator, Run::Now(|call| descriptors(call.args)))
@@ -83,6 +83,8 @@ fn descriptors(args: &[&str]) -> Reply {
 }
 
 /// `show env`.
-fn environment(args: &[&str]) -> Reply {
-    shown::environment(args.first().copied()).map_or_else(|| Reply::error("Variable not found"), Reply::Text)
+fn environment(call: Call<'_>) -> Reply {
+    let environment = &call.cli().instance.config.environment;
+    let shown = shown::environment(environment, call.args.first().copied());
+    shown.map_or_else(|| Reply::error("Variable not found"), Reply::Text)
 }

@@ -93,6 +93,9 @@ fn socket(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     }
     parse_options(cx, line, 3, &context, &mut binds)?;
     for mut bind in binds {
+        let known = cx.reader.environment.get("HAPROXY_CLI").map(|known| [known, b";"].concat());
+        let known = [known.unwrap_or_default(), bind.addr.to_string().into_bytes()].concat();
+        cx.reader.environment.set("HAPROXY_CLI", known);
         bind.uid = cx.config.global.stats_sockets.len() as u32 + 1;
         cx.config.global.stats_sockets.push(bind);
     }

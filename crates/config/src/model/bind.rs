@@ -1,5 +1,6 @@
 //! One listening address.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -69,6 +70,21 @@ pub enum BindAddr {
     Fd(i32),
     /// `sockpair@n`: one end of a socket pair over which connections arrive as descriptors.
     SockPair(i32),
+}
+
+/// As `show cli sockets`, `HAPROXY_CLI` and `HAPROXY_MASTER_CLI` have it: the address behind its kind.
+impl fmt::Display for BindAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BindAddr::Tcp(address) if address.is_ipv4() => write!(f, "ipv4@{address}"),
+            BindAddr::Tcp(address) => write!(f, "ipv6@{address}"),
+            BindAddr::Unix(path) => write!(f, "unix@{}", path.display()),
+            BindAddr::Abstract(name) => write!(f, "abns@{}", String::from_utf8_lossy(name)),
+            BindAddr::AbstractZ(name) => write!(f, "abnsz@{}", String::from_utf8_lossy(name)),
+            BindAddr::Fd(fd) => write!(f, "fd@{fd}"),
+            BindAddr::SockPair(fd) => write!(f, "sockpair@{fd}"),
+        }
+    }
 }
 
 /// How many sockets one address gets.

@@ -76,6 +76,9 @@ pub struct Config {
     pub tables: Vec<Arc<thalweg_stick::Spec>>,
     /// The names of `defaults` sections that have one, in order.
     pub named_defaults: Vec<Arc<str>>,
+    /// The environment as `setenv` and the others left it, which operators and the programs of checks see. The process's own
+    /// is not changed.
+    pub environment: thalweg_syntax::Environment,
 }
 
 impl Config {

@@ -37,8 +37,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use thalweg_cli::{Begin, SessionMode};
 use thalweg_config::model::CliLevel;
-use thalweg_syntax::Severity;
 use thalweg_syntax::render::message_line;
+use thalweg_syntax::{Environment, Severity};
 use thalweg_sys::child::{self, Exit};
 use thalweg_sys::process::{self as sys, Forked, Ready};
 use thalweg_sys::signal::{self, Signal, SignalSet};
@@ -115,6 +115,8 @@ pub struct Shared {
     pub events: Sender<Event>,
     /// The sockets of the master CLI, as `show cli sockets` has them, and their levels.
     pub sockets: Vec<(String, CliLevel)>,
+    /// The environment, with what the manual says that a master adds.
+    pub environment: Environment,
     /// Held while a connection to the master CLI is accepted, and by a master that becomes another program: clients who come
     /// then are that program's.
     pub accepting: Mutex<()>,
@@ -236,15 +238,14 @@ fn begin<'a>(
     signal::ignore_broken_pipes();
     let file = program_file(&program.path);
     let (events, received) = mpsc::channel();
-    let mut shared = Shared {
+    let shared = Arc::new(Shared {
         processes: Mutex::new(processes),
         version: program.version(),
         events: events.clone(),
-        sockets: Vec::new(),
+        sockets: listeners.iter().map(|listener| (listener.name.clone(), listener.level)).collect(),
+        environment: load::master_environment(options, listeners.iter().map(|listener| &*listener.name)),
         accepting: Mutex::new(()),
-    };
-    shared.sockets = listeners.iter().map(|listener| (listener.name.clone(), listener.level)).collect();
-    let shared = Arc::new(shared);
+    });
     wait_in_thread("signals", move || {
         while let Ok(signal) = signals.wait() {
             if events.send(Event::Signal(signal)).is_err() {
@@ -469,9 +470,6 @@ impl Master<'_> {
             command.arg0(name);
         }
         command.args(arguments).env(WORKER_VARIABLE, part.encode()).env_remove(MASTER_VARIABLE);
-        if let Some((name, _)) = self.shared.sockets.first() {
-            command.env("HAPROXY_MASTER_CLI", name);
-        }
         let mut kept: Vec<BorrowedFd<'_>> = vec![theirs.as_fd()];
         kept.extend(predecessor.as_ref().map(|p| p.as_fd()));
         child::keep_open(&mut command, &kept);

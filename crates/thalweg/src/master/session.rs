@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use thalweg_cli::{Begin, SessionMode, help, level_name, shown, words};
 use thalweg_config::model::{BindAddr, CliLevel};
-use thalweg_config::{Input, LoadOptions};
+use thalweg_config::{Config, Input, LoadOptions};
 use thalweg_syntax::carry::restore;
 use thalweg_sys::fd::wait_readable;
 
@@ -46,20 +46,27 @@ pub struct Listener {
     pub socket: Arc<OwnedFd>,
 }
 
-/// Opens the sockets of the master CLI, or takes those that this process has `already`. The error is for an alert.
-pub fn listen(options: &Options, already: Option<&[OwnedFd]>) -> Result<Vec<Listener>, String> {
-    let Some(given) = &options.master_cli else { return Ok(Vec::new()) };
+/// The socket that one `-S` asks for, or several where its address has commas. The error is for an alert.
+fn parse(given: &str) -> Result<Config, String> {
     // The same as a line of the configuration. Who may open it decides about everything, unless it says otherwise.
     let (address, rest) = given.split_once(',').unwrap_or((given, ""));
     let text = format!("global\n    stats socket {address} level admin {}\n", rest.replace(',', " "));
     let input = Input::Memory { name: "-S".into(), text: text.into_bytes() };
     let loaded = thalweg_config::load(&LoadOptions { files: vec![input], ..LoadOptions::default() });
-    let wrong = || {
+    loaded.config.ok_or_else(|| {
         let said: Vec<String> =
             loaded.diagnostics.iter().map(|diagnostic| diagnostic.message.clone()).collect();
         format!("master CLI socket '{given}' : {}", said.join(" "))
-    };
-    let Some(mut config) = loaded.config else { return Err(wrong()) };
+    })
+}
+
+/// Opens the sockets of the master CLI, or takes those that this process has `already`. The error is for an alert.
+pub fn listen(options: &Options, already: Option<&[OwnedFd]>) -> Result<Vec<Listener>, String> {
+    let mut config = Config::default();
+    // The last one is first, as in the reference's list.
+    for given in options.master_cli.iter().rev() {
+        config.global.stats_sockets.extend(parse(given)?.global.stats_sockets.iter().cloned());
+    }
     for bind in &mut config.global.stats_sockets {
         if let BindAddr::Unix(path) = &mut bind.addr {
             *path = options.directory.as_deref().unwrap_or(Path::new("")).join(&*path);
@@ -72,7 +79,7 @@ pub fn listen(options: &Options, already: Option<&[OwnedFd]>) -> Result<Vec<List
                 let socket = socket.try_clone().map_err(|error| error.to_string())?;
                 let unix = !matches!(bind.addr, BindAddr::Tcp(_));
                 Ok(Listener {
-                    name: listen::cli_name(bind),
+                    name: bind.addr.to_string(),
                     level: bind.level,
                     unix,
                     socket: Arc::new(socket),
@@ -347,7 +354,8 @@ impl Session {
                 "Permission denied!".to_owned()
             }
             ["show", "env", ref name @ ..] => {
-                shown::environment(name.first().copied()).unwrap_or_else(|| "Variable not found".to_owned())
+                shown::environment(&self.shared.environment, name.first().copied())
+                    .unwrap_or_else(|| "Variable not found".to_owned())
             }
             ["show", "startup-logs"] => locked(&self.shared.processes).log.clone(),
             ["_loadstatus"] => {
