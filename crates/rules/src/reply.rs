@@ -7,7 +7,8 @@ use crate::effects::Effects;
 use crate::errors::{ErrorReplies, HttpErrors, RawReply, is_generated};
 use crate::keyword::{RuleEnv, Words};
 use std::sync::{Arc, OnceLock};
-use thalweg_http::{Head, RewriteError, Version};
+use thalweg_http::semantics::decimal;
+use thalweg_http::{Head, HeaderId, RewriteError, Version};
 use thalweg_sample::Ctx;
 use thalweg_sample::logformat::LogFormat;
 use thalweg_syntax::carry::{carry, restore};
@@ -298,11 +299,11 @@ impl Reply {
             }
         }
         let mut digits = [0; 20];
-        head.push(b"content-length", thalweg_http::semantics::decimal(body.len() as u64, &mut digits))?;
+        head.push_id(HeaderId::ContentLength, decimal(body.len() as u64, &mut digits))?;
         if let Some(kind) = &self.content_type
             && !body.is_empty()
         {
-            head.push(b"content-type", kind)?;
+            head.push_id(HeaderId::ContentType, kind)?;
         }
         Ok(true)
     }

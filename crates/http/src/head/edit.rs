@@ -16,6 +16,48 @@ impl Head {
         Ok(index)
     }
 
+    /// Appends a field with a well-known name, which needs no look at its bytes.
+    ///
+    /// # Errors
+    /// As [`Head::push`], and [`RewriteError::Invalid`] for [`HeaderId::Other`].
+    pub fn push_id(&mut self, id: HeaderId, value: &[u8]) -> Result<(), RewriteError> {
+        if id == HeaderId::Other {
+            return Err(RewriteError::Invalid);
+        }
+        check_value(value)?;
+        let name = id.name().as_bytes();
+        self.room_for_field(name, value)?;
+        let start = self.store.len();
+        self.store.extend_from_slice(name);
+        self.store.extend_from_slice(b": ");
+        let name = Span::new(start, self.store.len() - 2);
+        let value = self.append(value);
+        self.store.extend_from_slice(b"\r\n");
+        self.add(Field { name, value, id, flags: CANONICAL });
+        Ok(())
+    }
+
+    /// Checks that one more field fits, and makes room for it.
+    fn room_for_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), RewriteError> {
+        if self.fields.len() >= NONE as usize {
+            return Err(RewriteError::TooLarge);
+        }
+        self.room(name.len() + value.len() + 4, 0)
+    }
+
+    /// Adds a field behind the others, whose bytes are in the store.
+    fn add(&mut self, field: Field) {
+        let index = self.fields.len() as u16;
+        self.fields.push(field);
+        self.live += field.name.len as usize + field.value.len as usize + 4;
+        let first = &mut self.first[field.id as usize];
+        if *first == NONE {
+            *first = index;
+        } else {
+            self.repeated |= bit(field.id);
+        }
+    }
+
     /// Inserts a field before the first one.
     ///
     /// # Errors
@@ -33,25 +75,14 @@ impl Head {
             return Err(RewriteError::Invalid);
         }
         check_value(value)?;
-        if self.fields.len() >= NONE as usize {
-            return Err(RewriteError::TooLarge);
-        }
-        let size = name.len() + value.len() + 4;
-        self.room(size, 0)?;
+        self.room_for_field(name, value)?;
         let (name, value) = append_canonical(&mut self.store, name, value);
         let id = HeaderId::from_lower(self.bytes(name));
         let field = Field { name, value, id, flags: CANONICAL };
-        self.live += size;
         if index >= self.fields.len() {
-            let index = self.fields.len();
-            self.fields.push(field);
-            let first = &mut self.first[id as usize];
-            if *first == NONE {
-                *first = index as u16;
-            } else {
-                self.repeated |= bit(id);
-            }
+            self.add(field);
         } else {
+            self.live += field.name.len as usize + field.value.len as usize + 4;
             self.fields.insert(index, field);
             self.index_again();
         }

@@ -112,7 +112,17 @@ pub fn edits(mut script: &[u8]) {
         let lower = name.to_lowercase();
         let there = model.get(index).is_some_and(Option::is_some);
         let before = head.clone();
-        let result = match edit % 9 {
+        let result = match edit % 10 {
+            9 => {
+                let id = HeaderId::from_name(name.as_bytes());
+                let pushed = head.push_id(id, value.as_bytes());
+                if pushed.is_ok() {
+                    model.push(Some((lower.clone(), value.into())));
+                }
+                assert!(pushed.is_err() || id != HeaderId::Other);
+                // Only well-known names are taken.
+                if id == HeaderId::Other { Ok(()) } else { pushed }
+            }
             0 | 1 => head.push(name.as_bytes(), value.as_bytes()).map(|at| {
                 assert_eq!(at, model.len());
                 model.push(Some((lower.clone(), value.into())));

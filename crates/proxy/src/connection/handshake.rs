@@ -160,7 +160,7 @@ pub async fn connect(
 
 /// Takes the socket out of a line, which is put back with [`put`].
 fn take_stream(line: &mut Line) -> Option<Stream> {
-    match std::mem::replace(line, Line::Local(Box::default())) {
+    match std::mem::replace(line, Line::Local(None)) {
         Line::Wire(Transport::Plain(stream)) => Some(stream),
         other => {
             *line = other;

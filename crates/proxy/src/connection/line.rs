@@ -19,9 +19,9 @@ use super::transport::Transport;
 pub enum Line {
     /// A connection that carries one message at a time, each way.
     Wire(Transport),
-    /// An answer of this process. It takes nothing, and neither leaves nor is late. Boxed: every connection that waits has a
-    /// line.
-    Local(Box<Local>),
+    /// An answer of this process. It takes nothing, and neither leaves nor is late. Without anything to receive from, all of
+    /// the answer is in its port. Boxed: every connection that waits has a line.
+    Local(Option<Box<Local>>),
 }
 
 impl From<Transport> for Line {
@@ -79,7 +79,8 @@ impl Line {
     pub fn poll_recv(&mut self, max: usize) -> Poll<io::Result<Buf>> {
         match self {
             Line::Wire(wire) => wire.poll_recv(max),
-            Line::Local(local) => local.poll_recv(max),
+            Line::Local(Some(local)) => local.poll_recv(max),
+            Line::Local(None) => Poll::Ready(Ok(Buf::copy_of(&[]))),
         }
     }
 

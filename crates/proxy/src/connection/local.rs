@@ -16,7 +16,6 @@ pub trait Body {
 }
 
 /// What an answer's body comes from, besides what is in its port already.
-#[derive(Default)]
 pub struct Local {
     body: Option<Box<dyn Body>>,
     /// What was made and not handed on.

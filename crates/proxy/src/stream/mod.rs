@@ -128,6 +128,24 @@ impl<'a> Stream<'a> {
         self.state.evaluate(self.worker, &mut self.session.facts_mut(), bodies, false, last, f)
     }
 
+    /// Evaluates what makes the stream's response, and lends it the head and the body for that.
+    pub fn make_answer<R>(
+        &mut self,
+        f: impl FnOnce(&mut Ctx<'_>, &mut Effects, &mut Head, &mut Vec<u8>) -> R,
+    ) -> R {
+        let body = self.client.look();
+        let StreamState { facts, request, response, effects, body: made, has_request, .. } = &mut *self.state;
+        let mut session = self.session.facts_mut();
+        let mut scratch = self.worker.scratch.borrow_mut();
+        let mut cx = Ctx::new(self.worker.clock(), self.worker, &mut session, &mut scratch);
+        cx.stream = Some(facts);
+        cx.request = has_request.then_some(request);
+        cx.req_body = body.payload();
+        cx.last = true;
+        cx.reset();
+        f(&mut cx, effects, response, made)
+    }
+
     /// The name that a server is asked for by TLS (`sni`, `sni-auto`).
     pub fn server_name(&mut self, server: &thalweg_config::model::Server) -> Option<Box<[u8]>> {
         let name = server.traffic_tls()?.sni.as_ref()?;

@@ -6,8 +6,8 @@ use std::task::Poll;
 use thalweg_config::model::Proxy;
 use thalweg_h1::encode::EncodeOptions;
 use thalweg_h1::parse::ParseOptions;
-use thalweg_http::Version;
 use thalweg_http::semantics::BodyLength;
+use thalweg_http::{HeaderId, Version};
 use thalweg_rules::reply::reply_for;
 use thalweg_rules::{Realm, Redirect, Reply};
 use thalweg_runtime::buffer::Buf;
@@ -96,9 +96,9 @@ pub async fn internal_error(http: &mut Stream<'_>, cause: Cause) -> After {
 async fn deliver_own(http: &mut Stream<'_>, mut rules: bool, mut failed: bool) -> After {
     loop {
         let body = &http.state.body;
-        let mut from = Port::new(Line::Local(Box::default()));
+        let mut from = Port::new(Line::Local(None));
         from.body.begin(BodyLength::Sized(body.len() as u64), &ParseOptions::default());
-        from.input = (!body.is_empty()).then(|| Buf::copy_of(body));
+        from.input = (!body.is_empty()).then(|| Buf::copy_for_sending(body));
         let delivered = deliver_local(http, &mut from, Maker::Own { rules }).await;
         if !failed && delivered != Delivered::RewriteFailed {
             http.answer_sent();
@@ -133,13 +133,11 @@ fn build<'a>(http: &mut Stream<'a>, answer: &Answer<'a>) -> Result<bool, ()> {
     let fe = http.frontend();
     let be = http.backend();
     let errors = |proxy: &'a Proxy| proxy.errors.as_deref();
-    let mut head = std::mem::take(&mut http.state.response);
-    let mut body = std::mem::take(&mut http.state.body);
     http.state.has_response = false;
-    body.clear();
-    let mut from = |http: &mut Stream<'a>, reply: &Reply| {
+    http.state.body.clear();
+    let from = |http: &mut Stream<'a>, reply: &Reply| {
         let reply = reply.resolved(errors(be), errors(fe));
-        http.evaluate(true, |cx, fx| reply.write(cx, fx, &mut head, &mut body)).map_err(drop)
+        http.make_answer(|cx, fx, head, body| reply.write(cx, fx, head, body)).map_err(drop)
     };
     let mut meant = None;
     let result = match answer {
@@ -152,29 +150,28 @@ fn build<'a>(http: &mut Stream<'a>, answer: &Answer<'a>) -> Result<bool, ()> {
             from(http, reply)
         }
         Answer::Redirect(redirect) => {
-            redirect.write(&http.state.effects, &mut head).map(|()| true).map_err(drop)
+            redirect.write(&http.state.effects, &mut http.state.response).map(|()| true).map_err(drop)
         }
         Answer::Auth(realm) => {
             // A proxy to its clients is only who says so: others are the server that a whole URI names.
             let status = if fe.opts.http_use_proxy_header { Realm::status(&http.state.request) } else { 401 };
             from(http, reply_for(status, errors(be), errors(fe)))
-                .and_then(|sent| realm.write(status, &mut head).map(|()| sent).map_err(drop))
+                .and_then(|sent| realm.write(status, &mut http.state.response).map(|()| sent).map_err(drop))
         }
         Answer::ServerRedirect(prefix) => {
             let mut location = prefix.as_bytes().to_vec();
             location.extend_from_slice(thalweg_http::uri::path_and_query(http.state.request.target()));
+            let head = &mut http.state.response;
             head.clear();
             head.start_response(Version::HTTP_11, 302, Some(b"Found"))
-                .and_then(|()| head.push(b"cache-control", b"no-cache"))
-                .and_then(|_| head.push(b"content-length", b"0"))
-                .and_then(|_| head.push(b"location", &location))
-                .map(|_| true)
+                .and_then(|()| head.push_id(HeaderId::CacheControl, b"no-cache"))
+                .and_then(|()| head.push_id(HeaderId::ContentLength, b"0"))
+                .and_then(|()| head.push_id(HeaderId::Location, &location))
+                .map(|()| true)
                 .map_err(drop)
         }
     };
-    http.state.facts.status = i32::from(meant.unwrap_or(head.status()));
-    http.state.response = head;
-    http.state.body = body;
+    http.state.facts.status = i32::from(meant.unwrap_or(http.state.response.status()));
     result
 }
 

@@ -92,7 +92,7 @@ pub async fn answer<'a>(
             let _ = rules::run(http, be, rules, Kind::HttpResponse, &mut Source::Nobody).await?;
         }
     }
-    let mut from = Port::new(Line::Local(Box::new(Local::new(body))));
+    let mut from = Port::new(Line::Local(Some(Box::new(Local::new(body)))));
     from.body.begin(length, &ParseOptions::default());
     // What its first step makes goes with the head.
     if let Poll::Ready(Ok(buf)) = from.poll_recv()

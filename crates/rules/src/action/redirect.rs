@@ -197,8 +197,8 @@ impl Redirect {
     pub fn write(&self, fx: &Effects, head: &mut Head) -> Result<(), RewriteError> {
         head.clear();
         head.start_response(Version::HTTP_11, self.status, None)?;
-        head.push(b"content-length", b"0")?;
-        head.push(b"location", &fx.location)?;
+        head.push_id(HeaderId::ContentLength, b"0")?;
+        head.push_id(HeaderId::Location, &fx.location)?;
         // These are temporary: nobody should remember them.
         if matches!(self.status, 302 | 303 | 307) {
             head.push(b"cache-control", b"no-cache")?;

@@ -127,6 +127,15 @@ impl Buf {
         buf
     }
 
+    /// The same for bytes that are about to be sent: in a buffer from the pool when it has one and they fit, which costs no
+    /// allocation.
+    pub fn copy_for_sending(bytes: &[u8]) -> Buf {
+        let pooled = Buf::with_capacity_default().filter(|buf| buf.capacity() >= bytes.len());
+        let mut buf = pooled.unwrap_or_else(|| Buf::large(bytes.len()));
+        let _ = buf.extend_from_slice(bytes);
+        buf
+    }
+
     /// An empty buffer for `len` bytes that may have to be kept for long, with room for more that is not more than they are
     /// worth: 1 kB, 4 kB, a pooled one, and beyond that twice as large each time. `None` as in
     /// [`with_capacity_default`](Self::with_capacity_default).
