@@ -119,3 +119,14 @@ fn near_misses_are_suggested_and_nothing_else() {
     let said = rendered(&load_text("global\n frobnicate\n"));
     assert!(!said.contains("did you mean"), "{said}");
 }
+
+/// What only looks at the layout of a file knows the same sections.
+#[test]
+fn the_layout_knows_every_section() {
+    let sections: Vec<&str> = all_keywords()
+        .iter()
+        .filter(|keyword| keyword.place == "section")
+        .map(|keyword| keyword.name)
+        .collect();
+    assert_eq!(sections, thalweg_syntax::layout::SECTIONS);
+}

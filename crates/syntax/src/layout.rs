@@ -15,7 +15,8 @@ pub struct WrittenLine<'t> {
     pub text: &'t str,
     /// Its words as they are written, with quotes, escapes and variables.
     pub words: Vec<Written<'t>>,
-    /// From `#` to the end of the line, without blanks at its end; empty when there is none.
+    /// From `#` to the end of the line, without blanks at its end; empty when there is none. What follows a carriage
+    /// return within a line is never read, and is here, too.
     pub comment: &'t str,
     /// What ends it: a line feed, perhaps after carriage returns; empty at the end of a file that lacks it.
     pub end: &'t str,
@@ -100,6 +101,39 @@ impl<'t> WrittenLine<'t> {
     }
 }
 
+/// Words that begin a section.
+pub const SECTIONS: [&str; 24] = [
+    "acme",
+    "backend",
+    "cache",
+    "crt-store",
+    "defaults",
+    "fcgi-app",
+    "frontend",
+    "global",
+    "healthcheck",
+    "http-errors",
+    "listen",
+    "log-forward",
+    "log-profile",
+    "mailers",
+    "namespace_list",
+    "peers",
+    "program",
+    "resolvers",
+    "ring",
+    "spoe-agent",
+    "spoe-group",
+    "spoe-message",
+    "traces",
+    "userlist",
+];
+
+/// Whether a line begins a section.
+pub fn begins_section(line: &WrittenLine<'_>) -> bool {
+    !line.broken && SECTIONS.contains(&&*line.word(0))
+}
+
 /// Cuts a file into lines, and these into words.
 pub fn lines(text: &str) -> Vec<WrittenLine<'_>> {
     let pieces = text.split_inclusive('\n').enumerate();
@@ -117,11 +151,9 @@ fn line(piece: &str, number: u32) -> WrittenLine<'_> {
             at += 1;
         }
         match bytes.get(at) {
+            None => return WrittenLine { number, text, words, comment: "", end, broken: false },
             // A carriage return ends what is read of a line, wherever it is.
-            None | Some(b'\r') => {
-                return WrittenLine { number, text, words, comment: "", end, broken: false };
-            }
-            Some(b'#') => {
+            Some(b'#' | b'\r') => {
                 let comment = text[at..].trim_end_matches([' ', '\t', '\r']);
                 return WrittenLine { number, text, words, comment, end, broken: false };
             }

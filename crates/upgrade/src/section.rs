@@ -1,39 +1,9 @@
 //! Sections: where they begin, and their first lines.
 
-use thalweg_syntax::layout::WrittenLine;
+use thalweg_syntax::layout::{self, WrittenLine};
 
 use crate::quote::rest;
 use crate::{Decision, Kind, Work};
-
-/// Words that begin a section.
-const KINDS: [&str; 26] = [
-    "global",
-    "defaults",
-    "frontend",
-    "backend",
-    "listen",
-    "ruleset",
-    "userlist",
-    "peers",
-    "mailers",
-    "resolvers",
-    "cache",
-    "http-errors",
-    "ring",
-    "log-forward",
-    "log-profile",
-    "program",
-    "fcgi-app",
-    "crt-store",
-    "traces",
-    "acme",
-    "healthcheck",
-    "namespace_list",
-    "spoe-agent",
-    "spoe-group",
-    "spoe-message",
-    "dynamic-update",
-];
 
 /// One section of a file.
 pub struct Section {
@@ -56,7 +26,7 @@ pub struct Section {
 
 /// Cuts a file into its sections.
 pub fn sections(lines: &[WrittenLine<'_>]) -> Vec<Section> {
-    let begins = |line: &WrittenLine<'_>| KINDS.contains(&&*line.word(0)) && !line.broken;
+    let begins = |line: &WrittenLine<'_>| layout::begins_section(line) || line.word(0) == "ruleset";
     let mut starts: Vec<usize> = (0..lines.len()).filter(|index| begins(&lines[*index])).collect();
     if starts.first() != Some(&0) && !lines.is_empty() {
         starts.insert(0, 0);

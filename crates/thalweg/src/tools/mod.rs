@@ -3,6 +3,7 @@
 //! A command is a [`Tool`]: its name, what follows it, what it does, and its function, in a file of its own. HAProxy has
 //! none of them, so that they are there only under our own name.
 
+mod fmt;
 mod upgrade;
 
 use std::process::ExitCode;
@@ -33,7 +34,7 @@ pub struct Call<'a> {
 }
 
 /// Every tool, in the order in which `thalweg --help` lists them.
-pub static TOOLS: &[Tool] = &[upgrade::TOOL];
+pub static TOOLS: &[Tool] = &[upgrade::TOOL, fmt::TOOL];
 
 /// Runs the tool that the arguments begin with, if they begin with one.
 pub fn run(program: &Program, arguments: &[String]) -> Option<ExitCode> {
