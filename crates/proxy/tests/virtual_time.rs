@@ -576,6 +576,18 @@ fn a_client_that_leaves() {
                 .server_ends(300),
         );
     }
+    // Who ended its direction while a response waited for it may read late, and gets all of it, also when the server pauses.
+    const LONG: Do = Say("HTTP/1.1 200 OK\r\nContent-Length: 4194305\r\n\r\n");
+    cases.push(
+        Case::new("never reads", "timeout client 1s", ("cD 200", 1000))
+            .client(&[GET, Idle(300), Fin, Idle(30_000)])
+            .server(&[Head, LONG, Flood(PIPES)]),
+    );
+    cases.push(
+        Case::new("reads late", "timeout client 1s", ("-- 200", 1300))
+            .client(&[GET, Idle(300), Fin, Idle(500)])
+            .server(&[Head, LONG, Flood(PIPES), Idle(500), Say("x")]),
+    );
     let stays = "no option abortonclose;timeout server 1s";
     cases.push(
         Case::new("without abortonclose", stays, ("sH 504", 1000))

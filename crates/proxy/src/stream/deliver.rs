@@ -316,7 +316,8 @@ struct Both<'b> {
     up_done: bool,
     down_done: bool,
     /// The end of the client's direction counts (`option abortonclose`), unless that of the server is the end of its
-    /// response: such a response is like a tunnel, and the server is told of the client's end in its turn.
+    /// response: such a response is like a tunnel, and the server is told of the client's end in its turn. Nor does the end
+    /// of one count for whom a response waits: it may read late.
     abort: bool,
     like_tunnel: bool,
 }
@@ -388,6 +389,7 @@ impl Both<'_> {
                 // A server that is gone already is noticed by its own direction.
                 let _ = self.from.line.shutdown_write();
             }
+            Departure::Ended if !self.down_done && self.down.blocked_on_send => self.abort = false,
             Departure::Ended if self.abort && self.up_done && !self.from.body.is_until_close() => {
                 return Some(Cause::ClientLeftInResponse);
             }
