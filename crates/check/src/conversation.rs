@@ -104,6 +104,11 @@ impl Conversation {
         }
     }
 
+    /// What arrived and no step took.
+    pub fn heard(&self) -> &[u8] {
+        &self.input
+    }
+
     /// Room for input; never 0 while it waits for some.
     pub fn room(&self) -> usize {
         self.input_max.saturating_sub(self.input.len()).max(1)
@@ -500,7 +505,8 @@ fn done(status: Status, code: i64, info: String) -> Next {
     Next::Done(Verdict { status, code, info: shortened(info) })
 }
 
-fn shortened(mut info: String) -> String {
+/// A text about a check, cut to the length that is kept of it.
+pub fn shortened(mut info: String) -> String {
     if info.len() > INFO_MAX {
         let end = (0..=INFO_MAX).rev().find(|i| info.is_char_boundary(*i)).unwrap_or(0);
         info.truncate(end);

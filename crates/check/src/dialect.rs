@@ -18,6 +18,8 @@ pub enum Dialect {
     Pgsql,
     /// The answer to an anonymous LDAP bind.
     Ldap,
+    /// A line of an agent ([`crate::agent`]), which its owner reads.
+    Agent,
 }
 
 /// What an answer means so far.
@@ -41,6 +43,7 @@ impl Dialect {
             Dialect::MysqlLogin => mysql(input, last, false),
             Dialect::Pgsql => pgsql(input, last),
             Dialect::Ldap => ldap(input, last),
+            Dialect::Agent => agent(input, last),
         }
     }
 }
@@ -119,6 +122,20 @@ fn mysql(input: &[u8], last: bool, greeting: bool) -> Answer {
     }
     let version = packet[1..].split(|b| *b == 0).next().unwrap_or_default();
     Answer::Good { len: 4 + len, code: 0, info: text(version) }
+}
+
+/// A line of an agent stays in the input: what it means is not for the check alone.
+fn agent(input: &[u8], last: bool) -> Answer {
+    let bad = |status, info: &str| Answer::Bad { status, code: None, info: info.into() };
+    if input.iter().any(|b| matches!(b, b'\r' | b'\n')) {
+        return Answer::Good { len: 0, code: 0, info: String::new() };
+    }
+    match (last, input) {
+        (false, _) => Answer::Wait,
+        (true, []) => bad(Status::L7Response, "TCPCHK got an empty response at step 2"),
+        // Nobody knows what the rest would have said.
+        (true, _) => bad(Status::L7Timeout, "Ignoring incomplete line from agent"),
+    }
 }
 
 fn pgsql(input: &[u8], last: bool) -> Answer {
@@ -315,6 +332,12 @@ mod tests {
             (Pgsql, b"E\0\0\0\x08abc\0", false, "L7RSP None bc"),
             (Pgsql, b"junk", false, "wait"),
             (Pgsql, b"junk", true, "L7STS Some(0) PostgreSQL unknown error"),
+            (Agent, b"", false, "wait"),
+            (Agent, b"", true, "L7RSP None TCPCHK got an empty response at step 2"),
+            (Agent, b"up", false, "wait"),
+            (Agent, b"up", true, "L7TOUT None Ignoring incomplete line from agent"),
+            (Agent, b"up\n", false, "good 0 0 "),
+            (Agent, b"up\r", false, "good 0 0 "),
             (Ldap, b"", false, "wait"),
             (Ldap, b"", true, "L7RSP None Not LDAPv3 protocol"),
             (Ldap, b"\x30", false, "wait"),

@@ -6,8 +6,10 @@
 //! - [`Program`] is what the configuration asks for: connect, send, expect, step by step.
 //! - [`Conversation`] is one run of it. The owner asks it what to do [`next`](Conversation::next), does that, and tells
 //!   it what happened; it ends with a [`Verdict`].
+//! - [`agent`] reads what agents say.
 //! - [`Health`] counts verdicts: `rise` good ones bring a server up, `fall` bad ones take it down.
 
+pub mod agent;
 mod conversation;
 mod dialect;
 mod health;
@@ -15,7 +17,7 @@ mod http;
 mod program;
 mod status;
 
-pub use conversation::{Conversation, Evaluate, Heard, Next, Verdict};
+pub use conversation::{Conversation, Evaluate, Heard, Next, Verdict, shortened};
 pub use dialect::{Dialect, LDAP_BIND, mysql_login, pgsql_startup, tls_hello};
 pub use health::{Change, Health, Initial};
 pub use program::{

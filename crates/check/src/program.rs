@@ -36,6 +36,14 @@ pub struct Program {
 }
 
 impl Program {
+    /// Asks an agent: says what it wants to hear, and waits for its line.
+    pub fn agent(send: Option<&[u8]>) -> Program {
+        let mut steps = Program::plain().steps;
+        let send = send.map(|text| StepKind::Send(Text::Fixed(text.into())));
+        steps.extend(send.into_iter().chain([StepKind::Answer(Dialect::Agent)]).map(Step::implicit));
+        Program { kind: Kind::Dialect, steps, disable_on_404: false }
+    }
+
     /// Only connects.
     pub fn plain() -> Program {
         Program { steps: vec![Step::implicit(StepKind::Connect(Connect::default()))], ..Program::default() }

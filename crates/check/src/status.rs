@@ -7,6 +7,8 @@ pub enum Status {
     /// No check ran yet.
     #[default]
     Initializing,
+    /// An agent answered, and said neither that the server is up nor that it is down.
+    Checked,
     SocketError,
     L4Ok,
     L4Timeout,
@@ -66,6 +68,7 @@ impl Status {
     fn row(self) -> (&'static str, &'static str, u8) {
         match self {
             Status::Initializing => ("INI", "Initializing", 1),
+            Status::Checked => ("CHECKED", "No status change", 3),
             Status::SocketError => ("SOCKERR", "Socket error", 5),
             Status::L4Ok => ("L4OK", "Layer4 check passed", 6),
             Status::L4Timeout => ("L4TOUT", "Layer4 timeout", 7),

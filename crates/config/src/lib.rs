@@ -24,6 +24,7 @@ mod ring;
 mod rules;
 mod sample_env;
 mod server;
+mod server_checks;
 mod server_options;
 mod setter;
 mod table;

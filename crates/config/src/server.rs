@@ -162,6 +162,7 @@ fn push(
     if let Some(check) = &server.check {
         (server.rise, server.fall) = (check.rise, check.fall);
     }
+    agent(line, &mut server, &name)?;
     if !draft.check {
         server.check = None;
     }
@@ -184,6 +185,23 @@ fn push(
     }
     b.server_names.insert(name, line.number);
     b.p.servers.push(server.into());
+    Ok(())
+}
+
+/// An agent is where the checks go, unless its own words say otherwise.
+fn agent(line: &Line, server: &mut Server, name: &str) -> Outcome {
+    let Some(agent) = &mut server.agent else { return Ok(()) };
+    let check = server.check.as_deref();
+    if check.is_some() && (agent.addr.is_none() || agent.port.is_none()) {
+        let agent = Arc::make_mut(agent);
+        agent.addr = agent.addr.or(check.and_then(|check| check.addr).map(|addr| addr.ip()));
+        agent.port = agent.port.or(check.and_then(|check| check.port));
+    }
+    if agent.asked && agent.port.is_none() {
+        let at = (0..line.words.len()).rev().find(|at| line.text(*at) == "agent-check").unwrap_or(0);
+        let message = format!("server {name} does not have agent port. Agent check has been disabled.");
+        return Err(located(fail(line, at, message)));
+    }
     Ok(())
 }
 

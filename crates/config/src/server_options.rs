@@ -9,8 +9,8 @@ use thalweg_syntax::{Address, AddressOptions, Diagnostic, Line, TimeError, TimeU
 use crate::build::{Cx, InitAddr, ProxyFieldDraft, ServerDraft};
 use crate::keyword::{fail, not_supported};
 use crate::model::{CheckConfig, ProxyHeader, ProxyHeaderV2, SlowSettings, SourceAddress, SourceMode};
-use crate::numbers::{count, duration_ms, leading, lenient};
-use crate::resolve::{address, addresses};
+use crate::numbers::{count, duration_ms, lenient};
+use crate::resolve::address;
 use crate::setter::{Took, value};
 
 pub(crate) fn rare(draft: &mut ServerDraft) -> &mut SlowSettings {
@@ -443,43 +443,4 @@ pub(crate) fn resolve_net(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut Server
         _ => return Ok(2),
     };
     Err(fail(line, at + 1, message))
-}
-
-/// `observe`: health from traffic.
-pub(crate) fn observe(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) -> Took {
-    match line.text(at + 1) {
-        "none" => Ok(2),
-        "layer4" | "layer7" => Err(not_supported(line, at, "observe", "health from traffic is not built")),
-        text => {
-            let message = format!("'observe' expects one of 'none', 'layer4', 'layer7' but got '{text}'");
-            Err(fail(line, at + 1, message))
-        }
-    }
-}
-
-/// `error-limit`, which only matters with `observe`.
-pub(crate) fn error_limit(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) -> Took {
-    match leading(line.text(at + 1)).0 {
-        1..=0x7fff_ffff => Ok(2),
-        _ => Err(fail(line, at + 1, "error-limit has to be > 0.")),
-    }
-}
-
-/// `agent-inter`, a parameter of `agent-check`, which is refused.
-pub(crate) fn agent_inter(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
-    value(line, at, "'agent-inter' expects an argument.")?;
-    between_checks(cx, line, at, draft)?;
-    Ok(2)
-}
-
-/// `agent-addr`, a parameter of `agent-check`, which is refused.
-pub(crate) fn agent_addr(cx: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) -> Took {
-    let text = value(line, at, "'agent-addr' expects an argument.")?;
-    match addresses(cx, line, at + 1, &AddressOptions::HOST, "") {
-        Ok(_) => Ok(2),
-        Err(_) => {
-            let message = format!("parsing agent-addr failed. Check if '{text}' is correct address.");
-            Err(fail(line, at + 1, message))
-        }
-    }
 }

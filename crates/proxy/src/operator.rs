@@ -162,6 +162,57 @@ impl Hand<'_> {
         before.tell_if_none_left(self.worker, self.proxy);
     }
 
+    /// Changes the server's weight as a text says: a number up to 256, or a percentage of the configured one. The error says
+    /// what is wrong with it.
+    pub fn change_weight(&self, text: &str) -> Result<(), &'static str> {
+        let Some((number, rest)) = leading_number(text) else {
+            return Err("Empty weight string empty or preceded by garbage");
+        };
+        let (proxy, server) = (self.worker.proxy(self.proxy), self.server);
+        let initial = proxy.server(server).map_or(0, |server| i64::from(server.weight));
+        let weight = match rest {
+            "%" if number < 0 => return Err("Relative weight must be positive."),
+            "%" => (number.saturating_mul(initial) / 100).min(WEIGHT_MAX),
+            "" if !(0..=WEIGHT_MAX).contains(&number) => {
+                return Err("Absolute weight can only be between 0 and 256 inclusive.");
+            }
+            "" => number,
+            _ => return Err("Trailing garbage in weight string"),
+        };
+        if self.backend().balancer.is_static() && weight != 0 && weight != initial {
+            return Err("Backend is using a static LB algorithm and only accepts weights '0%' and '100%'.");
+        }
+        self.set_weight(u32::try_from(weight).unwrap_or(0));
+        Ok(())
+    }
+
+    /// Changes the limit on the server's requests as a text says.
+    pub fn change_maxconn(&self, text: &str) -> Result<(), &'static str> {
+        match leading_number(text) {
+            Some((number, "")) => {
+                let maxconn = u32::try_from(number).map_err(|_| "Value out of range.")?;
+                self.backend().set_maxconn(self.server, maxconn);
+                Ok(())
+            }
+            Some(_) => Err("Trailing garbage in maxconn string"),
+            None => Err("maxconn string empty or preceded by garbage"),
+        }
+    }
+
+    /// Says in the place of the server's agent that it is up or down; the logs hear where that was said. False when it has no
+    /// agent that is asked.
+    pub fn say_agent(&self, up: bool, place: &str) -> bool {
+        let before = Before::look(self.backend(), self.server);
+        let was = self.backend().standing(self.server);
+        if !self.backend().say_agent(self.server, up) {
+            return false;
+        }
+        let reason = format!(", changed from {place}");
+        before.tell_change(self.worker, self.proxy, self.server, was.operation, &reason);
+        track::follow(self.worker, self.proxy, self.server);
+        true
+    }
+
     /// Says how healthy the server is, until its next check; the logs hear where that was said (`CLI`).
     pub fn say_health(&self, said: Said, place: &str) {
         let before = Before::look(self.backend(), self.server);
@@ -176,6 +227,18 @@ impl Hand<'_> {
         );
         track::follow(self.worker, self.proxy, self.server);
     }
+}
+
+/// The highest weight.
+const WEIGHT_MAX: i64 = 256;
+
+/// The number at the front of a text, the nearest that fits, and what follows it.
+fn leading_number(text: &str) -> Option<(i64, &str)> {
+    let sign = usize::from(text.starts_with(['-', '+']));
+    let digits = text.bytes().skip(sign).take_while(u8::is_ascii_digit).count();
+    let (number, rest) = text.split_at(sign + digits);
+    let most = if number.starts_with('-') { i64::MIN } else { i64::MAX };
+    (digits > 0).then(|| (number.parse().unwrap_or(most), rest))
 }
 
 impl Instance {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use thalweg_config::model::{BalanceAlgo, Bind, BindAddr, Proxy, ProxyId, Server, ServerAddr, ServerId};
 use thalweg_proxy::backend::connect::shares_connections;
-use thalweg_proxy::backend::health::CheckReport;
+use thalweg_proxy::backend::health::{CheckReport, What};
 use thalweg_proxy::backend::standing::{Operation, Standing};
 use thalweg_proxy::counters::{Counter, Counters, Peaks, Rate, peak};
 use thalweg_proxy::gate::Gate;
@@ -305,13 +305,16 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     row.set(const { at("act") }, U32(u32::from(!server.backup)));
     row.set(const { at("bck") }, U32(u32::from(server.backup)));
     row.set(const { at("lastchg") }, narrow(history.since_s()));
-    if let Some(report) = backend.check_report(server.id).filter(|_| standing.checked) {
+    if let Some(report) = backend.check_report(server.id, What::Health).filter(|_| standing.checked) {
         row.set(const { at("chkfail") }, U64(report.failures));
         row.set(const { at("chkdown") }, U64(history.downs));
         row.set(const { at("downtime") }, narrow(history.down_s));
         if !standing.paused {
             check(&mut row, &report, &standing);
         }
+    }
+    if let Some(report) = backend.check_report(server.id, What::Agent).filter(|_| standing.agent_asked) {
+        agent(&mut row, &report, &standing);
     }
     if is_http(proxy) {
         sums.responses(&mut row);
@@ -361,6 +364,22 @@ fn check(row: &mut Row, report: &CheckReport, standing: &Standing) {
     row.set(const { at("check_health") }, U32(standing.health.value()));
 }
 
+/// The columns of an agent that is asked.
+fn agent(row: &mut Row, report: &CheckReport, standing: &Standing) {
+    row.set(const { at("agent_status") }, Str(report.status_word()));
+    if report.verdict.status.has_code() {
+        row.set(const { at("agent_code") }, narrow(report.verdict.code.unsigned_abs()));
+    }
+    if let Some(duration_ms) = report.duration_ms {
+        row.set(const { at("agent_duration") }, U64(duration_ms));
+    }
+    row.set(const { at("last_agt") }, Str(report.verdict.info.clone()));
+    row.set(const { at("agent_desc") }, Str(report.verdict.status.description().into()));
+    row.set(const { at("agent_rise") }, U32(1));
+    row.set(const { at("agent_fall") }, U32(1));
+    row.set(const { at("agent_health") }, U32(u32::from(standing.agent_up)));
+}
+
 /// Backend and name of a server.
 fn server_title(instance: &Instance, proxy: ProxyId, server: ServerId) -> String {
     let proxy = instance.config.proxy(proxy);
@@ -379,6 +398,7 @@ fn followed_status(instance: &Instance, server: &Server, standing: &Standing) ->
     let checked = instance.backends[root.0.0 as usize].standing(root.1);
     let mut shown = *standing;
     (shown.health, shown.checked) = (checked.health, checked.checked);
+    (shown.agent_asked, shown.agent_up) = (checked.agent_asked, checked.agent_up);
     status(&shown)
 }
 
@@ -389,11 +409,15 @@ pub(crate) fn status(standing: &Standing) -> String {
         return "MAINT".into();
     }
     let word = match standing.operation {
+        Operation::Stopped if standing.is_down_by_agent() => return "DOWN (agent)".into(),
         Operation::Stopped if health.is_changing() && standing.checked => {
             return format!("DOWN {}/{}", health.value(), health.rise());
         }
         Operation::Stopped => return "DOWN".into(),
         Operation::Stopping => "NOLB",
+        Operation::Running if standing.is_draining() && standing.agent_asked => {
+            return "DRAIN (agent)".into();
+        }
         Operation::Running if standing.is_draining() => "DRAIN",
         Operation::Running if !standing.checked => return "no check".into(),
         Operation::Running => "UP",

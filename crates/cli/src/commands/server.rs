@@ -1,11 +1,15 @@
 //! Servers and backends.
 
+mod agent;
 mod identity;
+
+use std::net::IpAddr;
 
 use thalweg_config::model::CliLevel::{Admin, User};
 use thalweg_config::model::{Proxy, Server, ServerAddr, ServerTls};
 use thalweg_proxy::Instance;
 use thalweg_proxy::backend::connect::shares_connections;
+use thalweg_proxy::backend::health::What;
 use thalweg_proxy::backend::identity::Identity;
 use thalweg_proxy::backend::standing::Said;
 use thalweg_proxy::counters::{Counter, Counters, sum};
@@ -39,7 +43,7 @@ pub static COMMANDS: &[Command] = &[
         .help("<bk>/<srv>  (DEPRECATED)", "change the weight of a server (rather: 'set server')"),
     Command::new("set server", Admin, Run::Now(|call| set(call.instance(), call.args)))
         .help("<bk>/<srv> [opts]", "change the state, health, weight or address of a server")
-        .lacks("agent, agent-addr, agent-port, agent-send, fqdn, as agents and resolvers are missing; addr of servers of logs"),
+        .lacks("fqdn, as resolvers are missing; addr of servers of logs"),
     Command::new("set maxconn server", Admin, Run::Now(|call| set_maxconn(call.instance(), call.args)))
         .help("<bk>/<srv>", "change the request limit of a server"),
     Command::new("enable server", Admin, Run::Now(|call| enable(call.instance(), call.args, true)))
@@ -113,7 +117,7 @@ fn show_state(instance: &Instance, args: &[&str], anon_key: u32) -> Reply {
             let address = anonymous::server_address(anon_key, &address);
             let standing = backend.standing(server.id);
             // Of the check: its status and its result; then the health and what the check does.
-            let (status, result, running) = match backend.check_report(server.id) {
+            let (status, result, running) = match backend.check_report(server.id, What::Health) {
                 Some(report) => {
                     (report.verdict.status.number(), report.result_number(), u32::from(report.running))
                 }
@@ -125,21 +129,16 @@ fn show_state(instance: &Instance, args: &[&str], anon_key: u32) -> Reply {
                 ServerAddr::Unresolved(name, _) => name,
                 _ => "-",
             };
-            // An agent would be asked where the checks go.
-            let check_port = now.check_port.unwrap_or(0);
-            let check_address = now.check_addr.map(|addr| addr.ip().to_string());
-            let check_address = match &check_address {
-                None => "-".into(),
-                Some(address) => anonymous::server_address(anon_key, address),
-            };
+            let of_agent = backend.check_report(server.id, What::Agent);
+            let agent = standing.agent_bits() | u32::from(of_agent.is_some_and(|report| report.running));
             let ssl = match server.tls.as_deref() {
                 Some(_) if server.traffic_tls().is_some() => 1,
                 Some(tls) if tls.words.ssl == Some(false) && !was_switched(tls) => -1,
                 _ => 0,
             };
+            let targets = targets(&now, anon_key);
             text.push_str(&format!(
-                "{} {} {} {} {address} {} {} {} {} {} {check} 0 {} {} {name} {port} - {ssl} {check_port} {check_address} \
-                 {check_address} {check_port}\n",
+                "{} {} {} {} {address} {} {} {} {} {} {check} {agent} {} {} {name} {port} - {ssl} {targets}\n",
                 proxy.uid,
                 anonymous::text(anon_key, &proxy.name),
                 server.uid,
@@ -155,6 +154,18 @@ fn show_state(instance: &Instance, args: &[&str], anon_key: u32) -> Reply {
         }
     }
     Reply::Text(text)
+}
+
+/// Where a server's checks go, and where its agent is: port and address of the one, address and port of the other.
+fn targets(now: &Identity, anon_key: u32) -> String {
+    let shown = |ip: Option<IpAddr>| match ip {
+        None => "-".into(),
+        Some(ip) => anonymous::server_address(anon_key, &ip.to_string()).into_owned(),
+    };
+    let check_ip = now.check_addr.map(|addr| addr.ip());
+    // An agent is where the checks go unless said otherwise.
+    let agent = (shown(now.agent_addr.or(check_ip)), now.agent_port.or(now.check_port).unwrap_or(0));
+    format!("{} {} {} {}", now.check_port.unwrap_or(0), shown(check_ip), agent.0, agent.1)
 }
 
 /// `show servers conn`.
@@ -224,49 +235,18 @@ fn set_weight(instance: &Instance, args: &[&str]) -> Reply {
         Err(reply) => return reply,
     };
     match args.get(1) {
-        Some(weight) => change_weight(instance, proxy, server, weight),
+        Some(weight) => change_weight(proxy, server, weight),
         None => Reply::error("Require <weight> or <weight%>."),
     }
 }
 
-/// The highest weight.
-const WEIGHT_MAX: i64 = 256;
-
-fn change_weight(instance: &Instance, proxy: &Proxy, server: &Server, text: &str) -> Reply {
-    let (number, rest) = match leading_number(text) {
-        Some(found) => found,
-        None => return Reply::error("Empty weight string empty or preceded by garbage"),
-    };
-    let initial = i64::from(server.weight);
-    let weight = match rest {
-        "%" if number < 0 => return Reply::error("Relative weight must be positive."),
-        "%" => (number.saturating_mul(initial) / 100).min(WEIGHT_MAX),
-        "" if !(0..=WEIGHT_MAX).contains(&number) => {
-            return Reply::error("Absolute weight can only be between 0 and 256 inclusive.");
-        }
-        "" => number,
-        _ => return Reply::error("Trailing garbage in weight string"),
-    };
-    let backend = &instance.backends[proxy.id.0 as usize];
-    if backend.balancer.is_static() && weight != 0 && weight != initial {
-        return Reply::error(
-            "Backend is using a static LB algorithm and only accepts weights '0%' and '100%'.",
-        );
-    }
-    if let Some(worker) = crate::worker() {
-        let hand = Hand { worker: &worker, proxy: proxy.id, server: server.id };
-        hand.set_weight(u32::try_from(weight).unwrap_or(0));
-    }
-    Reply::Done
+fn change_weight(proxy: &Proxy, server: &Server, text: &str) -> Reply {
+    let Some(worker) = crate::worker() else { return Reply::Done };
+    done(Hand { worker: &worker, proxy: proxy.id, server: server.id }.change_weight(text))
 }
 
-/// The number at the front of a text, the nearest that fits, and what follows it.
-fn leading_number(text: &str) -> Option<(i64, &str)> {
-    let sign = usize::from(text.starts_with(['-', '+']));
-    let digits = text.bytes().skip(sign).take_while(u8::is_ascii_digit).count();
-    let (number, rest) = text.split_at(sign + digits);
-    let most = if number.starts_with('-') { i64::MIN } else { i64::MAX };
-    (digits > 0).then(|| (number.parse().unwrap_or(most), rest))
+fn done(result: Result<(), &'static str>) -> Reply {
+    result.map_or_else(Reply::error, |()| Reply::Done)
 }
 
 const SET_SERVER_USAGE: &str = "usage: set server <backend>/<server> addr | agent | agent-addr | agent-port | agent-send | \
@@ -280,7 +260,7 @@ fn set(instance: &Instance, args: &[&str]) -> Reply {
     };
     let value = args.get(2).copied();
     match (args.get(1).copied(), value) {
-        (Some("weight"), Some(weight)) => change_weight(instance, proxy, server, weight),
+        (Some("weight"), Some(weight)) => change_weight(proxy, server, weight),
         (Some("weight"), None) => Reply::error("Require <weight> or <weight%>."),
         (Some("state"), value) => {
             let Some(worker) = crate::worker() else { return Reply::Done };
@@ -315,14 +295,8 @@ fn set(instance: &Instance, args: &[&str]) -> Reply {
         (Some("fqdn"), Some(_)) => {
             Reply::error("set server <b>/<s> fqdn failed because no resolution is configured.")
         }
-        // No server has an agent.
-        (Some("agent" | "agent-send"), _) => Reply::error("agent checks are not enabled on this server."),
-        (Some("agent-addr"), None) => {
-            Reply::error("set server <b>/<s> agent-addr requires an address and optionally a port.")
-        }
-        (Some("agent-port"), None) => Reply::error("set server <b>/<s> agent-port requires a port."),
-        (Some("agent-addr" | "agent-port"), Some(_)) => {
-            Reply::warning("agent checks are not enabled on this server")
+        (Some(what @ ("agent" | "agent-addr" | "agent-port" | "agent-send")), _) => {
+            agent::set(instance, proxy, server, what, &args[2..])
         }
         (Some("ssl"), value) => match (server.tls.as_ref().and_then(|tls| tls.line.as_ref()), value) {
             (None, _) => Reply::error(
@@ -364,12 +338,16 @@ fn enable_checks(instance: &Instance, args: &[&str], on: bool) -> Reply {
     }
 }
 
-/// `enable agent`, `disable agent`: no server has one.
+/// `enable agent`, `disable agent`.
 fn enable_agent(instance: &Instance, args: &[&str], on: bool) -> Reply {
-    match find_server(instance, args) {
-        Err(reply) => reply,
-        Ok(_) if on => Reply::error("Agent was not configured on this server, cannot enable."),
-        Ok(_) => Reply::Done,
+    let (proxy, server) = match find_server(instance, args) {
+        Ok(found) => found,
+        Err(reply) => return reply,
+    };
+    if instance.backends[proxy.id.0 as usize].enable_agent(server.id, on) {
+        Reply::Done
+    } else {
+        Reply::error("Agent was not configured on this server, cannot enable.")
     }
 }
 
@@ -380,15 +358,6 @@ fn set_maxconn(instance: &Instance, args: &[&str]) -> Reply {
         Err(reply) => return reply,
     };
     let Some(text) = args.get(1) else { return Reply::error("Require <maxconn>.") };
-    match leading_number(text) {
-        Some((number, "")) => match u32::try_from(number) {
-            Ok(maxconn) => {
-                instance.backends[proxy.id.0 as usize].set_maxconn(server.id, maxconn);
-                Reply::Done
-            }
-            Err(_) => Reply::error("Value out of range."),
-        },
-        Some(_) => Reply::error("Trailing garbage in maxconn string"),
-        None => Reply::error("maxconn string empty or preceded by garbage"),
-    }
+    let Some(worker) = crate::worker() else { return Reply::Done };
+    done(Hand { worker: &worker, proxy: proxy.id, server: server.id }.change_maxconn(text))
 }

@@ -36,8 +36,8 @@ pub use proxy::{
     UseServerTarget,
 };
 pub use server::{
-    CheckConfig, HashKey, InitState, PoolConfig, PortMode, ProxyHeader, ProxyHeaderV2, Server, ServerAddr,
-    SlowSettings,
+    AgentConfig, CheckConfig, HashKey, InitState, PoolConfig, PortMode, ProxyHeader, ProxyHeaderV2, Server,
+    ServerAddr, SlowSettings,
 };
 pub use shared::{Places, Shared};
 pub use stats::{DEFAULT_REALM, Label, StatsPage};

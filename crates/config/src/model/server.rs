@@ -1,6 +1,6 @@
 //! One server of a backend.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -44,6 +44,8 @@ pub struct Server {
     pub pool: PoolConfig,
     pub hash_key: HashKey,
     pub check: Option<Arc<CheckConfig>>,
+    /// What was said of an agent, asked or not.
+    pub agent: Option<Arc<AgentConfig>>,
     /// TLS, for traffic ([`ServerTls::ssl`]) or for health checks; absent when it is used for neither.
     pub tls: Option<Arc<ServerTls>>,
     pub extra: Option<Arc<SlowSettings>>,
@@ -217,6 +219,26 @@ pub struct CheckConfig {
     pub port: Option<u16>,
     pub addr: Option<SocketAddr>,
     pub send_proxy: bool,
+}
+
+/// `agent-check` and its parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentConfig {
+    /// `agent-check`: whether it is asked.
+    pub asked: bool,
+    pub inter_ms: u32,
+    /// Where it is, if not at the server's address.
+    pub addr: Option<IpAddr>,
+    /// Required where it is asked.
+    pub port: Option<u16>,
+    /// What it wants to hear first.
+    pub send: Option<Arc<[u8]>>,
+}
+
+impl Default for AgentConfig {
+    fn default() -> AgentConfig {
+        AgentConfig { asked: false, inter_ms: 2000, addr: None, port: None, send: None }
+    }
 }
 
 impl Default for CheckConfig {

@@ -197,6 +197,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         pool: PoolConfig::default(),
         hash_key: HashKey::Id,
         check: None,
+        agent: None,
         tls: None,
         extra: None,
     };

@@ -4,6 +4,7 @@ use crate::build::ServerDraft;
 use crate::keyword::{Keyword, not_yet, works};
 use crate::model::{HashKey, InitState, ProxyHeader};
 use crate::numbers::leading;
+use crate::server_checks as s;
 use crate::server_options::{self as o, check, rare};
 use crate::setter::Setter::{self, Flag, Number, Reads, Text, Word};
 use crate::table::why;
@@ -12,19 +13,11 @@ use crate::tls;
 /// Every option of a server, in alphabetical order.
 pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
     works("addr", "Address of health checks.", Reads(o::check_addr)),
-    works("agent-addr", "Address of the agent.", Reads(o::agent_addr)),
-    not_yet("agent-check", "Health checks.", why::CHECKS),
-    works("agent-inter", "Time between agent checks.", Reads(o::agent_inter)),
-    works(
-        "agent-port",
-        "Port of the agent.",
-        Text { missing: "'agent-port' expects an argument.", set: |_, _| {} },
-    ),
-    works(
-        "agent-send",
-        "What is sent to the agent.",
-        Text { missing: "'agent-send' expects an argument.", set: |_, _| {} },
-    ),
+    works("agent-addr", "Address of the agent.", Reads(s::agent_addr)),
+    works("agent-check", "An agent is asked about the server.", Flag(|d| s::agent(d).asked = true)),
+    works("agent-inter", "Time between agent checks.", Reads(s::agent_inter)),
+    works("agent-port", "Port of the agent.", Reads(s::agent_port)),
+    works("agent-send", "What is sent to the agent.", Reads(s::agent_send)),
     not_yet("allow-0rtt", "Send early data (0-RTT).", why::SERVER_0RTT),
     works("alpn", "Protocols offered to the server.", Reads(tls::server_word)),
     works("backup", "Used when the others are down.", Flag(|d| d.server.backup = true)),
@@ -72,7 +65,7 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
         }),
     ),
     works("enabled", "Does not start in maintenance.", Flag(|d| d.server.disabled = false)),
-    works("error-limit", "Errors before 'on-error' applies.", Reads(o::error_limit)),
+    works("error-limit", "Errors before 'on-error' applies.", Reads(s::error_limit)),
     works(
         "fall",
         "Failed checks before a server is down.",
@@ -196,7 +189,15 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
     ),
     not_yet("name", "Named presets.", why::HEALTHCHECK),
     not_yet("namespace", "Network namespace.", why::NAMESPACE),
-    works("no-agent-check", "No agent check.", Flag(o::never_on)),
+    works(
+        "no-agent-check",
+        "No agent is asked.",
+        Flag(|d| {
+            if d.server.agent.is_some() {
+                s::agent(d).asked = false;
+            }
+        }),
+    ),
     works("no-backup", "Not a backup.", Flag(|d| d.server.backup = false)),
     works("no-check", "No health check.", Flag(|d| d.check = false)),
     works("no-check-reuse-pool", "Health checks on connections of their own.", Flag(o::never_on)),
@@ -245,7 +246,7 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
     works("no-verifyhost", "The certificate's name is not checked.", Reads(tls::server_word)),
     works("non-stick", "Not learnt by stick tables.", Flag(|d| rare(d).non_stick = true)),
     not_yet("npn", "What was there before ALPN.", why::NPN),
-    works("observe", "Whether traffic tells health.", Reads(o::observe)),
+    works("observe", "Whether traffic tells health.", Reads(s::observe)),
     works(
         "on-error",
         "What errors of traffic do.",

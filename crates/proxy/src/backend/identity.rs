@@ -7,7 +7,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -33,6 +33,12 @@ pub struct Identity {
     pub check_addr: Option<SocketAddr>,
     /// The port of checks, if it is another one.
     pub check_port: Option<u16>,
+    /// Where its agent is, if not at its own address.
+    pub agent_addr: Option<IpAddr>,
+    /// The port of its agent.
+    pub agent_port: Option<u16>,
+    /// What its agent wants to hear.
+    pub agent_send: Option<Arc<[u8]>>,
     /// Value of the persistence cookie.
     pub cookie: Option<Arc<str>>,
 }
@@ -41,12 +47,16 @@ impl Identity {
     /// As configured.
     pub fn of(server: &Server) -> Identity {
         let check = server.check.as_deref();
+        let agent = server.agent.as_deref();
         Identity {
             name: Arc::clone(&server.name),
             addr: server.addr.clone(),
             port_mode: server.port_mode,
             check_addr: check.and_then(|check| check.addr),
             check_port: check.and_then(|check| check.port),
+            agent_addr: agent.and_then(|agent| agent.addr),
+            agent_port: agent.and_then(|agent| agent.port),
+            agent_send: agent.and_then(|agent| agent.send.clone()),
             cookie: server.cookie.clone(),
         }
     }

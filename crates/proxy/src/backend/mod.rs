@@ -46,8 +46,6 @@ pub struct Backend {
     /// Whether requests are counted per server where all threads see it: for the algorithm or for a limit. Once they
     /// are, they always will be.
     tracks_load: AtomicBool,
-    /// What checks found out.
-    reports: health::Reports,
     /// What servers are called and where they are reached, when that is not as configured.
     identities: identity::Identities,
     /// How cookies come to be that the configuration does not name.
@@ -74,6 +72,8 @@ struct ServerState {
     transition: Transition,
     /// Counts the changes of what it is called and where it is reached; 0 while it is as configured.
     version: AtomicU32,
+    /// What its checks and its agent found out.
+    reports: health::Reports,
 }
 
 impl ServerState {
@@ -188,6 +188,7 @@ impl Backend {
                     closing: AtomicBool::new(false),
                     transition: Transition::new(server),
                     version: AtomicU32::new(0),
+                    reports: health::Reports::new(server),
                 })
                 .collect(),
             queue: Queue::new(),
@@ -199,7 +200,6 @@ impl Backend {
             fullconn: proxy.fullconn,
             // With a single server there is nothing to compare: only a limit needs the count.
             tracks_load: AtomicBool::new(limited || (by_load && proxy.servers.len() > 1)),
-            reports: health::Reports::new(proxy),
             identities: identity::Identities::default(),
             dynamic_cookies: Mutex::new(identity::DynamicCookies::of(proxy)),
         };

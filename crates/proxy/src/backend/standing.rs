@@ -73,6 +73,12 @@ pub struct Standing {
     pub checked: bool,
     /// The checks stand still because of maintenance.
     pub paused: bool,
+    /// It has an agent, which was not disabled.
+    pub agent_asked: bool,
+    /// The last word of the agent about it was not that it is down.
+    pub agent_up: bool,
+    /// It has an agent, asked or not.
+    has_agent: bool,
     /// The configuration says `disabled`.
     disabled: bool,
     /// It has checks, enabled or not.
@@ -103,6 +109,7 @@ impl Standing {
             None => Health::new(server.rise, server.fall, Initial::Up),
         };
         let has_checks = server.check.is_some();
+        let has_agent = server.agent.as_ref().is_some_and(|agent| agent.asked);
         let mut standing = Standing {
             operation: Operation::Stopped,
             maintenance: server.disabled,
@@ -112,6 +119,9 @@ impl Standing {
             health: initial,
             checked: has_checks,
             paused: server.disabled,
+            agent_asked: has_agent,
+            agent_up: true,
+            has_agent,
             disabled: server.disabled,
             has_checks,
             unresolved: matches!(server.addr, thalweg_config::model::ServerAddr::Unresolved(..)),
@@ -166,13 +176,23 @@ impl Standing {
         u32::from(self.has_checks) << 1 | u32::from(self.checked) << 2 | u32::from(self.paused) << 3
     }
 
+    /// `srv_agent_state`, but for 1, a question in progress: it has an agent 2, that is asked 4; 16 says that this is an agent.
+    pub fn agent_bits(&self) -> u32 {
+        if self.has_agent { 18 | u32::from(self.agent_asked) << 2 } else { 0 }
+    }
+
+    /// Whether its agent keeps it down.
+    pub fn is_down_by_agent(&self) -> bool {
+        self.agent_asked && !self.agent_up
+    }
+
     /// As it is when nothing keeps it from its work.
     fn serve(&mut self) {
         if self.checked {
             self.paused = false;
             self.health = self.initial;
         }
-        let up = !self.unresolved && (!self.checked || self.health.is_up());
+        let up = !self.unresolved && (!self.checked || self.health.is_up()) && !self.is_down_by_agent();
         self.operation = if up { Operation::Running } else { Operation::Stopped };
     }
 
@@ -248,6 +268,27 @@ impl Standing {
         self.has_checks || !on
     }
 
+    /// Its agent, or somebody in its place, says that it is up or down. In maintenance that is only noted.
+    fn say_agent(&mut self, up: bool) {
+        self.agent_up = up;
+        if self.in_maintenance() || self.unresolved {
+            return;
+        }
+        match up {
+            false => self.operation = Operation::Stopped,
+            true if self.operation == Operation::Stopped && (!self.checked || self.health.is_up()) => {
+                self.operation = Operation::Running;
+            }
+            true => {}
+        }
+    }
+
+    /// `enable agent`, `disable agent`. False when it has none to enable.
+    fn enable_agent(&mut self, on: bool) -> bool {
+        self.agent_asked = on && self.has_agent;
+        self.has_agent || !on
+    }
+
     /// A check ended. `None` when nobody asks its verdict any more.
     fn judge(&mut self, passed: Passed) -> Option<Judged> {
         if !self.takes_verdicts() {
@@ -263,6 +304,8 @@ impl Standing {
         let up = self.health.is_up() || (passed != Passed::No && self.is_up());
         self.operation = match passed {
             _ if !up => Operation::Stopped,
+            // Two must agree before it comes back.
+            _ if before == Operation::Stopped && self.is_down_by_agent() => Operation::Stopped,
             Passed::Conditionally if before != Operation::Stopped || self.health.is_up() => {
                 Operation::Stopping
             }
@@ -360,6 +403,21 @@ impl Backend {
         self.change(server, |standing| standing.enable_checks(on))
     }
 
+    /// The agent of a server, or somebody in its place, says that it is up or down. False when nobody asks agents of it.
+    pub fn say_agent(&self, server: ServerId, up: bool) -> bool {
+        self.change(server, |standing| {
+            if standing.agent_asked {
+                standing.say_agent(up);
+            }
+            standing.agent_asked
+        })
+    }
+
+    /// Lets the agent of a server be asked, or not. False when it has none to enable.
+    pub fn enable_agent(&self, server: ServerId, on: bool) -> bool {
+        self.change(server, |standing| standing.enable_agent(on))
+    }
+
     /// A check of a server ended. `None` when its verdict does not count any more.
     pub(super) fn judge(&self, server: ServerId, passed: Passed) -> Option<Judged> {
         self.change(server, |standing| standing.judge(passed))
@@ -405,6 +463,9 @@ mod tests {
             health,
             checked: false,
             paused: false,
+            agent_asked: false,
+            agent_up: true,
+            has_agent: false,
             disabled: false,
             has_checks: false,
             unresolved: false,
@@ -427,6 +488,10 @@ mod tests {
                 "+" => drop(standing.judge(Passed::Yes)),
                 "~" => drop(standing.judge(Passed::Conditionally)),
                 "-" => drop(standing.judge(Passed::No)),
+                "agent-up" => standing.say_agent(true),
+                "agent-down" => standing.say_agent(false),
+                "noagent" => drop(standing.enable_agent(false)),
+                "agent" => drop(standing.enable_agent(true)),
                 _ => {}
             }
         }
@@ -470,6 +535,36 @@ mod tests {
             ("nochecks down", (Stopped, 0, 0, 2)),
         ] {
             assert_eq!(after(checked(), steps), expected, "with checks: {steps}");
+        }
+    }
+
+    #[test]
+    fn agents_and_checks_must_agree() {
+        use Operation::{Running, Stopped, Stopping};
+        let with_agent = |standing| Standing { has_agent: true, agent_asked: true, ..standing };
+        for (steps, expected) in [
+            ("agent-down", (Stopped, 0, 4, 6)),
+            ("agent-down + +", (Stopped, 0, 4, 6)),
+            ("agent-down agent-up", (Running, 0, 4, 6)),
+            ("- - - agent-down + +", (Stopped, 0, 4, 6)),
+            ("- - - agent-up", (Stopped, 0, 0, 6)),
+            ("- - - agent-down + + agent-up", (Running, 0, 4, 6)),
+            ("agent-down noagent +", (Running, 0, 4, 6)),
+            ("agent-down noagent + agent", (Running, 0, 4, 6)),
+            ("maint agent-down ready", (Stopped, 0, 2, 6)),
+            ("maint agent-down ready +", (Stopped, 0, 4, 6)),
+            ("maint agent-up", (Stopped, 1, 0, 14)),
+            ("~ agent-up", (Stopping, 0, 4, 6)),
+        ] {
+            assert_eq!(after(with_agent(checked()), steps), expected, "with checks: {steps}");
+        }
+        for (steps, expected) in [
+            ("agent-down", (Stopped, 0, 0, 0)),
+            ("agent-down agent-up", (Running, 0, 0, 0)),
+            ("agent-down maint ready", (Stopped, 0, 0, 0)),
+            ("agent-down drain agent-up", (Running, 8, 0, 0)),
+        ] {
+            assert_eq!(after(with_agent(unchecked()), steps), expected, "without checks: {steps}");
         }
     }
 

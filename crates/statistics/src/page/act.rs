@@ -41,14 +41,20 @@ pub enum Action {
     HealthStopping,
     /// `hdown`
     HealthDown,
-    /// `dagent`, `eagent`, `arunn`, `adown`: no server has an agent.
-    Agent,
+    /// `dagent`
+    DisableAgent,
+    /// `eagent`
+    EnableAgent,
+    /// `arunn`
+    AgentUp,
+    /// `adown`
+    AgentDown,
     /// `shutdown`
     Shutdown,
 }
 
 /// Every action that the form offers: its name, and what it does in words.
-pub const OFFERED: [(&str, &str); 9] = [
+pub const OFFERED: [(&str, &str); 13] = [
     ("ready", "Set state to READY"),
     ("drain", "Set state to DRAIN"),
     ("maint", "Set state to MAINT"),
@@ -57,6 +63,10 @@ pub const OFFERED: [(&str, &str); 9] = [
     ("hrunn", "Health: force UP"),
     ("hnolb", "Health: force NOLB"),
     ("hdown", "Health: force DOWN"),
+    ("dagent", "Agent: disable checks"),
+    ("eagent", "Agent: enable checks"),
+    ("arunn", "Agent: force UP"),
+    ("adown", "Agent: force DOWN"),
     ("shutdown", "Kill sessions"),
 ];
 
@@ -72,7 +82,10 @@ impl Action {
             "hrunn" => Action::HealthUp,
             "hnolb" => Action::HealthStopping,
             "hdown" => Action::HealthDown,
-            "dagent" | "eagent" | "arunn" | "adown" => Action::Agent,
+            "dagent" => Action::DisableAgent,
+            "eagent" => Action::EnableAgent,
+            "arunn" => Action::AgentUp,
+            "adown" => Action::AgentDown,
             "shutdown" => Action::Shutdown,
             _ => return None,
         })
@@ -199,7 +212,12 @@ fn apply(worker: &Worker, proxy: &Proxy, server: &Server, action: Action) -> boo
         Action::HealthUp => hand.say_health(Said::Up, WEB),
         Action::HealthStopping => hand.say_health(Said::Stopping, WEB),
         Action::HealthDown => hand.say_health(Said::Down, WEB),
-        Action::Agent => return false,
+        Action::DisableAgent | Action::EnableAgent => {
+            let has_agent = server.agent.as_ref().is_some_and(|agent| agent.asked);
+            return has_agent && backend.enable_agent(server.id, action == Action::EnableAgent);
+        }
+        Action::AgentUp => return hand.say_agent(true, WEB),
+        Action::AgentDown => return hand.say_agent(false, WEB),
         Action::Shutdown => {
             let (backend, server) = (proxy.id, server.id);
             for thread in 0..thalweg_runtime::thread_count() {

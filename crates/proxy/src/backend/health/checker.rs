@@ -3,33 +3,32 @@
 use std::rc::Rc;
 
 use thalweg_check::{Passed, Verdict};
-use thalweg_config::model::{CheckConfig, LogLevel, Proxy, ProxyId, Server, ServerId};
+use thalweg_config::model::{LogLevel, Proxy, ProxyId, Server, ServerId};
 use thalweg_runtime::timer;
 use thalweg_runtime::{clock, pool, spawn};
 
 use super::super::standing::Operation;
 use super::super::{Backend, track};
-use super::tell::{Before, reason, tell};
-use super::{CHECK, CROWDED_PAUSE_MS, RUNNING};
+use super::tell::{Before, reason, status, tell};
+use super::{CHECK, CROWDED_PAUSE_MS, RUNNING, What};
 use crate::instance::Stopping;
 use crate::worker::Worker;
 
+/// One of the two tasks that a server may have: for its checks, and for its agent.
 pub(super) struct Checker {
     pub(super) worker: Rc<Worker>,
     pub(super) proxy: ProxyId,
     pub(super) server: ServerId,
+    pub(super) what: What,
 }
 
 impl Drop for Checker {
     /// A server that nobody checks would stay what it was for ever: when a bug ends its checker, another one goes on an
     /// interval later.
     fn drop(&mut self) {
-        if !std::thread::panicking() {
-            return;
+        if std::thread::panicking() {
+            Checker::start(&self.worker, (self.proxy, self.server, self.what), self.inter_ms());
         }
-        let next = Checker { worker: Rc::clone(&self.worker), proxy: self.proxy, server: self.server };
-        let delay = self.config().1.check.as_ref().map_or(1000, |c| u64::from(c.inter_ms).max(1));
-        spawn(&CHECK, next.run(delay));
     }
 }
 
@@ -37,24 +36,35 @@ impl Drop for Checker {
 struct Running<'a> {
     backend: &'a Backend,
     server: ServerId,
+    what: What,
 }
 
 impl<'a> Running<'a> {
-    fn begin(backend: &'a Backend, server: ServerId) -> Running<'a> {
+    fn begin(backend: &'a Backend, server: ServerId, what: What) -> Running<'a> {
         RUNNING.set(RUNNING.get() + 1);
-        backend.reports.change(server, |r| r.running = true);
-        Running { backend, server }
+        backend.change_report(server, what, |report| report.running = true);
+        Running { backend, server, what }
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         RUNNING.set(RUNNING.get() - 1);
-        self.backend.reports.change(self.server, |r| r.running = false);
+        self.backend.change_report(self.server, self.what, |report| report.running = false);
     }
 }
 
 impl Checker {
+    /// Begins to check a server `delay_ms` from now.
+    pub(super) fn start(
+        worker: &Rc<Worker>,
+        (proxy, server, what): (ProxyId, ServerId, What),
+        delay_ms: u64,
+    ) {
+        let checker = Checker { worker: Rc::clone(worker), proxy, server, what };
+        spawn(&CHECK, checker.run(delay_ms));
+    }
+
     pub(super) fn config(&self) -> (&Proxy, &Server) {
         let proxy = self.worker.proxy(self.proxy);
         (proxy, &proxy.servers[self.server.0 as usize])
@@ -64,11 +74,28 @@ impl Checker {
         self.worker.backend(self.proxy)
     }
 
-    /// Checks for as long as the process serves, from `delay_ms` on.
-    pub(super) async fn run(self, delay_ms: u64) {
-        let worker = &*self.worker;
+    /// The configured time between two checks, in milliseconds.
+    pub(super) fn inter_ms(&self) -> u64 {
         let (_, server) = self.config();
-        let Some(check) = server.check.as_ref() else { return };
+        let ms = match self.what {
+            What::Health => server.check.as_ref().map(|check| check.inter_ms),
+            What::Agent => server.agent.as_ref().map(|agent| agent.inter_ms),
+        };
+        u64::from(ms.unwrap_or_default()).max(1)
+    }
+
+    fn is_due(&self) -> bool {
+        let standing = self.backend().standing(self.server);
+        match self.what {
+            What::Health => standing.takes_verdicts(),
+            // It may be the one who ends a maintenance.
+            What::Agent => standing.agent_asked,
+        }
+    }
+
+    /// Checks for as long as the process serves, from `delay_ms` on.
+    async fn run(self, delay_ms: u64) {
+        let worker = &*self.worker;
         let global = &worker.instance.config.global;
         let mut start_ms = timer::deadline_in(delay_ms);
         loop {
@@ -81,28 +108,33 @@ impl Checker {
                 return;
             }
             let begun_ms = clock::now_ms();
-            if self.backend().standing(self.server).takes_verdicts() {
-                let running = Running::begin(self.backend(), self.server);
+            if self.is_due() {
+                let running = Running::begin(self.backend(), self.server, self.what);
                 // Boxed: there may be very many servers, most of which are not being checked now.
-                let verdict = pool::boxed(self.converse(check, begun_ms)).await;
+                let heard = pool::boxed(self.converse(begun_ms)).await;
                 drop(running);
-                self.conclude(verdict, clock::now_ms().saturating_sub(begun_ms));
+                let duration_ms = clock::now_ms().saturating_sub(begun_ms);
+                match self.what {
+                    What::Health => self.conclude(heard.verdict, duration_ms),
+                    What::Agent => self.follow_agent(heard, duration_ms),
+                }
             }
-            let interval = self.interval(check);
             // From start to start; a check that took longer is followed by the next at once.
-            start_ms = (start_ms + interval).max(clock::now_ms());
+            start_ms = (start_ms + self.interval()).max(clock::now_ms());
         }
     }
 
     /// Milliseconds to the next check.
-    fn interval(&self, check: &CheckConfig) -> u64 {
+    fn interval(&self) -> u64 {
+        let (_, server) = self.config();
+        let check = server.check.as_deref().filter(|_| self.what == What::Health);
         let health = self.backend().standing(self.server).health;
-        let ms = match (health.is_changing(), health.is_up()) {
+        let special = check.and_then(|check| match (health.is_changing(), health.is_up()) {
             (true, _) => check.fastinter_ms,
             (false, false) => check.downinter_ms,
             (false, true) => None,
-        };
-        let ms = u64::from(ms.unwrap_or(check.inter_ms)).max(1);
+        });
+        let ms = special.map_or_else(|| self.inter_ms(), u64::from).max(1);
         let percent = u64::from(self.worker.instance.config.global.spread_checks);
         let range = ms * percent / 100;
         if range == 0 {
@@ -120,7 +152,7 @@ impl Checker {
         let before = Before::look(backend, self.server);
         // Who was taken out of service meanwhile is not judged any more.
         let judged = backend.judge(self.server, passed);
-        let changed = backend.reports.change(self.server, |report| {
+        let changed = backend.change_report(self.server, self.what, |report| {
             let judged = judged?;
             if passed == Passed::No && judged.before != Operation::Stopped {
                 report.failures += 1;
@@ -143,7 +175,7 @@ impl Checker {
                 "Health check for {backup}server {}/{} {how}, {reason}, status: {}.",
                 proxy.name,
                 backend.identity(server).name,
-                backend.standing(self.server).health
+                status(&backend.standing(self.server).health.to_string(), backend.weight(self.server)),
             );
             tell(&self.worker, self.proxy, LogLevel::Notice, &line);
         }
@@ -171,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_check_in_progress_is_small() {
-        fn size_of_future<'a, F: Future>(_: fn(&'a Checker, &'a CheckConfig, u64) -> F) -> usize {
+        fn size_of_future<'a, F: Future>(_: fn(&'a Checker, u64) -> F) -> usize {
             size_of::<F>()
         }
         let size = size_of_future(Checker::converse);

@@ -1,10 +1,11 @@
 //! One check over a connection.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use thalweg_check::{Connect, Conversation, Next, Program, Verdict};
-use thalweg_config::model::{CheckConfig, Proxy, ProxyHeader, Server, ServerAddr};
+use thalweg_config::model::{Proxy, ProxyHeader, Server, ServerAddr};
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{ConnectOptions, SockAddr, Stream};
 use thalweg_runtime::timer::timeout_at;
@@ -12,6 +13,7 @@ use thalweg_runtime::{clock, pool};
 
 use super::super::connect::local_address;
 use super::super::identity::Identity;
+use super::What;
 use super::checker::Checker;
 use super::evaluate::Evaluator;
 use crate::connection::handshake::{self, HandshakeError};
@@ -25,15 +27,38 @@ async fn send(stream: &mut Transport, bytes: &[u8]) -> std::io::Result<()> {
     stream.send_ready().await
 }
 
+/// What came of a check.
+pub(super) struct Heard {
+    pub(super) verdict: Verdict,
+    /// What an agent said.
+    pub(super) answer: Vec<u8>,
+}
+
 impl Checker {
-    pub(super) async fn converse(&self, check: &CheckConfig, begun_ms: u64) -> Verdict {
+    /// What is asked now.
+    fn program(&self) -> Arc<Program> {
         let (proxy, server) = self.config();
+        match self.what {
+            What::Health => proxy.check.clone().unwrap_or_else(|| Arc::new(Program::plain())),
+            What::Agent => Arc::new(Program::agent(self.backend().identity(server).agent_send.as_deref())),
+        }
+    }
+
+    /// One check from its first connection to its verdict.
+    pub(super) async fn converse(&self, begun_ms: u64) -> Heard {
         let input_max = self.worker.instance.config.global.tune.bufsize;
-        let program = proxy.check.clone().unwrap_or_else(|| Arc::new(Program::plain()));
-        let mut conversation = Conversation::new(program, input_max);
+        let mut conversation = Conversation::new(self.program(), input_max);
+        let verdict = self.talk(&mut conversation, begun_ms).await;
+        // Whatever a server said is let go with the conversation; an agent's words are still to be followed.
+        let answer = if self.what == What::Agent { conversation.heard().to_vec() } else { Vec::new() };
+        Heard { verdict, answer }
+    }
+
+    async fn talk(&self, conversation: &mut Conversation, begun_ms: u64) -> Verdict {
+        let (proxy, server) = self.config();
         let mut evaluator = Evaluator::new(&self.worker, proxy, server);
         crate::plant::here("check");
-        let inter = u64::from(check.inter_ms);
+        let inter = self.inter_ms();
         let mut deadline = begun_ms + inter;
         let mut io: Option<Transport> = None;
         let mut graceful = false;
@@ -48,7 +73,12 @@ impl Checker {
                 Next::Connect { connect, port } => {
                     graceful = connect.linger;
                     drop(io.take());
-                    let Some(address) = address(&self.backend().identity(server), &connect, port) else {
+                    let now = self.backend().identity(server);
+                    let found = match self.what {
+                        What::Health => address(&now, &connect, port),
+                        What::Agent => agent_address(&now),
+                    };
+                    let Some(address) = found else {
                         return conversation.failed("no address to connect to");
                     };
                     if let Some(limit) = proxy.timeouts.check.and(proxy.timeouts.connect) {
@@ -61,8 +91,7 @@ impl Checker {
                         Err(_elapsed) => return conversation.timed_out(),
                         Ok(Err(error)) => return conversation.failed(&system_words(&error)),
                         Ok(Ok(mut stream)) => {
-                            let header =
-                                proxy_header(server, &self.backend().identity(server), check, &connect);
+                            let header = self.proxy_header(&connect);
                             if !header.is_empty() {
                                 stream.start_send(Buf::copy_of(&header));
                             }
@@ -103,6 +132,26 @@ impl Checker {
         }
     }
 
+    fn proxy_header(&self, connect: &Connect) -> Vec<u8> {
+        let mut out = Vec::new();
+        let (_, server) = self.config();
+        let Some(check) = server.check.as_ref().filter(|_| self.what == What::Health) else { return out };
+        let now = self.backend().identity(server);
+        // A check that goes elsewhere than traffic does not speak as traffic does unless told so.
+        let elsewhere = now.check_port.is_some()
+            || now.check_addr.is_some()
+            || connect.port.is_some()
+            || connect.addr.is_some();
+        if !(connect.send_proxy || check.send_proxy || server.send_proxy != ProxyHeader::None && !elsewhere) {
+            return out;
+        }
+        match &server.send_proxy {
+            ProxyHeader::V2(options) => proxy_header::write_v2(&mut out, None, true, &[], options.crc32c),
+            _ => proxy_header::write_v1(&mut out, None),
+        }
+        out
+    }
+
     /// Speaks TLS on the connection of a check, if that is asked for. The error says whether its time was over.
     async fn encrypt(
         &self,
@@ -111,7 +160,8 @@ impl Checker {
         stream: Stream,
         deadline: u64,
     ) -> Result<Transport, bool> {
-        let tls = server.tls.as_deref().filter(|tls| connect.is_encrypted(tls.check_ssl));
+        let tls = server.tls.as_deref().filter(|_| self.what == What::Health);
+        let tls = tls.filter(|tls| connect.is_encrypted(tls.check_ssl));
         let Some((tls, line)) = tls.and_then(|tls| Some((tls, tls.line.as_ref()?))) else {
             return Ok(Transport::from(stream));
         };
@@ -147,21 +197,14 @@ fn address(server: &Identity, connect: &Connect, port: Option<u16>) -> Option<So
     Some(SockAddr::from(addr))
 }
 
-fn proxy_header(server: &Server, now: &Identity, check: &CheckConfig, connect: &Connect) -> Vec<u8> {
-    let mut out = Vec::new();
-    // A check that goes elsewhere than traffic does not speak as traffic does unless told so.
-    let elsewhere = now.check_port.is_some()
-        || now.check_addr.is_some()
-        || connect.port.is_some()
-        || connect.addr.is_some();
-    if !(connect.send_proxy || check.send_proxy || server.send_proxy != ProxyHeader::None && !elsewhere) {
-        return out;
-    }
-    match &server.send_proxy {
-        ProxyHeader::V2(options) => proxy_header::write_v2(&mut out, None, true, &[], options.crc32c),
-        _ => proxy_header::write_v1(&mut out, None),
-    }
-    out
+/// Where an agent is: at the server's address unless said otherwise.
+fn agent_address(server: &Identity) -> Option<SockAddr> {
+    let own = match &server.addr {
+        ServerAddr::Tcp(addr) => Some(addr.ip()),
+        _ => None,
+    };
+    let port = server.agent_port.filter(|port| *port != 0)?;
+    Some(SockAddr::from(SocketAddr::new(server.agent_addr.or(own)?, port)))
 }
 
 fn options(proxy: &Proxy, server: &Server) -> ConnectOptions {

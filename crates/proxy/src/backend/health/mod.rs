@@ -2,10 +2,12 @@
 //! in `thalweg_check`; here are the sockets, the clock, the log lines, and what others may see of it.
 //!
 //! - [`checker`]: the task of a server: when it is checked, and what its verdict does.
+//! - [`agent`]: what an agent's words do.
 //! - [`converse`]: one check over a connection.
 //! - [`evaluate`]: what the texts of a check are computed from.
 //! - [`tell`]: the lines about servers that change.
 
+mod agent;
 mod checker;
 mod converse;
 mod evaluate;
@@ -16,9 +18,9 @@ use std::rc::Rc;
 use std::sync::PoisonError;
 
 use thalweg_balance::sync::Mutex;
-use thalweg_check::{Health, Initial, Passed, Status, Verdict};
-use thalweg_config::model::{CheckConfig, InitState, Proxy, Server, ServerId};
-use thalweg_runtime::{Kind, spawn};
+use thalweg_check::{Health, Initial, Passed, Verdict};
+use thalweg_config::model::{CheckConfig, InitState, Server, ServerId};
+use thalweg_runtime::Kind;
 
 pub use tell::say;
 pub(crate) use tell::{Before, tell, title};
@@ -50,38 +52,55 @@ pub struct CheckReport {
     pub failures: u64,
 }
 
-/// The reports of a backend's servers. The lock is taken by checks and by those who look, never by traffic.
-pub struct Reports(Box<[Option<Mutex<CheckReport>>]>);
+/// Which of a server's checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// `check`: whether it works.
+    Health,
+    /// `agent-check`: what its agent says.
+    Agent,
+}
+
+/// What was found out about a server. The locks are taken by checks and by those who look, never by traffic.
+pub(super) struct Reports {
+    check: Option<Mutex<CheckReport>>,
+    agent: Option<Mutex<CheckReport>>,
+}
 
 impl Reports {
-    pub(super) fn new(proxy: &Proxy) -> Reports {
-        let report = |server: &Server| {
-            server.check.as_ref()?;
-            Some(Mutex::new(CheckReport {
-                verdict: Verdict::default(),
-                duration_ms: None,
-                running: false,
-                failures: 0,
-            }))
+    pub(super) fn new(server: &Server) -> Reports {
+        let report = || {
+            let verdict = Verdict::default();
+            Mutex::new(CheckReport { verdict, duration_ms: None, running: false, failures: 0 })
         };
-        Reports(proxy.servers.iter().map(|server| report(server)).collect())
-    }
-
-    fn change<R>(&self, server: ServerId, f: impl FnOnce(&mut CheckReport) -> R) -> Option<R> {
-        let report = self.0.get(server.0 as usize)?.as_ref()?;
-        Some(f(&mut report.lock().unwrap_or_else(PoisonError::into_inner)))
+        let agent = server.agent.as_ref().filter(|agent| agent.asked);
+        Reports { check: server.check.as_ref().map(|_| report()), agent: agent.map(|_| report()) }
     }
 }
 
 impl Backend {
-    /// What checks found out about a server; `None` when it has no checks.
-    pub fn check_report(&self, server: ServerId) -> Option<CheckReport> {
-        self.reports.change(server, |r| r.clone())
+    fn change_report<R>(
+        &self,
+        server: ServerId,
+        what: What,
+        f: impl FnOnce(&mut CheckReport) -> R,
+    ) -> Option<R> {
+        let reports = &self.servers.get(server.0 as usize)?.reports;
+        let report = match what {
+            What::Health => reports.check.as_ref(),
+            What::Agent => reports.agent.as_ref(),
+        };
+        Some(f(&mut report?.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// What checks, or the agent, found out about a server; `None` when it has none.
+    pub fn check_report(&self, server: ServerId, what: What) -> Option<CheckReport> {
+        self.change_report(server, what, |report| report.clone())
     }
 
     /// Forgets how many checks of a server failed.
     pub fn clear_failures(&self, server: ServerId) {
-        self.reports.change(server, |report| report.failures = 0);
+        self.change_report(server, What::Health, |report| report.failures = 0);
     }
 }
 
@@ -95,27 +114,30 @@ pub(super) fn initial_health(server: &Server, check: &CheckConfig) -> Health {
     Health::new(check.rise, check.fall, initial)
 }
 
+/// The kinds of checks that a server has, and their intervals in milliseconds.
+fn kinds(server: &Server) -> impl Iterator<Item = (What, u64)> + Clone {
+    let check = server.check.as_ref().map(|check| (What::Health, u64::from(check.inter_ms)));
+    let agent = server.agent.as_ref().filter(|agent| agent.asked);
+    check.into_iter().chain(agent.map(|agent| (What::Agent, u64::from(agent.inter_ms))))
+}
+
 /// Starts the checks that belong to this thread.
 pub fn start(worker: &Rc<Worker>) {
     let config = &worker.instance.config;
     let proxies = config.proxies.iter().filter(|p| !p.disabled);
-    let servers = proxies.flat_map(|p| p.servers.iter().map(move |s| (p, s)));
     // There may be very many: gone through twice rather than written down.
-    let checked = servers.filter_map(|(p, s)| Some((p, s, s.check.as_ref()?)));
+    let checks = proxies.flat_map(|p| p.servers.iter().flat_map(move |s| kinds(s).map(move |k| (p, s, k))));
     // The first checks of all servers are spread over the smallest interval.
-    let (count, smallest) = checked.clone().fold((0, u64::MAX), |(count, smallest), (_, _, check)| {
-        (count + 1, smallest.min(u64::from(check.inter_ms)))
-    });
+    let (count, smallest) = checks
+        .clone()
+        .fold((0, u64::MAX), |(count, smallest), (_, _, (_, inter))| (count + 1, smallest.min(inter)));
     let spread = config.global.max_spread_checks_ms.map_or(smallest, |max| max.min(smallest));
     let threads = worker.instance.threads.len();
-    for (i, (proxy, server, _)) in checked.enumerate().filter(|(i, _)| i % threads == worker.thread) {
-        let delay = spread * i as u64 / count;
-        let checker = Checker { worker: Rc::clone(worker), proxy: proxy.id, server: server.id };
-        spawn(&CHECK, checker.run(delay));
+    for (i, (proxy, server, (what, _))) in checks.enumerate().filter(|(i, _)| i % threads == worker.thread) {
+        Checker::start(worker, (proxy.id, server.id, what), spread * i as u64 / count);
     }
 }
 
-/// The word of the statistics for a report: `* ` before it while a check runs.
 impl CheckReport {
     /// `srv_check_result` of `show servers state`: 0 unknown, 2 failed, 3 passed, 4 conditionally.
     pub fn result_number(&self) -> u8 {
@@ -127,9 +149,9 @@ impl CheckReport {
         }
     }
 
-    /// `check_status`: `L7OK`, `* L4CON`, `INI`.
+    /// `check_status`: `L7OK`, `INI`; `* ` before it while a check runs.
     pub fn status_word(&self) -> String {
-        let mark = if self.running && self.verdict.status != Status::Initializing { "* " } else { "" };
+        let mark = if self.running { "* " } else { "" };
         format!("{mark}{}", self.verdict.status.word())
     }
 }

@@ -128,6 +128,14 @@ pub fn say(worker: &Worker, severity: &str, line: &str) {
     }
 }
 
+/// How healthy a server is, as lines tell it: one without weight gets no new sessions though it is up.
+pub(super) fn status(health: &str, weight: u32) -> String {
+    match health.strip_suffix("UP") {
+        Some(count) if weight == 0 => format!("{count}DRAIN"),
+        _ => health.to_owned(),
+    }
+}
+
 pub(super) fn reason(verdict: &Verdict, duration_ms: u64) -> String {
     let mut out = format!("reason: {}", verdict.status.description());
     if verdict.status.has_code() {
