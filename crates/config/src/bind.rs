@@ -268,12 +268,12 @@ pub(crate) fn tcp_ut(cx: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bind) -
 pub(crate) fn proto(cx: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bind) -> Took {
     match line.text(at + 1) {
         "" => Err(fail(line, at + 1, "'proto' : missing value")),
-        name @ ("h1" | "none") => {
+        name @ ("h1" | "h2" | "none") => {
             bind.proto = Some(cx.name(name));
             Ok(2)
         }
-        name @ ("h2" | "quic" | "qmux" | "fcgi" | "spop") => {
-            Err(not_supported(line, at + 1, &format!("proto {name}"), "only HTTP/1 is built"))
+        name @ ("quic" | "qmux" | "fcgi" | "spop") => {
+            Err(not_supported(line, at + 1, &format!("proto {name}"), "'h1' and 'h2' are built"))
         }
         other => Err(fail(line, at + 1, format!("'proto' :  unknown MUX protocol '{other}'"))),
     }

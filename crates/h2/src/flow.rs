@@ -83,6 +83,18 @@ impl ReceiveWindow {
         Some(given)
     }
 
+    /// Octets that may have to be kept because of this window.
+    pub fn held_max(&self) -> u64 {
+        u64::from(self.size)
+    }
+
+    /// The peer knows from here on that the window was this much smaller from the start. What it had sent before that may
+    /// exceed it; nothing more may come until that was consumed.
+    pub fn shrink(&mut self, by: u32) {
+        self.size = self.size.saturating_sub(by);
+        self.left -= i64::from(by);
+    }
+
     /// Makes the window larger. Returns the increment to send.
     #[must_use]
     pub fn grow_to(&mut self, size: u32) -> Option<u32> {
@@ -131,7 +143,10 @@ mod tests {
             assert_eq!(window.left, allowed);
             assert!(allowed > 500 || window.consumed < 500);
         }
+        window.shrink(100);
+        assert_eq!((window.left, window.size), (allowed - 100, 900));
+        window.shrink(0);
         assert_eq!(window.grow_to(500), None);
-        assert_eq!(window.grow_to(1500), Some(500));
+        assert_eq!(window.grow_to(1500), Some(600));
     }
 }

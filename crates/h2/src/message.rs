@@ -327,14 +327,16 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The `host` field says what `:authority` says, and is added where it is missing.
+    /// The `host` field says what `:authority` says, whatever it said itself (RFC 9113 section 8.3.1).
     fn host(&mut self) -> Result<(), Malformed> {
-        match self.scratch.control(self.seen, Pseudo::Authority) {
-            Some(authority) if !self.head.has(HeaderId::Host) => {
-                self.head.prepend(b"host", authority).map_err(rewrite)
-            }
-            _ => Ok(()),
+        let Some(authority) = self.scratch.control(self.seen, Pseudo::Authority) else { return Ok(()) };
+        if self.head.value(HeaderId::Host) == Some(authority)
+            && self.head.get_all(HeaderId::Host).nth(1).is_none()
+        {
+            return Ok(());
         }
+        self.head.remove_id(HeaderId::Host);
+        self.head.prepend(b"host", authority).map_err(rewrite)
     }
 }
 

@@ -115,7 +115,8 @@ pub const THREAD_GROUPS_MAX: usize = 16;
 pub const THREADS_MAX: usize = 1022;
 
 /// Name, mode, sides and implementation of each protocol that can carry traffic.
-pub const MULTIPLEXERS: [(&str, &str, &str, &str); 4] = [
+pub const MULTIPLEXERS: [(&str, &str, &str, &str); 5] = [
+    ("h2", "HTTP", "FE", "H2"),
     ("<default>", "HTTP", "FE|BE", "H1"),
     ("h1", "HTTP", "FE|BE", "H1"),
     ("<default>", "TCP", "FE|BE", "PASS"),

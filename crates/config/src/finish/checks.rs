@@ -72,19 +72,19 @@ pub(crate) fn proxy(cx: &mut Cx<'_>, b: &mut Building) {
     }
 }
 
-/// `proto` of listeners and servers must suit the mode: HTTP/1 for HTTP, nothing for the others.
+/// `proto` of listeners and servers must suit the mode: a version of HTTP for HTTP, nothing for the others.
 fn protocols(cx: &mut Cx<'_>, b: &Building) {
-    let usable = if b.p.mode == Mode::Http { "h1" } else { "none" };
+    let usable: &[&str] = if b.p.mode == Mode::Http { &["h1", "h2"] } else { &["none"] };
     let title = b.title();
     let binds = b.p.binds.iter().filter_map(|x| {
-        let proto = x.proto.as_ref().filter(|proto| &***proto != usable)?;
+        let proto = x.proto.as_deref().filter(|proto| !usable.contains(proto))?;
         Some(format!(
             "{title} : MUX protocol '{proto}' is not usable for 'bind {}' at [{}:{}].",
             x.shown, x.file, x.line
         ))
     });
     let servers = b.p.servers.iter().filter_map(|s| {
-        let proto = s.rare().proto.as_ref().filter(|proto| &***proto != usable)?;
+        let proto = s.rare().proto.as_deref().filter(|proto| !usable.contains(proto))?;
         Some(format!(
             "{title} : MUX protocol '{proto}' is not usable for server '{}' at [{}:{}].",
             s.name, s.file, s.line

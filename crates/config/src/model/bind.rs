@@ -53,7 +53,7 @@ pub struct Bind {
     pub severity_number: Option<bool>,
     /// TLS; absent when no word is about it.
     pub tls: Option<Box<super::BindTls>>,
-    /// `proto h1`: the only protocol spoken here.
+    /// `proto`: the only protocol spoken here, `h1`, `h2` or `none`.
     pub proto: Option<Arc<str>>,
 }
 

@@ -290,6 +290,7 @@ impl<'a> Loading<'a> {
                     cx,
                     b,
                     (&tls.words, &tls.below),
+                    line[0].proto.as_deref(),
                     sources,
                     tickets,
                     &place,
@@ -310,6 +311,7 @@ impl<'a> Loading<'a> {
         cx: &mut Cx<'_>,
         b: &Building,
         (words, below): (&Words, &Words),
+        proto: Option<&str>,
         sources: Vec<Source>,
         tickets: Option<Arc<TicketKeys>>,
         place: &str,
@@ -334,17 +336,16 @@ impl<'a> Loading<'a> {
                 return None;
             }
         }
-        match protocols(b.p.mode, own.alpn.as_deref()) {
-            Ok((alpn, note)) => {
-                own.alpn = alpn;
-                if let Some(note) = note {
-                    complain(cx, Severity::Warning, format!("{note} {place}."));
+        if b.p.mode == Mode::Http && own.alpn.is_none() {
+            // The protocol that the line names, or both.
+            own.alpn = Some(
+                match proto {
+                    Some("h1") => "http/1.1",
+                    Some("h2") => "h2",
+                    _ => "h2,http/1.1",
                 }
-            }
-            Err(error) => {
-                complain(cx, Severity::Alert, format!("{error} {place}."));
-                return None;
-            }
+                .to_owned(),
+            );
         }
         match self.live.add_bind(&format!("{proxy}/{}:{}", at.0, at.1), own, sources, tickets) {
             Ok((line, warnings)) => {
@@ -683,7 +684,7 @@ impl<'a> Loading<'a> {
         let global = &cx.config.global.tls;
         let mut words = tls.words.over(tls.below.as_ref().unwrap_or(&global.server));
         if let Some(list) = &words.alpn {
-            let (alpn, note) = protocols(mode, Some(list))?;
+            let (alpn, note) = server_protocols(mode, list)?;
             words.alpn = alpn;
             if let Some(note) = note {
                 let message = format!("[{}:{}] : {title}{note}.", server.file, server.line);
@@ -706,21 +707,19 @@ impl<'a> Loading<'a> {
     }
 }
 
-/// The protocols that are offered where HTTP is spoken: what is not built is left out, with a note. Elsewhere all of them.
-fn protocols(mode: Mode, given: Option<&str>) -> Result<(Option<String>, Option<String>), String> {
-    let list = match (mode, given) {
-        (Mode::Http, None) => return Ok((Some("http/1.1".to_owned()), None)),
-        (Mode::Http, Some(list)) if !list.is_empty() => list,
-        (_, given) => return Ok((given.map(str::to_owned), None)),
-    };
+/// The protocols that servers of HTTP are offered: what is not built is left out, with a note. Those of others as they are.
+fn server_protocols(mode: Mode, list: &str) -> Result<(Option<String>, Option<String>), String> {
+    if mode != Mode::Http || list.is_empty() {
+        return Ok((Some(list.to_owned()), None));
+    }
     let (left_out, kept): (Vec<&str>, Vec<&str>) = list.split(',').partition(|name| *name == "h2");
     if left_out.is_empty() {
         return Ok((Some(list.to_owned()), None));
     }
     if kept.is_empty() {
-        return Err(format!("'alpn {list}' is not supported yet: HTTP/2 is not built"));
+        return Err(format!("'alpn {list}' is not supported yet: HTTP/2 to servers is not built"));
     }
-    let note = "'h2' in 'alpn' is not offered yet, because HTTP/2 is not built: HTTP/1 is spoken";
+    let note = "'h2' in 'alpn' is not offered yet, because HTTP/2 to servers is not built: HTTP/1 is spoken";
     Ok((Some(kept.join(",")), Some(note.to_owned())))
 }
 

@@ -38,6 +38,9 @@ pub struct Config {
     pub settings: Settings,
     /// Octets of the connection's receive window, at least 65,535.
     pub window: u32,
+    /// Octets that all streams together may have to keep, besides the initial window that each has: who sends a body gets
+    /// most of what is left of them (`tune.h2.fe.rxbuf`).
+    pub receive_shared: u32,
     /// Octets of dynamic table that we use at most for what we send.
     pub encoder_table: usize,
     /// Fields of a header list.
@@ -59,6 +62,7 @@ impl Default for Config {
                 ..Settings::default()
             },
             window: 65_535,
+            receive_shared: 0,
             encoder_table: 4096,
             fields_max: 100,
             head_max: 16_384,

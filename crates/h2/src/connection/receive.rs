@@ -39,6 +39,8 @@ impl Connection {
             return Err(failure);
         }
         let mut used = 0;
+        // What waits already is of our own making, and its owner knows when it is too much.
+        let output_max = self.output.len() + OUTPUT_MAX;
         loop {
             match self.step(&input[used..], now_ms, handler) {
                 Ok(0) => return Ok(used),
@@ -48,7 +50,7 @@ impl Connection {
                     return Err(failure);
                 }
             }
-            if self.output.len() > OUTPUT_MAX {
+            if self.output.len() > output_max {
                 self.fail(Failure::NotReading);
                 return Err(Failure::NotReading);
             }
@@ -490,13 +492,28 @@ impl Connection {
             self.new_stream(id, Direction::Ended);
             return self.reset_for(id, ErrorCode::ProtocolError, now_ms, handler);
         }
+        let share = self.receive_share(end, message.length);
         let stream = self.new_stream(id, if end { Direction::Ended } else { Direction::Body });
         stream.expected = message.length;
+        if let Some(more) = stream.receive.grow_to(share) {
+            frame::put_window_update(&mut self.output, id, more);
+        }
         handler.on(Event::Head { stream: id, head, message, end });
         if self.config.streams_total_max > 0 && self.streams_total >= self.config.streams_total_max {
             self.goaway(ErrorCode::NoError);
         }
         Ok(())
+    }
+
+    /// The window of a message that has a body, perhaps of a known length: most of what no other stream has of the octets
+    /// that all of them share.
+    fn receive_share(&mut self, end: bool, length: Option<u64>) -> u32 {
+        if end {
+            return 0;
+        }
+        let taken: u64 = self.streams.iter_mut().map(|stream| stream.receive.held_max()).sum();
+        let left = u64::from(self.config.receive_shared).saturating_sub(taken) / 8 * 7;
+        u32::try_from(left.min(length.unwrap_or(u64::MAX))).unwrap_or(0)
     }
 
     fn response(
@@ -601,6 +618,10 @@ impl Connection {
             }
             if !self.acknowledged {
                 self.acknowledged = true;
+                let less = 65_535u32.saturating_sub(self.config.settings.initial_window);
+                for stream in self.streams.iter_mut() {
+                    stream.receive.shrink(less);
+                }
                 self.decoder.set_allowed(self.config.settings.header_table_size as usize);
             }
             return Ok(());

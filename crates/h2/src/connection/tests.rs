@@ -431,6 +431,24 @@ fn the_receive_window_is_enforced_and_given_back() {
     assert!((50 * 16_000 - 32_768..=50 * 16_000).contains(&given), "{given}");
 }
 
+/// Streams that began before the peer knew our window had a larger one until then.
+#[test]
+fn a_window_that_was_not_known_yet_is_given_back_by_its_real_size() {
+    let mut config = Config::default();
+    config.settings.initial_window = 10_000;
+    let mut end = server_with(config);
+    end.feed(&post(1)).unwrap();
+    end.frames();
+    end.feed(&frame(Kind::Settings, flag::ACK, 0, b"")).unwrap();
+    end.feed(&frame(Kind::Data, 0, 1, &[7; 10_000])).unwrap();
+    end.connection.consumed(1, 10_000);
+    let frames = end.frames();
+    let given = frames.iter().find(|(h, _)| h.kind == Kind::WindowUpdate && h.stream == 1);
+    assert_eq!(given.map(|(_, p)| frame::window_update(p).unwrap()), Some(10_000));
+    end.feed(&frame(Kind::Data, 0, 1, &[7; 10_000])).unwrap();
+    assert_eq!(end.feed(&frame(Kind::Data, 0, 1, b"x")), Err(Failure::FlowControl));
+}
+
 #[test]
 fn a_reset_gives_the_connection_its_window_back() {
     let mut end = server();
@@ -598,4 +616,40 @@ fn an_upgraded_request_is_stream_1() {
     end.feed(&frame(Kind::Settings, 0, 0, b"")).unwrap();
     end.feed(&get(3)).unwrap();
     assert_eq!(end.connection.open_streams(), 2);
+}
+
+/// A large body to an end that gives its streams most of what they share, and takes what came in odd pieces.
+#[test]
+fn a_large_body_goes_through_shared_windows() {
+    let mut config = Config { window: (1 << 31) - 1, receive_shared: 1_600_000, ..Config::default() };
+    config.settings.initial_window = 16_384;
+    let mut client = End::new(Role::Client, Config::default());
+    let mut server = End::new(Role::Server, config);
+    let id = client.connection.open(&request(b"POST"), b"http", false).unwrap();
+    let (mut sent, mut waiting, mut taken) = (0usize, 0usize, 0usize);
+    while taken < 3_000_000 {
+        let before = (sent, taken);
+        loop {
+            let n = client.connection.room(id).min(3_000_000 - sent);
+            if n == 0 {
+                break;
+            }
+            client.connection.send_data(id, &vec![7; n], false);
+            sent += n;
+        }
+        let bytes = client.output();
+        server.feed(&bytes).unwrap();
+        for event in server.events() {
+            if let Seen::Data { data, .. } = event {
+                waiting += data.len();
+            }
+        }
+        let part = waiting.min(100_001);
+        server.connection.consumed(id, part);
+        waiting -= part;
+        taken += part;
+        let bytes = server.output();
+        client.feed(&bytes).unwrap();
+        assert_ne!((sent, taken), before, "stuck");
+    }
 }

@@ -126,9 +126,13 @@ fn what_could_become_another_request_is_refused() {
     for path in ["", "a", "//\u{7f}", "/a b", "/a#b", "*", "http://x/"] {
         assert_eq!(changed(3, path), Malformed::Control, "{path:?}");
     }
-    // CVE-2021-39242.
-    assert_eq!(refused(&with(&[("host", "other.example")])), Malformed::Authority);
-    assert!(read(&with(&[("host", "example.com")]), REQUEST, true).is_ok());
+    // CVE-2021-39242: no rule sees another host than the server does.
+    for hosts in [&[("host", "other.example")][..], &[("host", "example.com"), ("host", "other.example")]] {
+        let (_, head) = read(&with(hosts), REQUEST, true).unwrap();
+        assert_eq!(line(&head), "GET https://example.com/a?b | host: example.com");
+    }
+    let twice = [(":method", "GET"), (":scheme", "http"), (":path", "/"), ("host", "a"), ("host", "b")];
+    assert_eq!(refused(&twice), Malformed::Authority);
 }
 
 #[test]

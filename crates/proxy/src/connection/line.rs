@@ -11,7 +11,10 @@ use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{Departure, Stream};
 use thalweg_runtime::{TaskId, current_task};
 
+use thalweg_http::Head;
+
 use super::local::Local;
+use super::mux::{Marks, MuxStream};
 use super::transport::Transport;
 
 /// See the module's documentation.
@@ -19,6 +22,8 @@ use super::transport::Transport;
 pub enum Line {
     /// A connection that carries one message at a time, each way.
     Wire(Transport),
+    /// A stream of a connection that carries several: it has payload only. Boxed, as the next.
+    Mux(Box<MuxStream>),
     /// An answer of this process. It takes nothing, and neither leaves nor is late. Without anything to receive from, all of
     /// the answer is in its port. Boxed: every connection that waits has a line.
     Local(Option<Box<Local>>),
@@ -37,7 +42,7 @@ impl Line {
     pub fn wire(&self) -> Option<&Transport> {
         match self {
             Line::Wire(wire) => Some(wire),
-            Line::Local(_) => None,
+            Line::Mux(_) | Line::Local(_) => None,
         }
     }
 
@@ -46,7 +51,7 @@ impl Line {
     pub fn wire_mut(&mut self) -> Option<&mut Transport> {
         match self {
             Line::Wire(wire) => Some(wire),
-            Line::Local(_) => None,
+            Line::Mux(_) | Line::Local(_) => None,
         }
     }
 
@@ -55,7 +60,7 @@ impl Line {
     pub fn into_wire(self) -> Option<Transport> {
         match self {
             Line::Wire(wire) => Some(wire),
-            Line::Local(_) => None,
+            Line::Mux(_) | Line::Local(_) => None,
         }
     }
 
@@ -68,7 +73,11 @@ impl Line {
     /// The number of its descriptor; -1 for none.
     pub fn fd(&self) -> i32 {
         use std::os::fd::AsRawFd;
-        self.wire().map_or(-1, |wire| wire.as_fd().as_raw_fd())
+        match self {
+            Line::Wire(wire) => wire.as_fd().as_raw_fd(),
+            Line::Mux(stream) => stream.fd(),
+            Line::Local(_) => -1,
+        }
     }
 
     /// Receives what is there, at most `max` bytes; an empty buffer is the end of what comes.
@@ -79,6 +88,7 @@ impl Line {
     pub fn poll_recv(&mut self, max: usize) -> Poll<io::Result<Buf>> {
         match self {
             Line::Wire(wire) => wire.poll_recv(max),
+            Line::Mux(stream) => stream.poll_recv(max),
             Line::Local(Some(local)) => local.poll_recv(max),
             Line::Local(None) => Poll::Ready(Ok(Buf::copy_of(&[]))),
         }
@@ -97,6 +107,7 @@ impl Line {
     pub fn poll_send_ready(&mut self) -> Poll<io::Result<()>> {
         match self {
             Line::Wire(wire) => wire.poll_send_ready(),
+            Line::Mux(stream) => stream.poll_send_ready(),
             Line::Local(_) => Poll::Ready(Ok(())),
         }
     }
@@ -111,6 +122,7 @@ impl Line {
     pub fn start_send(&mut self, buf: Buf) {
         match self {
             Line::Wire(wire) => wire.start_send(buf),
+            Line::Mux(stream) => stream.start_send(buf),
             Line::Local(_) => debug_assert!(false, "an answer takes nothing"),
         }
     }
@@ -120,6 +132,10 @@ impl Line {
     pub fn start_send2(&mut self, head: Buf, body: Buf) {
         match self {
             Line::Wire(wire) => wire.start_send2(head, body),
+            Line::Mux(stream) => {
+                debug_assert!(head.is_empty(), "heads are no bytes here");
+                stream.start_send(body);
+            }
             Line::Local(_) => debug_assert!(false, "an answer takes nothing"),
         }
     }
@@ -132,6 +148,66 @@ impl Line {
         }
     }
 
+    /// The same for payload on a line with frames, where what ends is the message.
+    #[inline]
+    pub fn end_message_with_next_send(&mut self) {
+        if let Line::Mux(stream) = self {
+            stream.end_with_next_send();
+        }
+    }
+
+    /// Whether the line has frames, which say where messages end: heads are [sent as such](Line::send_head), and bodies
+    /// without a form of their own.
+    #[inline]
+    pub fn is_framed(&self) -> bool {
+        matches!(self, Line::Mux(_))
+    }
+
+    /// Sends a head on a line with frames. `ends`: the message ends with it. False when the peer is gone.
+    pub fn send_head(&mut self, head: &Head, ends: bool) -> bool {
+        match self {
+            Line::Mux(stream) => stream.send_head(head, ends),
+            Line::Wire(_) | Line::Local(_) => {
+                debug_assert!(false, "the line has no frames");
+                false
+            }
+        }
+    }
+
+    /// The message ends behind what was sent of it, with trailer fields if there are any; of interest to lines with frames
+    /// only.
+    #[inline]
+    pub fn finish(&mut self, trailers: Option<&Head>) {
+        if let Line::Mux(stream) = self {
+            stream.finish(trailers);
+        }
+    }
+
+    /// Whether a line with frames has given all payload of its message.
+    pub fn has_ended(&self) -> bool {
+        match self {
+            Line::Mux(stream) => stream.has_ended(),
+            Line::Wire(_) | Line::Local(_) => false,
+        }
+    }
+
+    /// The connection carries no further message, as far as this side says: for lines with frames, whose connections have
+    /// others on their way.
+    pub fn announce_end(&mut self) {
+        if let Line::Mux(stream) = self {
+            stream.announce_end();
+        }
+    }
+
+    /// Trailer fields that a line with frames gave beside the payload.
+    #[inline]
+    pub fn trailers(&self) -> Option<Head> {
+        match self {
+            Line::Mux(stream) => stream.trailers(),
+            Line::Wire(_) | Line::Local(_) => None,
+        }
+    }
+
     /// Ends this direction once everything handed over was sent.
     ///
     /// # Errors
@@ -139,6 +215,10 @@ impl Line {
     pub fn shutdown_write(&mut self) -> io::Result<()> {
         match self {
             Line::Wire(wire) => wire.shutdown_write(),
+            Line::Mux(stream) => {
+                stream.finish(None);
+                Ok(())
+            }
             Line::Local(_) => Ok(()),
         }
     }
@@ -160,7 +240,11 @@ impl Line {
 
     /// Receives what is there, at most `max` bytes, and throws it away; returns how much that was.
     pub fn discard_input(&mut self, max: usize) -> usize {
-        self.wire_mut().map_or(0, |wire| wire.discard_input(max))
+        match self {
+            Line::Wire(wire) => wire.discard_input(max),
+            Line::Mux(stream) => stream.discard_input(max),
+            Line::Local(_) => 0,
+        }
     }
 
     /// Bytes handed over and not known to be accepted yet.
@@ -168,6 +252,7 @@ impl Line {
     pub fn in_flight(&self) -> usize {
         match self {
             Line::Wire(wire) => wire.in_flight(),
+            Line::Mux(stream) => stream.in_flight(),
             Line::Local(_) => 0,
         }
     }
@@ -177,6 +262,7 @@ impl Line {
     pub fn last_received_ms(&self) -> u64 {
         match self {
             Line::Wire(wire) => wire.last_received_ms(),
+            Line::Mux(stream) => stream.last_received_ms(),
             Line::Local(_) => 0,
         }
     }
@@ -186,6 +272,7 @@ impl Line {
     pub fn last_sent_ms(&self) -> u64 {
         match self {
             Line::Wire(wire) => wire.last_sent_ms(),
+            Line::Mux(stream) => stream.last_sent_ms(),
             Line::Local(_) => 0,
         }
     }
@@ -195,6 +282,7 @@ impl Line {
     pub fn departure(&mut self) -> Departure {
         match self {
             Line::Wire(wire) => wire.departure(),
+            Line::Mux(stream) => stream.departure(),
             Line::Local(_) => Departure::No,
         }
     }
@@ -204,35 +292,53 @@ impl Line {
     pub fn has_input_now(&mut self) -> bool {
         match self {
             Line::Wire(wire) => wire.has_input_now(),
+            Line::Mux(stream) => stream.has_input_now(),
             Line::Local(_) => false,
         }
     }
 
     /// The same, asking the kernel.
     pub fn ask_input(&mut self) -> bool {
-        self.wire_mut().is_some_and(Transport::ask_input)
+        match self {
+            Line::Wire(wire) => wire.ask_input(),
+            Line::Mux(stream) => stream.has_input_now(),
+            Line::Local(_) => false,
+        }
     }
 
     /// Makes input wake `task` instead of the current one.
     pub fn watch(&mut self, task: TaskId) {
-        if let Line::Wire(wire) = self {
-            wire.watch(task);
+        match self {
+            Line::Wire(wire) => wire.watch(task),
+            Line::Mux(stream) => stream.watch(task),
+            Line::Local(_) => {}
         }
     }
 
     /// The task that looks after the connection between messages.
     pub fn keeper(&self) -> TaskId {
-        current_task()
+        match self {
+            Line::Mux(stream) => stream.keeper(),
+            Line::Wire(_) | Line::Local(_) => current_task(),
+        }
     }
 
     /// Sets the mark of its packets (`set-fc-mark`). Without the privilege they stay unmarked, as with the reference.
     pub fn set_mark(&self, mark: u32) {
-        let _ = self.wire().map(|wire| wire.set_mark(mark));
+        match self {
+            Line::Wire(wire) => _ = wire.set_mark(mark),
+            Line::Mux(stream) => stream.set_marks(Marks { mark: Some(mark), tos: None }),
+            Line::Local(_) => {}
+        }
     }
 
     /// Sets the type of service of its packets (`set-fc-tos`).
     pub fn set_tos(&self, tos: u8) {
-        let _ = self.wire().map(|wire| wire.set_tos(tos));
+        match self {
+            Line::Wire(wire) => _ = wire.set_tos(tos),
+            Line::Mux(stream) => stream.set_marks(Marks { mark: None, tos: Some(tos) }),
+            Line::Local(_) => {}
+        }
     }
 
     /// Dropping the line breaks it, so that the peer does not take that for an end in order.

@@ -6,6 +6,7 @@ pub mod body;
 pub mod handshake;
 pub mod line;
 pub mod local;
+pub mod mux;
 pub mod port;
 pub mod proxy_header;
 pub mod tls;

@@ -4,11 +4,13 @@
 //! The message part is the same for every kind of line. A message ends where its reader says, comes to a [`Cut`] before
 //! that, and may have trailer fields behind its body.
 
+use std::borrow::Cow;
 use std::io;
 use std::task::Poll;
 
 use thalweg_h1::chunk::ChunkError;
 use thalweg_h1::parse::ParseOptions;
+use thalweg_http::Head;
 use thalweg_http::semantics::BodyLength;
 use thalweg_runtime::buffer::{self, Buf};
 use thalweg_runtime::{clock, timer};
@@ -113,6 +115,26 @@ impl Port {
         }
     }
 
+    /// A message's head was read: its body comes next. `options` limit the trailer section.
+    #[inline]
+    pub fn begin_body(&mut self, body: BodyLength, options: &ParseOptions) {
+        let body = match body {
+            // There are no chunks where frames say where the message ends.
+            BodyLength::Chunked if self.line.is_framed() => BodyLength::UntilClose,
+            body => body,
+        };
+        self.body.begin(body, options);
+    }
+
+    /// The trailer fields of the message, once it ended.
+    pub fn trailers(&self) -> Option<Cow<'_, Head>> {
+        let trailers = match self.line.is_framed() {
+            true => self.line.trailers().map(Cow::Owned),
+            false => self.body.trailers().map(Cow::Borrowed),
+        };
+        trailers.filter(|trailers| !trailers.is_empty())
+    }
+
     /// The peer sends nothing more: the body ends with that, or is cut by it.
     pub fn end(&mut self) -> Result<(), Cut> {
         if self.body.connection_ended() { Ok(()) } else { Err(Cut::Closed) }
@@ -141,11 +163,28 @@ impl Port {
     ///
     /// Rules see at most `tune.bufsize` of it, however much was received at once.
     pub fn look(&mut self) -> Look<'_> {
+        if self.line.is_framed() && self.body.is_until_close() {
+            return self.look_at_payload();
+        }
         let input = self.input.as_deref().unwrap_or(&[]);
         let most = buffer::default_size();
         match input.get(..most) {
             Some(first) if first.len() < input.len() => self.body.look(first, false),
             _ => self.body.look(input, self.eof),
+        }
+    }
+
+    /// The same of a body without a length on a line with frames, which knows of the end before somebody asks for more.
+    fn look_at_payload(&mut self) -> Look<'_> {
+        let input = self.input.as_deref().unwrap_or(&[]);
+        let ended = self.eof || self.line.has_ended();
+        let data = input.get(..buffer::default_size()).filter(|first| first.len() < input.len());
+        match data {
+            Some(first) => Look::Plain { data: first, payload_ended: false, total: None },
+            None => {
+                let total = self.body.received() + input.len() as u64;
+                Look::Plain { data: input, payload_ended: ended, total: ended.then_some(total) }
+            }
         }
     }
 
@@ -178,7 +217,7 @@ impl Port {
             Some(later) if !later.is_empty() => join(body, &later)?,
             _ => body,
         });
-        self.body.begin(framing, options);
+        self.begin_body(framing, options);
         Ok(())
     }
 

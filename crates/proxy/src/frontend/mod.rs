@@ -3,6 +3,7 @@
 pub mod listener;
 mod private;
 pub mod session;
+pub mod streams;
 
 use std::cell::{Cell, Ref, RefCell, RefMut};
 

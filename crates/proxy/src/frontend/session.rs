@@ -7,14 +7,15 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use thalweg_config::model::{Global, Mode, Proxy};
+use thalweg_h1::parse::is_h2_preface;
 use thalweg_rules::{Kind, Overrides, Ruleset};
 use thalweg_runtime::buffer::{BULK_SIZE, Buf};
 use thalweg_runtime::net::{Departure, Keepalive, SockAddr, Stream};
 use thalweg_runtime::{Class, Kind as TaskKind, SpawnOptions, clock, current_task, pool, spawn_with, timer};
 use thalweg_sample::facts::{self, ConnError, Endpoint, Session};
 
-use super::ClientSession;
 use super::listener::Admission;
+use super::{ClientSession, streams};
 use crate::connection::handshake::{self, HandshakeError};
 use crate::connection::port::Port;
 use crate::connection::proxy_header::{self, Parsed};
@@ -30,6 +31,9 @@ use crate::stream::{self, After, finish};
 use crate::worker::{SessionEntry, Worker};
 
 static SESSION: TaskKind = TaskKind::new("session");
+
+/// Bytes of the preface of HTTP/2 that are a whole head in HTTP/1.
+const PREFACE_HEAD: usize = 18;
 
 /// How long a closing connection is read from so that the client gets what was sent to it.
 const LINGER_MS: u64 = 1000;
@@ -91,10 +95,23 @@ fn serve(worker: Rc<Worker>, mut stay: Stay) -> impl Future<Output = ()> {
         {
             return;
         }
+        if stay.agreed_on_frames(&worker) {
+            return pool::boxed(in_frames(&worker, stay)).await;
+        }
         // Requests, one after the other, until the client or the rules end it.
         loop {
             stay.begin_wait(&worker);
             let missing = std::future::poll_fn(|_| stay.poll_request(&worker)).await;
+            if stay.session.first.get() && stay.may_change_to_frames(&worker) {
+                match is_h2_preface(stay.client.received()) {
+                    Some(true) => return pool::boxed(in_frames(&worker, stay)).await,
+                    None if missing.is_none() && stay.client.received().len() >= PREFACE_HEAD => {
+                        stay.wait_for_preface(&worker);
+                        continue;
+                    }
+                    _ => {}
+                }
+            }
             if missing.is_some() && stay.ends_in_silence(&worker) {
                 stay.client.line.say_end();
                 // The connection is idle as far as requests go; the last response may still be leaving.
@@ -144,6 +161,18 @@ fn serve(worker: Rc<Worker>, mut stay: Stay) -> impl Future<Output = ()> {
 fn is_reflected(worker: &Worker, session: &ClientSession) -> bool {
     global(worker).reject_privileged_ports_tcp
         && matches!(session.facts().fc_src, Endpoint::Inet(from) if (1..1024).contains(&from.port()))
+}
+
+/// Serves a client that sends several requests at once.
+async fn in_frames(worker: &Rc<Worker>, stay: Stay) {
+    let Stay { client, session, admission, began, .. } = stay;
+    let fe = worker.proxy(session.frontend);
+    let (mut client, orderly) = streams::serve(worker, Rc::new(session), client, began).await;
+    match orderly {
+        true => close_in_order(fe, &mut client).await,
+        false => drop_at_once(fe, &mut client),
+    }
+    drop(admission);
 }
 
 /// Closes without telling the client more than it must know.
@@ -446,6 +475,28 @@ struct Wait {
 }
 
 impl Stay {
+    /// Whether HTTP/2 is spoken from the first byte on: by the word of the listener, or because TLS agreed on it.
+    fn agreed_on_frames(&self, worker: &Worker) -> bool {
+        let facts = self.session.facts();
+        match facts.rare().tls.as_deref().and_then(|tls| tls.known.alpn.as_deref()) {
+            Some(protocol) => protocol == b"h2",
+            None => worker.instance.bind(self.session.listener).proto.as_deref() == Some("h2"),
+        }
+    }
+
+    /// Whether a client that was not asked may begin with the preface of HTTP/2.
+    fn may_change_to_frames(&self, worker: &Worker) -> bool {
+        let fe = worker.proxy(self.session.frontend);
+        !fe.opts.disable_h2_upgrade && worker.instance.bind(self.session.listener).proto.is_none()
+    }
+
+    /// What came is the beginning of the preface, and to who does not know that a request. More of it has to come: what was
+    /// taken for the beginning of a head says how long that may take.
+    fn wait_for_preface(&mut self, worker: &Worker) {
+        let limit = worker.proxy(self.session.frontend).timeouts.http_request;
+        self.half.get_or_insert_with(|| Box::new(HalfHead::new(limit)));
+    }
+
     /// The wait for a request begins, unless one has begun already.
     fn begin_wait(&mut self, worker: &Worker) {
         if self.half.is_none() {

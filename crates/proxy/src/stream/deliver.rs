@@ -109,13 +109,22 @@ fn begin(
     if let Some(filters) = up.filters() {
         filters.apply(&stream.state.effects.bandwidth, clock::now_ms());
     }
-    let Some(head) = final_head(stream, fe, maker) else {
-        return Err(Delivered::Not(Cause::NoBufferForAnswer));
+    let (sent, whole) = match stream.client.line.is_framed() {
+        false => {
+            let Some(head) = final_head(stream, fe, maker) else {
+                return Err(Delivered::Not(Cause::NoBufferForAnswer));
+            };
+            let Ok(first) = down.take(from) else { return Err(Delivered::BadBody) };
+            stream.state.facts.res_bytes_out += head.len() as u64;
+            let whole = up.is_done(stream.client) && down.is_done(from);
+            let sent = send_first(stream, &mut down, head, first, whole, maker).map_err(Delivered::Not)?;
+            (sent, whole)
+        }
+        true => {
+            send_frames(stream, &mut down, from, maker)?;
+            (true, up.is_done(stream.client) && down.is_done(from))
+        }
     };
-    let Ok(first) = down.take(from) else { return Err(Delivered::BadBody) };
-    stream.state.facts.res_bytes_out += head.len() as u64;
-    let whole = up.is_done(stream.client) && down.is_done(from);
-    let sent = send_first(stream, &mut down, head, first, whole, maker).map_err(Delivered::Not)?;
     if maker == Maker::Server {
         stream.log_step(LogStep::Response);
         if fe.opts.logasap {
@@ -145,7 +154,7 @@ fn shape(stream: &mut Stream<'_>) -> Shape {
     }
     let until_close = length == BodyLength::UntilClose;
     let delimiter = match length {
-        _ if bodiless => Delimiter::Plain,
+        _ if bodiless || stream.client.line.is_framed() => Delimiter::Plain,
         BodyLength::Chunked if client_is_11 => Delimiter::Chunked,
         BodyLength::Chunked => {
             stream.state.response.remove_id(HeaderId::TransferEncoding);
@@ -256,6 +265,42 @@ fn send_first(
     Ok(true)
 }
 
+/// Sends the head and what is there of the body on a line with frames.
+fn send_frames(
+    stream: &mut Stream<'_>,
+    down: &mut Pump,
+    from: &mut Port,
+    maker: Maker,
+) -> Result<(), Delivered> {
+    let closes = take_connection_options(&mut stream.state.response);
+    if closes && matches!(maker, Maker::Server | Maker::Service) {
+        stream.client.line.announce_end();
+    }
+    let Ok(first) = down.take(from) else { return Err(Delivered::BadBody) };
+    let ended = down.is_done(from);
+    let trailers = if ended { down.trailers(from) } else { None };
+    let response = &stream.state.response;
+    let ends = first.is_none() && trailers.is_none() && (ended || down.sends_nothing());
+    let line = &mut stream.client.line;
+    if !line.send_head(response, ends) {
+        return Err(Delivered::Not(match maker {
+            Maker::Server => Cause::ClientLeftInResponse,
+            _ => Cause::ClientLeftUnanswered,
+        }));
+    }
+    stream.state.facts.res_bytes_out += response.encoded_len() as u64;
+    if let Some(first) = first {
+        if ended && trailers.is_none() {
+            line.end_message_with_next_send();
+        }
+        line.start_send(first);
+    }
+    if ended {
+        line.finish(trailers.as_deref());
+    }
+    Ok(())
+}
+
 /// Counts what was moved beside the heads.
 #[inline]
 fn count(stream: &mut Stream<'_>, from: &Port, maker: Maker) {
@@ -344,6 +389,9 @@ impl Both<'_> {
             Poll::Pending => None,
             Poll::Ready(Ok(())) => {
                 self.down_done = true;
+                if self.client.line.is_framed() {
+                    self.client.line.finish(self.down.trailers(self.from).as_deref());
+                }
                 None
             }
             Poll::Ready(Err(PumpError::Send(_))) => Some(Cause::ClientLeftInResponse),

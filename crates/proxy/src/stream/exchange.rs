@@ -24,7 +24,7 @@ use super::filter::Direction;
 use super::pump::{Pump, PumpError};
 use super::rules::{self, Source};
 use super::tunnel::tunnel;
-use super::{After, Stop, Stream, cookie, reply, shut_check, stick, waiting};
+use super::{After, Stop, Stream, cookie, framed, reply, shut_check, stick, waiting};
 use crate::backend::connect::ServerConn;
 use crate::connection::body::{Delimiter, Form};
 use crate::connection::port::{Cut, RECV_MAX};
@@ -240,6 +240,9 @@ fn send_request<'a>(
     up: &mut Pump,
     connection: Option<&'static [u8]>,
 ) -> Result<(), Stop<'a>> {
+    if http.client.line.is_framed() && framed::as_http1(http).is_err() {
+        return Err(http.stop(Cause::RequestRewriteFailed));
+    }
     let case = http.worker.request_case(http.state.backend());
     let options = EncodeOptions { connection, proxy_connection: false, case };
     let Some(head) = encode(&http.state.request, &options) else {
@@ -318,6 +321,10 @@ async fn receive_head(
             let up_waits = up.blocked_on_send || up.is_held_back();
             if upload_done || up_waits {
                 match http.client.line.departure() {
+                    // In frames, who resets a request before its end has not sent all of it.
+                    Departure::Reset if !upload_done && http.client.line.is_framed() => {
+                        return Poll::Ready(HeadEnd::ClientLeft);
+                    }
                     Departure::Reset => return Poll::Ready(HeadEnd::ClientReset),
                     Departure::Ended if abort && upload_done => return Poll::Ready(HeadEnd::ClientLeft),
                     _ => {}

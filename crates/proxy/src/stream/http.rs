@@ -21,6 +21,7 @@ use super::{
     After, Stop, Stream, StreamState, finish, forwarded, reply, route, service, statistics, track, waiting,
 };
 use crate::backend::algorithm;
+use crate::connection::line::Line;
 use crate::connection::port::Port;
 use crate::frontend::ClientSession;
 use crate::worker::Worker;
@@ -40,6 +41,19 @@ pub struct HalfHead {
 }
 
 impl HalfHead {
+    /// One that begins now, of which nothing was read yet. `limit_ms` is the time it may take.
+    pub fn new(limit_ms: Option<u64>) -> HalfHead {
+        HalfHead {
+            parser: HeadParser::new(),
+            head: Head::new(),
+            stream_id: 0,
+            idle_us: 0,
+            request_wall_us: 0,
+            began_ms: clock::now_ms(),
+            complete_by: limit_ms.map(timer::deadline_in),
+        }
+    }
+
     /// When the wait for more of it ends, as far as it counts from the last byte, which was `received_ms`.
     pub fn deadline(&self, fe: &Proxy, received_ms: u64) -> Option<u64> {
         // Silence is limited as well as the whole.
@@ -102,13 +116,7 @@ pub async fn serve(
     arrival: Arrival<'_>,
 ) -> After {
     let Arrival { first, began, missing, half } = arrival;
-    state.begin(session.frontend, true, first);
-    let t = &mut state.facts.timers;
-    t.accept_mono_us = began.0;
-    t.accept_wall_us = began.1;
-    t.handshake_us = if first { i64::from(session.facts().handshake_us.max(0)) } else { 0 };
-    t.idle_us = i64::try_from(clock::now_us().saturating_sub(began.0)).unwrap_or(0) - t.handshake_us;
-    t.request_wall_us = i64::try_from(clock::wall_us()).unwrap_or(0);
+    begin(state, session, first, began);
     let mut http = Stream::new(worker, session, client, state, first);
     http.inherit_of_frontend();
     let waiting = match half.take() {
@@ -129,6 +137,59 @@ pub async fn serve(
         Err(stop) => Err(stop),
     };
     live(&mut http, received).await
+}
+
+/// Makes `state` ready for a request that begins now. `began` is as in [`Arrival`].
+pub fn begin(state: &mut StreamState, session: &ClientSession, first: bool, began: (u64, i64)) {
+    state.begin(session.frontend, true, first);
+    let t = &mut state.facts.timers;
+    t.accept_mono_us = began.0;
+    t.accept_wall_us = began.1;
+    t.handshake_us = if first { i64::from(session.facts().handshake_us.max(0)) } else { 0 };
+    t.idle_us = i64::try_from(clock::now_us().saturating_sub(began.0)).unwrap_or(0) - t.handshake_us;
+    t.request_wall_us = i64::try_from(clock::wall_us()).unwrap_or(0);
+}
+
+/// Serves one request of a connection that carries several. Its head was judged and is in `state`, which [`begin`] had made
+/// ready for it.
+pub async fn serve_framed(
+    worker: &Worker,
+    session: &ClientSession,
+    client: &mut Port,
+    state: &mut StreamState,
+) -> After {
+    let first = state.facts.first_request;
+    let mut http = Stream::new(worker, session, client, state, first);
+    http.inherit_of_frontend();
+    http.state.facts.id = worker.next_stream_id();
+    track::request_began(http.session);
+    http.enter();
+    let options = http.request_options(http.frontend());
+    http.accept_head(&options);
+    let after = live(&mut http, Ok(())).await;
+    if let (Cause::RejectedByRule, Line::Mux(line)) = (http.state.ended, &mut http.client.line) {
+        line.kick();
+    }
+    after
+}
+
+/// Counts and logs what came in place of a request on a connection that carries several. Nobody is answered: the sender
+/// knows from the reset which stream it was.
+pub fn refuse_framed(worker: &Worker, session: &ClientSession, first: bool, began: (u64, i64)) {
+    let mut state = worker.take_stream();
+    begin(&mut state, session, first, began);
+    let mut nobody = Port::new(Line::Local(None));
+    let mut http = Stream::new(worker, session, &mut nobody, &mut state, first);
+    http.inherit_of_frontend();
+    http.state.facts.id = worker.next_stream_id();
+    track::request_began(session);
+    worker.count_request(session.listener);
+    http.end(Cause::BadRequest);
+    http.state.facts.status = 0;
+    let fe = http.frontend();
+    finish::http(&mut http, fe);
+    drop(http);
+    worker.give_stream(state);
 }
 
 /// The life of a stream whose head was `received`, to its end.
@@ -335,6 +396,13 @@ impl<'a> Stream<'a> {
                 return Err(self.stop_with(Cause::BadRequest, reply::Answer::Error(status)));
             }
         }
+        self.accept_head(&options);
+        Ok(true)
+    }
+
+    /// A request was received and judged to be one.
+    #[inline]
+    fn accept_head(&mut self, options: &ParseOptions) {
         self.worker.count_request(self.session.listener);
         self.state.has_request = true;
         self.state.client_method = self.state.request.method();
@@ -345,11 +413,10 @@ impl<'a> Stream<'a> {
             BodyLength::Tunnel => BodyLength::None,
             body => body,
         };
-        self.client.body.begin(body, &options);
+        self.client.begin_body(body, options);
         self.note_request_line();
         let framing = self.state.request_framing;
-        self.keep_alive = framing.keep_alive && !fe.opts.httpclose;
-        Ok(true)
+        self.keep_alive = framing.keep_alive && !self.frontend().opts.httpclose;
     }
 
     /// Keeps the request line as it was received, for `%r` and the `capture.req` fetches.

@@ -15,6 +15,7 @@ pub mod exchange;
 pub mod filter;
 pub mod finish;
 pub mod forwarded;
+pub mod framed;
 pub mod http;
 pub mod pump;
 pub mod relay;

@@ -5,10 +5,12 @@
 //! is left for whoever comes next (security rules R2 and R3). Where that is, and how far the body was read, is known
 //! to the connection it comes from: a pump that is dropped half-way leaves nothing unaccounted for.
 
+use std::borrow::Cow;
 use std::io;
 use std::task::Poll;
 
-use thalweg_h1::encode::LAST_CHUNK;
+use thalweg_h1::encode::{EncodeOptions, LAST_CHUNK, last_chunk_into};
+use thalweg_http::Head;
 use thalweg_runtime::buffer::{BULK_SIZE, Buf};
 use thalweg_runtime::net::transfer::TransferError;
 use thalweg_runtime::net::{Transfer, TransferMode};
@@ -145,6 +147,11 @@ impl Pump {
         self.filtered = None;
     }
 
+    /// Whether the receiver gets nothing of the body.
+    pub fn sends_nothing(&self) -> bool {
+        self.discarding
+    }
+
     /// Leaves the body where it is: its connection ends with this message.
     pub fn abandon(&mut self) {
         self.discard_all();
@@ -211,7 +218,10 @@ impl Pump {
                         return Poll::Pending;
                     }
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(PumpError::Send(error))),
-                    Poll::Ready(Ok(())) => to.start_send(buf),
+                    Poll::Ready(Ok(())) => {
+                        self.note_last(from, to);
+                        to.start_send(buf);
+                    }
                 }
             }
             if self.has_all(from) {
@@ -265,9 +275,30 @@ impl Pump {
                 return Poll::Ready(if bug("missed-eof") { Ok(()) } else { Err(PumpError::Cut(cut)) });
             }
             if self.form.delimiter == Delimiter::Chunked && !self.discarding {
-                self.pending = Some(Buf::copy_of(LAST_CHUNK));
+                self.pending = Some(self.last_chunk(from)?);
             }
         }
+    }
+
+    /// A line with frames is told when what is about to be sent ends the message.
+    #[inline]
+    fn note_last(&self, from: &Port, to: &mut Line) {
+        if to.is_framed() && from.body.is_ended() && self.holds_nothing() && self.trailers(from).is_none() {
+            to.end_message_with_next_send();
+        }
+    }
+
+    /// The trailer fields that the receiver is to get, once the message ended.
+    pub fn trailers<'f>(&self, from: &'f Port) -> Option<Cow<'f, Head>> {
+        if self.discarding || self.form.drop_trailers { None } else { from.trailers() }
+    }
+
+    /// What follows the last payload of a body in chunks.
+    pub(super) fn last_chunk(&self, from: &Port) -> Result<Buf, PumpError> {
+        let Some(trailers) = self.trailers(from) else { return Ok(Buf::copy_of(LAST_CHUNK)) };
+        let mut space = vec![0; trailers.encoded_len() + 64];
+        let written = last_chunk_into(&trailers, &EncodeOptions::default(), &mut space);
+        Ok(Buf::copy_of(&space[..written.ok_or(Cut::NoBuffer)?]))
     }
 
     #[cold]

@@ -5,9 +5,9 @@ use std::task::Poll;
 
 use thalweg_config::model::Proxy;
 use thalweg_h1::encode::EncodeOptions;
-use thalweg_h1::parse::ParseOptions;
-use thalweg_http::semantics::BodyLength;
-use thalweg_http::{HeaderId, Version};
+use thalweg_h1::parse::{HeadParser, ParseOptions};
+use thalweg_http::semantics::{BodyLength, RequestContext};
+use thalweg_http::{Head, HeaderId, Version};
 use thalweg_rules::reply::reply_for;
 use thalweg_rules::{Realm, Redirect, Reply};
 use thalweg_runtime::buffer::Buf;
@@ -238,6 +238,12 @@ pub async fn forward_interim(http: &mut Stream<'_>) {
     if !http.state.request.version().is_11_or_later() {
         return;
     }
+    if http.client.line.is_framed() {
+        http.state.facts.res_bytes_out += http.state.response.encoded_len() as u64;
+        // A client that is gone is noticed when the final response is sent.
+        http.client.line.send_head(&http.state.response, false);
+        return;
+    }
     let options = EncodeOptions {
         connection: None,
         proxy_connection: false,
@@ -250,7 +256,7 @@ pub async fn forward_interim(http: &mut Stream<'_>) {
 
 /// `100 Continue`, on our own account.
 pub async fn send_continue(http: &mut Stream<'_>) {
-    send_interim(http, Buf::copy_of(b"HTTP/1.1 100 Continue\r\n\r\n")).await;
+    send_own_interim(http, b"HTTP/1.1 100 Continue\r\n\r\n").await;
 }
 
 /// The 103 whose fields rules collected.
@@ -258,7 +264,21 @@ pub async fn early_hints(http: &mut Stream<'_>) {
     let fields = std::mem::take(&mut http.state.effects.early_hints);
     if http.state.request.version().is_11_or_later() {
         let text = [b"HTTP/1.1 103 Early Hints\r\n".as_slice(), &fields, b"\r\n"].concat();
-        send_interim(http, Buf::copy_of(&text)).await;
+        send_own_interim(http, &text).await;
+    }
+}
+
+/// Sends an interim response that is made here, which is written as HTTP/1 reads it.
+async fn send_own_interim(http: &mut Stream<'_>, text: &[u8]) {
+    if !http.client.line.is_framed() {
+        return send_interim(http, Buf::copy_of(text)).await;
+    }
+    let (mut head, mut parser) = (Head::new(), HeadParser::new());
+    let context = RequestContext::of(&http.state.request);
+    // The fields were accepted one by one when they were set.
+    if parser.parse_response(&ParseOptions::default(), &context, text, &mut head).is_ok() {
+        http.state.facts.res_bytes_out += head.encoded_len() as u64;
+        http.client.line.send_head(&head, false);
     }
 }
 
@@ -272,6 +292,9 @@ async fn send_interim(http: &mut Stream<'_>, head: Buf) {
 
 /// `silent-drop`: the connection ceases to exist here without the client being told.
 pub fn vanish(client: &mut Port, rst_ttl: Option<u8>) {
+    if let Line::Mux(stream) = &mut client.line {
+        stream.vanish();
+    }
     if thalweg_sys::net::vanish(client.line.fd(), rst_ttl) == thalweg_sys::net::Vanish::Reset {
         client.line.set_linger_rst();
     }

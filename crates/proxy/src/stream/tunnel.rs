@@ -1,5 +1,6 @@
 //! What a request was upgraded to: after a `101`, or a `2xx` to CONNECT, bytes go in both directions until the end.
 
+use thalweg_config::model::Proxy;
 use thalweg_h1::encode::EncodeOptions;
 use thalweg_http::Version;
 
@@ -21,17 +22,9 @@ pub async fn tunnel(stream: &mut Stream<'_>, conn: &mut ServerConn, up: Pump) ->
     if !rules::after_response(stream).await {
         return reply::internal_error(stream, Cause::AfterRewriteFailed).await;
     }
-    let case = stream.worker.response_case(fe.id);
-    let options = EncodeOptions { connection: None, proxy_connection: false, case };
-    stream.state.response.set_version(Version::HTTP_11);
-    let Some(head) = encode(&stream.state.response, &options) else {
-        return stream.end(Cause::NoBufferForAnswer);
-    };
-    if stream.client.line.send_ready().await.is_err() {
-        return stream.end(Cause::ClientLeftInResponse);
+    if let Err(cause) = send_head(stream, fe).await {
+        return stream.end(cause);
     }
-    stream.state.facts.res_bytes_out += head.len() as u64;
-    stream.client.line.start_send(head);
     let limits = Limits::of_relay(fe, be, &stream.state.facts, true);
     let splice = be.opts.splice_response || fe.opts.splice_response;
     let mut down = Pump::plain(transfer_mode(stream, splice, be, fe));
@@ -54,4 +47,23 @@ pub async fn tunnel(stream: &mut Stream<'_>, conn: &mut ServerConn, up: Pump) ->
     }
     stream.client.eof = true;
     cause.map_or(After::Close, |cause| stream.end(cause))
+}
+
+async fn send_head(stream: &mut Stream<'_>, fe: &Proxy) -> Result<(), Cause> {
+    if stream.client.line.is_framed() {
+        let response = &stream.state.response;
+        stream.state.facts.res_bytes_out += response.encoded_len() as u64;
+        let sent = stream.client.line.send_head(response, false);
+        return if sent { Ok(()) } else { Err(Cause::ClientLeftInResponse) };
+    }
+    let case = stream.worker.response_case(fe.id);
+    let options = EncodeOptions { connection: None, proxy_connection: false, case };
+    stream.state.response.set_version(Version::HTTP_11);
+    let head = encode(&stream.state.response, &options).ok_or(Cause::NoBufferForAnswer)?;
+    if stream.client.line.send_ready().await.is_err() {
+        return Err(Cause::ClientLeftInResponse);
+    }
+    stream.state.facts.res_bytes_out += head.len() as u64;
+    stream.client.line.start_send(head);
+    Ok(())
 }

@@ -10,6 +10,7 @@
 
 #![allow(dead_code)]
 
+pub mod h2;
 pub mod tls;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,7 +2,6 @@
 
 use std::task::Poll;
 
-use thalweg_h1::encode::{EncodeOptions, LAST_CHUNK, last_chunk_into};
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::{Reason, clock, current_task, timer};
 
@@ -10,7 +9,7 @@ use super::super::pump::{Pump, PumpError, TURN_MAX};
 use super::{Filtered, Pass};
 use crate::connection::body::{Delimiter, Form, wrap_chunk};
 use crate::connection::line::Line;
-use crate::connection::port::{Cut, Port, RECV_MAX};
+use crate::connection::port::{Port, RECV_MAX};
 
 /// Payload without its framing.
 const PAYLOAD: Form = Form { delimiter: Delimiter::Plain, drop_trailers: false };
@@ -83,15 +82,10 @@ impl Pump {
 
     /// What follows the last payload.
     fn end_of(&self, from: &Port) -> Result<Option<Buf>, PumpError> {
-        let form = self.form();
-        if form.delimiter == Delimiter::Plain {
-            return Ok(None);
+        match self.form().delimiter {
+            Delimiter::Plain => Ok(None),
+            Delimiter::Chunked => self.last_chunk(from).map(Some),
         }
-        let trailers = from.body.trailers().filter(|trailers| !trailers.is_empty() && !form.drop_trailers);
-        let Some(trailers) = trailers else { return Ok(Some(Buf::copy_of(LAST_CHUNK))) };
-        let mut space = vec![0; trailers.encoded_len() + 64];
-        let written = last_chunk_into(trailers, &EncodeOptions::default(), &mut space);
-        Ok(Some(Buf::copy_of(&space[..written.ok_or(Cut::NoBuffer)?])))
     }
 }
 

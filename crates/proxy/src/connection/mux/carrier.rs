@@ -1,0 +1,263 @@
+//! The end of a multiplexed connection that its own task has: the transport, and what is received from and sent to it.
+
+use std::io;
+use std::rc::Rc;
+use std::task::Poll;
+
+use thalweg_h2::connection::{Config, Event, Failure, Role};
+use thalweg_h2::error::ErrorCode;
+use thalweg_h2::message::{Malformed, Message};
+use thalweg_http::Head;
+use thalweg_runtime::buffer::{BULK_SIZE, Buf, default_size};
+use thalweg_runtime::{Reason, clock, current_task};
+
+use super::slot::{Slot, Slots};
+use super::{Marks, Mux, OUTPUT_HIGH, State, Wish};
+use crate::connection::port::Port;
+
+/// Octets that are received before other tasks get their turn.
+const TURN_MAX: usize = 512 * 1024;
+
+/// Room for frames that a connection without streams keeps.
+const OUTPUT_KEPT: usize = 4096;
+
+/// A request that came.
+pub enum Opened<'a> {
+    /// Its stream exists. The head may be swapped for another one.
+    #[allow(missing_docs)]
+    Request { id: u32, head: &'a mut Head, message: Message, ends: bool },
+    /// It is none; its stream was reset.
+    Malformed(Malformed),
+}
+
+/// Why nothing more comes.
+#[derive(Debug)]
+pub enum Step {
+    /// The peer ended what it sends.
+    Closed,
+    /// The connection broke.
+    Broken(io::Error),
+    /// The peer does not keep to the protocol. What it is told of that waits to be sent.
+    Failed(Failure),
+    /// A stream wants the connection to disappear.
+    Vanish,
+    /// A stream wants the connection to end, of which the peer was told.
+    Kicked,
+}
+
+/// See the module's documentation.
+pub struct Carrier {
+    pub port: Port,
+    pub mux: Rc<Mux>,
+}
+
+impl Carrier {
+    /// Speaks the protocol on a connection on which nothing was exchanged yet, but for what is in the port.
+    pub fn new(port: Port, role: Role, config: Config) -> Carrier {
+        let mux = Mux::new(role, config, port.line.fd());
+        Carrier { port, mux }
+    }
+
+    /// Receives and sends what it can. Ready when nothing more comes; requests are given to `opened`, which must leave the
+    /// connection alone.
+    pub fn poll(&mut self, opened: &mut dyn FnMut(Opened<'_>)) -> Poll<Step> {
+        if let Some(step) = self.obey() {
+            return Poll::Ready(step);
+        }
+        // What was received together with the preface.
+        let mut received = self.port.has_input();
+        let mut taken = 0;
+        loop {
+            if std::mem::take(&mut received)
+                && let Err(failure) = self.receive(opened)
+            {
+                return Poll::Ready(Step::Failed(failure));
+            }
+            if let Err(error) = self.flush() {
+                return Poll::Ready(Step::Broken(error));
+            }
+            // A peer that does not read is not read from.
+            if self.port.eof || self.mux.state.borrow_mut().h2.output().len() >= OUTPUT_HIGH {
+                return Poll::Pending;
+            }
+            if taken > TURN_MAX {
+                current_task().wake(Reason::YIELD);
+                return Poll::Pending;
+            }
+            match self.port.line.poll_recv(BULK_SIZE) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => return Poll::Ready(Step::Broken(error)),
+                Poll::Ready(Ok(buf)) if buf.is_empty() => {
+                    self.port.eof = true;
+                    return Poll::Ready(Step::Closed);
+                }
+                Poll::Ready(Ok(buf)) => {
+                    taken += buf.len();
+                    received = true;
+                    if self.port.append(buf).is_err() {
+                        return Poll::Ready(Step::Broken(io::ErrorKind::OutOfMemory.into()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// What streams asked of the connection.
+    fn obey(&mut self) -> Option<Step> {
+        let mut state = self.mux.state.borrow_mut();
+        let Marks { mark, tos } = std::mem::take(&mut state.marks);
+        if let Some(mark) = mark {
+            self.port.line.set_mark(mark);
+        }
+        if let Some(tos) = tos {
+            self.port.line.set_tos(tos);
+        }
+        match state.wish {
+            Wish::Go => None,
+            Wish::Vanish => Some(Step::Vanish),
+            Wish::Kick => Some(Step::Kicked),
+        }
+    }
+
+    /// Hands what was received to the protocol.
+    fn receive(&mut self, opened: &mut dyn FnMut(Opened<'_>)) -> Result<(), Failure> {
+        let Some(mut input) = self.port.input.take() else { return Ok(()) };
+        let mut state = self.mux.state.borrow_mut();
+        let State { h2, slots, waiting, pong, .. } = &mut *state;
+        let mut after = After::default();
+        let used = h2.receive(&input, clock::now_ms(), &mut |event: Event<'_>| {
+            take_event(event, slots, waiting, pong, &mut after, opened);
+        });
+        for id in after.refused {
+            h2.reset(id, ErrorCode::ProtocolError);
+        }
+        for (id, octets) in after.unwanted {
+            h2.consumed(id, octets);
+        }
+        input.advance(used?);
+        // The beginning of a frame may wait for long.
+        self.port.input = Some(input).filter(|rest| !rest.is_empty()).map(Buf::fitted);
+        Ok(())
+    }
+
+    /// Sends what waits, in as few calls as it takes.
+    pub fn flush(&mut self) -> io::Result<()> {
+        let mut state = self.mux.state.borrow_mut();
+        loop {
+            if state.h2.output().is_empty() && !state.waiting {
+                return Ok(());
+            }
+            match self.port.line.poll_send_ready() {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(ready) => ready?,
+            }
+            let State { h2, slots, waiting, .. } = &mut *state;
+            if *waiting {
+                *waiting = slots.push_all(h2);
+            }
+            let idle = slots.is_empty();
+            let output = h2.output();
+            if output.is_empty() {
+                return Ok(());
+            }
+            let buf = gathered(output);
+            output.clear();
+            if idle && output.capacity() > OUTPUT_KEPT || output.capacity() > 4 * OUTPUT_HIGH {
+                *output = Vec::new();
+            }
+            self.port.line.start_send(buf);
+        }
+    }
+
+    /// Whether all that was to be sent was accepted by the kernel.
+    pub fn is_flushed(&mut self) -> bool {
+        self.port.line.poll_send_ready().is_ready() && self.mux.state.borrow_mut().h2.output().is_empty()
+    }
+
+    /// When the transport last took something.
+    pub fn last_sent_ms(&self) -> u64 {
+        self.port.line.last_sent_ms()
+    }
+
+    /// Every stream is told that the peer is gone.
+    pub fn cut(&mut self) {
+        self.mux.state.borrow_mut().slots.iter_mut().for_each(Slot::cut);
+    }
+
+    /// Every stream is told that the client ended its direction: none of their requests will have more than there is of it.
+    pub fn end_input(&mut self) {
+        for slot in self.mux.state.borrow_mut().slots.iter_mut() {
+            slot.left = true;
+            slot.wake_reader();
+        }
+    }
+
+    /// Every stream looks again at what it waits for.
+    pub fn wake_all(&mut self) {
+        for slot in self.mux.state.borrow_mut().slots.iter_mut() {
+            slot.wake_reader();
+            slot.wake_writer();
+        }
+    }
+}
+
+/// The frames that wait, in a buffer of their own.
+fn gathered(output: &[u8]) -> Buf {
+    let buf = if output.len() <= default_size() { Buf::from_reserve() } else { Buf::bulk() };
+    let filled = buf.and_then(|mut buf| buf.extend_from_slice(output).is_ok().then_some(buf));
+    filled.unwrap_or_else(|| Buf::copy_of(output))
+}
+
+/// What is to be done once all of the input was read.
+#[derive(Default)]
+struct After {
+    refused: Vec<u32>,
+    /// Payload that nobody takes.
+    unwanted: Vec<(u32, usize)>,
+}
+
+/// What a frame does to its stream.
+fn take_event(
+    event: Event<'_>,
+    slots: &mut Slots,
+    waiting: &mut bool,
+    pong: &mut bool,
+    after: &mut After,
+    opened: &mut dyn FnMut(Opened<'_>),
+) {
+    match event {
+        Event::Head { stream, head, message, end } => {
+            slots.add(Slot::new(stream, end));
+            opened(Opened::Request { id: stream, head, message, ends: end });
+        }
+        Event::Refused { stream, why } => {
+            after.refused.push(stream);
+            opened(Opened::Malformed(why));
+        }
+        Event::Data { stream, data, end } => match slots.get_mut(stream) {
+            Some(slot) if !slot.dropped => {
+                slot.add(data);
+                slot.ended |= end;
+                slot.wake_reader();
+            }
+            _ => after.unwanted.push((stream, data.len())),
+        },
+        Event::Trailers { stream, trailers } => {
+            if let Some(slot) = slots.get_mut(stream) {
+                slot.trailers_in = Some(Box::new(std::mem::take(trailers)));
+                slot.ended = true;
+                slot.wake_reader();
+            }
+        }
+        Event::Reset { stream, .. } => {
+            if let Some(slot) = slots.get_mut(stream) {
+                slot.cut();
+                // One without a task is forgotten with the next look at all of them.
+                *waiting |= slot.dropped;
+            }
+        }
+        Event::Room { .. } => *waiting = true,
+        Event::Pong => *pong = true,
+        Event::Goaway { .. } | Event::Ready => {}
+    }
+}

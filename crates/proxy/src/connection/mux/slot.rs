@@ -1,0 +1,242 @@
+//! What is kept of each stream of a connection.
+
+use std::collections::VecDeque;
+
+use thalweg_h2::connection::Connection;
+use thalweg_h2::error::ErrorCode;
+use thalweg_http::Head;
+use thalweg_runtime::buffer::{Buf, default_size};
+use thalweg_runtime::{Reason, TaskId, clock};
+
+use super::OUTPUT_HIGH;
+
+/// How far this side's direction is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// More is to come.
+    No,
+    /// The next payload is the last.
+    Next,
+    /// It ends behind what waits.
+    Asked,
+    /// The peer was told.
+    Done,
+}
+
+/// See the module's documentation.
+pub struct Slot {
+    pub id: u32,
+    /// Received and not taken; bounded by the window.
+    incoming: VecDeque<Buf>,
+    /// The peer's direction ended.
+    pub ended: bool,
+    /// The peer gave the stream up, or the connection broke.
+    pub reset: bool,
+    /// The peer ended its direction of the connection.
+    pub left: bool,
+    pub trailers_in: Option<Box<Head>>,
+    /// Given to be sent, beyond what the windows allow.
+    pub outgoing: Option<Buf>,
+    pub trailers_out: Option<Box<Head>>,
+    pub finish: Finish,
+    /// The task that waits for input, and that for room.
+    pub reader: TaskId,
+    pub writer: TaskId,
+    pub received_ms: u64,
+    pub sent_ms: u64,
+    /// What the peer is told if the stream is given up.
+    pub code: Option<ErrorCode>,
+    /// Its task is gone; only what waits is to be sent.
+    pub dropped: bool,
+}
+
+impl Slot {
+    pub fn new(id: u32, ended: bool) -> Slot {
+        let now = clock::now_ms();
+        Slot {
+            id,
+            incoming: VecDeque::new(),
+            ended,
+            reset: false,
+            left: false,
+            trailers_in: None,
+            outgoing: None,
+            trailers_out: None,
+            finish: Finish::No,
+            reader: TaskId::NONE,
+            writer: TaskId::NONE,
+            received_ms: now,
+            sent_ms: now,
+            code: None,
+            dropped: false,
+        }
+    }
+
+    /// Payload came.
+    pub fn add(&mut self, mut data: &[u8]) {
+        self.received_ms = clock::now_ms();
+        while !data.is_empty() {
+            let room = self.incoming.back().map_or(0, |last| last.spare());
+            if room == 0 {
+                // Outside of the limit on buffers if need be: how much may come is bounded by the window.
+                let buf = Buf::with_capacity_default();
+                self.incoming.push_back(buf.unwrap_or_else(|| Buf::large(data.len().min(default_size()))));
+                continue;
+            }
+            let (part, rest) = data.split_at(room.min(data.len()));
+            if let Some(last) = self.incoming.back_mut() {
+                // It has this room.
+                let _ = last.extend_from_slice(part);
+            }
+            data = rest;
+        }
+    }
+
+    /// Takes payload, at most `max` bytes.
+    pub fn take(&mut self, max: usize) -> Option<Buf> {
+        let front = self.incoming.front_mut()?;
+        if front.len() > max {
+            return Some(front.split_to(max));
+        }
+        self.incoming.pop_front()
+    }
+
+    pub fn has_input(&self) -> bool {
+        !self.incoming.is_empty()
+    }
+
+    /// Nothing arrives any more in either direction.
+    pub fn cut(&mut self) {
+        self.reset = true;
+        self.outgoing = None;
+        self.wake_reader();
+        self.wake_writer();
+    }
+
+    pub fn wake_reader(&mut self) {
+        std::mem::replace(&mut self.reader, TaskId::NONE).wake_local(Reason::IO);
+    }
+
+    pub fn wake_writer(&mut self) {
+        std::mem::replace(&mut self.writer, TaskId::NONE).wake_local(Reason::IO);
+    }
+
+    /// Makes frames of what waits, as far as windows and the room for frames allow.
+    pub fn push(&mut self, h2: &mut Connection) {
+        while let Some(buf) = &mut self.outgoing {
+            if h2.output().len() >= OUTPUT_HIGH {
+                return;
+            }
+            let room = h2.room(self.id);
+            if room == 0 {
+                return;
+            }
+            let n = room.min(buf.len());
+            let ends = n == buf.len()
+                && (self.finish == Finish::Next
+                    || (self.finish == Finish::Asked && self.trailers_out.is_none()));
+            if !h2.send_data(self.id, &buf[..n], ends) {
+                // The stream is gone, which its reader is told.
+                self.outgoing = None;
+                return;
+            }
+            self.sent_ms = clock::now_ms();
+            if ends {
+                self.finish = Finish::Done;
+            }
+            buf.advance(n);
+            if buf.is_empty() {
+                self.outgoing = None;
+            }
+        }
+        if self.finish == Finish::Asked {
+            self.finish = Finish::Done;
+            match self.trailers_out.take() {
+                Some(trailers) => h2.send_trailers(self.id, &trailers),
+                None => h2.send_data(self.id, &[], true),
+            };
+        }
+    }
+
+    /// Whether something of it waits for a window, or for room.
+    fn waits(&self) -> bool {
+        self.outgoing.is_some() || self.writer != TaskId::NONE
+    }
+}
+
+/// All of a connection, by their numbers, which only grow.
+#[derive(Default)]
+pub struct Slots {
+    // Boxed, so that forgetting one moves words and no slots.
+    #[allow(clippy::vec_box)]
+    sorted: Vec<Box<Slot>>,
+    /// Whose turn it is to be the first.
+    turn: usize,
+}
+
+impl Slots {
+    fn at(&self, id: u32) -> Option<usize> {
+        // Most are asked for in order of their age, but few are there at once.
+        self.sorted.binary_search_by_key(&id, |slot| slot.id).ok()
+    }
+
+    pub fn get(&self, id: u32) -> Option<&Slot> {
+        self.at(id).map(|at| &*self.sorted[at])
+    }
+
+    pub fn get_mut(&mut self, id: u32) -> Option<&mut Slot> {
+        self.at(id).map(|at| &mut *self.sorted[at])
+    }
+
+    /// Adds a stream whose number is larger than all before.
+    pub fn add(&mut self, slot: Slot) {
+        debug_assert!(self.sorted.last().is_none_or(|last| last.id < slot.id));
+        self.sorted.push(Box::new(slot));
+    }
+
+    pub fn remove(&mut self, id: u32) {
+        if let Some(at) = self.at(id) {
+            self.sorted.remove(at);
+        }
+    }
+
+    /// Streams that have a task.
+    pub fn held(&self) -> usize {
+        self.sorted.iter().filter(|slot| !slot.dropped).count()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.sorted.is_empty()
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
+        self.sorted.iter_mut().map(|slot| &mut **slot)
+    }
+
+    /// Lets all that wait go on as far as they can, each time from another one on. Whether something waits still.
+    pub fn push_all(&mut self, h2: &mut Connection) -> bool {
+        let count = self.sorted.len();
+        self.turn = self.turn.wrapping_add(1);
+        let mut waits = false;
+        for n in 0..count {
+            let slot = &mut self.sorted[(self.turn + n) % count];
+            if !slot.waits() {
+                continue;
+            }
+            slot.push(h2);
+            if slot.outgoing.is_none() && h2.output().len() < OUTPUT_HIGH {
+                slot.wake_writer();
+            }
+            waits |= slot.waits();
+        }
+        // Those whose tasks are gone are forgotten when they said everything.
+        self.sorted.retain(|slot| {
+            let over = slot.dropped && (slot.reset || slot.finish == Finish::Done);
+            if over {
+                h2.reset(slot.id, ErrorCode::NoError);
+            }
+            !over
+        });
+        waits
+    }
+}

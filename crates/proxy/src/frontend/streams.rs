@@ -1,0 +1,298 @@
+//! A client's connection that carries many requests at once (HTTP/2): the part of the session that looks after it.
+//!
+//! The session's task is that of the [connection](crate::connection::mux), and each request has a task of its own. The session
+//! ends when the last of them did.
+
+use std::rc::Rc;
+use std::task::Poll;
+
+use thalweg_config::model::Proxy;
+use thalweg_h2::connection::{Config, Role};
+use thalweg_h2::error::ErrorCode;
+use thalweg_h2::settings::Settings;
+use thalweg_runtime::{Class, Kind as TaskKind, SpawnOptions, clock, pool, spawn_with, timer};
+
+use super::ClientSession;
+use crate::connection::line::Line;
+use crate::connection::mux::{Carrier, MuxStream, Opened, Step};
+use crate::connection::port::Port;
+use crate::instance::Stopping;
+use crate::stream::http;
+use crate::stream::{After, StreamState};
+use crate::worker::Worker;
+
+static STREAM: TaskKind = TaskKind::new("h2-stream");
+
+/// How long a client that was told of the end may take to answer, before no more streams are taken.
+const ANNOUNCE_MS: u64 = 1000;
+
+/// No such moment.
+const NEVER: u64 = u64::MAX;
+
+/// What this side tells its clients.
+fn config(worker: &Worker) -> Config {
+    let global = &worker.instance.config.global;
+    Config {
+        settings: Settings {
+            enable_push: false,
+            max_concurrent_streams: Some(100),
+            initial_window: 16_384,
+            enable_connect_protocol: true,
+            ..Settings::default()
+        },
+        window: (1 << 31) - 1,
+        receive_shared: 100 * 16_384,
+        fields_max: global.tune.http_maxhdr.saturating_sub(1),
+        head_max: global.tune.bufsize - global.tune.maxrewrite,
+        ..Config::default()
+    }
+}
+
+/// Serves a client that speaks HTTP/2, from its preface on, which is in the port or still to come. The port comes back, with
+/// everything sent that could be; whether the connection is to be closed in order.
+pub async fn serve(
+    worker: &Rc<Worker>,
+    session: Rc<ClientSession>,
+    port: Port,
+    began: (u64, i64),
+) -> (Port, bool) {
+    let mut sitting = Sitting {
+        carrier: Carrier::new(port, Role::Server, config(worker)),
+        worker: Rc::clone(worker),
+        session,
+        began,
+        arrived: Vec::new(),
+        idle_since_ms: clock::now_ms(),
+        served: false,
+        announced_ms: 0,
+        left_ms: 0,
+        ending: None,
+        stopping: Stopping::No,
+    };
+    {
+        let mut facts = sitting.session.facts_mut();
+        facts.http_major = 2;
+        let rare = facts.rare_mut();
+        (rare.streams, rare.streams_limit) = (0, 100);
+    }
+    let orderly = std::future::poll_fn(|_| sitting.poll()).await;
+    (sitting.carrier.port, orderly)
+}
+
+/// A connection in use.
+struct Sitting {
+    carrier: Carrier,
+    worker: Rc<Worker>,
+    session: Rc<ClientSession>,
+    /// When the session began, or its last request came: microseconds of the monotonic clock, and since 1970.
+    began: (u64, i64),
+    /// Requests that just came.
+    arrived: Vec<Arrived>,
+    /// Since when there is no stream.
+    idle_since_ms: u64,
+    /// There was a request.
+    served: bool,
+    /// When the client was told of the end; 0: it was not.
+    announced_ms: u64,
+    /// When the client was told that no more streams are taken, and there was none; 0: it was not.
+    left_ms: u64,
+    /// Nothing more comes; true: what was sent shall arrive.
+    ending: Option<bool>,
+    stopping: Stopping,
+}
+
+/// A request that came: its stream, and its head in the memory of one; or that there was none.
+enum Arrived {
+    Request(u32, Box<StreamState>),
+    Malformed(bool, (u64, i64)),
+}
+
+impl Sitting {
+    fn frontend(&self) -> &Proxy {
+        self.worker.proxy(self.session.frontend)
+    }
+
+    /// Ready when the connection is over, with whether it ended in order.
+    fn poll(&mut self) -> Poll<bool> {
+        self.session.look_after_private();
+        self.look_at_stop();
+        if self.ending.is_none() {
+            let polled = self.receive();
+            self.start_streams();
+            if let Poll::Ready(step) = polled {
+                self.nothing_more(&step);
+            }
+        }
+        let streams = self.carrier.mux.streams();
+        self.note_facts(streams);
+        if self.ending == Some(false) && streams > 0 {
+            return Poll::Pending;
+        }
+        if let Some(orderly) = self.ending {
+            // What is said to the client still leaves while its streams go.
+            let flushed = !orderly || self.carrier.flush().is_err() || self.carrier.is_flushed();
+            return match streams == 0 && (flushed || self.is_overdue(streams)) {
+                true => Poll::Ready(orderly),
+                false => Poll::Pending,
+            };
+        }
+        if self.left_ms == 0 && (self.wants_to_leave(streams) || self.is_overdue(streams)) {
+            self.left_ms = clock::now_ms();
+            self.carrier.mux.goaway(ErrorCode::NoError);
+            if self.carrier.flush().is_err() {
+                return Poll::Ready(false);
+            }
+        }
+        match self.left_ms != 0 && streams == 0 && self.may_close() {
+            true => Poll::Ready(true),
+            false => Poll::Pending,
+        }
+    }
+
+    /// The client was told that the connection ends: whether it had the time to end it itself, which lets it know what was not
+    /// served.
+    fn may_close(&mut self) -> bool {
+        if self.is_stuck() || self.stopping != Stopping::No || self.carrier.port.has_input() {
+            return true;
+        }
+        let t = &self.frontend().timeouts;
+        t.client_fin.or(t.client).is_some_and(|limit| is_over(self.left_ms, limit))
+    }
+
+    fn receive(&mut self) -> Poll<Step> {
+        let Sitting { carrier, worker, session, began, arrived, served, .. } = self;
+        carrier.poll(&mut |opened| {
+            let first = !std::mem::replace(served, true);
+            let since = *began;
+            *began = (clock::now_us(), worker.clock().wall_us);
+            arrived.push(match opened {
+                Opened::Malformed(_) => Arrived::Malformed(first, since),
+                Opened::Request { id, head, .. } => {
+                    let mut state = worker.take_stream();
+                    http::begin(&mut state, session, first, since);
+                    std::mem::swap(&mut state.request, head);
+                    Arrived::Request(id, state)
+                }
+            });
+        })
+    }
+
+    /// Gives each request that came a task.
+    fn start_streams(&mut self) {
+        for arrived in self.arrived.drain(..) {
+            match arrived {
+                Arrived::Malformed(first, since) => {
+                    http::refuse_framed(&self.worker, &self.session, first, since);
+                }
+                Arrived::Request(id, state) => {
+                    let stream = self.carrier.mux.stream(id);
+                    let nice = self.worker.instance.bind(self.session.listener).nice;
+                    let options = SpawnOptions { class: Class::Normal, nice };
+                    let (worker, session) = (Rc::clone(&self.worker), Rc::clone(&self.session));
+                    spawn_with(&STREAM, options, serve_stream(worker, session, stream, state));
+                }
+            }
+        }
+        self.session.first.set(!self.served);
+    }
+
+    fn nothing_more(&mut self, step: &Step) {
+        self.ending = Some(!matches!(step, Step::Broken(_) | Step::Vanish));
+        match step {
+            // Those that need no more of it may still be answered.
+            Step::Closed => return self.carrier.end_input(),
+            Step::Vanish => self.carrier.port.line.set_linger_rst(),
+            Step::Broken(_) | Step::Failed(_) | Step::Kicked => {}
+        }
+        self.carrier.cut();
+    }
+
+    /// What rules and logs see of the connection.
+    fn note_facts(&mut self, streams: usize) {
+        if streams > 0 {
+            self.idle_since_ms = NEVER;
+        } else if self.idle_since_ms == NEVER {
+            self.idle_since_ms = clock::now_ms();
+        }
+        let mut facts = self.session.facts_mut();
+        let rare = facts.rare_mut();
+        rare.streams = u32::try_from(streams).unwrap_or(u32::MAX);
+        rare.glitches = self.carrier.mux.glitches();
+    }
+
+    /// A process that stops tells its clients, and wakes its streams, which may end with it.
+    fn look_at_stop(&mut self) {
+        let stopping = self.worker.instance.stopping();
+        if thalweg_runtime::reasons().intersects(thalweg_runtime::Reason::OTHER) {
+            self.carrier.wake_all();
+        }
+        if stopping == Stopping::No || self.ending.is_some() {
+            return;
+        }
+        self.stopping = stopping;
+        if self.announced_ms == 0 {
+            self.announced_ms = clock::now_ms();
+            self.carrier.mux.announce_end();
+        } else if self.carrier.mux.take_pong() || clock::now_ms() >= self.announced_ms + ANNOUNCE_MS {
+            self.carrier.mux.goaway(ErrorCode::NoError);
+        } else {
+            timer::want(self.announced_ms + ANNOUNCE_MS);
+        }
+    }
+
+    /// Nothing is open, and nothing more shall be.
+    fn wants_to_leave(&self, streams: usize) -> bool {
+        streams == 0 && self.carrier.mux.is_closing()
+    }
+
+    /// Whether the client takes too long: for its first or its next request, or for taking what it is sent.
+    fn is_overdue(&mut self, streams: usize) -> bool {
+        if self.is_stuck() {
+            return true;
+        }
+        if streams > 0 {
+            return false;
+        }
+        let t = &self.frontend().timeouts;
+        let limit = match self.served {
+            true => t.http_keep_alive.or(t.http_request).or(t.client),
+            false => http::earlier(t.http_request, t.client),
+        };
+        let Some(limit) = limit else { return false };
+        is_over(self.idle_since_ms.min(clock::now_ms()), limit)
+    }
+
+    /// Whether the client does not take what is sent to it.
+    fn is_stuck(&mut self) -> bool {
+        if self.carrier.port.line.in_flight() == 0 {
+            return false;
+        }
+        let Some(limit) = self.frontend().timeouts.client else { return false };
+        is_over(self.carrier.last_sent_ms(), limit)
+    }
+}
+
+/// Whether a limit is over; asks for another look when it would be.
+fn is_over(since_ms: u64, limit: u64) -> bool {
+    let at = since_ms.saturating_add(limit).saturating_add(1);
+    if clock::now_ms() >= at {
+        return true;
+    }
+    timer::want(at);
+    false
+}
+
+/// One request.
+async fn serve_stream(
+    worker: Rc<Worker>,
+    session: Rc<ClientSession>,
+    stream: MuxStream,
+    mut state: Box<StreamState>,
+) {
+    let mut client = Port::new(Line::Mux(Box::new(stream)));
+    let after = pool::boxed(http::serve_framed(&worker, &session, &mut client, &mut state)).await;
+    worker.give_stream(state);
+    if let (After::Drop, Line::Mux(stream)) = (after, &mut client.line) {
+        stream.leave_with(ErrorCode::Cancel);
+    }
+}

@@ -1,0 +1,389 @@
+//! Clients that speak HTTP/2, before servers that speak HTTP/1.
+
+mod support;
+
+use std::sync::mpsc;
+
+use support::h2::{Client, GET, beginning, block, frame, next_frame};
+use support::tls::{self, Authority};
+use support::{Conn, Proxy, Server, Setup, each_driver, ok};
+use thalweg_h2::error::ErrorCode;
+use thalweg_h2::frame::{Kind, flag};
+
+/// A frontend before one server, with more lines for the frontend.
+fn before(server: &Server, more: &str) -> Setup {
+    Setup::http(&format!(
+        "frontend fe\nbind <@fe>\n{more}\ndefault_backend be\nbackend be\nretries 0\nserver s {}\n",
+        server.addr
+    ))
+}
+
+fn client(proxy: &Proxy) -> Client {
+    Client::new(proxy.connect())
+}
+
+/// A server that says what it was asked.
+fn telling() -> Server {
+    Server::http(|request| {
+        let fields: Vec<String> =
+            request.head.fields.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        let body = String::from_utf8_lossy(&request.body);
+        ok(&format!("{}|{}|{body}|{}", request.head.line, fields.join(","), request.trailers))
+    })
+}
+
+#[test]
+fn requests_and_responses() {
+    each_driver(|io| {
+        let server = telling();
+        let proxy = before(&server, "").start(io);
+        let mut client = client(&proxy);
+        let answer = client.get("/a?b");
+        assert_eq!((answer.status, answer.text().as_str()), (200, "GET /a?b HTTP/1.1|host: h.example||"));
+        assert_eq!(proxy.http_log(), "be/s n/n/n/n/n 200 ---- 0 \"GET http://h.example/a?b HTTP/2.0\"");
+        let id = client.open("POST", "/", &[("content-length", "5")], false);
+        client.data(id, b"hel", false);
+        client.data(id, b"lo", true);
+        assert!(client.answer(id).text().ends_with("content-length: 5|hello|"));
+        let id = client.open("POST", "/", &[], false);
+        client.data(id, b"hel", false);
+        client.data(id, b"lo", false);
+        client.trailers(id, &[("x-sum", "532")]);
+        let text = client.answer(id).text();
+        assert!(text.contains("transfer-encoding: chunked|hello|x-sum: 532"), "{text}");
+        let id = client.open("GET", "/", &[("cookie", "a=1"), ("cookie", "b=2")], true);
+        assert!(client.answer(id).text().contains("cookie: a=1; b=2"));
+        assert!(client.goaways.is_empty());
+        drop(client);
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn forms_of_responses() {
+    each_driver(|io| {
+        let server = Server::start(|mut conn, _| {
+            while let Some(request) = conn.next_request() {
+                let path = request.head.line.split(' ').nth(1).unwrap().to_owned();
+                conn.send(match path.as_str() {
+                    "/chunks" => {
+                        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n4\r\ndefg\r\n0\r\nX-Sum: 7\r\n\r\n"
+                    }
+                    "/hints" => {
+                        "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+                    }
+                    "/none" => "HTTP/1.1 204 No Content\r\n\r\n",
+                    "/same" => "HTTP/1.1 304 Not Modified\r\nContent-Length: 10\r\n\r\n",
+                    "/head" => "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n",
+                    "/cut" => "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
+                    _ => "HTTP/1.1 200 OK\r\nKeep-Alive: x\r\n\r\nuntil the end",
+                });
+                if matches!(path.as_str(), "/cut" | "/close") {
+                    return;
+                }
+            }
+        });
+        let proxy = before(&server, "").start(io);
+        let mut client = client(&proxy);
+        let chunks = client.get("/chunks");
+        assert_eq!((chunks.text().as_str(), chunks.field("transfer-encoding")), ("abcdefg", ""));
+        assert_eq!(chunks.trailers, [("x-sum".into(), "7".into())]);
+        let hints = client.get("/hints");
+        assert_eq!((hints.interim.as_slice(), hints.text().as_str()), (&[103][..], "ok"));
+        assert_eq!(client.get("/none").status, 204);
+        let same = client.get("/same");
+        assert_eq!((same.status, same.field("content-length")), (304, "10"));
+        let id = client.open("HEAD", "/head", &[], true);
+        let head = client.answer(id);
+        assert_eq!((head.field("content-length"), head.body.len(), head.whole), ("10", 0, true));
+        let close = client.get("/close");
+        assert_eq!((close.text().as_str(), close.field("keep-alive")), ("until the end", ""));
+        let cut = client.get("/cut");
+        assert_eq!((cut.text().as_str(), cut.whole, cut.reset), ("half", false, Some(ErrorCode::Cancel)));
+        for _ in 0..6 {
+            assert!(proxy.http_log().contains(" ---- "));
+        }
+        assert_eq!(proxy.http_log(), "be/s n/n/n/n/n 200 SD-- 0 \"GET http://h.example/cut HTTP/2.0\"");
+        drop(client);
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn large_bodies_both_ways_and_many_at_once() {
+    each_driver(|io| {
+        let server = Server::http(|request| ok(&String::from_utf8_lossy(&request.body)));
+        let proxy = before(&server, "").start(io);
+        let mut client = client(&proxy);
+        let body: Vec<u8> = (0..3_000_000u32).map(|i| b'a' + (i / 1000 % 26) as u8).collect();
+        let id = client.open("POST", "/", &[], false);
+        client.data(id, &body, true);
+        assert!(client.answer(id).body == body);
+        let ids: Vec<u32> = (0..100).map(|n| client.open("POST", &format!("/{n}"), &[], false)).collect();
+        for id in &ids {
+            client.data(*id, &body[..20_000 + *id as usize], true);
+        }
+        for id in ids {
+            assert!(client.answer(id).body == body[..20_000 + id as usize], "{id}");
+        }
+        drop(client);
+        proxy.finish(server);
+    });
+}
+
+/// One stream that is not read stalls no other, and goes on when it is.
+#[test]
+fn a_reader_that_stops_stalls_nobody_else() {
+    each_driver(|io| {
+        let server = Server::http(|request| match request.head.line.contains("/big") {
+            true => ok(&"x".repeat(500_000)),
+            false => ok("small"),
+        });
+        let proxy = before(&server, "").start(io);
+        let mut client = Client::with(proxy.connect(), 10_000);
+        client.gives_back = false;
+        let big = client.open("GET", "/big", &[], true);
+        client.until("its window is full", |client| client.so_far(big).body.len() == 10_000);
+        for _ in 0..10 {
+            assert_eq!(client.get("/").text(), "small");
+        }
+        assert_eq!(client.so_far(big).body.len(), 10_000);
+        client.gives_back = true;
+        client.h2.consumed(big, 10_000);
+        client.flush();
+        let answer = client.answer(big);
+        assert_eq!((answer.body.len(), answer.reset), (500_000, None));
+        drop(client);
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn clients_that_give_up() {
+    each_driver(|io| {
+        let (sender, began) = mpsc::channel();
+        let sender = std::sync::Mutex::new(sender);
+        let server = Server::start(move |mut conn, _| {
+            while let Some(head) = conn.next_head() {
+                sender.lock().unwrap().send(()).unwrap();
+                if head.line.contains("/begins") {
+                    conn.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
+                }
+                if !head.line.contains("/answers") {
+                    // The proxy leaves.
+                    conn.ended();
+                    return;
+                }
+                conn.send(ok("fine"));
+            }
+        });
+        let proxy = before(&server, "").start(io);
+        let mut client = client(&proxy);
+        let waits = client.open("GET", "/waits", &[], true);
+        began.recv().unwrap();
+        client.reset(waits, ErrorCode::Cancel);
+        assert_eq!(proxy.http_log(), "be/s n/n/n/-1/n 400 CD-- 0 \"GET http://h.example/waits HTTP/2.0\"");
+        let half = client.open("POST", "/half", &[("content-length", "10")], false);
+        client.data(half, b"12345", false);
+        began.recv().unwrap();
+        client.reset(half, ErrorCode::Cancel);
+        assert_eq!(proxy.http_log(), "be/s n/n/n/-1/n 400 CH-- 0 \"POST http://h.example/half HTTP/2.0\"");
+        let begins = client.open("GET", "/begins", &[], true);
+        client.until("some of it", |client| client.so_far(begins).body == b"half");
+        began.recv().unwrap();
+        client.reset(begins, ErrorCode::Cancel);
+        assert_eq!(proxy.http_log(), "be/s n/n/n/n/n 200 CD-- 0 \"GET http://h.example/begins HTTP/2.0\"");
+        assert_eq!(client.get("/answers").text(), "fine");
+        assert!(proxy.http_log().contains("200 ----"));
+        // The whole connection goes.
+        client.open("GET", "/waits", &[], true);
+        began.recv().unwrap();
+        began.recv().unwrap();
+        client.conn.reset_when_dropped();
+        drop(client);
+        assert_eq!(proxy.http_log(), "be/s n/n/n/-1/n 400 CD-- 0 \"GET http://h.example/waits HTTP/2.0\"");
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn rules_answer_and_refuse() {
+    each_driver(|io| {
+        let server = telling();
+        let rules = "http-request deny if { path /deny }\n\
+                     http-request return status 200 content-type text/plain string hello if { path /own }\n\
+                     http-request early-hint link </x> if { path /hint }\n\
+                     http-request set-uri http://other.example/else if { path /else }\n\
+                     http-request set-path /changed if { path /path }\n\
+                     http-request wait-for-body time 20s if { path /wait }\n\
+                     http-request reject if { path /reject }\n";
+        let proxy = before(&server, rules).start(io);
+        let mut client = client(&proxy);
+        assert_eq!(client.get("/deny").status, 403);
+        assert_eq!(client.get("/own").text(), "hello");
+        assert_eq!(client.get("/hint").interim, [103]);
+        assert!(client.get("/else").text().starts_with("GET http://other.example/else HTTP/1.1|"));
+        assert!(client.get("/path").text().starts_with("GET /changed HTTP/1.1|"));
+        // An answer does not wait for the rest of a request, which then is not wanted.
+        let id = client.open("POST", "/deny", &[], false);
+        assert_eq!(client.answer(id).status, 403);
+        client.until("the reset", |client| client.so_far(id).reset == Some(ErrorCode::NoError));
+        let id = client.open("POST", "/wait", &[], false);
+        client.data(id, b"abc", false);
+        client.data(id, b"def", true);
+        assert!(client.answer(id).text().contains("|abcdef|"));
+        let id = client.open("GET", "/reject", &[], true);
+        assert_eq!(client.answer(id).reset, Some(ErrorCode::EnhanceYourCalm));
+        client.rest();
+        assert_eq!(client.goaways.last().map(|(_, code)| *code), Some(ErrorCode::EnhanceYourCalm));
+        proxy.finish(server);
+    });
+}
+
+/// What is no request is refused by itself, and what breaks the connection ends it.
+#[test]
+fn what_is_no_request_is_refused() {
+    each_driver(|io| {
+        let server = telling();
+        let proxy = before(&server, "").start(io);
+        let mut conn = proxy.connect();
+        conn.send(beginning());
+        let both = flag::END_HEADERS | flag::END_STREAM;
+        let with = |more: &[(&str, &str)]| block(&[GET, more].concat());
+        let odd = [
+            with(&[("X-Upper", "1")]),
+            with(&[("connection", "close")]),
+            with(&[("te", "gzip")]),
+            with(&[(":path", "/again")]),
+            with(&[("x", "a\0b")]),
+            block(&GET[..3]),
+        ];
+        for (n, list) in odd.iter().enumerate() {
+            let id = 2 * n as u32 + 1;
+            conn.send(frame(Kind::Headers, both, id, list));
+            let (header, payload) = next_frame(&mut conn).unwrap();
+            assert_eq!((header.kind, header.stream, payload[3]), (Kind::RstStream, id, 1), "{list:?}");
+            assert_eq!(proxy.http_log(), "fe/<NOSRV> -1/-1/-1/-1/n 0 PR-- 0 \"<BADREQ>\"");
+        }
+        // An even number is none of a client.
+        conn.send(frame(Kind::Headers, both, 14, &block(GET)));
+        let (header, payload) = next_frame(&mut conn).unwrap();
+        assert_eq!((header.kind, payload[7]), (Kind::Goaway, 1));
+        assert!(next_frame(&mut conn).is_none());
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn ways_in() {
+    each_driver(|io| {
+        let server = telling();
+        let authority = Authority::new("authority");
+        let certificate = authority.issue("h.example");
+        let text = format!(
+            "frontend fe\nbind <@fe>\nbind <@h2> proto h2\nbind <@h1> proto h1\nbind <@tls> ssl crt {certificate}\n\
+             bind <@no> ssl crt {certificate} alpn http/1.1\n\
+             http-request return status 200 content-type text/plain lf-string \"%[fc_http_major] %[ssl_fc_alpn] %HV\"\n\
+             frontend off\nbind <@off>\noption disable-h2-upgrade\nhttp-request return status 200\n"
+        );
+        let proxy = Setup::http(&text).start(io);
+        let said = |conn: Conn| Client::new(conn).get("/").text();
+        assert_eq!(said(proxy.connect()), "2  HTTP/2.0");
+        assert_eq!(said(Conn::connect(proxy.addr("h2"))), "2  HTTP/2.0");
+        let secured = |name: &str, alpn: &[&str]| {
+            let context =
+                tls::client(|profile| profile.alpn = alpn.iter().map(|p| p.as_bytes().to_vec()).collect());
+            Conn::connect(proxy.addr(name)).encrypt(&context, Some("h.example"))
+        };
+        assert_eq!(said(secured("tls", &["h2", "http/1.1"])), "2 h2 HTTP/2.0");
+        {
+            let mut conn = secured("tls", &["http/1.1"]);
+            conn.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+            assert_eq!(conn.response().text(), "1 http/1.1 HTTP/1.1");
+        }
+        for (name, byte) in [("h1", ""), ("off", "")] {
+            let mut conn = Conn::connect(proxy.addr(name));
+            conn.send([&beginning(), byte.as_bytes()].concat());
+            assert!(conn.rest_text().starts_with("HTTP/1.1 400 "), "{name}");
+        }
+        // The preface in two pieces, cut behind what HTTP/1 takes for a head.
+        let mut conn = proxy.connect();
+        conn.send(&beginning()[..18]);
+        proxy.is_idle();
+        let both = flag::END_HEADERS | flag::END_STREAM;
+        conn.send([&beginning()[18..], &frame(Kind::Headers, both, 1, &block(GET))].concat());
+        assert_eq!(next_frame(&mut conn).unwrap().0.kind, Kind::Headers);
+        drop(conn);
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn websockets_through_extended_connect() {
+    each_driver(|io| {
+        let server = Server::start(|mut conn, _| {
+            let head = conn.head();
+            assert_eq!(head.line, "GET /chat HTTP/1.1");
+            assert_eq!(
+                (head.field("upgrade").as_str(), head.field("sec-websocket-key").len()),
+                ("websocket", 24)
+            );
+            conn.send(
+                "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\
+                 Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n",
+            );
+            let said = conn.exactly(5);
+            conn.send([b"echo ", said.as_slice()].concat());
+            conn.ended();
+        });
+        let proxy = before(&server, "").start(io);
+        let mut conn = proxy.connect();
+        conn.send(beginning());
+        let list = [
+            (":method", "CONNECT"),
+            (":protocol", "websocket"),
+            (":scheme", "http"),
+            (":authority", "h.example"),
+            (":path", "/chat"),
+            ("sec-websocket-version", "13"),
+        ];
+        conn.send(frame(Kind::Headers, flag::END_HEADERS, 1, &block(&list)));
+        assert_eq!(next_frame(&mut conn).unwrap().0.kind, Kind::Headers);
+        conn.send(frame(Kind::Data, 0, 1, b"hello"));
+        assert_eq!(next_frame(&mut conn).unwrap().1, b"echo hello");
+        conn.send(frame(Kind::Data, flag::END_STREAM, 1, b""));
+        let (header, _) = next_frame(&mut conn).unwrap();
+        assert!(header.kind == Kind::Data && header.has(flag::END_STREAM), "{header:?}");
+        assert_eq!(proxy.http_log(), "be/s n/n/n/n/n 101 ---- 0 \"GET http://h.example/chat HTTP/2.0\"");
+        drop(conn);
+        proxy.finish(server);
+    });
+}
+
+/// The process stops: requests on their way are answered, and the connection ends after them.
+#[test]
+fn a_soft_stop_in_two_steps() {
+    each_driver(|io| {
+        let (sender, go_on) = mpsc::channel::<()>();
+        let go_on = std::sync::Mutex::new(go_on);
+        let server = Server::start(move |mut conn, _| {
+            while conn.next_request().is_some() {
+                go_on.lock().unwrap().recv().unwrap();
+                conn.send(ok("late"));
+            }
+        });
+        let mut proxy = before(&server, "").start(io);
+        let mut client = client(&proxy);
+        let id = client.open("GET", "/", &[], true);
+        client.until("the settings", |client| client.h2.remote_settings().enable_connect_protocol);
+        proxy.signal(support::Signal::User1);
+        client.until("the end is told", |client| client.goaways.len() == 2);
+        assert_eq!(client.goaways[0], (i32::MAX as u32, ErrorCode::NoError));
+        assert_eq!(client.goaways[1], (id, ErrorCode::NoError));
+        sender.send(()).unwrap();
+        assert_eq!(client.answer(id).text(), "late");
+        client.rest();
+        drop(client);
+        assert_eq!(proxy.end(), (Some(0), None));
+    });
+}
