@@ -4,6 +4,7 @@
 //! none of them, so that they are there only under our own name.
 
 mod fmt;
+mod lint;
 mod upgrade;
 
 use std::process::ExitCode;
@@ -29,12 +30,14 @@ pub struct Tool {
 
 /// A tool being run.
 pub struct Call<'a> {
+    /// Under which name the program was started.
+    pub program: &'a Program,
     /// What follows its name.
     pub arguments: &'a [String],
 }
 
 /// Every tool, in the order in which `thalweg --help` lists them.
-pub static TOOLS: &[Tool] = &[upgrade::TOOL, fmt::TOOL];
+pub static TOOLS: &[Tool] = &[upgrade::TOOL, fmt::TOOL, lint::TOOL];
 
 /// Runs the tool that the arguments begin with, if they begin with one.
 pub fn run(program: &Program, arguments: &[String]) -> Option<ExitCode> {
@@ -44,7 +47,7 @@ pub fn run(program: &Program, arguments: &[String]) -> Option<ExitCode> {
         output(&format!("{}\n\n{}.\n{}", usage(program, tool), tool.text, tool.help));
         return Some(ExitCode::SUCCESS);
     }
-    Some((tool.run)(&Call { arguments: rest }).unwrap_or_else(|error| {
+    Some((tool.run)(&Call { program, arguments: rest }).unwrap_or_else(|error| {
         error_output(format!("{} {name}: {error}\n{}\n", program.name, usage(program, tool)).as_bytes());
         ExitCode::from(2)
     }))

@@ -21,6 +21,14 @@ impl Live {
         out
     }
 
+    /// The certificates in use: the name of each, and when its validity ends.
+    pub fn validity(&self) -> impl Iterator<Item = (&str, time::Seconds)> {
+        self.certificates.iter().filter_map(|(name, slot)| {
+            let credential = slot.credential.as_ref()?;
+            Some((name.as_str(), credential.leaf().not_after))
+        })
+    }
+
     /// `show ssl cert <name>`; with `*` before it the one in the transaction.
     pub fn show_certificate(&self, name: &str) -> Answer {
         let not_found = "Can't display the certificate: Not found or the certificate is a bundle!";
