@@ -44,6 +44,8 @@ pub(crate) struct Cx<'a> {
     pub log_profiles: Vec<crate::log_profile::ProfileDraft>,
     /// Bandwidth limitations so far.
     pub bandwidth_filters: u32,
+    /// `peers` sections so far.
+    pub peers: Vec<crate::peers::PeersDraft>,
     /// Stick tables so far, by their number.
     pub tables: Vec<crate::proxy::TableDraft>,
     /// Names that `log` lines use and that may be declared later.

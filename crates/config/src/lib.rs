@@ -17,6 +17,7 @@ mod log_forward;
 mod log_profile;
 pub mod model;
 mod numbers;
+mod peers;
 mod proxy;
 mod replies;
 mod resolve;

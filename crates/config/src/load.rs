@@ -13,11 +13,12 @@ use crate::keyword::{Outcome, Status, fail, find, not_supported};
 use crate::log_forward::ForwardDraft;
 use crate::log_profile::ProfileDraft;
 use crate::model::Config;
+use crate::peers::PeersDraft;
 use crate::ring::RingDraft;
 use crate::table::{SECTIONS, SectionKind};
 use crate::tls::StoreDraft;
 use crate::userlist::UserlistDraft;
-use crate::{finish, global, http_errors, log_forward, log_profile, proxy, ring, tls, userlist};
+use crate::{finish, global, http_errors, log_forward, log_profile, peers, proxy, ring, tls, userlist};
 use thalweg_sample::logformat as formats;
 
 /// A file to read.
@@ -116,6 +117,7 @@ enum Section {
     Ring(Box<RingDraft>),
     CrtStore(Box<StoreDraft>),
     LogForward(Box<ForwardDraft>),
+    Peers(Box<PeersDraft>),
 }
 
 /// What a master process must know of a configuration before a worker reads it.
@@ -202,6 +204,7 @@ impl<'a> Cx<'a> {
             last_errors: None,
             log_profiles: Vec::new(),
             bandwidth_filters: 0,
+            peers: Vec::new(),
             tables: Vec::new(),
             log_names: Vec::new(),
             log_forward_names: Vec::new(),
@@ -320,6 +323,7 @@ fn section_line(cx: &mut Cx<'_>, section: &mut Section, line: Line) -> Outcome {
         Section::Ring(draft) => ring::line(cx, draft, &line),
         Section::CrtStore(draft) => tls::line(cx, draft, &line),
         Section::LogForward(draft) => log_forward::line(cx, draft, &line),
+        Section::Peers(draft) => peers::line(cx, draft, &line),
     }
 }
 
@@ -339,6 +343,7 @@ fn open(cx: &mut Cx<'_>, line: &Line, kind: SectionKind) -> Result<Section, Box<
         SectionKind::Ring => Section::Ring(Box::new(ring::open(cx, line)?)),
         SectionKind::CrtStore => Section::CrtStore(Box::new(tls::open(cx, line)?)),
         SectionKind::LogForward => Section::LogForward(Box::new(log_forward::open(cx, line)?)),
+        SectionKind::Peers => Section::Peers(Box::new(peers::open(cx, line)?)),
     })
 }
 
@@ -352,6 +357,7 @@ fn close(cx: &mut Cx<'_>, section: &mut Section) {
         Section::Ring(draft) => ring::close(cx, *draft),
         Section::CrtStore(draft) => tls::close(cx, *draft),
         Section::LogForward(draft) => log_forward::close(cx, *draft),
+        Section::Peers(draft) => peers::close(cx, *draft),
     }
 }
 

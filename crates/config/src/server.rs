@@ -85,6 +85,23 @@ pub(crate) fn server(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome 
     push(cx, b, line, draft, name, &title)
 }
 
+/// `server <name> [options]` of a `peers` section, for this process itself.
+pub(crate) fn without_address(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    legal_name(line, 1)?;
+    let title = format!("'server {}/{}' : ", b.p.name, line.text(1));
+    let mut draft = (*b.default_server).clone();
+    draft.backend = Arc::clone(&b.p.name);
+    options(cx, line, 2, &mut draft, Some(&title)).map_err(|mut e| {
+        if e.message.contains("unknown keyword") && !e.message.ends_with('?') {
+            let message = e.message.trim_end_matches('.').to_owned();
+            e.message = message + ". Hint: no address was expected for this server.";
+        }
+        e
+    })?;
+    let name = cx.name(line.text(1));
+    push(cx, b, line, draft, name, &title)
+}
+
 /// `server-template <prefix> <count|low-high> <addr>`
 pub(crate) fn server_template(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     check_section(cx, b, line)?;

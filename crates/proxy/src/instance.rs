@@ -80,6 +80,8 @@ pub struct Instance {
     pub log_counters: Box<[AtomicU64]>,
     /// Stick tables, by the configuration's number.
     pub tables: Box<[Arc<thalweg_stick::Table>]>,
+    /// Processes that share them.
+    pub peers: crate::peers::Sections,
     pub process_vars: RwLock<VarSet>,
     pub log: Arc<LogShared>,
     /// Microseconds since 1970 at start.
@@ -137,6 +139,7 @@ impl Instance {
             config.proxies.iter().filter(|p| wanted(p)).map(|p| (Arc::clone(&p.name), p.id)).collect()
         };
         limit_variables(&config.global.tune);
+        let tables = crate::tables::of(&config);
         Arc::new(Instance {
             frontends_by_name: names(Proxy::is_fe),
             backends_by_name: names(Proxy::is_be),
@@ -162,7 +165,8 @@ impl Instance {
             listener_addresses: listeners.iter().map(|_| OnceLock::new()).collect(),
             listeners: listeners.into_boxed_slice(),
             log_counters: (0..proxies).map(|_| AtomicU64::new(0)).collect(),
-            tables: crate::tables::of(&config),
+            peers: crate::peers::Sections::new(&config, &tables),
+            tables,
             process_vars: RwLock::new(VarSet::new(Scope::Proc)),
             log: Arc::new(LogShared::new(&config)),
             start_wall_us,
@@ -280,6 +284,7 @@ impl Instance {
         self.stopping() != Stopping::No
             && self.stopped_threads.load(Ordering::SeqCst) as usize >= self.threads.len()
             && self.process_gate.current() == 0
+            && !self.peers.have_to_teach()
     }
 
     /// Number of servers of all backends.

@@ -16,6 +16,7 @@ pub mod log_forward;
 mod log_hash;
 mod ocsp;
 pub mod operator;
+pub mod peers;
 pub(crate) mod plant;
 pub mod rate;
 pub mod refused;
@@ -47,6 +48,13 @@ pub struct ThreadSocket {
 pub fn start_log_forwards(sockets: Vec<(usize, log_forward::LogSocket)>) {
     if let Some(worker) = worker::current() {
         sockets.into_iter().for_each(|(section, socket)| log_forward::start(&worker, section, socket));
+    }
+}
+
+/// Serves `peers` sections on the calling thread: their positions and sockets.
+pub fn start_peers(sockets: Vec<(usize, Arc<Port>)>) {
+    if let Some(worker) = worker::current() {
+        sockets.into_iter().for_each(|(section, port)| peers::start(&worker, section, port));
     }
 }
 
@@ -86,6 +94,7 @@ pub fn stop_accepting(instance: &Arc<Instance>) {
         return stop_when_idle(instance);
     };
     worker.until_stop.take().into_iter().for_each(kill);
+    peers::stop(&worker);
     worker.accepting.borrow().iter().for_each(|task| task.wake(Reason::OTHER));
     worker.drop_idle_connections();
     worker.wake_sessions();

@@ -61,6 +61,8 @@ pub struct Worker {
     pub accepting: RefCell<Vec<TaskId>>,
     /// Tasks that a soft stop ends at once: what accepts for the CLI.
     pub until_stop: RefCell<Vec<TaskId>>,
+    /// `peers` sections that live on this thread.
+    pub peers: RefCell<Vec<Rc<crate::peers::Service>>>,
     /// A soft stop was asked for, and no task accepts any more.
     pub stopped: Cell<bool>,
     /// Nothing is accepted for now (SIGTTOU).
@@ -212,6 +214,7 @@ impl Worker {
             streams: Entries::default(),
             accepting: RefCell::default(),
             until_stop: RefCell::default(),
+            peers: RefCell::default(),
             stopped: Cell::new(false),
             paused: Cell::new(false),
             case: case_map(global),
@@ -424,6 +427,11 @@ impl Worker {
     /// Where messages for these targets go.
     pub fn log_route(&self, targets: &Arc<[LogTarget]>) -> Option<Rc<Route>> {
         self.logger.borrow_mut().route(targets)
+    }
+
+    /// Sends a line that is about no proxy.
+    pub fn log_line(&self, route: &Route, level: LogLevel, message: &[u8]) {
+        self.logger.borrow_mut().send(route, level, None, b"-", message, clock::wall_us());
     }
 
     /// Sends a message of another program on.

@@ -109,6 +109,7 @@ pub fn fields(instance: &Instance, around: &Around<'_>) -> Vec<Field> {
         patterns_added += added;
         patterns_freed += freed;
     }
+    let (active_peers, connected_peers) = instance.peers.counts();
     let current_streams = frontends(&|c| c.current.get()) + own.current;
     let ConnectionLimits { limit, hard } = limits(instance);
     let description = global.description.as_deref().unwrap_or("").to_owned();
@@ -180,8 +181,8 @@ pub fn fields(instance: &Instance, around: &Around<'_>) -> Vec<Field> {
         (53, "Jobs", "MGPV", "Connections and listeners", wrap(u64::from(current) + listeners)),
         (54, "Unstoppable Jobs", "MGPV", "Jobs that a stop does not wait for", U32(0)),
         (55, "Listeners", "MGPV", "Listening sockets", wrap(listeners)),
-        (56, "ActivePeers", "MGPV", "Peers that answer", U32(0)),
-        (57, "ConnectedPeers", "MGPV", "Peers that are connected", U32(0)),
+        (56, "ActivePeers", "MGPV", "Peers that are or are being connected", wrap(active_peers as u64)),
+        (57, "ConnectedPeers", "MGPV", "Peers that are connected", wrap(connected_peers as u64)),
         (
             58,
             "DroppedLogs",

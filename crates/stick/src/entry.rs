@@ -140,6 +140,7 @@ impl Drop for Tracked {
     fn drop(&mut self) {
         let values = self.values();
         values.subtract(DataType::ConnCur);
+        self.table.note_change(self.at, values.words.narrow);
         values.words.narrow[header::HOLDERS].fetch_sub(TRACKER, Ordering::AcqRel);
     }
 }
@@ -148,6 +149,7 @@ impl Drop for Tracked {
 #[derive(Clone, Copy)]
 pub struct Values<'t> {
     pub(crate) table: &'t Table,
+    pub(crate) at: u32,
     pub(crate) words: Words<'t>,
 }
 
@@ -161,6 +163,18 @@ impl<'t> Values<'t> {
     #[inline]
     pub fn touch(&self, now_ms: u64) {
         self.words.narrow[header::STAMP].store(self.table.stamp(now_ms), Ordering::Release);
+        self.table.note_change(self.at, self.words.narrow);
+    }
+
+    /// A peer used the entry: its deadline is `expires_in_ms` away, at most as far as the table has it; `None`: as if it
+    /// had been used here. Peers are not told.
+    pub fn learnt(&self, expires_in_ms: Option<u32>, now_ms: u64) {
+        let full = self.table.stamp(now_ms);
+        let stamp = match (self.table.spec().expire_ms, expires_in_ms) {
+            (1.., Some(left)) => full.wrapping_sub(self.table.spec().expire_ms.saturating_sub(left)),
+            _ => full,
+        };
+        self.words.narrow[header::STAMP].store(stamp, Ordering::Release);
     }
 
     /// Milliseconds until the entry expires; 0 when that is due, or when entries of the table do not expire.

@@ -37,10 +37,12 @@ pub(crate) struct Layout {
     pub wide: usize,
     /// The first 32-bit word after the key.
     pub values: usize,
+    /// The word by which entries that changed are linked for the peers; `None` in a table without.
+    pub link: Option<usize>,
 }
 
 impl Layout {
-    pub fn new(key: KeyType, data: &[Stored]) -> Layout {
+    pub fn new(key: KeyType, data: &[Stored], shared: bool) -> Layout {
         let mut places = [None; KINDS];
         let values = header::LEN + key.words();
         let (mut narrow, mut wide) = (values, 0);
@@ -64,7 +66,8 @@ impl Layout {
             places[stored.kind as usize] =
                 Some(Place { stored: *stored, at: u16::try_from(at).unwrap_or(u16::MAX) });
         }
-        Layout { places, narrow, wide, values }
+        let link = shared.then_some(narrow);
+        Layout { places, narrow: narrow + usize::from(shared), wide, values, link }
     }
 
     /// Where element `index` of a kind is: itself, or in the array that stands for it.

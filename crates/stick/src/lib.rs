@@ -11,8 +11,10 @@
 //! | where the values of an entry lie | `layout` |
 //! | entries in memory that is made piece by piece and never moves | `arena` |
 //! | when entries are due, without scans | `queue` |
+//! | which entries changed, for the peers | `changed` |
 //! | the table that threads share | `table` |
 //! | a held entry | `entry` |
+//! | tables that several processes share | `peers` |
 //!
 //! # What threads share
 //!
@@ -25,16 +27,19 @@
 //! # Memory
 //!
 //! An entry takes 24 bytes, 4 for its bucket, its key (4 bytes for `ip` and `integer`, 16 for `ipv6`, the declared length
-//! rounded up to 4 for `binary`, 4 more for `string`), 4 per counter or tag, 8 per byte count, 16 per rate. Memory is made
+//! rounded up to 4 for `binary`, 4 more for `string`), 4 per counter or tag, 8 per byte count, 16 per rate, 4 where peers share the
+//! table. Memory is made
 //! 256 entries at a time, up to `size` entries, and used again; it is not given back before the table is dropped.
 
 #![forbid(unsafe_code)]
 
 mod arena;
+mod changed;
 pub mod data;
 mod entry;
 pub mod key;
 mod layout;
+pub mod peers;
 mod queue;
 pub mod sliding;
 mod sync;

@@ -1,10 +1,12 @@
 //! The table that threads share.
 
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use crossbeam_utils::CachePadded;
 
 use crate::arena::Arena;
+use crate::changed::Changed;
 use crate::data::{DataType, Shape, Stored};
 use crate::entry::{Entry, GONE, LOOKER, Values};
 use crate::key::{Key, KeyType};
@@ -40,8 +42,12 @@ pub struct Spec {
     pub server_key: ServerKey,
     /// Bytes that one event of a byte rate stands for (`brates-factor`), 1 to 1024.
     pub byte_rate_factor: u32,
-    /// The `peers` section.
+    /// The `peers` section that it is shared with.
     pub peers: Option<Arc<str>>,
+    /// Peers may set what is otherwise this process's own, the number of connections (`recv-only`).
+    pub recv_only: bool,
+    /// The table that gets what peers say of servers and tags, too (`write-to`): its number.
+    pub write_to: Option<u32>,
     /// What its entries hold, each kind once.
     pub data: Vec<Stored>,
 }
@@ -91,7 +97,15 @@ pub struct Table {
     used: CachePadded<AtomicU32>,
     /// Milliseconds per slot of the queues.
     slot_ms: u64,
-    names: RwLock<Vec<Arc<str>>>,
+    names: RwLock<Names>,
+    pub(crate) changed: Changed,
+}
+
+/// The dictionary: names by number, from 1, and back.
+#[derive(Default)]
+struct Names {
+    by_number: Vec<Arc<str>>,
+    by_name: HashMap<Arc<str>, u32>,
 }
 
 enum Probe {
@@ -112,7 +126,7 @@ impl Table {
         let size = spec.size as usize;
         let buckets = size.next_power_of_two().clamp(16, BUCKETS_MAX);
         let shards = (size / SHARD_ENTRIES).next_power_of_two().clamp(1, SHARDS_MAX);
-        let layout = Layout::new(spec.key, &spec.data);
+        let layout = Layout::new(spec.key, &spec.data, spec.peers.is_some());
         let table = Table {
             arena: Arena::new(&layout, spec.size),
             layout,
@@ -128,6 +142,7 @@ impl Table {
             used: CachePadded::new(AtomicU32::new(0)),
             slot_ms: u64::from(spec.expire_ms) / LIFETIME + 1,
             names: RwLock::default(),
+            changed: Changed::default(),
             spec,
         };
         if cfg!(loom) {
@@ -370,7 +385,30 @@ impl Table {
 
     #[inline]
     pub(crate) fn touch(&self, at: u32, now_ms: u64) {
-        self.arena.entry(at).narrow[header::STAMP].store(self.stamp(now_ms), Ordering::Release);
+        let words = self.arena.entry(at).narrow;
+        words[header::STAMP].store(self.stamp(now_ms), Ordering::Release);
+        self.note_change(at, words);
+    }
+
+    /// An entry is to be sent to the peers, if there are any.
+    #[inline]
+    pub(crate) fn note_change(&self, at: u32, words: &[AtomicU32]) {
+        if let Some(link) = self.layout.link {
+            self.changed.push(&words[link], at);
+        }
+    }
+
+    /// Calls `note` once when an entry changes and none had since the last [`Table::take_changed`]: for who sends them to
+    /// the peers. It may be called by any thread, and has to be quick. The first one stays.
+    pub fn on_change(&self, note: impl Fn() + Send + Sync + 'static) {
+        self.changed.on_change(Box::new(note));
+    }
+
+    /// Gives the numbers of the entries that were used since the last call, each once, and forgets them. Some may be no
+    /// entries any more, or others than they were.
+    pub fn take_changed(&self, mut each: impl FnMut(u32)) {
+        let Some(link) = self.layout.link else { return };
+        self.changed.take(|at| &self.arena.entry(at).narrow[link], &mut each);
     }
 
     // ---- room -----------------------------------------------------------------------------------
@@ -587,6 +625,8 @@ impl Table {
         if let Some(len) = key_words.get(content) {
             len.store(key.bytes().len() as u32, Ordering::Release);
         }
+        // Not the link: the entry that was here before may still be among those that changed.
+        let values = &values[..self.layout.link.unwrap_or(self.layout.narrow) - self.layout.values];
         values.iter().for_each(|word| word.store(0, Ordering::Release));
         words.wide.iter().for_each(|word| word.store(0, Ordering::Release));
         let values = self.values_at(at);
@@ -630,31 +670,35 @@ impl Table {
 
     #[inline]
     pub(crate) fn values_at(&self, at: u32) -> Values<'_> {
-        Values { table: self, words: self.arena.entry(at) }
+        Values { table: self, at, words: self.arena.entry(at) }
     }
 
     // ---- names ----------------------------------------------------------------------------------
 
     /// The number of a name in the dictionary, from 1. `None` when the dictionary is full.
     pub fn name_number(&self, name: &str) -> Option<u32> {
-        let position = |names: &[Arc<str>]| names.iter().position(|known| &**known == name);
-        let found = position(&self.names.read().unwrap_or_else(PoisonError::into_inner));
-        let position = found.or_else(|| {
-            let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
-            position(&names).or_else(|| {
-                (names.len() < NAMES_MAX).then(|| {
-                    names.push(Arc::from(name));
-                    names.len() - 1
-                })
-            })
-        })?;
-        u32::try_from(position + 1).ok()
+        if let Some(known) = self.names.read().unwrap_or_else(PoisonError::into_inner).by_name.get(name) {
+            return Some(*known);
+        }
+        let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+        let Names { by_number, by_name } = &mut *names;
+        if let Some(known) = by_name.get(name) {
+            return Some(*known);
+        }
+        if by_number.len() >= NAMES_MAX {
+            return None;
+        }
+        let name: Arc<str> = Arc::from(name);
+        by_number.push(Arc::clone(&name));
+        let number = u32::try_from(by_number.len()).ok()?;
+        by_name.insert(name, number);
+        Some(number)
     }
 
     /// The name with this number.
     pub fn name(&self, number: u64) -> Option<Arc<str>> {
         let at = usize::try_from(number).ok()?.checked_sub(1)?;
-        self.names.read().unwrap_or_else(PoisonError::into_inner).get(at).cloned()
+        self.names.read().unwrap_or_else(PoisonError::into_inner).by_number.get(at).cloned()
     }
 
     /// Every invariant that can be checked while no other thread is at work. For tests.

@@ -16,6 +16,8 @@ fn spec(size: u32, expire_ms: u32, purge: bool) -> Spec {
         server_key: ServerKey::Name,
         byte_rate_factor: 1,
         peers: None,
+        recv_only: false,
+        write_to: None,
         data: vec![
             Stored::one(DataType::Gpc0),
             Stored::one(DataType::ConnCur),

@@ -7,6 +7,7 @@ use thalweg_config::model::{Proxy, Shared};
 use thalweg_proxy::counters::sum;
 use thalweg_proxy::log_forward::LogSocket;
 use thalweg_proxy::{Instance, ThreadSocket};
+use thalweg_runtime::net::Port;
 use thalweg_runtime::{Handle, clock};
 
 use crate::listen::{self, ThreadListener};
@@ -39,6 +40,11 @@ impl DataPath {
     /// Serves sockets of `log-forward` sections on the calling thread.
     pub fn start_log_forwards(&self, sockets: Vec<(usize, LogSocket)>) {
         thalweg_proxy::start_log_forwards(sockets);
+    }
+
+    /// Serves sockets of `peers` sections on the calling thread.
+    pub fn start_peers(&self, sockets: Vec<(usize, Arc<Port>)>) {
+        thalweg_proxy::start_peers(sockets);
     }
 
     /// Stops listening on every thread; the runtime stops when nothing is left to do.

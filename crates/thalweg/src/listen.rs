@@ -114,6 +114,8 @@ const CLI_BACKLOG: u32 = 128;
 
 impl Owner {
     const CLI: Owner = Owner { backlog: CLI_BACKLOG, maxconn: 0 };
+    /// There are as many peers as the configuration has, and few.
+    const PEERS: Owner = Owner::CLI;
 
     fn of(proxy: &Proxy) -> Owner {
         Owner { backlog: proxy.backlog, maxconn: proxy.maxconn }
@@ -198,6 +200,35 @@ pub struct OpenLogs {
     pub shared: Vec<SharedSocket>,
 }
 
+/// The sockets of `peers` sections.
+#[derive(Default)]
+pub struct OpenPeers {
+    /// Each with the position of its section.
+    pub sockets: Vec<(usize, Arc<Port>)>,
+    /// The same, to be handed over.
+    pub shared: Vec<SharedSocket>,
+}
+
+/// Opens the sockets of `peers` sections. On failure, one message for each.
+pub fn open_peers(config: &Config, handed: &mut Handed) -> Result<OpenPeers, Vec<String>> {
+    let mut opened = OpenPeers::default();
+    let mut failures = Vec::new();
+    for (section, peers) in config.peers.iter().enumerate() {
+        match open_stream(config, &Owner::PEERS, &peers.bind, handed) {
+            Ok(port) => {
+                opened.shared.push(SharedSocket {
+                    port: Arc::clone(&port),
+                    interface: peers.bind.interface.as_deref().unwrap_or("").to_string(),
+                    shown: peers.bind.shown.to_string(),
+                });
+                opened.sockets.push((section, port));
+            }
+            Err(error) => failures.push(failure(&format!("peers {}", peers.name), &peers.bind, &error)),
+        }
+    }
+    if failures.is_empty() { Ok(opened) } else { Err(failures) }
+}
+
 /// Opens the sockets of `log-forward` sections. On failure, one message for each.
 pub fn open_log_forwards(config: &Config, handed: &mut Handed) -> Result<OpenLogs, Vec<String>> {
     let mut opened = OpenLogs::default();
@@ -206,7 +237,7 @@ pub fn open_log_forwards(config: &Config, handed: &mut Handed) -> Result<OpenLog
         let title = format!("log-forward {}", forward.name);
         let owner = Owner { backlog: forward.backlog, maxconn: forward.maxconn };
         for bind in &forward.binds {
-            match open_log_stream(config, &owner, bind, handed) {
+            match open_stream(config, &owner, bind, handed) {
                 Ok(port) => {
                     opened.shared.push(SharedSocket {
                         port: Arc::clone(&port),
@@ -236,12 +267,8 @@ pub fn open_log_forwards(config: &Config, handed: &mut Handed) -> Result<OpenLog
     if failures.is_empty() { Ok(opened) } else { Err(failures) }
 }
 
-fn open_log_stream(
-    config: &Config,
-    owner: &Owner,
-    bind: &Bind,
-    handed: &mut Handed,
-) -> io::Result<Arc<Port>> {
+/// A socket that one thread serves.
+fn open_stream(config: &Config, owner: &Owner, bind: &Bind, handed: &mut Handed) -> io::Result<Arc<Port>> {
     let socket = match bind.addr {
         BindAddr::Fd(fd) | BindAddr::SockPair(fd) => take_inherited(fd, backlog(config, owner, bind), bind)?,
         _ => {
@@ -250,7 +277,6 @@ fn open_log_stream(
             if let Some((_, error)) = refused.pop() {
                 return Err(error);
             }
-            // Messages are few and small: one thread takes them.
             sockets.truncate(1);
             sockets.pop().ok_or(io::ErrorKind::InvalidInput)?
         }
@@ -487,7 +513,12 @@ impl Backups {
         let mut made = Vec::new();
         let proxies = config.proxies.iter().filter(|proxy| !proxy.disabled);
         let logs = config.log_forwards.iter().flat_map(|forward| &forward.binds);
-        let all = proxies.flat_map(|proxy| &proxy.binds).chain(&config.global.stats_sockets).chain(logs);
+        let peers = config.peers.iter().map(|section| &section.bind);
+        let all = proxies
+            .flat_map(|proxy| &proxy.binds)
+            .chain(&config.global.stats_sockets)
+            .chain(logs)
+            .chain(peers);
         for bind in all {
             if let BindAddr::Unix(path) = &bind.addr {
                 let mut name = path.as_os_str().to_owned();

@@ -172,6 +172,7 @@ pub fn settings(config: &Config) -> Settings {
             ceiling: global.fd_hard_limit,
         },
         listeners: config.global.stats_sockets.len()
+            + config.peers.len()
             + config.log_forwards.iter().map(|f| f.binds.len() + f.dgram_binds.len()).sum::<usize>()
             + config
                 .proxies

@@ -18,7 +18,7 @@ use thalweg_syntax::source::os_message;
 use thalweg_sys::handover::HandedSocket;
 
 use crate::data_path::DataPath;
-use crate::listen::{self, Backups, Handed, OpenListener, OpenLogs, ThreadListener};
+use crate::listen::{self, Backups, Handed, OpenListener, OpenLogs, OpenPeers, ThreadListener};
 use crate::program::Program;
 use crate::stats_socket::{self, CliListener, SharedSockets};
 
@@ -33,6 +33,8 @@ pub struct Service {
     opened: Vec<OpenListener>,
     cli: Option<Vec<CliListener>>,
     logs: Option<OpenLogs>,
+    peers: Option<OpenPeers>,
+    has_predecessor: bool,
     /// What was left out of the listening sockets because the kernel refused it.
     pub warnings: Vec<String>,
     /// Unix sockets of the previous process, until it is certain that this one replaces it.
@@ -52,6 +54,8 @@ impl Service {
             opened,
             cli: None,
             logs: None,
+            peers: None,
+            has_predecessor: false,
             warnings: Vec::new(),
             backups,
             program: program.clone(),
@@ -72,7 +76,15 @@ impl Service {
         if self.logs.is_none() {
             self.logs = Some(listen::open_log_forwards(&self.config, &mut self.handed)?);
         }
+        if self.peers.is_none() {
+            self.peers = Some(listen::open_peers(&self.config, &mut self.handed)?);
+        }
         Ok(())
+    }
+
+    /// A process that served before will teach this one what its tables hold.
+    pub fn expect_predecessor(&mut self) {
+        self.has_predecessor = true;
     }
 
     /// The start failed: leaves the sockets of the previous process where they were.
@@ -130,6 +142,9 @@ impl Service {
         let (sockets, mut shared) = listen::distribute(self.opened, &self.config, threads);
         let OpenLogs { sockets: logs, shared: shared_logs } = self.logs.unwrap_or_default();
         shared.extend(shared_logs);
+        let OpenPeers { sockets: peers, shared: shared_peers } = self.peers.unwrap_or_default();
+        shared.extend(shared_peers);
+        let peers = Mutex::new(peers);
         // Threads take turns: one serves each socket.
         let mut logs_of: Vec<Vec<(usize, LogSocket)>> = Vec::new();
         logs_of.resize_with(threads, Vec::new);
@@ -143,6 +158,9 @@ impl Service {
         sockets.resize_with(threads, || None);
         let sockets = Mutex::new(sockets);
         let data_path = DataPath::new(self.config, &self.program.name);
+        if self.has_predecessor {
+            data_path.instance().peers.expect_predecessor();
+        }
         let path = data_path.clone();
         let cli_names: Vec<String> = cli_listeners.iter().map(|listener| listener.name.clone()).collect();
         let (cli, cli_ports) =
@@ -162,6 +180,10 @@ impl Service {
             path.start_thread(thread, taken.unwrap_or_default());
             let logs = crate::locked(&logs_of).get_mut(thread).map(std::mem::take);
             path.start_log_forwards(logs.unwrap_or_default());
+            // Threads take turns, the last one first: the first has other things to do besides.
+            let own =
+                crate::locked(&peers).extract_if(.., |(n, _)| threads - 1 - *n % threads == thread).collect();
+            path.start_peers(own);
             // Before this thread serves anything, whichever thread comes first.
             variables.call_once(thalweg_cli::variables::set_configured_here);
             let taken = crate::locked(&cli_ports_of).get_mut(thread).map(std::mem::take);

@@ -203,6 +203,9 @@ fn listen(
         service.use_handed(sockets);
     }
     let old = old.as_slice();
+    if !old.is_empty() {
+        service.expect_predecessor();
+    }
     let mut failure = service.listen();
     let asked = failure.is_err() && !old.is_empty();
     if asked {

@@ -17,7 +17,6 @@ pub static COMMANDS: &[Command] = &[
     Command::new("del ssl jwt", Admin, Run::Missing("certificates for JWT are missing")),
     Command::new("show cache", Admin, Run::Missing("the cache is missing")),
     Command::new("show default-server", User, Run::Missing("backends cannot be added at run time")),
-    Command::new("show peers", User, Run::Missing("peers are missing")),
     Command::new("show quic", Operator, Run::Missing("QUIC is missing")),
     Command::new("add ssl ech", Admin, Run::Missing("ECH is missing")),
     Command::new("del ssl ech", Admin, Run::Missing("ECH is missing")),

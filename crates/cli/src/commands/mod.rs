@@ -11,6 +11,7 @@ mod frontend;
 pub mod info;
 mod missing;
 mod patterns;
+mod peers;
 mod process;
 mod profile;
 mod resolvers;
@@ -44,6 +45,7 @@ pub(crate) static FAMILIES: &[&[Command]] = &[
     info::COMMANDS,
     missing::COMMANDS,
     patterns::COMMANDS,
+    peers::COMMANDS,
     process::COMMANDS,
     profile::COMMANDS,
     resolvers::COMMANDS,

@@ -221,11 +221,13 @@ fn show_data(out: &mut String, table: &Table, values: &Values, stored: Stored, n
     }
 }
 
-fn show_entry(out: &mut String, at: usize, table: &Table, entry: &Entry, now_ms: u64) {
+fn show_entry(out: &mut String, instance: &Instance, at: usize, table: &Table, entry: &Entry, now_ms: u64) {
     let values = entry.values();
     let _ = write!(out, "{:#x}: key=", pointer(at, entry));
     show_key(out, &values, table.spec().key);
-    let _ = write!(out, " use={} exp={} shard=0", values.trackers(), values.expires_in(now_ms));
+    let (mut buf, mut long) = ([0; 64], Vec::new());
+    let shard = instance.peers.shard_of(table, values.key_bytes(&mut buf, &mut long));
+    let _ = write!(out, " use={} exp={} shard={shard}", values.trackers(), values.expires_in(now_ms));
     for stored in &table.spec().data {
         show_data(out, table, &values, *stored, now_ms);
     }
@@ -262,7 +264,7 @@ async fn show(call: Call<'_>) -> io::Result<Reply> {
         Ok(Some(None)) => return Ok(Reply::Done),
         Ok(Some(Some(entry))) => {
             let mut text = head(table);
-            show_entry(&mut text, at, table, &entry, now_ms);
+            show_entry(&mut text, instance, at, table, &entry, now_ms);
             return Ok(Reply::Text(text));
         }
         Ok(None) => match conditions(table, &args[1..], 4) {
@@ -277,7 +279,7 @@ async fn show(call: Call<'_>) -> io::Result<Reply> {
         if let Some(entry) = table.entry_at(number)
             && conditions.iter().all(|condition| condition.is_met(&entry.values(), now_ms))
         {
-            show_entry(&mut output.text, at, table, &entry, now_ms);
+            show_entry(&mut output.text, instance, at, table, &entry, now_ms);
         }
         output.flush_much().await?;
         if number % AT_ONCE == AT_ONCE - 1 {

@@ -72,8 +72,18 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
             checks::proxy(cx, b);
         }
     }
+    // Peers speak TLS as servers and listeners of proxies do.
+    let own = proxies.len();
+    for draft in &mut cx.peers {
+        let span = draft.building.span;
+        proxies.push(std::mem::replace(&mut *draft.building, proxy::fresh(span)));
+    }
     crate::tls::load(cx, &mut proxies, readable);
+    for (draft, building) in cx.peers.iter_mut().zip(proxies.drain(own..)) {
+        *draft.building = building;
+    }
     cx.proxies = proxies;
+    crate::peers::finish(cx);
     track::resolve(cx);
     cx.config.tables = cx.tables.drain(..).map(|draft| Arc::new(draft.spec)).collect();
     if readable {

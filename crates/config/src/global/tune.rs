@@ -88,7 +88,7 @@ pub(crate) fn tune_number(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     at_most(line, 1, 1)?;
     let name = line.text(0).to_owned();
     // Keyword, smallest, greatest, what it says it expects. The limits are the reference's.
-    const RANGES: [(&str, i64, i64, &str); 10] = [
+    const RANGES: [(&str, i64, i64, &str); 11] = [
         ("tune.maxrewrite", 0, i32::MAX as i64, "a positive integer argument"),
         ("tune.buffers.limit", 0, i32::MAX as i64, "a positive integer argument"),
         ("tune.buffers.reserve", 0, i32::MAX as i64, "a positive integer argument"),
@@ -100,13 +100,14 @@ pub(crate) fn tune_number(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         ("tune.maxpollevents", 0, 1_000_000, "an integer value lower than or equal to 1000000."),
         ("tune.runqueue-depth", 0, i32::MAX as i64, "an integer argument"),
         ("tune.max-checks-per-thread", 0, i32::MAX as i64, "a positive numeric value"),
+        ("tune.peers.max-updates-at-once", i64::MIN, i64::MAX, "an integer argument"),
     ];
     let Some((_, least, greatest, expects)) = RANGES.iter().find(|r| r.0 == name) else {
         return Err(fail(line, 0, format!("unknown keyword '{name}' in 'global' section")));
     };
     // Some read an absent number as 0, the others say what they expect in one of two ways.
     const OPTIONAL: [&str; 1] = ["tune.max-checks-per-thread"];
-    const PLAIN: [&str; 9] = [
+    const PLAIN: [&str; 10] = [
         "tune.maxrewrite",
         "tune.buffers.limit",
         "tune.buffers.reserve",
@@ -116,6 +117,7 @@ pub(crate) fn tune_number(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         "tune.maxaccept",
         "tune.maxpollevents",
         "tune.runqueue-depth",
+        "tune.peers.max-updates-at-once",
     ];
     if line.words.len() < 2 && !OPTIONAL.contains(&name.as_str()) && !name.starts_with("tune.buffers") {
         let message = match PLAIN.contains(&name.as_str()) {
@@ -145,6 +147,7 @@ pub(crate) fn tune_number(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         "tune.maxaccept" => tune.maxaccept = value.max(-1) as i32,
         "tune.maxpollevents" => tune.maxpollevents = unsigned,
         "tune.runqueue-depth" => tune.runqueue_depth = unsigned,
+        "tune.peers.max-updates-at-once" => tune.peers_updates = unsigned as usize,
         "tune.max-checks-per-thread" => tune.max_checks_per_thread = unsigned,
         _ => {}
     }

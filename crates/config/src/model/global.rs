@@ -139,6 +139,8 @@ pub struct Tune {
     pub http_cookielen: usize,
     /// Connections accepted in a row, -1 for no limit; 0 lets the program choose.
     pub maxaccept: i32,
+    /// Entries of tables that are sent to a peer in a row at most; 0 stands for 1.
+    pub peers_updates: usize,
     pub maxpollevents: u32,
     pub runqueue_depth: u32,
     pub sched_low_latency: bool,
@@ -200,6 +202,7 @@ impl Default for Tune {
             http_logurilen: 1024,
             http_cookielen: 63,
             maxaccept: 0,
+            peers_updates: 200,
             maxpollevents: 0,
             runqueue_depth: 0,
             sched_low_latency: false,

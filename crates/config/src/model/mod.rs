@@ -10,6 +10,7 @@ mod bind;
 mod filter;
 mod global;
 mod log;
+mod peers;
 mod proxy;
 mod server;
 mod shared;
@@ -28,6 +29,7 @@ pub use log::{
     Facility, LogDest, LogFormatKind, LogForward, LogHost, LogLevel, LogProfile, LogSample, LogStep,
     LogTarget, ProfileStep, Ring, RingServer,
 };
+pub use peers::{Peer, PeersSection};
 pub use proxy::{
     Balance, BalanceAlgo, BalanceKind, Capture, CookieCapture, CookieMode, CookiePersistence, DynamicTarget,
     ForwardFor, ForwardedField, ForwardedHeader, HashAffinity, HashFunction, HashMethod, HashType,
@@ -69,6 +71,8 @@ pub struct Config {
     pub registry: Arc<Registry>,
     pub rings: Vec<Ring>,
     pub log_forwards: Vec<LogForward>,
+    /// `peers` sections that are complete and not disabled.
+    pub peers: Vec<PeersSection>,
     pub log_profiles: Vec<LogProfile>,
     /// Certificates and the lines that use them; absent when no line uses TLS.
     pub tls: Option<SharedLive>,

@@ -62,6 +62,8 @@ pub struct SlowSettings {
     pub tfo: bool,
     /// What is sent to it is not learnt by stick tables.
     pub non_stick: bool,
+    /// The share of the keys that it gets as a peer; 0: all.
+    pub shard: u32,
     pub cc: Option<Arc<str>>,
     pub init_state: InitState,
     pub guid: Option<Arc<str>>,
@@ -104,6 +106,7 @@ impl SlowSettings {
         tcp_ut_ms: 0,
         tfo: false,
         non_stick: false,
+        shard: 0,
         cc: None,
         init_state: InitState::Up,
         guid: None,

@@ -11,11 +11,10 @@ use thalweg_stick::{ServerKey, Spec};
 use thalweg_syntax::{Diagnostic, Lead, Line, Severity, Span, TimeError, parse_time_ms, units::parse_size};
 
 use crate::build::{Building, Cx};
-use crate::keyword::{NoteBoxed, Outcome, fail, not_supported};
+use crate::keyword::{NoteBoxed, Outcome, fail};
 use crate::model::{ProxyKind, StickRule, StickStore};
 use crate::numbers::leading;
 use crate::sample_env::{expression_at, with_env, words};
-use crate::table::why;
 
 /// A table while the files are read.
 pub(crate) struct TableDraft {
@@ -23,6 +22,8 @@ pub(crate) struct TableDraft {
     /// The section it is in, as messages name it.
     pub section: String,
     pub span: Span,
+    /// The table that `write-to` names.
+    pub write_to: Option<Arc<str>>,
 }
 
 /// Keys without `len`: one less than the reference's documentation says, as the program has it.
@@ -45,14 +46,37 @@ pub(crate) fn stick_table(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Out
         );
         return Err(fail(line, 0, message));
     }
-    let spec = table(cx, line, 1, name)?;
-    cx.tables.push(TableDraft { spec, section: b.title(), span: line.span() });
+    let (spec, write_to) = table(cx, line, 1, name, false)?;
+    cx.tables.push(TableDraft { spec, section: b.title(), span: line.span(), write_to });
     Ok(())
 }
 
-/// What a line says of a table, from the word at `at` on.
-fn table(cx: &mut Cx<'_>, line: &Line, mut at: usize, name: Arc<str>) -> Result<Spec, Box<Diagnostic>> {
+/// What a line says of a table, from the word at `at` on, and which table it writes to. `is_shared` says that it is a
+/// `table` of a `peers` section.
+pub(crate) fn table(
+    cx: &mut Cx<'_>,
+    line: &Line,
+    at: usize,
+    name: Arc<str>,
+    is_shared: bool,
+) -> Result<(Spec, Option<Arc<str>>), Box<Diagnostic>> {
+    words_of_table(cx, line, at, name, is_shared).map_err(|mut e| {
+        if is_shared && let Some(rest) = e.message.strip_prefix("stick-table") {
+            e.message = format!("table{rest}");
+        }
+        e
+    })
+}
+
+fn words_of_table(
+    cx: &mut Cx<'_>,
+    line: &Line,
+    mut at: usize,
+    name: Arc<str>,
+    is_shared: bool,
+) -> Result<(Spec, Option<Arc<str>>), Box<Diagnostic>> {
     let mut key = None;
+    let mut write_to = None;
     let mut spec = Spec {
         name,
         key: KeyType::Ip4,
@@ -62,6 +86,8 @@ fn table(cx: &mut Cx<'_>, line: &Line, mut at: usize, name: Arc<str>) -> Result<
         server_key: ServerKey::Name,
         byte_rate_factor: 1,
         peers: None,
+        recv_only: false,
+        write_to: None,
         data: Vec::new(),
     };
     while at < line.words.len() {
@@ -95,7 +121,10 @@ fn table(cx: &mut Cx<'_>, line: &Line, mut at: usize, name: Arc<str>) -> Result<
                 spec.purge = false;
                 taken = 1;
             }
-            "recv-only" => return Err(not_supported(line, at, "stick-table ... recv-only", why::PEERS)),
+            "recv-only" => {
+                spec.recv_only = true;
+                taken = 1;
+            }
             "type" => {
                 let (kind, words) = kind_of_keys(line, at + 1)?;
                 key = Some(kind);
@@ -125,11 +154,11 @@ fn table(cx: &mut Cx<'_>, line: &Line, mut at: usize, name: Arc<str>) -> Result<
                 if value.is_empty() {
                     return Err(fail(line, at + 1, "stick-table : write-to requires table name."));
                 }
-                return Err(not_supported(line, at, "stick-table ... write-to", why::PEERS));
+                write_to = Some(cx.name(value));
             }
             "store" => store(cx, line, at + 1, &mut spec.data)?,
-            "peers" if value.is_empty() => return Err(missing()),
-            "peers" => return Err(not_supported(line, at, "stick-table ... peers", why::PEERS)),
+            "peers" if !is_shared && value.is_empty() => return Err(missing()),
+            "peers" if !is_shared => spec.peers = Some(cx.name(value)),
             other => return Err(fail(line, at, format!("stick-table: unknown argument '{other}'."))),
         }
         at += taken;
@@ -147,7 +176,7 @@ fn table(cx: &mut Cx<'_>, line: &Line, mut at: usize, name: Arc<str>) -> Result<
     spec.key = key;
     // `show table` prints in this order.
     spec.data.sort_by_key(|stored| stored.kind);
-    Ok(spec)
+    Ok((spec, write_to))
 }
 
 fn wrong_character(line: &Line, at: usize, value: &str) -> Box<Diagnostic> {

@@ -299,7 +299,7 @@ pub static GLOBAL: &[Keyword<GlobalFn>] = &[
     works("tune.notsent-lowat.client", "Most unsent bytes in a client's socket.", g::tune_size),
     works("tune.notsent-lowat.server", "Most unsent bytes in a server's socket.", g::tune_size),
     not_yet("tune.pattern.cache-size", "Entries of the cache of pattern lookups.", why::MACHINERY),
-    not_yet("tune.peers.max-updates-at-once", "Updates sent in a row to a peer.", why::PEERS),
+    works("tune.peers.max-updates-at-once", "Updates sent in a row to a peer.", g::tune_number),
     works("tune.pipesize", "Bytes of a pipe.", g::tune_size),
     not_yet(
         "tune.pool-high-fd-ratio",

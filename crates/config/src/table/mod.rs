@@ -58,7 +58,6 @@ pub(crate) mod why {
     pub(crate) const SOCKS: &str = "SOCKS4 is not built";
     pub(crate) const POOL_NAME: &str = "it concerns connections that are not built";
     pub(crate) const HEALTHCHECK: &str = "named presets of servers are not built";
-    pub(crate) const PEERS: &str = "peers are not built";
     pub(crate) const CACHE: &str = "the cache is not built";
     pub(crate) const SPOE: &str = "SPOE is not built";
     pub(crate) const TRACES: &str = "traces are not built";

@@ -15,6 +15,7 @@ pub(crate) enum SectionKind {
     Ring,
     CrtStore,
     LogForward,
+    Peers,
 }
 
 /// Every section, in alphabetical order.
@@ -34,7 +35,7 @@ pub(crate) static SECTIONS: &[Keyword<SectionKind>] = &[
     works("log-profile", "What is logged at each step.", SectionKind::LogProfile),
     not_yet("mailers", "Servers of e-mail alerts.", why::EMAIL),
     not_yet("namespace_list", "Network namespaces.", why::NAMESPACE),
-    not_yet("peers", "Peers that share stick tables.", why::PEERS),
+    works("peers", "Peers that share stick tables.", SectionKind::Peers),
     removed("program", "'program' section is not supported anymore since HAProxy 3.3."),
     not_yet("resolvers", "DNS servers.", why::DNS),
     works("ring", "A buffer of logs and the servers it feeds.", SectionKind::Ring),

@@ -357,7 +357,17 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
     not_yet("send-proxy-v2-ssl", "A PROXY header with TLS facts.", why::PROXY_TLS),
     not_yet("send-proxy-v2-ssl-cn", "A PROXY header with TLS facts.", why::PROXY_TLS),
     works("set-proxy-v2-tlv-fmt", "Field of a PROXY header of version 2.", Reads(o::proxy_field)),
-    not_yet("shard", "Share of a table (peers).", why::PEERS),
+    works(
+        "shard",
+        "Share of the keys of tables that a peer gets.",
+        Number {
+            missing: None,
+            set: |d, value| {
+                rare(d).shard = u32::try_from(value).unwrap_or(0);
+                Ok(())
+            },
+        },
+    ),
     works("sigalgs", "Signatures taken from the server.", Reads(tls::server_word)),
     works("slowstart", "Time over which a server gets its full weight back.", Reads(o::slowstart)),
     works("sni", "Name that the server is asked for.", Reads(tls::server_word)),

@@ -394,7 +394,7 @@ fn address(addr: &ServerAddr, port_mode: PortMode, local: Endpoint) -> (Option<S
 }
 
 /// The address of a server on this host; `None` for others.
-pub(super) fn local_address(addr: &ServerAddr) -> Option<SockAddr> {
+pub(crate) fn local_address(addr: &ServerAddr) -> Option<SockAddr> {
     match addr {
         ServerAddr::Unix(path) => Some(SockAddr::Unix(path.as_path().into())),
         ServerAddr::Abstract(name) | ServerAddr::AbstractZ(name) => {

@@ -63,16 +63,15 @@ struct Line {
 }
 
 /// A figure of stick tables: its name, what it is, and where it comes from.
-type TableFigure = (&'static str, &'static str, fn(&Table) -> u32);
+type TableFigure = (&'static str, &'static str, fn(&Instance, &Table) -> u32);
 
 const TABLES: [TableFigure; 3] = [
-    ("size", "Stick table size.", |table| table.spec().size),
-    ("used", "Number of entries used in this stick table.", Table::used),
-    // Updates are numbered for peers, of which there are none.
+    ("size", "Stick table size.", |_, table| table.spec().size),
+    ("used", "Number of entries used in this stick table.", |_, table| table.used()),
     (
         "local_updates",
         "Updates of the table by this process that were numbered for its peers. Wraps after 4294967295.",
-        |_| 0,
+        |instance, table| instance.peers.local_updates(table),
     ),
 ];
 
@@ -201,7 +200,7 @@ impl Exposition {
             for table in self.instance.tables.iter().rev() {
                 let (kind, own) = (table.spec().key.name(), escaped(&table.spec().name));
                 let labels = format!("name=\"{own}\",type=\"{kind}\"");
-                put(out, &name, &labels, "", Sample::Number(u64::from(of(table))));
+                put(out, &name, &labels, "", Sample::Number(u64::from(of(&self.instance, table))));
             }
         }
     }

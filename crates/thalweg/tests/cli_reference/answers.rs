@@ -23,7 +23,6 @@ const KNOWN: &[(&str, &str)] = &[
     ("show cache", "the cache is missing"),
     ("show default-server", "named settings of servers are not kept"),
     ("show dev", "another program"),
-    ("show peers", "peers are missing"),
     ("set anon x", "suggestions"),
     ("show resolvers", "resolvers are missing"),
     ("show stat domain resolvers", "resolvers are missing"),

@@ -495,6 +495,13 @@ impl Proxy {
         fs::read_dir(format!("/proc/{}/fd", self.id())).unwrap().count()
     }
 
+    /// The memory that it has, in kB.
+    pub fn resident_kb(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a line about memory");
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
     /// Waits until no more descriptors are open than there were.
     pub fn descriptors_back_to(&self, before: usize) {
         eventually("all descriptors are closed", || (self.descriptors() <= before).then_some(()));

@@ -1,0 +1,164 @@
+//! Connecting to peers: when, and how.
+
+use std::rc::Rc;
+
+use thalweg_config::model::{BindAddr, PeersSection, Server, ServerAddr};
+use thalweg_runtime::net::{ConnectOptions, SockAddr, Stream};
+use thalweg_runtime::timer::{self, timeout_at};
+use thalweg_runtime::{clock, pool};
+
+use super::session::{HELLO_MS, Open, introduce};
+use super::{Listed, Service};
+use crate::backend::connect::local_address;
+use crate::connection::handshake;
+use crate::connection::port::Port;
+use crate::connection::transport::Transport;
+
+/// Pause after a peer could not be reached, in milliseconds.
+const RECONNECT_MS: u64 = 5000;
+/// After a connection ended, both sides would connect at the same time: the pause is somewhere between this and
+/// [`RECONNECT_SPREAD_MS`] more.
+const RECONNECT_MIN_MS: u64 = 50;
+const RECONNECT_SPREAD_MS: u64 = 2000;
+
+/// Where a peer is, for people.
+pub(super) fn shown(section: &PeersSection, peer: usize) -> String {
+    let server = &section.peers[peer].server;
+    let path = |path: &std::path::Path| path.display().to_string();
+    if peer == section.local {
+        return match &section.bind.addr {
+            BindAddr::Tcp(address) => address.to_string(),
+            BindAddr::Unix(name) => path(name),
+            _ => section.bind.shown.to_string(),
+        };
+    }
+    match &server.addr {
+        ServerAddr::Tcp(address) => address.to_string(),
+        ServerAddr::Unix(name) => path(name),
+        ServerAddr::Abstract(name) | ServerAddr::AbstractZ(name) => {
+            format!("abns@{}", String::from_utf8_lossy(name))
+        }
+        ServerAddr::SockPair(fd) => format!("sockpair@{fd}"),
+        ServerAddr::Unresolved(name, port) => format!("{name}:{port}"),
+    }
+}
+
+/// Connects to a peer whenever neither side is connected to the other.
+pub(super) async fn keep_connected(service: Rc<Service>, peer: usize) {
+    // Peers that connected before this process listened come first: two connections would be one too many.
+    timer::sleep(RECONNECT_MIN_MS).await;
+    loop {
+        let mut pause_ms = pause(&service);
+        if !service.live.section().is_connected(peer) {
+            match attempt(&service, peer).await {
+                Attempt::Talked => {}
+                Attempt::Unreachable => {
+                    service.live.section().unreachable(peer);
+                    pause_ms = RECONNECT_MS;
+                }
+            }
+        }
+        set_reconnect(&service, peer, Some(clock::now_ms() + pause_ms));
+        timer::sleep(pause_ms).await;
+    }
+}
+
+fn pause(service: &Service) -> u64 {
+    RECONNECT_MIN_MS + service.worker.next_random() % RECONNECT_SPREAD_MS
+}
+
+fn set_reconnect(service: &Service, peer: usize, at_ms: Option<u64>) {
+    service.live.section().peers()[peer].reconnect_ms = at_ms;
+}
+
+enum Attempt {
+    /// There was a connection, which is over.
+    Talked,
+    /// There was none.
+    Unreachable,
+}
+
+async fn attempt(service: &Rc<Service>, peer: usize) -> Attempt {
+    let _listed = Listed::enter(service);
+    service.live.section().connecting(peer);
+    let server = &service.config().peers[peer].server;
+    let address = match &server.addr {
+        ServerAddr::Tcp(address) => Some(SockAddr::from(*address)),
+        other => local_address(other),
+    };
+    let Some(address) = address else { return Attempt::Unreachable };
+    let Some(port) = open(service, server, &address).await else { return Attempt::Unreachable };
+    match introduce(service, peer, port).await {
+        Some((conversation, 200)) => {
+            let link = service.live.section().opened(peer, clock::now_ms());
+            service.wake_sessions();
+            let open = Open { service: Rc::clone(service), link, why: None };
+            conversation.run(open, |_| false).await;
+            Attempt::Talked
+        }
+        Some((_, status)) => {
+            service.live.section().refused(peer, status);
+            Attempt::Unreachable
+        }
+        // It may be about to connect itself, and have closed this one for that.
+        None => Attempt::Talked,
+    }
+}
+
+/// Opens a connection, encrypted if that is asked for.
+async fn open(service: &Service, server: &Server, address: &SockAddr) -> Option<Port> {
+    let deadline = timer::deadline_in(HELLO_MS);
+    let rare = server.rare();
+    let source = rare.source.as_ref();
+    let options = ConnectOptions {
+        source: source.and_then(|s| s.addr).map(SockAddr::from),
+        source_ports: source.and_then(|s| s.ports),
+        interface: source.and_then(|s| s.interface.as_deref()).map(Box::from),
+        nodelay: true,
+        user_timeout_ms: (rare.tcp_ut_ms != 0).then_some(rare.tcp_ut_ms),
+        congestion: rare.cc.as_deref().map(Box::from),
+        fastopen: rare.tfo,
+        ..ConnectOptions::default()
+    };
+    let stream = timeout_at(Some(deadline), Stream::connect(address, &options)).await.ok()?.ok()?;
+    let transport = match server.traffic_tls().and_then(|tls| tls.line.as_ref()) {
+        None => Transport::from(stream),
+        Some(line) => {
+            let sizes = service.worker.record_sizes();
+            let shaking = handshake::connect(stream, line.context(), (None, None), sizes, Some(deadline));
+            let transport = pool::boxed(shaking).await.ok()?;
+            let resumed = transport.tls_facts().is_some_and(|tls| tls.known.resumed);
+            service.worker.count_tls_server(resumed);
+            transport
+        }
+    };
+    Some(Port::new(transport))
+}
+
+/// What became of teaching the process that comes next.
+pub(super) enum Taught {
+    Yes,
+    /// Nobody was there.
+    Nobody,
+    /// The connection broke before the end.
+    Broken,
+}
+
+/// Connects to the process that listens where this one did, and tells it everything.
+pub(super) async fn teach_successor(service: &Rc<Service>) -> Taught {
+    let local = service.config().local;
+    let server = &service.config().peers[local].server;
+    let Some(address) = &service.here else { return Taught::Nobody };
+    let Some(port) = open(service, server, address).await else { return Taught::Nobody };
+    let Some((conversation, 200)) = introduce(service, local, port).await else { return Taught::Nobody };
+    let link = service.live.section().opened(local, clock::now_ms());
+    let _listed = Listed::enter(service);
+    let open = Open { service: Rc::clone(service), link, why: None };
+    let taught = std::cell::Cell::new(false);
+    let is_over = |link| {
+        taught.set(service.live.section().has_taught(link));
+        taught.get()
+    };
+    conversation.run(open, is_over).await;
+    if taught.get() { Taught::Yes } else { Taught::Broken }
+}

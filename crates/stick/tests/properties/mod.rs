@@ -1,0 +1,78 @@
+//! What must be true whatever a peer sends; shared by the property tests and the fuzz targets.
+
+use std::sync::Arc;
+
+use thalweg_stick::data::{DataType, Shape};
+use thalweg_stick::peers::{PeerSpec, Section, SectionSpec, TableSpec, read_hello, read_status, wire};
+use thalweg_stick::{KeyType, ServerKey, Spec, Stored, Table};
+
+fn table(name: &str, key: KeyType) -> Arc<Table> {
+    let stored = |kind: DataType| Stored {
+        kind,
+        count: if kind.is_array() { 3 } else { 1 },
+        period_ms: if kind.shape() == Shape::Rate { 1000 } else { 0 },
+    };
+    Arc::new(Table::new(
+        Spec {
+            name: Arc::from(name),
+            key,
+            size: 64,
+            expire_ms: 1000,
+            purge: true,
+            server_key: ServerKey::Name,
+            byte_rate_factor: 1,
+            peers: Some(Arc::from("p")),
+            recv_only: false,
+            write_to: None,
+            data: DataType::all().filter(|kind| kind.array().is_none()).map(stored).collect(),
+        },
+        1,
+    ))
+}
+
+/// A peer connects and sends `data`, which arrives in pieces; in between it is answered.
+pub fn peer_says(data: &[u8]) {
+    let _ = (read_hello(data), read_status(data));
+    let tables = [table("p/t", KeyType::String(20)), table("u", KeyType::Ip4)];
+    let peer = |name: &str| PeerSpec { name: Arc::from(name), address: String::new(), shard: 0 };
+    let mut section = Section::new(
+        SectionSpec {
+            name: Arc::from("p"),
+            peers: vec![peer("A"), peer("B")],
+            local: 0,
+            tables: [(0, "/t"), (1, "u")]
+                .map(|(at, name)| TableSpec {
+                    table: Arc::clone(&tables[at]),
+                    name: Arc::from(name),
+                    write_to: None,
+                })
+                .into(),
+            shards: 0,
+            updates_max: 10,
+        },
+        0,
+    );
+    let link = section.opened(1, 0);
+    let (mut at, mut out) = (0, Vec::new());
+    let step = usize::from(data.first().copied().unwrap_or(0)) + 1;
+    for (now_ms, end) in (0..data.len()).step_by(step).chain([data.len()]).enumerate() {
+        match section.receive(link, &data[at..end], now_ms as u64) {
+            Ok(taken) => at += taken,
+            Err(_) => break,
+        }
+        // What is kept of a message that is not complete is bounded by the longest one.
+        assert!(end - at <= wire::MESSAGE_MAX + step);
+        if section.send(link, &mut out, now_ms as u64).is_err() {
+            break;
+        }
+        assert!(out.len() < 4 * wire::MESSAGE_MAX);
+        out.clear();
+        section.collect();
+    }
+    tables.iter().for_each(|table| {
+        assert!(table.used() <= table.spec().size);
+        table.check_invariants();
+    });
+    let mut text = String::new();
+    section.show(&mut text, 0, "", true, 5);
+}

@@ -1,0 +1,291 @@
+//! Processes that share stick tables (configuration manual, section 11.2): among themselves, with an installed HAProxy, across
+//! a reload, and with whoever does not keep to the rules.
+
+mod support;
+
+use std::net::SocketAddrV4;
+use std::path::Path;
+
+use support::tls::Authority;
+use support::{Conn, Io, Proxy, Setup, each_driver, eventually, free_port, nobody, own_ip, reference};
+
+fn cli(proxy: &Proxy, command: &str) -> String {
+    let mut conn = Conn::connect_unix(&proxy.path("sock"));
+    conn.send(format!("{command}\n"));
+    conn.half_close();
+    conn.rest_text()
+}
+
+/// All kinds of keys and of data.
+const TABLES: &str = "table v4 type ip size 1000 expire 1h store gpt0,gpc0,gpc0_rate(1h),conn_cnt,conn_rate(1h),sess_cnt,\
+    sess_rate(1h),http_req_cnt,http_req_rate(1h),http_err_cnt,http_err_rate(1h),bytes_in_cnt,bytes_in_rate(1h),\
+    bytes_out_cnt,bytes_out_rate(1h),gpc1,gpc1_rate(1h),http_fail_cnt,http_fail_rate(1h),glitch_cnt,glitch_rate(1h),\
+    server_id,conn_cur\n\
+    table v6 type ipv6 size 100 store gpt(3),gpc(4),gpc_rate(2,1h)\n\
+    table i type integer size 100 store gpc0\n\
+    table s type string len 40 size 2000 store gpc0,server_key\n";
+
+const NAMES: [&str; 5] = ["p/v4", "p/v6", "p/i", "p/s", "own"];
+
+fn section(peers: &[(&str, SocketAddrV4)]) -> String {
+    let peers: String = peers.iter().map(|(name, addr)| format!("peer {name} {addr}\n")).collect();
+    format!(
+        "peers p\nlog stdout format raw local0\n{peers}{TABLES}backend own\nstick-table type string size 100 peers p store gpc0\nfrontend fe\nbind <@fe>\n"
+    )
+}
+
+fn setup(local: &str, text: &str) -> Setup {
+    let global = format!("localpeer {local}\nstats socket <@dir>/sock level admin");
+    Setup::http(text).global(&global)
+}
+
+/// The entries of a table, each without its pointer, its deadline and the number of connections, which is not learnt.
+fn entries(proxy: &Proxy, table: &str) -> Vec<String> {
+    let own = |word: &&str| !["exp=", "conn_cur=", "0x"].iter().any(|start| word.starts_with(start));
+    let dump = cli(proxy, &format!("show table {table}"));
+    let lines = dump.lines().filter(|line| line.starts_with("0x"));
+    let mut lines: Vec<String> =
+        lines.map(|line| line.split(' ').filter(own).collect::<Vec<_>>().join(" ")).collect();
+    lines.sort();
+    lines
+}
+
+fn agree(what: &str, proxies: &[&Proxy], count: usize) {
+    eventually(what, || {
+        let all = |proxy: &&Proxy| NAMES.map(|table| entries(proxy, table));
+        let first = all(&proxies[0]);
+        let found: usize = first.iter().map(Vec::len).sum();
+        (found == count && proxies.iter().all(|proxy| all(proxy) == first)).then_some(())
+    });
+}
+
+/// Changes entries of all tables, others for each `n`.
+fn change(proxy: &Proxy, n: u32) {
+    let kinds = "gpt0 gpc0 conn_cnt sess_cnt http_req_cnt http_err_cnt bytes_in_cnt bytes_out_cnt gpc1 http_fail_cnt \
+                 glitch_cnt gpc0_rate conn_rate sess_rate http_req_rate http_err_rate bytes_in_rate bytes_out_rate \
+                 gpc1_rate http_fail_rate glitch_rate server_id conn_cur";
+    let values: String = kinds
+        .split_whitespace()
+        .enumerate()
+        .map(|(i, kind)| format!(" data.{kind} {}", n * 1000 + i as u32))
+        .collect();
+    let huge = 5_000_000_000u64 + u64::from(n);
+    for command in [
+        format!("set table p/v4 key 10.0.0.{n}{values} data.bytes_in_cnt {huge}"),
+        format!("set table p/v6 key 2001:db8::{n} data.gpt[2] {n} data.gpc[3] {} data.gpc_rate[1] 7", n + 5),
+        format!("set table p/i key {} data.gpc0 {n}", n * 70_000),
+        format!("set table p/s key key{n} data.gpc0 {n}"),
+        format!("set table own key own{n} data.gpc0 {n}"),
+    ] {
+        assert_eq!(cli(proxy, &command).trim(), "", "{command}");
+    }
+}
+
+/// Changes so many entries of one table.
+fn change_many(proxy: &Proxy, count: u32, round: u32) {
+    for from in (0..count).step_by(100) {
+        let set = |n: u32| format!("set table p/s key many{n} data.gpc0 {};", n + round);
+        cli(proxy, &(from..from + 100).map(set).collect::<String>());
+    }
+}
+
+fn is_connected(proxy: &Proxy) -> bool {
+    cli(proxy, "show peers").contains("(remote,active)")
+}
+
+/// Ours and the reference, whoever connects to whom: what each one changes is what the other one has.
+#[test]
+fn ours_and_the_reference_agree() {
+    let Some(reference) = reference() else { return };
+    each_driver(|io| {
+        for we_connect in [true, false] {
+            let (a, b) = (free_port(own_ip()), free_port(own_ip()));
+            let start = |local: &str, program: Option<&Path>| {
+                // Who is not to connect knows a wrong address.
+                let is_passive = (local == "A") != we_connect;
+                let of = |name, addr| if local != name && is_passive { nobody() } else { addr };
+                let setup = setup(local, &section(&[("A", of("A", a)), ("B", of("B", b))]));
+                match program {
+                    Some(program) => setup.program(program).start(io),
+                    None => setup.start(io),
+                }
+            };
+            let theirs = start("B", Some(&reference));
+            change(&theirs, 1);
+            let ours = start("A", None);
+            change(&ours, 2);
+            agree("what was there before is exchanged", &[&ours, &theirs], 10);
+            for n in 3..30 {
+                change(if n % 2 == 0 { &ours } else { &theirs }, n);
+            }
+            agree("changes are exchanged", &[&ours, &theirs], 29 * 5);
+            // The same entry, there and back.
+            change(&theirs, 2);
+            change(&ours, 1);
+            cli(&ours, "set table p/i key 70000 data.gpc0 111");
+            cli(&theirs, "set table p/i key 140000 data.gpc0 222");
+            agree("changes of the other one's entries are exchanged", &[&ours, &theirs], 29 * 5);
+            let shown = cli(&theirs, "show table p/i key 70000");
+            assert!(shown.contains("gpc0=111"), "{shown}");
+            // One that starts anew is taught.
+            drop(theirs);
+            let theirs = start("B", Some(&reference));
+            agree("the reference is taught", &[&ours, &theirs], 29 * 5);
+            drop(ours);
+            let ours = start("A", None);
+            agree("ours is taught", &[&ours, &theirs], 29 * 5);
+        }
+    });
+}
+
+/// Three of ours, one over a unix socket, one over TLS.
+#[test]
+fn three_agree_over_all_kinds_of_connections() {
+    each_driver(|io| {
+        let authority = Authority::new("peers");
+        let certificate = authority.issue("peers.example");
+        let path = authority.path("b.sock");
+        let (a, c) = (free_port(own_ip()), free_port(own_ip()));
+        let start = |local: &str, lines: &str| {
+            let text = section(&[]).replace("peers p\n", &format!("peers p\n{lines}"));
+            setup(local, &text).start(io)
+        };
+        let servers = |mine: &str, a_ssl: &str, c_ssl: &str| {
+            let line = |name: &str, address: &str, more: &str| match name == mine {
+                true => format!("server {name}{more}\n"),
+                false => format!("server {name} {address}{more}\n"),
+            };
+            line("A", &a.to_string(), a_ssl) + &line("B", &path, "") + &line("C", &c.to_string(), c_ssl)
+        };
+        let plain = "";
+        let encrypted = " ssl verify none";
+        let one = start("A", &format!("bind {a}\n{}", servers("A", plain, encrypted)));
+        let two = start("B", &format!("bind {path}\n{}", servers("B", plain, encrypted)));
+        let three =
+            start("C", &format!("bind {c} ssl crt {certificate}\n{}", servers("C", plain, encrypted)));
+        for n in 1..10 {
+            change([&one, &two, &three][n as usize % 3], n);
+        }
+        agree("all know all", &[&one, &two, &three], 45);
+        for proxy in [&one, &two, &three] {
+            let info = cli(proxy, "show info");
+            assert!(info.contains("ConnectedPeers: 2\n"), "{info}");
+        }
+    });
+}
+
+/// A reload: the new process has what the old one knew, with the time that it has left, and the old one ends.
+#[test]
+fn tables_outlive_a_reload() {
+    each_driver(|io| {
+        let here = free_port(own_ip());
+        let setup = setup("A", &section(&[("A", here), ("B", nobody())]));
+        let mut old = setup.start(io);
+        for n in 1..50 {
+            change(&old, n);
+        }
+        // Many more than fit into one batch.
+        change_many(&old, 1000, 0);
+        let before = NAMES.map(|table| entries(&old, table));
+        assert_eq!(before.iter().map(Vec::len).sum::<usize>(), 49 * 5 + 1000);
+        let new = setup.start_beside(io, &old, vec!["-sf".into(), old.id().to_string()]);
+        eventually("the new process knows all", || {
+            (NAMES.map(|table| entries(&new, table)) == before).then_some(())
+        });
+        assert_eq!(old.end().0, Some(0), "{}", old.output());
+        let left = cli(&new, "show table p/v4 key 10.0.0.1");
+        let left: u32 = left.split("exp=").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        assert!(left < 3_600_000, "{left}");
+        new.finish(());
+    });
+}
+
+/// A stop without a successor waits for nobody.
+#[test]
+fn who_has_no_successor_ends() {
+    each_driver(|io| {
+        let proxy = setup("A", &section(&[("A", free_port(own_ip())), ("B", nobody())])).start(io);
+        change(&proxy, 1);
+        proxy.finish(());
+    });
+}
+
+/// A connection to the listener of `proxy` at `addr`, introduced as `B`.
+fn introduced(addr: SocketAddrV4) -> Conn {
+    let mut peer = Conn::connect(addr);
+    peer.send("HAProxyS 2.1\nA\nB 1 0\n");
+    assert_eq!(peer.exactly(4), b"200\n");
+    peer
+}
+
+fn hello(addr: SocketAddrV4, text: &str) -> String {
+    let mut peer = Conn::connect(addr);
+    peer.send(text);
+    String::from_utf8_lossy(&peer.rest()).into_owned()
+}
+
+/// Who says hello badly is told so; who breaks the rules later is told so and left; the process goes on.
+#[test]
+fn strangers_and_liars_are_left() {
+    each_driver(|io: Io| {
+        let here = free_port(own_ip());
+        let proxy = setup("A", &section(&[("A", here), ("B", nobody())])).start(io);
+        for (text, answer) in [
+            ("HAProxyX 2.1\nA\nB 1 0\n", "501\n"),
+            ("HAProxyS 2.2\nA\nB 1 0\n", "502\n"),
+            ("HAProxyS 2.1\nX\nB 1 0\n", "503\n"),
+            ("HAProxyS 2.1\nA\nX 1 0\n", "504\n"),
+            (&"x".repeat(5000), "501\n"),
+        ] {
+            assert_eq!(hello(here, text), answer, "{text}");
+        }
+        let definition = b"\x0a\x82\x09\x07\x02/i\x02\x04\x04\x00\x00";
+        for (messages, complaint) in [
+            // No table was defined.
+            (&b"\x0a\x80\x09\0\0\0\x01\0\0\0\x01\x05"[..], b"\x01\0"),
+            // An entry that ends too early.
+            (&[&definition[..], b"\x0a\x80\x05\0\0\0\x01\0"].concat(), b"\x01\0"),
+            // A length that no message has.
+            (b"\x0a\x80\xff\xff\xff\x7f", b"\x01\x01"),
+            (b"\x0a\x80\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", b"\x01\0"),
+        ] {
+            let mut peer = introduced(here);
+            peer.send(messages);
+            let rest = peer.rest();
+            assert!(rest.ends_with(complaint), "{messages:?}: {rest:?}");
+        }
+        // Tables that are not known, and kinds of data that are not, are passed over.
+        let mut peer = introduced(here);
+        peer.send(b"\x0a\x82\x09\x07\x02/x\x02\x04\x04\x00\x00");
+        peer.send(b"\x0a\x80\x09\0\0\0\x01\0\0\0\x01\x05");
+        peer.send(definition);
+        peer.send(b"\x0a\x80\x09\0\0\0\x02\0\0\0\x08\x05\x0b\xff\x02ab");
+        eventually("the entry is there", || {
+            cli(&proxy, "show table p/i key 8").contains("gpc0=5").then_some(())
+        });
+        assert_eq!(entries(&proxy, "p/i").len(), 1);
+        // A second connection of the same peer takes the place of the first.
+        let other = introduced(here);
+        peer.rest();
+        drop(other);
+        proxy.finish(());
+    });
+}
+
+/// A peer that never reads does not make the process hold what it changes meanwhile.
+#[test]
+fn who_never_reads_costs_little() {
+    each_driver(|io| {
+        let here = free_port(own_ip());
+        let proxy = setup("A", &section(&[("A", here), ("B", nobody())])).start(io);
+        let _silent = introduced(here);
+        assert!(is_connected(&proxy));
+        let before = proxy.resident_kb();
+        for round in 0..40 {
+            change_many(&proxy, 500, round);
+        }
+        let grown = proxy.resident_kb().saturating_sub(before);
+        assert!(grown < 20_000, "{grown} kB");
+        proxy.finish(());
+    });
+}
