@@ -69,6 +69,10 @@ pub struct Instance {
     pub connection_rate: RateGate,
     /// New sessions of the process per second (`maxsessrate`).
     pub session_rate: RateGate,
+    /// New connections per second of lines that speak TLS (`maxsslrate`).
+    pub tls_rate: RateGate,
+    /// Connections on which TLS is spoken, with clients and for traffic with servers (`maxsslconn`).
+    pub tls_gate: Gate,
     /// New sessions per second by proxy (`rate-limit sessions`).
     pub frontend_rates: Box<[RateGate]>,
     /// Every listener: its proxy and its position in the proxy's binds.
@@ -161,6 +165,8 @@ impl Instance {
             listener_gates,
             connection_rate: RateGate::new(config.global.maxconnrate),
             session_rate: RateGate::new(config.global.maxsessrate),
+            tls_rate: RateGate::new(config.global.maxsslrate),
+            tls_gate: Gate::new(config.global.maxsslconn),
             frontend_rates,
             listener_addresses: listeners.iter().map(|_| OnceLock::new()).collect(),
             listeners: listeners.into_boxed_slice(),
@@ -216,6 +222,11 @@ impl Instance {
     pub fn bind(&self, listener: usize) -> &Bind {
         let (proxy, index) = self.listeners[listener];
         &self.config.proxy(proxy).binds[index]
+    }
+
+    /// Whether clients of a listener speak TLS.
+    pub fn speaks_tls(&self, listener: usize) -> bool {
+        self.bind(listener).tls.as_deref().is_some_and(|tls| tls.ssl)
     }
 
     /// The position of a listener in [`Instance::listeners`].

@@ -777,6 +777,46 @@ fn fetches_and_logs_tell_of_both_sides() {
     });
 }
 
+/// `maxsslconn`: whoever comes next waits, and a connection to a server that would be one too many is none.
+#[test]
+fn connections_have_a_limit() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let back = https(&authority.issue("back.example.com"), |_| ok("back"));
+        let rest = format!(
+            "http-request return status 200 unless {{ path /back }}\ndefault_backend be\nbackend be\nretries 0\n\
+             server s {} ssl verify none\n",
+            back.addr
+        );
+        let setup = front(&authority, &rest);
+        let proxy = setup.global("maxsslconn 2\nstats socket <@dir>/cli level admin\n").start(io);
+        let context = client(|_| {});
+        let mut first = proxy.connect().encrypt(&context, None);
+        assert_eq!(get(&mut first, "/back").text(), "back");
+        // Client and server: both places are taken, and the connection to the server is kept.
+        let waiting = proxy.connect();
+        let info = |name: &str| {
+            let told = tell(&proxy, "show info");
+            let line = told.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+            line[name.len() + 2..].to_owned()
+        };
+        assert_eq!([info("MaxSslConns"), info("CurrSslConns")], ["2", "2"]);
+        tell(&proxy, "set server be/s state maint");
+        eventually("the server's connection is gone", || (info("CurrSslConns") == "1").then_some(()));
+        // The one that waited has its turn. Now none is left for a server.
+        let mut second = waiting.encrypt(&context, None);
+        tell(&proxy, "set server be/s state ready");
+        assert_eq!(get(&mut second, "/").status, 200);
+        assert_eq!(get(&mut second, "/back").status, 503);
+        drop(second);
+        assert_eq!(get(&mut first, "/").status, 200);
+        eventually("there is a place", || (get(&mut first, "/back").status == 200).then_some(()));
+        tell(&proxy, "set rate-limit ssl-sessions global 7");
+        assert_eq!(info("SslRateLimit"), "7");
+        drop((first, back));
+    });
+}
+
 #[test]
 fn servers_are_switched_to_tls_and_back() {
     each_driver(|io| {

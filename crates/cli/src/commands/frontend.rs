@@ -45,7 +45,7 @@ pub static COMMANDS: &[Command] = &[
     .help("<value>", "change the connection limit of the process"),
     Command::new("set rate-limit", Admin, Run::Now(|call| set_rate_limit(call.instance(), call.args)))
         .help("<setting> <value>", "change how many connections or sessions may begin per second")
-        .lacks("ssl-sessions and http-compression, as maxsslrate and compression are missing"),
+        .lacks("http-compression, as compression is missing"),
 ];
 
 /// What follows the command: the name of a frontend.
@@ -93,16 +93,15 @@ fn set_rate_limit(instance: &Instance, args: &[&str]) -> Reply {
     let gate = match args {
         ["connections", "global", ..] => &instance.connection_rate,
         ["sessions", "global", ..] => &instance.session_rate,
-        ["ssl-sessions", "global", ..] => {
-            return command::missing("set rate-limit ssl-sessions global", "maxsslrate is missing");
-        }
+        ["ssl-sessions", "global", ..] => &instance.tls_rate,
         ["http-compression", "global", ..] => {
             return command::missing("set rate-limit http-compression global", "compression is missing");
         }
         _ => {
             return Reply::error(
                 "'set rate-limit' only supports :\n   - 'connections global' to set the per-process maximum connection \
-                 rate\n   - 'sessions global' to set the per-process maximum session rate\n",
+                 rate\n   - 'sessions global' to set the per-process maximum session rate\n   - 'ssl-sessions global' to set the \
+                 per-process maximum SSL session rate\n",
             );
         }
     };

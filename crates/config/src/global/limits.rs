@@ -38,6 +38,11 @@ pub(crate) fn number(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     let given = match name {
         "maxconnrate" => global.maxconnrate > 0,
         "maxsessrate" => global.maxsessrate > 0,
+        // Here a second one is an error, and of the next the last one counts.
+        "maxsslrate" if global.maxsslrate > 0 => {
+            return Err(fail(line, 0, format!("'{name}' already specified. Continuing.")));
+        }
+        "maxsslrate" | "maxsslconn" => false,
         "maxpipes" => global.maxpipes > 0,
         "ulimit-n" => global.ulimit_n > 0,
         _ => global.fd_hard_limit.is_some(),
@@ -49,6 +54,8 @@ pub(crate) fn number(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     match name {
         "maxconnrate" => global.maxconnrate = value,
         "maxsessrate" => global.maxsessrate = value,
+        "maxsslconn" => global.maxsslconn = value,
+        "maxsslrate" => global.maxsslrate = value,
         "maxpipes" => global.maxpipes = value,
         "ulimit-n" => global.ulimit_n = u64::from(value),
         _ => global.fd_hard_limit = (value > 0).then_some(u64::from(value)),

@@ -30,6 +30,10 @@ pub struct Global {
     /// New connections per second, 0 for no limit.
     pub maxconnrate: u32,
     pub maxsessrate: u32,
+    /// `maxsslconn`: connections on which TLS is spoken, of both sides; 0 for no limit.
+    pub maxsslconn: u32,
+    /// `maxsslrate`: new ones per second; 0 for no limit.
+    pub maxsslrate: u32,
     pub maxpipes: u32,
     pub strict_limits: StrictLimits,
     pub user: Option<Arc<str>>,
@@ -252,6 +256,8 @@ impl Default for Global {
             fd_hard_limit: None,
             maxconnrate: 0,
             maxsessrate: 0,
+            maxsslconn: 0,
+            maxsslrate: 0,
             maxpipes: 0,
             strict_limits: true,
             user: None,

@@ -98,8 +98,8 @@ pub static GLOBAL: &[Keyword<GlobalFn>] = &[
     works("maxconnrate", "Most new connections per second.", g::number),
     works("maxpipes", "Most pipes used for splicing.", g::number),
     works("maxsessrate", "Most new sessions per second.", g::number),
-    not_yet("maxsslconn", "TLS setting.", why::MAXSSL),
-    not_yet("maxsslrate", "TLS setting.", why::MAXSSL),
+    works("maxsslconn", "Most concurrent TLS connections, of both sides.", g::number),
+    works("maxsslrate", "Most new TLS connections per second.", g::number),
     not_yet("maxzlibmem", "Limit of compression.", why::COMPRESSION),
     works("mworker-max-reloads", "Reloads that a worker survives.", g::max_reloads),
     removed(

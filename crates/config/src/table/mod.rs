@@ -27,7 +27,6 @@ pub(crate) mod why {
     pub(crate) const PROXY_TLS: &str = "facts of TLS are not sent in PROXY headers";
     pub(crate) const ACME: &str = "there is no ACME client";
     pub(crate) const JWT_LISTS: &str = "all algorithms are allowed";
-    pub(crate) const MAXSSL: &str = "TLS connections have no limit of their own; use maxconn and maxconnrate";
     pub(crate) const TLS_LIBRARY: &str = "the TLS library has no such thing";
     pub(crate) const PASSPHRASE: &str = "private keys under a passphrase are not read";
     pub(crate) const SESSION_CACHE: &str = "there is one process, and its threads share the cache";

@@ -22,6 +22,7 @@ use super::pool::{ConnectionKey, Demand, IdleConnection, IdlePool, TlsKey};
 use crate::connection::handshake::{self, HandshakeError};
 use crate::connection::port::Port;
 use crate::connection::proxy_header;
+use crate::connection::tls::Place;
 use crate::connection::transport::Transport;
 use crate::counters::Counters;
 use crate::worker::Worker;
@@ -311,8 +312,10 @@ impl<'a> Target<'a> {
     ) -> Result<Transport, ConnectError> {
         let name = self.key.as_ref().and_then(|key| key.tls.as_ref()).and_then(|tls| tls.name.as_deref());
         let sizes = self.worker.record_sizes();
+        let place = Place::take(&self.worker.instance).ok_or(ConnectError::Resource(libc_codes::ENOBUFS))?;
         match handshake::connect(stream, Arc::clone(context), (name, None), sizes, deadline).await {
-            Ok(transport) => {
+            Ok(mut transport) => {
+                transport.holds(place);
                 self.worker.count_tls_server(transport.tls_facts().is_some_and(|tls| tls.known.resumed));
                 Ok(transport)
             }

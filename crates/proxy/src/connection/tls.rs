@@ -9,6 +9,7 @@
 
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
@@ -18,6 +19,8 @@ use thalweg_runtime::net::Stream;
 use thalweg_sample::facts::TlsFacts;
 use thalweg_tls::Failure;
 use thalweg_tls::engine::{Connection, Event, FRAGMENT_MAX, RECORD_MAX};
+
+use crate::instance::Instance;
 
 /// After this much in one go a peer that reads it is past its slow start: records grow to their full size, which costs less.
 const GROWS_AFTER: u64 = 64 * 1024;
@@ -70,6 +73,22 @@ impl Drop for Open {
     }
 }
 
+/// A place below `maxsslconn`, for as long as this lives. Connections with clients have theirs from where they are accepted.
+pub struct Place(Arc<Instance>);
+
+impl Place {
+    /// A place, if one is left.
+    pub fn take(instance: &Arc<Instance>) -> Option<Place> {
+        instance.tls_gate.try_enter().then(|| Place(Arc::clone(instance)))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.tls_gate.leave();
+    }
+}
+
 /// See the module's documentation.
 pub struct Tls {
     stream: Stream,
@@ -83,6 +102,8 @@ pub struct Tls {
     sizes: RecordSizes,
     /// What is known of a server, for all streams that use the connection.
     pub facts: Option<Rc<TlsFacts>>,
+    /// Its place among those that may be, if it is one with a server.
+    pub place: Option<Place>,
     _open: Open,
     /// Sent since the connection was silent last.
     sent_in_a_row: u64,
@@ -128,6 +149,7 @@ impl Tls {
             opened: some(early),
             sizes,
             facts: None,
+            place: None,
             _open: Open::new(),
             sent_in_a_row: 0,
             end: End::Open,

@@ -15,7 +15,7 @@ use thalweg_runtime::net::{Departure, Keepalive, SockAddr, Stream, TcpInfo};
 
 use thalweg_sample::facts::TlsFacts;
 
-use super::tls::Tls;
+use super::tls::{Place, Tls};
 
 /// See the module's documentation. Its methods are those of [`Stream`].
 #[derive(Debug)]
@@ -49,6 +49,13 @@ impl Transport {
         match self {
             Transport::Plain(_) => None,
             Transport::Tls(tls) => tls.facts.as_ref(),
+        }
+    }
+
+    /// A connection with TLS holds a place below `maxsslconn` for as long as it lives.
+    pub fn holds(&mut self, place: Place) {
+        if let Transport::Tls(tls) = self {
+            tls.place = Some(place);
         }
     }
 

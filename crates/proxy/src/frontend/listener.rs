@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
+use smallvec::{SmallVec, smallvec};
 use thalweg_config::model::{MultiQueue, ProxyId};
 use thalweg_runtime::net::{Listener, Port, SockAddr};
 use thalweg_runtime::{
@@ -154,15 +155,19 @@ fn concerns_one_connection(error: &std::io::Error) -> bool {
 }
 
 /// Every limit a connection of one listener counts against.
-struct Gates<'a>([&'a Gate; 3], [&'a RateGate; 3]);
+struct Gates<'a>(SmallVec<[&'a Gate; 4]>, SmallVec<[&'a RateGate; 4]>);
 
 impl<'a> Gates<'a> {
     fn of(instance: &'a Instance, frontend: ProxyId, listener: usize) -> Gates<'a> {
         let proxy = frontend.0 as usize;
-        Gates(
-            [&instance.process_gate, &instance.frontend_gates[proxy], &instance.listener_gates[listener]],
-            [&instance.connection_rate, &instance.session_rate, &instance.frontend_rates[proxy]],
-        )
+        let (gate, rate) = (&instance.frontend_gates[proxy], &instance.frontend_rates[proxy]);
+        let mut gates = smallvec![&instance.process_gate, gate, &instance.listener_gates[listener]];
+        let mut rates = smallvec![&instance.connection_rate, &instance.session_rate, rate];
+        if instance.speaks_tls(listener) {
+            gates.push(&instance.tls_gate);
+            rates.push(&instance.tls_rate);
+        }
+        Gates(gates, rates)
     }
 
     fn have_room(&self) -> bool {
@@ -196,7 +201,7 @@ impl<'a> Gates<'a> {
 
     /// Counts one more connection everywhere, once it fits everywhere.
     async fn enter(&self, socket: &mut Listener) {
-        for rate in self.1 {
+        for rate in &self.1 {
             loop {
                 match rate.take(clock::now_ms()) {
                     0 => break,
@@ -246,6 +251,9 @@ impl Drop for Admission {
         instance.listener_gates[self.listener].leave();
         instance.frontend_gates[frontend.0 as usize].leave();
         instance.process_gate.leave();
+        if instance.speaks_tls(self.listener) {
+            instance.tls_gate.leave();
+        }
         if instance.stopping() != Stopping::No {
             crate::stop_when_idle(instance);
         }
