@@ -1,5 +1,7 @@
 //! Chains, beside what `openssl verify` says of them.
 
+#[path = "verify/random.rs"]
+mod random;
 mod support;
 
 use std::process::Command;
@@ -13,6 +15,7 @@ use thalweg_tls::x509::oid::{extension, purpose};
 use thalweg_tls::x509::{Certificate, Crl};
 use thalweg_tls::{der, pem};
 
+#[derive(Clone)]
 struct Case {
     name: &'static str,
     /// The peer's own certificate first.
@@ -50,6 +53,11 @@ impl Case {
 
     /// What ours says: the first error and where.
     fn ours(&self) -> (Code, usize) {
+        self.ours_by().0
+    }
+
+    /// The same, and the path that it is about.
+    fn ours_by(&self) -> ((Code, usize), Vec<Arc<Certificate>>) {
         let trust = TrustStore::new(self.trusted.iter().cloned());
         let crls = self
             .crls
@@ -63,12 +71,12 @@ impl Case {
             host: self.host.map(str::as_bytes),
         };
         let mut found = (Code::OK, 0);
-        let result = chain::verify(&self.sent, &request, &mut |depth, code| {
+        let (result, path) = chain::verify_path(&self.sent, &request, &mut |depth, code| {
             found = (code, depth);
             false
         });
         assert_eq!(result.is_ok(), found.0 == Code::OK, "{}", self.name);
-        found
+        (found, path)
     }
 
     /// What OpenSSL says.
@@ -108,7 +116,10 @@ impl Case {
         let text =
             String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         // "error 10 at 0 depth lookup: certificate has expired"
-        let Some(at) = text.find("error ").filter(|_| !output.status.success()) else { return (Code::OK, 0) };
+        if output.status.success() {
+            return (Code::OK, 0);
+        }
+        let at = text.find("error ").unwrap_or_else(|| panic!("{text}"));
         let mut words = text[at..].split_whitespace();
         let number = words.nth(1).and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{text}"));
         let depth = words.nth(1).and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{text}"));

@@ -133,8 +133,8 @@ impl Walk<'_> {
         }
     }
 
-    /// The best issuer of `current` among these: its name and key identifier fit; preferably it is in force and
-    /// did sign. A certificate that is in the path already is no candidate, or two that signed each other would
+    /// The best issuer of `current` among these: its name and key identifier fit; preferably it
+    /// did sign, may sign and is in force. A certificate that is in the path already is no candidate, or two that signed each other would
     /// make a loop.
     fn issuer_among<'c>(
         &mut self,
@@ -150,15 +150,16 @@ impl Walk<'_> {
             return Some(only.clone());
         }
         let now = self.request.now;
-        let mut best: Option<((bool, bool), &Arc<Certificate>)> = None;
+        // The first of equals, as they stand in their file.
+        let mut best = None;
         for candidate in fitting {
             let has_signed = self.trials > 0 && {
                 self.trials -= 1;
                 signed_by(current, candidate) == Checked::Good
             };
-            let rank = (has_signed, (candidate.not_before..=candidate.not_after).contains(&now));
-            // The first of equals, as they stand in their file.
-            if best.is_none_or(|(other, _)| rank > other) {
+            let may_sign = candidate.key_usage.is_none_or(|bits| bits & usage::KEY_CERT_SIGN != 0);
+            let rank = (has_signed, may_sign, (candidate.not_before..=candidate.not_after).contains(&now));
+            if best.is_none_or(|(other, _): ((bool, bool, bool), _)| rank > other) {
                 best = Some((rank, candidate));
             }
         }
@@ -214,14 +215,22 @@ impl Walk<'_> {
 
     fn revocation(&self, crls: &Crls, depth: usize) -> Result<(), Code> {
         let certificate = &self.path[depth];
-        let crl = crls.of(certificate.issuer(), self.request.now).ok_or(Code::NO_CRL)?;
         let issuer = self.path.get(depth + 1).unwrap_or(certificate);
-        self.crl_counts(crl, issuer)?;
-        // Reason 8 takes an entry back.
-        match crl.revoked(certificate.serial()) {
-            Some(entry) if entry.reason != Some(8) => Err(Code::REVOKED),
-            _ => Ok(()),
+        // An authority that changed its key has lists of both under one name: the first that counts is the one, and if
+        // none does, the first tells why.
+        let mut why = Code::NO_CRL;
+        for crl in crls.of(certificate.issuer(), self.request.now).into_iter().take(SAME_NAME_MAX) {
+            match self.crl_counts(crl, issuer) {
+                // Reason 8 takes an entry back.
+                Ok(()) => match crl.revoked(certificate.serial()) {
+                    Some(entry) if entry.reason != Some(8) => return Err(Code::REVOKED),
+                    _ => return Ok(()),
+                },
+                Err(code) if why == Code::NO_CRL => why = code,
+                Err(_) => {}
+            }
         }
+        Err(why)
     }
 
     fn crl_counts(&self, crl: &Crl, issuer: &Certificate) -> Result<(), Code> {
@@ -271,8 +280,9 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// From the top down, as OpenSSL finds them.
     fn constraints(&mut self) -> Result<(), Code> {
-        for depth in 0..self.path.len() {
+        for depth in (0..self.path.len()).rev() {
             let certificate = self.path[depth].clone();
             if depth > 0 && certificate.is_self_issued() {
                 continue;
@@ -282,7 +292,7 @@ impl Walk<'_> {
                 (0, Some(_)) => CommonName::IsHost,
                 _ => CommonName::IsText,
             };
-            for above in depth + 1..self.path.len() {
+            for above in (depth + 1..self.path.len()).rev() {
                 if let Err(code) = constraints::check(&self.path[above].clone(), &certificate, common_name) {
                     self.fail(depth, code)?;
                 }
@@ -306,9 +316,7 @@ fn may_have_issued(issuer: &Certificate, certificate: &Certificate) -> bool {
         (Some(authority), Some(subject)) => authority == subject,
         _ => true,
     };
-    ids_fit
-        && issuer.key_usage.is_none_or(|bits| bits & usage::KEY_CERT_SIGN != 0)
-        && name::canonical(issuer.subject()) == name::canonical(certificate.issuer())
+    ids_fit && name::canonical(issuer.subject()) == name::canonical(certificate.issuer())
 }
 
 fn signed_by(certificate: &Certificate, issuer: &Certificate) -> Checked {
@@ -330,13 +338,15 @@ fn may_be_ca(certificate: &Certificate, is_top: bool) -> bool {
 }
 
 fn fits_purpose(certificate: &Certificate, purpose: Purpose, is_ca: bool) -> bool {
-    // The old extension of Netscape's: bits for a client, a server, and a CA of either.
+    // The old extension of Netscape's: bits for a client, a server, and a CA of either. It speaks of a CA that nothing newer
+    // speaks of.
+    let counts = !is_ca || (certificate.basic.is_none() && certificate.key_usage.is_none());
     let old = match (is_ca, purpose) {
         (true, _) => 0x04,
         (false, Purpose::Client) => 0x80,
         (false, Purpose::Server) => 0x40,
     };
-    if certificate.netscape_type.is_some_and(|bits| bits & old == 0) {
+    if counts && certificate.netscape_type.is_some_and(|bits| bits & old == 0) {
         return false;
     }
     let extended_fits = certificate.extended_usage.is_none_or(|extended| match purpose {

@@ -82,10 +82,11 @@ impl Crls {
         self.all.is_empty()
     }
 
-    /// The most recent list of this issuer that has begun to count, else the most recent one.
-    pub fn of(&self, issuer: &[u8], now: i64) -> Option<&Arc<Crl>> {
-        let places = self.by_issuer.get(&name::canonical(issuer))?;
-        let lists = places.iter().map(|at| &self.all[*at]);
-        lists.max_by_key(|list| (list.this_update <= now, list.this_update))
+    /// The lists of an issuer of this name: the most recent one that has begun to count first, those that have not last.
+    pub fn of(&self, issuer: &[u8], now: i64) -> Vec<&Arc<Crl>> {
+        let places = self.by_issuer.get(&name::canonical(issuer));
+        let mut lists: Vec<&Arc<Crl>> = places.into_iter().flatten().map(|at| &self.all[*at]).collect();
+        lists.sort_by_key(|list| std::cmp::Reverse((list.this_update <= now, list.this_update)));
+        lists
     }
 }
