@@ -52,6 +52,8 @@ pub(crate) struct Cx<'a> {
     pub log_names: Vec<crate::log::LogName>,
     /// The `log-forward` sections and where they begin.
     pub log_forward_names: Vec<(Arc<str>, Span)>,
+    /// The `resolvers` sections and where they begin.
+    pub resolvers_names: Vec<(Arc<str>, Span)>,
     pub experimental_used: bool,
     /// Where each `default-path` is, by file and line, and what it says: it holds for the lines that follow.
     pub default_paths: Vec<((usize, u32), DefaultPath)>,
@@ -151,6 +153,8 @@ pub(crate) struct Building {
     pub datagram_servers: bool,
     /// Servers that have the state of another one, by position: which, and where that is said.
     pub tracks: Vec<(usize, Arc<str>, Span)>,
+    /// Servers whose names are resolved while the program runs.
+    pub resolutions: Vec<ResolutionDraft>,
     /// Servers with fields of their own in the PROXY header, by position.
     pub proxy_fields: Vec<(usize, Arc<Vec<ProxyFieldDraft>>)>,
     /// `ssl-f-use`
@@ -204,6 +208,20 @@ pub(crate) struct ServerDraft {
     pub track: Option<(Arc<str>, Span)>,
     /// `set-proxy-v2-tlv-fmt`: compiled when all names are known. Shared by the servers of a template.
     pub proxy_fields: Arc<Vec<ProxyFieldDraft>>,
+    /// `resolvers`, with its place.
+    pub resolvers: Option<(Arc<str>, Span)>,
+    /// `resolve-prefer`, `resolve-net`, `resolve-opts`.
+    pub preference: thalweg_dns::Preference,
+}
+
+/// A server that asks a `resolvers` section, which may be declared later.
+#[derive(Clone, Debug)]
+pub(crate) struct ResolutionDraft {
+    /// Its position.
+    pub server: usize,
+    pub section: Arc<str>,
+    pub span: Span,
+    pub preference: thalweg_dns::Preference,
 }
 
 /// One `set-proxy-v2-tlv-fmt`.
@@ -316,6 +334,7 @@ impl Building {
             late: Vec::new(),
             server_names: HashMap::new(),
             datagram_servers: false,
+            resolutions: Vec::new(),
             tracks: Vec::new(),
             proxy_fields: Vec::new(),
             certificates: Vec::new(),

@@ -21,6 +21,7 @@ mod peers;
 mod proxy;
 mod replies;
 mod resolve;
+mod resolvers;
 mod ring;
 mod rules;
 mod sample_env;

@@ -14,11 +14,14 @@ use crate::log_forward::ForwardDraft;
 use crate::log_profile::ProfileDraft;
 use crate::model::Config;
 use crate::peers::PeersDraft;
+use crate::resolvers::ResolversDraft;
 use crate::ring::RingDraft;
 use crate::table::{SECTIONS, SectionKind};
 use crate::tls::StoreDraft;
 use crate::userlist::UserlistDraft;
-use crate::{finish, global, http_errors, log_forward, log_profile, peers, proxy, ring, tls, userlist};
+use crate::{
+    finish, global, http_errors, log_forward, log_profile, peers, proxy, resolvers, ring, tls, userlist,
+};
 use thalweg_sample::logformat as formats;
 
 /// A file to read.
@@ -115,6 +118,7 @@ enum Section {
     HttpErrors(Box<thalweg_rules::HttpErrors>),
     LogProfile(ProfileDraft),
     Ring(Box<RingDraft>),
+    Resolvers(Box<ResolversDraft>),
     CrtStore(Box<StoreDraft>),
     LogForward(Box<ForwardDraft>),
     Peers(Box<PeersDraft>),
@@ -208,6 +212,7 @@ impl<'a> Cx<'a> {
             tables: Vec::new(),
             log_names: Vec::new(),
             log_forward_names: Vec::new(),
+            resolvers_names: Vec::new(),
             experimental_used: false,
             default_paths: Vec::new(),
             given: HashSet::new(),
@@ -321,6 +326,7 @@ fn section_line(cx: &mut Cx<'_>, section: &mut Section, line: Line) -> Outcome {
         Section::HttpErrors(draft) => http_errors::line(cx, draft, &line),
         Section::LogProfile(draft) => log_profile::line(cx, draft, &line),
         Section::Ring(draft) => ring::line(cx, draft, &line),
+        Section::Resolvers(draft) => resolvers::line(cx, draft, &line),
         Section::CrtStore(draft) => tls::line(cx, draft, &line),
         Section::LogForward(draft) => log_forward::line(cx, draft, &line),
         Section::Peers(draft) => peers::line(cx, draft, &line),
@@ -340,6 +346,7 @@ fn open(cx: &mut Cx<'_>, line: &Line, kind: SectionKind) -> Result<Section, Box<
         SectionKind::Userlist => Section::Userlist(userlist::open(cx, line)?),
         SectionKind::HttpErrors => Section::HttpErrors(Box::new(http_errors::open(cx, line)?)),
         SectionKind::LogProfile => Section::LogProfile(log_profile::open(cx, line)?),
+        SectionKind::Resolvers => Section::Resolvers(Box::new(resolvers::open(cx, line)?)),
         SectionKind::Ring => Section::Ring(Box::new(ring::open(cx, line)?)),
         SectionKind::CrtStore => Section::CrtStore(Box::new(tls::open(cx, line)?)),
         SectionKind::LogForward => Section::LogForward(Box::new(log_forward::open(cx, line)?)),
@@ -355,6 +362,7 @@ fn close(cx: &mut Cx<'_>, section: &mut Section) {
         Section::HttpErrors(draft) => cx.config.http_errors.push(Arc::new(*draft)),
         Section::LogProfile(draft) => cx.log_profiles.push(draft),
         Section::Ring(draft) => ring::close(cx, *draft),
+        Section::Resolvers(draft) => resolvers::close(cx, *draft),
         Section::CrtStore(draft) => tls::close(cx, *draft),
         Section::LogForward(draft) => log_forward::close(cx, *draft),
         Section::Peers(draft) => peers::close(cx, *draft),

@@ -286,12 +286,14 @@ fn settled(
 pub(crate) fn resolve(cx: &mut Cx<'_>, b: &Building, kind: Kind, set: &Ruleset) {
     let captures = slots(b);
     let groups = &cx.config.http_errors;
+    let sections = &cx.config.resolvers;
     let profiles = &cx.config.log_profiles;
     let references = References {
         http_errors: &|name: &str| groups.iter().find(|g: &&Arc<HttpErrors>| &*g.name == name).cloned(),
         log_profile: &|name: &str| profiles.iter().any(|p| &*p.name == name),
         patterns: &cx.registry,
         captures: b.p.is_fe().then_some(&captures),
+        resolvers: &|name: &str| sections.iter().position(|section| &*section.name == name),
         bandwidth_filter: &|name: &str| b.p.filters.iter().find_map(|f| f.bandwidth_of(name)).map(|f| f.id),
     };
     for message in set.resolve(kind, &b.p.name, &references) {

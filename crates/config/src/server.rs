@@ -7,7 +7,7 @@ use std::sync::Arc;
 use thalweg_syntax::address::{PortSpec, Transport};
 use thalweg_syntax::{Address, AddressOptions, Diagnostic, Lead, Line, did_you_mean};
 
-use crate::build::{Building, Cx, InitAddr, ServerDraft};
+use crate::build::{Building, Cx, InitAddr, ResolutionDraft, ServerDraft};
 use crate::keyword::{Keyword, NoteBoxed, Outcome, Status, fail, find, not_supported};
 use crate::model::{PortMode, Server, ServerAddr, ServerId};
 use crate::numbers::strict;
@@ -183,8 +183,13 @@ fn push(
     if !draft.check {
         server.check = None;
     }
-    if matches!(server.addr, ServerAddr::Unresolved(..)) {
-        resolve_server(cx, b, line, &mut server, &draft.init_addr);
+    if let ServerAddr::Unresolved(name, _) = &server.addr {
+        Arc::make_mut(server.extra.get_or_insert_default()).fqdn = Some(Arc::clone(name));
+        resolve_server(cx, b, line, &mut server, &draft.init_addr, draft.resolvers.is_some());
+    }
+    if let Some((section, span)) = draft.resolvers {
+        let (server, preference) = (b.p.servers.len(), draft.preference);
+        b.resolutions.push(ResolutionDraft { server, section, span, preference });
     }
     b.datagram_servers |= draft.datagram;
     if draft.datagram {
@@ -222,16 +227,33 @@ fn agent(line: &Line, server: &mut Server, name: &str) -> Outcome {
     Ok(())
 }
 
-/// Resolves a host name by the methods of `init-addr`.
-fn resolve_server(cx: &mut Cx<'_>, b: &Building, line: &Line, server: &mut Server, methods: &[InitAddr]) {
+/// Resolves a host name by the methods of `init-addr`. One that is resolved later anyway may have no address until then, unless
+/// its line says how it is to be found.
+fn resolve_server(
+    cx: &mut Cx<'_>,
+    b: &Building,
+    line: &Line,
+    server: &mut Server,
+    methods: &[InitAddr],
+    later: bool,
+) {
     let ServerAddr::Unresolved(name, port) = server.addr.clone() else { return };
-    const USUAL: [InitAddr; 2] = [InitAddr::Last, InitAddr::Libc];
-    let methods = if methods.is_empty() { &USUAL[..] } else { methods };
+    const USUAL: [InitAddr; 3] = [InitAddr::Last, InitAddr::Libc, InitAddr::None];
+    let methods = match methods {
+        [] if later => &USUAL[..],
+        [] => &USUAL[..2],
+        given => given,
+    };
+    // The system's resolver knows nothing of services.
+    let is_service = name.starts_with('_');
+    let mut asked = false;
     for method in methods {
         match method {
             // There is no state file to take the last address from.
             InitAddr::Last => {}
+            InitAddr::Libc if is_service => {}
             InitAddr::Libc => {
+                asked = true;
                 let found = cx.host_cache.get(&name).copied().flatten().or_else(|| {
                     let ip = (cx.options.resolver)(&name, thalweg_syntax::address::Family::Any);
                     cx.host_cache.insert(Arc::clone(&name), ip);
@@ -255,7 +277,8 @@ fn resolve_server(cx: &mut Cx<'_>, b: &Building, line: &Line, server: &mut Serve
     if cx.options.ignore_resolution {
         return;
     }
-    let message = format!("'server {}/{}' : could not resolve address '{name}'.", b.p.name, server.name);
+    let what = if asked { "could not" } else { "no method found to" };
+    let message = format!("'server {}/{}' : {what} resolve address '{name}'.", b.p.name, server.name);
     cx.diagnostics.push(
         Diagnostic::alert_at(line.span_at(if line.text(0) == "server" { 2 } else { 3 }), message)
             .lead(Lead::BareLocated)

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use thalweg_dns::Network;
 use thalweg_syntax::address::PortSpec;
 use thalweg_syntax::{Address, AddressOptions, Diagnostic, Line, TimeError, TimeUnit};
 
@@ -409,38 +410,58 @@ pub(crate) fn parse_source(
     Ok((source, i - at))
 }
 
-/// Whether a text names a network: `10.0.0.0/8`, `::1`.
-fn is_network(text: &str) -> bool {
+/// A network as a text: `10.0.0.0/8`, `10.0.0.0/255.0.0.0`, `::1`.
+fn network(text: &str) -> Option<Network> {
     let (address, bits) = text.split_once('/').map_or((text, None), |(a, b)| (a, Some(b)));
-    let longest = match address.parse() {
-        Ok(std::net::IpAddr::V4(_)) => 32,
-        Ok(std::net::IpAddr::V6(_)) => 128,
-        Err(_) => return false,
+    let address: std::net::IpAddr = address.parse().ok()?;
+    let longest = if address.is_ipv4() { 32 } else { 128 };
+    let bits = match bits {
+        None => longest,
+        Some(bits) => match bits.parse() {
+            Ok(n) => Some(n).filter(|n: &u8| *n <= longest)?,
+            // A mask whose ones are in front.
+            Err(_) if address.is_ipv4() => {
+                let mask = u32::from(bits.parse::<std::net::Ipv4Addr>().ok()?);
+                u8::try_from(mask.leading_ones()).ok().filter(|_| mask.leading_ones() == mask.count_ones())?
+            }
+            Err(_) => return None,
+        },
     };
-    bits.is_none_or(|bits| {
-        bits.parse().is_ok_and(|n: u8| n <= longest)
-            || longest == 32 && bits.parse::<std::net::Ipv4Addr>().is_ok()
-    })
+    Some(Network { address, bits })
+}
+
+/// `resolvers`: a section that may be declared later.
+pub(crate) fn resolvers(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
+    draft.resolvers = Some((cx.name(line.text(at + 1)), line.span_at(at + 1)));
+    Ok(2)
 }
 
 /// `resolve-opts`, which only matters with `resolvers`. An empty list is one without options.
-pub(crate) fn resolve_opts(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) -> Took {
+pub(crate) fn resolve_opts(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
     let text = line.text(at + 1);
-    let known = |option: &str| matches!(option, "allow-dup-ip" | "ignore-weight" | "prevent-dup-ip");
-    match text.split(',').filter(|option| !option.is_empty()).all(known) {
-        true => Ok(2),
-        false => Err(fail(line, at + 1, format!("'resolve-opts' : unknown value '{text}'"))),
+    for option in text.split(',').filter(|option| !option.is_empty()) {
+        match option {
+            "allow-dup-ip" => draft.preference.duplicates = true,
+            "prevent-dup-ip" => draft.preference.duplicates = false,
+            "ignore-weight" => draft.preference.ignore_weight = true,
+            _ => return Err(fail(line, at + 1, format!("'resolve-opts' : unknown value '{text}'"))),
+        }
     }
+    Ok(2)
 }
 
 /// `resolve-net`, which only matters with `resolvers`.
-pub(crate) fn resolve_net(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) -> Took {
+pub(crate) fn resolve_net(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
     let text = line.text(at + 1);
-    let message = match text {
-        "" => "'resolve-net' : unknown value ''".to_owned(),
+    let networks: Option<Vec<Network>> = text.split(',').map(network).collect();
+    let message = match networks {
+        _ if text.is_empty() => "'resolve-net' : unknown value ''".to_owned(),
         _ if text.split(',').count() > 5 => "'resolve-net' exceed 5 networks.".to_owned(),
-        _ if !text.split(',').all(is_network) => format!("'resolve-net' invalid network '{text}'."),
-        _ => return Ok(2),
+        None => format!("'resolve-net' invalid network '{text}'."),
+        Some(networks) => {
+            draft.preference.networks = networks;
+            return Ok(2);
+        }
     };
     Err(fail(line, at + 1, message))
 }

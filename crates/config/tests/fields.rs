@@ -37,6 +37,7 @@ const UNREAD: &[(&str, &str)] = &[
     ("Global::group", "read when the file was read: its number is 'gid'"),
     ("Ring::description", "shown by 'show events', which is refused"),
     ("LogProfile::steps", "read by 'LogProfile::step'"),
+    ("Global::default_resolvers", "read when the file was read: the section is among the others"),
     ("Bind::shards", "read by 'Bind::sockets'"),
     ("Tune::listener_default_shards", "read by 'Bind::sockets'"),
     ("Config::http_errors", "read when the file was read: 'errorfiles' copies them"),
@@ -54,16 +55,11 @@ const UNREAD: &[(&str, &str)] = &[
     ("Server::line", "for messages while the file is read"),
     ("Server::extra", "read by 'Server::rare'"),
     ("ProxyHeaderV2::authority", "refused in proxy-v2-options"),
-    (
-        "Global::dns_accept_ipv4",
-        "concerns resolvers, which are refused: names are resolved by the system, at start",
-    ),
-    ("Global::dns_accept_ipv6", "concerns resolvers, which are refused"),
     ("Global::insecure_fork_wanted", "nothing forks: checks by programs are refused"),
     ("Global::nopoll", "there is no driver that uses poll"),
     (
         "Global::nogetaddrinfo",
-        "the keyword is refused, -dG changes nothing: names are resolved with getaddrinfo",
+        "the keyword is refused, -dG changes nothing: names are resolved with getaddrinfo at start",
     ),
 ];
 

@@ -429,12 +429,11 @@ impl Resolver {
         if servers == 0 || self.asked.len() >= IDS_MAX {
             return self.set_due(at, Some(now_ms + self.settings.resolve_ms.max(PAUSE_MIN_MS)));
         }
-        let id = loop {
-            let id = (self.random)();
-            if !self.asked.contains_key(&id) {
-                break id;
-            }
-        };
+        // There is a free one: at most half of them are in use.
+        let mut id = (self.random)();
+        while self.asked.contains_key(&id) {
+            id = id.wrapping_add(1);
+        }
         let retry_ms = self.retry_ms();
         let Some(lookup) = &mut self.lookups[at] else { return };
         if let Some(before) = lookup.id() {

@@ -3,7 +3,7 @@
 mod support;
 
 use proptest::prelude::*;
-use support::{Record, Reply, ip, name, write_name};
+use support::wire::{Record, Reply, ip, name, write_name};
 use thalweg_dns::message::{
     Answer, Found, Kind, PAYLOAD_MAX, Question, RECORDS_MAX, Refusal, framed, id, query, read, unframed,
 };

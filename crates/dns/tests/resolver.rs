@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use proptest::prelude::*;
-use support::{Record, Reply, World, follow, ip, key, name, preference, settings};
+use support::wire::{Record, Reply, ip, name};
+use support::{World, follow, key, preference, settings};
 use thalweg_dns::message::{Kind, Question};
 use thalweg_dns::{Families, Follow, Key, LOOKUPS_MAX, Preference, Resolved, Settings, Status};
 
@@ -285,7 +286,7 @@ fn answers_that_come_late_or_from_elsewhere_are_counted_and_not_believed() {
     world.resolver.follow(key(0), follow("a.test"), world.now_ms);
     world.resolver.handle_deadline(world.now_ms);
     let sent = world.resolver.poll_transmit().expect("a query");
-    let (id, question) = support::asked(&sent.bytes);
+    let (id, question) = support::wire::asked(&sent.bytes);
     let lie = Reply::of(vec![Record::address("a.test", "203.0.113.1")]);
     let now = world.now_ms;
     // Too short, another number, another question, a server that was not asked.

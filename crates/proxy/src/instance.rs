@@ -18,6 +18,7 @@ use crate::counters::{Counters, Peaks, ThreadCounters, TlsPeaks, peak};
 use crate::gate::Gate;
 use crate::rate::{RateGate, Sampled};
 use crate::refused::LastRefused;
+use crate::resolvers::SectionCounts;
 use crate::stream::service::Service;
 
 /// How far the process is on its way out.
@@ -108,6 +109,8 @@ pub struct Instance {
     pub bytes_out_rate: Sampled,
     /// Servers that have the state of others.
     pub(crate) trackers: Trackers,
+    /// By `resolvers` section: what was counted about its name servers.
+    pub resolvers: Box<[SectionCounts]>,
     /// Messages that were not understood (`show errors`).
     pub refused: LastRefused,
     /// Warnings given since the start was over.
@@ -186,6 +189,7 @@ impl Instance {
             frontend_shut: config.proxies.iter().map(|_| AtomicBool::new(false)).collect(),
             bytes_out_rate: Sampled::new(start_wall_us / 1000),
             trackers,
+            resolvers: SectionCounts::of(&config),
             refused: LastRefused::new(proxies),
             warnings: AtomicU64::new(0),
             stream_blocks: AtomicU32::new(0),

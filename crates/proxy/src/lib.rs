@@ -20,6 +20,7 @@ pub mod peers;
 pub(crate) mod plant;
 pub mod rate;
 pub mod refused;
+pub mod resolvers;
 pub mod stream;
 pub mod tables;
 pub mod worker;
@@ -69,6 +70,7 @@ pub fn start_thread(instance: &Arc<Instance>, thread: usize, sockets: Vec<Thread
         ocsp::start(&worker);
     }
     backend::health::start(&worker);
+    resolvers::start(&worker);
     for socket in sockets {
         let Some(listener) = instance.listener_index(socket.proxy, socket.bind) else { continue };
         let task = frontend::listener::start(&worker, listener, socket.port);

@@ -70,6 +70,8 @@ pub struct Worker {
     case: Option<CaseMap>,
     /// Servers that are not as configured: see [`Worker::changed`].
     pub(crate) copies: crate::backend::identity::Copies,
+    /// The `resolvers` sections that belong to this thread.
+    pub(crate) sections: crate::resolvers::Sections,
     /// Memory of crypt(3), for hashed passwords.
     pub crypt: RefCell<thalweg_sys::crypt::Crypt>,
 }
@@ -219,6 +221,7 @@ impl Worker {
             paused: Cell::new(false),
             case: case_map(global),
             copies: Default::default(),
+            sections: Default::default(),
             crypt: RefCell::default(),
             instance,
         })

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use thalweg_sample::acl::{Condition, Verdict};
 use thalweg_sample::pattern::Registry;
-use thalweg_sample::{Ctx, Point, Points, ProxyScope};
+use thalweg_sample::{Ctx, Point, Points, ProxyScope, VarRef};
 
 /// Where rules are evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,6 +165,13 @@ pub enum Outcome<'r> {
         /// The rule to go on with.
         resume: usize,
     },
+    /// Resolve a name, and keep its address in a variable.
+    Resolve {
+        /// Which name, by whom, and in which variable.
+        wanted: Wanted,
+        /// The rule to go on with.
+        resume: usize,
+    },
     /// Send the 103 response whose fields are in [`Effects::early_hints`], and clear them.
     EarlyHints {
         /// The rule to go on with.
@@ -202,6 +209,21 @@ pub struct References<'a> {
     pub captures: Option<&'a CaptureSlots>,
     /// The number of a bandwidth limitation filter of the proxy.
     pub bandwidth_filter: &'a dyn Fn(&str) -> Option<u32>,
+    /// The number of a `resolvers` section.
+    pub resolvers: &'a dyn Fn(&str) -> Option<usize>,
+}
+
+/// What a rule wants resolved.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The host.
+    pub name: Box<[u8]>,
+    /// The number of a `resolvers` section.
+    pub section: usize,
+    /// IPv6 is asked for first.
+    pub v6_first: bool,
+    /// Where the address goes.
+    pub variable: VarRef,
 }
 
 impl Ruleset {

@@ -522,6 +522,7 @@ fn captures() {
         log_profile: &|_| false,
         patterns: &Registry::default(),
         captures: Some(&bench.captures.clone()),
+        resolvers: &|_| None,
         bandwidth_filter: &|_| None,
     };
     assert_eq!(rules.resolve(REQ, "px", &references), Vec::<String>::new());
@@ -563,6 +564,7 @@ fn maps_and_acl_files_are_changed() {
         log_profile: &|_| false,
         patterns: &bench.registry,
         captures: None,
+        resolvers: &|_| None,
         bandwidth_filter: &|_| None,
     };
     assert_eq!(rules.resolve(REQ, "px", &references), Vec::<String>::new());
@@ -586,6 +588,7 @@ fn maps_and_acl_files_are_changed() {
             log_profile: &|_| false,
             patterns: &bench.registry,
             captures: None,
+            resolvers: &|_| None,
             bandwidth_filter: &|_| None,
         },
     );
@@ -696,6 +699,7 @@ fn the_last_bandwidth_limit_of_a_filter_counts() {
         log_profile: &|_| false,
         patterns: &patterns,
         captures: None,
+        resolvers: &|_| None,
         bandwidth_filter: &|name| match name {
             "a" => Some(3),
             "b" => Some(8),

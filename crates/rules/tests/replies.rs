@@ -294,6 +294,7 @@ fn lookup_follows_the_proxies() {
                 log_profile: &|_| true,
                 patterns: &bench.registry,
                 captures: None,
+                resolvers: &|_| None,
                 bandwidth_filter: &|_| None,
             },
         )

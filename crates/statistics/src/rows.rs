@@ -322,7 +322,7 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     }
     let address = match &identity.addr {
         ServerAddr::Tcp(addr) => addr.to_string(),
-        ServerAddr::Unresolved(name, port) => format!("{name}:{port}"),
+        ServerAddr::Unresolved(..) => String::new(),
         ServerAddr::Unix(_) => "unix".into(),
         ServerAddr::Abstract(_) | ServerAddr::AbstractZ(_) => "abns".into(),
         ServerAddr::SockPair(_) => "sockpair".into(),
@@ -405,6 +405,9 @@ fn followed_status(instance: &Instance, server: &Server, standing: &Standing) ->
 /// How the statistics call where a server stands. Between up and down, how far it is from one or the other follows.
 pub(crate) fn status(standing: &Standing) -> String {
     let health = &standing.health;
+    if standing.unresolved {
+        return "MAINT (resolution)".into();
+    }
     if standing.in_maintenance() {
         return "MAINT".into();
     }

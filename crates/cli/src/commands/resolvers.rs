@@ -1,16 +1,51 @@
-//! `show resolvers`: no section can be declared yet, so there is none.
+//! `show resolvers`: what was counted about name servers.
+
+use std::fmt::Write as _;
 
 use thalweg_config::model::CliLevel::User;
+use thalweg_proxy::Instance;
 
 use crate::command::{Command, Run};
 use crate::output::Reply;
 
 /// What this family adds to the table.
-pub static COMMANDS: &[Command] = &[Command::new(
-    "show resolvers",
-    User,
-    Run::Now(|call| match call.args {
-        [] => Reply::Done,
-        _ => Reply::error("Can't find that resolvers section"),
-    }),
-)];
+pub static COMMANDS: &[Command] =
+    &[Command::new("show resolvers", User, Run::Now(|call| show(call.instance(), call.args)))
+        .help("[id]", "show what was counted about the name servers of 'resolvers' sections")];
+
+fn show(instance: &Instance, args: &[&str]) -> Reply {
+    let sections = instance.config.resolvers.iter().zip(&instance.resolvers);
+    let mut text = String::new();
+    for (section, counts) in
+        sections.filter(|(section, _)| args.first().is_none_or(|id| **id == *section.name))
+    {
+        let _ = writeln!(text, "Resolvers section {}", section.name);
+        for (server, tally) in section.name_servers.iter().zip(&counts.tallies()) {
+            let _ = writeln!(text, " nameserver {}:", server.name);
+            for (name, count) in [
+                ("sent", tally.sent),
+                ("snd_error", tally.send_error),
+                ("valid", tally.valid),
+                ("update", tally.update),
+                ("cname", tally.cname),
+                ("cname_error", tally.cname_error),
+                ("any_err", tally.any_err),
+                ("nx", tally.nx),
+                ("timeout", tally.timeout),
+                ("refused", tally.refused),
+                ("other", tally.other),
+                ("invalid", tally.invalid),
+                ("too_big", tally.too_big),
+                ("truncated", tally.truncated),
+                ("outdated", tally.outdated),
+            ] {
+                let label = format!("{name}:");
+                let _ = writeln!(text, "  {label:<12} {count}");
+            }
+        }
+    }
+    match args.first() {
+        Some(_) if text.is_empty() => Reply::error("Can't find that resolvers section"),
+        _ => Reply::Text(text),
+    }
+}

@@ -11,9 +11,11 @@ use thalweg_proxy::Instance;
 use thalweg_proxy::backend::connect::shares_connections;
 use thalweg_proxy::backend::health::What;
 use thalweg_proxy::backend::identity::Identity;
+use thalweg_proxy::backend::resolved;
 use thalweg_proxy::backend::standing::Said;
 use thalweg_proxy::counters::{Counter, Counters, sum};
 use thalweg_proxy::operator::Hand;
+use thalweg_proxy::resolvers::{self, NameChange};
 
 use self::identity::port_or_offset;
 use super::{find_proxy, find_server};
@@ -43,7 +45,7 @@ pub static COMMANDS: &[Command] = &[
         .help("<bk>/<srv>  (DEPRECATED)", "change the weight of a server (rather: 'set server')"),
     Command::new("set server", Admin, Run::Now(|call| set(call.instance(), call.args)))
         .help("<bk>/<srv> [opts]", "change the state, health, weight or address of a server")
-        .lacks("fqdn, as resolvers are missing; addr of servers of logs"),
+        .lacks("addr of servers of logs"),
     Command::new("set maxconn server", Admin, Run::Now(|call| set_maxconn(call.instance(), call.args)))
         .help("<bk>/<srv>", "change the request limit of a server"),
     Command::new("enable server", Admin, Run::Now(|call| enable(call.instance(), call.args, true)))
@@ -125,10 +127,10 @@ fn show_state(instance: &Instance, args: &[&str], anon_key: u32) -> Reply {
             };
             let check =
                 format!("{status} {result} {} {}", standing.health.value(), standing.check_bits() | running);
-            let name = match &now.addr {
-                ServerAddr::Unresolved(name, _) => name,
-                _ => "-",
-            };
+            let name = now.fqdn.as_deref().unwrap_or("-");
+            // A name of a service begins with an underscore.
+            let service = server.rare().fqdn.as_deref().filter(|name| name.starts_with('_')).unwrap_or("-");
+            let renamed = u32::from(now.fqdn_changed) << 6;
             let of_agent = backend.check_report(server.id, What::Agent);
             let agent = standing.agent_bits() | u32::from(of_agent.is_some_and(|report| report.running));
             let ssl = match server.tls.as_deref() {
@@ -138,13 +140,13 @@ fn show_state(instance: &Instance, args: &[&str], anon_key: u32) -> Reply {
             };
             let targets = targets(&now, anon_key);
             text.push_str(&format!(
-                "{} {} {} {} {address} {} {} {} {} {} {check} {agent} {} {} {name} {port} - {ssl} {targets}\n",
+                "{} {} {} {} {address} {} {} {} {} {} {check} {agent} {} {} {name} {port} {service} {ssl} {targets}\n",
                 proxy.uid,
                 anonymous::text(anon_key, &proxy.name),
                 server.uid,
                 anonymous::text(anon_key, &now.name),
                 standing.operation as u32,
-                standing.admin_bits(),
+                standing.admin_bits() | renamed,
                 backend.weight(server.id),
                 server.weight,
                 backend.history(server.id).since_s(),
@@ -292,9 +294,7 @@ fn set(instance: &Instance, args: &[&str]) -> Reply {
             identity::set(instance, proxy, server, what, &args[2..])
         }
         (Some("fqdn"), None) => Reply::error("set server <b>/<s> fqdn requires a FQDN."),
-        (Some("fqdn"), Some(_)) => {
-            Reply::error("set server <b>/<s> fqdn failed because no resolution is configured.")
-        }
+        (Some("fqdn"), Some(name)) => set_name(instance, proxy, server, name),
         (Some(what @ ("agent" | "agent-addr" | "agent-port" | "agent-send")), _) => {
             agent::set(instance, proxy, server, what, &args[2..])
         }
@@ -309,6 +309,26 @@ fn set(instance: &Instance, args: &[&str]) -> Reply {
             (Some(_), _) => Reply::error("'set server <srv> ssl' expects 'on' or 'off'."),
         },
         _ => Reply::Message(Level::Error, SET_SERVER_USAGE.into()),
+    }
+}
+
+/// `set server ... fqdn`.
+fn set_name(instance: &Instance, proxy: &Proxy, server: &Server, name: &str) -> Reply {
+    let Some(worker) = crate::worker() else { return Reply::Done };
+    let before = instance.backends[proxy.id.0 as usize].identity(server);
+    let title = format!("{}/{}", proxy.name, before.name);
+    match resolvers::set_name(&worker, proxy.id, server, name) {
+        Ok(()) => Reply::warning(resolved::renamed(proxy, &before, name, "stats socket command")),
+        Err(NameChange::NoResolution) => {
+            Reply::error("set server <b>/<s> fqdn failed because no resolution is configured.")
+        }
+        Err(NameChange::Service) => {
+            Reply::error("set server <b>/<s> fqdn failed because SRV resolution is configured.")
+        }
+        Err(NameChange::Same) => Reply::warning("no need to change the FDQN by 'stats socket command'"),
+        Err(NameChange::NoName) => {
+            Reply::warning(format!("could not update {title} FQDN by 'stats socket command'"))
+        }
     }
 }
 

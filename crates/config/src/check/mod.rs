@@ -267,7 +267,8 @@ fn check_ports(cx: &mut Cx<'_>, b: &Building, program: &Program) {
         let Some(check) = &server.check else { continue };
         let portless = match &server.addr {
             crate::model::ServerAddr::Tcp(addr) => addr.port() == 0,
-            crate::model::ServerAddr::Unresolved(_, port) => *port == 0,
+            // The port of a service is that of its records.
+            crate::model::ServerAddr::Unresolved(name, port) => *port == 0 && !name.starts_with('_'),
             _ => false,
         };
         if portless && check.port.is_none() && check.addr.is_none_or(|a| a.port() == 0) && !has_port {

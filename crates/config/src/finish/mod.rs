@@ -3,6 +3,7 @@
 mod checks;
 mod formats;
 mod limits;
+mod resolvers;
 mod track;
 
 pub(crate) use formats::FormatKey;
@@ -28,6 +29,7 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
         .map(|b| Sides { frontend: b.p.is_fe(), backend: b.p.is_be(), mode: b.p.mode })
         .collect();
     cx.places = cx.proxies.iter().map(|b| b.span).collect();
+    crate::resolvers::add_default(cx);
     assign_ids(cx);
     proxy::stats_accounts(cx);
     cx.name_table = NameTable::new(&cx.proxies, &cx.config.userlists, &cx.tables);
@@ -85,6 +87,7 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
     cx.proxies = proxies;
     crate::peers::finish(cx);
     track::resolve(cx);
+    resolvers::resolve(cx);
     cx.config.tables = cx.tables.drain(..).map(|draft| Arc::new(draft.spec)).collect();
     if readable {
         checks::process(cx);

@@ -352,15 +352,26 @@ pub(crate) fn unix_bind(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     Ok(())
 }
 
+/// `httpclient.resolvers.disabled`: of what it concerns there is the implicit `resolvers` section.
+pub(crate) fn no_default_resolvers(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    cx.config.global.default_resolvers = match line.text(1) {
+        "on" => false,
+        "off" => true,
+        _ => return Err(fail(line, 1, format!("'{}' expects either 'on' or 'off'.", line.text(0)))),
+    };
+    Ok(())
+}
+
 pub(crate) fn dns_accept_family(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     at_most(line, 1, 1)?;
     let text = line.text(1);
-    let (mut v4, mut v6) = (false, false);
+    let (mut v4, mut v6, mut auto) = (false, false, false);
     for family in text.strip_suffix(',').unwrap_or(text).split(',') {
         match family {
             "ipv4" => v4 = true,
-            "ipv6" => v6 = true,
-            "auto" => (v4, v6) = (true, true),
+            "ipv6" => (v6, auto) = (true, false),
+            "auto" => (v4, v6, auto) = (true, true, true),
             _ => {
                 return Err(fail(
                     line,
@@ -374,6 +385,7 @@ pub(crate) fn dns_accept_family(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     }
     cx.config.global.dns_accept_ipv4 = v4;
     cx.config.global.dns_accept_ipv6 = v6;
+    cx.config.global.dns_accept_auto = auto;
     Ok(())
 }
 

@@ -98,6 +98,10 @@ pub struct Global {
     pub profiling_tasks: Option<bool>,
     pub dns_accept_ipv4: bool,
     pub dns_accept_ipv6: bool,
+    /// IPv6 is accepted only if this host can reach it.
+    pub dns_accept_auto: bool,
+    /// There is a `resolvers` section named `default` without a word about it (`httpclient.resolvers.disabled`).
+    pub default_resolvers: bool,
 }
 
 /// `strict-limits`: whether a limit that cannot be reached stops the start.
@@ -312,6 +316,8 @@ impl Default for Global {
             profiling_tasks: None,
             dns_accept_ipv4: true,
             dns_accept_ipv6: true,
+            dns_accept_auto: true,
+            default_resolvers: true,
         }
     }
 }

@@ -12,6 +12,7 @@ mod global;
 mod log;
 mod peers;
 mod proxy;
+mod resolvers;
 mod server;
 mod shared;
 mod stats;
@@ -37,6 +38,7 @@ pub use proxy::{
     RetryOn, Reuse, Rules, SourceAddress, SourceMode, StickRule, StickStore, Timeouts, UseBackend, UseServer,
     UseServerTarget,
 };
+pub use resolvers::{NameServer, Resolution, Resolvers};
 pub use server::{
     AgentConfig, CheckConfig, HashKey, InitState, PoolConfig, PortMode, ProxyHeader, ProxyHeaderV2, Server,
     ServerAddr, SlowSettings,
@@ -78,6 +80,8 @@ pub struct Config {
     pub tls: Option<SharedLive>,
     /// Stick tables, so that a `TableId` is an index here.
     pub tables: Vec<Arc<thalweg_stick::Spec>>,
+    /// Whom to ask for names while the program runs, the implicit `default` section included.
+    pub resolvers: Vec<Arc<Resolvers>>,
     /// The names of `defaults` sections that have one, in order.
     pub named_defaults: Vec<Arc<str>>,
     /// The environment as `setenv` and the others left it, which operators and the programs of checks see. The process's own

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{ProxyId, ServerId, ServerTls, SourceAddress};
+use super::{ProxyId, Resolution, ServerId, ServerTls, SourceAddress};
 use crate::compiled::{Expr, LogFormat};
 
 /// A server. Rare settings sit behind [`Server::extra`] so that ten thousand plain servers stay small.
@@ -82,6 +82,10 @@ pub struct SlowSettings {
     pub octet_count: bool,
     /// What a version 2 PROXY header carries besides: type and value (`set-proxy-v2-tlv-fmt`).
     pub proxy_fields: Vec<(u8, Option<Arc<LogFormat>>)>,
+    /// The name that its line has in place of an address, or that of its service.
+    pub fqdn: Option<Arc<str>>,
+    /// How that name, or another one that an operator gives, is resolved while the program runs.
+    pub resolution: Option<Arc<Resolution>>,
 }
 
 impl Server {
@@ -118,6 +122,8 @@ impl SlowSettings {
         datagram: false,
         octet_count: false,
         proxy_fields: Vec::new(),
+        fqdn: None,
+        resolution: None,
     };
 }
 

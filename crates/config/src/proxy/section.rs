@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use thalweg_dns::{Families, Preference};
 use thalweg_syntax::{Diagnostic, Lead, Line};
 
 use crate::build::{Building, Cx, DefaultsSection, ServerDraft};
@@ -275,6 +276,13 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
             v2_options: crate::model::ProxyHeaderV2::default(),
             track: None,
             proxy_fields: Arc::default(),
+            resolvers: None,
+            preference: Preference {
+                families: Families::V6First,
+                networks: Vec::new(),
+                duplicates: false,
+                ignore_weight: false,
+            },
         }),
         log_format: None,
         error_log_format: None,
@@ -297,6 +305,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         server_names: HashMap::new(),
         datagram_servers: false,
         tracks: Vec::new(),
+        resolutions: Vec::new(),
         proxy_fields: Vec::new(),
         certificates: Vec::new(),
     }

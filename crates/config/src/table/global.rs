@@ -68,7 +68,11 @@ pub static GLOBAL: &[Keyword<GlobalFn>] = &[
     ),
     works("http-err-codes", "Statuses counted as HTTP errors.", g::status_codes),
     works("http-fail-codes", "Statuses counted as HTTP failures.", g::status_codes),
-    not_yet("httpclient.resolvers.disabled", "Setting of the program's own HTTP client.", why::HTTPCLIENT),
+    works(
+        "httpclient.resolvers.disabled",
+        "Whether there is a section 'resolvers default' without a word.",
+        g::no_default_resolvers,
+    ),
     not_yet("httpclient.resolvers.id", "Setting of the program's own HTTP client.", why::HTTPCLIENT),
     not_yet("httpclient.resolvers.prefer", "Setting of the program's own HTTP client.", why::HTTPCLIENT),
     not_yet("httpclient.retries", "Setting of the program's own HTTP client.", why::HTTPCLIENT),

@@ -1,5 +1,7 @@
 //! Options of `server`, `default-server` and `server-template`.
 
+use thalweg_dns::Families;
+
 use crate::build::ServerDraft;
 use crate::keyword::{Keyword, not_yet, works};
 use crate::model::{HashKey, InitState, ProxyHeader};
@@ -332,11 +334,14 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
         "resolve-prefer",
         "Family preferred among answers.",
         Word {
-            words: &[("ipv4", |_| {}), ("ipv6", |_| {})],
+            words: &[
+                ("ipv4", |d| d.preference.families = Families::V4First),
+                ("ipv6", |d| d.preference.families = Families::V6First),
+            ],
             wrong: |text| format!("'resolve-prefer' : unknown value '{text}'"),
         },
     ),
-    not_yet("resolvers", "DNS resolution at run time.", why::DNS),
+    works("resolvers", "The section by which its name is resolved at run time.", Reads(o::resolvers)),
     works(
         "rise",
         "Successful checks before a server is up.",

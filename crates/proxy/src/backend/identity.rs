@@ -25,6 +25,10 @@ use crate::worker::Worker;
 pub struct Identity {
     /// Its name, by which commands and logs call it.
     pub name: Arc<str>,
+    /// The name that its address comes from; of a server of a service, its host.
+    pub fqdn: Option<Arc<str>>,
+    /// That is not the one of its line.
+    pub fqdn_changed: bool,
     /// Where traffic goes.
     pub addr: ServerAddr,
     /// Where the port comes from.
@@ -50,6 +54,8 @@ impl Identity {
         let agent = server.agent.as_deref();
         Identity {
             name: Arc::clone(&server.name),
+            fqdn: server.rare().fqdn.clone().filter(|name| !name.starts_with('_')),
+            fqdn_changed: false,
             addr: server.addr.clone(),
             port_mode: server.port_mode,
             check_addr: check.and_then(|check| check.addr),

@@ -7,6 +7,7 @@ mod hand_over;
 pub mod health;
 pub mod identity;
 pub mod pool;
+pub mod resolved;
 pub mod standing;
 pub mod track;
 mod transition;

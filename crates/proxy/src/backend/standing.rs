@@ -83,8 +83,8 @@ pub struct Standing {
     disabled: bool,
     /// It has checks, enabled or not.
     has_checks: bool,
-    /// It has no address to connect to.
-    unresolved: bool,
+    /// It has no address to connect to: its name is not resolved.
+    pub unresolved: bool,
     /// The health of a server that comes out of maintenance.
     initial: Health,
 }
@@ -140,9 +140,9 @@ impl Standing {
         self.operation != Operation::Stopped
     }
 
-    /// Whether it is out of service, by a word about it or about the server that it tracks.
+    /// Whether it is out of service: by a word about it or about the server that it tracks, or for lack of an address.
     pub fn in_maintenance(&self) -> bool {
-        self.maintenance || self.inherits_maintenance
+        self.maintenance || self.inherits_maintenance || self.unresolved
     }
 
     /// Whether it finishes what it has, by a word about it or about the server that it tracks.
@@ -226,6 +226,26 @@ impl Standing {
         self.operation = Operation::Stopped;
         self.paused |= self.checked;
         true
+    }
+
+    /// Its name has no address any more. False when it had none.
+    fn lose_address(&mut self) -> bool {
+        if std::mem::replace(&mut self.unresolved, true) {
+            return false;
+        }
+        self.lose_health();
+        self.operation = Operation::Stopped;
+        self.paused |= self.checked;
+        true
+    }
+
+    /// Its name has an address again. False when it had one.
+    fn find_address(&mut self) -> bool {
+        let is_new = std::mem::take(&mut self.unresolved);
+        if is_new && !self.in_maintenance() {
+            self.serve();
+        }
+        is_new
     }
 
     /// `state drain`.
@@ -381,6 +401,20 @@ impl Backend {
             self.drop_idle_connections(server);
         }
         is_new
+    }
+
+    /// Takes a server out of service because its name has no address. False when it had none before.
+    pub(super) fn lose_address(&self, server: ServerId) -> bool {
+        let is_new = self.change(server, Standing::lose_address);
+        if is_new {
+            self.drop_idle_connections(server);
+        }
+        is_new
+    }
+
+    /// Ends that. False when it had an address before.
+    pub(super) fn find_address(&self, server: ServerId) -> bool {
+        self.change(server, Standing::find_address)
     }
 
     /// Ends a server's maintenance, lets it finish what it has and gives it nothing new.

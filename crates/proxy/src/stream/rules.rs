@@ -4,10 +4,15 @@
 //! wait for ([`may_wait_for`]), and what each decision means there ([`cause_of`]; what follows from a cause is in
 //! [`super::ending`]).
 
+use std::future::Future;
+use std::net::IpAddr;
+use std::task::Poll;
+
 use thalweg_config::model::{Proxy, ServerId};
-use thalweg_rules::{Effects, Kind, Outcome, Ruleset};
+use thalweg_rules::{Effects, Kind, Outcome, Ruleset, Wanted};
 use thalweg_runtime::net::Departure;
 use thalweg_runtime::timer;
+use thalweg_sample::Value;
 use thalweg_sample::context::{Ctx, Payload};
 
 use super::ending::{self, Cause};
@@ -16,6 +21,7 @@ use super::waiting::{self, More, Upward};
 use super::{After, Bodies, Stop, Stream, cookie, finish, tcp};
 use crate::connection::body::Look;
 use crate::connection::port::Port;
+use crate::resolvers;
 
 /// What a rule may have to wait for. A log line (`do-log`) takes no time, and is written anywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,14 +34,17 @@ enum Wait {
     Pause,
     /// The client to take an interim response (`early-hint`).
     Hints,
+    /// The address of a host (`do-resolve`).
+    Address,
 }
 
 /// What the rules of a kind may wait for (manual section 4.3).
 const fn may_wait_for(kind: Kind) -> &'static [Wait] {
     match kind {
         Kind::TcpConnection | Kind::TcpSession => &[],
-        Kind::TcpRequest | Kind::TcpResponse => &[Wait::Input],
-        Kind::HttpRequest => &[Wait::Body, Wait::Pause, Wait::Hints],
+        Kind::TcpRequest => &[Wait::Input, Wait::Address],
+        Kind::TcpResponse => &[Wait::Input],
+        Kind::HttpRequest => &[Wait::Body, Wait::Pause, Wait::Hints, Wait::Address],
         Kind::HttpResponse => &[Wait::Body, Wait::Pause],
         Kind::HttpAfter => &[],
     }
@@ -111,6 +120,12 @@ pub async fn run<'a>(
             Outcome::EarlyHints { resume } => {
                 if waits(kind, Wait::Hints) {
                     reply::early_hints(stream).await;
+                }
+                resume
+            }
+            Outcome::Resolve { wanted, resume } => {
+                if waits(kind, Wait::Address) {
+                    resolve(stream, kind, source, &wanted).await;
                 }
                 resume
             }
@@ -212,6 +227,26 @@ async fn wait_for_body<'a>(
         Source::Client => waiting::body_of_client(stream, Some(ms), at_least).await,
         Source::Server { port, .. } => waiting::body_of_server(stream, port, ms, at_least).await,
         Source::Nobody => Ok(()),
+    }
+}
+
+/// Keeps the address of a host in a variable. One that has none, or a client that leaves meanwhile, leaves it unset.
+async fn resolve(stream: &mut Stream<'_>, kind: Kind, source: &mut Source<'_>, wanted: &Wanted) {
+    let found = {
+        let client = &mut *stream.client;
+        let mut answer = std::pin::pin!(resolvers::resolve(&stream.worker.instance, wanted));
+        std::future::poll_fn(|cx| match waiting::has_left(client, false) {
+            true => Poll::Ready(None),
+            false => answer.as_mut().poll(cx),
+        })
+        .await
+    };
+    if let Some(address) = found {
+        let value = match address {
+            IpAddr::V4(ip) => Value::Ip4(ip),
+            IpAddr::V6(ip) => Value::Ip6(ip),
+        };
+        evaluate(stream, kind, source, true, |cx, _| cx.set_var(wanted.variable, value));
     }
 }
 

@@ -7,6 +7,7 @@ pub mod map;
 pub mod message;
 pub mod normalize;
 pub mod redirect;
+pub mod resolve;
 pub mod stream;
 pub mod track;
 pub mod unsupported;
@@ -35,6 +36,7 @@ pub(crate) static TABLES: &[&[ActionDef]] = &[
     connection::ACTIONS,
     stream::ACTIONS,
     wait::ACTIONS,
+    resolve::ACTIONS,
     bandwidth::ACTIONS,
     track::ACTIONS,
     unsupported::ACTIONS,
@@ -53,6 +55,7 @@ pub(crate) enum Action {
     Connection(Box<connection::Setting>),
     Stream(Box<stream::Setting>),
     Wait(Box<wait::Delay>),
+    Resolve(Box<resolve::Resolution>),
     Bandwidth(Box<bandwidth::Limit>),
     Counting(Box<track::Counting>),
 }
@@ -84,6 +87,7 @@ impl Action {
             Action::Connection(a) => a.run(kind, cx, fx),
             Action::Stream(a) => a.run(kind, index, cx, fx),
             Action::Wait(a) => a.run(index, cx),
+            Action::Resolve(a) => a.run(index, cx),
             Action::Bandwidth(a) => a.run(cx, fx),
             Action::Counting(a) => a.run(kind, cx),
         }
@@ -109,6 +113,7 @@ impl Action {
             Action::Stream(a) => a.resolve(kind, references),
             Action::Bandwidth(a) => a.resolve(references),
             Action::Counting(a) => a.resolve(),
+            Action::Resolve(a) => a.resolve(references),
             Action::Map(a) => {
                 a.resolve(references);
                 Ok(())

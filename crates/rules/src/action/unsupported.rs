@@ -9,7 +9,6 @@ pub(crate) static ACTIONS: &[ActionDef] = &[
     ActionDef::missing("attach-srv", Spelling::Plain, Rulesets::TCP_SESSION, "reverse HTTP"),
     ActionDef::missing("cache-store", Spelling::Plain, Rulesets::HTTP_RESPONSE, "the cache"),
     ActionDef::missing("cache-use", Spelling::Plain, Rulesets::HTTP_REQUEST, "the cache"),
-    ActionDef::missing("do-resolve", Spelling::Parens, Rulesets::REQUEST_CONTENT, "resolvers"),
     ActionDef::missing(
         "expect-netscaler-cip",
         Spelling::Plain,

@@ -1,0 +1,35 @@
+//! `resolvers` of servers: which section each of them asks.
+
+use std::sync::Arc;
+
+use thalweg_dns::Name;
+use thalweg_syntax::{Diagnostic, Lead, Severity};
+
+use crate::build::Cx;
+use crate::model::Resolution;
+
+/// Finds the sections that servers name.
+pub(super) fn resolve(cx: &mut Cx<'_>) {
+    let sections = &cx.config.resolvers;
+    for b in &mut cx.proxies {
+        for wanted in std::mem::take(&mut b.resolutions) {
+            let server = &mut b.p.servers[wanted.server];
+            let complaint = match sections.iter().position(|section| section.name == wanted.section) {
+                None => Some(format!(
+                    "backend '{}', server '{}': unable to find required resolvers '{}'",
+                    b.p.name, server.name, wanted.section
+                )),
+                Some(section) => {
+                    let title = format!("backend '{}', server '{}'", b.p.name, server.name);
+                    let extra = Arc::make_mut(server.extra.get_or_insert_default());
+                    extra.resolution = Some(Arc::new(Resolution { section, preference: wanted.preference }));
+                    let wrong = extra.fqdn.as_ref().filter(|name| Name::new(name).is_err());
+                    wrong.map(|name| format!("{title}: '{name}' is no name that can be asked for"))
+                }
+            };
+            if let Some(message) = complaint {
+                cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(wanted.span), message));
+            }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Servers found by DNS, with a name server that does as it is told.
+
+#[path = "support/dns.rs"]
+mod dns;
+mod support;
+
+use dns::{NameServer, Record, Reply, Said};
+use support::{Conn, Proxy, Server, Setup, each_driver, eventually};
+
+/// Short times, so that what is held is seen to end.
+fn section(name_servers: &[(&str, &NameServer)]) -> String {
+    let mut text = "resolvers dns\n".to_owned();
+    for (name, server) in name_servers {
+        text.push_str(&format!("nameserver {name} {}\n", server.addr));
+    }
+    text + "accepted_payload_size 8192\ntimeout resolve 100ms\ntimeout retry 100ms\nhold valid 100ms\nhold obsolete 300ms\n\
+            hold nx 300ms\nhold refused 300ms\nhold timeout 300ms\nhold other 300ms\n"
+}
+
+fn start(io: support::Io, name_servers: &[(&str, &NameServer)], text: &str) -> Proxy {
+    let text = format!("{}{text}", section(name_servers));
+    Setup::http(&text)
+        .global("stats socket <@dir>/cli level admin\ndns-accept-family ipv4")
+        .threads(2)
+        .start(io)
+}
+
+/// What the CLI says.
+fn tell(proxy: &Proxy, command: &str) -> String {
+    let mut cli = Conn::connect_unix(&proxy.path("cli"));
+    cli.send(format!("{command}\n"));
+    cli.rest_text()
+}
+
+/// A column of `show servers state` by server.
+fn column(proxy: &Proxy, server: &str, name: &str) -> String {
+    let state = tell(proxy, "show servers state");
+    let names: Vec<&str> = state.lines().nth(1).unwrap().split(' ').skip(1).collect();
+    let at = names.iter().position(|n| *n == name).unwrap();
+    let line = state.lines().find(|line| line.split(' ').nth(3) == Some(server)).unwrap();
+    line.split(' ').nth(at).unwrap().to_owned()
+}
+
+fn is(proxy: &Proxy, server: &str, name: &str, wanted: &str) {
+    eventually(&format!("{name} of {server} is {wanted}"), || {
+        (column(proxy, server, name) == wanted).then_some(())
+    });
+}
+
+/// A count of `show resolvers`.
+fn count(proxy: &Proxy, name_server: &str, name: &str) -> u64 {
+    let text = tell(proxy, "show resolvers dns");
+    let (_, rest) = text.split_once(&format!(" nameserver {name_server}:\n")).unwrap();
+    let line = rest.lines().find_map(|line| line.trim().strip_prefix(&format!("{name}:"))).unwrap();
+    line.trim().parse().unwrap()
+}
+
+#[test]
+fn traffic_goes_where_the_name_leads() {
+    each_driver(|io| {
+        let dns = NameServer::start();
+        let (one, two) = (Server::named("one"), Server::named("two"));
+        dns.set("web.test", &[&one.addr.ip().to_string()]);
+        let proxy = start(
+            io,
+            &[("ns", &dns)],
+            &format!(
+                "listen l\nbind <@fe>\nserver s web.test:{} resolvers dns init-addr none\nserver t web.test:{} resolvers dns \
+                 init-addr none resolve-opts allow-dup-ip weight 0",
+                one.addr.port(),
+                two.addr.port()
+            ),
+        );
+        is(&proxy, "s", "srv_addr", &one.addr.ip().to_string());
+        assert_eq!(column(&proxy, "s", "srv_fqdn"), "web.test");
+        assert_eq!(proxy.ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n").text(), "one");
+        // It fails for longer than the hold: no server. It comes back: there it is.
+        dns.say_always("web.test", &Said::Reply(Reply::code(3)));
+        is(&proxy, "s", "srv_admin_state", "32");
+        assert_eq!(column(&proxy, "s", "srv_addr"), "-");
+        assert_eq!(proxy.ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n").status, 503);
+        dns.set("web.test", &[&one.addr.ip().to_string()]);
+        is(&proxy, "s", "srv_admin_state", "0");
+        assert_eq!(proxy.ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n").text(), "one");
+        let output = proxy.output();
+        for line in [
+            &format!("l/s: IP changed from '(none)' to '{}' by 'dns/ns'.", one.addr.ip()),
+            "Server l/s ('web.test') is UP/READY (resolves again).",
+            "Server l/s administratively READY thanks to valid DNS answer.",
+            "Server l/s is going DOWN for maintenance (DNS NX status). ",
+        ] {
+            assert!(output.contains(line), "{line} is not in {output}");
+        }
+        drop(two);
+        proxy.finish(one);
+    });
+}
+
+#[test]
+fn a_service_fills_its_servers() {
+    each_driver(|io| {
+        let dns = NameServer::start();
+        let (one, two) = (Server::named("one"), Server::named("two"));
+        let (first, second) = (one.addr.port(), two.addr.port());
+        dns.set("x1.test", &[&one.addr.ip().to_string()]);
+        dns.set("x2.test", &[&two.addr.ip().to_string()]);
+        dns.set_service("_http._tcp.test", &[((1, 512, first), "x1.test")]);
+        let proxy = start(
+            io,
+            &[("ns", &dns)],
+            "listen l\nbind <@fe>\nserver-template s 1-2 _http._tcp.test resolvers dns check inter 100ms init-addr none",
+        );
+        is(&proxy, "s1", "srv_op_state", "2");
+        assert_eq!(column(&proxy, "s1", "srv_port"), first.to_string());
+        assert_eq!(column(&proxy, "s1", "srvrecord"), "_http._tcp.test");
+        assert_eq!(column(&proxy, "s1", "srv_fqdn"), "x1.test");
+        is(&proxy, "s1", "srv_uweight", "2");
+        assert_eq!(column(&proxy, "s2", "srv_admin_state"), "32");
+        assert_eq!(proxy.ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n").text(), "one");
+        // The other one takes its place; the first keeps its server until it is obsolete.
+        dns.set_service("_http._tcp.test", &[((1, 65535, second), "x2.test")]);
+        is(&proxy, "s2", "srv_op_state", "2");
+        is(&proxy, "s2", "srv_uweight", "256");
+        is(&proxy, "s1", "srv_admin_state", "96");
+        assert_eq!(proxy.ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n").text(), "two");
+        assert!(
+            proxy
+                .output()
+                .contains("Server l/s1 is going DOWN for maintenance (entry removed from SRV record).")
+        );
+        assert!(tell(&proxy, "set server l/s1 fqdn a.test").contains("because SRV resolution is configured"));
+        drop(one);
+        proxy.finish(two);
+    });
+}
+
+#[test]
+fn answers_that_do_not_fit_come_over_tcp_and_lies_are_not_believed() {
+    each_driver(|io| {
+        let dns = NameServer::start();
+        let many: Vec<String> = (0..500).map(|i| format!("127.200.{}.{}", i / 250, i % 250 + 1)).collect();
+        let records = many.iter().map(|address| Record::address("big.test", address)).collect();
+        dns.say("big.test", 1, Said::OverTcp(Reply::of(records)));
+        let lie = Reply::of(vec![Record::address("lied.test", "127.66.66.66")]);
+        let truth = Reply::of(vec![Record::address("lied.test", "127.1.2.3")]);
+        dns.say("lied.test", 1, Said::Lies(vec![lie], truth));
+        let proxy = start(
+            io,
+            &[("ns", &dns)],
+            "listen l\nbind <@fe>\nserver lied lied.test:80 resolvers dns init-addr none\n\
+             server-template b 500 big.test:80 resolvers dns init-addr none",
+        );
+        is(&proxy, "lied", "srv_addr", "127.1.2.3");
+        eventually("500 servers", || {
+            let state = tell(&proxy, "show servers state");
+            (state.matches(" 127.200.").count() == 500).then_some(())
+        });
+        assert!(dns.asked("big.test").1 > 0, "nobody asked over TCP");
+        assert!(!proxy.output().contains("127.66.66.66"), "a lie was believed");
+        eventually("lies are counted", || {
+            (count(&proxy, "ns", "invalid") > 1 && count(&proxy, "ns", "outdated") > 0).then_some(())
+        });
+        assert!(count(&proxy, "ns", "truncated") > 0);
+        // Without a need for it, the stream goes.
+        dns.set("big.test", &["127.200.0.1"]);
+        proxy.finish(());
+    });
+}
+
+#[test]
+fn a_name_server_that_dies_does_no_harm_as_long_as_another_lives() {
+    each_driver(|io| {
+        let (dies, lives) = (NameServer::start(), NameServer::start());
+        for dns in [&dies, &lives] {
+            dns.set("web.test", &["127.1.2.3"]);
+        }
+        let proxy = start(
+            io,
+            &[("dies", &dies), ("lives", &lives)],
+            "listen l\nbind <@fe>\nserver s web.test:80 resolvers dns init-addr none",
+        );
+        is(&proxy, "s", "srv_addr", "127.1.2.3");
+        dies.die();
+        let before = lives.asked("web.test").0;
+        eventually("twenty more lookups", || (lives.asked("web.test").0 > before + 20).then_some(()));
+        assert_eq!(column(&proxy, "s", "srv_addr"), "127.1.2.3");
+        lives.die();
+        is(&proxy, "s", "srv_addr", "-");
+        assert!(proxy.output().contains("(DNS timeout status)"), "{}", proxy.output());
+        proxy.finish(());
+    });
+}
+
+#[test]
+fn rules_resolve_names() {
+    each_driver(|io| {
+        let dns = NameServer::start();
+        let one = Server::named("one");
+        dns.set("one.test", &[&one.addr.ip().to_string()]);
+        dns.say_always("failing.test", &Said::Reply(Reply::code(2)));
+        dns.say_always("silent.test", &Said::Silence);
+        let proxy = start(
+            io,
+            &[("ns", &dns)],
+            &format!(
+                "frontend f\nbind <@fe>\nhttp-request do-resolve(txn.ip,dns,ipv4) hdr(host),host_only\n\
+                 http-request return status 404 unless {{ var(txn.ip) -m found }}\nhttp-request set-dst var(txn.ip)\n\
+                 http-request set-dst-port int({})\ndefault_backend b\nbackend b\nserver s 0.0.0.0:0",
+                one.addr.port()
+            ),
+        );
+        for (host, status) in [
+            ("one.test", 200),
+            ("ONE.test.", 200),
+            ("none.test", 404),
+            ("failing.test", 404),
+            ("silent.test", 404),
+            ("127.0.0.1", 404),
+            ("a..b", 404),
+        ] {
+            let response = proxy.ask(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+            assert_eq!(response.status, status, "{host}");
+        }
+        // A crowd that wants one name asks for it once, and one that leaves leaves nothing behind.
+        dns.set("slow.test", &[&one.addr.ip().to_string()]);
+        let before = dns.asked("silent.test").0;
+        let mut crowd: Vec<Conn> = (0..50).map(|_| proxy.connect()).collect();
+        for (i, client) in crowd.iter_mut().enumerate() {
+            client.send("GET / HTTP/1.1\r\nHost: silent.test\r\n\r\n");
+            if i % 2 == 0 {
+                client.reset_when_dropped();
+            }
+        }
+        let stay: Vec<Conn> =
+            crowd.into_iter().enumerate().filter(|(i, _)| i % 2 == 1).map(|(_, c)| c).collect();
+        for mut client in stay {
+            assert_eq!(client.response().status, 404);
+        }
+        assert!(dns.asked("silent.test").0 - before <= 12, "one question for each try of each wave");
+        proxy.finish(one);
+    });
+}
+
+#[test]
+fn an_operator_gives_a_server_another_name() {
+    each_driver(|io| {
+        let dns = NameServer::start();
+        dns.set("a.test", &["127.1.1.1"]);
+        dns.set("b.test", &["127.1.1.2"]);
+        let proxy = start(
+            io,
+            &[("ns", &dns)],
+            "backend b\nserver s 127.1.1.9:80 resolvers dns\nserver t 127.1.1.9:80\nlisten l\nbind <@fe>",
+        );
+        assert_eq!(column(&proxy, "s", "srv_addr"), "127.1.1.9");
+        let said = tell(&proxy, "set server b/s fqdn a.test");
+        assert!(
+            said.contains("b/s changed its FQDN from (null) to a.test by 'stats socket command'"),
+            "{said}"
+        );
+        is(&proxy, "s", "srv_addr", "127.1.1.1");
+        assert_eq!(column(&proxy, "s", "srv_admin_state"), "64");
+        assert!(tell(&proxy, "set server b/s fqdn a.test").contains("no need to change the FDQN"));
+        assert!(tell(&proxy, "set server b/s fqdn a..b").contains("could not update b/s FQDN"));
+        assert!(tell(&proxy, "set server b/t fqdn a.test").contains("no resolution is configured"));
+        tell(&proxy, "set server b/s fqdn b.test");
+        is(&proxy, "s", "srv_addr", "127.1.1.2");
+        proxy.finish(());
+    });
+}
