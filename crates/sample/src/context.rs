@@ -430,6 +430,8 @@ pub struct Ctx<'a> {
     pub response_side: bool,
     /// True when no more data will come before the decision: fetches must not ask to wait.
     pub last: bool,
+    /// There is no request, but what was received may become the head of one: in rules on the bytes of a client.
+    pub request_may_come: bool,
     /// Set by a fetch that found nothing, or a value that may still change, because more data is needed.
     pub may_change: bool,
     /// The variables of a health check, while one runs.
@@ -457,6 +459,7 @@ impl<'a> Ctx<'a> {
             res_body: Payload::default(),
             response_side: false,
             last: true,
+            request_may_come: false,
             may_change: false,
             check_vars: None,
             scratch,

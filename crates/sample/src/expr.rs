@@ -164,7 +164,10 @@ impl Expr {
     #[inline]
     pub fn eval_next(&self, cx: &mut Ctx, iter: &mut Iter) -> Option<Sample> {
         let mark = cx.mark();
-        let sample = (self.fetch.run)(&self.args, cx, iter)?;
+        let Some(sample) = (self.fetch.run)(&self.args, cx, iter) else {
+            cx.may_change |= cx.request_may_come && self.fetch.needs == crate::fetch::REQUEST.1;
+            return None;
+        };
         self.convert_from(mark, sample, cx)
     }
 

@@ -282,3 +282,40 @@ fn a_slow_connection_is_given_up() {
         proxy.finish(silent);
     });
 }
+
+/// Rules on the bytes of a client see the head of a request, if that is what they are: they wait for the rest of one, and for
+/// nothing when it is none. The bytes go to the server as they are.
+#[test]
+fn rules_on_bytes_see_a_request() {
+    each_driver(|io| {
+        let named = |name: &'static str| {
+            Server::start(move |mut conn, _| {
+                let said = conn.until(b"\n");
+                conn.send(format!("{name}: {}", String::from_utf8_lossy(&said).trim_end()));
+            })
+        };
+        let (one, two) = (named("one"), named("two"));
+        let text = format!(
+            "frontend fe\nbind <@fe>\ntcp-request inspect-delay 20s\ntcp-request content reject if {{ path /no }}\n\
+             use_backend two if {{ req.hdr(host) -i two }}\ndefault_backend one\n\
+             backend one\nserver s {}\nbackend two\nserver s {}\n",
+            one.addr, two.addr
+        );
+        let proxy = Setup::tcp(&text).start(io);
+        for (said, answer) in [
+            ("GET /yes HTTP/1.1\r\nHost: one\r\n\r\n", "one: GET /yes HTTP/1.1"),
+            ("GET /yes HTTP/1.1\r\nHost: TWO\r\n\r\n", "two: GET /yes HTTP/1.1"),
+            ("GET /no HTTP/1.1\r\nHost: one\r\n\r\n", ""),
+            ("\u{1}no request\n", "one: \u{1}no request"),
+        ] {
+            let mut conn = proxy.connect();
+            // In pieces: the first does not tell.
+            let (first, rest) = said.split_at(1);
+            conn.send(first);
+            conn.send(rest);
+            let got = conn.rest_text();
+            assert_eq!(got, answer, "{said:?}");
+        }
+        proxy.finish((one, two));
+    });
+}

@@ -33,7 +33,7 @@ pub mod waiting;
 use std::rc::Rc;
 
 use thalweg_config::model::{LogStep, Proxy, ProxyId, ServerId};
-use thalweg_h1::parse::HeadParser;
+use thalweg_h1::parse::{HeadParser, ParseOptions, Parsed};
 use thalweg_http::semantics::Framing;
 use thalweg_http::{Head, Method};
 use thalweg_rules::Effects;
@@ -125,7 +125,12 @@ impl<'a> Stream<'a> {
     /// before the decision.
     pub fn evaluate<R>(&mut self, last: bool, f: impl FnOnce(&mut Ctx<'_>, &mut Effects) -> R) -> R {
         let body = self.client.look();
-        let bodies = Bodies { request: body.payload(), ..Bodies::default() };
+        let payload = body.payload();
+        if !self.state.facts.is_http {
+            let session = &mut self.session.facts_mut();
+            return self.state.evaluate_on_bytes(self.worker, session, payload, last, f);
+        }
+        let bodies = Bodies { request: payload, ..Bodies::default() };
         self.state.evaluate(self.worker, &mut self.session.facts_mut(), bodies, false, last, f)
     }
 
@@ -337,6 +342,28 @@ impl StreamState {
         let mut cx = Ctx::new(worker.clock(), worker, session, &mut scratch);
         cx.reset();
         f(&mut cx, &mut self.effects)
+    }
+
+    /// Evaluates something against a stream of bytes, of which the client said `payload` so far. That may be a request:
+    /// then its head is there for as long.
+    pub fn evaluate_on_bytes<R>(
+        &mut self,
+        worker: &Worker,
+        session: &mut Session,
+        payload: Payload<'_>,
+        last: bool,
+        f: impl FnOnce(&mut Ctx<'_>, &mut Effects) -> R,
+    ) -> R {
+        let found = HeadParser::new().parse_request(&ParseOptions::default(), payload.data(), &mut self.request);
+        let may_come = found == Ok(Parsed::Partial) && !payload.is_complete();
+        self.has_request = matches!(found, Ok(Parsed::Complete(_)));
+        let bodies = Bodies { request: payload, ..Bodies::default() };
+        let result = self.evaluate(worker, session, bodies, false, last, |cx, fx| {
+            cx.request_may_come = may_come;
+            f(cx, fx)
+        });
+        self.has_request = false;
+        result
     }
 
     /// Evaluates something against this stream. `last` says that no more data will come before the decision.

@@ -185,7 +185,10 @@ fn evaluate<R>(
         true => Bodies { response: payload, ..Bodies::default() },
         false => Bodies { request: payload, ..Bodies::default() },
     };
-    state.evaluate(worker, &mut session.facts_mut(), bodies, kind.is_response(), last, f)
+    match kind {
+        Kind::TcpRequest => state.evaluate_on_bytes(worker, &mut session.facts_mut(), payload, last, f),
+        _ => state.evaluate(worker, &mut session.facts_mut(), bodies, kind.is_response(), last, f),
+    }
 }
 
 fn count_failed_rewrites(stream: &mut Stream<'_>) {
