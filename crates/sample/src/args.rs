@@ -1,5 +1,6 @@
 //! Arguments of fetches and converters: what a keyword accepts, and what was given.
 
+use crate::context::Ctx;
 use crate::pattern::Regex;
 use crate::vars::VarRef;
 use crate::{ProxyId, ServerId, TableId};
@@ -130,6 +131,10 @@ pub enum Arg {
     Ip6(Ipv6Addr),
     /// A frontend or backend.
     Proxy(ProxyId),
+    /// The frontend of whoever evaluates it: in presets, which several proxies share.
+    OwnFrontend,
+    /// The backend of whoever evaluates it.
+    OwnBackend,
     /// A server.
     Server(ServerId),
     /// A stick table.
@@ -157,6 +162,8 @@ impl fmt::Debug for Arg {
             Arg::Ip4(ip) => write!(f, "Ip4({ip})"),
             Arg::Ip6(ip) => write!(f, "Ip6({ip})"),
             Arg::Proxy(id) => write!(f, "Proxy({id:?})"),
+            Arg::OwnFrontend => f.write_str("OwnFrontend"),
+            Arg::OwnBackend => f.write_str("OwnBackend"),
             Arg::Server(id) => write!(f, "Server({id:?})"),
             Arg::Table(id) => write!(f, "Table({id:?})"),
             Arg::Userlist(id) => write!(f, "Userlist({id})"),
@@ -219,9 +226,11 @@ impl Args {
     }
 
     /// The proxy in argument `i`.
-    pub fn proxy(&self, i: usize) -> Option<ProxyId> {
+    pub fn proxy(&self, i: usize, cx: &Ctx) -> Option<ProxyId> {
         match *self.at(i) {
             Arg::Proxy(id) => Some(id),
+            Arg::OwnFrontend => Some(cx.session.frontend),
+            Arg::OwnBackend => cx.stream.as_ref().map(|stream| stream.backend),
             _ => None,
         }
     }

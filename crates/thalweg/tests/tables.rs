@@ -458,3 +458,28 @@ fn commands_are_answered_as_by_the_reference() {
     ours.finish(());
     theirs.finish(());
 }
+
+/// Presets with fetches of "the" frontend and "the" backend are about those of whoever inherits them.
+#[test]
+fn presets_count_on_their_heirs() {
+    each_driver(|io| {
+        let proxy = Setup::http(
+            "defaults front\nmode http\ntimeout client 20s\nhttp-request set-var(txn.n) fe_conn\n\
+             defaults back\nmode http\ntimeout server 20s\ntimeout connect 20s\nhttp-request set-var(txn.b) be_conn\n\
+             http-request return status 200 hdr n \"%[var(txn.n)] %[var(txn.b)]\"\n\
+             frontend one from front\nbind <@one>\ndefault_backend be\n\
+             frontend two from front\nbind <@two>\ndefault_backend be\nbackend be from back\n",
+        )
+        .start(io);
+        let mut first = Conn::connect(proxy.addr("one"));
+        let ask = |conn: &mut Conn| {
+            conn.send(get("/"));
+            conn.response().field("n")
+        };
+        assert_eq!(ask(&mut first), "1 1");
+        assert_eq!(ask(&mut Conn::connect(proxy.addr("one"))), "2 1");
+        assert_eq!(ask(&mut Conn::connect(proxy.addr("two"))), "1 1");
+        drop(first);
+        proxy.finish(());
+    });
+}

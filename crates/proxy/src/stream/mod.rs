@@ -354,7 +354,8 @@ impl StreamState {
         last: bool,
         f: impl FnOnce(&mut Ctx<'_>, &mut Effects) -> R,
     ) -> R {
-        let found = HeadParser::new().parse_request(&ParseOptions::default(), payload.data(), &mut self.request);
+        let found =
+            HeadParser::new().parse_request(&ParseOptions::default(), payload.data(), &mut self.request);
         let may_come = found == Ok(Parsed::Partial) && !payload.is_complete();
         self.has_request = matches!(found, Ok(Parsed::Complete(_)));
         let bodies = Bodies { request: payload, ..Bodies::default() };

@@ -303,7 +303,7 @@ fn long(value: u64) -> Option<Sample> {
 }
 
 fn proxy(args: &Args, cx: &Ctx) -> Option<ProxyFigures> {
-    Some(cx.world.proxy_figures(args.proxy(0)?))
+    Some(cx.world.proxy_figures(args.proxy(0, cx)?))
 }
 
 fn server(args: &Args, cx: &Ctx) -> Option<ServerFigures> {
