@@ -1,7 +1,8 @@
 //! One backend's choice of server, shared by all threads.
 
 use crate::hash::{KeyHash, avalanche};
-use crate::leastconn::{Tournament, less_loaded};
+use crate::growing::Growing;
+use crate::leastconn::{Tournaments, less_loaded};
 use crate::load::{Load, LoadNow};
 use crate::random::{Draws, Urn};
 use crate::ring::{Ring, seed_of_id};
@@ -166,11 +167,11 @@ pub struct View {
 #[derive(Debug)]
 pub struct Balancer {
     settings: Settings,
-    specs: Box<[ServerSpec]>,
-    loads: Box<[Load]>,
+    loads: Growing<Load>,
     /// For `leastconn` only: weights of usable servers, in 16ths; 0 when not usable.
-    weights: Box<[AtomicU64]>,
-    tournament: Option<Tournament>,
+    weights: Growing<AtomicU64>,
+    // Boxed, as few have it.
+    tournament: Option<Box<Tournaments>>,
     tickets: CachePadded<AtomicU64>,
     total: CachePadded<AtomicU64>,
     generation: AtomicU64,
@@ -180,7 +181,10 @@ pub struct Balancer {
 /// State changed by operators and health checks, never by requests.
 #[derive(Debug)]
 struct Control {
+    /// By number.
     servers: Vec<Status>,
+    /// The numbers of those that there are, in the order of the backend's list.
+    order: Vec<u32>,
     plan: Option<Arc<Plan>>,
     previous: Option<Arc<Plan>>,
     /// For `sticky`: servers in the order in which they became usable.
@@ -189,6 +193,10 @@ struct Control {
 
 #[derive(Debug, Clone, Copy)]
 struct Status {
+    uid: u32,
+    /// As configured: what algorithms go by whose weights are fixed.
+    configured_weight: u32,
+    backup: bool,
     up: bool,
     drain: bool,
     /// As set by the operator: 0 to 256.
@@ -216,30 +224,40 @@ enum Method {
     Urn(Urn),
 }
 
+impl Status {
+    fn new(spec: &ServerSpec) -> Status {
+        Status {
+            uid: spec.uid,
+            configured_weight: spec.weight,
+            backup: spec.backup,
+            up: spec.up,
+            drain: false,
+            weight: spec.weight,
+            effective: spec.weight * 16,
+            node_key: spec.node_key,
+        }
+    }
+}
+
+/// A number that no server has.
+const NOBODY: ServerSpec =
+    ServerSpec { uid: 0, weight: 0, backup: false, up: false, node_key: NodeKey::Id };
+
 impl Balancer {
     pub fn new(settings: Settings, servers: &[ServerSpec]) -> Balancer {
         let least = settings.algorithm == Algorithm::LeastConn;
-        let statuses: Vec<Status> = servers
-            .iter()
-            .map(|s| Status {
-                up: s.up,
-                drain: false,
-                weight: s.weight,
-                effective: s.weight * 16,
-                node_key: s.node_key,
-            })
-            .collect();
+        let statuses: Vec<Status> = servers.iter().map(Status::new).collect();
+        let order = (0..servers.len() as u32).collect();
         let arrivals = (0..servers.len() as u32).filter(|&i| servers[i as usize].up).collect();
         Balancer {
             settings,
-            specs: servers.into(),
             loads: (0..servers.len()).map(|i| Load::with_ticket(i as u64)).collect(),
             weights: servers.iter().filter(|_| least).map(|_| AtomicU64::new(0)).collect(),
-            tournament: least.then(|| Tournament::new(servers.len())),
+            tournament: least.then(|| Box::new(Tournaments::new(servers.len()))),
             tickets: CachePadded::new(AtomicU64::new(servers.len() as u64)),
             total: CachePadded::new(AtomicU64::new(0)),
             generation: AtomicU64::new(1),
-            control: Mutex::new(Control { servers: statuses, plan: None, previous: None, arrivals }),
+            control: Mutex::new(Control { servers: statuses, order, plan: None, previous: None, arrivals }),
         }
     }
 
@@ -343,6 +361,40 @@ impl Balancer {
     /// What `server` is doing.
     pub fn load(&self, server: ServerIndex) -> LoadNow {
         self.loads[server.0 as usize].now()
+    }
+
+    /// A server joins the others, at the end of their list. Its number is not in use.
+    pub fn add(&self, server: ServerIndex, spec: &ServerSpec) {
+        let mut control = self.lock();
+        let (control, at) = (&mut *control, server.0 as usize);
+        while control.servers.len() <= at {
+            control.servers.push(Status::new(&NOBODY));
+        }
+        control.servers[at] = Status::new(spec);
+        control.order.push(server.0);
+        if spec.up {
+            control.arrivals.push(server.0);
+        }
+        // Its places are made before anybody looks for them.
+        let load = self.loads[at].now();
+        debug_assert_eq!(load.total(), 0, "whoever used the number before has left");
+        if let Some(tournament) = &self.tournament {
+            self.weights[at].store(0, Ordering::SeqCst);
+            tournament.grow(control.servers.len(), &self.loads, &self.weights);
+        }
+        self.changed_plan(control);
+    }
+
+    /// A server leaves the others. Its number may be given to another one when nobody knows it any more.
+    pub fn remove(&self, server: ServerIndex) {
+        let mut control = self.lock();
+        let control = &mut *control;
+        if let Some(status) = control.servers.get_mut(server.0 as usize) {
+            *status = Status::new(&NOBODY);
+        }
+        control.order.retain(|&other| other != server.0);
+        control.arrivals.retain(|&other| other != server.0);
+        self.changed_plan(control);
     }
 
     /// Marks a server up or down.
@@ -494,6 +546,11 @@ impl Balancer {
                 control.arrivals.push(server.0);
             }
         }
+        self.changed_plan(control);
+    }
+
+    /// The next pick of each thread fetches another plan.
+    fn changed_plan(&self, control: &mut Control) {
         if let Some(old) = control.plan.take() {
             control.previous = Some(old);
         }
@@ -536,25 +593,26 @@ impl Balancer {
             Algorithm::Hash(HashMethod::MapBased) => Method::Map(schedule(true)),
             Algorithm::Hash(HashMethod::Consistent) => {
                 Method::Ring(Ring::new(&entries, |s| match control.servers[s as usize].node_key {
-                    NodeKey::Id => seed_of_id(self.specs[s as usize].uid),
-                    NodeKey::Id32 => avalanche(self.specs[s as usize].uid.swap_bytes()),
+                    NodeKey::Id => seed_of_id(control.servers[s as usize].uid),
+                    NodeKey::Id32 => avalanche(control.servers[s as usize].uid.swap_bytes()),
                     NodeKey::Seed(seed) => seed,
                 }))
             }
             Algorithm::LeastConn => {
-                for (server, weight) in self.weights.iter().enumerate() {
-                    let usable = entries.iter().find(|e| e.server as usize == server);
-                    weight.store(usable.map_or(0, |e| e.weight.into()), Ordering::Release);
+                let mut weights = vec![0; control.servers.len()];
+                entries.iter().for_each(|entry| weights[entry.server as usize] = u64::from(entry.weight));
+                for (server, weight) in weights.into_iter().enumerate() {
+                    self.weights[server].store(weight, Ordering::Release);
                 }
                 if let Some(tournament) = &self.tournament {
-                    (0..self.specs.len() as u32)
+                    (0..control.servers.len() as u32)
                         .for_each(|s| tournament.update(s, &self.loads, &self.weights));
                 }
                 Method::Least
             }
             Algorithm::First => {
                 let mut order: Vec<u32> = entries.iter().map(|e| e.server).collect();
-                order.sort_by_key(|&s| self.specs[s as usize].uid);
+                order.sort_by_key(|&s| control.servers[s as usize].uid);
                 Method::InOrder(order.into())
             }
             Algorithm::Sticky => {
@@ -575,11 +633,12 @@ impl Balancer {
     fn entries(&self, control: &Control) -> Vec<Entry> {
         let fixed = self.is_static();
         let usable = |backup: bool| {
-            control.servers.iter().zip(&self.specs).enumerate().filter_map(move |(i, (status, spec))| {
-                let takes = spec.backup == backup && status.up && !status.drain && status.weight != 0;
+            control.order.iter().filter_map(move |&server| {
+                let status = &control.servers[server as usize];
+                let takes = status.backup == backup && status.up && !status.drain && status.weight != 0;
                 // A weight changed on the fly has no effect on a table; 0 takes the server out all the same.
-                let weight = if fixed { spec.weight.max(1) * 16 } else { status.effective.max(1) };
-                takes.then_some(Entry { server: i as u32, weight })
+                let weight = if fixed { status.configured_weight.max(1) * 16 } else { status.effective.max(1) };
+                takes.then_some(Entry { server, weight })
             })
         };
         let active: Vec<Entry> = usable(false).collect();

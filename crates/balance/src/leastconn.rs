@@ -10,8 +10,10 @@
 //! at most twice. If both writes fail, another thread wrote the node after reading the loads that this thread had
 //! already published, so its outcome accounts for them (the double refresh of Jayanti's f-arrays).
 
+use crate::growing::Growing;
 use crate::load::{Load, LoadNow};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::OnceLock;
 
 /// The tournament over all servers of a backend. Loads and weights live outside and are passed in.
 #[derive(Debug)]
@@ -20,6 +22,61 @@ pub struct Tournament {
     /// numbered from `leaves` on, are the servers and need no storage.
     nodes: Box<[AtomicU64]>,
     leaves: usize,
+}
+
+/// Tournaments that replace each other when there are more servers than the one at the time has leaves.
+#[derive(Debug)]
+pub struct Tournaments {
+    /// By the power of two of their leaves.
+    sizes: [OnceLock<Tournament>; 32],
+    now: AtomicUsize,
+}
+
+impl Tournaments {
+    /// A tournament of `servers` servers, where nobody has won yet.
+    pub fn new(servers: usize) -> Tournaments {
+        let sizes: [OnceLock<Tournament>; 32] = std::array::from_fn(|_| OnceLock::new());
+        let size = size(servers);
+        sizes[size].get_or_init(|| Tournament::new(1 << size));
+        Tournaments { sizes, now: AtomicUsize::new(size) }
+    }
+
+    fn of(&self, size: usize) -> &Tournament {
+        self.sizes[size].get_or_init(|| Tournament::new(1 << size))
+    }
+
+    /// The server with the least load.
+    pub fn winner(&self, loads: &Growing<Load>, weights: &Growing<AtomicU64>) -> Option<u32> {
+        self.of(self.now.load(Ordering::SeqCst)).winner(loads, weights)
+    }
+
+    /// Replays the matches of `server` after its load or its weight changed.
+    pub fn update(&self, server: u32, loads: &Growing<Load>, weights: &Growing<AtomicU64>) {
+        let mut size = self.now.load(Ordering::SeqCst);
+        loop {
+            self.of(size).update(server, loads, weights);
+            // Another one may have begun before this one was replayed: then it may have seen what was before the change.
+            match self.now.load(Ordering::SeqCst) {
+                now if now == size => return,
+                now => size = now,
+            }
+        }
+    }
+
+    /// There are `servers` servers from now on, at most: all of their matches are played where there is room for all.
+    pub fn grow(&self, servers: usize, loads: &Growing<Load>, weights: &Growing<AtomicU64>) {
+        let size = size(servers);
+        if size > self.now.load(Ordering::SeqCst) {
+            self.of(size);
+            self.now.store(size, Ordering::SeqCst);
+            (0..servers).for_each(|server| self.update(server as u32, loads, weights));
+        }
+    }
+}
+
+/// The power of two of the leaves for that many servers.
+fn size(servers: usize) -> usize {
+    servers.next_power_of_two().trailing_zeros() as usize
 }
 
 /// What a match compares. A server that cannot be used never wins.
@@ -40,14 +97,14 @@ impl Tournament {
     }
 
     /// The server with the least load.
-    pub fn winner(&self, loads: &[Load], weights: &[AtomicU64]) -> Option<u32> {
+    pub fn winner(&self, loads: &Growing<Load>, weights: &Growing<AtomicU64>) -> Option<u32> {
         let server = if self.leaves == 1 { 0 } else { self.nodes[1].load(Ordering::Acquire) as u32 };
-        let usable = weights.get(server as usize).is_some_and(|w| w.load(Ordering::Acquire) != 0);
-        (usable && (server as usize) < loads.len()).then_some(server)
+        let there = loads.get(server as usize).and_then(|_| weights.get(server as usize));
+        there.is_some_and(|weight| weight.load(Ordering::Acquire) != 0).then_some(server)
     }
 
     /// Replays the matches of `server` after its load or its weight changed.
-    pub fn update(&self, server: u32, loads: &[Load], weights: &[AtomicU64]) {
+    pub fn update(&self, server: u32, loads: &Growing<Load>, weights: &Growing<AtomicU64>) {
         let mut node = (self.leaves + server as usize) / 2;
         while node >= 1 {
             let (before, after) = self.replay(node, loads, weights);
@@ -59,7 +116,7 @@ impl Tournament {
     }
 
     /// Plays the match at `node` and gives the winner before and after.
-    fn replay(&self, node: usize, loads: &[Load], weights: &[AtomicU64]) -> (u32, u32) {
+    fn replay(&self, node: usize, loads: &Growing<Load>, weights: &Growing<AtomicU64>) -> (u32, u32) {
         let mut winner = NOBODY;
         for _ in 0..2 {
             let word = self.nodes[node].load(Ordering::Acquire);
@@ -76,7 +133,7 @@ impl Tournament {
         (NOBODY, winner)
     }
 
-    fn player(&self, node: usize, loads: &[Load], weights: &[AtomicU64]) -> Player {
+    fn player(&self, node: usize, loads: &Growing<Load>, weights: &Growing<AtomicU64>) -> Player {
         let server = if node >= self.leaves {
             (node - self.leaves) as u32
         } else {
@@ -113,8 +170,8 @@ mod tests {
 
     struct Farm {
         tree: Tournament,
-        loads: Vec<Load>,
-        weights: Vec<AtomicU64>,
+        loads: Growing<Load>,
+        weights: Growing<AtomicU64>,
         ticket: u64,
     }
 
@@ -131,7 +188,7 @@ mod tests {
         }
 
         fn naive(&self) -> Option<u32> {
-            (0..self.loads.len() as u32)
+            (0..self.loads.iter().count() as u32)
                 .filter(|&s| self.weights[s as usize].load(Ordering::Relaxed) != 0)
                 .reduce(|best, s| {
                     let (a, b) = (s as usize, best as usize);
@@ -184,8 +241,8 @@ mod loom_tests {
         loom::model(|| {
             let tree = Arc::new((
                 Tournament::new(3),
-                (0..3).map(Load::with_ticket).collect::<Vec<_>>(),
-                (0..3).map(|_| AtomicU64::new(1)).collect::<Vec<_>>(),
+                (0..3).map(Load::with_ticket).collect::<Growing<_>>(),
+                (0..3).map(|_| AtomicU64::new(1)).collect::<Growing<_>>(),
             ));
             (0..3).for_each(|s| tree.0.update(s, &tree.1, &tree.2));
             let hands: Vec<_> = [0u32, 1]

@@ -400,3 +400,57 @@ fn a_server_that_moves_is_placed_anew() {
     assert_ne!(after, before);
     assert_eq!(after, picks(&make(2), &mut View::default()));
 }
+
+/// Whatever the algorithm, servers that are added get their share behind the others, those that are removed get nothing any
+/// more, and a number that is used again is a server like any other.
+#[test]
+fn servers_come_and_go() {
+    for algorithm in [
+        Algorithm::RoundRobin,
+        Algorithm::LeastConn,
+        Algorithm::Random { draws: 2 },
+        Algorithm::First,
+        Algorithm::Hash(HashMethod::Consistent),
+    ] {
+        let settings = Settings { algorithm, ..Settings::default() };
+        let balancer = Balancer::new(settings, &[ServerSpec::new(1, 1)]);
+        let mut view = View::default();
+        let mut random = 1u64;
+        let mut picked = |balancer: &Balancer| {
+            let mut found = std::collections::BTreeSet::new();
+            for turn in 0..400u32 {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let key = matches!(algorithm, Algorithm::Hash(_)).then_some(turn.wrapping_mul(0x9E37_79B9));
+                let cx = PickContext { servers: &NeverFull, avoid: None, random };
+                if let Some(server) = balancer.pick(&mut view, key, &cx) {
+                    balancer.conn_started(server);
+                    found.insert(server.0);
+                }
+            }
+            for server in &found {
+                while balancer.load(ServerIndex(*server)).served() > 0 {
+                    balancer.conn_ended(ServerIndex(*server));
+                }
+            }
+            found.into_iter().collect::<Vec<_>>()
+        };
+        let first_only = algorithm == Algorithm::First;
+        let all = |servers: &[u32]| if first_only { servers[..1].to_vec() } else { servers.to_vec() };
+        assert_eq!(picked(&balancer), [0], "{algorithm:?}");
+        for server in 1..40 {
+            balancer.add(ServerIndex(server), &ServerSpec::new(server + 1, 1));
+        }
+        assert_eq!(picked(&balancer), all(&(0..40).collect::<Vec<_>>()), "{algorithm:?}");
+        for server in (0..40).filter(|n| *n != 7) {
+            balancer.remove(ServerIndex(server));
+        }
+        assert_eq!(picked(&balancer), [7], "{algorithm:?}");
+        balancer.remove(ServerIndex(7));
+        assert_eq!(picked(&balancer), [0u32; 0], "{algorithm:?}");
+        balancer.add(ServerIndex(3), &ServerSpec::new(9, 1));
+        balancer.add(ServerIndex(0), &ServerSpec { up: false, ..ServerSpec::new(1, 1) });
+        assert_eq!(picked(&balancer), [3], "{algorithm:?}");
+        balancer.set_up(ServerIndex(0), true);
+        assert_eq!(picked(&balancer), if first_only { vec![0] } else { vec![0, 3] }, "{algorithm:?}");
+    }
+}
