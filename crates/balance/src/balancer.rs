@@ -1,7 +1,7 @@
 //! One backend's choice of server, shared by all threads.
 
-use crate::hash::{KeyHash, avalanche};
 use crate::growing::Growing;
+use crate::hash::{KeyHash, avalanche};
 use crate::leastconn::{Tournaments, less_loaded};
 use crate::load::{Load, LoadNow};
 use crate::random::{Draws, Urn};
@@ -240,8 +240,7 @@ impl Status {
 }
 
 /// A number that no server has.
-const NOBODY: ServerSpec =
-    ServerSpec { uid: 0, weight: 0, backup: false, up: false, node_key: NodeKey::Id };
+const NOBODY: ServerSpec = ServerSpec { uid: 0, weight: 0, backup: false, up: false, node_key: NodeKey::Id };
 
 impl Balancer {
     pub fn new(settings: Settings, servers: &[ServerSpec]) -> Balancer {
@@ -637,7 +636,8 @@ impl Balancer {
                 let status = &control.servers[server as usize];
                 let takes = status.backup == backup && status.up && !status.drain && status.weight != 0;
                 // A weight changed on the fly has no effect on a table; 0 takes the server out all the same.
-                let weight = if fixed { status.configured_weight.max(1) * 16 } else { status.effective.max(1) };
+                let weight =
+                    if fixed { status.configured_weight.max(1) * 16 } else { status.effective.max(1) };
                 takes.then_some(Entry { server, weight })
             })
         };

@@ -47,9 +47,9 @@ impl<T> Growing<T> {
         let rows = self.more.get().into_iter().flat_map(|rows| rows.iter()).enumerate();
         let behind = rows.filter_map(|(row, values)| Some((row, values.get()?)));
         let start = self.first.len();
-        self.first.iter().enumerate().chain(behind.flat_map(move |(row, values)| {
-            (start + SHORTEST * ((1 << row) - 1)..).zip(values.iter())
-        }))
+        self.first.iter().enumerate().chain(
+            behind.flat_map(move |(row, values)| (start + SHORTEST * ((1 << row) - 1)..).zip(values.iter())),
+        )
     }
 }
 

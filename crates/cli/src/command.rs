@@ -87,9 +87,9 @@ impl Call<'_> {
         &self.session.cli
     }
 
-    /// The running configuration and its live state.
+    /// The configuration that is in force, and its live state.
     pub fn instance(&self) -> &Arc<Instance> {
-        &self.session.cli.instance
+        &self.session.instance
     }
 }
 

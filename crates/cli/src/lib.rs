@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use thalweg_config::model::CliLevel;
-use thalweg_proxy::Instance;
+use thalweg_proxy::Live;
 use thalweg_proxy::gate::Gate;
 use thalweg_proxy::worker::{self, Worker};
 use thalweg_runtime::net::{Listener, Port};
@@ -77,8 +77,8 @@ pub trait Process: Send + Sync {
 
 /// What all CLI sessions share.
 pub struct Cli {
-    /// The running configuration and its live state.
-    pub instance: Arc<Instance>,
+    /// What there is once per process, and what is in force.
+    pub live: Arc<Live>,
     /// The program around it.
     pub process: Box<dyn Process>,
     /// `HAProxy` or `Thalweg`.

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use thalweg_config::model::CliLevel;
+use thalweg_proxy::Instance;
 use thalweg_proxy::Stopping;
 use thalweg_runtime::net::Stream;
 use thalweg_runtime::timer;
@@ -38,6 +39,8 @@ pub enum Mode {
 pub struct Session {
     /// What all sessions share.
     pub cli: Arc<Cli>,
+    /// What was in force when the last command began.
+    pub instance: Arc<Instance>,
     /// Position in [`Cli::sockets`].
     pub socket: usize,
     /// What it may do now.
@@ -71,10 +74,22 @@ pub async fn begin(cli: Arc<Cli>, socket: usize, fd: OwnedFd, begin: Begin) {
     let Ok(stream) = Stream::from_accepted(fd) else { return };
     let severity = cli.sockets[socket].severity;
     let Begin { level, mode, timed, expert, experimental } = begin;
-    let timeout_ms = cli.instance.config.global.stats_timeout_ms;
+    let Some(instance) = cli.live.current() else { return };
+    let timeout_ms = instance.config.global.stats_timeout_ms;
     let mut output = Output::new(stream, timeout_ms, Arc::clone(&cli));
-    let mut session =
-        Session { cli, socket, level, mode, timed, severity, expert, experimental, anon_key: 0, end: None };
+    let mut session = Session {
+        cli,
+        instance,
+        socket,
+        level,
+        mode,
+        timed,
+        severity,
+        expert,
+        experimental,
+        anon_key: 0,
+        end: None,
+    };
     // A client that is gone needs no answer, and one that says nothing gets none.
     if let Ok(End::HandListeners) = session.run(&mut output).await {
         session.hand_listeners(output).await;
@@ -235,6 +250,9 @@ impl Session {
                 let words: Vec<&str> = words.iter().map(String::as_str).collect();
                 // A payload belongs to the last command of its line.
                 let payload = payload.as_deref().filter(|_| i == last);
+                if let Some(now) = self.cli.live.current() {
+                    self.instance = now;
+                }
                 command::run(self, output, &mut input, &words, payload).await?;
                 if let Some(end) = self.end {
                     // Whoever asks for sockets waits for them, and for nothing else.
@@ -250,7 +268,7 @@ impl Session {
                 output.text.push_str(&self.prompt());
             }
             output.flush().await?;
-            if self.mode == Mode::Single || self.cli.instance.stopping() == Stopping::Hard {
+            if self.mode == Mode::Single || self.instance.stopping() == Stopping::Hard {
                 return Ok(End::Closed);
             }
         }
@@ -269,7 +287,7 @@ impl Session {
             let line = input.commands();
             // However it came: a line that is complete at once may be too long as well.
             let len = line.as_ref().map_or(input.pending(), Vec::len);
-            if len >= self.cli.instance.config.global.tune.bufsize {
+            if len >= self.instance.config.global.tune.bufsize {
                 output.text.push_str("The command line is too big for the buffer size. Please change 'tune.bufsize' in the configuration to use a bigger command.\n");
                 output.flush().await?;
                 input.drop_rest(output).await;
@@ -291,7 +309,7 @@ impl Session {
         marker: &str,
         ends_crlf: bool,
     ) -> io::Result<Option<String>> {
-        let limit = self.cli.instance.config.global.tune.cli_max_payload_size;
+        let limit = self.instance.config.global.tune.cli_max_payload_size;
         let mut payload = Vec::new();
         let marker = restore(marker.as_bytes());
         loop {

@@ -197,5 +197,5 @@ pub(crate) fn close(cx: &mut Cx<'_>, draft: ForwardDraft) {
         cx.diagnostics.push(Diagnostic::warning_at(span, message));
     }
     forward.targets = targets.into();
-    cx.config.log_forwards.push(forward);
+    cx.config.log_forwards.push(forward.into());
 }

@@ -5,57 +5,34 @@
 
 use std::sync::OnceLock;
 
+use thalweg_balance::Growing;
+
 /// Values that are made together.
 const CHUNK: usize = 16;
 
 /// See the module's documentation. One thread uses it ([`Chunks::mine`]), any may look at it ([`Chunks::get`]).
 pub struct Chunks<T> {
-    chunks: Box<[OnceLock<Box<[T; CHUNK]>>]>,
-    len: usize,
+    chunks: Growing<OnceLock<Box<[T; CHUNK]>>>,
 }
 
 impl<T> Chunks<T> {
-    /// A row of `len` values, none of which is made yet.
+    /// A row of `len` values at first, none of which is made yet.
     pub fn new(len: usize) -> Chunks<T> {
-        Chunks { chunks: (0..len.div_ceil(CHUNK)).map(|_| OnceLock::new()).collect(), len }
+        Chunks { chunks: (0..len.div_ceil(CHUNK)).map(|_| OnceLock::new()).collect() }
     }
 
-    /// How many values there are, made or not.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// True when there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// A value, made if it was not. For the thread whose row it is. `make` gets the place of each value of the chunk, which
-    /// at the end of the row may be beyond it.
-    ///
-    /// # Panics
-    /// When there is no such value.
-    #[inline]
-    pub fn mine_or(&self, at: usize, make: impl Fn(usize) -> T) -> &T {
-        debug_assert!(at < self.len);
-        let chunk = &self.chunks[at / CHUNK];
-        let values = match chunk.get() {
-            Some(made) => made,
-            None => make_chunk(chunk, at - at % CHUNK, make),
-        };
-        &values[at % CHUNK]
-    }
-
-    /// The same with values that are all alike.
-    ///
-    /// # Panics
-    /// When there is no such value.
+    /// A value, made if it was not. For the thread whose row it is.
     #[inline]
     pub fn mine(&self, at: usize) -> &T
     where
         T: Default,
     {
-        self.mine_or(at, |_| T::default())
+        let chunk = &self.chunks[at / CHUNK];
+        let values = match chunk.get() {
+            Some(made) => made,
+            None => make_chunk(chunk),
+        };
+        &values[at % CHUNK]
     }
 
     /// A value, if it was made.
@@ -65,14 +42,14 @@ impl<T> Chunks<T> {
 
     /// Those that were made, each with its place: those that were used, and some of their neighbours.
     pub fn made(&self) -> impl Iterator<Item = (usize, &T)> {
-        let chunks = self.chunks.iter().enumerate().filter_map(|(n, chunk)| Some((n, chunk.get()?)));
+        let chunks = self.chunks.iter().filter_map(|(n, chunk)| Some((n, chunk.get()?)));
         chunks.flat_map(|(n, chunk)| (n * CHUNK..).zip(chunk.iter()))
     }
 }
 
 #[cold]
-fn make_chunk<T>(chunk: &OnceLock<Box<[T; CHUNK]>>, first: usize, make: impl Fn(usize) -> T) -> &[T; CHUNK] {
-    chunk.get_or_init(|| Box::new(std::array::from_fn(|n| make(first + n))))
+fn make_chunk<T: Default>(chunk: &OnceLock<Box<[T; CHUNK]>>) -> &[T; CHUNK] {
+    chunk.get_or_init(|| Box::new(std::array::from_fn(|_| T::default())))
 }
 
 #[cfg(test)]
@@ -91,12 +68,16 @@ mod tests {
             }
         }
         let row: Chunks<Value> = Chunks::new(100_001);
-        assert_eq!((row.len(), MADE.get(), row.made().count()), (100_001, 0, 0));
+        assert_eq!((MADE.get(), row.made().count()), (0, 0));
         row.mine(100_000).0.set(7);
         row.mine(100_000).0.set(row.mine(100_000).0.get() + 1);
         assert_eq!((MADE.get(), row.made().count()), (CHUNK, CHUNK));
         assert!(row.made().any(|(at, value)| at == 100_000 && value.0.get() == 8));
         assert_eq!(row.get(100_000).map(|v| v.0.get()), Some(8));
         assert!(row.get(3).is_none() && row.get(1 << 30).is_none());
+        // It grows.
+        row.mine(200_000).0.set(9);
+        assert_eq!(row.get(200_000).map(|v| v.0.get()), Some(9));
+        assert_eq!(row.made().filter(|(at, value)| *at == 200_000 && value.0.get() == 9).count(), 1);
     }
 }

@@ -4,7 +4,7 @@
 //! may read it at any time; reads are sums of moments that differ by nanoseconds.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use thalweg_balance::sync;
 
@@ -378,16 +378,6 @@ impl TlsPeaks {
 pub struct Row(Chunks<Counters>);
 
 impl Row {
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// True when there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// To count with. Only the owning thread may call this.
     #[inline]
     pub fn mine(&self, at: usize) -> &Counters {
@@ -405,7 +395,6 @@ impl std::ops::Index<usize> for Row {
 
     fn index(&self, at: usize) -> &Counters {
         static NOTHING: LazyLock<Counters> = LazyLock::new(Counters::default);
-        debug_assert!(at < self.len());
         self.0.get(at).unwrap_or(&NOTHING)
     }
 }
@@ -426,7 +415,7 @@ impl ThreadCounters {
 
 /// The sum of one counter over all threads.
 pub fn sum<'a>(
-    threads: impl IntoIterator<Item = &'a ThreadCounters>,
+    threads: impl IntoIterator<Item = &'a Arc<ThreadCounters>>,
     pick: impl Fn(&ThreadCounters) -> &Counter,
 ) -> u64 {
     threads.into_iter().fold(0, |total, t| total.wrapping_add(pick(t).get()))
@@ -459,7 +448,7 @@ mod tests {
 
     #[test]
     fn gauges_add_up_over_threads() {
-        let threads = [ThreadCounters::new(1, 1, 1), ThreadCounters::new(1, 1, 1)];
+        let threads = [(); 2].map(|()| Arc::new(ThreadCounters::new(1, 1, 1)));
         threads[0].listeners.mine(0).current.add(1);
         threads[1].listeners.mine(0).current.sub(1);
         assert_eq!(sum(&threads, |t| &t.listeners[0].current), 0);

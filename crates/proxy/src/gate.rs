@@ -18,6 +18,13 @@ pub struct Gate {
     waiters: Mutex<Vec<TaskId>>,
 }
 
+/// One that lets all through.
+impl Default for Gate {
+    fn default() -> Gate {
+        Gate::new(0)
+    }
+}
+
 impl Gate {
     /// A gate that lets `limit` through, 0 for all.
     pub fn new(limit: u32) -> Gate {

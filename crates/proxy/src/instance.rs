@@ -1,13 +1,14 @@
-//! What all threads share: the configuration and the live state that outlives it.
+//! What all threads share: a configuration in force ([`Instance`]), and the live state that outlives it ([`Live`]).
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, MutexGuard, OnceLock, PoisonError, RwLock};
 
-use thalweg_balance::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
-use thalweg_config::model::{Bind, Config, Proxy, ProxyId, Server, ServerId, Tune};
+use thalweg_balance::Growing;
+use thalweg_balance::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Mutex};
+use thalweg_config::model::{Bind, Config, Proxy, ProxyId, ServerId, Tune};
 use thalweg_operate::log::LogShared;
 use thalweg_runtime::Handle;
 use thalweg_sample::vars::{BUDGETS, Scope, VarSet};
@@ -36,35 +37,90 @@ pub enum Stopping {
 /// Numbers of streams that a thread takes at once, so that streams need not count together.
 pub const STREAM_BLOCK: u32 = 4096;
 
-/// The running configuration and its live state.
+/// A configuration in force, with the live state of what it names: what a stream is evaluated against from its start to its
+/// end. Nothing in it changes; a change makes another one ([`Live::put_in_force`]), which shares with this one what stayed.
+///
+/// **Invariant:** no position and no address of it is kept by what outlives the [`crate::worker::Worker`] that it was found by.
 pub struct Instance {
     pub config: Config,
-    /// Frontends and backends by name; a `listen` is in both.
-    frontends_by_name: HashMap<Arc<str>, ProxyId>,
-    backends_by_name: HashMap<Arc<str>, ProxyId>,
+    names: Arc<Names>,
+    /// By proxy; those without servers have an empty one.
+    pub backends: Backends,
+    pub live: Arc<Live>,
+}
+
+/// Frontends and backends by name; a `listen` is in both.
+struct Names {
+    frontends: HashMap<Arc<str>, ProxyId>,
+    backends: HashMap<Arc<str>, ProxyId>,
+}
+
+/// Backends by the number of their proxy.
+#[derive(Clone)]
+pub struct Backends(Arc<[Option<Arc<Backend>>]>);
+
+impl Backends {
+    /// Behind the highest number of a proxy.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Backend>> {
+        self.0.iter().flatten()
+    }
+
+    /// The backend of that number, if the snapshot has it.
+    #[inline]
+    pub fn get(&self, at: usize) -> Option<&Arc<Backend>> {
+        self.0.get(at)?.as_ref()
+    }
+}
+
+impl std::ops::Index<usize> for Backends {
+    type Output = Backend;
+
+    #[inline]
+    fn index(&self, at: usize) -> &Backend {
+        match &self.0[at] {
+            Some(backend) => backend,
+            None => panic!("no backend has the number {at}"),
+        }
+    }
+}
+
+impl Deref for Instance {
+    type Target = Live;
+
+    #[inline]
+    fn deref(&self) -> &Live {
+        &self.live
+    }
+}
+
+/// What is there once per process, whatever configuration is in force. What belongs to a proxy or a server lies at its
+/// number, which is its own for as long as any snapshot has it.
+pub struct Live {
     /// The name the program was started under; tags log lines.
     pub program: String,
     pub hostname: String,
     /// By thread.
-    pub threads: Box<[ThreadCounters]>,
-    /// By proxy: the flat number of its first server.
-    server_base: Box<[u32]>,
-    /// By proxy; those without servers have an empty one.
-    pub backends: Box<[Backend]>,
+    pub threads: Box<[Arc<ThreadCounters>]>,
     /// The largest rates of each proxy as a frontend and as a backend, and of each server by its flat number.
-    pub frontend_peaks: Box<[Peaks]>,
-    pub backend_peaks: Box<[Peaks]>,
-    pub server_peaks: Box<[Peaks]>,
+    pub frontend_peaks: Growing<Peaks>,
+    pub backend_peaks: Growing<Peaks>,
+    pub server_peaks: Growing<Peaks>,
     /// Of the process.
     pub process_peaks: Peaks,
     pub tls_peaks: TlsPeaks,
     /// Connections of the process.
     pub process_gate: Gate,
     /// Connections by proxy, as a frontend.
-    pub frontend_gates: Box<[Gate]>,
+    pub frontend_gates: Growing<Gate>,
     /// Streams by `log-forward` section.
     pub log_forward_gates: Box<[Gate]>,
-    /// Connections by listener (see [`Instance::listeners`]).
+    /// Connections by listener (see [`Live::listeners`]).
     pub listener_gates: Box<[Gate]>,
     /// New connections of the process per second (`maxconnrate`).
     pub connection_rate: RateGate,
@@ -75,14 +131,16 @@ pub struct Instance {
     /// Connections on which TLS is spoken, with clients and for traffic with servers (`maxsslconn`).
     pub tls_gate: Gate,
     /// New sessions per second by proxy (`rate-limit sessions`).
-    pub frontend_rates: Box<[RateGate]>,
+    pub frontend_rates: Growing<RateGate>,
     /// Every listener: its proxy and its position in the proxy's binds.
     pub listeners: Box<[(ProxyId, usize)]>,
+    /// Listeners whose clients speak TLS.
+    tls_listeners: Box<[bool]>,
     /// The address that every connection of a listener came to, where there is only one: saves asking the kernel for each
     /// of them. Set when the listener starts.
     pub listener_addresses: Box<[OnceLock<SocketAddr>]>,
     /// Log line counters by proxy (`%lc`).
-    pub log_counters: Box<[AtomicU64]>,
+    pub log_counters: Growing<AtomicU64>,
     /// Stick tables, by the configuration's number.
     pub tables: Box<[Arc<thalweg_stick::Table>]>,
     /// Processes that share them.
@@ -100,11 +158,11 @@ pub struct Instance {
     /// What `use-service` may name. Set before the first request.
     services: OnceLock<Box<[Box<dyn Service>]>>,
     /// By proxy: switching rules may not choose it (`be-unpublished`, `unpublish backend`).
-    pub unpublished: Box<[AtomicBool]>,
+    pub unpublished: Growing<AtomicBool>,
     /// By proxy: its frontend accepts nothing for a while (`disable frontend`).
-    pub frontend_paused: Box<[AtomicBool]>,
+    pub frontend_paused: Growing<AtomicBool>,
     /// By proxy: its frontend accepts nothing any more (`shutdown frontend`).
-    pub frontend_shut: Box<[AtomicBool]>,
+    pub frontend_shut: Growing<AtomicBool>,
     /// How fast bytes leave for clients (`BytesOutRate`).
     pub bytes_out_rate: Sampled,
     /// Servers that have the state of others.
@@ -117,67 +175,119 @@ pub struct Instance {
     pub warnings: AtomicU64,
     /// Blocks of numbers for streams (`%rt`) that were given to threads; see [`STREAM_BLOCK`].
     pub stream_blocks: AtomicU32,
+    /// What is in force; `None` once nobody serves any more.
+    current: Mutex<Option<Arc<Instance>>>,
 }
 
 impl Instance {
     /// Prepares the live state for a configuration.
     pub fn new(config: Config, program: &str, hostname: &str, start_wall_us: u64) -> Arc<Instance> {
-        let proxies = config.proxies.len();
-        let nbthread = config.global.nbthread.max(1);
-        let mut server_base = Vec::with_capacity(proxies);
-        let mut servers = 0u32;
-        let mut listeners = Vec::new();
-        for proxy in &config.proxies {
-            server_base.push(servers);
-            servers += u32::try_from(proxy.servers.len()).unwrap_or(0);
-            listeners.extend((0..proxy.binds.len()).map(|i| (proxy.id, i)));
-        }
-        debug_assert!(listeners.is_sorted());
-        let listener_gates = listeners
-            .iter()
-            .map(|(p, i)| Gate::new(config.proxies[p.0 as usize].binds[*i].maxconn))
-            .collect();
-        let frontend_gates = config.proxies.iter().map(|p| Gate::new(p.maxconn)).collect();
-        let frontend_rates = config.proxies.iter().map(|p| RateGate::new(p.fe_sps_limit)).collect();
-        let backends: Box<[Backend]> = config.proxies.iter().map(|proxy| Backend::new(proxy)).collect();
+        let mut first_flat = 0u32;
+        let backend = |proxy: &Proxy| {
+            let backend = Arc::new(Backend::new(proxy, first_flat));
+            first_flat += u32::try_from(proxy.servers.len()).unwrap_or(0);
+            Some(backend)
+        };
+        let backends = Backends(config.proxies.iter().map(|proxy| &**proxy).map(backend).collect());
+        let names = Arc::new(Names::of(&config));
         let trackers = Trackers::new(&config, &backends);
-        let process_gate = Gate::new(u32::try_from(config.global.maxconn).unwrap_or(u32::MAX));
+        let live = Live::new(&config, first_flat as usize, trackers, (program, hostname), start_wall_us);
+        let instance = Arc::new(Instance { names, backends, live: Arc::new(live), config });
+        instance.live.set_current(&instance);
+        instance
+    }
+
+    /// Whether it has the proxies that another one has, though not their servers.
+    pub(crate) fn has_proxies_of(&self, other: &Instance) -> bool {
+        Arc::ptr_eq(&self.names, &other.names)
+    }
+
+    /// Number of servers of all backends.
+    pub fn server_count(&self) -> usize {
+        self.config.proxies.iter().map(|proxy| proxy.servers.len()).sum()
+    }
+
+    /// The flat number of a server, under which threads keep their pools and counters.
+    #[inline]
+    pub fn server_index(&self, proxy: ProxyId, server: ServerId) -> usize {
+        self.backends[proxy.0 as usize].flat(server)
+    }
+
+    /// The frontend of that name.
+    pub fn frontend_by_name(&self, name: &[u8]) -> Option<&Proxy> {
+        self.config.find_proxy(*self.names.frontends.get(std::str::from_utf8(name).ok()?)?)
+    }
+
+    /// The backend of that name.
+    pub fn backend_by_name(&self, name: &[u8]) -> Option<&Proxy> {
+        self.config.find_proxy(*self.names.backends.get(std::str::from_utf8(name).ok()?)?)
+    }
+
+    /// A listener by its position in [`Live::listeners`].
+    pub fn bind(&self, listener: usize) -> &Bind {
+        let (proxy, index) = self.listeners[listener];
+        &self.config.proxy(proxy).binds[index]
+    }
+}
+
+impl Names {
+    fn of(config: &Config) -> Names {
         let names = |wanted: fn(&Proxy) -> bool| {
             config.proxies.iter().filter(|p| wanted(p)).map(|p| (Arc::clone(&p.name), p.id)).collect()
         };
+        Names { frontends: names(Proxy::is_fe), backends: names(Proxy::is_be) }
+    }
+}
+
+impl Live {
+    fn new(
+        config: &Config,
+        servers: usize,
+        trackers: Trackers,
+        (program, hostname): (&str, &str),
+        start_wall_us: u64,
+    ) -> Live {
+        let proxies = config.proxies.len();
+        let nbthread = config.global.nbthread.max(1);
+        let of_binds = |proxy: &Proxy| (0..proxy.binds.len()).map(|i| (proxy.id, i)).collect::<Vec<_>>();
+        let listeners: Vec<_> = config.proxies.iter().flat_map(|proxy| of_binds(proxy)).collect();
+        debug_assert!(listeners.is_sorted());
         limit_variables(&config.global.tune);
-        let tables = crate::tables::of(&config);
-        Arc::new(Instance {
-            frontends_by_name: names(Proxy::is_fe),
-            backends_by_name: names(Proxy::is_be),
+        let tables = crate::tables::of(config);
+        Live {
             program: program.to_owned(),
             hostname: hostname.to_owned(),
             threads: (0..nbthread)
-                .map(|_| ThreadCounters::new(proxies, servers as usize, listeners.len()))
+                .map(|_| Arc::new(ThreadCounters::new(proxies, servers, listeners.len())))
                 .collect(),
-            server_base: server_base.into_boxed_slice(),
             frontend_peaks: (0..proxies).map(|_| Peaks::default()).collect(),
             backend_peaks: (0..proxies).map(|_| Peaks::default()).collect(),
             server_peaks: (0..servers).map(|_| Peaks::default()).collect(),
             process_peaks: Peaks::default(),
             tls_peaks: TlsPeaks::default(),
-            backends,
-            process_gate,
-            frontend_gates,
+            process_gate: Gate::new(u32::try_from(config.global.maxconn).unwrap_or(u32::MAX)),
+            frontend_gates: config.proxies.iter().map(|p| Gate::new(p.maxconn)).collect(),
             log_forward_gates: config.log_forwards.iter().map(|f| Gate::new(f.maxconn)).collect(),
-            listener_gates,
+            listener_gates: listeners
+                .iter()
+                .map(|(p, i)| Gate::new(config.proxy(*p).binds[*i].maxconn))
+                .collect(),
             connection_rate: RateGate::new(config.global.maxconnrate),
             session_rate: RateGate::new(config.global.maxsessrate),
             tls_rate: RateGate::new(config.global.maxsslrate),
             tls_gate: Gate::new(config.global.maxsslconn),
-            frontend_rates,
+            frontend_rates: config.proxies.iter().map(|p| RateGate::new(p.fe_sps_limit)).collect(),
+            tls_listeners: listeners
+                .iter()
+                .map(|(p, i)| config.proxy(*p).binds[*i].tls.as_deref().is_some_and(|tls| tls.ssl))
+                .collect(),
             listener_addresses: listeners.iter().map(|_| OnceLock::new()).collect(),
             listeners: listeners.into_boxed_slice(),
             log_counters: (0..proxies).map(|_| AtomicU64::new(0)).collect(),
-            peers: crate::peers::Sections::new(&config, &tables),
+            peers: crate::peers::Sections::new(config, &tables),
             tables,
             process_vars: RwLock::new(VarSet::new(Scope::Proc)),
-            log: Arc::new(LogShared::new(&config)),
+            log: Arc::new(LogShared::new(config)),
             start_wall_us,
             thread_load: (0..nbthread).map(|_| AtomicU32::new(0)).collect(),
             stopping: AtomicU8::new(0),
@@ -189,59 +299,47 @@ impl Instance {
             frontend_shut: config.proxies.iter().map(|_| AtomicBool::new(false)).collect(),
             bytes_out_rate: Sampled::new(start_wall_us / 1000),
             trackers,
-            resolvers: SectionCounts::of(&config),
+            resolvers: SectionCounts::of(config),
             refused: LastRefused::new(proxies),
             warnings: AtomicU64::new(0),
             stream_blocks: AtomicU32::new(0),
-            config,
-        })
+            current: Mutex::new(None),
+        }
     }
 
-    /// The flat number of a server, under which threads keep their pools and counters.
-    #[inline]
-    pub fn server_index(&self, proxy: ProxyId, server: ServerId) -> usize {
-        (self.server_base[proxy.0 as usize] + server.0) as usize
+    /// What is in force now. `None` when the process ends, and nobody serves any more.
+    pub fn current(&self) -> Option<Arc<Instance>> {
+        self.lock_current().clone()
     }
 
-    /// The server of a flat number.
-    pub fn server_at(&self, index: usize) -> Option<&Server> {
-        let proxy = self.server_base.partition_point(|base| *base as usize <= index).checked_sub(1)?;
-        let server = self.config.proxies[proxy].servers.get(index - self.server_base[proxy] as usize)?;
-        Some(server)
+    fn set_current(&self, instance: &Arc<Instance>) {
+        *self.lock_current() = Some(Arc::clone(instance));
     }
 
-    /// The frontend of that name.
-    pub fn frontend_by_name(&self, name: &[u8]) -> Option<&Proxy> {
-        let id = self.frontends_by_name.get(std::str::from_utf8(name).ok()?)?;
-        Some(self.config.proxy(*id))
+    /// Nobody serves any more, and nothing is in force.
+    pub fn end(&self) {
+        let last = self.lock_current().take();
+        drop(last);
     }
 
-    /// The backend of that name.
-    pub fn backend_by_name(&self, name: &[u8]) -> Option<&Proxy> {
-        let id = self.backends_by_name.get(std::str::from_utf8(name).ok()?)?;
-        Some(self.config.proxy(*id))
-    }
-
-    /// A listener by its position in [`Instance::listeners`].
-    pub fn bind(&self, listener: usize) -> &Bind {
-        let (proxy, index) = self.listeners[listener];
-        &self.config.proxy(proxy).binds[index]
+    fn lock_current(&self) -> MutexGuard<'_, Option<Arc<Instance>>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether clients of a listener speak TLS.
     pub fn speaks_tls(&self, listener: usize) -> bool {
-        self.bind(listener).tls.as_deref().is_some_and(|tls| tls.ssl)
+        self.tls_listeners[listener]
     }
 
-    /// The position of a listener in [`Instance::listeners`].
+    /// The position of a listener in [`Live::listeners`].
     pub fn listener_index(&self, proxy: ProxyId, bind: usize) -> Option<usize> {
         self.listeners.binary_search(&(proxy, bind)).ok()
     }
 
-    /// The positions of a proxy's listeners in [`Instance::listeners`].
+    /// The positions of a proxy's listeners in [`Live::listeners`].
     pub fn listeners_of(&self, proxy: ProxyId) -> Range<usize> {
         let start = self.listeners.partition_point(|(p, _)| *p < proxy);
-        start..start + self.config.proxy(proxy).binds.len()
+        start..self.listeners.partition_point(|(p, _)| *p <= proxy)
     }
 
     /// The counters of a frontend: those of its listeners on each thread.
@@ -252,8 +350,10 @@ impl Instance {
 
     /// Forgets the largest rates.
     pub fn reset_peaks(&self) {
-        let all = self.frontend_peaks.iter().chain(&self.backend_peaks).chain(&self.server_peaks);
-        all.chain([&self.process_peaks]).for_each(Peaks::reset);
+        for peaks in [&self.frontend_peaks, &self.backend_peaks, &self.server_peaks] {
+            peaks.iter().for_each(|(_, peaks)| peaks.reset());
+        }
+        self.process_peaks.reset();
         self.tls_peaks.reset();
     }
 
@@ -300,11 +400,6 @@ impl Instance {
             && self.stopped_threads.load(Ordering::SeqCst) as usize >= self.threads.len()
             && self.process_gate.current() == 0
             && !self.peers.have_to_teach()
-    }
-
-    /// Number of servers of all backends.
-    pub fn server_count(&self) -> usize {
-        self.threads[0].servers.len()
     }
 
     /// How far the process is on its way out.

@@ -32,8 +32,8 @@ use thalweg_config::model::ProxyId;
 use thalweg_runtime::net::Port;
 use thalweg_runtime::{Handle, Reason, kill};
 
-pub use instance::{Instance, Stopping};
-use worker::Worker;
+pub use instance::{Instance, Live, Stopping};
+use worker::Thread;
 
 /// A listening socket for one thread.
 pub struct ThreadSocket {
@@ -61,9 +61,10 @@ pub fn start_peers(sockets: Vec<(usize, Arc<Port>)>) {
 
 /// Starts to serve on the calling thread, one of the runtime's.
 pub fn start_thread(instance: &Arc<Instance>, thread: usize, sockets: Vec<ThreadSocket>) {
-    let worker = Worker::new(Arc::clone(instance), thread);
-    worker::install(&worker);
-    backend::connect::start_janitor(&worker, 0);
+    let own = Thread::new(Arc::clone(instance), thread);
+    worker::install(&own);
+    backend::connect::start_janitor(&own, 0);
+    let Some(worker) = own.pin() else { return };
     if thread == 0 {
         instance.log.start_feeds(&instance.config);
         tables::start_expiry(&worker);
@@ -74,26 +75,26 @@ pub fn start_thread(instance: &Arc<Instance>, thread: usize, sockets: Vec<Thread
     for socket in sockets {
         let Some(listener) = instance.listener_index(socket.proxy, socket.bind) else { continue };
         let task = frontend::listener::start(&worker, listener, socket.port);
-        worker.accepting.borrow_mut().push(task);
+        own.accepting.borrow_mut().push(task);
     }
 }
 
 /// Stops listening and lets what is in progress finish; the runtime stops when nothing is left.
-pub fn soft_stop(instance: &Arc<Instance>, handle: &Handle) {
-    instance.stop(Stopping::Soft);
-    instance.set_handle(handle.clone());
-    for thread in 0..instance.threads.len() {
-        let instance = Arc::clone(instance);
-        handle.run_on(thread, move || stop_accepting(&instance));
+pub fn soft_stop(live: &Arc<Live>, handle: &Handle) {
+    live.stop(Stopping::Soft);
+    live.set_handle(handle.clone());
+    for thread in 0..live.threads.len() {
+        let live = Arc::clone(live);
+        handle.run_on(thread, move || stop_accepting(&live));
     }
 }
 
 /// The part of a soft stop that the calling thread has: its listeners serve who waits and end, it closes idle connections,
 /// and has its sessions look at whether they may go on.
-pub fn stop_accepting(instance: &Arc<Instance>) {
+pub fn stop_accepting(live: &Live) {
     let Some(worker) = worker::current() else {
-        instance.thread_stopped_accepting();
-        return stop_when_idle(instance);
+        live.thread_stopped_accepting();
+        return stop_when_idle(live);
     };
     worker.until_stop.take().into_iter().for_each(kill);
     peers::stop(&worker);
@@ -106,20 +107,18 @@ pub fn stop_accepting(instance: &Arc<Instance>) {
 }
 
 /// After a soft stop began, or a task that accepts ended: whether this was the last one of the thread.
-fn thread_may_have_stopped(worker: &Worker) {
-    if worker.instance.stopping() != Stopping::No
-        && worker.accepting.borrow().is_empty()
-        && !worker.stopped.replace(true)
+fn thread_may_have_stopped(own: &Thread) {
+    if own.live.stopping() != Stopping::No && own.accepting.borrow().is_empty() && !own.stopped.replace(true)
     {
-        worker.instance.thread_stopped_accepting();
-        stop_when_idle(&worker.instance);
+        own.live.thread_stopped_accepting();
+        stop_when_idle(&own.live);
     }
 }
 
 /// Ends every session; the caller stops the runtime.
-pub fn hard_stop(instance: &Arc<Instance>, handle: &Handle) {
-    instance.stop(Stopping::Hard);
-    for thread in 0..instance.threads.len() {
+pub fn hard_stop(live: &Arc<Live>, handle: &Handle) {
+    live.stop(Stopping::Hard);
+    for thread in 0..live.threads.len() {
         handle.run_on(thread, || {
             if let Some(worker) = worker::current() {
                 worker.wake_sessions();
@@ -129,8 +128,8 @@ pub fn hard_stop(instance: &Arc<Instance>, handle: &Handle) {
 }
 
 /// Stops accepting for a while; connections wait in the kernel.
-pub fn set_paused(instance: &Arc<Instance>, handle: &Handle, paused: bool) {
-    for thread in 0..instance.threads.len() {
+pub fn set_paused(live: &Arc<Live>, handle: &Handle, paused: bool) {
+    for thread in 0..live.threads.len() {
         handle.run_on(thread, move || {
             if let Some(worker) = worker::current() {
                 worker.paused.set(paused);
@@ -141,9 +140,9 @@ pub fn set_paused(instance: &Arc<Instance>, handle: &Handle, paused: bool) {
 }
 
 /// Stops the runtime when a soft stop was asked for and the last connection is gone.
-fn stop_when_idle(instance: &Instance) {
-    if instance.is_idle()
-        && let Some(handle) = instance.handle()
+fn stop_when_idle(live: &Live) {
+    if live.is_idle()
+        && let Some(handle) = live.handle()
     {
         handle.stop();
     }

@@ -6,13 +6,13 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use thalweg_config::model::{LogFormatKind, LogForward, LogHost};
+use thalweg_config::model::{LogFormatKind, LogForward, LogHost, Shared};
 use thalweg_operate::log::Route;
 use thalweg_operate::log::forward::{Framed, Framer, Message, Rewrite};
 use thalweg_runtime::net::{Datagram, DatagramOptions, Listener, Port, SockAddr, Stream};
 use thalweg_runtime::{Kind, clock, spawn, timer};
 
-use crate::worker::Worker;
+use crate::worker::{Thread, Worker};
 
 static DATAGRAMS: Kind = Kind::new("log-datagrams");
 static ACCEPT: Kind = Kind::new("log-accept");
@@ -42,25 +42,27 @@ pub fn start(worker: &Rc<Worker>, section: usize, socket: LogSocket) {
 /// One section, on one thread.
 #[derive(Clone)]
 struct Relay {
-    worker: Rc<Worker>,
+    own: Rc<Thread>,
     section: usize,
+    settings: Shared<LogForward>,
+    /// How much is received at once.
+    room: usize,
     /// Where its messages go; `None` without a `log` line.
     route: Option<Rc<Route>>,
 }
 
 impl Relay {
     fn new(worker: &Rc<Worker>, section: usize) -> Option<Relay> {
-        let targets = &worker.instance.config.log_forwards.get(section)?.targets;
-        Some(Relay { worker: Rc::clone(worker), section, route: worker.log_route(targets) })
-    }
-
-    fn settings(&self) -> &LogForward {
-        &self.worker.instance.config.log_forwards[self.section]
+        let config = &worker.instance.config;
+        let settings = config.log_forwards.get(section)?.clone();
+        let route = worker.log_route(&settings.targets);
+        let room = config.global.tune.bufsize;
+        Some(Relay { own: Rc::clone(worker.own()), section, settings, room, route })
     }
 
     /// Sends one message on.
     fn send(&self, bytes: &[u8], sender: Option<IpAddr>) {
-        let settings = self.settings();
+        let settings = &self.settings;
         let (Some(route), Some(message)) = (&self.route, Message::read(bytes, settings.dont_parse)) else {
             return;
         };
@@ -72,7 +74,7 @@ impl Relay {
             sender,
             wall_us: clock::wall_us(),
         };
-        self.worker.relay_log(route, &message, &rewrite);
+        self.own.relay_log(route, &message, &rewrite);
     }
 }
 
@@ -95,7 +97,7 @@ async fn accept(relay: Relay, mut listener: Listener) {
     loop {
         match listener.accept().await {
             Ok((fd, peer)) => {
-                let gate = &relay.worker.instance.log_forward_gates[relay.section];
+                let gate = &relay.own.live.log_forward_gates[relay.section];
                 // Beyond the limit a client waits here, and those behind it in the backlog.
                 gate.enter_in_turn().await;
                 let place = Place(relay.clone());
@@ -111,7 +113,7 @@ struct Place(Relay);
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.worker.instance.log_forward_gates[self.0.section].leave();
+        self.0.own.live.log_forward_gates[self.0.section].leave();
     }
 }
 
@@ -119,8 +121,7 @@ impl Drop for Place {
 async fn stream(place: Place, fd: OwnedFd, peer: SockAddr) {
     let relay = &place.0;
     let Ok(mut stream) = Stream::from_accepted(fd) else { return };
-    let settings = relay.settings();
-    let room = relay.worker.instance.config.global.tune.bufsize;
+    let (settings, room) = (&relay.settings, relay.room);
     let framer = Framer::new(settings.assume_rfc6587_ntf, room);
     let sender = ip_of(&peer);
     let mut bytes: Vec<u8> = Vec::new();

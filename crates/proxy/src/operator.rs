@@ -11,7 +11,7 @@ use crate::backend::Backend;
 use crate::backend::health::Before;
 use crate::backend::standing::Said;
 use crate::backend::track;
-use crate::instance::Instance;
+use crate::instance::{Instance, Live};
 use crate::worker::Worker;
 
 /// What became of a server over time.
@@ -49,6 +49,13 @@ impl UpTime {
         }
     }
 
+    /// It begins now.
+    pub(crate) fn begin(&self) {
+        self.since_ms.store(clock::now_ms(), Ordering::Relaxed);
+        self.downs.store(0, Ordering::Relaxed);
+        self.down_ms.store(0, Ordering::Relaxed);
+    }
+
     /// It went up or down.
     pub(crate) fn changed(&self, up: bool) {
         let now_ms = clock::now_ms();
@@ -78,9 +85,15 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// At start.
-    pub(crate) fn new(server: &Server) -> Service {
-        Service { up_time: UpTime::new(), maxconn: AtomicU32::new(server.maxconn) }
+    /// Without a limit.
+    pub(crate) fn new() -> Service {
+        Service { up_time: UpTime::new(), maxconn: AtomicU32::new(0) }
+    }
+
+    /// From now on it is that of this server.
+    pub(crate) fn begin(&self, server: &Server) {
+        self.up_time.begin();
+        self.maxconn.store(server.maxconn, Ordering::SeqCst);
     }
 }
 
@@ -247,7 +260,9 @@ impl Instance {
     pub fn is_eligible(&self, id: ProxyId) -> bool {
         !self.config.proxy(id).disabled && !self.unpublished[id.0 as usize].load(Ordering::Relaxed)
     }
+}
 
+impl Live {
     /// Whether an operator stopped a frontend for a while.
     pub fn is_paused(&self, id: ProxyId) -> bool {
         self.frontend_paused[id.0 as usize].load(Ordering::Relaxed)

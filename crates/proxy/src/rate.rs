@@ -38,6 +38,13 @@ impl Window {
     }
 }
 
+/// One that lets all through.
+impl Default for RateGate {
+    fn default() -> RateGate {
+        RateGate::new(0)
+    }
+}
+
 impl RateGate {
     /// A gate that lets `limit` through per second, 0 for all.
     pub fn new(limit: u32) -> RateGate {

@@ -7,6 +7,7 @@ use std::fmt::Display;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+use thalweg_balance::Growing;
 use thalweg_balance::sync::{AtomicU64, Mutex};
 use thalweg_config::model::{ProxyId, ServerId};
 use thalweg_h1::ParseErrorKind;
@@ -56,7 +57,7 @@ type Last = [Option<Box<Refused>>; 2];
 /// See the module's documentation.
 pub struct LastRefused {
     /// By proxy.
-    last: Box<[Mutex<Last>]>,
+    last: Growing<Mutex<Last>>,
     count: AtomicU64,
 }
 

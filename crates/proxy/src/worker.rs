@@ -1,16 +1,18 @@
-//! What one thread owns: its counters, its idle server connections, its log sockets, its memory for requests.
+//! What one thread owns ([`Thread`]: its counters, its idle server connections, its log sockets, its memory for requests), and
+//! what it sees of the configuration ([`Worker`]).
 //!
 //! **Invariant:** nothing here is touched by another thread. Cells are never borrowed across an `await`.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::net::IpAddr;
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use thalweg_balance::View;
 use thalweg_balance::sync::AtomicU64;
-use thalweg_config::model::{Global, LogLevel, LogTarget, Proxy, ProxyId, ServerId};
+use thalweg_config::model::{Global, LogLevel, LogTarget, Proxy, ProxyId, Server, ServerId, Shared};
 use thalweg_h1::CaseMap;
 use thalweg_operate::log::forward::{Message, Rewrite};
 use thalweg_operate::log::{Logger, Route};
@@ -22,26 +24,59 @@ use crate::backend::pool::IdlePool;
 use crate::chunks::Chunks;
 use crate::connection::tls::RecordSizes;
 use crate::counters::{Counters, Present, Rate, ThreadCounters};
-use crate::instance::{Instance, STREAM_BLOCK};
+use crate::instance::{Instance, Live, STREAM_BLOCK};
 use crate::stream::StreamState;
 use crate::stream::entry::Entries;
 
-/// See the module's documentation.
+/// A thread and the configuration that it works by: a snapshot that is pinned for as long as anybody on the thread holds this.
+/// A request, a TCP stream, a check holds one from its start to its end; what lives longer holds the [`Thread`], and asks it
+/// anew each time ([`Thread::pin`]). Costs no atomic operation.
 pub struct Worker {
     pub instance: Arc<Instance>,
+    own: Rc<Thread>,
+    /// By proxy.
+    routes: Routes,
+    /// Servers that were added since: see [`Worker::server`].
+    later: OnceCell<Box<Later>>,
+}
+
+/// Where the log lines of each proxy go.
+type Routes = Rc<[Option<Rc<Route>>]>;
+
+/// A server that is newer than a pin, and was given to one of its streams. A list: there are none or few, and what was lent of
+/// it stays where it is.
+struct Later {
+    proxy: ProxyId,
+    server: Shared<Server>,
+    next: OnceCell<Box<Later>>,
+}
+
+impl Deref for Worker {
+    type Target = Thread;
+
+    #[inline]
+    fn deref(&self) -> &Thread {
+        &self.own
+    }
+}
+
+/// See the module's documentation.
+pub struct Thread {
+    pub live: Arc<Live>,
     /// This thread's number, from 0.
     pub thread: usize,
-    /// By flat server number; see [`Worker::with_pool`].
+    counters: Arc<ThreadCounters>,
+    /// What is in force.
+    pinned: RefCell<Option<Rc<Worker>>>,
+    /// By flat server number; see [`Thread::with_pool`].
     pools: Chunks<RefCell<IdlePool>>,
     /// The task that looks after idle server connections.
     pub janitor: Cell<TaskId>,
     /// The millisecond of the monotonic clock until which it sleeps; 0 while it is awake.
     pub janitor_sleeps_until: Cell<u64>,
-    /// This thread's view of each backend's load balancer.
-    views: RefCell<Box<[View]>>,
+    /// This thread's view of each backend's load balancer, by proxy.
+    views: RefCell<Vec<View>>,
     logger: RefCell<Logger>,
-    /// By proxy.
-    routes: Box<[Option<Rc<Route>>]>,
     /// Stick tables, as this thread refers to them.
     pub tables: Box<[thalweg_stick::Local]>,
     pub scratch: RefCell<Scratch>,
@@ -77,22 +112,27 @@ pub struct Worker {
 }
 
 thread_local! {
-    static CURRENT: RefCell<Option<Rc<Worker>>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Rc<Thread>>> = const { RefCell::new(None) };
 }
 
-/// Makes `worker` the one of this thread.
-pub fn install(worker: &Rc<Worker>) {
-    CURRENT.with_borrow_mut(|current| *current = Some(Rc::clone(worker)));
+/// Makes `thread` the one that is called so.
+pub fn install(thread: &Rc<Thread>) {
+    CURRENT.with_borrow_mut(|current| *current = Some(Rc::clone(thread)));
 }
 
-/// The thread has no worker any more. What sessions hold of it lives on with them.
+/// The thread has no configuration any more, and nothing begins on it.
 pub fn uninstall() {
-    CURRENT.with_borrow_mut(|current| *current = None);
+    if let Some(thread) = CURRENT.with_borrow_mut(Option::take) {
+        let pinned = thread.pinned.take();
+        drop(pinned);
+        thread.live.end();
+    }
 }
 
-/// The worker of this thread; `None` before its start.
+/// What this thread works by now; `None` before its start and after its end.
+#[inline]
 pub fn current() -> Option<Rc<Worker>> {
-    CURRENT.with_borrow(Clone::clone)
+    CURRENT.with_borrow(|current| current.as_ref()?.pin())
 }
 
 /// A client's session, as an operator sees it.
@@ -165,7 +205,7 @@ impl SessionList {
 /// A pool in use. Its numbers are brought up to date when this goes.
 struct Counted<'a> {
     pool: &'a mut IdlePool,
-    worker: &'a Worker,
+    worker: &'a Thread,
     server: usize,
 }
 
@@ -180,33 +220,29 @@ impl Drop for Counted<'_> {
 /// Streams kept for reuse beyond the busiest moments of this thread.
 const SPARE_STREAMS_MAX: usize = 256;
 
-impl Worker {
+impl Thread {
     /// The state of thread `thread`. Must run on that thread: it opens sockets.
-    pub fn new(instance: Arc<Instance>, thread: usize) -> Rc<Worker> {
+    pub fn new(instance: Arc<Instance>, thread: usize) -> Rc<Thread> {
         let global = &instance.config.global;
-        let states: Arc<dyn thalweg_operate::log::backend::ServerStates> = instance.clone();
-        let mut logger =
-            Logger::new(global, &instance.program, &instance.hostname, Arc::clone(&instance.log), states);
-        let routes = instance.config.proxies.iter().map(|p| logger.route(&p.log_targets)).collect();
-        let proxies = instance.config.proxies.len();
+        let live = Arc::clone(&instance.live);
+        let states: Arc<dyn thalweg_operate::log::backend::ServerStates> = live.clone();
+        let logger = Logger::new(global, &live.program, &live.hostname, Arc::clone(&live.log), states);
         let mut seed = [0u8; 8];
         // Seeds differ between threads and starts; it need not be secret.
         seed.copy_from_slice(
             &(clock::wall_us() ^ (thread as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)).to_ne_bytes(),
         );
-        Rc::new(Worker {
+        let counters = Arc::clone(&live.threads[thread]);
+        let thread = Rc::new(Thread {
             thread,
+            counters,
+            pinned: RefCell::new(None),
             pools: Chunks::new(instance.server_count()),
             janitor: Cell::new(TaskId::NONE),
             janitor_sleeps_until: Cell::new(0),
-            views: RefCell::new((0..proxies).map(|_| View::default()).collect()),
+            views: RefCell::default(),
             logger: RefCell::new(logger),
-            routes,
-            tables: instance
-                .tables
-                .iter()
-                .map(|table| thalweg_stick::Local::new(Arc::clone(table)))
-                .collect(),
+            tables: live.tables.iter().map(|table| thalweg_stick::Local::new(Arc::clone(table))).collect(),
             scratch: RefCell::new(Scratch::new(global.tune.bufsize)),
             text: RefCell::new(Vec::with_capacity(4096)),
             spare_streams: RefCell::new(Vec::new()),
@@ -223,14 +259,45 @@ impl Worker {
             copies: Default::default(),
             sections: Default::default(),
             crypt: RefCell::default(),
-            instance,
-        })
+            live,
+        });
+        thread.follow(instance);
+        thread
+    }
+
+    /// From now on this is in force: what begins on this thread works by it.
+    pub fn follow(self: &Rc<Self>, instance: Arc<Instance>) {
+        let before = self.pin().filter(|before| before.instance.has_proxies_of(&instance));
+        let routes = before.map_or_else(|| self.routes(&instance), |before| Rc::clone(&before.routes));
+        let mut views = self.views.borrow_mut();
+        let proxies = views.len().max(instance.backends.len());
+        views.resize_with(proxies, View::default);
+        drop(views);
+        let pin = Worker { instance, own: Rc::clone(self), routes, later: OnceCell::new() };
+        let before = self.pinned.replace(Some(Rc::new(pin)));
+        // What is dropped with it may look at this thread.
+        drop(before);
+    }
+
+    fn routes(&self, instance: &Instance) -> Routes {
+        let mut logger = self.logger.borrow_mut();
+        let mut routes = vec![None; instance.backends.len()];
+        for proxy in &instance.config.proxies {
+            routes[proxy.id.0 as usize] = logger.route(&proxy.log_targets);
+        }
+        Routes::from(routes)
+    }
+
+    /// What is in force on this thread; `None` once it has ended.
+    #[inline]
+    pub fn pin(&self) -> Option<Rc<Worker>> {
+        self.pinned.borrow().clone()
     }
 
     /// This thread's counters.
     #[inline]
     pub fn counters(&self) -> &ThreadCounters {
-        &self.instance.threads[self.thread]
+        &self.counters
     }
 
     /// This thread's counters of a listener, which are its frontend's.
@@ -242,7 +309,7 @@ impl Worker {
     /// A connection was accepted.
     pub fn count_connection(&self, listener: usize) {
         let now_ms = clock::now_ms();
-        let instance = &*self.instance;
+        let instance = &*self.live;
         let (proxy, _) = instance.listeners[listener];
         let counters = self.fe_counters(listener);
         counters.connections.add(1);
@@ -260,7 +327,7 @@ impl Worker {
 
     /// TLS was agreed on with a client.
     pub fn count_tls_client(&self, resumed: bool) {
-        let (now_ms, instance, tls) = (clock::now_ms(), &*self.instance, &self.counters().tls);
+        let (now_ms, instance, tls) = (clock::now_ms(), &*self.live, &self.counters().tls);
         tls.connections.add(1);
         if let Some(second) = tls.rate.add(now_ms) {
             raise(&instance.tls_peaks.rate, instance.threads.iter().map(|t| &t.tls.rate), second);
@@ -273,7 +340,7 @@ impl Worker {
 
     /// TLS was agreed on with a server.
     pub fn count_tls_server(&self, resumed: bool) {
-        let (now_ms, instance, tls) = (clock::now_ms(), &*self.instance, &self.counters().tls);
+        let (now_ms, instance, tls) = (clock::now_ms(), &*self.live, &self.counters().tls);
         tls.connections.add(1);
         if !resumed && let Some(second) = tls.server_keys.add(now_ms) {
             let rates = instance.threads.iter().map(|t| &t.tls.server_keys);
@@ -284,7 +351,7 @@ impl Worker {
     /// A session of a listener begins; it ends when what this returns is dropped.
     pub fn begin_session(&self, listener: usize) -> Present<'_> {
         let now_ms = clock::now_ms();
-        let instance = &*self.instance;
+        let instance = &*self.live;
         let (proxy, _) = instance.listeners[listener];
         let counters = self.fe_counters(listener);
         counters.total.add(1);
@@ -307,7 +374,7 @@ impl Worker {
         counters.requests.add(1);
         self.counters().process.requests.add(1);
         if let Some(second) = counters.request_rate.add(clock::now_ms()) {
-            let instance = &*self.instance;
+            let instance = &*self.live;
             let (proxy, _) = instance.listeners[listener];
             let rates = instance.frontend_counters(proxy).map(|c| &c.request_rate);
             raise(&instance.frontend_peaks[proxy.0 as usize].requests, rates, second);
@@ -321,46 +388,16 @@ impl Worker {
         counters.total.add(1);
         if let Some(second) = counters.session_rate.add(clock::now_ms()) {
             let at = backend.0 as usize;
-            let rates = self.instance.threads.iter().map(|t| &t.backends[at].session_rate);
-            raise(&self.instance.backend_peaks[at].sessions, rates, second);
+            let rates = self.live.threads.iter().map(|t| &t.backends[at].session_rate);
+            raise(&self.live.backend_peaks[at].sessions, rates, second);
         }
         counters.enter()
-    }
-
-    /// A stream is about to be sent to a server.
-    #[inline]
-    pub fn count_attempt(&self, proxy: ProxyId, server: ServerId) {
-        let counters = self.srv_counters(proxy, server);
-        counters.total.add(1);
-        if let Some(second) = counters.session_rate.add(clock::now_ms()) {
-            let at = self.instance.server_index(proxy, server);
-            let rates = self.instance.threads.iter().map(|t| &t.servers[at].session_rate);
-            raise(&self.instance.server_peaks[at].sessions, rates, second);
-        }
     }
 
     /// This thread's counters of a backend.
     #[inline]
     pub fn be_counters(&self, id: ProxyId) -> &Counters {
         self.counters().backends.mine(id.0 as usize)
-    }
-
-    /// This thread's counters of a server.
-    #[inline]
-    pub fn srv_counters(&self, proxy: ProxyId, server: ServerId) -> &Counters {
-        self.counters().servers.mine(self.instance.server_index(proxy, server))
-    }
-
-    /// A proxy of the running configuration.
-    #[inline]
-    pub fn proxy(&self, id: ProxyId) -> &Proxy {
-        self.instance.config.proxy(id)
-    }
-
-    /// The live state of a backend.
-    #[inline]
-    pub fn backend(&self, id: ProxyId) -> &Backend {
-        &self.instance.backends[id.0 as usize]
     }
 
     /// Runs `f` with this thread's view of a backend's balancer.
@@ -374,12 +411,6 @@ impl Worker {
         Clock { mono_us: clock::now_us(), wall_us: i64::try_from(clock::wall_us()).unwrap_or(i64::MAX) }
     }
 
-    /// How large records of TLS are.
-    pub fn record_sizes(&self) -> RecordSizes {
-        let tls = &self.instance.config.global.tls;
-        RecordSizes::new(tls.record_max, tls.record_hard_max)
-    }
-
     /// A number that no other stream has, for `%rt`: counted per thread, in blocks.
     #[inline]
     pub fn next_stream_id(&self) -> u32 {
@@ -388,7 +419,7 @@ impl Worker {
             self.next_stream.set(next.wrapping_add(1));
             return next;
         }
-        let block = self.instance.stream_blocks.fetch_add(1, Ordering::Relaxed);
+        let block = self.live.stream_blocks.fetch_add(1, Ordering::Relaxed);
         let first = block.wrapping_mul(STREAM_BLOCK);
         self.next_stream.set(first.wrapping_add(1));
         first
@@ -405,28 +436,6 @@ impl Worker {
         x.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// Whether anybody wants log lines of this proxy.
-    #[inline]
-    pub fn logs(&self, id: ProxyId) -> bool {
-        self.routes[id.0 as usize].is_some()
-    }
-
-    /// Sends a log line of a proxy.
-    pub fn log(&self, id: ProxyId, level: LogLevel, structured_data: &[u8], message: &[u8]) {
-        if let Some(route) = &self.routes[id.0 as usize] {
-            let tag = self.proxy(id).log_tag.as_deref().map(str::as_bytes);
-            self.logger.borrow_mut().send(route, level, tag, structured_data, message, clock::wall_us());
-        }
-    }
-
-    /// Sends a message of no proxy to the targets of the `global` section.
-    pub fn log_globally(&self, level: LogLevel, message: &[u8]) {
-        let mut logger = self.logger.borrow_mut();
-        if let Some(route) = logger.route(&self.instance.config.global.log_targets) {
-            logger.send(&route, level, None, b"", message, clock::wall_us());
-        }
-    }
-
     /// Where messages for these targets go.
     pub fn log_route(&self, targets: &Arc<[LogTarget]>) -> Option<Rc<Route>> {
         self.logger.borrow_mut().route(targets)
@@ -440,29 +449,6 @@ impl Worker {
     /// Sends a message of another program on.
     pub fn relay_log(&self, route: &Route, message: &Message<'_>, rewrite: &Rewrite) {
         self.logger.borrow_mut().relay(route, message, rewrite);
-    }
-
-    /// Where the lines of a proxy go.
-    #[inline]
-    pub fn route(&self, id: ProxyId) -> Option<&Rc<Route>> {
-        self.routes[id.0 as usize].as_ref()
-    }
-
-    /// Sends a line to one target of a route. `tag` replaces the proxy's.
-    pub fn log_to(
-        &self,
-        id: ProxyId,
-        index: usize,
-        level: LogLevel,
-        tag: Option<&str>,
-        structured_data: &[u8],
-        message: &[u8],
-    ) {
-        if let Some(route) = self.route(id) {
-            let tag = tag.or(self.proxy(id).log_tag.as_deref()).map(str::as_bytes);
-            let mut logger = self.logger.borrow_mut();
-            logger.send_one(route, index, level, tag, structured_data, message, clock::wall_us());
-        }
     }
 
     /// Memory for one request, used before or new.
@@ -488,24 +474,10 @@ impl Worker {
         self.sessions.borrow_mut().trim();
     }
 
-    /// Names of request fields to send to a backend's servers in another case.
-    pub fn request_case(&self, backend: ProxyId) -> Option<&CaseMap> {
-        self.case.as_ref().filter(|_| self.proxy(backend).opts.h1_case_adjust_bogus_server)
-    }
-
-    /// Names of response fields to send to a frontend's clients in another case.
-    pub fn response_case(&self, frontend: ProxyId) -> Option<&CaseMap> {
-        self.case.as_ref().filter(|_| self.proxy(frontend).opts.h1_case_adjust_bogus_client)
-    }
-
     /// Runs `f` with the idle connections to the server of that flat number. What others see of their number follows
     /// from what there is afterwards, even when `f` does not come to its end.
     pub fn with_pool<R>(&self, server: usize, f: impl FnOnce(&mut IdlePool) -> R) -> R {
-        let make = |server| {
-            let delay = self.instance.server_at(server).map_or(0, |s| s.pool.purge_delay_ms);
-            RefCell::new(IdlePool::new(u64::from(delay)))
-        };
-        let mut pool = self.pools.mine_or(server, make).borrow_mut();
+        let mut pool = self.pools.mine(server).borrow_mut();
         let counted = Counted { pool: &mut pool, worker: self, server };
         f(counted.pool)
     }
@@ -536,6 +508,126 @@ impl Worker {
             self.janitor_sleeps_until.set(0);
             self.janitor.get().wake(Reason::OTHER);
         }
+    }
+}
+
+impl Worker {
+    /// The thread, for what lives longer than this.
+    pub fn own(&self) -> &Rc<Thread> {
+        &self.own
+    }
+
+    /// A stream is about to be sent to a server.
+    #[inline]
+    pub fn count_attempt(&self, proxy: ProxyId, server: ServerId) {
+        let counters = self.srv_counters(proxy, server);
+        counters.total.add(1);
+        if let Some(second) = counters.session_rate.add(clock::now_ms()) {
+            let at = self.instance.server_index(proxy, server);
+            let rates = self.instance.threads.iter().map(|t| &t.servers[at].session_rate);
+            raise(&self.instance.server_peaks[at].sessions, rates, second);
+        }
+    }
+
+    /// This thread's counters of a server.
+    #[inline]
+    pub fn srv_counters(&self, proxy: ProxyId, server: ServerId) -> &Counters {
+        self.counters().servers.mine(self.instance.server_index(proxy, server))
+    }
+
+    /// A proxy of the running configuration.
+    #[inline]
+    pub fn proxy(&self, id: ProxyId) -> &Proxy {
+        self.instance.config.proxy(id)
+    }
+
+    /// A server of a proxy of this pin. One that was added since belongs to it from when it was first given to one of its
+    /// streams: balancers and queues are shared with streams that are newer. `None` when it is gone again.
+    #[inline]
+    pub fn server<'a>(&'a self, proxy: &'a Proxy, id: ServerId) -> Option<&'a Server> {
+        proxy.server(id).or_else(|| self.later_server(proxy.id, id))
+    }
+
+    #[cold]
+    fn later_server(&self, proxy: ProxyId, id: ServerId) -> Option<&Server> {
+        let mut end = &self.later;
+        while let Some(known) = end.get() {
+            if known.proxy == proxy && known.server.id == id {
+                return Some(&known.server);
+            }
+            end = &known.next;
+        }
+        let now = self.live.current()?;
+        let server = now.config.find_proxy(proxy)?.shared_server(id)?.clone();
+        let later = Box::new(Later { proxy, server, next: OnceCell::new() });
+        Some(&end.get_or_init(|| later).server)
+    }
+
+    /// The live state of a backend.
+    #[inline]
+    pub fn backend(&self, id: ProxyId) -> &Backend {
+        &self.instance.backends[id.0 as usize]
+    }
+
+    /// Sends a message of no proxy to the targets of the `global` section.
+    pub fn log_globally(&self, level: LogLevel, message: &[u8]) {
+        let mut logger = self.logger.borrow_mut();
+        if let Some(route) = logger.route(&self.instance.config.global.log_targets) {
+            logger.send(&route, level, None, b"", message, clock::wall_us());
+        }
+    }
+
+    /// How large records of TLS are.
+    pub fn record_sizes(&self) -> RecordSizes {
+        let tls = &self.instance.config.global.tls;
+        RecordSizes::new(tls.record_max, tls.record_hard_max)
+    }
+
+    /// Whether anybody wants log lines of this proxy.
+    #[inline]
+    pub fn logs(&self, id: ProxyId) -> bool {
+        self.routes[id.0 as usize].is_some()
+    }
+
+    /// Sends a log line of a proxy.
+    pub fn log(&self, id: ProxyId, level: LogLevel, structured_data: &[u8], message: &[u8]) {
+        if let Some(route) = &self.routes[id.0 as usize] {
+            let tag = self.proxy(id).log_tag.as_deref().map(str::as_bytes);
+            self.logger.borrow_mut().send(route, level, tag, structured_data, message, clock::wall_us());
+        }
+    }
+
+    /// Where the lines of a proxy go.
+    #[inline]
+    pub fn route(&self, id: ProxyId) -> Option<&Rc<Route>> {
+        self.routes[id.0 as usize].as_ref()
+    }
+
+    /// Sends a line to one target of a route. `tag` replaces the proxy's.
+    pub fn log_to(
+        &self,
+        id: ProxyId,
+        index: usize,
+        level: LogLevel,
+        tag: Option<&str>,
+        structured_data: &[u8],
+        message: &[u8],
+    ) {
+        if let Some(route) = self.route(id) {
+            let tag = tag.or(self.proxy(id).log_tag.as_deref()).map(str::as_bytes);
+            let mut logger = self.logger.borrow_mut();
+            logger.send_one(route, index, level, tag, structured_data, message, clock::wall_us());
+        }
+    }
+
+    /// Names of request fields to send to a backend's servers in another case.
+    pub fn request_case(&self, backend: ProxyId) -> Option<&CaseMap> {
+        self.case.as_ref().filter(|_| self.proxy(backend).opts.h1_case_adjust_bogus_server)
+    }
+
+    /// Names of response fields to send to a frontend's clients in another case.
+    pub fn response_case(&self, frontend: ProxyId) -> Option<&CaseMap> {
+        self.case.as_ref().filter(|_| self.proxy(frontend).opts.h1_case_adjust_bogus_client)
     }
 }
 

@@ -11,8 +11,8 @@ use thalweg_sample::logformat::LogFormat;
 use thalweg_sample::vars::VarSet;
 
 use crate::counters::sum;
-use crate::instance::{Instance, Stopping};
-use crate::worker::Worker;
+use crate::instance::{Instance, Live, Stopping};
+use crate::worker::{self, Worker};
 
 fn proxy(config: &Config, id: ProxyId) -> &model::Proxy {
     config.proxy(model::ProxyId(id.0))
@@ -40,9 +40,10 @@ impl Instance {
     }
 }
 
-impl thalweg_operate::log::backend::ServerStates for Instance {
+impl thalweg_operate::log::backend::ServerStates for Live {
     fn is_usable(&self, backend: model::ProxyId, server: model::ServerId) -> bool {
-        self.backends[backend.0 as usize].is_usable(server)
+        let Some(worker) = worker::current() else { return false };
+        worker.instance.backends.get(backend.0 as usize).is_some_and(|backend| backend.is_usable(server))
     }
 
     fn hash(&self, backend: model::ProxyId, line: &[u8]) -> u32 {
@@ -71,8 +72,9 @@ impl World for Worker {
         let now_ms = thalweg_runtime::clock::now_ms();
         let threads = &self.instance.threads;
         let backend = &self.instance.backends[at];
-        let rate =
-            |pick: &dyn Fn(&crate::counters::ThreadCounters) -> u64| narrow(threads.iter().map(pick).sum());
+        let rate = |pick: &dyn Fn(&crate::counters::ThreadCounters) -> u64| {
+            narrow(threads.iter().map(|t| pick(t)).sum())
+        };
         let (sess_rate, req_rate) = if p.is_fe() {
             (
                 narrow(
@@ -162,19 +164,20 @@ impl World for Worker {
 
     fn with_server_name(&self, id: ServerId, f: &mut dyn FnMut(&str)) {
         let proxy = proxy(&self.instance.config, id.proxy);
-        if let Some(server) = proxy.server(model::ServerId(id.index)) {
+        if let Some(server) = self.server(proxy, model::ServerId(id.index)) {
             self.with_name(proxy.id, server, f);
         }
     }
 
     fn server_number(&self, id: ServerId) -> u32 {
-        let server = proxy(&self.instance.config, id.proxy).server(model::ServerId(id.index));
+        let proxy = proxy(&self.instance.config, id.proxy);
+        let server = self.server(proxy, model::ServerId(id.index));
         server.map_or(0, |server| server.uid)
     }
 
     fn server_figures(&self, id: ServerId) -> ServerFigures {
         let p = proxy(&self.instance.config, id.proxy);
-        let Some(server) = p.server(model::ServerId(id.index)) else { return ServerFigures::default() };
+        let Some(server) = self.server(p, model::ServerId(id.index)) else { return ServerFigures::default() };
         let backend = &self.instance.backends[id.proxy.0 as usize];
         let index = self.instance.server_index(p.id, server.id);
         let now_ms = thalweg_runtime::clock::now_ms();

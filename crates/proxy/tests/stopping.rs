@@ -29,6 +29,6 @@ fn a_thread_that_ends_before_it_knows_how_to_stop_the_runtime_holds_nothing_up()
             break;
         }
     }
-    thalweg_proxy::soft_stop(&instance, &running.handle);
+    thalweg_proxy::soft_stop(&instance.live, &running.handle);
     running.wait();
 }

@@ -172,7 +172,7 @@ fn start_proxy(instance: &Arc<Instance>, network: &Network, plan: &Plan) {
 /// What a soft stop is on this thread, but for the end of the runtime.
 fn stop(instance: &Arc<Instance>) {
     instance.stop(Stopping::Soft);
-    thalweg_proxy::stop_accepting(instance);
+    thalweg_proxy::stop_accepting(&instance.live);
 }
 
 /// Once all clients are gone, everything must come to its end by itself.

@@ -58,7 +58,9 @@ pub fn fields(instance: &Instance, around: &Around<'_>) -> Vec<Field> {
     let threads = &*instance.threads;
     let now_ms = clock::now_ms();
     let uptime = instance.uptime_s();
-    let total = |pick: fn(&ThreadCounters) -> u64| threads.iter().map(pick).fold(0u64, u64::wrapping_add);
+    let total = |pick: fn(&ThreadCounters) -> u64| {
+        threads.iter().map(|thread| pick(thread)).fold(0u64, u64::wrapping_add)
+    };
     let narrow = |n: u64| U32(u32::try_from(n).unwrap_or(u32::MAX));
     let wrap = |n: u64| U32(n as u32);
     // The CLI counts, too: whoever asks is a connection and a stream.

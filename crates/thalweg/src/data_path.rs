@@ -6,7 +6,7 @@ use thalweg_config::Config;
 use thalweg_config::model::{Proxy, Shared};
 use thalweg_proxy::counters::sum;
 use thalweg_proxy::log_forward::LogSocket;
-use thalweg_proxy::{Instance, ThreadSocket};
+use thalweg_proxy::{Instance, Live, ThreadSocket};
 use thalweg_runtime::net::Port;
 use thalweg_runtime::{Handle, clock};
 
@@ -14,18 +14,18 @@ use crate::listen::{self, ThreadListener};
 
 /// What all threads share.
 #[derive(Clone)]
-pub struct DataPath(Arc<Instance>);
+pub struct DataPath(Arc<Live>);
 
 impl DataPath {
     /// Prepares the live state for a configuration. `program` is the name that tags logs.
-    pub fn new(config: Config, program: &str) -> DataPath {
+    pub fn new(config: Config, program: &str) -> (DataPath, Arc<Instance>) {
         let hostname = thalweg_sys::net::hostname();
         let counted = config.global.stats_file.clone();
         let instance = Instance::new(config, program, &hostname, clock::wall_us());
         if let Some(text) = counted {
             thalweg_statistics::stats_file::load(&instance, &text);
         }
-        DataPath(instance)
+        (DataPath(Arc::clone(&instance.live)), instance)
     }
 
     /// Starts to serve on the calling thread.
@@ -34,7 +34,9 @@ impl DataPath {
             .into_iter()
             .map(|s| ThreadSocket { proxy: s.proxy, bind: s.bind, port: s.port })
             .collect();
-        thalweg_proxy::start_thread(&self.0, thread, sockets);
+        if let Some(instance) = self.instance() {
+            thalweg_proxy::start_thread(&instance, thread, sockets);
+        }
     }
 
     /// Serves sockets of `log-forward` sections on the calling thread.
@@ -67,20 +69,22 @@ impl DataPath {
         thalweg_proxy::set_paused(&self.0, handle, false);
     }
 
-    /// The running configuration and its live state.
-    pub fn instance(&self) -> &Arc<Instance> {
-        &self.0
+    /// The configuration in force and its live state; `None` once nobody serves any more.
+    pub fn instance(&self) -> Option<Arc<Instance>> {
+        self.0.current()
     }
 
     /// What messages call the proxies that listen.
     pub fn listening(&self) -> Vec<String> {
         let listens = |proxy: &&Shared<Proxy>| !proxy.disabled && !proxy.binds.is_empty();
-        self.0.config.proxies.iter().filter(listens).map(|proxy| listen::title(proxy)).collect()
+        let Some(instance) = self.instance() else { return Vec::new() };
+        instance.config.proxies.iter().filter(listens).map(|proxy| listen::title(proxy)).collect()
     }
 
     /// One line for each proxy that a soft stop stopped.
     pub fn farewells(&self) -> Vec<String> {
-        let proxies = self.0.config.proxies.iter().filter(|proxy| !proxy.disabled);
+        let Some(instance) = self.instance() else { return Vec::new() };
+        let proxies = instance.config.proxies.iter().filter(|proxy| !proxy.disabled);
         proxies
             .map(|proxy| {
                 let at = proxy.id.0 as usize;
@@ -93,9 +97,10 @@ impl DataPath {
 
     /// One line for each proxy that still has clients, for a soft stop that took too long.
     pub fn remaining(&self) -> Vec<String> {
-        let proxies = self.0.config.proxies.iter().filter(|proxy| !proxy.disabled);
+        let Some(instance) = self.instance() else { return Vec::new() };
+        let proxies = instance.config.proxies.iter().filter(|proxy| !proxy.disabled);
         proxies
-            .map(|proxy| (&proxy.name, self.0.frontend_connections(proxy.id)))
+            .map(|proxy| (&proxy.name, instance.frontend_connections(proxy.id)))
             .filter(|(_, connections)| *connections > 0)
             .map(|(name, n)| format!("Proxy {name} hard-stopped ({n} remaining conns will be closed)."))
             .collect()
@@ -103,6 +108,6 @@ impl DataPath {
 
     /// One line for each server and each proxy, for SIGHUP.
     pub fn server_states(&self) -> Vec<String> {
-        thalweg_proxy::server_states(&self.0)
+        self.instance().map_or_else(Vec::new, |instance| thalweg_proxy::server_states(&instance))
     }
 }

@@ -29,7 +29,7 @@ impl Service for Exporter {
             .and_then(|()| response.push(b"cache-control", b"no-cache"))
             .and_then(|_| response.push(b"content-type", CONTENT_TYPE.as_bytes()))
             .map_err(|_| 500u16)?;
-        let instance = Arc::clone(&self.0.instance);
+        let instance = self.0.live.current().ok_or(503u16)?;
         let exposition = Exposition::new(instance, &self.0.around(), wanted);
         Ok(Some(Box::new(Text { exposition, text: String::new() })))
     }

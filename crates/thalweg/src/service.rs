@@ -157,14 +157,14 @@ impl Service {
         let mut sockets: Vec<Option<Vec<ThreadListener>>> = sockets.into_iter().map(Some).collect();
         sockets.resize_with(threads, || None);
         let sockets = Mutex::new(sockets);
-        let data_path = DataPath::new(self.config, &self.program.name);
+        let (data_path, instance) = DataPath::new(self.config, &self.program.name);
         if self.has_predecessor {
-            data_path.instance().peers.expect_predecessor();
+            instance.peers.expect_predecessor();
         }
         let path = data_path.clone();
         let cli_names: Vec<String> = cli_listeners.iter().map(|listener| listener.name.clone()).collect();
         let (cli, cli_ports) =
-            stats_socket::prepare(data_path.instance(), &self.program, cli_listeners, &shared, has_master);
+            stats_socket::prepare(&instance, &self.program, cli_listeners, &shared, has_master);
         let master_cli = has_master.then(|| (Arc::clone(&cli), cli.sockets.len() - 1));
         // One thread accepts for each CLI socket: there is little to share.
         let mut cli_ports_of: Vec<Vec<(usize, Arc<Port>)>> = Vec::new();

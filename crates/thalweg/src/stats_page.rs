@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use thalweg_cli::Cli;
 use thalweg_http::{Head, Method, RewriteError, Version};
+use thalweg_proxy::Instance;
 use thalweg_proxy::stream::service::{Body, Request, Service};
 use thalweg_proxy::stream::statistics::{Page, SERVICE};
 use thalweg_statistics::page::html::Html;
@@ -38,9 +39,10 @@ impl Service for StatsPage {
         let target = thalweg_http::uri::path_and_query(request.head.target());
         let options = Options::of(target.get(page.page.uri.len()..).unwrap_or(b""));
         response.clear();
+        let instance = self.0.live.current().ok_or(503u16)?;
         let made = match request.head.method() {
-            Method::Post => self.change(request, &page, &options, response),
-            _ => self.show(&page, options, response),
+            Method::Post => self.change(&instance, request, &page, &options, response),
+            _ => self.show(instance, &page, options, response),
         };
         let body = made.map_err(|_| 500u16)?.ok_or(404u16)?;
         Ok((request.head.method() != Method::Head).then_some(body))
@@ -51,8 +53,7 @@ type Made = Result<Option<Box<dyn Body>>, RewriteError>;
 
 impl StatsPage {
     /// Shows what is asked for; nothing if there is no such thing.
-    fn show(&self, page: &Page<'_>, options: Options, response: &mut Head) -> Made {
-        let instance = Arc::clone(&self.0.instance);
+    fn show(&self, instance: Arc<Instance>, page: &Page<'_>, options: Options, response: &mut Head) -> Made {
         let filter = options.filter(&page.proxy.name, page.page);
         let legends = page.page.show_legends;
         let refresh = if options.norefresh { 0 } else { page.page.refresh_s };
@@ -99,13 +100,20 @@ impl StatsPage {
     }
 
     /// Does what a form asks for, and leads back to the page, or tells the page's script what became of it.
-    fn change(&self, request: &Request<'_>, page: &Page<'_>, options: &Options, response: &mut Head) -> Made {
+    fn change(
+        &self,
+        instance: &Arc<Instance>,
+        request: &Request<'_>,
+        page: &Page<'_>,
+        options: &Options,
+        response: &mut Head,
+    ) -> Made {
         let code = if !page.admin || act::is_foreign(request.head) {
             Code::Deny
         } else if !request.body_is_complete {
             Code::Excd
         } else {
-            act::act(&self.0.instance, &options.filter(&page.proxy.name, page.page), request.body)
+            act::act(instance, &options.filter(&page.proxy.name, page.page), request.body)
         };
         if options.view == View::Live {
             begin(response, 200, b"OK", JSON)?;

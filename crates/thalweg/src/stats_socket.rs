@@ -76,7 +76,7 @@ pub fn prepare(
         });
     }
     let cli = Cli {
-        instance: Arc::clone(instance),
+        live: Arc::clone(&instance.live),
         process: Box::new(Surroundings(Arc::clone(shared))),
         product: if program.as_haproxy { "HAProxy".into() } else { "Thalweg".into() },
         version: program.version().into(),

@@ -66,7 +66,12 @@ async fn clear(instance: &Instance, how: fn(&Counters)) -> Reply {
         every.chain([&thread.process]).for_each(how);
     })
     .await;
-    for gate in instance.frontend_gates.iter().chain(&instance.listener_gates).chain([&instance.process_gate])
+    for gate in instance
+        .frontend_gates
+        .iter()
+        .map(|(_, gate)| gate)
+        .chain(&instance.listener_gates)
+        .chain([&instance.process_gate])
     {
         gate.reset_peak();
     }

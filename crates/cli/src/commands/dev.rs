@@ -48,7 +48,7 @@ fn show(call: Call<'_>) -> Reply {
             field("OS release", kernel("osrelease")),
             field("OS version", kernel("version")),
             field("OS architecture", std::env::consts::ARCH.to_owned()),
-            field("node name", anonymous::text(key, &cli.instance.hostname).into_owned()),
+            field("node name", anonymous::text(key, &cli.live.hostname).into_owned()),
             field("distro pretty name", anonymous::text(key, &pretty).into_owned()),
         ],
     );

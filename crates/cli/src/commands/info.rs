@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use thalweg_config::model::CliLevel::User;
+use thalweg_proxy::Instance;
 use thalweg_runtime::clock;
 use thalweg_statistics::format::{self, Value};
 use thalweg_statistics::info::{self, Around, CliFigures};
@@ -13,7 +14,7 @@ use crate::output::Reply;
 
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] =
-    &[Command::new("show info", User, Run::Now(|call| show(call.cli(), call.args)))
+    &[Command::new("show info", User, Run::Now(|call| show(call.cli(), call.instance(), call.args)))
         .help("[desc|json|typed|float]*", "show figures of the process")];
 
 impl Cli {
@@ -37,13 +38,13 @@ impl Cli {
 }
 
 /// `show info [typed|json|desc|float]`.
-fn show(cli: &Cli, args: &[&str]) -> Reply {
+fn show(cli: &Cli, instance: &Instance, args: &[&str]) -> Reply {
     let mut text = String::new();
     let has = |word: &str| args.contains(&word);
-    let mut fields = info::fields(&cli.instance, &cli.around());
+    let mut fields = info::fields(instance, &cli.around());
     if has("float") {
         let now_us = clock::wall_us();
-        let started_us = cli.instance.start_wall_us;
+        let started_us = cli.live.start_wall_us;
         for field in &mut fields {
             match field.name {
                 "Uptime_sec" => {

@@ -61,7 +61,7 @@ pub(crate) static FAMILIES: &[&[Command]] = &[
 
 /// Seconds since the start.
 pub fn uptime_s(cli: &Cli) -> u64 {
-    clock::wall_us().saturating_sub(cli.instance.start_wall_us) / 1_000_000
+    clock::wall_us().saturating_sub(cli.live.start_wall_us) / 1_000_000
 }
 
 /// A moment in local time, as `22/Nov/2026:04:59:25.452`; it is counted in microseconds since 1970.

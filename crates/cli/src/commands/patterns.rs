@@ -93,7 +93,7 @@ fn entry_of(set: &PatternSet, text: &str) -> Option<u64> {
 /// `show map`, `show acl`: the list, or the content of one.
 async fn show(call: Call<'_>, map: bool) -> io::Result<Reply> {
     let Call { session, output, args, .. } = call;
-    let registry = &session.cli.instance.config.registry;
+    let registry = &session.instance.config.registry;
     let (version, args) = version(args);
     let Some(name) = args.first() else {
         if version.is_some() {
@@ -117,7 +117,7 @@ async fn show(call: Call<'_>, map: bool) -> io::Result<Reply> {
         }
         return Ok(Reply::Done);
     };
-    let Some(set) = find(&session.cli.instance, map, name) else {
+    let Some(set) = find(&session.instance, map, name) else {
         return Ok(unknown(map));
     };
     let (current, _) = set.versions();

@@ -19,7 +19,7 @@ pub static COMMANDS: &[Command] =
 /// `show peers [dict|-] [<section>]`
 async fn show(call: Call<'_>) -> io::Result<Reply> {
     let Call { session, output, args, .. } = call;
-    let instance = &session.cli.instance;
+    let instance = &session.instance;
     let (dict, name) = match args {
         ["dict", rest @ ..] => (true, rest.first()),
         ["-", rest @ ..] => (false, rest.first()),

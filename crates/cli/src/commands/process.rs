@@ -84,7 +84,7 @@ fn descriptors(args: &[&str]) -> Reply {
 
 /// `show env`.
 fn environment(call: Call<'_>) -> Reply {
-    let environment = &call.cli().instance.config.environment;
+    let environment = &call.instance().config.environment;
     let shown = shown::environment(environment, call.args.first().copied());
     shown.map_or_else(|| Reply::error("Variable not found"), Reply::Text)
 }

@@ -145,7 +145,7 @@ impl Filter {
 /// `show sess`.
 async fn show(call: Call<'_>) -> io::Result<Reply> {
     let Call { session, output, args, .. } = call;
-    let instance = &*session.cli.instance;
+    let instance = &*session.instance;
     let filter = match Filter::parse(instance, args) {
         Ok(filter) => filter,
         Err(reply) => return Ok(reply),

@@ -290,7 +290,7 @@ const LOOK_MS: u64 = 50;
 
 async fn update_ocsp(call: Call<'_>) -> io::Result<Reply> {
     let Call { session, output, args, .. } = call;
-    let instance: &Instance = &session.cli.instance;
+    let instance: &Instance = &session.instance;
     let Some(name) = args.first().filter(|name| !name.is_empty()) else {
         return Ok(Reply::error("'update ssl ocsp-response' expects a filename"));
     };

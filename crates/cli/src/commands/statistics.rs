@@ -27,7 +27,7 @@ pub static COMMANDS: &[Command] = &[
 /// `show stat`.
 async fn show(call: Call<'_>) -> io::Result<Reply> {
     let Call { session, output, args, .. } = call;
-    let instance = &session.cli.instance;
+    let instance = &session.instance;
     let mut filter = Filter::default();
     let (mut form, mut described) = (Form::Csv, false);
     let mut args = args;
@@ -76,7 +76,7 @@ async fn show(call: Call<'_>) -> io::Result<Reply> {
 
 /// `show latency`.
 async fn show_latency(call: Call<'_>) -> io::Result<Reply> {
-    let instance = &call.session.cli.instance;
+    let instance = &call.session.instance;
     let mut filter = Filter::default();
     if let Some(name) = call.args.first() {
         match proxy_number(instance, name) {

@@ -237,7 +237,7 @@ fn show_entry(out: &mut String, instance: &Instance, at: usize, table: &Table, e
 /// `show table [<name> [<filter>]]`
 async fn show(call: Call<'_>) -> io::Result<Reply> {
     let Call { session, output, args, .. } = call;
-    let instance = &session.cli.instance;
+    let instance = &session.instance;
     let Some(name) = args.first() else {
         // The last one first, as in the reference.
         for table in instance.tables.iter().rev() {
@@ -291,7 +291,7 @@ async fn show(call: Call<'_>) -> io::Result<Reply> {
 
 /// `clear table <name> [<filter>]`
 async fn clear(call: Call<'_>) -> io::Result<Reply> {
-    let instance = &call.session.cli.instance;
+    let instance = &call.session.instance;
     let args = call.args;
     let Some(name) = args.first() else { return Ok(Reply::error(CLEAR_USAGE)) };
     let (at, table) = match find(instance, name) {

@@ -35,7 +35,7 @@ const LOOK_MS: u64 = 200;
 /// See the module's documentation.
 async fn wait(call: Call<'_>) -> io::Result<Reply> {
     let Call { session, output, args, .. } = call;
-    let instance: &Instance = &session.cli.instance;
+    let instance: &Instance = &session.instance;
     let duration = match args.first() {
         Some(&"-h") => return Ok(Reply::Text(HELP.into())),
         Some(text) => parse_time(text, TimeUnit::Milliseconds, TimeUnit::Milliseconds),

@@ -72,7 +72,7 @@ pub struct Config {
     /// Files of patterns and maps, shared by all expressions.
     pub registry: Arc<Registry>,
     pub rings: Vec<Ring>,
-    pub log_forwards: Vec<LogForward>,
+    pub log_forwards: Vec<Shared<LogForward>>,
     /// `peers` sections that are complete and not disabled.
     pub peers: Vec<PeersSection>,
     pub log_profiles: Vec<LogProfile>,

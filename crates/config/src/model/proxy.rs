@@ -121,6 +121,12 @@ impl Proxy {
     /// The server with that number, if this snapshot has it.
     #[inline]
     pub fn server(&self, id: ServerId) -> Option<&Server> {
+        self.shared_server(id).map(|server| &**server)
+    }
+
+    /// The same, to be kept.
+    #[inline]
+    pub fn shared_server(&self, id: ServerId) -> Option<&Shared<Server>> {
         match self.servers.get(id.0 as usize) {
             Some(server) if server.id == id => Some(server),
             _ => Some(&self.servers[self.server_places.find(id.0)?]),

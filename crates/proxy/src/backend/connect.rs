@@ -25,7 +25,7 @@ use crate::connection::proxy_header;
 use crate::connection::tls::Place;
 use crate::connection::transport::Transport;
 use crate::counters::Counters;
-use crate::worker::Worker;
+use crate::worker::{Thread, Worker};
 
 /// A connection to a server with a stream on it.
 pub struct ServerConn {
@@ -312,7 +312,7 @@ impl<'a> Target<'a> {
     ) -> Result<Transport, ConnectError> {
         let name = self.key.as_ref().and_then(|key| key.tls.as_ref()).and_then(|tls| tls.name.as_deref());
         let sizes = self.worker.record_sizes();
-        let place = Place::take(&self.worker.instance).ok_or(ConnectError::Resource(libc_codes::ENOBUFS))?;
+        let place = Place::take(&self.worker.live).ok_or(ConnectError::Resource(libc_codes::ENOBUFS))?;
         match handshake::connect(stream, Arc::clone(context), (name, None), sizes, deadline).await {
             Ok(mut transport) => {
                 transport.holds(place);
@@ -493,7 +493,7 @@ pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, conn: Serve
         let Some(mut io) = conn.port.line.into_wire() else { return };
         io.watch(worker.janitor.get());
         let connection = IdleConnection { io, key: conn.key, requests: conn.requests, ends: conn.ends };
-        worker.wake_janitor(idle.put(connection, demand));
+        worker.wake_janitor(idle.put(connection, demand, u64::from(pool.purge_delay_ms)));
     });
 }
 
@@ -503,8 +503,8 @@ static JANITOR: Kind = Kind::new("idle-connections");
 const JANITOR_PAUSE_MS: u64 = 1000;
 
 /// Starts to look after the idle connections of this thread, in `delay_ms`.
-pub fn start_janitor(worker: &Rc<Worker>, delay_ms: u64) {
-    let janitor = Janitor(Rc::clone(worker));
+pub fn start_janitor(own: &Rc<Thread>, delay_ms: u64) {
+    let janitor = Janitor(Rc::clone(own));
     spawn(&JANITOR, async move {
         if delay_ms > 0 {
             timer::sleep(delay_ms).await;
@@ -514,7 +514,7 @@ pub fn start_janitor(worker: &Rc<Worker>, delay_ms: u64) {
 }
 
 /// The task that looks after idle connections. There is always one.
-struct Janitor(Rc<Worker>);
+struct Janitor(Rc<Thread>);
 
 impl Drop for Janitor {
     fn drop(&mut self) {
@@ -526,7 +526,7 @@ impl Drop for Janitor {
 
 /// Looks after the idle connections of one thread: closes those the server closed, and, every `pool-purge-delay` of
 /// each server, half of those that are not needed. Sleeps while there are none.
-async fn look_after_idle(worker: &Worker) {
+async fn look_after_idle(worker: &Thread) {
     worker.janitor.set(thalweg_runtime::current_task());
     // There may be connections already, of a janitor before this one.
     let mut next_purge = 0;

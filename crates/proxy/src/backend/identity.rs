@@ -118,6 +118,11 @@ impl Backend {
         changed.flatten().map_or_else(|| Identity::of(server), |changed| changed.identity.clone())
     }
 
+    /// Nobody has the number any more.
+    pub(super) fn forget_identity(&self, server: ServerId) {
+        self.identities.lock().remove(&server);
+    }
+
     /// The server that has this name now. It takes a lock where servers were renamed.
     pub fn server_by_name<'p>(&self, proxy: &'p Proxy, name: &str) -> Option<&'p Server> {
         let mut servers = proxy.servers.iter().map(|server| &**server);
@@ -152,11 +157,12 @@ impl Backend {
         if new == old {
             return result;
         }
-        let (moves, version) = before.map_or((0, 0), |changed| (changed.moves, changed.version));
+        let moves = before.map_or(0, |changed| changed.moves);
         let is_moved = (&new.addr, new.port_mode) != (&old.addr, old.port_mode);
         let node_key = new.node_key(server);
         let is_placed_anew = node_key != old.node_key(server);
-        let version = version.wrapping_add(1).max(1);
+        // No two are alike, whatever server they are of: the number of a server may have been another one's.
+        let version = self.identity_versions.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
         let moves = moves.wrapping_add(u32::from(is_moved));
         all.insert(server.id, Arc::new(Changed { identity: new, moves, version }));
         // Whoever sees the number finds what belongs to it.

@@ -9,23 +9,24 @@ pub mod identity;
 pub mod pool;
 pub mod resolved;
 pub mod standing;
+mod state;
 pub mod track;
 mod transition;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use thalweg_balance::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex};
 use thalweg_balance::{
-    Algorithm, Balancer, Limits, LoadNow, Place, PreserveAffinity, Priority, Queue, ServerIndex, ServerSpec,
+    Algorithm, Balancer, Growing, LoadNow, Place, PreserveAffinity, Priority, Queue, ServerIndex, ServerSpec,
     ServerView, Settings, Turn,
 };
 use thalweg_config::model::{self, HashAffinity, Proxy, Server, ServerId};
 use thalweg_runtime::{Reason, TaskId};
 
-use standing::{Past, Standing};
-use transition::Transition;
+use standing::Standing;
+use state::ServerState;
 
 use crate::operator::{Service, UpTime};
 
@@ -33,7 +34,15 @@ use crate::operator::{Service, UpTime};
 pub struct Backend {
     id: model::ProxyId,
     pub balancer: Balancer,
-    servers: Box<[ServerState]>,
+    /// By number; those behind the last one that is in use are as if they were not there.
+    servers: Growing<ServerState>,
+    /// Behind the highest number that is or was in use.
+    end: AtomicU32,
+    /// Servers of the file, and the flat number of the first of them.
+    configured: u32,
+    first_flat: u32,
+    /// Some server has, or had, a limit that depends on how many requests its backend has.
+    has_minconn: AtomicBool,
     /// Requests that wait for any server.
     queue: Queue,
     /// The most that did at once.
@@ -49,39 +58,11 @@ pub struct Backend {
     tracks_load: AtomicBool,
     /// What servers are called and where they are reached, when that is not as configured.
     identities: identity::Identities,
+    identity_versions: AtomicU32,
+    /// Numbers of servers that are to be used again.
+    numbers: Mutex<Vec<u32>>,
     /// How cookies come to be that the configuration does not name.
     dynamic_cookies: Mutex<identity::DynamicCookies>,
-}
-
-struct ServerState {
-    /// `maxconn` is in `service`.
-    fixed_limits: Limits,
-    service: Service,
-    backup: bool,
-    queue: Queue,
-    queue_max: AtomicU32,
-    weight: AtomicU32,
-    standing: Mutex<Standing>,
-    /// Where it stood before.
-    past: Mutex<VecDeque<Past>>,
-    /// Whose state it has.
-    tracked: Option<(model::ProxyId, ServerId)>,
-    /// What `standing` says of it, for traffic.
-    up: AtomicBool,
-    /// It gets no new sessions though it is up.
-    closing: AtomicBool,
-    transition: Transition,
-    /// Counts the changes of what it is called and where it is reached; 0 while it is as configured.
-    version: AtomicU32,
-    /// What its checks and its agent found out.
-    reports: health::Reports,
-}
-
-impl ServerState {
-    #[inline]
-    fn limits(&self) -> Limits {
-        Limits { maxconn: self.service.maxconn.load(Ordering::Relaxed), ..self.fixed_limits }
-    }
 }
 
 /// A request's place on a server. Whoever holds it gives it back with [`Backend::end`].
@@ -147,8 +128,8 @@ impl Queued {
 }
 
 impl Backend {
-    /// The state of a backend at start.
-    pub fn new(proxy: &Proxy) -> Backend {
+    /// The state of a backend at start. What threads have of its servers begins at `first_flat`.
+    pub fn new(proxy: &Proxy, first_flat: u32) -> Backend {
         let specs: Vec<ServerSpec> = proxy.servers.iter().map(|server| spec(server)).collect();
         let algorithm = algorithm::picker(proxy);
         let settings = Settings {
@@ -161,8 +142,7 @@ impl Backend {
                 HashAffinity::Maxqueue => PreserveAffinity::MaxQueue,
             },
         };
-        let by_load = matches!(algorithm, Algorithm::LeastConn | Algorithm::Random { .. } | Algorithm::First)
-            || proxy.balance.hash_balance_factor != 0;
+        let by_load = goes_by_load(proxy);
         let limited = proxy.servers.iter().any(|s| s.maxconn != 0);
         let backend = Backend {
             id: proxy.id,
@@ -170,28 +150,13 @@ impl Backend {
             servers: proxy
                 .servers
                 .iter()
-                .zip(&specs)
-                .map(|(server, spec)| ServerState {
-                    service: Service::new(server),
-                    fixed_limits: Limits {
-                        maxconn: server.maxconn,
-                        minconn: server.minconn,
-                        maxqueue: server.maxqueue,
-                    },
-                    backup: server.backup,
-                    queue: Queue::new(),
-                    queue_max: AtomicU32::new(0),
-                    weight: AtomicU32::new(u32::from(server.weight)),
-                    standing: Mutex::new(Standing::new(server)),
-                    past: Mutex::default(),
-                    tracked: server.rare().track,
-                    up: AtomicBool::new(spec.up),
-                    closing: AtomicBool::new(false),
-                    transition: Transition::new(server),
-                    version: AtomicU32::new(0),
-                    reports: health::Reports::new(server),
-                })
+                .zip(first_flat..)
+                .map(|(server, flat)| ServerState::of(server, flat))
                 .collect(),
+            end: AtomicU32::new(specs.len() as u32),
+            configured: specs.len() as u32,
+            first_flat,
+            has_minconn: AtomicBool::new(proxy.servers.iter().any(|s| s.minconn != 0)),
             queue: Queue::new(),
             queue_max: AtomicU32::new(0),
             waiting: Mutex::default(),
@@ -202,10 +167,64 @@ impl Backend {
             // With a single server there is nothing to compare: only a limit needs the count.
             tracks_load: AtomicBool::new(limited || (by_load && proxy.servers.len() > 1)),
             identities: identity::Identities::default(),
+            identity_versions: AtomicU32::new(0),
+            numbers: Mutex::default(),
             dynamic_cookies: Mutex::new(identity::DynamicCookies::of(proxy)),
         };
         backend.usable.store(backend.usable_now(), Ordering::SeqCst);
         backend
+    }
+
+    fn state(&self, server: ServerId) -> &ServerState {
+        &self.servers[server.0 as usize]
+    }
+
+    /// The states of all numbers that are in use, and of some that are not: those are down, and nobody waits for them.
+    fn states(&self) -> impl Iterator<Item = &ServerState> {
+        let end = self.end.load(Ordering::Acquire) as usize;
+        (0..end).map(|number| &self.servers[number])
+    }
+
+    /// Where threads keep what is theirs of a server.
+    #[inline]
+    pub fn flat(&self, server: ServerId) -> usize {
+        match server.0 < self.configured {
+            true => (self.first_flat + server.0) as usize,
+            false => self.state(server).flat.load(Ordering::Relaxed) as usize,
+        }
+    }
+
+    /// A number for a server that is to join the others.
+    pub fn take_number(&self) -> ServerId {
+        let free = self.numbers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        ServerId(free.unwrap_or_else(|| self.end.fetch_add(1, Ordering::SeqCst)))
+    }
+
+    /// Nobody knows the server of that number any more.
+    pub fn give_number(&self, server: ServerId) {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner).push(server.0);
+    }
+
+    /// A server joins the others. Its number is not in use, and `flat` is where threads keep what is theirs of it.
+    pub fn admit(&self, proxy: &Proxy, server: &Server, flat: u32) {
+        self.state(server.id).begin(server, flat);
+        if server.minconn != 0 {
+            self.has_minconn.store(true, Ordering::SeqCst);
+        }
+        if server.maxconn != 0 || goes_by_load(proxy) {
+            self.start_counting();
+        }
+        self.balancer.add(ServerIndex(server.id.0), &spec(server));
+        self.count_usable();
+    }
+
+    /// A server leaves the others: it gets nothing any more, and who waits for it chooses again.
+    pub fn dismiss(&self, server: ServerId) {
+        self.set_up(server, false);
+        self.state(server).end();
+        self.balancer.remove(ServerIndex(server.0));
+        self.forget_identity(server);
+        self.count_usable();
     }
 
     /// The part of a server's state that changes rarely.
@@ -225,10 +244,7 @@ impl Backend {
 
     /// Whether new requests may go to a server: it is up, not draining, and its weight is not zero.
     pub fn is_usable(&self, server: ServerId) -> bool {
-        let state = &self.servers[server.0 as usize];
-        state.up.load(Ordering::Relaxed)
-            && !state.closing.load(Ordering::Relaxed)
-            && state.weight.load(Ordering::Relaxed) != 0
+        self.state(server).is_usable()
     }
 
     /// Servers that requests can be balanced to: active ones, or backup ones when no active one is left.
@@ -239,10 +255,8 @@ impl Backend {
     /// Usable active and backup servers.
     pub fn active_and_backup(&self) -> (u32, u32) {
         let mut counts = (0, 0);
-        for (i, server) in self.servers.iter().enumerate() {
-            if self.is_usable(ServerId(u32::try_from(i).unwrap_or(0))) {
-                if server.backup { counts.1 += 1 } else { counts.0 += 1 }
-            }
+        for server in self.states().filter(|server| server.is_usable()) {
+            if server.is_backup() { counts.1 += 1 } else { counts.0 += 1 }
         }
         counts
     }
@@ -270,7 +284,7 @@ impl Backend {
     /// Starts those maxima anew.
     pub fn reset_queue_max(&self) {
         self.queue_max.store(self.queue_len(), Ordering::Relaxed);
-        for server in &self.servers {
+        for server in self.states() {
             server.queue_max.store(u32::try_from(server.queue.len()).unwrap_or(u32::MAX), Ordering::Relaxed);
         }
     }
@@ -296,12 +310,11 @@ impl Backend {
 
     /// Requests being served and waiting on all servers; only looked at when a limit depends on it.
     fn backend_requests(&self) -> u32 {
-        if self.servers.iter().all(|s| s.fixed_limits.minconn == 0) {
+        if !self.has_minconn.load(Ordering::Relaxed) {
             return 0;
         }
-        let served: u32 = (0..self.servers.len())
-            .map(|i| self.balancer.load(ServerIndex(u32::try_from(i).unwrap_or(0))).served())
-            .sum();
+        let end = self.end.load(Ordering::Acquire);
+        let served: u32 = (0..end).map(|number| self.balancer.load(ServerIndex(number)).served()).sum();
         served + self.queue_len()
     }
 
@@ -428,7 +441,7 @@ impl Backend {
         let (queue, max) = match server {
             Some(s) => {
                 let state = &self.servers[s.0 as usize];
-                (&state.queue, state.fixed_limits.maxqueue as usize)
+                (&state.queue, state.maxqueue.load(Ordering::Relaxed) as usize)
             }
             None => (&self.queue, 0),
         };
@@ -446,8 +459,7 @@ impl Backend {
         match server {
             Some(s) => self.serve_queue(s),
             None => {
-                for i in 0..self.servers.len() {
-                    let id = ServerId(u32::try_from(i).unwrap_or(0));
+                for id in (0..self.end.load(Ordering::Acquire)).map(ServerId) {
                     if self.is_usable(id) && self.takes_part(id) {
                         self.serve_queue(ServerIndex(id.0));
                     }
@@ -530,8 +542,15 @@ impl ServerView for Limited<'_> {
 
     fn queue_is_full(&self, server: ServerIndex, _load: LoadNow) -> bool {
         let state = &self.backend.servers[server.0 as usize];
-        state.fixed_limits.queue_is_full(state.queue.len())
+        state.limits().queue_is_full(state.queue.len())
     }
+}
+
+/// Whether the choice of a server needs to know how many requests each has.
+fn goes_by_load(proxy: &Proxy) -> bool {
+    let algorithm = algorithm::picker(proxy);
+    matches!(algorithm, Algorithm::LeastConn | Algorithm::Random { .. } | Algorithm::First)
+        || proxy.balance.hash_balance_factor != 0
 }
 
 fn spec(server: &Server) -> ServerSpec {

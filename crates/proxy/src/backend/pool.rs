@@ -74,6 +74,7 @@ pub struct Demand {
 ///
 /// Those that were never used again are taken first, and of them the one that has been idle for longest: what a server
 /// says out of turn, or its end, has had the most time to come and to be noticed.
+#[derive(Default)]
 pub struct IdlePool {
     /// Those that have carried one request, and those that have carried more. The one used last is at the end.
     fresh: VecDeque<IdleConnection>,
@@ -87,11 +88,6 @@ pub struct IdlePool {
 }
 
 impl IdlePool {
-    /// No connection, with a purge every `purge_delay` milliseconds once there are some.
-    pub fn new(purge_delay: u64) -> IdlePool {
-        IdlePool { fresh: VecDeque::new(), proven: VecDeque::new(), purge_delay, purge_due: None, moves: 0 }
-    }
-
     /// Number of idle connections.
     pub fn len(&self) -> usize {
         self.fresh.len() + self.proven.len()
@@ -108,9 +104,11 @@ impl IdlePool {
     }
 
     /// Keeps a connection if it may be needed, else closes it: no more are kept, with those in use, than are needed at
-    /// once. One is always kept, and one that has proved to last. Returns when the next purge is due.
+    /// once. One is always kept, and one that has proved to last. There is a purge every `purge_delay` milliseconds; returns
+    /// when the next one is due.
     #[inline]
-    pub fn put(&mut self, connection: IdleConnection, demand: Demand) -> u64 {
+    pub fn put(&mut self, connection: IdleConnection, demand: Demand, purge_delay: u64) -> u64 {
+        self.purge_delay = purge_delay;
         let is_proven = connection.is_proven();
         let is_only = self.proven.is_empty() && (is_proven || self.fresh.is_empty());
         let is_needed = self.len() + demand.others < demand.needed + demand.low;

@@ -102,6 +102,28 @@ pub struct Past {
 }
 
 impl Standing {
+    /// Of no server: it is down, and stays so.
+    pub(super) fn none() -> Standing {
+        let health = Health::new(1, 1, Initial::FullyDown);
+        Standing {
+            operation: Operation::Stopped,
+            maintenance: true,
+            drain: false,
+            inherits_maintenance: false,
+            inherits_drain: false,
+            health,
+            checked: false,
+            paused: true,
+            disabled: true,
+            has_checks: false,
+            unresolved: false,
+            agent_asked: false,
+            agent_up: true,
+            has_agent: false,
+            initial: health,
+        }
+    }
+
     /// At the start.
     pub(super) fn new(server: &Server) -> Standing {
         let initial = match &server.check {
@@ -363,7 +385,7 @@ impl Backend {
         let before = *standing;
         let result = f(&mut standing);
         // Looked at under the lock, so that the last one to look sees how things stand. Chains have an end.
-        if let Some((proxy, tracked)) = state.tracked
+        if let Some((proxy, tracked)) = state.tracked()
             && let Some(worker) = worker::current()
         {
             standing.follow(&worker.backend(proxy).standing(tracked));

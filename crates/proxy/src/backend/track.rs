@@ -5,10 +5,9 @@ use std::collections::HashMap;
 
 use thalweg_config::model::{Config, LogLevel, ProxyId, Server, ServerId};
 
-use super::Backend;
 use super::health::{self, Before};
 use super::standing::Standing;
-use crate::instance::Instance;
+use crate::instance::{Backends, Instance};
 use crate::worker::Worker;
 
 /// A server of a backend.
@@ -20,7 +19,7 @@ pub struct Trackers(HashMap<Place, Vec<Place>>);
 
 impl Trackers {
     /// As configured. Trackers take the state of those that they track.
-    pub(crate) fn new(config: &Config, backends: &[Backend]) -> Trackers {
+    pub(crate) fn new(config: &Config, backends: &Backends) -> Trackers {
         let mut trackers = Trackers::default();
         let mut starts = Vec::new();
         for proxy in &config.proxies {

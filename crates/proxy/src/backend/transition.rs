@@ -5,7 +5,7 @@
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-use thalweg_balance::sync::{AtomicU32, AtomicU64};
+use thalweg_balance::sync::{AtomicBool, AtomicU32, AtomicU64};
 use thalweg_balance::{ServerIndex, slowstart_weight};
 use thalweg_config::model::{ProxyId, Server, ServerId};
 use thalweg_runtime::{Kind, clock, run_on, spawn, timer};
@@ -13,7 +13,7 @@ use thalweg_runtime::{Kind, clock, run_on, spawn, timer};
 use super::Backend;
 use super::pool::IdlePool;
 use crate::instance::Stopping;
-use crate::worker::{self, Worker};
+use crate::worker::{self, Thread};
 
 static SLOWSTART: Kind = Kind::new("slowstart");
 
@@ -21,10 +21,11 @@ static SLOWSTART: Kind = Kind::new("slowstart");
 const STEPS: u64 = 20;
 
 /// What of a server's settings and state concerns its transitions.
+#[derive(Default)]
 pub(super) struct Transition {
-    slowstart_ms: u64,
-    shuts_on_down: bool,
-    shuts_backups_on_up: bool,
+    slowstart_ms: AtomicU64,
+    shuts_on_down: AtomicBool,
+    shuts_backups_on_up: AtomicBool,
     /// Grows when the streams that are on the server must end; odd when that is because an active server is back.
     shut_epoch: AtomicU32,
     /// When the slow start began, in milliseconds of the monotonic clock; 0 when there is none.
@@ -32,15 +33,17 @@ pub(super) struct Transition {
 }
 
 impl Transition {
-    pub(super) fn new(server: &Server) -> Transition {
+    /// From now on it is that of this server.
+    pub(super) fn begin(&self, server: &Server) {
         let rare = server.rare();
-        Transition {
-            slowstart_ms: u64::from(rare.slowstart_ms),
-            shuts_on_down: rare.shutdown_sessions_on_down,
-            shuts_backups_on_up: rare.shutdown_backup_on_up,
-            shut_epoch: AtomicU32::new(0),
-            since_ms: AtomicU64::new(0),
-        }
+        self.slowstart_ms.store(u64::from(rare.slowstart_ms), Ordering::Relaxed);
+        self.shuts_on_down.store(rare.shutdown_sessions_on_down, Ordering::Relaxed);
+        self.shuts_backups_on_up.store(rare.shutdown_backup_on_up, Ordering::Relaxed);
+        self.since_ms.store(0, Ordering::SeqCst);
+    }
+
+    fn slowstart_ms(&self) -> u64 {
+        self.slowstart_ms.load(Ordering::Relaxed)
     }
 
     /// The streams on the server must end, whether it gives way to an active one or went down.
@@ -55,8 +58,8 @@ impl Transition {
         if since == 0 {
             return 100;
         }
-        let elapsed = clock::now_ms().saturating_sub(since).min(self.slowstart_ms);
-        u32::try_from(elapsed * 100 / self.slowstart_ms.max(1)).unwrap_or(100).clamp(1, 100)
+        let elapsed = clock::now_ms().saturating_sub(since).min(self.slowstart_ms());
+        u32::try_from(elapsed * 100 / self.slowstart_ms().max(1)).unwrap_or(100).clamp(1, 100)
     }
 }
 
@@ -110,23 +113,23 @@ impl Backend {
         let transition = &self.servers[server.0 as usize].transition;
         if !up {
             transition.since_ms.store(0, Ordering::SeqCst);
-            if transition.shuts_on_down {
+            if transition.shuts_on_down.load(Ordering::Relaxed) {
                 self.shut_sessions(server);
             }
             return;
         }
-        if transition.shuts_backups_on_up {
-            for backup in self.servers.iter().filter(|s| s.backup) {
+        if transition.shuts_backups_on_up.load(Ordering::Relaxed) {
+            for backup in self.states().filter(|server| server.is_backup()) {
                 backup.transition.shut(true);
             }
             wake_all_sessions();
         }
-        if transition.slowstart_ms > 0 {
+        if transition.slowstart_ms() > 0 {
             let since = clock::now_ms().max(1);
             transition.since_ms.store(since, Ordering::SeqCst);
             self.warm_up(server, since, since);
             if let Some(worker) = worker::current() {
-                spawn(&SLOWSTART, keep_warming(worker, self.id, server, since));
+                spawn(&SLOWSTART, keep_warming(Rc::clone(worker.own()), self.id, server, since));
             }
         }
     }
@@ -138,9 +141,9 @@ impl Backend {
             return false;
         }
         let elapsed = now.saturating_sub(since);
-        let weight = slowstart_weight(self.weight(server), elapsed, transition.slowstart_ms);
+        let weight = slowstart_weight(self.weight(server), elapsed, transition.slowstart_ms());
         self.balancer.set_effective_weight(ServerIndex(server.0), weight);
-        let over = elapsed >= transition.slowstart_ms;
+        let over = elapsed >= transition.slowstart_ms();
         if over {
             transition.since_ms.store(0, Ordering::SeqCst);
         }
@@ -150,12 +153,16 @@ impl Backend {
     }
 }
 
-async fn keep_warming(worker: Rc<Worker>, proxy: ProxyId, server: ServerId, since: u64) {
-    let backend = worker.backend(proxy);
-    let step = (backend.servers[server.0 as usize].transition.slowstart_ms / STEPS).clamp(1, 1000);
+async fn keep_warming(own: Rc<Thread>, proxy: ProxyId, server: ServerId, since: u64) {
+    let backend = || own.pin().and_then(|worker| worker.instance.backends.get(proxy.0 as usize).cloned());
+    let Some(first) = backend() else { return };
+    let step = (first.state(server).transition.slowstart_ms() / STEPS).clamp(1, 1000);
+    drop(first);
     loop {
         timer::sleep(step).await;
-        if worker.instance.stopping() != Stopping::No || !backend.warm_up(server, since, clock::now_ms()) {
+        // Another slow start began later than this one, be it that of another server.
+        let goes_on = backend().is_some_and(|backend| backend.warm_up(server, since, clock::now_ms()));
+        if own.live.stopping() != Stopping::No || !goes_on {
             return;
         }
     }

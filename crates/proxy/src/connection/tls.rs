@@ -20,7 +20,7 @@ use thalweg_sample::facts::TlsFacts;
 use thalweg_tls::Failure;
 use thalweg_tls::engine::{Connection, Event, FRAGMENT_MAX, RECORD_MAX};
 
-use crate::instance::Instance;
+use crate::instance::Live;
 
 /// After this much in one go a peer that reads it is past its slow start: records grow to their full size, which costs less.
 const GROWS_AFTER: u64 = 64 * 1024;
@@ -74,12 +74,12 @@ impl Drop for Open {
 }
 
 /// A place below `maxsslconn`, for as long as this lives. Connections with clients have theirs from where they are accepted.
-pub struct Place(Arc<Instance>);
+pub struct Place(Arc<Live>);
 
 impl Place {
     /// A place, if one is left.
-    pub fn take(instance: &Arc<Instance>) -> Option<Place> {
-        instance.tls_gate.try_enter().then(|| Place(Arc::clone(instance)))
+    pub fn take(live: &Arc<Live>) -> Option<Place> {
+        live.tls_gate.try_enter().then(|| Place(Arc::clone(live)))
     }
 }
 

@@ -17,9 +17,9 @@ use thalweg_runtime::{
 
 use super::session;
 use crate::gate::Gate;
-use crate::instance::{Instance, Stopping};
+use crate::instance::{Live, Stopping};
 use crate::rate::RateGate;
-use crate::worker::{self, Worker};
+use crate::worker::{self, Thread, Worker};
 
 static ACCEPT: Kind = Kind::new("accept");
 
@@ -49,7 +49,7 @@ pub fn start(worker: &Rc<Worker>, listener: usize, port: Arc<Port>) -> TaskId {
 
 /// A task that accepts. A bug that ends it must not close the door: another one takes its place.
 struct Acceptor {
-    worker: Rc<Worker>,
+    own: Rc<Thread>,
     listener: usize,
     /// Taken when it is handed to the successor.
     socket: Option<Listener>,
@@ -57,22 +57,23 @@ struct Acceptor {
 
 impl Drop for Acceptor {
     fn drop(&mut self) {
-        let worker = Rc::clone(&self.worker);
+        let own = Rc::clone(&self.own);
         let me = current_task();
-        worker.accepting.borrow_mut().retain(|task| *task != me);
+        own.accepting.borrow_mut().retain(|task| *task != me);
         if let Some(socket) = self.socket.take()
             && std::thread::panicking()
+            && let Some(worker) = own.pin()
         {
             let next = spawn_acceptor(&worker, self.listener, socket, EXHAUSTED_PAUSE_MS);
-            worker.accepting.borrow_mut().push(next);
+            own.accepting.borrow_mut().push(next);
         }
-        crate::thread_may_have_stopped(&worker);
+        crate::thread_may_have_stopped(&own);
     }
 }
 
 fn spawn_acceptor(worker: &Rc<Worker>, listener: usize, socket: Listener, delay_ms: u64) -> TaskId {
     let options = SpawnOptions { class: Class::Normal, nice: worker.instance.bind(listener).nice };
-    let acceptor = Acceptor { worker: Rc::clone(worker), listener, socket: Some(socket) };
+    let acceptor = Acceptor { own: Rc::clone(worker.own()), listener, socket: Some(socket) };
     spawn_with(&ACCEPT, options, accept(acceptor, delay_ms))
 }
 
@@ -80,30 +81,35 @@ async fn accept(mut acceptor: Acceptor, delay_ms: u64) {
     if delay_ms > 0 {
         timer::sleep(delay_ms).await;
     }
-    let Acceptor { worker, listener, socket } = &mut acceptor;
+    let Acceptor { own, listener, socket } = &mut acceptor;
     let (listener, Some(socket)) = (*listener, socket) else { return };
-    let worker = Rc::clone(worker);
-    let (frontend, _) = worker.instance.listeners[listener];
-    let multi_queue = worker.instance.config.global.tune.listener_multi_queue != MultiQueue::Off;
-    let in_a_row_max = match worker.instance.config.global.tune.maxaccept {
-        0 => ACCEPTS_IN_A_ROW,
-        given => u32::try_from(given).unwrap_or(u32::MAX),
+    let own = Rc::clone(own);
+    let (frontend, _) = own.live.listeners[listener];
+    let Some((multi_queue, in_a_row_max)) = own.pin().map(|worker| {
+        let tune = &worker.instance.config.global.tune;
+        let in_a_row_max = match tune.maxaccept {
+            0 => ACCEPTS_IN_A_ROW,
+            given => u32::try_from(given).unwrap_or(u32::MAX),
+        };
+        (tune.listener_multi_queue != MultiQueue::Off, in_a_row_max)
+    }) else {
+        return;
     };
-    let gates = Gates::of(&worker.instance, frontend, listener);
+    let gates = Gates::of(&own.live, frontend, listener);
     let mut in_a_row = 0;
     loop {
-        if worker.instance.is_shut(frontend) || has_stopped(&worker, frontend, socket) {
+        if own.live.is_shut(frontend) || has_stopped(&own, frontend, socket) {
             return;
         }
-        if is_held(&worker, frontend, socket) || !gates.have_room() || gates.rate_wait_ms() > 0 {
+        if is_held(&own, frontend, socket) || !gates.have_room() || gates.rate_wait_ms() > 0 {
             socket.pause();
-            wait_while_held(&worker, frontend, socket).await;
+            wait_while_held(&own, frontend, socket).await;
             gates.wait_for_room(socket).await;
             resume(socket).await;
         }
         let accepted = std::future::poll_fn(|_| match socket.poll_accept() {
             Poll::Ready(result) => Poll::Ready(Some(result)),
-            Poll::Pending if is_held(&worker, frontend, socket) || has_stopped(&worker, frontend, socket) => {
+            Poll::Pending if is_held(&own, frontend, socket) || has_stopped(&own, frontend, socket) => {
                 Poll::Ready(None)
             }
             Poll::Pending => Poll::Pending,
@@ -115,9 +121,9 @@ async fn accept(mut acceptor: Acceptor, delay_ms: u64) {
                 // Another thread may have taken the last place: then this connection waits for the next one here
                 // rather than in the backlog.
                 gates.enter(socket).await;
-                let admission = Admission { instance: Arc::clone(&worker.instance), listener };
+                let admission = Admission { live: Arc::clone(&own.live), listener };
                 crate::plant::here("accept");
-                dispatch(&worker, admission, fd, peer, multi_queue);
+                dispatch(&own, admission, fd, peer, multi_queue);
                 in_a_row += 1;
                 if in_a_row >= in_a_row_max {
                     in_a_row = 0;
@@ -158,7 +164,7 @@ fn concerns_one_connection(error: &std::io::Error) -> bool {
 struct Gates<'a>(SmallVec<[&'a Gate; 4]>, SmallVec<[&'a RateGate; 4]>);
 
 impl<'a> Gates<'a> {
-    fn of(instance: &'a Instance, frontend: ProxyId, listener: usize) -> Gates<'a> {
+    fn of(instance: &'a Live, frontend: ProxyId, listener: usize) -> Gates<'a> {
         let proxy = frontend.0 as usize;
         let (gate, rate) = (&instance.frontend_gates[proxy], &instance.frontend_rates[proxy]);
         let mut gates = smallvec![&instance.process_gate, gate, &instance.listener_gates[listener]];
@@ -233,7 +239,7 @@ async fn sleep(ms: u64, socket: &mut Listener) {
 /// A connection that was let in: it counts against the limits of listener, frontend and process for as long as this
 /// lives, whatever becomes of its task.
 pub struct Admission {
-    instance: Arc<Instance>,
+    live: Arc<Live>,
     listener: usize,
 }
 
@@ -246,7 +252,7 @@ impl Admission {
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        let instance = &self.instance;
+        let instance = &self.live;
         let (frontend, _) = instance.listeners[self.listener];
         instance.listener_gates[self.listener].leave();
         instance.frontend_gates[frontend.0 as usize].leave();
@@ -262,28 +268,29 @@ impl Drop for Admission {
 
 /// Whether nothing is to be accepted now: the process is paused, or an operator holds or closes this frontend. What was
 /// waiting when a pause took the port away is served all the same.
-fn is_held(worker: &Worker, frontend: ProxyId, socket: &mut Listener) -> bool {
-    let instance = &worker.instance;
-    instance.is_paused(frontend) || instance.is_shut(frontend) || worker.paused.get() && !socket.has_left()
+fn is_held(own: &Thread, frontend: ProxyId, socket: &mut Listener) -> bool {
+    let live = &own.live;
+    live.is_paused(frontend) || live.is_shut(frontend) || own.paused.get() && !socket.has_left()
 }
 
 /// Whether nothing is to be accepted any more: the process stops, and what was waiting then is served or not wanted.
-fn has_stopped(worker: &Worker, frontend: ProxyId, socket: &mut Listener) -> bool {
-    worker.instance.stopping() != Stopping::No && (worker.instance.is_paused(frontend) || !socket.has_left())
+fn has_stopped(own: &Thread, frontend: ProxyId, socket: &mut Listener) -> bool {
+    own.live.stopping() != Stopping::No && (own.live.is_paused(frontend) || !socket.has_left())
 }
 
 /// Waits until something may be accepted, or nothing ever will be.
-async fn wait_while_held(worker: &Worker, frontend: ProxyId, socket: &mut Listener) {
+async fn wait_while_held(own: &Thread, frontend: ProxyId, socket: &mut Listener) {
     std::future::poll_fn(|_| {
         socket.keep_up();
-        let over = worker.instance.is_shut(frontend) || has_stopped(worker, frontend, socket);
-        if is_held(worker, frontend, socket) && !over { Poll::Pending } else { Poll::Ready(()) }
+        let over = own.live.is_shut(frontend) || has_stopped(own, frontend, socket);
+        if is_held(own, frontend, socket) && !over { Poll::Pending } else { Poll::Ready(()) }
     })
     .await;
 }
 
 /// Starts the session here, or on the thread with the fewest connections when the difference is worth the message.
-fn dispatch(worker: &Rc<Worker>, admission: Admission, fd: OwnedFd, peer: SockAddr, multi_queue: bool) {
+fn dispatch(own: &Thread, admission: Admission, fd: OwnedFd, peer: SockAddr, multi_queue: bool) {
+    let Some(worker) = own.pin() else { return };
     let instance = &worker.instance;
     let here = thread_index();
     if multi_queue && instance.threads.len() > 1 {
@@ -301,5 +308,5 @@ fn dispatch(worker: &Rc<Worker>, admission: Admission, fd: OwnedFd, peer: SockAd
             return;
         }
     }
-    session::start(worker, admission, fd, &peer);
+    session::start(&worker, admission, fd, &peer);
 }

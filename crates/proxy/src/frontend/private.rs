@@ -98,6 +98,11 @@ impl ClientSession {
             return give_back(worker, backend.id, server, conn);
         }
         let Some(home) = worker::current() else { return };
+        // A server that was removed meanwhile needs no connections, and its number may soon be another one's.
+        let now = home.instance.config.find_proxy(backend.id).and_then(|proxy| proxy.server(server.id));
+        if !now.is_some_and(|now| std::ptr::eq(now, server)) {
+            return;
+        }
         // What happens on it wakes the session, which looks after its connections itself.
         conn.port.line.watch(keeper);
         let counted = PrivateIdle::new(home, worker.instance.server_index(backend.id, server.id));

@@ -20,6 +20,7 @@ use crate::connection::handshake::{self, HandshakeError};
 use crate::connection::port::Port;
 use crate::connection::proxy_header::{self, Parsed};
 use crate::connection::transport::Transport;
+use crate::counters::Present;
 use crate::instance::Stopping;
 use crate::plant::bug;
 use crate::stream::ending::{self, Cause};
@@ -28,7 +29,7 @@ use crate::stream::reply;
 use crate::stream::rules::{self, Source};
 use crate::stream::tcp::{self, TcpEnd};
 use crate::stream::{self, After, finish};
-use crate::worker::{SessionEntry, Worker};
+use crate::worker::{SessionEntry, Thread, Worker};
 
 static SESSION: TaskKind = TaskKind::new("session");
 
@@ -58,7 +59,7 @@ pub fn start(worker: &Rc<Worker>, admission: Admission, fd: OwnedFd, peer: &Sock
     let began = session.began();
     let options = SpawnOptions { class: Class::Normal, nice: worker.instance.bind(listener).nice };
     let stay = Stay { client, session, half: None, admission, began, wait: Wait::default() };
-    spawn_with(&SESSION, options, serve(Rc::clone(worker), stay));
+    spawn_with(&SESSION, options, serve(Rc::clone(worker.own()), stay));
 }
 
 /// All that a connection keeps while it waits, in the order in which it is to be dropped.
@@ -78,83 +79,86 @@ struct Stay {
 
 /// The connection's whole life. Not an `async fn`: such a one has its arguments twice.
 #[allow(clippy::manual_async_fn)]
-fn serve(worker: Rc<Worker>, mut stay: Stay) -> impl Future<Output = ()> {
+fn serve(own: Rc<Thread>, mut stay: Stay) -> impl Future<Output = ()> {
     async move {
-        let _listed = Listed::enter(&worker, &stay.session);
-        if is_reflected(&worker, &stay.session) {
-            return;
-        }
-        crate::plant::here("session");
+        let _listed = Listed::enter(&own, &stay.session);
         // Boxed, as everything that a waiting connection does not need: its memory is given back when it is done.
-        if !pool::boxed(begin(&worker, &mut stay)).await {
-            return;
-        }
-        let _present = worker.begin_session(stay.admission.listener());
-        if worker.proxy(stay.session.frontend).mode != Mode::Http
-            && !pool::boxed(as_tcp(&worker, &mut stay)).await
-        {
-            return;
-        }
-        if stay.agreed_on_frames(&worker) {
-            return pool::boxed(in_frames(&worker, stay)).await;
+        let Some(_present) = pool::boxed(enter(&own, &mut stay)).await else { return };
+        if stay.agreed_on_frames(&own) {
+            return pool::boxed(in_frames(&own, stay)).await;
         }
         // Requests, one after the other, until the client or the rules end it.
         loop {
-            stay.begin_wait(&worker);
-            let missing = std::future::poll_fn(|_| stay.poll_request(&worker)).await;
-            if stay.session.first.get() && stay.may_change_to_frames(&worker) {
+            stay.begin_wait(&own);
+            let missing = std::future::poll_fn(|_| stay.poll_request(&own)).await;
+            if stay.session.first.get() && stay.may_change_to_frames(&own) {
                 match is_h2_preface(stay.client.received()) {
-                    Some(true) => return pool::boxed(in_frames(&worker, stay)).await,
+                    Some(true) => return pool::boxed(in_frames(&own, stay)).await,
                     None if missing.is_none() && stay.client.received().len() >= PREFACE_HEAD => {
-                        stay.wait_for_preface(&worker);
+                        stay.wait_for_preface(&own);
                         continue;
                     }
                     _ => {}
                 }
             }
-            if missing.is_some() && stay.ends_in_silence(&worker) {
+            if missing.is_some() && stay.ends_in_silence(&own) {
                 stay.client.line.say_end();
                 // The connection is idle as far as requests go; the last response may still be leaving.
                 if !stay.session.first.get() && stay.client.line.in_flight() > 0 && !bug("cut-at-close") {
-                    let fe = worker.proxy(stay.session.frontend);
-                    pool::boxed(close_in_order(fe, &mut stay.client)).await;
+                    pool::boxed(close_in_order(&own, stay.ends())).await;
                 }
                 return;
             }
+            // What is in force when a request begins is what it is served by; a connection that waits keeps nothing of it.
+            let Some(worker) = own.pin() else { return };
             // The stream's memory is taken for the time of the request only: a connection that waits holds little.
-            let mut state = worker.take_stream();
+            let mut state = own.take_stream();
             let after = {
                 let Stay { client, session, half, began, .. } = &mut stay;
                 let arrival = Arrival { first: session.first.get(), began: *began, missing, half };
-                let (worker, state) = (&*worker, &mut *state);
+                let state = &mut *state;
                 pool::boxed_with(move || http::serve(worker, session, client, state, arrival)).await
             };
-            worker.give_stream(state);
+            own.give_stream(state);
             match after {
                 // It may wait for long: what is there of it takes as little room as it needs.
                 After::Incomplete => stay.client.input = stay.client.input.take().map(Buf::fitted),
-                After::KeepAlive if stay.client.body.is_ended() || pool::boxed(stay.drain(&worker)).await => {
+                After::KeepAlive if stay.client.body.is_ended() || pool::boxed(stay.drain(&own)).await => {
                     stay.session.first.set(false);
-                    stay.began = (clock::now_us(), worker.clock().wall_us);
+                    stay.began = (clock::now_us(), own.clock().wall_us);
                 }
                 After::KeepAlive | After::Close => {
-                    let fe = worker.proxy(stay.session.frontend);
-                    return pool::boxed(close_in_order(fe, &mut stay.client)).await;
+                    return pool::boxed(close_in_order(&own, stay.ends())).await;
                 }
                 After::Drop => {
                     if bug("session-counted") {
-                        worker.fe_counters(stay.session.listener).current.add(1);
+                        own.fe_counters(stay.session.listener).current.add(1);
                     }
-                    let fe = worker.proxy(stay.session.frontend);
                     // An earlier response may still be leaving: what becomes of this request is no reason to cut that.
                     if !stay.session.first.get() && stay.client.line.in_flight() > 0 && !bug("cut-at-close") {
-                        return pool::boxed(drop_when_sent(fe, &mut stay.client)).await;
+                        return pool::boxed(drop_when_sent(&own, &mut stay)).await;
                     }
-                    return drop_at_once(fe, &mut stay.client);
+                    return drop_at_once(&own, stay.ends());
                 }
             }
         }
     }
+}
+
+/// What comes before the first request: whatever the connection must pass to become a session, and a TCP stream. The session is
+/// here from then on; `None` when the connection is to be closed.
+async fn enter<'a>(own: &'a Thread, stay: &mut Stay) -> Option<Present<'a>> {
+    let worker = own.pin()?;
+    if is_reflected(&worker, &stay.session) {
+        return None;
+    }
+    crate::plant::here("session");
+    if !begin(&worker, stay).await {
+        return None;
+    }
+    let present = own.begin_session(stay.admission.listener());
+    let is_http = worker.proxy(stay.session.frontend).mode == Mode::Http;
+    (is_http || pool::boxed(as_tcp(&worker, stay)).await).then_some(present)
 }
 
 /// Whether it comes from a port that services have: known to reflect traffic, and nothing honest connects from there.
@@ -164,20 +168,21 @@ fn is_reflected(worker: &Worker, session: &ClientSession) -> bool {
 }
 
 /// Serves a client that sends several requests at once.
-async fn in_frames(worker: &Rc<Worker>, stay: Stay) {
+async fn in_frames(own: &Thread, stay: Stay) {
     let Stay { client, session, admission, began, .. } = stay;
-    let fe = worker.proxy(session.frontend);
-    let (mut client, orderly) = streams::serve(worker, Rc::new(session), client, began).await;
+    let session = Rc::new(session);
+    let Some(worker) = own.pin() else { return };
+    let (mut client, orderly) = streams::serve(worker, Rc::clone(&session), client, began).await;
     match orderly {
-        true => close_in_order(fe, &mut client).await,
-        false => drop_at_once(fe, &mut client),
+        true => close_in_order(own, (&session, &mut client)).await,
+        false => drop_at_once(own, (&session, &mut client)),
     }
     drop(admission);
 }
 
 /// Closes without telling the client more than it must know.
-fn drop_at_once(fe: &Proxy, client: &mut Port) {
-    if fe.opts.nolinger {
+fn drop_at_once(own: &Thread, (session, client): (&ClientSession, &mut Port)) {
+    if of_frontend(own, session, |fe| fe.opts.nolinger).unwrap_or(true) {
         client.line.set_linger_rst();
     } else {
         // Whoever only ended its direction still gets what was sent to it.
@@ -186,9 +191,20 @@ fn drop_at_once(fe: &Proxy, client: &mut Port) {
 }
 
 /// The same, once the client has taken what it was sent before.
-async fn drop_when_sent(fe: &Proxy, client: &mut Port) {
-    client.all_is_sent(fe.timeouts.client).await;
-    drop_at_once(fe, client);
+async fn drop_when_sent(own: &Thread, stay: &mut Stay) {
+    let limit = client_timeout(own, &stay.session);
+    stay.client.all_is_sent(limit).await;
+    drop_at_once(own, stay.ends());
+}
+
+/// `timeout client`, as it is in force now.
+fn client_timeout(own: &Thread, session: &ClientSession) -> Option<u64> {
+    of_frontend(own, session, |fe| fe.timeouts.client).flatten()
+}
+
+/// What the frontend of a session says now; `None` when it is gone.
+fn of_frontend<R>(own: &Thread, session: &ClientSession, f: impl FnOnce(&Proxy) -> R) -> Option<R> {
+    own.pin()?.instance.config.find_proxy(session.frontend).map(f)
 }
 
 /// Serves a TCP stream. True when it became one of HTTP.
@@ -206,35 +222,35 @@ async fn as_tcp(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
                 let _ = client.line.shutdown_write();
             }
         }
-        TcpEnd::Over { orderly: false } => drop_at_once(worker.proxy(session.frontend), client),
+        TcpEnd::Over { orderly: false } => drop_at_once(worker, stay.ends()),
     }
     false
 }
 
 /// The session in the list of its thread, and among what its thread has to do.
 struct Listed<'a> {
-    worker: &'a Worker,
+    own: &'a Thread,
     slot: usize,
 }
 
 impl<'a> Listed<'a> {
-    fn enter(worker: &'a Worker, session: &ClientSession) -> Listed<'a> {
+    fn enter(own: &'a Thread, session: &ClientSession) -> Listed<'a> {
         let (task, frontend, since_ms) = (current_task(), session.frontend, clock::now_ms());
         let source = match session.facts().fc_src {
             Endpoint::Inet(source) => Some((source.ip(), source.port())),
             Endpoint::Unix | Endpoint::Unknown => None,
         };
-        let slot = worker.sessions.borrow_mut().insert(SessionEntry { task, frontend, since_ms, source });
-        worker.instance.thread_load[worker.thread].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Listed { worker, slot }
+        let slot = own.sessions.borrow_mut().insert(SessionEntry { task, frontend, since_ms, source });
+        own.live.thread_load[own.thread].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Listed { own, slot }
     }
 }
 
 impl Drop for Listed<'_> {
     fn drop(&mut self) {
-        let worker = self.worker;
-        worker.sessions.borrow_mut().remove(self.slot);
-        worker.instance.thread_load[worker.thread].fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        let own = self.own;
+        own.sessions.borrow_mut().remove(self.slot);
+        own.live.thread_load[own.thread].fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
     }
 }
 
@@ -475,37 +491,47 @@ struct Wait {
 }
 
 impl Stay {
+    /// Who is served, and the port.
+    fn ends(&mut self) -> (&ClientSession, &mut Port) {
+        (&self.session, &mut self.client)
+    }
+
     /// Whether HTTP/2 is spoken from the first byte on: by the word of the listener, or because TLS agreed on it.
-    fn agreed_on_frames(&self, worker: &Worker) -> bool {
+    fn agreed_on_frames(&self, own: &Thread) -> bool {
         let facts = self.session.facts();
         match facts.rare().tls.as_deref().and_then(|tls| tls.known.alpn.as_deref()) {
             Some(protocol) => protocol == b"h2",
-            None => worker.instance.bind(self.session.listener).proto.as_deref() == Some("h2"),
+            None => {
+                let listener = self.session.listener;
+                own.pin().is_some_and(|w| w.instance.bind(listener).proto.as_deref() == Some("h2"))
+            }
         }
     }
 
     /// Whether a client that was not asked may begin with the preface of HTTP/2.
-    fn may_change_to_frames(&self, worker: &Worker) -> bool {
-        let fe = worker.proxy(self.session.frontend);
-        !fe.opts.disable_h2_upgrade && worker.instance.bind(self.session.listener).proto.is_none()
+    fn may_change_to_frames(&self, own: &Thread) -> bool {
+        let Some(worker) = own.pin() else { return false };
+        let fe = worker.instance.config.find_proxy(self.session.frontend);
+        fe.is_some_and(|fe| !fe.opts.disable_h2_upgrade)
+            && worker.instance.bind(self.session.listener).proto.is_none()
     }
 
     /// What came is the beginning of the preface, and to who does not know that a request. More of it has to come: what was
     /// taken for the beginning of a head says how long that may take.
-    fn wait_for_preface(&mut self, worker: &Worker) {
-        let limit = worker.proxy(self.session.frontend).timeouts.http_request;
+    fn wait_for_preface(&mut self, own: &Thread) {
+        let limit = of_frontend(own, &self.session, |fe| fe.timeouts.http_request).flatten();
         self.half.get_or_insert_with(|| Box::new(HalfHead::new(limit)));
     }
 
     /// The wait for a request begins, unless one has begun already.
-    fn begin_wait(&mut self, worker: &Worker) {
+    fn begin_wait(&mut self, own: &Thread) {
         if self.half.is_none() {
-            let t = &worker.proxy(self.session.frontend).timeouts;
             // A client that never said anything must keep within both limits.
-            let limit = match self.session.first.get() {
-                true => http::earlier(t.http_request, t.client),
-                false => t.http_keep_alive.or(t.http_request).or(t.client),
-            };
+            let limit = of_frontend(own, &self.session, |fe| match self.session.first.get() {
+                true => http::earlier(fe.timeouts.http_request, fe.timeouts.client),
+                false => fe.timeouts.http_keep_alive.or(fe.timeouts.http_request).or(fe.timeouts.client),
+            })
+            .flatten();
             // By the round's clock, as whatever else is counted from what was received or sent.
             let until_ms = limit.map_or(NEVER, |ms| clock::now_ms().saturating_add(ms + 1));
             self.wait = Wait { until_ms, leave_at_ms: 0 };
@@ -514,7 +540,7 @@ impl Stay {
 
     /// Waits for the first byte of a request, or for more of its head. Ready when something came, or with the reason why
     /// nothing will.
-    fn poll_request(&mut self, worker: &Worker) -> Poll<Option<NoRequest>> {
+    fn poll_request(&mut self, own: &Thread) -> Poll<Option<NoRequest>> {
         let Stay { client, session, half, wait, .. } = self;
         let half = half.as_deref();
         if half.is_none() && client.has_input() {
@@ -538,7 +564,11 @@ impl Stay {
         }
         session.look_after_private();
         let now = clock::now_ms();
-        let fe = worker.proxy(session.frontend);
+        // Only what is in force is asked: whoever waits for a request keeps nothing of what was.
+        let Some(worker) = own.pin() else { return Poll::Ready(Some(NoRequest::Closed)) };
+        let Some(fe) = worker.instance.config.find_proxy(session.frontend) else {
+            return Poll::Ready(Some(NoRequest::Closed));
+        };
         let stopping = worker.instance.stopping();
         let until = match half {
             Some(half) => half.deadline(fe, client.line.last_received_ms()).unwrap_or(NEVER),
@@ -546,7 +576,7 @@ impl Stay {
         };
         if half.is_none() && !session.first.get() && stopping != Stopping::No {
             if wait.leave_at_ms == 0 {
-                wait.leave_at_ms = leave_idle_at(worker, fe, now).unwrap_or(NEVER);
+                wait.leave_at_ms = leave_idle_at(&worker, fe, now).unwrap_or(NEVER);
             }
             // A request that came at the same time is on its way here and will be answered.
             if stopping == Stopping::Hard || (now >= wait.leave_at_ms && !client.line.ask_input()) {
@@ -562,15 +592,19 @@ impl Stay {
     }
 
     /// Throws away what is left of a request that was answered; false when the connection had better be closed.
-    async fn drain(&mut self, worker: &Worker) -> bool {
-        reply::drain(worker.proxy(self.session.frontend), &mut self.client).await
+    async fn drain(&mut self, own: &Thread) -> bool {
+        let Some(worker) = own.pin() else { return false };
+        match worker.instance.config.find_proxy(self.session.frontend) {
+            Some(fe) => reply::drain(fe, &mut self.client).await,
+            None => false,
+        }
     }
 
     /// Nothing will come: whether the connection ends without a word, as between requests, or as one that was only opened
     /// to see whether somebody listens.
-    fn ends_in_silence(&self, worker: &Worker) -> bool {
-        let ignores_probes = worker.proxy(self.session.frontend).opts.http_ignore_probes;
-        self.half.is_none() && (!self.session.first.get() || ignores_probes)
+    fn ends_in_silence(&self, own: &Thread) -> bool {
+        let ignores_probes = || of_frontend(own, &self.session, |fe| fe.opts.http_ignore_probes);
+        self.half.is_none() && (!self.session.first.get() || ignores_probes().unwrap_or(true))
     }
 }
 
@@ -589,8 +623,8 @@ fn leave_idle_at(worker: &Worker, fe: &Proxy, now_ms: u64) -> Option<u64> {
 
 /// Closes so that the client gets everything that was sent. Closing with unread input would reset the connection,
 /// and a reset may overtake the response (RFC 9112 section 9.6): what still comes is read and thrown away for a while.
-async fn close_in_order(fe: &Proxy, client: &mut Port) {
-    if !client.all_is_sent(fe.timeouts.client).await || client.eof {
+async fn close_in_order(own: &Thread, (session, client): (&ClientSession, &mut Port)) {
+    if !client.all_is_sent(client_timeout(own, session)).await || client.eof {
         return;
     }
     // The last bytes may have been held back to leave with the end (`Stream::end_with_next_send`): they go before it is looked
@@ -614,7 +648,7 @@ async fn close_in_order(fe: &Proxy, client: &mut Port) {
 mod tests {
     use super::*;
 
-    fn size_of_future<F: Future>(_: fn(Rc<Worker>, Stay) -> F) -> usize {
+    fn size_of_future<F: Future>(_: fn(Rc<Thread>, Stay) -> F) -> usize {
         size_of::<F>()
     }
 

@@ -51,14 +51,14 @@ fn config(worker: &Worker) -> Config {
 /// Serves a client that speaks HTTP/2, from its preface on, which is in the port or still to come. The port comes back, with
 /// everything sent that could be; whether the connection is to be closed in order.
 pub async fn serve(
-    worker: &Rc<Worker>,
+    worker: Rc<Worker>,
     session: Rc<ClientSession>,
     port: Port,
     began: (u64, i64),
 ) -> (Port, bool) {
     let mut sitting = Sitting {
-        carrier: Carrier::new(port, Role::Server, config(worker)),
-        worker: Rc::clone(worker),
+        carrier: Carrier::new(port, Role::Server, config(&worker)),
+        worker,
         session,
         began,
         arrived: Vec::new(),
@@ -114,6 +114,10 @@ impl Sitting {
 
     /// Ready when the connection is over, with whether it ended in order.
     fn poll(&mut self) -> Poll<bool> {
+        // Requests that come are served by what is in force now.
+        if let Some(now) = self.worker.own().pin() {
+            self.worker = now;
+        }
         self.session.look_after_private();
         self.look_at_stop();
         if self.ending.is_none() {

@@ -22,7 +22,7 @@ use thalweg_runtime::{Kind, Reason, TaskId, clock, current_task, kill, spawn, ti
 use thalweg_stick::Table;
 use thalweg_stick::peers::{PeerSpec, Section, SectionSpec, TableSpec};
 
-use crate::instance::Instance;
+use crate::instance;
 use crate::worker::Worker;
 
 static ACCEPT: Kind = Kind::new("peers-accept");
@@ -195,7 +195,7 @@ pub fn start(worker: &Rc<Worker>, number: usize, port: Arc<ListeningPort>) {
         tasks: RefCell::default(),
         sessions: RefCell::default(),
         strangers: Cell::new(0),
-        duty: Cell::new(Some(Duty::begin(&worker.instance))),
+        duty: Cell::new(Some(Duty::begin(&worker.live))),
     });
     let mut tasks = vec![
         spawn(&ACCEPT, accept(Rc::clone(&service), Listener::on(port))),
@@ -219,12 +219,12 @@ pub fn stop(worker: &Worker) {
 
 /// A section that is served, and has the process that comes next to teach before this one may end. Others may be done with
 /// the stop before this thread hears of it.
-struct Duty(Arc<Instance>);
+struct Duty(Arc<instance::Live>);
 
 impl Duty {
-    fn begin(instance: &Arc<Instance>) -> Duty {
-        instance.peers.untaught.fetch_add(1, Ordering::SeqCst);
-        Duty(Arc::clone(instance))
+    fn begin(live: &Arc<instance::Live>) -> Duty {
+        live.peers.untaught.fetch_add(1, Ordering::SeqCst);
+        Duty(Arc::clone(live))
     }
 }
 

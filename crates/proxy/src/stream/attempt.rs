@@ -98,13 +98,18 @@ impl<'a> Attempts<'a> {
         stream.state.facts.timers.queue_us = stream.elapsed_us();
     }
 
-    fn server(&self, stream: &Stream<'a>) -> Option<&'a Server> {
+    fn server(&mut self, stream: &Stream<'a>) -> Option<&'a Server> {
         let id = self.held.as_ref()?.server();
+        let Some(server) = stream.worker.server(self.be, id) else {
+            // It was removed a moment after it was chosen.
+            self.held = None;
+            return None;
+        };
         // What is sent again because its connection had ended is the same attempt.
         if !self.fresh {
             stream.worker.count_attempt(self.be.id, id);
         }
-        self.be.server(id)
+        Some(server)
     }
 
     /// Takes an idle connection for the attempt. Gives what must be [opened](Attempts::open) when there is none.
@@ -163,7 +168,8 @@ impl<'a> Attempts<'a> {
         facts.bc_tls = conn.port.line.wire().and_then(Transport::tls_facts).cloned();
         stream.log_step(LogStep::Connect);
         if !self.be.stick_rules.is_empty()
-            && let Some(server) = self.held.as_ref().and_then(|lease| self.be.server(lease.server()))
+            && let Some(server) =
+                self.held.as_ref().and_then(|lease| stream.worker.server(self.be, lease.server()))
         {
             stick::connected(stream, self.be, server);
         }

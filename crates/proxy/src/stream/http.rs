@@ -109,12 +109,13 @@ pub struct Arrival<'s> {
 
 /// Serves one request, whose first bytes are in `client.input`.
 pub async fn serve(
-    worker: &Worker,
+    worker: Rc<Worker>,
     session: &ClientSession,
     client: &mut Port,
     state: &mut StreamState,
     arrival: Arrival<'_>,
 ) -> After {
+    let worker = &*worker;
     let Arrival { first, began, missing, half } = arrival;
     begin(state, session, first, began);
     let mut http = Stream::new(worker, session, client, state, first);

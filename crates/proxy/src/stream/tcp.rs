@@ -193,7 +193,8 @@ async fn talk_to_server<'a>(
         return end.cause().map_or(Ok(ENDED), |cause| Err(stream.stop(cause)));
     }
     if !be.stick_rules.is_empty()
-        && let Some(server) = stream.state.facts.server.and_then(|id| be.server(ServerId(id.index)))
+        && let Some(server) =
+            stream.state.facts.server.and_then(|id| stream.worker.server(be, ServerId(id.index)))
     {
         stick::response(stream, be, server, &conn.port);
     }

@@ -122,7 +122,7 @@ pub fn nothing_left(record: &Record, instance: &Arc<Instance>) {
         }
     };
     left("connections of the process".into(), instance.process_gate.current().into());
-    for gate in &instance.frontend_gates {
+    for (_, gate) in instance.frontend_gates.iter() {
         left("connections of a frontend".into(), gate.current().into());
     }
     for gate in &instance.listener_gates {

@@ -54,7 +54,7 @@ impl Checker {
     }
 
     fn judge_by_agent(&self, verdict: Verdict, up: Option<bool>, duration_ms: u64) {
-        let (proxy, server) = self.config();
+        let Some((proxy, server)) = self.config() else { return };
         let backend = self.backend();
         let (before, was) = (Before::look(backend, self.server), backend.standing(self.server));
         if up.is_some_and(|up| !backend.say_agent(self.server, up)) {

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use thalweg_check::{Passed, Verdict};
-use thalweg_config::model::{LogLevel, Proxy, ProxyId, Server, ServerId};
+use thalweg_config::model::{LogLevel, Proxy, ProxyId, Server, ServerId, Shared};
 use thalweg_runtime::timer;
 use thalweg_runtime::{clock, pool, spawn};
 
@@ -12,24 +12,97 @@ use super::super::{Backend, track};
 use super::tell::{Before, reason, status, tell};
 use super::{CHECK, CROWDED_PAUSE_MS, RUNNING, What};
 use crate::instance::Stopping;
-use crate::worker::Worker;
+use crate::worker::{Thread, Worker};
 
-/// One of the two tasks that a server may have: for its checks, and for its agent.
+/// One of the two tasks that a server may have, for as long as it is in the configuration: for its checks, and for its agent.
+pub(super) struct Checks {
+    own: Rc<Thread>,
+    proxy: ProxyId,
+    /// As it was when they began: one that has its number later is another one.
+    server: Shared<Server>,
+    what: What,
+}
+
+impl Drop for Checks {
+    /// A server that nobody checks would stay what it was for ever: when a bug ends its checks, others go on an interval
+    /// later.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let (own, server) = (Rc::clone(&self.own), self.server.clone());
+            let next = Checks { own, proxy: self.proxy, server, what: self.what };
+            let delay = inter_ms(&next.server, next.what);
+            spawn(&CHECK, next.run(delay));
+        }
+    }
+}
+
+/// The configured time between two checks of a server, in milliseconds.
+fn inter_ms(server: &Server, what: What) -> u64 {
+    let ms = match what {
+        What::Health => server.check.as_ref().map(|check| check.inter_ms),
+        What::Agent => server.agent.as_ref().map(|agent| agent.inter_ms),
+    };
+    u64::from(ms.unwrap_or_default()).max(1)
+}
+
+impl Checks {
+    /// Begins to check a server on this thread, `delay_ms` from now.
+    pub(super) fn start(
+        worker: &Worker,
+        proxy: &Proxy,
+        (server, what): (&Shared<Server>, What),
+        delay_ms: u64,
+    ) {
+        let (own, server) = (Rc::clone(worker.own()), server.clone());
+        spawn(&CHECK, Checks { own, proxy: proxy.id, server, what }.run(delay_ms));
+    }
+
+    /// What is to be checked now, by what is in force; `None` when the server is gone, or the thread.
+    fn next(&self) -> Option<Checker> {
+        let worker = self.own.pin()?;
+        let server = worker.instance.config.find_proxy(self.proxy)?.shared_server(self.server.id)?;
+        let is_it = server.is(&self.server);
+        is_it.then(|| Checker { proxy: self.proxy, server: self.server.id, what: self.what, worker })
+    }
+
+    /// Checks from `delay_ms` on.
+    async fn run(self, delay_ms: u64) {
+        let mut start_ms = timer::deadline_in(delay_ms);
+        loop {
+            timer::sleep_until(start_ms).await;
+            while self.own.live.stopping() == Stopping::No && self.is_crowded() {
+                timer::sleep(CROWDED_PAUSE_MS).await;
+            }
+            if self.own.live.stopping() != Stopping::No {
+                return;
+            }
+            let begun_ms = clock::now_ms();
+            let Some(checker) = self.next() else { return };
+            if checker.is_due() {
+                // Boxed: there may be very many servers, most of which are not being checked now.
+                pool::boxed(checker.check(begun_ms)).await;
+            }
+            let Some(checker) = self.next() else { return };
+            // From start to start; a check that took longer is followed by the next at once.
+            start_ms = (start_ms + checker.interval()).max(clock::now_ms());
+        }
+    }
+
+    /// Whether as many checks as are allowed are in progress on this thread.
+    fn is_crowded(&self) -> bool {
+        self.own.pin().is_some_and(|worker| {
+            let most = worker.instance.config.global.tune.max_checks_per_thread;
+            most != 0 && RUNNING.get() >= most
+        })
+    }
+}
+
+/// One check of a server.
 pub(super) struct Checker {
     pub(super) worker: Rc<Worker>,
     pub(super) proxy: ProxyId,
     pub(super) server: ServerId,
     pub(super) what: What,
-}
-
-impl Drop for Checker {
-    /// A server that nobody checks would stay what it was for ever: when a bug ends its checker, another one goes on an
-    /// interval later.
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            Checker::start(&self.worker, (self.proxy, self.server, self.what), self.inter_ms());
-        }
-    }
 }
 
 /// A check in progress.
@@ -55,19 +128,10 @@ impl Drop for Running<'_> {
 }
 
 impl Checker {
-    /// Begins to check a server `delay_ms` from now.
-    pub(super) fn start(
-        worker: &Rc<Worker>,
-        (proxy, server, what): (ProxyId, ServerId, What),
-        delay_ms: u64,
-    ) {
-        let checker = Checker { worker: Rc::clone(worker), proxy, server, what };
-        spawn(&CHECK, checker.run(delay_ms));
-    }
-
-    pub(super) fn config(&self) -> (&Proxy, &Server) {
+    /// The server, which the pin has, and its proxy.
+    pub(super) fn config(&self) -> Option<(&Proxy, &Server)> {
         let proxy = self.worker.proxy(self.proxy);
-        (proxy, &proxy.servers[self.server.0 as usize])
+        Some((proxy, self.worker.server(proxy, self.server)?))
     }
 
     pub(super) fn backend(&self) -> &Backend {
@@ -76,12 +140,7 @@ impl Checker {
 
     /// The configured time between two checks, in milliseconds.
     pub(super) fn inter_ms(&self) -> u64 {
-        let (_, server) = self.config();
-        let ms = match self.what {
-            What::Health => server.check.as_ref().map(|check| check.inter_ms),
-            What::Agent => server.agent.as_ref().map(|agent| agent.inter_ms),
-        };
-        u64::from(ms.unwrap_or_default()).max(1)
+        self.config().map_or(1, |(_, server)| inter_ms(server, self.what))
     }
 
     fn is_due(&self) -> bool {
@@ -93,41 +152,21 @@ impl Checker {
         }
     }
 
-    /// Checks for as long as the process serves, from `delay_ms` on.
-    async fn run(self, delay_ms: u64) {
-        let worker = &*self.worker;
-        let global = &worker.instance.config.global;
-        let mut start_ms = timer::deadline_in(delay_ms);
-        loop {
-            timer::sleep_until(start_ms).await;
-            while global.tune.max_checks_per_thread != 0 && RUNNING.get() >= global.tune.max_checks_per_thread
-            {
-                timer::sleep(CROWDED_PAUSE_MS).await;
-            }
-            if worker.instance.stopping() != Stopping::No {
-                return;
-            }
-            let begun_ms = clock::now_ms();
-            if self.is_due() {
-                let running = Running::begin(self.backend(), self.server, self.what);
-                // Boxed: there may be very many servers, most of which are not being checked now.
-                let heard = pool::boxed(self.converse(begun_ms)).await;
-                drop(running);
-                let duration_ms = clock::now_ms().saturating_sub(begun_ms);
-                match self.what {
-                    What::Health => self.conclude(heard.verdict, duration_ms),
-                    What::Agent => self.follow_agent(heard, duration_ms),
-                }
-            }
-            // From start to start; a check that took longer is followed by the next at once.
-            start_ms = (start_ms + self.interval()).max(clock::now_ms());
+    async fn check(self, begun_ms: u64) {
+        let running = Running::begin(self.backend(), self.server, self.what);
+        let heard = self.converse(begun_ms).await;
+        drop(running);
+        let duration_ms = clock::now_ms().saturating_sub(begun_ms);
+        match self.what {
+            What::Health => self.conclude(heard.verdict, duration_ms),
+            What::Agent => self.follow_agent(heard, duration_ms),
         }
     }
 
     /// Milliseconds to the next check.
     fn interval(&self) -> u64 {
-        let (_, server) = self.config();
-        let check = server.check.as_deref().filter(|_| self.what == What::Health);
+        let server = self.config().map(|(_, server)| server).filter(|_| self.what == What::Health);
+        let check = server.and_then(|server| server.check.as_deref());
         let health = self.backend().standing(self.server).health;
         let special = check.and_then(|check| match (health.is_changing(), health.is_up()) {
             (true, _) => check.fastinter_ms,
@@ -146,7 +185,7 @@ impl Checker {
 
     /// Counts a verdict, marks the server, tells the logs.
     fn conclude(&self, verdict: Verdict, duration_ms: u64) {
-        let (proxy, server) = self.config();
+        let Some((proxy, server)) = self.config() else { return };
         let backend = self.backend();
         let passed = verdict.status.passed();
         let before = Before::look(backend, self.server);
@@ -190,14 +229,14 @@ impl Checker {
 mod tests {
     use super::*;
 
-    fn size_of_future<F: Future>(_: fn(Checker, u64) -> F) -> usize {
+    fn size_of_future<F: Future>(_: fn(Checks, u64) -> F) -> usize {
         size_of::<F>()
     }
 
     /// What a server's checker takes between two checks, besides the runtime's own record of it.
     #[test]
     fn a_waiting_check_is_small() {
-        let size = size_of_future(Checker::run);
+        let size = size_of_future(Checks::run);
         assert!(size <= 128, "{size} bytes");
     }
 

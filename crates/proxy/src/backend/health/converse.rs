@@ -37,7 +37,7 @@ pub(super) struct Heard {
 impl Checker {
     /// What is asked now.
     fn program(&self) -> Arc<Program> {
-        let (proxy, server) = self.config();
+        let Some((proxy, server)) = self.config() else { return Arc::new(Program::plain()) };
         match self.what {
             What::Health => proxy.check.clone().unwrap_or_else(|| Arc::new(Program::plain())),
             What::Agent => Arc::new(Program::agent(self.backend().identity(server).agent_send.as_deref())),
@@ -55,7 +55,7 @@ impl Checker {
     }
 
     async fn talk(&self, conversation: &mut Conversation, begun_ms: u64) -> Verdict {
-        let (proxy, server) = self.config();
+        let Some((proxy, server)) = self.config() else { return Verdict::default() };
         let mut evaluator = Evaluator::new(&self.worker, proxy, server);
         crate::plant::here("check");
         let inter = self.inter_ms();
@@ -134,7 +134,7 @@ impl Checker {
 
     fn proxy_header(&self, connect: &Connect) -> Vec<u8> {
         let mut out = Vec::new();
-        let (_, server) = self.config();
+        let Some((_, server)) = self.config() else { return out };
         let Some(check) = server.check.as_ref().filter(|_| self.what == What::Health) else { return out };
         let now = self.backend().identity(server);
         // A check that goes elsewhere than traffic does not speak as traffic does unless told so.

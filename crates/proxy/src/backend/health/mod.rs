@@ -25,7 +25,7 @@ use thalweg_runtime::Kind;
 pub use tell::say;
 pub(crate) use tell::{Before, tell, title};
 
-use self::checker::Checker;
+use self::checker::Checks;
 use super::Backend;
 use crate::worker::Worker;
 
@@ -40,7 +40,7 @@ thread_local! {
 }
 
 /// What is known of a server's health, as the statistics show it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CheckReport {
     /// What the last check found out.
     pub verdict: Verdict,
@@ -61,20 +61,22 @@ pub enum What {
     Agent,
 }
 
-/// What was found out about a server. The locks are taken by checks and by those who look, never by traffic.
+/// What was found out about a server, as far as it has checks. The locks are taken by checks and by those who look, never by
+/// traffic.
+#[derive(Default)]
 pub(super) struct Reports {
-    check: Option<Mutex<CheckReport>>,
-    agent: Option<Mutex<CheckReport>>,
+    check: Mutex<Option<CheckReport>>,
+    agent: Mutex<Option<CheckReport>>,
 }
 
 impl Reports {
-    pub(super) fn new(server: &Server) -> Reports {
-        let report = || {
-            let verdict = Verdict::default();
-            Mutex::new(CheckReport { verdict, duration_ms: None, running: false, failures: 0 })
-        };
-        let agent = server.agent.as_ref().filter(|agent| agent.asked);
-        Reports { check: server.check.as_ref().map(|_| report()), agent: agent.map(|_| report()) }
+    /// From now on they are those of this server; of none without one.
+    pub(super) fn begin(&self, server: Option<&Server>) {
+        let agent = server.and_then(|server| server.agent.as_ref()).filter(|agent| agent.asked);
+        let has_check = server.is_some_and(|server| server.check.is_some());
+        for (report, there) in [(&self.check, has_check), (&self.agent, agent.is_some())] {
+            *report.lock().unwrap_or_else(PoisonError::into_inner) = there.then(CheckReport::default);
+        }
     }
 }
 
@@ -85,12 +87,12 @@ impl Backend {
         what: What,
         f: impl FnOnce(&mut CheckReport) -> R,
     ) -> Option<R> {
-        let reports = &self.servers.get(server.0 as usize)?.reports;
+        let reports = &self.state(server).reports;
         let report = match what {
-            What::Health => reports.check.as_ref(),
-            What::Agent => reports.agent.as_ref(),
+            What::Health => &reports.check,
+            What::Agent => &reports.agent,
         };
-        Some(f(&mut report?.lock().unwrap_or_else(PoisonError::into_inner)))
+        report.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(f)
     }
 
     /// What checks, or the agent, found out about a server; `None` when it has none.
@@ -134,7 +136,7 @@ pub fn start(worker: &Rc<Worker>) {
     let spread = config.global.max_spread_checks_ms.map_or(smallest, |max| max.min(smallest));
     let threads = worker.instance.threads.len();
     for (i, (proxy, server, (what, _))) in checks.enumerate().filter(|(i, _)| i % threads == worker.thread) {
-        Checker::start(worker, (proxy.id, server.id, what), spread * i as u64 / count);
+        Checks::start(worker, proxy, (server, what), spread * i as u64 / count);
     }
 }
 

@@ -1,0 +1,134 @@
+//! The live state of one server, for as long as some snapshot has it.
+//!
+//! It lies at the server's number in a row that grows ([`thalweg_balance::Growing`]), shared by all snapshots. So all of it is
+//! words and locks, which [`ServerState::begin`] sets for the server that has the number from then on.
+
+use std::collections::VecDeque;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use thalweg_balance::sync::{AtomicBool, AtomicU32, Mutex};
+use thalweg_balance::{Limits, Queue};
+use thalweg_config::model::{ProxyId, Server, ServerId};
+
+use super::health::Reports;
+use super::standing::{Past, Standing};
+use super::transition::Transition;
+use crate::operator::Service;
+
+/// See the module's documentation.
+pub(crate) struct ServerState {
+    /// Where threads keep what is theirs of it: see [`crate::Instance::server_index`].
+    pub flat: AtomicU32,
+    minconn: AtomicU32,
+    pub maxqueue: AtomicU32,
+    pub service: Service,
+    backup: AtomicBool,
+    pub queue: Queue,
+    pub queue_max: AtomicU32,
+    pub weight: AtomicU32,
+    pub standing: Mutex<Standing>,
+    /// Where it stood before.
+    pub past: Mutex<VecDeque<Past>>,
+    /// Whose state it has.
+    tracked: Mutex<Option<(ProxyId, ServerId)>>,
+    /// What its checks found out.
+    pub reports: Reports,
+    /// What `standing` says of it, for traffic.
+    pub up: AtomicBool,
+    /// It gets no new sessions though it is up.
+    pub closing: AtomicBool,
+    pub transition: Transition,
+    /// Counts the changes of what it is called and where it is reached; 0 while it is as configured.
+    pub version: AtomicU32,
+}
+
+impl Default for ServerState {
+    /// That of a number without a server.
+    fn default() -> ServerState {
+        ServerState {
+            flat: AtomicU32::new(0),
+            minconn: AtomicU32::new(0),
+            maxqueue: AtomicU32::new(0),
+            service: Service::new(),
+            backup: AtomicBool::new(false),
+            queue: Queue::new(),
+            queue_max: AtomicU32::new(0),
+            weight: AtomicU32::new(0),
+            standing: Mutex::new(Standing::none()),
+            past: Mutex::default(),
+            tracked: Mutex::new(None),
+            reports: Reports::default(),
+            up: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+            transition: Transition::default(),
+            version: AtomicU32::new(0),
+        }
+    }
+}
+
+impl ServerState {
+    /// That of a server, at `flat` in what threads have.
+    pub fn of(server: &Server, flat: u32) -> ServerState {
+        let state = ServerState::default();
+        state.begin(server, flat);
+        state
+    }
+
+    /// From now on it is that of this server. Nobody uses the number meanwhile.
+    pub fn begin(&self, server: &Server, flat: u32) {
+        let standing = Standing::new(server);
+        self.flat.store(flat, Ordering::Relaxed);
+        self.minconn.store(server.minconn, Ordering::Relaxed);
+        self.maxqueue.store(server.maxqueue, Ordering::Relaxed);
+        self.service.begin(server);
+        self.backup.store(server.backup, Ordering::Relaxed);
+        self.queue_max.store(0, Ordering::Relaxed);
+        self.weight.store(u32::from(server.weight), Ordering::Relaxed);
+        self.past.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.tracked.lock().unwrap_or_else(PoisonError::into_inner) = server.rare().track;
+        self.reports.begin(Some(server));
+        self.up.store(standing.is_up(), Ordering::Relaxed);
+        self.closing.store(false, Ordering::Relaxed);
+        self.transition.begin(server);
+        self.version.store(0, Ordering::Relaxed);
+        *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = standing;
+    }
+
+    /// No server has the number any more: nobody is balanced to it or waits for it.
+    pub fn end(&self) {
+        self.up.store(false, Ordering::SeqCst);
+        self.weight.store(0, Ordering::SeqCst);
+        self.minconn.store(0, Ordering::Relaxed);
+        self.backup.store(false, Ordering::Relaxed);
+        *self.tracked.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.reports.begin(None);
+        *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = Standing::none();
+    }
+
+    #[inline]
+    pub fn limits(&self) -> Limits {
+        Limits {
+            maxconn: self.service.maxconn.load(Ordering::Relaxed),
+            minconn: self.minconn.load(Ordering::Relaxed),
+            maxqueue: self.maxqueue.load(Ordering::Relaxed),
+        }
+    }
+
+    pub fn is_backup(&self) -> bool {
+        self.backup.load(Ordering::Relaxed)
+    }
+
+    /// Whose state it has.
+    pub fn tracked(&self) -> Option<(ProxyId, ServerId)> {
+        *self.tracked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether new requests may go to it: it is up, not draining, and its weight is not zero.
+    #[inline]
+    pub fn is_usable(&self) -> bool {
+        self.up.load(Ordering::Relaxed)
+            && !self.closing.load(Ordering::Relaxed)
+            && self.weight.load(Ordering::Relaxed) != 0
+    }
+}
