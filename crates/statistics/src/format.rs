@@ -57,6 +57,12 @@ pub fn typed(out: &mut String, value: &Value) {
 
 /// `"processNum":1,"tags":{...},"value":{...}}`: the end of a JSON object about a figure.
 pub fn json_tail(out: &mut String, tags: &str, value: &Value) {
+    out.push_str("\"processNum\":1,");
+    json_value(out, tags, value);
+}
+
+/// `"tags":{...},"value":{...}}`: the same without a number of the process.
+pub fn json_value(out: &mut String, tags: &str, value: &Value) {
     let mut tag = tags.chars();
     let origin = match tag.next() {
         Some('M') => "Metric",
@@ -86,7 +92,7 @@ pub fn json_tail(out: &mut String, tags: &str, value: &Value) {
         _ => "System",
     };
     out.push_str(&format!(
-        "\"processNum\":1,\"tags\":{{\"origin\":\"{origin}\",\"nature\":\"{nature}\",\"scope\":\"{scope}\"}},\
+        "\"tags\":{{\"origin\":\"{origin}\",\"nature\":\"{nature}\",\"scope\":\"{scope}\"}},\
          \"value\":{{\"type\":\"{}\",\"value\":",
         value.type_name()
     ));

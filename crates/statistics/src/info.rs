@@ -63,6 +63,7 @@ pub fn fields(instance: &Instance, around: &Around<'_>) -> Vec<Field> {
     };
     let narrow = |n: u64| U32(u32::try_from(n).unwrap_or(u32::MAX));
     let wrap = |n: u64| U32(n as u32);
+    let failed_lookups: u64 = instance.resolvers.iter().map(|section| section.failures()).sum();
     // The CLI counts, too: whoever asks is a connection and a stream.
     let own = &around.cli;
     let connections = sum(threads, |t| &t.process.connections) + own.connections;
@@ -199,7 +200,7 @@ pub fn fields(instance: &Instance, around: &Around<'_>) -> Vec<Field> {
             wrap(instance.log.dropped.load(std::sync::atomic::Ordering::Relaxed)),
         ),
         (59, "BusyPolling", "MGPV", "1 with busy-polling", U32(u32::from(global.busy_polling))),
-        (60, "FailedResolutions", "MGPV", "Names that could not be resolved", U32(0)),
+        (60, "FailedResolutions", "MGPV", "Lookups of names that failed", wrap(failed_lookups)),
         (61, "TotalBytesOut", "MGPV", "Bytes sent since the start", U64(bytes_out)),
         (62, "TotalSplicedBytesOut", "MGPV", "Bytes sent through pipes since the start", U64(spliced)),
         (63, "BytesOutRate", "MRPV", "Bytes sent per second, lately", U64(bytes_out_rate)),

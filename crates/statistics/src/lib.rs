@@ -9,6 +9,7 @@ pub mod latency;
 pub mod page;
 pub mod prometheus;
 pub mod report;
+pub mod resolvers;
 pub mod rows;
 pub mod stat;
 pub mod stats_file;

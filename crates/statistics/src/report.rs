@@ -64,7 +64,7 @@ impl Filter {
                 let server = &proxy.servers[at];
                 let backend = &instance.backends[proxy.id.0 as usize];
                 let hidden = (self.up && !backend.is_up(server.id))
-                    || (self.no_maint && backend.standing(server.id).maintenance);
+                    || (self.no_maint && backend.standing(server.id).in_maintenance());
                 proxy.is_be() && self.wants(RowKind::Server) && self.wants_number(server.uid) && !hidden
             }
             Part::Backend => proxy.is_be() && self.wants(RowKind::Backend),

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use thalweg_config::model::CliLevel::User;
 use thalweg_proxy::Instance;
+use thalweg_statistics::resolvers::FIGURES;
 
 use crate::command::{Command, Run};
 use crate::output::Reply;
@@ -22,25 +23,11 @@ fn show(instance: &Instance, args: &[&str]) -> Reply {
         let _ = writeln!(text, "Resolvers section {}", section.name);
         for (server, tally) in section.name_servers.iter().zip(&counts.tallies()) {
             let _ = writeln!(text, " nameserver {}:", server.name);
-            for (name, count) in [
-                ("sent", tally.sent),
-                ("snd_error", tally.send_error),
-                ("valid", tally.valid),
-                ("update", tally.update),
-                ("cname", tally.cname),
-                ("cname_error", tally.cname_error),
-                ("any_err", tally.any_err),
-                ("nx", tally.nx),
-                ("timeout", tally.timeout),
-                ("refused", tally.refused),
-                ("other", tally.other),
-                ("invalid", tally.invalid),
-                ("too_big", tally.too_big),
-                ("truncated", tally.truncated),
-                ("outdated", tally.outdated),
-            ] {
+            for figure in &FIGURES {
+                // Here one of them has another name.
+                let name = if figure.name == "send_error" { "snd_error" } else { figure.name };
                 let label = format!("{name}:");
-                let _ = writeln!(text, "  {label:<12} {count}");
+                let _ = writeln!(text, "  {label:<12} {}", (figure.of)(tally));
             }
         }
     }

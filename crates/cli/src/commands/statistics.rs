@@ -7,7 +7,7 @@ use thalweg_config::model::CliLevel::{self, User};
 use thalweg_proxy::Instance;
 use thalweg_statistics::latency::Table;
 use thalweg_statistics::report::{Filter, Form, Report};
-use thalweg_statistics::{stat, stats_file};
+use thalweg_statistics::{resolvers, stat, stats_file};
 
 use crate::command::{Call, Command, Run};
 use crate::output::Reply;
@@ -30,20 +30,18 @@ async fn show(call: Call<'_>) -> io::Result<Reply> {
     let instance = &session.instance;
     let mut filter = Filter::default();
     let (mut form, mut described) = (Form::Csv, false);
-    let mut args = args;
+    let (mut args, mut of_resolvers) = (args, false);
     if args.first() == Some(&"domain") {
         match args.get(1) {
             Some(&"proxy") => {}
-            Some(&"resolvers") => {
-                let header = "# id,pid,sent,send_error,valid,update,cname,cname_error,any_err,nx,timeout,refused,other,invalid,\
-                              too_big,truncated,outdated,\n";
-                return Ok(Reply::Text(header.into()));
-            }
+            Some(&"resolvers") => of_resolvers = true,
             _ => return Ok(Reply::error("Invalid statistics domain.")),
         }
         args = &args[2..];
     }
-    if let [proxy, kinds, sid, rest @ ..] = args {
+    if let [proxy, kinds, sid, rest @ ..] = args
+        && !of_resolvers
+    {
         match proxy_number(instance, proxy) {
             Some(number) => filter.iid = number,
             None => return Ok(Reply::error("No such proxy.")),
@@ -62,6 +60,9 @@ async fn show(call: Call<'_>) -> io::Result<Reply> {
             "no-maint" => filter.no_maint = true,
             _ => {}
         }
+    }
+    if of_resolvers {
+        return Ok(Reply::Text(resolvers::report(instance, form, described)));
     }
     let discloses = session.level >= CliLevel::Operator;
     let mut report = Report::new(Arc::clone(instance), filter, form, discloses);

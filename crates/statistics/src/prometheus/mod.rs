@@ -19,6 +19,7 @@ use crate::format::Value;
 use crate::info::{self, Around};
 use crate::latency;
 use crate::report::{Filter, Walk};
+use crate::resolvers::{self, Figure};
 use crate::rows;
 use crate::stat::{Row, RowKind};
 
@@ -97,6 +98,8 @@ enum Stage {
     },
     /// Writes what there is of stick tables.
     Tables,
+    /// Writes what was counted about name servers.
+    Resolvers,
     Done,
 }
 
@@ -146,6 +149,10 @@ impl Exposition {
             Stage::Latency { .. } => self.write_latency(out),
             Stage::Tables => {
                 self.write_tables(out);
+                self.stage = Stage::Resolvers;
+            }
+            Stage::Resolvers => {
+                self.write_resolvers(out);
                 self.stage = Stage::Done;
             }
             Stage::Done => return false,
@@ -201,6 +208,25 @@ impl Exposition {
                 let (kind, own) = (table.spec().key.name(), escaped(&table.spec().name));
                 let labels = format!("name=\"{own}\",type=\"{kind}\"");
                 put(out, &name, &labels, "", Sample::Number(u64::from(of(&self.instance, table))));
+            }
+        }
+    }
+
+    /// Name servers of `resolvers` sections.
+    fn write_resolvers(&self, out: &mut String) {
+        if !self.wanted.resolvers || self.instance.config.resolvers.is_empty() {
+            return;
+        }
+        for Figure { name, text, of } in &resolvers::FIGURES {
+            let name = format!("haproxy_resolver_{name}");
+            if !self.wanted.names(&name) {
+                continue;
+            }
+            introduce(out, &name, text, Nature::Gauge);
+            for (section, server, tally) in resolvers::all(&self.instance) {
+                let (section, server) = (escaped(&section.name), escaped(&server.name));
+                let labels = format!("resolver=\"{section}\",nameserver=\"{server}\"");
+                put(out, &name, &labels, "", Sample::Number(of(&tally)));
             }
         }
     }

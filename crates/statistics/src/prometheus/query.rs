@@ -8,6 +8,7 @@ pub struct Wanted {
     pub(super) process: bool,
     pub(super) kinds: [bool; 4],
     pub(super) tables: bool,
+    pub(super) resolvers: bool,
     /// `extra-counters`
     pub(super) extra: bool,
     /// `latency`: how long streams took. Ours.
@@ -26,6 +27,7 @@ impl Default for Wanted {
             process: true,
             kinds: [true; 4],
             tables: true,
+            resolvers: true,
             extra: false,
             latency: false,
             no_maintenance: false,
@@ -50,7 +52,8 @@ impl Wanted {
             match &*key {
                 "scope" => {
                     if !std::mem::replace(&mut scopes_given, true) || value.is_empty() {
-                        (wanted.process, wanted.kinds, wanted.tables) = (false, [false; 4], false);
+                        (wanted.process, wanted.kinds) = (false, [false; 4]);
+                        (wanted.tables, wanted.resolvers) = (false, false);
                     }
                     wanted.scope(&value)?;
                 }
@@ -76,15 +79,17 @@ impl Wanted {
     fn scope(&mut self, name: &str) -> Option<()> {
         match name {
             "" => {}
-            "*" => (self.process, self.kinds, self.tables) = (true, [true; 4], true),
+            "*" => {
+                (self.process, self.kinds) = (true, [true; 4]);
+                (self.tables, self.resolvers) = (true, true);
+            }
             "global" => self.process = true,
             "frontend" => self.kinds[RowKind::Frontend as usize] = true,
             "backend" => self.kinds[RowKind::Backend as usize] = true,
             "server" => self.kinds[RowKind::Server as usize] = true,
             "listener" => self.kinds[RowKind::Listener as usize] = true,
             "sticktable" => self.tables = true,
-            // Nothing to show of these yet.
-            "resolver" => {}
+            "resolver" => self.resolvers = true,
             _ => return None,
         }
         Some(())
