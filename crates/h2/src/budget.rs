@@ -78,7 +78,9 @@ impl Budget {
             self.at_ms = now_ms;
             self.give(passed.saturating_mul(POINTS_PER_MS));
         }
-        self.breaches = self.breaches.saturating_add(u32::from(abuse != Abuse::Ping));
+        // What honest peers do now and then is none.
+        let is_breach = !matches!(abuse, Abuse::Ping | Abuse::Settings | Abuse::RapidReset | Abuse::Noise);
+        self.breaches = self.breaches.saturating_add(u32::from(is_breach));
         match self.points.checked_sub(abuse.cost()) {
             Some(points) => {
                 self.points = points;
@@ -97,7 +99,7 @@ impl Budget {
         self.points = self.points.saturating_add(points).min(POINTS_MAX);
     }
 
-    /// How often something was paid for besides pings: the `fc_glitches` of a connection.
+    /// How often something was paid for that no honest peer does: the `fc_glitches` of a connection.
     pub fn glitches(&self) -> u32 {
         self.breaches
     }

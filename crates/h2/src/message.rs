@@ -9,7 +9,7 @@ use thalweg_http::{Head, HeaderId, Method, RewriteError, Version, ViolationKind}
 
 use crate::hpack::{Encoder, Name, Pseudo, Sink};
 
-/// Why a header list is not a message. Each but the last is a stream error of type PROTOCOL_ERROR (RFC 9113 section
+/// Why a header list is not a message. Each but the last two is a stream error of type PROTOCOL_ERROR (RFC 9113 section
 /// 8.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
@@ -33,6 +33,9 @@ pub enum Malformed {
     Authority,
     /// A length that is no number, or two that differ.
     ContentLength,
+    /// A request with a method or a scheme that is none: well-formed as a list, and no request in any version of HTTP. It is
+    /// answered with 400.
+    Request,
     /// More fields or octets than are allowed. The message may be good; it is answered with 431 or 502.
     TooLarge,
 }
@@ -178,6 +181,11 @@ impl<'a> Reader<'a> {
             HeaderId::Te if !value.eq_ignore_ascii_case(b"trailers") => {
                 return self.fail(Malformed::ConnectionSpecific);
             }
+            // Where the message ends, and for whom it is, was decided long ago.
+            HeaderId::ContentLength | HeaderId::Host if self.expect == Expect::Trailers => {
+                return self.fail(Malformed::ConnectionSpecific);
+            }
+            HeaderId::Trailer | HeaderId::Te if self.expect == Expect::Trailers => return,
             HeaderId::Cookie if matches!(self.expect, Expect::Request { .. }) => {
                 let cookies = &mut self.scratch.cookies;
                 if !cookies.is_empty() {
@@ -188,7 +196,7 @@ impl<'a> Reader<'a> {
             }
             _ => {}
         }
-        match self.head.push(name, value) {
+        match self.head.push(name, thalweg_http::ascii::trim_ows(value)) {
             Ok(_) => {}
             Err(RewriteError::TooLarge) => self.fail(Malformed::TooLarge),
             Err(RewriteError::Invalid) => self.fail(Malformed::Value),
@@ -271,6 +279,9 @@ impl<'a> Reader<'a> {
         let done = built.and_then(|()| {
             let method = self.scratch.control(self.seen, Pseudo::Method).filter(|_| !extended);
             let method = method.unwrap_or(b"GET");
+            if !thalweg_http::ascii::is_token(method) || method == b"PRI" {
+                return Err(Malformed::Request);
+            }
             self.head.start_request(method, &target, Version::HTTP_2).map_err(rewrite)
         });
         self.scratch.target = target;
@@ -294,6 +305,10 @@ impl<'a> Reader<'a> {
             }
             _ => Malformed::Control,
         })?;
+        if is_connect && !extended {
+            // The default port of a scheme says nothing where there is no scheme.
+            self.host()?;
+        }
         Ok(extended)
     }
 
@@ -306,13 +321,19 @@ impl<'a> Reader<'a> {
         }
         let scheme = self.control(Pseudo::Scheme).unwrap_or(b"");
         let path = self.control(Pseudo::Path).unwrap_or(b"");
-        let [first, rest @ ..] = scheme else { return Err(Malformed::Control) };
+        let [first, rest @ ..] = scheme else { return Err(Malformed::Request) };
         let is_scheme = first.is_ascii_alphabetic()
             && rest.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'));
         if !is_scheme {
-            return Err(Malformed::Control);
+            return Err(Malformed::Request);
         }
-        let asterisk = path == b"*" && self.control(Pseudo::Method) == Some(b"OPTIONS");
+        let method = self.control(Pseudo::Method);
+        if path == b"*" && method == Some(b"PRI") {
+            // Judged with the method.
+            target.extend_from_slice(path);
+            return Ok(());
+        }
+        let asterisk = path == b"*" && method == Some(b"OPTIONS");
         // A fragment is for the user agent alone; one that gets here would hide what follows it from a rule or a server
         // (RFC 9113 section 8.3.1).
         if (path.first() != Some(&b'/') && !asterisk) || path.contains(&b'#') {

@@ -4,6 +4,8 @@ mod support;
 
 use std::sync::mpsc;
 
+use base64::Engine as _;
+
 use support::h2::{Client, GET, beginning, block, frame, next_frame};
 use support::tls::{self, Authority};
 use support::{Conn, Proxy, Server, Setup, each_driver, ok};
@@ -323,15 +325,22 @@ fn websockets_through_extended_connect() {
     each_driver(|io| {
         let server = Server::start(|mut conn, _| {
             let head = conn.head();
-            assert_eq!(head.line, "GET /chat HTTP/1.1");
             assert_eq!(
                 (head.field("upgrade").as_str(), head.field("sec-websocket-key").len()),
                 ("websocket", 24)
             );
-            conn.send(
+            let key = head.field("sec-websocket-key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+            let accept =
+                base64::engine::general_purpose::STANDARD.encode(thalweg_sample::sha1(key.as_bytes()));
+            let accept = if head.line.contains("/wrong") { "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" } else { &accept };
+            conn.send(format!(
                 "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\
-                 Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n",
-            );
+                 Sec-WebSocket-Accept: {accept}\r\n\r\n",
+            ));
+            if head.line.contains("/wrong") {
+                conn.ended();
+                return;
+            }
             let said = conn.exactly(5);
             conn.send([b"echo ", said.as_slice()].concat());
             conn.ended();
@@ -339,15 +348,17 @@ fn websockets_through_extended_connect() {
         let proxy = before(&server, "").start(io);
         let mut conn = proxy.connect();
         conn.send(beginning());
-        let list = [
-            (":method", "CONNECT"),
-            (":protocol", "websocket"),
-            (":scheme", "http"),
-            (":authority", "h.example"),
-            (":path", "/chat"),
-            ("sec-websocket-version", "13"),
-        ];
-        conn.send(frame(Kind::Headers, flag::END_HEADERS, 1, &block(&list)));
+        let asks = |path| {
+            block(&[
+                (":method", "CONNECT"),
+                (":protocol", "websocket"),
+                (":scheme", "http"),
+                (":authority", "h.example"),
+                (":path", path),
+                ("sec-websocket-version", "13"),
+            ])
+        };
+        conn.send(frame(Kind::Headers, flag::END_HEADERS, 1, &asks("/chat")));
         assert_eq!(next_frame(&mut conn).unwrap().0.kind, Kind::Headers);
         conn.send(frame(Kind::Data, 0, 1, b"hello"));
         assert_eq!(next_frame(&mut conn).unwrap().1, b"echo hello");
@@ -355,7 +366,78 @@ fn websockets_through_extended_connect() {
         let (header, _) = next_frame(&mut conn).unwrap();
         assert!(header.kind == Kind::Data && header.has(flag::END_STREAM), "{header:?}");
         assert_eq!(proxy.http_log(), "be/s n/n/n/n/n 101 ---- 0 \"GET http://h.example/chat HTTP/2.0\"");
+        // The client has no key to see that this is not what it asked for.
+        conn.send(frame(Kind::Headers, flag::END_HEADERS, 3, &asks("/wrong")));
+        assert_eq!(next_frame(&mut conn).unwrap().0.kind, Kind::Headers);
+        assert_eq!(proxy.http_log(), "be/s n/n/n/-1/n 502 PH-- 0 \"GET http://h.example/wrong HTTP/2.0\"");
         drop(conn);
+        proxy.finish(server);
+    });
+}
+
+/// Settings that change what clients are told and allowed.
+#[test]
+fn settings() {
+    each_driver(|io| {
+        let server = telling();
+        let global = "tune.h2.fe.max-concurrent-streams 2\ntune.h2.fe.initial-window-size 20000\n\
+                      tune.h2.header-table-size 8192\ntune.h2.fe.max-total-streams 4\n\
+                      tune.h2.fe.glitches-threshold 8\ntune.h2.log-errors none\n\
+                      tune.h2.fe.max-frames-at-once 2\ntune.h2.fe.max-rst-at-once 1";
+        let rules = "stick-table type ip size 10 expire 1m store glitch_cnt\n\
+                     tcp-request session track-sc0 src\n\
+                     http-request return status 200 content-type text/plain lf-string \
+                     \"%[fc_settings_streams_limit] %[fc_glitches] %[sc0_glitch_cnt]\" if { path /told }\n\
+                     http-request wait-for-body time 20s";
+        let proxy = before(&server, rules).global(global).start(io);
+        let mut client = client(&proxy);
+        assert_eq!(client.get("/told").text(), "2 0 0");
+        let told = client.h2.remote_settings();
+        assert_eq!(
+            (told.max_concurrent_streams, told.initial_window, told.header_table_size),
+            (Some(2), 20_000, 8192)
+        );
+        let first = client.open("POST", "/", &[], false);
+        let second = client.open("POST", "/", &[], false);
+        client.data(first, b"a", true);
+        client.data(second, b"b", true);
+        assert_eq!((client.answer(first).status, client.answer(second).status), (200, 200));
+        let last = Client::with(proxy.connect(), 1000).get_all(&["/", "/", "/", "/"]);
+        assert_eq!(last, (i32::MAX as u32 & 7, ErrorCode::NoError));
+        // More at once than that are refused.
+        let mut conn = proxy.connect();
+        conn.send(beginning());
+        for id in [1, 3, 5] {
+            let list = [("content-length", "1"), (":method", "POST")];
+            let list = block(&[&[list[1]], &GET[1..], &list[..1]].concat());
+            conn.send(frame(Kind::Headers, flag::END_HEADERS, id, &list));
+        }
+        let (header, payload) = next_frame(&mut conn).unwrap();
+        assert_eq!((header.kind, header.stream, payload[3]), (Kind::RstStream, 5, 7));
+        drop(conn);
+        // Glitches: told at three quarters, ended at all of them.
+        let mut conn = proxy.connect();
+        conn.send(beginning());
+        let odd = block(&[GET, &[("connection", "close")]].concat());
+        let mut seen = Vec::new();
+        for n in 0..8 {
+            conn.send(frame(Kind::Headers, flag::END_HEADERS | flag::END_STREAM, 2 * n + 1, &odd));
+            while let Some((header, payload)) = next_frame(&mut conn) {
+                if header.kind == Kind::Goaway {
+                    seen.push((n, payload[7]));
+                }
+                if header.kind == Kind::RstStream {
+                    break;
+                }
+            }
+        }
+        while let Some((header, payload)) = next_frame(&mut conn) {
+            if header.kind == Kind::Goaway {
+                seen.push((8, payload[7]));
+            }
+        }
+        assert_eq!((seen.first(), seen.last()), (Some(&(6, 0)), Some(&(8, 11))), "{seen:?}");
+        drop(client);
         proxy.finish(server);
     });
 }

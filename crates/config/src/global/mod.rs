@@ -2,6 +2,7 @@
 
 mod codes;
 mod environment;
+pub(crate) mod h2;
 mod limits;
 mod process;
 mod stats;

@@ -135,6 +135,8 @@ pub enum ProcessValue {
 /// `tune.*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tune {
+    /// `tune.h2.*`
+    pub h2: super::H2Tune,
     pub bufsize: usize,
     /// Room kept free in a buffer for header rewrites.
     pub maxrewrite: usize,
@@ -201,6 +203,7 @@ pub enum TakeoverOtherGroup {
 impl Default for Tune {
     fn default() -> Tune {
         Tune {
+            h2: super::H2Tune::default(),
             bufsize: 16384,
             maxrewrite: 1024,
             buffers_limit: 0,

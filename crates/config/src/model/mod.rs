@@ -9,6 +9,7 @@
 mod bind;
 mod filter;
 mod global;
+mod h2;
 mod log;
 mod peers;
 mod proxy;
@@ -26,6 +27,7 @@ pub use global::{
     Global, IoDriver, MultiQueue, ProcessValue, ProcessVariable, StatusCodes, StrictLimits,
     TakeoverOtherGroup, Tune,
 };
+pub use h2::{H2Side, H2Tune, LogsErrors};
 pub use log::{
     Facility, LogDest, LogFormatKind, LogForward, LogHost, LogLevel, LogProfile, LogSample, LogStep,
     LogTarget, ProfileStep, Ring, RingServer,

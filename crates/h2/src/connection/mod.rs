@@ -36,7 +36,7 @@ pub enum Role {
 pub struct Config {
     /// What the peer is told. `max_concurrent_streams` is enforced.
     pub settings: Settings,
-    /// Octets of the connection's receive window, at least 65,535.
+    /// Octets of the connection's receive window, at least 65,535. The peer gets it once it sends data: many never do.
     pub window: u32,
     /// Octets that all streams together may have to keep, besides the initial window that each has: who sends a body gets
     /// most of what is left of them (`tune.h2.fe.rxbuf`).
@@ -47,6 +47,11 @@ pub struct Config {
     pub fields_max: usize,
     /// Octets of a head in HTTP/1 form (`tune.bufsize` less what rules may add).
     pub head_max: usize,
+    /// Frames that are handled in one go; 0 for no limit. Then [`Connection::is_paused`] is true, and what is left of the input
+    /// must be given again when others had their turn.
+    pub frames_at_once: u32,
+    /// The same for RST_STREAM frames.
+    pub resets_at_once: u32,
     /// Streams over the life of the connection, then it is closed in order; 0 for no limit
     /// (`tune.h2.fe.max-total-streams`).
     pub streams_total_max: u32,
@@ -66,6 +71,8 @@ impl Default for Config {
             encoder_table: 4096,
             fields_max: 100,
             head_max: 16_384,
+            frames_at_once: 0,
+            resets_at_once: 0,
             streams_total_max: 0,
         }
     }
@@ -227,6 +234,8 @@ pub struct Connection {
     goaway_sent: Option<u32>,
     failed: Option<Failure>,
     budget: Budget,
+    /// Frames and resets that may still be handled in this go.
+    turn: (u32, u32),
     output: Vec<u8>,
     head: Head,
     scratch: Scratch,
@@ -247,10 +256,7 @@ impl Connection {
             Role::Client => told.enable_connect_protocol = false,
         }
         frame::put_settings(&mut output, told.changes());
-        let mut receive = ReceiveWindow::new(65_535);
-        if let Some(more) = receive.grow_to(config.window) {
-            frame::put_window_update(&mut output, 0, more);
-        }
+        let receive = ReceiveWindow::new(65_535);
         let mut head = Head::new();
         head.set_limit(config.head_max);
         Connection {
@@ -274,6 +280,7 @@ impl Connection {
             goaway_sent: None,
             failed: None,
             budget: Budget::new(now_ms),
+            turn: (u32::MAX, u32::MAX),
             output,
             head,
             scratch: Scratch::default(),
@@ -306,6 +313,11 @@ impl Connection {
     /// Why the connection ended, if it did.
     pub fn failure(&self) -> Option<Failure> {
         self.failed
+    }
+
+    /// Whether the last input was left because of its many frames.
+    pub fn is_paused(&self) -> bool {
+        self.turn.0 == 0 || self.turn.1 == 0
     }
 
     /// Whether the connection ends when its last stream does.

@@ -41,7 +41,9 @@ impl Connection {
         let mut used = 0;
         // What waits already is of our own making, and its owner knows when it is too much.
         let output_max = self.output.len() + OUTPUT_MAX;
-        loop {
+        let limit = |most: u32| if most == 0 { u32::MAX } else { most };
+        self.turn = (limit(self.config.frames_at_once), limit(self.config.resets_at_once));
+        while !self.is_paused() {
             match self.step(&input[used..], now_ms, handler) {
                 Ok(0) => return Ok(used),
                 Ok(n) => used += n,
@@ -55,6 +57,7 @@ impl Connection {
                 return Err(Failure::NotReading);
             }
         }
+        Ok(used)
     }
 
     fn fail(&mut self, failure: Failure) {
@@ -97,6 +100,7 @@ impl Connection {
             return self.data_begins(&header, rest, now_ms, handler);
         }
         let Some(payload) = rest.get(..header.len) else { return Ok(0) };
+        self.turn.0 -= 1;
         match header.kind {
             Kind::Headers => self.headers(&header, payload, now_ms, handler)?,
             Kind::Continuation => self.continuation(&header, payload, now_ms, handler)?,
@@ -107,7 +111,10 @@ impl Connection {
                     Err(error) => self.reset_for(header.stream, error.code(), now_ms, handler)?,
                 }
             }
-            Kind::RstStream => self.rst_stream(&header, payload, now_ms, handler)?,
+            Kind::RstStream => {
+                self.turn.1 -= 1;
+                self.rst_stream(&header, payload, now_ms, handler)?;
+            }
             Kind::Settings => self.settings(&header, payload, now_ms, handler)?,
             // We never allow any.
             Kind::PushPromise => return Err(Failure::UnexpectedFrame),
@@ -124,7 +131,7 @@ impl Connection {
             Kind::Goaway => {
                 self.on_connection(&header)?;
                 let (last, code) = frame::goaway(payload)?;
-                self.budget.pay(Abuse::Glitch, now_ms)?;
+                self.budget.pay(Abuse::Noise, now_ms)?;
                 let last = self.goaway_received.map_or(last, |before| before.min(last));
                 self.goaway_received = Some(last);
                 handler.on(Event::Goaway { last, code });
@@ -175,6 +182,7 @@ impl Connection {
         handler: &mut impl Handler,
     ) -> Result<usize, Failure> {
         self.on_stream(header)?;
+        self.turn.0 -= 1;
         let id = header.stream;
         let (padding, used) = match (header.has(flag::PADDED), rest.first()) {
             (false, _) => (0, 0),
@@ -190,6 +198,9 @@ impl Connection {
             return Err(Failure::UnexpectedFrame);
         }
         self.receive.take(header.len).map_err(|_| Failure::FlowControl)?;
+        if let Some(more) = self.receive.grow_to(self.config.window) {
+            frame::put_window_update(&mut self.output, 0, more);
+        }
         let end = header.has(flag::END_STREAM);
         if left == 0 && !end {
             self.budget.pay(Abuse::EmptyData, now_ms)?;
@@ -479,7 +490,9 @@ impl Connection {
             Ok(message) => message,
             Err(why) => {
                 // One answer may still be given; nothing more is heard.
-                self.budget.pay(Abuse::Glitch, now_ms)?;
+                if why != Malformed::Request {
+                    self.budget.pay(Abuse::Glitch, now_ms)?;
+                }
                 self.new_stream(id, Direction::Ended);
                 if !end {
                     self.reset.add(id);

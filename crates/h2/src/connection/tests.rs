@@ -372,6 +372,28 @@ fn floods_end_the_connection_by_name() {
     assert_eq!(ended, None, "each was answered, which is honest work");
 }
 
+/// Others get their turn between frames, as far as the owner wants that.
+#[test]
+fn frames_are_handled_in_turns() {
+    let turns = |config: Config, input: &[u8]| {
+        let mut end = server_with(config);
+        end.input = input.to_vec();
+        let mut turns = 0;
+        while !end.input.is_empty() {
+            let used = end.connection.receive(&end.input, 0, &mut end.log).unwrap();
+            assert_eq!(end.connection.is_paused(), used < end.input.len() || turns == 4);
+            end.input.drain(..used);
+            turns += 1;
+        }
+        turns
+    };
+    let pings = frame(Kind::Ping, 0, 0, &[0; 8]).repeat(10);
+    assert_eq!(turns(Config { frames_at_once: 2, ..Config::default() }, &pings), 5);
+    let reset = |id: u32| [get(id), frame(Kind::RstStream, 0, id, &[0, 0, 0, 8])].concat();
+    let resets: Vec<u8> = (0..5).flat_map(|i| reset(2 * i + 1)).collect();
+    assert_eq!(turns(Config { resets_at_once: 1, ..Config::default() }, &resets), 5);
+}
+
 #[test]
 fn a_peer_that_does_not_read_is_left() {
     let mut end = server();

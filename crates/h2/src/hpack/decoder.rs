@@ -21,11 +21,9 @@ pub struct Decoder {
     value: Vec<u8>,
 }
 
-/// A value may have what a field value has (RFC 9110 section 5.5), without white space at its ends (RFC 9113 section
-/// 8.2.1).
+/// A value may have what a field value has (RFC 9110 section 5.5).
 fn is_clean(value: &[u8]) -> bool {
-    let edge = |byte: Option<&u8>| byte.is_some_and(|b| matches!(b, b' ' | b'\t'));
-    !edge(value.first()) && !edge(value.last()) && value.iter().all(|b| !matches!(b, 0..=8 | 10..=31 | 127))
+    value.iter().all(|b| !matches!(b, 0..=8 | 10..=31 | 127))
 }
 
 enum Text<'a> {

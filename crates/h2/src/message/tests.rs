@@ -106,6 +106,22 @@ fn malformed_requests_are_refused() {
     assert!(read(&with(&[("te", "trailers")]), REQUEST, true).is_ok());
 }
 
+/// As the reference does, although RFC 9113 section 8.2.1 allows none.
+#[test]
+fn white_space_around_values_is_taken_off() {
+    let (_, head) = read(&with(&[("x", " a b\t"), ("y", "  ")]), REQUEST, true).unwrap();
+    assert!(line(&head).ends_with("| x: a b | y: "), "{}", line(&head));
+}
+
+#[test]
+fn trailers_do_not_frame_or_route() {
+    for name in ["content-length", "host", "transfer-encoding", "connection"] {
+        assert_eq!(read(&[(name, "1")], Expect::Trailers, true).err(), Some(Malformed::ConnectionSpecific));
+    }
+    let (_, head) = read(&[("te", "trailers"), ("x", "y")], Expect::Trailers, true).unwrap();
+    assert_eq!(head.fields().count(), 1);
+}
+
 #[test]
 fn what_could_become_another_request_is_refused() {
     let changed = |at: usize, value: &'static str| {
@@ -114,11 +130,13 @@ fn what_could_become_another_request_is_refused() {
         refused(&fields)
     };
     // CVE-2021-39241: a method with spaces is a second request line.
-    assert_eq!(changed(0, "GET /admin HTTP/1.1"), Malformed::Control);
-    assert_eq!(changed(0, ""), Malformed::Control);
+    assert_eq!(changed(0, "GET /admin HTTP/1.1"), Malformed::Request);
+    assert_eq!(changed(0, ""), Malformed::Request);
+    // What could be read as a preface behind us.
+    assert_eq!(changed(0, "PRI"), Malformed::Request);
     // CVE-2021-39240: a scheme with a slash changes the authority.
     for scheme in ["", "http://x/", "ht tp", "1http"] {
-        assert_eq!(changed(1, scheme), Malformed::Control, "{scheme:?}");
+        assert_eq!(changed(1, scheme), Malformed::Request, "{scheme:?}");
     }
     for authority in ["", "a b", "a/b", "a,b", "user@a", "a\\b", "a:b:c"] {
         assert_eq!(changed(2, authority), Malformed::Authority, "{authority:?}");

@@ -168,11 +168,10 @@ fn is_reflected(worker: &Worker, session: &ClientSession) -> bool {
 }
 
 /// Serves a client that sends several requests at once.
-async fn in_frames(own: &Thread, stay: Stay) {
+async fn in_frames(own: &Rc<Thread>, stay: Stay) {
     let Stay { client, session, admission, began, .. } = stay;
     let session = Rc::new(session);
-    let Some(worker) = own.pin() else { return };
-    let (mut client, orderly) = streams::serve(worker, Rc::clone(&session), client, began).await;
+    let (mut client, orderly) = streams::serve(Rc::clone(own), Rc::clone(&session), client, began).await;
     match orderly {
         true => close_in_order(own, (&session, &mut client)).await,
         false => drop_at_once(own, (&session, &mut client)),

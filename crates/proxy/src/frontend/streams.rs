@@ -6,7 +6,7 @@
 use std::rc::Rc;
 use std::task::Poll;
 
-use thalweg_config::model::Proxy;
+use thalweg_config::model::LogsErrors;
 use thalweg_h2::connection::{Config, Role};
 use thalweg_h2::error::ErrorCode;
 use thalweg_h2::settings::Settings;
@@ -17,48 +17,60 @@ use crate::connection::line::Line;
 use crate::connection::mux::{Carrier, MuxStream, Opened, Step};
 use crate::connection::port::Port;
 use crate::instance::Stopping;
-use crate::stream::http;
 use crate::stream::{After, StreamState};
-use crate::worker::Worker;
+use crate::stream::{http, track};
+use crate::worker::{Thread, Worker};
 
 static STREAM: TaskKind = TaskKind::new("h2-stream");
 
 /// How long a client that was told of the end may take to answer, before no more streams are taken.
 const ANNOUNCE_MS: u64 = 1000;
 
+/// The least that a peer must be allowed to send in a frame (RFC 9113 section 4.2).
+const FRAME_MIN: u32 = 16_384;
+
 /// No such moment.
 const NEVER: u64 = u64::MAX;
 
-/// What this side tells its clients.
-fn config(worker: &Worker) -> Config {
-    let global = &worker.instance.config.global;
-    Config {
+/// What this side tells its clients, and how many streams each may have open.
+fn config(worker: &Worker) -> (Config, u32) {
+    let tune = &worker.instance.config.global.tune;
+    let (h2, bufsize) = (&tune.h2, u32::try_from(tune.bufsize).unwrap_or(u32::MAX));
+    let streams = h2.streams(&h2.fe);
+    let config = Config {
         settings: Settings {
             enable_push: false,
-            max_concurrent_streams: Some(100),
-            initial_window: 16_384,
+            max_concurrent_streams: streams,
+            initial_window: h2.window(&h2.fe),
+            max_frame_size: h2.max_frame_size.unwrap_or(bufsize).min(bufsize).max(FRAME_MIN),
+            header_table_size: h2.header_table_size,
             enable_connect_protocol: true,
             ..Settings::default()
         },
         window: (1 << 31) - 1,
-        receive_shared: 100 * 16_384,
-        fields_max: global.tune.http_maxhdr.saturating_sub(1),
-        head_max: global.tune.bufsize - global.tune.maxrewrite,
-        ..Config::default()
-    }
+        receive_shared: h2.shared(&h2.fe, tune.bufsize),
+        encoder_table: h2.header_table_size as usize,
+        fields_max: tune.http_maxhdr.saturating_sub(1),
+        head_max: tune.bufsize - tune.maxrewrite,
+        frames_at_once: h2.fe.frames_at_once,
+        resets_at_once: h2.resets_at_once,
+        streams_total_max: h2.total_streams,
+    };
+    (config, streams.unwrap_or(u32::MAX))
 }
 
 /// Serves a client that speaks HTTP/2, from its preface on, which is in the port or still to come. The port comes back, with
 /// everything sent that could be; whether the connection is to be closed in order.
 pub async fn serve(
-    worker: Rc<Worker>,
+    own: Rc<Thread>,
     session: Rc<ClientSession>,
     port: Port,
     began: (u64, i64),
 ) -> (Port, bool) {
+    let Some((config, limit)) = own.pin().map(|worker| config(&worker)) else { return (port, false) };
     let mut sitting = Sitting {
-        carrier: Carrier::new(port, Role::Server, config(&worker)),
-        worker,
+        carrier: Carrier::new(port, Role::Server, config),
+        own,
         session,
         began,
         arrived: Vec::new(),
@@ -73,7 +85,7 @@ pub async fn serve(
         let mut facts = sitting.session.facts_mut();
         facts.http_major = 2;
         let rare = facts.rare_mut();
-        (rare.streams, rare.streams_limit) = (0, 100);
+        (rare.streams, rare.streams_limit) = (0, limit);
     }
     let orderly = std::future::poll_fn(|_| sitting.poll()).await;
     (sitting.carrier.port, orderly)
@@ -82,7 +94,7 @@ pub async fn serve(
 /// A connection in use.
 struct Sitting {
     carrier: Carrier,
-    worker: Rc<Worker>,
+    own: Rc<Thread>,
     session: Rc<ClientSession>,
     /// When the session began, or its last request came: microseconds of the monotonic clock, and since 1970.
     began: (u64, i64),
@@ -104,50 +116,58 @@ struct Sitting {
 /// A request that came: its stream, and its head in the memory of one; or that there was none.
 enum Arrived {
     Request(u32, Box<StreamState>),
+    Bad(u32, Box<StreamState>),
     Malformed(bool, (u64, i64)),
 }
 
 impl Sitting {
-    fn frontend(&self) -> &Proxy {
-        self.worker.proxy(self.session.frontend)
-    }
-
     /// Ready when the connection is over, with whether it ended in order.
     fn poll(&mut self) -> Poll<bool> {
-        // Requests that come are served by what is in force now.
-        if let Some(now) = self.worker.own().pin() {
-            self.worker = now;
+        // Requests that come are served by what is in force now; who waits keeps nothing of it.
+        match self.own.pin() {
+            Some(worker) => self.turn(&worker),
+            None => Poll::Ready(false),
         }
+    }
+
+    fn turn(&mut self, worker: &Rc<Worker>) -> Poll<bool> {
         self.session.look_after_private();
-        self.look_at_stop();
+        self.look_at_stop(worker);
         if self.ending.is_none() {
-            let polled = self.receive();
-            self.start_streams();
+            let polled = self.receive(worker);
+            self.start_streams(worker);
             if let Poll::Ready(step) = polled {
-                self.nothing_more(&step);
+                self.nothing_more(worker, &step);
             }
         }
         let streams = self.carrier.mux.streams();
-        self.note_facts(streams);
+        self.note_facts(worker, streams);
         if self.ending == Some(false) && streams > 0 {
             return Poll::Pending;
         }
         if let Some(orderly) = self.ending {
             // What is said to the client still leaves while its streams go.
             let flushed = !orderly || self.carrier.flush().is_err() || self.carrier.is_flushed();
-            return match streams == 0 && (flushed || self.is_overdue(streams)) {
+            return match streams == 0 && (flushed || self.is_overdue(worker, streams)) {
                 true => Poll::Ready(orderly),
                 false => Poll::Pending,
             };
         }
-        if self.left_ms == 0 && (self.wants_to_leave(streams) || self.is_overdue(streams)) {
+        if self.left_ms == 0 && self.wants_to_leave(streams) {
+            // The client knows already, and has all that it was to have.
+            return match self.carrier.flush().is_err() || self.carrier.is_flushed() || self.is_stuck(worker) {
+                true => Poll::Ready(true),
+                false => Poll::Pending,
+            };
+        }
+        if self.left_ms == 0 && self.is_overdue(worker, streams) {
             self.left_ms = clock::now_ms();
             self.carrier.mux.goaway(ErrorCode::NoError);
             if self.carrier.flush().is_err() {
                 return Poll::Ready(false);
             }
         }
-        match self.left_ms != 0 && streams == 0 && self.may_close() {
+        match self.left_ms != 0 && streams == 0 && self.may_close(worker) {
             true => Poll::Ready(true),
             false => Poll::Pending,
         }
@@ -155,22 +175,27 @@ impl Sitting {
 
     /// The client was told that the connection ends: whether it had the time to end it itself, which lets it know what was not
     /// served.
-    fn may_close(&mut self) -> bool {
-        if self.is_stuck() || self.stopping != Stopping::No || self.carrier.port.has_input() {
+    fn may_close(&mut self, worker: &Rc<Worker>) -> bool {
+        if self.is_stuck(worker) || self.stopping != Stopping::No || self.carrier.port.has_input() {
             return true;
         }
-        let t = &self.frontend().timeouts;
+        let t = &worker.proxy(self.session.frontend).timeouts;
         t.client_fin.or(t.client).is_some_and(|limit| is_over(self.left_ms, limit))
     }
 
-    fn receive(&mut self) -> Poll<Step> {
-        let Sitting { carrier, worker, session, began, arrived, served, .. } = self;
+    fn receive(&mut self, worker: &Rc<Worker>) -> Poll<Step> {
+        let Sitting { carrier, session, began, arrived, served, .. } = self;
         carrier.poll(&mut |opened| {
             let first = !std::mem::replace(served, true);
             let since = *began;
             *began = (clock::now_us(), worker.clock().wall_us);
             arrived.push(match opened {
                 Opened::Malformed(_) => Arrived::Malformed(first, since),
+                Opened::Bad(id) => {
+                    let mut state = worker.take_stream();
+                    http::begin(&mut state, session, first, since);
+                    Arrived::Bad(id, state)
+                }
                 Opened::Request { id, head, .. } => {
                     let mut state = worker.take_stream();
                     http::begin(&mut state, session, first, since);
@@ -182,26 +207,33 @@ impl Sitting {
     }
 
     /// Gives each request that came a task.
-    fn start_streams(&mut self) {
+    fn start_streams(&mut self, worker: &Rc<Worker>) {
         for arrived in self.arrived.drain(..) {
-            match arrived {
+            let (id, state, is_request) = match arrived {
+                Arrived::Request(id, state) => (id, state, true),
+                Arrived::Bad(id, state) => (id, state, false),
                 Arrived::Malformed(first, since) => {
-                    http::refuse_framed(&self.worker, &self.session, first, since);
+                    let logged = worker.instance.config.global.tune.h2.logs == LogsErrors::Stream;
+                    http::refuse_framed(worker, &self.session, first, since, logged);
+                    continue;
                 }
-                Arrived::Request(id, state) => {
-                    let stream = self.carrier.mux.stream(id);
-                    let nice = self.worker.instance.bind(self.session.listener).nice;
-                    let options = SpawnOptions { class: Class::Normal, nice };
-                    let (worker, session) = (Rc::clone(&self.worker), Rc::clone(&self.session));
-                    spawn_with(&STREAM, options, serve_stream(worker, session, stream, state));
-                }
-            }
+            };
+            let stream = self.carrier.mux.stream(id);
+            let nice = worker.instance.bind(self.session.listener).nice;
+            let options = SpawnOptions { class: Class::Normal, nice };
+            let (worker, session) = (Rc::clone(worker), Rc::clone(&self.session));
+            spawn_with(&STREAM, options, serve_stream(worker, session, stream, state, is_request));
         }
         self.session.first.set(!self.served);
     }
 
-    fn nothing_more(&mut self, step: &Step) {
+    fn nothing_more(&mut self, worker: &Rc<Worker>, step: &Step) {
         self.ending = Some(!matches!(step, Step::Broken(_) | Step::Vanish));
+        if matches!(step, Step::Failed(_)) {
+            let logged = worker.instance.config.global.tune.h2.logs >= LogsErrors::Connection;
+            let first = !std::mem::replace(&mut self.served, true);
+            http::refuse_framed(worker, &self.session, first, self.began, logged);
+        }
         match step {
             // Those that need no more of it may still be answered.
             Step::Closed => return self.carrier.end_input(),
@@ -212,21 +244,43 @@ impl Sitting {
     }
 
     /// What rules and logs see of the connection.
-    fn note_facts(&mut self, streams: usize) {
+    fn note_facts(&mut self, worker: &Rc<Worker>, streams: usize) {
         if streams > 0 {
             self.idle_since_ms = NEVER;
         } else if self.idle_since_ms == NEVER {
             self.idle_since_ms = clock::now_ms();
         }
-        let mut facts = self.session.facts_mut();
-        let rare = facts.rare_mut();
-        rare.streams = u32::try_from(streams).unwrap_or(u32::MAX);
-        rare.glitches = self.carrier.mux.glitches();
+        let glitches = self.carrier.mux.glitches();
+        let before = {
+            let mut facts = self.session.facts_mut();
+            let rare = facts.rare_mut();
+            rare.streams = u32::try_from(streams).unwrap_or(u32::MAX);
+            std::mem::replace(&mut rare.glitches, glitches)
+        };
+        if glitches > before {
+            track::glitches(&self.session, glitches - before);
+            self.look_at_glitches(worker, glitches);
+        }
+    }
+
+    /// A client that breaks the rules too often is told to leave in time, and is left in the end
+    /// (`tune.h2.fe.glitches-threshold`).
+    fn look_at_glitches(&mut self, worker: &Rc<Worker>, glitches: u32) {
+        let limit = worker.instance.config.global.tune.h2.fe.glitches_threshold;
+        if limit == 0 || self.ending.is_some() {
+            return;
+        }
+        if glitches >= limit {
+            self.carrier.mux.goaway(ErrorCode::EnhanceYourCalm);
+            self.nothing_more(worker, &Step::Kicked);
+        } else if u64::from(glitches) * 4 >= u64::from(limit) * 3 {
+            self.carrier.mux.announce_end();
+        }
     }
 
     /// A process that stops tells its clients, and wakes its streams, which may end with it.
-    fn look_at_stop(&mut self) {
-        let stopping = self.worker.instance.stopping();
+    fn look_at_stop(&mut self, worker: &Rc<Worker>) {
+        let stopping = worker.instance.stopping();
         if thalweg_runtime::reasons().intersects(thalweg_runtime::Reason::OTHER) {
             self.carrier.wake_all();
         }
@@ -250,14 +304,14 @@ impl Sitting {
     }
 
     /// Whether the client takes too long: for its first or its next request, or for taking what it is sent.
-    fn is_overdue(&mut self, streams: usize) -> bool {
-        if self.is_stuck() {
+    fn is_overdue(&mut self, worker: &Rc<Worker>, streams: usize) -> bool {
+        if self.is_stuck(worker) {
             return true;
         }
         if streams > 0 {
             return false;
         }
-        let t = &self.frontend().timeouts;
+        let t = &worker.proxy(self.session.frontend).timeouts;
         let limit = match self.served {
             true => t.http_keep_alive.or(t.http_request).or(t.client),
             false => http::earlier(t.http_request, t.client),
@@ -267,11 +321,11 @@ impl Sitting {
     }
 
     /// Whether the client does not take what is sent to it.
-    fn is_stuck(&mut self) -> bool {
+    fn is_stuck(&mut self, worker: &Rc<Worker>) -> bool {
         if self.carrier.port.line.in_flight() == 0 {
             return false;
         }
-        let Some(limit) = self.frontend().timeouts.client else { return false };
+        let Some(limit) = worker.proxy(self.session.frontend).timeouts.client else { return false };
         is_over(self.carrier.last_sent_ms(), limit)
     }
 }
@@ -292,9 +346,10 @@ async fn serve_stream(
     session: Rc<ClientSession>,
     stream: MuxStream,
     mut state: Box<StreamState>,
+    is_request: bool,
 ) {
     let mut client = Port::new(Line::Mux(Box::new(stream)));
-    let after = pool::boxed(http::serve_framed(&worker, &session, &mut client, &mut state)).await;
+    let after = pool::boxed(http::serve_framed(&worker, &session, &mut client, &mut state, is_request)).await;
     worker.give_stream(state);
     if let (After::Drop, Line::Mux(stream)) = (after, &mut client.line) {
         stream.leave_with(ErrorCode::Cancel);

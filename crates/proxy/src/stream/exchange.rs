@@ -66,6 +66,9 @@ pub async fn with_server<'a>(
     let mut waits = Waits::of_exchange(fe, be, &http.state.facts);
     let end = pin!(receive_head(http, be, conn, &mut up, context, &mut waits)).await;
     match end {
+        HeadEnd::Received if framed::agreed_to_another(http) => {
+            return head_failed(http, be, conn, HeadEnd::Malformed, replay);
+        }
         HeadEnd::Received => {}
         end => return head_failed(http, be, conn, end, replay),
     }

@@ -152,12 +152,13 @@ pub fn begin(state: &mut StreamState, session: &ClientSession, first: bool, bega
 }
 
 /// Serves one request of a connection that carries several. Its head was judged and is in `state`, which [`begin`] had made
-/// ready for it.
+/// ready for it; what is not a request is answered with 400.
 pub async fn serve_framed(
     worker: &Worker,
     session: &ClientSession,
     client: &mut Port,
     state: &mut StreamState,
+    is_request: bool,
 ) -> After {
     let first = state.facts.first_request;
     let mut http = Stream::new(worker, session, client, state, first);
@@ -165,18 +166,27 @@ pub async fn serve_framed(
     http.state.facts.id = worker.next_stream_id();
     track::request_began(http.session);
     http.enter();
-    let options = http.request_options(http.frontend());
-    http.accept_head(&options);
-    let after = live(&mut http, Ok(())).await;
+    let received = match is_request {
+        true => {
+            let options = http.request_options(http.frontend());
+            http.accept_head(&options);
+            Ok(())
+        }
+        false => {
+            worker.count_request(session.listener);
+            Err(http.stop_with(Cause::BadRequest, reply::Answer::Error(400)))
+        }
+    };
+    let after = live(&mut http, received).await;
     if let (Cause::RejectedByRule, Line::Mux(line)) = (http.state.ended, &mut http.client.line) {
         line.kick();
     }
     after
 }
 
-/// Counts and logs what came in place of a request on a connection that carries several. Nobody is answered: the sender
-/// knows from the reset which stream it was.
-pub fn refuse_framed(worker: &Worker, session: &ClientSession, first: bool, began: (u64, i64)) {
+/// Counts, and perhaps logs, what came in place of a request on a connection that carries several. Nobody is answered: the
+/// sender knows from the reset which stream it was.
+pub fn refuse_framed(worker: &Worker, session: &ClientSession, first: bool, began: (u64, i64), logged: bool) {
     let mut state = worker.take_stream();
     begin(&mut state, session, first, began);
     let mut nobody = Port::new(Line::Local(None));
@@ -187,6 +197,9 @@ pub fn refuse_framed(worker: &Worker, session: &ClientSession, first: bool, bega
     worker.count_request(session.listener);
     http.end(Cause::BadRequest);
     http.state.facts.status = 0;
+    if !logged {
+        http.state.facts.log_level = Some(255);
+    }
     let fe = http.frontend();
     finish::http(&mut http, fe);
     drop(http);

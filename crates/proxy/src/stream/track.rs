@@ -6,8 +6,8 @@
 use thalweg_runtime::clock;
 use thalweg_sample::track::count;
 use thalweg_stick::data::DataType::{
-    BytesInCnt, BytesInRate, BytesOutCnt, BytesOutRate, HttpErrCnt, HttpErrRate, HttpFailCnt, HttpFailRate,
-    HttpReqCnt, HttpReqRate, SessCnt, SessRate,
+    BytesInCnt, BytesInRate, BytesOutCnt, BytesOutRate, GlitchCnt, GlitchRate, HttpErrCnt, HttpErrRate,
+    HttpFailCnt, HttpFailRate, HttpReqCnt, HttpReqRate, SessCnt, SessRate,
 };
 use thalweg_stick::{DataType, Tracked};
 
@@ -23,6 +23,11 @@ pub fn session_began(session: &ClientSession) {
 /// A request begins. What its own rules will track counts it when they do.
 pub fn request_began(session: &ClientSession) {
     count_on(session.facts().tracking(), [HttpReqCnt, HttpReqRate], 1);
+}
+
+/// A client broke the rules of its protocol, so often.
+pub fn glitches(session: &ClientSession, n: u32) {
+    count_on(session.facts().tracking(), [GlitchCnt, GlitchRate], u64::from(n));
 }
 
 /// The bytes of a stream that is over: those of its client, and those that came from a server.

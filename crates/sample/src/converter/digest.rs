@@ -99,6 +99,13 @@ impl Output {
     }
 }
 
+/// SHA-1 of some octets, for protocols that have it (the handshake of WebSocket).
+pub fn sha1(octets: &[u8]) -> [u8; 20] {
+    let mut digest = [0; 20];
+    digest.copy_from_slice(Algorithm::SHA1.hash(&[octets]).as_slice());
+    digest
+}
+
 impl Algorithm {
     const SHA1: Algorithm = Algorithm { function: Function::Lc(&lc::SHA1_FOR_LEGACY_USE_ONLY), block: 64 };
     const SHA224: Algorithm = Algorithm { function: Function::Lc(&lc::SHA224), block: 64 };

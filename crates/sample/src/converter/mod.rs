@@ -5,6 +5,7 @@ mod aes;
 mod arithmetic;
 mod date;
 mod digest;
+pub use digest::sha1;
 mod encoding;
 mod fix;
 pub mod hash;

@@ -193,6 +193,15 @@ impl Client {
         self.answers[&id].clone()
     }
 
+    /// Asks one after the other until the proxy ends the connection; what it says of that.
+    pub fn get_all(mut self, paths: &[&str]) -> (u32, ErrorCode) {
+        for path in paths {
+            assert_eq!(self.get(path).status, 200, "{path}");
+        }
+        self.rest();
+        *self.goaways.last().unwrap()
+    }
+
     pub fn get(&mut self, path: &str) -> Answer {
         let id = self.open("GET", path, &[], true);
         self.answer(id)

@@ -26,7 +26,9 @@ pub enum Opened<'a> {
     /// Its stream exists. The head may be swapped for another one.
     #[allow(missing_docs)]
     Request { id: u32, head: &'a mut Head, message: Message, ends: bool },
-    /// It is none; its stream was reset.
+    /// It is none, which is answered: its stream exists.
+    Bad(u32),
+    /// It is not even that; its stream was reset.
     Malformed(Malformed),
 }
 
@@ -80,7 +82,8 @@ impl Carrier {
             if self.port.eof || self.mux.state.borrow_mut().h2.output().len() >= OUTPUT_HIGH {
                 return Poll::Pending;
             }
-            if taken > TURN_MAX {
+            let paused = self.port.has_input() && self.mux.state.borrow().h2.is_paused();
+            if taken > TURN_MAX || paused {
                 current_task().wake(Reason::YIELD);
                 return Poll::Pending;
             }
@@ -229,6 +232,10 @@ fn take_event(
         Event::Head { stream, head, message, end } => {
             slots.add(Slot::new(stream, end));
             opened(Opened::Request { id: stream, head, message, ends: end });
+        }
+        Event::Refused { stream, why: Malformed::Request } => {
+            slots.add(Slot::new(stream, true));
+            opened(Opened::Bad(stream));
         }
         Event::Refused { stream, why } => {
             after.refused.push(stream);
