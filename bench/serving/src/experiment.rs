@@ -12,7 +12,7 @@ use crate::load::{self, Observed, Requests};
 use crate::machine::{self, Folder};
 use crate::measure::{Rounds, cpu_ns};
 use crate::memory::{self, Held};
-use crate::peer::{self, LOG_PORT, ORIGIN_PORTS, PROXY_PORT, Running, Setup, Subject};
+use crate::peer::{self, Key, LOG_PORT, ORIGIN_PORTS, PROXY_PORT, Running, Setup, Subject};
 use crate::{NOISY, Options};
 
 /// One kind of load.
@@ -28,6 +28,8 @@ enum Load {
         connections: usize,
     },
     Calls(Requests),
+    /// Full handshakes, one connection after the other.
+    Shake,
     /// Saturation during which one of two servers is killed, and started again.
     Failover(Requests),
 }
@@ -43,14 +45,17 @@ struct Experiment {
 }
 
 const fn get(connections: usize, path: &'static str) -> Load {
-    Load::Saturate(Requests { connections, path, close: false, post: 0 })
+    Load::Saturate(Requests { connections, path, ..SMALL })
 }
 
 const fn post(connections: usize, bytes: usize) -> Load {
-    Load::Saturate(Requests { connections, path: "/post", close: false, post: bytes })
+    Load::Saturate(Requests { connections, path: "/post", post: bytes, ..SMALL })
 }
 
-const SMALL: Requests = Requests { connections: 100, path: "/", close: false, post: 0 };
+const SMALL: Requests = Requests { connections: 100, path: "/", close: false, post: 0, tls: false };
+const TLS: Requests = Requests { tls: true, ..SMALL };
+const ECDSA: Setup = Setup { tls: Some(Key::Ecdsa), ..Setup::PLAIN };
+const RSA: Setup = Setup { tls: Some(Key::Rsa), ..Setup::PLAIN };
 const SPLICE: Setup = Setup { splice: true, ..Setup::PLAIN };
 
 macro_rules! experiments {
@@ -98,6 +103,16 @@ const EXPERIMENTS: &[Experiment] = experiments! {
         Setup { connections: 101_000, ..Setup::PLAIN }, Load::Hold { held: Held::Idle, connections: 100_000 };
     "half-head-5000" (quick): "anonymous memory per connection that has sent half a request's head, 5,000 of them",
         Setup { connections: 9000, ..Setup::PLAIN }, Load::Hold { held: Held::HalfHead, connections: 5000 };
+    "tls-keepalive-100" (quick): "1 kB responses over TLS, keep-alive on both sides, 100 connections", ECDSA, Load::Saturate(TLS);
+    "tls-handshake-ecdsa" (quick): "a full TLS 1.3 handshake with an ECDSA P-256 certificate per request, one after the other",
+        ECDSA, Load::Shake;
+    "tls-handshake-rsa" (quick): "the same with an RSA 2048 certificate", RSA, Load::Shake;
+    "tls-resumed" (quick): "a connection per request that resumes a session, 100 at a time",
+        ECDSA, Load::Saturate(Requests { close: true, ..TLS });
+    "tls-body-1m" (quick): "1 MB responses over TLS, 20 connections",
+        ECDSA, Load::Saturate(Requests { connections: 20, path: "/1m", ..TLS });
+    "tls-idle-3000" (quick): "anonymous memory per idle keep-alive connection over TLS, 3,000 of them",
+        Setup { connections: 9000, ..ECDSA }, Load::Hold { held: Held::Tls, connections: 3000 };
     "system-calls": "system calls per request, 100 connections, counted by strace (which slows everything down)",
         Setup::PLAIN, Load::Calls(SMALL);
     "keepalive-100-two-threads": "100 connections, two threads on both cores, sharing them with the load",
@@ -133,6 +148,7 @@ pub fn run(options: &Options) -> io::Result<()> {
         println!("real-time priorities are not permitted here: other processes take part in every figure");
     }
     swallow_logs()?;
+    peer::make_certificates(ground.folder.path())?;
     let subjects = subjects(options, &ground.nginx);
     let _origin = peer::start_origin(&ground.nginx, ground.folder.path(), ORIGIN_PORTS[0])?;
     let mut table = String::from("experiment\tsubject\tmetric\tvalue\tspread\n");
@@ -297,6 +313,7 @@ fn turn(
             let observed = failover(ground, port, requests, seconds.max(2))?;
             Ok(figures(observed, cpu() - before))
         }
+        Load::Shake => Ok(figures(load::shake(port, seconds)?, cpu() - before)),
         Load::Calls(requests) => {
             let calls = strace(process, dir, || load::saturate(&ground.wrk, dir, port, requests, seconds))?;
             Ok(vec![("calls_per_request", calls)])

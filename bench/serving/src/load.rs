@@ -37,6 +37,8 @@ pub struct Requests {
     pub close: bool,
     /// Bytes of a body to send, with POST; 0 for GET.
     pub post: usize,
+    /// Over TLS.
+    pub tls: bool,
 }
 
 /// Saturates the proxy on `port` through wrk.
@@ -57,10 +59,32 @@ pub fn saturate(wrk: &Path, dir: &Path, port: u16, requests: Requests, seconds: 
         std::fs::write(&script, text)?;
         command.arg("-s").arg(script);
     }
-    command.arg(format!("http://127.0.0.1:{port}{}", requests.path));
+    let scheme = if requests.tls { "https" } else { "http" };
+    command.arg(format!("{scheme}://127.0.0.1:{port}{}", requests.path));
     let output = command.stderr(Stdio::null()).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     parse_wrk(&text).ok_or_else(|| io::Error::other(format!("wrk printed no figures: {text}")))
+}
+
+/// Connections with a full handshake and a request each, through `openssl s_time`: one after the other. wrk resumes.
+///
+/// # Errors
+/// When there is no such command, or it prints no figures.
+pub fn shake(port: u16, seconds: u64) -> io::Result<Observed> {
+    let mut command = pinned(LOAD_CORE, "openssl");
+    command.args(["s_time", "-new", "-www", "/", "-time", &seconds.to_string()]);
+    let output = command.args(["-connect", &format!("127.0.0.1:{port}")]).stderr(Stdio::null()).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    // "12345 connections in 2 real seconds, 1024 bytes read per connection"
+    let line = text.lines().find(|line| line.contains(" real seconds"));
+    let mut words = line.unwrap_or_default().split_whitespace();
+    let figures = words
+        .next()
+        .and_then(|count| count.parse().ok())
+        .zip(words.nth(2).and_then(|time| time.parse().ok()));
+    let (requests, seconds) =
+        figures.ok_or_else(|| io::Error::other(format!("openssl printed no figures: {text}")))?;
+    Ok(Observed { requests, seconds, ..Observed::default() })
 }
 
 fn parse_wrk(text: &str) -> Option<Observed> {

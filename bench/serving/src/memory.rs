@@ -2,12 +2,17 @@
 //!
 //! A copy of this program holds them, with a descriptor table of its own.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{ChildStdin, ChildStdout, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::load::{REQUEST, connect, exchange};
+use thalweg_tls::engine::{Connecting, Event, Step};
+use thalweg_tls::server::{ServerContext, ServerProfile};
+use thalweg_tls::{Failure, SystemClock};
+
+use crate::load::{REQUEST, SMALL_BODY, connect, exchange};
 use crate::machine::{LOAD_CORE, pinned};
 use crate::measure::anonymous_bytes;
 use crate::peer::{MEMORY_ADDRESSES, Running};
@@ -19,6 +24,8 @@ pub enum Held {
     Idle,
     /// Half of a request's head was sent.
     HalfHead,
+    /// As the first, over TLS.
+    Tls,
 }
 
 /// What holding and closing did to a process.
@@ -64,7 +71,11 @@ impl Holder {
     fn open(port: u16, held: Held, count: usize) -> io::Result<Holder> {
         let mut child = pinned(LOAD_CORE, std::env::current_exe()?)
             .args(["hold", &port.to_string(), &count.to_string()])
-            .arg(if held == Held::HalfHead { "half" } else { "idle" })
+            .arg(match held {
+                Held::HalfHead => "half",
+                Held::Idle => "idle",
+                Held::Tls => "tls",
+            })
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -88,10 +99,50 @@ impl Holder {
     }
 }
 
+fn client() -> Arc<ServerContext> {
+    let profile = ServerProfile::default();
+    Arc::new(ServerContext::new(&profile, Arc::new(SystemClock)).expect("the defaults can be used"))
+}
+
+/// Shakes hands, and has a request answered. What is known of the connection is forgotten: it is only to stay open.
+fn exchange_over_tls(mut stream: TcpStream, context: &Arc<ServerContext>) -> io::Result<TcpStream> {
+    let broken = |failure: Failure| io::Error::other(failure.to_string());
+    let mut connecting = Connecting::new(context.clone(), Some(b"bench.example"), None).map_err(broken)?;
+    let (mut out, mut bytes) = (Vec::new(), vec![0; 16_384]);
+    let connected = 'shaken: loop {
+        while connecting.is_ready() {
+            let step = connecting.step(&mut out).map_err(broken)?;
+            stream.write_all(&std::mem::take(&mut out))?;
+            if step == Step::Done {
+                break 'shaken connecting.finish().map_err(broken)?;
+            }
+        }
+        let length = stream.read(&mut bytes)?;
+        connecting.feed(&bytes[..length]).map_err(broken)?;
+    };
+    let mut connection = connected.connection;
+    let mut sealed = vec![0; 1024];
+    let written = connection.seal(&[REQUEST], 16_384, &mut sealed).map_err(broken)?.written;
+    stream.write_all(&sealed[..written])?;
+    let (mut raw, mut plain) = (connected.rest, 0);
+    while plain < SMALL_BODY {
+        while let Some(opened) = connection.open(&mut raw).map_err(broken)? {
+            if let Event::Data(range) = opened.event {
+                plain += range.len();
+            }
+            raw.drain(..opened.consumed);
+        }
+        let length = if plain < SMALL_BODY { stream.read(&mut bytes)? } else { 0 };
+        raw.extend_from_slice(&bytes[..length]);
+    }
+    Ok(stream)
+}
+
 /// The copy: takes port, count and state; says `open`, waits for a line, says `closed`.
 pub fn hold_main(args: &[String]) {
     let number = |i: usize| args.get(i).and_then(|a| a.parse::<usize>().ok()).unwrap_or(1);
     let half = args.get(2).is_some_and(|state| state == "half");
+    let tls = args.get(2).is_some_and(|state| state == "tls").then(client);
     let open = |i: usize| -> io::Result<TcpStream> {
         // Each address has its own ports at this end.
         let address = format!("127.0.0.{}:{}", 1 + i % MEMORY_ADDRESSES, number(0));
@@ -100,7 +151,10 @@ pub fn hold_main(args: &[String]) {
             stream.write_all(&REQUEST[..REQUEST.len() / 2])?;
             return Ok(stream);
         }
-        exchange(stream)
+        match &tls {
+            Some(context) => exchange_over_tls(stream, context),
+            None => exchange(stream),
+        }
     };
     let held: io::Result<Vec<TcpStream>> = (0..number(1)).map(open).collect();
     match held {

@@ -70,8 +70,43 @@ pub struct Setup {
     pub connections: usize,
     /// Two checked servers with redispatching rather than one.
     pub failover: bool,
+    /// TLS with clients, and the key of the certificate.
+    pub tls: Option<Key>,
     /// More lines of the `global` section.
     pub global: &'static str,
+}
+
+/// The key of a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// ECDSA on P-256.
+    Ecdsa,
+    /// RSA with 2048 bits.
+    Rsa,
+}
+
+impl Key {
+    /// The file with certificate and key, in PEM.
+    fn file(self, dir: &Path) -> PathBuf {
+        dir.join(if self == Key::Ecdsa { "ecdsa.pem" } else { "rsa.pem" })
+    }
+}
+
+/// Makes certificate and key of each kind, with OpenSSL's command.
+///
+/// # Errors
+/// When there is no such command.
+pub fn make_certificates(dir: &Path) -> io::Result<()> {
+    for (key, options) in [(Key::Ecdsa, "ec -pkeyopt ec_paramgen_curve:P-256"), (Key::Rsa, "rsa:2048")] {
+        let file = key.file(dir);
+        let output = Command::new("openssl")
+            .args("req -x509 -nodes -days 30 -subj /CN=bench.example -newkey".split(' '))
+            .args(options.split(' '))
+            .args(["-keyout", "/dev/stdout", "-out", "/dev/stdout"])
+            .output()?;
+        fs::write(file, output.stdout)?;
+    }
+    Ok(())
 }
 
 impl Setup {
@@ -82,6 +117,7 @@ impl Setup {
         splice: false,
         connections: 6000,
         failover: false,
+        tls: None,
         global: "",
     };
 }
@@ -107,7 +143,9 @@ const RULES: &str = "    acl is_api path_beg /api/
     use_backend origin if is_api or is_static
 ";
 
-fn haproxy_config(setup: Setup, port: u16, driver: &str) -> String {
+fn haproxy_config(dir: &Path, setup: Setup, port: u16, driver: &str) -> String {
+    let tls =
+        setup.tls.map_or(String::new(), |key| format!(" ssl crt {} alpn http/1.1", key.file(dir).display()));
     let (log, httplog, rules) = match setup.log_and_rules {
         true => {
             (format!("    log 127.0.0.1:{LOG_PORT} local0\n"), "    log global\n    option httplog\n", RULES)
@@ -130,7 +168,7 @@ fn haproxy_config(setup: Setup, port: u16, driver: &str) -> String {
     let redispatch = if setup.failover { "    option redispatch 1\n    retries 3\n" } else { "" };
     format!(
         "global\n    maxconn {}\n    nbthread {}\n{driver}{}{log}\ndefaults\n    mode http\n    timeout connect 5s\n    \
-         timeout client 60s\n    timeout server 60s\n{httplog}{splice}{redispatch}\nfrontend www\n    bind {binds}\n{rules}    \
+         timeout client 60s\n    timeout server 60s\n{httplog}{splice}{redispatch}\nfrontend www\n    bind {binds}{tls}\n{rules}    \
          default_backend origin\n\nbackend origin\n    balance roundrobin\n{servers}",
         setup.connections, setup.threads, setup.global,
     )
@@ -142,10 +180,20 @@ fn nginx_config(dir: &Path, setup: Setup, port: u16) -> String {
     } else {
         "access_log off;".into()
     };
-    let listen = match setup.connections > Setup::PLAIN.connections {
-        true => (1..=MEMORY_ADDRESSES).map(|i| format!("listen 127.0.0.{i}:{port} backlog=4096; ")).collect(),
-        false => format!("listen 127.0.0.1:{port} backlog=4096; "),
+    let ssl = if setup.tls.is_some() { "ssl " } else { "" };
+    let mut listen = match setup.connections > Setup::PLAIN.connections {
+        true => {
+            (1..=MEMORY_ADDRESSES).map(|i| format!("listen 127.0.0.{i}:{port} {ssl}backlog=4096; ")).collect()
+        }
+        false => format!("listen 127.0.0.1:{port} {ssl}backlog=4096; "),
     };
+    if let Some(key) = setup.tls {
+        let file = key.file(dir);
+        let file = file.display();
+        listen.push_str(&format!(
+            "ssl_certificate {file}; ssl_certificate_key {file}; ssl_protocols TLSv1.2 TLSv1.3; "
+        ));
+    }
     let second =
         if setup.failover { format!("server 127.0.0.1:{}; ", ORIGIN_PORTS[1]) } else { String::new() };
     format!(
@@ -195,12 +243,12 @@ pub fn start(subject: &Subject, setup: Setup, port: u16, dir: &Path) -> io::Resu
     let mut command;
     match subject {
         Subject::Thalweg { program, driver, .. } => {
-            fs::write(&config, haproxy_config(setup, port, &format!("    tune.io.driver {driver}\n")))?;
+            fs::write(&config, haproxy_config(dir, setup, port, &format!("    tune.io.driver {driver}\n")))?;
             command = pinned(cores, program);
             command.arg("-f").arg(&config);
         }
         Subject::Haproxy(program) => {
-            fs::write(&config, haproxy_config(setup, port, ""))?;
+            fs::write(&config, haproxy_config(dir, setup, port, ""))?;
             command = pinned(cores, program);
             command.args(["-db", "-f"]).arg(&config);
         }

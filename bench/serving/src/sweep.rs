@@ -27,12 +27,12 @@ const SWEEPS: &[Sweep] = &[
     Sweep {
         keyword: "tune.runqueue-depth",
         lines: lines!("tune.runqueue-depth": 10 20 40 80 200 400),
-        requests: Requests { connections: 1000, path: "/", close: false, post: 0 },
+        requests: Requests { connections: 1000, path: "/", close: false, post: 0, tls: false },
     },
     Sweep {
         keyword: "tune.maxaccept",
         lines: lines!("tune.maxaccept": 1 2 4 8 16 64),
-        requests: Requests { connections: 1000, path: "/", close: true, post: 0 },
+        requests: Requests { connections: 1000, path: "/", close: true, post: 0, tls: false },
     },
 ];
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -65,6 +65,8 @@ pub(crate) struct NameTable {
     referenced: RefCell<HashSet<thalweg_sample::ServerId>>,
     userlists: Vec<Arc<str>>,
     tables: HashMap<Arc<str>, (thalweg_sample::TableId, thalweg_stick::KeyType)>,
+    /// The certificates that expressions name.
+    pub certificates: RefCell<BTreeSet<String>>,
 }
 
 impl NameTable {
@@ -95,6 +97,7 @@ impl NameTable {
                 .map(|b| b.p.servers.iter().map(|s| Arc::clone(&s.name)).collect())
                 .collect(),
             referenced: RefCell::default(),
+            certificates: RefCell::default(),
             tables: tables
                 .iter()
                 .zip(0..)
@@ -113,6 +116,7 @@ pub(crate) struct Scope<'a> {
     /// Where relative names of files start, unless in the directory the program runs in.
     pub base: Option<PathBuf>,
     pub resolver: crate::load::HostResolver,
+    pub tokens: thalweg_sample::TokenAlgorithms,
 }
 
 impl Names for Scope<'_> {
@@ -146,6 +150,19 @@ impl Names for Scope<'_> {
 
     fn read_file(&self, path: &str) -> std::io::Result<Vec<u8>> {
         self.loader.read(&under(self.base.as_deref(), path))
+    }
+
+    fn certificate(&self, name: &str) -> bool {
+        // What a store calls by a name is looked for once all of them were read.
+        let is_there = name.starts_with('@') || matches!(self.loader.is_dir(name), Ok(false));
+        if is_there {
+            self.table.certificates.borrow_mut().insert(name.to_owned());
+        }
+        is_there
+    }
+
+    fn token_algorithms(&self) -> thalweg_sample::TokenAlgorithms {
+        self.tokens
     }
 
     fn resolve(&self, host: &str) -> Vec<IpAddr> {
@@ -221,6 +238,7 @@ pub(crate) fn with_acls<T>(
             loader: cx.options.loader,
             base: cx.base_directory(span),
             resolver: cx.options.resolver,
+            tokens: cx.config.global.tokens,
         };
         let sides = match b.p.kind {
             ProxyKind::Defaults => (true, true),

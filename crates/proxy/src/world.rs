@@ -9,6 +9,7 @@ use thalweg_sample::context::{ProxyFigures, ProxyTimeouts, ServerFigures, TcpInf
 use thalweg_sample::facts::{ListenerId, ProxyId, ServerId, TableId};
 use thalweg_sample::logformat::LogFormat;
 use thalweg_sample::vars::VarSet;
+use thalweg_tls::live::TokenCertificate;
 
 use crate::counters::sum;
 use crate::instance::{Instance, Live, Stopping};
@@ -54,6 +55,12 @@ impl thalweg_operate::log::backend::ServerStates for Live {
 impl World for Worker {
     fn proxy_name(&self, id: ProxyId) -> &str {
         &proxy(&self.instance.config, id).name
+    }
+
+    fn token_certificate(&self, name: &[u8]) -> TokenCertificate {
+        let certificates = self.instance.config.token_certificates.as_ref();
+        let found = std::str::from_utf8(name).ok().zip(certificates).map(|(name, all)| all.find(name));
+        found.unwrap_or(TokenCertificate::Unknown)
     }
 
     fn proxy_number(&self, id: ProxyId) -> u32 {

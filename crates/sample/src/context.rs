@@ -182,6 +182,11 @@ pub trait World {
         let _ = id;
         None
     }
+    /// A certificate for converters of tokens.
+    fn token_certificate(&self, name: &[u8]) -> thalweg_tls::live::TokenCertificate {
+        let _ = name;
+        thalweg_tls::live::TokenCertificate::Unknown
+    }
     /// A PEM key or certificate loaded from a file for the jwt converters, by its name.
     fn key_material(&self, name: &[u8]) -> Option<&[u8]> {
         let _ = name;

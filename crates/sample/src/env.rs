@@ -62,6 +62,15 @@ pub trait Names {
     fn read_file(&self, path: &str) -> std::io::Result<Vec<u8>> {
         std::fs::read(path)
     }
+    /// Whether there is a certificate of this name, for converters of tokens; it is loaded then.
+    fn certificate(&self, name: &str) -> bool {
+        let _ = name;
+        false
+    }
+    /// How tokens may be encrypted.
+    fn token_algorithms(&self) -> crate::TokenAlgorithms {
+        crate::TokenAlgorithms::default()
+    }
     /// The addresses of a host, for `ip` patterns that are names.
     fn resolve(&self, host: &str) -> Vec<std::net::IpAddr> {
         let _ = host;

@@ -99,14 +99,8 @@ impl Expr {
             let len = name_len(&text[at..]);
             let name = &text[at..at + len];
             let Some(def) = converter::find(name) else {
-                return Err(match converter::unsupported(name) {
-                    Some(why) => format!("converter '{name}' is known but not supported yet ({why})"),
-                    None => with_hint(
-                        format!("unknown converter '{name}'"),
-                        name,
-                        converter::all().map(|def| def.name),
-                    ),
-                });
+                let known = converter::all().map(|def| def.name);
+                return Err(with_hint(format!("unknown converter '{name}'"), name, known));
             };
             at += len;
             if !cast::possible(self.output, def.input) {

@@ -30,7 +30,7 @@ pub use args::{Arg, ArgKind, ArgSpec, Args};
 pub use context::{
     Clock, Ctx, Out, Payload, ProxyFigures, ProxyTimeouts, Scratch, ServerFigures, TcpInfo, Unread, World,
 };
-pub use converter::{ConverterDef, sha1};
+pub use converter::{ConverterDef, TokenAlgorithms, sha1};
 pub use dispatch::{Choice, Dispatch};
 pub use env::{CompileEnv, Mode, Names, NoNames, ProxyScope};
 pub use expr::Expr;

@@ -469,3 +469,49 @@ fn ten_thousand_names_are_found_at_once() {
     assert!(selection.choose(&hello(b"h10000.example.com")).is_none());
     assert!(selection.choose(&hello(&[b'a'; 300])).is_none());
 }
+
+#[test]
+fn certificates_are_for_tokens_when_that_is_said() {
+    use thalweg_tls::live::{Keywords, TokenCertificate};
+    let authority = Authority::new("Root");
+    let (first, second) =
+        (authority.issue(&template("a"), NewKey::P256), authority.issue(&template("b"), NewKey::P256));
+    let (alone, _) = parts(&first);
+    let files = MemoryFiles::with(&[("a.crt", &alone), ("b.pem", &second)]);
+    let options = LoadOptions::default();
+    let mut live = Live::new(shared(&clock()), options.clone());
+    let of = |path: &str| Parts { certificate: path.to_owned(), ..Parts::default() };
+    let load =
+        |name: &str, path: &str| Arc::new(loader(&files, &options).load_parts(name, &of(path)).unwrap());
+    live.add_credential(load("@/a", "a.crt"));
+    live.declare("@/a", Keywords { jwt: Some(true), ..Keywords::default() }, true);
+    live.add_credential(load("b.pem", "b.pem"));
+    let found = live.token_certificates();
+    let subject = |name: &str| match found.find(name) {
+        TokenCertificate::Usable(credential) => {
+            String::from_utf8(credential.leaf().subject_oneline()).unwrap()
+        }
+        other => format!("{other:?}"),
+    };
+    assert_eq!([subject("@/a"), subject("b.pem"), subject("c")], ["/CN=a", "Unavailable", "Unknown"]);
+    assert_eq!(live.show_token_certificates(), "# filename\n@/a\n");
+    // One without a key is served to nobody.
+    let refused =
+        live.add_bind("f/c:1", Words::default(), vec![Source::Certificate("@/a".into(), false)], None);
+    assert_eq!(refused.unwrap_err(), "No Private Key found in '@/a'.");
+    // What the CLI changes is found at once.
+    live.use_for_tokens("b.pem", true).unwrap();
+    assert_eq!(subject("b.pem"), "/CN=b");
+    assert_eq!(
+        live.delete_certificate("b.pem").unwrap_err(),
+        "Can't remove the certificate: certificate 'b.pem' in use for JWT validation, can't be deleted!"
+    );
+    live.set_certificate("@/a", second.as_bytes()).unwrap();
+    assert_eq!(subject("@/a"), "/CN=a");
+    live.commit_certificate("@/a").unwrap();
+    assert_eq!(subject("@/a"), "/CN=b");
+    live.use_for_tokens("b.pem", false).unwrap();
+    live.delete_certificate("b.pem").unwrap();
+    assert_eq!(subject("b.pem"), "Unknown");
+    assert!(live.use_for_tokens("b.pem", true).is_err());
+}

@@ -42,6 +42,8 @@ pub static COMMANDS: &[Command] = &[
     .help("<cafile> <payload>", "add a certificate into the CA file"),
     Command::new("add ssl crt-list", Admin, Run::Now(|call| add_to_list(&call)))
         .help("<list> <cert> [opts]*", "add a line to a crt-list, or a payload with one"),
+    Command::new("add ssl jwt", Admin, Run::Now(|call| use_for_tokens(&call, true)))
+        .help("<certfile>", "let a certificate verify and decrypt JSON Web Tokens"),
     Command::new(
         "commit ssl ca-file",
         Admin,
@@ -78,6 +80,8 @@ pub static COMMANDS: &[Command] = &[
         Run::Now(|call| on_file(&call, "crl-file", "del", Live::delete_crl_file)),
     )
     .help("<crlfile>", "delete an unused CRL file"),
+    Command::new("del ssl jwt", Admin, Run::Now(|call| use_for_tokens(&call, false)))
+        .help("<certfile>", "let a certificate no longer verify and decrypt JSON Web Tokens"),
     Command::new("del ssl crt-list", Admin, Run::Now(|call| delete_from_list(&call)))
         .help("<list> <cert[:line]>", "delete a line from a crt-list"),
     Command::new(
@@ -165,6 +169,14 @@ pub static COMMANDS: &[Command] = &[
     .help("[<crlfile>[:<index>]]", "list the CRL files, or show one or a list of it"),
     Command::new("show ssl crt-list", Admin, Run::Now(|call| show_lists(&call)))
         .help("[-n] [<list>]", "list the crt-lists, or show one"),
+    Command::new(
+        "show ssl jwt",
+        User,
+        Run::Now(|call| {
+            live(call.instance()).map_or(Reply::Done, |live| shown(Ok(live.show_token_certificates())))
+        }),
+    )
+    .help("", "list the certificates that verify and decrypt JSON Web Tokens"),
     Command::new("show ssl ocsp-response", Admin, Run::Now(|call| show_ocsp(&call)))
         .help("[[text|base64] id]", "list the OCSP responses, or show one"),
     Command::new(
@@ -283,6 +295,15 @@ fn set_ocsp_response(call: &Call<'_>) -> Reply {
     };
     let text: String = text.split_whitespace().collect();
     live(call.instance()).map_or_else(no_tls, |mut live| told(live.set_ocsp_response(&text)))
+}
+
+fn use_for_tokens(call: &Call<'_>, on: bool) -> Reply {
+    let Some(name) = call.args.first().filter(|name| !name.is_empty()) else {
+        let verb = if on { "add" } else { "del" };
+        return Reply::error(format!("'{verb} ssl cert' expects a filename"));
+    };
+    live(call.instance())
+        .map_or(Reply::error(NO_CERTIFICATE), |mut live| shown(live.use_for_tokens(name, on)))
 }
 
 /// How often it is looked whether an OCSP response came, in milliseconds.

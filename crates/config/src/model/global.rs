@@ -90,6 +90,8 @@ pub struct Global {
     pub h1_case_adjust: Vec<(Arc<str>, Arc<str>)>,
     pub tune: Tune,
     pub tls: GlobalTls,
+    /// `jwt.decrypt_alg_list`, `jwt.decrypt_enc_list`
+    pub tokens: thalweg_sample::TokenAlgorithms,
     pub pp2_never_send_local: bool,
     pub reject_privileged_ports_tcp: bool,
     pub prealloc_fd: bool,
@@ -311,6 +313,7 @@ impl Default for Global {
             h1_case_adjust: Vec::new(),
             tune: Tune::default(),
             tls: GlobalTls::default(),
+            tokens: thalweg_sample::TokenAlgorithms::default(),
             pp2_never_send_local: false,
             reject_privileged_ports_tcp: false,
             prealloc_fd: false,

@@ -80,6 +80,8 @@ pub struct Config {
     pub log_profiles: Vec<LogProfile>,
     /// Certificates and the lines that use them; absent when no line uses TLS.
     pub tls: Option<SharedLive>,
+    /// The certificates among them by name, for converters of tokens.
+    pub token_certificates: Option<Arc<thalweg_tls::live::TokenCertificates>>,
     /// Stick tables, so that a `TableId` is an index here.
     pub tables: Vec<Arc<thalweg_stick::Spec>>,
     /// Whom to ask for names while the program runs, the implicit `default` section included.

@@ -26,7 +26,6 @@ pub(crate) mod why {
     pub(crate) const KTLS: &str = "the kernel's TLS is not used";
     pub(crate) const PROXY_TLS: &str = "facts of TLS are not sent in PROXY headers";
     pub(crate) const ACME: &str = "there is no ACME client";
-    pub(crate) const JWT_LISTS: &str = "all algorithms are allowed";
     pub(crate) const TLS_LIBRARY: &str = "the TLS library has no such thing";
     pub(crate) const PASSPHRASE: &str = "private keys under a passphrase are not read";
     pub(crate) const SESSION_CACHE: &str = "there is one process, and its threads share the cache";

@@ -277,6 +277,17 @@ pub(crate) fn ocsp_update(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     Ok(())
 }
 
+/// `jwt.decrypt_alg_list`, `jwt.decrypt_enc_list`
+pub(crate) fn token_algorithms(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let tokens = &mut cx.config.global.tokens;
+    let read = match line.text(0) {
+        "jwt.decrypt_alg_list" => tokens.allow_algorithms(line.text(1)),
+        _ => tokens.allow_encryptions(line.text(1)),
+    };
+    read.map_err(|unknown| fail(line, 1, format!("Unknown algorithm/encoding {unknown}")))
+}
+
 /// `ssl-dh-param-file`, which cannot have an effect.
 pub(crate) fn tls_dh_file(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     at_most(line, 1, 1)?;

@@ -1,6 +1,6 @@
 //! The files that lines name, read once all lines are, and what clients are served and servers are told.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -134,7 +134,8 @@ pub(crate) fn load(cx: &mut Cx<'_>, proxies: &mut [Building], readable: bool) {
         proxies.iter().any(|b| !b.certificates.is_empty() || b.p.binds.iter().any(|x| x.tls.is_some()));
     let has_server =
         proxies.iter().any(|b| b.p.servers.iter().any(|s| s.tls.as_ref().is_some_and(|tls| tls.used)));
-    if !has_bind && !has_server && cx.stores.is_empty() {
+    let wanted = cx.name_table.certificates.take();
+    if !has_bind && !has_server && cx.stores.is_empty() && wanted.is_empty() {
         return;
     }
     let Some(mut loading) = Loading::new(cx) else { return };
@@ -143,6 +144,8 @@ pub(crate) fn load(cx: &mut Cx<'_>, proxies: &mut [Building], readable: bool) {
         loading.binds(cx, b, readable);
         loading.servers(cx, b);
     }
+    loading.tokens(cx, wanted);
+    cx.config.token_certificates = Some(loading.live.token_certificates());
     cx.config.tls = Some(Arc::new(Mutex::new(loading.live)));
 }
 
@@ -267,6 +270,27 @@ impl<'a> Loading<'a> {
                     }
                     Err(error) => cx.diagnostics.push(Diagnostic::alert_at(one.span, error.to_string())),
                 }
+            }
+        }
+    }
+
+    /// The certificates that converters of tokens name: those that nobody else loaded are for tokens.
+    fn tokens(&mut self, cx: &mut Cx<'_>, wanted: BTreeSet<String>) {
+        for name in wanted {
+            if self.live.has_certificate(&name) {
+                continue;
+            }
+            let loader = CertificateLoader { files: &self.files, options: &self.load };
+            let parts = Parts { certificate: name.clone(), ..Parts::default() };
+            let found = if name.starts_with('@') { None } else { Some(loader.load_parts(&name, &parts)) };
+            match found {
+                Some(Ok(mut credential)) => {
+                    credential.files = Parts::default();
+                    self.live.add_credential(Arc::new(credential));
+                    self.live.declare(&name, Keywords { jwt: Some(true), ..Keywords::default() }, false);
+                }
+                Some(Err(error)) => cx.diagnostics.push(Diagnostic::alert(error.to_string())),
+                None => cx.diagnostics.push(Diagnostic::alert(format!("unknown certificate {name}."))),
             }
         }
     }

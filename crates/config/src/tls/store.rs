@@ -8,7 +8,7 @@ use thalweg_tls::crt_list::{self, Load};
 use thalweg_tls::live::Keywords;
 
 use crate::build::{Building, Cx};
-use crate::keyword::{Outcome, at_most, fail, not_supported, pass_over};
+use crate::keyword::{Outcome, at_most, fail, pass_over};
 use crate::sample_env::words;
 
 /// A `crt-store` being read, and what it comes to.
@@ -70,10 +70,6 @@ fn load(cx: &mut Cx<'_>, draft: &mut StoreDraft, line: &Line) -> Outcome {
     let key_base = draft.key_base.clone().or(global.key_base.clone());
     let span = line.span_at(1);
     let below = |base: &Option<Arc<str>>, path: &str| super::load::below(cx, base.as_deref(), path, span);
-    if read.jwt == Some(true) {
-        let at = (1..line.words.len()).find(|i| line.text(*i) == "jwt").unwrap_or(1);
-        return Err(not_supported(line, at, "jwt on", "certificates are not used for JWT"));
-    }
     let keywords = Keywords::of(&read.parts, read.ocsp_update, read.jwt);
     let parts = Parts {
         certificate: below(&crt_base, &read.parts.certificate),

@@ -19,6 +19,7 @@ use aws_lc_rs::signature::{
 };
 use std::ops::Range;
 use std::sync::Arc;
+use thalweg_tls::live::TokenCertificate;
 
 const OPTIONAL_QUERY: ArgSpec = ArgSpec::new(0, QUERY.kinds);
 
@@ -48,6 +49,14 @@ pub static JWT: &[ConverterDef] = &[
         verify,
         "1 when the signature of a token is right, 0 when it is wrong, negative for errors.",
     ),
+    entry(
+        "jwt_verify_cert",
+        (Type::Bin, Type::Int),
+        ArgSpec::new(2, &[ArgKind::Str, ArgKind::Str]),
+        Some(check_verify_by_certificate),
+        verify,
+        "The same by the key of a certificate.",
+    ),
 ];
 
 fn check_part(args: &mut Args, env: &mut CompileEnv) -> Result<(), String> {
@@ -76,8 +85,10 @@ fn query_part(args: &Args, sample: &mut Sample, cx: &mut Ctx, i: usize) -> bool 
 }
 
 const UNKNOWN_ALGORITHM: i64 = -1;
+const UNMANAGED_ALGORITHM: i64 = -2;
 const INVALID_TOKEN: i64 = -3;
 const UNKNOWN_KEY: i64 = -5;
+const UNAVAILABLE_CERTIFICATE: i64 = -7;
 
 /// How a token is signed (RFC 7518 section 3.1).
 #[derive(Clone, Copy)]
@@ -85,6 +96,8 @@ enum Method {
     None,
     Hmac(Digest),
     Public(&'static dyn VerificationAlgorithm),
+    /// ECDSA, with signatures of so many bytes.
+    Curve(&'static dyn VerificationAlgorithm, usize),
 }
 
 fn method(name: &[u8]) -> Option<Method> {
@@ -96,9 +109,9 @@ fn method(name: &[u8]) -> Option<Method> {
         b"RS256" => Method::Public(&RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY),
         b"RS384" => Method::Public(&RSA_PKCS1_2048_8192_SHA384),
         b"RS512" => Method::Public(&RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY),
-        b"ES256" => Method::Public(&ECDSA_P256_SHA256_FIXED),
-        b"ES384" => Method::Public(&ECDSA_P384_SHA384_FIXED),
-        b"ES512" => Method::Public(&ECDSA_P521_SHA512_FIXED),
+        b"ES256" => Method::Curve(&ECDSA_P256_SHA256_FIXED, 64),
+        b"ES384" => Method::Curve(&ECDSA_P384_SHA384_FIXED, 96),
+        b"ES512" => Method::Curve(&ECDSA_P521_SHA512_FIXED, 132),
         b"PS256" => Method::Public(&RSA_PSS_2048_8192_SHA256),
         b"PS384" => Method::Public(&RSA_PSS_2048_8192_SHA384),
         b"PS512" => Method::Public(&RSA_PSS_2048_8192_SHA512),
@@ -118,6 +131,16 @@ enum KeyArg {
         public: Option<Box<[u8]>>,
     },
     Var(VarRef),
+    /// A certificate of this name.
+    Certificate(Box<[u8]>),
+    /// A variable with the name of a certificate.
+    CertificateVar(VarRef),
+}
+
+impl KeyArg {
+    fn is_certificate(&self) -> bool {
+        matches!(self, KeyArg::Certificate(_) | KeyArg::CertificateVar(_))
+    }
 }
 
 fn variable(text: &[u8]) -> Option<VarRef> {
@@ -137,7 +160,7 @@ fn check_verify(args: &mut Args, env: &mut CompileEnv) -> Result<(), String> {
         None => {
             let path = String::from_utf8_lossy(key);
             let public = env.names.read_file(&path).ok().and_then(|pem| public_key(&pem));
-            if let MethodArg::Known(Method::Public(_)) = how
+            if let MethodArg::Known(Method::Public(_) | Method::Curve(..)) = how
                 && public.is_none()
             {
                 return Err(format!("cannot load a public key from file '{path}'"));
@@ -148,6 +171,40 @@ fn check_verify(args: &mut Args, env: &mut CompileEnv) -> Result<(), String> {
     args.put(0, Arg::Compiled(Arc::new(how)));
     args.put(1, Arg::Compiled(Arc::new(key)));
     Ok(())
+}
+
+fn check_verify_by_certificate(args: &mut Args, env: &mut CompileEnv) -> Result<(), String> {
+    let name = text_of(args, 0);
+    let how = match (variable(name), method(name)) {
+        (Some(var), _) => MethodArg::Var(var),
+        (None, Some(Method::Hmac(_))) => {
+            return Err("HMAC-signed tokens can't be processed by this converter".into());
+        }
+        (None, Some(method)) => MethodArg::Known(method),
+        (None, None) => return Err(format!("unknown JWT algorithm: {}", String::from_utf8_lossy(name))),
+    };
+    let key = match certificate_argument(args, 1, env)? {
+        (_, Some(var)) => KeyArg::CertificateVar(var),
+        (name, None) => KeyArg::Certificate(name),
+    };
+    args.put(0, Arg::Compiled(Arc::new(how)));
+    args.put(1, Arg::Compiled(Arc::new(key)));
+    Ok(())
+}
+
+/// The name of a certificate, or the variable that has it.
+pub(super) fn certificate_argument(
+    args: &Args,
+    i: usize,
+    env: &mut CompileEnv,
+) -> Result<(Box<[u8]>, Option<VarRef>), String> {
+    let name = text_of(args, i);
+    let text = String::from_utf8_lossy(name);
+    match variable(name) {
+        Some(var) => Ok((Box::default(), Some(var))),
+        None if !name.is_empty() && env.names.certificate(&text) => Ok((name.into(), None)),
+        None => Err(format!("unknown certificate {text}")),
+    }
 }
 
 /// The first public key of a PEM file, in DER: SPKI or PKCS #1.
@@ -177,12 +234,12 @@ fn verify(args: &Args, sample: &mut Sample, cx: &mut Ctx) -> bool {
         },
     };
     let key_text = match key {
-        KeyArg::Var(var) => match var_text(cx, *var) {
+        KeyArg::Var(var) | KeyArg::CertificateVar(var) => match var_text(cx, *var) {
             Some(text) if !text.is_empty() => Some(text),
             _ => return false,
         },
         KeyArg::Known { secret, .. } if secret.is_empty() => return false,
-        KeyArg::Known { .. } => None,
+        KeyArg::Known { .. } | KeyArg::Certificate(_) => None,
     };
     let Some(method) = method else {
         sample.value = Value::Int(UNKNOWN_ALGORITHM);
@@ -204,6 +261,8 @@ fn verify(args: &Args, sample: &mut Sample, cx: &mut Ctx) -> bool {
             match method {
                 Method::None => i64::from(range.is_empty()),
                 _ if signature.is_empty() => INVALID_TOKEN,
+
+                Method::Hmac(_) if key.is_certificate() => UNMANAGED_ALGORITHM,
                 Method::Hmac(digest) => {
                     let check = |secret: &[u8]| {
                         let expected = digest.hmac(secret, &[signed]);
@@ -213,14 +272,30 @@ fn verify(args: &Args, sample: &mut Sample, cx: &mut Ctx) -> bool {
                         (_, Some(text)) => check(cx.text(text)),
                         (KeyArg::Known { secret, .. }, None) => check(secret),
                         // A variable without text was answered above: never is an empty secret one.
-                        (KeyArg::Var(_), None) => UNKNOWN_KEY,
+                        (KeyArg::Var(_) | KeyArg::Certificate(_) | KeyArg::CertificateVar(_), None) => {
+                            UNKNOWN_KEY
+                        }
                     }
                 }
-                Method::Public(algorithm) => {
-                    let check = |key: &[u8]| {
-                        i64::from(UnparsedPublicKey::new(algorithm, key).verify(signed, signature).is_ok())
+                Method::Public(algorithm) | Method::Curve(algorithm, _) => {
+                    // Two numbers of the curve's length, one after the other (RFC 7518 section 3.4): no DER.
+                    let is_malformed = matches!(method, Method::Curve(_, len) if signature.len() != len);
+                    let check = |key: &[u8]| match UnparsedPublicKey::new(algorithm, key) {
+                        _ if is_malformed => INVALID_TOKEN,
+                        key => i64::from(key.verify(signed, signature).is_ok()),
                     };
                     match (key, key_text) {
+                        (KeyArg::Certificate(_) | KeyArg::CertificateVar(_), text) => {
+                            let name = match (key, text) {
+                                (KeyArg::Certificate(name), _) => name,
+                                (_, text) => text.map_or(&[][..], |text| cx.text(text)),
+                            };
+                            match cx.world.token_certificate(name) {
+                                TokenCertificate::Usable(credential) => check(credential.leaf().key_info()),
+                                TokenCertificate::Unavailable => UNAVAILABLE_CERTIFICATE,
+                                TokenCertificate::Unknown => UNKNOWN_KEY,
+                            }
+                        }
                         (_, Some(text)) => {
                             let key = cx.world.key_material(cx.text(text)).and_then(public_key);
                             key.map_or(UNKNOWN_KEY, |key| check(&key))

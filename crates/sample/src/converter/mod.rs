@@ -27,6 +27,8 @@ mod state;
 mod table;
 mod text;
 
+pub use jwe::TokenAlgorithms;
+
 use crate::args::{ArgSpec, Args};
 use crate::context::Ctx;
 use crate::env::CompileEnv;
@@ -90,10 +92,3 @@ pub fn all() -> impl Iterator<Item = &'static ConverterDef> {
 pub fn find(name: &str) -> Option<&'static ConverterDef> {
     all().find(|def| def.name == name)
 }
-
-/// Why a converter of the reference is not there yet. `None` for names that are no converters at all.
-pub fn unsupported(name: &str) -> Option<&'static str> {
-    TLS_CONVERTERS.contains(&name).then_some("it needs the certificates that TLS loads")
-}
-
-const TLS_CONVERTERS: &[&str] = &["jwt_verify_cert", "jwt_decrypt_cert"];

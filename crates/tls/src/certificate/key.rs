@@ -47,6 +47,8 @@ pub enum KeyError {
     Unusable(String),
     /// The certificate is another key's.
     Mismatch,
+    /// There is none.
+    Missing,
 }
 
 impl std::fmt::Display for KeyError {
@@ -62,11 +64,20 @@ impl std::fmt::Display for KeyError {
                  P-521 and Ed25519 keys can"
             ),
             KeyError::Mismatch => f.write_str("the private key is not the certificate's"),
+            KeyError::Missing => f.write_str("there is no private key"),
         }
     }
 }
 
 impl std::error::Error for KeyError {}
+
+/// What a private key is made of.
+pub enum Material<'k> {
+    /// An RSA key in PKCS #1.
+    Pkcs1(&'k [u8]),
+    /// The number of a key on a curve; its certificate says which.
+    Number(&'k [u8]),
+}
 
 /// A private key. It is parsed when it is first used, unless it has to be parsed to see that it fits its certificate.
 pub struct PrivateKey {
@@ -105,6 +116,33 @@ impl PrivateKey {
     /// The PEM label and content, for `dump ssl cert`.
     pub fn pem(&self) -> String {
         crate::pem::encode(&self.label, self.der.secret_der())
+    }
+
+    /// The key as other protocols need it: an RSA key, or the private number of one on a curve.
+    pub fn material(&self) -> Option<Material<'_>> {
+        let mut outer = Reader::new(self.der.secret_der()).inside(tag::SEQUENCE).ok()?;
+        match &self.der {
+            PrivateKeyDer::Pkcs1(_) => Some(Material::Pkcs1(self.der.secret_der())),
+            PrivateKeyDer::Sec1(_) => {
+                outer.expect(tag::INTEGER).ok()?;
+                Some(Material::Number(outer.expect(tag::OCTET_STRING).ok()?.content))
+            }
+            PrivateKeyDer::Pkcs8(_) => {
+                outer.expect(tag::INTEGER).ok()?;
+                let kind = outer.inside(tag::SEQUENCE).ok()?.expect(tag::OID).ok()?.content;
+                let inner = outer.expect(tag::OCTET_STRING).ok()?.content;
+                if kind == oid::RSA_ENCRYPTION {
+                    return Some(Material::Pkcs1(inner));
+                }
+                if kind != oid::EC_PUBLIC_KEY {
+                    return None;
+                }
+                let mut key = Reader::new(inner).inside(tag::SEQUENCE).ok()?;
+                key.expect(tag::INTEGER).ok()?;
+                Some(Material::Number(key.expect(tag::OCTET_STRING).ok()?.content))
+            }
+            _ => None,
+        }
     }
 
     fn parsed(&self) -> Result<&Arc<dyn SigningKey>, KeyError> {

@@ -120,7 +120,9 @@ impl LoadError {
                 format!("inconsistencies between private key and certificate loaded '{certificate}'.")
             }
             KeyError::Encrypted => format!("No Private Key found in '{path}': {error}."),
-            KeyError::Unusable(_) => format!("unable to load private key from file '{path}': {error}."),
+            KeyError::Unusable(_) | KeyError::Missing => {
+                format!("unable to load private key from file '{path}': {error}.")
+            }
         };
         LoadError::new(path, text)
     }
@@ -224,6 +226,9 @@ impl Loader<'_> {
             sctl: None,
         };
         let mut credential = self.assemble(path, bytes, &parts, false)?;
+        if credential.key.is_none() {
+            return Err(no_key(path));
+        }
         credential.files.key.get_or_insert_with(|| path.to_owned());
         // These are where the reference looks, whether they are there or not.
         credential.files.ocsp = extra.ocsp.then(|| format!("{base}.ocsp"));
@@ -231,7 +236,8 @@ impl Loader<'_> {
         Ok(credential)
     }
 
-    /// Loads the parts that a `crt-store` names. `name` is what the certificate is called by: its alias, or its path.
+    /// Loads the parts that a `crt-store` names. `name` is what the certificate is called by: its alias, or its path. It may
+    /// have no key as long as no line serves it.
     pub fn load_parts(&self, name: &str, parts: &Parts) -> Result<Credential, LoadError> {
         if let Some(sctl) = &parts.sctl {
             let text = "'sctl' is not supported: the TLS library cannot send lists of signed certificate timestamps. \
@@ -260,15 +266,18 @@ impl Loader<'_> {
         let mut files = Parts { key: None, ..parts.clone() };
         let key = match (own, &parts.key) {
             (Some(block), _) => {
-                PrivateKey::from_block(block).map_err(|error| LoadError::key(path, path, error))?
+                let key = PrivateKey::from_block(block);
+                Some(key.map_err(|error| LoadError::key(path, path, error))?)
             }
             (None, Some(key_path)) => {
                 files.key = Some(key_path.clone());
-                self.key(path, key_path)?
+                Some(self.key(path, key_path)?)
             }
-            (None, None) => return Err(no_key(path)),
+            (None, None) => None,
         };
-        key.fits(&chain[0], self.options.lazy_keys).map_err(|error| LoadError::key(path, path, error))?;
+        if let Some(key) = &key {
+            key.fits(&chain[0], self.options.lazy_keys).map_err(|error| LoadError::key(path, path, error))?;
+        }
         let chain_file = self.complete(&mut chain);
         let issuer = self.issuer(&chain, parts.issuer.as_deref())?;
         let ocsp = match &parts.ocsp {
@@ -279,7 +288,7 @@ impl Loader<'_> {
             let leaf = chain[0].clone();
             chain.retain(|member| Arc::ptr_eq(member, &leaf) || !member.is_self_issued());
         }
-        let mut credential = Credential::new(name.into(), chain, Arc::new(key), issuer, ocsp);
+        let mut credential = Credential::new(name.into(), chain, key.map(Arc::new), issuer, ocsp);
         (credential.files, credential.chain_file) = (files, chain_file);
         Ok(credential)
     }

@@ -3,7 +3,7 @@
 mod key;
 mod load;
 
-pub use key::{KeyError, KeyKind, PrivateKey};
+pub use key::{KeyError, KeyKind, Material, PrivateKey};
 pub(crate) use load::certificates;
 pub use load::{ChainFile, Extra, LoadError, LoadOptions, Loader, Parts};
 
@@ -23,7 +23,8 @@ pub struct Credential {
     pub name: Arc<str>,
     /// The certificate itself, then what is sent after it.
     pub chain: Vec<Arc<Certificate>>,
-    pub key: Arc<PrivateKey>,
+    /// Absent of one that is only to verify tokens.
+    pub key: Option<Arc<PrivateKey>>,
     /// Who signed it, when that is known: OCSP needs its key.
     pub issuer: Option<Arc<Certificate>>,
     /// The files that it came from; none of a certificate that the CLI brought.
@@ -38,7 +39,7 @@ impl Credential {
     pub fn new(
         name: Arc<str>,
         chain: Vec<Arc<Certificate>>,
-        key: Arc<PrivateKey>,
+        key: Option<Arc<PrivateKey>>,
         issuer: Option<Arc<Certificate>>,
         ocsp: Option<Arc<OcspResponse>>,
     ) -> Credential {
@@ -88,7 +89,8 @@ impl Credential {
         now: i64,
     ) -> Result<Arc<CertifiedKey>, KeyError> {
         let chain = self.chain.iter().map(|one| CertificateDer::from(one.der().to_vec())).collect();
-        let mut certified = CertifiedKey::new(chain, self.key.signer(schemes)?);
+        let mut certified =
+            CertifiedKey::new(chain, self.key.as_ref().ok_or(KeyError::Missing)?.signer(schemes)?);
         certified.ocsp = self.ocsp().filter(|response| response.is_in_force(now)).map(|r| r.der().to_vec());
         Ok(Arc::new(certified))
     }

@@ -61,7 +61,7 @@ impl Draft {
     fn of(slot: &Slot) -> Draft {
         slot.credential.as_ref().map_or_else(Draft::default, |credential| Draft {
             chain: credential.chain.clone(),
-            key: Some(credential.key.clone()),
+            key: credential.key.clone(),
             issuer: credential.issuer.clone(),
             ocsp: credential.ocsp(),
         })
@@ -138,7 +138,7 @@ impl Live {
             }
             Some(transaction) => transaction,
         };
-        let credential = match finish(name, &transaction.draft) {
+        let credential = match finish(name, &transaction.draft, self.instances(name) > 0) {
             Ok(credential) => Arc::new(credential),
             Err(why) => return failed(why),
         };
@@ -156,6 +156,7 @@ impl Live {
         }
         self.transaction = None;
         self.updates.stale = true;
+        self.publish_tokens();
         let dots = ".".repeat(self.instances(name));
         Ok(format!("Committing {name}{dots}\nSuccess!"))
     }
@@ -206,9 +207,12 @@ impl Live {
             format!("certificate '{name}' doesn't exist!")
         } else if self.instances(name) > 0 || self.lists.values().flatten().any(|line| line.path == name) {
             format!("certificate '{name}' in use, can't be deleted!")
+        } else if self.certificates.get(name).is_some_and(|slot| slot.keywords.jwt == Some(true)) {
+            format!("certificate '{name}' in use for JWT validation, can't be deleted!")
         } else {
             self.certificates.remove(name);
             self.updates.stale = true;
+            self.publish_tokens();
             if self.transaction.as_ref().is_some_and(|transaction| transaction.name == name) {
                 self.transaction = None;
             }
@@ -288,12 +292,15 @@ fn apply(draft: &mut Draft, part: Part, name: &str, payload: &[u8]) -> Result<()
     Ok(())
 }
 
-/// The certificate of a draft, if it is whole.
-fn finish(name: &str, draft: &Draft) -> Result<Credential, String> {
-    let (Some(leaf), Some(key)) = (draft.chain.first(), &draft.key) else {
-        return Err("The transaction must contain at least a certificate and a private key!".to_owned());
-    };
-    key.fits(leaf, false).map_err(|error| match error {
+/// The certificate of a draft, if it is whole. One that is served has a key.
+fn finish(name: &str, draft: &Draft, served: bool) -> Result<Credential, String> {
+    let missing = "The transaction must contain at least a certificate and a private key!";
+    let leaf = draft.chain.first().ok_or(missing)?;
+    if served && draft.key.is_none() {
+        return Err(missing.to_owned());
+    }
+    let fits = draft.key.as_ref().map_or(Ok(()), |key| key.fits(leaf, false));
+    fits.map_err(|error| match error {
         KeyError::Mismatch => {
             format!("inconsistencies between private key and certificate loaded '{name}'.")
         }
@@ -305,7 +312,7 @@ fn finish(name: &str, draft: &Draft) -> Result<Credential, String> {
     Ok(Credential::new(
         name.into(),
         draft.chain.clone(),
-        key.clone(),
+        draft.key.clone(),
         draft.issuer.clone(),
         draft.ocsp.clone(),
     ))

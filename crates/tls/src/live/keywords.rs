@@ -51,6 +51,7 @@ impl Live {
             slot.in_store = in_store;
         }
         self.updates.stale = true;
+        self.publish_tokens();
     }
 
     /// Whether a certificate that is loaded already may be named with these keywords: lines that tell what differs.

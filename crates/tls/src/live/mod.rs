@@ -9,6 +9,7 @@ mod certificates;
 mod keywords;
 mod lists;
 mod show;
+mod tokens;
 mod updates;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ use crate::verify::{Crls, TrustStore};
 
 pub use authorities::{read_crls, read_trust};
 pub use keywords::Keywords;
+pub use tokens::{TokenCertificate, TokenCertificates};
 pub use updates::{Due, Outcome, UpdateOptions};
 
 use authorities::FileSet;
@@ -59,6 +61,8 @@ pub struct Live {
     /// Files of `tls-ticket-keys`.
     ticket_files: Vec<(String, Arc<TicketKeys>)>,
     updates: Updates,
+    /// What converters of tokens use, if any do.
+    tokens: Option<Arc<TokenCertificates>>,
     /// `crt-base`
     base: Option<String>,
 }
@@ -172,6 +176,7 @@ impl Live {
             servers: Vec::new(),
             ticket_files: Vec::new(),
             updates: Updates::default(),
+            tokens: None,
             base: None,
         }
     }
@@ -378,7 +383,11 @@ impl Live {
 
     fn credential(&self, name: &str) -> Result<Arc<Credential>, String> {
         let slot = self.certificates.get(name).and_then(|slot| slot.credential.clone());
-        slot.ok_or_else(|| format!("certificate '{name}' is not loaded"))
+        let credential = slot.ok_or_else(|| format!("certificate '{name}' is not loaded"))?;
+        match credential.key {
+            Some(_) => Ok(credential),
+            None => Err(format!("No Private Key found in '{name}'.")),
+        }
     }
 
     fn context(

@@ -61,7 +61,7 @@ impl Live {
                 let credential = slot.credential.as_ref();
                 let draft = credential.map_or_else(Draft::default, |credential| Draft {
                     chain: credential.chain.clone(),
-                    key: Some(credential.key.clone()),
+                    key: credential.key.clone(),
                     issuer: credential.issuer.clone(),
                     ocsp: credential.ocsp(),
                 });
@@ -75,6 +75,7 @@ impl Live {
                 chain_file = credential.and_then(|credential| credential.chain_file.clone());
                 let status = match (credential, self.instances(name)) {
                     (None, _) => "Empty",
+                    (_, 0) if slot.keywords.jwt == Some(true) => "Used for JWT verification",
                     (_, 0) => "Unused",
                     _ => "Used",
                 };
@@ -319,7 +320,7 @@ fn filenames(files: &Parts) -> String {
         path.map_or(String::new(), |path| format!("{what} filename: {path}\n"))
     };
     [
-        line("Crt", Some(&files.certificate)),
+        line("Crt", Some(&files.certificate).filter(|path| !path.is_empty())),
         line("Key", files.key.as_ref()),
         line("OCSP", files.ocsp.as_ref()),
         line("OCSP Issuer", files.issuer.as_ref()),
