@@ -18,6 +18,8 @@ pub enum Dialect {
     Pgsql,
     /// The answer to an anonymous LDAP bind.
     Ldap,
+    /// The greeting of an agent that processes streams, in answer to [`spop_hello`](crate::spop_hello) with this size.
+    Spop(u64),
     /// A line of an agent ([`crate::agent`]), which its owner reads.
     Agent,
 }
@@ -43,6 +45,7 @@ impl Dialect {
             Dialect::MysqlLogin => mysql(input, last, false),
             Dialect::Pgsql => pgsql(input, last),
             Dialect::Ldap => ldap(input, last),
+            Dialect::Spop(max_frame_size) => crate::spop::judge(input, last, max_frame_size),
             Dialect::Agent => agent(input, last),
         }
     }
@@ -172,9 +175,11 @@ fn ldap(input: &[u8], last: bool) -> Answer {
     let Ber::Value(result) = ber(operation, 0x61) else { return foreign() };
     match result {
         [0x0a, 0x01, 0, ..] => Answer::Good { len: input.len(), code: 0, info: "Success".into() },
-        [0x0a, 0x01, code, ..] => {
-            bad(Status::L7Status, Some(i64::from(*code)), "see the result codes of RFC 4511, section 4.1.9")
-        }
+        [0x0a, 0x01, code, ..] => bad(
+            Status::L7Status,
+            Some(i64::from(*code)),
+            "See RFC: http://tools.ietf.org/html/rfc4511#section-4.1.9",
+        ),
         _ => foreign(),
     }
 }
@@ -358,7 +363,7 @@ mod tests {
                 Ldap,
                 b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x31\x04\0\x04\0",
                 false,
-                "L7STS Some(49) see the result codes of RFC 4511, section 4.1.9",
+                "L7STS Some(49) See RFC: http://tools.ietf.org/html/rfc4511#section-4.1.9",
             ),
             (
                 Ldap,

@@ -15,13 +15,15 @@ mod dialect;
 mod health;
 mod http;
 mod program;
+mod spop;
 mod status;
 
 pub use conversation::{Conversation, Evaluate, Heard, Next, Verdict, shortened};
 pub use dialect::{Dialect, LDAP_BIND, mysql_login, pgsql_startup, tls_hello};
 pub use health::{Change, Health, Initial};
 pub use program::{
-    Assignment, Connect, Expect, HttpRequest, Kind, Match, MatchMethod, Matcher, NamePattern, Port, Program,
-    Source, Step, StepKind, Text, parse_hex,
+    Assignment, Connect, Expect, External, HttpRequest, Kind, Match, MatchMethod, Matcher, NamePattern, Port,
+    Program, Source, Step, StepKind, Text, parse_hex,
 };
+pub use spop::hello as spop_hello;
 pub use status::{Passed, Status};

@@ -22,6 +22,8 @@ pub enum Kind {
     Http,
     /// One of the built-in protocols (`option redis-check` and the like).
     Dialect,
+    /// `option external-check`: a program is run; there are no steps.
+    External,
 }
 
 /// The steps of a check, in order. The first that does something connects.
@@ -33,6 +35,17 @@ pub struct Program {
     pub steps: Vec<Step>,
     /// `http-check disable-on-404`.
     pub disable_on_404: bool,
+    /// What is run in place of steps.
+    pub external: Option<External>,
+}
+
+/// A program that judges a server (`external-check command`, `external-check path`).
+#[derive(Clone, Debug)]
+pub struct External {
+    /// Its file.
+    pub command: Arc<str>,
+    /// Its `PATH`.
+    pub path: Arc<str>,
 }
 
 impl Program {
@@ -41,7 +54,7 @@ impl Program {
         let mut steps = Program::plain().steps;
         let send = send.map(|text| StepKind::Send(Text::Fixed(text.into())));
         steps.extend(send.into_iter().chain([StepKind::Answer(Dialect::Agent)]).map(Step::implicit));
-        Program { kind: Kind::Dialect, steps, disable_on_404: false }
+        Program { kind: Kind::Dialect, steps, ..Program::default() }
     }
 
     /// Only connects.

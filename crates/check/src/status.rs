@@ -22,6 +22,10 @@ pub enum Status {
     /// Passed, and new sessions should go elsewhere.
     L7OkConditional,
     L7Status,
+    /// A program was run and said that it does not work, or could not be run.
+    ProgramError,
+    ProgramTimeout,
+    ProgramOk,
 }
 
 /// What a status means for the server.
@@ -54,7 +58,7 @@ impl Status {
     /// What it means for the server.
     pub fn passed(self) -> Passed {
         match self {
-            Status::L4Ok | Status::L6Ok | Status::L7Ok => Passed::Yes,
+            Status::L4Ok | Status::L6Ok | Status::L7Ok | Status::ProgramOk => Passed::Yes,
             Status::L7OkConditional => Passed::Conditionally,
             _ => Passed::No,
         }
@@ -62,7 +66,15 @@ impl Status {
 
     /// Whether a code of the protocol comes with it.
     pub fn has_code(self) -> bool {
-        matches!(self, Status::L7Ok | Status::L7OkConditional | Status::L7Status)
+        matches!(
+            self,
+            Status::L7Ok
+                | Status::L7OkConditional
+                | Status::L7Status
+                | Status::ProgramError
+                | Status::ProgramTimeout
+                | Status::ProgramOk
+        )
     }
 
     fn row(self) -> (&'static str, &'static str, u8) {
@@ -81,6 +93,9 @@ impl Status {
             Status::L7Ok => ("L7OK", "Layer7 check passed", 15),
             Status::L7OkConditional => ("L7OKC", "Layer7 check conditionally passed", 16),
             Status::L7Status => ("L7STS", "Layer7 wrong status", 17),
+            Status::ProgramError => ("PROCERR", "External check error", 18),
+            Status::ProgramTimeout => ("PROCTOUT", "External check timeout", 19),
+            Status::ProgramOk => ("PROCOK", "External check passed", 20),
         }
     }
 

@@ -42,6 +42,8 @@ pub(crate) struct Cx<'a> {
     pub last_errors: Option<LastErrors>,
     /// `log-profile` sections so far.
     pub log_profiles: Vec<crate::log_profile::ProfileDraft>,
+    /// `healthcheck` sections.
+    pub healthchecks: Vec<crate::check::section::HealthcheckDraft>,
     /// Bandwidth limitations so far.
     pub bandwidth_filters: u32,
     /// `peers` sections so far.
@@ -155,6 +157,8 @@ pub(crate) struct Building {
     pub tracks: Vec<(usize, Arc<str>, Span)>,
     /// Servers whose names are resolved while the program runs.
     pub resolutions: Vec<ResolutionDraft>,
+    /// Servers that name a `healthcheck` section.
+    pub healthchecks: Vec<(usize, Arc<str>, Span)>,
     /// Servers with fields of their own in the PROXY header, by position.
     pub proxy_fields: Vec<(usize, Arc<Vec<ProxyFieldDraft>>)>,
     /// `ssl-f-use`
@@ -206,6 +210,8 @@ pub(crate) struct ServerDraft {
     pub v2_options: crate::model::ProxyHeaderV2,
     /// `track`, with its place.
     pub track: Option<(Arc<str>, Span)>,
+    /// `healthcheck`, with its place.
+    pub healthcheck: Option<(Arc<str>, Span)>,
     /// `set-proxy-v2-tlv-fmt`: compiled when all names are known. Shared by the servers of a template.
     pub proxy_fields: Arc<Vec<ProxyFieldDraft>>,
     /// `resolvers`, with its place.
@@ -336,6 +342,7 @@ impl Building {
             datagram_servers: false,
             resolutions: Vec::new(),
             tracks: Vec::new(),
+            healthchecks: Vec::new(),
             proxy_fields: Vec::new(),
             certificates: Vec::new(),
         }

@@ -9,6 +9,7 @@ use thalweg_syntax::{
 };
 
 use crate::build::{Building, Cx, UnixBindDefaults};
+use crate::check::section::HealthcheckDraft;
 use crate::keyword::{Outcome, Status, fail, find, not_supported};
 use crate::log_forward::ForwardDraft;
 use crate::log_profile::ProfileDraft;
@@ -20,7 +21,8 @@ use crate::table::{SECTIONS, SectionKind};
 use crate::tls::StoreDraft;
 use crate::userlist::UserlistDraft;
 use crate::{
-    finish, global, http_errors, log_forward, log_profile, peers, proxy, resolvers, ring, tls, userlist,
+    check, finish, global, http_errors, log_forward, log_profile, peers, proxy, resolvers, ring, tls,
+    userlist,
 };
 use thalweg_sample::logformat as formats;
 
@@ -122,6 +124,7 @@ enum Section {
     CrtStore(Box<StoreDraft>),
     LogForward(Box<ForwardDraft>),
     Peers(Box<PeersDraft>),
+    Healthcheck(Box<HealthcheckDraft>),
 }
 
 /// What a master process must know of a configuration before a worker reads it.
@@ -207,6 +210,7 @@ impl<'a> Cx<'a> {
             formats: HashMap::new(),
             last_errors: None,
             log_profiles: Vec::new(),
+            healthchecks: Vec::new(),
             bandwidth_filters: 0,
             peers: Vec::new(),
             tables: Vec::new(),
@@ -330,6 +334,7 @@ fn section_line(cx: &mut Cx<'_>, section: &mut Section, line: Line) -> Outcome {
         Section::CrtStore(draft) => tls::line(cx, draft, &line),
         Section::LogForward(draft) => log_forward::line(cx, draft, &line),
         Section::Peers(draft) => peers::line(cx, draft, &line),
+        Section::Healthcheck(draft) => check::section::line(draft, &line),
     }
 }
 
@@ -351,6 +356,7 @@ fn open(cx: &mut Cx<'_>, line: &Line, kind: SectionKind) -> Result<Section, Box<
         SectionKind::CrtStore => Section::CrtStore(Box::new(tls::open(cx, line)?)),
         SectionKind::LogForward => Section::LogForward(Box::new(log_forward::open(cx, line)?)),
         SectionKind::Peers => Section::Peers(Box::new(peers::open(cx, line)?)),
+        SectionKind::Healthcheck => Section::Healthcheck(Box::new(check::section::open(cx, line)?)),
     })
 }
 
@@ -366,6 +372,7 @@ fn close(cx: &mut Cx<'_>, section: &mut Section) {
         Section::CrtStore(draft) => tls::close(cx, *draft),
         Section::LogForward(draft) => log_forward::close(cx, *draft),
         Section::Peers(draft) => peers::close(cx, *draft),
+        Section::Healthcheck(draft) => cx.healthchecks.push(*draft),
     }
 }
 

@@ -202,6 +202,9 @@ fn push(
         }
         b.tracks.push((b.p.servers.len(), wanted, span));
     }
+    if let Some((name, span)) = draft.healthcheck {
+        b.healthchecks.push((b.p.servers.len(), name, span));
+    }
     if !draft.proxy_fields.is_empty() {
         b.proxy_fields.push((b.p.servers.len(), draft.proxy_fields));
     }

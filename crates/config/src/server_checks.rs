@@ -16,6 +16,13 @@ pub(crate) fn agent(draft: &mut ServerDraft) -> &mut AgentConfig {
     Arc::make_mut(draft.server.agent.get_or_insert_with(Arc::default))
 }
 
+/// `healthcheck <name>`
+pub(crate) fn healthcheck(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
+    let text = value(line, at, "'healthcheck' expects a healthcheck name as argument.")?;
+    draft.healthcheck = Some((cx.name(text), line.span_at(at + 1)));
+    Ok(2)
+}
+
 /// `agent-inter`
 pub(crate) fn agent_inter(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
     value(line, at, "'agent-inter' expects a delay as argument.")?;

@@ -55,7 +55,7 @@ const UNREAD: &[(&str, &str)] = &[
     ("Server::line", "for messages while the file is read"),
     ("Server::extra", "read by 'Server::rare'"),
     ("ProxyHeaderV2::authority", "refused in proxy-v2-options"),
-    ("Global::insecure_fork_wanted", "nothing forks: checks by programs are refused"),
+    ("Global::external_check", "'option external-check' is refused without it"),
     ("Global::nopoll", "there is no driver that uses poll"),
     (
         "Global::nogetaddrinfo",

@@ -352,7 +352,10 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
 fn check(row: &mut Row, report: &CheckReport, standing: &Standing) {
     row.set(const { at("check_status") }, Str(report.status_word()));
     if report.verdict.status.has_code() {
-        row.set(const { at("check_code") }, narrow(report.verdict.code.unsigned_abs()));
+        row.set(
+            const { at("check_code") },
+            U32(i32::try_from(report.verdict.code).unwrap_or(i32::MAX).cast_unsigned()),
+        );
     }
     if let Some(duration_ms) = report.duration_ms {
         row.set(const { at("check_duration") }, U64(duration_ms));

@@ -58,6 +58,18 @@ pub fn ended() -> Option<(u32, Exit)> {
     Some((pid, exit))
 }
 
+/// Kills all processes of a group, which the process of that number leads.
+pub fn kill_group(leader: u32) -> io::Result<()> {
+    let Some(group) = i32::try_from(leader).ok().filter(|group| *group > 1) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    // SAFETY: takes integers only. Neither 0 nor 1 comes here, which would mean other processes than that group's.
+    match unsafe { libc::kill(-group, libc::SIGKILL) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Lets descriptors of this process stay open, under their numbers, in the program that `command` starts. They must be
 /// open when it does.
 pub fn keep_open(command: &mut Command, fds: &[BorrowedFd<'_>]) {
@@ -65,6 +77,22 @@ pub fn keep_open(command: &mut Command, fds: &[BorrowedFd<'_>]) {
     // SAFETY: between fork and exec only fcntl is called, which is async-signal-safe, on integers that were copied before.
     unsafe {
         command.pre_exec(move || fds.iter().try_for_each(|fd| set_close_on_exec(*fd, false)));
+    }
+}
+
+/// Lets no signal be blocked in the program that `command` starts, which otherwise begins with what this thread blocks.
+pub fn unblock_signals(command: &mut Command) {
+    // SAFETY: between fork and exec only sigemptyset and sigprocmask are called, which are async-signal-safe, on memory of
+    // their own.
+    unsafe {
+        command.pre_exec(|| {
+            let mut none = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+            libc::sigemptyset(none.as_mut_ptr());
+            match libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut()) {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            }
+        });
     }
 }
 

@@ -297,7 +297,7 @@ fn configuration(out: &mut String) {
             .iter()
             .filter(|e| e.section == section && e.prefix == prefix)
             .filter(|e| !(prefix.is_empty() && UNLISTED.contains(&e.name)))
-            .filter(|e| !(section == "listen" && e.name == "stats"))
+            .filter(|e| !matches!((section, e.name), ("listen", "stats") | ("global", "external-check")))
             .collect();
         found.sort_unstable_by_key(|entry| entry.name);
         found

@@ -345,3 +345,27 @@ fn servers_go_with_those_that_they_track() {
         assert_eq!(proxy.ask(GET).text(), "tracked", "{io}");
     });
 }
+
+#[test]
+fn servers_name_a_section_that_says_how_they_are_checked() {
+    each_driver(|io| {
+        let (sender, heads) = std::sync::mpsc::channel();
+        let sender = Mutex::new(sender);
+        let server = Server::http(move |request| {
+            let told = format!("{} {}", request.head.line, request.head.field("x-a"));
+            let _ = sender.lock().unwrap().send(told);
+            ok("")
+        });
+        let text = format!(
+            "healthcheck own\nhttp-check send meth GET uri-lf /%[be_name]/%[srv_name] hdr x-a b\ntype httpchk\n\
+             frontend fe\nbind <@fe>\nbackend be\noption httpchk HEAD /theirs\n\
+             server named {0} check inter 1h healthcheck own\nserver plain {0} check inter 1h",
+            server.addr
+        );
+        let setup = Setup::http(&text).defaults("timeout check 20s").global("max-spread-checks 1ms");
+        let _proxy = setup.start(io);
+        let mut seen = [heads.recv().unwrap(), heads.recv().unwrap()];
+        seen.sort();
+        assert_eq!(seen, ["GET /be/named HTTP/1.0 b", "HEAD /theirs HTTP/1.0 "]);
+    });
+}

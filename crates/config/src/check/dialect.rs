@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use thalweg_check::{
-    Dialect, Expect, LDAP_BIND, Matcher, Status, Step, StepKind, Text, mysql_login, pgsql_startup, tls_hello,
+    Dialect, Expect, LDAP_BIND, Matcher, Status, Step, StepKind, Text, mysql_login, pgsql_startup,
+    spop_hello, tls_hello,
 };
 use thalweg_sample::pattern::Regex;
 
 use super::CheckDraft;
 
-pub(super) fn dialect(draft: &CheckDraft, steps: &mut Vec<Step>) {
+/// Adds the steps of the protocol that a draft chose. Frames of SPOP are as large as a buffer but for their length.
+pub(super) fn dialect(draft: &CheckDraft, steps: &mut Vec<Step>, bufsize: usize) {
     let Some(line) = &draft.option else { return };
     let mut push = |kind| steps.push(Step::implicit(kind));
     let send = |bytes: Vec<u8>| StepKind::Send(Text::Fixed(bytes.into()));
@@ -41,6 +43,11 @@ pub(super) fn dialect(draft: &CheckDraft, steps: &mut Vec<Step>) {
             if user.is_some() {
                 push(StepKind::Answer(Dialect::MysqlLogin));
             }
+        }
+        "spop-check" => {
+            let size = bufsize as u64 - 4;
+            push(send(spop_hello(size)));
+            push(StepKind::Answer(Dialect::Spop(size)));
         }
         "ldap-check" => {
             push(send(LDAP_BIND.to_vec()));

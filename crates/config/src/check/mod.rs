@@ -6,10 +6,11 @@
 mod dialect;
 mod expect;
 mod line;
+pub(crate) mod section;
 
 use std::sync::Arc;
 
-use thalweg_check::{Connect, Expect, HttpRequest, Kind, Matcher, Program, Step, StepKind, Text};
+use thalweg_check::{Connect, Expect, External, HttpRequest, Kind, Matcher, Program, Step, StepKind, Text};
 use thalweg_syntax::{Diagnostic, Lead, Line};
 
 use self::dialect::dialect;
@@ -34,6 +35,9 @@ pub(crate) struct CheckDraft {
     /// What this section said itself: the rest is inherited and gives way.
     own_tcp: bool,
     own_http: bool,
+    /// `external-check`.
+    command: Option<Arc<str>>,
+    path: Option<Arc<str>>,
 }
 
 impl CheckDraft {
@@ -56,8 +60,8 @@ impl CheckDraft {
     }
 }
 
-/// `option httpchk`, `tcp-check`, and those that speak a protocol: `smtpchk`, `redis-check`, `mysql-check`, `pgsql-check`,
-/// `ldap-check`, `ssl-hello-chk`.
+/// `option httpchk`, `tcp-check`, `external-check`, and those that speak a protocol: `smtpchk`, `redis-check`, `mysql-check`,
+/// `pgsql-check`, `ldap-check`, `spop-check`, `ssl-hello-chk`.
 pub(crate) fn option(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: OptionHow) -> Outcome {
     let name = line.text(1);
     if how != OptionHow::On {
@@ -67,7 +71,12 @@ pub(crate) fn option(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: Option
     if !b.may_be_backend() {
         cx.warn(line, 1, format!("'{name}' ignored because {} has no backend capability.", b.title()));
     }
-    let draft = Arc::make_mut(&mut b.check);
+    choose(Arc::make_mut(&mut b.check), line)
+}
+
+/// The kind of check that a line chooses: `option` of a proxy, or `type` of a `healthcheck` section, and the kind's name.
+fn choose(draft: &mut CheckDraft, line: &Line) -> Outcome {
+    let (lead, name) = (line.text(0), line.text(1));
     match name {
         "httpchk" => {
             at_most(line, 2, 4)?;
@@ -75,8 +84,10 @@ pub(crate) fn option(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: Option
                 return Err(fail(
                     line,
                     4,
-                    "'option httpchk' : hiding headers or body at the end of the version string is unsupported.Use 'http-check \
-                     send' directive instead..",
+                    format!(
+                        "'{lead} httpchk' : hiding headers or body at the end of the version string is unsupported.Use 'http-check \
+                     send' directive instead.."
+                    ),
                 ));
             }
             draft.kind = Kind::Http;
@@ -86,16 +97,20 @@ pub(crate) fn option(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: Option
             at_most(line, 2, 0)?;
             draft.kind = Kind::Tcp;
         }
+        "external-check" => {
+            at_most(line, 2, 0)?;
+            draft.kind = Kind::External;
+        }
         _ => {
             match name {
-                "redis-check" | "ldap-check" | "ssl-hello-chk" => at_most(line, 2, 0)?,
+                "redis-check" | "ldap-check" | "spop-check" | "ssl-hello-chk" => at_most(line, 2, 0)?,
                 "smtpchk" => at_most(line, 2, 2)?,
                 "mysql-check" if !matches!(line.text(2), "" | "user") => {
                     let got = line.text(2);
                     return Err(fail(
                         line,
                         2,
-                        format!("'option mysql-check' only supports optional values: 'user' (got '{got}')."),
+                        format!("'{lead} mysql-check' only supports optional values: 'user' (got '{got}')."),
                     ));
                 }
                 "mysql-check" if line.text(2) == "user" => {
@@ -103,7 +118,7 @@ pub(crate) fn option(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: Option
                         return Err(fail(
                             line,
                             3,
-                            "'option mysql-check user' expects <username> as argument.",
+                            format!("'{lead} mysql-check user' expects <username> as argument."),
                         ));
                     }
                     if !matches!(line.text(4), "" | "pre-41" | "post-41" | "post-80") {
@@ -123,7 +138,7 @@ pub(crate) fn option(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: Option
                         return Err(fail(
                             line,
                             2,
-                            "'option pgsql-check' expects 'user <username>' as argument.",
+                            format!("'{lead} pgsql-check' expects 'user <username>' as argument."),
                         ));
                     }
                     at_most(line, 2, 2)?;
@@ -137,15 +152,41 @@ pub(crate) fn option(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: Option
     Ok(())
 }
 
-/// One `tcp-check` or `http-check` line.
+/// One `tcp-check` or `http-check` line of a proxy.
 pub(crate) fn rule(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
-    let (name, word) = (line.text(0), line.text(1));
-    let http = name == "http-check";
     if !b.may_be_backend() {
+        let name = line.text(0);
         cx.warn(line, 0, format!("'{name}' ignored because {} has no backend capability.", b.title()));
     }
-    let verb = word.split('(').next().unwrap_or(word);
+    add(Arc::make_mut(&mut b.check), line)
+}
+
+/// `external-check command`, `external-check path`.
+pub(crate) fn external(_: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     let draft = Arc::make_mut(&mut b.check);
+    let place = match line.text(1) {
+        "command" => &mut draft.command,
+        "path" => &mut draft.path,
+        "" => return Err(fail(line, 1, "missing argument after 'external-check'.")),
+        other => {
+            let message = format!("'external-check' only supports 'command' and 'path'. but got '{other}'.");
+            return Err(fail(line, 1, message));
+        }
+    };
+    if line.text(2).is_empty() {
+        return Err(fail(line, 2, format!("missing argument after '{}'.", line.text(1))));
+    }
+    *place = Some(Arc::from(line.text(2)));
+    if let Some(extra) = line.words.get(3) {
+        return Err(fail(line, 3, format!("'external-check' cannot handle unexpected argument '{extra}'.")));
+    }
+    Ok(())
+}
+
+fn add(draft: &mut CheckDraft, line: &Line) -> Outcome {
+    let (name, word) = (line.text(0), line.text(1));
+    let http = name == "http-check";
+    let verb = word.split('(').next().unwrap_or(word);
     match verb {
         "disable-on-404" | "send-state" if http => {
             if let Some(extra) = line.words.get(2) {
@@ -248,30 +289,81 @@ pub(crate) fn compile(cx: &mut Cx<'_>, b: &mut Building) {
         }
     }
     match program(cx, b, &draft) {
-        Ok(program) => {
-            check_ports(cx, b, &program);
-            b.p.check = Some(Arc::new(program));
-        }
+        Ok(program) => b.p.check = Some(Arc::new(program)),
         Err(complaint) => cx.diagnostics.push(*complaint),
+    }
+    external_needs(cx, b, &draft);
+    section::assign(cx, b);
+    check_ports(cx, b);
+}
+
+/// What programs need elsewhere.
+fn external_needs(cx: &mut Cx<'_>, b: &Building, draft: &CheckDraft) {
+    use thalweg_syntax::Severity::{Alert, Warning};
+    let mut say = |severity, message| {
+        let span = draft.option.as_ref().map(Line::span);
+        cx.diagnostics.push(Diagnostic::new(severity, Lead::Bare, span, message));
+    };
+    let name = &b.p.name;
+    let global = &cx.config.global;
+    if draft.kind != Kind::External {
+        for (word, _) in
+            [("command", &draft.command), ("path", &draft.path)].iter().filter(|(_, w)| w.is_some())
+        {
+            let message = format!(
+                "'external-check {word}' will be ignored for backend '{name}' (requires 'option external-check')."
+            );
+            say(Warning, message);
+        }
+        return;
+    }
+    if !global.external_check {
+        say(
+            Alert,
+            format!(
+                "Proxy '{name}' : 'option external-check' unable to find required 'global.external-check'."
+            ),
+        );
+    }
+    if draft.command.is_none() {
+        say(
+            Alert,
+            format!(
+                "Proxy '{name}' : 'option external-check' unable to find required 'external-check command'."
+            ),
+        );
+    }
+    if !global.insecure_fork_wanted {
+        let message = format!(
+            "Proxy '{name}' : 'insecure-fork-wanted' not enabled in the global section, 'option external-check' will fail."
+        );
+        say(Warning, message);
     }
 }
 
 /// Somewhere a port must come from.
-fn check_ports(cx: &mut Cx<'_>, b: &Building, program: &Program) {
-    let first = program.steps.iter().find_map(|s| match &s.kind {
-        StepKind::Connect(connect) => Some(connect),
-        _ => None,
-    });
-    let has_port = first.is_some_and(|c| c.port.is_some() || c.addr.is_some_and(|a| a.port() != 0));
+fn check_ports(cx: &mut Cx<'_>, b: &Building) {
     for server in &b.p.servers {
         let Some(check) = &server.check else { continue };
+        let Some(program) = check.program.as_ref().or(b.p.check.as_ref()) else { continue };
+        let first = program.steps.iter().find_map(|s| match &s.kind {
+            StepKind::Connect(connect) => Some(connect),
+            _ => None,
+        });
+        let has_port = first.is_some_and(|c| c.port.is_some() || c.addr.is_some_and(|a| a.port() != 0));
         let portless = match &server.addr {
             crate::model::ServerAddr::Tcp(addr) => addr.port() == 0,
             // The port of a service is that of its records.
             crate::model::ServerAddr::Unresolved(name, port) => *port == 0 && !name.starts_with('_'),
             _ => false,
         };
-        if portless && check.port.is_none() && check.addr.is_none_or(|a| a.port() == 0) && !has_port {
+        let is_asked = program.kind != Kind::External;
+        if is_asked
+            && portless
+            && check.port.is_none()
+            && check.addr.is_none_or(|a| a.port() == 0)
+            && !has_port
+        {
             let message = format!(
                 "config: backend '{}': server '{}' has neither service port nor check port.",
                 b.p.name, server.name
@@ -294,7 +386,14 @@ fn program(cx: &mut Cx<'_>, b: &Building, draft: &CheckDraft) -> Read<Program> {
             requests(cx, b, draft, &mut http)?;
             steps = http;
         }
-        Kind::Dialect => dialect(draft, &mut steps),
+        Kind::Dialect => dialect(draft, &mut steps, cx.config.global.tune.bufsize),
+        Kind::External => {
+            let external = draft.command.as_ref().map(|command| External {
+                command: Arc::clone(command),
+                path: draft.path.clone().unwrap_or_default(),
+            });
+            return Ok(Program { kind: Kind::External, external, ..Program::default() });
+        }
     }
     if !steps.iter().any(connect) {
         steps.insert(0, Step::implicit(StepKind::Connect(Connect::default())));
@@ -308,7 +407,7 @@ fn program(cx: &mut Cx<'_>, b: &Building, draft: &CheckDraft) -> Read<Program> {
             steps.push(Step::implicit(StepKind::Expect(Box::new(Expect::new(ok)))));
         }
     }
-    Ok(Program { kind: draft.kind, steps, disable_on_404: draft.disable_on_404 })
+    Ok(Program { kind: draft.kind, steps, disable_on_404: draft.disable_on_404, external: None })
 }
 
 /// Puts the request of `option httpchk` where it belongs and tells all requests about `send-state`.

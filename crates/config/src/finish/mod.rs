@@ -52,6 +52,7 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
     }
     // What follows from a line that could not be read would only repeat it in other words.
     let readable = !cx.diagnostics.has_errors();
+    crate::check::section::compile(cx);
     let mut proxies = std::mem::take(&mut cx.proxies);
     for b in &mut proxies {
         let from = b.from.take();

@@ -133,6 +133,29 @@ pub(crate) fn set_dumpable(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     Ok(())
 }
 
+/// `external-check [preserve-env]`
+pub(crate) fn external_check(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    cx.config.global.external_check = true;
+    match line.text(1) {
+        "" => Ok(()),
+        "preserve-env" => {
+            cx.config.global.external_check_environment = true;
+            match line.words.get(2) {
+                None => Ok(()),
+                Some(extra) => {
+                    let message = format!("'external-check' cannot handle unexpected argument '{extra}'.");
+                    Err(fail(line, 2, message))
+                }
+            }
+        }
+        other => {
+            let message =
+                format!("'external-check' only supports 'preserve-env' as an argument, found '{other}'.");
+            Err(fail(line, 1, message))
+        }
+    }
+}
+
 pub(crate) fn insecure_fork_wanted(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     at_most(line, 1, 0)?;
     cx.config.global.insecure_fork_wanted = true;

@@ -43,6 +43,10 @@ pub struct Global {
     pub chroot: Option<PathBuf>,
     pub set_dumpable: bool,
     pub insecure_fork_wanted: bool,
+    /// `external-check`: checks may run programs.
+    pub external_check: bool,
+    /// `preserve-env`: they get the environment of this process.
+    pub external_check_environment: bool,
     pub insecure_setuid_wanted: bool,
     pub daemon: bool,
     pub quiet: bool,
@@ -276,6 +280,8 @@ impl Default for Global {
             chroot: None,
             set_dumpable: false,
             insecure_fork_wanted: false,
+            external_check: false,
+            external_check_environment: false,
             insecure_setuid_wanted: false,
             daemon: false,
             quiet: false,

@@ -218,7 +218,7 @@ pub enum InitState {
 }
 
 /// Health check of a server. Times in milliseconds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct CheckConfig {
     pub inter_ms: u32,
     pub fastinter_ms: Option<u32>,
@@ -228,6 +228,8 @@ pub struct CheckConfig {
     pub port: Option<u16>,
     pub addr: Option<SocketAddr>,
     pub send_proxy: bool,
+    /// What a `healthcheck` section says, in place of the backend's lines.
+    pub program: Option<Arc<thalweg_check::Program>>,
 }
 
 /// `agent-check` and its parameters.
@@ -261,6 +263,7 @@ impl Default for CheckConfig {
             port: None,
             addr: None,
             send_proxy: false,
+            program: None,
         }
     }
 }

@@ -275,6 +275,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
             init_addr: Arc::from([]),
             v2_options: crate::model::ProxyHeaderV2::default(),
             track: None,
+            healthcheck: None,
             proxy_fields: Arc::default(),
             resolvers: None,
             preference: Preference {
@@ -306,6 +307,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         datagram_servers: false,
         tracks: Vec::new(),
         resolutions: Vec::new(),
+        healthchecks: Vec::new(),
         proxy_fields: Vec::new(),
         certificates: Vec::new(),
     }

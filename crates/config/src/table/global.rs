@@ -40,7 +40,7 @@ pub static GLOBAL: &[Keyword<GlobalFn>] = &[
     works("dns-accept-family", "Families of addresses that resolvers accept.", g::dns_accept_family),
     works("expose-deprecated-directives", "Silence warnings about deprecated directives.", g::expose),
     works("expose-experimental-directives", "Allow experimental directives.", g::expose),
-    not_yet("external-check", "Allow health checks that run programs.", why::CHECKS_EXTERNAL),
+    works("external-check", "Allow health checks that run programs.", g::external_check),
     works("fd-hard-limit", "Most files the process may ask for.", g::number),
     not_yet("force-cfg-parser-pause", "For developers.", why::DEBUG),
     works("gid", "Group the process runs as, by number.", g::uid_gid),

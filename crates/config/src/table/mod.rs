@@ -72,5 +72,4 @@ pub(crate) mod why {
     pub(crate) const SAVED_SYN: &str = "the SYN of connections is not kept";
     pub(crate) const CONTSTATS: &str = "bytes are counted at the end of each stream";
     pub(crate) const GETADDRINFO: &str = "names are resolved with getaddrinfo only";
-    pub(crate) const CHECKS_EXTERNAL: &str = "health checks run no programs";
 }

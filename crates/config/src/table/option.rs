@@ -63,7 +63,7 @@ pub(crate) static OPTION: &[Keyword<OptionKind>] = &[
         "Do not log connections without a request.",
         OptionKind::Flag(Side::Frontend, |o| &mut o.dontlognull),
     ),
-    not_yet("external-check", "Kind of health check.", why::CHECKS),
+    works("external-check", "Health checks by a program.", OptionKind::Other(check::option)),
     removed(
         "forceclose",
         "option 'forceclose' is not supported any more since HAProxy 2.0, please just remove it, or use 'option httpclose' if absolutely needed.",
@@ -194,7 +194,7 @@ pub(crate) static OPTION: &[Keyword<OptionKind>] = &[
     ),
     works("splice-request", "Splice requests.", OptionKind::Flag(Side::Both, |o| &mut o.splice_request)),
     works("splice-response", "Splice responses.", OptionKind::Flag(Side::Both, |o| &mut o.splice_response)),
-    not_yet("spop-check", "Kind of health check.", why::CHECKS),
+    works("spop-check", "Health checks of agents that process streams.", OptionKind::Other(check::option)),
     works("srvtcpka", "Keep-alive probes to servers.", OptionKind::Flag(Side::Backend, |o| &mut o.tcpka_srv)),
     works("ssl-hello-chk", "Health checks by the first message of TLS.", OptionKind::Other(check::option)),
     works("tcp-check", "Health checks by tcp-check rules.", OptionKind::Other(check::option)),

@@ -17,6 +17,7 @@ pub(crate) enum SectionKind {
     CrtStore,
     LogForward,
     Peers,
+    Healthcheck,
 }
 
 /// Every section, in alphabetical order.
@@ -29,7 +30,7 @@ pub(crate) static SECTIONS: &[Keyword<SectionKind>] = &[
     not_yet("fcgi-app", "Parameters of a FastCGI application.", why::FCGI),
     works("frontend", "Addresses to listen on and rules.", SectionKind::Proxy(ProxyKind::Frontend)),
     works("global", "The whole process.", SectionKind::Global),
-    not_yet("healthcheck", "A health check that servers share.", why::CHECKS),
+    works("healthcheck", "A health check that servers share.", SectionKind::Healthcheck),
     works("http-errors", "A group of error pages.", SectionKind::HttpErrors),
     works("listen", "A frontend and a backend in one.", SectionKind::Proxy(ProxyKind::Listen)),
     works("log-forward", "A relay of logs.", SectionKind::LogForward),

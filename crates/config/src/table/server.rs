@@ -109,7 +109,7 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
             wrong: |_| "'hash-key' has to be 'id', 'id32', 'guid', 'addr', or 'addr-port'".to_owned(),
         },
     ),
-    not_yet("healthcheck", "Health checks.", why::CHECKS),
+    works("healthcheck", "Section that says how it is checked.", Reads(s::healthcheck)),
     works("id", "Number in statistics.", Reads(o::id)),
     not_yet("idle-ping", "Idle connections.", why::POOL_NAME),
     works("init-addr", "How the address is found at start.", Reads(o::init_addr)),

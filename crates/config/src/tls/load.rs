@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use thalweg_check::{StepKind, Text};
+use thalweg_check::{Program, StepKind, Text};
 use thalweg_sample::Point;
 use thalweg_syntax::{Diagnostic, Lead, Loader, Severity, Span};
 use thalweg_tls::SystemClock;
@@ -149,28 +149,41 @@ pub(crate) fn load(cx: &mut Cx<'_>, proxies: &mut [Building], readable: bool) {
     cx.config.tls = Some(Arc::new(Mutex::new(loading.live)));
 }
 
+/// What a health check is about TLS.
+#[derive(Clone)]
+struct CheckAsks {
+    /// Some step connects over TLS.
+    needs_tls: bool,
+    /// The host that its first request names, where no line says how to connect.
+    host: Option<Arc<str>>,
+    speaks_http: bool,
+}
+
+impl CheckAsks {
+    fn of(program: Option<&Program>) -> CheckAsks {
+        let steps = || program.iter().flat_map(|program| &program.steps).map(|step| &step.kind);
+        let needs_tls = steps().any(|step| matches!(step, StepKind::Connect(connect) if connect.ssl));
+        // A line that says how to connect says which name to ask for as well.
+        let first = program.iter().flat_map(|program| &program.steps).next();
+        let connects_itself = first.is_some_and(|step| step.number == 0);
+        let host = steps().filter(|_| connects_itself).find_map(|step| match step {
+            StepKind::Request(request) => request.headers.iter().find_map(|(name, value)| match value {
+                Text::Fixed(value) if name.eq_ignore_ascii_case(b"host") => std::str::from_utf8(value).ok(),
+                _ => None,
+            }),
+            _ => None,
+        });
+        // The name without the port.
+        let host = host.map(|host| Arc::from(host.split(':').next().unwrap_or_default()));
+        let speaks_http = steps().any(|step| matches!(step, StepKind::Request(_)));
+        CheckAsks { needs_tls, host, speaks_http }
+    }
+}
+
 /// Decides of the servers of a proxy what TLS is for, if anything. The texts are what is wrong with one of them.
 fn decide(p: &mut Proxy) -> Vec<(usize, String)> {
     let mut wrong = Vec::new();
-    let program = p.check.clone();
-    let steps = || program.iter().flat_map(|program| &program.steps).map(|step| &step.kind);
-    let connects = || {
-        steps().filter_map(|step| if let StepKind::Connect(connect) = step { Some(connect) } else { None })
-    };
-    let needs_tls = connects().any(|connect| connect.ssl);
-    // A line that says how to connect says which name to ask for as well.
-    let first = program.iter().flat_map(|program| &program.steps).next();
-    let connects_itself = first.is_some_and(|step| step.number == 0);
-    let host = steps().filter(|_| connects_itself).find_map(|step| match step {
-        StepKind::Request(request) => request.headers.iter().find_map(|(name, value)| match value {
-            Text::Fixed(value) if name.eq_ignore_ascii_case(b"host") => std::str::from_utf8(value).ok(),
-            _ => None,
-        }),
-        _ => None,
-    });
-    // The name without the port.
-    let host: Option<Arc<str>> = host.map(|host| Arc::from(host.split(':').next().unwrap_or_default()));
-    let speaks_http = steps().any(|step| matches!(step, StepKind::Request(_)));
+    let of_proxy = CheckAsks::of(p.check.as_deref());
     for (at, server) in p.servers.iter_mut().enumerate() {
         let Some(check) = &server.check else {
             server.tls = server.tls.take().filter(|tls| is_prepared(tls) || tls.words.ssl.is_some());
@@ -180,6 +193,8 @@ fn decide(p: &mut Proxy) -> Vec<(usize, String)> {
             }
             continue;
         };
+        let of_section = check.program.as_deref().map(|program| CheckAsks::of(Some(program)));
+        let CheckAsks { needs_tls, host, speaks_http } = of_section.unwrap_or_else(|| of_proxy.clone());
         let own_address = check.addr.is_none() && check.port.is_none();
         let is = |tls: &ServerTls| (tls.words.ssl == Some(true), tls.words.check_ssl);
         let (ssl, check_ssl) = server.tls.as_deref().map_or((false, None), is);
@@ -191,7 +206,7 @@ fn decide(p: &mut Proxy) -> Vec<(usize, String)> {
         }
         let tls = Arc::make_mut(server.tls.get_or_insert_default());
         (tls.ssl, tls.check_ssl, tls.used) = (ssl, check_ssl, true);
-        let automatic = host.clone().filter(|_| tls.words.check_sni_auto != Some(false));
+        let automatic = host.filter(|_| tls.words.check_sni_auto != Some(false));
         tls.check_sni = tls.words.check_sni.as_deref().map(Arc::from).or(automatic);
         match tls.words.check_alpn.as_deref().map(|list| check_protocols(speaks_http, list)).transpose() {
             Ok(protocols) => tls.check_protocols = protocols,

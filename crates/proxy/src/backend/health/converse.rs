@@ -39,15 +39,24 @@ impl Checker {
     fn program(&self) -> Arc<Program> {
         let Some((proxy, server)) = self.config() else { return Arc::new(Program::plain()) };
         match self.what {
-            What::Health => proxy.check.clone().unwrap_or_else(|| Arc::new(Program::plain())),
+            What::Health => {
+                let of_server = server.check.as_ref().and_then(|check| check.program.as_ref());
+                of_server.or(proxy.check.as_ref()).cloned().unwrap_or_else(|| Arc::new(Program::plain()))
+            }
             What::Agent => Arc::new(Program::agent(self.backend().identity(server).agent_send.as_deref())),
         }
     }
 
     /// One check from its first connection to its verdict.
     pub(super) async fn converse(&self, begun_ms: u64) -> Heard {
+        let program = self.program();
+        if let Some(external) = &program.external {
+            // Boxed: few checks are of this kind, and all have room for it otherwise.
+            let verdict = pool::boxed(self.run_program(external, begun_ms)).await;
+            return Heard { verdict, answer: Vec::new() };
+        }
         let input_max = self.worker.instance.config.global.tune.bufsize;
-        let mut conversation = Conversation::new(self.program(), input_max);
+        let mut conversation = Conversation::new(program, input_max);
         let verdict = self.talk(&mut conversation, begun_ms).await;
         // Whatever a server said is let go with the conversation; an agent's words are still to be followed.
         let answer = if self.what == What::Agent { conversation.heard().to_vec() } else { Vec::new() };

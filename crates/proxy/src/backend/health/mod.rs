@@ -4,6 +4,7 @@
 //! - [`checker`]: the task of a server: when it is checked, and what its verdict does.
 //! - [`agent`]: what an agent's words do.
 //! - [`converse`]: one check over a connection.
+//! - [`external`]: one check by a program.
 //! - [`evaluate`]: what the texts of a check are computed from.
 //! - [`tell`]: the lines about servers that change.
 
@@ -11,6 +12,7 @@ mod agent;
 mod checker;
 mod converse;
 mod evaluate;
+mod external;
 mod tell;
 
 use std::cell::Cell;
