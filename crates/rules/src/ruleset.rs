@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use thalweg_sample::acl::{Condition, Verdict};
 use thalweg_sample::pattern::Registry;
+use thalweg_sample::watch::{Unwatched, Watch};
 use thalweg_sample::{Ctx, Point, Points, ProxyScope, VarRef};
 
 /// Where rules are evaluated.
@@ -197,6 +198,34 @@ pub enum Outcome<'r> {
     RewriteFailed,
 }
 
+impl Outcome<'_> {
+    /// What becomes of the message, for people.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Outcome::Done => "",
+            Outcome::Accept => "accepted",
+            Outcome::Deny(_) => "denied",
+            Outcome::Tarpit(_) => "held back, then refused",
+            Outcome::Return(_) => "answered",
+            Outcome::Redirect(_) => "redirected",
+            Outcome::Auth(_) => "asked for a password",
+            Outcome::Reject => "closed",
+            Outcome::SilentDrop { .. } => "dropped without a word",
+            Outcome::Close => "the server's connection is closed",
+            Outcome::Wait { .. } => "waits for more data",
+            Outcome::Pause { .. } => "pauses",
+            Outcome::WaitBody { .. } => "waits for the body",
+            Outcome::EarlyHints { .. } => "sends early hints",
+            Outcome::Resolve { .. } => "asks for the address of a name",
+            Outcome::Log { .. } => "writes a log line",
+            Outcome::SwitchMode { .. } => "goes on as HTTP",
+            Outcome::UseService(_) => "answered by a service",
+            Outcome::BadRequest => "refused as malformed",
+            Outcome::RewriteFailed => "refused, because a rewrite failed",
+        }
+    }
+}
+
 /// Everything that rules may refer to before it exists, for [`Ruleset::resolve`].
 pub struct References<'a> {
     /// Finds an `http-errors` section.
@@ -328,6 +357,30 @@ impl Ruleset {
     /// TCP contents, a condition or an action that needs more data gives [`Outcome::Wait`], unless `cx.last` says that
     /// no more will come.
     pub fn run<'r>(&'r self, kind: Kind, from: usize, cx: &mut Ctx, fx: &mut Effects) -> Outcome<'r> {
+        if cx.scratch.watch.is_some() {
+            return self.run_watched(kind, from, cx, fx);
+        }
+        self.run_with(kind, from, cx, fx, &mut Unwatched)
+    }
+
+    #[cold]
+    fn run_watched<'r>(&'r self, kind: Kind, from: usize, cx: &mut Ctx, fx: &mut Effects) -> Outcome<'r> {
+        // It is not there while it is told, so that what rules evaluate for themselves is not taken for a part of them.
+        let Some(mut watch) = cx.scratch.watch.take() else { return Outcome::Done };
+        let outcome = self.run_with(kind, from, cx, fx, &mut *watch);
+        cx.scratch.watch = Some(watch);
+        outcome
+    }
+
+    #[inline]
+    fn run_with<'r, W: Watch + ?Sized>(
+        &'r self,
+        kind: Kind,
+        from: usize,
+        cx: &mut Ctx,
+        fx: &mut Effects,
+        watch: &mut W,
+    ) -> Outcome<'r> {
         if from == 0 {
             fx.strict = true;
         }
@@ -345,8 +398,11 @@ impl Ruleset {
             }
             cx.reset();
             cx.may_change = false;
+            if watch.is_on() {
+                watch.rule(kind.name(), &rule.name, rule.file, rule.line);
+            }
             if let Some(condition) = &rule.condition {
-                match condition.eval(cx) {
+                match condition.eval_with(cx, watch) {
                     Verdict::Pass => {}
                     Verdict::Miss if kind.waits() && !cx.last => return Outcome::Wait { resume: i },
                     Verdict::Fail | Verdict::Miss if hinting => return Outcome::EarlyHints { resume: i },
@@ -354,7 +410,14 @@ impl Ruleset {
                 }
                 cx.reset();
             }
-            match rule.action.run(kind, i, cx, fx) {
+            if watch.is_on() {
+                watch.started(cx);
+            }
+            let step = rule.action.run(kind, i, cx, fx);
+            if watch.is_on() {
+                watch.done(step.name(), cx);
+            }
+            match step {
                 Step::Next => {}
                 Step::Wait if kind.waits() && !cx.last => return Outcome::Wait { resume: i },
                 Step::Wait => {}

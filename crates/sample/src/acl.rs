@@ -8,6 +8,7 @@ use crate::fetch::{self, Iter, unsupported};
 use crate::pattern::{Index, Method, Needle, PatternSet};
 use crate::point::Points;
 use crate::value::{Sample, Type, Value};
+use crate::watch::{Unwatched, Watch};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -247,18 +248,32 @@ impl Test {
 
     /// Evaluates it over every value of its expression.
     pub fn eval(&self, cx: &mut Ctx) -> Verdict {
+        self.eval_with(cx, &mut Unwatched)
+    }
+
+    fn eval_with<W: Watch + ?Sized>(&self, cx: &mut Ctx, watch: &mut W) -> Verdict {
         let mut iter = Iter { every: true, ..Iter::default() };
         let mut miss = false;
+        let mut seen = false;
         loop {
             let mark = cx.mark();
             cx.may_change = false;
             let Some(sample) = self.expr.eval_next(cx, &mut iter) else {
                 miss |= cx.may_change;
                 cx.release(mark);
+                if watch.is_on() && !seen {
+                    watch.value(self.expr.text(), None, false);
+                }
                 break;
             };
             let flags = sample.flags;
             let matched = self.matches(sample, cx);
+            if watch.is_on() {
+                seen = true;
+                let mut shown = sample;
+                let text = shown.cast(Type::Str, cx).then(|| cx.bytes(&shown.value));
+                watch.value(self.expr.text(), text, matched);
+            }
             cx.release(mark);
             if matched {
                 return Verdict::Pass;
@@ -434,9 +449,13 @@ fn parse_words(
 impl Acl {
     /// True when one of its tests is.
     pub fn eval(&self, cx: &mut Ctx) -> Verdict {
+        self.eval_with(cx, &mut Unwatched)
+    }
+
+    fn eval_with<W: Watch + ?Sized>(&self, cx: &mut Ctx, watch: &mut W) -> Verdict {
         let mut verdict = Verdict::Fail;
         for test in &self.tests {
-            verdict = verdict.or(test.eval(cx));
+            verdict = verdict.or(test.eval_with(cx, watch));
             if verdict == Verdict::Pass {
                 break;
             }
@@ -638,6 +657,23 @@ impl Condition {
 
     /// Evaluates it.
     pub fn eval(&self, cx: &mut Ctx) -> Verdict {
+        self.eval_with(cx, &mut Unwatched)
+    }
+
+    /// The same, while whoever watches this thread is told.
+    pub fn eval_watched(&self, cx: &mut Ctx) -> Verdict {
+        match cx.scratch.watch.take() {
+            None => self.eval(cx),
+            Some(mut watch) => {
+                let verdict = self.eval_with(cx, &mut *watch);
+                cx.scratch.watch = Some(watch);
+                verdict
+            }
+        }
+    }
+
+    /// The same, while `watch` is told.
+    pub fn eval_with<W: Watch + ?Sized>(&self, cx: &mut Ctx, watch: &mut W) -> Verdict {
         let mut verdict = Verdict::Fail;
         for terms in &self.alternatives {
             if terms.is_empty() && self.alternatives.len() > 1 {
@@ -645,7 +681,10 @@ impl Condition {
             }
             let mut all = if terms.is_empty() { Verdict::Fail } else { Verdict::Pass };
             for (not, acl) in terms {
-                let term = acl.eval(cx);
+                let term = acl.eval_with(cx, watch);
+                if watch.is_on() {
+                    watch.acl(acl.name.as_deref(), *not, term);
+                }
                 all = all.and(if *not { term.not() } else { term });
                 if all == Verdict::Fail {
                     break;
@@ -656,7 +695,11 @@ impl Condition {
                 break;
             }
         }
-        if self.negated { verdict.not() } else { verdict }
+        let verdict = if self.negated { verdict.not() } else { verdict };
+        if watch.is_on() {
+            watch.condition(verdict);
+        }
+        verdict
     }
 
     /// Evaluates it when no more data is awaited: true or false.

@@ -272,6 +272,8 @@ pub struct Scratch {
     pub(crate) dates: std::cell::Cell<[CachedDate; 2]>,
     /// Where formats are written before they are kept.
     pub(crate) format: Vec<u8>,
+    /// Who is told what rules do; nobody, but when they are explained.
+    pub watch: Option<Box<dyn crate::watch::Watch>>,
 }
 
 /// A bump position in the scratch memory, to give back what came after it.
@@ -290,6 +292,7 @@ impl Scratch {
             snapshots: Default::default(),
             dates: Default::default(),
             format: Vec::new(),
+            watch: None,
         }
     }
 }

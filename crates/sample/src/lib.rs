@@ -24,6 +24,7 @@ pub mod testing;
 pub mod track;
 pub mod value;
 pub mod vars;
+pub mod watch;
 
 pub use acl::{Acl, AclSet, Condition, Verdict};
 pub use args::{Arg, ArgKind, ArgSpec, Args};

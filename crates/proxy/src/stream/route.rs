@@ -29,7 +29,15 @@ pub fn backend<'a>(stream: &mut Stream<'a>, fe: &'a Proxy) -> Option<&'a Proxy> 
 fn ruled_backend(stream: &mut Stream<'_>, fe: &Proxy) -> Option<ProxyId> {
     // `force-be-switch` makes backends eligible that are not.
     let forced = fe.force_be_switch.iter().any(|(condition, _)| holds(stream, condition));
+    let watched = !fe.use_backend.is_empty() && is_watched(stream);
     for rule in &fe.use_backend {
+        if watched {
+            let target = match &rule.target {
+                DynamicTarget::Static(id) => &*stream.worker.proxy(*id).name,
+                DynamicTarget::Dynamic(_) => "a name that is computed",
+            };
+            announce(stream, "use_backend", target, &fe.file, rule.line);
+        }
         if !applies(stream, rule.cond.as_ref()) {
             continue;
         }
@@ -108,7 +116,15 @@ fn insists(stream: &Stream<'_>, be: &Proxy) -> bool {
 
 /// `use-server`. A server that is down is not insisted on, unless that is asked for.
 fn use_server(stream: &mut Stream<'_>, be: &Proxy) -> Option<ServerIndex> {
+    let watched = !be.use_server.is_empty() && is_watched(stream);
     for rule in &be.use_server {
+        if watched {
+            let name = match &rule.server {
+                UseServerTarget::Static(id) => be.server(*id).map_or("", |server| &*server.name),
+                UseServerTarget::Dynamic(_) => "a name that is computed",
+            };
+            announce(stream, "use-server", name, &be.file, rule.line);
+        }
         if !applies(stream, rule.cond.as_ref()) {
             continue;
         }
@@ -171,8 +187,20 @@ fn applies(stream: &mut Stream<'_>, condition: Option<&Arc<Condition>>) -> bool 
     condition.is_none_or(|condition| holds(stream, condition))
 }
 
+/// Whether somebody wants to know which rules are evaluated (`thalweg explain`).
+fn is_watched(stream: &Stream<'_>) -> bool {
+    stream.worker.scratch.borrow().watch.is_some()
+}
+
+#[cold]
+fn announce(stream: &Stream<'_>, ruleset: &'static str, target: &str, file: &str, line: u32) {
+    if let Some(watch) = &mut stream.worker.scratch.borrow_mut().watch {
+        watch.rule(ruleset, target, file, line);
+    }
+}
+
 fn holds(stream: &mut Stream<'_>, condition: &Condition) -> bool {
-    stream.evaluate(true, |cx, _| condition.eval(cx) == Verdict::Pass)
+    stream.evaluate(true, |cx, _| condition.eval_watched(cx) == Verdict::Pass)
 }
 
 /// What has the name that a format gives for this stream.

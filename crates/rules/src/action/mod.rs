@@ -72,6 +72,18 @@ pub(crate) enum Step<'r> {
     Stop(Outcome<'r>),
 }
 
+impl Step<'_> {
+    /// What it means for the evaluation, for people; empty if that goes on.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Step::Next | Step::Rewrite(Ok(())) => "",
+            Step::Wait => "waits for more data",
+            Step::Rewrite(Err(_)) => "failed",
+            Step::Stop(outcome) => outcome.name(),
+        }
+    }
+}
+
 impl Action {
     /// Carries the action out. `index` is the rule's number.
     pub fn run<'r>(&'r self, kind: Kind, index: usize, cx: &mut Ctx, fx: &mut Effects) -> Step<'r> {

@@ -3,6 +3,7 @@
 //! A command is a [`Tool`]: its name, what follows it, what it does, and its function, in a file of its own. HAProxy has
 //! none of them, so that they are there only under our own name.
 
+mod explain;
 mod fmt;
 mod lint;
 mod upgrade;
@@ -37,7 +38,7 @@ pub struct Call<'a> {
 }
 
 /// Every tool, in the order in which `thalweg --help` lists them.
-pub static TOOLS: &[Tool] = &[upgrade::TOOL, fmt::TOOL, lint::TOOL];
+pub static TOOLS: &[Tool] = &[explain::EXPLAIN, explain::TEST, lint::TOOL, fmt::TOOL, upgrade::TOOL];
 
 /// Runs the tool that the arguments begin with, if they begin with one.
 pub fn run(program: &Program, arguments: &[String]) -> Option<ExitCode> {

@@ -1,0 +1,186 @@
+//! `thalweg explain` and `thalweg test`: what becomes of requests, without a network.
+
+use std::process::ExitCode;
+
+use thalweg_config::Config;
+use thalweg_explain::{Answer, Ask, Url, explain, parse_cases};
+
+use super::{Call, Tool, read, unknown};
+use crate::cli::Options;
+use crate::load;
+use crate::report::{Reporter, Verbosity, error_output, output};
+
+pub const EXPLAIN: Tool = Tool {
+    name: "explain",
+    arguments: "-f <file>... [options] '<method> <url>'",
+    text: "show what becomes of a request: rules, values, backend, server",
+    help: "\
+The request goes through the program's own data path, in a simulated network: servers answer from a script, nothing leaves
+this machine, no time passes. Every rule that is evaluated is shown with its place, the values of its condition, and what
+it changed; then backend and server and why, what the server got, what the client got, and the timeouts in force.
+
+    -f <file>            the configuration; may be repeated
+    --from <address>     where the client is (default 127.0.0.1)
+    --to <name>          the frontend, bind or address it comes to, where the URL does not decide
+    -H '<name>: <value>' a field of the request; may be repeated
+    --body <file>        the body of the request
+    --status <code>      what servers answer (default 200)
+    --answer-header '<name>: <value>'
+    --format text|json
+
+Health checks are not made: every server is as the file says. Leaves with 2 if the configuration is refused.
+",
+    run: run_explain,
+};
+
+pub const TEST: Tool = Tool {
+    name: "test",
+    arguments: "-f <file>... <tests.toml>...",
+    text: "check that requests are answered as a file of tests says",
+    help: "\
+Each test is a request that is played as 'thalweg explain' plays it, and what is expected of it:
+
+    [[test]]
+    name = \"images have servers of their own\"
+    request = \"GET http://www.example.com/img/a.png\"
+    headers = [\"Accept: image/*\"]
+    from = \"192.0.2.7\"
+    expect_backend = \"images\"
+    expect_status = 200
+
+    request headers body from to              the request
+    answer_status answer_headers answer_body  what servers answer
+    expect_status expect_frontend expect_backend expect_server
+    expect_headers = [\"name: value\", \"!name\"]  of the answer
+    expect_sent_headers expect_sent_target    what the server got
+    expect_body expect_closed
+
+Leaves with 1 if something is not as expected, with 2 if a file is refused.
+",
+    run: run_test,
+};
+
+/// Where requests come from unless the command line says otherwise.
+const FROM: &str = "127.0.0.1";
+
+/// The configuration, or what to leave with: its errors were reported.
+fn configuration(call: &Call<'_>, options: &Options) -> Result<Config, ExitCode> {
+    let loaded = load::load(options);
+    match loaded.config.filter(|_| !loaded.diagnostics.has_errors()) {
+        Some(config) => Ok(config),
+        None => {
+            let mut reporter = Reporter::new(call.program, Verbosity::default());
+            reporter.diagnostics(&loaded.diagnostics, &loaded.sources, false);
+            Err(ExitCode::from(2))
+        }
+    }
+}
+
+fn options() -> Options {
+    // Names of servers need not be known where a file is written.
+    Options { ignore_resolution_failures: true, ..Options::default() }
+}
+
+fn field(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or_else(|| format!("'{text}' is not '<name>: <value>'"))?;
+    if name.trim().is_empty() || text.contains(['\r', '\n']) {
+        return Err(format!("'{text}' is not '<name>: <value>'"));
+    }
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn run_explain(call: &Call<'_>) -> Result<ExitCode, String> {
+    let mut options = options();
+    let (mut request, mut from, mut to, mut json) = (None, FROM, None, false);
+    let (mut fields, mut body, mut answer) = (Vec::new(), Vec::new(), Answer::default());
+    let mut words = call.words();
+    while let Some(word) = words.next() {
+        match word {
+            "-f" => options.files.push(words.value(word, "a file")?.into()),
+            "--from" => from = words.value(word, "an address")?,
+            "--to" => to = Some(words.value(word, "the name of a frontend or bind")?.to_owned()),
+            "-H" => fields.push(field(words.value(word, "a header field")?)?),
+            "--body" => body = read(words.value(word, "a file")?)?,
+            "--status" => {
+                let status = words.value(word, "a status")?;
+                let number = status.parse().ok().filter(|status| (200..600).contains(status));
+                answer.status =
+                    number.ok_or_else(|| format!("'{status}' is not a status from 200 to 599"))?;
+            }
+            "--answer-header" => answer.fields.push(field(words.value(word, "a header field")?)?),
+            "--format" => {
+                json = match words.value(word, "text or json")? {
+                    "text" => false,
+                    "json" => true,
+                    other => return Err(format!("'{other}' is neither text nor json")),
+                };
+            }
+            other if other.starts_with('-') => return unknown(other),
+            text if request.is_none() => request = Some(text),
+            text => return unknown(text),
+        }
+    }
+    if options.files.is_empty() {
+        return Err("no configuration file was given".into());
+    }
+    let request = request.ok_or("no request was given; it looks like 'GET https://www.example.com/'")?;
+    let (method, url) = request.split_once(' ').ok_or("a request is a method and a URL, in one argument")?;
+    let ask = Ask {
+        method: method.to_owned(),
+        url: Url::parse(url.trim())?,
+        fields,
+        body,
+        from: from.parse().map_err(|_| format!("'{from}' is not an IP address"))?,
+        to,
+        answer,
+    };
+    let config = match configuration(call, &options) {
+        Ok(config) => config,
+        Err(code) => return Ok(code),
+    };
+    let explanation = explain(config, &ask)?;
+    output(&if json { explanation.json() } else { explanation.text() });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_test(call: &Call<'_>) -> Result<ExitCode, String> {
+    let mut options = options();
+    let mut files = Vec::new();
+    let mut words = call.words();
+    while let Some(word) = words.next() {
+        match word {
+            "-f" => options.files.push(words.value(word, "a file")?.into()),
+            other if other.starts_with('-') => return unknown(other),
+            file => files.push(file),
+        }
+    }
+    if options.files.is_empty() || files.is_empty() {
+        return Err("a configuration (-f) and a file of tests are needed".into());
+    }
+    let (mut passed, mut failed) = (0, 0);
+    for file in files {
+        let text = String::from_utf8_lossy(&read(file)?).into_owned();
+        let cases = parse_cases(&text).map_err(|error| format!("{file}: {error}"))?;
+        for case in cases {
+            // Each begins with a process that has seen nothing.
+            let config = match configuration(call, &options) {
+                Ok(config) => config,
+                Err(code) => return Ok(code),
+            };
+            let wrong = match explain(config, &case.ask) {
+                Ok(explanation) => case.check(&explanation),
+                Err(error) => vec![error],
+            };
+            if wrong.is_empty() {
+                passed += 1;
+                continue;
+            }
+            failed += 1;
+            for what in wrong {
+                error_output(format!("{file}:{}: {}: {what}\n", case.line, case.name).as_bytes());
+            }
+        }
+    }
+    output(&format!("{passed} passed, {failed} failed\n"));
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

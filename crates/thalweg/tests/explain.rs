@@ -1,0 +1,322 @@
+//! `thalweg explain` and `thalweg test`: what they say is what the running program does.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use support::tls::Authority;
+use support::{Directory, Request, Server, Setup, each_driver, ok, program};
+
+fn run(arguments: &[&str]) -> Output {
+    program().args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A configuration in a directory of its own.
+struct Site {
+    _directory: Directory,
+    path: String,
+}
+
+impl Site {
+    fn new(body: &str) -> Site {
+        let directory = Directory::new();
+        let path = directory.0.join("site.cfg").to_str().unwrap().to_owned();
+        let presets = "defaults\n  mode http\n  timeout client 5s\n  timeout server 6s\n  timeout connect 7s\n  timeout tarpit 20s\n";
+        fs::write(&path, format!("{presets}{body}")).unwrap();
+        Site { _directory: directory, path }
+    }
+
+    fn explain(&self, arguments: &[&str]) -> Value {
+        let output = run(&[&["explain", "--format", "json", "-f", &self.path], arguments].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&output.stdout)))
+    }
+}
+
+#[test]
+fn examples_pass_their_tests() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut tested = 0;
+    for entry in fs::read_dir(&examples).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "toml") {
+            let cfg = path.with_extension("cfg");
+            let output = run(&["test", "-f", cfg.to_str().unwrap(), path.to_str().unwrap()]);
+            let said = text(&output.stdout) + &text(&output.stderr);
+            assert!(output.status.success(), "{}: {said}", path.display());
+            tested += 1;
+        }
+    }
+    assert!(tested >= 3);
+}
+
+#[test]
+fn each_rule_is_told_with_its_values_and_changes() {
+    let site = Site::new(
+        "frontend www
+  bind 127.0.0.1:8080
+  acl api path_beg /api /v1
+  acl known src 10.0.0.0/8
+  http-request set-var(txn.who) src
+  http-request set-header X-Who %[var(txn.who)] if api !known
+  http-request del-header X-Fake
+  use_backend nowhere if known
+  use_backend api if api { method GET HEAD }
+backend nowhere
+backend api
+  balance leastconn
+  cookie SRV insert
+  http-response set-header X-Via lb
+  server a 192.0.2.1:80 cookie a
+  server b 192.0.2.2:80 cookie b
+",
+    );
+    let ask = [
+        "GET http://www.example.com:8080/api/x?y=1",
+        "--from",
+        "198.51.100.7",
+        "-H",
+        "X-Fake: 1",
+        "-H",
+        "Cookie: SRV=b",
+    ];
+    let told = site.explain(&ask);
+    assert_eq!(told["bind"]["address"], "127.0.0.1:8080");
+    assert_eq!(told["frontend"], "www");
+    let events = told["events"].as_array().unwrap();
+    let seen: Vec<String> = events
+        .iter()
+        .map(|e| {
+            format!(
+                "{} {} {} {}",
+                e["line"],
+                e["ruleset"].as_str().unwrap(),
+                e["action"].as_str().unwrap(),
+                e["applies"]
+            )
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            "11 http-request set-var(txn.who) null",
+            "12 http-request set-header true",
+            "13 http-request del-header null",
+            "14 use_backend nowhere false",
+            "15 use_backend api true",
+            "20 http-response set-header null",
+        ]
+    );
+    assert_eq!(events[0]["changes"][0], "variable txn.who: 198.51.100.7");
+    let terms = &events[1]["terms"];
+    assert_eq!((&terms[0]["name"], &terms[0]["holds"]), (&Value::from("api"), &Value::from(true)));
+    assert_eq!(terms[0]["values"][0]["value"], "/api/x");
+    assert_eq!((&terms[1]["negated"], &terms[1]["holds"]), (&Value::from(true), &Value::from(false)));
+    assert_eq!(events[1]["changes"][0], "request field x-who: 198.51.100.7");
+    assert_eq!(events[2]["changes"][0], "request field x-fake is gone");
+    assert_eq!(events[4]["terms"][1]["name"], Value::Null);
+    assert_eq!(events[5]["changes"][0], "response field x-via: lb");
+    assert_eq!(told["backends"], Value::from(vec!["api"]));
+    assert_eq!(told["servers"][0]["name"], "api/b");
+    assert_eq!(told["servers"][0]["reason"], "the request has its cookie 'b'");
+    assert_eq!(told["sent"]["line"], "GET /api/x?y=1 HTTP/1.1");
+    assert_eq!(told["received"]["line"], "HTTP/1.1 200 Answer");
+    let timeouts = told["timeouts"].as_array().unwrap();
+    assert!(timeouts.iter().any(|t| t["timeout"] == "connect" && t["proxy"] == "api" && t["ms"] == 7000));
+    // People read the same.
+    let output = run(&[&["explain", "-f", &site.path], &ask[..]].concat());
+    let said = text(&output.stdout);
+    for line in [
+        "  use_backend api  applies\n        api: true path_beg = \"/api/x\" matches\n        { ... }: true method = \"GET\" matches\n",
+        "backend   api\nserver    api/b  (the request has its cookie 'b')\n",
+        "sent      GET /api/x?y=1 HTTP/1.1\n",
+    ] {
+        assert!(said.contains(line), "{line}\n{said}");
+    }
+}
+
+#[test]
+fn time_is_simulated_and_ends_are_told() {
+    let site = Site::new(
+        "frontend www
+  bind :8080
+  http-request tarpit deny_status 429 if { path /slow }
+  http-request reject if { path /gone }
+  http-request wait-for-body time 3s if { method POST }
+  http-request deny if { req.body -m sub bad }
+  http-request redirect scheme https code 308 if { path /up }
+  default_backend b
+frontend inner
+  mode http
+  bind 127.0.0.1:9000
+  http-request set-header X-Inner yes
+  default_backend c
+backend b
+  server s 127.0.0.1:9000
+backend c
+  server unknown name.invalid:80
+",
+    );
+    let slow = site.explain(&["GET http://x/slow"]);
+    assert_eq!(slow["received"]["line"], "HTTP/1.1 429 Too Many Requests");
+    assert_eq!(slow["took_ms"].as_u64().unwrap() / 1000, 20);
+    assert_eq!(slow["events"][0]["outcome"], "held back, then refused");
+    assert_eq!(site.explain(&["GET http://x/gone"])["received"], Value::Null);
+    let up = site.explain(&["GET http://www.example.com/up?x"]);
+    assert_eq!(up["received"]["line"], "HTTP/1.1 308 Permanent Redirect");
+    let body = site._directory.0.join("body");
+    fs::write(&body, "a bad word").unwrap();
+    let bad = site.explain(&["POST http://x/", "--body", body.to_str().unwrap()]);
+    assert_eq!(bad["received"]["line"], "HTTP/1.1 403 Forbidden");
+    // A server that is a frontend of the same file, and one that nobody can resolve.
+    let chain = site.explain(&["GET http://x/", "--status", "404", "--answer-header", "X-A: b"]);
+    assert_eq!(chain["backends"], Value::from(vec!["b", "c"]));
+    assert_eq!(chain["received"]["line"], "HTTP/1.1 404 Answer");
+    assert!(chain["sent"]["fields"].to_string().contains("[\"x-inner\",\"yes\"]"), "{chain}");
+    // The bind can be named.
+    assert_eq!(site.explain(&["GET http://x/", "--to", "inner"])["frontend"], "inner");
+    let unknown = run(&["explain", "-f", &site.path, "--to", "nobody", "GET http://x/"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("no frontend, bind or address is called 'nobody'"));
+}
+
+#[test]
+fn tls_is_spoken() {
+    let authority = Authority::new("Root");
+    let certificate = authority.issue("www.example.com");
+    let site = Site::new(&format!(
+        "frontend www
+  bind :80
+  bind :443 ssl crt {certificate}
+  http-request redirect scheme https unless {{ ssl_fc }}
+  http-request set-header X-Name %[ssl_fc_sni]
+  default_backend b
+backend b
+  server s 192.0.2.1:443 ssl verify required ca-file {}
+",
+        authority.path("ca.pem")
+    ));
+    let plain = site.explain(&["GET http://www.example.com/a"]);
+    assert_eq!(plain["received"]["line"], "HTTP/1.1 302 Found");
+    let secure = site.explain(&["GET https://www.example.com/a"]);
+    assert_eq!(secure["bind"]["address"], "127.0.0.1:443 (TLS)");
+    assert!(secure["sent"]["fields"].to_string().contains("[\"x-name\",\"www.example.com\"]"), "{secure}");
+    assert_eq!(secure["received"]["line"], "HTTP/1.1 200 Answer");
+}
+
+/// The running program sends the same request, and answers with the same status.
+#[test]
+fn what_is_explained_is_what_happens() {
+    let rules = "
+  http-request set-var(txn.n) path,length
+  http-request set-header X-Len %[var(txn.n)]
+  http-request replace-path /old/(.*) /new/\\1
+  http-request deny deny_status 410 if { path_end .bak }
+  http-request set-query a=%[url_param(b)]&c=d if { url_param(b) -m found }
+  http-request add-header X-List %[req.hdr(x-in),upper,bytes(0,3)]
+  http-request return status 418 if { hdr_cnt(x-in) gt 2 }
+  http-response set-status 202 if { var(txn.n) -m int gt 9 }
+  server s <@s>
+";
+    let requests: [(&str, &[&str]); 6] = [
+        ("/old/a", &["X-In: one"]),
+        ("/a.bak", &[]),
+        ("/q?b=1&x=2", &["X-In: a, b"]),
+        ("/many", &["X-In: a", "X-In: b", "X-In: c"]),
+        ("/a-long-path/with/parts?x", &["Host: Other.example.com"]),
+        ("/", &["Accept: */*", "Cookie: a=b; c=d"]),
+    ];
+    let site =
+        Site::new(&format!("listen www\n  bind 127.0.0.1:8080\n{}", rules.replace("<@s>", "192.0.2.1:80")));
+    each_driver(|io| {
+        let proxy = Setup::http(&format!("listen www\n  bind <@fe>\n{rules}")).start(io);
+        let got: Arc<Mutex<Option<Request>>> = Arc::default();
+        let keep = Arc::clone(&got);
+        let _server =
+            Server::listen(std::net::TcpListener::bind(proxy.addr("s")).unwrap(), move |mut conn, _| {
+                while let Some(request) = conn.next_request() {
+                    *keep.lock().unwrap() = Some(request);
+                    conn.send(ok(""));
+                }
+            });
+        for (path, fields) in requests {
+            *got.lock().unwrap() = None;
+            let has_host = fields.iter().any(|f| f.starts_with("Host:"));
+            let host = if has_host { "" } else { "Host: www.example.com\r\n" };
+            let lines: String = fields.iter().map(|f| format!("{f}\r\n")).collect();
+            let response = proxy.ask(&format!("GET {path} HTTP/1.1\r\n{host}{lines}\r\n"));
+            let url = format!("GET http://www.example.com{path}");
+            let mut arguments = vec![url.as_str()];
+            fields.iter().for_each(|field| arguments.extend(["-H", field]));
+            let told = site.explain(&arguments);
+            let status = format!("HTTP/1.1 {} ", response.status);
+            assert!(told["received"]["line"].as_str().unwrap().starts_with(&status), "{path}: {told}");
+            let sent = got.lock().unwrap().take();
+            assert_eq!(sent.is_some(), !told["sent"].is_null(), "{path}");
+            if let Some(sent) = sent {
+                assert_eq!(told["sent"]["line"], sent.head.line.trim_end(), "{path}");
+                let fields: Vec<Value> =
+                    sent.head.fields.iter().map(|(n, v)| Value::from(vec![n.as_str(), v.as_str()])).collect();
+                assert_eq!(told["sent"]["fields"], Value::from(fields), "{path}");
+            }
+        }
+    });
+}
+
+#[test]
+fn tests_that_fail_say_why() {
+    let site = Site::new(
+        "frontend www\n  bind :80\n  http-request set-header X-A b\n  use_backend one if { path /one }\n  default_backend two\n\
+         backend one\n  server s 192.0.2.1:80\nbackend two\n  server t 192.0.2.2:80\n",
+    );
+    let file = site._directory.0.join("tests.toml");
+    let path = file.to_str().unwrap();
+    let check = |tests: &str, code: i32, expected: &[&str]| {
+        fs::write(&file, tests).unwrap();
+        let output = run(&["test", "-f", &site.path, path]);
+        let said = text(&output.stderr) + &text(&output.stdout);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        for line in expected {
+            assert!(said.contains(line), "{line}: {said}");
+        }
+    };
+    check("[[test]] \n# a comment\n[[test]]\n", 2, &["line 1: the test has no 'request'"]);
+    check(
+        "[[test]]\nname = \"first\"\nrequest = 'GET http://a/one'   # why\nexpect_backend = \"two\"\nexpect_status = 404\n\
+         expect_sent_headers = [\"x-a: c\", \"!x-a\", \"x-b: 1\"]\nexpect_server = \"two/t\"\nexpect_headers = [\"!Content-Length\"]\n\
+         [[test]]\nrequest = \"GET http://a/else\"\nexpect_server = \"t\"\n",
+        1,
+        &[
+            "tests.toml:1: first: the backend is 'one', not 'two'",
+            "first: the status is '200', not '404'",
+            "first: the request to the server has 'x-a: b', not 'x-a: c'",
+            "first: the request to the server has 'x-a: b'\n",
+            "first: the request to the server has no 'x-b'",
+            "first: the server is 'one/s', not 'two/t'",
+            "first: the answer has 'Content-Length: 0'",
+            "1 passed, 1 failed\n",
+        ],
+    );
+    for (tests, expected) in [
+        ("x = 1\n", "line 1: '[[test]]' must come first"),
+        ("[[test]]\nrequest = \"GET http://a/\n", "line 2: a string has no closing quote"),
+        ("[[test]]\nwrong = 1\n", "line 2: 'wrong' is not known"),
+        ("[[test]]\nrequest = \"GET http://a/\"\n", "line 1: the test expects nothing"),
+        (
+            "[[test]]\nrequest = \"GET ftp://a/\"\nexpect_status = 200\n",
+            "begins with neither http:// nor https://",
+        ),
+        ("[[test]]\nheaders = [\"a\"]\n", "line 2: 'a' is not 'name: value'"),
+        ("[[test]]\nheaders = [\"a: b\"\n", "line 2: an array on one line ends with ']'"),
+    ] {
+        check(tests, 2, &[expected]);
+    }
+}
