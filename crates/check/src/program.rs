@@ -109,6 +109,8 @@ pub struct Connect {
     pub port: Option<Port>,
     /// `send-proxy`.
     pub send_proxy: bool,
+    /// `via-socks4`: through the proxy that the server's line names.
+    pub via_socks4: bool,
     /// `linger`: end the connection cleanly, not by a reset.
     pub linger: bool,
     /// `ssl`: TLS is spoken.

@@ -237,6 +237,22 @@ pub(crate) fn check_addr(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut Se
     Ok(2)
 }
 
+/// `socks4 <addr>:<port>`
+pub(crate) fn socks4(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
+    let text = value(line, at, "'socks4' expects <addr>:<port> as argument.")?;
+    let options = AddressOptions { port: true, port_mandatory: true, ..AddressOptions::HOST };
+    match address(cx, line, at + 1, &options, &format!("'socks4 {text}' : "))? {
+        Address::Ip { ip, port: PortSpec::Fixed(port), .. } => {
+            rare(draft).socks4 = Some(SocketAddr::new(ip, port));
+        }
+        other => {
+            let why = "a SOCKS4 proxy has an IP address";
+            return Err(not_supported(line, at + 1, other.family_name(), why));
+        }
+    }
+    Ok(2)
+}
+
 pub(crate) fn tcp_ut(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
     value(line, at, "'tcp-ut' : missing TCP User Timeout value")?;
     match duration_ms(cx, line, at + 1) {

@@ -341,6 +341,8 @@ pub struct ThreadCounters {
     /// Of the process.
     pub process: Counters,
     pub tls: TlsCounters,
+    /// Messages that arrived for `log-forward` sections.
+    pub received_logs: Counter,
 }
 
 /// Handshakes of TLS that were completed by one thread.
@@ -409,6 +411,7 @@ impl ThreadCounters {
             servers: row(servers),
             process: Counters::default(),
             tls: TlsCounters::default(),
+            received_logs: Counter::default(),
         }
     }
 }

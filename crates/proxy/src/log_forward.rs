@@ -62,6 +62,7 @@ impl Relay {
 
     /// Sends one message on.
     fn send(&self, bytes: &[u8], sender: Option<IpAddr>) {
+        self.own.counters().received_logs.add(1);
         let settings = &self.settings;
         let (Some(route), Some(message)) = (&self.route, Message::read(bytes, settings.dont_parse)) else {
             return;

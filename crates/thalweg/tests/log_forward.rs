@@ -216,3 +216,27 @@ fn a_flood_of_messages_all_arrive() {
         assert_eq!(seen.len(), 200);
     });
 }
+
+#[test]
+fn what_arrives_is_counted() {
+    each_driver(|io| {
+        let collector = Collector::new();
+        let text = format!(
+            "global\n    stats socket <@dir>/cli\nlog-forward relay\n    dgram-bind <@in>\n    bind <@in>\n    log {} local3\n",
+            collector.addr()
+        );
+        let proxy = Setup::file(&text).start(io);
+        let sender = UdpSocket::bind((own_ip(), 0)).unwrap();
+        sender.connect(proxy.addr("in")).unwrap();
+        sender.send(RFC3164.as_bytes()).unwrap();
+        let mut stream = TcpStream::connect(proxy.addr("in")).unwrap();
+        stream.write_all(format!("{RFC3164}\n{RFC3164}\n").as_bytes()).unwrap();
+        for _ in 0..3 {
+            collector.next();
+        }
+        let mut cli = support::Conn::connect_unix(&proxy.path("cli"));
+        cli.send("show info\n");
+        let text = cli.rest_text();
+        assert!(text.contains("\nCumRecvLogs: 3\n"), "{text}");
+    });
+}

@@ -162,7 +162,7 @@ fn connect(
                     Some(protocols.map_err(|why| fail(line, at + 1, format!("{name} : {why}")))?);
                 at += 1;
             }
-            "via-socks4" => return Err(not_supported(line, at, "via-socks4", "SOCKS4 is not built")),
+            "via-socks4" => connect.via_socks4 = true,
             "proto" => match line.text(at + 1) {
                 "h1" if line.text(0) == "http-check" => at += 1,
                 "none" if line.text(0) == "tcp-check" => at += 1,

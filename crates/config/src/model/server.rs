@@ -73,6 +73,8 @@ pub struct SlowSettings {
     pub shutdown_sessions_on_down: bool,
     /// Backup servers' sessions are shut when this one comes back.
     pub shutdown_backup_on_up: bool,
+    /// A SOCKS4 proxy that connections to it go through.
+    pub socks4: Option<SocketAddr>,
     /// `proto h1`.
     pub proto: Option<Arc<str>>,
     pub pool_conn_name: Option<Arc<Expr>>,
@@ -117,6 +119,7 @@ impl SlowSettings {
         track: None,
         shutdown_sessions_on_down: false,
         shutdown_backup_on_up: false,
+        socks4: None,
         proto: None,
         pool_conn_name: None,
         datagram: false,
@@ -228,6 +231,8 @@ pub struct CheckConfig {
     pub port: Option<u16>,
     pub addr: Option<SocketAddr>,
     pub send_proxy: bool,
+    /// `check-via-socks4`
+    pub via_socks4: bool,
     /// What a `healthcheck` section says, in place of the backend's lines.
     pub program: Option<Arc<thalweg_check::Program>>,
 }
@@ -263,6 +268,7 @@ impl Default for CheckConfig {
             port: None,
             addr: None,
             send_proxy: false,
+            via_socks4: false,
             program: None,
         }
     }

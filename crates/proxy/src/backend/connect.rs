@@ -22,6 +22,7 @@ use super::pool::{ConnectionKey, Demand, IdleConnection, IdlePool, TlsKey};
 use crate::connection::handshake::{self, HandshakeError};
 use crate::connection::port::Port;
 use crate::connection::proxy_header;
+use crate::connection::socks::{self, SocksError};
 use crate::connection::tls::Place;
 use crate::connection::transport::Transport;
 use crate::counters::Counters;
@@ -82,11 +83,13 @@ pub mod libc_codes {
     pub const ENOMEM: i32 = 12;
     pub const EACCES: i32 = 13;
     pub const ENFILE: i32 = 23;
+    pub const EINVAL: i32 = 22;
     pub const EMFILE: i32 = 24;
     pub const EADDRINUSE: i32 = 98;
     pub const EADDRNOTAVAIL: i32 = 99;
     pub const ENOBUFS: i32 = 105;
     pub const ETIMEDOUT: i32 = 110;
+    pub const ECONNREFUSED: i32 = 111;
 }
 
 /// Type and value of a field of a PROXY header that a server's line asks for (`set-proxy-v2-tlv-fmt`).
@@ -275,12 +278,17 @@ impl<'a> Target<'a> {
         let Some(addr) = &self.addr else { return Err(ConnectError::Refused(0)) };
         let options = self.options();
         let deadline = timeout_ms.map(timer::deadline_in);
-        let connected = timeout_at(deadline, Stream::connect(addr, &options)).await;
+        let via = self.server.rare().socks4.map(SockAddr::from);
+        let connected = timeout_at(deadline, Stream::connect(via.as_ref().unwrap_or(addr), &options)).await;
         let mut stream = match connected {
             Err(_elapsed) => return Err(ConnectError::Timeout),
             Ok(Err(error)) => return Err(ConnectError::of(&error)),
             Ok(Ok(stream)) => stream,
         };
+        if via.is_some() {
+            // Boxed: few servers are behind such a proxy, and all connections have room for it otherwise.
+            pool::boxed(ask_proxy(&mut stream, addr, deadline)).await?;
+        }
         if let Some(header) = self.key.as_ref().map(|k| &k.proxy_header).filter(|h| !h.is_empty()) {
             stream.start_send(Buf::copy_of(header));
         }
@@ -361,6 +369,17 @@ impl<'a> Target<'a> {
             ..ConnectOptions::default()
         }
     }
+}
+
+/// Has a SOCKS4 proxy connect to a server.
+async fn ask_proxy(stream: &mut Stream, to: &SockAddr, deadline: Option<u64>) -> Result<(), ConnectError> {
+    let to = to.to_std().ok_or(ConnectError::Refused(libc_codes::EINVAL))?;
+    socks::connect(stream, to, deadline).await.map_err(|error| match error {
+        SocksError::Timeout => ConnectError::Timeout,
+        SocksError::Io(error) => ConnectError::of(&error),
+        SocksError::Ended | SocksError::Denied => ConnectError::Refused(libc_codes::ECONNREFUSED),
+        SocksError::Address => ConnectError::Refused(libc_codes::EINVAL),
+    })
 }
 
 /// Both addresses of a connection.

@@ -1,6 +1,6 @@
 //! Connections, and what takes their place: a [`port`] carries messages, a [`line`](mod@line) is what it is connected to, [`transport`] how
 //! the bytes of a connection are carried, [`local`] an answer that is made here, [`body`] how far one message was read,
-//! [`proxy_header`] what may come before the first.
+//! [`proxy_header`] what may come before the first, [`socks`] what a proxy on the way is asked.
 
 pub mod body;
 pub mod handshake;
@@ -9,5 +9,6 @@ pub mod local;
 pub mod mux;
 pub mod port;
 pub mod proxy_header;
+pub mod socks;
 pub mod tls;
 pub mod transport;

@@ -18,6 +18,7 @@ use super::checker::Checker;
 use super::evaluate::Evaluator;
 use crate::connection::handshake::{self, HandshakeError};
 use crate::connection::proxy_header;
+use crate::connection::socks::{self, SocksError};
 use crate::connection::transport::Transport;
 
 /// Sends what a check says, and waits until it left.
@@ -93,18 +94,30 @@ impl Checker {
                     if let Some(limit) = proxy.timeouts.check.and(proxy.timeouts.connect) {
                         deadline = clock::now_ms() + limit.min(inter);
                     }
+                    let via = self.socks_proxy(server, &connect);
+                    if via.is_some() && !matches!(address.to_std(), Some(SocketAddr::V4(_))) {
+                        return conversation.failed(&socks_words(&SocksError::Address));
+                    }
                     // Made apart, so that the options are gone while it is waited for.
-                    let attempt = Stream::connect(&address, &options(proxy, server));
+                    let attempt = Stream::connect(via.as_ref().unwrap_or(&address), &options(proxy, server));
+                    let to = via.and_then(|_| address.to_std());
                     drop(address);
                     match timeout_at(Some(deadline), attempt).await {
                         Err(_elapsed) => return conversation.timed_out(),
                         Ok(Err(error)) => return conversation.failed(&system_words(&error)),
                         Ok(Ok(mut stream)) => {
+                            conversation.connected();
+                            if let Some(to) = to {
+                                match pool::boxed(socks::connect(&mut stream, to, Some(deadline))).await {
+                                    Ok(()) => {}
+                                    Err(SocksError::Timeout) => return conversation.timed_out(),
+                                    Err(error) => return conversation.failed(&socks_words(&error)),
+                                }
+                            }
                             let header = self.proxy_header(&connect);
                             if !header.is_empty() {
                                 stream.start_send(Buf::copy_of(&header));
                             }
-                            conversation.connected();
                             io = match self.encrypt(server, &connect, stream, deadline).await {
                                 Ok(transport) => {
                                     if transport.is_encrypted() {
@@ -139,6 +152,13 @@ impl Checker {
                 }
             }
         }
+    }
+
+    /// The proxy that this connection goes through, if it does.
+    fn socks_proxy(&self, server: &Server, connect: &Connect) -> Option<SockAddr> {
+        let of_server = server.check.as_ref().is_some_and(|check| check.via_socks4);
+        let is_asked = self.what == What::Health && (of_server || connect.via_socks4);
+        server.rare().socks4.filter(|_| is_asked).map(SockAddr::from)
     }
 
     fn proxy_header(&self, connect: &Connect) -> Vec<u8> {
@@ -224,6 +244,16 @@ fn options(proxy: &Proxy, server: &Server) -> ConnectOptions {
         interface: source.and_then(|s| s.interface.as_deref()).map(Box::from),
         reset_on_close: true,
         ..ConnectOptions::default()
+    }
+}
+
+/// The same of a proxy on the way.
+fn socks_words(error: &SocksError) -> String {
+    match error {
+        SocksError::Io(error) => system_words(error),
+        SocksError::Ended => "SOCKS4 Proxy handshake aborted by server".into(),
+        SocksError::Address => "General socket error (Invalid argument)".into(),
+        SocksError::Denied | SocksError::Timeout => "SOCKS4 Proxy deny the request".into(),
     }
 }
 
