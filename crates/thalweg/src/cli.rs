@@ -365,7 +365,7 @@ Only 'fail' (let allocations fail at random) is refused.
 ";
 
 /// The options by task: the title, then each option with what it does.
-const HELP: [(&str, &[(&str, &str)]); 7] = [
+pub const HELP: [(&str, &[(&str, &str)]); 7] = [
     (
         "Configuration",
         &[

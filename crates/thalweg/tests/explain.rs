@@ -58,6 +58,35 @@ fn examples_pass_their_tests() {
     assert!(tested >= 3);
 }
 
+/// The file of docs/getting-started.md is valid, and passes the tests that stand below it.
+#[test]
+fn the_first_steps_work() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/getting-started.md");
+    let page = fs::read_to_string(page).unwrap();
+    let directory = Directory::new();
+    let block = |name: &str| {
+        let from = page.find(&format!("    # {name}\n")).unwrap();
+        let lines = page[from..].lines().take_while(|line| line.is_empty() || line.starts_with("    "));
+        let lines = lines.take_while(|line| !line.starts_with("    thalweg "));
+        let text: String =
+            lines.map(|line| format!("{}\n", line.strip_prefix("    ").unwrap_or(""))).collect();
+        let path = directory.0.join(name);
+        fs::write(&path, text.trim_end().to_owned() + "\n").unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (cfg, tests) = (block("site.cfg"), block("site.toml"));
+    for arguments in [
+        vec!["test", "-f", &cfg, &tests],
+        vec!["-c", "-f", &cfg],
+        vec!["fmt", "--check", &cfg],
+        vec!["lint", &cfg],
+    ] {
+        let output = run(&arguments);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {said}");
+    }
+}
+
 #[test]
 fn each_rule_is_told_with_its_values_and_changes() {
     let site = Site::new(

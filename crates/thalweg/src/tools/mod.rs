@@ -5,6 +5,7 @@
 
 mod explain;
 mod fmt;
+mod help;
 mod lint;
 mod upgrade;
 
@@ -38,7 +39,8 @@ pub struct Call<'a> {
 }
 
 /// Every tool, in the order in which `thalweg --help` lists them.
-pub static TOOLS: &[Tool] = &[explain::EXPLAIN, explain::TEST, lint::TOOL, fmt::TOOL, upgrade::TOOL];
+pub static TOOLS: &[Tool] =
+    &[explain::EXPLAIN, explain::TEST, lint::TOOL, fmt::TOOL, upgrade::TOOL, help::TOOL];
 
 /// Runs the tool that the arguments begin with, if they begin with one.
 pub fn run(program: &Program, arguments: &[String]) -> Option<ExitCode> {

@@ -1,0 +1,307 @@
+//! `thalweg help`: what each keyword is, from the tables that the program reads files with; and the pages of
+//! docs/reference, which are the same text.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+
+use thalweg_cli::command::{self, Run};
+use thalweg_config::{Support, all_keywords};
+use thalweg_rules::{Kind, all_actions};
+use thalweg_sample::{converter, fetch};
+use thalweg_syntax::did_you_mean;
+
+use super::{Call, Tool, unknown};
+use crate::report::output;
+
+pub const TOOL: Tool = Tool {
+    name: "help",
+    arguments: "[<keyword>... | --all]",
+    text: "say what a keyword, fetch, converter, action or CLI command is",
+    help: "\
+Without a keyword it lists the kinds of things there are. '--all' prints everything, as docs/reference has it;
+'--pages <directory>' writes those pages, '--man' prints the manual page (thalweg.8).
+",
+    run,
+};
+
+/// A thing with a name.
+struct Item {
+    name: String,
+    /// How it is written.
+    usage: String,
+    doc: String,
+    /// Where it may stand, or that it is refused and why; empty for nothing to say.
+    note: String,
+}
+
+/// A page of the reference.
+struct Page {
+    /// Its file, without `.md`, and what `help` calls the kind.
+    file: &'static str,
+    title: &'static str,
+    /// What stands at its top.
+    text: &'static str,
+    items: Vec<Item>,
+}
+
+/// Where keywords of a table of the configuration belong: the table, the page, and how they are written.
+const TABLES: [(&str, &str, &str, &str, &str); 6] = [
+    ("section", "sections", "Sections", "What begins a section of a file.", ""),
+    ("global", "global", "Keywords of global", "Settings of the whole process.", ""),
+    (
+        "proxy",
+        "proxies",
+        "Keywords of proxies",
+        "What stands in `frontend`, `backend`, `listen` and `defaults`.",
+        "",
+    ),
+    ("option", "options", "Options", "Behind `option` in a proxy, and behind `no option`.", "option "),
+    ("bind", "bind", "Words of bind", "Behind the address of a `bind` line.", "bind <address> ... "),
+    (
+        "server",
+        "server",
+        "Words of server",
+        "Behind the address of a `server` line, and behind `default-server`.",
+        "server <name> <address> ... ",
+    ),
+];
+
+fn pages() -> Vec<Page> {
+    let mut pages: Vec<Page> = TABLES
+        .iter()
+        .map(|(place, file, title, text, prefix)| {
+            let of_place = all_keywords().into_iter().filter(|keyword| keyword.place == *place);
+            let items = of_place.map(|keyword| Item {
+                name: keyword.name.to_owned(),
+                usage: format!("{prefix}{}", keyword.name),
+                doc: keyword.doc.to_owned(),
+                note: match keyword.support {
+                    Support::Works => String::new(),
+                    Support::NotYet(why) => format!("Refused: {why}."),
+                    Support::Removed(sentence) => format!("Removed: {sentence}"),
+                },
+            });
+            Page { file, title, text, items: items.collect() }
+        })
+        .collect();
+    let actions = all_actions().map(|action| {
+        let places = Kind::ALL.iter().filter(|kind| action.rulesets.contains(**kind)).map(|kind| kind.name());
+        let mut note = format!("In {}.", places.collect::<Vec<_>>().join(", "));
+        if action.experimental {
+            note.push_str(" Experimental: 'expose-experimental-directives' must allow it.");
+        }
+        let usage = format!("{} {}", action.shown(), action.args).trim_end().to_owned();
+        let doc =
+            if action.is_supported() { sentence(action.doc) } else { "Refused: not supported yet.".into() };
+        Item { name: action.name.to_owned(), usage, doc, note }
+    });
+    let fetches = fetch::all().map(|fetch| Item {
+        name: fetch.name.to_owned(),
+        usage: format!("{}{} : {}", fetch.name, fetch.args.signature(), fetch.output.name()),
+        doc: sentence(fetch.doc),
+        note: String::new(),
+    });
+    let converters = converter::all().map(|converter| Item {
+        name: converter.name.to_owned(),
+        usage: format!(
+            "{}{} : {} => {}",
+            converter.name,
+            converter.args.signature(),
+            converter.input.name(),
+            converter.output.name()
+        ),
+        doc: sentence(converter.doc),
+        note: String::new(),
+    });
+    let commands =
+        command::all().iter().filter(|command| !command.words.starts_with('_')).map(|command| Item {
+            name: command.words.to_owned(),
+            usage: format!("{} {}", command.words, command.arguments.trim()).trim_end().to_owned(),
+            doc: sentence(command.text),
+            note: match command.run {
+                Run::Missing(what) => format!("Refused: {what}."),
+                _ => format!("For level {} and above.", thalweg_cli::level_name(command.level)),
+            },
+        });
+    let rules =
+        "Behind `http-request`, `http-response`, `http-after-response`, `tcp-request` and `tcp-response`.";
+    let values =
+        "In conditions, log formats and `%[...]`; behind a name stand its arguments and the type it gives.";
+    let steps = "Behind a fetch, with commas between: arguments, and from which type to which.";
+    let cli = "On a `stats socket`; docs/cli.md says more.";
+    for (file, title, text, mut items) in [
+        ("actions", "Actions of rules", rules, actions.collect::<Vec<_>>()),
+        ("fetches", "Sample fetches", values, fetches.collect()),
+        ("converters", "Converters", steps, converters.collect()),
+        ("commands", "Commands of the CLI", cli, commands.collect()),
+    ] {
+        items.sort_by(|a, b| a.name.cmp(&b.name));
+        pages.push(Page { file, title, text, items });
+    }
+    pages
+}
+
+/// A text of a table with a capital letter and a full stop.
+fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    let Some(first) = chars.next() else { return String::new() };
+    let stop = if text.ends_with('.') { "" } else { "." };
+    format!("{}{}{stop}", first.to_uppercase(), chars.as_str())
+}
+
+fn markdown(page: &Page) -> String {
+    let mut out = format!(
+        "# {}\n\n{}\n\nThis page is made from the tables of the program (`thalweg help` prints the same): do not edit it.\n",
+        page.title, page.text
+    );
+    for item in &page.items {
+        out.push_str(&format!("\n## `{}`\n", item.usage));
+        for text in [&item.doc, &item.note].into_iter().filter(|text| !text.is_empty()) {
+            out.push_str(&format!("\n{}\n", escaped(text)));
+        }
+    }
+    out
+}
+
+/// Text whose signs mean nothing to Markdown.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if matches!(c, '*' | '_' | '<' | '>' | '`' | '[' | ']' | '\\') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// Every page of docs/reference: its file and its text.
+fn written() -> BTreeMap<String, String> {
+    let pages = pages();
+    let mut all = BTreeMap::new();
+    let mut index = String::from(
+        "# Reference\n\nWhat the language has, table by table. `thalweg help <keyword>` prints what stands here.\n\n",
+    );
+    for page in &pages {
+        index.push_str(&format!("- [{}]({}.md): {}\n", page.title, page.file, page.text));
+        all.insert(format!("{}.md", page.file), markdown(page));
+    }
+    all.insert("README.md".into(), index);
+    all
+}
+
+/// The manual page, for man(1).
+fn manual() -> String {
+    // A point or a quote at the start of a line, backslashes and dashes mean something there.
+    let roff = |text: &str| {
+        text.replace('\\', "\\e").replace('-', "\\-").replace("\n.", "\n\\&.").replace("\n'", "\n\\&'")
+    };
+    let mut out = String::from(
+        ".TH THALWEG 8\n.SH NAME\nthalweg \\- load balancer and reverse proxy that reads HAProxy's configuration\n\
+         .SH SYNOPSIS\n.B thalweg\n\\-f <file|directory>... [options]\n.br\n.B thalweg\n<command> ...\n",
+    );
+    out.push_str(
+        ".SH DESCRIPTION\nThalweg balances TCP and HTTP over servers. It takes the files, the command line and the signals \
+         of HAProxy 3.5, writes its log lines, and answers with its exit codes. Under the name\n.B haproxy\nit introduces \
+         itself as that.\n",
+    );
+    for (title, options) in crate::cli::HELP {
+        out.push_str(&format!(".SH {}\n", title.to_uppercase()));
+        for (option, what) in options {
+            out.push_str(&format!(".TP\n.B {}\n{}\n", roff(option), roff(what)));
+        }
+    }
+    out.push_str(".SH COMMANDS\n");
+    for tool in super::TOOLS {
+        let usage = format!("{} {}", tool.name, tool.arguments);
+        out.push_str(&format!(
+            ".SS {}\n{}.\n.PP\n.nf\n{}.fi\n",
+            roff(&usage),
+            roff(tool.text),
+            roff(tool.help)
+        ));
+    }
+    out.push_str(
+        ".SH SIGNALS\n.TP\n.B SIGUSR1\nstop listening, finish what is in progress, leave\n.TP\n.B SIGTERM\nleave at once\n\
+         .TP\n.B SIGUSR2\nto a master: reload\n.TP\n.B SIGTTOU, SIGTTIN\nlet go of the ports, and take them back\n\
+         .TP\n.B SIGHUP\nlog the states of servers\n",
+    );
+    out.push_str(
+        ".SH SEE ALSO\nThe documents that come with the program: README.md, docs/getting\\-started.md, docs/operations.md, \
+         docs/reference.\n",
+    );
+    out
+}
+
+fn text(page: &Page, item: &Item) -> String {
+    let mut out = format!("{}  ({})\n", item.usage, page.title.to_lowercase());
+    for text in [&item.doc, &item.note].into_iter().filter(|text| !text.is_empty()) {
+        for line in text.lines() {
+            out.push_str(&format!("    {}\n", line.trim()));
+        }
+    }
+    out
+}
+
+fn run(call: &Call<'_>) -> Result<ExitCode, String> {
+    let mut words = call.words();
+    let mut wanted = Vec::new();
+    while let Some(word) = words.next() {
+        match word {
+            "--all" => {
+                written().into_values().for_each(|page| output(&page));
+                return Ok(ExitCode::SUCCESS);
+            }
+            "--man" => {
+                output(&manual());
+                return Ok(ExitCode::SUCCESS);
+            }
+            "--pages" => {
+                let directory = Path::new(words.value(word, "a directory")?);
+                for (file, text) in written() {
+                    std::fs::write(directory.join(&file), text)
+                        .map_err(|e| format!("cannot write {file}: {e}"))?;
+                }
+                return Ok(ExitCode::SUCCESS);
+            }
+            other if other.starts_with("--") => return unknown(other),
+            word => wanted.push(word),
+        }
+    }
+    let pages = pages();
+    if wanted.is_empty() {
+        for page in &pages {
+            output(&format!("{:<12} {:>4}  {}\n", page.file, page.items.len(), page.text.replace('`', "'")));
+        }
+        output("\n'thalweg help <keyword>' says what one of them is.\n");
+        return Ok(ExitCode::SUCCESS);
+    }
+    // `option httplog` and `timeout client` may be asked for as they are written.
+    let name = wanted.join(" ");
+    let short = name.strip_prefix("option ").unwrap_or(&name);
+    let items = || pages.iter().flat_map(|page| page.items.iter().map(move |item| (page, item)));
+    let mut found: Vec<_> = items().filter(|(_, item)| item.name == name || item.name == short).collect();
+    if found.is_empty() {
+        // Families: `timeout`, `tune.h2`, `show ssl`.
+        let begins = |item: &Item| {
+            let rest = item.name.strip_prefix(short);
+            rest.is_some_and(|rest| rest.starts_with([' ', '.', '-', '_']))
+        };
+        found = items().filter(|(_, item)| begins(item)).collect();
+    }
+    if found.is_empty() {
+        // Words of a keyword that has no entry for each of them: `timeout client`.
+        let first = short.split(' ').next().unwrap_or(short);
+        found = items().filter(|(_, item)| item.name == first).collect();
+    }
+    if found.is_empty() {
+        let near = did_you_mean(short, items().map(|(_, item)| item.name.as_str()));
+        let hint = near.map_or(String::new(), |near| format!("; did you mean '{near}' maybe ?"));
+        output(&format!("Nothing is called '{name}'{hint}\n"));
+        return Ok(ExitCode::FAILURE);
+    }
+    let texts: Vec<String> = found.iter().map(|(page, item)| text(page, item)).collect();
+    output(&texts.join("\n"));
+    Ok(ExitCode::SUCCESS)
+}
