@@ -107,6 +107,7 @@ pub struct BindContext {
     /// A digest of how clients are verified: sessions are bound to it.
     policy: Binding,
     early_data: u32,
+    asks: bool,
 }
 
 impl BindContext {
@@ -142,11 +143,17 @@ impl BindContext {
             schemes: profile.schemes.clone(),
             policy: policy_digest(&profile.client),
             early_data: profile.early_data,
+            asks: profile.client.verify != Verify::None,
         })
     }
 
     pub(crate) fn verifier(&self) -> &ClientVerifier {
         &self.verifier
+    }
+
+    /// Whether clients are asked for a certificate.
+    pub(crate) fn asks_for_certificates(&self) -> bool {
+        self.asks
     }
 
     pub(crate) fn shared(&self) -> &Shared {

@@ -361,17 +361,25 @@ fn bytes_that_are_no_tls_get_an_alert_and_an_end() {
 fn a_handshake_that_never_ends_is_cut() {
     let (clock, authority) = (clock(), Authority::new("Root"));
     let selection = bind(&Profile::default(), shared(&clock), &[&authority.server("a", NewKey::P256)]);
-    // Records of one byte of a message of 64 kB, and no end.
+    // Records of few bytes and of many, of a message as large as it may be, and no end.
+    for size in [1, 100, 16_384] {
+        let mut accepting = Accepting::new(selection.clone());
+        let mut out = Vec::new();
+        accepting.feed(&[22, 3, 1, 0, 4, 1, 0, 0x80, 0], &mut out).unwrap();
+        let mut record = vec![22, 3, 1, (size >> 8) as u8, size as u8];
+        record.resize(5 + size, 0);
+        let mut fed = 0;
+        // Whole hellos begin a handshake, and this one is none.
+        while !accepting.is_ready() && accepting.feed(&record, &mut out).is_ok() {
+            fed += record.len();
+            assert!(fed <= thalweg_tls::engine::HELLO_INPUT_MAX, "{size}");
+        }
+        assert!(accepting.step(&mut out).is_err());
+        assert!(!out.is_empty());
+    }
     let mut accepting = Accepting::new(selection);
     let mut out = Vec::new();
-    accepting.feed(&[22, 3, 1, 0, 4, 1, 0, 0xff, 0xff], &mut out).unwrap();
-    let mut fed = 0;
-    while accepting.feed(&[22, 3, 1, 0, 1, 0], &mut out).is_ok() {
-        fed += 6;
-        assert!(!accepting.is_ready());
-        assert!(fed <= thalweg_tls::engine::HANDSHAKE_INPUT_MAX);
-    }
-    assert!(!out.is_empty());
+    assert!(accepting.feed(&[22, 3, 1, 0, 4, 1, 0, 0x80, 1], &mut out).is_err(), "larger than any");
 }
 
 #[test]

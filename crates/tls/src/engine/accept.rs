@@ -6,7 +6,9 @@ use rustls::ProtocolVersion;
 use rustls::server::{ServerConfig, UnbufferedServerConnection};
 
 use super::connection::{Connection, Peer};
-use super::handshake::{self, Connected, Gathered, Input, Step, plain_alert};
+use super::handshake::{
+    self, Connected, Gathered, HANDSHAKE_INPUT_MAX, HELLO_INPUT_MAX, Input, Step, plain_alert,
+};
 use super::record::Key;
 use crate::bind::Served;
 use crate::facts::{Facts, HelloFacts};
@@ -64,7 +66,7 @@ impl Accepting {
         let state = State::Hello { assembler: Assembler::default(), complete: false };
         Accepting {
             selection,
-            input: Input::default(),
+            input: Input::new(HELLO_INPUT_MAX),
             state,
             gathered: Gathered::default(),
             known: Facts::default(),
@@ -76,7 +78,7 @@ impl Accepting {
         let fed = self.input.feed(bytes).and_then(|()| match &mut self.state {
             State::Hello { assembler, complete } => {
                 // The bytes of a hello in small records take more room than the hello; the hello itself has its own bound.
-                const { assert!(MESSAGE_MAX < super::HANDSHAKE_INPUT_MAX) };
+                const { assert!(MESSAGE_MAX < HELLO_INPUT_MAX) };
                 *complete = assembler.advance(&self.input.bytes).map_err(|error| match error {
                     HelloError::NotTls if !is_http(&self.input.bytes) => {
                         Failure::Hello(HelloError::BadRecord)
@@ -131,6 +133,9 @@ impl Accepting {
             without.alpn_protocols.clear();
             config = Arc::new(without);
         }
+        if served.context.asks_for_certificates() {
+            self.input.limit = HANDSHAKE_INPUT_MAX;
+        }
         let conn = UnbufferedServerConnection::new(config).map_err(Failure::Protocol)?;
         let mut client_random = [0; 32];
         client_random.copy_from_slice(hello.random);
@@ -170,7 +175,7 @@ impl Accepting {
             }
         }
         self.state = State::Failed;
-        self.input = Input::default();
+        self.input = Input::new(0);
     }
 
     /// The connection, after [`Step::Done`]. A client that resumed a session is verified again here, with the lists and the

@@ -73,7 +73,7 @@ impl Connecting {
         let conn = context.begin(name, protocols).map_err(Failure::Protocol)?;
         Ok(Connecting {
             conn: Box::new(conn),
-            input: Input::default(),
+            input: Input::new(handshake::HANDSHAKE_INPUT_MAX),
             gathered: Gathered::default(),
             begun: false,
             context,

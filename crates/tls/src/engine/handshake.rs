@@ -9,11 +9,16 @@ use super::connection::Connection;
 use super::record::record_length;
 use crate::facts::Facts;
 use crate::failure::Failure;
-use crate::hello::record::{HEADER, content};
+use crate::hello::record::{HEADER, content, grow};
 use crate::notes::{self, Notes};
 
-/// The most bytes that wait for a handshake, per connection: a message of 64 kB in small records.
+/// The most bytes that wait for a handshake, per connection, where the peer may send certificates: a message of 64 kB in small
+/// records.
 pub const HANDSHAKE_INPUT_MAX: usize = 160 * 1024;
+
+/// The same of a client that has nothing large to send: a ClientHello, or what follows it where no certificate is asked for.
+/// Nobody knows who that is, and there may be ten thousand of them.
+pub const HELLO_INPUT_MAX: usize = 40 * 1024;
 
 /// The most bytes of early data (0-RTT) that are taken, per connection.
 pub const EARLY_DATA_MAX: usize = 16 * 1024;
@@ -82,18 +87,25 @@ impl Shake for UnbufferedClientConnection {
 }
 
 /// The bytes of a handshake that did not go through rustls yet.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Input {
     pub bytes: Vec<u8>,
+    /// How many they may be at most, at once.
+    pub limit: usize,
     /// How many of them rustls was shown: whole records.
     shown: usize,
 }
 
 impl Input {
+    pub fn new(limit: usize) -> Input {
+        Input { bytes: Vec::new(), limit, shown: 0 }
+    }
+
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        if self.bytes.len() + bytes.len() > HANDSHAKE_INPUT_MAX {
+        if self.bytes.len() + bytes.len() > self.limit {
             return Err(Failure::TooMuchInput);
         }
+        grow(&mut self.bytes, bytes.len());
         self.bytes.extend_from_slice(bytes);
         Ok(())
     }

@@ -9,9 +9,10 @@ pub mod record;
 
 pub use message::{ClientHello, KeyShares, is_grease, list16};
 
-/// The largest ClientHello that is read, in bytes of its handshake message. rustls draws the same line for every
-/// message; the largest honest ones, with post-quantum key shares, have about 2 kB.
-pub const MESSAGE_MAX: usize = 0xffff;
+/// The largest ClientHello that is read, in bytes of its handshake message. The largest honest ones, with post-quantum key
+/// shares, have about 2 kB, and a ticket with the certificates of a client some more; whoever has not shaken hands shall not
+/// hold much.
+pub const MESSAGE_MAX: usize = 32 * 1024;
 
 /// Why bytes are no ClientHello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +43,7 @@ impl std::fmt::Display for HelloError {
             HelloError::EmptyRecord => "the client sent an empty handshake record",
             HelloError::LongRecord => "the client sent a record of more than 16 kB",
             HelloError::NotClientHello => "the client's first message is no ClientHello",
-            HelloError::TooLarge => "the client's ClientHello is larger than 64 kB",
+            HelloError::TooLarge => "the client's ClientHello is larger than 32 kB",
             HelloError::Malformed => "the client's ClientHello is malformed",
             HelloError::DuplicateExtension => "the client's ClientHello has an extension twice",
         })

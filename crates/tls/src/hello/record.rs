@@ -96,6 +96,7 @@ impl Assembler {
                 message_length(if self.message.is_empty() { &rest[HEADER..] } else { &self.message })?;
                 return Ok(false);
             };
+            grow(&mut self.message, content.len());
             self.message.extend_from_slice(content);
             self.at += HEADER + header.length;
         }
@@ -106,6 +107,16 @@ impl Assembler {
         let length = message_length(&self.message).ok()??;
         let body = Cow::Borrowed(self.message.get(4..4 + length)?);
         Some(First { kind: self.message[0], record_version: self.record_version, body, consumed: self.at })
+    }
+}
+
+/// Makes room for so many more bytes, and hardly any besides: what waits for a peer that may never come back is not to be
+/// twice as large as what was sent.
+pub(crate) fn grow(bytes: &mut Vec<u8>, more: usize) {
+    const STEP: usize = 1024;
+    let length = bytes.len() + more;
+    if length > bytes.capacity() {
+        bytes.reserve_exact(length.next_multiple_of(STEP) - bytes.len());
     }
 }
 
