@@ -104,7 +104,7 @@ fn checks_go_through_the_proxy_where_that_is_said() {
         let no = socks(91, &came);
         assert_eq!(
             said(&setup(&no, "option httpchk", "check-via-socks4")),
-            "server be/a failed, reason: Socket error, info: \"SOCKS4 Proxy deny the request\"ms, status: 2/3 UP."
+            "server be/a failed, reason: Socket error, info: \"SOCKS4 Proxy deny the request\"ms, status: 0/2 DOWN."
         );
     });
 }
