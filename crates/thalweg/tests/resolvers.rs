@@ -4,8 +4,13 @@
 mod dns;
 mod support;
 
+use std::fs;
+use std::net::SocketAddrV4;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
 use dns::{NameServer, Record, Reply, Said};
-use support::{Conn, Proxy, Server, Setup, each_driver, eventually};
+use support::{Conn, Directory, Proxy, Server, Setup, each_driver, eventually};
 
 /// Short times, so that what is held is seen to end.
 fn section(name_servers: &[(&str, &NameServer)]) -> String {
@@ -267,4 +272,147 @@ fn an_operator_gives_a_server_another_name() {
         is(&proxy, "s", "srv_addr", "127.1.1.2");
         proxy.finish(());
     });
+}
+
+/// Name servers that people run: how each is started with a zone on a port, as a command and a file of it.
+type Daemon = (&'static str, fn(&Path, SocketAddrV4) -> Command);
+
+const DAEMONS: [Daemon; 3] = [("dnsmasq", dnsmasq), ("unbound", unbound), ("knotd", knot)];
+
+/// 300 addresses, which do not fit into the datagrams that are announced.
+fn crowd() -> impl Iterator<Item = String> {
+    (0..300).map(|i| format!("127.201.{}.{}", i / 250, i % 250 + 1))
+}
+
+fn dnsmasq(directory: &Path, addr: SocketAddrV4) -> Command {
+    let mut file = format!(
+        "port={}\nlisten-address={}\nbind-interfaces\nno-resolv\nno-hosts\nno-daemon\nuser=\nlocal=/test/\nedns-packet-max=1232\n\
+         host-record=web.test,127.1.2.3\nhost-record=x1.test,127.1.2.4\ncname=alias.test,web.test\n\
+         srv-host=_http._tcp.test,x1.test,8001,10,512\n",
+        addr.port(),
+        addr.ip()
+    );
+    crowd().for_each(|ip| file.push_str(&format!("host-record=big.test,{ip}\n")));
+    fs::write(directory.join("dnsmasq.conf"), file).unwrap();
+    let mut command = Command::new("dnsmasq");
+    command.arg("--conf-file=dnsmasq.conf");
+    command
+}
+
+fn unbound(directory: &Path, addr: SocketAddrV4) -> Command {
+    let mut file = format!(
+        "server:\n interface: {addr_ip}@{port}\n port: {port}\n do-daemonize: no\n chroot: \"\"\n username: \"\"\n directory: \"{dir}\"\n \
+         pidfile: \"\"\n use-syslog: no\n logfile: \"\"\n do-not-query-localhost: no\n access-control: 127.0.0.0/8 allow\n \
+         max-udp-size: 1232\n local-zone: \"test.\" static\n local-data: \"web.test. A 127.1.2.3\"\n \
+         local-data: \"x1.test. A 127.1.2.4\"\n local-data: \"alias.test. CNAME web.test.\"\n \
+         local-data: \"_http._tcp.test. SRV 10 512 8001 x1.test.\"\n",
+        addr_ip = addr.ip(),
+        port = addr.port(),
+        dir = directory.display(),
+    );
+    crowd().for_each(|ip| file.push_str(&format!(" local-data: \"big.test. A {ip}\"\n")));
+    file.push_str("remote-control:\n control-enable: no\n");
+    fs::write(directory.join("unbound.conf"), file).unwrap();
+    let mut command = Command::new("unbound");
+    command.args(["-d", "-p", "-c", "unbound.conf"]);
+    command
+}
+
+fn knot(directory: &Path, addr: SocketAddrV4) -> Command {
+    let dir = directory.display();
+    let file = format!(
+        "server:\n    rundir: \"{dir}\"\n    listen: {}@{}\n    udp-max-payload: 1232\ndatabase:\n    storage: \"{dir}\"\nzone:\n  - \
+         domain: test\n    storage: \"{dir}\"\n    file: test.zone\n",
+        addr.ip(),
+        addr.port()
+    );
+    fs::write(directory.join("knot.conf"), file).unwrap();
+    let mut zone =
+        "$ORIGIN test.\n@ 60 SOA ns mail 1 60 60 60 5\n@ 60 NS ns\nns 60 A 127.0.0.1\nweb 60 A 127.1.2.3\n\
+                    x1 60 A 127.1.2.4\nalias 60 CNAME web\n_http._tcp 60 SRV 10 512 8001 x1\n"
+            .to_owned();
+    crowd().for_each(|ip| zone.push_str(&format!("big 60 A {ip}\n")));
+    fs::write(directory.join("test.zone"), zone).unwrap();
+    let mut command = Command::new("knotd");
+    command.args(["-c", "knot.conf"]);
+    command
+}
+
+/// Ends its process.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn run(daemon: &Daemon, directory: &Path, addr: SocketAddrV4) -> Option<Running> {
+    let log = fs::File::create(directory.join("log")).unwrap();
+    let mut command = daemon.1(directory, addr);
+    command.current_dir(directory).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+    // Where it is installed, it may not be in the path of a user.
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
+    match command.spawn() {
+        Ok(child) => Some(Running(child)),
+        Err(error) => {
+            eprintln!("skipped: {} does not start: {error}", daemon.0);
+            None
+        }
+    }
+}
+
+#[test]
+fn name_servers_that_people_run_are_understood() {
+    for daemon in &DAEMONS {
+        each_driver(|io| {
+            let directory = Directory::new();
+            let addr = support::free_port(support::own_ip());
+            let Some(running) = run(daemon, &directory.0, addr) else { return };
+            let text = format!(
+                "resolvers dns\nnameserver ns {addr}\naccepted_payload_size 1232\ntimeout resolve 100ms\ntimeout retry 100ms\n\
+                 hold obsolete 300ms\nhold nx 300ms\nhold refused 300ms\nhold timeout 300ms\nhold other 300ms\n\
+                 listen l\nbind <@fe>\nserver web web.test:80 resolvers dns init-addr none\n\
+                 server alias alias.test:80 resolvers dns init-addr none resolve-opts allow-dup-ip\n\
+                 server none none.test:80 resolvers dns init-addr none\n\
+                 server-template b 300 big.test:80 resolvers dns init-addr none\n\
+                 server-template s 2 _http._tcp.test resolvers dns init-addr none\n"
+            );
+            let setup =
+                Setup::http(&text).global("stats socket <@dir>/cli level admin\ndns-accept-family ipv4");
+            let proxy = setup.threads(2).start(io);
+            let all_there = || {
+                is(&proxy, "web", "srv_addr", "127.1.2.3");
+                match daemon.0 {
+                    // Data of its own it does not follow: an alias is all it says.
+                    "unbound" => eventually("a broken alias", || {
+                        (count(&proxy, "ns", "cname_error") > 0).then_some(())
+                    }),
+                    _ => is(&proxy, "alias", "srv_addr", "127.1.2.3"),
+                }
+                is(&proxy, "s1", "srv_addr", "127.1.2.4");
+                eventually("300 servers", || {
+                    let state = tell(&proxy, "show servers state");
+                    (state.matches(" 127.201.").count() == 300).then_some(())
+                });
+            };
+            all_there();
+            assert_eq!(column(&proxy, "s1", "srv_port"), "8001");
+            assert_eq!(column(&proxy, "s1", "srv_uweight"), "2");
+            assert_eq!(column(&proxy, "none", "srv_addr"), "-");
+            assert!(count(&proxy, "ns", "nx") > 0, "{}", daemon.0);
+            assert!(count(&proxy, "ns", "truncated") > 0, "{}", daemon.0);
+            assert_eq!(count(&proxy, "ns", "invalid"), 0, "{}", daemon.0);
+            // It goes for longer than the holds, and comes back.
+            drop(running);
+            is(&proxy, "web", "srv_addr", "-");
+            is(&proxy, "s1", "srv_addr", "-");
+            let running = run(daemon, &directory.0, addr);
+            all_there();
+            drop(running);
+            proxy.finish(());
+        });
+    }
 }
