@@ -11,6 +11,7 @@ use crate::build::Cx;
 use crate::keyword::{NoteBoxed, Outcome, fail, legal_name, not_supported, pass_over};
 use crate::model::{NameServer, Resolvers};
 use crate::numbers::{leading, strict, time};
+use crate::proxy::small;
 use crate::resolve::address;
 
 /// A section that is being read.
@@ -126,6 +127,7 @@ fn hold(cx: &mut Cx<'_>, draft: &mut ResolversDraft, line: &Line) -> Outcome {
         return Err(fail(line, 1, message));
     }
     let ms = time(cx, line, 2, TimeUnit::Milliseconds, "hold")?;
+    small(cx, line, 2, ms, &format!("'hold {event} {}' looks", line.text(2)));
     let settings = &mut draft.section.settings;
     match event {
         "nx" => settings.hold_nx_ms = ms,
@@ -150,6 +152,7 @@ fn timeout(cx: &mut Cx<'_>, draft: &mut ResolversDraft, line: &Line) -> Outcome 
     }
     pass_over(cx, line, 2, 1);
     let ms = time(cx, line, 2, TimeUnit::Milliseconds, &format!("timeout {event}"))?;
+    small(cx, line, 2, ms, &format!("'timeout {event} {}' looks", line.text(2)));
     let settings = &mut draft.section.settings;
     if event == "retry" {
         settings.retry_ms = ms;

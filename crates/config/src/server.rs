@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use thalweg_dns::Name;
 use thalweg_syntax::address::{PortSpec, Transport};
 use thalweg_syntax::{Address, AddressOptions, Diagnostic, Lead, Line, did_you_mean};
 
@@ -188,6 +189,14 @@ fn push(
         resolve_server(cx, b, line, &mut server, &draft.init_addr, draft.resolvers.is_some());
     }
     if let Some((section, span)) = draft.resolvers {
+        let wrong = server.rare().fqdn.as_ref().filter(|name| Name::new(name).is_err());
+        if let Some(wrong) = wrong {
+            let message = format!("{title}Can't create DNS resolution for server '{name}'");
+            let at = if line.text(0) == "server" { 2 } else { 3 };
+            return Err(located(fail(line, at, message)).note_boxed(format!(
+                "'{wrong}' is no name that can be asked for: those have letters, digits, '-', '_' and dots between them"
+            )));
+        }
         let (server, preference) = (b.p.servers.len(), draft.preference);
         b.resolutions.push(ResolutionDraft { server, section, span, preference });
     }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use thalweg_dns::Name;
 use thalweg_syntax::{Diagnostic, Lead, Severity};
 
 use crate::build::Cx;
@@ -20,11 +19,9 @@ pub(super) fn resolve(cx: &mut Cx<'_>) {
                     b.p.name, server.name, wanted.section
                 )),
                 Some(section) => {
-                    let title = format!("backend '{}', server '{}'", b.p.name, server.name);
                     let extra = Arc::make_mut(server.extra.get_or_insert_default());
                     extra.resolution = Some(Arc::new(Resolution { section, preference: wanted.preference }));
-                    let wrong = extra.fqdn.as_ref().filter(|name| Name::new(name).is_err());
-                    wrong.map(|name| format!("{title}: '{name}' is no name that can be asked for"))
+                    None
                 }
             };
             if let Some(message) = complaint {

@@ -53,7 +53,7 @@ pub(crate) fn timeout(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome
             format!("'{title}' : unexpected extra argument '{}' after value '{text}'.", line.text(3)),
         ));
     }
-    small(cx, line, 2, ms, &format!("'{title} {text}' in {}", b.title()));
+    small(cx, line, 2, ms, &format!("'{title} {text}' in {} is", b.title()));
     let value = (ms != 0).then_some(ms);
     let t = &mut b.p.timeouts;
     let place = match name {
@@ -89,7 +89,7 @@ pub(crate) fn small(cx: &mut Cx<'_>, line: &Line, index: usize, ms: u64, what: &
     let text = line.text(index);
     if (1..100).contains(&ms) && text.bytes().all(|b| b.is_ascii_digit()) {
         let message = format!(
-            "{what} is suspiciously small for a value in milliseconds. Please use an explicit unit ('{text}ms') if that was \
+            "{what} suspiciously small for a value in milliseconds. Please use an explicit unit ('{text}ms') if that was \
              the intent."
         );
         cx.warn(line, index, message);

@@ -164,6 +164,7 @@ const TEMPLATES: &[&str] = &[
     include_str!("stats.txt"),
     include_str!("logs.txt"),
     include_str!("real.txt"),
+    include_str!("resolvers.txt"),
 ];
 
 /// Every case.
