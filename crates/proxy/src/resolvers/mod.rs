@@ -64,12 +64,15 @@ fn owner(section: usize, threads: usize) -> usize {
     section % threads.max(1)
 }
 
-/// Starts the sections that belong to the calling thread.
-pub fn start(worker: &Rc<Worker>) {
+/// Lets the servers of the configuration follow their names: those whose sections belong to the calling thread.
+pub fn start(worker: &Worker) {
     let instance = &worker.instance;
-    for number in 0..instance.config.resolvers.len() {
-        if owner(number, instance.threads.len()) == worker.thread {
-            Section::start(worker, number);
+    for proxy in instance.config.proxies.iter().filter(|proxy| !proxy.disabled) {
+        for server in &proxy.servers {
+            let section = server.rare().resolution.as_ref().map(|resolution| resolution.section);
+            if section.is_some_and(|number| owner(number, instance.threads.len()) == worker.thread) {
+                follow(instance, proxy.id, server);
+            }
         }
     }
 }
@@ -168,7 +171,7 @@ fn tell_follow(
 
 /// Runs `f` with a section of this thread.
 fn with_section(number: usize, f: impl FnOnce(&Rc<Section>)) {
-    if let Some(section) = worker::current().and_then(|worker| worker.sections.get(number)) {
+    if let Some(section) = worker::current().and_then(|worker| worker.sections.get(&worker, number)) {
         f(&section);
         section.pump();
     }

@@ -23,8 +23,14 @@ static TIMER: Kind = Kind::new("resolver");
 pub(crate) struct Sections(RefCell<HashMap<usize, Rc<Section>>>);
 
 impl Sections {
-    pub(super) fn get(&self, number: usize) -> Option<Rc<Section>> {
-        self.0.borrow().get(&number).cloned()
+    /// The section, which begins when somebody wants something of it.
+    pub(super) fn get(&self, worker: &Worker, number: usize) -> Option<Rc<Section>> {
+        let known = self.0.borrow().get(&number).cloned();
+        known.or_else(|| {
+            let section = Section::start(worker, number)?;
+            self.0.borrow_mut().insert(number, Rc::clone(&section));
+            Some(section)
+        })
     }
 }
 
@@ -56,9 +62,9 @@ fn unpredictable() -> Box<dyn FnMut() -> u16> {
 }
 
 impl Section {
-    pub(super) fn start(worker: &Rc<Worker>, number: usize) {
+    fn start(worker: &Worker, number: usize) -> Option<Rc<Section>> {
         let config = &worker.instance.config;
-        let declared = &config.resolvers[number];
+        let declared = config.resolvers.get(number)?;
         let settings = declared.settings();
         let large = usize::from(settings.payload_max) > config.global.tune.bufsize;
         let lines = declared.name_servers.iter().map(|server| Line::new(server.addr, large)).collect();
@@ -72,16 +78,8 @@ impl Section {
             replies: RefCell::default(),
             is_pumping: Cell::new(false),
         });
-        worker.sections.0.borrow_mut().insert(number, Rc::clone(&section));
         Timer(Rc::clone(&section)).start(0);
-        for proxy in config.proxies.iter().filter(|proxy| !proxy.disabled) {
-            for server in &proxy.servers {
-                let own = server.rare().resolution.as_ref().is_some_and(|r| r.section == number);
-                if own {
-                    super::follow(&worker.instance, proxy.id, server);
-                }
-            }
-        }
+        Some(section)
     }
 
     /// In which order addresses are asked for.
