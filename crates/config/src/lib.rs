@@ -7,6 +7,7 @@ mod build;
 mod catalog;
 mod check;
 pub mod compiled;
+mod dynamic;
 mod finish;
 mod global;
 mod http_errors;
@@ -34,6 +35,7 @@ mod tls;
 mod userlist;
 
 pub use catalog::{Entry, Known, Support, all_keywords, catalog, filters};
+pub use dynamic::{DYNAMIC_OPTIONS, NewServer, new_server};
 pub use load::{
     DescriptorCheck, HostResolver, Input, LoadOptions, Loaded, ProcessSettings, load, process_settings,
 };

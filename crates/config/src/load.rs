@@ -188,7 +188,7 @@ pub fn load(options: &LoadOptions<'_>) -> Loaded {
 
 impl<'a> Cx<'a> {
     /// Nothing read yet.
-    fn new(options: &'a LoadOptions<'a>) -> Cx<'a> {
+    pub(crate) fn new(options: &'a LoadOptions<'a>) -> Cx<'a> {
         let mut cx = Cx {
             options,
             sources: SourceMap::new(),

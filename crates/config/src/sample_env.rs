@@ -76,6 +76,33 @@ impl NameTable {
         self.referenced.borrow().contains(&server)
     }
 
+    /// The names of a finished configuration.
+    pub fn of(config: &crate::model::Config) -> NameTable {
+        let sides = |p: &crate::model::Proxy| Sides { frontend: p.is_fe(), backend: p.is_be(), mode: p.mode };
+        let count = config.proxies.iter().map(|p| p.id.0 as usize + 1).max().unwrap_or(0);
+        let none = Sides { frontend: false, backend: false, mode: crate::model::Mode::Tcp };
+        let (mut all_sides, mut servers) = (vec![none; count], vec![Vec::new(); count]);
+        for proxy in &config.proxies {
+            let at = proxy.id.0 as usize;
+            all_sides[at] = sides(proxy);
+            servers[at] = proxy.servers.iter().map(|s| Arc::clone(&s.name)).collect();
+        }
+        NameTable {
+            proxies: config.proxies.iter().map(|p| (Arc::clone(&p.name), ProxyId(p.id.0))).collect(),
+            sides: all_sides,
+            servers,
+            referenced: RefCell::default(),
+            certificates: Default::default(),
+            tables: config
+                .tables
+                .iter()
+                .zip(0..)
+                .map(|(spec, i)| (Arc::clone(&spec.name), (thalweg_sample::TableId(i), spec.key)))
+                .collect(),
+            userlists: config.userlists.iter().map(|u| Arc::clone(&u.name)).collect(),
+        }
+    }
+
     /// The names of these proxies and userlists.
     pub fn new(
         proxies: &[Building],

@@ -15,6 +15,7 @@ use thalweg_sample::vars::{BUDGETS, Scope, VarSet};
 
 use crate::backend::Backend;
 use crate::backend::track::Trackers;
+use crate::change::Changes;
 use crate::counters::{Counters, Peaks, ThreadCounters, TlsPeaks, peak};
 use crate::gate::Gate;
 use crate::rate::{RateGate, Sampled};
@@ -175,6 +176,7 @@ pub struct Live {
     pub warnings: AtomicU64,
     /// Blocks of numbers for streams (`%rt`) that were given to threads; see [`STREAM_BLOCK`].
     pub stream_blocks: AtomicU32,
+    pub(crate) changes: Changes,
     /// What is in force; `None` once nobody serves any more.
     current: Mutex<Option<Arc<Instance>>>,
 }
@@ -195,6 +197,12 @@ impl Instance {
         let instance = Arc::new(Instance { names, backends, live: Arc::new(live), config });
         instance.live.set_current(&instance);
         instance
+    }
+
+    /// One with the same proxies, as `config` has them.
+    pub(crate) fn like(&self, config: Config) -> Instance {
+        let (names, live) = (Arc::clone(&self.names), Arc::clone(&self.live));
+        Instance { config, names, backends: self.backends.clone(), live }
     }
 
     /// Whether it has the proxies that another one has, though not their servers.
@@ -303,6 +311,7 @@ impl Live {
             refused: LastRefused::new(proxies),
             warnings: AtomicU64::new(0),
             stream_blocks: AtomicU32::new(0),
+            changes: Changes::new(u32::try_from(servers).unwrap_or(u32::MAX)),
             current: Mutex::new(None),
         }
     }
@@ -312,7 +321,7 @@ impl Live {
         self.lock_current().clone()
     }
 
-    fn set_current(&self, instance: &Arc<Instance>) {
+    pub(crate) fn set_current(&self, instance: &Arc<Instance>) {
         *self.lock_current() = Some(Arc::clone(instance));
     }
 

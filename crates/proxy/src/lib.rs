@@ -5,6 +5,7 @@
 //! repository follows a request through these modules.
 
 pub mod backend;
+pub mod change;
 pub mod chunks;
 pub mod connection;
 pub mod counters;

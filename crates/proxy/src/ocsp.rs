@@ -38,17 +38,20 @@ type Answer = Result<Vec<u8>, Outcome>;
 /// Starts to keep responses up to date, on one thread for all.
 pub fn start(worker: &Rc<Worker>) {
     let Some(live) = worker.instance.config.tls.clone() else { return };
-    let worker = Rc::clone(worker);
+    let own = Rc::clone(worker.own());
     let options = SpawnOptions { class: Class::Bulk, ..SpawnOptions::default() };
     spawn_with(&UPDATE, options, async move {
         loop {
             timer::sleep(LOOK_MS).await;
             loop {
                 let Ok(due) = lock(&live).due_update() else { break };
-                let answer = ask(&due, worker.instance.config.global.tls.update_proxy).await;
+                let Some(proxy) = own.pin().map(|pin| pin.instance.config.global.tls.update_proxy) else {
+                    return;
+                };
+                let answer = ask(&due, proxy).await;
                 let came = answer.as_ref().map(Vec::as_slice).map_err(Outcome::clone);
                 let line = lock(&live).updated(&due.key, came);
-                if let Some(line) = line {
+                if let (Some(line), Some(worker)) = (line, own.pin()) {
                     worker.log_globally(LogLevel::Notice, line.as_bytes());
                 }
             }

@@ -135,6 +135,17 @@ pub fn current() -> Option<Rc<Worker>> {
     CURRENT.with_borrow(|current| current.as_ref()?.pin())
 }
 
+/// From now on the calling thread works by what is current, if it works at all.
+pub fn follow_current() {
+    let thread = CURRENT.with_borrow(Clone::clone);
+    if let Some(thread) = thread
+        && let Some(now) = thread.live.current()
+        && !thread.pin().is_some_and(|pin| Arc::ptr_eq(&pin.instance, &now))
+    {
+        thread.follow(now);
+    }
+}
+
 /// A client's session, as an operator sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionEntry {
@@ -494,6 +505,15 @@ impl Thread {
     /// Closes every idle server connection.
     pub fn drop_idle_connections(&self) {
         self.each_pool(|_, pool| pool.clear());
+    }
+
+    /// Nobody knows the server of that flat number any more: what this thread keeps of it is as if there had been none.
+    pub(crate) fn forget_server(&self, server: usize) {
+        if let Some(pool) = self.pools.get(server) {
+            *pool.borrow_mut() = IdlePool::default();
+        }
+        self.counters.servers.forget(server);
+        self.copies.forget(server);
     }
 
     /// Lets every session look at whether the process stops.

@@ -1,6 +1,7 @@
 //! The commands, one file per family. A new family adds its `mod` line and its place in [`FAMILIES`].
 
 mod anon;
+mod change;
 mod cookies;
 mod counters;
 mod defaults;
@@ -35,6 +36,7 @@ use crate::output::Reply;
 /// The entries of every family; their order means nothing.
 pub(crate) static FAMILIES: &[&[Command]] = &[
     anon::COMMANDS,
+    change::COMMANDS,
     cookies::COMMANDS,
     counters::COMMANDS,
     defaults::COMMANDS,

@@ -5,6 +5,7 @@ use std::io;
 use thalweg_config::model::CliLevel::Admin;
 use thalweg_config::model::Proxy;
 use thalweg_proxy::Instance;
+use thalweg_proxy::change::{Refused, is_removable};
 use thalweg_runtime::timer;
 use thalweg_syntax::{TimeUnit, parse_time};
 
@@ -52,8 +53,9 @@ async fn wait(call: Call<'_>) -> io::Result<Reply> {
         }
         Some(&"srv-removable") => match find_server(instance, &args[2..]) {
             Ok((proxy, server)) => {
-                if !instance.backends[proxy.id.0 as usize].standing(server.id).maintenance {
-                    return Ok(Reply::error("Failed. Only servers in maintenance mode can be deleted."));
+                let why = is_removable(instance, proxy, server).err().filter(|why| *why != Refused::InUse);
+                if let Some(why) = why {
+                    return Ok(Reply::error(format!("Failed. {}", super::change::words(why))));
                 }
                 Some((proxy, server))
             }
@@ -75,11 +77,10 @@ async fn wait(call: Call<'_>) -> io::Result<Reply> {
     let deadline = timer::deadline_in(duration_ms);
     loop {
         if let Some((proxy, server)) = removable {
-            let backend = &instance.backends[proxy.id.0 as usize];
-            let unused =
-                instance.server_streams(proxy.id, server.id) == 0 && backend.server_queue_len(server.id) == 0;
-            if backend.standing(server.id).maintenance && unused {
-                return Ok(Reply::info("Done."));
+            match is_removable(instance, proxy, server) {
+                Ok(()) => return Ok(Reply::info("Done.")),
+                Err(Refused::InUse) => {}
+                Err(why) => return Ok(Reply::error(format!("Failed. {}", super::change::words(why)))),
             }
         }
         if thalweg_runtime::clock::now_ms() >= deadline {

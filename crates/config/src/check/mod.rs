@@ -352,7 +352,8 @@ fn check_ports(cx: &mut Cx<'_>, b: &Building) {
         });
         let has_port = first.is_some_and(|c| c.port.is_some() || c.addr.is_some_and(|a| a.port() != 0));
         let portless = match &server.addr {
-            crate::model::ServerAddr::Tcp(addr) => addr.port() == 0,
+            // A server without an address yet is not asked for its port.
+            crate::model::ServerAddr::Tcp(addr) => addr.port() == 0 && !addr.ip().is_unspecified(),
             // The port of a service is that of its records.
             crate::model::ServerAddr::Unresolved(name, port) => *port == 0 && !name.starts_with('_'),
             _ => false,

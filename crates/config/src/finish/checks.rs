@@ -224,7 +224,7 @@ fn needs_http(cx: &mut Cx<'_>, b: &mut Building) {
     }
 }
 
-fn server(cx: &mut Cx<'_>, b: &mut Building, index: usize) {
+pub(crate) fn server(cx: &mut Cx<'_>, b: &mut Building, index: usize) {
     let backend = std::sync::Arc::clone(&b.p.name);
     let server = &mut b.p.servers[index];
     if server.minconn > server.maxconn {

@@ -57,7 +57,7 @@ pub(crate) fn compile(cx: &mut Cx<'_>, b: &mut Building) {
 }
 
 /// `set-proxy-v2-tlv-fmt` of servers.
-fn proxy_fields(cx: &mut Cx<'_>, b: &mut Building) {
+pub(crate) fn proxy_fields(cx: &mut Cx<'_>, b: &mut Building) {
     // Those of a template follow each other, and share what they carry.
     let mut last: Option<(Arc<Vec<ProxyFieldDraft>>, ProxyFields)> = None;
     for (server, drafts) in std::mem::take(&mut b.proxy_fields) {

@@ -1,12 +1,12 @@
 //! Once all files are read: names are resolved, late lines are read, consistency is checked, limits are computed.
 
-mod checks;
+pub(crate) mod checks;
 mod formats;
 mod limits;
 mod resolvers;
 mod track;
 
-pub(crate) use formats::FormatKey;
+pub(crate) use formats::{FormatKey, proxy_fields};
 
 use std::sync::Arc;
 

@@ -49,6 +49,25 @@ pub struct Server {
     /// TLS, for traffic ([`ServerTls::ssl`]) or for health checks; absent when it is used for neither.
     pub tls: Option<Arc<ServerTls>>,
     pub extra: Option<Arc<SlowSettings>>,
+    /// Of one that was added to a configuration in force: what the running process set aside for it.
+    pub keep: Keep,
+}
+
+/// Something that is kept for as long as any snapshot has what it belongs to.
+#[derive(Clone, Default)]
+pub struct Keep(Option<Arc<dyn std::any::Any + Send + Sync>>);
+
+impl Keep {
+    /// Keeps this.
+    pub fn of(what: impl std::any::Any + Send + Sync) -> Keep {
+        Keep(Some(Arc::new(what)))
+    }
+}
+
+impl std::fmt::Debug for Keep {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "Keep(..)" } else { "Keep" })
+    }
 }
 
 /// Settings few servers have.
@@ -91,6 +110,11 @@ pub struct SlowSettings {
 }
 
 impl Server {
+    /// It was added to a configuration in force (`add server`), and is in no file.
+    pub fn is_dynamic(&self) -> bool {
+        self.keep.0.is_some()
+    }
+
     /// TLS for traffic.
     #[inline]
     pub fn traffic_tls(&self) -> Option<&ServerTls> {

@@ -9,8 +9,9 @@ use thalweg_syntax::{Diagnostic, Lead, Line};
 use crate::build::{Building, Cx, DefaultsSection, ServerDraft};
 use crate::keyword::{fail, legal_name};
 use crate::model::{
-    Balance, HashKey, KeepAliveProbe, LogFormats, Mode, Places, PoolConfig, PortMode, Proxy, ProxyHeader,
-    ProxyId, ProxyKind, ProxyOptions, RetryOn, Reuse, Rules, Server, ServerAddr, ServerId, Timeouts,
+    Balance, HashKey, Keep, KeepAliveProbe, LogFormats, Mode, Places, PoolConfig, PortMode, Proxy,
+    ProxyHeader, ProxyId, ProxyKind, ProxyOptions, RetryOn, Reuse, Rules, Server, ServerAddr, ServerId,
+    Timeouts,
 };
 
 /// Opens a section of a kind: `frontend <name> [from <defaults>]` and the others.
@@ -201,6 +202,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         agent: None,
         tls: None,
         extra: None,
+        keep: Keep::default(),
     };
     let p = Proxy {
         id: ProxyId(0),

@@ -138,15 +138,38 @@ pub(crate) fn load(cx: &mut Cx<'_>, proxies: &mut [Building], readable: bool) {
     if !has_bind && !has_server && cx.stores.is_empty() && wanted.is_empty() {
         return;
     }
-    let Some(mut loading) = Loading::new(cx) else { return };
+    let Some(mut live) = new_live(cx) else { return };
+    let mut loading = Loading::of(cx, &mut live);
     loading.stores(cx);
     for b in proxies.iter_mut() {
         loading.binds(cx, b, readable);
         loading.servers(cx, b);
     }
     loading.tokens(cx, wanted);
-    cx.config.token_certificates = Some(loading.live.token_certificates());
-    cx.config.tls = Some(Arc::new(Mutex::new(loading.live)));
+    cx.config.token_certificates = Some(live.token_certificates());
+    cx.config.tls = Some(Arc::new(Mutex::new(live)));
+}
+
+/// The same for the servers of one proxy that are added to a configuration in force: what it has loaded is not read again.
+pub(crate) fn load_servers(cx: &mut Cx<'_>, b: &mut Building) {
+    for (at, what) in decide(&mut b.p) {
+        let server = &b.p.servers[at];
+        let message =
+            format!("[{}:{}] : 'server {}/{}' : {what}.", server.file, server.line, b.p.name, server.name);
+        cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, None, message));
+    }
+    if !b.p.servers.iter().any(|server| server.tls.as_ref().is_some_and(|tls| tls.used)) {
+        return;
+    }
+    let shared = match cx.config.tls.clone() {
+        Some(shared) => shared,
+        None => match new_live(cx) {
+            Some(live) => Arc::clone(cx.config.tls.insert(Arc::new(Mutex::new(live)))),
+            None => return,
+        },
+    };
+    let mut live = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    Loading::of(cx, &mut live).servers(cx, b);
 }
 
 /// What a health check is about TLS.
@@ -234,8 +257,8 @@ pub(crate) fn check_protocols(http: bool, list: &str) -> Result<Arc<[Vec<u8>]>, 
     Ok(protocols.into())
 }
 
-struct Loading<'a> {
-    live: Live,
+struct Loading<'a, 'l> {
+    live: &'l mut Live,
     files: LoaderFiles<'a>,
     load: thalweg_tls::certificate::LoadOptions,
     clock: Arc<dyn thalweg_tls::Clock>,
@@ -245,33 +268,39 @@ struct Loading<'a> {
     lists: HashSet<String>,
 }
 
-impl<'a> Loading<'a> {
-    fn new(cx: &mut Cx<'a>) -> Option<Loading<'a>> {
-        let files = LoaderFiles(cx.options.loader);
-        let tls = &cx.config.global.tls;
-        let clock: Arc<dyn thalweg_tls::Clock> = Arc::new(SystemClock);
-        let tickets = match TicketKeys::generate(clock.clone()) {
-            Ok(keys) => keys,
-            Err(error) => {
-                cx.diagnostics.push(Diagnostic::alert(format!("TLS cannot be used: {error}.")));
-                return None;
-            }
-        };
-        let shared = Shared {
-            clock: clock.clone(),
-            tickets: Some(Arc::new(tickets)),
-            cache: Arc::new(SessionCache::new(tls.cache_size, tls.lifetime_s, clock.clone())),
-            lifetime: tls.lifetime_s,
-            keep_secrets: tls.keylog,
-            keep_hello: tls.capture,
-        };
-        let load = tls.load.clone();
-        let mut live = Live::new(shared, load.clone());
-        live.set_update_options(tls.updates.clone());
-        if let Some(base) = &tls.crt_base {
-            live.set_base(base);
+/// Nothing loaded yet; `None` when TLS cannot be used.
+fn new_live(cx: &mut Cx<'_>) -> Option<Live> {
+    let tls = &cx.config.global.tls;
+    let clock: Arc<dyn thalweg_tls::Clock> = Arc::new(SystemClock);
+    let tickets = match TicketKeys::generate(clock.clone()) {
+        Ok(keys) => keys,
+        Err(error) => {
+            cx.diagnostics.push(Diagnostic::alert(format!("TLS cannot be used: {error}.")));
+            return None;
         }
-        Some(Loading { live, files, load, clock, read: HashSet::new(), lists: HashSet::new() })
+    };
+    let shared = Shared {
+        clock: clock.clone(),
+        tickets: Some(Arc::new(tickets)),
+        cache: Arc::new(SessionCache::new(tls.cache_size, tls.lifetime_s, clock.clone())),
+        lifetime: tls.lifetime_s,
+        keep_secrets: tls.keylog,
+        keep_hello: tls.capture,
+    };
+    let mut live = Live::new(shared, tls.load.clone());
+    live.set_update_options(tls.updates.clone());
+    if let Some(base) = &tls.crt_base {
+        live.set_base(base);
+    }
+    Some(live)
+}
+
+impl<'a, 'l> Loading<'a, 'l> {
+    fn of(cx: &Cx<'a>, live: &'l mut Live) -> Loading<'a, 'l> {
+        let files = LoaderFiles(cx.options.loader);
+        let load = cx.config.global.tls.load.clone();
+        let clock: Arc<dyn thalweg_tls::Clock> = Arc::new(SystemClock);
+        Loading { live, files, load, clock, read: HashSet::new(), lists: HashSet::new() }
     }
 
     fn stores(&mut self, cx: &mut Cx<'_>) {
@@ -582,8 +611,11 @@ impl<'a> Loading<'a> {
 
     /// Reads a `ca-file`: one file, all files of a directory, or what the system trusts.
     fn trust(&mut self, path: &str) -> Result<(), String> {
+        if self.live.has_trust(path) {
+            return Ok(());
+        }
         if !self.read.insert((false, Arc::from(path))) {
-            return if self.live.has_trust(path) { Ok(()) } else { Err(format!("'{path}' cannot be read")) };
+            return Err(format!("'{path}' cannot be read"));
         }
         let store = if path == "@system-ca" {
             self.system_trust()?
@@ -630,8 +662,11 @@ impl<'a> Loading<'a> {
 
     /// Reads a `crl-file`, which may be a directory.
     fn crls(&mut self, path: &str) -> Result<(), String> {
+        if self.live.has_crls(path) {
+            return Ok(());
+        }
         if !self.read.insert((true, Arc::from(path))) {
-            return if self.live.has_crls(path) { Ok(()) } else { Err(format!("'{path}' cannot be read")) };
+            return Err(format!("'{path}' cannot be read"));
         }
         let bytes = self.files.read(path).map_err(|error| format!("{path}: {}", reason(&error)))?;
         let crls: Crls = read_crls(&bytes)
@@ -731,7 +766,7 @@ impl<'a> Loading<'a> {
             }
         }
         let (mut profile, warnings) =
-            words.profile(&self.live, global.verify_servers).map_err(|error| error.to_string())?;
+            words.profile(&*self.live, global.verify_servers).map_err(|error| error.to_string())?;
         profile.keep_secrets = global.keylog;
         for warning in warnings {
             let message = format!("[{}:{}] : {title}{warning}", server.file, server.line);

@@ -65,6 +65,11 @@ pub fn picker(proxy: &Proxy) -> Algorithm {
     }
 }
 
+/// Whether servers may be added to a backend: not where the order of its servers is written out once.
+pub fn takes_new_servers(proxy: &Proxy) -> bool {
+    !matches!(picker(proxy), Algorithm::StaticRr | Algorithm::Hash(HashMethod::MapBased))
+}
+
 /// The hash function of a backend, as `hash-type` says.
 pub fn hasher(proxy: &Proxy) -> KeyHash {
     let hash = proxy.balance.hash;

@@ -107,6 +107,13 @@ impl Identities {
 #[derive(Default)]
 pub struct Copies(RefCell<HashMap<usize, Rc<Changed>>>);
 
+impl Copies {
+    /// Nobody has that number any more.
+    pub(crate) fn forget(&self, server: usize) {
+        self.0.borrow_mut().remove(&server);
+    }
+}
+
 impl Backend {
     fn is_changed(&self, server: ServerId) -> bool {
         self.servers[server.0 as usize].version.load(Ordering::Acquire) != 0

@@ -195,18 +195,18 @@ impl Backend {
     }
 
     /// A number for a server that is to join the others.
-    pub fn take_number(&self) -> ServerId {
+    pub(crate) fn take_number(&self) -> ServerId {
         let free = self.numbers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         ServerId(free.unwrap_or_else(|| self.end.fetch_add(1, Ordering::SeqCst)))
     }
 
     /// Nobody knows the server of that number any more.
-    pub fn give_number(&self, server: ServerId) {
+    pub(crate) fn give_number(&self, server: ServerId) {
         self.numbers.lock().unwrap_or_else(PoisonError::into_inner).push(server.0);
     }
 
     /// A server joins the others. Its number is not in use, and `flat` is where threads keep what is theirs of it.
-    pub fn admit(&self, proxy: &Proxy, server: &Server, flat: u32) {
+    pub(crate) fn admit(&self, proxy: &Proxy, server: &Server, flat: u32) {
         self.state(server.id).begin(server, flat);
         if server.minconn != 0 {
             self.has_minconn.store(true, Ordering::SeqCst);
@@ -219,7 +219,7 @@ impl Backend {
     }
 
     /// A server leaves the others: it gets nothing any more, and who waits for it chooses again.
-    pub fn dismiss(&self, server: ServerId) {
+    pub(crate) fn dismiss(&self, server: ServerId) {
         self.set_up(server, false);
         self.state(server).end();
         self.balancer.remove(ServerIndex(server.0));

@@ -2,6 +2,10 @@
 //! with a line of its own.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
+
+use thalweg_balance::sync::{AtomicBool, Mutex};
 
 use thalweg_config::model::{Config, LogLevel, ProxyId, Server, ServerId};
 
@@ -15,22 +19,26 @@ type Place = (ProxyId, ServerId);
 
 /// Who tracks whom.
 #[derive(Default)]
-pub struct Trackers(HashMap<Place, Vec<Place>>);
+pub struct Trackers {
+    of: Mutex<HashMap<Place, Vec<Place>>>,
+    /// There are some, or were: most configurations have none, and need not look.
+    any: AtomicBool,
+}
 
 impl Trackers {
     /// As configured. Trackers take the state of those that they track.
     pub(crate) fn new(config: &Config, backends: &Backends) -> Trackers {
-        let mut trackers = Trackers::default();
+        let trackers = Trackers::default();
         let mut starts = Vec::new();
         for proxy in &config.proxies {
             for server in &proxy.servers {
                 match server.rare().track {
-                    Some(tracked) => trackers.0.entry(tracked).or_default().push((proxy.id, server.id)),
+                    Some(tracked) => trackers.add(tracked, (proxy.id, server.id)),
                     None => starts.push((proxy.id, server.id)),
                 }
             }
         }
-        if trackers.0.is_empty() {
+        if !trackers.any.load(Ordering::Relaxed) {
             return trackers;
         }
         // From those that have checks to those that track them, to those that track these.
@@ -39,29 +47,60 @@ impl Trackers {
             let standing = backends[tracked.0.0 as usize].standing(tracked.1);
             for tracker in trackers.of(tracked) {
                 backends[tracker.0.0 as usize].follow_at_start(tracker.1, &standing);
-                due.push(*tracker);
+                due.push(tracker);
             }
         }
         trackers
     }
 
-    /// Those that track a server, newest first.
-    fn of(&self, tracked: Place) -> impl DoubleEndedIterator<Item = &Place> {
-        self.0.get(&tracked).into_iter().flatten().rev()
+    fn lock(&self) -> MutexGuard<'_, HashMap<Place, Vec<Place>>> {
+        self.of.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Those that track a server, newest first.
+    fn of(&self, tracked: Place) -> Vec<Place> {
+        self.lock().get(&tracked).map_or_else(Vec::new, |all| all.iter().rev().copied().collect())
+    }
+
+    /// Whether some server tracks this one.
+    pub(crate) fn has_any(&self, tracked: Place) -> bool {
+        self.lock().get(&tracked).is_some_and(|all| !all.is_empty())
+    }
+
+    fn add(&self, tracked: Place, tracker: Place) {
+        self.any.store(true, Ordering::SeqCst);
+        self.lock().entry(tracked).or_default().push(tracker);
+    }
+
+    /// A server tracks this one no more.
+    pub(crate) fn forget(&self, tracked: Place, tracker: Place) {
+        let mut all = self.lock();
+        if let Some(of) = all.get_mut(&tracked) {
+            of.retain(|other| *other != tracker);
+            if of.is_empty() {
+                all.remove(&tracked);
+            }
+        }
+    }
+}
+
+/// A server that was added has the state of another one from now on.
+pub(crate) fn begin(worker: &Worker, tracked: Place, tracker: Place) {
+    worker.live.trackers.add(tracked, tracker);
+    worker.backend(tracker.0).follow_tracked(tracker.1);
 }
 
 /// Where a server stood changed: those that track it follow, and those that track them.
 pub(crate) fn follow(worker: &Worker, proxy: ProxyId, server: ServerId) {
     let trackers = &worker.instance.trackers;
-    if trackers.0.is_empty() {
+    if !trackers.any.load(Ordering::Relaxed) {
         return;
     }
     let mut due: Vec<Place> = Vec::new();
     let mut tracked = (proxy, server);
     loop {
         // One after the other, each followed by those that track it.
-        due.extend(trackers.of(tracked).rev());
+        due.extend(trackers.of(tracked).into_iter().rev());
         let Some(tracker) = due.pop() else { return };
         let backend = worker.backend(tracker.0);
         let (before, was) = (Before::look(backend, tracker.1), backend.standing(tracker.1));

@@ -96,7 +96,7 @@ impl Backend {
     }
 
     /// Closes the idle connections to a server, on every thread.
-    pub(super) fn drop_idle_connections(&self, server: ServerId) {
+    pub(crate) fn drop_idle_connections(&self, server: ServerId) {
         let Some(worker) = worker::current() else { return };
         let index = worker.instance.server_index(self.id, server);
         for thread in 0..worker.instance.threads.len() {

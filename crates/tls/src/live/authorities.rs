@@ -233,12 +233,18 @@ impl Live {
         let uses = |words: &Words| {
             words.ca_file.as_deref() == Some(name) || words.ca_verify_file.as_deref() == Some(name)
         };
-        let servers = self.servers.iter().filter(|server| server.uses.ca_file.as_deref() == Some(name));
+        let servers = self
+            .servers
+            .iter()
+            .filter(|server| server.is_used() && server.uses.ca_file.as_deref() == Some(name));
         self.lines_with(uses) + servers.count()
     }
 
     pub(super) fn crl_uses(&self, name: &str) -> usize {
-        let servers = self.servers.iter().filter(|server| server.uses.crl_file.as_deref() == Some(name));
+        let servers = self
+            .servers
+            .iter()
+            .filter(|server| server.is_used() && server.uses.crl_file.as_deref() == Some(name));
         self.lines_with(|words| words.crl_file.as_deref() == Some(name)) + servers.count()
     }
 

@@ -182,7 +182,10 @@ impl Live {
             let selection = bind.line.selection();
             selection.served().iter().filter(|served| &*served.credential.name == name).count()
         };
-        let servers = self.servers.iter().filter(|server| server.uses.certificate.as_deref() == Some(name));
+        let servers = self
+            .servers
+            .iter()
+            .filter(|server| server.is_used() && server.uses.certificate.as_deref() == Some(name));
         self.binds.iter().map(served).sum::<usize>() + servers.count()
     }
 

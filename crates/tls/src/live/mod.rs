@@ -157,6 +157,13 @@ struct Server {
     line: Arc<ServerLine>,
 }
 
+impl Server {
+    /// Somebody has the line: servers may have been removed.
+    fn is_used(&self) -> bool {
+        Arc::strong_count(&self.line) > 1
+    }
+}
+
 impl Live {
     /// How often a client's session was looked for, and how often there was none.
     pub fn cache_uses(&self) -> (u64, u64) {
@@ -319,6 +326,7 @@ impl Live {
             on: AtomicBool::new(on),
             switched: AtomicBool::new(false),
         });
+        self.servers.retain(Server::is_used);
         self.servers.push(Server { uses, profile, line: line.clone() });
         Ok(line)
     }

@@ -171,7 +171,9 @@ impl Checker {
             || now.check_addr.is_some()
             || connect.port.is_some()
             || connect.addr.is_some();
-        if !(connect.send_proxy || check.send_proxy || server.send_proxy != ProxyHeader::None && !elsewhere) {
+        // A server that was added says for itself what its checks do.
+        let as_traffic = server.send_proxy != ProxyHeader::None && !elsewhere && !server.is_dynamic();
+        if !(connect.send_proxy || check.send_proxy || as_traffic) {
             return out;
         }
         match &server.send_proxy {

@@ -21,7 +21,7 @@ use std::sync::PoisonError;
 
 use thalweg_balance::sync::Mutex;
 use thalweg_check::{Health, Initial, Passed, Verdict};
-use thalweg_config::model::{CheckConfig, InitState, Server, ServerId};
+use thalweg_config::model::{CheckConfig, InitState, ProxyId, Server, ServerId, Shared};
 use thalweg_runtime::Kind;
 
 pub use tell::say;
@@ -139,6 +139,14 @@ pub fn start(worker: &Rc<Worker>) {
     let threads = worker.instance.threads.len();
     for (i, (proxy, server, (what, _))) in checks.enumerate().filter(|(i, _)| i % threads == worker.thread) {
         Checks::start(worker, proxy, (server, what), spread * i as u64 / count);
+    }
+}
+
+/// Starts the checks of a server that was added, on this thread.
+pub(crate) fn start_server(worker: &Worker, proxy: ProxyId, server: &Shared<Server>) {
+    let Some(of) = worker.instance.config.find_proxy(proxy) else { return };
+    for (what, _) in kinds(server) {
+        Checks::start(worker, of, (server, what), 0);
     }
 }
 

@@ -1,0 +1,285 @@
+//! Servers that are added to a configuration in force (management manual: `add server`).
+
+use std::sync::Arc;
+
+use thalweg_syntax::Line;
+
+use crate::build::{Building, Cx, InitAddr};
+use crate::keyword::{Status, find};
+use crate::load::LoadOptions;
+use crate::model::{Config, Proxy, ProxyId, Server, ServerId, SharedLive};
+use crate::sample_env::NameTable;
+use crate::table::SERVER;
+use crate::{finish, proxy, server, tls};
+
+/// The options that such a server may have, in the order in which the reference lists them (`add server help`). Those of them
+/// that do not work here are refused as in a file.
+pub const DYNAMIC_OPTIONS: &[&str] = &[
+    "allow-0rtt",
+    "alpn",
+    "ca-file",
+    "check-alpn",
+    "check-sni",
+    "check-ssl",
+    "ciphers",
+    "ciphersuites",
+    "client-sigalgs",
+    "crl-file",
+    "curves",
+    "crt",
+    "force-sslv3",
+    "force-tlsv10",
+    "force-tlsv11",
+    "force-tlsv12",
+    "force-tlsv13",
+    "ktls",
+    "no-check-sni-auto",
+    "no-renegotiate",
+    "no-sni-auto",
+    "no-ssl-reuse",
+    "no-sslv3",
+    "no-tlsv10",
+    "no-tlsv11",
+    "no-tlsv12",
+    "no-tlsv13",
+    "no-tls-tickets",
+    "npn",
+    "renegotiate",
+    "send-proxy-v2-ssl",
+    "send-proxy-v2-ssl-cn",
+    "sigalgs",
+    "sni",
+    "ssl",
+    "ssl-min-ver",
+    "ssl-max-ver",
+    "tls-tickets",
+    "verify",
+    "verifyhost",
+    "backup",
+    "cookie",
+    "disabled",
+    "error-limit",
+    "guid",
+    "ws",
+    "hash-key",
+    "id",
+    "idle-ping",
+    "init-state",
+    "maxconn",
+    "maxqueue",
+    "minconn",
+    "no-backup",
+    "no-send-proxy",
+    "no-send-proxy-v2",
+    "no-tfo",
+    "observe",
+    "on-error",
+    "on-marked-down",
+    "on-marked-up",
+    "pool-conn-name",
+    "pool-low-conn",
+    "pool-max-conn",
+    "pool-purge-delay",
+    "proto",
+    "proxy-v2-options",
+    "send-proxy",
+    "send-proxy-v2",
+    "set-proxy-v2-tlv-fmt",
+    "shard",
+    "slowstart",
+    "source",
+    "strict-maxconn",
+    "tfo",
+    "track",
+    "usesrc",
+    "weight",
+    "healthcheck",
+    "addr",
+    "agent-addr",
+    "agent-check",
+    "agent-inter",
+    "agent-port",
+    "agent-send",
+    "check",
+    "check-pool-conn-name",
+    "check-proto",
+    "check-reuse-pool",
+    "check-send-proxy",
+    "check-via-socks4",
+    "rise",
+    "fall",
+    "inter",
+    "fastinter",
+    "downinter",
+    "port",
+];
+
+/// What a line says about a server.
+pub struct NewServer {
+    /// The server, as a file that says `disabled` would have it, without a number of its own.
+    pub server: Server,
+    /// Certificates and the lines that use them, if this is the first one that does.
+    pub tls: Option<SharedLive>,
+}
+
+/// Reads what follows `add server <backend>/<name>`: an address and options. `name` is that of the server, `words` the rest.
+///
+/// # Errors
+/// What is wrong, in one sentence.
+pub fn new_server(
+    options: &LoadOptions<'_>,
+    config: &Config,
+    backend: &Proxy,
+    name: &str,
+    words: &[&str],
+) -> Result<NewServer, String> {
+    let mut cx = Cx::new(options);
+    cx.config.global = config.global.clone();
+    cx.config.tls.clone_from(&config.tls);
+    cx.registry = Arc::clone(&config.registry);
+    let line = line_of(&mut cx, name, words)?;
+    let title = format!("'server {}/{name}' : ", backend.name);
+    let plain = |message: &str| message.strip_prefix(&title).unwrap_or(message).to_owned();
+    for word in words.iter().skip(1) {
+        let option = word.split('(').next().unwrap_or(word);
+        let is_option =
+            find(SERVER, option).is_some_and(|keyword| !matches!(keyword.status, Status::Removed(_)));
+        if is_option && !DYNAMIC_OPTIONS.contains(&option) && !follows_an_option(words, word) {
+            return Err(format!("'{word}' option is not accepted for dynamic server"));
+        }
+    }
+    let mut b = backend_of(&line, backend);
+    server::server(&mut cx, &mut b, &line).map_err(|complaint| plain(&complaint.message))?;
+    let track = b.tracks.pop().map(|(_, wanted, _)| wanted);
+    let uses_names = !b.proxy_fields.is_empty() || b.p.servers.iter().any(|server| server.tls.is_some());
+    if uses_names {
+        cx.name_table = NameTable::of(config);
+    }
+    finish::proxy_fields(&mut cx, &mut b);
+    tls::names(&mut cx, &mut b);
+    tls::load_servers(&mut cx, &mut b);
+    // Its checks do what its own line says of them, not what traffic does.
+    for server in &mut b.p.servers {
+        if let Some(tls) = &mut server.tls {
+            let tls = Arc::make_mut(tls);
+            tls.check_ssl &= tls.words.check_ssl == Some(true);
+        }
+    }
+    finish::checks::server(&mut cx, &mut b, 0);
+    let alert = cx.diagnostics.iter().find(|d| d.severity == thalweg_syntax::Severity::Alert);
+    if let Some(alert) = alert {
+        let message = alert.message.split_once(": ").map_or(&*alert.message, |_| &alert.message);
+        let at = message.find(&title).map_or(0, |at| at + title.len());
+        return Err(message[at..].to_owned());
+    }
+    let Some(server) = b.p.servers.pop() else { return Err("nothing was read".into()) };
+    let mut server = Server::clone(&server);
+    if server.rare().datagram {
+        let mode = backend.mode.name();
+        return Err(format!("unsupported transport for server address in '{mode}' backend."));
+    }
+    if let Some(wanted) = track {
+        let tracked = tracked(config, backend, &wanted)?;
+        Arc::make_mut(server.extra.get_or_insert_default()).track = Some(tracked);
+    }
+    server.disabled = true;
+    server.uid_given = server.uid != 0;
+    check_unique(config, backend, &server)?;
+    let tls = cx.config.tls.filter(|_| config.tls.is_none());
+    Ok(NewServer { server, tls })
+}
+
+/// Whether a word is what follows an option that takes one, so that it only looks like an option (`cookie disabled`).
+fn follows_an_option(words: &[&str], word: &&str) -> bool {
+    const TAKE_ONE: [&str; 12] = [
+        "cookie",
+        "guid",
+        "agent-send",
+        "check-sni",
+        "sni",
+        "crt",
+        "ca-file",
+        "crl-file",
+        "pool-conn-name",
+        "check-pool-conn-name",
+        "verifyhost",
+        "track",
+    ];
+    let at = words.iter().position(|other| std::ptr::eq(other, word));
+    at.and_then(|at| words.get(at.checked_sub(1)?)).is_some_and(|before| TAKE_ONE.contains(before))
+}
+
+/// The words as a line of a file.
+fn line_of(cx: &mut Cx<'_>, name: &str, words: &[&str]) -> Result<Line, String> {
+    let mut text = String::from("server");
+    for word in std::iter::once(&name).chain(words) {
+        // All that is special in a file is plain between single quotes.
+        text.push_str(&format!(" '{}'", word.replace('\'', "'\\''")));
+    }
+    text.push('\n');
+    let file = cx.sources.add("CLI", text.into_bytes());
+    cx.reader.start_file(file);
+    cx.reader.next_line(&cx.sources, &mut cx.diagnostics).ok_or_else(|| "the line cannot be read.".to_owned())
+}
+
+/// The backend without its servers, to read a line of.
+fn backend_of(line: &Line, backend: &Proxy) -> Building {
+    let mut b = proxy::fresh(line.span());
+    b.p = backend.clone();
+    b.p.servers = Vec::new();
+    b.p.reindex();
+    let draft = Arc::make_mut(&mut b.default_server);
+    draft.init_addr = Arc::from([InitAddr::None]);
+    b
+}
+
+/// The server that another one is to have the state of, by `server` or `backend/server`.
+fn tracked(config: &Config, own: &Proxy, wanted: &str) -> Result<(ProxyId, ServerId), String> {
+    let (proxy, name) = match wanted.split_once('/') {
+        None => (own, wanted),
+        Some((backend, name)) => {
+            let mut backends = config.proxies.iter().filter(|proxy| proxy.is_be());
+            let found = backends.find(|proxy| &*proxy.name == backend);
+            let missing = || format!("unable to find required proxy '{backend}' for tracking.");
+            (&**found.ok_or_else(missing)?, name)
+        }
+    };
+    let missing = || format!("unable to find required server '{name}' for tracking.");
+    let server = proxy.server_by_name(name).ok_or_else(missing)?;
+    if server.is_dynamic() {
+        return Err(format!("unable to use {}/{name} for tracking as it is a dynamic server.", proxy.name));
+    }
+    let has_agent = server.agent.as_ref().is_some_and(|agent| agent.asked);
+    if server.check.is_none() && !has_agent && server.rare().track.is_none() {
+        return Err(format!(
+            "unable to use {}/{name} for tracking as it does not have any check nor agent enabled.",
+            proxy.name
+        ));
+    }
+    Ok((proxy.id, server.id))
+}
+
+/// A number and a `guid` belong to one.
+fn check_unique(config: &Config, backend: &Proxy, server: &Server) -> Result<(), String> {
+    let same = |other: &&crate::model::Shared<Server>| other.uid == server.uid;
+    if let Some(other) = backend.servers.iter().filter(|_| server.uid != 0).find(same) {
+        return Err(format!(
+            "'id' : custom id {} already used at {}:{} ('server {}').",
+            server.uid, other.file, other.line, other.name
+        ));
+    }
+    let Some(guid) = &server.rare().guid else { return Ok(()) };
+    for proxy in &config.proxies {
+        if proxy.guid.as_ref() == Some(guid) {
+            return Err(format!("'guid': duplicate entry with {} {}.", proxy.kind.keyword(), proxy.name));
+        }
+        if let Some(bind) = proxy.binds.iter().find(|bind| bind.guid.as_ref() == Some(guid)) {
+            let name = bind.name.as_deref().unwrap_or("?");
+            return Err(format!("'guid': duplicate entry with listener {name} ({}).", proxy.name));
+        }
+        if let Some(other) = proxy.servers.iter().find(|other| other.rare().guid.as_ref() == Some(guid)) {
+            return Err(format!("'guid': duplicate entry with server {}/{}.", proxy.name, other.name));
+        }
+    }
+    Ok(())
+}
