@@ -15,5 +15,6 @@ pub mod net;
 pub mod pcre;
 pub mod process;
 pub mod resolve;
+pub mod sandbox;
 pub mod signal;
 pub mod time;

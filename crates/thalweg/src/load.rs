@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use thalweg_config::model::Global;
 use thalweg_config::{Config, Input, LoadOptions, ProcessSettings};
 use thalweg_syntax::source::expand_paths;
 use thalweg_syntax::{Diagnostic, Diagnostics, DiskLoader, Environment, SourceMap};
 use thalweg_sys::process::{self, host_name};
+use thalweg_sys::sandbox::Refused;
 
 use crate::cli::{MasterMode, Options};
 use crate::features::{self, Enabled};
@@ -164,6 +166,7 @@ pub fn settings(config: &Config) -> Settings {
             group: global.gid,
             dumpable: global.set_dumpable,
             may_gain_privileges: global.insecure_setuid_wanted,
+            sandbox: sandbox(global),
         },
         demand: Demand {
             maxconn: global.maxconn as u64,
@@ -181,6 +184,16 @@ pub fn settings(config: &Config) -> Settings {
                 .map(|proxy| proxy.binds.len())
                 .sum::<usize>(),
     }
+}
+
+/// What the process will not need once it serves. A master is another process, and starts workers from outside.
+fn sandbox(global: &Global) -> Option<Refused> {
+    // Programs of checks inherit what is refused, and may well write files.
+    if !global.sandbox || global.external_check || global.insecure_fork_wanted {
+        return None;
+    }
+    // The kernel writes a core file with the rights of the process.
+    Some(if global.set_dumpable { Refused::Programs } else { Refused::ProgramsAndWriting })
 }
 
 /// The configuration that `--quickstart` serves: the file of that name in `examples/`.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use thalweg_syntax::source::os_message;
 use thalweg_sys::process::{self as sys, Limit};
+use thalweg_sys::sandbox::{Refused, enter};
 
 use crate::limits::{Demand, advisable_maxconn, wanted};
 use crate::program::Program;
@@ -24,6 +25,8 @@ pub struct Privileges {
     pub dumpable: bool,
     /// `insecure-setuid-wanted`.
     pub may_gain_privileges: bool,
+    /// What is refused to the process from its start on, whoever it is (`sandbox`).
+    pub sandbox: Option<Refused>,
 }
 
 /// Raises the limit of open files to what is needed. `strict` (`strict-limits`) makes failure fatal.
@@ -123,12 +126,32 @@ pub fn drop_privileges(privileges: &Privileges, program: &Program) -> Result<(),
     if !privileges.may_gain_privileges {
         sys::refuse_new_privileges().map_err(|e| failed("refuse new privileges".into(), e))?;
     }
+    // Nobody who may gain privileges can be kept in it.
+    if let Some(refused) = privileges.sandbox.filter(|_| !privileges.may_gain_privileges) {
+        enter(refused).map_err(|e| failed("enter the sandbox ('sandbox off' does without)".into(), e))?;
+        #[cfg(debug_assertions)]
+        plant_escape();
+    }
     if privileges.dumpable {
         // A core file is a convenience: a system that refuses it must not prevent the service.
         let _ = sys::unlimit_core();
         let _ = sys::set_dumpable();
     }
     Ok(())
+}
+
+/// For the test of the sandbox, in builds with assertions only: does what an intruder would, and says how that went.
+#[cfg(debug_assertions)]
+fn plant_escape() {
+    let Some(directory) = std::env::var_os("THALWEG_PLANTED_ESCAPE") else { return };
+    // From a thread, as traffic would.
+    let tried = std::thread::spawn(move || {
+        let written = File::create(Path::new(&directory).join("planted")).map(drop);
+        let run = std::process::Command::new("/bin/sh").args(["-c", "true"]).status().map(drop);
+        eprintln!("planted: open {:?}, exec {:?}", written.map_err(|e| e.kind()), run.map_err(|e| e.kind()));
+    });
+    // It has said what there is to say.
+    let _ = tried.join();
 }
 
 /// Warns about running with more rights than needed. These warnings come after the configuration was accepted, so

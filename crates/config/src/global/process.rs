@@ -162,6 +162,17 @@ pub(crate) fn insecure_fork_wanted(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     Ok(())
 }
 
+/// `sandbox on|off`
+pub(crate) fn sandbox(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    cx.config.global.sandbox = match line.text(1) {
+        "on" => true,
+        "off" => false,
+        _ => return Err(fail(line, 1, "'sandbox' expects 'on' or 'off'.")),
+    };
+    Ok(())
+}
+
 pub(crate) fn insecure_setuid_wanted(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     at_most(line, 1, 0)?;
     cx.config.global.insecure_setuid_wanted = true;

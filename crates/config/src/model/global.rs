@@ -48,6 +48,8 @@ pub struct Global {
     /// `preserve-env`: they get the environment of this process.
     pub external_check_environment: bool,
     pub insecure_setuid_wanted: bool,
+    /// `sandbox`: what the process needs no more once it serves is refused to it.
+    pub sandbox: bool,
     pub daemon: bool,
     pub quiet: bool,
     pub zero_warning: bool,
@@ -283,6 +285,7 @@ impl Default for Global {
             external_check: false,
             external_check_environment: false,
             insecure_setuid_wanted: false,
+            sandbox: true,
             daemon: false,
             quiet: false,
             zero_warning: false,

@@ -154,6 +154,7 @@ pub static GLOBAL: &[Keyword<GlobalFn>] = &[
     works("resetenv", "Forget all environment variables but those named.", g::resetenv),
     not_yet("server-state-base", "Directory of files of server states.", why::SERVER_STATE),
     not_yet("server-state-file", "File of server states.", why::SERVER_STATE),
+    works("sandbox", "Refuse the process to write files and to run programs (on, off).", g::sandbox),
     works("set-dumpable", "Allow core dumps despite changed rights.", g::set_dumpable),
     works("set-var", "Set a process-wide variable from an expression.", g::process_variable),
     works("set-var-fmt", "Set a process-wide variable from a format.", g::process_variable),

@@ -1,0 +1,61 @@
+//! What a process that serves may no longer do with files (`sandbox`).
+
+mod support;
+
+use support::{Directory, Proxy, Server, Setup, each_driver};
+
+/// What became of the escape that builds with assertions plant; `None` where there is no sandbox in the kernel.
+fn escape(io: &'static str, global: &str) -> Option<(String, Proxy)> {
+    let directory = Directory::new();
+    let proxy = Setup::http(
+        "frontend f\nbind <@fe>\nbind unix@<@dir>/fe\ndefault_backend b\nbackend b\nserver s <@s>\n",
+    )
+    .global(global)
+    .env("THALWEG_PLANTED_ESCAPE", directory.0.to_str().unwrap())
+    .start(io);
+    let said = proxy.output();
+    let line = said.lines().find_map(|line| line.strip_prefix("planted: ")).map(str::to_owned);
+    let planted = directory.0.join("planted").exists();
+    assert_eq!(planted, line.as_deref().is_none_or(|line| line.starts_with("open Ok")) && line.is_some());
+    Some((line?, proxy))
+}
+
+#[test]
+fn whoever_takes_it_over_writes_and_runs_nothing() {
+    each_driver(|io| {
+        // The plant is there in builds with assertions only.
+        let Some((line, proxy)) = escape(io, "") else { return };
+        if line.starts_with("open Ok(()), exec Ok(())") {
+            eprintln!("skipped: this kernel has no Landlock");
+            return;
+        }
+        assert_eq!(line, "open Err(PermissionDenied), exec Err(PermissionDenied)");
+        // It serves, reads what it needs to, and lets go of its socket's path.
+        let server = Server::listen(std::net::TcpListener::bind(proxy.addr("s")).unwrap(), |mut conn, _| {
+            while conn.next_request().is_some() {
+                conn.send(support::ok("served"));
+            }
+        });
+        assert_eq!(proxy.ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n").text(), "served");
+        proxy.finish(server);
+    });
+}
+
+#[test]
+fn what_is_asked_for_is_allowed() {
+    for (global, expected) in [
+        ("sandbox off", "open Ok(()), exec Ok(())"),
+        // Programs of checks inherit it.
+        ("external-check\ninsecure-fork-wanted", "open Ok(()), exec Ok(())"),
+        ("insecure-fork-wanted", "open Ok(()), exec Ok(())"),
+        // The kernel writes core files with the rights of the process.
+        ("set-dumpable", "open Ok(()), exec Err(PermissionDenied)"),
+    ] {
+        let Some((line, _proxy)) = escape("epoll", global) else { return };
+        if global == "set-dumpable" && line.ends_with("exec Ok(())") {
+            eprintln!("skipped: this kernel has no Landlock");
+            continue;
+        }
+        assert_eq!(line, expected, "{global}");
+    }
+}
