@@ -294,7 +294,10 @@ pub(crate) fn resolve(cx: &mut Cx<'_>, b: &Building, kind: Kind, set: &Ruleset) 
         patterns: &cx.registry,
         captures: b.p.is_fe().then_some(&captures),
         resolvers: &|name: &str| sections.iter().position(|section| &*section.name == name),
-        bandwidth_filter: &|name: &str| b.p.filters.iter().find_map(|f| f.bandwidth_of(name)).map(|f| f.id),
+        bandwidth_filter: &|name: &str| {
+            let found = b.p.filters.iter().find_map(|f| f.bandwidth_of(name));
+            found.map(|f| thalweg_rules::BandwidthFilter { id: f.id, shared: f.shared.clone() })
+        },
     };
     for message in set.resolve(kind, &b.p.name, &references) {
         cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(b.span), message));

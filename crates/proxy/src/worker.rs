@@ -472,6 +472,7 @@ impl Thread {
     pub fn give_stream(&self, mut stream: Box<StreamState>) {
         stream.entry.end();
         stream.facts.tracking.clear();
+        stream.effects.bandwidth.clear();
         let mut spare = self.spare_streams.borrow_mut();
         if spare.len() < SPARE_STREAMS_MAX {
             spare.push(stream);

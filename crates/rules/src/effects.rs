@@ -1,5 +1,9 @@
 //! What rules ask of the caller besides edits of the messages.
 
+use std::rc::Rc;
+
+use thalweg_stick::Held;
+
 use thalweg_sample::pattern::RegexScratch;
 
 /// Settings that rules changed, to be applied by the owner of the connection. `None`: not changed.
@@ -22,7 +26,7 @@ pub struct Overrides {
 }
 
 /// A bandwidth limitation that rules turned on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct BandwidthLimit {
     /// The number of the filter.
     pub filter: u32,
@@ -30,6 +34,16 @@ pub struct BandwidthLimit {
     pub limit: Option<u32>,
     /// Milliseconds, in place of the filter's own.
     pub period_ms: Option<u32>,
+    /// The entry that all streams with the same key share, of a filter with a key.
+    pub shared: Option<Rc<Held>>,
+}
+
+impl PartialEq for BandwidthLimit {
+    fn eq(&self, other: &BandwidthLimit) -> bool {
+        let numbers = |limit: &BandwidthLimit| (limit.filter, limit.limit, limit.period_ms);
+        let entry = |limit: &BandwidthLimit| limit.shared.as_ref().map(Rc::as_ptr);
+        numbers(self) == numbers(other) && entry(self) == entry(other)
+    }
 }
 
 /// Memory and results of running rules. One per stream or per thread; its buffers are reused, so that nothing is

@@ -13,6 +13,7 @@ use thalweg_sample::acl::{Condition, Verdict};
 use thalweg_sample::pattern::Registry;
 use thalweg_sample::watch::{Unwatched, Watch};
 use thalweg_sample::{Ctx, Point, Points, ProxyScope, VarRef};
+use thalweg_sample::{Expr, TableId};
 
 /// Where rules are evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,6 +227,15 @@ impl Outcome<'_> {
     }
 }
 
+/// A bandwidth limitation filter as rules turn it on.
+#[derive(Clone, Debug)]
+pub struct BandwidthFilter {
+    /// Its number.
+    pub id: u32,
+    /// The key that streams share their limit by, and the table that counts for them.
+    pub shared: Option<(Arc<Expr>, TableId)>,
+}
+
 /// Everything that rules may refer to before it exists, for [`Ruleset::resolve`].
 pub struct References<'a> {
     /// Finds an `http-errors` section.
@@ -236,8 +246,8 @@ pub struct References<'a> {
     pub patterns: &'a Registry,
     /// The capture slots of the proxy, all rules read; `None` in a pure backend.
     pub captures: Option<&'a CaptureSlots>,
-    /// The number of a bandwidth limitation filter of the proxy.
-    pub bandwidth_filter: &'a dyn Fn(&str) -> Option<u32>,
+    /// A bandwidth limitation filter of the proxy.
+    pub bandwidth_filter: &'a dyn Fn(&str) -> Option<BandwidthFilter>,
     /// The number of a `resolvers` section.
     pub resolvers: &'a dyn Fn(&str) -> Option<usize>,
 }

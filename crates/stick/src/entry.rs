@@ -89,6 +89,43 @@ impl<'t> Entry<'t> {
     }
 }
 
+impl Entry<'_> {
+    /// Keeps it, without a connection being counted.
+    pub fn keep(self, local: &Local) -> Held {
+        debug_assert!(std::ptr::eq::<Table>(self.table, &**local));
+        let at = self.at;
+        let holders = &self.values().words.narrow[header::HOLDERS];
+        holders.fetch_add(TRACKER.wrapping_sub(LOOKER), Ordering::AcqRel);
+        std::mem::forget(self);
+        Held { table: local.clone(), at }
+    }
+}
+
+/// An entry that is kept: one more of those who use it (`use` of `show table`).
+pub struct Held {
+    table: Local,
+    at: u32,
+}
+
+impl Held {
+    /// Its values.
+    pub fn values(&self) -> Values<'_> {
+        self.table.values_at(self.at)
+    }
+}
+
+impl std::fmt::Debug for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Held({})", self.at)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.values().words.narrow[header::HOLDERS].fetch_sub(TRACKER, Ordering::AcqRel);
+    }
+}
+
 impl Drop for Entry<'_> {
     fn drop(&mut self) {
         self.values().words.narrow[header::HOLDERS].fetch_sub(LOOKER, Ordering::AcqRel);

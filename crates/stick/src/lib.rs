@@ -48,6 +48,6 @@ mod table;
 mod tests;
 
 pub use data::{DataType, Stored};
-pub use entry::{Entry, KeyValue, Local, Tracked, Values};
+pub use entry::{Entry, Held, KeyValue, Local, Tracked, Values};
 pub use key::{Key, KeyType};
 pub use table::{Refused, ServerKey, Spec, Table};

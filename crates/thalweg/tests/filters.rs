@@ -212,3 +212,43 @@ fn trace_tells_what_passes() {
         }
     });
 }
+
+/// Streams with the same key share one limit; others do not, and when they are over the entry is free again.
+#[test]
+fn streams_with_the_same_key_share_a_limit() {
+    each_driver(|io| {
+        let server = Server::http(|_| ok(&body(40_000)));
+        let limit = "filter bwlim-out slow limit 20k key path table t min-size 1k\nhttp-request set-bandwidth-limit slow";
+        let table = "stick-table type string len 20 size 10 expire 1h store bytes_out_rate(500ms)";
+        let proxy = Setup::http(&format!(
+            "frontend fe\nbind <@fe>\n{limit}\ndefault_backend be\nbackend be\nserver s {}\nbackend t\n{table}\n",
+            server.addr
+        ))
+        .global("stats socket <@dir>/sock level admin")
+        .start(io);
+        // Alone: 20 kB at once, and as much in each half of a second.
+        let (alone, text) = get(&proxy, "/a");
+        assert!(text == body(40_000), "{} bytes", text.len());
+        assert!(alone >= Duration::from_millis(350), "{alone:?}");
+        // Three together have three times as much to wait for.
+        let together = timed(|| {
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| assert!(get(&proxy, "/b").1 == body(40_000)));
+                }
+            });
+        })
+        .0;
+        assert!(together >= Duration::from_millis(2000), "{together:?}");
+        let cli = |command: &str| {
+            let mut conn = support::Conn::connect_unix(&proxy.path("sock"));
+            conn.send(format!("{command}\n"));
+            conn.half_close();
+            conn.rest_text()
+        };
+        support::eventually("the entries are free", || {
+            let shown = cli("show table t");
+            (shown.contains("used:2") && shown.matches("use=0").count() == 2).then_some(())
+        });
+    });
+}

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use thalweg_sample::{Expr, TableId};
+
 /// A filter of a proxy.
 #[derive(Clone, Debug)]
 pub enum Filter {
@@ -34,6 +36,9 @@ pub struct BandwidthFilter {
     pub limit: u32,
     /// Milliseconds, unless a rule says otherwise.
     pub period_ms: u32,
+    /// The key that streams share the limit by, and the table that counts for them; then the period is that of the
+    /// table's rate, and the limit cannot be changed.
+    pub shared: Option<(Arc<Expr>, TableId)>,
     /// Bytes that are forwarded at a time, at least, but for the last of them; 0 leaves it to the filter.
     pub min_size: u32,
 }

@@ -2,13 +2,18 @@
 
 use std::sync::Arc;
 
+use thalweg_sample::cast::possible;
+use thalweg_sample::track::key_type;
+use thalweg_sample::{Points, TableId};
+use thalweg_stick::DataType;
 use thalweg_syntax::units::parse_size;
-use thalweg_syntax::{Line, TimeError, TimeUnit, did_you_mean};
+use thalweg_syntax::{Diagnostic, Lead, Line, Severity, TimeError, TimeUnit, did_you_mean};
 
 use crate::build::{Building, Cx};
 use crate::keyword::{NoteBoxed, Outcome, fail, not_supported};
 use crate::model::{BandwidthFilter, Filter, TraceFilter};
 use crate::numbers::{duration, strict};
+use crate::sample_env::expression_at;
 use crate::table::why;
 
 /// The filters of the reference: name, family, and why one is refused.
@@ -53,7 +58,8 @@ pub(crate) fn filter(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome 
     Ok(())
 }
 
-/// `filter bwlim-in|bwlim-out <name> default-limit <size> default-period <time> [min-size <size>]`
+/// `filter bwlim-in|bwlim-out <name> default-limit <size> default-period <time> [min-size <size>]`, or `<name> limit <size> key
+/// <expression> [table <table>] [min-size <size>]`
 fn bandwidth(
     cx: &mut Cx<'_>,
     b: &Building,
@@ -76,7 +82,10 @@ fn bandwidth(
         limit: 0,
         period_ms: 0,
         min_size: 0,
+        shared: None,
     };
+    let (mut key, mut table) = (None, None);
+    let (mut of_stream, mut of_key) = (false, false);
     let mut at = 3;
     while at < line.words.len() {
         let (option, text) = (line.text(at), line.text(at + 1));
@@ -94,12 +103,25 @@ fn bandwidth(
                 filter.period_ms =
                     ms.map(|ms| ms as u32).map_err(|error| bad_value(line, at, kind, error))?;
             }
-            _ => {
-                let what = format!("filter {kind} ... {option}");
-                return Err(not_supported(line, at, &what, why::STICK));
-            }
+            "limit" => filter.limit = size(line, at, kind)?,
+            "key" => key = Some(at + 1),
+            _ => table = Some(cx.name(text)),
         }
+        of_stream |= option.starts_with("default-");
+        of_key |= matches!(option, "limit" | "key" | "table");
         at += 2;
+    }
+    if of_stream && of_key {
+        return Err(wrong(line.words.len(), "cannot mix per-stream and shared parameter"));
+    }
+    if of_key {
+        if filter.limit == 0 {
+            return Err(wrong(line.words.len(), "<limit> option is missing"));
+        }
+        let key = key.ok_or_else(|| wrong(line.words.len(), "<key> option is missing"))?;
+        shared(cx, b, line, (key, table), &mut filter)?;
+        cx.bandwidth_filters += 1;
+        return Ok(filter);
     }
     for (value, option) in [(filter.period_ms, "default-period"), (filter.limit, "default-limit")] {
         if value == 0 {
@@ -108,6 +130,48 @@ fn bandwidth(
     }
     cx.bandwidth_filters += 1;
     Ok(filter)
+}
+
+/// The key, whose expression is the word at `key`, and the table of a filter that streams share.
+fn shared(
+    cx: &mut Cx<'_>,
+    b: &Building,
+    line: &Line,
+    (key, table): (usize, Option<Arc<str>>),
+    filter: &mut BandwidthFilter,
+) -> Outcome {
+    let text = line.text(key).to_owned();
+    let expr = expression_at(cx, b, &text, line.span_at(key), Points::TRANSACTION, "filter")
+        .map_err(|error| fail(line, key, format!("'filter' : {error}")))?;
+    let refuse = |what: String| {
+        let message = format!("Proxy {} : {what}", b.p.name);
+        Box::new(Diagnostic::new(Severity::Alert, Lead::Bare, Some(line.span()), message))
+    };
+    let name = table.unwrap_or_else(|| Arc::clone(&b.p.name));
+    let found = cx.tables.iter().position(|draft| draft.spec.name == name);
+    let Some(at) = found else {
+        return Err(refuse(format!(
+            "unable to find table '{name}' referenced by bwlim filter '{}'",
+            filter.name
+        )));
+    };
+    let spec = &cx.tables[at].spec;
+    let rate = if filter.incoming { DataType::BytesInRate } else { DataType::BytesOutRate };
+    if !possible(expr.output(), key_type(spec.key)) {
+        return Err(refuse(format!(
+            "stick-table '{name}' uses a type incompatible with bwlim filter '{}'",
+            filter.name
+        )));
+    }
+    let Some(stored) = spec.data.iter().find(|stored| stored.kind == rate) else {
+        return Err(refuse(format!(
+            "stick-table '{name}' uses a data type incompatible with bwlim filter '{}'. It must be '{rate}'",
+            filter.name
+        )));
+    };
+    filter.period_ms = stored.period_ms;
+    filter.shared = Some((Arc::new(expr), TableId(u32::try_from(at).unwrap_or(u32::MAX))));
+    Ok(())
 }
 
 /// The size after the option at `at`.

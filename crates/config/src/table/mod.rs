@@ -41,7 +41,6 @@ pub(crate) mod why {
     pub(crate) const DEBUG: &str = "it serves the reference's developers";
     pub(crate) const CAPABILITIES: &str = "capabilities cannot be kept yet";
     pub(crate) const DEFAULTS_PURGE: &str = "defaults sections are dropped after the start anyway";
-    pub(crate) const STICK: &str = "stick tables are not built";
     pub(crate) const FILTERS: &str = "filters are not built";
     pub(crate) const CHECKS: &str = "this kind of health check is not built";
     pub(crate) const EMAIL: &str = "alerts by e-mail are not built";

@@ -52,7 +52,7 @@ pub static PROXY: &[Keyword<ProxyFn>] = &[
     works("errorloc302", "Redirection (302) for a status.", replies::error_line),
     works("errorloc303", "Redirection (303) for a status.", replies::error_line),
     works("external-check", "Program of health checks, and its PATH.", crate::check::external),
-    works("filter", "Looks at, holds back or changes payload.", proxy::filter),
+    late("filter", "Looks at, holds back or changes payload.", proxy::filter),
     not_yet("filter-sequence", "Filters.", why::FILTERS),
     late("force-be-switch", "Choose backends that are not published.", proxy::force_be_switch),
     late("force-persist", "Use persistence even towards a server that is down.", proxy::persist_rule),

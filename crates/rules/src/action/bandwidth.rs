@@ -6,15 +6,18 @@ use super::{Action, Step};
 use crate::compile;
 use crate::effects::{BandwidthLimit, Effects};
 use crate::keyword::{ActionDef, RuleEnv, Rulesets, Words};
-use crate::ruleset::References;
+use crate::ruleset::{BandwidthFilter, References};
+use std::rc::Rc;
 use std::sync::OnceLock;
-use thalweg_sample::Ctx;
+use thalweg_sample::track::with_key;
+use thalweg_sample::{Ctx, Expr, TableId};
+use thalweg_stick::Held;
 
 /// The filter, and what replaces its own limits.
 pub(crate) struct Limit {
     name: Box<str>,
-    /// The filter's number, known once all lines were read.
-    filter: OnceLock<u32>,
+    /// The filter, known once all lines were read.
+    filter: OnceLock<BandwidthFilter>,
     limit: Option<Number>,
     period: Option<Number>,
 }
@@ -68,8 +71,14 @@ fn size(word: &str, env: &mut RuleEnv) -> Result<Number, String> {
 impl Limit {
     pub fn resolve(&self, references: &References) -> Result<(), String> {
         match (references.bandwidth_filter)(&self.name) {
-            Some(id) => {
-                let _ = self.filter.set(id);
+            Some(filter) => {
+                if filter.shared.is_some() && (self.limit.is_some() || self.period.is_some()) {
+                    let what = if self.limit.is_some() { "limit" } else { "period" };
+                    return Err(format!(
+                        "set-bandwidth-limit rule cannot define a {what} for a shared bwlim filter."
+                    ));
+                }
+                let _ = self.filter.set(filter);
                 Ok(())
             }
             None => Err(format!(
@@ -81,7 +90,8 @@ impl Limit {
 
     /// The last of several rules on a filter counts, as a whole: what it does not say is the filter's own.
     pub fn run<'r>(&'r self, cx: &mut Ctx, fx: &mut Effects) -> Step<'r> {
-        let Some(&filter) = self.filter.get() else { return Step::Next };
+        let Some(BandwidthFilter { id: filter, shared }) = self.filter.get() else { return Step::Next };
+        let filter = *filter;
         let mut known = |number: &Option<Number>| match number {
             None => Some(None),
             Some(number) => match number.eval(cx) {
@@ -95,7 +105,33 @@ impl Limit {
             return missed(cx);
         };
         fx.bandwidth.retain(|set| set.filter != filter);
-        fx.bandwidth.push(BandwidthLimit { filter, limit, period_ms });
+        let shared = match shared {
+            None => None,
+            Some((key, table)) => match entry(key, *table, cx) {
+                Some(entry) => Some(Rc::new(entry)),
+                None if cx.may_change && !cx.last => return missed(cx),
+                // What has no key is not limited.
+                None => return Step::Next,
+            },
+        };
+        fx.bandwidth.push(BandwidthLimit { filter, limit, period_ms, shared });
         Step::Next
     }
+}
+
+/// The entry that the streams with this key share.
+fn entry(key: &Expr, table: TableId, cx: &mut Ctx) -> Option<Held> {
+    cx.may_change = false;
+    let mut sample = key.eval(cx)?;
+    if sample.flags.may_change && !cx.last {
+        cx.may_change = true;
+        return None;
+    }
+    let now_ms = cx.now_ms();
+    let world = cx.world;
+    let table = world.table(table)?;
+    let found = with_key(&mut sample, table, cx, |key| table.find_or_insert(key, now_ms).ok());
+    let entry = found??;
+    entry.touch(now_ms);
+    Some(entry.keep(table))
 }

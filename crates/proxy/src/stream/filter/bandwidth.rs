@@ -1,5 +1,9 @@
 //! `filter bwlim-in`, `filter bwlim-out`: so many bytes per period and no more.
 
+use std::rc::Rc;
+
+use thalweg_stick::{DataType, Held};
+
 use super::Pass;
 
 /// Once the limit was met, what a period allows passes in so many portions, or in one every [`PORTION_MS`]: often enough
@@ -19,14 +23,25 @@ pub struct Bandwidth {
     period_ms: u64,
     /// Bytes that are waited for, so that fewer are not sent; 1 to `limit`.
     min_size: u64,
-    /// Bytes that passed in each part of the last period, by the part's number modulo their count.
-    passed: [u64; SLOTS],
-    /// The part that is counted in, since the clock's beginning.
-    part: u64,
+    counted: Counted,
     /// The limit was met, and since then there was no period without traffic.
     met: bool,
     /// Nothing more passes before this millisecond.
     next_ms: u64,
+}
+
+/// Where passed bytes are counted.
+#[derive(Debug)]
+enum Counted {
+    /// Those of this stream.
+    Here {
+        /// In each part of the last period, by the part's number modulo their count.
+        passed: [u64; SLOTS],
+        /// The part that is counted in, since the clock's beginning.
+        part: u64,
+    },
+    /// Those of all streams with the same key, in the entry of the key.
+    Shared(Rc<Held>, DataType),
 }
 
 impl Bandwidth {
@@ -38,13 +53,21 @@ impl Bandwidth {
             period_ms: u64::from(period_ms.max(1)),
             // What is more than the limit would never pass.
             min_size: u64::from(min_size).clamp(1, limit),
-            passed: [0; SLOTS],
-            part: 0,
+            counted: Counted::Here { passed: [0; SLOTS], part: 0 },
             met: false,
             next_ms: now_ms,
         };
-        bandwidth.part = bandwidth.part_at(now_ms);
+        bandwidth.turn(now_ms);
         bandwidth
+    }
+
+    /// The same for all streams that have this entry. They share what is left of a period equally; the period is that of the
+    /// table's rate.
+    pub fn shared(entry: Rc<Held>, incoming: bool, limits: (u32, u32, u32), now_ms: u64) -> Bandwidth {
+        let (limit, period_ms, min_size) = limits;
+        let rate = if incoming { DataType::BytesInRate } else { DataType::BytesOutRate };
+        let counted = Counted::Shared(entry, rate);
+        Bandwidth { counted, ..Bandwidth::new(limit, period_ms, min_size, now_ms) }
     }
 
     /// How many of `len` bytes may pass. `last`: there are no more behind them, so that fewer than the minimum may.
@@ -53,14 +76,13 @@ impl Bandwidth {
             return Pass::NotBefore(self.next_ms);
         }
         self.turn(now_ms);
-        let counted: u64 = self.passed.iter().sum();
         self.met &= now_ms < self.next_ms + self.period_ms;
-        let room = self.limit.saturating_sub(counted);
+        let room = self.left(now_ms);
         let wanted = if last { self.min_size.min(len as u64) } else { self.min_size };
         if room < wanted {
             self.met = true;
             // The next part forgets what passed a period before it.
-            return Pass::NotBefore((self.part + 1) * self.part_ms());
+            return Pass::NotBefore((self.part_at(now_ms) + 1) * self.part_ms());
         }
         let portion = if self.met { self.portion() } else { u64::MAX };
         Pass::Bytes(usize::try_from(room.min(portion)).unwrap_or(usize::MAX).min(len))
@@ -70,11 +92,30 @@ impl Bandwidth {
     pub fn passed(&mut self, len: usize, now_ms: u64) {
         self.turn(now_ms);
         let len = len as u64;
-        let slot = self.slot(self.part);
-        self.passed[slot] += len;
-        self.met |= self.passed.iter().sum::<u64>() >= self.limit;
+        let slot = self.slot(self.part_at(now_ms));
+        match &mut self.counted {
+            Counted::Here { passed, .. } => passed[slot] += len,
+            Counted::Shared(entry, rate) => {
+                entry.values().add(*rate, len, now_ms);
+                entry.values().touch(now_ms);
+            }
+        }
+        self.met |= self.left(now_ms) == 0;
         if self.met {
             self.next_ms = now_ms + (len * self.period_ms / self.limit).min(self.period_ms);
+        }
+    }
+
+    /// What a period that ends now has left for this stream.
+    fn left(&self, now_ms: u64) -> u64 {
+        match &self.counted {
+            Counted::Here { passed, .. } => self.limit.saturating_sub(passed.iter().sum()),
+            Counted::Shared(entry, rate) => {
+                let values = entry.values();
+                let all = self.limit.saturating_sub(values.get(*rate, now_ms).unwrap_or(0));
+                // Who comes later finds something, too; the last bytes go to whoever asks.
+                (all / u64::from(values.trackers().max(1))).max(all.min(self.min_size))
+            }
         }
     }
 
@@ -99,13 +140,14 @@ impl Bandwidth {
 
     /// Forgets what passed more than a period before `now_ms`.
     fn turn(&mut self, now_ms: u64) {
-        let part = self.part_at(now_ms);
-        let gone = part.saturating_sub(self.part).min(SLOTS as u64);
+        let now = self.part_at(now_ms);
+        let slots = self.period_ms.div_ceil(self.part_ms());
+        let Counted::Here { passed, part } = &mut self.counted else { return };
+        let gone = now.saturating_sub(*part).min(SLOTS as u64);
         for n in 1..=gone {
-            let slot = self.slot(self.part + n);
-            self.passed[slot] = 0;
+            passed[((*part + n) % slots) as usize] = 0;
         }
-        self.part = part.max(self.part);
+        *part = now.max(*part);
     }
 }
 

@@ -41,6 +41,8 @@ enum Filter {
     Bandwidth {
         /// The filter's number in the configuration.
         id: u32,
+        /// From the client to the server.
+        incoming: bool,
         /// Its own limits.
         limits: (u32, u32, u32),
         /// What is set by now.
@@ -80,7 +82,8 @@ impl Filtered {
             .filter_map(|(proxy, filter)| match filter {
                 model::Filter::Bandwidth(f) if f.incoming == (direction == Direction::Request) => {
                     let limits = (f.limit, f.period_ms, f.min_size);
-                    Some(Filter::Bandwidth { id: f.id, limits, set: None, limit: None })
+                    let incoming = f.incoming;
+                    Some(Filter::Bandwidth { id: f.id, incoming, limits, set: None, limit: None })
                 }
                 model::Filter::Bandwidth(_) => None,
                 model::Filter::Trace(f) => {
@@ -95,16 +98,20 @@ impl Filtered {
     /// Turns on what rules asked for, or changes it.
     pub fn apply(&mut self, wanted: &[BandwidthLimit], now_ms: u64) {
         for filter in &mut self.filters {
-            let Filter::Bandwidth { id, limits, set, limit } = filter else { continue };
+            let Filter::Bandwidth { id, incoming, limits, set, limit } = filter else { continue };
             let found = wanted.iter().find(|wanted| wanted.filter == *id);
             if found.is_none() || found == set.as_ref() {
                 continue;
             }
-            *set = found.copied();
+            *set = found.cloned();
             let given = |value: Option<u32>, own: u32| value.filter(|n| *n > 0).unwrap_or(own);
             let bytes = given(found.and_then(|wanted| wanted.limit), limits.0);
             let period_ms = given(found.and_then(|wanted| wanted.period_ms), limits.1);
-            *limit = Some(Bandwidth::new(bytes, period_ms, limits.2, now_ms));
+            let shared = found.and_then(|wanted| wanted.shared.clone());
+            *limit = Some(match shared {
+                Some(entry) => Bandwidth::shared(entry, *incoming, (bytes, period_ms, limits.2), now_ms),
+                None => Bandwidth::new(bytes, period_ms, limits.2, now_ms),
+            });
         }
     }
 
