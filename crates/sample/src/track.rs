@@ -40,13 +40,13 @@ impl Tracking {
     }
 }
 
-/// Counts an event on all entries of `slots`: in their counters, and in their rates.
-pub fn count(slots: &[Option<Tracked>], kinds: [DataType; 2], n: u64, now_ms: u64) {
+/// Counts events on all entries of `slots`: kinds of counters and rates, and how many each.
+pub fn count<const N: usize>(slots: &[Option<Tracked>], kinds: [(DataType, u64); N], now_ms: u64) {
     for tracked in slots.iter().flatten() {
         let values = tracked.values();
         let mut counted = false;
-        for kind in kinds {
-            counted |= values.add(kind, n, now_ms);
+        for (kind, n) in kinds {
+            counted |= n > 0 && values.add(kind, n, now_ms);
         }
         if counted {
             values.touch(now_ms);

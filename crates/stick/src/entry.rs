@@ -81,10 +81,7 @@ impl<'t> Entry<'t> {
         let holders = &values.words.narrow[header::HOLDERS];
         holders.fetch_add(TRACKER.wrapping_sub(LOOKER), Ordering::AcqRel);
         std::mem::forget(self);
-        values.add(DataType::ConnCnt, 1, now_ms);
-        values.add(DataType::ConnRate, 1, now_ms);
-        values.add(DataType::ConnCur, 1, now_ms);
-        values.touch(now_ms);
+        values.begin(now_ms);
         Tracked { table: local.clone(), at }
     }
 }
@@ -145,6 +142,7 @@ impl Tracked {
     }
 
     /// Its values.
+    #[inline]
     pub fn values(&self) -> Values<'_> {
         self.table.values_at(self.at)
     }
@@ -214,6 +212,14 @@ impl<'t> Values<'t> {
         self.words.narrow[header::STAMP].store(stamp, Ordering::Release);
     }
 
+    /// Somebody begins to track the entry.
+    fn begin(&self, now_ms: u64) {
+        self.add(DataType::ConnCnt, 1, now_ms);
+        self.add(DataType::ConnRate, 1, now_ms);
+        self.add(DataType::ConnCur, 1, now_ms);
+        self.touch(now_ms);
+    }
+
     /// Milliseconds until the entry expires; 0 when that is due, or when entries of the table do not expire.
     pub fn expires_in(&self, now_ms: u64) -> u32 {
         self.table.left(self.words.narrow[header::STAMP].load(Ordering::Acquire), now_ms)
@@ -238,7 +244,7 @@ impl<'t> Values<'t> {
     /// Element `index` of an array.
     pub fn get_at(&self, kind: DataType, index: u16, now_ms: u64) -> Option<u64> {
         let (place, index) = self.table.layout.find(kind, index)?;
-        Some(match place.stored.kind.shape() {
+        Some(match place.shape {
             Shape::Counter | Shape::Name => {
                 let word = &self.words.narrow[usize::from(place.at + index)];
                 u64::from(word.load(Ordering::Acquire))
@@ -254,13 +260,13 @@ impl<'t> Values<'t> {
     /// A rate with its period's start and counts, for the peers protocol.
     pub fn sliding(&self, kind: DataType, index: u16) -> Option<Sliding> {
         let (place, index) = self.table.layout.find(kind, index)?;
-        (place.stored.kind.shape() == Shape::Rate).then(|| self.rate(place, index).load())
+        (place.shape == Shape::Rate).then(|| self.rate(place, index).load())
     }
 
     /// Replaces a rate.
     pub fn set_sliding(&self, kind: DataType, index: u16, value: Sliding) -> bool {
         let Some((place, index)) = self.table.layout.find(kind, index) else { return false };
-        let is_rate = place.stored.kind.shape() == Shape::Rate;
+        let is_rate = place.shape == Shape::Rate;
         if is_rate {
             self.rate(place, index).store(value);
         }
@@ -270,7 +276,7 @@ impl<'t> Values<'t> {
     /// Replaces a value; what does not fit is cut to its lower bits. A rate begins a period now with so many events.
     pub fn set_at(&self, kind: DataType, index: u16, value: u64, now_ms: u64) -> bool {
         let Some((place, index)) = self.table.layout.find(kind, index) else { return false };
-        match place.stored.kind.shape() {
+        match place.shape {
             Shape::Counter | Shape::Name => {
                 self.words.narrow[usize::from(place.at + index)].store(value as u32, Ordering::Release);
             }
@@ -296,16 +302,19 @@ impl<'t> Values<'t> {
     }
 
     /// Adds to element `index` of an array, and returns what a counter is then; 0 for rates.
+    #[inline]
     pub fn add_at(&self, kind: DataType, index: u16, n: u64, now_ms: u64) -> Option<u64> {
         let (place, index) = self.table.layout.find(kind, index)?;
-        Some(match place.stored.kind.shape() {
+        Some(match place.shape {
             Shape::Counter | Shape::Name => {
                 let word = &self.words.narrow[usize::from(place.at + index)];
                 u64::from(word.fetch_add(n as u32, Ordering::AcqRel).wrapping_add(n as u32))
             }
             Shape::Long => Self::long(&self.words, place).fetch_add(n, Ordering::AcqRel).wrapping_add(n),
             Shape::Rate => {
-                let n = n.div_ceil(u64::from(self.factor(kind)));
+                // Divisions are for the few that are asked for.
+                let factor = self.factor(kind);
+                let n = if factor == 1 { n } else { n.div_ceil(u64::from(factor)) };
                 let n = u32::try_from(n).unwrap_or(u32::MAX);
                 self.rate(place, index).add(n, now_ms as u32, place.stored.period_ms);
                 0
@@ -316,11 +325,12 @@ impl<'t> Values<'t> {
     /// Sets a counter and returns what it was.
     pub fn swap_at(&self, kind: DataType, index: u16, value: u32) -> Option<u32> {
         let (place, index) = self.table.layout.find(kind, index)?;
-        (place.stored.kind.shape() == Shape::Counter)
+        (place.shape == Shape::Counter)
             .then(|| self.words.narrow[usize::from(place.at + index)].swap(value, Ordering::AcqRel))
     }
 
     /// Takes one off a counter that is not zero.
+    #[inline]
     fn subtract(&self, kind: DataType) {
         let Some((place, index)) = self.table.layout.find(kind, 0) else { return };
         let word = &self.words.narrow[usize::from(place.at + index)];
@@ -328,6 +338,7 @@ impl<'t> Values<'t> {
     }
 
     /// What one event of a rate stands for.
+    #[inline]
     fn factor(&self, kind: DataType) -> u32 {
         if kind.is_byte_rate() { self.table.spec().byte_rate_factor } else { 1 }
     }

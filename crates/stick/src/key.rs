@@ -49,6 +49,7 @@ impl KeyType {
     }
 
     /// The key that these bytes are: cut to the longest length, `None` when an address or number has another one.
+    #[inline]
     pub fn key(self, bytes: &[u8]) -> Option<Key<'_>> {
         let bytes = match self {
             KeyType::Ip4 | KeyType::Ip6 | KeyType::Integer if bytes.len() != self.len_max() => return None,
@@ -86,6 +87,7 @@ impl<'k> Key<'k> {
     }
 
     /// A hash that who does not know the seed cannot steer.
+    #[inline]
     pub(crate) fn hash(&self, seed: u64) -> u64 {
         match <[u8; 4]>::try_from(self.bytes) {
             // Addresses and numbers: two multiplications are enough to spread them.

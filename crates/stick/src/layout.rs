@@ -25,12 +25,15 @@ pub(crate) mod header {
 pub(crate) struct Place {
     pub stored: Stored,
     pub at: u16,
+    pub shape: Shape,
 }
 
 /// The words of an entry: 32 bits for counters, 64 bits for byte counts and rates.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     places: [Option<Place>; KINDS],
+    /// A bit for each kind that is found, be it as the first element of an array.
+    found: u32,
     /// Words of 32 bits, the header and the key among them.
     pub narrow: usize,
     /// Words of 64 bits.
@@ -63,16 +66,27 @@ impl Layout {
                 }
             };
             // Keys have at most 64 kB, and all arrays together 500 words.
-            places[stored.kind as usize] =
-                Some(Place { stored: *stored, at: u16::try_from(at).unwrap_or(u16::MAX) });
+            places[stored.kind as usize] = Some(Place {
+                stored: *stored,
+                at: u16::try_from(at).unwrap_or(u16::MAX),
+                shape: stored.kind.shape(),
+            });
         }
         let link = shared.then_some(narrow);
-        Layout { places, narrow: narrow + usize::from(shared), wide, values, link }
+        let mut layout =
+            Layout { places, found: u32::MAX, narrow: narrow + usize::from(shared), wide, values, link };
+        layout.found = DataType::all()
+            .filter(|kind| layout.find(*kind, 0).is_some())
+            .fold(0, |all, kind| all | bit(kind));
+        layout
     }
 
     /// Where element `index` of a kind is: itself, or in the array that stands for it.
     #[inline]
     pub fn find(&self, kind: DataType, index: u16) -> Option<(Place, u16)> {
+        if self.found & bit(kind) == 0 {
+            return None;
+        }
         let (place, index) = match self.places[kind as usize] {
             Some(place) => (place, index),
             None => {
@@ -87,4 +101,8 @@ impl Layout {
     pub fn stored(&self, kind: DataType) -> Option<Stored> {
         self.places[kind as usize].map(|place| place.stored)
     }
+}
+
+const fn bit(kind: DataType) -> u32 {
+    1 << kind as u32
 }

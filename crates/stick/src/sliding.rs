@@ -34,6 +34,7 @@ const EARLY: u32 = u32::MAX - 60_000;
 impl Sliding {
     /// Moves to the period that `now_ms` is in.
     #[must_use]
+    #[inline]
     pub fn at(self, now_ms: u32, period_ms: u32) -> Sliding {
         let period_ms = period_ms.max(1);
         let since = now_ms.wrapping_sub(self.began_ms);
@@ -49,6 +50,7 @@ impl Sliding {
 
     /// Adds `n` events now.
     #[must_use]
+    #[inline]
     pub fn add(self, n: u32, now_ms: u32, period_ms: u32) -> Sliding {
         let moved = self.at(now_ms, period_ms);
         Sliding { current: moved.current.saturating_add(n), ..moved }
@@ -114,6 +116,7 @@ impl Shared<'_> {
     }
 
     /// Adds events now and returns the rate that follows.
+    #[inline]
     pub fn add(&self, n: u32, now_ms: u32, period_ms: u32) {
         let mut seen = self.now.load(Ordering::Acquire);
         loop {

@@ -205,7 +205,10 @@ impl Table {
 
     /// The entry of this key.
     pub fn find(&self, key: Key, now_ms: u64) -> Option<Entry<'_>> {
-        let hash = key.hash(self.seed);
+        self.find_hashed(key, key.hash(self.seed), now_ms)
+    }
+
+    fn find_hashed(&self, key: Key, hash: u64, now_ms: u64) -> Option<Entry<'_>> {
         let entry = match self.probe(key, hash) {
             Probe::Absent => return None,
             // As long as nothing was taken away, it is still the entry that was found.
@@ -231,10 +234,15 @@ impl Table {
     /// # Errors
     /// When there is no room.
     pub fn find_or_insert(&self, key: Key, now_ms: u64) -> Result<Entry<'_>, Refused> {
-        if let Some(entry) = self.find(key, now_ms) {
-            return Ok(entry);
-        }
         let hash = key.hash(self.seed);
+        match self.find_hashed(key, hash, now_ms) {
+            Some(entry) => Ok(entry),
+            None => self.insert(key, hash, now_ms),
+        }
+    }
+
+    /// The entry of this key, which was not found.
+    fn insert(&self, key: Key, hash: u64, now_ms: u64) -> Result<Entry<'_>, Refused> {
         let mut queue = self.lock(hash);
         if let Some(at) = self.search(key, hash) {
             // Somebody else made it, or it is over.
@@ -355,6 +363,7 @@ impl Table {
     }
 
     /// Milliseconds to the deadline.
+    #[inline]
     pub(crate) fn left(&self, stamp: u32, now_ms: u64) -> u32 {
         if self.spec.expire_ms == 0 {
             return 0;
@@ -363,6 +372,7 @@ impl Table {
     }
 
     /// True when it is past its deadline and nobody tracks it.
+    #[inline]
     fn is_over(&self, values: Values, now_ms: u64) -> bool {
         self.spec.expire_ms != 0 && values.expires_in(now_ms) == 0 && values.trackers() == 0
     }
@@ -600,6 +610,7 @@ impl Table {
     }
 
     /// Holds an entry that was found, if it still is one.
+    #[inline]
     pub(crate) fn hold(&self, at: u32) -> Option<Entry<'_>> {
         let holders = &self.arena.entry(at).narrow[header::HOLDERS];
         let mut seen = holders.load(Ordering::Acquire);

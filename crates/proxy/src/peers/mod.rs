@@ -11,10 +11,10 @@ mod session;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 
-use thalweg_balance::sync::{AtomicBool, AtomicU32, Mutex};
+use thalweg_balance::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard};
 use thalweg_config::model::{Config, LogLevel, PeersSection};
 use thalweg_operate::log::Route;
 use thalweg_runtime::net::{Listener, Port as ListeningPort, SockAddr};

@@ -9,7 +9,7 @@ use thalweg_h1::parse::{HeadParser, ParseOptions, Parsed};
 use thalweg_http::semantics::{BodyLength, FramingPolicy, Strictness};
 use thalweg_http::{Head, HeaderId, Method};
 use thalweg_rules::{Kind, Ruleset};
-use thalweg_runtime::{clock, timer};
+use thalweg_runtime::{clock, pool, timer};
 use thalweg_sample::acl::Verdict;
 
 use super::attempt::Attempts;
@@ -524,7 +524,10 @@ impl<'a> Stream<'a> {
         self.limit_request();
         match rules::run(self, proxy, rules, kind, &mut Source::Client).await? {
             Passed::On | Passed::AsHttp => Ok(()),
-            Passed::ToService(name) => Err(Stop::Ended(service::serve(self, name).await?)),
+            Passed::ToService(name) => {
+                let serving = pool::boxed_with(|| service::serve(self, name));
+                Err(Stop::Ended(serving.await?))
+            }
         }
     }
 

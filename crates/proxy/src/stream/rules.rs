@@ -11,7 +11,7 @@ use std::task::Poll;
 use thalweg_config::model::{Proxy, ServerId};
 use thalweg_rules::{Effects, Kind, Outcome, Ruleset, Wanted};
 use thalweg_runtime::net::Departure;
-use thalweg_runtime::timer;
+use thalweg_runtime::{pool, timer};
 use thalweg_sample::Value;
 use thalweg_sample::context::{Ctx, Payload};
 
@@ -79,15 +79,16 @@ pub enum Passed<'a> {
     ToService(&'a str),
 }
 
-/// Evaluates rules of a kind that `proxy` has, waiting for what they wait for. They are worth a future only when there are
-/// any, so callers ask for that first.
-pub async fn run<'a>(
-    stream: &mut Stream<'a>,
+/// Evaluates rules of a kind that `proxy` has, waiting for what they wait for. They are worth a call only when there are any, so
+/// callers ask for that first. They are looked at before the future is made: mostly there is nothing to wait for, and then it
+/// has nothing to hold but that.
+pub fn run<'x, 'a, 's>(
+    stream: &'x mut Stream<'a>,
     proxy: &'a Proxy,
     rules: &'a Ruleset,
     kind: Kind,
-    source: &mut Source<'_>,
-) -> Result<Passed<'a>, Stop<'a>> {
+    source: &'x mut Source<'s>,
+) -> impl Future<Output = Result<Passed<'a>, Stop<'a>>> + use<'x, 'a, 's> {
     let delay = match kind {
         Kind::TcpRequest => proxy.inspect_delay_req_ms,
         Kind::TcpResponse => proxy.inspect_delay_res_ms,
@@ -95,12 +96,54 @@ pub async fn run<'a>(
     };
     let deadline = delay.map(timer::deadline_in);
     // Without a delay rules decide on what there is.
-    let mut last = deadline.is_none();
-    let mut from = 0;
+    let last = deadline.is_none();
+    let outcome = look(stream, rules, kind, source, (0, last));
+    let passed = matches!(outcome, Outcome::Done | Outcome::Accept);
+    if passed {
+        stream.state.apply_overrides(stream.client);
+    }
+    async move {
+        if passed {
+            return Ok(Passed::On);
+        }
+        let begun = Begun { outcome, last, deadline };
+        pool::boxed_with(|| go_on(stream, proxy, rules, kind, source, begun)).await
+    }
+}
+
+/// What rules came to when they were looked at first.
+struct Begun<'a> {
+    outcome: Outcome<'a>,
+    /// No more input comes before they decide.
+    last: bool,
+    deadline: Option<u64>,
+}
+
+/// Looks at rules, from number `from` on.
+fn look<'a>(
+    stream: &mut Stream<'a>,
+    rules: &'a Ruleset,
+    kind: Kind,
+    source: &mut Source<'_>,
+    (from, last): (usize, bool),
+) -> Outcome<'a> {
+    let outcome = evaluate(stream, kind, source, last, |cx, fx| rules.run(kind, from, cx, fx));
+    count_failed_rewrites(stream);
+    outcome
+}
+
+/// Goes on with rules that wait or decided.
+async fn go_on<'a>(
+    stream: &mut Stream<'a>,
+    proxy: &'a Proxy,
+    rules: &'a Ruleset,
+    kind: Kind,
+    source: &mut Source<'_>,
+    begun: Begun<'a>,
+) -> Result<Passed<'a>, Stop<'a>> {
+    let Begun { mut outcome, mut last, deadline } = begun;
     loop {
-        let outcome = evaluate(stream, kind, source, last, |cx, fx| rules.run(kind, from, cx, fx));
-        count_failed_rewrites(stream);
-        from = match outcome {
+        let from = match outcome {
             Outcome::Wait { resume } => {
                 last |= !waits(kind, Wait::Input) || more(stream, source, deadline).await? != More::Came;
                 resume
@@ -135,6 +178,7 @@ pub async fn run<'a>(
             }
             decision => return decided(stream, proxy, kind, source, decision).await,
         };
+        outcome = look(stream, rules, kind, source, (from, last));
     }
 }
 

@@ -32,16 +32,20 @@ pub fn glitches(session: &ClientSession, n: u32) {
 
 /// The bytes of a stream that is over: those of its client, and those that came from a server.
 pub fn stream_over(session: &ClientSession, state: &StreamState) {
+    let (received, sent) = (state.facts.req_bytes_in, state.facts.res_bytes_in);
     for tracking in [session.facts().tracking(), state.facts.tracking.slots()] {
-        count_on(tracking, [BytesInCnt, BytesInRate], state.facts.req_bytes_in);
-        count_on(tracking, [BytesOutCnt, BytesOutRate], state.facts.res_bytes_in);
+        if !tracking.is_empty() {
+            let kinds =
+                [(BytesInCnt, received), (BytesInRate, received), (BytesOutCnt, sent), (BytesOutRate, sent)];
+            count(tracking, kinds, clock::now_ms());
+        }
     }
 }
 
 #[inline]
 fn count_on(tracking: &[Option<Tracked>], kinds: [DataType; 2], n: u64) {
     if !tracking.is_empty() && n > 0 {
-        count(tracking, kinds, n, clock::now_ms());
+        count(tracking, kinds.map(|kind| (kind, n)), clock::now_ms());
     }
 }
 
