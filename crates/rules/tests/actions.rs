@@ -701,8 +701,8 @@ fn the_last_bandwidth_limit_of_a_filter_counts() {
         captures: None,
         resolvers: &|_| None,
         bandwidth_filter: &|name| match name {
-            "a" => Some(3),
-            "b" => Some(8),
+            "a" => Some(thalweg_rules::BandwidthFilter { id: 3, shared: None }),
+            "b" => Some(thalweg_rules::BandwidthFilter { id: 8, shared: None }),
             _ => None,
         },
     };

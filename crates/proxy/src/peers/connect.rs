@@ -64,7 +64,7 @@ pub(super) async fn keep_connected(service: Rc<Service>, peer: usize) {
 }
 
 fn pause(service: &Service) -> u64 {
-    RECONNECT_MIN_MS + service.worker.next_random() % RECONNECT_SPREAD_MS
+    RECONNECT_MIN_MS + service.own.next_random() % RECONNECT_SPREAD_MS
 }
 
 fn set_reconnect(service: &Service, peer: usize, at_ms: Option<u64>) {
@@ -124,11 +124,11 @@ async fn open(service: &Service, server: &Server, address: &SockAddr) -> Option<
     let transport = match server.traffic_tls().and_then(|tls| tls.line.as_ref()) {
         None => Transport::from(stream),
         Some(line) => {
-            let sizes = service.worker.record_sizes();
+            let sizes = service.sizes;
             let shaking = handshake::connect(stream, line.context(), (None, None), sizes, Some(deadline));
             let transport = pool::boxed(shaking).await.ok()?;
             let resumed = transport.tls_facts().is_some_and(|tls| tls.known.resumed);
-            service.worker.count_tls_server(resumed);
+            service.own.count_tls_server(resumed);
             transport
         }
     };

@@ -22,8 +22,9 @@ use thalweg_runtime::{Kind, Reason, TaskId, clock, current_task, kill, spawn, ti
 use thalweg_stick::Table;
 use thalweg_stick::peers::{PeerSpec, Section, SectionSpec, TableSpec};
 
+use crate::connection::tls::RecordSizes;
 use crate::instance;
-use crate::worker::Worker;
+use crate::worker::{Thread, Worker};
 
 static ACCEPT: Kind = Kind::new("peers-accept");
 static COLLECT: Kind = Kind::new("peers-collect");
@@ -149,8 +150,10 @@ fn section_of(config: &Config, section: &PeersSection, tables: &[Arc<Table>]) ->
 
 /// A section on its thread.
 pub struct Service {
-    worker: Rc<Worker>,
-    number: usize,
+    own: Rc<Thread>,
+    config: PeersSection,
+    tables: Vec<Arc<Table>>,
+    sizes: RecordSizes,
     live: Arc<Live>,
     /// Where this process is found, for the one that comes next.
     here: Option<SockAddr>,
@@ -166,7 +169,7 @@ pub struct Service {
 
 impl Service {
     fn config(&self) -> &PeersSection {
-        &self.worker.instance.config.peers[self.number]
+        &self.config
     }
 
     fn wake_sessions(&self) {
@@ -177,7 +180,7 @@ impl Service {
     fn log(&self, level: LogLevel, what: &str) {
         if let Some(route) = &self.route {
             let line = format!("Peers section {}: {what}", self.config().name);
-            self.worker.log_line(route, level, line.as_bytes());
+            self.own.log_line(route, level, line.as_bytes());
         }
     }
 }
@@ -187,8 +190,10 @@ pub fn start(worker: &Rc<Worker>, number: usize, port: Arc<ListeningPort>) {
     let Some(live) = worker.instance.peers.live.get(number).cloned() else { return };
     let Some(config) = worker.instance.config.peers.get(number) else { return };
     let service = Rc::new(Service {
-        worker: Rc::clone(worker),
-        number,
+        own: Rc::clone(worker.own()),
+        config: config.clone(),
+        tables: config.tables.iter().filter_map(|at| worker.instance.tables.get(*at)).cloned().collect(),
+        sizes: worker.record_sizes(),
         live,
         here: port.local_addr().ok(),
         route: worker.log_route(&config.log_targets),
@@ -254,9 +259,9 @@ async fn teach(service: Rc<Service>) {
 /// Notes which entries changed, and has them sent.
 async fn collect(service: Rc<Service>) {
     let task = current_task();
-    for at in &service.config().tables {
+    for table in &service.tables {
         let live = Arc::clone(&service.live);
-        service.worker.instance.tables[*at].on_change(move || {
+        table.on_change(move || {
             live.changed.store(true, Ordering::Release);
             task.wake(Reason::OTHER);
         });
