@@ -168,6 +168,11 @@ impl<'a> Reader<'a> {
     }
 
     fn ordinary(&mut self, id: HeaderId, name: &[u8], value: &[u8]) {
+        if self.fields == 0
+            && let Err(error) = self.host()
+        {
+            return self.fail(error);
+        }
         self.fields += 1;
         if self.fields > self.fields_max {
             return self.fail(Malformed::TooLarge);
@@ -182,6 +187,8 @@ impl<'a> Reader<'a> {
                 return self.fail(Malformed::ConnectionSpecific);
             }
             // Where the message ends, and for whom it is, was decided long ago.
+            // It says what `:authority` says, whatever it said itself (RFC 9113 section 8.3.1).
+            HeaderId::Host if self.seen & AUTHORITY != 0 => return,
             HeaderId::ContentLength | HeaderId::Host if self.expect == Expect::Trailers => {
                 return self.fail(Malformed::ConnectionSpecific);
             }
@@ -286,7 +293,9 @@ impl<'a> Reader<'a> {
         });
         self.scratch.target = target;
         done?;
-        self.host()?;
+        if self.fields == 0 {
+            self.host()?;
+        }
         if !self.scratch.cookies.is_empty() {
             self.head.push(b"cookie", &self.scratch.cookies).map_err(rewrite)?;
         }
@@ -307,7 +316,8 @@ impl<'a> Reader<'a> {
         })?;
         if is_connect && !extended {
             // The default port of a scheme says nothing where there is no scheme.
-            self.host()?;
+            let authority = self.scratch.control(self.seen, Pseudo::Authority).unwrap_or(b"");
+            self.head.set(b"host", authority).map_err(rewrite)?;
         }
         Ok(extended)
     }
@@ -348,16 +358,12 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The `host` field says what `:authority` says, whatever it said itself (RFC 9113 section 8.3.1).
+    /// Puts the `host` field in front of all others, once the pseudo-header fields are known.
     fn host(&mut self) -> Result<(), Malformed> {
-        let Some(authority) = self.scratch.control(self.seen, Pseudo::Authority) else { return Ok(()) };
-        if self.head.value(HeaderId::Host) == Some(authority)
-            && self.head.get_all(HeaderId::Host).nth(1).is_none()
-        {
-            return Ok(());
+        match self.scratch.control(self.seen, Pseudo::Authority) {
+            Some(authority) => self.head.push(b"host", authority).map(drop).map_err(rewrite),
+            None => Ok(()),
         }
-        self.head.remove_id(HeaderId::Host);
-        self.head.prepend(b"host", authority).map_err(rewrite)
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use thalweg_balance::sync;
+use thalweg_h2::connection::Tally;
 
 use crate::chunks::Chunks;
 use crate::latency::{Latency, Times};
@@ -197,6 +198,21 @@ counters! {
         /// Bytes that passed through a pipe: received from this side, and sent to it.
         spliced_in,
         spliced_out,
+        /// Connections of HTTP/2: those there are, and all so far. The same of their streams.
+        h2_open_connections,
+        h2_connections,
+        h2_open_streams,
+        h2_streams,
+        /// Their frames, and what ended connections and streams: see [`thalweg_h2::connection::Tally`].
+        h2_headers,
+        h2_data,
+        h2_settings,
+        h2_resets,
+        h2_goaways,
+        h2_connection_errors,
+        h2_stream_errors,
+        h2_resets_sent,
+        h2_goaways_sent,
     }
 }
 
@@ -212,6 +228,8 @@ impl Counters {
                     | "private_idle_connections"
                     | "used_connections_max"
                     | "needed_connections"
+                    | "h2_open_connections"
+                    | "h2_open_streams"
             );
             if !is_now {
                 counter.set(0);
@@ -224,6 +242,19 @@ impl Counters {
             latency.reset();
         }
         self.reset_max();
+    }
+
+    /// Counts what a connection of HTTP/2 counted since `before`.
+    pub fn count_frames(&self, before: &Tally, now: &Tally) {
+        self.h2_headers.add(now.headers - before.headers);
+        self.h2_data.add(now.data - before.data);
+        self.h2_settings.add(now.settings - before.settings);
+        self.h2_resets.add(now.resets - before.resets);
+        self.h2_goaways.add(now.goaways - before.goaways);
+        self.h2_connection_errors.add(now.connection_errors - before.connection_errors);
+        self.h2_stream_errors.add(now.stream_errors - before.stream_errors);
+        self.h2_resets_sent.add(now.resets_sent - before.resets_sent);
+        self.h2_goaways_sent.add(now.goaways_sent - before.goaways_sent);
     }
 
     /// Starts the maxima anew. Only the owning thread may call this.

@@ -165,7 +165,21 @@ pub const ONLY_FRONTEND: &[&str] = &[
 ];
 
 /// The counters of modules, after the fixed columns: `<module>_<name>`. Frontends and backends have them.
-pub static EXTRA: [Column; 8] = [
+pub static EXTRA: [Column; 21] = [
+    c("h2_headers_rcvd", "MCPV", "HEADERS frames received"),
+    c("h2_data_rcvd", "MCPV", "DATA frames received"),
+    c("h2_settings_rcvd", "MCPV", "SETTINGS frames received"),
+    c("h2_rst_stream_rcvd", "MCPV", "RST_STREAM frames received"),
+    c("h2_goaway_rcvd", "MCPV", "GOAWAY frames received"),
+    c("h2_detected_conn_protocol_errors", "MCPV", "Breaches of the protocol that ended HTTP/2 connections"),
+    c("h2_detected_strm_protocol_errors", "MCPV", "Breaches of the protocol that ended HTTP/2 streams"),
+    c("h2_rst_stream_resp", "MCPV", "RST_STREAM frames sent"),
+    c("h2_goaway_resp", "MCPV", "GOAWAY frames sent"),
+    c("h2_open_connections", "MGPV", "HTTP/2 connections now"),
+    // Named so by the reference, for both sides.
+    c("h2_backend_open_streams", "MGPV", "HTTP/2 streams now"),
+    c("h2_total_connections", "MCPV", "HTTP/2 connections so far"),
+    c("h2_backend_total_streams", "MCPV", "HTTP/2 streams so far"),
     c("h1_open_connections", "MGPV", "HTTP/1 connections now"),
     c("h1_open_streams", "MGPV", "HTTP/1 streams now"),
     c("h1_total_connections", "MCPV", "HTTP/1 connections so far"),

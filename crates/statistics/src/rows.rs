@@ -63,9 +63,9 @@ impl Row {
         }
     }
 
-    /// Sets module counters by their position in [`EXTRA`].
-    fn extra(&mut self, values: [u64; EXTRA.len()]) {
-        for (i, value) in values.into_iter().enumerate() {
+    /// Sets module counters by their position in [`EXTRA`]: those of HTTP/2, then those of HTTP/1.
+    fn extra(&mut self, h2: [u64; H2_COUNTERS], h1: [u64; EXTRA.len() - H2_COUNTERS]) {
+        for (i, value) in h2.into_iter().chain(h1).enumerate() {
             self.set(COLUMNS.len() + i, U64(value));
         }
     }
@@ -73,6 +73,40 @@ impl Row {
 
 fn narrow(n: u64) -> Value {
     U32(u32::try_from(n).unwrap_or(u32::MAX))
+}
+
+/// Module counters of HTTP/2.
+const H2_COUNTERS: usize = 13;
+
+/// What was counted of HTTP/2.
+struct H2 {
+    open_connections: u64,
+    connections: u64,
+    streams: u64,
+    /// In the order of [`EXTRA`].
+    counted: [u64; H2_COUNTERS],
+}
+
+impl H2 {
+    fn of(sums: &Sums<'_>) -> H2 {
+        let counted = [
+            sums.of(|c| &c.h2_headers),
+            sums.of(|c| &c.h2_data),
+            sums.of(|c| &c.h2_settings),
+            sums.of(|c| &c.h2_resets),
+            sums.of(|c| &c.h2_goaways),
+            sums.of(|c| &c.h2_connection_errors),
+            sums.of(|c| &c.h2_stream_errors),
+            sums.of(|c| &c.h2_resets_sent),
+            sums.of(|c| &c.h2_goaways_sent),
+            sums.of(|c| &c.h2_open_connections),
+            sums.of(|c| &c.h2_open_streams),
+            sums.of(|c| &c.h2_connections),
+            sums.of(|c| &c.h2_streams),
+        ];
+        let [.., open_connections, _, connections, streams] = counted;
+        H2 { open_connections, connections, streams, counted }
+    }
 }
 
 /// The counters of one thing, on all threads and of all its parts.
@@ -215,20 +249,28 @@ pub fn frontend(instance: &Instance, proxy: &Proxy) -> Row {
     row.set(const { at("dses") }, sums.wide(|c| &c.denied_sessions));
     let http = u64::from(is_http(proxy));
     row.set(const { at("sess_other") }, U64(sessions * (1 - http)));
-    row.set(const { at("h1sess") }, U64(sessions * http));
+    let h2 = H2::of(&sums);
+    row.set(const { at("h1sess") }, U64(sessions.saturating_sub(h2.connections) * http));
+    row.set(const { at("h2sess") }, U64(h2.connections));
     row.set(const { at("req_other") }, U64(0));
-    row.set(const { at("h1req") }, U64(requests * http));
-    row.zeroes(const { &[at("h2sess"), at("h3sess"), at("h2req"), at("h3req")] });
-    row.extra([
-        sums.of(|c| &c.current) * http,
-        sums.of(|c| &c.current) * http,
-        sessions * http,
-        (requests - sums.of(|c| &c.silent)) * http,
-        sums.of(|c| &c.request_bytes_in) * http,
-        sums.of(|c| &c.response_bytes_out) * http,
-        sums.of(|c| &c.spliced_in),
-        sums.of(|c| &c.spliced_out),
-    ]);
+    row.set(const { at("h1req") }, U64(requests.saturating_sub(h2.streams) * http));
+    row.set(const { at("h2req") }, U64(h2.streams));
+    row.zeroes(const { &[at("h3sess"), at("h3req")] });
+    let current = sums.of(|c| &c.current).saturating_sub(h2.open_connections) * http;
+    let h1_streams = requests.saturating_sub(sums.of(|c| &c.silent)).saturating_sub(h2.streams);
+    row.extra(
+        h2.counted,
+        [
+            current,
+            current,
+            sessions.saturating_sub(h2.connections) * http,
+            h1_streams * http,
+            sums.of(|c| &c.request_bytes_in) * http,
+            sums.of(|c| &c.response_bytes_out) * http,
+            sums.of(|c| &c.spliced_in),
+            sums.of(|c| &c.spliced_out),
+        ],
+    );
     row
 }
 
@@ -498,15 +540,18 @@ pub fn backend(instance: &Instance, proxy: &Proxy) -> Row {
         .map(|at| instance.threads.iter().map(|t| t.servers[at].idle_connections.get()).sum::<u64>())
         .sum();
     let http = u64::from(is_http(proxy));
-    row.extra([
-        (sums.of(|c| &c.current) + idle) * http,
-        sums.of(|c| &c.current) * http,
-        sums.of(|c| &c.connection_attempts) * http,
-        (sums.of(|c| &c.connection_attempts) + sums.of(|c| &c.connection_reuses)) * http,
-        sums.of(|c| &c.response_bytes_in) * http,
-        sums.of(|c| &c.request_bytes_out) * http,
-        sums.of(|c| &c.spliced_in),
-        sums.of(|c| &c.spliced_out),
-    ]);
+    row.extra(
+        H2::of(&sums).counted,
+        [
+            (sums.of(|c| &c.current) + idle) * http,
+            sums.of(|c| &c.current) * http,
+            sums.of(|c| &c.connection_attempts) * http,
+            (sums.of(|c| &c.connection_attempts) + sums.of(|c| &c.connection_reuses)) * http,
+            sums.of(|c| &c.response_bytes_in) * http,
+            sums.of(|c| &c.request_bytes_out) * http,
+            sums.of(|c| &c.spliced_in),
+            sums.of(|c| &c.spliced_out),
+        ],
+    );
     row
 }

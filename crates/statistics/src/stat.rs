@@ -157,7 +157,7 @@ mod tests {
             (names[0], names[1], names[17], names[73], names[118]),
             ("pxname", "svname", "status", "addr", "cache_hint_hits")
         );
-        assert_eq!((names[119], names[120], names.last()), ("-", "h1_open_connections", Some(&"")));
+        assert_eq!((names[119], names[120], names.last()), ("-", "h2_headers_rcvd", Some(&"")));
         assert_eq!((names[89], names[101], names[105]), ("src_ilim", "agg_server_check_status", "h1sess"));
     }
 

@@ -8,7 +8,7 @@ use base64::Engine as _;
 
 use support::h2::{Client, GET, beginning, block, frame, next_frame};
 use support::tls::{self, Authority};
-use support::{Conn, Proxy, Server, Setup, each_driver, ok};
+use support::{Conn, Proxy, Server, Setup, each_driver, eventually, ok};
 use thalweg_h2::error::ErrorCode;
 use thalweg_h2::frame::{Kind, flag};
 
@@ -438,6 +438,113 @@ fn settings() {
         }
         assert_eq!((seen.first(), seen.last()), (Some(&(6, 0)), Some(&(8, 11))), "{seen:?}");
         drop(client);
+        proxy.finish(server);
+    });
+}
+
+/// What operators see: `show stat`, `show sess`, fetches of streams.
+#[test]
+fn counters_and_sessions() {
+    each_driver(|io| {
+        let (sender, go_on) = mpsc::channel::<()>();
+        let go_on = std::sync::Mutex::new(go_on);
+        let server = Server::start(move |mut conn, _| {
+            while conn.next_request().is_some() {
+                go_on.lock().unwrap().recv().unwrap();
+                conn.send(ok("late"));
+            }
+        });
+        let rules = "http-request return status 200 content-type text/plain lf-string %[fc_nb_streams] if { path /nb }";
+        let proxy = before(&server, rules).global("stats socket <@dir>/cli level admin").start(io);
+        let ask = |command: &str| {
+            let mut cli = Conn::connect_unix(&proxy.path("cli"));
+            cli.send(format!("{command}\n"));
+            cli.rest_text()
+        };
+        let mut client = client(&proxy);
+        let ids: Vec<u32> = (0..3).map(|_| client.open("GET", "/", &[], true)).collect();
+        assert_eq!(client.get("/nb").text(), "4");
+        let stat = |name: &str| {
+            let text = ask("show stat fe 1 -1");
+            let mut lines = text.trim_start_matches("# ").lines().map(|line| line.split(','));
+            let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+            names.zip(values).find(|(n, _)| *n == name).unwrap().1.parse::<u64>().unwrap()
+        };
+        let seen = ["h2sess", "h1sess", "h2req", "h1req", "h2_open_connections", "h2_backend_open_streams"]
+            .map(stat);
+        assert_eq!(seen, [1, 0, 4, 0, 1, 3]);
+        assert_eq!(ask("show sess").matches("proto=").count(), 3);
+        ids.iter().for_each(|_| sender.send(()).unwrap());
+        for id in ids {
+            assert_eq!(client.answer(id).text(), "late");
+        }
+        assert_eq!(
+            ["h2_headers_rcvd", "h2_backend_total_streams", "h2_total_connections"].map(stat),
+            [4, 4, 1]
+        );
+        drop(client);
+        eventually("the connection is gone", || (stat("h2_open_connections") == 0).then_some(()));
+        assert_eq!(stat("h2_backend_open_streams"), 0);
+        proxy.finish(server);
+    });
+}
+
+/// Makes one frame of a flood.
+type Make<'a> = Box<dyn Fn(u32) -> Vec<u8> + 'a>;
+
+/// Each kind of flood ends its connection, by name, and nobody else notices.
+#[test]
+fn floods() {
+    each_driver(|io| {
+        let server = telling();
+        let proxy = before(&server, "http-request return status 200").start(io);
+        let mut other = client(&proxy);
+        let both = flag::END_HEADERS | flag::END_STREAM;
+        let flood = |make: &dyn Fn(u32) -> Vec<u8>| {
+            let mut conn = proxy.connect();
+            let _ = conn.try_send(beginning());
+            // Far more than any budget, in pieces; the proxy may leave at any of them.
+            for round in 0..400 {
+                let piece: Vec<u8> = (0..100).flat_map(|n| make(round * 100 + n)).collect();
+                if conn.try_send(piece).is_err() {
+                    break;
+                }
+            }
+            let mut last = None;
+            while let Some((header, payload)) = next_frame(&mut conn) {
+                if header.kind == Kind::Goaway {
+                    last = Some(payload[7]);
+                }
+            }
+            last
+        };
+        const CALM: u8 = 11;
+        let get = |id| frame(Kind::Headers, both, id, &block(GET));
+        let open = frame(Kind::Headers, flag::END_HEADERS, 1, &block(GET));
+        let once = |n: u32, first: &[u8], then: Vec<u8>| if n == 0 { first.to_vec() } else { then };
+        let floods: [(&str, Make); 7] = [
+            (
+                "resets",
+                Box::new(|n| [get(2 * n + 1), frame(Kind::RstStream, 0, 2 * n + 1, &[0, 0, 0, 8])].concat()),
+            ),
+            ("pings", Box::new(|_| frame(Kind::Ping, 0, 0, &[0; 8]))),
+            ("settings", Box::new(|_| frame(Kind::Settings, 0, 0, &[]))),
+            ("priorities", Box::new(|_| frame(Kind::Priority, 0, 1, &[0; 5]))),
+            ("empty data", Box::new(|n| once(n, &open, frame(Kind::Data, 0, 1, b"")))),
+            ("windows", Box::new(|_| frame(Kind::WindowUpdate, 0, 0, &[0, 0, 0, 1]))),
+            (
+                "continuations",
+                Box::new(|n| {
+                    once(n, &frame(Kind::Headers, 0, 1, &block(GET)), frame(Kind::Continuation, 0, 1, b""))
+                }),
+            ),
+        ];
+        for (name, make) in &floods {
+            // A proxy that left before it was read to its end may have been cut off itself.
+            assert!(matches!(flood(make), Some(CALM) | None), "{name}");
+            assert_eq!(other.get("/").status, 200, "{name}");
+        }
+        drop(other);
         proxy.finish(server);
     });
 }

@@ -359,7 +359,10 @@ fn the_page_is_safe_to_look_at() {
         assert!(page.field("content-type").contains("charset=utf-8"));
         // The version of the program is nobody's business unless somebody says so.
         assert!(!text.contains(env!("CARGO_PKG_VERSION")));
-        assert!(text.contains("<pre>h1_open_connections 1\n"), "{text}");
+        assert!(
+            text.contains("<pre>h2_headers_rcvd 0\n") && text.contains("\nh1_open_connections 1\n"),
+            "{text}"
+        );
         assert!(!text.contains("method=\"post\""), "nothing may be changed here");
         assert!(proxy.ask(&get("/open", "")).text().contains("<form method=\"post\">"));
         // What became of a change is said in words of ours.

@@ -175,6 +175,29 @@ impl From<Exhausted> for Failure {
     }
 }
 
+/// How many frames of some kinds a connection saw, and what it had to refuse.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// HEADERS frames that came.
+    pub headers: u64,
+    /// DATA frames that came.
+    pub data: u64,
+    /// SETTINGS frames that came, acknowledgements included.
+    pub settings: u64,
+    /// RST_STREAM frames that came.
+    pub resets: u64,
+    /// GOAWAY frames that came.
+    pub goaways: u64,
+    /// Breaches that ended the connection.
+    pub connection_errors: u64,
+    /// Breaches that ended a stream.
+    pub stream_errors: u64,
+    /// RST_STREAM frames that were sent.
+    pub resets_sent: u64,
+    /// GOAWAY frames that were sent.
+    pub goaways_sent: u64,
+}
+
 /// Octets of control frames that wait because the peer does not read.
 const OUTPUT_MAX: usize = 256 * 1024;
 
@@ -234,6 +257,7 @@ pub struct Connection {
     goaway_sent: Option<u32>,
     failed: Option<Failure>,
     budget: Budget,
+    tally: Tally,
     /// Frames and resets that may still be handled in this go.
     turn: (u32, u32),
     output: Vec<u8>,
@@ -280,6 +304,7 @@ impl Connection {
             goaway_sent: None,
             failed: None,
             budget: Budget::new(now_ms),
+            tally: Tally::default(),
             turn: (u32::MAX, u32::MAX),
             output,
             head,
@@ -313,6 +338,21 @@ impl Connection {
     /// Why the connection ended, if it did.
     pub fn failure(&self) -> Option<Failure> {
         self.failed
+    }
+
+    /// What was counted so far.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    fn put_reset(&mut self, id: u32, code: ErrorCode) {
+        self.tally.resets_sent += 1;
+        frame::put_reset(&mut self.output, id, code);
+    }
+
+    fn put_goaway(&mut self, last: u32, code: ErrorCode) {
+        self.tally.goaways_sent += 1;
+        frame::put_goaway(&mut self.output, last, code, b"");
     }
 
     /// Whether the last input was left because of its many frames.

@@ -62,8 +62,9 @@ impl Connection {
 
     fn fail(&mut self, failure: Failure) {
         self.failed = Some(failure);
+        self.tally.connection_errors += 1;
         if failure != Failure::Preface {
-            frame::put_goaway(&mut self.output, self.last_remote, failure.code(), b"");
+            self.put_goaway(self.last_remote, failure.code());
         }
     }
 
@@ -101,6 +102,7 @@ impl Connection {
         }
         let Some(payload) = rest.get(..header.len) else { return Ok(0) };
         self.turn.0 -= 1;
+        self.count(header.kind);
         match header.kind {
             Kind::Headers => self.headers(&header, payload, now_ms, handler)?,
             Kind::Continuation => self.continuation(&header, payload, now_ms, handler)?,
@@ -143,6 +145,16 @@ impl Connection {
         Ok(HEADER_LEN + header.len)
     }
 
+    fn count(&mut self, kind: Kind) {
+        match kind {
+            Kind::Headers => self.tally.headers += 1,
+            Kind::Settings => self.tally.settings += 1,
+            Kind::RstStream => self.tally.resets += 1,
+            Kind::Goaway => self.tally.goaways += 1,
+            _ => {}
+        }
+    }
+
     fn on_connection(&self, header: &Header) -> Result<(), Failure> {
         if header.stream == 0 { Ok(()) } else { Err(Failure::StreamId) }
     }
@@ -160,11 +172,12 @@ impl Connection {
         handler: &mut impl Handler,
     ) -> Result<(), Failure> {
         self.budget.pay(Abuse::ForcedReset, now_ms)?;
+        self.tally.stream_errors += 1;
         if self.is_unused(id) {
             // RST_STREAM must not be sent on an idle stream.
             return Err(Failure::UnexpectedFrame);
         }
-        frame::put_reset(&mut self.output, id, code);
+        self.put_reset(id, code);
         self.reset.add(id);
         if self.streams.remove(id).is_some() {
             handler.on(Event::Reset { stream: id, code, by_peer: false });
@@ -482,7 +495,7 @@ impl Connection {
         let max = self.config.settings.max_concurrent_streams.map_or(usize::MAX, |max| max as usize);
         if self.streams.len() >= max {
             self.budget.pay(Abuse::ForcedReset, now_ms)?;
-            frame::put_reset(&mut self.output, id, ErrorCode::RefusedStream);
+            self.put_reset(id, ErrorCode::RefusedStream);
             self.reset.add(id);
             return Ok(());
         }
@@ -490,6 +503,7 @@ impl Connection {
             Ok(message) => message,
             Err(why) => {
                 // One answer may still be given; nothing more is heard.
+                self.tally.stream_errors += 1;
                 if why != Malformed::Request {
                     self.budget.pay(Abuse::Glitch, now_ms)?;
                 }

@@ -126,7 +126,7 @@ impl Connection {
     pub fn reset(&mut self, id: u32, code: ErrorCode) {
         let Some(stream) = self.streams.remove(id) else { return };
         if !stream.is_over() {
-            frame::put_reset(&mut self.output, id, code);
+            self.put_reset(id, code);
             self.reset.add(id);
         }
         if let Some(more) = self.receive.consume(stream.unconsumed) {
@@ -144,7 +144,7 @@ impl Connection {
     pub fn announce_end(&mut self) {
         if self.goaway_sent.is_none() {
             self.goaway_sent = Some(i32::MAX as u32);
-            frame::put_goaway(&mut self.output, i32::MAX as u32, ErrorCode::NoError, b"");
+            self.put_goaway(i32::MAX as u32, ErrorCode::NoError);
         }
     }
 
@@ -152,7 +152,7 @@ impl Connection {
     pub fn goaway(&mut self, code: ErrorCode) {
         if self.goaway_sent.is_none_or(|last| last > self.last_remote) {
             self.goaway_sent = Some(self.last_remote);
-            frame::put_goaway(&mut self.output, self.last_remote, code, b"");
+            self.put_goaway(self.last_remote, code);
         }
     }
 

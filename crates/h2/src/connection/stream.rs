@@ -3,6 +3,8 @@
 //! Only streams that are open in some direction have a record. Ids only grow, so the records are in order, and what an id
 //! without a record means follows from whether it was used.
 
+use std::collections::VecDeque;
+
 use crate::flow::{ReceiveWindow, SendWindow};
 
 /// One direction of a stream.
@@ -46,7 +48,8 @@ impl Stream {
 /// All records, by id.
 #[derive(Default)]
 pub struct Streams {
-    sorted: Vec<Stream>,
+    // The oldest are mostly the first to go.
+    sorted: VecDeque<Stream>,
 }
 
 impl Streams {
@@ -56,11 +59,17 @@ impl Streams {
 
     /// Adds a stream with an id larger than all before.
     pub fn insert(&mut self, stream: Stream) {
-        debug_assert!(self.sorted.last().is_none_or(|last| last.id < stream.id));
-        self.sorted.push(stream);
+        debug_assert!(self.sorted.back().is_none_or(|last| last.id < stream.id));
+        self.sorted.push_back(stream);
     }
 
+    #[inline]
     fn at(&self, id: u32) -> Option<usize> {
+        // Where it is if all of those before it are there.
+        let guess = (id.checked_sub(self.sorted.front()?.id)? / 2) as usize;
+        if self.sorted.get(guess).is_some_and(|stream| stream.id == id) {
+            return Some(guess);
+        }
         self.sorted.binary_search_by_key(&id, |stream| stream.id).ok()
     }
 
@@ -75,7 +84,7 @@ impl Streams {
     }
 
     pub fn remove(&mut self, id: u32) -> Option<Stream> {
-        self.at(id).map(|at| self.sorted.remove(at))
+        self.sorted.remove(self.at(id)?)
     }
 
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream> {

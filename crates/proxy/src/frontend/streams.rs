@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use thalweg_config::model::LogsErrors;
-use thalweg_h2::connection::{Config, Role};
+use thalweg_h2::connection::{Config, Role, Tally};
 use thalweg_h2::error::ErrorCode;
 use thalweg_h2::settings::Settings;
 use thalweg_runtime::{Class, Kind as TaskKind, SpawnOptions, clock, pool, spawn_with, timer};
@@ -68,6 +68,7 @@ pub async fn serve(
     began: (u64, i64),
 ) -> (Port, bool) {
     let Some((config, limit)) = own.pin().map(|worker| config(&worker)) else { return (port, false) };
+    let counted = Counted::begin(Rc::clone(&own), session.listener);
     let mut sitting = Sitting {
         carrier: Carrier::new(port, Role::Server, config),
         own,
@@ -80,6 +81,7 @@ pub async fn serve(
         left_ms: 0,
         ending: None,
         stopping: Stopping::No,
+        counted,
     };
     {
         let mut facts = sitting.session.facts_mut();
@@ -111,6 +113,44 @@ struct Sitting {
     /// Nothing more comes; true: what was sent shall arrive.
     ending: Option<bool>,
     stopping: Stopping,
+    counted: Counted,
+}
+
+/// The connection in the counters of its listener, as long as it is there.
+struct Counted {
+    own: Rc<Thread>,
+    listener: usize,
+    /// Streams that are in the number of those there are.
+    streams: u64,
+    tally: Tally,
+}
+
+impl Counted {
+    fn begin(own: Rc<Thread>, listener: usize) -> Counted {
+        let counters = own.fe_counters(listener);
+        counters.h2_open_connections.add(1);
+        counters.h2_connections.add(1);
+        Counted { own, listener, streams: 0, tally: Tally::default() }
+    }
+
+    /// Brings the counters up to date.
+    fn note(&mut self, streams: u64, tally: Tally) {
+        if streams == self.streams && tally == self.tally {
+            return;
+        }
+        let counters = self.own.fe_counters(self.listener);
+        counters.h2_open_streams.add(streams);
+        counters.h2_open_streams.sub(self.streams);
+        counters.count_frames(&self.tally, &tally);
+        (self.streams, self.tally) = (streams, tally);
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.note(0, self.tally);
+        self.own.fe_counters(self.listener).h2_open_connections.sub(1);
+    }
 }
 
 /// A request that came: its stream, and its head in the memory of one; or that there was none.
@@ -166,6 +206,9 @@ impl Sitting {
             if self.carrier.flush().is_err() {
                 return Poll::Ready(false);
             }
+        }
+        if streams == 0 {
+            self.carrier.mux.rest();
         }
         match self.left_ms != 0 && streams == 0 && self.may_close(worker) {
             true => Poll::Ready(true),
@@ -250,6 +293,7 @@ impl Sitting {
         } else if self.idle_since_ms == NEVER {
             self.idle_since_ms = clock::now_ms();
         }
+        self.counted.note(streams as u64, self.carrier.mux.tally());
         let glitches = self.carrier.mux.glitches();
         let before = {
             let mut facts = self.session.facts_mut();

@@ -166,6 +166,7 @@ pub async fn serve_framed(
     http.state.facts.id = worker.next_stream_id();
     track::request_began(http.session);
     http.enter();
+    worker.fe_counters(session.listener).h2_streams.add(1);
     let received = match is_request {
         true => {
             let options = http.request_options(http.frontend());

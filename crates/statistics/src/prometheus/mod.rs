@@ -365,7 +365,11 @@ impl Exposition {
         if line == 0 && !continued {
             introduce(out, &name, text, nature);
         }
-        let module = if metric >= metrics.len() { ",mod=\"h1\"" } else { "" };
+        let module = match metric.checked_sub(metrics.len()).and_then(|at| EXTRA.get(at)) {
+            Some(column) if column.name.starts_with("h2_") => ",mod=\"h2\"",
+            Some(_) => ",mod=\"h1\"",
+            None => "",
+        };
         let end = (line + STEP).min(lines.len());
         for line in &lines[line..end] {
             line.write(out, &name, of, metric, form, module);

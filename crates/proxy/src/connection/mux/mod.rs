@@ -17,7 +17,7 @@ use std::io;
 use std::rc::Rc;
 use std::task::Poll;
 
-use thalweg_h2::connection::{Config, Connection, Failure, Role};
+use thalweg_h2::connection::{Config, Connection, Failure, Role, Tally};
 use thalweg_h2::error::ErrorCode;
 use thalweg_http::Head;
 use thalweg_runtime::buffer::Buf;
@@ -96,6 +96,11 @@ impl Mux {
         self.state.borrow().slots.held()
     }
 
+    /// What was counted on the connection so far.
+    pub fn tally(&self) -> Tally {
+        self.state.borrow().h2.tally()
+    }
+
     /// What the peer did that it should not have done (`fc_glitches`).
     pub fn glitches(&self) -> u32 {
         self.state.borrow().h2.glitches()
@@ -134,12 +139,9 @@ impl Mux {
         self.with(|state| state.h2.ping());
     }
 
-    /// Ends a stream that nobody serves.
-    pub fn refuse(&self, id: u32, code: ErrorCode) {
-        self.with(|state| {
-            state.slots.remove(id);
-            state.h2.reset(id, code);
-        });
+    /// The connection may wait for long: what only streams need is given back.
+    pub fn rest(&self) {
+        self.state.borrow_mut().slots.trim();
     }
 
     /// A stream as something that a message is received from and sent to.
@@ -378,10 +380,8 @@ impl Drop for MuxStream {
     fn drop(&mut self) {
         let id = self.id;
         self.mux.with(|state| {
+            state.slots.leave(id);
             let Some(slot) = state.slots.get_mut(id) else { return };
-            slot.dropped = true;
-            slot.reader = TaskId::NONE;
-            slot.writer = TaskId::NONE;
             // What is on its way to the peer leaves without its task.
             if slot.outgoing.is_some() && matches!(slot.finish, Finish::Asked | Finish::Next) {
                 return;

@@ -10,6 +10,9 @@ use thalweg_runtime::{Reason, TaskId, clock};
 
 use super::OUTPUT_HIGH;
 
+/// Slots that a connection keeps for its next streams.
+const SPARE_MAX: usize = 128;
+
 /// How far this side's direction is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
@@ -167,16 +170,25 @@ impl Slot {
 /// All of a connection, by their numbers, which only grow.
 #[derive(Default)]
 pub struct Slots {
-    // Boxed, so that forgetting one moves words and no slots.
+    // Boxed, so that forgetting one moves words and no slots. The oldest are mostly the first to go.
+    sorted: VecDeque<Box<Slot>>,
+    /// Used before, for others.
     #[allow(clippy::vec_box)]
-    sorted: Vec<Box<Slot>>,
+    spare: Vec<Box<Slot>>,
+    /// Those that have a task.
+    held: usize,
     /// Whose turn it is to be the first.
     turn: usize,
 }
 
 impl Slots {
+    #[inline]
     fn at(&self, id: u32) -> Option<usize> {
-        // Most are asked for in order of their age, but few are there at once.
+        // Where it is if all of those before it are there.
+        let guess = (id.checked_sub(self.sorted.front()?.id)? / 2) as usize;
+        if self.sorted.get(guess).is_some_and(|slot| slot.id == id) {
+            return Some(guess);
+        }
         self.sorted.binary_search_by_key(&id, |slot| slot.id).ok()
     }
 
@@ -190,19 +202,52 @@ impl Slots {
 
     /// Adds a stream whose number is larger than all before.
     pub fn add(&mut self, slot: Slot) {
-        debug_assert!(self.sorted.last().is_none_or(|last| last.id < slot.id));
-        self.sorted.push(Box::new(slot));
+        debug_assert!(self.sorted.back().is_none_or(|last| last.id < slot.id));
+        self.held += 1;
+        let boxed = match self.spare.pop() {
+            Some(mut spare) => {
+                *spare = slot;
+                spare
+            }
+            None => Box::new(slot),
+        };
+        self.sorted.push_back(boxed);
     }
 
+    /// The task of a stream is gone; what it left to be sent remains.
+    pub fn leave(&mut self, id: u32) {
+        if let Some(slot) = self.get_mut(id)
+            && !slot.dropped
+        {
+            slot.dropped = true;
+            (slot.reader, slot.writer) = (TaskId::NONE, TaskId::NONE);
+            self.held -= 1;
+        }
+    }
+
+    /// Forgets a stream that has no task.
     pub fn remove(&mut self, id: u32) {
-        if let Some(at) = self.at(id) {
-            self.sorted.remove(at);
+        if let Some(slot) = self.at(id).and_then(|at| self.sorted.remove(at)) {
+            debug_assert!(slot.dropped, "a stream is forgotten once its task is gone");
+            if self.spare.len() < SPARE_MAX {
+                self.spare.push(slot);
+            }
         }
     }
 
     /// Streams that have a task.
     pub fn held(&self) -> usize {
-        self.sorted.iter().filter(|slot| !slot.dropped).count()
+        self.held
+    }
+
+    /// Gives memory back that no stream needs now.
+    pub fn trim(&mut self) {
+        if self.sorted.is_empty() {
+            // One at a time needs no more.
+            self.spare.truncate(1);
+            self.spare.shrink_to(8);
+            self.sorted.shrink_to(8);
+        }
     }
 
     pub fn is_empty(&self) -> bool {
