@@ -416,3 +416,93 @@ fn name_servers_that_people_run_are_understood() {
         });
     }
 }
+
+/// What the log says about servers, without who has which of several addresses; in order, as far as one server is concerned.
+fn told(proxy: &Proxy) -> Vec<String> {
+    let about = |line: &&str| {
+        ["IP changed", "UP/READY", "READY thanks", "going DOWN", "FQDN"]
+            .iter()
+            .any(|what| line.contains(what))
+    };
+    // A line on the standard error begins with its severity and the process.
+    let output = proxy.output();
+    let lines = output.lines().filter(about).filter_map(|line| line.split_once(" : ").map(|(_, line)| line));
+    // How many servers are left depends on what else happened in that moment.
+    let mut lines: Vec<String> =
+        lines.map(|line| line.split(". ").next().unwrap_or(line).trim_end_matches('.').to_owned()).collect();
+    lines.sort();
+    lines
+}
+
+/// `show servers state` without what counts time and what checks did.
+fn states(proxy: &Proxy) -> String {
+    let state = tell(proxy, "show servers state");
+    let mut out = String::new();
+    for line in state.lines().skip(2).filter(|line| !line.is_empty()) {
+        let of = |range: std::ops::Range<usize>| line.split(' ').collect::<Vec<_>>()[range].join(" ");
+        out.push_str(&format!("{} {}\n", of(1..9), of(17..20)));
+    }
+    out
+}
+
+#[test]
+fn the_reference_says_the_same() {
+    let Some(reference) = support::reference() else {
+        eprintln!("skipped: no HAProxy found to compare with (set HAPROXY_ORACLE)");
+        return;
+    };
+    let play = |program: Option<&Path>| {
+        let dns = NameServer::start();
+        for (i, name) in ["nx", "refused", "failed", "empty", "moved"].iter().enumerate() {
+            dns.set(&format!("{name}.test"), &[&format!("127.1.0.{}", i + 1)]);
+        }
+        dns.set("x1.test", &["127.1.1.1"]);
+        dns.set_service("_s._tcp.test", &[((1, 600, 81), "x1.test")]);
+        let text = format!(
+            "{}backend b\nserver nx nx.test:80 resolvers dns init-addr none resolve-prefer ipv4\n\
+             server refused refused.test:80 resolvers dns init-addr none resolve-prefer ipv4\n\
+             server failed failed.test:80 resolvers dns init-addr none resolve-prefer ipv4\n\
+             server empty empty.test:80 resolvers dns init-addr none resolve-prefer ipv4\n\
+             server moved moved.test:80 resolvers dns init-addr none resolve-prefer ipv4\n\
+             backend sv\nserver-template t 1 _s._tcp.test resolvers dns init-addr none resolve-prefer ipv4\n\
+             listen l\nbind <@fe>",
+            section(&[("ns", &dns)])
+        );
+        let mut setup = Setup::http(&text).global("stats socket <@dir>/cli level admin");
+        if let Some(program) = program {
+            setup = setup.program(program);
+        }
+        let proxy = setup.start("epoll");
+        eventually("the CLI", || std::os::unix::net::UnixStream::connect(proxy.path("cli")).ok());
+        let servers = ["nx", "refused", "failed", "empty", "moved", "t1"];
+        servers.iter().for_each(|server| is(&proxy, server, "srv_op_state", "2"));
+        let begun = states(&proxy);
+        dns.say_always("nx.test", &Said::Reply(Reply::code(3)));
+        dns.say_always("refused.test", &Said::Reply(Reply::code(5)));
+        dns.say_always("failed.test", &Said::Reply(Reply::code(2)));
+        dns.say_always("empty.test", &Said::Reply(Reply::default()));
+        dns.set("moved.test", &["127.1.0.9"]);
+        dns.say_always("_s._tcp.test", &Said::Reply(Reply::code(3)));
+        for server in ["nx", "refused", "failed", "empty", "t1"] {
+            is(&proxy, server, "srv_op_state", "0");
+            is(&proxy, server, "srv_addr", "-");
+        }
+        is(&proxy, "moved", "srv_addr", "127.1.0.9");
+        let gone = states(&proxy);
+        for (i, name) in ["nx", "refused", "failed", "empty"].iter().enumerate() {
+            dns.set(&format!("{name}.test"), &[&format!("127.1.0.{}", i + 1)]);
+        }
+        dns.set_service("_s._tcp.test", &[((1, 600, 81), "x1.test")]);
+        servers.iter().for_each(|server| is(&proxy, server, "srv_op_state", "2"));
+        let back = states(&proxy);
+        let lines = told(&proxy);
+        proxy.finish(());
+        (begun, gone, back, lines)
+    };
+    let (ours, theirs) = (play(None), play(Some(&reference)));
+    assert_eq!(ours.0, theirs.0, "at the beginning");
+    assert_eq!(ours.1, theirs.1, "when names fail");
+    assert_eq!(ours.2, theirs.2, "when they are back");
+    assert!(theirs.3.len() > 20, "{:?}", theirs.3);
+    assert_eq!(ours.3, theirs.3, "in the log");
+}
