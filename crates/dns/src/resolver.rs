@@ -70,6 +70,9 @@ const PAUSE_MIN_MS: u64 = 10;
 /// Names that are looked up at once or remembered for those who ask once (`do-resolve`). Clients choose these names.
 pub const LOOKUPS_MAX: usize = 4096;
 
+/// Lookups that go on at a time.
+const AT_ONCE_MAX: usize = 256;
+
 /// Addresses that are remembered of a name that no server follows.
 const ONCE_MAX: usize = 16;
 
@@ -464,9 +467,12 @@ impl Resolver {
         }
     }
 
-    /// Does what the time asks for.
+    /// Does what the time asks for, or the first part of it: who calls it looks at the [deadline](Resolver::deadline) again, so
+    /// that thousands of names do not leave in one burst.
     pub fn handle_deadline(&mut self, now_ms: u64) {
-        while let Some((due, at)) = self.deadlines.first().copied().filter(|(due, _)| *due <= now_ms) {
+        for _ in 0..AT_ONCE_MAX {
+            let next = self.deadlines.first().copied().filter(|(due, _)| *due <= now_ms);
+            let Some((due, at)) = next else { return };
             let (retry_ms, before) = (self.retry_ms(), due);
             let Some(lookup) = &mut self.lookups[at] else {
                 self.deadlines.remove(&(before, at));

@@ -580,3 +580,24 @@ proptest! {
         prop_assert_eq!(world.told(), Vec::<String>::new());
     }
 }
+
+#[test]
+fn thousands_of_names_are_asked_for_part_by_part() {
+    let mut world = World::new(
+        settings(1),
+        Box::new(|_, _, question| {
+            Some(Reply::of(vec![Record::address(question.name.as_str(), "192.0.2.1")]))
+        }),
+    );
+    for server in 0..3000 {
+        world.resolver.follow(key(server), follow(&format!("n{server}.test")), world.now_ms);
+    }
+    world.resolver.handle_deadline(world.now_ms);
+    let burst = std::iter::from_fn(|| world.resolver.poll_transmit()).count();
+    assert_eq!(burst, 256);
+    // Nobody is forgotten, and nobody asks more often than once in a second.
+    world.run(10_000);
+    assert_eq!(world.addresses.len(), 3000);
+    let asked = world.queries.len();
+    assert!((29_000..=33_000).contains(&asked), "{asked}");
+}

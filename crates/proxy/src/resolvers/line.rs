@@ -21,6 +21,9 @@ static STREAM: Kind = Kind::new("resolver-stream");
 /// Queries that leave from one port. Who wants to lie has to guess the port beside the number (RFC 5452), so both change.
 const QUERIES_PER_PORT: u32 = 128;
 
+/// Queries that may wait for the kernel to have room. One that is dropped is asked again after `timeout retry` only.
+const DATAGRAM_QUEUE_MAX: usize = 1 << 16;
+
 /// Queries that may wait for a stream.
 const STREAM_QUEUE_MAX: usize = 1024;
 
@@ -85,7 +88,12 @@ impl Line {
         if let Some(socket) = sockets[0].as_ref().filter(|_| used < QUERIES_PER_PORT) {
             return Some(Rc::clone(socket));
         }
-        let options = DatagramOptions { receive_offload: self.large, ..DatagramOptions::default() };
+        let options = DatagramOptions {
+            receive_offload: self.large,
+            queue_max: DATAGRAM_QUEUE_MAX,
+            queue_bytes_max: DATAGRAM_QUEUE_MAX * 64,
+            ..DatagramOptions::default()
+        };
         let datagram = Datagram::connect(&self.addr, &options).ok()?;
         let socket = Rc::new(Socket {
             datagram: RefCell::new(datagram),

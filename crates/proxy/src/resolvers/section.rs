@@ -9,7 +9,7 @@ use thalweg_config::model::{ProxyId, ServerId};
 use thalweg_dns::{
     By, Event, Families, Follow, Key, Loss, Name, Resolved, Resolver, Status, Ticket, Transmit,
 };
-use thalweg_runtime::{Kind, Reason, TaskId, clock, current_task, spawn, timer};
+use thalweg_runtime::{Kind, Reason, TaskId, clock, current_task, spawn, timer, yield_now};
 
 use super::line::Line;
 use super::{Reply, accepted};
@@ -240,5 +240,7 @@ async fn keep_time(section: &Rc<Section>) {
         .await;
         section.resolver.borrow_mut().handle_deadline(clock::now_ms());
         section.pump();
+        // What is queued leaves at the end of a round.
+        yield_now().await;
     }
 }
