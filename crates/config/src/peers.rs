@@ -212,6 +212,7 @@ fn peer(cx: &mut Cx<'_>, draft: &mut PeersDraft, line: &Line) -> Outcome {
         return Ok(());
     }
     crate::server::server(cx, &mut draft.building, line)?;
+    let resolves = !std::mem::take(&mut draft.building.resolutions).is_empty();
     let Some(server) = draft.building.p.servers.last_mut() else { return Ok(()) };
     if server.port_mode != PortMode::Fixed {
         draft.building.p.servers.pop();
@@ -224,7 +225,7 @@ fn peer(cx: &mut Cx<'_>, draft: &mut PeersDraft, line: &Line) -> Outcome {
     if matches!(server.addr, ServerAddr::SockPair(_)) {
         return Err(not_supported(line, 2, line.text(2), "peers are reached at IP and unix addresses only"));
     }
-    if server.check.take().is_some() {
+    if server.check.take().is_some() || resolves {
         cx.warn(line, 0, format!("'{title}' : init_addr, resolvers, check and agent are ignored for peers."));
     }
     if server.send_proxy != ProxyHeader::None {

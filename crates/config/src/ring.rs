@@ -104,6 +104,9 @@ pub(crate) fn line(cx: &mut Cx<'_>, draft: &mut RingDraft, line: &Line) -> Outco
             if draft.servers.p.servers.last().is_some_and(|s| crate::tls::uses_tls(s)) {
                 return Err(not_supported(line, 0, "ssl", "rings are sent in clear"));
             }
+            if !draft.servers.resolutions.is_empty() {
+                return Err(not_supported(line, 0, "resolvers", "rings stay with the address of the start"));
+            }
             if draft.servers.p.servers.last().is_some_and(|s| s.check.is_some()) {
                 return Err(not_supported(line, 0, "check", "servers of rings are not checked"));
             }
