@@ -27,6 +27,7 @@ pub mod tag {
     pub const NULL: u8 = 0x05;
     pub const OID: u8 = 0x06;
     pub const ENUMERATED: u8 = 0x0a;
+    pub const UTF8_STRING: u8 = 0x0c;
     pub const UTC_TIME: u8 = 0x17;
     pub const GENERALIZED_TIME: u8 = 0x18;
     pub const SEQUENCE: u8 = 0x30;

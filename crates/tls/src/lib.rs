@@ -4,6 +4,7 @@
 //!   ours.
 //! - [`bind`], [`server`]: what a line of the configuration says, ready to be used. [`select`] finds the certificate for a
 //!   client.
+//! - [`generate`] makes certificates for names that nobody has.
 //! - [`certificate`], [`crt_list`], [`ocsp`], [`x509`], [`pem`], [`der`]: loading and reading.
 //! - [`verify`]: is the peer who it says?
 //! - [`session`] is about resuming.
@@ -25,6 +26,7 @@ pub mod engine;
 pub mod facts;
 mod failure;
 pub mod files;
+pub mod generate;
 pub mod hello;
 pub mod live;
 mod notes;

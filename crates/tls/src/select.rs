@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 
 use crate::bind::Served;
 use crate::certificate::KeyKind;
+use crate::generate::{Generator, Made};
 use crate::hello::{ClientHello, list16};
 
 /// The longest host name there is (RFC 1035), in bytes.
@@ -39,6 +40,8 @@ pub struct Selection {
     /// For clients whose name nobody has.
     defaults: Vec<u32>,
     strict: bool,
+    /// `generate-certificates`
+    made: Option<Made>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +63,11 @@ impl Selection {
     /// An empty one. With `strict` (`strict-sni`) a client whose name nobody has gets none.
     pub fn new(strict: bool) -> Selection {
         Selection { strict, ..Selection::default() }
+    }
+
+    /// Clients whose name nobody has are shown a certificate that is made for them.
+    pub fn generate(&mut self, generator: Arc<Generator>) {
+        self.made = Some(Made::new(generator));
     }
 
     /// Adds a certificate for these names; without filters for those in the certificate itself.
@@ -145,14 +153,19 @@ impl Selection {
     }
 
     /// The certificate for a client. None: it gets the alert `unrecognized_name`.
-    pub fn choose(&self, hello: &ClientHello<'_>) -> Option<&Arc<Served>> {
+    pub fn choose(&self, hello: &ClientHello<'_>) -> Option<Arc<Served>> {
         let can = Abilities::of(hello);
         let named = hello.server_name.and_then(|name| self.named(name, can));
-        match named {
-            Some(served) => Some(served),
-            None if self.strict => None,
-            None => self.pick(self.defaults.iter().copied(), can),
+        if let Some(served) = named {
+            return Some(served.clone());
         }
+        let usual = self.pick(self.defaults.iter().copied(), can);
+        if let (Some(made), Some(usual), Some(name)) = (&self.made, usual, hello.server_name)
+            && let Some(served) = made.serve(&lower(name), usual)
+        {
+            return Some(served);
+        }
+        usual.filter(|_| !self.strict).cloned()
     }
 
     fn named(&self, name: &[u8], can: Abilities) -> Option<&Arc<Served>> {
@@ -189,6 +202,12 @@ impl Selection {
         let chosen = ecdsa.filter(|_| can.ecdsa).or(rsa.filter(|_| can.rsa)).or(other).or(ecdsa).or(rsa)?;
         Some(&self.served[chosen as usize])
     }
+}
+
+/// A name in small letters, without a dot at its end.
+fn lower(name: &[u8]) -> Vec<u8> {
+    let name = name.strip_suffix(b".").unwrap_or(name);
+    if name.len() > NAME_MAX { Vec::new() } else { name.to_ascii_lowercase() }
 }
 
 /// Which kinds of signatures a client can verify.

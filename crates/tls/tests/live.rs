@@ -11,10 +11,10 @@ use thalweg_tls::engine::Accepting;
 use thalweg_tls::live::{BindLine, Live, Source};
 use thalweg_tls::options::words::Words;
 use thalweg_tls::pem;
-use thalweg_tls::server::ServerContext;
-use thalweg_tls::verify::{TrustStore, Verify};
+use thalweg_tls::server::{ServerContext, ServerProfile};
+use thalweg_tls::verify::{ServerPolicy, TrustStore, Verify};
 use thalweg_tls::x509::Certificate;
-use thalweg_tls::x509::make::{NewKey, Template};
+use thalweg_tls::x509::make::{MadeKey, NewKey, Template};
 
 fn loader<'a>(files: &'a MemoryFiles, options: &'a LoadOptions) -> Loader<'a> {
     Loader { files, options }
@@ -147,7 +147,8 @@ fn proxy(list: &str, certificates: &[(&str, Template, NewKey)], words: Words) ->
     }
     live.add_trust("ca.pem", TrustStore::new([authority.certificate.clone()]));
     live.add_list("list.txt", crt_list::parse("list.txt", list).unwrap());
-    let (line, _) = live.add_bind("f/c.cfg:9", words, vec![Source::List("list.txt".into())], None).unwrap();
+    let (line, _) =
+        live.add_bind("f/c.cfg:9", words, vec![Source::List("list.txt".into())], None, None).unwrap();
     let mut profile = trusting(&authority);
     profile.policy.required = false;
     let context = server(&profile, &clock);
@@ -497,7 +498,7 @@ fn certificates_are_for_tokens_when_that_is_said() {
     assert_eq!(live.show_token_certificates(), "# filename\n@/a\n");
     // One without a key is served to nobody.
     let refused =
-        live.add_bind("f/c:1", Words::default(), vec![Source::Certificate("@/a".into(), false)], None);
+        live.add_bind("f/c:1", Words::default(), vec![Source::Certificate("@/a".into(), false)], None, None);
     assert_eq!(refused.unwrap_err(), "No Private Key found in '@/a'.");
     // What the CLI changes is found at once.
     live.use_for_tokens("b.pem", true).unwrap();
@@ -514,4 +515,50 @@ fn certificates_are_for_tokens_when_that_is_said() {
     live.delete_certificate("b.pem").unwrap();
     assert_eq!(subject("b.pem"), "Unknown");
     assert!(live.use_for_tokens("b.pem", true).is_err());
+}
+
+#[test]
+fn certificates_are_made_for_names_that_nobody_has() {
+    use thalweg_tls::generate::Generator;
+    for kind in [NewKey::P256, NewKey::P384, NewKey::Rsa2048] {
+        let key = MadeKey::generate(kind).unwrap();
+        let authority = template("Signer").ca(None);
+        let certificate = authority.sign(&key, &authority.subject, &key).unwrap();
+        let authority = pem::encode("CERTIFICATE", &certificate);
+        let text = authority.clone() + &pem::encode("PRIVATE KEY", key.pkcs8());
+        assert_eq!(Generator::new(authority.as_bytes(), 2).unwrap_err(), "there is no private key in it");
+        let generator = Arc::new(Generator::new(text.as_bytes(), 2).unwrap());
+        let usual = Authority::new("Root").issue(&template("usual").hosts(&["a.com"]), NewKey::P256);
+        let files = MemoryFiles::with(&[("usual.pem", &usual)]);
+        let clock = clock();
+        let mut live = Live::new(shared(&clock), LoadOptions::default());
+        live.load(&files, "usual.pem").unwrap();
+        let source = vec![Source::Certificate("usual.pem".into(), false)];
+        let (line, _) = live.add_bind("f/c:1", Words::default(), source, None, Some(generator)).unwrap();
+        let trust = Arc::new(TrustStore::new([Arc::new(Certificate::parse(&certificate).unwrap())]));
+        let policy = ServerPolicy { required: true, trust, ..trusting(&Authority::new("x")).policy };
+        let context = server(&ServerProfile { policy, reuse: false, ..ServerProfile::default() }, &clock);
+        let shown = |name: &str| {
+            let outcome = shake(&line.selection(), &context, Some(name), 9999);
+            outcome.client.map(|connected| connected.facts.peer[0].clone())
+        };
+        // It is the host's, signed by the authority, and the next client gets the same.
+        let first = shown("New.example.com").unwrap();
+        assert_eq!(first.subject_oneline(), b"/CN=Signer/CN=new.example.com");
+        assert_eq!(shown("new.example.com").unwrap().der(), first.der());
+        assert!(shown("a.com").is_err(), "a name that somebody has is not taken from him");
+        let long = format!("{}.example.com", "a".repeat(60));
+        assert_eq!(
+            shown(&long).unwrap().subject_oneline(),
+            b"/CN=Signer/CN=a long name",
+            "the name is in the alternative names"
+        );
+        // Two are kept: the one that was used longest ago made room.
+        shown("new.example.com").unwrap();
+        shown("third.example.com").unwrap();
+        assert_eq!(shown("new.example.com").unwrap().der(), first.der());
+        shown("fourth.example.com").unwrap();
+        shown("fifth.example.com").unwrap();
+        assert_ne!(shown("new.example.com").unwrap().der(), first.der());
+    }
 }

@@ -23,6 +23,10 @@ pub struct BindTls {
     pub sources: Vec<CertificateSource>,
     /// `tls-ticket-keys`, resolved.
     pub(crate) ticket_keys: Option<(Arc<str>, Span)>,
+    /// `generate-certificates`
+    pub(crate) generates: bool,
+    /// `ca-sign-file`, resolved.
+    pub(crate) sign_file: Option<Arc<str>>,
     /// Files of authorities and of revoked certificates that the words name.
     pub(crate) files: Vec<NamedFile>,
     /// What clients are served; present when `ssl` is and the configuration was read to its end.
@@ -97,6 +101,8 @@ pub struct GlobalTls {
     pub(crate) updates: UpdateOptions,
     /// `ocsp-update.httpproxy`: who is asked in place of a certificate's responder.
     pub update_proxy: Option<SocketAddr>,
+    /// `tune.ssl.ssl-ctx-cache-size`: certificates kept that were made for clients, for each line.
+    pub(crate) made_max: usize,
     /// `ssl-server-verify`
     pub(crate) verify_servers: bool,
     /// `tune.ssl.cachesize`: sessions kept for clients.
@@ -125,6 +131,7 @@ impl Default for GlobalTls {
             issuers: None,
             updates: UpdateOptions::default(),
             update_proxy: None,
+            made_max: 1000,
             verify_servers: true,
             cache_size: 20_000,
             lifetime_s: 300,

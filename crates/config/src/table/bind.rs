@@ -33,8 +33,8 @@ pub(crate) static BIND: &[Keyword<Setter<Bind>>] = &[
         "Errors of authorities' certificates that are passed over.",
         Reads(tls::bind_word),
     ),
-    not_yet("ca-sign-file", "TLS setting.", why::GENERATE),
-    not_yet("ca-sign-pass", "TLS setting.", why::GENERATE),
+    works("ca-sign-file", "Authority that signs the certificates that are made.", Reads(tls::generate)),
+    works("ca-sign-pass", "Passphrase of that authority's key, which must have none.", Reads(tls::generate)),
     works("ca-verify-file", "More of them, whose names clients are not told.", Reads(tls::bind_word)),
     works(
         "cc",
@@ -66,7 +66,7 @@ pub(crate) static BIND: &[Keyword<Setter<Bind>>] = &[
     works("force-tlsv11", "No other version.", Reads(tls::bind_word)),
     works("force-tlsv12", "TLS 1.2 only.", Reads(tls::bind_word)),
     works("force-tlsv13", "TLS 1.3 only.", Reads(tls::bind_word)),
-    not_yet("generate-certificates", "TLS setting.", why::GENERATE),
+    works("generate-certificates", "Make certificates for names that nobody has.", Reads(tls::generate)),
     works(
         "gid",
         "Group of a unix socket, by number.",

@@ -374,7 +374,7 @@ pub static GLOBAL: &[Keyword<GlobalFn>] = &[
     works("tune.ssl.maxrecord", "Most bytes of a TLS record at first.", tls::tls_number),
     works("tune.ssl.ocsp-update.maxdelay", "The same as ocsp-update.maxdelay.", tls::ocsp_update),
     works("tune.ssl.ocsp-update.mindelay", "The same as ocsp-update.mindelay.", tls::ocsp_update),
-    not_yet("tune.ssl.ssl-ctx-cache-size", "TLS setting.", why::GENERATE),
+    works("tune.ssl.ssl-ctx-cache-size", "Certificates kept that were made for clients.", tls::tls_number),
     works("tune.stick-counters", "Entries of stick tables tracked at once.", g::stick_counters),
     not_yet("tune.streams-elasticity", "Percentage of streams allowed beyond what is fair.", why::MACHINERY),
     works(

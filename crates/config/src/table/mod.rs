@@ -21,7 +21,6 @@ pub(crate) mod why {
     pub(crate) const SERVER_0RTT: &str = "early data is not sent to servers";
     pub(crate) const RENEGOTIATE: &str = "the TLS library never renegotiates";
     pub(crate) const SERVER_SIGALGS: &str = "the key of 'crt' signs with what the server asks for";
-    pub(crate) const GENERATE: &str = "certificates are not made on the fly";
     pub(crate) const ECH: &str = "the TLS library has no encrypted ClientHello on the server's side";
     pub(crate) const KTLS: &str = "the kernel's TLS is not used";
     pub(crate) const PROXY_TLS: &str = "facts of TLS are not sent in PROXY headers";

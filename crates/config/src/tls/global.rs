@@ -19,6 +19,9 @@ const RECORD_MAX: i64 = 16_384;
 /// The most bytes of a ClientHello that are kept for each connection.
 const CAPTURE_MAX: i64 = 65_536;
 
+/// The most certificates that are kept for each line that makes them: some kB each.
+const MADE_MAX: i64 = 1_000_000;
+
 /// The most sessions that are kept for clients: 200 bytes each, and more with certificates of clients.
 const CACHE_MAX: i64 = 100_000_000;
 
@@ -169,6 +172,7 @@ pub(crate) fn tls_number(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     let at_most = |greatest: i64| value.min(greatest) as usize;
     match name {
         "tune.ssl.cachesize" => cx.config.global.tls.cache_size = at_most(CACHE_MAX),
+        "tune.ssl.ssl-ctx-cache-size" => cx.config.global.tls.made_max = at_most(MADE_MAX),
         "tune.ssl.maxrecord" => cx.config.global.tls.record_max = at_most(RECORD_MAX),
         "tune.ssl.hard-maxrecord" => cx.config.global.tls.record_hard_max = at_most(RECORD_MAX),
         "tune.ssl.default-dh-param" => {

@@ -12,6 +12,7 @@ use thalweg_tls::bind::Shared;
 use thalweg_tls::certificate::{ChainFile, Loader as CertificateLoader, Parts};
 use thalweg_tls::crt_list;
 use thalweg_tls::files::{Files, reason};
+use thalweg_tls::generate::Generator;
 use thalweg_tls::live::{Keywords, Live, Refused, ServerUses, Source, read_crls, read_trust};
 use thalweg_tls::options::alpn;
 use thalweg_tls::options::words::Words;
@@ -264,6 +265,8 @@ struct Loading<'a, 'l> {
     clock: Arc<dyn thalweg_tls::Clock>,
     /// Authorities and lists that were read, or could not be.
     read: HashSet<(bool, Arc<str>)>,
+    /// `tune.ssl.ssl-ctx-cache-size`
+    made_max: usize,
     /// The names of certificates that a `bind` line of an earlier section used.
     lists: HashSet<String>,
 }
@@ -300,7 +303,8 @@ impl<'a, 'l> Loading<'a, 'l> {
         let files = LoaderFiles(cx.options.loader);
         let load = cx.config.global.tls.load.clone();
         let clock: Arc<dyn thalweg_tls::Clock> = Arc::new(SystemClock);
-        Loading { live, files, load, clock, read: HashSet::new(), lists: HashSet::new() }
+        let made_max = cx.config.global.tls.made_max;
+        Loading { made_max, live, files, load, clock, read: HashSet::new(), lists: HashSet::new() }
     }
 
     fn stores(&mut self, cx: &mut Cx<'_>) {
@@ -350,8 +354,9 @@ impl<'a, 'l> Loading<'a, 'l> {
             let files_read = self.files_of(cx, &tls.files, |message| format!("{title}{message}"));
             let sources = self.sources(cx, &tls, &title, own_list.as_deref());
             let tickets = self.tickets(cx, &tls, &title);
-            if let (true, true, Some(sources), Some(tickets), true) =
-                (readable, files_read, sources, tickets, tls.ssl)
+            let generator = self.generator(cx, &b.p.name, &tls, (&line[0].file, line[0].line));
+            if let (true, true, Some(sources), Some(tickets), Some(generator), true) =
+                (readable, files_read, sources, tickets, generator, tls.ssl)
             {
                 let place = format!("for bind '{shown}' at [{}:{}]", line[0].file, line[0].line);
                 tls.line = self.bind(
@@ -360,7 +365,7 @@ impl<'a, 'l> Loading<'a, 'l> {
                     (&tls.words, &tls.below),
                     line[0].proto.as_deref(),
                     sources,
-                    tickets,
+                    (tickets, generator),
                     &place,
                     (&line[0].file, line[0].line),
                 );
@@ -381,7 +386,7 @@ impl<'a, 'l> Loading<'a, 'l> {
         (words, below): (&Words, &Words),
         proto: Option<&str>,
         sources: Vec<Source>,
-        tickets: Option<Arc<TicketKeys>>,
+        (tickets, generator): (Option<Arc<TicketKeys>>, Option<Arc<Generator>>),
         place: &str,
         at: (&str, u32),
     ) -> Option<Arc<thalweg_tls::live::BindLine>> {
@@ -415,7 +420,7 @@ impl<'a, 'l> Loading<'a, 'l> {
                 .to_owned(),
             );
         }
-        match self.live.add_bind(&format!("{proxy}/{}:{}", at.0, at.1), own, sources, tickets) {
+        match self.live.add_bind(&format!("{proxy}/{}:{}", at.0, at.1), own, sources, tickets, generator) {
             Ok((line, warnings)) => {
                 for warning in warnings {
                     complain(cx, Severity::Warning, placed(&warning, place));
@@ -673,6 +678,35 @@ impl<'a, 'l> Loading<'a, 'l> {
             .ok_or_else(|| format!("{path} has no revocation list in PEM that can be read"))?;
         self.live.add_crls(path, crls);
         Ok(())
+    }
+
+    /// What makes certificates for a line, if anything does; None when it cannot.
+    fn generator(
+        &mut self,
+        cx: &mut Cx<'_>,
+        proxy: &str,
+        tls: &BindTls,
+        (file, line): (&str, u32),
+    ) -> Option<Option<Arc<Generator>>> {
+        if !tls.generates || !tls.ssl {
+            return Some(None);
+        }
+        let mut wrong =
+            |what: String| cx.diagnostics.push(Diagnostic::alert(format!("Proxy '{proxy}': {what}")));
+        let Some(path) = &tls.sign_file else {
+            wrong(format!(
+                "cannot enable certificate generation, no CA certificate File configured at [{file}:{line}]."
+            ));
+            return None;
+        };
+        let read = self.files.read(path).map_err(|error| reason(&error));
+        match read.and_then(|text| Generator::new(&text, self.made_max)) {
+            Ok(generator) => Some(Some(Arc::new(generator))),
+            Err(why) => {
+                wrong(format!("Failed to read CA certificate file '{path}' at [{file}:{line}]. {why}."));
+                None
+            }
+        }
     }
 
     /// The keys of `tls-ticket-keys`; None when they cannot be read.

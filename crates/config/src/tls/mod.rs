@@ -88,6 +88,27 @@ pub(crate) fn bind_ssl(cx: &mut Cx<'_>, _: &Line, _: usize, bind: &mut Bind) -> 
     Ok(1)
 }
 
+/// `generate-certificates`, `ca-sign-file`, `ca-sign-pass`
+pub(crate) fn generate(cx: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bind) -> Took {
+    match line.text(at) {
+        "generate-certificates" => {
+            tls_of(bind).generates = true;
+            Ok(1)
+        }
+        "ca-sign-file" => {
+            value(line, at, "'ca-sign-file' : missing CAfile path")?;
+            let base = cx.config.global.tls.ca_base.clone();
+            tls_of(bind).sign_file = Some(resolved(cx, line, at + 1, base));
+            Ok(2)
+        }
+        // A key under a passphrase is refused where it is read; others need none.
+        _ => {
+            value(line, at, "'ca-sign-pass' : missing CAkey password")?;
+            Ok(2)
+        }
+    }
+}
+
 /// `tls-ticket-keys`
 pub(crate) fn ticket_keys(cx: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bind) -> Took {
     value(line, at, "'tls-ticket-keys' : missing TLS ticket keys file path")?;

@@ -8,6 +8,7 @@ use rustls::{SignatureAlgorithm, SignatureScheme};
 
 use crate::der::{Reader, tag};
 use crate::pem::Block;
+use crate::x509::make::MadeKey;
 use crate::x509::{Certificate, oid};
 
 /// What kind of key a certificate has; a client gets the kind that it can verify.
@@ -142,6 +143,14 @@ impl PrivateKey {
                 Some(Material::Number(key.expect(tag::OCTET_STRING).ok()?.content))
             }
             _ => None,
+        }
+    }
+
+    /// The key as one that signs certificates; None when it is of a kind that does not.
+    pub fn signing(&self) -> Option<MadeKey> {
+        match self.material()? {
+            Material::Pkcs1(key) => MadeKey::existing(key, true),
+            Material::Number(_) => MadeKey::existing(self.der.secret_der(), false),
         }
     }
 

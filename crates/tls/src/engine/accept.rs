@@ -118,7 +118,7 @@ impl Accepting {
         let State::Hello { assembler, complete: true } = &self.state else { return Ok(()) };
         let first = assembler.first().ok_or(Failure::Unexpected)?;
         let hello = ClientHello::of(&first).map_err(Failure::Hello)?;
-        let served = self.selection.choose(&hello).ok_or(Failure::NoCertificate)?.clone();
+        let served = self.selection.choose(&hello).ok_or(Failure::NoCertificate)?;
         let mut config =
             served.config().map_err(|error| Failure::Protocol(rustls::Error::General(error.to_string())))?;
         let ours = &config.alpn_protocols;

@@ -20,6 +20,7 @@ use crate::bind::{BindContext, Served, Shared};
 use crate::certificate::{Credential, LoadOptions, Loader};
 use crate::crt_list::Line;
 use crate::files::Files;
+use crate::generate::Generator;
 use crate::options::words::{Authorities, Words};
 use crate::select::{Filter, Selection};
 use crate::server::{ServerContext, ServerProfile};
@@ -130,6 +131,8 @@ struct Bind {
     line: Arc<BindLine>,
     /// `tls-ticket-keys`
     tickets: Option<Arc<TicketKeys>>,
+    /// `generate-certificates`
+    generator: Option<Arc<Generator>>,
     contexts: Vec<(Words, Arc<BindContext>)>,
 }
 
@@ -295,17 +298,19 @@ impl Live {
     }
 
     /// Adds a `bind` line; what it is to serve must be loaded. `tickets` are the keys of `tls-ticket-keys`, in place of
-    /// our own. The texts are warnings.
+    /// our own; `generator` makes certificates for names that nobody has. The texts are warnings.
     pub fn add_bind(
         &mut self,
         name: &str,
         words: Words,
         sources: Vec<Source>,
         tickets: Option<Arc<TicketKeys>>,
+        generator: Option<Arc<Generator>>,
     ) -> Result<(Arc<BindLine>, Vec<String>), String> {
         let (_, warnings) = words.profile(self).map_err(|error| error.to_string())?;
         let line = Arc::new(BindLine { current: RwLock::default() });
-        let mut bind = Bind { name: name.to_owned(), words, sources, line, tickets, contexts: Vec::new() };
+        let mut bind =
+            Bind { name: name.to_owned(), words, sources, line, tickets, generator, contexts: Vec::new() };
         let selection = self.select(&mut bind)?;
         install(&bind.line.current, selection);
         let line = bind.line.clone();
@@ -353,6 +358,9 @@ impl Live {
     fn select(&self, bind: &mut Bind) -> Result<Selection, String> {
         let before = bind.line.selection();
         let mut selection = Selection::new(bind.words.strict_sni == Some(true));
+        if let Some(generator) = &bind.generator {
+            selection.generate(generator.clone());
+        }
         let has_default = bind.sources.iter().any(|source| matches!(source, Source::Certificate(_, true)));
         let mut entries: Vec<(Arc<Credential>, Words, Vec<Filter>, bool)> = Vec::new();
         for source in &bind.sources {

@@ -64,7 +64,20 @@ impl MadeKey {
         Ok(MadeKey { pair, pkcs8 })
     }
 
-    /// The key in PKCS#8.
+    /// A key that exists: RSA in PKCS #1 (`rsa`), or ECDSA on P-256 or P-384 in SEC 1 or PKCS #8. None when it is another.
+    pub(crate) fn existing(der: &[u8], rsa: bool) -> Option<MadeKey> {
+        let ecdsa = |algorithm| EcdsaKeyPair::from_private_key_der(algorithm, der).ok();
+        let pair = if rsa {
+            Pair::Rsa(RsaKeyPair::from_der(der).ok()?)
+        } else if let Some(pair) = ecdsa(&ECDSA_P256_SHA256_ASN1_SIGNING) {
+            Pair::P256(pair)
+        } else {
+            Pair::P384(ecdsa(&ECDSA_P384_SHA384_ASN1_SIGNING)?)
+        };
+        Some(MadeKey { pair, pkcs8: der.to_vec() })
+    }
+
+    /// The key in PKCS#8, or as it was read.
     pub fn pkcs8(&self) -> &[u8] {
         &self.pkcs8
     }
@@ -202,6 +215,11 @@ impl Template {
 
     /// The certificate of `key`, signed by `signer` under the name `issuer` (a whole Name).
     pub fn sign(&self, key: &MadeKey, issuer: &[u8], signer: &MadeKey) -> Result<Vec<u8>, NoEntropy> {
+        self.sign_for(&key.key_info(), issuer, signer)
+    }
+
+    /// The same for a key of which only the SubjectPublicKeyInfo is there.
+    pub fn sign_for(&self, key_info: &[u8], issuer: &[u8], signer: &MadeKey) -> Result<Vec<u8>, NoEntropy> {
         let mut serial = self.serial.clone();
         if serial.is_empty() {
             serial = vec![0; 16];
@@ -222,7 +240,7 @@ impl Template {
         let validity = [time(self.not_before), time(self.not_after)].concat();
         der::write(&mut content, tag::SEQUENCE, &validity);
         content.extend_from_slice(&self.subject);
-        content.extend_from_slice(&key.key_info());
+        content.extend_from_slice(key_info);
         if !self.extensions.is_empty() {
             let mut list = Vec::new();
             for (id, critical, value) in &self.extensions {
