@@ -51,6 +51,8 @@ mod sync;
 
 #[cfg(not(loom))]
 pub mod clock;
+#[cfg(not(loom))]
+pub mod memory;
 pub mod plant;
 #[cfg(not(loom))]
 pub mod pool;

@@ -2,7 +2,7 @@
 
 use thalweg_proxy::counters::{ThreadCounters, peak, sum};
 use thalweg_proxy::{Instance, Stopping};
-use thalweg_runtime::{clock, pool, profile};
+use thalweg_runtime::{clock, memory, pool, profile};
 
 use crate::format::Value;
 
@@ -127,10 +127,16 @@ pub fn fields(instance: &Instance, around: &Around<'_>) -> Vec<Field> {
         (6, "Pid", "SGPV", "Identifier of this process", U32(std::process::id())),
         (7, "Uptime", "MDPV", "Time since the start, in days, hours, minutes, seconds", Str(days(uptime))),
         (8, "Uptime_sec", "MDPV", "Seconds since the start", narrow(uptime)),
-        (9, "Memmax_MB", "CLPV", "Limit on memory in MB (-m), 0 for none", U32(0)),
+        (
+            9,
+            "Memmax_MB",
+            "CLPV",
+            "Limit on memory in MB (-m), 0 for none",
+            narrow(memory::limited_to() >> 20),
+        ),
         (10, "PoolAlloc_MB", "MGPV", "MB of memory held by pools", narrow(allocated >> 20)),
         (11, "PoolUsed_MB", "MGPV", "MB of memory in use from pools", narrow(used >> 20)),
-        (12, "PoolFailed", "MCPV", "Times a pool could not get memory", wrap(failed)),
+        (12, "PoolFailed", "MCPV", "Times a pool could not get memory", wrap(failed + memory::failures())),
         (13, "Ulimit-n", "CLPV", "Open files that the limits need", narrow(global.ulimit_n)),
         (14, "Maxsock", "CLPV", "Limit on sockets", narrow(global.ulimit_n)),
         (15, "Maxconn", "CLPV", "Limit on connections", narrow(limit)),

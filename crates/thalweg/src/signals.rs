@@ -52,6 +52,7 @@ pub fn start(
     hard_stop_after: Option<Duration>,
 ) -> std::io::Result<()> {
     let serve = move || {
+        thalweg_runtime::memory::keep();
         loop {
             let Ok(signal) = set.wait() else { return };
             match signal {

@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use thalweg_config::Config;
+use thalweg_runtime::memory;
 use thalweg_sys::process::{self as sys, Child, Forked};
 use thalweg_sys::signal::{self, Signal, SignalSet};
 
@@ -158,13 +159,15 @@ fn apply_limits(
         reporter.notice(&format!("Automatically setting global.maxconn to {}.", demand.maxconn));
     }
     process::raise_file_limit(demand, settings.strict_limits, program, reporter).map_err(|()| Failed)?;
-    if let Some(megabytes) = options.memory_limit_mb.filter(|mb| *mb > 0)
-        && let Err(error) = sys::set_memory_limit(megabytes.saturating_mul(1 << 20))
-    {
-        reporter.warning(&format!(
-            "[{}.main()] Cannot fix MEM limit to {megabytes} megs : {error}.",
-            program.name
-        ));
+    if let Some(megabytes) = options.memory_limit_mb.filter(|mb| *mb > 0) {
+        let bytes = megabytes.saturating_mul(1 << 20);
+        match sys::set_memory_limit(bytes) {
+            Ok(()) => memory::limit(bytes),
+            Err(error) => reporter.warning(&format!(
+                "[{}.main()] Cannot fix MEM limit to {megabytes} megs : {error}.",
+                program.name
+            )),
+        }
     }
     Ok(())
 }

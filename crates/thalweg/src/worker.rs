@@ -61,6 +61,7 @@ impl Worker {
         link::tell(self.link.as_fd(), &said)?;
         let link = self.link;
         let serve = move || {
+            thalweg_runtime::memory::keep();
             while let Ok(Some((fd, begin))) = link::accept(link.as_fd()) {
                 let cli = Arc::clone(&cli);
                 handle.run_on(0, move || thalweg_cli::adopt(&cli, socket, fd, begin));

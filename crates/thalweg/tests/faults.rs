@@ -6,6 +6,8 @@ mod support;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
+use thalweg_sys::signal::Signal;
+
 use support::{Conn, Io, Proxy, Server, Setup, each_driver, eventually, ok};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -288,6 +290,62 @@ fn no_files_are_left() {
         proxy.descriptors_back_to(before);
         assert_eq!(proxy.ask(GET).text(), "fine");
         proxy.finish(server);
+    });
+}
+
+/// With a limit of memory (`-m`), clients that take all of it do not end the process. Who comes then waits, and is served once
+/// they are gone; and the process can still be told to end.
+#[test]
+fn no_memory_is_left() {
+    let head = format!("GET / HTTP/1.1\r\nHost: h\r\n{}", format!("X-Y: {}\r\n", "y".repeat(143)).repeat(95));
+    each_driver(|io| {
+        let server = Server::named("fine");
+        let text =
+            format!("frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nserver s {}\n", server.addr);
+        let mut proxy = Setup::http(&text)
+            .global("maxconn 8000\nstats socket <@dir>/cli level admin")
+            .defaults("option http-server-close\ntimeout client 1h\ntimeout http-request 1h")
+            .argument("-m")
+            .argument("40")
+            .start(io);
+        // Nothing is answered for lack of a buffer, or it is said that there were failures.
+        let failures = || {
+            let mut cli = Conn::connect_unix(&proxy.path("cli"));
+            let info = cli.try_send("show info\n").ok().and_then(|()| cli.try_until(b"\n\n"))?;
+            let info = String::from_utf8_lossy(&info).into_owned();
+            assert!(info.contains("Memmax_MB: 40\n"), "{info}");
+            let failed = info.lines().find_map(|line| line.strip_prefix("PoolFailed: ")).unwrap();
+            Some(failed.parse::<u64>().unwrap())
+        };
+        assert_eq!(proxy.ask(GET).text(), "fine");
+        let before = proxy.descriptors();
+        assert_eq!(failures(), Some(0));
+        let mut crowd = Vec::new();
+        while failures() == Some(0) {
+            assert!(crowd.len() < 6000, "there is more memory than that");
+            for _ in 0..50 {
+                let mut conn = proxy.connect();
+                let _ = conn.try_send(&head);
+                crowd.push(conn);
+            }
+            proxy.is_idle();
+        }
+        // More of the same does no harm.
+        for _ in 0..200 {
+            let mut conn = proxy.connect();
+            let _ = conn.try_send(&head);
+            crowd.push(conn);
+        }
+        proxy.is_idle();
+        let mut late = proxy.connect();
+        late.send(GET);
+        drop(crowd);
+        assert_eq!(late.response().text(), "fine");
+        drop(late);
+        proxy.descriptors_back_to(before);
+        assert_eq!(proxy.ask(GET).text(), "fine");
+        proxy.signal(Signal::Terminate);
+        assert_eq!(proxy.end(), (None, Some(15)), "{}", proxy.output());
     });
 }
 

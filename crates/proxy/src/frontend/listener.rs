@@ -12,7 +12,7 @@ use smallvec::{SmallVec, smallvec};
 use thalweg_config::model::{MultiQueue, ProxyId};
 use thalweg_runtime::net::{Listener, Port, SockAddr};
 use thalweg_runtime::{
-    Class, Kind, SpawnOptions, TaskId, clock, current_task, run_on, spawn_with, thread_index, timer,
+    Class, Kind, SpawnOptions, TaskId, clock, current_task, memory, run_on, spawn_with, thread_index, timer,
 };
 
 use super::session;
@@ -106,6 +106,15 @@ async fn accept(mut acceptor: Acceptor, delay_ms: u64) {
             wait_while_held(&own, frontend, socket).await;
             gates.wait_for_room(socket).await;
             resume(socket).await;
+        }
+        if memory::is_short() {
+            // Whoever comes waits in the backlog until there is room for it.
+            socket.pause();
+            while memory::is_short() && !has_stopped(&own, frontend, socket) {
+                sleep(EXHAUSTED_PAUSE_MS, socket).await;
+            }
+            resume(socket).await;
+            continue;
         }
         let accepted = std::future::poll_fn(|_| match socket.poll_accept() {
             Poll::Ready(result) => Poll::Ready(Some(result)),

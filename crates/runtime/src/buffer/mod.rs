@@ -127,10 +127,10 @@ impl Buf {
         buf
     }
 
-    /// The same for bytes that are about to be sent: in a buffer from the pool when it has one and they fit, which costs no
-    /// allocation.
+    /// The same for bytes that are about to be sent: in a buffer from the pool when they fit, which costs no allocation. Not
+    /// where buffers are limited: those are for who can do without less.
     pub fn copy_for_sending(bytes: &[u8]) -> Buf {
-        let pooled = Buf::with_capacity_default().filter(|buf| buf.capacity() >= bytes.len());
+        let pooled = if bytes.len() <= default_size() { pool::alloc_unlimited() } else { None };
         let mut buf = pooled.unwrap_or_else(|| Buf::large(bytes.len()));
         let _ = buf.extend_from_slice(bytes);
         buf

@@ -11,6 +11,7 @@
 //! `tune.buffers.limit` is set there are none.
 
 use super::{BULK_MARGIN, BULK_SIZE, Buf, DEFAULT_SIZE, Origin};
+use crate::memory;
 use crate::task::{Reason, TaskId, current_task};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::{Cell, RefCell};
@@ -102,6 +103,10 @@ pub(crate) struct Pool {
 
 impl Pool {
     fn available(&self, priority: Priority) -> usize {
+        // Without memory for new blocks, those that are free are all there are.
+        if self.free.is_empty() && priority == Priority::Normal && memory::is_short() {
+            return 0;
+        }
         if self.config.limit == 0 {
             return usize::MAX;
         }
@@ -233,10 +238,17 @@ pub(crate) fn alloc(priority: Priority) -> Option<Buf> {
     })?
 }
 
+/// A buffer, if that takes nothing from others.
+#[inline]
+pub(crate) fn alloc_unlimited() -> Option<Buf> {
+    with(|p| (p.available(Priority::Normal) == usize::MAX).then(|| p.take()))?
+}
+
 #[inline]
 pub(crate) fn alloc_bulk() -> Option<Buf> {
     with(|p| {
-        if p.bulk_used >= BULK_MAX || p.config.limit != 0 {
+        let has_none = p.bulk_free.is_empty() && memory::is_short();
+        if p.bulk_used >= BULK_MAX || p.config.limit != 0 || has_none {
             return None;
         }
         p.bulk_used += 1;

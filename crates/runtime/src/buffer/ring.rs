@@ -15,6 +15,7 @@
 //! thread is inside `io_uring_enter`, and gets fresh pages then.
 
 use super::{Buf, Origin};
+use crate::memory;
 use io_uring::types::BufRingEntry;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::{Cell, RefCell};
@@ -106,7 +107,7 @@ impl RingBuffers {
 
     fn add_slab(&mut self) -> bool {
         let first = self.slabs.len() as u32 * SLAB;
-        if first + SLAB > BLOCKS_MAX {
+        if first + SLAB > BLOCKS_MAX || (first > 0 && memory::is_short()) {
             return false;
         }
         // SAFETY: the size is not zero. Zeroing makes every byte initialised.

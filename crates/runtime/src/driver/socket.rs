@@ -32,6 +32,7 @@
 
 use crate::buffer::{self, BULK_MARGIN, Buf, poll_alloc};
 use crate::clock;
+use crate::memory;
 use crate::net::options::set;
 use crate::net::port::Events;
 use crate::net::syscall;
@@ -321,10 +322,15 @@ impl Socket {
             let room = (buf.spare() - BULK_MARGIN).min(max);
             return Poll::Ready((buf, room));
         }
-        poll_alloc().map(|buf| {
+        let room = |buf: Buf| {
             let room = buf.capacity().min(max);
             (buf, room)
-        })
+        };
+        if memory::is_short() && self.bits.has(Bits::ANNOUNCED) {
+            // Who has left is heard to the end, whatever that takes: it holds memory until then.
+            return Buf::from_reserve().map_or(Poll::Pending, |buf| Poll::Ready(room(buf)));
+        }
+        poll_alloc().map(room)
     }
 
     /// A receive with room for `room` bytes brought `n`: decides how large the next ones are.

@@ -8,7 +8,7 @@ use crate::buffer::{self, BufferConfig};
 use crate::driver::{self, Driver, DriverKind, DriverOptions, Wait};
 use crate::profile::{self, Kind, Profiling};
 use crate::topology::CpuSet;
-use crate::{clock, pool, topology, watchdog};
+use crate::{clock, memory, pool, topology, watchdog};
 use std::future::Future;
 use std::io::{self, Write as _};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
@@ -357,6 +357,7 @@ fn run_thread_with(
     buffer::configure(shared.config.buffers);
     clock::refresh();
     pool::enter();
+    memory::enter(shared.threads.len());
     let local = Local::new(shared.numbers[index], index, endpoint, shared.clone());
     local.enter();
     profile::enter(&local);
@@ -373,6 +374,7 @@ fn run_thread_with(
             driver::uninstall();
             local.endpoint.close();
             local.leave();
+            memory::leave();
             pool::leave();
             clock::leave();
         }
@@ -423,7 +425,7 @@ fn run_loop(local: &Local) {
                 wait = Wait::Now;
             } else {
                 slept_from = clock::precise_ns() / 1000;
-                if !trimmed && !clock::is_virtual() {
+                if (!trimmed || memory::is_lacking()) && !clock::is_virtual() {
                     wait = match wait {
                         Wait::For(time) => Wait::For(time.min(IDLE)),
                         _ => Wait::For(IDLE),
@@ -452,6 +454,10 @@ fn run_loop(local: &Local) {
             if ebb.has_ebbed(local.slots.live() as usize) || now >= settled_at {
                 settled_at = u64::MAX;
                 trim(local);
+            }
+            if memory::is_lacking() {
+                trim(local);
+                memory::recover();
             }
         }
         if ran > 0 {

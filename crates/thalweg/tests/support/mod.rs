@@ -504,7 +504,16 @@ impl Proxy {
 
     /// Waits until no more descriptors are open than there were.
     pub fn descriptors_back_to(&self, before: usize) {
-        eventually("all descriptors are closed", || (self.descriptors() <= before).then_some(()));
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            if self.descriptors() <= before {
+                return;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        let open = fs::read_dir(format!("/proc/{}/fd", self.id())).unwrap();
+        let open: Vec<_> = open.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok()).collect();
+        panic!("{} descriptors are open, {before} were: {open:?}\n{}", open.len(), self.output());
     }
 
     /// Waits until the program holds no connection, to clients or to servers.

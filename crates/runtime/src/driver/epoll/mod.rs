@@ -94,7 +94,11 @@ impl Epoll {
             s.reader = current_task();
             return Poll::Pending;
         }
-        let Poll::Ready((mut buf, room)) = s.room(max) else { return Poll::Pending };
+        let Poll::Ready((mut buf, room)) = s.room(max) else {
+            // Who waits for a buffer hears of the end all the same.
+            s.reader = current_task();
+            return Poll::Pending;
+        };
         match syscall::recv(s.fd, &mut buf.unused_mut()[..room], 0) {
             Ok(0) => Poll::Ready(s.take_verdict().unwrap_or_else(|| Ok(Buf::empty()))),
             Ok(n) => {

@@ -24,6 +24,7 @@ use super::super::socket::{Bits, Op, Socket, moment};
 use super::super::token;
 use super::{GROUP, Uring};
 use crate::buffer::{Buf, ring};
+use crate::memory;
 use crate::net::syscall;
 use crate::task::current_task;
 use io_uring::types::Fd;
@@ -46,7 +47,8 @@ impl Uring {
         if let Some(verdict) = s.take_verdict() {
             return Poll::Ready(verdict);
         }
-        if s.bits.has(Bits::BULK) && is_ready(s) {
+        let has_left = s.bits.has(Bits::STARVED) && s.bits.has(Bits::ANNOUNCED) && memory::is_short();
+        if (s.bits.has(Bits::BULK) && is_ready(s)) || has_left {
             return self.recv_directly(s, max);
         }
         s.reader = current_task();
@@ -56,7 +58,14 @@ impl Uring {
 
     /// Receives with a call of our own, as nothing is in flight that would take what comes next.
     fn recv_directly(&mut self, s: &mut Socket, max: usize) -> Poll<io::Result<Buf>> {
-        let Poll::Ready((mut buf, room)) = s.room(max) else { return Poll::Pending };
+        let Poll::Ready((mut buf, room)) = s.room(max) else {
+            // Who waits for a buffer hears of the end all the same.
+            s.reader = current_task();
+            if s.ops & Op::Hangup.bit() == 0 && !s.bits.has(Bits::ANNOUNCED) {
+                self.arm_hangup(s);
+            }
+            return Poll::Pending;
+        };
         match syscall::recv(s.fd, &mut buf.unused_mut()[..room], 0) {
             Ok(0) => s.bits.set(Bits::ENDED),
             Ok(n) => {
