@@ -483,3 +483,41 @@ fn presets_count_on_their_heirs() {
         proxy.finish(());
     });
 }
+
+/// `top <n> by data.<type>`: the largest values first, among those that a filter lets through.
+#[test]
+fn the_largest_entries() {
+    each_driver(|io| {
+        let proxy = start(
+            io,
+            "backend t\nstick-table type integer size 100k store gpc0,gpt0\n\
+             backend u\nstick-table type integer size 100 store gpc0\nfrontend fe\nbind <@fe>\n",
+        );
+        let set = |n: u32| format!("set table t key {n} data.gpc0 {} data.gpt0 {};", n * 7919 % 2003, n % 2);
+        for from in (0..2000).step_by(100) {
+            cli(&proxy, &(from..from + 100).map(set).collect::<String>());
+        }
+        let shown = |command: &str| -> Vec<String> {
+            let dump = cli(&proxy, command);
+            dump.lines()
+                .filter_map(|l| l.split("gpc0=").nth(1))
+                .map(|v| v.split(' ').next().unwrap().to_owned())
+                .collect()
+        };
+        let mut all: Vec<u32> = (0..2000).map(|n| n * 7919 % 2003).collect();
+        all.sort_unstable_by(|a, b| b.cmp(a));
+        let wanted: Vec<String> = all[..5].iter().map(u32::to_string).collect();
+        assert_eq!(shown("show table t top 5 by data.gpc0"), wanted);
+        let mut odd: Vec<u32> = (0..2000).filter(|n| n % 2 == 1).map(|n| n * 7919 % 2003).collect();
+        odd.sort_unstable_by(|a, b| b.cmp(a));
+        let wanted: Vec<String> = odd[..3].iter().map(u32::to_string).collect();
+        assert_eq!(shown("show table t data.gpt0 eq 1 top 3 by data.gpc0"), wanted);
+        assert_eq!(shown("show table u top 3 by data.gpc0"), Vec::<String>::new());
+        for wrong in ["top", "top 0 by data.gpc0", "top 5", "top 5 by gpc0", "top 5000 by data.gpc0"] {
+            let answer = cli(&proxy, &format!("show table t {wrong}"));
+            assert!(answer.starts_with("'top' expects"), "{wrong}: {answer}");
+        }
+        assert!(cli(&proxy, "show table t top 5 by data.conn_cnt").starts_with("Data type not stored"));
+        proxy.finish(());
+    });
+}

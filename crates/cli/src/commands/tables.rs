@@ -3,6 +3,8 @@
 //! Entries are looked at one by one, each held for that moment only, and others get their turn in between: traffic does not
 //! wait for a dump, however large the table is.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::fmt::Write as _;
 use std::io;
 
@@ -24,8 +26,10 @@ pub static COMMANDS: &[Command] = &[
         .help("<table> [<filter>]*", "remove entries of a stick table (filter: data/key/ptr)"),
     Command::new("set table", Operator, Run::Now(|call| set(call.instance(), call.args)))
         .help("<table> [<filter>] [data.<type> <v>]*", "change or add an entry of a stick table (key/ptr)"),
-    Command::new("show table", User, Run::Waiting(|call| Box::pin(show(call))))
-        .help("<table> [<filter>]*", "list the stick tables, or the entries of one (filter: data/key/ptr)"),
+    Command::new("show table", User, Run::Waiting(|call| Box::pin(show(call)))).help(
+        "<table> [<filter>]* [top <n> by data.<type>]",
+        "list the stick tables, or the entries of one (filter: data/key/ptr)",
+    ),
 ];
 
 /// Entries that are looked at before others get their turn.
@@ -36,6 +40,9 @@ const AT_ONCE: u32 = 1000;
 const POINTER_BASE: u64 = 0x2000_0000_0000;
 /// Numbers between one table's entries and the next table's.
 const POINTER_TABLE: u64 = 1 << 36;
+
+/// The most entries that `top` shows: they are kept while the others are looked at.
+const TOP_MAX: usize = 1000;
 
 /// The most conditions of a filter.
 const CONDITIONS_MAX: usize = 4;
@@ -234,7 +241,53 @@ fn show_entry(out: &mut String, instance: &Instance, at: usize, table: &Table, e
     out.push('\n');
 }
 
-/// `show table [<name> [<filter>]]`
+/// The entries with the largest values of a kind.
+struct Top {
+    count: usize,
+    kind: DataType,
+    index: u16,
+}
+
+/// `top <n> by data.<type>` at the end of what follows `show table`, and what is before it.
+fn top<'w, 'a>(table: &Table, args: &'w [&'a str]) -> Result<(&'w [&'a str], Option<Top>), Reply> {
+    let usage = || Reply::error(format!("'top' expects a number from 1 to {TOP_MAX}, 'by' and data.<type>"));
+    let Some(at) = args.iter().position(|word| *word == "top").filter(|at| *at % 3 == 1) else {
+        return Ok((args, None));
+    };
+    let [_, count, "by", data_word] = &args[at..] else { return Err(usage()) };
+    let count = count.parse().ok().filter(|count| (1..=TOP_MAX).contains(count)).ok_or_else(usage)?;
+    let name = data_word.strip_prefix("data.").ok_or_else(usage)?;
+    let (kind, index) = data(table, name).map_err(Reply::error)?;
+    Ok((&args[..at], Some(Top { count, kind, index })))
+}
+
+impl Top {
+    /// The numbers of the entries, the largest value first. Those without a value, or with none, are not among them.
+    async fn find(&self, table: &Table, conditions: &[Condition]) -> Vec<u32> {
+        let mut best: BinaryHeap<Reverse<(u64, Reverse<u32>)>> = BinaryHeap::new();
+        for number in 0..table.numbers() {
+            let now_ms = clock::now_ms();
+            if let Some(entry) = table.entry_at(number)
+                && conditions.iter().all(|condition| condition.is_met(&entry.values(), now_ms))
+            {
+                let value = entry.values().get_at(self.kind, self.index, now_ms).unwrap_or(0);
+                let new = Reverse((value, Reverse(number)));
+                if value > 0 && (best.len() < self.count || best.peek().is_some_and(|least| new < *least)) {
+                    best.push(new);
+                    if best.len() > self.count {
+                        best.pop();
+                    }
+                }
+            }
+            if number % AT_ONCE == AT_ONCE - 1 {
+                yield_now().await;
+            }
+        }
+        best.into_sorted_vec().into_iter().map(|Reverse((_, Reverse(number)))| number).collect()
+    }
+}
+
+/// `show table [<name> [<filter>] [top <n> by data.<type>]]`
 async fn show(call: Call<'_>) -> io::Result<Reply> {
     let Call { session, output, args, .. } = call;
     let instance = &session.instance;
@@ -252,6 +305,10 @@ async fn show(call: Call<'_>) -> io::Result<Reply> {
         Err(reply) => return Ok(reply),
     };
     let now_ms = clock::now_ms();
+    let (args, top) = match top(table, args) {
+        Ok(found) => found,
+        Err(reply) => return Ok(reply),
+    };
     let entry = match args.get(1).copied() {
         Some("key") => key(table, args.get(2), Doing::Showing)
             .map(|bytes| Some(table.spec().key.key(&bytes).and_then(|key| table.find(key, now_ms)))),
@@ -274,6 +331,14 @@ async fn show(call: Call<'_>) -> io::Result<Reply> {
     };
     table.expire_exactly(now_ms);
     output.text.push_str(&head(table));
+    if let Some(top) = top {
+        for number in top.find(table, &conditions).await {
+            if let Some(entry) = table.entry_at(number) {
+                show_entry(&mut output.text, instance, at, table, &entry, clock::now_ms());
+            }
+        }
+        return Ok(Reply::Done);
+    }
     for number in 0..table.numbers() {
         let now_ms = clock::now_ms();
         if let Some(entry) = table.entry_at(number)
