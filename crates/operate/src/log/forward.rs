@@ -115,7 +115,12 @@ fn priority(bytes: &[u8]) -> Option<(u16, &[u8])> {
     let rest = bytes.strip_prefix(b"<")?;
     let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
     let (number, rest) = rest.split_at(digits);
-    let number = std::str::from_utf8(number).ok().filter(|n| n.len() <= PRIORITY_DIGITS_MAX)?.parse().ok()?;
+    // Zeros before it say nothing, and no digit is a zero: so the reference reads them.
+    let number = &number[number.iter().take_while(|b| **b == b'0').count()..];
+    if number.len() > PRIORITY_DIGITS_MAX {
+        return None;
+    }
+    let number = number.iter().fold(0, |number, digit| number * 10 + u16::from(digit - b'0'));
     Some((number, rest.strip_prefix(b">")?))
 }
 
@@ -495,7 +500,7 @@ mod tests {
             let out = rewritten(format!("<13>{text}").as_bytes(), LogFormatKind::Unspecified, LogHost::Fill);
             assert!(out.starts_with("<13>") && out.ends_with(&format!(" 192.0.2.7 {text}")), "{out}");
         }
-        for text in ["zzz", "< 13>x", "<13x", "<1234>x", "<>x", "Nov 22 08:14:54 myhost app[123]: no pri"] {
+        for text in ["zzz", "< 13>x", "<13x", "<1234>x", "Nov 22 08:14:54 myhost app[123]: no pri"] {
             assert_eq!(rewritten(text.as_bytes(), LogFormatKind::Raw, LogHost::Fill), text);
             assert_eq!(rewritten(text.as_bytes(), LogFormatKind::Unspecified, LogHost::Keep), text);
             assert_eq!(
@@ -504,6 +509,9 @@ mod tests {
             );
         }
         assert_eq!(Message::read(b"<13>", false), None);
+        for (text, number) in [("<>x", Some(0)), ("<0001>x", Some(1)), ("<999>x", Some(999)), ("<1000>x", None)] {
+            assert_eq!(Message::read(text.as_bytes(), false).unwrap().priority, number, "{text}");
+        }
         assert_eq!(Message::read(b"", true), None);
         assert!(Message::read(b"<13>\n", false).is_some());
         assert_eq!(
