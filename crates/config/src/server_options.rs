@@ -9,7 +9,9 @@ use thalweg_syntax::{Address, AddressOptions, Diagnostic, Line, TimeError, TimeU
 
 use crate::build::{Cx, InitAddr, ProxyFieldDraft, ServerDraft};
 use crate::keyword::{fail, not_supported};
-use crate::model::{CheckConfig, ProxyHeader, ProxyHeaderV2, SlowSettings, SourceAddress, SourceMode};
+use crate::model::{
+    CheckConfig, ProxyHeader, ProxyHeaderV2, SlowSettings, SourceAddress, SourceMode, WebSocketProtocol,
+};
 use crate::numbers::{count, duration_ms, lenient};
 use crate::resolve::address;
 use crate::setter::{Took, value};
@@ -301,23 +303,25 @@ pub(crate) fn init_addr(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut Serv
 pub(crate) fn proto(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
     match line.text(at + 1) {
         "" => Err(fail(line, at + 1, "'proto' : missing value")),
-        name @ ("h1" | "none") => {
+        name @ ("h1" | "h2" | "none") => {
             rare(draft).proto = Some(cx.name(name));
             Ok(2)
         }
-        name @ ("h2" | "quic" | "qmux" | "fcgi" | "spop") => {
-            Err(not_supported(line, at + 1, &format!("proto {name}"), "only HTTP/1 is built"))
+        name @ ("quic" | "qmux" | "fcgi" | "spop") => {
+            Err(not_supported(line, at + 1, &format!("proto {name}"), "only HTTP/1 and HTTP/2 are built"))
         }
         other => Err(fail(line, at + 1, format!("'proto' :  unknown MUX protocol '{other}'"))),
     }
 }
 
-pub(crate) fn ws(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) -> Took {
-    match line.text(at + 1) {
-        "auto" | "h1" => Ok(2),
-        "h2" => Err(not_supported(line, at + 1, "ws h2", "only HTTP/1 is built")),
-        _ => Err(fail(line, at + 1, "'ws' has to be 'auto', 'h1' or 'h2'")),
-    }
+pub(crate) fn ws(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
+    rare(draft).ws = match line.text(at + 1) {
+        "auto" => WebSocketProtocol::Auto,
+        "h1" => WebSocketProtocol::Http1,
+        "h2" => WebSocketProtocol::Http2,
+        _ => return Err(fail(line, at + 1, "'ws' has to be 'auto', 'h1' or 'h2'")),
+    };
+    Ok(2)
 }
 
 /// `source <addr>[:<ports>] [usesrc ...] [interface ...]` on a server.

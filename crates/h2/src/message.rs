@@ -218,13 +218,13 @@ impl<'a> Reader<'a> {
         if let Some(error) = self.error {
             return Err(error);
         }
-        let websocket = match self.expect {
+        let extended = match self.expect {
             Expect::Trailers => return Ok(Message::default()),
             Expect::Response => self.response()?,
             Expect::Request { .. } => self.request()?,
         };
         let length = content_length(self.head)?;
-        let tunnel = websocket || (self.head.is_request() && self.head.method() == Method::Connect);
+        let tunnel = extended || (self.head.is_request() && self.head.method() == Method::Connect);
         let body = match (ends, length) {
             (_, _) if tunnel => BodyLength::Tunnel,
             (true, _) => BodyLength::None,
@@ -236,14 +236,14 @@ impl<'a> Reader<'a> {
         let framing = Framing {
             body,
             keep_alive: true,
-            upgrade: websocket,
-            websocket,
+            upgrade: extended,
+            websocket: extended && self.control(Pseudo::Protocol) == Some(b"websocket"),
             expect_continue: self.head.is_request() && !ends && expects(HeaderId::Expect, b"100-continue"),
             trailers: expects(HeaderId::Te, b"trailers"),
             insecure: false,
         };
         self.head.set_framing(framing);
-        Ok(Message { length: length.filter(|_| !tunnel), extended_connect: websocket })
+        Ok(Message { length: length.filter(|_| !tunnel), extended_connect: extended })
     }
 
     fn control(&self, pseudo: Pseudo) -> Option<&[u8]> {
@@ -300,12 +300,13 @@ impl<'a> Reader<'a> {
             self.head.push(b"cookie", &self.scratch.cookies).map_err(rewrite)?;
         }
         if extended {
-            let protocol = self.control(Pseudo::Protocol).unwrap_or(b"");
-            if protocol != b"websocket" {
+            let protocol = self.scratch.control(self.seen, Pseudo::Protocol).unwrap_or(b"");
+            // Clear-text HTTP/2 is not what one may change to here (RFC 9113 section 3.1).
+            if !thalweg_http::ascii::is_token(protocol) || matches!(protocol, b"h2c" | b"h2") {
                 return Err(Malformed::Control);
             }
             self.head.push(b"connection", b"upgrade").map_err(rewrite)?;
-            self.head.push(b"upgrade", b"websocket").map_err(rewrite)?;
+            self.head.push(b"upgrade", protocol).map_err(rewrite)?;
         }
         // Agreement of target and host, ports that the scheme implies: the same judge as for HTTP/1.
         thalweg_http::target::accept(self.head, false).map_err(|violation| match violation.kind {
@@ -452,12 +453,16 @@ fn is_forwarded(id: HeaderId, request: bool) -> bool {
     }
 }
 
-/// Encodes a request. `scheme` is that of the client's request; an upgrade to WebSocket becomes an extended CONNECT.
+/// Encodes a request. `scheme` is that of the client's request; an upgrade becomes an extended CONNECT, whose messages have no
+/// body (RFC 8441 section 4): see [`Head::framing`].
 pub fn encode_request(head: &Head, scheme: &[u8], encoder: &mut Encoder, block: &mut Vec<u8>) {
     encoder.begin(block);
     let framing = head.framing();
-    let extended = framing.upgrade && framing.websocket;
     let connect = head.method() == Method::Connect;
+    // One protocol is asked for: the first, which the sender likes best.
+    let protocol = head.value(HeaderId::Upgrade).filter(|_| framing.upgrade && !connect);
+    let protocol = protocol.and_then(|list| thalweg_http::values::list(list).next());
+    let extended = protocol.is_some();
     let uri = thalweg_http::uri::split(head.target());
     let authority = match (head.value(HeaderId::Host), connect) {
         (_, true) => head.target(),
@@ -477,8 +482,8 @@ pub fn encode_request(head: &Head, scheme: &[u8], encoder: &mut Encoder, block: 
         let path: &[u8] = if path.is_empty() { b"/" } else { path };
         encoder.pseudo(Pseudo::Path, path, block);
     }
-    if extended {
-        encoder.pseudo(Pseudo::Protocol, b"websocket", block);
+    if let Some(protocol) = protocol {
+        encoder.pseudo(Pseudo::Protocol, protocol, block);
     }
     for field in head.fields().filter(|f| is_forwarded(f.id, true)) {
         let websocket_key = matches!(field.id, HeaderId::SecWebsocketKey | HeaderId::SecWebsocketAccept);
@@ -490,7 +495,7 @@ pub fn encode_request(head: &Head, scheme: &[u8], encoder: &mut Encoder, block: 
     }
 }
 
-/// Encodes a response. A `101` to a WebSocket request becomes the 200 that answers an extended CONNECT.
+/// Encodes a response. A `101` becomes the 200 that answers an extended CONNECT.
 pub fn encode_response(head: &Head, encoder: &mut Encoder, block: &mut Vec<u8>) {
     encoder.begin(block);
     let switched = head.status() == 101;

@@ -77,6 +77,16 @@ pub struct ServerContext {
 }
 
 impl ServerContext {
+    /// Whether this protocol is offered by ALPN.
+    pub fn offers(&self, protocol: &[u8]) -> bool {
+        self.config.alpn_protocols.iter().any(|offered| offered == protocol)
+    }
+
+    /// Whether ALPN is not used.
+    pub fn offers_nothing(&self) -> bool {
+        self.config.alpn_protocols.is_empty()
+    }
+
     /// A number that no other context of the process has: a connection made under another one followed other rules.
     pub fn id(&self) -> u64 {
         self.id

@@ -1,5 +1,6 @@
 //! What is consistent in its parts and wrong as a whole: the reference's warnings and refusals.
 
+use thalweg_check::StepKind;
 use thalweg_syntax::{Diagnostic, Lead, Severity};
 
 use crate::build::{Building, Cx};
@@ -90,7 +91,18 @@ fn protocols(cx: &mut Cx<'_>, b: &Building) {
             s.name, s.file, s.line
         ))
     });
-    for message in binds.chain(servers) {
+    let steps = b.p.check.iter().flat_map(|program| program.steps.iter());
+    let speaks_http = steps.map(|step| &step.kind).any(|kind| matches!(kind, StepKind::Request(_)));
+    let checked = b.p.servers.iter().filter_map(|s| {
+        let framed = speaks_http && s.check.is_some() && s.rare().proto.as_deref() == Some("h2");
+        framed.then(|| {
+            format!(
+                "{title} : health checks of server '{}' at [{}:{}] would have to speak HTTP/2, which is not supported yet.",
+                s.name, s.file, s.line
+            )
+        })
+    });
+    for message in binds.chain(servers).chain(checked) {
         cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, None, message));
     }
 }

@@ -94,8 +94,10 @@ pub struct SlowSettings {
     pub shutdown_backup_on_up: bool,
     /// A SOCKS4 proxy that connections to it go through.
     pub socks4: Option<SocketAddr>,
-    /// `proto h1`.
+    /// `proto`: the only protocol that is spoken to it, `h1`, `h2` or `none`.
     pub proto: Option<Arc<str>>,
+    /// `ws`.
+    pub ws: WebSocketProtocol,
     pub pool_conn_name: Option<Arc<Expr>>,
     /// Reached over datagrams; for servers of logs.
     pub datagram: bool,
@@ -145,6 +147,7 @@ impl SlowSettings {
         shutdown_backup_on_up: false,
         socks4: None,
         proto: None,
+        ws: WebSocketProtocol::Auto,
         pool_conn_name: None,
         datagram: false,
         octet_count: false,
@@ -152,6 +155,16 @@ impl SlowSettings {
         fqdn: None,
         resolution: None,
     };
+}
+
+/// What carries a WebSocket to a server (`ws`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum WebSocketProtocol {
+    /// What carries other requests, but HTTP/1 where ALPN lets the server choose that.
+    #[default]
+    Auto,
+    Http1,
+    Http2,
 }
 
 /// Address of a server.

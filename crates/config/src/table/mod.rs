@@ -30,7 +30,7 @@ pub(crate) mod why {
     pub(crate) const SESSION_CACHE: &str = "there is one process, and its threads share the cache";
     pub(crate) const KEY_UPDATES: &str = "a connection is closed after 32 key updates in a row without data";
     pub(crate) const QUIC: &str = "QUIC is not built";
-    pub(crate) const H2: &str = "HTTP/2 is spoken to clients only";
+    pub(crate) const H2: &str = "this part of HTTP/2 is not built";
     pub(crate) const LUA: &str = "Lua is not built";
     pub(crate) const HTTPCLIENT: &str = "there is no HTTP client inside yet";
     pub(crate) const COMPRESSION: &str = "compression is not built";

@@ -232,7 +232,17 @@ fn decide(p: &mut Proxy) -> Vec<(usize, String)> {
         (tls.ssl, tls.check_ssl, tls.used) = (ssl, check_ssl, true);
         let automatic = host.filter(|_| tls.words.check_sni_auto != Some(false));
         tls.check_sni = tls.words.check_sni.as_deref().map(Arc::from).or(automatic);
-        match tls.words.check_alpn.as_deref().map(|list| check_protocols(speaks_http, list)).transpose() {
+        // What a server may choose for requests is not what a health check speaks.
+        let offered =
+            tls.words.alpn.as_deref().filter(|list| speaks_http && list.split(',').any(|p| p == "h2"));
+        match tls
+            .words
+            .check_alpn
+            .as_deref()
+            .or(offered)
+            .map(|list| check_protocols(speaks_http, list))
+            .transpose()
+        {
             Ok(protocols) => tls.check_protocols = protocols,
             Err(what) => wrong.push((at, what)),
         }
@@ -741,7 +751,7 @@ impl<'a, 'l> Loading<'a, 'l> {
         let mut servers = std::mem::take(&mut b.p.servers);
         for server in &mut servers {
             let Some(tls) = server.tls.clone().filter(|tls| tls.used) else { continue };
-            match self.server(cx, b.p.mode, &b.p.name, server, &tls) {
+            match self.server(cx, &b.p.name, server, &tls) {
                 Ok(line) => {
                     if let Some(tls) = &mut server.tls {
                         Arc::make_mut(tls).line = line;
@@ -763,7 +773,6 @@ impl<'a, 'l> Loading<'a, 'l> {
     fn server(
         &mut self,
         cx: &mut Cx<'_>,
-        mode: Mode,
         proxy: &str,
         server: &Server,
         tls: &ServerTls,
@@ -790,15 +799,7 @@ impl<'a, 'l> Loading<'a, 'l> {
             return Ok(None);
         }
         let global = &cx.config.global.tls;
-        let mut words = tls.words.over(tls.below.as_ref().unwrap_or(&global.server));
-        if let Some(list) = &words.alpn {
-            let (alpn, note) = server_protocols(mode, list)?;
-            words.alpn = alpn;
-            if let Some(note) = note {
-                let message = format!("[{}:{}] : {title}{note}.", server.file, server.line);
-                cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, None, message));
-            }
-        }
+        let words = tls.words.over(tls.below.as_ref().unwrap_or(&global.server));
         let (mut profile, warnings) =
             words.profile(&*self.live, global.verify_servers).map_err(|error| error.to_string())?;
         profile.keep_secrets = global.keylog;
@@ -813,22 +814,6 @@ impl<'a, 'l> Loading<'a, 'l> {
         };
         self.live.add_server(uses, profile, tls.ssl).map(Some)
     }
-}
-
-/// The protocols that servers of HTTP are offered: what is not built is left out, with a note. Those of others as they are.
-fn server_protocols(mode: Mode, list: &str) -> Result<(Option<String>, Option<String>), String> {
-    if mode != Mode::Http || list.is_empty() {
-        return Ok((Some(list.to_owned()), None));
-    }
-    let (left_out, kept): (Vec<&str>, Vec<&str>) = list.split(',').partition(|name| *name == "h2");
-    if left_out.is_empty() {
-        return Ok((Some(list.to_owned()), None));
-    }
-    if kept.is_empty() {
-        return Err(format!("'alpn {list}' is not supported yet: HTTP/2 to servers is not built"));
-    }
-    let note = "'h2' in 'alpn' is not offered yet, because HTTP/2 to servers is not built: HTTP/1 is spoken";
-    Ok((Some(kept.join(",")), Some(note.to_owned())))
 }
 
 /// A message about a line with the line's place after its first part.

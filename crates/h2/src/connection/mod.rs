@@ -34,7 +34,7 @@ pub enum Role {
 /// What the owner decides about a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// What the peer is told. `max_concurrent_streams` is enforced.
+    /// What the peer is told. `max_concurrent_streams` is enforced, on what we open as well.
     pub settings: Settings,
     /// Octets of the connection's receive window, at least 65,535. The peer gets it once it sends data: many never do.
     pub window: u32,
@@ -372,7 +372,9 @@ impl Connection {
         if self.is_closing() || self.next_local > i32::MAX as u32 {
             return 0;
         }
-        let max = self.remote.max_concurrent_streams.map_or(usize::MAX, |max| max as usize);
+        // What we would take from the peer, we do not exceed either.
+        let allowed = [self.remote.max_concurrent_streams, self.config.settings.max_concurrent_streams];
+        let max = allowed.into_iter().flatten().min().map_or(usize::MAX, |max| max as usize);
         max.saturating_sub(self.streams.len())
     }
 

@@ -192,7 +192,13 @@ fn an_extended_connect_reads_as_an_upgrade() {
         Some(Malformed::UnknownPseudo)
     );
     fields[4].1 = "chat";
-    assert_eq!(read(&fields, REQUEST, false).err(), Some(Malformed::Control));
+    let (_, head) = read(&fields, REQUEST, false).unwrap();
+    assert_eq!(head.value(HeaderId::Upgrade), Some(&b"chat"[..]));
+    assert!(!head.framing().websocket && head.framing().upgrade);
+    for odd in ["h2c", "a b", ""] {
+        fields[4].1 = odd;
+        assert_eq!(read(&fields, REQUEST, false).err(), Some(Malformed::Control), "{odd}");
+    }
     fields[0].1 = "GET";
     assert_eq!(read(&fields, REQUEST, false).err(), Some(Malformed::MissingPseudo));
 }

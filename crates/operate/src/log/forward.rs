@@ -509,7 +509,9 @@ mod tests {
             );
         }
         assert_eq!(Message::read(b"<13>", false), None);
-        for (text, number) in [("<>x", Some(0)), ("<0001>x", Some(1)), ("<999>x", Some(999)), ("<1000>x", None)] {
+        for (text, number) in
+            [("<>x", Some(0)), ("<0001>x", Some(1)), ("<999>x", Some(999)), ("<1000>x", None)]
+        {
             assert_eq!(Message::read(text.as_bytes(), false).unwrap().priority, number, "{text}");
         }
         assert_eq!(Message::read(b"", true), None);

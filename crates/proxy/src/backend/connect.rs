@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use thalweg_config::model::{
     Mode, PortMode, Proxy, ProxyHeader, ProxyId, Reuse, Server, ServerAddr, SourceAddress, SourceMode,
+    WebSocketProtocol,
 };
 use thalweg_rules::Overrides;
 use thalweg_runtime::buffer::Buf;
@@ -19,7 +20,9 @@ use thalweg_tls::server::ServerContext;
 
 use super::hand_over;
 use super::pool::{ConnectionKey, Demand, IdleConnection, IdlePool, TlsKey};
+use super::shared::SharedConnection;
 use crate::connection::handshake::{self, HandshakeError};
+use crate::connection::line::Line;
 use crate::connection::port::Port;
 use crate::connection::proxy_header;
 use crate::connection::socks::{self, SocksError};
@@ -45,6 +48,43 @@ pub struct ServerConn {
     pub keep: bool,
     /// How often the server's address had changed when it was chosen: see [`Target::moves`].
     pub moves: u32,
+}
+
+impl ServerConn {
+    /// Whether it carries many requests at once, and is not for others (`http-reuse never`). It is a place for another
+    /// request then.
+    pub fn is_own_of_session(&mut self, proxy: &Proxy) -> bool {
+        let own = proxy.http_reuse == Reuse::Never;
+        let place = match &self.port.line {
+            Line::Mux(stream) if own && !stream.mux().is_spent() => stream.mux().place(),
+            _ => return false,
+        };
+        self.port = Port::new(Line::Mux(Box::new(place)));
+        true
+    }
+
+    /// Whether both are places on one connection.
+    pub fn is_on_the_same(&self, other: &ServerConn) -> bool {
+        match (&self.port.line, &other.port.line) {
+            (Line::Mux(here), Line::Mux(there)) => Rc::ptr_eq(here.mux(), there.mux()),
+            _ => false,
+        }
+    }
+
+    /// Another place on a connection that carries many requests at once; `None` for others, and without room.
+    pub fn another_place(&self) -> Option<ServerConn> {
+        let Line::Mux(stream) = &self.port.line else { return None };
+        stream.mux().has_room().then(|| ServerConn {
+            port: Port::new(Line::Mux(Box::new(stream.mux().place()))),
+            key: self.key.clone(),
+            requests: self.requests + 1,
+            reused: true,
+            ends: self.ends,
+            authenticated: false,
+            keep: false,
+            moves: self.moves,
+        })
+    }
 }
 
 /// Why no connection could be made.
@@ -101,6 +141,8 @@ pub struct LineValues {
     pub header_fields: Vec<HeaderField>,
     /// What the server is asked for by TLS.
     pub name: Option<Box<[u8]>>,
+    /// The request wants to become a WebSocket.
+    pub websocket: bool,
 }
 
 /// Where a connection for this stream would go and what it would look like.
@@ -130,6 +172,7 @@ impl<'a> Target<'a> {
         overrides: &Overrides,
         values: LineValues,
     ) -> Target<'a> {
+        let LineValues { header_fields, name, websocket } = values;
         let proxy = worker.proxy(backend);
         let client = facts.src.unwrap_or_else(|| session.source());
         let local = facts.dst.unwrap_or_else(|| session.destination());
@@ -144,17 +187,19 @@ impl<'a> Target<'a> {
         let mut key = None;
         let is_marked = overrides.bc_mark.is_some() || overrides.bc_tos.is_some();
         let tls = server.traffic_tls().and_then(|tls| tls.line.as_ref()).map(|line| line.context());
+        let protocol = if websocket { websocket_protocol(server, tls.as_deref()) } else { None };
         let has_header = server.send_proxy != ProxyHeader::None;
-        if per_request || source.is_some() || has_header || is_marked || tls.is_some() {
+        if per_request || source.is_some() || has_header || is_marked || tls.is_some() || protocol.is_some() {
             let mut header = Vec::new();
-            write_proxy_header(&mut header, &server.send_proxy, client, local, facts, &values.header_fields);
+            write_proxy_header(&mut header, &server.send_proxy, client, local, facts, &header_fields);
             key = Some(Rc::new(ConnectionKey {
                 source,
                 target: if per_request { addr.as_ref().and_then(SockAddr::to_std) } else { None },
                 proxy_header: header,
                 mark: overrides.bc_mark,
                 tos: overrides.bc_tos,
-                tls: tls.as_ref().map(|context| TlsKey { name: values.name, context: context.id() }),
+                protocol,
+                tls: tls.as_ref().map(|context| TlsKey { name, context: context.id() }),
             }));
         }
         Target { worker, proxy, server, addr, key, source, moves, tls, failure: RefCell::default() }
@@ -185,9 +230,22 @@ impl<'a> Target<'a> {
         };
         let worker = self.worker;
         let index = worker.instance.server_index(self.proxy.id, self.server.id);
-        let taken = worker.with_pool(index, |pool| {
-            pool.follow(self.moves).then(|| pool.take(self.key.as_deref(), aggressive_first)).flatten()
-        })?;
+        let most = u32::try_from(self.server.pool.max_reuse).ok().map(|reuses| reuses + 1);
+        let (shared, taken) = worker.with_pool(index, |pool| {
+            if !pool.follow(self.moves) {
+                return (None, None);
+            }
+            match pool.take_shared(self.key.as_deref(), most) {
+                None => (None, pool.take(self.key.as_deref(), aggressive_first)),
+                shared => (shared, None),
+            }
+        });
+        if let Some(shared) = shared {
+            self.note_use(true);
+            self.count_reuse();
+            return Some(self.place_on(&shared, shared.requests > 1));
+        }
+        let taken = taken?;
         self.note_use(true);
         self.count_reuse();
         Some(ServerConn {
@@ -200,6 +258,57 @@ impl<'a> Target<'a> {
             keep: false,
             moves: self.moves,
         })
+    }
+
+    /// A place on a connection that carries many requests.
+    fn place_on(&self, shared: &SharedConnection, reused: bool) -> ServerConn {
+        ServerConn {
+            port: Port::new(Line::Mux(Box::new(shared.place()))),
+            key: shared.key.clone(),
+            requests: shared.requests,
+            reused,
+            ends: shared.ends,
+            authenticated: false,
+            keep: false,
+            moves: self.moves,
+        }
+    }
+
+    /// The version of HTTP that the stream needs, if not that of the others.
+    fn protocol(&self) -> Option<WebSocketProtocol> {
+        self.key.as_ref().and_then(|key| key.protocol)
+    }
+
+    /// Whether HTTP/2 is spoken on a new connection: as its line says, or as was agreed on by ALPN.
+    fn is_framed(&self, io: &Transport) -> bool {
+        if self.proxy.mode != Mode::Http {
+            return false;
+        }
+        if let (None, Some(asked)) = (&self.tls, self.protocol()) {
+            return asked == WebSocketProtocol::Http2;
+        }
+        match self.server.rare().proto.as_deref() {
+            Some(proto) => proto == "h2",
+            None => io.tls_facts().is_some_and(|tls| tls.known.alpn.as_deref() == Some(b"h2")),
+        }
+    }
+
+    /// Speaks HTTP/2 on a new connection, on which others find room, too, unless it is to be its session's own.
+    fn share(&self, io: Transport, ends: (Endpoint, Endpoint)) -> ServerConn {
+        let worker = self.worker;
+        let mut shared = SharedConnection::begin(worker, self.proxy, Port::new(io), self.key.clone(), ends);
+        shared.requests = 1;
+        let conn = self.place_on(&shared, false);
+        let pool = self.server.pool;
+        let is_kept = pool.max_conn != 0 && pool.purge_delay_ms != 0 && pool.max_reuse != 0;
+        if self.proxy.http_reuse != Reuse::Never && is_kept {
+            let index = worker.instance.server_index(self.proxy.id, self.server.id);
+            let delay = u64::from(pool.purge_delay_ms);
+            let due =
+                worker.with_pool(index, |pool| pool.follow(self.moves).then(|| pool.share(shared, delay)));
+            due.into_iter().for_each(|due| worker.wake_janitor(due));
+        }
+        conn
     }
 
     /// A connection that was used before is used again.
@@ -299,6 +408,9 @@ impl<'a> Target<'a> {
             None => Transport::from(stream),
             Some(context) => pool::boxed(self.encrypt(stream, context, deadline)).await?,
         };
+        if self.is_framed(&io) {
+            return Ok(self.share(io, (here, there)));
+        }
         Ok(ServerConn {
             port: Port::new(io),
             key: self.key.clone(),
@@ -321,7 +433,12 @@ impl<'a> Target<'a> {
         let name = self.key.as_ref().and_then(|key| key.tls.as_ref()).and_then(|tls| tls.name.as_deref());
         let sizes = self.worker.record_sizes();
         let place = Place::take(&self.worker.live).ok_or(ConnectError::Resource(libc_codes::ENOBUFS))?;
-        match handshake::connect(stream, Arc::clone(context), (name, None), sizes, deadline).await {
+        let protocols: Option<&[Vec<u8>]> = match self.protocol() {
+            None | Some(WebSocketProtocol::Auto) => None,
+            Some(WebSocketProtocol::Http1) => Some(&[b"http/1.1".to_vec()]),
+            Some(WebSocketProtocol::Http2) => Some(&[b"h2".to_vec()]),
+        };
+        match handshake::connect(stream, Arc::clone(context), (name, protocols), sizes, deadline).await {
             Ok(mut transport) => {
                 transport.holds(place);
                 self.worker.count_tls_server(transport.tls_facts().is_some_and(|tls| tls.known.resumed));
@@ -380,6 +497,23 @@ async fn ask_proxy(stream: &mut Stream, to: &SockAddr, deadline: Option<u64>) ->
         SocksError::Ended | SocksError::Denied => ConnectError::Refused(libc_codes::ECONNREFUSED),
         SocksError::Address => ConnectError::Refused(libc_codes::EINVAL),
     })
+}
+
+/// The version of HTTP that a WebSocket to a server needs, if it is not that of other requests (`ws`).
+fn websocket_protocol(server: &Server, tls: Option<&ServerContext>) -> Option<WebSocketProtocol> {
+    let rare = server.rare();
+    match (rare.ws, tls) {
+        // The server may choose, so let it choose what always works.
+        (WebSocketProtocol::Auto, Some(context)) if context.offers(b"h2") && context.offers(b"http/1.1") => {
+            Some(WebSocketProtocol::Http1)
+        }
+        (WebSocketProtocol::Auto, _) => None,
+        (asked, Some(context)) => (!context.offers_nothing()).then_some(asked),
+        (asked, None) => {
+            let is_usual = (asked == WebSocketProtocol::Http2) == (rare.proto.as_deref() == Some("h2"));
+            (!is_usual).then_some(asked)
+        }
+    }
 }
 
 /// Both addresses of a connection.

@@ -6,9 +6,11 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use thalweg_config::model::WebSocketProtocol;
 use thalweg_runtime::clock;
 use thalweg_sample::facts::Endpoint;
 
+use super::shared::SharedConnection;
 use crate::connection::transport::Transport;
 use crate::plant::bug;
 
@@ -26,6 +28,8 @@ pub struct ConnectionKey {
     pub mark: Option<u32>,
     /// Type of service of its packets (`set-bc-tos`).
     pub tos: Option<u8>,
+    /// The version of HTTP that a WebSocket needs, where another may be spoken to the server (`ws`).
+    pub protocol: Option<WebSocketProtocol>,
     /// TLS; absent where none is spoken.
     pub tls: Option<TlsKey>,
 }
@@ -79,6 +83,9 @@ pub struct IdlePool {
     /// Those that have carried one request, and those that have carried more. The one used last is at the end.
     fresh: VecDeque<IdleConnection>,
     proven: VecDeque<IdleConnection>,
+    /// Connections that carry many requests at once, with and without any on them, in order of age. The first with room is
+    /// taken, so that those that are not needed are left idle.
+    shared: Vec<SharedConnection>,
     /// `pool-purge-delay`, in milliseconds.
     purge_delay: u64,
     /// When those in excess are closed, in milliseconds of the monotonic clock; nothing is planned while there are none.
@@ -125,11 +132,40 @@ impl IdlePool {
         fresh.or_else(|| take(&mut self.proven, key))
     }
 
+    /// Adds a connection that carries many requests at once. There is a purge every `purge_delay` milliseconds; returns when the
+    /// next one is due.
+    pub fn share(&mut self, connection: SharedConnection, purge_delay: u64) -> u64 {
+        self.purge_delay = purge_delay;
+        self.shared.push(connection);
+        *self.purge_due.get_or_insert_with(|| clock::now_ms() + self.purge_delay)
+    }
+
+    /// A connection with room for another request that is interchangeable with `key`. One that has carried `most` requests
+    /// (`pool-max-reuse`) is left to end.
+    pub fn take_shared(
+        &mut self,
+        key: Option<&ConnectionKey>,
+        most: Option<u32>,
+    ) -> Option<SharedConnection> {
+        if self.shared.is_empty() {
+            return None;
+        }
+        self.shared.retain(|c| !c.is_spent());
+        let at = self.shared.iter().position(|c| c.key.as_deref() == key && c.has_room())?;
+        let found = &mut self.shared[at];
+        found.requests += 1;
+        match most {
+            Some(most) if found.requests >= most => Some(self.shared.remove(at)),
+            _ => Some(found.clone()),
+        }
+    }
+
     /// Drops the connections on which something arrived.
     pub fn drop_closed(&mut self) {
         for idle in [&mut self.fresh, &mut self.proven] {
             idle.retain_mut(|c| !c.io.has_input_now() || bug("dirty-pool"));
         }
+        self.shared.retain(|c| !c.is_spent());
     }
 
     /// The server's address has changed `moves` times: closes the connections to a former one. False when those here lead
@@ -159,13 +195,17 @@ impl IdlePool {
             self.fresh.drain(..fresh);
             self.proven.drain(..n - fresh);
         }
-        self.purge_due = (!self.is_empty()).then_some(now_ms + self.purge_delay);
+        // Of those with room for many, one without any is enough, while traffic goes on.
+        let mut keep = usize::from(needed > 0);
+        self.shared.retain(|c| !c.is_idle() || std::mem::replace(&mut keep, 0) > 0);
+        self.purge_due = (!self.is_empty() || !self.shared.is_empty()).then_some(now_ms + self.purge_delay);
     }
 
     /// Closes all.
     pub fn clear(&mut self) {
         self.fresh.clear();
         self.proven.clear();
+        self.shared.clear();
     }
 }
 

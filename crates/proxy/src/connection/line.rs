@@ -5,11 +5,13 @@
 //! What only a connection of one's own has, such as options of its socket, is asked of the [wire](Line::wire).
 
 use std::io;
+use std::rc::Rc;
 use std::task::Poll;
 
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{Departure, Stream};
 use thalweg_runtime::{TaskId, current_task};
+use thalweg_sample::facts::TlsFacts;
 
 use thalweg_http::Head;
 
@@ -61,6 +63,23 @@ impl Line {
         match self {
             Line::Wire(wire) => Some(wire),
             Line::Mux(_) | Line::Local(_) => None,
+        }
+    }
+
+    /// What is known of TLS on the connection, if it is spoken there.
+    pub fn tls_facts(&self) -> Option<&Rc<TlsFacts>> {
+        match self {
+            Line::Wire(wire) => wire.tls_facts(),
+            Line::Mux(stream) => stream.tls_facts(),
+            Line::Local(_) => None,
+        }
+    }
+
+    /// Sends the request of a stream on a line with frames: see [`MuxStream::open`].
+    pub fn open_stream(&mut self, head: &Head, scheme: &[u8], ends: bool) {
+        match self {
+            Line::Mux(stream) => stream.open(head, scheme, ends),
+            Line::Wire(_) | Line::Local(_) => debug_assert!(false, "the line has no frames"),
         }
     }
 

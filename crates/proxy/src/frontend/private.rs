@@ -41,6 +41,14 @@ impl Drop for PrivateIdle {
     }
 }
 
+/// What a stream takes of what a session keeps.
+enum Taken {
+    /// A connection, alone.
+    All(PrivateConnection),
+    /// A place on one that carries many requests at once, and stays.
+    Place(ServerConn),
+}
+
 impl ClientSession {
     /// Looks at the connections that are kept; `None` when there are none.
     fn with_private<R>(&self, f: impl FnOnce(&mut Vec<PrivateConnection>) -> R) -> Option<R> {
@@ -64,8 +72,16 @@ impl ClientSession {
             // Nothing goes to where the server was before.
             private.retain(|kept| !(is_of(kept) && kept.conn.moves != moves));
             let at = private.iter().rposition(|kept| is_of(kept) && kept.conn.key.as_deref() == key)?;
-            Some(private.remove(at))
+            if let Some(conn) = private[at].conn.another_place() {
+                private[at].conn.requests += 1;
+                return Some(Taken::Place(conn));
+            }
+            Some(Taken::All(private.remove(at)))
         })??;
+        let taken = match taken {
+            Taken::Place(conn) => return Some(conn),
+            Taken::All(taken) => taken,
+        };
         let PrivateConnection { mut conn, .. } = taken;
         if conn.port.line.has_input_now() {
             return None;
@@ -101,6 +117,11 @@ impl ClientSession {
         // A server that was removed meanwhile needs no connections, and its number may soon be another one's.
         let now = home.instance.config.find_proxy(backend.id).and_then(|proxy| proxy.server(server.id));
         if !now.is_some_and(|now| std::ptr::eq(now, server)) {
+            return;
+        }
+        // A connection with many places is kept once.
+        let is_kept = self.with_private(|private| private.iter().any(|kept| kept.conn.is_on_the_same(&conn)));
+        if is_kept == Some(true) {
             return;
         }
         // What happens on it wakes the session, which looks after its connections itself.

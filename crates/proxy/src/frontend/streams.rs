@@ -9,12 +9,11 @@ use std::task::Poll;
 use thalweg_config::model::LogsErrors;
 use thalweg_h2::connection::{Config, Role, Tally};
 use thalweg_h2::error::ErrorCode;
-use thalweg_h2::settings::Settings;
 use thalweg_runtime::{Class, Kind as TaskKind, SpawnOptions, clock, pool, spawn_with, timer};
 
 use super::ClientSession;
 use crate::connection::line::Line;
-use crate::connection::mux::{Carrier, MuxStream, Opened, Step};
+use crate::connection::mux::{self, Carrier, MuxStream, Opened, Step};
 use crate::connection::port::Port;
 use crate::instance::Stopping;
 use crate::stream::{After, StreamState};
@@ -26,36 +25,18 @@ static STREAM: TaskKind = TaskKind::new("h2-stream");
 /// How long a client that was told of the end may take to answer, before no more streams are taken.
 const ANNOUNCE_MS: u64 = 1000;
 
-/// The least that a peer must be allowed to send in a frame (RFC 9113 section 4.2).
-const FRAME_MIN: u32 = 16_384;
-
 /// No such moment.
 const NEVER: u64 = u64::MAX;
 
 /// What this side tells its clients, and how many streams each may have open.
 fn config(worker: &Worker) -> (Config, u32) {
     let tune = &worker.instance.config.global.tune;
-    let (h2, bufsize) = (&tune.h2, u32::try_from(tune.bufsize).unwrap_or(u32::MAX));
-    let streams = h2.streams(&h2.fe);
-    let config = Config {
-        settings: Settings {
-            enable_push: false,
-            max_concurrent_streams: streams,
-            initial_window: h2.window(&h2.fe),
-            max_frame_size: h2.max_frame_size.unwrap_or(bufsize).min(bufsize).max(FRAME_MIN),
-            header_table_size: h2.header_table_size,
-            enable_connect_protocol: true,
-            ..Settings::default()
-        },
-        window: (1 << 31) - 1,
-        receive_shared: h2.shared(&h2.fe, tune.bufsize),
-        encoder_table: h2.header_table_size as usize,
-        fields_max: tune.http_maxhdr.saturating_sub(1),
-        head_max: tune.bufsize - tune.maxrewrite,
-        frames_at_once: h2.fe.frames_at_once,
-        resets_at_once: h2.resets_at_once,
-        streams_total_max: h2.total_streams,
-    };
+    let h2 = &tune.h2;
+    let mut config = mux::config(tune, &h2.fe);
+    config.settings.enable_connect_protocol = true;
+    config.resets_at_once = h2.resets_at_once;
+    config.streams_total_max = h2.total_streams;
+    let streams = config.settings.max_concurrent_streams;
     (config, streams.unwrap_or(u32::MAX))
 }
 

@@ -19,8 +19,8 @@ use super::{After, Stop, Stream, cookie, finish, shut_check, stick, waiting};
 use crate::backend::Slot;
 use crate::backend::assign::{self, Choice, Full, NoServer};
 use crate::backend::connect::{ConnectError, LineValues, ServerConn, Target};
+use crate::connection::line::Line;
 use crate::connection::port::Port;
-use crate::connection::transport::Transport;
 use crate::counters::Present;
 use crate::worker::Worker;
 
@@ -114,8 +114,11 @@ impl<'a> Attempts<'a> {
 
     /// Takes an idle connection for the attempt. Gives what must be [opened](Attempts::open) when there is none.
     pub fn take_idle(&mut self, stream: &mut Stream<'a>, server: &'a Server) -> Option<Target<'a>> {
-        let values =
-            LineValues { header_fields: stream.header_fields(server), name: stream.server_name(server) };
+        let values = LineValues {
+            header_fields: stream.header_fields(server),
+            name: stream.server_name(server),
+            websocket: stream.state.facts.is_http && stream.state.request_framing.websocket,
+        };
         let overrides = &stream.state.effects.overrides;
         let (session, facts) = (stream.session.facts(), &stream.state.facts);
         let target = Target::new(stream.worker, self.be.id, server, &session, facts, overrides, values);
@@ -165,7 +168,11 @@ impl<'a> Attempts<'a> {
         facts.bc_reused = conn.reused;
         facts.bc_fd = conn.port.line.fd();
         (facts.bc_src, facts.bc_dst) = conn.ends;
-        facts.bc_tls = conn.port.line.wire().and_then(Transport::tls_facts).cloned();
+        facts.bc_tls = conn.port.line.tls_facts().cloned();
+        if let Line::Mux(stream) = &conn.port.line {
+            facts.bc_http_major = 2;
+            facts.bc_glitches = stream.mux().glitches();
+        }
         stream.log_step(LogStep::Connect);
         if !self.be.stick_rules.is_empty()
             && let Some(server) =
@@ -178,7 +185,7 @@ impl<'a> Attempts<'a> {
 
     /// The stream leaves its connection, which may be [kept](ServerConn::keep).
     pub fn leave(&mut self, stream: &mut Stream<'a>, server: &'a Server) {
-        if let Some(conn) = self.conn.take_if(|conn| conn.keep) {
+        if let Some(conn) = self.conn.take_if(|conn| conn.is_own_of_session(self.be) || conn.keep) {
             stream.session.keep(stream.worker, stream.client.line.keeper(), self.be, server, conn);
         }
         self.conn = None;

@@ -334,8 +334,8 @@ async fn exchange_bodies(
     let shut = shut_check(stream.worker, stream.state);
     let mut both = Both {
         // No server is kept busy by an answer of this process.
-        abort: stream.backend().opts.abortonclose && from.line.wire().is_some(),
-        like_tunnel: from.body.is_until_close(),
+        abort: stream.backend().opts.abortonclose && !matches!(from.line, Line::Local(_)),
+        like_tunnel: from.body.is_until_close() && !from.line.is_framed(),
         up_done: up.is_done(stream.client),
         down_done: down.is_done(from),
         client: stream.client,
@@ -410,8 +410,11 @@ impl Both<'_> {
         match self.up.poll(self.client, &mut self.from.line) {
             Poll::Pending => None,
             // The server has answered and wants no more of the body, if that is what it came to.
-            Poll::Ready(Ok(()) | Err(PumpError::Send(_))) => {
+            Poll::Ready(sent @ (Ok(()) | Err(PumpError::Send(_)))) => {
                 self.up_done = true;
+                if sent.is_ok() && self.from.line.is_framed() {
+                    self.from.line.finish(self.up.trailers(self.client).as_deref());
+                }
                 None
             }
             Poll::Ready(Err(PumpError::Cut(cut))) => Some(match cut {
@@ -438,7 +441,11 @@ impl Both<'_> {
                 let _ = self.from.line.shutdown_write();
             }
             Departure::Ended if !self.down_done && self.down.blocked_on_send => self.abort = false,
-            Departure::Ended if self.abort && self.up_done && !self.from.body.is_until_close() => {
+            Departure::Ended
+                if self.abort
+                    && self.up_done
+                    && (self.from.line.is_framed() || !self.from.body.is_until_close()) =>
+            {
                 return Some(Cause::ClientLeftInResponse);
             }
             _ => {}

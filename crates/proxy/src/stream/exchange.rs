@@ -27,6 +27,8 @@ use super::tunnel::tunnel;
 use super::{After, Stop, Stream, cookie, framed, reply, shut_check, stick, waiting};
 use crate::backend::connect::ServerConn;
 use crate::connection::body::{Delimiter, Form};
+use crate::connection::line::Line;
+use crate::connection::mux::NoHead;
 use crate::connection::port::{Cut, RECV_MAX};
 use crate::instance::Stopping;
 use crate::plant::bug;
@@ -59,7 +61,14 @@ pub async fn with_server<'a>(
     let (keep_server, connection) = connection_field(http, be);
     let mut replay = Replay::prepare(http, be, conn);
     let context = RequestContext::of(&http.state.request);
-    let mut up = upload(http, be);
+    if http.state.request_framing.upgrade
+        && let Line::Mux(stream) = &mut conn.port.line
+        && (!http.client.body.is_ended() && http.state.request_framing.body != BodyLength::Tunnel
+            || !pin!(framed::takes_upgrades(stream, be)).await)
+    {
+        return Exchanged::Failed(http.stop(Cause::NoResponse));
+    }
+    let mut up = upload(http, be, conn.port.line.is_framed());
     if let Err(stop) = send_request(http, conn, &mut up, connection) {
         return Exchanged::Failed(stop);
     }
@@ -158,9 +167,9 @@ fn connection_field(http: &Stream<'_>, be: &Proxy) -> (bool, Option<&'static [u8
 }
 
 /// What moves the request's body to the server.
-fn upload(http: &Stream<'_>, be: &Proxy) -> Pump {
+fn upload(http: &Stream<'_>, be: &Proxy, framed: bool) -> Pump {
     let fe = http.frontend();
-    let chunked = http.state.request_framing.body == BodyLength::Chunked;
+    let chunked = !framed && http.state.request_framing.body == BodyLength::Chunked;
     let form = Form {
         delimiter: if chunked { Delimiter::Chunked } else { Delimiter::Plain },
         drop_trailers: be.opts.http_drop_request_trailers || fe.opts.http_drop_request_trailers,
@@ -207,7 +216,9 @@ impl Replay {
         if http.client.body.is_ended() {
             return Replay { body: None, possible: true };
         }
-        let wanted = be.retry_on.needs_request() || (conn.reused && is_idempotent(http));
+        // What a server with frames does not process it says so of, whatever was asked.
+        let may_repeat = conn.reused && (conn.port.line.is_framed() || is_idempotent(http));
+        let wanted = be.retry_on.needs_request() || may_repeat;
         let body = if wanted { http.client.copy_of_body() } else { None };
         Replay { possible: body.is_some(), body }
     }
@@ -243,6 +254,9 @@ fn send_request<'a>(
     up: &mut Pump,
     connection: Option<&'static [u8]>,
 ) -> Result<(), Stop<'a>> {
+    if conn.port.line.is_framed() {
+        return send_frames(http, conn, up);
+    }
     if http.client.line.is_framed() && framed::as_http1(http).is_err() {
         return Err(http.stop(Cause::RequestRewriteFailed));
     }
@@ -269,8 +283,38 @@ fn send_request<'a>(
     Ok(())
 }
 
+/// The same in frames.
+fn send_frames<'a>(http: &mut Stream<'a>, conn: &mut ServerConn, up: &mut Pump) -> Result<(), Stop<'a>> {
+    let Ok(body) = up.take(http.client) else {
+        http.note_refused_bodies(None);
+        return Err(http.stop(Cause::BadRequestBody));
+    };
+    // What it may be changed to goes on where the request ended.
+    let goes_on = http.state.request_framing.upgrade || http.state.request.method() == Method::Connect;
+    let ended = up.is_done(http.client) && !goes_on;
+    let trailers = if ended { up.trailers(http.client) } else { None };
+    let ends = body.is_none() && trailers.is_none() && ended;
+    let line = &mut conn.port.line;
+    line.open_stream(&http.state.request, framed::scheme(http.state), ends);
+    http.state.facts.req_bytes_out += http.state.request.encoded_len() as u64;
+    if let Some(body) = body {
+        if ended && trailers.is_none() {
+            line.end_message_with_next_send();
+        }
+        line.start_send(body);
+    }
+    if ended {
+        line.finish(trailers.as_deref());
+    }
+    Ok(())
+}
+
 enum HeadEnd {
     Received,
+    /// The server said that it did not process the request.
+    Refused,
+    /// The server gave up the request, and not its connection.
+    GaveUp,
     /// The connection to the server ended in order.
     ServerClosed,
     ServerReset,
@@ -355,10 +399,13 @@ async fn receive_head(
             }
         })
         .await;
+        // Nobody may switch before the request is complete (RFC 9110 section 7.8): what of it would the other protocol be?
+        let early = http.state.response.status() == 101 && !upload_done;
+        let end = if early && matches!(end, HeadEnd::Received) { HeadEnd::Malformed } else { end };
         let received = matches!(end, HeadEnd::Received);
         if !received || !is_interim(http.state.response.status()) {
             if received {
-                conn.port.body.begin(http.state.response.framing().body, &wanted.options);
+                conn.port.begin_body(http.state.response.framing().body, &wanted.options);
             }
             http.count_sent_body();
             return end;
@@ -380,7 +427,13 @@ async fn receive_head(
 #[inline]
 fn poll_upload(http: &mut Stream<'_>, conn: &mut ServerConn, up: &mut Pump) -> Poll<Option<HeadEnd>> {
     up.poll(http.client, &mut conn.port.line).map(|sent| match sent {
-        Ok(()) | Err(PumpError::Send(_)) => None,
+        Ok(()) => {
+            if conn.port.line.is_framed() && !http.state.request_framing.upgrade {
+                conn.port.line.finish(up.trailers(http.client).as_deref());
+            }
+            None
+        }
+        Err(PumpError::Send(_)) => None,
         Err(PumpError::Cut(Cut::Malformed(_))) => Some(HeadEnd::BadBody),
         Err(PumpError::Cut(Cut::NoBuffer)) => Some(HeadEnd::NoBuffer),
         Err(PumpError::Cut(Cut::Broken(_) | Cut::Closed)) => {
@@ -388,6 +441,18 @@ fn poll_upload(http: &mut Stream<'_>, conn: &mut ServerConn, up: &mut Pump) -> P
             Some(HeadEnd::ClientLeft)
         }
     })
+}
+
+impl From<Result<(), NoHead>> for HeadEnd {
+    fn from(came: Result<(), NoHead>) -> HeadEnd {
+        match came {
+            Ok(()) => HeadEnd::Received,
+            Err(NoHead::Refused) => HeadEnd::Refused,
+            Err(NoHead::Malformed) => HeadEnd::Malformed,
+            Err(NoHead::GaveUp) => HeadEnd::GaveUp,
+            Err(NoHead::Gone) => HeadEnd::ServerReset,
+        }
+    }
 }
 
 /// How a response's head is read.
@@ -402,6 +467,9 @@ struct Wanted {
 #[inline]
 fn poll_head(http: &mut Stream<'_>, conn: &mut ServerConn, wanted: &Wanted) -> Poll<HeadEnd> {
     let Wanted { options, context, room } = wanted;
+    if let Line::Mux(stream) = &mut conn.port.line {
+        return framed::poll_response(stream, http.state, context).map(HeadEnd::from);
+    }
     loop {
         if let Some(input) = conn.port.input.as_mut() {
             let state = &mut *http.state;
@@ -453,6 +521,8 @@ fn head_failed<'a>(
     let nothing_came = conn.port.input.is_none();
     let cause = match end {
         HeadEnd::Received => return Exchanged::Failed(Stop::Ended(After::Drop)),
+        // It is safe to send again, once.
+        HeadEnd::Refused if conn.reused && replay.restore(http).is_some() => return Exchanged::Repeat,
         // Nothing came on a connection that was idle before: the server had closed it, or was about to, when it was taken.
         // What is safe to send twice is sent again on a fresh one (RFC 9112 section 9.3.1).
         HeadEnd::ServerClosed | HeadEnd::ServerReset if conn.reused && nothing_came => {
@@ -462,6 +532,7 @@ fn head_failed<'a>(
             // A client whose connection was kept knows that it may end this way, and may send the request again itself.
             if http.first { Cause::IdleConnectionLostAtFirst } else { Cause::IdleConnectionLost }
         }
+        HeadEnd::Refused | HeadEnd::GaveUp => Cause::NoResponse,
         HeadEnd::ServerClosed | HeadEnd::ServerReset if nothing_came => Cause::NoResponse,
         // A head that is cut is an invalid response.
         HeadEnd::ServerClosed | HeadEnd::ServerReset => Cause::ResponseHeadCut,
@@ -594,7 +665,7 @@ async fn download<'a>(
         }
     }
     let kept = keep_server && up.is_done(http.client);
-    if kept && conn.port.line.in_flight() > 0 {
+    if kept && conn.port.line.in_flight() > 0 && !conn.port.line.is_framed() {
         // The end of the request went out after the response had come, and the kernel has not said yet that it took it. It
         // takes no time, unless the server does not read; then the connection is no use.
         let soon = Some(timer::deadline_in(FLUSH_MS));

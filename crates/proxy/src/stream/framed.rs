@@ -1,10 +1,17 @@
-//! Requests that came on a line with frames (HTTP/2), on their way to a server of HTTP/1.
+//! Messages on lines with frames (HTTP/2): requests on their way to a server of HTTP/1, and what servers that have frames
+//! are asked and answer.
 
-use thalweg_http::semantics::BodyLength;
+use std::task::Poll;
+
+use thalweg_config::model::Proxy;
+use thalweg_http::semantics::{BodyLength, RequestContext, may_have_body};
 use thalweg_http::uri::path_and_query;
-use thalweg_http::{HeaderId, Method, RewriteError};
+use thalweg_http::values::list;
+use thalweg_http::{Head, HeaderId, Method, RewriteError};
+use thalweg_runtime::timer;
 
-use super::Stream;
+use super::{Stream, StreamState};
+use crate::connection::mux::{MuxStream, NoHead};
 
 /// Makes the head of the request one that HTTP/1 can carry: what frames and pseudo-header fields said is said in fields.
 /// Another attempt finds nothing left to do.
@@ -51,9 +58,14 @@ pub fn agreed_to_another(http: &Stream<'_>) -> bool {
     if !http.client.line.is_framed() || !http.state.request_framing.websocket || response.status() != 101 {
         return false;
     }
-    let key = request.value(HeaderId::SecWebsocketKey).unwrap_or(b"");
-    let expected = base64(&thalweg_sample::sha1(&[key, WEBSOCKET_GUID].concat()));
-    response.value(HeaderId::SecWebsocketAccept) != Some(expected.as_bytes())
+    // A server with frames was given no key either.
+    let Some(key) = request.value(HeaderId::SecWebsocketKey) else { return false };
+    response.value(HeaderId::SecWebsocketAccept) != Some(accept_of(key).as_bytes())
+}
+
+/// What a server makes of a WebSocket's key (RFC 6455 section 4.2.2).
+fn accept_of(key: &[u8]) -> String {
+    base64(&thalweg_sample::sha1(&[key, WEBSOCKET_GUID].concat()))
 }
 
 /// Octets as base64 writes them (RFC 4648 section 4).
@@ -71,17 +83,78 @@ fn base64(octets: &[u8]) -> String {
     text
 }
 
+/// The scheme that a server is asked for: what the client asked for. One that named none is taken to be on its way to a secure
+/// place, as the reference does.
+pub fn scheme(state: &StreamState) -> &[u8] {
+    let uri = thalweg_http::uri::split(state.request.target());
+    match uri.scheme {
+        b"" => b"https",
+        scheme => scheme,
+    }
+}
+
+/// Waits for the head of a response, and says what of a body it has in HTTP/1's terms.
+pub fn poll_response(
+    stream: &mut MuxStream,
+    state: &mut StreamState,
+    context: &RequestContext,
+) -> Poll<Result<(), NoHead>> {
+    let Poll::Ready(came) = stream.poll_head(&mut state.response) else { return Poll::Pending };
+    Poll::Ready(came.and_then(|_| {
+        let response = &mut state.response;
+        state.facts.res_bytes_in += response.encoded_len() as u64;
+        let status = response.status();
+        let mut framing = response.framing();
+        if (200..300).contains(&status) && state.request_framing.upgrade {
+            framing.body = BodyLength::Tunnel;
+            response.set_framing(framing);
+            return switched(response, &state.request);
+        }
+        let accepts = (200..300).contains(&status) && context.method == Method::Connect;
+        framing.body = match framing.body {
+            _ if accepts => BodyLength::Tunnel,
+            _ if !may_have_body(context.method, status) => BodyLength::None,
+            // Frames say where it ends.
+            BodyLength::Chunked => BodyLength::UntilClose,
+            body => body,
+        };
+        response.set_framing(framing);
+        Ok(())
+    }))
+}
+
+/// Whether a server may be asked for another protocol on a stream (RFC 8441), once it told its settings. One that tells none within the time for
+/// connecting takes none.
+pub async fn takes_upgrades(stream: &mut MuxStream, be: &Proxy) -> bool {
+    let soon = be.timeouts.connect.map(timer::deadline_in);
+    let told = std::future::poll_fn(|_| stream.poll_takes_upgrades());
+    timer::timeout_at(soon, told).await.unwrap_or(false)
+}
+
+/// The answer to an extended CONNECT, as HTTP/1 has it: a 101 that proves to have read the request's key (RFC 6455 section
+/// 4.2.2).
+fn switched(response: &mut Head, request: &Head) -> Result<(), NoHead> {
+    let malformed = |_: RewriteError| NoHead::Malformed;
+    response.set_status(101, None).map_err(malformed)?;
+    response.push(b"connection", b"upgrade").map_err(malformed)?;
+    let protocol = request.value(HeaderId::Upgrade).and_then(|protocols| list(protocols).next());
+    response.push(b"upgrade", protocol.unwrap_or(b"")).map_err(malformed)?;
+    let Some(key) = request.value(HeaderId::SecWebsocketKey) else { return Ok(()) };
+    response.remove_id(HeaderId::SecWebsocketAccept);
+    response.push(b"sec-websocket-accept", accept_of(key).as_bytes()).map_err(malformed)?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{WEBSOCKET_GUID, base64};
+    use super::*;
 
     /// The example of RFC 6455 section 1.3, and lengths that are no multiple of three.
     #[test]
     fn keys_and_what_servers_make_of_them() {
         let key = base64(b"the sample nonce");
         assert_eq!(key, "dGhlIHNhbXBsZSBub25jZQ==");
-        let accept = thalweg_sample::sha1(&[key.as_bytes(), WEBSOCKET_GUID].concat());
-        assert_eq!(base64(&accept), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        assert_eq!(accept_of(key.as_bytes()), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
         assert_eq!(
             (base64(b"ab"), base64(b"abc"), base64(b"")),
             ("YWI=".into(), "YWJj".into(), String::new())

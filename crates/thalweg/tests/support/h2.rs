@@ -213,6 +213,160 @@ impl Client {
     }
 }
 
+/// What a client asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Asked {
+    /// Method and target.
+    pub line: String,
+    pub fields: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    pub trailers: Vec<(String, String)>,
+    pub whole: bool,
+    pub reset: Option<ErrorCode>,
+}
+
+impl Asked {
+    pub fn field(&self, name: &str) -> &str {
+        self.fields.iter().find(|(n, _)| n == name).map_or("", |(_, value)| value)
+    }
+}
+
+/// The server's end of a connection.
+pub struct Served {
+    pub conn: Conn,
+    pub h2: Connection,
+    asked: BTreeMap<u32, Asked>,
+    /// Requests that were not given out yet, in order.
+    new: Vec<u32>,
+    pub ended: bool,
+}
+
+impl Served {
+    pub fn new(conn: Conn, settings: Settings) -> Served {
+        let settings = Settings { enable_push: false, ..settings };
+        let config = Config { settings, window: 1 << 30, ..Config::default() };
+        let h2 = Connection::new(Role::Server, config, 0);
+        let mut served = Served { conn, h2, asked: BTreeMap::new(), new: Vec::new(), ended: false };
+        served.flush();
+        served
+    }
+
+    pub fn flush(&mut self) {
+        let output = std::mem::take(self.h2.output());
+        if !output.is_empty() && self.conn.try_send(&output).is_err() {
+            self.ended = true;
+        }
+    }
+
+    /// Receives once. False at the connection's end.
+    pub fn more(&mut self) -> bool {
+        if self.ended {
+            return false;
+        }
+        self.ended = !self.conn.more().unwrap_or(false);
+        let Served { conn, h2, asked, new, .. } = self;
+        let mut consumed = Vec::new();
+        let used = h2.receive(&conn.pending, 0, &mut |event: Event<'_>| match event {
+            Event::Head { stream, head, end, .. } => {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                let line = format!("{} {}", text(head.method_bytes()), text(head.target()));
+                asked.insert(stream, Asked { line, fields: fields(head), whole: end, ..Asked::default() });
+                new.push(stream);
+            }
+            Event::Data { stream, data, end } => {
+                let asked = asked.get_mut(&stream).unwrap();
+                asked.body.extend_from_slice(data);
+                asked.whole = end;
+                consumed.push((stream, data.len()));
+            }
+            Event::Trailers { stream, trailers } => {
+                let asked = asked.get_mut(&stream).unwrap();
+                asked.trailers = fields(trailers);
+                asked.whole = true;
+            }
+            Event::Reset { stream, code, .. } => asked.get_mut(&stream).unwrap().reset = Some(code),
+            Event::Refused { stream, why } => panic!("stream {stream}: {why:?}"),
+            Event::Goaway { .. } | Event::Room { .. } | Event::Pong | Event::Ready => {}
+        });
+        let used = used.unwrap_or_else(|failure| panic!("the proxy broke the protocol: {failure:?}"));
+        conn.pending.drain(..used);
+        for (id, octets) in consumed {
+            h2.consumed(id, octets);
+        }
+        self.flush();
+        !self.ended
+    }
+
+    /// The next request, once its head is there; `None` at the connection's end.
+    pub fn next_head(&mut self) -> Option<u32> {
+        while self.new.is_empty() {
+            if !self.more() && self.new.is_empty() {
+                return None;
+            }
+        }
+        Some(self.new.remove(0))
+    }
+
+    /// The next request, whole.
+    pub fn next_request(&mut self) -> Option<(u32, Asked)> {
+        let id = self.next_head()?;
+        while !self.asked[&id].whole && self.asked[&id].reset.is_none() {
+            if !self.more() {
+                return None;
+            }
+        }
+        Some((id, self.asked[&id].clone()))
+    }
+
+    /// What came so far.
+    pub fn so_far(&self, id: u32) -> &Asked {
+        &self.asked[&id]
+    }
+
+    pub fn head(&mut self, id: u32, status: u16, more: &[(&str, &str)], ends: bool) {
+        let mut head = Head::new();
+        head.start_response(Version::HTTP_2, status, None).unwrap();
+        for (name, value) in more {
+            head.push(name.as_bytes(), value.as_bytes()).unwrap();
+        }
+        self.h2.respond(id, &head, ends);
+        self.flush();
+    }
+
+    pub fn data(&mut self, id: u32, bytes: &[u8], ends: bool) {
+        assert!(self.h2.room(id) >= bytes.len(), "more than the window");
+        self.h2.send_data(id, bytes, ends);
+        self.flush();
+    }
+
+    pub fn trailers(&mut self, id: u32, more: &[(&str, &str)]) {
+        let mut head = Head::new();
+        for (name, value) in more {
+            head.push(name.as_bytes(), value.as_bytes()).unwrap();
+        }
+        self.h2.send_trailers(id, &head);
+        self.flush();
+    }
+
+    pub fn answer(&mut self, id: u32, body: &str) {
+        let length = body.len().to_string();
+        self.head(id, 200, &[("content-length", &length)], body.is_empty());
+        if !body.is_empty() {
+            self.data(id, body.as_bytes(), true);
+        }
+    }
+
+    pub fn reset(&mut self, id: u32, code: ErrorCode) {
+        self.h2.reset(id, code);
+        self.flush();
+    }
+
+    /// Receives until the connection ends.
+    pub fn rest(&mut self) {
+        while self.more() {}
+    }
+}
+
 /// A frame, however odd.
 pub fn frame(kind: Kind, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Header { len: payload.len(), kind, flags, stream }.encode().to_vec();

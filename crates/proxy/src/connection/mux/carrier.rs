@@ -9,10 +9,10 @@ use thalweg_h2::error::ErrorCode;
 use thalweg_h2::message::{Malformed, Message};
 use thalweg_http::Head;
 use thalweg_runtime::buffer::{BULK_SIZE, Buf, default_size};
-use thalweg_runtime::{Reason, clock, current_task};
+use thalweg_runtime::{Reason, TaskId, clock, current_task};
 
 use super::slot::{Slot, Slots};
-use super::{Marks, Mux, OUTPUT_HIGH, State, Wish};
+use super::{Marks, Mux, NoHead, OUTPUT_HIGH, State, Wish};
 use crate::connection::port::Port;
 
 /// Octets that are received before other tasks get their turn.
@@ -56,8 +56,13 @@ pub struct Carrier {
 impl Carrier {
     /// Speaks the protocol on a connection on which nothing was exchanged yet, but for what is in the port.
     pub fn new(port: Port, role: Role, config: Config) -> Carrier {
-        let mux = Mux::new(role, config, port.line.fd());
+        let mux = Mux::new(role, config, &port.line);
         Carrier { port, mux }
+    }
+
+    /// The calling task is the connection's from here on.
+    pub fn adopt(&self) {
+        self.mux.task.set(current_task());
     }
 
     /// Receives and sends what it can. Ready when nothing more comes; requests are given to `opened`, which must leave the
@@ -96,6 +101,7 @@ impl Carrier {
                 }
                 Poll::Ready(Ok(buf)) => {
                     taken += buf.len();
+                    self.mux.state.borrow_mut().heard_ms = clock::now_ms();
                     received = true;
                     if self.port.append(buf).is_err() {
                         return Poll::Ready(Step::Broken(io::ErrorKind::OutOfMemory.into()));
@@ -126,10 +132,11 @@ impl Carrier {
     fn receive(&mut self, opened: &mut dyn FnMut(Opened<'_>)) -> Result<(), Failure> {
         let Some(mut input) = self.port.input.take() else { return Ok(()) };
         let mut state = self.mux.state.borrow_mut();
-        let State { h2, slots, waiting, pong, .. } = &mut *state;
+        let State { role, h2, slots, waiting, pong, spare_heads, retired, unsettled, .. } = &mut *state;
+        let to = &mut Receiver { role: *role, slots, waiting, pong, spare_heads, retired, unsettled };
         let mut after = After::default();
         let used = h2.receive(&input, clock::now_ms(), &mut |event: Event<'_>| {
-            take_event(event, slots, waiting, pong, &mut after, opened);
+            to.take(event, &mut after, opened);
         });
         for id in after.refused {
             h2.reset(id, ErrorCode::ProtocolError);
@@ -182,9 +189,17 @@ impl Carrier {
         self.port.line.last_sent_ms()
     }
 
+    /// Whether nobody can ask for a stream any more.
+    pub fn is_forgotten(&self) -> bool {
+        Rc::strong_count(&self.mux) == 1
+    }
+
     /// Every stream is told that the peer is gone.
     pub fn cut(&mut self) {
-        self.mux.state.borrow_mut().slots.iter_mut().for_each(Slot::cut);
+        let mut state = self.mux.state.borrow_mut();
+        state.over = true;
+        wake(state.unsettled.take());
+        state.slots.iter_mut().for_each(Slot::cut);
     }
 
     /// Every stream is told that the client ended its direction: none of their requests will have more than there is of it.
@@ -211,6 +226,11 @@ fn gathered(output: &[u8]) -> Buf {
     filled.unwrap_or_else(|| Buf::copy_of(output))
 }
 
+/// Lets those go on who waited for the peer's settings.
+fn wake(waiting: Option<Vec<TaskId>>) {
+    waiting.into_iter().flatten().for_each(|task| task.wake_local(Reason::IO));
+}
+
 /// What is to be done once all of the input was read.
 #[derive(Default)]
 struct After {
@@ -219,52 +239,87 @@ struct After {
     unwanted: Vec<(u32, usize)>,
 }
 
-/// What a frame does to its stream.
-fn take_event(
-    event: Event<'_>,
-    slots: &mut Slots,
-    waiting: &mut bool,
-    pong: &mut bool,
-    after: &mut After,
-    opened: &mut dyn FnMut(Opened<'_>),
-) {
-    match event {
-        Event::Head { stream, head, message, end } => {
-            slots.add(Slot::new(stream, end));
-            opened(Opened::Request { id: stream, head, message, ends: end });
-        }
-        Event::Refused { stream, why: Malformed::Request } => {
-            slots.add(Slot::new(stream, true));
-            opened(Opened::Bad(stream));
-        }
-        Event::Refused { stream, why } => {
-            after.refused.push(stream);
-            opened(Opened::Malformed(why));
-        }
-        Event::Data { stream, data, end } => match slots.get_mut(stream) {
-            Some(slot) if !slot.dropped => {
-                slot.add(data);
-                slot.ended |= end;
-                slot.wake_reader();
+/// What frames change, while the protocol reads them.
+struct Receiver<'s> {
+    role: Role,
+    slots: &'s mut Slots,
+    waiting: &'s mut bool,
+    pong: &'s mut bool,
+    #[allow(clippy::vec_box)] // See where they are.
+    spare_heads: &'s mut Vec<Box<Head>>,
+    retired: &'s mut bool,
+    unsettled: &'s mut Option<Vec<TaskId>>,
+}
+
+impl Receiver<'_> {
+    /// What a frame does to its stream.
+    fn take(&mut self, event: Event<'_>, after: &mut After, opened: &mut dyn FnMut(Opened<'_>)) {
+        match event {
+            Event::Head { stream, head, message, end } if self.role == Role::Client => {
+                if let Some(slot) = self.slots.get_mut(stream) {
+                    let mut kept = self.spare_heads.pop().unwrap_or_default();
+                    std::mem::swap(&mut *kept, head);
+                    slot.take_head(kept, message, end);
+                }
             }
-            _ => after.unwanted.push((stream, data.len())),
-        },
-        Event::Trailers { stream, trailers } => {
-            if let Some(slot) = slots.get_mut(stream) {
-                slot.trailers_in = Some(Box::new(std::mem::take(trailers)));
-                slot.ended = true;
-                slot.wake_reader();
+            Event::Head { stream, head, message, end } => {
+                self.slots.add(Slot::new(stream, end));
+                opened(Opened::Request { id: stream, head, message, ends: end });
             }
-        }
-        Event::Reset { stream, .. } => {
-            if let Some(slot) = slots.get_mut(stream) {
-                slot.cut();
-                // One without a task is forgotten with the next look at all of them.
-                *waiting |= slot.dropped;
+            // The protocol resets it itself.
+            Event::Refused { stream, .. } if self.role == Role::Client => {
+                self.no_head(stream, NoHead::Malformed);
             }
+            Event::Refused { stream, why: Malformed::Request } => {
+                self.slots.add(Slot::new(stream, true));
+                opened(Opened::Bad(stream));
+            }
+            Event::Refused { stream, why } => {
+                after.refused.push(stream);
+                opened(Opened::Malformed(why));
+            }
+            Event::Data { stream, data, end } => match self.slots.get_mut(stream) {
+                Some(slot) if !slot.dropped => {
+                    slot.add(data);
+                    slot.ended |= end;
+                    slot.wake_reader();
+                }
+                _ => after.unwanted.push((stream, data.len())),
+            },
+            Event::Trailers { stream, trailers } => {
+                if let Some(slot) = self.slots.get_mut(stream) {
+                    slot.trailers_in = Some(Box::new(std::mem::take(trailers)));
+                    slot.ended = true;
+                    slot.wake_reader();
+                }
+            }
+            Event::Reset { stream, code, .. } => {
+                let refused = code == ErrorCode::RefusedStream;
+                self.no_head(stream, if refused { NoHead::Refused } else { NoHead::GaveUp });
+                if let Some(slot) = self.slots.get_mut(stream) {
+                    slot.cut();
+                    // One without a task is forgotten with the next look at all of them.
+                    *self.waiting |= slot.dropped;
+                }
+            }
+            Event::Room { .. } => *self.waiting = true,
+            Event::Pong => *self.pong = true,
+            Event::Goaway { last, .. } if self.role == Role::Client => {
+                *self.retired = true;
+                for slot in self.slots.iter_mut().filter(|slot| slot.id > last) {
+                    slot.no_head.get_or_insert(NoHead::Refused);
+                    slot.cut();
+                    *self.waiting |= slot.dropped;
+                }
+            }
+            Event::Goaway { .. } => {}
+            Event::Ready => wake(self.unsettled.take()),
         }
-        Event::Room { .. } => *waiting = true,
-        Event::Pong => *pong = true,
-        Event::Goaway { .. } | Event::Ready => {}
+    }
+
+    fn no_head(&mut self, stream: u32, why: NoHead) {
+        if let Some(slot) = self.slots.get_mut(stream) {
+            slot.no_head.get_or_insert(why);
+        }
     }
 }

@@ -7,7 +7,8 @@
 //! peer was given, which grows again when a stream took the bytes. Dropping a stream resets it, unless both sides said
 //! everything.
 //!
-//! The same serves clients and servers: which end this is knows [`thalweg_h2::connection::Role`].
+//! The same serves clients and servers: which end this is knows [`thalweg_h2::connection::Role`]. A stream to a server begins
+//! as a place on the connection ([`Mux::place`]), and is opened by its request.
 
 mod carrier;
 mod slot;
@@ -17,18 +18,30 @@ use std::io;
 use std::rc::Rc;
 use std::task::Poll;
 
+use thalweg_config::model::{H2Side, Tune};
 use thalweg_h2::connection::{Config, Connection, Failure, Role, Tally};
 use thalweg_h2::error::ErrorCode;
+use thalweg_h2::message::Message;
+use thalweg_h2::settings::Settings;
 use thalweg_http::Head;
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::Departure;
 use thalweg_runtime::{Reason, TaskId, clock, current_task};
+use thalweg_sample::facts::TlsFacts;
 
 pub use carrier::{Carrier, Opened, Step};
 use slot::{Finish, Slot, Slots};
 
+use super::line::Line;
+
 /// Octets of frames that wait for the transport, above which no stream adds data to them.
 const OUTPUT_HIGH: usize = 64 * 1024;
+
+/// The least that a peer must be allowed to send in a frame (RFC 9113 section 4.2).
+const FRAME_MIN: u32 = 16_384;
+
+/// Heads that a connection keeps to be used again.
+const SPARE_HEADS: usize = 8;
 
 /// Packets of the connection are to be marked, once its task runs.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,17 +59,31 @@ pub struct Mux {
     task: Cell<TaskId>,
     /// The number of the transport's descriptor.
     fd: i32,
+    /// What is known of TLS on it.
+    tls: Option<Rc<TlsFacts>>,
 }
 
 struct State {
+    role: Role,
     h2: Connection,
     slots: Slots,
+    /// Heads to be used again.
+    #[allow(clippy::vec_box)] // They go from hand to hand.
+    spare_heads: Vec<Box<Head>>,
     /// A stream may wait for a window, or for room.
     waiting: bool,
     /// The peer answered a ping.
     pong: bool,
     wish: Wish,
     marks: Marks,
+    /// When something was last received, in milliseconds of the runtime's clock.
+    heard_ms: u64,
+    /// The peer takes no new requests, or should not get any: it does not answer.
+    retired: bool,
+    /// The transport is gone.
+    over: bool,
+    /// Tasks that wait for the peer's settings, until they came.
+    unsettled: Option<Vec<TaskId>>,
 }
 
 /// What a stream wants of the connection.
@@ -73,22 +100,56 @@ impl std::fmt::Debug for Mux {
     }
 }
 
+/// What is told to the peers of a side, and kept of theirs, as `tune.h2.*` has it.
+pub fn config(tune: &Tune, side: &H2Side) -> Config {
+    let (h2, bufsize) = (&tune.h2, u32::try_from(tune.bufsize).unwrap_or(u32::MAX));
+    Config {
+        settings: Settings {
+            enable_push: false,
+            max_concurrent_streams: h2.streams(side),
+            initial_window: h2.window(side),
+            max_frame_size: h2.max_frame_size.unwrap_or(bufsize).min(bufsize).max(FRAME_MIN),
+            header_table_size: h2.header_table_size,
+            ..Settings::default()
+        },
+        window: (1 << 31) - 1,
+        receive_shared: h2.shared(side, tune.bufsize),
+        encoder_table: h2.header_table_size as usize,
+        fields_max: tune.http_maxhdr.saturating_sub(1),
+        head_max: tune.bufsize - tune.maxrewrite,
+        frames_at_once: side.frames_at_once,
+        ..Config::default()
+    }
+}
+
 impl Mux {
     /// A connection on which nothing was exchanged yet, of the calling task.
-    fn new(role: Role, config: Config, fd: i32) -> Rc<Mux> {
+    fn new(role: Role, config: Config, line: &Line) -> Rc<Mux> {
         let h2 = Connection::new(role, config, clock::now_ms());
         Rc::new(Mux {
             state: RefCell::new(State {
+                role,
                 h2,
                 slots: Slots::default(),
+                spare_heads: Vec::new(),
                 waiting: false,
                 pong: false,
                 wish: Wish::Go,
                 marks: Marks::default(),
+                heard_ms: clock::now_ms(),
+                retired: false,
+                over: false,
+                unsettled: Some(Vec::new()),
             }),
             task: Cell::new(current_task()),
-            fd,
+            fd: line.fd(),
+            tls: line.tls_facts().cloned(),
         })
+    }
+
+    /// Whether nothing of any stream is left to be sent or received.
+    pub fn is_quiet(&self) -> bool {
+        self.state.borrow().slots.is_empty()
     }
 
     /// The streams that this process has not let go.
@@ -144,6 +205,28 @@ impl Mux {
         self.state.borrow_mut().slots.trim();
     }
 
+    /// Whether a request may be sent now: of those at once there are fewer than this side and the peer allow.
+    pub fn has_room(&self) -> bool {
+        let state = self.state.borrow();
+        !state.retired && !state.over && state.h2.openable() > 0
+    }
+
+    /// Whether no request will ever be sent on it again.
+    pub fn is_spent(&self) -> bool {
+        let state = self.state.borrow();
+        state.retired || state.over || state.h2.is_closing()
+    }
+
+    /// The task of the connection.
+    pub fn keeper(&self) -> TaskId {
+        self.task.get()
+    }
+
+    /// A place for a request, which opens the stream.
+    pub fn place(self: &Rc<Mux>) -> MuxStream {
+        MuxStream { mux: Rc::clone(self), id: NOT_OPEN }
+    }
+
     /// A stream as something that a message is received from and sent to.
     pub fn stream(self: &Rc<Mux>, id: u32) -> MuxStream {
         MuxStream { mux: Rc::clone(self), id }
@@ -159,6 +242,26 @@ impl Mux {
         }
         done
     }
+}
+
+/// The number of a stream that is not open yet.
+const NOT_OPEN: u32 = 0;
+
+/// How long a server may be silent, in milliseconds, before one that left a request unanswered gets no more on that
+/// connection.
+const SILENCE_MS: u64 = 1000;
+
+/// Why no head of a response comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoHead {
+    /// The server did not process the request, and says so (RFC 9113 section 8.7): it may be sent again.
+    Refused,
+    /// What came is no response.
+    Malformed,
+    /// The server ended the stream, which it may have begun to process.
+    GaveUp,
+    /// The connection broke.
+    Gone,
 }
 
 /// One stream of a connection, as its own task has it.
@@ -220,6 +323,62 @@ impl MuxStream {
             debug_assert!(slot.outgoing.is_none(), "one send at a time");
             slot.outgoing = Some(buf).filter(|buf| !buf.is_empty());
         });
+    }
+
+    /// Whether the server lets streams change to other protocols (RFC 8441), once it told its settings.
+    pub fn poll_takes_upgrades(&self) -> Poll<bool> {
+        let mut state = self.mux.state.borrow_mut();
+        if state.over {
+            return Poll::Ready(false);
+        }
+        match &mut state.unsettled {
+            Some(waiting) => {
+                waiting.push(current_task());
+                Poll::Pending
+            }
+            None => Poll::Ready(state.h2.remote_settings().enable_connect_protocol),
+        }
+    }
+
+    /// Opens the stream with its request, which has no body if it `ends` with that. Where there is no room after all,
+    /// [`MuxStream::poll_head`] says that it was refused.
+    pub fn open(&mut self, head: &Head, scheme: &[u8], ends: bool) {
+        debug_assert!(self.id == NOT_OPEN, "a stream has one request");
+        let opened = self.mux.with(|state| {
+            let id = state.h2.open(head, scheme, ends).ok()?;
+            let mut slot = Slot::new(id, false);
+            slot.finish = if ends { Finish::Done } else { Finish::No };
+            state.slots.add(slot);
+            Some(id)
+        });
+        self.id = opened.unwrap_or(NOT_OPEN);
+    }
+
+    /// Waits for the head of a response, interim ones included.
+    pub fn poll_head(&mut self, head: &mut Head) -> Poll<Result<Message, NoHead>> {
+        let polled = self.mux.with(|state| {
+            let slot = state.slots.get_mut(self.id)?;
+            if let Some((mut came, message)) = slot.heads.pop_front() {
+                std::mem::swap(head, &mut came);
+                state.spare_heads.extend((state.spare_heads.len() < SPARE_HEADS).then_some(came));
+                return Some(Poll::Ready(Ok(message)));
+            }
+            Some(match slot.no_head {
+                Some(why) => Poll::Ready(Err(why)),
+                None if slot.reset || slot.left => Poll::Ready(Err(NoHead::Gone)),
+                None => {
+                    slot.reader = current_task();
+                    Poll::Pending
+                }
+            })
+        });
+        let otherwise = if self.id == NOT_OPEN { NoHead::Refused } else { NoHead::Gone };
+        polled.unwrap_or(Poll::Ready(Err(otherwise)))
+    }
+
+    /// The connection.
+    pub fn mux(&self) -> &Rc<Mux> {
+        &self.mux
     }
 
     /// Makes frames of what waits, after a change.
@@ -342,8 +501,11 @@ impl MuxStream {
         self.look(false, |slot| slot.ended && !slot.has_input())
     }
 
-    /// Whether something was received that nobody took.
+    /// Whether something was received that nobody took, or the connection takes no request any more.
     pub fn has_input_now(&self) -> bool {
+        if self.id == NOT_OPEN {
+            return self.mux.is_spent();
+        }
         self.look(true, |slot| slot.has_input() || slot.ended || slot.reset)
     }
 
@@ -355,6 +517,11 @@ impl MuxStream {
     /// The task of the connection.
     pub fn keeper(&self) -> TaskId {
         self.mux.task.get()
+    }
+
+    /// What is known of TLS on the connection.
+    pub fn tls_facts(&self) -> Option<&Rc<TlsFacts>> {
+        self.mux.tls.as_ref()
     }
 
     /// The number of the connection's descriptor.
@@ -382,11 +549,15 @@ impl Drop for MuxStream {
         self.mux.with(|state| {
             state.slots.leave(id);
             let Some(slot) = state.slots.get_mut(id) else { return };
-            // What is on its way to the peer leaves without its task.
-            if slot.outgoing.is_some() && matches!(slot.finish, Finish::Asked | Finish::Next) {
+            // A server that says nothing at all gets no more to do.
+            let silent = state.heard_ms <= slot.sent_ms && clock::now_ms() >= slot.sent_ms + SILENCE_MS;
+            state.retired |= silent && !slot.ended && state.role == Role::Client;
+            // What is on its way to a client leaves without its task.
+            let leaves = slot.outgoing.is_some() && matches!(slot.finish, Finish::Asked | Finish::Next);
+            if leaves && state.role == Role::Server {
                 return;
             }
-            let whole = slot.finish == Finish::Done;
+            let whole = slot.finish == Finish::Done && (state.role == Role::Server || slot.ended);
             let code = slot.code.unwrap_or(if whole { ErrorCode::NoError } else { ErrorCode::Cancel });
             state.slots.remove(id);
             state.h2.reset(id, code);

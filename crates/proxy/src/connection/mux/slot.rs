@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 
 use thalweg_h2::connection::Connection;
 use thalweg_h2::error::ErrorCode;
+use thalweg_h2::message::Message;
 use thalweg_http::Head;
 use thalweg_runtime::buffer::{Buf, default_size};
 use thalweg_runtime::{Reason, TaskId, clock};
 
-use super::OUTPUT_HIGH;
+use super::{NoHead, OUTPUT_HIGH};
 
 /// Slots that a connection keeps for its next streams.
 const SPARE_MAX: usize = 128;
@@ -26,6 +27,9 @@ pub enum Finish {
     Done,
 }
 
+/// Interim responses that wait to be forwarded, with the final one behind them.
+const HEADS_MAX: usize = 8;
+
 /// See the module's documentation.
 pub struct Slot {
     pub id: u32,
@@ -38,6 +42,10 @@ pub struct Slot {
     /// The peer ended its direction of the connection.
     pub left: bool,
     pub trailers_in: Option<Box<Head>>,
+    /// Heads of responses, interim ones in front.
+    pub heads: VecDeque<(Box<Head>, Message)>,
+    /// Why none will come.
+    pub no_head: Option<NoHead>,
     /// Given to be sent, beyond what the windows allow.
     pub outgoing: Option<Buf>,
     pub trailers_out: Option<Box<Head>>,
@@ -63,6 +71,8 @@ impl Slot {
             reset: false,
             left: false,
             trailers_in: None,
+            heads: VecDeque::new(),
+            no_head: None,
             outgoing: None,
             trailers_out: None,
             finish: Finish::No,
@@ -73,6 +83,17 @@ impl Slot {
             code: None,
             dropped: false,
         }
+    }
+
+    /// The head of a response came. Of interim ones that nobody took, only so many are kept.
+    pub fn take_head(&mut self, head: Box<Head>, message: Message, ended: bool) {
+        self.received_ms = clock::now_ms();
+        self.ended = ended;
+        if self.heads.len() >= HEADS_MAX {
+            self.heads.pop_front();
+        }
+        self.heads.push_back((head, message));
+        self.wake_reader();
     }
 
     /// Payload came.
