@@ -63,6 +63,10 @@ bench-sweep: setup ## Measure tunables over a range of values; writes target/ben
 bench-runtime: setup ## Measure the scheduler against other runtimes; writes target/bench/runtime.tsv
 	$(CARGO) run --release -p thalweg-bench-runtime
 
+.PHONY: deb
+deb: build ## Lay out a Debian package below target/deb, and pack it where dpkg-deb is installed
+	./tools/deb
+
 .PHONY: clean
 clean: ## Remove what was built
 	$(CARGO) clean

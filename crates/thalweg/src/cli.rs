@@ -307,6 +307,10 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Com
     if let Some(condition) = condition {
         return Ok(Command::Condition(condition));
     }
+    // The service manager knows the process that it started: `daemon` in the configuration must not replace it.
+    if options.master == MasterMode::Notifying && options.mode == RunMode::Default {
+        options.mode = RunMode::Foreground;
+    }
     if !options.master_cli.is_empty() && options.master == MasterMode::None {
         return Err(CommandError::Refused(
             "a master CLI socket was defined, but master-worker mode (-W) is not enabled.".into(),
@@ -535,7 +539,10 @@ mod tests {
         check("-f a -D -db", Options { mode: RunMode::Foreground, ..base() });
         check("-f a -db -D", Options { mode: RunMode::Foreground, ..base() });
         check("-f a -W", Options { master: MasterMode::Master, ..base() });
-        check("-f a -Ws -W", Options { master: MasterMode::Notifying, ..base() });
+        let notifying = || Options { master: MasterMode::Notifying, mode: RunMode::Foreground, ..base() };
+        check("-f a -Ws -W", notifying());
+        check("-f a -D -Ws", Options { mode: RunMode::Daemon, ..notifying() });
+        check("-f a -Ws -D", Options { mode: RunMode::Daemon, ..notifying() });
         check(
             "-f a -W -S /a,level,user",
             Options { master: MasterMode::Master, master_cli: vec!["/a,level,user".into()], ..base() },
