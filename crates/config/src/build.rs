@@ -147,6 +147,8 @@ pub(crate) struct Building {
     pub stats_here: bool,
     /// Which `timeout`s this section itself gave.
     pub timeouts_here: u16,
+    /// `mode` was said here, or in what this inherits from.
+    pub mode_here: bool,
     /// Lines read once all names are known, in order.
     pub late: Vec<Line>,
     /// Lines of servers by name, to refuse a second one.
@@ -337,6 +339,7 @@ impl Building {
             bind_seen: false,
             stats_here: false,
             timeouts_here: 0,
+            mode_here: self.mode_here,
             late: Vec::new(),
             server_names: HashMap::new(),
             datagram_servers: false,

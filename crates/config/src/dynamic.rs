@@ -1,4 +1,4 @@
-//! Servers that are added to a configuration in force (management manual: `add server`).
+//! Servers and backends that are added to a configuration in force (management manual: `add server`, `add backend`).
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use thalweg_syntax::Line;
 use crate::build::{Building, Cx, InitAddr};
 use crate::keyword::{Status, find};
 use crate::load::LoadOptions;
-use crate::model::{Config, Proxy, ProxyId, Server, ServerId, SharedLive};
+use crate::model::{Config, Mode, Proxy, ProxyId, ProxyKind, Server, ServerId, SharedLive};
 use crate::sample_env::NameTable;
 use crate::table::SERVER;
 use crate::{finish, proxy, server, tls};
@@ -211,12 +211,14 @@ fn follows_an_option(words: &[&str], word: &&str) -> bool {
 
 /// The words as a line of a file.
 fn line_of(cx: &mut Cx<'_>, name: &str, words: &[&str]) -> Result<Line, String> {
-    let mut text = String::from("server");
-    for word in std::iter::once(&name).chain(words) {
-        // All that is special in a file is plain between single quotes.
-        text.push_str(&format!(" '{}'", word.replace('\'', "'\\''")));
-    }
-    text.push('\n');
+    let all: Vec<&str> = ["server", name].into_iter().chain(words.iter().copied()).collect();
+    words_line(cx, &all)
+}
+
+fn words_line(cx: &mut Cx<'_>, words: &[&str]) -> Result<Line, String> {
+    // All that is special in a file is plain between single quotes.
+    let quoted = |word: &&str| format!("'{}'", word.replace('\'', "'\\''"));
+    let text = words.iter().map(quoted).collect::<Vec<_>>().join(" ") + "\n";
     let file = cx.sources.add("CLI", text.into_bytes());
     cx.reader.start_file(file);
     cx.reader.next_line(&cx.sources, &mut cx.diagnostics).ok_or_else(|| "the line cannot be read.".to_owned())
@@ -268,18 +270,91 @@ fn check_unique(config: &Config, backend: &Proxy, server: &Server) -> Result<(),
             server.uid, other.file, other.line, other.name
         ));
     }
-    let Some(guid) = &server.rare().guid else { return Ok(()) };
-    for proxy in &config.proxies {
-        if proxy.guid.as_ref() == Some(guid) {
-            return Err(format!("'guid': duplicate entry with {} {}.", proxy.kind.keyword(), proxy.name));
-        }
-        if let Some(bind) = proxy.binds.iter().find(|bind| bind.guid.as_ref() == Some(guid)) {
-            let name = bind.name.as_deref().unwrap_or("?");
-            return Err(format!("'guid': duplicate entry with listener {name} ({}).", proxy.name));
-        }
-        if let Some(other) = proxy.servers.iter().find(|other| other.rare().guid.as_ref() == Some(guid)) {
-            return Err(format!("'guid': duplicate entry with server {}/{}.", proxy.name, other.name));
-        }
+    match server.rare().guid.as_deref().and_then(|guid| guid_owner(config, guid)) {
+        Some(owner) => Err(format!("'guid': duplicate entry with {owner}.")),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// Makes what `add backend <name> from <preset> [mode <mode>] [guid <guid>]` asks for.
+///
+/// # Errors
+/// What is wrong, in one sentence.
+pub fn new_backend(
+    options: &LoadOptions<'_>,
+    config: &Config,
+    name: &str,
+    preset: &str,
+    mode: Option<&str>,
+    guid: Option<&str>,
+) -> Result<Proxy, String> {
+    if let Some(c) = name.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':')))
+    {
+        return Err(format!("Invalid character '{c}' in backend name."));
+    }
+    let from = config.presets.iter().rev().find(|section| section.name.as_deref() == Some(preset));
+    let Some(from) = from else { return Err(format!("Cannot find default proxy '{preset}'.")) };
+    let mode = match mode {
+        Some("tcp") => Mode::Tcp,
+        Some("http") => Mode::Http,
+        Some("log" | "spop") => return Err(ONLY_TCP_OR_HTTP.into()),
+        Some(_) => return Err("Unknown proxy mode.".into()),
+        None if !from.building.mode_here => {
+            return Err(format!(
+                "Mode is required as '{preset}' default proxy does not explicitly defines it."
+            ));
+        }
+        None if from.building.p.mode == Mode::Log => return Err(ONLY_TCP_OR_HTTP.into()),
+        None => from.building.p.mode,
+    };
+    let failed = |what: String| format!("Error during backend creation : {what}");
+    if let Some(other) = config.proxies.iter().find(|proxy| &*proxy.name == name) {
+        let title = format!("{} {}", other.kind.keyword(), other.name);
+        return Err(failed(format!("name is already used by other proxy '{title}'.")));
+    }
+    if from.building.has_rules {
+        let why = "presets with rules cannot be inherited at run time yet";
+        return Err(failed(format!("'{preset}' is not supported : {why}.")));
+    }
+    let mut cx = Cx::new(options);
+    cx.config.global = config.global.clone();
+    cx.registry = Arc::clone(&config.registry);
+    cx.defaults.push(Arc::clone(from));
+    let line = words_line(&mut cx, &["backend", name, "from", preset])?;
+    let mut b = proxy::open(&mut cx, &line, ProxyKind::Backend).map_err(|e| failed(e.message.clone()))?;
+    b.p.mode = mode;
+    b.p.unpublished = true;
+    if let Some(guid) = guid {
+        let taken = guid_owner(config, guid);
+        if let Some(owner) = taken {
+            return Err(failed(format!("GUID insertion : duplicate entry with {owner}.")));
+        }
+        b.p.guid = Some(cx.name(guid));
+    }
+    proxy::close(&mut cx, b);
+    finish::finish(&mut cx);
+    if let Some(alert) = cx.diagnostics.iter().find(|d| d.severity == thalweg_syntax::Severity::Alert) {
+        return Err(failed(alert.message.clone()));
+    }
+    let made = cx.config.proxies.pop().ok_or_else(|| failed("nothing was read.".into()))?;
+    let mut made = Proxy::clone(&made);
+    made.uid = (2..).find(|uid| config.proxies.iter().all(|proxy| proxy.uid != *uid)).unwrap_or(u32::MAX);
+    made.is_referenced = false;
+    Ok(made)
+}
+
+const ONLY_TCP_OR_HTTP: &str = "Dynamic backends are compatible with only TCP or HTTP mode.";
+
+/// Who has a `guid`.
+fn guid_owner(config: &Config, guid: &str) -> Option<String> {
+    config.proxies.iter().find_map(|proxy| {
+        if proxy.guid.as_deref() == Some(guid) {
+            return Some(format!("{} {}", proxy.kind.keyword(), proxy.name));
+        }
+        if let Some(bind) = proxy.binds.iter().find(|bind| bind.guid.as_deref() == Some(guid)) {
+            return Some(format!("listener {} ({})", bind.name.as_deref().unwrap_or("?"), proxy.name));
+        }
+        let server = proxy.servers.iter().find(|server| server.rare().guid.as_deref() == Some(guid))?;
+        Some(format!("server {}/{}", proxy.name, server.name))
+    })
 }

@@ -35,7 +35,7 @@ mod tls;
 mod userlist;
 
 pub use catalog::{Entry, Known, Support, all_keywords, catalog, filters};
-pub use dynamic::{DYNAMIC_OPTIONS, NewServer, new_server};
+pub use dynamic::{DYNAMIC_OPTIONS, NewServer, new_backend, new_server};
 pub use load::{
     DescriptorCheck, HostResolver, Input, LoadOptions, Loaded, ProcessSettings, load, process_settings,
 };

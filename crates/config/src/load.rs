@@ -171,6 +171,7 @@ const LOG_FORMATS: [(&str, &str); 5] = [
 pub fn load(options: &LoadOptions<'_>) -> Loaded {
     let mut cx = Cx::new(options);
     read_files(&mut cx);
+    cx.config.presets = cx.defaults.iter().filter(|section| section.name.is_some()).cloned().collect();
     cx.config.named_defaults = cx.defaults.iter().filter_map(|section| section.name.clone()).collect();
     let readable = !cx.diagnostics.aborted();
     if readable {

@@ -63,6 +63,8 @@ pub(crate) struct NameTable {
     servers: Vec<Vec<Arc<str>>>,
     /// The servers that expressions name.
     referenced: RefCell<HashSet<thalweg_sample::ServerId>>,
+    /// The backends that expressions name.
+    backends: RefCell<HashSet<ProxyId>>,
     userlists: Vec<Arc<str>>,
     tables: HashMap<Arc<str>, (thalweg_sample::TableId, thalweg_stick::KeyType)>,
     /// The certificates that expressions name.
@@ -76,6 +78,11 @@ impl NameTable {
         self.referenced.borrow().contains(&server)
     }
 
+    /// Whether an expression named a backend so far.
+    pub fn names_backend(&self, backend: ProxyId) -> bool {
+        self.backends.borrow().contains(&backend)
+    }
+
     /// The names of a finished configuration.
     pub fn of(config: &crate::model::Config) -> NameTable {
         let sides = |p: &crate::model::Proxy| Sides { frontend: p.is_fe(), backend: p.is_be(), mode: p.mode };
@@ -85,13 +92,21 @@ impl NameTable {
         for proxy in &config.proxies {
             let at = proxy.id.0 as usize;
             all_sides[at] = sides(proxy);
-            servers[at] = proxy.servers.iter().map(|s| Arc::clone(&s.name)).collect();
+            // By number; one that no server has has no name.
+            for server in &proxy.servers {
+                let number = server.id.0 as usize;
+                if servers[at].len() <= number {
+                    servers[at].resize(number + 1, Arc::from(""));
+                }
+                servers[at][number] = Arc::clone(&server.name);
+            }
         }
         NameTable {
             proxies: config.proxies.iter().map(|p| (Arc::clone(&p.name), ProxyId(p.id.0))).collect(),
             sides: all_sides,
             servers,
             referenced: RefCell::default(),
+            backends: RefCell::default(),
             certificates: Default::default(),
             tables: config
                 .tables
@@ -124,6 +139,7 @@ impl NameTable {
                 .map(|b| b.p.servers.iter().map(|s| Arc::clone(&s.name)).collect())
                 .collect(),
             referenced: RefCell::default(),
+            backends: RefCell::default(),
             certificates: RefCell::default(),
             tables: tables
                 .iter()
@@ -152,7 +168,10 @@ impl Names for Scope<'_> {
     }
 
     fn backend(&self, name: &str) -> Option<ProxyId> {
-        self.table.proxies.get(name).copied().filter(|id| self.table.sides[id.0 as usize].backend)
+        let found =
+            self.table.proxies.get(name).copied().filter(|id| self.table.sides[id.0 as usize].backend)?;
+        self.table.backends.borrow_mut().insert(found);
+        Some(found)
     }
 
     fn server(&self, backend: ProxyId, name: &str) -> Option<thalweg_sample::ServerId> {

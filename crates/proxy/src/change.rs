@@ -9,9 +9,9 @@
 //! when all have, the numbers are free.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 
-use thalweg_balance::sync::{AtomicU32, Mutex};
+use thalweg_balance::sync::{AtomicU32, Mutex, MutexGuard};
 use thalweg_config::model::{Keep, Proxy, ProxyId, Server, ServerId, Shared, SharedLive};
 use thalweg_runtime::run_on;
 
@@ -28,8 +28,16 @@ pub(crate) struct Changes {
     places: Mutex<Vec<u32>>,
     /// Behind the highest place.
     end: AtomicU32,
+    /// Numbers of proxies that nobody uses.
+    proxies: Mutex<Vec<u32>>,
     /// Numbers that no snapshot has any more, and that threads may still keep something at.
-    gone: Mutex<Vec<ServerNumber>>,
+    gone: Mutex<Vec<Number>>,
+}
+
+/// What is set aside for somebody who comes and goes.
+enum Number {
+    Server(ServerNumber),
+    Proxy(ProxyId),
 }
 
 /// The numbers of a server.
@@ -40,11 +48,17 @@ struct ServerNumber {
     flat: u32,
 }
 
-/// The numbers of a server for as long as some snapshot has it.
+/// The numbers of a server or a proxy for as long as some snapshot has it.
 struct Held {
     live: Weak<Live>,
     /// Taken when it goes.
-    number: Option<ServerNumber>,
+    number: Option<Number>,
+}
+
+impl Held {
+    fn keep(live: &Arc<Live>, number: Number) -> Keep {
+        Keep::of(Held { live: Arc::downgrade(live), number: Some(number) })
+    }
 }
 
 impl Drop for Held {
@@ -72,8 +86,14 @@ pub enum Refused {
     Referenced,
     /// The server is not in maintenance.
     InService,
-    /// Streams are on the server, or wait for it.
+    /// Streams are on it, or wait for it.
     InUse,
+    /// The backend is not unpublished.
+    Published,
+    /// The backend has servers.
+    HasServers,
+    /// It is a section that accepts, too.
+    Listens,
 }
 
 impl Changes {
@@ -123,7 +143,7 @@ pub fn add_server(
     let (id, flat) = (backend.take_number(), live.changes.take_place());
     let number = ServerNumber { backend: Arc::downgrade(backend), server: id, flat };
     server.id = id;
-    server.keep = Keep::of(Held { live: Arc::downgrade(live), number: Some(number) });
+    server.keep = Held::keep(live, Number::Server(number));
     backend.admit(of, &server, flat);
     let server = Shared::from(server);
     let added = server.clone();
@@ -192,6 +212,69 @@ pub fn remove_server(worker: &Worker, proxy: ProxyId, server: ServerId) -> Resul
     Ok(())
 }
 
+/// Adds a backend without servers, which rules may not choose yet.
+///
+/// # Errors
+/// Nothing was changed.
+pub fn add_backend(worker: &Worker, mut proxy: Proxy) -> Result<(), Refused> {
+    let live = &worker.live;
+    let _changing = locked(&live.changes.changing);
+    forget_gone(live);
+    let now = live.current().ok_or(Refused::Ending)?;
+    if now.config.proxies.iter().any(|other| other.name == proxy.name) {
+        return Err(Refused::NameTaken);
+    }
+    let free = locked(&live.changes.proxies).pop();
+    let number = free.unwrap_or_else(|| u32::try_from(now.backends.len()).unwrap_or(u32::MAX));
+    proxy.id = ProxyId(number);
+    proxy.keep = Held::keep(live, Number::Proxy(proxy.id));
+    live.unpublished[number as usize].store(proxy.unpublished, Ordering::SeqCst);
+    let backend = Arc::new(Backend::new(&proxy, 0));
+    let mut config = now.config.clone();
+    config.proxies.push(proxy.into());
+    config.reindex();
+    live.put_in_force(Arc::new(now.with_backends(config, now.backends.with(number as usize, Some(backend)))));
+    Ok(())
+}
+
+/// Whether a backend can be removed now.
+///
+/// # Errors
+/// Why not.
+pub fn is_backend_removable(instance: &Instance, proxy: &Proxy) -> Result<(), Refused> {
+    let at = proxy.id.0 as usize;
+    if proxy.is_fe() {
+        return Err(Refused::Listens);
+    }
+    if proxy.is_referenced {
+        return Err(Refused::Referenced);
+    }
+    if !instance.unpublished[at].load(Ordering::SeqCst) {
+        return Err(Refused::Published);
+    }
+    if !proxy.servers.is_empty() {
+        return Err(Refused::HasServers);
+    }
+    let is_used = instance.backend_streams(proxy.id) != 0 || instance.backends[at].queue_len() != 0;
+    if is_used { Err(Refused::InUse) } else { Ok(()) }
+}
+
+/// Removes a backend.
+///
+/// # Errors
+/// Nothing was changed.
+pub fn remove_backend(worker: &Worker, proxy: ProxyId) -> Result<(), Refused> {
+    let live = &worker.live;
+    let _changing = locked(&live.changes.changing);
+    let now = live.current().ok_or(Refused::Ending)?;
+    is_backend_removable(&now, now.config.find_proxy(proxy).ok_or(Refused::Gone)?)?;
+    let mut config = now.config.clone();
+    config.proxies.retain(|other| other.id != proxy);
+    config.reindex();
+    live.put_in_force(Arc::new(now.with_backends(config, now.backends.with(proxy.0 as usize, None))));
+    Ok(())
+}
+
 impl Live {
     /// Makes a snapshot the current one and lets every thread know. On one of the runtime's threads.
     fn put_in_force(self: &Arc<Live>, next: Arc<Instance>) {
@@ -211,17 +294,19 @@ fn forget_gone(live: &Arc<Live>) {
     if gone.is_empty() {
         return;
     }
-    let flats: Arc<[u32]> = gone.iter().map(|number| number.flat).collect();
     let release = Arc::new(Release {
         live: Arc::downgrade(live),
         left: AtomicU32::new(u32::try_from(live.threads.len()).unwrap_or(u32::MAX)),
         gone,
     });
     for thread in 0..live.threads.len() {
-        let (flats, release) = (Arc::clone(&flats), Arc::clone(&release));
+        let release = Arc::clone(&release);
         run_on(thread, move || {
             if let Some(worker) = worker::current() {
-                flats.iter().for_each(|flat| worker.forget_server(*flat as usize));
+                release.gone.iter().for_each(|number| match number {
+                    Number::Server(number) => worker.forget_server(number.flat as usize),
+                    Number::Proxy(proxy) => worker.forget_proxy(*proxy),
+                });
             }
             release.one_has();
         });
@@ -233,7 +318,7 @@ struct Release {
     live: Weak<Live>,
     /// Threads that have not forgotten yet.
     left: AtomicU32,
-    gone: Vec<ServerNumber>,
+    gone: Vec<Number>,
 }
 
 impl Release {
@@ -243,11 +328,22 @@ impl Release {
         }
         let Some(live) = self.live.upgrade() else { return };
         for number in &self.gone {
-            live.server_peaks[number.flat as usize].reset();
-            if let Some(backend) = number.backend.upgrade() {
-                backend.give_number(number.server);
+            match number {
+                Number::Server(number) => {
+                    live.server_peaks[number.flat as usize].reset();
+                    if let Some(backend) = number.backend.upgrade() {
+                        backend.give_number(number.server);
+                    }
+                    locked(&live.changes.places).push(number.flat);
+                }
+                Number::Proxy(proxy) => {
+                    let at = proxy.0 as usize;
+                    live.backend_peaks[at].reset();
+                    live.log_counters[at].store(0, Ordering::Relaxed);
+                    live.refused.forget(*proxy);
+                    locked(&live.changes.proxies).push(proxy.0);
+                }
             }
-            locked(&live.changes.places).push(number.flat);
         }
     }
 }

@@ -67,6 +67,16 @@ impl Backends {
         self.0.len()
     }
 
+    /// The same with another one, or none, at a number.
+    pub(crate) fn with(&self, at: usize, backend: Option<Arc<Backend>>) -> Backends {
+        let mut all = self.0.to_vec();
+        if all.len() <= at {
+            all.resize(at + 1, None);
+        }
+        all[at] = backend;
+        Backends(all.into())
+    }
+
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Backend>> {
         self.0.iter().flatten()
@@ -203,6 +213,11 @@ impl Instance {
     pub(crate) fn like(&self, config: Config) -> Instance {
         let (names, live) = (Arc::clone(&self.names), Arc::clone(&self.live));
         Instance { config, names, backends: self.backends.clone(), live }
+    }
+
+    /// One with other proxies.
+    pub(crate) fn with_backends(&self, config: Config, backends: Backends) -> Instance {
+        Instance { names: Arc::new(Names::of(&config)), config, backends, live: Arc::clone(&self.live) }
     }
 
     /// Whether it has the proxies that another one has, though not their servers.

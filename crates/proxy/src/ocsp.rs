@@ -6,10 +6,11 @@
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::rc::Rc;
+use std::sync::PoisonError;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
-use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use thalweg_balance::sync::MutexGuard;
 use thalweg_config::model::{LogLevel, SharedLive};
 use thalweg_runtime::{Class, Kind, SpawnOptions, spawn_with, timer};
 use thalweg_tls::live::{Due, Live, Outcome};

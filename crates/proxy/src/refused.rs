@@ -67,6 +67,11 @@ impl LastRefused {
         LastRefused { last: (0..proxies).map(|_| Mutex::default()).collect(), count: AtomicU64::new(0) }
     }
 
+    /// Nobody has that number any more.
+    pub(crate) fn forget(&self, proxy: ProxyId) {
+        *self.last[proxy.0 as usize].lock().unwrap_or_else(PoisonError::into_inner) = Last::default();
+    }
+
     /// How many there were.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)

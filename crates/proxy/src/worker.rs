@@ -517,6 +517,14 @@ impl Thread {
         self.copies.forget(server);
     }
 
+    /// The same for a proxy.
+    pub(crate) fn forget_proxy(&self, proxy: ProxyId) {
+        if let Some(view) = self.views.borrow_mut().get_mut(proxy.0 as usize) {
+            *view = View::default();
+        }
+        self.counters.backends.forget(proxy.0 as usize);
+    }
+
     /// Lets every session look at whether the process stops.
     pub fn wake_sessions(&self) {
         self.sessions.borrow().wake_all();

@@ -183,3 +183,71 @@ fn no_request_notices_servers_that_come_and_go() {
         assert!(state.contains(" be 2 last "), "{state}");
     });
 }
+
+/// A backend that is added serves once it is published, and goes when nothing is in it or on it. One that has its number
+/// afterwards inherits nothing.
+#[test]
+fn backends_come_and_go() {
+    each_driver(|io| {
+        let (server, usual) = (Server::named("late"), Server::named("usual"));
+        let held = Server::start(|mut conn, _| {
+            if conn.try_until(b"\r\n\r\n").is_some() {
+                conn.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab");
+                conn.ended();
+            }
+        });
+        let text = format!(
+            "backend be\n  server a {}\ndefaults late\n  mode http\n  timeout connect 5s\n  timeout server 60s\n",
+            usual.addr
+        );
+        let proxy = setup(&text).start(io);
+        let ask = |conn: &mut Conn, path: &str| {
+            conn.send(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n"));
+            conn.response().status
+        };
+        // A client that was there before asks for it, too.
+        let mut client = Conn::connect(proxy.addr("fe"));
+        for round in 0..20 {
+            let name = format!("be-{round}");
+            let path = format!("/{name}");
+            assert_eq!(cli(&proxy, &format!("add backend {name} from late")), "New backend registered.");
+            assert_eq!(cli(&proxy, &format!("add server {name}/s {}", server.addr)), ADDED);
+            cli(&proxy, &format!("enable server {name}/s"));
+            cli(&proxy, &format!("publish backend {name}"));
+            assert_eq!(ask(&mut client, &path), 200, "{io} {round}");
+            // Its own request, and none of one that had its number before.
+            eventually(&format!("{name} has counted"), || {
+                let stat = cli(&proxy, &format!("show stat {name} 2 -1"));
+                let row = stat.lines().find(|line| line.starts_with(&name)).expect("its row");
+                let total = row.split(',').nth(7).expect("a column").to_owned();
+                assert!(total == "0" || total == "1", "{row}");
+                (total == "1").then_some(())
+            });
+            if round == 0 {
+                assert_eq!(cli(&proxy, &format!("add server {name}/held {}", held.addr)), ADDED);
+                cli(&proxy, &format!("disable server {name}/s; enable server {name}/held"));
+                let mut busy = Conn::connect(proxy.addr("fe"));
+                busy.send(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n"));
+                busy.until(b"ab");
+                cli(&proxy, &format!("unpublish backend {name}; disable server {name}/held"));
+                assert_eq!(
+                    cli(&proxy, &format!("del backend {name}")),
+                    "Only a backend without server can be deleted."
+                );
+                cli(&proxy, &format!("shutdown sessions server {name}/held"));
+                assert_eq!(cli(&proxy, &format!("wait 20s srv-removable {name}/held")), "Done.");
+                assert_eq!(cli(&proxy, &format!("del server {name}/held")), DELETED);
+            }
+            cli(&proxy, &format!("unpublish backend {name}; disable server {name}/s"));
+            assert_eq!(cli(&proxy, &format!("wait 20s srv-removable {name}/s")), "Done.");
+            assert_eq!(cli(&proxy, &format!("del server {name}/s")), DELETED);
+            assert_eq!(cli(&proxy, &format!("wait 20s be-removable {name}")), "Done.");
+            assert_eq!(cli(&proxy, &format!("del backend {name}")), "Backend deleted.");
+            assert_eq!(ask(&mut client, &path), 200, "{io}: the usual one serves whom nobody else does");
+        }
+        assert_eq!(
+            cli(&proxy, "del backend be"),
+            "This proxy cannot be removed at runtime due to other configuration elements pointing to it."
+        );
+    });
+}

@@ -1,8 +1,8 @@
-//! Servers that come and go: `add server`, `del server`.
+//! Servers and backends that come and go: `add server`, `del server`, `add backend`, `del backend`.
 
 use thalweg_config::model::CliLevel::Admin;
 use thalweg_config::model::Proxy;
-use thalweg_config::{DYNAMIC_OPTIONS, LoadOptions, new_server};
+use thalweg_config::{DYNAMIC_OPTIONS, LoadOptions, new_backend, new_server};
 use thalweg_proxy::Instance;
 use thalweg_proxy::backend::algorithm::takes_new_servers;
 use thalweg_proxy::change::{self, Refused};
@@ -13,6 +13,10 @@ use crate::output::Reply;
 
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] = &[
+    Command::new("add backend", Admin, Run::Now(|call| add_backend(call.instance(), call.args)))
+        .help("<backend>", "add a backend with the presets of a 'defaults' section"),
+    Command::new("del backend", Admin, Run::Now(|call| delete_backend(call.instance(), call.args)))
+        .help("<backend>", "remove a backend that is unpublished, unused and has no server"),
     Command::new("add server", Admin, Run::Now(|call| add(call.instance(), call.args)))
         .help("<bk>/<srv>", "add a server to a backend ('add server help' lists its options)"),
     Command::new("del server", Admin, Run::Now(|call| delete(call.instance(), call.args)))
@@ -62,7 +66,9 @@ pub(super) fn words(why: Refused) -> &'static str {
         }
         Refused::InService => "Only servers in maintenance mode can be deleted.",
         Refused::InUse => "Server still has connections attached to it, cannot remove it.",
-        Refused::Gone | Refused::NameTaken => "No such server.",
+        Refused::Gone => "No such server.",
+        Refused::NameTaken => "Already exists a server with the same name in backend.",
+        Refused::Published | Refused::HasServers | Refused::Listens => backend_words(why),
         Refused::Ending => "The process ends.",
     }
 }
@@ -77,5 +83,63 @@ fn delete(instance: &Instance, args: &[&str]) -> Reply {
     match change::remove_server(&worker, proxy.id, server.id) {
         Ok(()) => Reply::notice("Server deleted."),
         Err(why) => Reply::error(words(why)),
+    }
+}
+
+const USAGE: &str = "Usage: add backend <name> from <defproxy> [mode <px_mode>] [guid <val>].";
+
+/// `add backend`.
+fn add_backend(instance: &Instance, args: &[&str]) -> Reply {
+    let Some(&name) = args.first() else { return Reply::error("Require backend name.") };
+    let Some((&"from", [preset, rest @ ..])) = args.get(1..).and_then(<[&str]>::split_first) else {
+        return Reply::error("Usage: add backend <name> from <defproxy>.");
+    };
+    let (mut mode, mut guid) = (None, None);
+    for option in rest.chunks(2) {
+        match option {
+            ["mode", value] => mode = Some(*value),
+            ["guid", value] => guid = Some(*value),
+            _ => return Reply::error(USAGE),
+        }
+    }
+    let options = LoadOptions { environment: instance.config.environment.clone(), ..LoadOptions::default() };
+    let proxy = match new_backend(&options, &instance.config, name, preset, mode, guid) {
+        Ok(proxy) => proxy,
+        Err(why) => return Reply::error(why),
+    };
+    let Some(worker) = crate::worker() else { return Reply::error("The process ends.") };
+    match change::add_backend(&worker, proxy) {
+        Ok(()) => Reply::notice("New backend registered."),
+        Err(Refused::NameTaken) => {
+            Reply::error(format!("Error during backend creation : name '{name}' is already used."))
+        }
+        Err(why) => Reply::error(backend_words(why)),
+    }
+}
+
+/// What a refusal to remove a backend is answered with.
+pub(super) fn backend_words(why: Refused) -> &'static str {
+    match why {
+        Refused::Listens => "Cannot delete a listen section.",
+        Refused::Referenced => {
+            "This proxy cannot be removed at runtime due to other configuration elements pointing to it."
+        }
+        Refused::Published => "Backend must be unpublished prior to its deletion.",
+        Refused::HasServers => "Only a backend without server can be deleted.",
+        Refused::InUse | Refused::InService => "Backend still has attached streams.",
+        Refused::Gone | Refused::NameTaken => "No such backend.",
+        Refused::Ending => "The process ends.",
+    }
+}
+
+/// `del backend`.
+fn delete_backend(instance: &Instance, args: &[&str]) -> Reply {
+    let Some(proxy) = args.first().and_then(|name| find_proxy(instance, name, Proxy::is_be)) else {
+        return Reply::error("No such backend.");
+    };
+    let Some(worker) = crate::worker() else { return Reply::error("The process ends.") };
+    match change::remove_backend(&worker, proxy.id) {
+        Ok(()) => Reply::notice("Backend deleted."),
+        Err(why) => Reply::error(backend_words(why)),
     }
 }

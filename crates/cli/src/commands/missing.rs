@@ -8,11 +8,9 @@ use crate::command::{Command, Mode, Run};
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] = &[
     Command::new("acme", Admin, Run::Missing("ACME is missing")),
-    Command::new("add backend", Admin, Run::Missing("backends cannot be added at run time")),
     Command::new("debug counters", Operator, Run::Missing("events are not counted where they happen")),
-    Command::new("del backend", Admin, Run::Missing("backends cannot be removed at run time")),
     Command::new("show cache", Admin, Run::Missing("the cache is missing")),
-    Command::new("show default-server", User, Run::Missing("backends cannot be added at run time")),
+    Command::new("show default-server", User, Run::Missing("presets of servers have no names")),
     Command::new("show quic", Operator, Run::Missing("QUIC is missing")),
     Command::new("add ssl ech", Admin, Run::Missing("ECH is missing")),
     Command::new("del ssl ech", Admin, Run::Missing("ECH is missing")),

@@ -3,9 +3,9 @@
 use std::io;
 
 use thalweg_config::model::CliLevel::Admin;
-use thalweg_config::model::Proxy;
+use thalweg_config::model::{Proxy, Server};
 use thalweg_proxy::Instance;
-use thalweg_proxy::change::{Refused, is_removable};
+use thalweg_proxy::change::{Refused, is_backend_removable, is_removable};
 use thalweg_runtime::timer;
 use thalweg_syntax::{TimeUnit, parse_time};
 
@@ -15,8 +15,7 @@ use crate::output::Reply;
 
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] = &[Command::new("wait", Admin, Run::Waiting(|call| Box::pin(wait(call))))
-    .help("{-h|<delay_ms>} cond [args...]", "wait for a delay or a condition (-h lists them)")
-    .lacks("be-removable, as backends cannot be removed at run time")];
+    .help("{-h|<delay_ms>} cond [args...]", "wait for a delay or a condition (-h lists them)")];
 
 const HELP: &str = "Usage: wait {-h|<duration>} [condition [args...]]
   - '-h' shows this
@@ -24,6 +23,7 @@ const HELP: &str = "Usage: wait {-h|<duration>} [condition [args...]]
     one of 'us', 'ms', 's', 'm', 'h', 'd'.
   - <condition> is what to wait for:
     - none: the whole duration.
+    - be-removable <px> : this backend is unpublished, unused and has no server.
     - srv-removable <px>/<sv> : this server is in maintenance and unused.
 ";
 
@@ -32,6 +32,23 @@ const STEP_MS: u64 = 50;
 
 /// How often it is looked whether the client is still there, in milliseconds.
 const LOOK_MS: u64 = 200;
+
+/// What is to be removable.
+enum Wanted<'i> {
+    Server(&'i Proxy, &'i Server),
+    Backend(&'i Proxy),
+}
+
+impl Wanted<'_> {
+    /// Whether it is; else why it never will be by itself, or nothing if it may.
+    fn look(&self, instance: &Instance) -> Result<(), Option<&'static str>> {
+        let (result, words): (_, fn(Refused) -> &'static str) = match self {
+            Wanted::Server(proxy, server) => (is_removable(instance, proxy, server), super::change::words),
+            Wanted::Backend(proxy) => (is_backend_removable(instance, proxy), super::change::backend_words),
+        };
+        result.map_err(|why| (why != Refused::InUse).then(|| words(why)))
+    }
+}
 
 /// See the module's documentation.
 async fn wait(call: Call<'_>) -> io::Result<Reply> {
@@ -52,36 +69,24 @@ async fn wait(call: Call<'_>) -> io::Result<Reply> {
             return Ok(Reply::error("Require 'backend/server'."));
         }
         Some(&"srv-removable") => match find_server(instance, &args[2..]) {
-            Ok((proxy, server)) => {
-                let why = is_removable(instance, proxy, server).err().filter(|why| *why != Refused::InUse);
-                if let Some(why) = why {
-                    return Ok(Reply::error(format!("Failed. {}", super::change::words(why))));
-                }
-                Some((proxy, server))
-            }
+            Ok((proxy, server)) => Some(Wanted::Server(proxy, server)),
             Err(_) => return Ok(Reply::error("Failed. No such server.")),
         },
         Some(&"be-removable") if args.len() < 3 => return Ok(Reply::error("Missing backend name.")),
-        Some(&"be-removable") => {
-            let known = args.get(2).and_then(|name| find_proxy(instance, name, Proxy::is_be)).is_some();
-            return Ok(Reply::error(if known {
-                "Failed. Backends cannot be removed at run time by this program yet."
-            } else {
-                "Failed. No such backend."
-            }));
-        }
+        Some(&"be-removable") => match find_proxy(instance, args[2], Proxy::is_be) {
+            Some(proxy) => Some(Wanted::Backend(proxy)),
+            None => return Ok(Reply::error("Failed. No such backend.")),
+        },
         Some(_) => return Ok(Reply::Text(HELP.into())),
     };
     // Answers of commands before this one on the line are not kept back meanwhile.
     output.flush().await?;
     let deadline = timer::deadline_in(duration_ms);
     loop {
-        if let Some((proxy, server)) = removable {
-            match is_removable(instance, proxy, server) {
-                Ok(()) => return Ok(Reply::info("Done.")),
-                Err(Refused::InUse) => {}
-                Err(why) => return Ok(Reply::error(format!("Failed. {}", super::change::words(why)))),
-            }
+        match removable.as_ref().map(|wanted| wanted.look(instance)) {
+            Some(Ok(())) => return Ok(Reply::info("Done.")),
+            Some(Err(Some(why))) => return Ok(Reply::error(format!("Failed. {why}"))),
+            Some(Err(None)) | None => {}
         }
         if thalweg_runtime::clock::now_ms() >= deadline {
             return Ok(match removable {

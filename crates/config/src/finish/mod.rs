@@ -95,12 +95,25 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
     }
     limits::compute(cx);
     cx.config.registry = Arc::clone(&cx.registry);
+    let mut named: std::collections::HashSet<thalweg_sample::ProxyId> = std::collections::HashSet::new();
+    for b in &cx.proxies {
+        named.extend(b.p.default_backend);
+        named.extend(b.p.use_backend.iter().filter_map(|rule| match rule.target {
+            crate::model::DynamicTarget::Static(id) => Some(id),
+            crate::model::DynamicTarget::Dynamic(_) => None,
+        }));
+        named.extend(b.p.servers.iter().filter_map(|server| server.rare().track).map(|(proxy, _)| proxy));
+    }
     cx.config.proxies.reserve_exact(cx.proxies.len());
     for (index, mut b) in cx.proxies.drain(..).enumerate() {
         for server in &mut b.p.servers {
             server.is_referenced |=
                 cx.name_table.is_referenced(thalweg_sample::ProxyId(index as u32), server.id);
         }
+        let id = thalweg_sample::ProxyId(index as u32);
+        b.p.is_referenced = named.contains(&id)
+            || cx.name_table.names_backend(id)
+            || cx.config.tables.iter().any(|table| table.name == b.p.name);
         cx.config.proxies.push(b.p.into());
     }
 }

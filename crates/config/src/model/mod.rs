@@ -88,6 +88,8 @@ pub struct Config {
     pub resolvers: Vec<Arc<Resolvers>>,
     /// The names of `defaults` sections that have one, in order.
     pub named_defaults: Vec<Arc<str>>,
+    /// Those sections, for backends that are added.
+    pub(crate) presets: Vec<Arc<crate::build::DefaultsSection>>,
     /// The environment as `setenv` and the others left it, which operators and the programs of checks see. The process's own
     /// is not changed.
     pub environment: thalweg_syntax::Environment,

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use super::{Bind, Filter, LogStep, LogTarget, Places, ProxyId, Server, ServerId, Shared, StatsPage};
+use super::{Bind, Filter, Keep, LogStep, LogTarget, Places, ProxyId, Server, ServerId, Shared, StatsPage};
 use crate::compiled::{Condition, ErrorReplies, Expr, LogFormat, Ruleset};
 
 /// A frontend, a backend, or both (`listen`).
@@ -22,6 +22,10 @@ pub struct Proxy {
     pub disabled: bool,
     pub description: Option<Arc<str>>,
     pub guid: Option<Arc<str>>,
+    /// Rules or expressions name it, or its stick table: it stays.
+    pub is_referenced: bool,
+    /// Of one that was added to a configuration in force: what the running process set aside for it.
+    pub keep: Keep,
 
     // The frontend's side.
     pub binds: Vec<Bind>,

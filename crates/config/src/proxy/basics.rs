@@ -39,6 +39,7 @@ pub(crate) fn mode(_: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     };
     at_most(line, 1, 1)?;
     b.p.mode = mode;
+    b.mode_here = true;
     Ok(())
 }
 

@@ -2,10 +2,10 @@
 //! with a line of its own.
 
 use std::collections::HashMap;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, PoisonError};
 
-use thalweg_balance::sync::{AtomicBool, Mutex};
+use thalweg_balance::sync::{AtomicBool, Mutex, MutexGuard};
 
 use thalweg_config::model::{Config, LogLevel, ProxyId, Server, ServerId};
 
