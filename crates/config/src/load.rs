@@ -74,6 +74,8 @@ pub struct LoadOptions<'a> {
     pub inherited: DescriptorCheck,
     /// `-dr`: servers whose name cannot be resolved are accepted.
     pub ignore_resolution: bool,
+    /// False with `-dV`: servers are not verified whose line does not say, unless `ssl-server-verify` does.
+    pub verify_servers: bool,
     /// What `use-service` may name.
     pub services: &'a [&'a str],
 }
@@ -94,6 +96,7 @@ impl Default for LoadOptions<'_> {
             resolver: crate::resolve::system_resolver,
             inherited: crate::resolve::inherited_socket,
             ignore_resolution: false,
+            verify_servers: true,
             services: &[],
         }
     }
@@ -225,6 +228,7 @@ impl<'a> Cx<'a> {
             late_globals: Vec::new(),
             stores: Vec::new(),
         };
+        cx.config.global.tls.verify_servers = options.verify_servers;
         if let Some(peer) = &options.local_peer {
             cx.config.global.localpeer = Some(Arc::from(peer.as_str()));
             cx.reader.environment.set("HAPROXY_LOCALPEER", peer.as_bytes());

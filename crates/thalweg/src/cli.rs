@@ -120,6 +120,8 @@ pub struct Options {
     pub keyword_classes: Vec<String>,
     /// `-4`: resolve names to IPv4 addresses only.
     pub ipv4_only: bool,
+    /// `-dV`, as `ssl-server-verify none`.
+    pub no_server_verify: bool,
     /// `-dS`, as `nosplice`.
     pub no_splice: bool,
     /// `-dR`, as `noreuseport`.
@@ -155,14 +157,10 @@ impl fmt::Display for CommandError {
 }
 
 /// Options HAProxy has and this program does not, each with what to say about it.
-const NOT_SUPPORTED: [(&str, &str); 7] = [
+const NOT_SUPPORTED: [(&str, &str); 6] = [
     ("-dA", "collecting libraries into an archive is not supported: the program is a single file"),
     ("-dC", "dumping the configuration is not supported yet"),
     ("-dL", "listing loaded libraries is not supported: the program is a single file, see /proc/<pid>/maps"),
-    (
-        "-dV",
-        "disabling the verification of servers from the command line is not supported: use 'ssl-server-verify none'",
-    ),
     ("-dc", "listing CPUs is not supported yet"),
     ("-dt", "traces are not supported yet"),
     ("-dT", "the kernel's TLS is not used, hence there is none to disable"),
@@ -281,6 +279,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Com
             "-dW" => options.zero_warning = true,
             "-dI" => options.insecure_fork = true,
             "-dr" => options.ignore_resolution_failures = true,
+            "-dV" => options.no_server_verify = true,
             "-dS" => options.no_splice = true,
             "-dR" => options.no_reuseport = true,
             "-de" => options.no_epoll = true,
@@ -428,6 +427,7 @@ pub const HELP: [(&str, &[(&str, &str)]); 7] = [
             ("-4", "accept IPv4 addresses only from resolvers"),
             ("-dr", "start although names of servers cannot be resolved"),
             ("-de, -dp", "no epoll, no poll"),
+            ("-dV", "servers are not verified that do not say"),
             ("-dS, -dF, -dZ", "no splice, no fast-forward, no zero-copy"),
             ("-dR", "no SO_REUSEPORT"),
             ("-dG", "no getaddrinfo"),
@@ -493,6 +493,7 @@ pub fn usage(name: &str) -> String {
         "-dW makes warnings fatal ; -dD also reports suspicious statements",
         "-dK<class,...> lists keywords (see -dKhelp)",
         "-dI allows forks (external checks) ; -dM[...] is accepted and does nothing (see -dMhelp)",
+        "-dV does not verify servers whose line does not say (as 'ssl-server-verify none')",
         "-de, -dp, -dS, -dG, -dR, -dF, -dZ do without epoll, poll, splice, getaddrinfo, SO_REUSEPORT,",
         "   fast-forward, zero-copy",
     ] {
@@ -580,8 +581,9 @@ mod tests {
             },
         );
         check(
-            "-f a -dS -dR -de -dp -dG -dF -dZ -dk -dv",
+            "-f a -dS -dR -de -dp -dG -dF -dZ -dk -dv -dV",
             Options {
+                no_server_verify: true,
                 no_splice: true,
                 no_reuseport: true,
                 no_epoll: true,
@@ -641,7 +643,7 @@ mod tests {
             false,
             "a master CLI socket was defined, but master-worker mode (-W) is not enabled.",
         );
-        for option in ["-dA", "-dA/tmp/x", "-dC", "-dC12", "-dL", "-dt", "-dth1", "-dT", "-dV", "-dc"] {
+        for option in ["-dA", "-dA/tmp/x", "-dC", "-dC12", "-dL", "-dt", "-dth1", "-dT", "-dc"] {
             let error = command(&format!("-f a {option}")).unwrap_err();
             assert!(matches!(error, CommandError::Refused(_)), "{option}");
             assert!(error.to_string().starts_with(&format!("option '{option}' : ")), "{option}");

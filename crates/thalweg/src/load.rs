@@ -103,6 +103,7 @@ fn load_options(options: &Options, files: Vec<String>) -> LoadOptions<'static> {
         cpus: std::thread::available_parallelism().map_or(1, |n| n.get()),
         file_limit: (current.soft, limits::usable_hard(current)),
         ignore_resolution: options.ignore_resolution_failures,
+        verify_servers: !options.no_server_verify,
         services: features::SERVICES,
         ..LoadOptions::default()
     }

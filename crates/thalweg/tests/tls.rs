@@ -1040,3 +1040,25 @@ fn defaults_are_those_of_the_place_of_the_line() {
         drop(back);
     });
 }
+
+/// `-dV`, as `ssl-server-verify none`; a line that says otherwise counts.
+#[test]
+fn the_command_line_says_whether_servers_are_verified() {
+    let directory = Authority::new("Root");
+    let check = |global: &str, server: &str, option: &[&str]| {
+        let times = "timeout client 1s\ntimeout server 1s\ntimeout connect 1s";
+        let text = format!("{global}defaults\n{times}\nbackend be\nserver s 127.0.0.1:1 ssl {server}\n");
+        let path = directory.path("cfg");
+        std::fs::write(&path, text).unwrap();
+        let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        program.args(option).args(["-c", "-f", &path]).output().unwrap().status.success()
+    };
+    assert!(!check("", "", &[]), "who is believed is not said");
+    assert!(check("", "", &["-dV"]));
+    assert!(!check("", "verify required", &["-dV"]));
+    assert!(!check("global\nssl-server-verify required\n", "", &["-dV"]));
+    assert!(
+        check("", "verify required ca-file @system-ca", &[])
+            || !std::path::Path::new("/etc/ssl/certs/ca-certificates.crt").exists()
+    );
+}
