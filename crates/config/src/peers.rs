@@ -234,6 +234,10 @@ fn peer(cx: &mut Cx<'_>, draft: &mut PeersDraft, line: &Line) -> Outcome {
     if server.tls.as_ref().is_some_and(|tls| tls.words.sni.is_some()) {
         return Err(not_supported(line, 2, "sni", "peers are not asked for by name"));
     }
+    if !crate::tls::uses_tls(server) {
+        // The rest would be for health checks.
+        server.tls = None;
+    }
     let shard = server.rare().shard;
     if shard > draft.shards && draft.shards > 0 {
         let what = format!("{shard} peer shard greater value than {} shards value is ignored.", draft.shards);
@@ -307,31 +311,34 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
     }
     for draft in &mut drafts {
         let servers = std::mem::take(&mut draft.building.p.servers);
-        let own = servers.iter().position(|server| server.name == local);
-        let Some(own) = own.filter(|_| !draft.building.p.binds.is_empty()) else {
-            cx.diagnostics.push(Diagnostic::warning(format!(
-                "Removing incomplete section 'peers {}' (no peer named '{local}').",
-                draft.name
-            )));
-            leave(cx, &draft.name);
-            continue;
-        };
         if draft.disabled {
             leave(cx, &draft.name);
             continue;
         }
+        let own = servers.iter().position(|server| server.name == local);
+        let Some(own) = own.filter(|_| !draft.building.p.binds.is_empty()) else {
+            warn(
+                cx,
+                format!("Removing incomplete section 'peers {}' (no peer named '{local}').", draft.name),
+            );
+            leave(cx, &draft.name);
+            continue;
+        };
         let with_tls = |tls: bool| if tls { "SSL" } else { "non-SSL" };
         let listener = draft.building.p.binds[0].tls.as_ref().is_some_and(|tls| tls.ssl);
         let server = crate::tls::uses_tls(&servers[own]);
         if listener != server {
-            cx.diagnostics.push(Diagnostic::warning(format!(
-                "Peers section '{}': local peer have a {} listener and a {} server configured at line {}:{}.",
-                draft.name,
-                with_tls(listener),
-                with_tls(server),
-                servers[own].file,
-                servers[own].line,
-            )));
+            warn(
+                cx,
+                format!(
+                    "Peers section '{}': local peer have a {} listener and a {} server configured at line {}:{}.",
+                    draft.name,
+                    with_tls(listener),
+                    with_tls(server),
+                    servers[own].file,
+                    servers[own].line,
+                ),
+            );
         }
         let shards = draft.shards;
         let peer = |server: Shared<Server>| {
@@ -339,10 +346,15 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
             Peer { shard: shard.unwrap_or(0), server }
         };
         for server in servers.iter().filter(|server| shards == 0 && server.rare().shard > 0) {
-            cx.diagnostics.push(Diagnostic::warning(format!(
-                "Peers section '{}': shard ignored for '{}' local peer because {} shard value is greater than the section number of shards (0)",
-                draft.name, server.name, server.rare().shard,
-            )));
+            warn(
+                cx,
+                format!(
+                    "Peers section '{}': shard ignored for '{}' local peer because {} shard value is greater than the section number of shards (0)",
+                    draft.name,
+                    server.name,
+                    server.rare().shard,
+                ),
+            );
         }
         cx.config.peers.push(PeersSection {
             name: Arc::clone(&draft.name),
@@ -353,6 +365,13 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
             log_targets: std::mem::take(&mut draft.targets).into(),
             tables: tables_of(cx, &draft.name),
         });
+    }
+}
+
+/// A warning about a section as a whole. What follows from a line that could not be read would only repeat it in other words.
+fn warn(cx: &mut Cx<'_>, message: String) {
+    if !cx.diagnostics.has_errors() {
+        cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, None, message));
     }
 }
 
