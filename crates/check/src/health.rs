@@ -78,6 +78,11 @@ impl Health {
         self.value = self.top();
     }
 
+    /// No more than this many failed checks, at least one, take it down from here. Who is down stays so.
+    pub fn weaken(&mut self, failures_left: u32) {
+        self.value = self.value.min(self.rise.saturating_add(failures_left.max(1)) - 1);
+    }
+
     /// Certainly down.
     pub fn set_bottom(&mut self) {
         self.value = 0;
@@ -158,6 +163,23 @@ mod tests {
             }
             assert_eq!(health.to_string(), *expected, "{rise}/{fall} {initial:?} {verdicts}");
         }
+    }
+
+    #[test]
+    fn errors_of_traffic_leave_fewer_failures() {
+        let mut health = Health::new(2, 5, Initial::FullyUp);
+        health.weaken(2);
+        health.fail();
+        assert_eq!(health.to_string(), "1/5 UP");
+        health.weaken(2);
+        health.fail();
+        assert_eq!(health.to_string(), "0/2 DOWN");
+        health.weaken(1);
+        assert_eq!(health.to_string(), "0/2 DOWN");
+        let mut health = Health::new(2, 5, Initial::FullyUp);
+        health.weaken(1);
+        health.fail();
+        assert_eq!(health.to_string(), "0/2 DOWN");
     }
 
     proptest! {

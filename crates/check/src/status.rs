@@ -9,6 +9,8 @@ pub enum Status {
     Initializing,
     /// An agent answered, and said neither that the server is up nor that it is down.
     Checked,
+    /// Traffic found too many errors in a row.
+    Analyzed,
     SocketError,
     L4Ok,
     L4Timeout,
@@ -81,6 +83,7 @@ impl Status {
         match self {
             Status::Initializing => ("INI", "Initializing", 1),
             Status::Checked => ("CHECKED", "No status change", 3),
+            Status::Analyzed => ("HANA", "Health analyze", 4),
             Status::SocketError => ("SOCKERR", "Socket error", 5),
             Status::L4Ok => ("L4OK", "Layer4 check passed", 6),
             Status::L4Timeout => ("L4TOUT", "Layer4 timeout", 7),

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use thalweg_syntax::{Address, AddressOptions, Line};
 
 use crate::build::{Cx, ServerDraft};
-use crate::keyword::{fail, not_supported};
-use crate::model::AgentConfig;
+use crate::keyword::fail;
+use crate::model::{AgentConfig, ObserveLayer};
 use crate::numbers::leading;
 use crate::resolve::addresses;
-use crate::server_options::between_checks;
+use crate::server_options::{between_checks, rare};
 use crate::setter::{Took, value};
 
 pub(crate) fn agent(draft: &mut ServerDraft) -> &mut AgentConfig {
@@ -61,21 +61,26 @@ pub(crate) fn agent_addr(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut Se
 }
 
 /// `observe`: health from traffic.
-pub(crate) fn observe(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) -> Took {
-    match line.text(at + 1) {
-        "none" => Ok(2),
-        "layer4" | "layer7" => Err(not_supported(line, at, "observe", "health from traffic is not built")),
+pub(crate) fn observe(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
+    rare(draft).observe = match line.text(at + 1) {
+        "none" => None,
+        "layer4" => Some(ObserveLayer::Connections),
+        "layer7" => Some(ObserveLayer::Http),
         text => {
             let message = format!("'observe' expects one of 'none', 'layer4', 'layer7' but got '{text}'");
-            Err(fail(line, at + 1, message))
+            return Err(fail(line, at + 1, message));
         }
-    }
+    };
+    Ok(2)
 }
 
 /// `error-limit`, which only matters with `observe`.
-pub(crate) fn error_limit(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) -> Took {
-    match leading(line.text(at + 1)).0 {
-        1..=0x7fff_ffff => Ok(2),
+pub(crate) fn error_limit(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
+    match u32::try_from(leading(line.text(at + 1)).0) {
+        Ok(limit @ 1..=0x7fff_ffff) => {
+            rare(draft).error_limit = Some(limit);
+            Ok(2)
+        }
         _ => Err(fail(line, at + 1, "error-limit has to be > 0.")),
     }
 }

@@ -4,7 +4,7 @@ use thalweg_check::StepKind;
 use thalweg_syntax::{Diagnostic, Lead, Severity};
 
 use crate::build::{Building, Cx};
-use crate::model::{BalanceAlgo, HashMethod, Mode, ServerAddr};
+use crate::model::{BalanceAlgo, HashMethod, Mode, ObserveLayer, ServerAddr};
 use crate::proxy::balance::{is_for_logs, listed_for_logs};
 
 /// A warning about a section.
@@ -19,6 +19,20 @@ fn captured_cookie(cx: &mut Cx<'_>, b: &mut Building) {
     std::sync::Arc::make_mut(capture).len = longest;
     let title = b.title();
     warn(cx, b, format!("truncating capture length to {longest} bytes for {title}."));
+}
+
+/// What responses say can be observed where there are responses.
+fn observed_layers(cx: &mut Cx<'_>, b: &Building) {
+    if b.p.mode == Mode::Http {
+        return;
+    }
+    for server in b.p.servers.iter().filter(|s| s.rare().observe == Some(ObserveLayer::Http)) {
+        let message = format!(
+            "[{}:{}] : 'server {}/{}' : 'layer7' can only be used in http proxies.",
+            server.file, server.line, b.p.name, server.name
+        );
+        cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(b.span), message));
+    }
 }
 
 /// One proxy.
@@ -50,6 +64,7 @@ pub(crate) fn proxy(cx: &mut Cx<'_>, b: &mut Building) {
         // Only logs have such an algorithm; the reference then takes round robin without a word.
         b.p.balance.algo = BalanceAlgo::RoundRobin;
     }
+    observed_layers(cx, b);
     missing_timeouts(cx, b);
     captured_cookie(cx, b);
     if b.p.is_fe() && b.p.log_targets.is_empty() && explicit_format(b) {

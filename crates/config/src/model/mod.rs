@@ -42,8 +42,8 @@ pub use proxy::{
 };
 pub use resolvers::{NameServer, Resolution, Resolvers};
 pub use server::{
-    AgentConfig, CheckConfig, HashKey, InitState, Keep, PoolConfig, PortMode, ProxyHeader, ProxyHeaderV2,
-    Server, ServerAddr, SlowSettings, WebSocketProtocol,
+    AgentConfig, CheckConfig, HashKey, InitState, Keep, ObserveLayer, OnError, PoolConfig, PortMode,
+    ProxyHeader, ProxyHeaderV2, Server, ServerAddr, SlowSettings, WebSocketProtocol,
 };
 pub use shared::{Places, Shared};
 pub use stats::{DEFAULT_REALM, Label, StatsPage};

@@ -94,6 +94,12 @@ pub struct SlowSettings {
     pub shutdown_backup_on_up: bool,
     /// A SOCKS4 proxy that connections to it go through.
     pub socks4: Option<SocketAddr>,
+    /// What of traffic tells of its health.
+    pub observe: Option<ObserveLayer>,
+    /// Errors in a row that are too many, if a line says.
+    pub error_limit: Option<u32>,
+    /// What they do.
+    pub on_error: OnError,
     /// `proto`: the only protocol that is spoken to it, `h1`, `h2` or `none`.
     pub proto: Option<Arc<str>>,
     /// `ws`.
@@ -146,6 +152,9 @@ impl SlowSettings {
         shutdown_sessions_on_down: false,
         shutdown_backup_on_up: false,
         socks4: None,
+        observe: None,
+        error_limit: None,
+        on_error: OnError::FailCheck,
         proto: None,
         ws: WebSocketProtocol::Auto,
         pool_conn_name: None,
@@ -272,6 +281,29 @@ pub struct CheckConfig {
     pub via_socks4: bool,
     /// What a `healthcheck` section says, in place of the backend's lines.
     pub program: Option<Arc<thalweg_check::Program>>,
+}
+
+/// `observe`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObserveLayer {
+    /// `layer4`: whether connections can be made.
+    Connections,
+    /// `layer7`: that, and what responses say.
+    Http,
+}
+
+/// `on-error`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// The next check comes at `fastinter`, as it does with the others.
+    FastInter,
+    /// As a failed check.
+    #[default]
+    FailCheck,
+    /// As the last failed check but one.
+    SuddenDeath,
+    /// The server goes down.
+    MarkDown,
 }
 
 /// `agent-check` and its parameters.

@@ -4,7 +4,7 @@ use thalweg_dns::Families;
 
 use crate::build::ServerDraft;
 use crate::keyword::{Keyword, not_yet, works};
-use crate::model::{HashKey, InitState, ProxyHeader};
+use crate::model::{HashKey, InitState, OnError, ProxyHeader};
 use crate::numbers::leading;
 use crate::server_checks as s;
 use crate::server_options::{self as o, check, rare};
@@ -258,10 +258,10 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
         "What errors of traffic do.",
         Word {
             words: &[
-                ("fastinter", |_| {}),
-                ("fail-check", |_| {}),
-                ("sudden-death", |_| {}),
-                ("mark-down", |_| {}),
+                ("fastinter", |d| rare(d).on_error = OnError::FastInter),
+                ("fail-check", |d| rare(d).on_error = OnError::FailCheck),
+                ("sudden-death", |d| rare(d).on_error = OnError::SuddenDeath),
+                ("mark-down", |d| rare(d).on_error = OnError::MarkDown),
             ],
             wrong: |text| {
                 format!(

@@ -19,6 +19,7 @@ use thalweg_sample::facts::{ConnError, Endpoint, Session, StreamFacts, TlsFacts}
 use thalweg_tls::server::ServerContext;
 
 use super::hand_over;
+use super::health::observe::{Seen, observe};
 use super::pool::{ConnectionKey, Demand, IdleConnection, IdlePool, TlsKey};
 use super::shared::SharedConnection;
 use crate::connection::handshake::{self, HandshakeError};
@@ -379,6 +380,20 @@ impl<'a> Target<'a> {
 
     /// Opens a new connection, within `timeout_ms`, and sends the PROXY header if there is one.
     pub async fn open(&self, timeout_ms: Option<u64>) -> Result<ServerConn, ConnectError> {
+        let opened = self.make(timeout_ms).await;
+        let seen = match &opened {
+            Ok(_) => Some(Seen::Connected),
+            // What this process lacks says nothing of a server.
+            Err(ConnectError::Resource(_)) => None,
+            Err(_) => Some(Seen::NotConnected),
+        };
+        if let Some(seen) = seen {
+            observe(self.worker, self.proxy.id, self.server, seen);
+        }
+        opened
+    }
+
+    async fn make(&self, timeout_ms: Option<u64>) -> Result<ServerConn, ConnectError> {
         let worker = self.worker;
         let counters = worker.srv_counters(self.proxy.id, self.server.id);
         counters.connection_attempts.add(1);

@@ -333,9 +333,12 @@ impl Standing {
     }
 
     /// A check ended. `None` when nobody asks its verdict any more.
-    fn judge(&mut self, passed: Passed) -> Option<Judged> {
+    fn judge(&mut self, passed: Passed, failures_left: Option<u32>) -> Option<Judged> {
         if !self.takes_verdicts() {
             return None;
+        }
+        if let Some(left) = failures_left {
+            self.health.weaken(left);
         }
         let before = self.operation;
         let moved = match passed {
@@ -476,8 +479,14 @@ impl Backend {
     }
 
     /// A check of a server ended. `None` when its verdict does not count any more.
-    pub(super) fn judge(&self, server: ServerId, passed: Passed) -> Option<Judged> {
-        self.change(server, |standing| standing.judge(passed))
+    /// With `failures_left` it counts as if only so many failed ones, this one included, were left to it.
+    pub(super) fn judge(
+        &self,
+        server: ServerId,
+        passed: Passed,
+        failures_left: Option<u32>,
+    ) -> Option<Judged> {
+        self.change(server, |standing| standing.judge(passed, failures_left))
     }
 
     /// Lets a server finish what it has, or gives it new requests again.
@@ -542,9 +551,9 @@ mod tests {
                 "stopping" => standing.say_health(Said::Stopping),
                 "nochecks" => drop(standing.enable_checks(false)),
                 "checks" => drop(standing.enable_checks(true)),
-                "+" => drop(standing.judge(Passed::Yes)),
-                "~" => drop(standing.judge(Passed::Conditionally)),
-                "-" => drop(standing.judge(Passed::No)),
+                "+" => drop(standing.judge(Passed::Yes, None)),
+                "~" => drop(standing.judge(Passed::Conditionally, None)),
+                "-" => drop(standing.judge(Passed::No, None)),
                 "agent-up" => standing.say_agent(true),
                 "agent-down" => standing.say_agent(false),
                 "noagent" => drop(standing.enable_agent(false)),

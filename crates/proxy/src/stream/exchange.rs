@@ -26,6 +26,7 @@ use super::rules::{self, Source};
 use super::tunnel::tunnel;
 use super::{After, Stop, Stream, cookie, framed, reply, shut_check, stick, waiting};
 use crate::backend::connect::ServerConn;
+use crate::backend::health::observe::{Seen, observe};
 use crate::connection::body::{Delimiter, Form};
 use crate::connection::line::Line;
 use crate::connection::mux::NoHead;
@@ -76,12 +77,13 @@ pub async fn with_server<'a>(
     let end = pin!(receive_head(http, be, conn, &mut up, context, &mut waits)).await;
     match end {
         HeadEnd::Received if framed::agreed_to_another(http) => {
-            return head_failed(http, be, conn, HeadEnd::Malformed, replay);
+            return head_failed(http, (be, server), conn, HeadEnd::Malformed, replay);
         }
         HeadEnd::Received => {}
-        end => return head_failed(http, be, conn, end, replay),
+        end => return head_failed(http, (be, server), conn, end, replay),
     }
     let status = http.state.response.status();
+    observe(http.worker, be.id, server, Seen::Response(status));
     conn.authenticated |= authenticates_connection(&http.state.response);
     if be.retry_on.has_status(status) && ending::has_attempts(http.state) {
         let kept = keep_server && leaves_connection(http, &up);
@@ -513,7 +515,7 @@ fn poll_head(http: &mut Stream<'_>, conn: &mut ServerConn, wanted: &Wanted) -> P
 /// No usable head came: decides between another attempt and an error.
 fn head_failed<'a>(
     http: &mut Stream<'a>,
-    be: &'a Proxy,
+    (be, server): (&'a Proxy, &'a Server),
     conn: &ServerConn,
     end: HeadEnd,
     mut replay: Replay,
@@ -549,6 +551,12 @@ fn head_failed<'a>(
         }
         HeadEnd::NoBuffer => Cause::NoBuffer,
     };
+    match cause {
+        Cause::BadResponse | Cause::ResponseHeadCut => observe(http.worker, be.id, server, Seen::Malformed),
+        Cause::NoResponse => observe(http.worker, be.id, server, Seen::Ended),
+        Cause::ResponseTimeout => observe(http.worker, be.id, server, Seen::Timeout),
+        _ => {}
+    }
     if ending::may_retry(http.state, &be.retry_on, cause) && replay.restore(http).is_some() {
         ending::retried(http.worker, http.session.listener, http.state, cause);
         return Exchanged::Retry;

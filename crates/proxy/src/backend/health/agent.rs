@@ -67,7 +67,7 @@ impl Checker {
             report.duration_ms = Some(duration_ms);
             is_other || is_up != was.agent_up
         });
-        let reason = reason(&verdict, duration_ms);
+        let reason = reason(&verdict, Some(duration_ms));
         if proxy.opts.log_health_checks && news == Some(true) && verdict.status != Status::Checked {
             let line = format!(
                 "Agent check for {}server {}/{} {}, {reason}, status: {}.",

@@ -1,6 +1,7 @@
 //! The task that checks a server.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use thalweg_check::{Passed, Verdict};
 use thalweg_config::model::{LogLevel, Proxy, ProxyId, Server, ServerId, Shared};
@@ -9,6 +10,7 @@ use thalweg_runtime::{clock, pool, spawn};
 
 use super::super::standing::Operation;
 use super::super::{Backend, track};
+use super::observe::{self, Hurry};
 use super::tell::{Before, reason, status, tell};
 use super::{CHECK, CROWDED_PAUSE_MS, RUNNING, What};
 use crate::instance::Stopping;
@@ -65,11 +67,19 @@ impl Checks {
         is_it.then(|| Checker { proxy: self.proxy, server: self.server.id, what: self.what, worker })
     }
 
+    /// What brings the next check forward, if traffic may.
+    fn hurry(&self) -> Option<Arc<Hurry>> {
+        let is_observed = self.what == What::Health && self.server.rare().observe.is_some();
+        let worker = self.own.pin().filter(|_| is_observed)?;
+        Some(worker.backend(self.proxy).observed(self.server.id).hear())
+    }
+
     /// Checks from `delay_ms` on.
     async fn run(self, delay_ms: u64) {
         let mut start_ms = timer::deadline_in(delay_ms);
+        let hurry = self.hurry();
         loop {
-            timer::sleep_until(start_ms).await;
+            start_ms = observe::due(hurry.as_deref(), start_ms).await;
             while self.own.live.stopping() == Stopping::No && self.is_crowded() {
                 timer::sleep(CROWDED_PAUSE_MS).await;
             }
@@ -185,12 +195,22 @@ impl Checker {
 
     /// Counts a verdict, marks the server, tells the logs.
     fn conclude(&self, verdict: Verdict, duration_ms: u64) {
+        self.judge(verdict, Some(duration_ms), None);
+    }
+
+    /// The same of what traffic found out. `failures_left` is how many failed checks, this one included, may still take the
+    /// server down at most.
+    pub(super) fn conclude_analysis(&self, verdict: Verdict, failures_left: Option<u32>) {
+        self.judge(verdict, None, failures_left);
+    }
+
+    fn judge(&self, verdict: Verdict, duration_ms: Option<u64>, failures_left: Option<u32>) {
         let Some((proxy, server)) = self.config() else { return };
         let backend = self.backend();
         let passed = verdict.status.passed();
         let before = Before::look(backend, self.server);
         // Who was taken out of service meanwhile is not judged any more.
-        let judged = backend.judge(self.server, passed);
+        let judged = backend.judge(self.server, passed, failures_left);
         let changed = backend.change_report(self.server, self.what, |report| {
             let judged = judged?;
             if passed == Passed::No && judged.before != Operation::Stopped {
@@ -198,7 +218,7 @@ impl Checker {
             }
             let news = judged.moved || report.verdict.status != verdict.status;
             report.verdict = verdict.clone();
-            report.duration_ms = Some(duration_ms);
+            report.duration_ms = duration_ms;
             Some((judged, news))
         });
         let Some((judged, news)) = changed.flatten() else { return };

@@ -5,6 +5,7 @@
 //! - [`agent`]: what an agent's words do.
 //! - [`converse`]: one check over a connection.
 //! - [`external`]: one check by a program.
+//! - [`observe`]: what traffic says of a server.
 //! - [`evaluate`]: what the texts of a check are computed from.
 //! - [`tell`]: the lines about servers that change.
 
@@ -13,6 +14,7 @@ mod checker;
 mod converse;
 mod evaluate;
 mod external;
+pub mod observe;
 mod tell;
 
 use std::cell::Cell;
@@ -20,7 +22,7 @@ use std::rc::Rc;
 use std::sync::PoisonError;
 
 use thalweg_balance::sync::Mutex;
-use thalweg_check::{Health, Initial, Passed, Verdict};
+use thalweg_check::{Health, Initial, Passed, Status, Verdict};
 use thalweg_config::model::{CheckConfig, InitState, ProxyId, Server, ServerId, Shared};
 use thalweg_runtime::Kind;
 
@@ -28,6 +30,7 @@ pub use tell::say;
 pub(crate) use tell::{Before, tell, title};
 
 use self::checker::Checks;
+use self::observe::Observed;
 use super::Backend;
 use crate::worker::Worker;
 
@@ -69,11 +72,13 @@ pub enum What {
 pub(super) struct Reports {
     check: Mutex<Option<CheckReport>>,
     agent: Mutex<Option<CheckReport>>,
+    observed: Observed,
 }
 
 impl Reports {
     /// From now on they are those of this server; of none without one.
     pub(super) fn begin(&self, server: Option<&Server>) {
+        self.observed.begin();
         let agent = server.and_then(|server| server.agent.as_ref()).filter(|agent| agent.asked);
         let has_check = server.is_some_and(|server| server.check.is_some());
         for (report, there) in [(&self.check, has_check), (&self.agent, agent.is_some())] {
@@ -102,6 +107,16 @@ impl Backend {
         self.change_report(server, what, |report| report.clone())
     }
 
+    /// What traffic said of a server.
+    fn observed(&self, server: ServerId) -> &Observed {
+        &self.state(server).reports.observed
+    }
+
+    /// How often traffic found too many errors in a row of a server (`hanafail`).
+    pub fn alarms(&self, server: ServerId) -> u64 {
+        self.observed(server).alarms()
+    }
+
     /// Forgets how many checks of a server failed.
     pub fn clear_failures(&self, server: ServerId) {
         self.change_report(server, What::Health, |report| report.failures = 0);
@@ -120,7 +135,9 @@ pub(super) fn initial_health(server: &Server, check: &CheckConfig) -> Health {
 
 /// The kinds of checks that a server has, and their intervals in milliseconds.
 fn kinds(server: &Server) -> impl Iterator<Item = (What, u64)> + Clone {
-    let check = server.check.as_ref().map(|check| (What::Health, u64::from(check.inter_ms)));
+    // The first of them decide about a server that nobody knows yet, and come as fast as those that do.
+    let soon = |check: &CheckConfig| check.fastinter_ms.map_or(check.inter_ms, |ms| ms.min(check.inter_ms));
+    let check = server.check.as_ref().map(|check| (What::Health, u64::from(soon(check))));
     let agent = server.agent.as_ref().filter(|agent| agent.asked);
     check.into_iter().chain(agent.map(|agent| (What::Agent, u64::from(agent.inter_ms))))
 }
@@ -154,7 +171,7 @@ impl CheckReport {
     /// `srv_check_result` of `show servers state`: 0 unknown, 2 failed, 3 passed, 4 conditionally.
     pub fn result_number(&self) -> u8 {
         match self.verdict.status.passed() {
-            _ if self.duration_ms.is_none() => 0,
+            _ if self.verdict.status == Status::Initializing => 0,
             Passed::No => 2,
             Passed::Yes => 3,
             Passed::Conditionally => 4,

@@ -136,7 +136,7 @@ pub(super) fn status(health: &str, weight: u32) -> String {
     }
 }
 
-pub(super) fn reason(verdict: &Verdict, duration_ms: u64) -> String {
+pub(super) fn reason(verdict: &Verdict, duration_ms: Option<u64>) -> String {
     let mut out = format!("reason: {}", verdict.status.description());
     if verdict.status.has_code() {
         out.push_str(&format!(", code: {}", verdict.code));
@@ -146,6 +146,8 @@ pub(super) fn reason(verdict: &Verdict, duration_ms: u64) -> String {
         let info: String = verdict.info.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         out.push_str(&format!(", info: \"{info}\""));
     }
-    out.push_str(&format!(", check duration: {duration_ms}ms"));
+    if let Some(duration_ms) = duration_ms {
+        out.push_str(&format!(", check duration: {duration_ms}ms"));
+    }
     out
 }
