@@ -83,3 +83,26 @@ fn every_keyword_is_explained() {
     );
     assert!(help(&[]).0.contains("fetches"));
 }
+
+/// `thalweg top` reads the CLI of a process, this program's or HAProxy's.
+#[test]
+fn top_shows_a_running_process() {
+    let own = support::Setup::http(
+        "frontend www\nbind <@fe>\nhttp-request return status 200\nbackend b\nserver s <@s>\n",
+    );
+    let own = own.global("stats socket <@dir>/top mode 600 level user");
+    let mut proxies = vec![own.start("epoll")];
+    if let Some(reference) = support::reference() {
+        proxies.push(own.program(&reference).start("epoll"));
+    }
+    for proxy in &proxies {
+        let output = program().args(["top", "--once", "-s"]).arg(proxy.path("top")).output().unwrap();
+        let text =
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        for line in ["www                  FRONTEND         OPEN", "b                    s                "] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+    }
+    let output = program().args(["top", "--once", "/nowhere/socket"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}

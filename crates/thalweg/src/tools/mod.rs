@@ -7,6 +7,7 @@ mod explain;
 mod fmt;
 mod help;
 mod lint;
+mod top;
 mod upgrade;
 
 use std::process::ExitCode;
@@ -40,7 +41,7 @@ pub struct Call<'a> {
 
 /// Every tool, in the order in which `thalweg --help` lists them.
 pub static TOOLS: &[Tool] =
-    &[explain::EXPLAIN, explain::TEST, lint::TOOL, fmt::TOOL, upgrade::TOOL, help::TOOL];
+    &[explain::EXPLAIN, explain::TEST, lint::TOOL, fmt::TOOL, upgrade::TOOL, top::TOOL, help::TOOL];
 
 /// Runs the tool that the arguments begin with, if they begin with one.
 pub fn run(program: &Program, arguments: &[String]) -> Option<ExitCode> {
