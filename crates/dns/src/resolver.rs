@@ -71,7 +71,7 @@ const PAUSE_MIN_MS: u64 = 10;
 pub const LOOKUPS_MAX: usize = 4096;
 
 /// Lookups that go on at a time.
-const AT_ONCE_MAX: usize = 256;
+const AT_ONCE_MAX: usize = 64;
 
 /// Addresses that are remembered of a name that no server follows.
 const ONCE_MAX: usize = 16;

@@ -11,15 +11,20 @@ use thalweg_dns::message::{framed, unframed};
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{ConnectOptions, Datagram, DatagramOptions, Received, SockAddr, Stream};
 use thalweg_runtime::timer::{self, Deadline};
-use thalweg_runtime::{Kind, Reason, TaskId, spawn};
+use thalweg_runtime::{Kind, Reason, TaskId, clock, spawn};
 
 use super::section::Section;
 
 static DATAGRAMS: Kind = Kind::new("resolver-datagrams");
 static STREAM: Kind = Kind::new("resolver-stream");
 
-/// Queries that leave from one port. Who wants to lie has to guess the port beside the number (RFC 5452), so both change.
+/// Queries that leave from one port, at least. Who wants to lie has to guess the port beside the number (RFC 5452), so both
+/// change; but a port is kept for as long as answers may come to it.
 const QUERIES_PER_PORT: u32 = 128;
+
+/// A port is used for as long as this at least, in milliseconds, so that the one of before is not awaited any more when the next
+/// one comes.
+const PORT_MIN_MS: u64 = 5000;
 
 /// Queries that may wait for the kernel to have room. One that is dropped is asked again after `timeout retry` only.
 const DATAGRAM_QUEUE_MAX: usize = 1 << 16;
@@ -44,6 +49,9 @@ pub(super) struct Line {
     /// The socket that queries leave from, and the one of before, for the answers that are on their way.
     sockets: RefCell<[Option<Rc<Socket>>; 2]>,
     used: Cell<u32>,
+    /// When the next port may come.
+    next_port_ms: Cell<u64>,
+    port_ms: u64,
     /// What is to be sent over the stream.
     queue: RefCell<VecDeque<Vec<u8>>>,
     /// The task that has the stream; [`TaskId::NONE`] while there is none.
@@ -57,12 +65,15 @@ struct Socket {
 }
 
 impl Line {
-    pub fn new(addr: SocketAddr, large: bool) -> Line {
+    /// The way to an address. `retry_ms` is how long an answer is awaited.
+    pub fn new(addr: SocketAddr, large: bool, retry_ms: u64) -> Line {
         Line {
             addr: SockAddr::from(addr),
             large,
             sockets: RefCell::default(),
             used: Cell::new(0),
+            next_port_ms: Cell::new(0),
+            port_ms: PORT_MIN_MS.max(2 * retry_ms),
             queue: RefCell::default(),
             stream: Cell::new(TaskId::NONE),
         }
@@ -85,7 +96,9 @@ impl Line {
         let mut sockets = self.sockets.borrow_mut();
         let used = self.used.get();
         self.used.set(used + 1);
-        if let Some(socket) = sockets[0].as_ref().filter(|_| used < QUERIES_PER_PORT) {
+        let now_ms = clock::now_ms();
+        let stays = used < QUERIES_PER_PORT || now_ms < self.next_port_ms.get();
+        if let Some(socket) = sockets[0].as_ref().filter(|socket| stays && !socket.is_closed.get()) {
             return Some(Rc::clone(socket));
         }
         let options = DatagramOptions {
@@ -108,6 +121,7 @@ impl Line {
         }
         *before = current.replace(Rc::clone(&socket));
         self.used.set(1);
+        self.next_port_ms.set(now_ms + self.port_ms);
         Some(socket)
     }
 
@@ -131,7 +145,7 @@ impl Line {
 /// comes from the name server.
 async fn receive(section: Rc<Section>, server: usize, socket: Rc<Socket>) {
     // However this ends, the next query leaves from a socket that somebody listens on.
-    let listening = Listening(section.line(server), &socket);
+    let listening = Listening(&socket);
     loop {
         let next = std::future::poll_fn(|_| match socket.is_closed.get() {
             true => Poll::Ready(None),
@@ -141,8 +155,7 @@ async fn receive(section: Rc<Section>, server: usize, socket: Rc<Socket>) {
             None => return drop(listening),
             Some(Ok(received)) => take(&section, server, &received),
             Some(Err(_)) => {
-                // Nobody is there, or the way is gone: the next query leaves from a new socket.
-                section.line(server).used.set(QUERIES_PER_PORT);
+                // Nobody is there, or the way is gone.
                 timer::sleep(PAUSE_MS).await;
             }
         }
@@ -150,13 +163,11 @@ async fn receive(section: Rc<Section>, server: usize, socket: Rc<Socket>) {
 }
 
 /// While it lives, somebody takes what comes on a socket.
-struct Listening<'s>(&'s Line, &'s Rc<Socket>);
+struct Listening<'s>(&'s Rc<Socket>);
 
 impl Drop for Listening<'_> {
     fn drop(&mut self) {
-        if !self.1.is_closed.replace(true) {
-            self.0.used.set(QUERIES_PER_PORT);
-        }
+        self.0.is_closed.set(true);
     }
 }
 

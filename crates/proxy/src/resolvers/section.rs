@@ -9,7 +9,7 @@ use thalweg_config::model::{ProxyId, ServerId};
 use thalweg_dns::{
     By, Event, Families, Follow, Key, Loss, Name, Resolved, Resolver, Status, Ticket, Transmit,
 };
-use thalweg_runtime::{Kind, Reason, TaskId, clock, current_task, spawn, timer, yield_now};
+use thalweg_runtime::{Kind, Reason, TaskId, clock, current_task, spawn, timer};
 
 use super::line::Line;
 use super::{Reply, accepted};
@@ -67,7 +67,9 @@ impl Section {
         let declared = config.resolvers.get(number)?;
         let settings = declared.settings();
         let large = usize::from(settings.payload_max) > config.global.tune.bufsize;
-        let lines = declared.name_servers.iter().map(|server| Line::new(server.addr, large)).collect();
+        let retry_ms = settings.retry_ms;
+        let lines =
+            declared.name_servers.iter().map(|server| Line::new(server.addr, large, retry_ms)).collect();
         let section = Rc::new(Section {
             number,
             resolver: RefCell::new(Resolver::new(settings, unpredictable())),
@@ -208,6 +210,9 @@ impl Drop for Pumping<'_> {
 /// The task that does what the time asks for. There is always one.
 struct Timer(Rc<Section>);
 
+/// Pause between two parts of what is due at once, in milliseconds.
+const BURST_PAUSE_MS: u64 = 1;
+
 /// Pause before another one begins, in milliseconds.
 const TIMER_PAUSE_MS: u64 = 100;
 
@@ -240,7 +245,9 @@ async fn keep_time(section: &Rc<Section>) {
         .await;
         section.resolver.borrow_mut().handle_deadline(clock::now_ms());
         section.pump();
-        // What is queued leaves at the end of a round.
-        yield_now().await;
+        if section.resolver.borrow().deadline().is_some_and(|due| due <= clock::now_ms()) {
+            // There is more, which would not fit into the buffers of a usual name server together with this.
+            timer::sleep(BURST_PAUSE_MS).await;
+        }
     }
 }
