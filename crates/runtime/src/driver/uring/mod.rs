@@ -476,9 +476,13 @@ fn open(opts: &DriverOptions) -> io::Result<IoUring> {
             Some(libc::ENOSYS) => "the kernel has no io_uring",
             Some(libc::EPERM) => "io_uring is forbidden here (see the sysctl kernel.io_uring_disabled)",
             Some(libc::EINVAL) => "the kernel's io_uring is too old, 6.1 is needed",
+            Some(libc::ENOMEM) => {
+                "the kernel has no memory for an io_uring now; 'tune.io.driver epoll' needs none"
+            }
             _ => return e,
         };
-        let kind = if e.raw_os_error() == Some(libc::EPERM) { e.kind() } else { io::ErrorKind::Unsupported };
+        let passing = matches!(e.raw_os_error(), Some(libc::EPERM | libc::ENOMEM));
+        let kind = if passing { e.kind() } else { io::ErrorKind::Unsupported };
         io::Error::new(kind, why)
     })
 }
