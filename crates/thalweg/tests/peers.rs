@@ -289,3 +289,28 @@ fn who_never_reads_costs_little() {
         proxy.finish(());
     });
 }
+
+/// A peer that stands still is left, and told what it missed when it goes on; one that was killed and comes back empty is
+/// taught.
+#[test]
+fn who_stands_still_or_dies_comes_back() {
+    each_driver(|io| {
+        let (a, b) = (free_port(own_ip()), free_port(own_ip()));
+        let start = |local: &str| setup(local, &section(&[("A", a), ("B", b)])).start(io);
+        let (one, two) = (start("A"), start("B"));
+        change(&one, 1);
+        change(&two, 2);
+        agree("both know both", &[&one, &two], 10);
+        two.stand_still();
+        change(&one, 3);
+        eventually("who stands still is left", || (!is_connected(&one)).then_some(()));
+        change(&one, 4);
+        two.go_on();
+        agree("what was missed arrives", &[&one, &two], 20);
+        drop(two);
+        eventually("who died is left", || (!is_connected(&one)).then_some(()));
+        change(&one, 5);
+        let two = start("B");
+        agree("who comes back empty is taught", &[&one, &two], 25);
+    });
+}
