@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use thalweg_config::Config;
-use thalweg_config::model::{BindAddr, Proxy, Server, ServerAddr, Timeouts};
+use thalweg_config::model::{BindAddr, Proxy, Server, ServerAddr, SlowSettings, Timeouts};
 use thalweg_proxy::{Instance, Stopping, ThreadSocket, worker};
 use thalweg_runtime::driver::sim::{self, Network, SimConfig};
 use thalweg_runtime::net::{LetGo, Port, SockAddr};
@@ -72,10 +72,15 @@ fn prepare(config: &mut Config) {
         for bind in &mut proxy.binds {
             bind.accept_proxy = false;
             bind.interface = None;
+            bind.proto = None;
         }
         for server in &mut proxy.servers {
             server.check = None;
             server.tls = None;
+            // Client and servers of the stage speak HTTP/1.
+            if server.rare().proto.is_some() {
+                server.extra = Some(Arc::new(SlowSettings { proto: None, ..server.rare().clone() }));
+            }
             if let ServerAddr::Unresolved(_, port) = server.addr {
                 unresolved = unresolved.wrapping_add(1);
                 let [a, b, c] = NOWHERE;

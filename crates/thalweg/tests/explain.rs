@@ -191,7 +191,7 @@ frontend inner
 backend b
   server s 127.0.0.1:9000
 backend c
-  server unknown name.invalid:80
+  server unknown name.invalid:80 proto h2
 ",
     );
     let slow = site.explain(&["GET http://x/slow"]);
