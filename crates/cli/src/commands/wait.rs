@@ -27,8 +27,8 @@ const HELP: &str = "Usage: wait {-h|<duration>} [condition [args...]]
     - srv-removable <px>/<sv> : this server is in maintenance and unused.
 ";
 
-/// How often a condition is looked at, in milliseconds.
-const STEP_MS: u64 = 50;
+/// How often a condition is looked at, in milliseconds: at first often, as most streams are short, then more and more rarely.
+const STEP_MS: (u64, u64) = (1, 50);
 
 /// How often it is looked whether the client is still there, in milliseconds.
 const LOOK_MS: u64 = 200;
@@ -82,6 +82,7 @@ async fn wait(call: Call<'_>) -> io::Result<Reply> {
     // Answers of commands before this one on the line are not kept back meanwhile.
     output.flush().await?;
     let deadline = timer::deadline_in(duration_ms);
+    let mut soon_ms = STEP_MS.0;
     loop {
         match removable.as_ref().map(|wanted| wanted.look(instance)) {
             Some(Ok(())) => return Ok(Reply::info("Done.")),
@@ -94,7 +95,8 @@ async fn wait(call: Call<'_>) -> io::Result<Reply> {
                 Some(_) => Reply::error("Interrupted. The condition was not met in time."),
             });
         }
-        let step_ms = if removable.is_some() { STEP_MS } else { LOOK_MS };
+        let step_ms = if removable.is_some() { soon_ms } else { LOOK_MS };
+        soon_ms = (soon_ms * 2).min(STEP_MS.1);
         timer::sleep_until(deadline.min(timer::deadline_in(step_ms))).await;
         // Whoever is gone waits no more, and leaves the place to others. A client that only says no more still waits.
         if thalweg_sys::fd::is_hung_up(output.stream().as_fd()) {
