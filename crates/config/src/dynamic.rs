@@ -251,7 +251,7 @@ fn tracked(config: &Config, own: &Proxy, wanted: &str) -> Result<(ProxyId, Serve
     if server.is_dynamic() {
         return Err(format!("unable to use {}/{name} for tracking as it is a dynamic server.", proxy.name));
     }
-    let has_agent = server.agent.as_ref().is_some_and(|agent| agent.asked);
+    let has_agent = server.rare().agent.as_ref().is_some_and(|agent| agent.asked);
     if server.check.is_none() && !has_agent && server.rare().track.is_none() {
         return Err(format!(
             "unable to use {}/{name} for tracking as it does not have any check nor agent enabled.",

@@ -224,12 +224,14 @@ fn push(
 
 /// An agent is where the checks go, unless its own words say otherwise.
 fn agent(line: &Line, server: &mut Server, name: &str) -> Outcome {
-    let Some(agent) = &mut server.agent else { return Ok(()) };
-    let check = server.check.as_deref();
-    if check.is_some() && (agent.addr.is_none() || agent.port.is_none()) {
-        let agent = Arc::make_mut(agent);
-        agent.addr = agent.addr.or(check.and_then(|check| check.addr).map(|addr| addr.ip()));
-        agent.port = agent.port.or(check.and_then(|check| check.port));
+    let Some(mut agent) = server.rare().agent.clone() else { return Ok(()) };
+    if let Some(check) = server.check.as_deref()
+        && (agent.addr.is_none() || agent.port.is_none())
+    {
+        let filled = Arc::make_mut(&mut agent);
+        filled.addr = filled.addr.or(check.addr.map(|addr| addr.ip()));
+        filled.port = filled.port.or(check.port);
+        Arc::make_mut(server.extra.get_or_insert_default()).agent = Some(Arc::clone(&agent));
     }
     if agent.asked && agent.port.is_none() {
         let at = (0..line.words.len()).rev().find(|at| line.text(*at) == "agent-check").unwrap_or(0);

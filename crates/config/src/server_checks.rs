@@ -13,7 +13,7 @@ use crate::server_options::{between_checks, rare};
 use crate::setter::{Took, value};
 
 pub(crate) fn agent(draft: &mut ServerDraft) -> &mut AgentConfig {
-    Arc::make_mut(draft.server.agent.get_or_insert_with(Arc::default))
+    Arc::make_mut(rare(draft).agent.get_or_insert_with(Arc::default))
 }
 
 /// `healthcheck <name>`

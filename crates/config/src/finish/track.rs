@@ -85,7 +85,7 @@ fn follow(proxies: &[Building], tracker: Place, tracked: Place) -> Result<(), St
         }
         let server = &proxies[last.0].p.servers[last.1];
         let Some((proxy, next)) = server.rare().track else {
-            if server.check.is_none() && !server.agent.as_ref().is_some_and(|agent| agent.asked) {
+            if server.check.is_none() && !server.rare().agent.as_ref().is_some_and(|agent| agent.asked) {
                 return Err(format!(
                     "unable to use {} for tracking as it does not have any check nor agent enabled.",
                     name(last)

@@ -44,8 +44,6 @@ pub struct Server {
     pub pool: PoolConfig,
     pub hash_key: HashKey,
     pub check: Option<Arc<CheckConfig>>,
-    /// What was said of an agent, asked or not.
-    pub agent: Option<Arc<AgentConfig>>,
     /// TLS, for traffic ([`ServerTls::ssl`]) or for health checks; absent when it is used for neither.
     pub tls: Option<Arc<ServerTls>>,
     pub extra: Option<Arc<SlowSettings>>,
@@ -94,6 +92,8 @@ pub struct SlowSettings {
     pub shutdown_backup_on_up: bool,
     /// A SOCKS4 proxy that connections to it go through.
     pub socks4: Option<SocketAddr>,
+    /// What was said of an agent, asked or not.
+    pub agent: Option<Arc<AgentConfig>>,
     /// What of traffic tells of its health.
     pub observe: Option<ObserveLayer>,
     /// Errors in a row that are too many, if a line says.
@@ -152,6 +152,7 @@ impl SlowSettings {
         shutdown_sessions_on_down: false,
         shutdown_backup_on_up: false,
         socks4: None,
+        agent: None,
         observe: None,
         error_limit: None,
         on_error: OnError::FailCheck,

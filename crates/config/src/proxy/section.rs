@@ -199,7 +199,6 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         pool: PoolConfig::default(),
         hash_key: HashKey::Id,
         check: None,
-        agent: None,
         tls: None,
         extra: None,
         keep: Keep::default(),

@@ -199,7 +199,7 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
         "no-agent-check",
         "No agent is asked.",
         Flag(|d| {
-            if d.server.agent.is_some() {
+            if d.server.rare().agent.is_some() {
                 s::agent(d).asked = false;
             }
         }),

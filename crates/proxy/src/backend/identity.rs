@@ -51,7 +51,7 @@ impl Identity {
     /// As configured.
     pub fn of(server: &Server) -> Identity {
         let check = server.check.as_deref();
-        let agent = server.agent.as_deref();
+        let agent = server.rare().agent.as_deref();
         Identity {
             name: Arc::clone(&server.name),
             fqdn: server.rare().fqdn.clone().filter(|name| !name.starts_with('_')),

@@ -131,7 +131,7 @@ impl Standing {
             None => Health::new(server.rise, server.fall, Initial::Up),
         };
         let has_checks = server.check.is_some();
-        let has_agent = server.agent.as_ref().is_some_and(|agent| agent.asked);
+        let has_agent = server.rare().agent.as_ref().is_some_and(|agent| agent.asked);
         let mut standing = Standing {
             operation: Operation::Stopped,
             maintenance: server.disabled,

@@ -213,7 +213,7 @@ fn apply(worker: &Worker, proxy: &Proxy, server: &Server, action: Action) -> boo
         Action::HealthStopping => hand.say_health(Said::Stopping, WEB),
         Action::HealthDown => hand.say_health(Said::Down, WEB),
         Action::DisableAgent | Action::EnableAgent => {
-            let has_agent = server.agent.as_ref().is_some_and(|agent| agent.asked);
+            let has_agent = server.rare().agent.as_ref().is_some_and(|agent| agent.asked);
             return has_agent && backend.enable_agent(server.id, action == Action::EnableAgent);
         }
         Action::AgentUp => return hand.say_agent(true, WEB),

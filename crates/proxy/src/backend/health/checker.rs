@@ -42,7 +42,7 @@ impl Drop for Checks {
 fn inter_ms(server: &Server, what: What) -> u64 {
     let ms = match what {
         What::Health => server.check.as_ref().map(|check| check.inter_ms),
-        What::Agent => server.agent.as_ref().map(|agent| agent.inter_ms),
+        What::Agent => server.rare().agent.as_ref().map(|agent| agent.inter_ms),
     };
     u64::from(ms.unwrap_or_default()).max(1)
 }

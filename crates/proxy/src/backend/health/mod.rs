@@ -79,7 +79,7 @@ impl Reports {
     /// From now on they are those of this server; of none without one.
     pub(super) fn begin(&self, server: Option<&Server>) {
         self.observed.begin();
-        let agent = server.and_then(|server| server.agent.as_ref()).filter(|agent| agent.asked);
+        let agent = server.and_then(|server| server.rare().agent.as_ref()).filter(|agent| agent.asked);
         let has_check = server.is_some_and(|server| server.check.is_some());
         for (report, there) in [(&self.check, has_check), (&self.agent, agent.is_some())] {
             *report.lock().unwrap_or_else(PoisonError::into_inner) = there.then(CheckReport::default);
@@ -138,7 +138,7 @@ fn kinds(server: &Server) -> impl Iterator<Item = (What, u64)> + Clone {
     // The first of them decide about a server that nobody knows yet, and come as fast as those that do.
     let soon = |check: &CheckConfig| check.fastinter_ms.map_or(check.inter_ms, |ms| ms.min(check.inter_ms));
     let check = server.check.as_ref().map(|check| (What::Health, u64::from(soon(check))));
-    let agent = server.agent.as_ref().filter(|agent| agent.asked);
+    let agent = server.rare().agent.as_ref().filter(|agent| agent.asked);
     check.into_iter().chain(agent.map(|agent| (What::Agent, u64::from(agent.inter_ms))))
 }
 
