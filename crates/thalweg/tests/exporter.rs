@@ -71,6 +71,7 @@ fn a_query_says_what_is_wanted() {
     let server = Server::http(|_| ok(""));
     let proxy = setup(&server).start("epoll");
     assert_eq!(get(&proxy, "?scope=nobody").status, 400);
+    assert_eq!(get(&proxy, "?scope").status, 400);
     assert_eq!(get(&proxy, "?scope=").text(), "");
     let only = get(&proxy, "?metrics=haproxy_process_nbthread&scope=global").text();
     assert_eq!(only.lines().count(), 3, "{only}");

@@ -288,8 +288,10 @@ impl Exposition {
             if let Sample::At(at) = sample(&row, const { at("status") }, Form::State) {
                 self.counted.states[usize::from(at)] += 1;
             }
-            if let Sample::At(at) = sample(&row, const { at("check_status") }, Form::Check) {
-                self.counted.checks[usize::from(at)] += 1;
+            if let Sample::At(at) = sample(&row, const { at("check_status") }, Form::Check)
+                && let Some(count) = self.counted.checks.get_mut(usize::from(at))
+            {
+                *count += 1;
             }
             if wanted && !(self.wanted.no_maintenance && state_of(&row) == Some("MAINT")) {
                 self.keep(proxy, &row, "server", None);
@@ -500,7 +502,11 @@ fn sample(row: &Row, column: usize, form: Form) -> Sample {
     };
     match (form, value) {
         (Form::State, _) => state_of(row).map_or(Sample::None, |state| among(states(row.kind), state)),
-        (Form::Check, Some(Value::Str(result))) => among(CHECKS, result.trim_start_matches("* ")),
+        // A server that was not checked yet (`INI`) has none of the results.
+        (Form::Check, Some(Value::Str(result))) => match among(CHECKS, result.trim_start_matches("* ")) {
+            Sample::None => Sample::At(u8::MAX),
+            known => known,
+        },
         (Form::OrNan, None) => Sample::Nan,
         (_, None) => Sample::None,
         (Form::Seconds, Some(Value::U32(ms))) => Sample::Seconds(f64::from(*ms) / 1000.0),

@@ -48,8 +48,11 @@ impl Wanted {
                 Some(at) => (&pair[..at], Some(&pair[at + 1..])),
                 None => (pair, None),
             };
+            let has_value = value.is_some();
             let (key, value) = (decoded(key), decoded(value.unwrap_or(b"")));
             match &*key {
+                // An empty one is a scope, of nothing; none at all is not.
+                "scope" if !has_value => return None,
                 "scope" => {
                     if !std::mem::replace(&mut scopes_given, true) || value.is_empty() {
                         (wanted.process, wanted.kinds) = (false, [false; 4]);
@@ -138,6 +141,8 @@ mod tests {
         assert_eq!(kinds("scope=&scope=glo%62al"), Some((true, [false; 4])));
         assert_eq!(kinds("scope=server&scope=frontend"), Some((false, [true, false, true, false])));
         assert_eq!(kinds("scope=foo"), None);
+        assert_eq!(kinds("scope"), None);
+        assert_eq!(kinds("scope=server&scope&no-maint"), None);
         let named = |query: &str, name: &str| Wanted::of(query.as_bytes()).is_some_and(|w| w.names(name));
         assert!(named("metrics=a,b", "b") && !named("metrics=a,b", "c"));
         assert!(named("metrics=-a", "b") && !named("metrics=-a", "a"));
