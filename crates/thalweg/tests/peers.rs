@@ -4,13 +4,23 @@
 mod support;
 
 use std::net::SocketAddrV4;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use support::tls::Authority;
 use support::{Conn, Io, Proxy, Setup, each_driver, eventually, free_port, nobody, own_ip, reference};
 
 fn cli(proxy: &Proxy, command: &str) -> String {
-    let mut conn = Conn::connect_unix(&proxy.path("sock"));
+    let end = Instant::now() + Duration::from_secs(20);
+    let socket = loop {
+        match UnixStream::connect(proxy.path("sock")) {
+            Ok(socket) => break socket,
+            Err(error) => assert!(Instant::now() < end, "{error}\n{}", proxy.output()),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    let mut conn = Conn::unix(socket);
     conn.send(format!("{command}\n"));
     conn.half_close();
     conn.rest_text()
@@ -37,6 +47,13 @@ fn section(peers: &[(&str, SocketAddrV4)]) -> String {
 fn setup(local: &str, text: &str) -> Setup {
     let global = format!("localpeer {local}\nstats socket <@dir>/sock level admin");
     Setup::http(text).global(&global)
+}
+
+/// Starts a process, and waits until all of it listens: when the CLI answers, its peers can connect.
+fn started(setup: &Setup, io: Io) -> Proxy {
+    let proxy = setup.start(io);
+    cli(&proxy, "show info");
+    proxy
 }
 
 /// The entries of a table, each without its pointer, its deadline and the number of connections, which is not learnt.
@@ -106,8 +123,8 @@ fn ours_and_the_reference_agree() {
                 let of = |name, addr| if local != name && is_passive { nobody() } else { addr };
                 let setup = setup(local, &section(&[("A", of("A", a)), ("B", of("B", b))]));
                 match program {
-                    Some(program) => setup.program(program).start(io),
-                    None => setup.start(io),
+                    Some(program) => started(&setup.program(program), io),
+                    None => started(&setup, io),
                 }
             };
             let theirs = start("B", Some(&reference));
@@ -148,7 +165,7 @@ fn three_agree_over_all_kinds_of_connections() {
         let (a, c) = (free_port(own_ip()), free_port(own_ip()));
         let start = |local: &str, lines: &str| {
             let text = section(&[]).replace("peers p\n", &format!("peers p\n{lines}"));
-            setup(local, &text).start(io)
+            started(&setup(local, &text), io)
         };
         let servers = |mine: &str, a_ssl: &str, c_ssl: &str| {
             let line = |name: &str, address: &str, more: &str| match name == mine {
@@ -180,7 +197,7 @@ fn tables_outlive_a_reload() {
     each_driver(|io| {
         let here = free_port(own_ip());
         let setup = setup("A", &section(&[("A", here), ("B", nobody())]));
-        let mut old = setup.start(io);
+        let mut old = started(&setup, io);
         for n in 1..50 {
             change(&old, n);
         }
@@ -204,7 +221,7 @@ fn tables_outlive_a_reload() {
 #[test]
 fn who_has_no_successor_ends() {
     each_driver(|io| {
-        let proxy = setup("A", &section(&[("A", free_port(own_ip())), ("B", nobody())])).start(io);
+        let proxy = started(&setup("A", &section(&[("A", free_port(own_ip())), ("B", nobody())])), io);
         change(&proxy, 1);
         proxy.finish(());
     });
@@ -229,7 +246,7 @@ fn hello(addr: SocketAddrV4, text: &str) -> String {
 fn strangers_and_liars_are_left() {
     each_driver(|io: Io| {
         let here = free_port(own_ip());
-        let proxy = setup("A", &section(&[("A", here), ("B", nobody())])).start(io);
+        let proxy = started(&setup("A", &section(&[("A", here), ("B", nobody())])), io);
         for (text, answer) in [
             ("HAProxyX 2.1\nA\nB 1 0\n", "501\n"),
             ("HAProxyS 2.2\nA\nB 1 0\n", "502\n"),
@@ -277,7 +294,7 @@ fn strangers_and_liars_are_left() {
 fn who_never_reads_costs_little() {
     each_driver(|io| {
         let here = free_port(own_ip());
-        let proxy = setup("A", &section(&[("A", here), ("B", nobody())])).start(io);
+        let proxy = started(&setup("A", &section(&[("A", here), ("B", nobody())])), io);
         let _silent = introduced(here);
         assert!(is_connected(&proxy));
         let before = proxy.resident_kb();
@@ -296,7 +313,7 @@ fn who_never_reads_costs_little() {
 fn who_stands_still_or_dies_comes_back() {
     each_driver(|io| {
         let (a, b) = (free_port(own_ip()), free_port(own_ip()));
-        let start = |local: &str| setup(local, &section(&[("A", a), ("B", b)])).start(io);
+        let start = |local: &str| started(&setup(local, &section(&[("A", a), ("B", b)])), io);
         let (one, two) = (start("A"), start("B"));
         change(&one, 1);
         change(&two, 2);

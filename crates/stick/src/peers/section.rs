@@ -253,7 +253,7 @@ impl Section {
         shared.map_or(0, |shared| shard(shared.shard_seed, self.shards, key))
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn set_shards(&mut self, shards: u32) {
         self.shards = shards;
     }
