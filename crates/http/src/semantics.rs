@@ -97,6 +97,8 @@ pub enum ViolationKind {
     HostMismatch,
     /// A target whose form does not go with the method (RFC 9112 section 3.2).
     BadTarget,
+    /// The beginning of a connection of HTTP/2 (RFC 9113 section 3.4), where only HTTP/1 is spoken.
+    Preface,
     /// A WebSocket request without a proper key (RFC 6455 section 4.1).
     BadWebsocketKey,
     /// Strict: a `CONNECT` (RFC 9110 section 9.3.6).
@@ -128,6 +130,7 @@ impl ViolationKind {
     /// The status a client gets for it. A response with a violation is always answered with 502.
     pub fn status(self) -> u16 {
         match self {
+            Self::Preface => 405,
             Self::UnexpectedPayload => 413,
             Self::UnsupportedTransferCoding => 422,
             _ => 400,
@@ -146,6 +149,7 @@ impl fmt::Display for ViolationKind {
             Self::ConflictingHost => "two host fields differ",
             Self::BadHost => "the host field is not a host name and port",
             Self::HostMismatch => "the host field is not that of the target",
+            Self::Preface => "it is the preface of HTTP/2, which is not spoken here",
             Self::BadTarget => "the form of the target does not go with the method",
             Self::BadWebsocketKey => "the WebSocket key is missing or malformed",
             Self::NoTunnel => "a CONNECT where no tunnel is made",

@@ -8,7 +8,7 @@
 use crate::authority::{self, Authority};
 use crate::head::{Head, Span};
 use crate::header_id::HeaderId;
-use crate::method::Method;
+use crate::method::{Method, Version};
 use crate::semantics::{Violation, ViolationKind};
 use crate::uri::{self, Form};
 
@@ -21,7 +21,9 @@ pub fn accept(head: &mut Head, accept_unsafe: bool) -> Result<(), Violation> {
     let method = head.method();
     // `PRI` is how HTTP/2 begins, so that an HTTP/1 parser stops at it (RFC 9113 section 3.4).
     if method == Method::Other && head.method_bytes().eq_ignore_ascii_case(b"PRI") {
-        return Err(Violation { kind: ViolationKind::BadTarget, offset: head.target_span().off });
+        let is_preface = head.target() == b"*" && head.version() == Version::HTTP_2;
+        let kind = if is_preface { ViolationKind::Preface } else { ViolationKind::BadTarget };
+        return Err(Violation { kind, offset: head.target_span().off });
     }
     // Nearly every request: a path, and a `Host` that stands alone.
     if head.target().first() == Some(&b'/') && method != Method::Connect {

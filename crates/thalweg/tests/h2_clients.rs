@@ -286,6 +286,10 @@ fn ways_in() {
             "frontend fe\nbind <@fe>\nbind <@h2> proto h2\nbind <@h1> proto h1\nbind <@tls> ssl crt {certificate}\n\
              bind <@no> ssl crt {certificate} alpn http/1.1\n\
              http-request return status 200 content-type text/plain lf-string \"%[fc_http_major] %[ssl_fc_alpn] %HV\"\n\
+             frontend as2\nmode tcp\nbind <@as2>\ntcp-request content switch-mode http proto h2\ndefault_backend own\n\
+             frontend as1\nmode tcp\nbind <@as1>\ntcp-request content switch-mode http proto h1\ndefault_backend own\n\
+             frontend auto\nmode tcp\nbind <@auto>\ntcp-request content switch-mode http\ndefault_backend own\n\
+             backend own\nhttp-request return status 200 content-type text/plain lf-string %[fc_http_major]\n\
              frontend off\nbind <@off>\noption disable-h2-upgrade\nhttp-request return status 200\n"
         );
         let proxy = Setup::http(&text).start(io);
@@ -306,8 +310,15 @@ fn ways_in() {
         for (name, byte) in [("h1", ""), ("off", "")] {
             let mut conn = Conn::connect(proxy.addr(name));
             conn.send([&beginning(), byte.as_bytes()].concat());
-            assert!(conn.rest_text().starts_with("HTTP/1.1 400 "), "{name}");
+            assert!(conn.rest_text().starts_with("HTTP/1.1 405 "), "{name}");
         }
+        // What came as TCP: as a rule says, or as the client begins.
+        for (name, major) in [("as2", "2"), ("auto", "2")] {
+            assert!(said(Conn::connect(proxy.addr(name))).starts_with(major), "{name}");
+        }
+        let mut conn = Conn::connect(proxy.addr("as1"));
+        conn.send(beginning());
+        assert!(conn.rest_text().starts_with("HTTP/1.1 405 "));
         // The preface in two pieces, cut behind what HTTP/1 takes for a head.
         let mut conn = proxy.connect();
         conn.send(&beginning()[..18]);

@@ -19,6 +19,8 @@ pub struct ClientSession {
     pub frontend: ProxyId,
     /// No request was served yet.
     pub first: Cell<bool>,
+    /// A rule said whether HTTP/2 is spoken (`switch-mode http proto`).
+    pub framed: Cell<Option<bool>>,
     /// Position of the listener in the instance.
     pub listener: usize,
     /// Server connections that no other session may use (`http-reuse never`, or a client that authenticated its

@@ -274,6 +274,7 @@ impl ClientSession {
             frontend,
             listener,
             first: Cell::new(true),
+            framed: Cell::new(None),
             private: Cell::default(),
         }
     }
@@ -497,6 +498,9 @@ impl Stay {
 
     /// Whether HTTP/2 is spoken from the first byte on: by the word of the listener, or because TLS agreed on it.
     fn agreed_on_frames(&self, own: &Thread) -> bool {
+        if let Some(framed) = self.session.framed.get() {
+            return framed;
+        }
         let facts = self.session.facts();
         match facts.rare().tls.as_deref().and_then(|tls| tls.known.alpn.as_deref()) {
             Some(protocol) => protocol == b"h2",
@@ -511,7 +515,8 @@ impl Stay {
     fn may_change_to_frames(&self, own: &Thread) -> bool {
         let Some(worker) = own.pin() else { return false };
         let fe = worker.instance.config.find_proxy(self.session.frontend);
-        fe.is_some_and(|fe| !fe.opts.disable_h2_upgrade)
+        self.session.framed.get().is_none()
+            && fe.is_some_and(|fe| !fe.opts.disable_h2_upgrade)
             && worker.instance.bind(self.session.listener).proto.is_none()
     }
 

@@ -364,7 +364,10 @@ async fn decided<'a>(
             stream.state.apply_overrides(stream.client);
             return Ok(Passed::On);
         }
-        Outcome::SwitchMode { .. } => return Ok(Passed::AsHttp),
+        Outcome::SwitchMode { proto } => {
+            stream.session.framed.set(proto.map(|proto| proto == "h2"));
+            return Ok(Passed::AsHttp);
+        }
         Outcome::UseService(name) if kind == Kind::HttpRequest => {
             stream.note_decision();
             stream.end(Cause::AnsweredByService);
