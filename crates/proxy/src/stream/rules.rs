@@ -230,7 +230,10 @@ fn evaluate<R>(
         false => Bodies { request: payload, ..Bodies::default() },
     };
     match kind {
-        Kind::TcpRequest => state.evaluate_on_bytes(worker, &mut session.facts_mut(), payload, last, f),
+        // A stream of HTTP has read its head; what is there of its body is not another one.
+        Kind::TcpRequest if !state.facts.is_http => {
+            state.evaluate_on_bytes(worker, &mut session.facts_mut(), payload, last, f)
+        }
         _ => state.evaluate(worker, &mut session.facts_mut(), bodies, kind.is_response(), last, f),
     }
 }

@@ -289,7 +289,7 @@ fn switch_mode(words: &mut Words, env: &mut RuleEnv) -> Result<Action, String> {
     if words.take("proto") {
         let word =
             words.next().ok_or("'tcp-request switch-mode': 'proto' expects a protocol as argument.")?;
-        if !matches!(&*word, "h1" | "h2") {
+        if !matches!(word, "h1" | "h2") {
             return Err(format!(
                 "'tcp-request switch-mode': 'proto' expects a valid MUX protocol, if specified (got '{word}')"
             ));
