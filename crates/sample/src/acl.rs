@@ -97,7 +97,7 @@ impl Test {
         let mut head = std::borrow::Cow::Borrowed(*first);
         let mut at = 1;
         while head.ends_with(',')
-            && let Some(next) = words.get(at).filter(|next| !next.is_empty() && !next.starts_with('-'))
+            && let Some(next) = words.get(at).filter(|next| is_converter(next))
         {
             head.to_mut().push_str(next);
             at += 1;
@@ -350,6 +350,12 @@ fn compile_head(word: &str, env: &mut CompileEnv) -> Result<(Expr, Option<&'stat
             Ok((expr, None))
         }
     }
+}
+
+/// Whether a word begins with a converter; others are patterns.
+fn is_converter(word: &str) -> bool {
+    let name = &word[..word.find(['(', ',']).unwrap_or(word.len())];
+    crate::converter::find(name).is_some()
 }
 
 fn strip_fetch_prefix(error: &str) -> &str {

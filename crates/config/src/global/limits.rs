@@ -32,7 +32,11 @@ pub(crate) fn number(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     if line.words.len() < 2 {
         return Err(fail(line, 1, format!("'{name}' expects an integer argument.")));
     }
-    let value = u32::try_from(lenient(cx, line, 1)).unwrap_or(0);
+    let given = lenient(cx, line, 1);
+    if name == "maxsslconn" && !(0..=i64::from(i32::MAX)).contains(&given) {
+        return Err(fail(line, 1, format!("'{name}' expects a positive numeric value.")));
+    }
+    let value = u32::try_from(given).unwrap_or(0);
     let global = &mut cx.config.global;
     // The first one counts.
     let given = match name {
