@@ -76,14 +76,24 @@ impl Reporter {
         self.warned
     }
 
-    /// All that was said about a configuration, and the verdict.
-    pub fn diagnostics(&mut self, diagnostics: &Diagnostics, sources: &SourceMap, diagnostic_mode: bool) {
+    /// All that was said about a configuration, a hint for who has many errors, and the verdict, which scripts look for at the
+    /// end.
+    pub fn diagnostics(
+        &mut self,
+        diagnostics: &Diagnostics,
+        sources: &SourceMap,
+        diagnostic_mode: bool,
+        hint: Option<&str>,
+    ) {
         self.warned |= diagnostics.has_warnings();
         if diagnostics.has_errors() || diagnostics.has_warnings() {
             self.introduce();
         }
         let pid = std::process::id();
         self.print(&diagnostics.render(sources, RenderOptions { pid, diagnostic_mode }));
+        if let Some(hint) = hint {
+            self.notice(hint);
+        }
         self.print(&diagnostics.verdict(pid));
     }
 

@@ -119,12 +119,8 @@ fn load(options: &Options, reporter: &mut Reporter) -> Result<Option<(Config, Se
     if settings.as_ref().is_some_and(|s| s.quiet) && !options.verbosity.verbose {
         reporter.verbosity.quiet = true;
     }
-    reporter.diagnostics(&loaded.diagnostics, &loaded.sources, options.diagnostic_mode);
-    if loaded.config.is_none()
-        && let Some(hint) = tools::hint(&loaded.sources)
-    {
-        reporter.notice(&hint);
-    }
+    let hint = if loaded.config.is_none() { tools::hint(&loaded.sources) } else { None };
+    reporter.diagnostics(&loaded.diagnostics, &loaded.sources, options.diagnostic_mode, hint.as_deref());
     if !options.keyword_classes.is_empty() {
         output(&keywords::list(&options.keyword_classes));
     }

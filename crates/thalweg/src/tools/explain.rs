@@ -70,7 +70,7 @@ fn configuration(call: &Call<'_>, options: &Options) -> Result<Config, ExitCode>
         Some(config) => Ok(config),
         None => {
             let mut reporter = Reporter::new(call.program, Verbosity::default());
-            reporter.diagnostics(&loaded.diagnostics, &loaded.sources, false);
+            reporter.diagnostics(&loaded.diagnostics, &loaded.sources, false, None);
             Err(ExitCode::from(2))
         }
     }

@@ -71,7 +71,7 @@ fn run(call: &Call<'_>) -> Result<ExitCode, String> {
     let loaded = load::load(&options);
     let Some(config) = loaded.config.filter(|_| !loaded.diagnostics.has_errors()) else {
         let mut reporter = Reporter::new(call.program, Verbosity::default());
-        reporter.diagnostics(&loaded.diagnostics, &loaded.sources, false);
+        reporter.diagnostics(&loaded.diagnostics, &loaded.sources, false, None);
         return Ok(ExitCode::from(2));
     };
     let sources = &loaded.sources;
