@@ -349,12 +349,14 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     row.set(const { at("lastchg") }, narrow(history.since_s()));
     if let Some(report) = backend.check_report(server.id, What::Health).filter(|_| standing.checked) {
         row.set(const { at("chkfail") }, U64(report.failures));
-        row.set(const { at("hanafail") }, U64(backend.alarms(server.id)));
         row.set(const { at("chkdown") }, U64(history.downs));
         row.set(const { at("downtime") }, narrow(history.down_s));
         if !standing.paused {
             check(&mut row, &report, &standing);
         }
+    }
+    if server.rare().observe.is_some() {
+        row.set(const { at("hanafail") }, U64(backend.alarms(server.id)));
     }
     if let Some(report) = backend.check_report(server.id, What::Agent).filter(|_| standing.agent_asked) {
         agent(&mut row, &report, &standing);
