@@ -62,6 +62,7 @@ fn filters(out: &mut String) {
 
 /// Keywords of `global` and of proxies that the reference reads outside of its tables.
 const UNLISTED: &[&str] = &[
+    "maxsslrate",
     "acl",
     "anonkey",
     "backlog",
@@ -140,6 +141,7 @@ const BARE_BIND: &[&str] = &["accept-proxy", "defer-accept", "tfo", "transparent
 
 /// Words of `bind` that are about TLS and take nothing.
 const TLS_BIND_BARE: &[&str] = &[
+    "generate-certificates",
     "allow-0rtt",
     "force-sslv3",
     "force-tlsv10",
@@ -166,6 +168,8 @@ const TLS_BIND_VALUES: &[&str] = &[
     "alpn",
     "ca-file",
     "ca-ignore-err",
+    "ca-sign-file",
+    "ca-sign-pass",
     "ca-verify-file",
     "ciphers",
     "ciphersuites",
@@ -193,6 +197,7 @@ const BARE_SERVER: &[&str] = &[
     "check-send-proxy",
     "check-sni-auto",
     "check-ssl",
+    "check-via-socks4",
     "disabled",
     "enabled",
     "force-sslv3",

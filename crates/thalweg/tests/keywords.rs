@@ -7,8 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Keywords of ours that the reference does not have, as they are listed.
-const OUR_OWN: &[&str] =
-    &["global/tune.io.driver", "listen/option http-strict [ FE BE HTTP ]", "show latency [WORKER] "];
+const OUR_OWN: &[&str] = &[
+    "global/sandbox",
+    "global/tune.io.driver",
+    "listen/option http-strict [ FE BE HTTP ]",
+    "show latency [WORKER] ",
+];
 
 fn reference() -> Option<PathBuf> {
     let program = match std::env::var_os("HAPROXY_ORACLE") {
