@@ -641,6 +641,7 @@ fn every_action_is_where_the_table_says() {
         "set-bandwidth-limit" => "x name limit 1k period 1s",
         "set-mark" | "set-tos" | "set-fc-mark" | "set-fc-tos" | "set-bc-mark" | "set-bc-tos" | "set-nice"
         | "set-retries" => "x 1",
+        "do-resolve" => "do-resolve(txn.x,dns) str(a)",
         "sc-add-gpc" => "sc-add-gpc(0,0) 1",
         "sc-inc-gpc" => "sc-inc-gpc(0,0)",
         "sc-set-gpt" => "sc-set-gpt(0,0) 1",

@@ -62,11 +62,7 @@ pub async fn with_server<'a>(
     let (keep_server, connection) = connection_field(http, be);
     let mut replay = Replay::prepare(http, be, conn);
     let context = RequestContext::of(&http.state.request);
-    if http.state.request_framing.upgrade
-        && let Line::Mux(stream) = &mut conn.port.line
-        && (!http.client.body.is_ended() && http.state.request_framing.body != BodyLength::Tunnel
-            || !pin!(framed::takes_upgrades(stream, be)).await)
-    {
+    if http.state.request_framing.upgrade && !pin!(framed::may_ask_for_upgrade(http, conn, be)).await {
         return Exchanged::Failed(http.stop(Cause::NoResponse));
     }
     let mut up = upload(http, be, conn.port.line.is_framed());
@@ -368,16 +364,10 @@ async fn receive_head(
                 }
             }
             let up_waits = up.blocked_on_send || up.is_held_back();
-            if upload_done || up_waits {
-                match http.client.line.departure() {
-                    // In frames, who resets a request before its end has not sent all of it.
-                    Departure::Reset if !upload_done && http.client.line.is_framed() => {
-                        return Poll::Ready(HeadEnd::ClientLeft);
-                    }
-                    Departure::Reset => return Poll::Ready(HeadEnd::ClientReset),
-                    Departure::Ended if abort && upload_done => return Poll::Ready(HeadEnd::ClientLeft),
-                    _ => {}
-                }
+            if (upload_done || up_waits)
+                && let Some(end) = departed(http, abort, upload_done)
+            {
+                return Poll::Ready(end);
             }
             if let Poll::Ready(end) = poll_head(http, conn, &wanted) {
                 return Poll::Ready(end);
@@ -401,9 +391,11 @@ async fn receive_head(
             }
         })
         .await;
-        // Nobody may switch before the request is complete (RFC 9110 section 7.8): what of it would the other protocol be?
-        let early = http.state.response.status() == 101 && !upload_done;
-        let end = if early && matches!(end, HeadEnd::Received) { HeadEnd::Malformed } else { end };
+        let end = match end {
+            // Nobody may switch before the request is complete (RFC 9110 section 7.8).
+            HeadEnd::Received if http.state.response.status() == 101 && !upload_done => HeadEnd::Malformed,
+            end => end,
+        };
         let received = matches!(end, HeadEnd::Received);
         if !received || !is_interim(http.state.response.status()) {
             if received {
@@ -412,15 +404,30 @@ async fn receive_head(
             http.count_sent_body();
             return end;
         }
-        // An interim response: the final one follows. The server's requests are counted by their responses, and so that the
-        // classes add up to them, this is one more.
-        if let Some(server) = http.state.facts.server {
-            let counters = http.worker.srv_counters(be.id, ServerId(server.index));
-            counters.requests.add(1);
-            counters.response(http.state.response.status());
-        }
+        // An interim response: the final one follows.
+        count_interim(http, be);
         reply::forward_interim(http).await;
         waits.server.renew();
+    }
+}
+
+/// The server's requests are counted by their responses, and so that the classes add up to them, an interim one is one more.
+fn count_interim(http: &Stream<'_>, be: &Proxy) {
+    if let Some(server) = http.state.facts.server {
+        let counters = http.worker.srv_counters(be.id, ServerId(server.index));
+        counters.requests.add(1);
+        counters.response(http.state.response.status());
+    }
+}
+
+/// Whether the client is gone although a response is waited for.
+fn departed(http: &mut Stream<'_>, abort: bool, upload_done: bool) -> Option<HeadEnd> {
+    match http.client.line.departure() {
+        // In frames, who resets a request before its end has not sent all of it.
+        Departure::Reset if !upload_done && http.client.line.is_framed() => Some(HeadEnd::ClientLeft),
+        Departure::Reset => Some(HeadEnd::ClientReset),
+        Departure::Ended if abort && upload_done => Some(HeadEnd::ClientLeft),
+        _ => None,
     }
 }
 

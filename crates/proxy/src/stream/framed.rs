@@ -11,6 +11,8 @@ use thalweg_http::{Head, HeaderId, Method, RewriteError};
 use thalweg_runtime::timer;
 
 use super::{Stream, StreamState};
+use crate::backend::connect::ServerConn;
+use crate::connection::line::Line;
 use crate::connection::mux::{MuxStream, NoHead};
 
 /// Makes the head of the request one that HTTP/1 can carry: what frames and pseudo-header fields said is said in fields.
@@ -123,9 +125,13 @@ pub fn poll_response(
     }))
 }
 
-/// Whether a server may be asked for another protocol on a stream (RFC 8441), once it told its settings. One that tells none within the time for
-/// connecting takes none.
-pub async fn takes_upgrades(stream: &mut MuxStream, be: &Proxy) -> bool {
+/// Whether a server may be asked for another protocol with this request: in frames, one without a body, and once the server told
+/// its settings (RFC 8441). One that tells none within the time for connecting takes none.
+pub async fn may_ask_for_upgrade(http: &Stream<'_>, conn: &mut ServerConn, be: &Proxy) -> bool {
+    let Line::Mux(stream) = &mut conn.port.line else { return true };
+    if !http.client.body.is_ended() && http.state.request_framing.body != BodyLength::Tunnel {
+        return false;
+    }
     let soon = be.timeouts.connect.map(timer::deadline_in);
     let told = std::future::poll_fn(|_| stream.poll_takes_upgrades());
     timer::timeout_at(soon, told).await.unwrap_or(false)

@@ -105,28 +105,12 @@ impl Checker {
                     match timeout_at(Some(deadline), attempt).await {
                         Err(_elapsed) => return conversation.timed_out(),
                         Ok(Err(error)) => return conversation.failed(&system_words(&error)),
-                        Ok(Ok(mut stream)) => {
+                        Ok(Ok(stream)) => {
                             conversation.connected();
-                            if let Some(to) = to {
-                                match pool::boxed(socks::connect(&mut stream, to, Some(deadline))).await {
-                                    Ok(()) => {}
-                                    Err(SocksError::Timeout) => return conversation.timed_out(),
-                                    Err(error) => return conversation.failed(&socks_words(&error)),
-                                }
+                            match self.introduce(server, conversation, &connect, stream, to, deadline).await {
+                                Ok(transport) => io = Some(transport),
+                                Err(verdict) => return verdict,
                             }
-                            let header = self.proxy_header(&connect);
-                            if !header.is_empty() {
-                                stream.start_send(Buf::copy_of(&header));
-                            }
-                            io = match self.encrypt(server, &connect, stream, deadline).await {
-                                Ok(transport) => {
-                                    if transport.is_encrypted() {
-                                        conversation.encrypted();
-                                    }
-                                    Some(transport)
-                                }
-                                Err(in_time) => return conversation.not_encrypted(in_time),
-                            };
                         }
                     }
                     if let Some(limit) = proxy.timeouts.check {
@@ -151,6 +135,38 @@ impl Checker {
                     }
                 }
             }
+        }
+    }
+
+    /// What a connection begins with: a word to the SOCKS proxy that leads `to` the server, the PROXY header, TLS.
+    async fn introduce(
+        &self,
+        server: &Server,
+        conversation: &mut Conversation,
+        connect: &Connect,
+        mut stream: Stream,
+        to: Option<SocketAddr>,
+        deadline: u64,
+    ) -> Result<Transport, Verdict> {
+        if let Some(to) = to {
+            match pool::boxed(socks::connect(&mut stream, to, Some(deadline))).await {
+                Ok(()) => {}
+                Err(SocksError::Timeout) => return Err(conversation.timed_out()),
+                Err(error) => return Err(conversation.failed(&socks_words(&error))),
+            }
+        }
+        let header = self.proxy_header(connect);
+        if !header.is_empty() {
+            stream.start_send(Buf::copy_of(&header));
+        }
+        match self.encrypt(server, connect, stream, deadline).await {
+            Ok(transport) => {
+                if transport.is_encrypted() {
+                    conversation.encrypted();
+                }
+                Ok(transport)
+            }
+            Err(in_time) => Err(conversation.not_encrypted(in_time)),
         }
     }
 
