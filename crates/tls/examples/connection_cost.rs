@@ -1,6 +1,6 @@
 //! What TLS costs: handshakes and records of our client with our server, in one thread, without a socket.
 //!
-//!     cargo run --profile quick -p thalweg-tls --example cost
+//!     cargo run --profile quick -p thalweg-tls --example connection_cost
 //!
 //! Both ends run here, so a handshake's figure is the sum of both sides. Memory is what the process grows by per pair of
 //! connections.
