@@ -178,6 +178,13 @@ pub fn new_server(
         let mode = backend.mode.name();
         return Err(format!("unsupported transport for server address in '{mode}' backend."));
     }
+    let usable = finish::checks::usable_protocols(backend.mode);
+    if server.rare().proto.as_deref().is_some_and(|proto| !usable.contains(&proto)) {
+        return Err("MUX protocol is not usable for server.".into());
+    }
+    if finish::checks::is_checked_in_frames(backend, &server) {
+        return Err("health checks that speak HTTP/2 are not supported yet.".into());
+    }
     if let Some(wanted) = track {
         let tracked = tracked(config, backend, &wanted)?;
         Arc::make_mut(server.extra.get_or_insert_default()).track = Some(tracked);

@@ -251,3 +251,23 @@ fn backends_come_and_go() {
         );
     });
 }
+
+#[test]
+fn protocols_that_do_not_suit_the_backend_are_refused() {
+    each_driver(|io| {
+        let text = "backend be\n  option httpchk\nbackend tcp\n  mode tcp\n";
+        let proxy = setup(text).start(io);
+        let answers = [
+            ("add server tcp/s 127.0.0.1:9 proto h2", "MUX protocol is not usable for server."),
+            ("add server be/s 127.0.0.1:9 proto none", "MUX protocol is not usable for server."),
+            (
+                "add server be/s 127.0.0.1:9 check proto h2",
+                "health checks that speak HTTP/2 are not supported yet.",
+            ),
+            ("add server be/s 127.0.0.1:9 proto h2", ADDED),
+        ];
+        for (line, answer) in answers {
+            assert_eq!(cli(&proxy, line), answer, "{line}");
+        }
+    });
+}

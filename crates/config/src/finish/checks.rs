@@ -4,7 +4,7 @@ use thalweg_check::StepKind;
 use thalweg_syntax::{Diagnostic, Lead, Severity};
 
 use crate::build::{Building, Cx};
-use crate::model::{BalanceAlgo, HashMethod, Mode, ObserveLayer, ServerAddr};
+use crate::model::{BalanceAlgo, HashMethod, Mode, ObserveLayer, Proxy, Server, ServerAddr};
 use crate::proxy::balance::{is_for_logs, listed_for_logs};
 
 /// A warning about a section.
@@ -88,9 +88,22 @@ pub(crate) fn proxy(cx: &mut Cx<'_>, b: &mut Building) {
     }
 }
 
+/// The protocols that listeners and servers may have in a mode.
+pub(crate) fn usable_protocols(mode: Mode) -> &'static [&'static str] {
+    if mode == Mode::Http { &["h1", "h2"] } else { &["none"] }
+}
+
+/// Whether a server's health checks would have to speak HTTP/2, which they cannot yet.
+pub(crate) fn is_checked_in_frames(proxy: &Proxy, server: &Server) -> bool {
+    let steps = proxy.check.iter().flat_map(|program| program.steps.iter());
+    server.check.is_some()
+        && server.rare().proto.as_deref() == Some("h2")
+        && steps.map(|step| &step.kind).any(|kind| matches!(kind, StepKind::Request(_)))
+}
+
 /// `proto` of listeners and servers must suit the mode: a version of HTTP for HTTP, nothing for the others.
 fn protocols(cx: &mut Cx<'_>, b: &Building) {
-    let usable: &[&str] = if b.p.mode == Mode::Http { &["h1", "h2"] } else { &["none"] };
+    let usable = usable_protocols(b.p.mode);
     let title = b.title();
     let binds = b.p.binds.iter().filter_map(|x| {
         let proto = x.proto.as_deref().filter(|proto| !usable.contains(proto))?;
@@ -106,16 +119,11 @@ fn protocols(cx: &mut Cx<'_>, b: &Building) {
             s.name, s.file, s.line
         ))
     });
-    let steps = b.p.check.iter().flat_map(|program| program.steps.iter());
-    let speaks_http = steps.map(|step| &step.kind).any(|kind| matches!(kind, StepKind::Request(_)));
-    let checked = b.p.servers.iter().filter_map(|s| {
-        let framed = speaks_http && s.check.is_some() && s.rare().proto.as_deref() == Some("h2");
-        framed.then(|| {
-            format!(
-                "{title} : health checks of server '{}' at [{}:{}] would have to speak HTTP/2, which is not supported yet.",
-                s.name, s.file, s.line
-            )
-        })
+    let checked = b.p.servers.iter().filter(|s| is_checked_in_frames(&b.p, s)).map(|s| {
+        format!(
+            "{title} : health checks of server '{}' at [{}:{}] would have to speak HTTP/2, which is not supported yet.",
+            s.name, s.file, s.line
+        )
     });
     for message in binds.chain(servers).chain(checked) {
         cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, None, message));
