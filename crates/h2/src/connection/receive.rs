@@ -576,6 +576,12 @@ impl Connection {
         stream.bodiless = bodiless;
         stream.expected = length;
         stream.incoming = if end { Direction::Ended } else { Direction::Body };
+        let share = self.receive_share(end || bodiless, length);
+        if let Some(stream) = self.streams.get_mut(id)
+            && let Some(more) = stream.receive.grow_to(share)
+        {
+            frame::put_window_update(&mut self.output, id, more);
+        }
         handler.on(Event::Head { stream: id, head, message, end });
         self.retire(id);
         Ok(())

@@ -675,3 +675,29 @@ fn a_large_body_goes_through_shared_windows() {
         assert_ne!((sent, taken), before, "stuck");
     }
 }
+
+/// A server that answers with a body may send most of what the streams of a connection share ahead of who takes it.
+#[test]
+fn responses_have_their_share() {
+    let mut config = Config { window: (1 << 31) - 1, receive_shared: 1_600_000, ..Config::default() };
+    config.settings.initial_window = 16_384;
+    let mut client = End::new(Role::Client, config);
+    let mut server = End::new(Role::Server, Config::default());
+    let id = client.connection.open(&request(b"GET"), b"http", true).unwrap();
+    server.feed(&client.output()).unwrap();
+    client.feed(&server.output()).unwrap();
+    assert!(server.connection.respond(id, &head(200), false));
+    let mut sent = 0;
+    loop {
+        // The connection's window grows once there is something to receive.
+        client.feed(&server.output()).unwrap();
+        server.feed(&client.output()).unwrap();
+        let n = server.connection.room(id);
+        if n == 0 {
+            break;
+        }
+        assert!(server.connection.send_data(id, &vec![7; n], false));
+        sent += n;
+    }
+    assert!((1_000_000..=1_600_000).contains(&sent), "{sent}");
+}

@@ -141,7 +141,7 @@ impl IdlePool {
     }
 
     /// A connection with room for another request that is interchangeable with `key`. One that has carried `most` requests
-    /// (`pool-max-reuse`) is left to end.
+    /// (`max-reuse`) is left to end.
     pub fn take_shared(
         &mut self,
         key: Option<&ConnectionKey>,
