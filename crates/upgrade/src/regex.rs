@@ -175,53 +175,52 @@ fn without_blanks(mut text: &str) -> &str {
     text
 }
 
+/// The parentheses of an expression that are none of its letters, with where they are.
+fn parentheses(text: &str) -> impl Iterator<Item = (usize, u8)> + '_ {
+    let bytes = text.as_bytes();
+    let (mut next, mut class) = (0usize, false);
+    std::iter::from_fn(move || {
+        while let Some(&byte) = bytes.get(next) {
+            let at = next;
+            match byte {
+                b'\\' => next += 1,
+                b'[' if !class => {
+                    class = true;
+                    // A bracket that comes first is one of the letters.
+                    next += usize::from(bytes.get(next + 1) == Some(&b'^'));
+                    next += usize::from(bytes.get(next + 1) == Some(&b']'));
+                }
+                b']' if class => class = false,
+                _ => {}
+            }
+            next += 1;
+            if !class && matches!(byte, b'(' | b')') {
+                return Some((at, byte));
+            }
+        }
+        None
+    })
+}
+
 /// Where the group that begins here ends.
 fn group_end(text: &str) -> Option<usize> {
-    let bytes = text.as_bytes();
-    let (mut depth, mut at, mut class) = (0usize, 0, false);
-    while let Some(&byte) = bytes.get(at) {
+    let mut depth = 0usize;
+    for (at, byte) in parentheses(text) {
         match byte {
-            b'\\' => at += 1,
-            b'[' if !class => {
-                class = true;
-                // A bracket that comes first is one of the letters.
-                at += usize::from(bytes.get(at + 1) == Some(&b'^'));
-                at += usize::from(bytes.get(at + 1) == Some(&b']'));
-            }
-            b']' if class => class = false,
-            b'(' if !class => depth += 1,
-            b')' if !class => {
-                depth -= 1;
-                if depth == 0 {
-                    return Some(at);
-                }
-            }
-            _ => {}
+            b'(' => depth += 1,
+            _ => depth -= 1,
         }
-        at += 1;
+        if depth == 0 {
+            return Some(at);
+        }
     }
     None
 }
 
 /// The number of groups that capture.
 pub fn groups(regex: &str) -> usize {
-    let bytes = regex.as_bytes();
-    let (mut count, mut at, mut class) = (0, 0, false);
-    while let Some(&byte) = bytes.get(at) {
-        match byte {
-            b'\\' => at += 1,
-            b'[' if !class => {
-                class = true;
-                at += usize::from(bytes.get(at + 1) == Some(&b'^'));
-                at += usize::from(bytes.get(at + 1) == Some(&b']'));
-            }
-            b']' if class => class = false,
-            b'(' if !class && bytes.get(at + 1) != Some(&b'?') => count += 1,
-            _ => {}
-        }
-        at += 1;
-    }
-    count
+    let opens = parentheses(regex).filter(|(_, byte)| *byte == b'(');
+    opens.filter(|(at, _)| regex.as_bytes().get(at + 1) != Some(&b'?')).count()
 }
 
 /// Ways to say "any method".
