@@ -52,6 +52,27 @@ pub struct ServerConn {
 }
 
 impl ServerConn {
+    /// A stream on a line: what the connection is interchangeable with, how many requests it has carried with this one and whether
+    /// it had been used before, its own address and the server's, and how often that had changed.
+    fn new(
+        line: impl Into<Line>,
+        key: Option<Rc<ConnectionKey>>,
+        (requests, reused): (u32, bool),
+        ends: (Endpoint, Endpoint),
+        moves: u32,
+    ) -> ServerConn {
+        ServerConn {
+            port: Port::new(line),
+            key,
+            requests,
+            reused,
+            ends,
+            authenticated: false,
+            keep: false,
+            moves,
+        }
+    }
+
     /// Whether it carries many requests at once, and is not for others (`http-reuse never`). It is a place for another
     /// request then.
     pub fn is_own_of_session(&mut self, proxy: &Proxy) -> bool {
@@ -75,15 +96,14 @@ impl ServerConn {
     /// Another place on a connection that carries many requests at once; `None` for others, and without room.
     pub fn another_place(&self) -> Option<ServerConn> {
         let Line::Mux(stream) = &self.port.line else { return None };
-        stream.mux().has_room().then(|| ServerConn {
-            port: Port::new(Line::Mux(Box::new(stream.mux().place()))),
-            key: self.key.clone(),
-            requests: self.requests + 1,
-            reused: true,
-            ends: self.ends,
-            authenticated: false,
-            keep: false,
-            moves: self.moves,
+        stream.mux().has_room().then(|| {
+            ServerConn::new(
+                Line::Mux(Box::new(stream.mux().place())),
+                self.key.clone(),
+                (self.requests + 1, true),
+                self.ends,
+                self.moves,
+            )
         })
     }
 }
@@ -249,30 +269,18 @@ impl<'a> Target<'a> {
         let taken = taken?;
         self.note_use(true);
         self.count_reuse();
-        Some(ServerConn {
-            port: Port::new(taken.io),
-            key: taken.key,
-            requests: taken.requests + 1,
-            reused: true,
-            ends: taken.ends,
-            authenticated: false,
-            keep: false,
-            moves: self.moves,
-        })
+        Some(ServerConn::new(taken.io, taken.key, (taken.requests + 1, true), taken.ends, self.moves))
     }
 
     /// A place on a connection that carries many requests.
     fn place_on(&self, shared: &SharedConnection, reused: bool) -> ServerConn {
-        ServerConn {
-            port: Port::new(Line::Mux(Box::new(shared.place()))),
-            key: shared.key.clone(),
-            requests: shared.requests,
-            reused,
-            ends: shared.ends,
-            authenticated: false,
-            keep: false,
-            moves: self.moves,
-        }
+        ServerConn::new(
+            Line::Mux(Box::new(shared.place())),
+            shared.key.clone(),
+            (shared.requests, reused),
+            shared.ends,
+            self.moves,
+        )
     }
 
     /// The version of HTTP that the stream needs, if not that of the others.
@@ -366,16 +374,7 @@ impl<'a> Target<'a> {
         let ends = ends(&io);
         self.note_use(true);
         self.count_reuse();
-        Some(ServerConn {
-            port: Port::new(io),
-            key: self.key.clone(),
-            requests: handed.requests + 1,
-            reused: true,
-            ends,
-            authenticated: false,
-            keep: false,
-            moves: self.moves,
-        })
+        Some(ServerConn::new(io, self.key.clone(), (handed.requests + 1, true), ends, self.moves))
     }
 
     /// Opens a new connection, within `timeout_ms`, and sends the PROXY header if there is one.
@@ -426,16 +425,7 @@ impl<'a> Target<'a> {
         if self.is_framed(&io) {
             return Ok(self.share(io, (here, there)));
         }
-        Ok(ServerConn {
-            port: Port::new(io),
-            key: self.key.clone(),
-            requests: 1,
-            reused: false,
-            ends: (here, there),
-            authenticated: false,
-            keep: false,
-            moves: self.moves,
-        })
+        Ok(ServerConn::new(io, self.key.clone(), (1, false), (here, there), self.moves))
     }
 
     /// Shakes hands with the server, within what is left of the time for connecting.
