@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 
 use base64::Engine as _;
 
@@ -106,6 +106,36 @@ fn forms_of_responses() {
             assert!(proxy.http_log().contains(" ---- "));
         }
         assert_eq!(proxy.http_log(), "be/s n/n/n/n/n 200 SD-- 0 \"GET http://h.example/cut HTTP/2.0\"");
+        drop(client);
+        proxy.finish(server);
+    });
+}
+
+/// A rule made the request one whose response has a body, which the client gets nothing of: the stream ends when the server's
+/// connection is free again.
+#[test]
+fn what_is_thrown_away_is_read_before_the_stream_ends() {
+    each_driver(|io| {
+        let (go_on, may_go_on) = mpsc::channel::<()>();
+        let may_go_on = Mutex::new(may_go_on);
+        let server = Server::start(move |mut conn, _| {
+            while conn.next_request().is_some() {
+                conn.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello");
+                may_go_on.lock().unwrap().recv().unwrap();
+                conn.send("world");
+            }
+        });
+        let proxy = before(&server, "http-request set-method GET").start(io);
+        let mut client = client(&proxy);
+        for _ in 0..2 {
+            let id = client.open("HEAD", "/", &[], true);
+            client.until("the head", |client| client.so_far(id).status > 0);
+            assert!(!client.so_far(id).whole);
+            go_on.send(()).unwrap();
+            let answer = client.answer(id);
+            assert_eq!((answer.whole, answer.body.len(), answer.field("content-length")), (true, 0, "10"));
+        }
+        assert_eq!(server.accepted(), 1);
         drop(client);
         proxy.finish(server);
     });

@@ -3,7 +3,7 @@
 mod support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 
 use support::h2::{Client, Served};
 use support::tls::Authority;
@@ -149,6 +149,56 @@ fn forms_of_responses() {
         assert_eq!(server.accepted(), 1);
         drop((client, conn, other));
         proxy.finish(server);
+    });
+}
+
+/// A server that has said all of its response, and not yet that this was all.
+#[test]
+fn a_stream_is_over_when_its_server_says_so() {
+    each_driver(|io| {
+        let (go_on, may_go_on) = mpsc::channel::<()>();
+        let (resets, reset) = mpsc::channel();
+        let (may_go_on, resets) = (Mutex::new(may_go_on), Mutex::new(resets));
+        let server = serving(move |mut served, _| {
+            let mut ids = Vec::new();
+            while let Some((id, asked)) = served.next_request() {
+                match asked.line.rsplit('/').next().unwrap() {
+                    "none" => served.head(id, 204, &[], false),
+                    "same" => served.head(id, 304, &[("content-length", "10")], false),
+                    _ if asked.line.starts_with("HEAD") => {
+                        served.head(id, 200, &[("content-length", "10")], false)
+                    }
+                    _ => {
+                        served.head(id, 200, &[("content-length", "5")], false);
+                        served.data(id, b"hello", false);
+                    }
+                }
+                may_go_on.lock().unwrap().recv().unwrap();
+                served.data(id, b"", true);
+                ids.push(id);
+            }
+            let reset = ids.iter().filter_map(|id| served.so_far(*id).reset);
+            resets.lock().unwrap().send((ids.len(), reset.collect::<Vec<_>>())).unwrap();
+        });
+        let proxy = before(&server, "", "http-reuse always").start(io);
+        let asked = [("GET", "/none"), ("GET", "/same"), ("HEAD", "/"), ("GET", "/sized")];
+        let mut conn = proxy.connect();
+        let mut client = Client::new(proxy.connect());
+        for (method, path) in asked {
+            conn.send(format!("{method} {path} HTTP/1.1\r\nHost: h.example\r\n\r\n"));
+            let body = conn.response_to(method).text();
+            assert_eq!(body, if path == "/sized" { "hello" } else { "" }, "{method} {path}");
+            go_on.send(()).unwrap();
+            let id = client.open(method, path, &[], true);
+            client.until("the head", |client| client.so_far(id).status > 0);
+            assert!(!client.so_far(id).whole, "{method} {path}");
+            go_on.send(()).unwrap();
+            assert!(client.answer(id).whole, "{method} {path}");
+        }
+        assert_eq!(server.accepted(), 1);
+        drop((client, conn));
+        proxy.finish(server);
+        assert_eq!(reset.recv().unwrap(), (8, vec![]));
     });
 }
 

@@ -89,13 +89,15 @@ struct Ahead {
 #[derive(Debug)]
 pub struct BodyReader {
     length: Length,
+    /// Its end is told apart from its last byte, where frames carry it.
+    end_is_told: bool,
     ended: bool,
     received: u64,
 }
 
 impl Default for BodyReader {
     fn default() -> BodyReader {
-        BodyReader { length: Length::Sized(0), ended: true, received: 0 }
+        BodyReader { length: Length::Sized(0), end_is_told: false, ended: true, received: 0 }
     }
 }
 
@@ -103,6 +105,7 @@ impl BodyReader {
     /// A message's head was read: its body comes next. `options` limit the trailer section.
     pub fn begin(&mut self, body: BodyLength, options: &ParseOptions) {
         self.received = 0;
+        self.end_is_told = false;
         self.ended = matches!(body, BodyLength::None | BodyLength::Sized(0));
         self.length = match body {
             BodyLength::None => Length::Sized(0),
@@ -118,6 +121,12 @@ impl BodyReader {
         };
     }
 
+    /// The body that just began, of however many bytes and be it none, does not end before its line says so.
+    pub fn wait_for_end(&mut self) {
+        self.end_is_told = true;
+        self.ended = false;
+    }
+
     /// What of a chunked body could not be understood, if that is why it ended.
     pub fn refused(&self) -> Option<&RefusedChunks> {
         match &self.length {
@@ -128,7 +137,7 @@ impl BodyReader {
 
     /// Nothing more on this connection is a message: all that comes belongs to the last one.
     pub fn begin_until_close(&mut self) {
-        *self = BodyReader { length: Length::UntilClose, ended: false, received: 0 };
+        *self = BodyReader { length: Length::UntilClose, end_is_told: false, ended: false, received: 0 };
     }
 
     /// True when all of the body was taken off the connection, so that what follows is another message.
@@ -181,7 +190,11 @@ impl BodyReader {
 
     /// The connection ended. False when that cuts the body.
     pub fn connection_ended(&mut self) -> bool {
-        self.ended |= self.is_until_close();
+        self.ended |= match self.length {
+            Length::Sized(left) => self.end_is_told && left == 0,
+            Length::Chunked(_) => false,
+            Length::UntilClose => true,
+        };
         self.ended
     }
 
@@ -191,7 +204,7 @@ impl BodyReader {
         match &mut self.length {
             Length::Sized(remaining) => {
                 *remaining = remaining.saturating_sub(n);
-                self.ended = *remaining == 0;
+                self.ended = *remaining == 0 && !self.end_is_told;
             }
             Length::Chunked(chunks) => {
                 chunks.ahead = None;

@@ -126,6 +126,25 @@ impl Port {
         self.body.begin(body, options);
     }
 
+    /// The head of a response was read: its body comes next. Where frames say where it ends, it does so with them and not with its
+    /// last byte: who leaves before that gives up a stream that was not over, which its server is told of.
+    #[inline]
+    pub fn begin_response_body(&mut self, body: BodyLength, options: &ParseOptions) {
+        self.begin_body(body, options);
+        if self.line.is_framed() && body != BodyLength::Tunnel && !self.line.has_ended() {
+            self.body.wait_for_end();
+        }
+    }
+
+    /// Takes note of the end of a message that frames have told already.
+    #[inline]
+    pub fn note_end(&mut self) {
+        if self.line.is_framed() && !self.body.is_ended() && !self.has_input() && self.line.has_ended() {
+            self.eof = true;
+            self.body.connection_ended();
+        }
+    }
+
     /// The trailer fields of the message, once it ended.
     pub fn trailers(&self) -> Option<Cow<'_, Head>> {
         let trailers = match self.line.is_framed() {
@@ -223,7 +242,9 @@ impl Port {
 
     /// True when one message ended, nothing of another was received, and nothing is on its way out.
     pub fn is_idle(&self) -> bool {
-        self.body.is_ended() && self.input.is_none() && !self.eof && self.line.in_flight() == 0
+        // What ends in frames is the message.
+        let goes_on = !self.eof || self.line.is_framed();
+        self.body.is_ended() && self.input.is_none() && goes_on && self.line.in_flight() == 0
     }
 }
 

@@ -280,7 +280,7 @@ fn send_frames(
     let ended = down.is_done(from);
     let trailers = if ended { down.trailers(from) } else { None };
     let response = &stream.state.response;
-    let ends = first.is_none() && trailers.is_none() && (ended || down.sends_nothing());
+    let ends = first.is_none() && trailers.is_none() && ended;
     let line = &mut stream.client.line;
     if !line.send_head(response, ends) {
         return Err(Delivered::Not(match maker {

@@ -399,7 +399,7 @@ async fn receive_head(
         let received = matches!(end, HeadEnd::Received);
         if !received || !is_interim(http.state.response.status()) {
             if received {
-                conn.port.begin_body(http.state.response.framing().body, &wanted.options);
+                conn.port.begin_response_body(http.state.response.framing().body, &wanted.options);
             }
             http.count_sent_body();
             return end;

@@ -147,11 +147,6 @@ impl Pump {
         self.filtered = None;
     }
 
-    /// Whether the receiver gets nothing of the body.
-    pub fn sends_nothing(&self) -> bool {
-        self.discarding
-    }
-
     /// Leaves the body where it is: its connection ends with this message.
     pub fn abandon(&mut self) {
         self.discard_all();
@@ -196,10 +191,16 @@ impl Pump {
         if self.discarding {
             if !self.abandoned {
                 from.discard_body()?;
+                from.note_end();
             }
             return Ok(None);
         }
-        Ok(from.body.take(&mut from.input, self.form)?)
+        let taken = from.body.take(&mut from.input, self.form)?;
+        // Where chunks are written, the last one comes with the end.
+        if self.form.delimiter == Delimiter::Plain {
+            from.note_end();
+        }
+        Ok(taken)
     }
 
     /// Moves what can be moved now. Ready when the body is complete and handed to the kernel.
