@@ -111,6 +111,39 @@ fn forms_of_responses() {
     });
 }
 
+/// Bodies that came together with their heads, with a length and without one, for a server that failed at first.
+#[test]
+fn requests_with_bodies_are_sent_again() {
+    each_driver(|io| {
+        let server = Server::start(|mut conn, number| {
+            let Some(request) = conn.next_request() else { return };
+            if number % 2 == 1 {
+                let body = String::from_utf8_lossy(&request.body).into_owned();
+                conn.send(ok(&format!("{body}|{}", request.trailers)));
+            }
+        });
+        let proxy = Setup::http(&format!(
+            "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nretries 1\nretry-on empty-response\nserver s {}\n",
+            server.addr
+        ))
+        .start(io);
+        let mut client = client(&proxy);
+        for (length, trailers) in [(Some("5"), false), (None, false), (None, true)] {
+            let id = client.begin("POST", "/", length.map(|n| ("content-length", n)).as_slice(), false);
+            client.h2.send_data(id, b"hello", !trailers);
+            match trailers {
+                true => client.trailers(id, &[("x-sum", "532")]),
+                false => client.flush(),
+            }
+            let expected = if trailers { "hello|x-sum: 532\r\n" } else { "hello|" };
+            assert_eq!(client.answer(id).text(), expected, "{length:?}");
+        }
+        assert_eq!(server.accepted(), 6);
+        drop(client);
+        proxy.finish(server);
+    });
+}
+
 /// A rule made the request one whose response has a body, which the client gets nothing of: the stream ends when the server's
 /// connection is free again.
 #[test]

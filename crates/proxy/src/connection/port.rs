@@ -145,6 +145,15 @@ impl Port {
         }
     }
 
+    /// What frames brought of a body together with its head is at hand, so that both can leave together.
+    #[inline]
+    pub fn fetch_first(&mut self) {
+        if self.line.is_framed() && !self.body.is_ended() && !self.has_input() {
+            // Why there is no more of it is found out by who forwards it.
+            let _ = self.poll_more(RECV_MAX);
+        }
+    }
+
     /// The trailer fields of the message, once it ended.
     pub fn trailers(&self) -> Option<Cow<'_, Head>> {
         let trailers = match self.line.is_framed() {

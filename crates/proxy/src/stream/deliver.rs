@@ -109,6 +109,7 @@ fn begin(
     if let Some(filters) = up.filters() {
         filters.apply(&stream.state.effects.bandwidth, clock::now_ms());
     }
+    from.fetch_first();
     let (sent, whole) = match stream.client.line.is_framed() {
         false => {
             let Some(head) = final_head(stream, fe, maker) else {

@@ -211,6 +211,7 @@ struct Replay {
 
 impl Replay {
     fn prepare(http: &mut Stream<'_>, be: &Proxy, conn: &ServerConn) -> Replay {
+        http.client.fetch_first();
         if http.client.body.is_ended() {
             return Replay { body: None, possible: true };
         }

@@ -78,6 +78,13 @@ impl Client {
 
     /// Begins a request.
     pub fn open(&mut self, method: &str, path: &str, more: &[(&str, &str)], ends: bool) -> u32 {
+        let id = self.begin(method, path, more, ends);
+        self.flush();
+        id
+    }
+
+    /// The same, which leaves with what follows it.
+    pub fn begin(&mut self, method: &str, path: &str, more: &[(&str, &str)], ends: bool) -> u32 {
         let mut head = Head::new();
         head.start_request(method.as_bytes(), path.as_bytes(), Version::HTTP_2).unwrap();
         head.push(b"host", b"h.example").unwrap();
@@ -86,7 +93,6 @@ impl Client {
         }
         let id = self.h2.open(&head, self.scheme.as_bytes(), ends).unwrap();
         self.answers.insert(id, Answer::default());
-        self.flush();
         id
     }
 
