@@ -163,6 +163,8 @@ pub(crate) struct Building {
     pub healthchecks: Vec<(usize, Arc<str>, Span)>,
     /// Servers with fields of their own in the PROXY header, by position.
     pub proxy_fields: Vec<(usize, Arc<Vec<ProxyFieldDraft>>)>,
+    /// Servers whose connections have names (`pool-conn-name`), by position: the expression, and where it is.
+    pub pool_names: Vec<(usize, Arc<str>, Span)>,
     /// `ssl-f-use`
     pub certificates: Vec<crate::tls::FrontendCertificate>,
 }
@@ -216,6 +218,8 @@ pub(crate) struct ServerDraft {
     pub healthcheck: Option<(Arc<str>, Span)>,
     /// `set-proxy-v2-tlv-fmt`: compiled when all names are known. Shared by the servers of a template.
     pub proxy_fields: Arc<Vec<ProxyFieldDraft>>,
+    /// `pool-conn-name`, with its place.
+    pub pool_name: Option<(Arc<str>, Span)>,
     /// `resolvers`, with its place.
     pub resolvers: Option<(Arc<str>, Span)>,
     /// `resolve-prefer`, `resolve-net`, `resolve-opts`.
@@ -347,6 +351,7 @@ impl Building {
             tracks: Vec::new(),
             healthchecks: Vec::new(),
             proxy_fields: Vec::new(),
+            pool_names: Vec::new(),
             certificates: Vec::new(),
         }
     }

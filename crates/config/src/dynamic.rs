@@ -151,12 +151,14 @@ pub fn new_server(
     let mut b = backend_of(&line, backend);
     server::server(&mut cx, &mut b, &line).map_err(|complaint| plain(&complaint.message))?;
     let track = b.tracks.pop().map(|(_, wanted, _)| wanted);
-    let uses_names = !b.proxy_fields.is_empty() || b.p.servers.iter().any(|server| server.tls.is_some());
+    let uses_names = !b.proxy_fields.is_empty()
+        || !b.pool_names.is_empty()
+        || b.p.servers.iter().any(|server| server.tls.is_some());
     if uses_names {
         cx.name_table = NameTable::of(config);
     }
     finish::proxy_fields(&mut cx, &mut b);
-    tls::names(&mut cx, &mut b);
+    finish::names::compile(&mut cx, &mut b);
     tls::load_servers(&mut cx, &mut b);
     // Its checks do what its own line says of them, not what traffic does.
     for server in &mut b.p.servers {

@@ -217,6 +217,9 @@ fn push(
     if !draft.proxy_fields.is_empty() {
         b.proxy_fields.push((b.p.servers.len(), draft.proxy_fields));
     }
+    if let Some((text, span)) = draft.pool_name {
+        b.pool_names.push((b.p.servers.len(), text, span));
+    }
     b.server_names.insert(name, line.number);
     b.p.servers.push(server.into());
     Ok(())

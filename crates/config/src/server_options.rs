@@ -264,6 +264,13 @@ pub(crate) fn tcp_ut(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut Server
     Ok(2)
 }
 
+/// `pool-conn-name`: compiled when all names are known.
+pub(crate) fn pool_conn_name(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
+    let text = value(line, at, "'pool-conn-name' expects <value> as argument.")?;
+    draft.pool_name = Some((cx.name(text), line.span_at(at + 1)));
+    Ok(2)
+}
+
 pub(crate) fn pool_purge_delay(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
     value(line, at, "'pool-purge-delay' expects <value> as argument.")?;
     let ms = crate::numbers::time(cx, line, at + 1, TimeUnit::Milliseconds, "pool-purge-delay")?;

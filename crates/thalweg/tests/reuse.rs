@@ -24,9 +24,15 @@ fn connections(proxy: &Proxy) -> Vec<i64> {
     line.split(' ').skip(6).filter_map(|n| n.parse().ok()).collect()
 }
 
-/// The number of the server's connection that each request came on. `Connection: close` ends the client's, so that only
-/// connections shared by all clients are used.
-fn numbers(io: Io, program: Option<&Path>, lines: &str, requests: &[&str]) -> Vec<String> {
+/// The number of the server's connection that each request came on, with these lines in the frontend and these words on
+/// the server's line. `Connection: close` ends the client's, so that only connections shared by all clients are used.
+fn numbers(
+    io: Io,
+    program: Option<&Path>,
+    lines: &str,
+    server_words: &str,
+    requests: &[&str],
+) -> Vec<String> {
     let server = Server::start(|mut conn, n| {
         while conn.next_request().is_some() {
             conn.send(support::ok(&n.to_string()));
@@ -34,7 +40,7 @@ fn numbers(io: Io, program: Option<&Path>, lines: &str, requests: &[&str]) -> Ve
     });
     let text = format!(
         "global\nnbthread 1\ndefaults\nmode http\nhttp-reuse always\ntimeout connect 20s\ntimeout client 20s\n\
-         timeout server 20s\nfrontend fe\nbind <@fe>\n{lines}\ndefault_backend be\nbackend be\nserver a {} pool-low-conn 100\n",
+         timeout server 20s\nfrontend fe\nbind <@fe>\n{lines}\ndefault_backend be\nbackend be\nserver a {} pool-low-conn 100 {server_words}\n",
         server.addr
     );
     let mut setup = Setup::file(&text);
@@ -70,9 +76,21 @@ fn marked_connections_are_for_requests_with_the_same_mark() {
         "/tos-mark",
     ];
     let wanted = ["0", "1", "0", "1", "2", "3", "4", "0", "4", "1", "2", "3"];
-    each_driver(|io| assert_eq!(numbers(io, None, lines, &requests), wanted, "over {io}"));
+    each_driver(|io| assert_eq!(numbers(io, None, lines, "", &requests), wanted, "over {io}"));
     if let Some(reference) = reference() {
-        assert_eq!(numbers("epoll", Some(&reference), lines, &requests), wanted, "of the reference");
+        assert_eq!(numbers("epoll", Some(&reference), lines, "", &requests), wanted, "of the reference");
+    }
+}
+
+/// A connection that has a name is for requests whose name is the same, and those without a name share others.
+#[test]
+fn connections_with_a_name_are_for_requests_with_that_name() {
+    let words = "pool-conn-name url_param(n)";
+    let requests = ["/?n=a", "/?n=b", "/?n=a", "/", "/?n=b", "/?n=", "/"];
+    let wanted = ["0", "1", "0", "2", "1", "2", "2"];
+    each_driver(|io| assert_eq!(numbers(io, None, "", words, &requests), wanted, "over {io}"));
+    if let Some(reference) = reference() {
+        assert_eq!(numbers("epoll", Some(&reference), "", words, &requests), wanted, "of the reference");
     }
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod checks;
 mod formats;
 mod limits;
+pub(crate) mod names;
 mod resolvers;
 mod track;
 
@@ -69,7 +70,7 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
         rules::settle(cx, b, preset.map(|p| &p.rules));
         replies::settle(cx, b);
         formats::compile(cx, b);
-        crate::tls::names(cx, b);
+        names::compile(cx, b);
         crate::check::compile(cx, b);
         if readable {
             checks::proxy(cx, b);

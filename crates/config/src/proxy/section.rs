@@ -280,6 +280,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
             track: None,
             healthcheck: None,
             proxy_fields: Arc::default(),
+            pool_name: None,
             resolvers: None,
             preference: Preference {
                 families: Families::V6First,
@@ -313,6 +314,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         resolutions: Vec::new(),
         healthchecks: Vec::new(),
         proxy_fields: Vec::new(),
+        pool_names: Vec::new(),
         certificates: Vec::new(),
     }
 }

@@ -286,7 +286,7 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
             wrong: |text| format!("'on-marked-up' expects 'shutdown-backup-sessions' but got '{text}'"),
         },
     ),
-    not_yet("pool-conn-name", "Idle connections.", why::POOL_NAME),
+    works("pool-conn-name", "Name by which connections are told apart.", Reads(o::pool_conn_name)),
     works(
         "pool-low-conn",
         "Idle connections below which none is taken from another thread.",

@@ -5,7 +5,6 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use thalweg_check::{Program, StepKind, Text};
-use thalweg_sample::Point;
 use thalweg_syntax::{Diagnostic, Lead, Loader, Severity, Span};
 use thalweg_tls::SystemClock;
 use thalweg_tls::bind::Shared;
@@ -23,7 +22,7 @@ use thalweg_tls::verify::{Crls, TrustStore};
 use super::store::FrontendCertificate;
 use crate::build::{Building, Cx};
 use crate::model::{BindTls, Mode, NamedFile, Proxy, Server, ServerTls, SourceKind};
-use crate::sample_env::{expression_at, under};
+use crate::sample_env::under;
 
 /// Where systems keep the certificates that everybody trusts: the first of these files that is there.
 const SYSTEM_AUTHORITIES: [&str; 4] = [
@@ -60,57 +59,6 @@ impl Files for LoaderFiles<'_> {
     fn exists(&self, path: &str) -> bool {
         !matches!(self.0.is_dir(path), Err(error) if error.kind() == io::ErrorKind::NotFound)
     }
-}
-
-/// Compiles what the servers of a proxy are to be asked for by name.
-pub(crate) fn names(cx: &mut Cx<'_>, b: &mut Building) {
-    let mut servers = std::mem::take(&mut b.p.servers);
-    // Servers of one backend mostly have the same expression.
-    let mut known: Vec<(String, Option<Arc<crate::compiled::Expr>>)> = Vec::new();
-    for server in &mut servers {
-        let Some(tls) = &mut server.tls else { continue };
-        let automatic = tls.words.sni.is_none();
-        if automatic && (b.p.mode != Mode::Http || tls.words.sni_auto == Some(false)) {
-            continue;
-        }
-        let text = tls.words.sni.clone().unwrap_or_else(|| "req.hdr(host),field(1,:)".to_owned());
-        let compiled = match known.iter().find(|(other, _)| *other == text) {
-            Some((_, compiled)) => compiled.clone(),
-            None => {
-                let span = tls.sni_span.unwrap_or(b.span);
-                let compiled = match expression_at(cx, b, &text, span, Point::UseServer.set(), "sni") {
-                    Ok(expr) if expr.fetch.points.meets(Point::UseServer.set()) => Some(Arc::new(expr)),
-                    Ok(expr) => {
-                        let what = format!(
-                            "error detected while parsing sni or pool-conn-name expressions : '{text}' : some args \
-                             extract information from '{}', none of which is available here",
-                            expr.fetch.needs
-                        );
-                        cx.diagnostics.push(of_server(Lead::Located, span, &b.p.name, server, &what));
-                        None
-                    }
-                    Err(error) => {
-                        let what = format!(
-                            "error detected while parsing sni or pool-conn-name expressions : {error}"
-                        );
-                        cx.diagnostics.push(of_server(Lead::Located, span, &b.p.name, server, &what));
-                        None
-                    }
-                };
-                known.push((text, compiled.clone()));
-                compiled
-            }
-        };
-        let Some(tls) = &mut server.tls else { continue };
-        let tls = Arc::make_mut(tls);
-        tls.sni = compiled;
-    }
-    b.p.servers = servers;
-}
-
-fn of_server(lead: Lead, span: Span, proxy: &str, server: &Server, what: &str) -> Diagnostic {
-    let what = what.trim_end_matches('.');
-    Diagnostic::new(Severity::Alert, lead, Some(span), format!("'server {proxy}/{}' : {what}.", server.name))
 }
 
 /// Whether a server's line says `ssl`.

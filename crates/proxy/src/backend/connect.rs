@@ -20,7 +20,7 @@ use thalweg_tls::server::ServerContext;
 
 use super::hand_over;
 use super::health::observe::{Seen, observe};
-use super::pool::{ConnectionKey, Demand, IdleConnection, IdlePool, TlsKey};
+use super::pool::{ConnectionKey, Demand, IdleConnection, IdlePool};
 use super::shared::SharedConnection;
 use crate::connection::handshake::{self, HandshakeError};
 use crate::connection::line::Line;
@@ -161,7 +161,9 @@ pub struct LineValues {
     /// Fields of the PROXY header.
     pub header_fields: Vec<HeaderField>,
     /// What the server is asked for by TLS.
-    pub name: Option<Box<[u8]>>,
+    pub sni: Option<Box<[u8]>>,
+    /// The name of the connection, if its line says how it gets one (`pool-conn-name`).
+    pub name: Option<Option<Box<[u8]>>>,
     /// The request wants to become a WebSocket.
     pub websocket: bool,
 }
@@ -178,6 +180,8 @@ pub struct Target<'a> {
     moves: u32,
     /// TLS as it is spoken to the server now.
     tls: Option<Arc<ServerContext>>,
+    /// What the server is asked for by TLS, where that is not the name of the connection.
+    sni: Option<Box<[u8]>>,
     /// Why TLS failed.
     failure: RefCell<Option<Rc<TlsFacts>>>,
 }
@@ -193,7 +197,7 @@ impl<'a> Target<'a> {
         overrides: &Overrides,
         values: LineValues,
     ) -> Target<'a> {
-        let LineValues { header_fields, name, websocket } = values;
+        let LineValues { header_fields, mut sni, name, websocket } = values;
         let proxy = worker.proxy(backend);
         let client = facts.src.unwrap_or_else(|| session.source());
         let local = facts.dst.unwrap_or_else(|| session.destination());
@@ -210,7 +214,8 @@ impl<'a> Target<'a> {
         let tls = server.traffic_tls().and_then(|tls| tls.line.as_ref()).map(|line| line.context());
         let protocol = if websocket { websocket_protocol(server, tls.as_deref()) } else { None };
         let has_header = server.send_proxy != ProxyHeader::None;
-        if per_request || source.is_some() || has_header || is_marked || tls.is_some() || protocol.is_some() {
+        let is_special = per_request || source.is_some() || has_header || is_marked || protocol.is_some();
+        if is_special || tls.is_some() || name.is_some() {
             let mut header = Vec::new();
             write_proxy_header(&mut header, &server.send_proxy, client, local, facts, &header_fields);
             key = Some(Rc::new(ConnectionKey {
@@ -220,10 +225,11 @@ impl<'a> Target<'a> {
                 mark: overrides.bc_mark,
                 tos: overrides.bc_tos,
                 protocol,
-                tls: tls.as_ref().map(|context| TlsKey { name, context: context.id() }),
+                name: name.unwrap_or_else(|| sni.take()),
+                tls: tls.as_ref().map(|context| context.id()),
             }));
         }
-        Target { worker, proxy, server, addr, key, source, moves, tls, failure: RefCell::default() }
+        Target { worker, proxy, server, addr, key, source, moves, tls, sni, failure: RefCell::default() }
     }
 
     /// How often the server's address had changed when this was made.
@@ -435,7 +441,10 @@ impl<'a> Target<'a> {
         context: &Arc<ServerContext>,
         deadline: Option<u64>,
     ) -> Result<Transport, ConnectError> {
-        let name = self.key.as_ref().and_then(|key| key.tls.as_ref()).and_then(|tls| tls.name.as_deref());
+        let name = match self.server.rare().pool_conn_name {
+            None => self.key.as_ref().and_then(|key| key.name.as_deref()),
+            Some(_) => self.sni.as_deref(),
+        };
         let sizes = self.worker.record_sizes();
         let place = Place::take(&self.worker.live).ok_or(ConnectError::Resource(libc_codes::ENOBUFS))?;
         let protocols: Option<&[Vec<u8>]> = match self.protocol() {

@@ -30,18 +30,11 @@ pub struct ConnectionKey {
     pub tos: Option<u8>,
     /// The version of HTTP that a WebSocket needs, where another may be spoken to the server (`ws`).
     pub protocol: Option<WebSocketProtocol>,
-    /// TLS; absent where none is spoken.
-    pub tls: Option<TlsKey>,
-}
-
-/// What makes connections interchangeable on which TLS is spoken: what the server was asked for, and by what rules it was
-/// believed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct TlsKey {
-    /// The name that the server was asked for.
+    /// The name of the connection (`pool-conn-name`), or else what the server was asked for by TLS (`sni`).
     pub name: Option<Box<[u8]>>,
-    /// The number of the server's context: certificate, authorities and lists may be changed while it runs.
-    pub context: u64,
+    /// Where TLS is spoken, the number of the server's context, by whose rules the server was believed: certificate,
+    /// authorities and lists may be changed while it runs.
+    pub tls: Option<u64>,
 }
 
 /// A server connection without a stream.

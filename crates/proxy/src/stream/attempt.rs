@@ -116,7 +116,8 @@ impl<'a> Attempts<'a> {
     pub fn take_idle(&mut self, stream: &mut Stream<'a>, server: &'a Server) -> Option<Target<'a>> {
         let values = LineValues {
             header_fields: stream.header_fields(server),
-            name: stream.server_name(server),
+            sni: stream.server_name(server),
+            name: stream.connection_name(server),
             websocket: stream.state.facts.is_http && stream.state.request_framing.websocket,
         };
         let overrides = &stream.state.effects.overrides;

@@ -155,9 +155,21 @@ impl<'a> Stream<'a> {
     /// The name that a server is asked for by TLS (`sni`, `sni-auto`).
     pub fn server_name(&mut self, server: &thalweg_config::model::Server) -> Option<Box<[u8]>> {
         let name = server.traffic_tls()?.sni.as_ref()?;
+        self.text_of(name)
+    }
+
+    /// The name of the connection, if a server's line says how it gets one (`pool-conn-name`); none when there is nothing to
+    /// call it by.
+    #[inline]
+    pub fn connection_name(&mut self, server: &thalweg_config::model::Server) -> Option<Option<Box<[u8]>>> {
+        let name = server.rare().pool_conn_name.as_ref()?;
+        Some(self.text_of(name))
+    }
+
+    fn text_of(&mut self, expr: &thalweg_config::compiled::Expr) -> Option<Box<[u8]>> {
         self.evaluate(true, |cx, _| {
-            let sample = name.eval_as(thalweg_sample::Type::Str, cx)?;
-            Some(cx.bytes(&sample.value)).filter(|name| !name.is_empty()).map(Box::from)
+            let sample = expr.eval_as(thalweg_sample::Type::Str, cx)?;
+            Some(cx.bytes(&sample.value)).filter(|text| !text.is_empty()).map(Box::from)
         })
     }
 
