@@ -211,7 +211,7 @@ fn listeners(
                 .listen(&SockAddr::from(address), &Default::default())
                 .map_err(|error| format!("cannot listen on {address}: {error}"))?;
             let port = Arc::new(Port::new(fd, LetGo::Keep));
-            sockets.push(ThreadSocket { proxy: proxy.id, bind: position, port });
+            sockets.push(ThreadSocket { listener: bind.number as usize, port });
         }
     }
     Ok((sockets, taken))

@@ -363,8 +363,10 @@ impl Drop for Present<'_> {
 
 /// All counters of one thread, made when it first counts something.
 pub struct ThreadCounters {
-    /// By listener; a frontend's are the sums of its listeners' (see [`crate::Instance::frontend_counters`]).
+    /// By listener; a frontend's are the sums of its listeners' (see [`crate::Live::frontend_counters`]).
     pub listeners: Row,
+    /// By proxy, as a frontend: what those of its listeners had counted that are gone.
+    pub frontends: Row,
     /// By proxy, as a backend.
     pub backends: Row,
     /// By flat server number.
@@ -446,6 +448,7 @@ impl ThreadCounters {
         let row = |n: usize| Row(Chunks::new(n));
         ThreadCounters {
             listeners: row(listeners),
+            frontends: row(proxies),
             backends: row(proxies),
             servers: row(servers),
             process: Counters::default(),

@@ -1,11 +1,11 @@
 //! What all threads share: a configuration in force ([`Instance`]), and the live state that outlives it ([`Live`]).
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
-use std::ops::{Deref, Range};
+use std::ops::Deref;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError, RwLock};
 
+use smallvec::SmallVec;
 use thalweg_balance::Growing;
 use thalweg_balance::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Mutex};
 use thalweg_config::model::{Bind, Config, Proxy, ProxyId, ServerId, Tune};
@@ -47,8 +47,44 @@ pub struct Instance {
     names: Arc<Names>,
     /// By proxy; those without servers have an empty one.
     pub backends: Backends,
+    /// By the number of a listener, its proxy and its position among the proxy's.
+    listeners: Arc<[Option<(ProxyId, u32)>]>,
     pub live: Arc<Live>,
 }
+
+/// What all threads share of a listener, at its number. All of it is words and locks, so that the number can be used again.
+#[derive(Default)]
+pub struct Listening {
+    /// Its connections.
+    pub gate: Gate,
+    /// The number of its frontend.
+    frontend: AtomicU32,
+    /// Whether its clients speak TLS.
+    tls: AtomicBool,
+}
+
+impl Listening {
+    /// From now on the number is that of this listener, which `frontend` has.
+    fn begin(&self, frontend: ProxyId, bind: &Bind) {
+        self.frontend.store(frontend.0, Ordering::Relaxed);
+        self.tls.store(bind.tls.as_deref().is_some_and(|tls| tls.ssl), Ordering::Relaxed);
+        self.gate.set_limit(bind.maxconn);
+    }
+
+    /// The frontend that it belongs to.
+    #[inline]
+    pub fn frontend(&self) -> ProxyId {
+        ProxyId(self.frontend.load(Ordering::Relaxed))
+    }
+
+    /// Whether its clients speak TLS.
+    pub fn speaks_tls(&self) -> bool {
+        self.tls.load(Ordering::Relaxed)
+    }
+}
+
+/// The numbers of the listeners that a frontend has or had, and that count for it. Most have one or two.
+type Listeners = SmallVec<[u32; 4]>;
 
 /// Frontends and backends by name; a `listen` is in both.
 struct Names {
@@ -131,8 +167,10 @@ pub struct Live {
     pub frontend_gates: Growing<Gate>,
     /// Streams by `log-forward` section.
     pub log_forward_gates: Box<[Gate]>,
-    /// Connections by listener (see [`Live::listeners`]).
-    pub listener_gates: Box<[Gate]>,
+    /// By number of the listener.
+    pub listeners: Growing<Listening>,
+    /// By proxy.
+    counted: Growing<Mutex<Listeners>>,
     /// New connections of the process per second (`maxconnrate`).
     pub connection_rate: RateGate,
     /// New sessions of the process per second (`maxsessrate`).
@@ -143,13 +181,6 @@ pub struct Live {
     pub tls_gate: Gate,
     /// New sessions per second by proxy (`rate-limit sessions`).
     pub frontend_rates: Growing<RateGate>,
-    /// Every listener: its proxy and its position in the proxy's binds.
-    pub listeners: Box<[(ProxyId, usize)]>,
-    /// Listeners whose clients speak TLS.
-    tls_listeners: Box<[bool]>,
-    /// The address that every connection of a listener came to, where there is only one: saves asking the kernel for each
-    /// of them. Set when the listener starts.
-    pub listener_addresses: Box<[OnceLock<SocketAddr>]>,
     /// Log line counters by proxy (`%lc`).
     pub log_counters: Growing<AtomicU64>,
     /// Stick tables, by the configuration's number.
@@ -204,7 +235,8 @@ impl Instance {
         let names = Arc::new(Names::of(&config));
         let trackers = Trackers::new(&config, &backends);
         let live = Live::new(&config, first_flat as usize, trackers, (program, hostname), start_wall_us);
-        let instance = Arc::new(Instance { names, backends, live: Arc::new(live), config });
+        let listeners = places(&config);
+        let instance = Arc::new(Instance { names, backends, listeners, live: Arc::new(live), config });
         instance.live.set_current(&instance);
         instance
     }
@@ -212,12 +244,19 @@ impl Instance {
     /// One with the same proxies, as `config` has them.
     pub(crate) fn like(&self, config: Config) -> Instance {
         let (names, live) = (Arc::clone(&self.names), Arc::clone(&self.live));
-        Instance { config, names, backends: self.backends.clone(), live }
+        Instance {
+            config,
+            names,
+            backends: self.backends.clone(),
+            listeners: Arc::clone(&self.listeners),
+            live,
+        }
     }
 
     /// One with other proxies.
     pub(crate) fn with_backends(&self, config: Config, backends: Backends) -> Instance {
-        Instance { names: Arc::new(Names::of(&config)), config, backends, live: Arc::clone(&self.live) }
+        let (names, listeners) = (Arc::new(Names::of(&config)), places(&config));
+        Instance { names, config, backends, listeners, live: Arc::clone(&self.live) }
     }
 
     /// Whether it has the proxies that another one has, though not their servers.
@@ -246,11 +285,37 @@ impl Instance {
         self.config.find_proxy(*self.names.backends.get(std::str::from_utf8(name).ok()?)?)
     }
 
-    /// A listener by its position in [`Live::listeners`].
+    /// The listener with that number, which is of this configuration.
+    ///
+    /// # Panics
+    /// When it is not.
+    #[inline]
     pub fn bind(&self, listener: usize) -> &Bind {
-        let (proxy, index) = self.listeners[listener];
-        &self.config.proxy(proxy).binds[index]
+        match self.find_bind(listener) {
+            Some(bind) => bind,
+            None => panic!("no listener has the number {listener}"),
+        }
     }
+
+    /// The listener with that number, if this configuration has it.
+    #[inline]
+    pub fn find_bind(&self, listener: usize) -> Option<&Bind> {
+        let (proxy, at) = (*self.listeners.get(listener)?)?;
+        self.config.find_proxy(proxy)?.binds.get(at as usize)
+    }
+}
+
+/// By the number of a listener, its proxy and its position among the proxy's.
+fn places(config: &Config) -> Arc<[Option<(ProxyId, u32)>]> {
+    let all = || {
+        config
+            .proxies
+            .iter()
+            .flat_map(|p| p.binds.iter().zip(0..).map(|(bind, at)| (bind.number, (p.id, at))))
+    };
+    let mut places = vec![None; all().map(|(number, _)| number as usize + 1).max().unwrap_or(0)];
+    all().for_each(|(number, place)| places[number as usize] = Some(place));
+    places.into()
 }
 
 impl Names {
@@ -272,17 +337,20 @@ impl Live {
     ) -> Live {
         let proxies = config.proxies.len();
         let nbthread = config.global.nbthread.max(1);
-        let of_binds = |proxy: &Proxy| (0..proxy.binds.len()).map(|i| (proxy.id, i)).collect::<Vec<_>>();
-        let listeners: Vec<_> = config.proxies.iter().flat_map(|proxy| of_binds(proxy)).collect();
-        debug_assert!(listeners.is_sorted());
+        let count = config.proxies.iter().map(|proxy| proxy.binds.len()).sum();
+        let listeners: Growing<Listening> = (0..count).map(|_| Listening::default()).collect();
+        for (proxy, bind) in
+            config.proxies.iter().flat_map(|proxy| proxy.binds.iter().map(|bind| (proxy.id, bind)))
+        {
+            listeners[bind.number as usize].begin(proxy, bind);
+        }
+        let numbers = |proxy: &Proxy| Mutex::new(proxy.binds.iter().map(|bind| bind.number).collect());
         limit_variables(&config.global.tune);
         let tables = crate::tables::of(config);
         Live {
             program: program.to_owned(),
             hostname: hostname.to_owned(),
-            threads: (0..nbthread)
-                .map(|_| Arc::new(ThreadCounters::new(proxies, servers, listeners.len())))
-                .collect(),
+            threads: (0..nbthread).map(|_| Arc::new(ThreadCounters::new(proxies, servers, count))).collect(),
             frontend_peaks: (0..proxies).map(|_| Peaks::default()).collect(),
             backend_peaks: (0..proxies).map(|_| Peaks::default()).collect(),
             server_peaks: (0..servers).map(|_| Peaks::default()).collect(),
@@ -291,21 +359,13 @@ impl Live {
             process_gate: Gate::new(u32::try_from(config.global.maxconn).unwrap_or(u32::MAX)),
             frontend_gates: config.proxies.iter().map(|p| Gate::new(p.maxconn)).collect(),
             log_forward_gates: config.log_forwards.iter().map(|f| Gate::new(f.maxconn)).collect(),
-            listener_gates: listeners
-                .iter()
-                .map(|(p, i)| Gate::new(config.proxy(*p).binds[*i].maxconn))
-                .collect(),
+            counted: config.proxies.iter().map(|proxy| numbers(proxy)).collect(),
+            listeners,
             connection_rate: RateGate::new(config.global.maxconnrate),
             session_rate: RateGate::new(config.global.maxsessrate),
             tls_rate: RateGate::new(config.global.maxsslrate),
             tls_gate: Gate::new(config.global.maxsslconn),
             frontend_rates: config.proxies.iter().map(|p| RateGate::new(p.fe_sps_limit)).collect(),
-            tls_listeners: listeners
-                .iter()
-                .map(|(p, i)| config.proxy(*p).binds[*i].tls.as_deref().is_some_and(|tls| tls.ssl))
-                .collect(),
-            listener_addresses: listeners.iter().map(|_| OnceLock::new()).collect(),
-            listeners: listeners.into_boxed_slice(),
             log_counters: (0..proxies).map(|_| AtomicU64::new(0)).collect(),
             peers: crate::peers::Sections::new(config, &tables),
             tables,
@@ -350,26 +410,15 @@ impl Live {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether clients of a listener speak TLS.
-    pub fn speaks_tls(&self, listener: usize) -> bool {
-        self.tls_listeners[listener]
-    }
-
-    /// The position of a listener in [`Live::listeners`].
-    pub fn listener_index(&self, proxy: ProxyId, bind: usize) -> Option<usize> {
-        self.listeners.binary_search(&(proxy, bind)).ok()
-    }
-
-    /// The positions of a proxy's listeners in [`Live::listeners`].
-    pub fn listeners_of(&self, proxy: ProxyId) -> Range<usize> {
-        let start = self.listeners.partition_point(|(p, _)| *p < proxy);
-        start..self.listeners.partition_point(|(p, _)| *p <= proxy)
-    }
-
-    /// The counters of a frontend: those of its listeners on each thread.
+    /// The counters of a frontend: those of its listeners on each thread, and what is left there of listeners that are gone.
+    /// Takes a lock, so not for what is done per request.
     pub fn frontend_counters(&self, proxy: ProxyId) -> impl Iterator<Item = &Counters> + Clone {
-        let listeners = self.listeners_of(proxy);
-        self.threads.iter().flat_map(move |t| listeners.clone().map(move |at| &t.listeners[at]))
+        let at = proxy.0 as usize;
+        let listeners = self.counted[at].lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.threads.iter().flat_map(move |thread| {
+            let own = listeners.clone().into_iter().map(move |number| &thread.listeners[number as usize]);
+            own.chain([&thread.frontends[at]])
+        })
     }
 
     /// Forgets the largest rates.

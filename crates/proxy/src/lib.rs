@@ -29,7 +29,6 @@ mod world;
 
 use std::sync::Arc;
 
-use thalweg_config::model::ProxyId;
 use thalweg_runtime::net::Port;
 use thalweg_runtime::{Handle, Reason, kill};
 
@@ -38,10 +37,8 @@ use worker::Thread;
 
 /// A listening socket for one thread.
 pub struct ThreadSocket {
-    /// The proxy it belongs to.
-    pub proxy: ProxyId,
-    /// Position in the proxy's binds.
-    pub bind: usize,
+    /// The number of the listener that it belongs to ([`thalweg_config::model::Bind::number`]).
+    pub listener: usize,
     /// The socket, which other threads may accept from, too.
     pub port: Arc<Port>,
 }
@@ -74,8 +71,7 @@ pub fn start_thread(instance: &Arc<Instance>, thread: usize, sockets: Vec<Thread
     backend::health::start(&worker);
     resolvers::start(&worker);
     for socket in sockets {
-        let Some(listener) = instance.listener_index(socket.proxy, socket.bind) else { continue };
-        let task = frontend::listener::start(&worker, listener, socket.port);
+        let task = frontend::listener::start(&worker, socket.listener, socket.port);
         own.accepting.borrow_mut().push(task);
     }
 }

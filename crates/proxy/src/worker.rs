@@ -321,7 +321,7 @@ impl Thread {
     pub fn count_connection(&self, listener: usize) {
         let now_ms = clock::now_ms();
         let instance = &*self.live;
-        let (proxy, _) = instance.listeners[listener];
+        let proxy = instance.listeners[listener].frontend();
         let counters = self.fe_counters(listener);
         counters.connections.add(1);
         if let Some(second) = counters.connection_rate.add(now_ms) {
@@ -363,7 +363,7 @@ impl Thread {
     pub fn begin_session(&self, listener: usize) -> Present<'_> {
         let now_ms = clock::now_ms();
         let instance = &*self.live;
-        let (proxy, _) = instance.listeners[listener];
+        let proxy = instance.listeners[listener].frontend();
         let counters = self.fe_counters(listener);
         counters.total.add(1);
         if let Some(second) = counters.session_rate.add(now_ms) {
@@ -386,7 +386,7 @@ impl Thread {
         self.counters().process.requests.add(1);
         if let Some(second) = counters.request_rate.add(clock::now_ms()) {
             let instance = &*self.live;
-            let (proxy, _) = instance.listeners[listener];
+            let proxy = instance.listeners[listener].frontend();
             let rates = instance.frontend_counters(proxy).map(|c| &c.request_rate);
             raise(&instance.frontend_peaks[proxy.0 as usize].requests, rates, second);
         }

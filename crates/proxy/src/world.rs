@@ -216,7 +216,7 @@ impl World for Worker {
     }
 
     fn listener_connections(&self, id: ListenerId) -> u32 {
-        self.instance.listener_gates[id.0 as usize].current()
+        self.instance.listeners[id.0 as usize].gate.current()
     }
 
     fn active_connections(&self) -> u32 {

@@ -583,13 +583,14 @@ fn run(scene: &Scene, deferred_sends: bool, text: String, undo: Option<u64>) -> 
             config.global.nbthread = 1;
             let of = |name: &str| config.proxies.iter().find(|p| &*p.name == name).unwrap().id;
             let (fe, be) = (of("fe"), of("be"));
+            let number = config.proxy(fe).binds[0].number as usize;
             let mut log = Datagram::bind(&address(LOG), &DatagramOptions::default()).unwrap();
             let front = network.listen(&address(FRONT), &Default::default()).unwrap();
             let port = Arc::new(Port::new(front, LetGo::Keep));
             let mut listener = Listener::bind(&address(BACK), &Default::default()).unwrap();
             let instance = Instance::new(config, "thalweg", "host", clock::wall_us());
             instance.offer(vec![Box::new(Nothing)]);
-            thalweg_proxy::start_thread(&instance, 0, vec![ThreadSocket { proxy: fe, bind: 0, port }]);
+            thalweg_proxy::start_thread(&instance, 0, vec![ThreadSocket { listener: number, port }]);
             let began = clock::now_ms() + first.len() as u64 * 20;
             let seen = Seen::default();
             let told = seen.clone();

@@ -72,7 +72,8 @@ fn watch(options: [&str; 2], times: u32, seconds: usize) -> [Vec<(u64, u64)>; 2]
                 thalweg_config::load(&LoadOptions { files: vec![input], cpus: 1, ..LoadOptions::default() });
             let mut config = loaded.config.expect("the configuration is valid");
             config.global.nbthread = 1;
-            let proxy = config.proxies.iter().find(|p| &*p.name == "fe").unwrap().id;
+            let fe = config.proxies.iter().find(|p| &*p.name == "fe").unwrap();
+            let number = fe.binds[0].number as usize;
             let front = network.listen(&address(FRONT), &Default::default()).unwrap();
             let port = Arc::new(Port::new(front, LetGo::Keep));
             for back in BACK {
@@ -85,7 +86,7 @@ fn watch(options: [&str; 2], times: u32, seconds: usize) -> [Vec<(u64, u64)>; 2]
                 });
             }
             let instance = Instance::new(config, "thalweg", "host", 0);
-            thalweg_proxy::start_thread(&instance, 0, vec![ThreadSocket { proxy, bind: 0, port }]);
+            thalweg_proxy::start_thread(&instance, 0, vec![ThreadSocket { listener: number, port }]);
             for i in 0..9 {
                 let stream = Stream::connect(&address(FRONT), &ConnectOptions::default()).await.unwrap();
                 spawn(&SCRIPT, ask(stream, if i == 8 { "/b" } else { "/a" }, times));

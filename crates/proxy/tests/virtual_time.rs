@@ -123,13 +123,14 @@ fn run(seed: u64, sim: SimConfig, text: String, case: &Case) -> Vec<(&'static st
             let mut config =
                 loaded.config.unwrap_or_else(|| panic!("{name}: the configuration is not valid"));
             config.global.nbthread = 1;
-            let proxy = config.proxies.iter().find(|p| &*p.name == "fe").unwrap().id;
+            let fe = config.proxies.iter().find(|p| &*p.name == "fe").unwrap();
+            let number = fe.binds[0].number as usize;
             let mut log = Datagram::bind(&address(LOG), &DatagramOptions::default()).unwrap();
             let front = network.listen(&address(FRONT), &Default::default()).unwrap();
             let port = Arc::new(Port::new(front, LetGo::Keep));
             let mut server = Listener::bind(&address(BACK), &Default::default()).unwrap();
             let instance = Instance::new(config, "thalweg", "host", clock::wall_us());
-            thalweg_proxy::start_thread(&instance, 0, vec![ThreadSocket { proxy, bind: 0, port }]);
+            thalweg_proxy::start_thread(&instance, 0, vec![ThreadSocket { listener: number, port }]);
             let told_too = told.clone();
             let began = clock::now_ms() + if first_script.is_some() { 100 } else { 0 };
             spawn(&SCRIPT, async move {

@@ -159,12 +159,18 @@ fn start_proxy(instance: &Arc<Instance>, network: &Network, plan: &Plan) {
         let Some(proxy) = instance.frontend_by_name(format!("fe{n}").as_bytes()) else { continue };
         let fd =
             network.listen(&SockAddr::from(*front), &Default::default()).expect("nobody has this address");
-        sockets.push(ThreadSocket { proxy: proxy.id, bind: 0, port: Arc::new(Port::new(fd, LetGo::Keep)) });
+        sockets.push(ThreadSocket {
+            listener: proxy.binds[0].number as usize,
+            port: Arc::new(Port::new(fd, LetGo::Keep)),
+        });
     }
     if let (Some(tcp), Some(proxy)) = (&plan.tcp, instance.frontend_by_name(TCP_FRONT.as_bytes())) {
         let fd =
             network.listen(&SockAddr::from(tcp.front), &Default::default()).expect("nobody has this address");
-        sockets.push(ThreadSocket { proxy: proxy.id, bind: 0, port: Arc::new(Port::new(fd, LetGo::Keep)) });
+        sockets.push(ThreadSocket {
+            listener: proxy.binds[0].number as usize,
+            port: Arc::new(Port::new(fd, LetGo::Keep)),
+        });
     }
     thalweg_proxy::start_thread(instance, 0, sockets);
 }

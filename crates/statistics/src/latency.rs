@@ -21,15 +21,15 @@ pub fn of(instance: &Instance, place: Place, phase: Phase) -> Sum {
     };
     match place.part {
         Part::Frontend => sum(&mut instance.frontend_counters(proxy.id)),
-        Part::Listener(at) => match instance.listener_index(proxy.id, at) {
-            Some(index) => sum(&mut threads().map(|t| &t.listeners[index])),
-            None => sum(&mut std::iter::empty()),
-        },
+        Part::Listener(at) => {
+            let index = proxy.binds[at].number as usize;
+            sum(&mut threads().map(|t| &t.listeners[index]))
+        }
         Part::Server(at) => {
             let index = instance.server_index(proxy.id, proxy.servers[at].id);
             sum(&mut threads().map(|t| &t.servers[index]))
         }
-        Part::Backend => sum(&mut threads().map(|t| &t.backends[place.proxy])),
+        Part::Backend => sum(&mut threads().map(|t| &t.backends[proxy.id.0 as usize])),
     }
 }
 

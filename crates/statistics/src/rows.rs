@@ -284,21 +284,20 @@ pub fn listener(instance: &Instance, proxy: &Proxy, position: usize) -> Row {
     let bind = &proxy.binds[position];
     let name = listener_name(bind);
     let mut row = Row::new(RowKind::Listener, proxy, &name, bind.uid);
-    if let Some(index) = instance.listener_index(proxy.id, position) {
-        let gate = &instance.listener_gates[index];
-        row.set(const { at("scur") }, U32(gate.current()));
-        row.set(const { at("smax") }, U32(gate.peak()));
-        row.set(const { at("status") }, Str(accepting(instance, proxy, gate).into()));
-        row.set(const { at("slim") }, U32(gate.limit()));
-        let sums = Sums(instance.threads.iter().map(|t| &t.listeners[index]).collect());
-        sums.common(&mut row);
-        row.set(const { at("scur") }, U32(gate.current()));
-        row.set(const { at("dreq") }, sums.wide(|c| &c.denied_requests));
-        row.set(const { at("ereq") }, sums.wide(|c| &c.failed_requests));
-        row.set(const { at("conn_tot") }, sums.wide(|c| &c.connections));
-        row.set(const { at("dcon") }, sums.wide(|c| &c.denied_connections));
-        row.set(const { at("dses") }, sums.wide(|c| &c.denied_sessions));
-    }
+    let index = bind.number as usize;
+    let gate = &instance.listeners[index].gate;
+    row.set(const { at("scur") }, U32(gate.current()));
+    row.set(const { at("smax") }, U32(gate.peak()));
+    row.set(const { at("status") }, Str(accepting(instance, proxy, gate).into()));
+    row.set(const { at("slim") }, U32(gate.limit()));
+    let sums = Sums(instance.threads.iter().map(|t| &t.listeners[index]).collect());
+    sums.common(&mut row);
+    row.set(const { at("scur") }, U32(gate.current()));
+    row.set(const { at("dreq") }, sums.wide(|c| &c.denied_requests));
+    row.set(const { at("ereq") }, sums.wide(|c| &c.failed_requests));
+    row.set(const { at("conn_tot") }, sums.wide(|c| &c.connections));
+    row.set(const { at("dcon") }, sums.wide(|c| &c.denied_connections));
+    row.set(const { at("dses") }, sums.wide(|c| &c.denied_sessions));
     let (address, protocol) = match &bind.addr {
         BindAddr::Tcp(SocketAddr::V4(addr)) => (addr.to_string(), "tcpv4"),
         BindAddr::Tcp(SocketAddr::V6(addr)) => (addr.to_string(), "tcpv6"),

@@ -67,9 +67,9 @@ fn names(instance: &Instance) -> HashMap<&str, Named> {
             let named = if proxy.is_fe() { Named::Frontend(proxy.id) } else { Named::Backend(proxy.id) };
             names.insert(guid, named);
         }
-        for (at, bind) in proxy.binds.iter().enumerate().filter(|_| proxy.opts.socket_stats) {
-            if let (Some(guid), Some(index)) = (bind.guid.as_deref(), instance.listener_index(proxy.id, at)) {
-                names.insert(guid, Named::Listener(proxy.id, index));
+        for bind in proxy.binds.iter().filter(|_| proxy.opts.socket_stats) {
+            if let Some(guid) = bind.guid.as_deref() {
+                names.insert(guid, Named::Listener(proxy.id, bind.number as usize));
             }
         }
         for server in &proxy.servers {
@@ -122,12 +122,12 @@ pub fn load(instance: &Instance, text: &str) {
         set(target, values());
     }
     for (proxy, values) in of_frontends {
-        let Some(first) = instance.listeners_of(proxy).next() else { continue };
+        let listeners = || instance.config.proxy(proxy).binds.iter().map(|bind| bind.number as usize);
+        let Some(first) = listeners().next() else { continue };
         let mine = instance.threads[0].listeners.mine(first);
         for (column, value) in values {
             let (Some(own), Ok(value)) = (counter(column, mine), value.parse::<u64>()) else { continue };
-            let others: u64 = instance
-                .listeners_of(proxy)
+            let others: u64 = listeners()
                 .filter(|at| *at != first)
                 .filter_map(|at| Some(counter(column, instance.threads[0].listeners.mine(at))?.get()))
                 .sum();

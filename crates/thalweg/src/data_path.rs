@@ -10,7 +10,7 @@ use thalweg_proxy::{Instance, Live, ThreadSocket};
 use thalweg_runtime::net::Port;
 use thalweg_runtime::{Handle, clock};
 
-use crate::listen::{self, ThreadListener};
+use crate::listen;
 
 /// What all threads share.
 #[derive(Clone)]
@@ -29,11 +29,7 @@ impl DataPath {
     }
 
     /// Starts to serve on the calling thread.
-    pub fn start_thread(&self, thread: usize, sockets: Vec<ThreadListener>) {
-        let sockets = sockets
-            .into_iter()
-            .map(|s| ThreadSocket { proxy: s.proxy, bind: s.bind, port: s.port })
-            .collect();
+    pub fn start_thread(&self, thread: usize, sockets: Vec<ThreadSocket>) {
         if let Some(instance) = self.instance() {
             thalweg_proxy::start_thread(&instance, thread, sockets);
         }

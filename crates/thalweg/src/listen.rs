@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use thalweg_config::model::{Bind, BindAddr, Config, Proxy, ProxyId};
+use thalweg_proxy::ThreadSocket;
 use thalweg_proxy::log_forward::LogSocket;
 use thalweg_runtime::net::listener::{self, Refused};
 use thalweg_runtime::net::{Datagram, DatagramOptions, LetGo, ListenOptions, Port, SockAddr, descriptor};
@@ -15,17 +16,6 @@ use thalweg_sys::handover::HandedSocket;
 
 use crate::service::SharedSocket;
 use crate::stats_socket::CliListener;
-
-/// One listening socket as one thread gets it.
-#[derive(Debug)]
-pub struct ThreadListener {
-    /// The proxy it belongs to.
-    pub proxy: ProxyId,
-    /// Position in the proxy's binds.
-    pub bind: usize,
-    /// The socket, which other threads may accept from, too.
-    pub port: Arc<Port>,
-}
 
 /// The sockets of one `bind`.
 #[derive(Debug)]
@@ -304,8 +294,8 @@ pub fn distribute(
     opened: Vec<OpenListener>,
     config: &Config,
     threads: usize,
-) -> (Vec<Vec<ThreadListener>>, Vec<SharedSocket>) {
-    let mut sockets: Vec<Vec<ThreadListener>> = Vec::new();
+) -> (Vec<Vec<ThreadSocket>>, Vec<SharedSocket>) {
+    let mut sockets: Vec<Vec<ThreadSocket>> = Vec::new();
     sockets.resize_with(threads, Vec::new);
     let mut shared = Vec::new();
     for open in opened {
@@ -329,7 +319,7 @@ pub fn distribute(
         }
         for (rank, thread) in takers.into_iter().enumerate() {
             let port = Arc::clone(&ports[rank % ports.len()]);
-            sockets[thread].push(ThreadListener { proxy: open.proxy, bind: open.bind, port });
+            sockets[thread].push(ThreadSocket { listener: bind.number as usize, port });
         }
     }
     (sockets, shared)

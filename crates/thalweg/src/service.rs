@@ -9,6 +9,7 @@ use std::time::Duration;
 use thalweg_cli::Cli;
 use thalweg_config::Config;
 use thalweg_config::model::IoDriver;
+use thalweg_proxy::ThreadSocket;
 use thalweg_proxy::log_forward::LogSocket;
 use thalweg_runtime::buffer::BufferConfig;
 use thalweg_runtime::driver::{Driver, DriverKind, DriverOptions};
@@ -18,7 +19,7 @@ use thalweg_syntax::source::os_message;
 use thalweg_sys::handover::HandedSocket;
 
 use crate::data_path::DataPath;
-use crate::listen::{self, Backups, Handed, OpenListener, OpenLogs, OpenPeers, ThreadListener};
+use crate::listen::{self, Backups, Handed, OpenListener, OpenLogs, OpenPeers};
 use crate::program::Program;
 use crate::stats_socket::{self, CliListener, SharedSockets};
 
@@ -154,7 +155,7 @@ impl Service {
         let logs_of = Mutex::new(logs_of);
         let shared = Arc::new(Mutex::new(shared));
         let cli_listeners = self.cli.unwrap_or_default();
-        let mut sockets: Vec<Option<Vec<ThreadListener>>> = sockets.into_iter().map(Some).collect();
+        let mut sockets: Vec<Option<Vec<ThreadSocket>>> = sockets.into_iter().map(Some).collect();
         sockets.resize_with(threads, || None);
         let sockets = Mutex::new(sockets);
         let (data_path, instance) = DataPath::new(self.config, &self.program.name);

@@ -62,7 +62,12 @@ async fn clear_all(instance: &Instance) -> Reply {
 async fn clear(instance: &Instance, how: fn(&Counters)) -> Reply {
     on_all(move |worker| {
         let thread = worker.counters();
-        let every = thread.listeners.iter().chain(thread.backends.iter()).chain(thread.servers.iter());
+        let every = thread
+            .listeners
+            .iter()
+            .chain(thread.frontends.iter())
+            .chain(thread.backends.iter())
+            .chain(thread.servers.iter());
         every.chain([&thread.process]).for_each(how);
     })
     .await;
@@ -70,7 +75,7 @@ async fn clear(instance: &Instance, how: fn(&Counters)) -> Reply {
         .frontend_gates
         .iter()
         .map(|(_, gate)| gate)
-        .chain(&instance.listener_gates)
+        .chain(instance.listeners.iter().map(|(_, listening)| &listening.gate))
         .chain([&instance.process_gate])
     {
         gate.reset_peak();

@@ -105,6 +105,9 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
         }));
         named.extend(b.p.servers.iter().filter_map(|server| server.rare().track).map(|(proxy, _)| proxy));
     }
+    for (bind, number) in cx.proxies.iter_mut().flat_map(|b| &mut b.p.binds).zip(0..) {
+        bind.number = number;
+    }
     cx.config.proxies.reserve_exact(cx.proxies.len());
     for (index, mut b) in cx.proxies.drain(..).enumerate() {
         for server in &mut b.p.servers {

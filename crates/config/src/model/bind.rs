@@ -10,6 +10,9 @@ use super::Global;
 /// A listening address with its options. A `bind` line with a list or a port range makes one per address.
 #[derive(Clone, Debug)]
 pub struct Bind {
+    /// Its number among the listeners of all proxies, for as long as any snapshot has it: its place in the file it was read
+    /// from. 0 of what belongs to no proxy.
+    pub number: u32,
     pub addr: BindAddr,
     /// The address as written, for messages; all addresses of a list have the whole list.
     pub shown: Arc<str>,
@@ -147,6 +150,7 @@ impl Bind {
     /// A listener on `addr` with every option at its default.
     pub fn new(addr: BindAddr, file: Arc<str>, line: u32) -> Bind {
         Bind {
+            number: 0,
             addr,
             shown: Arc::from(""),
             name: None,

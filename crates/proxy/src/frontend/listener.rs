@@ -2,6 +2,7 @@
 //! `tune.listener.multi-queue`).
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -38,19 +39,24 @@ const IMBALANCE_MIN: u32 = 2;
 pub fn start(worker: &Rc<Worker>, listener: usize, port: Arc<Port>) -> TaskId {
     // A wildcard takes connections to any address of this host, a transparent listener to those of others.
     let address = port.local_addr().ok().and_then(|addr| addr.to_std());
-    if let Some(only) = address.filter(|addr| !addr.ip().is_unspecified())
-        && !worker.instance.bind(listener).transparent
-    {
-        // All threads find the same.
-        let _ = worker.instance.listener_addresses[listener].set(only);
-    }
-    spawn_acceptor(worker, listener, Listener::on(port), 0)
+    let only =
+        address.filter(|addr| !addr.ip().is_unspecified() && !worker.instance.bind(listener).transparent);
+    spawn_acceptor(worker, Place { listener, only }, Listener::on(port), 0)
+}
+
+/// Where connections come in.
+#[derive(Clone, Copy)]
+struct Place {
+    /// The number of the listener.
+    listener: usize,
+    /// The address that every connection came to, where there is only one: saves asking the kernel for each of them.
+    only: Option<SocketAddr>,
 }
 
 /// A task that accepts. A bug that ends it must not close the door: another one takes its place.
 struct Acceptor {
     own: Rc<Thread>,
-    listener: usize,
+    place: Place,
     /// Taken when it is handed to the successor.
     socket: Option<Listener>,
 }
@@ -64,16 +70,16 @@ impl Drop for Acceptor {
             && std::thread::panicking()
             && let Some(worker) = own.pin()
         {
-            let next = spawn_acceptor(&worker, self.listener, socket, EXHAUSTED_PAUSE_MS);
+            let next = spawn_acceptor(&worker, self.place, socket, EXHAUSTED_PAUSE_MS);
             own.accepting.borrow_mut().push(next);
         }
         crate::thread_may_have_stopped(&own);
     }
 }
 
-fn spawn_acceptor(worker: &Rc<Worker>, listener: usize, socket: Listener, delay_ms: u64) -> TaskId {
-    let options = SpawnOptions { class: Class::Normal, nice: worker.instance.bind(listener).nice };
-    let acceptor = Acceptor { own: Rc::clone(worker.own()), listener, socket: Some(socket) };
+fn spawn_acceptor(worker: &Rc<Worker>, place: Place, socket: Listener, delay_ms: u64) -> TaskId {
+    let options = SpawnOptions { class: Class::Normal, nice: worker.instance.bind(place.listener).nice };
+    let acceptor = Acceptor { own: Rc::clone(worker.own()), place, socket: Some(socket) };
     spawn_with(&ACCEPT, options, accept(acceptor, delay_ms))
 }
 
@@ -81,10 +87,11 @@ async fn accept(mut acceptor: Acceptor, delay_ms: u64) {
     if delay_ms > 0 {
         timer::sleep(delay_ms).await;
     }
-    let Acceptor { own, listener, socket } = &mut acceptor;
-    let (listener, Some(socket)) = (*listener, socket) else { return };
+    let Acceptor { own, place, socket } = &mut acceptor;
+    let (place, Some(socket)) = (*place, socket) else { return };
     let own = Rc::clone(own);
-    let (frontend, _) = own.live.listeners[listener];
+    let listener = place.listener;
+    let frontend = own.live.listeners[listener].frontend();
     let Some((multi_queue, in_a_row_max)) = own.pin().map(|worker| {
         let tune = &worker.instance.config.global.tune;
         let in_a_row_max = match tune.maxaccept {
@@ -132,7 +139,8 @@ async fn accept(mut acceptor: Acceptor, delay_ms: u64) {
                 gates.enter(socket).await;
                 let admission = Admission { live: Arc::clone(&own.live), listener };
                 crate::plant::here("accept");
-                dispatch(&own, admission, fd, peer, multi_queue);
+                let accepted = Accepted { admission, fd, peer, only: place.only };
+                dispatch(&own, accepted, multi_queue);
                 in_a_row += 1;
                 if in_a_row >= in_a_row_max {
                     in_a_row = 0;
@@ -176,9 +184,10 @@ impl<'a> Gates<'a> {
     fn of(instance: &'a Live, frontend: ProxyId, listener: usize) -> Gates<'a> {
         let proxy = frontend.0 as usize;
         let (gate, rate) = (&instance.frontend_gates[proxy], &instance.frontend_rates[proxy]);
-        let mut gates = smallvec![&instance.process_gate, gate, &instance.listener_gates[listener]];
+        let listening = &instance.listeners[listener];
+        let mut gates = smallvec![&instance.process_gate, gate, &listening.gate];
         let mut rates = smallvec![&instance.connection_rate, &instance.session_rate, rate];
-        if instance.speaks_tls(listener) {
+        if listening.speaks_tls() {
             gates.push(&instance.tls_gate);
             rates.push(&instance.tls_rate);
         }
@@ -253,7 +262,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// The listener's position in the instance.
+    /// The listener's number.
     pub fn listener(&self) -> usize {
         self.listener
     }
@@ -262,11 +271,11 @@ impl Admission {
 impl Drop for Admission {
     fn drop(&mut self) {
         let instance = &self.live;
-        let (frontend, _) = instance.listeners[self.listener];
-        instance.listener_gates[self.listener].leave();
-        instance.frontend_gates[frontend.0 as usize].leave();
+        let listening = &instance.listeners[self.listener];
+        listening.gate.leave();
+        instance.frontend_gates[listening.frontend().0 as usize].leave();
         instance.process_gate.leave();
-        if instance.speaks_tls(self.listener) {
+        if listening.speaks_tls() {
             instance.tls_gate.leave();
         }
         if instance.stopping() != Stopping::No {
@@ -297,25 +306,34 @@ async fn wait_while_held(own: &Thread, frontend: ProxyId, socket: &mut Listener)
     .await;
 }
 
+/// A connection that was accepted.
+pub struct Accepted {
+    pub admission: Admission,
+    pub fd: OwnedFd,
+    pub peer: SockAddr,
+    /// The address that it came to, where every connection of its listener comes to the same.
+    pub only: Option<SocketAddr>,
+}
+
 /// Starts the session here, or on the thread with the fewest connections when the difference is worth the message.
-fn dispatch(own: &Thread, admission: Admission, fd: OwnedFd, peer: SockAddr, multi_queue: bool) {
+fn dispatch(own: &Thread, accepted: Accepted, multi_queue: bool) {
     let Some(worker) = own.pin() else { return };
     let instance = &worker.instance;
     let here = thread_index();
     if multi_queue && instance.threads.len() > 1 {
         let load = |thread: usize| instance.thread_load[thread].load(Ordering::Relaxed);
-        let allowed = &instance.bind(admission.listener).threads.0;
+        let allowed = &instance.bind(accepted.admission.listener).threads.0;
         let least = (0..instance.threads.len())
             .filter(|t| allowed.is_empty() || allowed.iter().any(|a| usize::from(*a) == *t))
             .min_by_key(|t| load(*t));
         if let Some(thread) = least.filter(|t| *t != here && load(*t) + IMBALANCE_MIN <= load(here)) {
             run_on(thread, move || {
                 if let Some(worker) = worker::current() {
-                    session::start(&worker, admission, fd, &peer);
+                    session::start(&worker, accepted);
                 }
             });
             return;
         }
     }
-    session::start(&worker, admission, fd, &peer);
+    session::start(&worker, accepted);
 }

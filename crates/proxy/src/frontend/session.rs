@@ -2,7 +2,7 @@
 //! TCP stream or any number of requests.
 
 use std::cell::{Cell, RefCell};
-use std::os::fd::OwnedFd;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -14,7 +14,7 @@ use thalweg_runtime::net::{Departure, Keepalive, SockAddr, Stream};
 use thalweg_runtime::{Class, Kind as TaskKind, SpawnOptions, clock, current_task, pool, spawn_with, timer};
 use thalweg_sample::facts::{self, ConnError, Endpoint, Session};
 
-use super::listener::Admission;
+use super::listener::{Accepted, Admission};
 use super::{ClientSession, streams};
 use crate::connection::handshake::{self, HandshakeError};
 use crate::connection::port::Port;
@@ -51,11 +51,12 @@ const PRX_NOT_HDR: ConnError = ConnError(15);
 const PRX_BAD_HDR: ConnError = ConnError(16);
 
 /// Begins to serve an accepted connection of a listener, by a task of its own. Nothing when the connection is gone already.
-pub fn start(worker: &Rc<Worker>, admission: Admission, fd: OwnedFd, peer: &SockAddr) {
+pub fn start(worker: &Rc<Worker>, accepted: Accepted) {
+    let Accepted { admission, fd, peer, only } = accepted;
     let Ok(io) = Stream::from_accepted(fd) else { return };
     let listener = admission.listener();
     let client = Port::new(Transport::from(io));
-    let session = ClientSession::new(worker, listener, &client, peer);
+    let session = ClientSession::new(worker, listener, &client, (&peer, only));
     let began = session.began();
     let options = SpawnOptions { class: Class::Normal, nice: worker.instance.bind(listener).nice };
     let stay = Stay { client, session, half: None, admission, began, wait: Wait::default() };
@@ -254,15 +255,21 @@ impl Drop for Listed<'_> {
 }
 
 impl ClientSession {
-    fn new(worker: &Worker, listener: usize, client: &Port, peer: &SockAddr) -> ClientSession {
-        let (frontend, _) = worker.instance.listeners[listener];
+    /// Of a connection from `peer` to the address that all connections of its listener come to, if there is only one.
+    fn new(
+        worker: &Worker,
+        listener: usize,
+        client: &Port,
+        (peer, only): (&SockAddr, Option<SocketAddr>),
+    ) -> ClientSession {
+        let frontend = worker.live.listeners[listener].frontend();
         let id = facts::ListenerId(u32::try_from(listener).unwrap_or(0));
         let mut session = Session::new(facts::ProxyId(frontend.0), id);
         session.accept_mono_us = clock::now_us();
         session.accept_wall_us = worker.clock().wall_us;
         session.fc_src = endpoint(peer);
-        session.fc_dst = match worker.instance.listener_addresses[listener].get() {
-            Some(only) => Endpoint::Inet(*only),
+        session.fc_dst = match only {
+            Some(only) => Endpoint::Inet(only),
             None => {
                 let local = client.line.wire().and_then(|wire| wire.local_addr().ok());
                 local.map_or(Endpoint::Unknown, |addr| endpoint(&addr))

@@ -29,12 +29,13 @@ pub fn start(text: &str, settings: Config, begin: fn()) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let addr = listener.local_addr().unwrap();
-    let proxy = config.proxies.iter().find(|p| &*p.name == "fe").unwrap().id;
+    let fe = config.proxies.iter().find(|p| &*p.name == "fe").unwrap();
+    let number = fe.binds[0].number as usize;
     let instance = Instance::new(config, "thalweg", "host", thalweg_runtime::clock::wall_us());
     let (ready, started) = mpsc::channel();
     let thread = thread::spawn(move || {
         let port = Arc::new(Port::new(listener.into(), LetGo::Keep));
-        let sockets = Mutex::new(Some(vec![ThreadSocket { proxy, bind: 0, port }]));
+        let sockets = Mutex::new(Some(vec![ThreadSocket { listener: number, port }]));
         let runtime = Runtime::start(Config { threads: 1, ..settings }, move |thread| {
             begin();
             thalweg_proxy::start_thread(&instance, thread, sockets.lock().unwrap().take().unwrap());

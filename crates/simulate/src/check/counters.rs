@@ -125,7 +125,7 @@ pub fn nothing_left(record: &Record, instance: &Arc<Instance>) {
     for (_, gate) in instance.frontend_gates.iter() {
         left("connections of a frontend".into(), gate.current().into());
     }
-    for gate in &instance.listener_gates {
+    for gate in instance.listeners.iter().map(|(_, listening)| &listening.gate) {
         left("connections of a listener".into(), gate.current().into());
     }
     for proxy in &instance.config.proxies {
