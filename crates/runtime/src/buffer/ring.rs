@@ -223,7 +223,10 @@ impl RingBuffers {
 
 impl Drop for RingBuffers {
     fn drop(&mut self) {
-        RING.set(std::ptr::null_mut());
+        // One that was refused is not the thread's.
+        if std::ptr::eq(RING.get(), self) {
+            RING.set(std::ptr::null_mut());
+        }
         self.unmap();
         // A buffer that is still in use keeps its slab: leaking it is the only safe thing left at a thread's end.
         if self.used == 0 {
@@ -241,12 +244,15 @@ thread_local! {
     static OWNER: RefCell<Option<Box<RingBuffers>>> = const { RefCell::new(None) };
 }
 
-/// Makes `ring` this thread's ring. `false`, and nothing done, when the thread has one already.
+/// Makes `ring` this thread's ring. `false`, and nothing done, when the thread has one already, or buffers of one that was
+/// taken away are in use: they would be given back to the wrong ring.
 pub(crate) fn install(ring: RingBuffers) -> bool {
-    if !RING.get().is_null() {
+    if with(|old| !old.entries.is_null() || old.used > 0) == Some(true) {
         return false;
     }
     OWNER.with_borrow_mut(|owner| {
+        // Before the pointer is set, which its end nulls.
+        *owner = None;
         RING.set(&mut **owner.insert(Box::new(ring)));
     });
     true
@@ -371,6 +377,12 @@ mod tests {
         let buf = with(|r| r.take(2, 5)).unwrap();
         uninstall();
         assert_eq!(&buf[..], &[0; 5]);
+        assert!(!install(RingBuffers::new(256, 16).unwrap()), "the buffer would go back to another ring");
         drop(buf);
+        assert!(install(RingBuffers::new(256, 16).unwrap()));
+        assert!(!install(RingBuffers::new(256, 16).unwrap()));
+        drop(with(|r| r.take(2, 5)).unwrap());
+        uninstall();
+        assert_eq!(usage(), (0, 0));
     }
 }

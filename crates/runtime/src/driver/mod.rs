@@ -133,6 +133,8 @@ pub struct Driver {
     outboxes: Vec<Rc<RefCell<Outbox>>>,
     wake: Arc<OwnedFd>,
     stats: DriverStats,
+    /// Last: what comes before is gone when the thread may have another driver.
+    _only: Only,
 }
 
 /// Runs the same method on whichever driver there is.
@@ -147,11 +149,14 @@ macro_rules! each {
 }
 
 impl Driver {
-    /// Opens a driver.
+    /// Opens a driver. It stays on the thread that opens it, which has no other one meanwhile: sockets and buffers find
+    /// their driver through the thread, and would take a second one for theirs.
     ///
     /// # Errors
-    /// When the kernel refuses: for [`DriverKind::Uring`] also when a needed feature is missing.
+    /// When this thread has a driver, or sockets of one that ended. When the kernel refuses: for [`DriverKind::Uring`] also
+    /// when a needed feature is missing, or when buffers of this thread's last ring are in use.
     pub fn new(kind: DriverKind, opts: &DriverOptions) -> io::Result<Driver> {
+        let only = Only::claim()?;
         let wake = Arc::new(eventfd()?);
         let inner = match kind {
             DriverKind::Uring => Inner::Uring(Box::new(uring::Uring::new(opts, wake.as_raw_fd())?)),
@@ -168,6 +173,7 @@ impl Driver {
             outboxes: Vec::new(),
             wake,
             stats: DriverStats::default(),
+            _only: only,
         })
     }
 
@@ -500,7 +506,35 @@ impl Drop for Driver {
         if let Inner::Uring(d) = &mut self.inner {
             d.finish(&mut self.sockets);
         }
+        LEFT.set(LEFT.get() + self.sockets.in_use());
     }
+}
+
+/// A thread's right to one driver.
+struct Only;
+
+impl Only {
+    fn claim() -> io::Result<Only> {
+        if CLAIMED.get() {
+            return Err(io::Error::other("this thread has an I/O driver already"));
+        }
+        if LEFT.get() > 0 {
+            return Err(io::Error::other("sockets of this thread's last I/O driver are still open"));
+        }
+        CLAIMED.set(true);
+        Ok(Only)
+    }
+}
+
+impl Drop for Only {
+    fn drop(&mut self) {
+        CLAIMED.set(false);
+    }
+}
+
+/// Notes that the owner of a socket that outlived its driver let go of it.
+pub(crate) fn left_one() {
+    LEFT.set(LEFT.get().saturating_sub(1));
 }
 
 /// Token of an operation on a record.
@@ -539,6 +573,9 @@ fn eventfd() -> io::Result<OwnedFd> {
 thread_local! {
     static DRIVER: Cell<*mut Driver> = const { Cell::new(std::ptr::null_mut()) };
     static BORROWED: Cell<bool> = const { Cell::new(false) };
+    static CLAIMED: Cell<bool> = const { Cell::new(false) };
+    /// Sockets that outlived the driver.
+    static LEFT: Cell<usize> = const { Cell::new(0) };
     static OWNER: RefCell<Owner> = const { RefCell::new(Owner(None)) };
 }
 
@@ -550,14 +587,12 @@ impl Drop for Owner {
     }
 }
 
-/// Makes `driver` this thread's driver; returns the previous one.
-pub fn install(driver: Driver) -> Option<Driver> {
+/// Makes `driver` this thread's driver. There is none to replace: a thread has one at a time.
+pub fn install(driver: Driver) {
     OWNER.with_borrow_mut(|owner| {
-        let old = owner.0.replace(Box::new(driver)).map(|old| *old);
         // Of the box in its final place: moving it would take the pointer's rights away.
-        DRIVER.set(owner.0.as_deref_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut));
-        old
-    })
+        DRIVER.set(std::ptr::from_mut(owner.0.insert(Box::new(driver))));
+    });
 }
 
 /// Removes this thread's driver. Sockets that still exist are closed plainly when they are dropped.

@@ -312,6 +312,7 @@ impl Drop for Datagram {
         });
         if closed.is_none() {
             syscall::close(self.record().fd);
+            driver::left_one();
         }
     }
 }

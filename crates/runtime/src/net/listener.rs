@@ -283,7 +283,11 @@ impl Drop for Listener {
         }
         let Some(socket) = self.socket else { return };
         if driver::try_with(|d| d.close(socket)).is_none() {
-            syscall::close(self.as_raw_fd());
+            // Its port and other threads may have the same socket: it is closed with the last of them.
+            if let Some(record) = self.record() {
+                record.extra = None;
+            }
+            driver::left_one();
         }
     }
 }

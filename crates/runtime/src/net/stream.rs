@@ -399,6 +399,7 @@ impl Drop for Stream {
             // The driver is gone and has cancelled everything; its record was left to us.
             syscall::close(self.peek().fd);
             self.record().clear_rx();
+            driver::left_one();
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod datagrams;
 mod descriptors;
+mod drivers;
 mod ends;
 mod faults;
 mod harness;

@@ -95,7 +95,7 @@ impl Uring {
             )?;
         }
         if !ring::install(blocks) {
-            return Err(io::Error::other("this thread has an io_uring driver already"));
+            return Err(io::Error::other("buffers of this thread's last io_uring are still in use"));
         }
         let mut uring = Uring {
             ring,
