@@ -5,6 +5,7 @@ use std::sync::RwLock;
 use std::sync::atomic::Ordering;
 
 use thalweg_config::model::{self, Config, Password};
+use thalweg_runtime::net::SocketId;
 use thalweg_sample::context::{ProxyFigures, ProxyTimeouts, ServerFigures, TcpInfo, World};
 use thalweg_sample::facts::{ListenerId, ProxyId, ServerId, TableId};
 use thalweg_sample::logformat::LogFormat;
@@ -247,15 +248,15 @@ impl World for Worker {
         addr.is_loopback() || thalweg_sys::net::is_local(addr)
     }
 
-    fn tcp_info(&self, fd: i32) -> Option<TcpInfo> {
-        let info = thalweg_sys::net::tcp_info(fd)?;
+    fn tcp_info(&self, socket: u64) -> Option<TcpInfo> {
+        let info = SocketId::from(socket).tcp_info()?;
         Some(TcpInfo {
             rtt_us: info.rtt_us,
-            rttvar_us: info.rttvar_us,
+            rttvar_us: info.rtt_variance_us,
             unacked: info.unacked,
             sacked: info.sacked,
             lost: info.lost,
-            retrans: info.retrans,
+            retrans: info.retransmits,
             fackets: info.fackets,
             reordering: info.reordering,
         })

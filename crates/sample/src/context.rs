@@ -135,8 +135,9 @@ pub trait World {
     fn stopping(&self) -> bool;
     /// True when `addr` is an address of this host.
     fn is_local(&self, addr: std::net::IpAddr) -> bool;
-    /// What the kernel says about the connection `fd`.
-    fn tcp_info(&self, fd: i32) -> Option<TcpInfo>;
+    /// What the kernel says about the connection of a socket; `None` also when it is gone. The number is this
+    /// environment's own, never 0.
+    fn tcp_info(&self, socket: u64) -> Option<TcpInfo>;
     /// 64 random bits.
     fn random(&self) -> u64;
     /// Fills `out` with random bytes good enough for identifiers.

@@ -88,8 +88,8 @@ pub struct Session {
     pub http_major: u8,
     /// True when a PROXY header was received.
     pub rcvd_proxy: bool,
-    /// The socket, for [`World::tcp_info`](crate::World::tcp_info); -1: none.
-    pub fd: i32,
+    /// The socket, for [`World::tcp_info`](crate::World::tcp_info); 0: none.
+    pub socket: u64,
     /// `sess` variables.
     pub vars: VarSet,
     rare: Option<Box<Rare>>,
@@ -163,7 +163,7 @@ impl Session {
             error: ConnError(0),
             http_major: 1,
             rcvd_proxy: false,
-            fd: -1,
+            socket: 0,
             vars: VarSet::new(Scope::Sess),
             rare: None,
             tracking: None,
@@ -523,8 +523,8 @@ pub struct StreamFacts {
     pub bc_streams_limit: u32,
     /// TLS of the server connection, or why it failed.
     pub bc_tls: Option<std::rc::Rc<TlsFacts>>,
-    /// The server connection's socket, for [`World::tcp_info`](crate::World::tcp_info); -1: none.
-    pub bc_fd: i32,
+    /// The server connection's socket, for [`World::tcp_info`](crate::World::tcp_info); 0: none.
+    pub bc_socket: u64,
     /// The moments of its life.
     pub timers: Timers,
     /// Bytes received from the client (`%U`, `req.bytes_in`).
@@ -661,7 +661,7 @@ impl StreamFacts {
             bc_streams,
             bc_streams_limit,
             bc_tls,
-            bc_fd,
+            bc_socket,
             timers,
             req_bytes_in,
             req_bytes_out,
@@ -714,7 +714,7 @@ impl StreamFacts {
         *bc_streams = 0;
         *bc_streams_limit = 0;
         *bc_tls = None;
-        *bc_fd = -1;
+        *bc_socket = 0;
         *timers = Timers::default();
         *req_bytes_in = 0;
         *req_bytes_out = 0;

@@ -133,7 +133,7 @@ impl World for FakeWorld {
     fn is_local(&self, addr: IpAddr) -> bool {
         addr.is_loopback()
     }
-    fn tcp_info(&self, _: i32) -> Option<TcpInfo> {
+    fn tcp_info(&self, _: u64) -> Option<TcpInfo> {
         Some(TcpInfo { rtt_us: 1500, rttvar_us: 700, lost: 1, ..TcpInfo::default() })
     }
     fn random(&self) -> u64 {
@@ -216,7 +216,7 @@ impl Default for Rig {
         session.fc_src = Endpoint::Inet(([127, 0, 0, 1], 1234).into());
         session.fc_dst = Endpoint::Inet(([127, 0, 0, 1], 80).into());
         session.accept_wall_us = 1_700_000_000_123_456;
-        session.fd = 3;
+        session.socket = 3;
         let mut stream = StreamFacts::new(ProxyId(0), true);
         stream.timers.accept_wall_us = session.accept_wall_us;
         stream.timers.request_wall_us = session.accept_wall_us + 5000;

@@ -96,7 +96,7 @@ pub fn unblock_signals(command: &mut Command) {
     }
 }
 
-fn set_close_on_exec(fd: RawFd, close: bool) -> io::Result<()> {
+pub(crate) fn set_close_on_exec(fd: RawFd, close: bool) -> io::Result<()> {
     // SAFETY: takes integers only.
     match unsafe { libc::fcntl(fd, libc::F_SETFD, if close { libc::FD_CLOEXEC } else { 0 }) } {
         -1 => Err(io::Error::last_os_error()),

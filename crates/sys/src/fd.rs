@@ -1,13 +1,14 @@
 //! Writing to descriptors that are shared with other programs, such as a terminal.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// Writes `bytes` to `fd` if that does not block, without making the descriptor itself non-blocking: it may be a
 /// terminal or a pipe that other programs use. `WouldBlock` when there is no room now.
 ///
 /// Writes of up to 4096 bytes to a pipe are whole or not at all.
-pub fn write_if_ready(fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
+pub fn write_if_ready(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    let fd = fd.as_raw_fd();
     let mut poll = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
     // SAFETY: `poll` is one valid entry.
     let ready = unsafe { libc::poll(&mut poll, 1, 0) };
@@ -27,19 +28,8 @@ const PIPE_ROOM: usize = 4096;
 /// Writes messages to the standard error, and drops what has no room there: a process that serves must not wait for whoever
 /// reads its messages, and not fail when nobody does.
 pub fn complain(text: &[u8]) {
-    let _ = text.chunks(PIPE_ROOM).try_for_each(|part| write_if_ready(libc::STDERR_FILENO, part).map(|_| ()));
-}
-
-/// Closes a descriptor that came from the parent process and that no object of this program owns. An error does not
-/// matter: it was not open.
-///
-/// The number must not be one that this program opened itself, or another part of it would lose its file. Standard
-/// streams (0 to 2) are left alone for that reason.
-pub fn close_inherited(fd: RawFd) {
-    if fd > 2 {
-        // SAFETY: takes an integer. By the contract above no object of this program owns the descriptor.
-        unsafe { libc::close(fd) };
-    }
+    let error = io::stderr();
+    let _ = text.chunks(PIPE_ROOM).try_for_each(|part| write_if_ready(error.as_fd(), part).map(|_| ()));
 }
 
 /// Makes calls on a descriptor return at once when they would wait.

@@ -188,7 +188,7 @@ pub fn hand_over(stream: &mut UnixStream, sockets: &[SocketToHand<'_>]) -> io::R
                 text.extend_from_slice(name.as_bytes());
             }
             text.extend_from_slice(&[0; 4]);
-            descriptors.push(socket.fd.as_raw_fd());
+            descriptors.push(socket.fd);
         }
         send_descriptors(stream.as_fd(), &text, &descriptors)?;
         stream.read_exact(&mut [0; 4])?;
@@ -210,7 +210,11 @@ const CONTROL_SIZE: usize = {
 };
 
 /// Sends `text`, which must not be empty, in one message with at most [`DESCRIPTORS_PER_MESSAGE`] descriptors.
-pub fn send_descriptors(socket: BorrowedFd<'_>, text: &[u8], descriptors: &[RawFd]) -> io::Result<()> {
+pub fn send_descriptors(
+    socket: BorrowedFd<'_>,
+    text: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
     if text.is_empty() || descriptors.len() > DESCRIPTORS_PER_MESSAGE {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -232,6 +236,7 @@ pub fn send_descriptors(socket: BorrowedFd<'_>, text: &[u8], descriptors: &[RawF
             (*header).cmsg_level = libc::SOL_SOCKET;
             (*header).cmsg_type = libc::SCM_RIGHTS;
             (*header).cmsg_len = libc::CMSG_LEN(payload as u32) as _;
+            // A borrowed descriptor is laid out as its number.
             std::ptr::copy_nonoverlapping(
                 descriptors.as_ptr().cast::<u8>(),
                 libc::CMSG_DATA(header),
@@ -368,7 +373,7 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(|| {
                 // As long as somebody listens.
-                while send_descriptors(old.as_fd(), &[0; 6], &[listener.as_raw_fd()]).is_ok()
+                while send_descriptors(old.as_fd(), &[0; 6], &[listener.as_fd()]).is_ok()
                     && old.read_exact(&mut [0; 4]).is_ok()
                 {}
             });

@@ -10,6 +10,7 @@ pub mod child;
 pub mod crypt;
 pub mod fd;
 pub mod handover;
+pub mod inherited;
 pub mod memory;
 pub mod net;
 pub mod pcre;

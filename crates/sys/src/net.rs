@@ -1,41 +1,7 @@
-//! Facts about addresses and connections that only the kernel knows.
+//! What only the kernel knows of addresses, or does with connections.
 
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::RawFd;
-
-/// What the kernel measured on a TCP connection. Times in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct TcpInfo {
-    pub rtt_us: u32,
-    pub rttvar_us: u32,
-    pub unacked: u32,
-    pub sacked: u32,
-    pub lost: u32,
-    pub retrans: u32,
-    pub fackets: u32,
-    pub reordering: u32,
-}
-
-/// The figures of the TCP connection `fd`; `None` when it is not one.
-pub fn tcp_info(fd: RawFd) -> Option<TcpInfo> {
-    // SAFETY: every field of `tcp_info` is an integer, for which zero is a value.
-    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
-    let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
-    // SAFETY: the pointer and the length describe `info`; the kernel writes at most `len` bytes.
-    let failed =
-        unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &mut len) };
-    (failed == 0).then_some(TcpInfo {
-        rtt_us: info.tcpi_rtt,
-        rttvar_us: info.tcpi_rttvar,
-        unacked: info.tcpi_unacked,
-        sacked: info.tcpi_sacked,
-        lost: info.tcpi_lost,
-        retrans: info.tcpi_retrans,
-        fackets: info.tcpi_fackets,
-        reordering: info.tcpi_reordering,
-    })
-}
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Whether `addr` belongs to this host: whether a socket can be bound to it.
 pub fn is_local(addr: IpAddr) -> bool {
@@ -51,14 +17,14 @@ pub enum Vanish {
     Reset,
 }
 
-/// Prepares the socket `fd` so that the peer does not learn that it is closed (`silent-drop`). With `ttl`, or
+/// Prepares a socket so that the peer does not learn that it is closed (`silent-drop`). With `ttl`, or
 /// without the privilege to close in silence, a reset is sent with that time to live (1 unless given).
-pub fn vanish(fd: RawFd, ttl: Option<u8>) -> Vanish {
+pub fn vanish(socket: BorrowedFd<'_>, ttl: Option<u8>) -> Vanish {
     let set = |level: i32, option: i32, value: i32| {
         // SAFETY: the pointer and the length describe `value`.
         let result = unsafe {
             libc::setsockopt(
-                fd,
+                socket.as_raw_fd(),
                 level,
                 option,
                 (&raw const value).cast(),
@@ -98,7 +64,6 @@ mod tests {
     fn loopback_is_local_and_documentation_is_not() {
         assert!(is_local(IpAddr::from([127, 0, 0, 1])));
         assert!(!is_local(IpAddr::from([192, 0, 2, 1])));
-        assert_eq!(tcp_info(-1), None);
         assert!(!hostname().is_empty());
     }
 }

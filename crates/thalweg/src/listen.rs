@@ -13,6 +13,7 @@ use thalweg_runtime::net::listener::{self, Refused};
 use thalweg_runtime::net::{Datagram, DatagramOptions, LetGo, ListenOptions, Port, SockAddr, descriptor};
 use thalweg_syntax::source::os_message;
 use thalweg_sys::handover::HandedSocket;
+use thalweg_sys::inherited;
 
 use crate::service::SharedSocket;
 use crate::stats_socket::CliListener;
@@ -325,8 +326,7 @@ pub fn distribute(
     (sockets, shared)
 }
 
-/// Takes over the descriptors named by `fd@`. Done before anything else is opened, while no other descriptor of this
-/// process can have the number of one that was forgotten. Each bind gets a copy, so that two may name the same one; the
+/// Takes over the descriptors named by `fd@`. Each bind gets a copy, so that two may name the same one; the
 /// originals are closed, or they would keep their ports open after a soft stop.
 pub fn inherit(config: &Config, opened: &mut Vec<OpenListener>) -> Result<(), Vec<String>> {
     let mut failures = Vec::new();
@@ -348,13 +348,15 @@ pub fn inherit(config: &Config, opened: &mut Vec<OpenListener>) -> Result<(), Ve
     if !failures.is_empty() {
         return Err(failures);
     }
-    originals.into_iter().for_each(thalweg_sys::fd::close_inherited);
+    // What is lent to a log stays.
+    originals.into_iter().for_each(|fd| drop(inherited::take(fd)));
     Ok(())
 }
 
 fn take_inherited(fd: i32, backlog: u32, bind: &Bind) -> io::Result<OpenSocket> {
-    let socket = listener::inherited(fd)?;
-    if matches!(bind.addr, BindAddr::Fd(_)) && !descriptor::inspect(socket.as_fd())?.listening {
+    let socket = inherited::copy(fd)?;
+    let kind = descriptor::inspect(socket.as_fd())?;
+    if matches!(bind.addr, BindAddr::Fd(_)) && !kind.listening {
         listener::listen(socket.as_fd(), backlog)?;
     }
     Ok(OpenSocket { fd: socket, shared: true })

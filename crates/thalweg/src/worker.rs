@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use thalweg_cli::Cli;
 use thalweg_runtime::Handle;
-use thalweg_runtime::net::listener;
+use thalweg_sys::inherited;
 use thalweg_sys::signal::{self, Signal};
 
 use crate::master::link::{self, Part, Said, WORKER_VARIABLE};
@@ -30,11 +30,7 @@ impl Worker {
     /// What the master that started this process says; `None` without one.
     pub fn from_environment() -> Option<Worker> {
         let part = Part::decode(&std::env::var(WORKER_VARIABLE).ok()?)?;
-        let take = |number| {
-            let taken = listener::inherited(number).ok();
-            thalweg_sys::fd::close_inherited(number);
-            taken
-        };
+        let take = |number| inherited::take(number).ok();
         let link = take(part.link)?;
         let predecessor = part.predecessor.and_then(take).map(UnixStream::from);
         Some(Worker { link, predecessor, old: part.old, daemon: part.daemon })

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -290,7 +290,7 @@ fn messages_that_nobody_reads_hold_nothing_up() {
     directory.wait_for("cli");
     assert!(ask(&directory.path("cli"), "show version").contains('.'));
     // Whole pages: what fits into the rest of one would still be taken.
-    while thalweg_sys::fd::write_if_ready(writer.as_raw_fd(), &[b'x'; 4096]).is_ok() {}
+    while thalweg_sys::fd::write_if_ready(writer.as_fd(), &[b'x'; 4096]).is_ok() {}
     for signal in [Signal::Hangup, Signal::TerminalOutput, Signal::TerminalInput, Signal::Terminate] {
         process.signal(signal);
     }

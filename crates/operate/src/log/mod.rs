@@ -10,6 +10,7 @@ pub mod ring;
 pub mod syslog;
 
 use std::collections::HashMap;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,6 +24,11 @@ use backend::{LogBackend, ServerStates, Way};
 use forward::{Message, Rewrite};
 use ring::{Feed, Framing, Ring};
 use syslog::{DateCache, Envelope, write_envelope};
+
+/// The number of the standard output.
+const STDOUT: RawFd = 1;
+/// The number of the standard error.
+const STDERR: RawFd = 2;
 
 /// What the loggers of all threads share.
 pub struct LogShared {
@@ -129,12 +135,19 @@ impl Hop {
 
 enum Sink {
     Socket(Datagram),
-    Descriptor(i32),
+    Descriptor(BorrowedFd<'static>),
     Ring(LogFormatKind, Arc<Ring>),
     /// With this thread's sockets to the servers that are reached over datagrams.
     Backend(Arc<LogBackend>, Vec<Option<Datagram>>),
     /// The destination could not be opened; every line is a dropped one.
     Dead,
+}
+
+impl Sink {
+    /// A descriptor that the parent process left open.
+    fn lent(number: RawFd) -> Sink {
+        thalweg_sys::inherited::lend(number).map_or(Sink::Dead, Sink::Descriptor)
+    }
 }
 
 /// Sends the log lines of one thread.
@@ -213,9 +226,9 @@ impl Logger {
         let sink = match dest {
             LogDest::Udp(addr) => open(&SockAddr::from(*addr)),
             LogDest::Unix(path) => open(&SockAddr::Unix(path.as_path().into())),
-            LogDest::Stdout => Sink::Descriptor(1),
-            LogDest::Stderr => Sink::Descriptor(2),
-            LogDest::Fd(fd) => Sink::Descriptor(*fd),
+            LogDest::Stdout => Sink::lent(STDOUT),
+            LogDest::Stderr => Sink::lent(STDERR),
+            LogDest::Fd(fd) => Sink::lent(*fd),
             LogDest::Ring(name) => match self.shared.ring(name) {
                 Some((format, ring)) => Sink::Ring(format, Arc::clone(ring)),
                 None => Sink::Dead,

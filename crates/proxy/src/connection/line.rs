@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use thalweg_runtime::buffer::Buf;
-use thalweg_runtime::net::{Departure, Stream};
+use thalweg_runtime::net::{Departure, SocketId, Stream};
 use thalweg_runtime::{TaskId, current_task};
 use thalweg_sample::facts::TlsFacts;
 
@@ -89,13 +89,12 @@ impl Line {
         self.wire_mut().and_then(Transport::raw)
     }
 
-    /// The number of its descriptor; -1 for none.
-    pub fn fd(&self) -> i32 {
-        use std::os::fd::AsRawFd;
+    /// The socket at its end.
+    pub fn socket_id(&self) -> SocketId {
         match self {
-            Line::Wire(wire) => wire.as_fd().as_raw_fd(),
-            Line::Mux(stream) => stream.fd(),
-            Line::Local(_) => -1,
+            Line::Wire(wire) => wire.socket_id(),
+            Line::Mux(stream) => stream.socket_id(),
+            Line::Local(_) => SocketId::NONE,
         }
     }
 
@@ -364,6 +363,20 @@ impl Line {
     pub fn set_linger_rst(&mut self) {
         if let Line::Wire(wire) = self {
             wire.set_linger_rst();
+        }
+    }
+
+    /// Prepares the connection to disappear without the peer being told, once it is dropped. `ttl` is the time to live of
+    /// the reset that is sent where the kernel does not allow silence.
+    pub fn vanish(&mut self, ttl: Option<u8>) {
+        match self {
+            Line::Wire(wire) => {
+                if thalweg_sys::net::vanish(wire.as_fd(), ttl) == thalweg_sys::net::Vanish::Reset {
+                    wire.set_linger_rst();
+                }
+            }
+            Line::Mux(stream) => stream.vanish(ttl),
+            Line::Local(_) => {}
         }
     }
 

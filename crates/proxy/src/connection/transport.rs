@@ -11,7 +11,7 @@ use std::task::Poll;
 
 use thalweg_runtime::TaskId;
 use thalweg_runtime::buffer::Buf;
-use thalweg_runtime::net::{Departure, Keepalive, SockAddr, Stream, TcpInfo};
+use thalweg_runtime::net::{Departure, Keepalive, SockAddr, SocketId, Stream, TcpInfo};
 
 use thalweg_sample::facts::TlsFacts;
 
@@ -238,6 +238,11 @@ impl Transport {
     /// The descriptor, for options and for the numbers that operators see.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket().as_fd()
+    }
+
+    /// Its socket, to ask about when it may be gone.
+    pub fn socket_id(&self) -> SocketId {
+        self.socket().id()
     }
 
     /// The peer's address.

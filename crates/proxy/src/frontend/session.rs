@@ -275,7 +275,7 @@ impl ClientSession {
                 local.map_or(Endpoint::Unknown, |addr| endpoint(&addr))
             }
         };
-        session.fd = client.line.fd();
+        session.socket = client.line.socket_id().into();
         ClientSession {
             facts: RefCell::new(session),
             frontend,

@@ -261,8 +261,7 @@ impl Sitting {
         match step {
             // Those that need no more of it may still be answered.
             Step::Closed => return self.carrier.end_input(),
-            Step::Vanish => self.carrier.port.line.set_linger_rst(),
-            Step::Broken(_) | Step::Failed(_) | Step::Kicked => {}
+            Step::Vanish | Step::Broken(_) | Step::Failed(_) | Step::Kicked => {}
         }
         self.carrier.cut();
     }

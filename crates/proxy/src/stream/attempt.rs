@@ -167,7 +167,7 @@ impl<'a> Attempts<'a> {
         let facts = &mut stream.state.facts;
         facts.timers.connect_us = elapsed_us;
         facts.bc_reused = conn.reused;
-        facts.bc_fd = conn.port.line.fd();
+        facts.bc_socket = conn.port.line.socket_id().into();
         (facts.bc_src, facts.bc_dst) = conn.ends;
         facts.bc_tls = conn.port.line.tls_facts().cloned();
         if let Line::Mux(stream) = &conn.port.line {

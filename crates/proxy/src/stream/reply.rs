@@ -289,13 +289,3 @@ async fn send_interim(http: &mut Stream<'_>, head: Buf) {
         http.client.line.start_send(head);
     }
 }
-
-/// `silent-drop`: the connection ceases to exist here without the client being told.
-pub fn vanish(client: &mut Port, rst_ttl: Option<u8>) {
-    if let Line::Mux(stream) = &mut client.line {
-        stream.vanish();
-    }
-    if thalweg_sys::net::vanish(client.line.fd(), rst_ttl) == thalweg_sys::net::Vanish::Reset {
-        client.line.set_linger_rst();
-    }
-}

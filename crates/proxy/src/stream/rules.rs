@@ -359,7 +359,7 @@ async fn decided<'a>(
     decision: Outcome<'a>,
 ) -> Result<Passed<'a>, Stop<'a>> {
     if let Outcome::SilentDrop { rst_ttl } = decision {
-        reply::vanish(stream.client, rst_ttl);
+        stream.client.line.vanish(rst_ttl);
     }
     let cause = cause_of(kind, &decision, proxy.id == stream.session.frontend);
     match decision {

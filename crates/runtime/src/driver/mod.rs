@@ -22,11 +22,11 @@ pub(crate) mod socket;
 pub(crate) mod uring;
 
 use crate::buffer::{Buf, pool, ring};
-use crate::net::SockAddr;
 use crate::net::datagram::Outbox;
 use crate::net::options::set;
 use crate::net::port::Events;
 use crate::net::syscall;
+use crate::net::{SockAddr, SocketId};
 use crate::task::{TaskId, current_task};
 use socket::{Bits, ConnectAddress, Extra, Listening, Op, Socket, SocketRef, SocketTable};
 use std::cell::{Cell, RefCell};
@@ -267,6 +267,14 @@ impl Driver {
         Ok(socket)
     }
 
+    /// The record of a socket that may be gone.
+    pub(crate) fn find(&self, id: SocketId) -> Option<&Socket> {
+        let (number, turn) = id.parts();
+        // SAFETY: the record lives as long as the table, and drivers and owners keep no reference between calls.
+        let s = unsafe { self.sockets.at(number)?.as_ref() };
+        (s.turn == turn && !s.bits.has(Bits::CLOSING)).then_some(s)
+    }
+
     /// Whether listeners wait on [`Events`].
     pub(crate) fn waits_on_events(&self) -> bool {
         matches!(self.inner, Inner::Uring(_))
@@ -400,10 +408,7 @@ impl Driver {
             s.writer = current_task();
             return Poll::Pending;
         }
-        match std::mem::take(&mut s.tx_error) {
-            0 => Poll::Ready(Ok(())),
-            errno => Poll::Ready(Err(io::Error::from_raw_os_error(errno))),
-        }
+        Poll::Ready(s.tx_error.take().map_or(Ok(()), Err))
     }
 
     /// Ready when a direct receive or accept may be tried; after it said "nothing there" the caller clears

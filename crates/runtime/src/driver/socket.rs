@@ -186,15 +186,45 @@ pub(crate) struct ConnectAddress {
     pub len: libc::socklen_t,
 }
 
+/// An error of the kernel, or none: all are below 4096.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Errno(u16);
+
+impl Errno {
+    pub const NONE: Errno = Errno(0);
+
+    #[inline]
+    pub fn of(errno: i32) -> Errno {
+        debug_assert!((0..4096).contains(&errno), "{errno}");
+        Errno(errno as u16)
+    }
+
+    #[inline]
+    pub fn is_some(self) -> bool {
+        self != Errno::NONE
+    }
+
+    /// The error, which is none afterwards.
+    #[inline]
+    pub fn take(&mut self) -> Option<io::Error> {
+        match std::mem::take(self) {
+            Errno::NONE => None,
+            Errno(errno) => Some(io::Error::from_raw_os_error(errno.into())),
+        }
+    }
+}
+
 #[repr(C, align(64))]
 pub(crate) struct Socket {
     pub fd: RawFd,
     pub bits: Bits,
     pub ops: u8,
-    pub rx_error: i32,
-    pub tx_error: i32,
+    pub rx_error: Errno,
+    pub tx_error: Errno,
     /// Its place in the table, which it keeps.
     pub number: u32,
+    /// Tells the sockets apart that have the place one after the other; 0 while it is free.
+    pub turn: u32,
     /// Whom to wake when something can be received; [`TaskId::NONE`] when nobody waits.
     pub reader: TaskId,
     /// Whom to wake when a send ended.
@@ -236,11 +266,12 @@ impl Socket {
     fn blank(number: u32) -> Socket {
         Socket {
             number,
+            turn: 0,
             fd: -1,
             bits: Bits(0),
             ops: 0,
-            rx_error: 0,
-            tx_error: 0,
+            rx_error: Errno::NONE,
+            tx_error: Errno::NONE,
             reader: TaskId::NONE,
             writer: TaskId::NONE,
             rx: None,
@@ -258,7 +289,7 @@ impl Socket {
     /// Whether input ended or broke, behind what is in `rx`.
     #[inline]
     pub fn has_verdict(&self) -> bool {
-        self.rx_error != 0 || self.bits.has(Bits::ENDED)
+        self.rx_error.is_some() || self.bits.has(Bits::ENDED)
     }
 
     /// The verdict, to a reader that took everything before it. As with `recv`, an error is told once, and after it the
@@ -269,10 +300,7 @@ impl Socket {
             return None;
         }
         self.bits.set(Bits::ENDED);
-        Some(match std::mem::take(&mut self.rx_error) {
-            0 => Ok(Buf::empty()),
-            errno => Err(io::Error::from_raw_os_error(errno)),
-        })
+        Some(self.rx_error.take().map_or_else(|| Ok(Buf::empty()), Err))
     }
 
     /// Looks at what comes next in the kernel, without taking it: `true` when that is something. As looking takes an
@@ -282,7 +310,7 @@ impl Socket {
             Ok(_) => true,
             Err(libc::EAGAIN) => false,
             Err(errno) => {
-                self.rx_error = errno;
+                self.rx_error = Errno::of(errno);
                 true
             }
         }
@@ -509,7 +537,7 @@ impl Socket {
         self.clear_tx();
         self.bits.clear(Bits::SENDING);
         self.bits.clear(Bits::SHUT_PENDING);
-        self.tx_error = errno;
+        self.tx_error = Errno::of(errno);
     }
 
     /// From the second send on small segments must not wait for the acknowledgement of others.
@@ -595,6 +623,8 @@ pub(crate) struct SocketTable {
     absent: Vec<u32>,
     free: Vec<SocketRef>,
     in_use: usize,
+    /// That of the record which was taken last.
+    turn: u32,
 }
 
 /// # Safety
@@ -606,7 +636,7 @@ unsafe fn free_chunk(chunk: Chunk) {
 
 impl SocketTable {
     pub fn new() -> SocketTable {
-        SocketTable { chunks: Vec::new(), absent: Vec::new(), free: Vec::new(), in_use: 0 }
+        SocketTable { chunks: Vec::new(), absent: Vec::new(), free: Vec::new(), in_use: 0, turn: 0 }
     }
 
     pub fn in_use(&self) -> usize {
@@ -645,6 +675,8 @@ impl SocketTable {
         self.in_use += 1;
         // SAFETY: a free record has no holder.
         let s = unsafe { &mut *socket.as_ptr() };
+        self.turn = self.turn.wrapping_add(1).max(1);
+        s.turn = self.turn;
         s.fd = fd;
         s.bits = bits;
         s.rx_ms = moment();

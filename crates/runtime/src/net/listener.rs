@@ -10,7 +10,7 @@ use crate::task::{TaskId, current_task};
 use std::future::Future;
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -455,24 +455,4 @@ fn bind_path(socket: BorrowedFd<'_>, path: &Path, opts: &ListenOptions) -> io::R
         let _ = std::fs::remove_file(temporary);
     }
     result
-}
-
-/// An inherited descriptor, taken over by number (`fd@<n>`).
-///
-/// # Errors
-/// `EBADF` when it is not open, `ENOTSOCK` when it is no socket.
-pub fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
-    if fd < 0 {
-        return Err(io::Error::from_raw_os_error(libc::EBADF));
-    }
-    // SAFETY: only borrowed to ask whether it is open and a socket; if not, the calls fail with an error.
-    descriptor::inspect(unsafe { BorrowedFd::borrow_raw(fd) })?;
-    // A copy, so that the same number can be given to two binds.
-    // SAFETY: as above.
-    let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) };
-    if copy < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a fresh descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }

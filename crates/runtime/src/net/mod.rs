@@ -10,6 +10,7 @@ pub mod descriptor;
 pub mod listener;
 pub mod options;
 pub mod port;
+mod socket_id;
 pub mod stream;
 pub(crate) mod syscall;
 pub mod transfer;
@@ -20,5 +21,6 @@ pub use listener::Listener;
 
 pub use options::{ConnectOptions, Keepalive, ListenOptions, Md5Key, TcpInfo};
 pub use port::{LetGo, Port};
+pub use socket_id::SocketId;
 pub use stream::{Departure, Stream};
 pub use transfer::{Transfer, TransferMode};

@@ -3,7 +3,7 @@
 use super::SockAddr;
 use super::syscall::{getsockopt, setsockopt, setsockopt_bytes};
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 /// When the kernel probes a silent peer. What is `None` stays as the system has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -181,7 +181,7 @@ impl Default for ListenOptions {
 }
 
 /// Options that listening and connecting sockets have in common, set by `fd` so that they serve both.
-pub mod set {
+pub(crate) mod set {
     use super::*;
 
     fn int(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()> {
@@ -322,6 +322,14 @@ pub mod set {
     }
 }
 
+/// Lets the closing of a socket reset its connection.
+///
+/// # Errors
+/// Of the kernel.
+pub fn linger_reset(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set::linger_reset(socket.as_raw_fd())
+}
+
 /// What the kernel measured about a TCP connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
@@ -337,6 +345,8 @@ pub struct TcpInfo {
     pub retransmits: u32,
     /// Segments thought lost (`fc_lost`).
     pub lost: u32,
+    /// Segments acknowledged beyond a gap (`fc_fackets`).
+    pub fackets: u32,
     /// Reordering metric (`fc_reordering`).
     pub reordering: u32,
     /// Sending maximum segment size in bytes.
@@ -349,10 +359,10 @@ pub struct TcpInfo {
 const TCP_CLOSE: u8 = 7;
 
 /// Reads [`TcpInfo`].
-pub fn tcp_info(fd: RawFd) -> io::Result<TcpInfo> {
+pub(crate) fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     // SAFETY: all-zero bytes are valid for this C structure of integers.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
-    getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info)?;
+    getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, &mut info)?;
     Ok(TcpInfo {
         rtt_us: info.tcpi_rtt,
         rtt_variance_us: info.tcpi_rttvar,
@@ -360,6 +370,7 @@ pub fn tcp_info(fd: RawFd) -> io::Result<TcpInfo> {
         sacked: info.tcpi_sacked,
         retransmits: info.tcpi_retrans,
         lost: info.tcpi_lost,
+        fackets: info.tcpi_fackets,
         reordering: info.tcpi_reordering,
         send_mss: info.tcpi_snd_mss,
         is_gone: info.tcpi_state == TCP_CLOSE,
@@ -367,7 +378,7 @@ pub fn tcp_info(fd: RawFd) -> io::Result<TcpInfo> {
 }
 
 /// The destination a connection had before a firewall redirected it here (`SO_ORIGINAL_DST`, IPv4 and IPv6).
-pub fn original_destination(fd: RawFd, family: i32) -> io::Result<SockAddr> {
+pub(crate) fn original_destination(fd: RawFd, family: i32) -> io::Result<SockAddr> {
     const SO_ORIGINAL_DST: i32 = 80;
     // SAFETY: all-zero bytes are valid for these C structures.
     let mut raw: crate::driver::socket::ConnectAddress = unsafe { std::mem::zeroed() };

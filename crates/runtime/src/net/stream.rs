@@ -1,11 +1,11 @@
 //! Connected stream sockets: TCP and unix.
 
 use super::options::{self, ConnectOptions, Keepalive, TcpInfo, set};
-use super::{SockAddr, descriptor, syscall};
+use super::{SockAddr, SocketId, descriptor, syscall};
 use crate::buffer::Buf;
 use crate::clock;
 use crate::driver;
-use crate::driver::socket::{Bits, Socket, SocketRef};
+use crate::driver::socket::{Bits, Errno, Socket, SocketRef};
 use crate::task::{TaskId, current_task};
 use std::cell::Cell;
 use std::future::Future;
@@ -127,7 +127,7 @@ impl Stream {
         }
         let reset = match driver::with(|d| d.simulated().map(|sim| sim.is_broken(self.peek()))) {
             Some(reset) => reset,
-            None => self.peek().rx_error != 0 || self.tcp_info().is_ok_and(|info| info.is_gone),
+            None => self.peek().rx_error.is_some() || self.tcp_info().is_ok_and(|info| info.is_gone),
         };
         if reset { Departure::Reset } else { Departure::Ended }
     }
@@ -149,8 +149,8 @@ impl Stream {
             s.writer = current_task();
             return Poll::Pending;
         }
-        if s.tx_error != 0 {
-            return Poll::Ready(Err(io::Error::from_raw_os_error(std::mem::take(&mut s.tx_error))));
+        if let Some(error) = s.tx_error.take() {
+            return Poll::Ready(Err(error));
         }
         Poll::Ready(Ok(()))
     }
@@ -185,7 +185,7 @@ impl Stream {
         let s = self.record();
         debug_assert!(!s.bits.has(Bits::SENDING), "one send at a time");
         if s.bits.has(Bits::SENDING) {
-            s.tx_error = libc::EALREADY;
+            s.tx_error = Errno::of(libc::EALREADY);
             return;
         }
         if first.is_empty() {
@@ -313,6 +313,13 @@ impl Stream {
         unsafe { BorrowedFd::borrow_raw(self.peek().fd) }
     }
 
+    /// What it can be asked for by, even when it may be gone.
+    #[inline]
+    pub fn id(&self) -> SocketId {
+        let s = self.peek();
+        SocketId::of(s.number, s.turn)
+    }
+
     /// The peer's address.
     pub fn peer_addr(&self) -> io::Result<SockAddr> {
         match driver::with(|d| d.simulated().map(|sim| sim.addresses(self.peek()).1)) {
@@ -373,7 +380,7 @@ impl Stream {
         if driver::with(|d| d.simulated().is_some()) {
             return Ok(TcpInfo::default());
         }
-        options::tcp_info(self.as_raw_fd())
+        options::tcp_info(self.as_fd())
     }
 
     /// The destination before a firewall redirected the connection.

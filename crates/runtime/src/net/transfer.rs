@@ -279,8 +279,8 @@ impl Transfer {
         if s.rx.is_some() {
             return self.poll(rx, tx, limit as u64);
         }
-        if s.rx_error != 0 {
-            return Poll::Ready(Err(TransferError::Receive(io::Error::from_raw_os_error(s.rx_error))));
+        if let Some(error) = { s.rx_error }.take() {
+            return Poll::Ready(Err(TransferError::Receive(error)));
         }
         if !s.bits.has(Bits::READABLE) && driver::with(|d| d.poll_input(s)).is_pending() {
             return Poll::Pending;

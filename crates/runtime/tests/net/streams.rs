@@ -4,7 +4,9 @@ use crate::harness::*;
 use std::os::fd::AsRawFd;
 use std::task::Poll;
 use thalweg_runtime::buffer::{self, Buf, BufferConfig};
-use thalweg_runtime::net::{ConnectOptions, Departure, Keepalive, ListenOptions, Listener, SockAddr, Stream};
+use thalweg_runtime::net::{
+    ConnectOptions, Departure, Keepalive, ListenOptions, Listener, SockAddr, SocketId, Stream,
+};
 use thalweg_runtime::{clock, timer};
 
 every_driver!(bytes_arrive_in_both_directions_and_the_end_is_seen, || async {
@@ -225,6 +227,22 @@ each_driver!(options_reach_the_kernel, || async {
     a.set_user_timeout(99).unwrap();
     assert_eq!(int_option(fd, libc::IPPROTO_IP, libc::IP_TOS), 0x20);
     assert_eq!(int_option(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT), 99);
+});
+
+each_driver!(a_socket_that_is_gone_is_no_later_one, || async {
+    let (a, b) = tcp_pair().await;
+    let (first, number) = (a.id(), a.as_raw_fd());
+    assert!(first.tcp_info().is_some_and(|info| info.rtt_us > 0));
+    drop((a, b));
+    settle().await;
+    let mut later = Vec::new();
+    while later.iter().all(|(a, b): &(Stream, Stream)| a.as_raw_fd() != number && b.as_raw_fd() != number) {
+        assert!(later.len() < 100, "the number comes again");
+        later.push(tcp_pair().await);
+    }
+    assert!(first.tcp_info().is_none());
+    assert!(later.iter().all(|(a, b)| a.id().tcp_info().is_some() && b.id().tcp_info().is_some()));
+    assert!(SocketId::NONE.tcp_info().is_none());
 });
 
 each_driver!(source_ports_are_taken_from_the_range_in_turn, || async {

@@ -168,7 +168,7 @@ pub static TABLE: &[FetchDef] = &[
         |_, cx, _| Some(Sample::bool(stream(cx)?.bc_reused)),
     ),
     FetchDef::new("bc_rtt", Type::Int, CLIENT, "round trip time to the server", |args, cx, _| {
-        timed(args, info(cx, stream(cx)?.bc_fd)?.rtt_us)
+        timed(args, info(cx, stream(cx)?.bc_socket)?.rtt_us)
     })
     .takes(0, UNIT)
     .checked(check_rtt_unit),
@@ -177,7 +177,7 @@ pub static TABLE: &[FetchDef] = &[
         Type::Int,
         CLIENT,
         "variation of the round trip time to the server",
-        |args, cx, _| timed(args, info(cx, stream(cx)?.bc_fd)?.rttvar_us),
+        |args, cx, _| timed(args, info(cx, stream(cx)?.bc_socket)?.rttvar_us),
     )
     .takes(0, UNIT)
     .checked(check_rtt_unit),
@@ -659,12 +659,12 @@ fn is_local(cx: &Ctx, end: Endpoint) -> Option<Sample> {
     Some(Sample::bool(cx.world.is_local(end.ip()?)))
 }
 
-fn info(cx: &Ctx, fd: i32) -> Option<TcpInfo> {
-    if fd < 0 { None } else { cx.world.tcp_info(fd) }
+fn info(cx: &Ctx, socket: u64) -> Option<TcpInfo> {
+    if socket == 0 { None } else { cx.world.tcp_info(socket) }
 }
 
 fn client_info(cx: &Ctx) -> Option<TcpInfo> {
-    info(cx, cx.session.fd)
+    info(cx, cx.session.socket)
 }
 
 /// A time in the unit of the first argument.

@@ -258,7 +258,7 @@ fn connections_and_names() {
     rig.stream.bc_src = crate::Endpoint::Inet(([10, 0, 0, 1], 5000).into());
     rig.stream.bc_dst = crate::Endpoint::Inet(([10, 0, 0, 2], 8000).into());
     rig.stream.bc_error = crate::facts::ConnError(46);
-    rig.stream.bc_fd = 4;
+    rig.stream.bc_socket = 4;
     rig.stream.retries = 2;
     rig.stream.req_bytes_in = 100;
     rig.stream.res_bytes_in = 200;

@@ -40,6 +40,7 @@ use thalweg_config::model::CliLevel;
 use thalweg_syntax::render::message_line;
 use thalweg_syntax::{Environment, Severity};
 use thalweg_sys::child::{self, Exit};
+use thalweg_sys::inherited;
 use thalweg_sys::process::{self as sys, Forked, Ready};
 use thalweg_sys::signal::{self, Signal, SignalSet};
 
@@ -175,7 +176,9 @@ struct Master<'a> {
 
 /// Runs a master to its end.
 pub fn run(program: &Program, options: &Options, reporter: &mut Reporter) -> ExitCode {
-    let inherited = std::env::var(MASTER_VARIABLE).ok().and_then(|text| Processes::decode(&text, adopt));
+    let inherited = std::env::var(MASTER_VARIABLE)
+        .ok()
+        .and_then(|text| Processes::decode(&text, |number| inherited::take(number).ok()));
     match begin(program, options, reporter, inherited) {
         Ok(Begun::Serving(mut master)) => ExitCode::from(master.run()),
         Ok(Begun::Launched(true)) => ExitCode::SUCCESS,
@@ -187,13 +190,6 @@ enum Begun<'a> {
     Serving(Box<Master<'a>>),
     /// This process only started the daemon.
     Launched(bool),
-}
-
-/// Takes over a descriptor that was kept open for this program.
-fn adopt(number: i32) -> Option<OwnedFd> {
-    let taken = thalweg_runtime::net::listener::inherited(number).ok();
-    thalweg_sys::fd::close_inherited(number);
-    taken
 }
 
 fn begin<'a>(

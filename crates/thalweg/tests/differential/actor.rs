@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -292,7 +292,7 @@ impl Actor {
             Step::Close => self.leave(End::Ours),
             Step::Reset => {
                 if let Some(stream) = &self.stream {
-                    let _ = thalweg_runtime::net::options::set::linger_reset(stream.as_raw_fd());
+                    let _ = thalweg_runtime::net::options::linger_reset(stream.as_fd());
                 }
                 self.leave(End::Ours);
             }

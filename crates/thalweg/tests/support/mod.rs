@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -833,7 +833,7 @@ impl Conn {
     /// Closing will reset the connection.
     pub fn reset_when_dropped(&self) {
         if let Socket::Tcp(s) = &*self.socket {
-            thalweg_runtime::net::options::set::linger_reset(s.as_raw_fd()).unwrap();
+            thalweg_runtime::net::options::linger_reset(s.as_fd()).unwrap();
         }
     }
 

@@ -123,7 +123,10 @@ impl Carrier {
         }
         match state.wish {
             Wish::Go => None,
-            Wish::Vanish => Some(Step::Vanish),
+            Wish::Vanish(ttl) => {
+                self.port.line.vanish(ttl);
+                Some(Step::Vanish)
+            }
             Wish::Kick => Some(Step::Kicked),
         }
     }

@@ -25,7 +25,7 @@ use thalweg_h2::message::Message;
 use thalweg_h2::settings::Settings;
 use thalweg_http::Head;
 use thalweg_runtime::buffer::Buf;
-use thalweg_runtime::net::Departure;
+use thalweg_runtime::net::{Departure, SocketId};
 use thalweg_runtime::{Reason, TaskId, clock, current_task};
 use thalweg_sample::facts::TlsFacts;
 
@@ -57,8 +57,8 @@ pub struct Mux {
     state: RefCell<State>,
     /// The connection's task.
     task: Cell<TaskId>,
-    /// The number of the transport's descriptor.
-    fd: i32,
+    /// The transport's.
+    socket: SocketId,
     /// What is known of TLS on it.
     tls: Option<Rc<TlsFacts>>,
 }
@@ -90,7 +90,8 @@ struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wish {
     Go,
-    Vanish,
+    /// With the time to live of a reset.
+    Vanish(Option<u8>),
     Kick,
 }
 
@@ -142,7 +143,7 @@ impl Mux {
                 unsettled: Some(Vec::new()),
             }),
             task: Cell::new(current_task()),
-            fd: line.fd(),
+            socket: line.socket_id(),
             tls: line.tls_facts().cloned(),
         })
     }
@@ -440,9 +441,9 @@ impl MuxStream {
         self.mux.goaway(ErrorCode::NoError);
     }
 
-    /// The connection disappears without a word.
-    pub fn vanish(&mut self) {
-        self.mux.state.borrow_mut().wish = Wish::Vanish;
+    /// The connection disappears without a word; see [`Line::vanish`].
+    pub fn vanish(&mut self, ttl: Option<u8>) {
+        self.mux.state.borrow_mut().wish = Wish::Vanish(ttl);
         self.mux.task.get().wake_local(Reason::MESSAGE);
     }
 
@@ -524,9 +525,9 @@ impl MuxStream {
         self.mux.tls.as_ref()
     }
 
-    /// The number of the connection's descriptor.
-    pub fn fd(&self) -> i32 {
-        self.mux.fd
+    /// The connection's socket.
+    pub fn socket_id(&self) -> SocketId {
+        self.mux.socket
     }
 
     /// Packets of the connection are to be marked.

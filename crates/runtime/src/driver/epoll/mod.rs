@@ -3,7 +3,7 @@
 //! An event sets [`Bits::READABLE`] or [`Bits::WRITABLE`]; only a call that said "would block", or a receive that
 //! returned less than it had room for, clears it. Calls are tried directly while the bit is set.
 
-use super::socket::{Bits, Extra, Socket, SocketTable, moment};
+use super::socket::{Bits, Errno, Extra, Socket, SocketTable, moment};
 use super::{DriverOptions, PollStats, Wait};
 use crate::buffer::Buf;
 use crate::clock;
@@ -196,7 +196,7 @@ impl Epoll {
             // Reported where a failure that takes longer is.
             Err(errno) => {
                 s.bits.clear(Bits::CONNECTING);
-                s.tx_error = errno;
+                s.tx_error = Errno::of(errno);
             }
         }
         Ok(())
@@ -234,7 +234,7 @@ impl Epoll {
                 return;
             }
             s.bits.clear(Bits::CONNECTING);
-            s.tx_error = errno;
+            s.tx_error = Errno::of(errno);
             if errno != 0 {
                 s.wake_writer();
                 return;

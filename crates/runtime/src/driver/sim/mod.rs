@@ -27,7 +27,7 @@ mod run;
 mod tests;
 mod world;
 
-use super::socket::{Bits, Socket, moment};
+use super::socket::{Bits, Errno, Socket, moment};
 use super::{PollStats, Wait};
 use crate::buffer::{Buf, BufferConfig};
 use crate::net::{ConnectOptions, ListenOptions, Received, SockAddr, syscall};
@@ -651,7 +651,7 @@ impl SimDriver {
                 return;
             }
             s.bits.clear(Bits::CONNECTING);
-            s.tx_error = error;
+            s.tx_error = Errno::of(error);
         }
         if what & (READABLE | FAILED) != 0 {
             s.bits.set(Bits::READABLE);

@@ -25,7 +25,7 @@ mod receive;
 #[cfg(test)]
 mod tests;
 
-use super::socket::{Bits, Extra, Listening, Op, Socket, SocketRef, SocketTable, canonical};
+use super::socket::{Bits, Errno, Extra, Listening, Op, Socket, SocketRef, SocketTable, canonical};
 use super::{DriverOptions, PollStats, Wait, token};
 use crate::buffer::ring;
 use crate::clock;
@@ -379,7 +379,7 @@ impl Uring {
             Op::Connect => {
                 s.extra = None;
                 s.bits.clear(Bits::CONNECTING);
-                s.tx_error = if result < 0 { -result } else { 0 };
+                s.tx_error = Errno::of((-result).max(0));
                 s.wake_writer();
             }
             Op::PollIn => {

@@ -20,7 +20,7 @@
 //! bytes out of the socket only while this thread is inside `io_uring_enter`. Once the completion queue was drained,
 //! what the socket holds is what comes next.
 
-use super::super::socket::{Bits, Op, Socket, moment};
+use super::super::socket::{Bits, Errno, Op, Socket, moment};
 use super::super::token;
 use super::{GROUP, Uring};
 use crate::buffer::{Buf, ring};
@@ -84,7 +84,7 @@ impl Uring {
                 self.arm_input(s);
                 return Poll::Pending;
             }
-            Err(errno) => s.rx_error = errno,
+            Err(errno) => s.rx_error = Errno::of(errno),
         }
         Poll::Ready(s.take_verdict().unwrap_or_else(|| Ok(Buf::empty())))
     }
@@ -236,7 +236,7 @@ impl Uring {
                 libc::EINVAL if limited => self.limits_receives = false,
                 // It ended without a verdict on the stream. Whoever waits asks again and arms the next one.
                 libc::ECANCELED | libc::EINTR | libc::EAGAIN => {}
-                errno => s.rx_error = errno,
+                errno => s.rx_error = Errno::of(errno),
             },
         }
         s.wake_reader();
@@ -272,7 +272,7 @@ impl Uring {
                 Ok(_) => {}
                 // Not an end after all. Likewise.
                 Err(libc::EAGAIN) => s.bits.clear(Bits::ANNOUNCED),
-                Err(errno) => s.rx_error = errno,
+                Err(errno) => s.rx_error = Errno::of(errno),
             }
             s.wake_reader();
         }

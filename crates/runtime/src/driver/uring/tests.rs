@@ -64,7 +64,7 @@ fn a_refused_limit_breaks_no_receive() {
     assert!(!uring.limits_receives);
     for (socket, (_, theirs)) in sockets.iter().zip(&pairs) {
         let s = record(*socket);
-        assert!(!s.has_verdict(), "error {}", s.rx_error);
+        assert!(!s.has_verdict(), "error {:?}", s.rx_error);
         assert_eq!(s.ops, 0);
         // Whoever waits was woken and asks again.
         uring.arm_input(s);
