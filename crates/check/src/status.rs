@@ -102,6 +102,36 @@ impl Status {
         }
     }
 
+    /// The status of that number; `None` for those that nothing here comes to.
+    pub fn numbered(number: u8) -> Option<Status> {
+        use Status::{
+            Analyzed, Checked, Initializing, L4Connection, L4Ok, L4Timeout, L6Ok, L6Response, L6Timeout,
+            L7Ok, L7OkConditional, L7Response, L7Status, L7Timeout, ProgramError, ProgramOk, ProgramTimeout,
+            SocketError,
+        };
+        const ALL: [Status; 18] = [
+            Initializing,
+            Checked,
+            Analyzed,
+            SocketError,
+            L4Ok,
+            L4Timeout,
+            L4Connection,
+            L6Ok,
+            L6Timeout,
+            L6Response,
+            L7Timeout,
+            L7Response,
+            L7Ok,
+            L7OkConditional,
+            L7Status,
+            ProgramError,
+            ProgramTimeout,
+            ProgramOk,
+        ];
+        ALL.into_iter().find(|status| status.number() == number)
+    }
+
     /// The status of that word among those that `ok-status`, `error-status` and `tout-status` take.
     pub fn named(word: &str) -> Option<Status> {
         const ALL: [Status; 11] = [

@@ -27,6 +27,9 @@ pub(crate) struct Cx<'a> {
     /// Where a proxy of that name is in `proxies`: first one with a frontend's side, first one with a backend's.
     pub by_name: HashMap<Arc<str>, ProxyId>,
     pub unix_bind: UnixBindDefaults,
+    /// `server-state-file`, `server-state-base`
+    pub state_file: Option<Arc<str>>,
+    pub state_base: Option<Arc<str>>,
     /// Where the first section other than `global` began, for messages about order.
     pub non_global_seen: bool,
     pub guids: HashMap<Arc<str>, Span>,
@@ -159,6 +162,12 @@ pub(crate) struct Building {
     pub tracks: Vec<(usize, Arc<str>, Span)>,
     /// Servers whose names are resolved while the program runs.
     pub resolutions: Vec<ResolutionDraft>,
+    /// Servers whose names are resolved at the start.
+    pub named: Vec<NamedDraft>,
+    /// `load-server-state-from-file`
+    pub state_source: StateSource,
+    /// `server-state-file-name`, unless it is the name of the backend.
+    pub state_file: Option<Arc<str>>,
     /// Servers that name a `healthcheck` section.
     pub healthchecks: Vec<(usize, Arc<str>, Span)>,
     /// Servers with fields of their own in the PROXY header, by position.
@@ -234,6 +243,31 @@ pub(crate) struct ResolutionDraft {
     pub section: Arc<str>,
     pub span: Span,
     pub preference: thalweg_dns::Preference,
+}
+
+/// Which file has the states that the servers of a backend had in a former process (`load-server-state-from-file`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum StateSource {
+    /// None: they begin anew.
+    #[default]
+    None,
+    /// `server-state-file` of `global`.
+    Global,
+    /// One of its own.
+    Local,
+}
+
+/// A server whose address is found by a name once all of the file is read, for the last address that it had may be in another one.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedDraft {
+    /// Its position.
+    pub server: usize,
+    /// `init-addr`
+    pub methods: Arc<[InitAddr]>,
+    /// The name is resolved while the program runs, too.
+    pub later: bool,
+    /// Where the name is.
+    pub span: Span,
 }
 
 /// One `set-proxy-v2-tlv-fmt`.
@@ -349,6 +383,9 @@ impl Building {
             datagram_servers: false,
             resolutions: Vec::new(),
             tracks: Vec::new(),
+            named: Vec::new(),
+            state_source: self.state_source,
+            state_file: self.state_file.clone(),
             healthchecks: Vec::new(),
             proxy_fields: Vec::new(),
             pool_names: Vec::new(),

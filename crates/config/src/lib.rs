@@ -29,6 +29,7 @@ mod sample_env;
 mod server;
 mod server_checks;
 mod server_options;
+mod server_state;
 mod setter;
 mod table;
 mod tls;

@@ -205,6 +205,8 @@ impl<'a> Cx<'a> {
             proxies: Vec::new(),
             by_name: HashMap::new(),
             unix_bind: UnixBindDefaults::default(),
+            state_file: None,
+            state_base: None,
             non_global_seen: false,
             guids: HashMap::new(),
             sides: Vec::new(),

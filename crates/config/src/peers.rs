@@ -212,6 +212,7 @@ fn peer(cx: &mut Cx<'_>, draft: &mut PeersDraft, line: &Line) -> Outcome {
         return Ok(());
     }
     crate::server::server(cx, &mut draft.building, line)?;
+    crate::server::resolve_names(cx, &mut draft.building, |_| None);
     let resolves = !std::mem::take(&mut draft.building.resolutions).is_empty();
     let Some(server) = draft.building.p.servers.last_mut() else { return Ok(()) };
     if server.port_mode != PortMode::Fixed {

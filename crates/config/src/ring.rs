@@ -89,6 +89,7 @@ pub(crate) fn line(cx: &mut Cx<'_>, draft: &mut RingDraft, line: &Line) -> Outco
         "server" => {
             let datagrams = std::mem::take(&mut draft.servers.datagram_servers);
             crate::server::server(cx, &mut draft.servers, line)?;
+            crate::server::resolve_names(cx, &mut draft.servers, |_| None);
             if draft.servers.datagram_servers || datagrams {
                 return Err(fail(line, 2, "servers of rings are reached over streams, not over datagrams."));
             }

@@ -1,6 +1,6 @@
 //! `server`, `default-server` and `server-template`: the lines.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use thalweg_dns::Name;
 use thalweg_syntax::address::{PortSpec, Transport};
 use thalweg_syntax::{Address, AddressOptions, Diagnostic, Lead, Line, did_you_mean};
 
-use crate::build::{Building, Cx, InitAddr, ResolutionDraft, ServerDraft};
+use crate::build::{Building, Cx, InitAddr, NamedDraft, ResolutionDraft, ServerDraft};
 use crate::keyword::{Keyword, NoteBoxed, Outcome, Status, fail, find, not_supported};
 use crate::model::{PortMode, Server, ServerAddr, ServerId};
 use crate::numbers::strict;
@@ -186,8 +186,8 @@ fn push(
     }
     if let ServerAddr::Unresolved(name, _) = &server.addr {
         Arc::make_mut(server.extra.get_or_insert_default()).fqdn = Some(Arc::clone(name));
-        resolve_server(cx, b, line, &mut server, &draft.init_addr, draft.resolvers.is_some());
     }
+    let later = draft.resolvers.is_some();
     if let Some((section, span)) = draft.resolvers {
         let wrong = server.rare().fqdn.as_ref().filter(|name| Name::new(name).is_err());
         if let Some(wrong) = wrong {
@@ -220,6 +220,14 @@ fn push(
     if let Some((text, span)) = draft.pool_name {
         b.pool_names.push((b.p.servers.len(), text, span));
     }
+    if matches!(server.addr, ServerAddr::Unresolved(..)) {
+        b.named.push(NamedDraft {
+            server: b.p.servers.len(),
+            methods: Arc::clone(&draft.init_addr),
+            later,
+            span: line.span_at(if line.text(0) == "server" { 2 } else { 3 }),
+        });
+    }
     b.server_names.insert(name, line.number);
     b.p.servers.push(server.into());
     Ok(())
@@ -244,63 +252,64 @@ fn agent(line: &Line, server: &mut Server, name: &str) -> Outcome {
     Ok(())
 }
 
-/// Resolves a host name by the methods of `init-addr`. One that is resolved later anyway may have no address until then, unless
-/// its line says how it is to be found.
-fn resolve_server(
+/// Resolves the host names of servers by the methods of `init-addr`. `last` is the address that a server had in a former
+/// process.
+pub(crate) fn resolve_names(cx: &mut Cx<'_>, b: &mut Building, last: impl Fn(ServerId) -> Option<IpAddr>) {
+    for draft in std::mem::take(&mut b.named) {
+        let server = &b.p.servers[draft.server];
+        let ServerAddr::Unresolved(name, port) = server.addr.clone() else { continue };
+        match find_address(cx, &draft, &name, last(server.id)) {
+            Ok(None) => {}
+            Ok(Some(ip)) => b.p.servers[draft.server].addr = ServerAddr::Tcp(SocketAddr::new(ip, port)),
+            // `-dr` asks for a look at the rest of the file, wherever names cannot be resolved.
+            Err(_) if cx.options.ignore_resolution => {}
+            Err(what) => {
+                let message =
+                    format!("'server {}/{}' : {what} resolve address '{name}'.", b.p.name, server.name);
+                let alert = Diagnostic::alert_at(draft.span, message).lead(Lead::BareLocated);
+                cx.diagnostics.push(alert.help("'init-addr none' starts without an address"));
+            }
+        }
+    }
+}
+
+/// The address of a name; `None` when the server may start without one. One that is resolved later anyway may, unless its line
+/// says how it is to be found.
+fn find_address(
     cx: &mut Cx<'_>,
-    b: &Building,
-    line: &Line,
-    server: &mut Server,
-    methods: &[InitAddr],
-    later: bool,
-) {
-    let ServerAddr::Unresolved(name, port) = server.addr.clone() else { return };
+    draft: &NamedDraft,
+    name: &Arc<str>,
+    last: Option<IpAddr>,
+) -> Result<Option<IpAddr>, &'static str> {
     const USUAL: [InitAddr; 3] = [InitAddr::Last, InitAddr::Libc, InitAddr::None];
-    let methods = match methods {
-        [] if later => &USUAL[..],
+    let methods = match &*draft.methods {
+        [] if draft.later => &USUAL[..],
         [] => &USUAL[..2],
         given => given,
     };
     // The system's resolver knows nothing of services.
     let is_service = name.starts_with('_');
-    let mut asked = false;
+    let mut failure = "no method found to";
     for method in methods {
-        match method {
-            // There is no state file to take the last address from.
-            InitAddr::Last => {}
-            InitAddr::Libc if is_service => {}
+        let found = match method {
+            InitAddr::Last => last,
+            InitAddr::Libc if is_service => None,
             InitAddr::Libc => {
-                asked = true;
-                let found = cx.host_cache.get(&name).copied().flatten().or_else(|| {
-                    let ip = (cx.options.resolver)(&name, thalweg_syntax::address::Family::Any);
-                    cx.host_cache.insert(Arc::clone(&name), ip);
+                failure = "could not";
+                cx.host_cache.get(name).copied().flatten().or_else(|| {
+                    let ip = (cx.options.resolver)(name, thalweg_syntax::address::Family::Any);
+                    cx.host_cache.insert(Arc::clone(name), ip);
                     ip
-                });
-                if let Some(ip) = found {
-                    server.addr = ServerAddr::Tcp(SocketAddr::new(ip, port));
-                    return;
-                }
+                })
             }
-            InitAddr::None => {
-                return;
-            }
-            InitAddr::Ip(ip) => {
-                server.addr = ServerAddr::Tcp(SocketAddr::new(*ip, port));
-                return;
-            }
+            InitAddr::None => return Ok(None),
+            InitAddr::Ip(ip) => Some(*ip),
+        };
+        if found.is_some() {
+            return Ok(found);
         }
     }
-    // `-dr` asks for a look at the rest of the file, wherever names cannot be resolved.
-    if cx.options.ignore_resolution {
-        return;
-    }
-    let what = if asked { "could not" } else { "no method found to" };
-    let message = format!("'server {}/{}' : {what} resolve address '{name}'.", b.p.name, server.name);
-    cx.diagnostics.push(
-        Diagnostic::alert_at(line.span_at(if line.text(0) == "server" { 2 } else { 3 }), message)
-            .lead(Lead::BareLocated)
-            .help("'init-addr none' starts without an address"),
-    );
+    Err(failure)
 }
 
 /// Reads the address of a server into the draft.

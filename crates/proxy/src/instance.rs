@@ -13,8 +13,8 @@ use thalweg_operate::log::LogShared;
 use thalweg_runtime::Handle;
 use thalweg_sample::vars::{BUDGETS, Scope, VarSet};
 
-use crate::backend::Backend;
 use crate::backend::track::Trackers;
+use crate::backend::{Backend, restore};
 use crate::change::Changes;
 use crate::counters::{Counters, Peaks, ThreadCounters, TlsPeaks, peak};
 use crate::gate::Gate;
@@ -233,6 +233,7 @@ impl Instance {
         };
         let backends = Backends(config.proxies.iter().map(|proxy| &**proxy).map(backend).collect());
         let names = Arc::new(Names::of(&config));
+        restore::apply(&config, &backends);
         let trackers = Trackers::new(&config, &backends);
         let live = Live::new(&config, first_flat as usize, trackers, (program, hostname), start_wall_us);
         let listeners = places(&config);

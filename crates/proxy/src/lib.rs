@@ -70,6 +70,9 @@ pub fn start_thread(instance: &Arc<Instance>, thread: usize, sockets: Vec<Thread
     }
     backend::health::start(&worker);
     resolvers::start(&worker);
+    if thread == 0 {
+        backend::restore::announce(&worker);
+    }
     for socket in sockets {
         let task = frontend::listener::start(&worker, socket.listener, socket.port);
         own.accepting.borrow_mut().push(task);

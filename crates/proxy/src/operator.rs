@@ -67,6 +67,12 @@ impl UpTime {
         }
     }
 
+    /// It has been as it is for this many milliseconds, in a former process; no longer than the machine runs is known.
+    pub(crate) fn restore(&self, age_ms: u64) {
+        self.begin();
+        self.since_ms.store(clock::now_ms().saturating_sub(age_ms), Ordering::Relaxed);
+    }
+
     fn history(&self, up: bool) -> History {
         let since_ms = self.since_ms.load(Ordering::Relaxed);
         let mut down_ms = self.down_ms.load(Ordering::Relaxed);

@@ -32,6 +32,7 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
     cx.places = cx.proxies.iter().map(|b| b.span).collect();
     crate::resolvers::add_default(cx);
     assign_ids(cx);
+    crate::server_state::load(cx);
     proxy::stats_accounts(cx);
     cx.name_table = NameTable::new(&cx.proxies, &cx.config.userlists, &cx.tables);
     process_variables(cx);

@@ -14,6 +14,7 @@ mod log;
 mod peers;
 mod proxy;
 mod resolvers;
+mod saved;
 mod server;
 mod shared;
 mod stats;
@@ -41,6 +42,7 @@ pub use proxy::{
     UseServerTarget,
 };
 pub use resolvers::{NameServer, Resolution, Resolvers};
+pub use saved::{SavedOperation, SavedState};
 pub use server::{
     AgentConfig, CheckConfig, HashKey, InitState, Keep, ObserveLayer, OnError, PoolConfig, PortMode,
     ProxyHeader, ProxyHeaderV2, Server, ServerAddr, SlowSettings, WebSocketProtocol,
@@ -86,6 +88,8 @@ pub struct Config {
     pub tables: Vec<Arc<thalweg_stick::Spec>>,
     /// Whom to ask for names while the program runs, the implicit `default` section included.
     pub resolvers: Vec<Arc<Resolvers>>,
+    /// What servers were in a former process, in the order of the file.
+    pub saved_states: Vec<SavedState>,
     /// The names of `defaults` sections that have one, in order.
     pub named_defaults: Vec<Arc<str>>,
     /// Those sections, for backends that are added.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use thalweg_dns::{Families, Preference};
 use thalweg_syntax::{Diagnostic, Lead, Line};
 
-use crate::build::{Building, Cx, DefaultsSection, ServerDraft};
+use crate::build::{Building, Cx, DefaultsSection, ServerDraft, StateSource};
 use crate::keyword::{fail, legal_name};
 use crate::model::{
     Balance, HashKey, Keep, KeepAliveProbe, LogFormats, Mode, Places, PoolConfig, PortMode, Proxy,
@@ -312,6 +312,9 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         datagram_servers: false,
         tracks: Vec::new(),
         resolutions: Vec::new(),
+        named: Vec::new(),
+        state_source: StateSource::default(),
+        state_file: None,
         healthchecks: Vec::new(),
         proxy_fields: Vec::new(),
         pool_names: Vec::new(),

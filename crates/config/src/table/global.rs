@@ -2,9 +2,8 @@
 
 use crate::global as g;
 use crate::keyword::{GlobalFn, Keyword, not_yet, removed, works};
-use crate::log;
 use crate::table::why;
-use crate::tls;
+use crate::{log, server_state, tls};
 
 /// Every keyword of `global`, in alphabetical order.
 pub static GLOBAL: &[Keyword<GlobalFn>] = &[
@@ -152,8 +151,8 @@ pub static GLOBAL: &[Keyword<GlobalFn>] = &[
     not_yet("quick-exit", "For developers.", why::DEBUG),
     works("quiet", "Say nothing while starting.", g::quiet),
     works("resetenv", "Forget all environment variables but those named.", g::resetenv),
-    not_yet("server-state-base", "Directory of files of server states.", why::SERVER_STATE),
-    not_yet("server-state-file", "File of server states.", why::SERVER_STATE),
+    works("server-state-base", "Directory of files of server states.", server_state::base),
+    works("server-state-file", "File of the states that servers had.", server_state::file),
     works("sandbox", "Refuse the process to write files and to run programs (on, off).", g::sandbox),
     works("set-dumpable", "Allow core dumps despite changed rights.", g::set_dumpable),
     works("set-var", "Set a process-wide variable from an expression.", g::process_variable),

@@ -44,7 +44,6 @@ pub(crate) mod why {
     pub(crate) const CHECKS: &str = "this kind of health check is not built";
     pub(crate) const EMAIL: &str = "alerts by e-mail are not built";
     pub(crate) const FCGI: &str = "FastCGI is not built";
-    pub(crate) const SERVER_STATE: &str = "server states are not kept over a restart yet";
     pub(crate) const SESSION_CONNS: &str = "its limit is not built";
     pub(crate) const NETSCALER: &str = "the NetScaler header is not built";
     pub(crate) const NAMESPACE: &str = "network namespaces are not built";

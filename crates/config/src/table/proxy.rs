@@ -2,7 +2,7 @@
 
 use crate::keyword::{Keyword, ProxyFn, late, not_yet, removed, works};
 use crate::table::why;
-use crate::{bind, log, proxy, replies, rules, server, tls};
+use crate::{bind, log, proxy, replies, rules, server, server_state, tls};
 
 /// Every keyword of proxies, in alphabetical order.
 pub static PROXY: &[Keyword<ProxyFn>] = &[
@@ -75,7 +75,7 @@ pub static PROXY: &[Keyword<ProxyFn>] = &[
     works("http-send-name-header", "Header that tells a server its name.", proxy::http_send_name_header),
     works("id", "Number of this proxy.", proxy::id),
     late("ignore-persist", "Do not use persistence.", proxy::persist_rule),
-    not_yet("load-server-state-from-file", "Take server states from a file.", why::SERVER_STATE),
+    works("load-server-state-from-file", "Which file has the states that servers had.", server_state::source),
     works("log", "Where logs go.", log::proxy_log),
     works("log-format", "Format of log lines.", proxy::format_line),
     works("log-format-sd", "Structured data of RFC 5424 log lines.", proxy::format_line),
@@ -177,7 +177,11 @@ pub static PROXY: &[Keyword<ProxyFn>] = &[
         "The 'rsprep' directive is not supported anymore since HAProxy 2.1. Use 'http-response replace-header' instead.",
     ),
     works("server", "A server.", server::server),
-    not_yet("server-state-file-name", "File of server states.", why::SERVER_STATE),
+    works(
+        "server-state-file-name",
+        "File of the states that servers of this backend had.",
+        server_state::file_name,
+    ),
     works("server-template", "Several servers at once.", server::server_template),
     works("source", "Address that connections to servers leave from.", proxy::source),
     removed("srvexp", "'srvexp' is not supported anymore since HAProxy 2.1."),

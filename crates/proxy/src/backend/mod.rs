@@ -8,6 +8,7 @@ pub mod health;
 pub mod identity;
 pub mod pool;
 pub mod resolved;
+pub(crate) mod restore;
 pub mod shared;
 pub mod standing;
 mod state;

@@ -158,6 +158,11 @@ impl Standing {
         standing
     }
 
+    /// Whether its line says `disabled`.
+    pub(super) fn starts_disabled(&self) -> bool {
+        self.disabled
+    }
+
     /// Whether requests may go to it at all.
     pub fn is_up(&self) -> bool {
         self.operation != Operation::Stopped
@@ -239,7 +244,7 @@ impl Standing {
     }
 
     /// `state maint`, `disable server`. False when it was so already.
-    fn maintain(&mut self) -> bool {
+    pub(super) fn maintain(&mut self) -> bool {
         if self.maintenance {
             return false;
         }
@@ -280,7 +285,7 @@ impl Standing {
     }
 
     /// `state ready`, `enable server`.
-    fn make_ready(&mut self) {
+    pub(super) fn make_ready(&mut self) {
         self.drain = false;
         if std::mem::take(&mut self.maintenance) {
             self.serve();
@@ -303,7 +308,7 @@ impl Standing {
     }
 
     /// `enable health`, `disable health`. False when it has none to enable.
-    fn enable_checks(&mut self, on: bool) -> bool {
+    pub(super) fn enable_checks(&mut self, on: bool) -> bool {
         self.checked = on && self.has_checks;
         if self.checked && !self.maintenance {
             self.paused = false;
@@ -327,7 +332,7 @@ impl Standing {
     }
 
     /// `enable agent`, `disable agent`. False when it has none to enable.
-    fn enable_agent(&mut self, on: bool) -> bool {
+    pub(super) fn enable_agent(&mut self, on: bool) -> bool {
         self.agent_asked = on && self.has_agent;
         self.has_agent || !on
     }
@@ -417,6 +422,13 @@ impl Backend {
     pub fn past(&self, server: ServerId) -> Vec<Past> {
         let past = self.servers[server.0 as usize].past.lock();
         past.unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
+    }
+
+    /// Gives a server a standing before there is traffic; what it was before is nobody's past.
+    pub(super) fn restore_standing(&self, server: ServerId, f: impl FnOnce(&mut Standing)) {
+        self.change(server, f);
+        let state = &self.servers[server.0 as usize];
+        state.past.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Takes a server out of service, and closes the idle connections to it: whoever works on it finds it unused. False

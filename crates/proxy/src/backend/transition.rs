@@ -13,7 +13,7 @@ use thalweg_runtime::{Kind, clock, run_on, spawn, timer};
 use super::Backend;
 use super::pool::IdlePool;
 use crate::instance::Stopping;
-use crate::worker::{self, Thread};
+use crate::worker::{self, Thread, Worker};
 
 static SLOWSTART: Kind = Kind::new("slowstart");
 
@@ -129,8 +129,27 @@ impl Backend {
             transition.since_ms.store(since, Ordering::SeqCst);
             self.warm_up(server, since, since);
             if let Some(worker) = worker::current() {
-                spawn(&SLOWSTART, keep_warming(Rc::clone(worker.own()), self.id, server, since));
+                self.watch_warming(&worker, server);
             }
+        }
+    }
+
+    /// A server that came up `age_ms` ago, in a former process, goes on with its slow start. To be called before there are threads.
+    pub(super) fn go_on_warming(&self, server: ServerId, age_ms: u64) {
+        let transition = &self.servers[server.0 as usize].transition;
+        let now = clock::now_ms();
+        let since = now.saturating_sub(age_ms);
+        if since > 0 && age_ms < transition.slowstart_ms() {
+            transition.since_ms.store(since, Ordering::SeqCst);
+            self.warm_up(server, since, now);
+        }
+    }
+
+    /// Has the calling thread carry a server's slow start on, if it is in one.
+    pub(super) fn watch_warming(&self, worker: &Worker, server: ServerId) {
+        let since = self.servers[server.0 as usize].transition.since_ms.load(Ordering::SeqCst);
+        if since != 0 {
+            spawn(&SLOWSTART, keep_warming(Rc::clone(worker.own()), self.id, server, since));
         }
     }
 

@@ -163,7 +163,7 @@ pub struct Setup {
     /// Another program than the one under test.
     program: Option<PathBuf>,
     /// Files of its directory, by name and content.
-    beside: Vec<(&'static str, &'static str)>,
+    beside: Vec<(&'static str, String)>,
     environment: Vec<(String, String)>,
 }
 
@@ -230,8 +230,8 @@ impl Setup {
     }
 
     /// A file that lies beside the configuration.
-    pub fn file_beside(mut self, name: &'static str, content: &'static str) -> Setup {
-        self.beside.push((name, content));
+    pub fn file_beside(mut self, name: &'static str, content: impl Into<String>) -> Setup {
+        self.beside.push((name, content.into()));
         self
     }
 

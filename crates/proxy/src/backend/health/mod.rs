@@ -88,7 +88,7 @@ impl Reports {
 }
 
 impl Backend {
-    fn change_report<R>(
+    pub(super) fn change_report<R>(
         &self,
         server: ServerId,
         what: What,
