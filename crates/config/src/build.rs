@@ -7,7 +7,7 @@ use std::sync::Arc;
 use thalweg_syntax::{Diagnostic, Diagnostics, Line, Reader, SourceMap, Span};
 
 use crate::LoadOptions;
-use crate::model::{Config, Proxy, ProxyId, ProxyKind, Server, UnixOwner};
+use crate::model::{Config, Proxy, ProxyHeader, ProxyHeaderV2, ProxyId, ProxyKind, Server, UnixOwner};
 
 /// Everything shared by the sections of one load.
 pub(crate) struct Cx<'a> {
@@ -219,8 +219,8 @@ pub(crate) struct ServerDraft {
     pub init_addr: Arc<[InitAddr]>,
     /// The section it is in, for messages.
     pub backend: Arc<str>,
-    /// `proxy-v2-options`, which may come before `send-proxy-v2`.
-    pub v2_options: crate::model::ProxyHeaderV2,
+    /// `send-proxy` and its kin.
+    pub proxy_header: ProxyHeaderDraft,
     /// `track`, with its place.
     pub track: Option<(Arc<str>, Span)>,
     /// `healthcheck`, with its place.
@@ -233,6 +233,26 @@ pub(crate) struct ServerDraft {
     pub resolvers: Option<(Arc<str>, Span)>,
     /// `resolve-prefer`, `resolve-net`, `resolve-opts`.
     pub preference: thalweg_dns::Preference,
+}
+
+/// What the words about the PROXY header said so far: each changes its own part, so that their order does not count.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ProxyHeaderDraft {
+    pub v1: bool,
+    /// Counts before version 1.
+    pub v2: bool,
+    pub options: ProxyHeaderV2,
+}
+
+impl ProxyHeaderDraft {
+    /// What comes of it.
+    pub fn outcome(&self) -> ProxyHeader {
+        match (self.v1, self.v2) {
+            (_, true) => ProxyHeader::V2(self.options),
+            (true, false) => ProxyHeader::V1,
+            (false, false) => ProxyHeader::None,
+        }
+    }
 }
 
 /// A server that asks a `resolvers` section, which may be declared later.

@@ -7,11 +7,9 @@ use thalweg_dns::Network;
 use thalweg_syntax::address::PortSpec;
 use thalweg_syntax::{Address, AddressOptions, Diagnostic, Line, TimeError, TimeUnit};
 
-use crate::build::{Cx, InitAddr, ProxyFieldDraft, ServerDraft};
+use crate::build::{Cx, InitAddr, ProxyFieldDraft, ProxyHeaderDraft, ServerDraft};
 use crate::keyword::{fail, not_supported};
-use crate::model::{
-    CheckConfig, ProxyHeader, ProxyHeaderV2, SlowSettings, SourceAddress, SourceMode, WebSocketProtocol,
-};
+use crate::model::{CheckConfig, SlowSettings, SourceAddress, SourceMode, WebSocketProtocol};
 use crate::numbers::{count, duration_ms, lenient};
 use crate::resolve::address;
 use crate::setter::{Took, value};
@@ -33,11 +31,10 @@ pub(crate) fn checked(draft: &mut ServerDraft) {
     draft.check = true;
 }
 
-/// `no-send-proxy-v2` and its kin.
-pub(crate) fn no_proxy_v2(draft: &mut ServerDraft) {
-    if matches!(draft.server.send_proxy, ProxyHeader::V2(_)) {
-        draft.server.send_proxy = ProxyHeader::None;
-    }
+/// `send-proxy`, `no-send-proxy-v2` and their kin: changes what was said of the PROXY header.
+pub(crate) fn proxy_header(draft: &mut ServerDraft, change: impl FnOnce(&mut ProxyHeaderDraft)) {
+    change(&mut draft.proxy_header);
+    draft.server.send_proxy = draft.proxy_header.outcome();
 }
 
 /// Counts are read as the reference reads them: what is no count is none.
@@ -50,27 +47,24 @@ pub(crate) fn times(name: &str, value: i64) -> Result<u32, String> {
     count(value).filter(|n| *n > 0).ok_or_else(|| format!("'{name}' has to be > 0."))
 }
 
+/// `proxy-v2-options <option>[,<option>]*`: added to those that the line has.
 pub(crate) fn proxy_v2_options(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
-    let mut v2 = ProxyHeaderV2::default();
+    let mut v2 = draft.proxy_header.options;
     for option in line.text(at + 1).split(',') {
-        match option {
-            "crc32c" => v2.crc32c = true,
-            "unique-id" => v2.unique_id = true,
-            "authority" | "ssl" | "cert-cn" | "ssl-cipher" | "cert-sig" | "cert-key" => {
-                return Err(not_supported(
-                    line,
-                    at + 1,
-                    &format!("proxy-v2-options {option}"),
-                    "headers in front of TLS do not tell of it",
-                ));
-            }
+        let told = match option {
+            "authority" => &mut v2.authority,
+            "cert-cn" => &mut v2.cert_cn,
+            "cert-key" => &mut v2.cert_key,
+            "cert-sig" => &mut v2.cert_sig,
+            "crc32c" => &mut v2.crc32c,
+            "ssl" => &mut v2.ssl,
+            "ssl-cipher" => &mut v2.ssl_cipher,
+            "unique-id" => &mut v2.unique_id,
             _ => return Err(fail(line, at + 1, format!("'{option}' : proxy v2 option not implemented"))),
-        }
+        };
+        *told = true;
     }
-    draft.v2_options = v2;
-    if let ProxyHeader::V2(current) = &mut draft.server.send_proxy {
-        *current = v2;
-    }
+    proxy_header(draft, |header| header.options = v2);
     Ok(2)
 }
 

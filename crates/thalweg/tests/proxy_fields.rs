@@ -1,23 +1,40 @@
-//! Fields of a PROXY header that a server's line asks for (`set-proxy-v2-tlv-fmt`), beside the reference's.
+//! What a PROXY header to a server says (`set-proxy-v2-tlv-fmt`, `proxy-v2-options`), beside the reference's.
 
 mod support;
 
 use std::path::Path;
 
-use support::{Conn, Io, Server, Setup, each_driver, reference};
+use std::sync::{Arc, Mutex};
+
+use support::tls::{Authority, client, client_credential, template};
+use support::{Conn, Io, Server, Setup, each_driver, eventually, reference};
+use thalweg_tls::options::Versions;
+use thalweg_tls::x509::oid::purpose;
+
+/// Type and value of each field, one after the other.
+fn told(mut at: &[u8]) -> String {
+    let mut out = String::new();
+    while let [kind, high, low, behind @ ..] = at {
+        let (value, next) = behind.split_at(usize::from(u16::from_be_bytes([*high, *low])));
+        match (kind, value) {
+            (0x03, _) => out.push_str("crc "),
+            // Of the client's TLS: flags, the result of the verification, fields.
+            (0x20, [flags, r0, r1, r2, r3, within @ ..]) => {
+                let result = u32::from_be_bytes([*r0, *r1, *r2, *r3]);
+                out.push_str(&format!("tls({flags} {result} {}) ", told(within).trim_end()));
+            }
+            _ => out.push_str(&format!("{kind:02x}={} ", String::from_utf8_lossy(value))),
+        }
+        at = next;
+    }
+    out
+}
 
 /// Reads a version 2 header, and returns what is behind its addresses: type and value of each field.
 fn fields(conn: &mut Conn) -> String {
     let start = conn.exactly(16);
     let rest = conn.exactly(usize::from(u16::from_be_bytes([start[14], start[15]])));
-    let mut at = &rest[12..];
-    let mut out = String::new();
-    while let [kind, high, low, behind @ ..] = at {
-        let (value, next) = behind.split_at(usize::from(u16::from_be_bytes([*high, *low])));
-        out.push_str(&format!("{kind:02x}={} ", String::from_utf8_lossy(value)));
-        at = next;
-    }
-    out
+    told(&rest[12..])
 }
 
 /// Requests with these values of `x-tlv`, each on a connection of its own: what the server gets in front of them, and on
@@ -98,5 +115,161 @@ fn fields_are_passed_on() {
     each_driver(|io| assert_eq!(passed_on(io, None), "20=foo e5=10.1.1.1 ", "over {io}"));
     if let Some(reference) = reference() {
         assert_eq!(passed_on("epoll", Some(&reference)), "20=foo e5=10.1.1.1 ", "of the reference");
+    }
+}
+
+/// What a server is told of clients that speak TLS or not, with and without a certificate, and of a session that goes on.
+fn tls_of_clients(io: Io, program: Option<&Path>, options: &str) -> Vec<String> {
+    let authority = Authority::new("Root");
+    let certificate = authority.issue("www.example.com");
+    let own = template("somebody").purposes(&[purpose::CLIENT_AUTH]);
+    let own = authority.issue_as("client.pem", &own);
+    let server = Server::start(|mut conn, _| {
+        let fields = fields(&mut conn);
+        if conn.next_request().is_some() {
+            conn.send(support::ok(&fields));
+        }
+    });
+    let mut setup = Setup::http(&format!(
+        "frontend fe\nbind <@fe>\nbind <@tls> ssl crt {certificate} ca-file {} verify optional alpn http/1.1\n\
+         http-reuse never\nunique-id-format u%[path]\nunique-id-header x-id\ndefault_backend be\n\
+         backend be\nserver a {} {options}\n",
+        authority.path("ca.pem"),
+        server.addr
+    ));
+    if let Some(program) = program {
+        setup = setup.program(program);
+    }
+    let proxy = setup.start(io);
+    let ask = |mut conn: Conn| {
+        conn.send("GET /1 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        conn.response().text()
+    };
+    let anybody = client(|profile| {
+        profile.versions = Versions { tls12: true, tls13: false };
+        profile.alpn = vec![b"http/1.1".to_vec()];
+    });
+    let somebody = client(|profile| profile.own = client_credential(&own));
+    let encrypted = || Conn::connect(proxy.addr("tls"));
+    vec![
+        ask(Conn::connect(proxy.addr("fe"))),
+        ask(encrypted().encrypt(&anybody, None)),
+        ask(encrypted().encrypt(&somebody, Some("www.example.com"))),
+        // Its session goes on.
+        ask(encrypted().encrypt(&somebody, Some("www.example.com"))),
+    ]
+}
+
+#[test]
+fn headers_tell_of_tls() {
+    let all = "ssl,cert-cn,cert-key,cert-sig,ssl-cipher,authority,unique-id,crc32c";
+    let cipher12 = "23=ECDHE-ECDSA-AES256-GCM-SHA384";
+    let cipher13 = "23=TLS_AES_256_GCM_SHA384";
+    let own = "25=EC256 24=ecdsa-with-SHA256";
+    let everything = |who: &str| format!("crc 02=www.example.com 05=u/1 tls({who} {own} {cipher13}) ");
+    let check = |options: &str, expected: [String; 4]| {
+        each_driver(|io| assert_eq!(tls_of_clients(io, None, options), expected, "{options} over {io}"));
+        if let Some(reference) = reference() {
+            let said = tls_of_clients("epoll", Some(&reference), options);
+            assert_eq!(said, expected, "{options} of the reference");
+        }
+    };
+    check(
+        &format!("send-proxy-v2 proxy-v2-options {all}"),
+        [
+            "crc 05=u/1 tls(0 0 ) ".into(),
+            format!("crc 01=http/1.1 05=u/1 tls(1 0 21=TLSv1.2 {own} {cipher12}) "),
+            everything("7 0 21=TLSv1.3 22=somebody"),
+            everything("5 0 21=TLSv1.3 22=somebody"),
+        ],
+    );
+    let names = |flags: u8| format!("tls({flags} 0 21=TLSv1.3 22=somebody) ");
+    check(
+        "send-proxy-v2-ssl-cn",
+        ["tls(0 0 ) ".into(), "01=http/1.1 tls(1 0 21=TLSv1.2) ".into(), names(7), names(5)],
+    );
+    let versions = |flags: u8| format!("tls({flags} 0 21=TLSv1.3) ");
+    check(
+        "send-proxy send-proxy-v2-ssl no-send-proxy",
+        ["tls(0 0 ) ".into(), "01=http/1.1 tls(1 0 21=TLSv1.2) ".into(), versions(7), versions(5)],
+    );
+    check("send-proxy-v2", [String::new(), "01=http/1.1 ".into(), String::new(), String::new()]);
+}
+
+/// How the health checks of these lines begin. Of a line of version 1, its family and the count of the other words.
+fn checks(io: Io, program: Option<&Path>, global: &str, lines: &[&str]) -> Vec<String> {
+    let heard: Vec<Arc<Mutex<Option<String>>>> = lines.iter().map(|_| Arc::default()).collect();
+    let servers: Vec<Server> = heard
+        .iter()
+        .map(|heard| {
+            let heard = Arc::clone(heard);
+            Server::start(move |mut conn, _| {
+                let start = conn.exactly(16);
+                let said = if let Some(more) = start.strip_prefix(b"PROXY ") {
+                    let rest = conn.until(b"\r\n");
+                    let line = String::from_utf8([more, &rest].concat()).unwrap();
+                    // The port is another one each time.
+                    let words: Vec<&str> = line.split(' ').collect();
+                    format!("v1 {} {}", words[0], words[1..].len())
+                } else {
+                    let rest = conn.exactly(usize::from(u16::from_be_bytes([start[14], start[15]])));
+                    let addresses = if start[13] == 0 { 0 } else { 12 };
+                    format!("{:02x} {:02x} {}", start[12], start[13], told(&rest[addresses..]))
+                };
+                *heard.lock().unwrap() = Some(said);
+            })
+        })
+        .collect();
+    let servers_text: String = servers
+        .iter()
+        .zip(lines)
+        .enumerate()
+        .map(|(at, (server, line))| format!("server s{at} {} check {line}\n", server.addr))
+        .collect();
+    let mut setup =
+        Setup::tcp(&format!("frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\n{servers_text}"))
+            .global(global);
+    if let Some(program) = program {
+        setup = setup.program(program);
+    }
+    let proxy = setup.start(io);
+    let said = heard.iter().map(|heard| eventually("a check", || heard.lock().unwrap().clone())).collect();
+    drop((proxy, servers));
+    said
+}
+
+/// A check is nobody's connection, and says so.
+#[test]
+fn checks_begin_with_a_header() {
+    let lines = [
+        "send-proxy",
+        "check-send-proxy",
+        "send-proxy-v2",
+        "send-proxy-v2-ssl",
+        "send-proxy-v2 proxy-v2-options cert-cn proxy-v2-options crc32c",
+        "send-proxy-v2-ssl set-proxy-v2-tlv-fmt(0xE0) y no-send-proxy-v2 send-proxy-v2",
+        "send-proxy-v2-ssl no-send-proxy-v2-ssl send-proxy-v2",
+        "send-proxy-v2-ssl no-send-proxy-v2-ssl-cn send-proxy",
+    ];
+    for (global, version) in [("", "20 00"), ("pp2-never-send-local", "21 11")] {
+        let v2 = |fields: &str| format!("{version} {fields}");
+        let expected = [
+            "v1 TCP4 4".to_owned(),
+            "v1 TCP4 4".into(),
+            v2(""),
+            v2("tls(0 0 ) "),
+            v2("crc tls(0 0 ) "),
+            v2("e0=y tls(0 0 ) "),
+            v2(""),
+            "v1 TCP4 4".into(),
+        ];
+        each_driver(|io| assert_eq!(checks(io, None, global, &lines), expected, "{global} over {io}"));
+        if let Some(reference) = reference() {
+            assert_eq!(
+                checks("epoll", Some(&reference), global, &lines),
+                expected,
+                "{global} of the reference"
+            );
+        }
     }
 }

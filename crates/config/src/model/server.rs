@@ -225,6 +225,13 @@ pub struct ProxyHeaderV2 {
     pub unique_id: bool,
 }
 
+impl ProxyHeaderV2 {
+    /// Whether the header says anything of the client's TLS.
+    pub fn tells_of_tls(&self) -> bool {
+        self.ssl || self.cert_cn || self.ssl_cipher || self.cert_sig || self.cert_key
+    }
+}
+
 /// Limits of the pool of idle connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolConfig {

@@ -276,7 +276,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
             datagram: false,
             backend: Arc::from(""),
             init_addr: Arc::from([]),
-            v2_options: crate::model::ProxyHeaderV2::default(),
+            proxy_header: crate::build::ProxyHeaderDraft::default(),
             track: None,
             healthcheck: None,
             proxy_fields: Arc::default(),

@@ -23,7 +23,6 @@ pub(crate) mod why {
     pub(crate) const SERVER_SIGALGS: &str = "the key of 'crt' signs with what the server asks for";
     pub(crate) const ECH: &str = "the TLS library has no encrypted ClientHello on the server's side";
     pub(crate) const KTLS: &str = "the kernel's TLS is not used";
-    pub(crate) const PROXY_TLS: &str = "facts of TLS are not sent in PROXY headers";
     pub(crate) const ACME: &str = "there is no ACME client";
     pub(crate) const TLS_LIBRARY: &str = "the TLS library has no such thing";
     pub(crate) const PASSPHRASE: &str = "private keys under a passphrase are not read";

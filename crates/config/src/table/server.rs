@@ -4,7 +4,7 @@ use thalweg_dns::Families;
 
 use crate::build::ServerDraft;
 use crate::keyword::{Keyword, not_yet, works};
-use crate::model::{HashKey, InitState, OnError, ProxyHeader};
+use crate::model::{HashKey, InitState, OnError};
 use crate::numbers::leading;
 use crate::server_checks as s;
 use crate::server_options::{self as o, check, rare};
@@ -218,18 +218,26 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
     works(
         "no-send-proxy",
         "Do not send a PROXY header.",
-        Flag(|d| {
-            if d.server.send_proxy == ProxyHeader::V1 {
-                d.server.send_proxy = ProxyHeader::None;
-            }
-        }),
+        Flag(|d| o::proxy_header(d, |header| header.v1 = false)),
     ),
-    works("no-send-proxy-v2", "Do not send a PROXY header of version 2.", Flag(o::no_proxy_v2)),
-    works("no-send-proxy-v2-ssl", "Do not send a PROXY header with TLS facts.", Flag(o::no_proxy_v2)),
+    works(
+        "no-send-proxy-v2",
+        "Do not send a PROXY header of version 2.",
+        Flag(|d| o::proxy_header(d, |header| header.v2 = false)),
+    ),
+    works(
+        "no-send-proxy-v2-ssl",
+        "Do not send a PROXY header with TLS facts.",
+        Flag(|d| o::proxy_header(d, |header| (header.v2, header.options.ssl) = (false, false))),
+    ),
     works(
         "no-send-proxy-v2-ssl-cn",
         "Do not send a PROXY header with the certificate's name.",
-        Flag(o::no_proxy_v2),
+        Flag(|d| {
+            o::proxy_header(d, |header| {
+                (header.v2, header.options.ssl, header.options.cert_cn) = (false, false, false);
+            });
+        }),
     ),
     works("no-sni-auto", "No automatic SNI.", Reads(tls::server_word)),
     works("no-ssl", "No TLS.", Reads(tls::server_word)),
@@ -357,14 +365,30 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
             },
         },
     ),
-    works("send-proxy", "Send a PROXY header, version 1.", Flag(|d| d.server.send_proxy = ProxyHeader::V1)),
+    works(
+        "send-proxy",
+        "Send a PROXY header, version 1.",
+        Flag(|d| o::proxy_header(d, |header| header.v1 = true)),
+    ),
     works(
         "send-proxy-v2",
         "Send a PROXY header, version 2.",
-        Flag(|d| d.server.send_proxy = ProxyHeader::V2(d.v2_options)),
+        Flag(|d| o::proxy_header(d, |header| header.v2 = true)),
     ),
-    not_yet("send-proxy-v2-ssl", "A PROXY header with TLS facts.", why::PROXY_TLS),
-    not_yet("send-proxy-v2-ssl-cn", "A PROXY header with TLS facts.", why::PROXY_TLS),
+    works(
+        "send-proxy-v2-ssl",
+        "A PROXY header of version 2 that tells of the client's TLS.",
+        Flag(|d| o::proxy_header(d, |header| (header.v2, header.options.ssl) = (true, true))),
+    ),
+    works(
+        "send-proxy-v2-ssl-cn",
+        "A PROXY header of version 2 that tells of the client's TLS and the name in its certificate.",
+        Flag(|d| {
+            o::proxy_header(d, |header| {
+                (header.v2, header.options.ssl, header.options.cert_cn) = (true, true, true);
+            });
+        }),
+    ),
     works("set-proxy-v2-tlv-fmt", "Field of a PROXY header of version 2.", Reads(o::proxy_field)),
     works(
         "shard",

@@ -20,12 +20,12 @@ use thalweg_tls::server::ServerContext;
 
 use super::hand_over;
 use super::health::observe::{Seen, observe};
+use super::introduction::{self, HeaderField, Introduced};
 use super::pool::{ConnectionKey, Demand, IdleConnection, IdlePool};
 use super::shared::SharedConnection;
 use crate::connection::handshake::{self, HandshakeError};
 use crate::connection::line::Line;
 use crate::connection::port::Port;
-use crate::connection::proxy_header;
 use crate::connection::socks::{self, SocksError};
 use crate::connection::tls::Place;
 use crate::connection::transport::Transport;
@@ -153,9 +153,6 @@ pub mod libc_codes {
     pub const ECONNREFUSED: i32 = 111;
 }
 
-/// Type and value of a field of a PROXY header that a server's line asks for (`set-proxy-v2-tlv-fmt`).
-pub type HeaderField = (u8, Vec<u8>);
-
 /// What a server's line says of a stream's connection in expressions, evaluated.
 pub struct LineValues {
     /// Fields of the PROXY header.
@@ -216,8 +213,12 @@ impl<'a> Target<'a> {
         let has_header = server.send_proxy != ProxyHeader::None;
         let is_special = per_request || source.is_some() || has_header || is_marked || protocol.is_some();
         if is_special || tls.is_some() || name.is_some() {
-            let mut header = Vec::new();
-            write_proxy_header(&mut header, &server.send_proxy, client, local, facts, &header_fields);
+            let introduced = Introduced {
+                ends: (client, local),
+                tls: session.rare().tls.as_deref().map(|tls| &tls.known),
+                unique_id: facts.unique_id.as_deref(),
+            };
+            let header = introduction::of_client(&server.send_proxy, &introduced, &header_fields);
             key = Some(Rc::new(ConnectionKey {
                 source,
                 target: if per_request { addr.as_ref().and_then(SockAddr::to_std) } else { None },
@@ -588,32 +589,6 @@ fn source_address(source: &SourceAddress, client: Endpoint) -> Option<SocketAddr
             _ => None,
         },
         SourceMode::ClientIp => client.ip().map(|ip| SocketAddr::new(ip, 0)),
-    }
-}
-
-fn write_proxy_header(
-    out: &mut Vec<u8>,
-    kind: &ProxyHeader,
-    client: Endpoint,
-    local: Endpoint,
-    facts: &StreamFacts,
-    fields: &[HeaderField],
-) {
-    let addresses = match (client, local) {
-        (Endpoint::Inet(src), Endpoint::Inet(dst)) => Some((src, dst)),
-        _ => None,
-    };
-    match kind {
-        ProxyHeader::None => {}
-        ProxyHeader::V1 => proxy_header::write_v1(out, addresses),
-        ProxyHeader::V2(options) => {
-            let mut tlvs: Vec<(u8, &[u8])> = Vec::new();
-            if let (true, Some(id)) = (options.unique_id, &facts.unique_id) {
-                tlvs.push((proxy_header::tlv::UNIQUE_ID, id));
-            }
-            tlvs.extend(fields.iter().map(|(kind, value)| (*kind, &**value)));
-            proxy_header::write_v2(out, addresses, false, &tlvs, options.crc32c);
-        }
     }
 }
 

@@ -6,6 +6,7 @@ pub mod connect;
 mod hand_over;
 pub mod health;
 pub mod identity;
+pub mod introduction;
 pub mod pool;
 pub mod resolved;
 pub(crate) mod restore;

@@ -20,6 +20,26 @@ pub mod tlv {
     pub const CRC32C: u8 = 0x03;
     pub const NOOP: u8 = 0x04;
     pub const UNIQUE_ID: u8 = 0x05;
+    pub const SSL: u8 = 0x20;
+}
+
+/// What is in a TLV of the type [`tlv::SSL`] (section 2.2.6): flags, the result of the verification, further TLVs.
+pub mod ssl {
+    /// Flags and the result of the verification.
+    pub const FIXED_LEN: usize = 5;
+
+    /// Flag: the client speaks TLS.
+    pub const CLIENT_SSL: u8 = 0x01;
+    /// Flag: it showed a certificate on this connection.
+    pub const CLIENT_CERT_CONNECTION: u8 = 0x02;
+    /// Flag: it showed a certificate in this session, on this connection or on one before.
+    pub const CLIENT_CERT_SESSION: u8 = 0x04;
+
+    pub const VERSION: u8 = 0x21;
+    pub const COMMON_NAME: u8 = 0x22;
+    pub const CIPHER: u8 = 0x23;
+    pub const SIGNATURE_ALGORITHM: u8 = 0x24;
+    pub const KEY_ALGORITHM: u8 = 0x25;
 }
 
 /// What a header says about the connection.
@@ -190,17 +210,29 @@ pub fn write_v1(out: &mut Vec<u8>, addresses: Option<(SocketAddr, SocketAddr)>) 
     debug_assert!(written.is_ok(), "writing to a vector cannot fail");
 }
 
-/// Bytes of a field with a CRC32c.
-const CRC_LEN: usize = 7;
+/// Bytes of type and length in front of a TLV's value.
+const TLV_HEADER: usize = 3;
 
-/// Appends a version 2 header with the given TLVs, as far as they fit into the 65,535 bytes that a header can have; without addresses it is a `LOCAL` one when `local`, else of
-/// unspecified family. With `crc`, a CRC32c TLV covers the whole header.
+/// Bytes of a TLV with a CRC32c.
+const CRC_LEN: usize = TLV_HEADER + 4;
+
+/// Appends a TLV, or nothing if its value is longer than its length can say.
+pub fn write_tlv(out: &mut Vec<u8>, kind: u8, value: &[u8]) {
+    let Ok(len) = u16::try_from(value.len()) else { return };
+    out.push(kind);
+    out.extend_from_slice(&len.to_be_bytes());
+    out.extend_from_slice(value);
+}
+
+/// Appends a version 2 header with the given TLVs, as far as they fit into the 65,535 bytes that a header can have; without
+/// addresses it is a `LOCAL` one when `local`, else of unspecified family. With `crc_at`, a CRC32c TLV in that place among the
+/// others covers the whole header.
 pub fn write_v2(
     out: &mut Vec<u8>,
     addresses: Option<(SocketAddr, SocketAddr)>,
     local: bool,
     tlvs: &[(u8, &[u8])],
-    crc: bool,
+    crc_at: Option<usize>,
 ) {
     let start = out.len();
     out.extend_from_slice(&V2_SIGNATURE);
@@ -225,23 +257,26 @@ pub fn write_v2(
         },
     }
     // What does not fit is left out: a length that says less than what follows would turn the rest into a request.
-    let room = V2_FIXED_LEN + usize::from(u16::MAX) - if crc { CRC_LEN } else { 0 };
-    for (kind, value) in tlvs {
-        let Ok(len) = u16::try_from(value.len()) else { continue };
-        if out.len() - start + 3 + value.len() > room {
-            continue;
+    let mut room = usize::from(u16::MAX) - (out.len() - start - V2_FIXED_LEN);
+    room -= crc_at.map_or(0, |_| CRC_LEN);
+    let (before, behind) = tlvs.split_at(crc_at.unwrap_or(0).min(tlvs.len()));
+    let mut add = |out: &mut Vec<u8>, tlvs: &[(u8, &[u8])]| {
+        for (kind, value) in tlvs {
+            if let Some(left) = room.checked_sub(TLV_HEADER + value.len()) {
+                room = left;
+                write_tlv(out, *kind, value);
+            }
         }
-        out.push(*kind);
-        out.extend_from_slice(&len.to_be_bytes());
-        out.extend_from_slice(value);
-    }
-    let crc_at = crc.then(|| {
-        out.extend_from_slice(&[tlv::CRC32C, 0, 4, 0, 0, 0, 0]);
+    };
+    add(out, before);
+    let sum_at = crc_at.map(|_| {
+        write_tlv(out, tlv::CRC32C, &[0; 4]);
         out.len() - 4
     });
+    add(out, behind);
     let body_len = u16::try_from(out.len() - start - V2_FIXED_LEN).unwrap_or(u16::MAX);
     out[start + 14..start + 16].copy_from_slice(&body_len.to_be_bytes());
-    if let Some(at) = crc_at {
+    if let Some(at) = sum_at {
         let sum = crc32c::crc32c(&out[start..]).to_be_bytes();
         out[at..at + 4].copy_from_slice(&sum);
     }
@@ -274,7 +309,7 @@ mod tests {
         let given: [(u8, &[u8]); 5] =
             [(0xe0, &large), (0xe1, &large), (0xe2, &whole), (0xe3, b"small"), (0xe4, b"")];
         let addresses = Some((addr("1.2.3.4:5"), addr("6.7.8.9:10")));
-        for crc in [false, true] {
+        for crc in [None, Some(0), Some(3)] {
             let mut out = Vec::new();
             write_v2(&mut out, addresses, false, &given, crc);
             let Parsed::Complete { header, len } = parse(&out) else { panic!("not complete") };
@@ -321,7 +356,7 @@ mod tests {
             [("1.2.3.4:5", "6.7.8.9:10"), ("[::1]:5", "[2001:db8::1]:65535"), ("1.2.3.4:5", "[::2]:1")]
         {
             let mut out = Vec::new();
-            write_v2(&mut out, Some((addr(src), addr(dst))), false, &[(tlv::UNIQUE_ID, b"abc")], true);
+            write_v2(&mut out, Some((addr(src), addr(dst))), false, &[(tlv::UNIQUE_ID, b"abc")], Some(1));
             for cut in 0..out.len() {
                 assert_eq!(parse(&out[..cut]), Parsed::Partial, "cut at {cut}");
             }
@@ -339,7 +374,7 @@ mod tests {
     #[test]
     fn version_2_refusals() {
         let mut out = Vec::new();
-        write_v2(&mut out, Some((addr("1.2.3.4:5"), addr("6.7.8.9:10"))), false, &[], false);
+        write_v2(&mut out, Some((addr("1.2.3.4:5"), addr("6.7.8.9:10"))), false, &[], None);
         let mut short = out.clone();
         short[15] = 11;
         assert_eq!(parse(&short), Parsed::Invalid, "too short for its family");

@@ -9,7 +9,7 @@ use thalweg_sample::Type;
 use thalweg_sample::facts::Endpoint;
 
 use super::Stream;
-use crate::backend::connect::HeaderField;
+use crate::backend::introduction::{self, HeaderField};
 
 /// Adds what the options of frontend and backend ask for. False when the head has no room left.
 pub fn apply(http: &mut Stream<'_>, fe: &Proxy, be: &Proxy) -> bool {
@@ -176,16 +176,7 @@ impl Stream<'_> {
         if fields.is_empty() || !matches!(server.send_proxy, ProxyHeader::V2(_)) {
             return Vec::new();
         }
-        self.evaluate(true, |cx, _| {
-            let rendered = fields.iter().map(|(kind, format)| {
-                let mut value = Vec::new();
-                if let Some(format) = format {
-                    format.render(cx, &mut value);
-                }
-                (*kind, value)
-            });
-            rendered.collect()
-        })
+        self.evaluate(true, |cx, _| introduction::fields(fields, cx))
     }
 }
 

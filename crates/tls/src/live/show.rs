@@ -340,11 +340,7 @@ fn hex(bytes: &[u8]) -> String {
 fn details(certificate: &Certificate) -> String {
     let names =
         certificate.dns_names().map(|name| format!("DNS:{}", text(name))).collect::<Vec<_>>().join(", ");
-    let algorithm = match KeyKind::of(certificate) {
-        KeyKind::Rsa => format!("RSA{}", certificate.key_size()),
-        KeyKind::Ecdsa => format!("EC{}", certificate.key_size()),
-        KeyKind::Other => certificate.key_algorithm_name(),
-    };
+    let algorithm = certificate.key_kind_and_size().unwrap_or_else(|| certificate.key_algorithm_name());
     format!(
         "Serial: {}\nnotBefore: {}\nnotAfter: {}\nSubject Alternative Name: {names}\nAlgorithm: {algorithm}\nSHA1 \
          FingerPrint: {}\nSubject: {}\nIssuer: {}\n",

@@ -326,6 +326,17 @@ impl Certificate {
         named(self.key_type())
     }
 
+    /// Kind and size of the key as `show ssl cert` and PROXY headers (`cert-key`) have it: `RSA2048`, `EC256`; other keys have no
+    /// such name.
+    pub fn key_kind_and_size(&self) -> Option<String> {
+        let kind = match self.key_type() {
+            oid::RSA_ENCRYPTION => "RSA",
+            oid::EC_PUBLIC_KEY => "EC",
+            _ => return None,
+        };
+        Some(format!("{kind}{}", self.key_size()))
+    }
+
     /// The content of the signature's AlgorithmIdentifier.
     pub fn signature_algorithm(&self) -> &[u8] {
         self.part(self.signature_algorithm)

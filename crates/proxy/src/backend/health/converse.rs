@@ -13,11 +13,11 @@ use thalweg_runtime::{clock, pool};
 
 use super::super::connect::local_address;
 use super::super::identity::Identity;
+use super::super::introduction;
 use super::What;
 use super::checker::Checker;
 use super::evaluate::Evaluator;
 use crate::connection::handshake::{self, HandshakeError};
-use crate::connection::proxy_header;
 use crate::connection::socks::{self, SocksError};
 use crate::connection::transport::Transport;
 
@@ -107,7 +107,12 @@ impl Checker {
                         Ok(Err(error)) => return conversation.failed(&system_words(&error)),
                         Ok(Ok(stream)) => {
                             conversation.connected();
-                            match self.introduce(server, conversation, &connect, stream, to, deadline).await {
+                            let header = self.proxy_header(&connect, (&stream, to), &mut evaluator);
+                            let first = (to, header);
+                            match self
+                                .introduce(server, conversation, &connect, stream, first, deadline)
+                                .await
+                            {
                                 Ok(transport) => io = Some(transport),
                                 Err(verdict) => return verdict,
                             }
@@ -138,14 +143,14 @@ impl Checker {
         }
     }
 
-    /// What a connection begins with: a word to the SOCKS proxy that leads `to` the server, the PROXY header, TLS.
+    /// What a connection begins with: a word to the SOCKS proxy that leads to the server, the PROXY header, TLS.
     async fn introduce(
         &self,
         server: &Server,
         conversation: &mut Conversation,
         connect: &Connect,
         mut stream: Stream,
-        to: Option<SocketAddr>,
+        (to, header): (Option<SocketAddr>, Vec<u8>),
         deadline: u64,
     ) -> Result<Transport, Verdict> {
         if let Some(to) = to {
@@ -155,7 +160,6 @@ impl Checker {
                 Err(error) => return Err(conversation.failed(&socks_words(&error))),
             }
         }
-        let header = self.proxy_header(connect);
         if !header.is_empty() {
             stream.start_send(Buf::copy_of(&header));
         }
@@ -177,10 +181,16 @@ impl Checker {
         server.rare().socks4.filter(|_| is_asked).map(SockAddr::from)
     }
 
-    fn proxy_header(&self, connect: &Connect) -> Vec<u8> {
-        let mut out = Vec::new();
-        let Some((_, server)) = self.config() else { return out };
-        let Some(check) = server.check.as_ref().filter(|_| self.what == What::Health) else { return out };
+    /// The PROXY header on a connection, which leads to its peer or, through a SOCKS proxy, to another address.
+    fn proxy_header(
+        &self,
+        connect: &Connect,
+        (stream, to): (&Stream, Option<SocketAddr>),
+        evaluator: &mut Evaluator<'_>,
+    ) -> Vec<u8> {
+        let none = Vec::new();
+        let Some((_, server)) = self.config() else { return none };
+        let Some(check) = server.check.as_ref().filter(|_| self.what == What::Health) else { return none };
         let now = self.backend().identity(server);
         // A check that goes elsewhere than traffic does not speak as traffic does unless told so.
         let elsewhere = now.check_port.is_some()
@@ -190,13 +200,13 @@ impl Checker {
         // A server that was added says for itself what its checks do.
         let as_traffic = server.send_proxy != ProxyHeader::None && !elsewhere && !server.is_dynamic();
         if !(connect.send_proxy || check.send_proxy || as_traffic) {
-            return out;
+            return none;
         }
-        match &server.send_proxy {
-            ProxyHeader::V2(options) => proxy_header::write_v2(&mut out, None, true, &[], options.crc32c),
-            _ => proxy_header::write_v1(&mut out, None),
-        }
-        out
+        let here = stream.local_addr().ok().and_then(|addr| addr.to_std());
+        let there = to.or_else(|| stream.peer_addr().ok().and_then(|addr| addr.to_std()));
+        let never_local = self.worker.instance.config.global.pp2_never_send_local;
+        let fields = evaluator.header_fields();
+        introduction::of_check(&server.send_proxy, here.zip(there), never_local, &fields)
     }
 
     /// Speaks TLS on the connection of a check, if that is asked for. The error says whether its time was over.

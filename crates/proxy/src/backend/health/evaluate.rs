@@ -1,13 +1,14 @@
 //! What the texts of a check are computed from.
 
 use thalweg_check::{Assignment, Evaluate, Heard, Source};
-use thalweg_config::model::{Proxy, Server, ServerAddr};
+use thalweg_config::model::{Proxy, ProxyHeader, Server, ServerAddr};
 use thalweg_sample::context::{Ctx, Payload};
 use thalweg_sample::facts::{self, ListenerId, Session, StreamFacts};
 use thalweg_sample::logformat::LogFormat;
 use thalweg_sample::vars::{Scope, VarSet};
 use thalweg_sample::{Expr, Sample, Type, Value};
 
+use super::super::introduction::{self, HeaderField};
 use crate::worker::Worker;
 
 /// Computes the texts of one check.
@@ -37,6 +38,15 @@ impl<'a> Evaluator<'a> {
         facts.backend_assigned = true;
         facts.server = Some(facts::ServerId { proxy: id, index: server.id.0 });
         Subject { session: Session::new(id, ListenerId(0)), facts, vars: VarSet::new(Scope::Check) }
+    }
+
+    /// The fields of a PROXY header that the server's line asks for.
+    pub(super) fn header_fields(&mut self) -> Vec<HeaderField> {
+        let fields = &self.server.rare().proxy_fields;
+        if fields.is_empty() || !matches!(self.server.send_proxy, ProxyHeader::V2(_)) {
+            return Vec::new();
+        }
+        self.with(Heard { response: None, bytes: &[] }, |cx| introduction::fields(fields, cx))
     }
 
     fn with<R>(&mut self, heard: Heard<'_>, f: impl FnOnce(&mut Ctx<'_>) -> R) -> R {
