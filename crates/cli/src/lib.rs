@@ -17,6 +17,7 @@ pub mod variables;
 pub mod words;
 
 pub use session::Mode as SessionMode;
+pub use thalweg_tls::live::BindLine;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -51,6 +52,8 @@ pub struct Socket {
     pub severity: Severity,
     /// Whether it is a unix socket.
     pub unix: bool,
+    /// What is shown to clients where TLS is spoken.
+    pub tls: Option<Arc<BindLine>>,
 }
 
 /// Whether messages begin with their severity (`set severity-output`).

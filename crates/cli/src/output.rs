@@ -5,8 +5,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use thalweg_proxy::connection::transport::Transport;
 use thalweg_runtime::buffer::Buf;
-use thalweg_runtime::net::Stream;
 use thalweg_runtime::timer;
 use thalweg_syntax::carry::restore;
 
@@ -90,7 +90,7 @@ impl Reply {
 
 /// The connection's sending side.
 pub struct Output {
-    stream: Stream,
+    stream: Transport,
     /// Collected, not sent yet. Bytes that are not UTF-8 are carried in it, as in everything that commands take and answer
     /// ([`thalweg_syntax::carry`]).
     pub text: String,
@@ -102,17 +102,17 @@ pub struct Output {
 
 impl Output {
     /// Answers on `stream`.
-    pub fn new(stream: Stream, timeout_ms: Option<u64>, cli: Arc<Cli>) -> Output {
+    pub fn new(stream: Transport, timeout_ms: Option<u64>, cli: Arc<Cli>) -> Output {
         Output { stream, text: String::new(), timeout_ms, cli }
     }
 
     /// The connection, to read from it.
-    pub fn stream(&mut self) -> &mut Stream {
+    pub fn stream(&mut self) -> &mut Transport {
         &mut self.stream
     }
 
     /// Gives the connection back.
-    pub fn into_stream(self) -> Stream {
+    pub fn into_stream(self) -> Transport {
         self.stream
     }
 

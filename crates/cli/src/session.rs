@@ -9,9 +9,13 @@ use std::task::Poll;
 use thalweg_config::model::CliLevel;
 use thalweg_proxy::Instance;
 use thalweg_proxy::Stopping;
+use thalweg_proxy::connection::handshake;
+use thalweg_proxy::connection::port::Port;
+use thalweg_proxy::connection::transport::Transport;
 use thalweg_runtime::net::Stream;
-use thalweg_runtime::timer;
+use thalweg_runtime::{pool, timer};
 use thalweg_syntax::carry::{carry, restore};
+use thalweg_tls::live::BindLine;
 
 use crate::command;
 use crate::output::Output;
@@ -66,17 +70,40 @@ pub async fn serve(cli: Arc<Cli>, socket: usize, fd: OwnedFd) {
     let _place = Place(Arc::clone(&cli));
     let level = cli.sockets[socket].level;
     let begin = Begin { level, mode: Mode::Single, timed: false, expert: false, experimental: false };
-    self::begin(cli, socket, fd, begin).await;
+    let Ok(stream) = Stream::from_accepted(fd) else { return };
+    let line = cli.sockets[socket].tls.clone();
+    let io = match line {
+        None => Some(Transport::from(stream)),
+        Some(line) => encrypt(&cli, &line, stream).await,
+    };
+    if let Some(io) = io {
+        converse(cli, socket, io, begin).await;
+    }
+}
+
+/// Shakes hands with a client, within `stats timeout`.
+async fn encrypt(cli: &Cli, line: &BindLine, stream: Stream) -> Option<Transport> {
+    let worker = crate::worker()?;
+    let deadline = cli.live.current()?.config.global.stats_timeout_ms.map(timer::deadline_in);
+    let mut port = Port::new(Transport::from(stream));
+    let shaking = handshake::accept(&mut port, line.selection(), worker.record_sizes(), deadline);
+    let facts = pool::boxed(shaking).await.ok()?;
+    worker.count_tls_client(facts.known.resumed);
+    port.line.into_wire()
 }
 
 /// The same, of a session that begins as it is told.
 pub async fn begin(cli: Arc<Cli>, socket: usize, fd: OwnedFd, begin: Begin) {
     let Ok(stream) = Stream::from_accepted(fd) else { return };
+    converse(cli, socket, Transport::from(stream), begin).await;
+}
+
+async fn converse(cli: Arc<Cli>, socket: usize, io: Transport, begin: Begin) {
     let severity = cli.sockets[socket].severity;
     let Begin { level, mode, timed, expert, experimental } = begin;
     let Some(instance) = cli.live.current() else { return };
     let timeout_ms = instance.config.global.stats_timeout_ms;
-    let mut output = Output::new(stream, timeout_ms, Arc::clone(&cli));
+    let mut output = Output::new(io, timeout_ms, Arc::clone(&cli));
     let mut session = Session {
         cli,
         instance,
@@ -91,8 +118,11 @@ pub async fn begin(cli: Arc<Cli>, socket: usize, fd: OwnedFd, begin: Begin) {
         end: None,
     };
     // A client that is gone needs no answer, and one that says nothing gets none.
-    if let Ok(End::HandListeners) = session.run(&mut output).await {
-        session.hand_listeners(output).await;
+    match session.run(&mut output).await {
+        Ok(End::HandListeners) => session.hand_listeners(output).await,
+        // An end that was not announced may have been made by anybody on the way.
+        Ok(End::Closed) if output.stream().is_encrypted() => drop(output.stream().shutdown_write()),
+        _ => {}
     }
 }
 
@@ -355,7 +385,7 @@ impl Session {
         }
         let mut stream = output.into_stream();
         std::future::poll_fn(|_| stream.poll_detach()).await;
-        if let Ok((fd, _)) = stream.into_fd() {
+        if let Some((fd, _)) = stream.into_fd() {
             self.cli.process.hand_listeners(fd);
         }
     }

@@ -197,10 +197,6 @@ pub(crate) fn parse_options(
             Status::Removed(sentence) => return Err(fail(line, at, format!("{wrong}{sentence}"))),
         }
     }
-    if first.tls.is_some() && matches!(context, BindContext::StatsSocket) {
-        let at = (from..line.words.len()).find(|i| line.text(*i) == "ssl").unwrap_or(from);
-        return Err(not_supported(line, at, "stats socket ... ssl", "the CLI is not encrypted"));
-    }
     if first.uid != 0 && !others.is_empty() {
         let at = (from..line.words.len()).find(|i| line.text(*i) == "id").unwrap_or(from);
         return Err(fail(line, at, format!("{wrong}'id' can only be used with a single socket{end}")));

@@ -57,6 +57,12 @@ pub(crate) struct Cx<'a> {
     pub log_names: Vec<crate::log::LogName>,
     /// The `log-forward` sections and where they begin.
     pub log_forward_names: Vec<(Arc<str>, Span)>,
+    /// `log-forward` sections, and their listeners.
+    pub log_forwards: Vec<(crate::model::LogForward, Box<Building>)>,
+    /// Where the first `stats socket` is.
+    pub cli: Option<Span>,
+    /// The servers of `ring` sections, with the rings' names.
+    pub ring_servers: Vec<(Arc<str>, Box<Building>)>,
     /// The `resolvers` sections and where they begin.
     pub resolvers_names: Vec<(Arc<str>, Span)>,
     pub experimental_used: bool,

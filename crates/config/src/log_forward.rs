@@ -7,9 +7,9 @@ use thalweg_syntax::address::Transport;
 use thalweg_syntax::{Address, AddressOptions, Diagnostic, Line, Span, TimeUnit};
 
 use crate::bind::{BindContext, parse_addresses, parse_options};
-use crate::build::Cx;
+use crate::build::{Building, Cx};
 use crate::keyword::{Outcome, at_most, fail, legal_name, not_supported};
-use crate::model::{Bind, BindAddr, LogForward, LogHost, LogTarget};
+use crate::model::{Bind, BindAddr, LogForward, LogHost, LogTarget, ProxyKind};
 use crate::numbers::{count, lenient, time};
 use crate::resolve::addresses;
 
@@ -197,5 +197,15 @@ pub(crate) fn close(cx: &mut Cx<'_>, draft: ForwardDraft) {
         cx.diagnostics.push(Diagnostic::warning_at(span, message));
     }
     forward.targets = targets.into();
+    let mut listens = Box::new(crate::proxy::fresh(span));
+    listens.p.name = Arc::clone(&forward.name);
+    listens.p.kind = ProxyKind::Frontend;
+    listens.p.binds = std::mem::take(&mut forward.binds);
+    cx.log_forwards.push((forward, listens));
+}
+
+/// The section with its listeners, whose certificates are loaded by now.
+pub(crate) fn settle(cx: &mut Cx<'_>, mut forward: LogForward, listens: Building) {
+    forward.binds = listens.p.binds;
     cx.config.log_forwards.push(forward.into());
 }

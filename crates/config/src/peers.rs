@@ -232,7 +232,7 @@ fn peer(cx: &mut Cx<'_>, draft: &mut PeersDraft, line: &Line) -> Outcome {
     if server.send_proxy != ProxyHeader::None {
         return Err(not_supported(line, 2, "send-proxy", "peers are sent no PROXY header"));
     }
-    if server.tls.as_ref().is_some_and(|tls| tls.words.sni.is_some()) {
+    if crate::tls::asks_by_expression(server) {
         return Err(not_supported(line, 2, "sni", "peers are not asked for by name"));
     }
     if !crate::tls::uses_tls(server) {

@@ -102,8 +102,8 @@ pub(crate) fn line(cx: &mut Cx<'_>, draft: &mut RingDraft, line: &Line) -> Outco
                     "rings are sent to IP and unix addresses only",
                 ));
             }
-            if draft.servers.p.servers.last().is_some_and(|s| crate::tls::uses_tls(s)) {
-                return Err(not_supported(line, 0, "ssl", "rings are sent in clear"));
+            if draft.servers.p.servers.last().is_some_and(|s| crate::tls::asks_by_expression(s)) {
+                return Err(not_supported(line, 0, "sni", "servers of rings are not asked for by name"));
             }
             if !draft.servers.resolutions.is_empty() {
                 return Err(not_supported(line, 0, "resolvers", "rings stay with the address of the start"));
@@ -122,10 +122,6 @@ pub(crate) fn line(cx: &mut Cx<'_>, draft: &mut RingDraft, line: &Line) -> Outco
 
 pub(crate) fn close(cx: &mut Cx<'_>, draft: RingDraft) {
     let mut ring = draft.ring;
-    for server in draft.servers.p.servers {
-        let octet_count = server.rare().octet_count;
-        ring.servers.push(RingServer { server, octet_count });
-    }
     // A line without any room for text is of no use; lines that exceed the ring are cut.
     let longest = u32::try_from(ring.size).unwrap_or(u32::MAX);
     if ring.maxlen > longest && ring.maxlen != MAXLEN_USUAL {
@@ -136,5 +132,15 @@ pub(crate) fn close(cx: &mut Cx<'_>, draft: RingDraft) {
         cx.diagnostics.push(Diagnostic::warning(message));
     }
     ring.maxlen = ring.maxlen.min(longest);
+    cx.ring_servers.push((Arc::clone(&ring.name), draft.servers));
     cx.config.rings.push(ring);
+}
+
+/// Gives a ring its servers, whose certificates and authorities are loaded by now.
+pub(crate) fn settle(cx: &mut Cx<'_>, name: &str, servers: Building) {
+    let Some(ring) = cx.config.rings.iter_mut().find(|ring| *ring.name == *name) else { return };
+    for server in servers.p.servers {
+        let octet_count = server.rare().octet_count;
+        ring.servers.push(RingServer { server, octet_count });
+    }
 }

@@ -13,6 +13,7 @@ pub mod frontend;
 pub mod gate;
 pub mod instance;
 pub mod latency;
+mod log_feed;
 pub mod log_forward;
 mod log_hash;
 mod ocsp;
@@ -64,7 +65,7 @@ pub fn start_thread(instance: &Arc<Instance>, thread: usize, sockets: Vec<Thread
     backend::connect::start_janitor(&own, 0);
     let Some(worker) = own.pin() else { return };
     if thread == 0 {
-        instance.log.start_feeds(&instance.config);
+        instance.log.feeds(&instance.config).into_iter().for_each(|feed| log_feed::start(&worker, feed));
         tables::start_expiry(&worker);
         ocsp::start(&worker);
     }

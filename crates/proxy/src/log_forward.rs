@@ -10,8 +10,11 @@ use thalweg_config::model::{LogFormatKind, LogForward, LogHost, Shared};
 use thalweg_operate::log::Route;
 use thalweg_operate::log::forward::{Framed, Framer, Message, Rewrite};
 use thalweg_runtime::net::{Datagram, DatagramOptions, Listener, Port, SockAddr, Stream};
-use thalweg_runtime::{Kind, clock, spawn, timer};
+use thalweg_runtime::{Kind, clock, pool, spawn, timer};
 
+use crate::connection::tls::RecordSizes;
+use crate::connection::transport::Transport;
+use crate::connection::{handshake, port};
 use crate::worker::{Thread, Worker};
 
 static DATAGRAMS: Kind = Kind::new("log-datagrams");
@@ -23,8 +26,8 @@ const PAUSE_MS: u64 = 100;
 
 /// A socket of a `log-forward` section.
 pub enum LogSocket {
-    /// Streams are accepted on it.
-    Streams(Arc<Port>),
+    /// Streams are accepted on it, as the `bind` at this position of the section says.
+    Streams(usize, Arc<Port>),
     /// Datagrams arrive on it.
     Datagrams(OwnedFd),
 }
@@ -34,7 +37,7 @@ pub fn start(worker: &Rc<Worker>, section: usize, socket: LogSocket) {
     let Some(relay) = Relay::new(worker, section) else { return };
     let task = match socket {
         LogSocket::Datagrams(fd) => spawn(&DATAGRAMS, datagrams(relay, fd)),
-        LogSocket::Streams(port) => spawn(&ACCEPT, accept(relay, Listener::on(port))),
+        LogSocket::Streams(bind, port) => spawn(&ACCEPT, accept(relay, bind, Listener::on(port))),
     };
     worker.until_stop.borrow_mut().push(task);
 }
@@ -47,6 +50,7 @@ struct Relay {
     settings: Shared<LogForward>,
     /// How much is received at once.
     room: usize,
+    sizes: RecordSizes,
     /// Where its messages go; `None` without a `log` line.
     route: Option<Rc<Route>>,
 }
@@ -57,7 +61,8 @@ impl Relay {
         let settings = config.log_forwards.get(section)?.clone();
         let route = worker.log_route(&settings.targets);
         let room = config.global.tune.bufsize;
-        Some(Relay { own: Rc::clone(worker.own()), section, settings, room, route })
+        let sizes = worker.record_sizes();
+        Some(Relay { own: Rc::clone(worker.own()), section, settings, room, sizes, route })
     }
 
     /// Sends one message on.
@@ -94,7 +99,7 @@ async fn datagrams(relay: Relay, fd: OwnedFd) {
     }
 }
 
-async fn accept(relay: Relay, mut listener: Listener) {
+async fn accept(relay: Relay, bind: usize, mut listener: Listener) {
     loop {
         match listener.accept().await {
             Ok((fd, peer)) => {
@@ -102,7 +107,7 @@ async fn accept(relay: Relay, mut listener: Listener) {
                 // Beyond the limit a client waits here, and those behind it in the backlog.
                 gate.enter_in_turn().await;
                 let place = Place(relay.clone());
-                spawn(&STREAM, stream(place, fd, peer));
+                spawn(&STREAM, stream(place, bind, fd, peer));
             }
             Err(_) => listener.rest(PAUSE_MS).await,
         }
@@ -118,17 +123,25 @@ impl Drop for Place {
     }
 }
 
-/// Serves a stream to its end: that of the connection, a silence of `timeout client`, or something that is no message.
-async fn stream(place: Place, fd: OwnedFd, peer: SockAddr) {
+/// Serves a stream to its end: that of the connection, a silence of `timeout client`, or something that is no message. TLS
+/// comes first if the `bind` says so.
+async fn stream(place: Place, bind: usize, fd: OwnedFd, peer: SockAddr) {
     let relay = &place.0;
-    let Ok(mut stream) = Stream::from_accepted(fd) else { return };
+    let Ok(stream) = Stream::from_accepted(fd) else { return };
     let (settings, room) = (&relay.settings, relay.room);
+    let mut client = port::Port::new(Transport::from(stream));
+    if let Some(line) = settings.binds[bind].tls.as_deref().and_then(|tls| tls.line.as_ref()) {
+        let deadline = settings.timeout_client_ms.map(timer::deadline_in);
+        let shaking = handshake::accept(&mut client, line.selection(), relay.sizes, deadline);
+        let Ok(facts) = pool::boxed(shaking).await else { return };
+        relay.own.count_tls_client(facts.known.resumed);
+    }
     let framer = Framer::new(settings.assume_rfc6587_ntf, room);
     let sender = ip_of(&peer);
     let mut bytes: Vec<u8> = Vec::new();
     loop {
         let deadline = settings.timeout_client_ms.map(timer::deadline_in);
-        let Ok(Ok(received)) = timer::timeout_at(deadline, stream.recv(room)).await else { return };
+        let Ok(Ok(received)) = timer::timeout_at(deadline, client.line.recv(room)).await else { return };
         let ended = received.is_empty();
         bytes.extend_from_slice(&received);
         drop(received);

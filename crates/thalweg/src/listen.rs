@@ -179,7 +179,8 @@ fn open_cli_bind(config: &Config, bind: &Bind, handed: &mut Handed) -> io::Resul
     let (level, gives_listeners) = (bind.level, bind.expose_fd_listeners);
     let (severity_number, unix) = (bind.severity_number, kind.local.is_unix());
     let port = socket.into_port(let_go_of(config, &Owner::CLI, bind));
-    Ok(CliListener { port, name, level, gives_listeners, severity_number, unix })
+    let tls = bind.tls.as_ref().and_then(|tls| tls.line.clone());
+    Ok(CliListener { port, name, level, gives_listeners, severity_number, unix, tls })
 }
 
 /// The sockets of `log-forward` sections.
@@ -227,7 +228,7 @@ pub fn open_log_forwards(config: &Config, handed: &mut Handed) -> Result<OpenLog
     for (section, forward) in config.log_forwards.iter().enumerate() {
         let title = format!("log-forward {}", forward.name);
         let owner = Owner { backlog: forward.backlog, maxconn: forward.maxconn };
-        for bind in &forward.binds {
+        for (at, bind) in forward.binds.iter().enumerate() {
             match open_stream(config, &owner, bind, handed) {
                 Ok(port) => {
                     opened.shared.push(SharedSocket {
@@ -235,7 +236,7 @@ pub fn open_log_forwards(config: &Config, handed: &mut Handed) -> Result<OpenLog
                         interface: bind.interface.as_deref().unwrap_or("").to_string(),
                         shown: bind.shown.to_string(),
                     });
-                    opened.sockets.push((section, LogSocket::Streams(port)));
+                    opened.sockets.push((section, LogSocket::Streams(at, port)));
                 }
                 Err(error) => failures.push(failure(&title, bind, &error)),
             }

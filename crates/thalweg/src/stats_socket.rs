@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use thalweg_cli::{Cli, Process, Severity, Socket};
+use thalweg_cli::{BindLine, Cli, Process, Severity, Socket};
 use thalweg_config::model::CliLevel;
 use thalweg_proxy::Instance;
 use thalweg_proxy::gate::Gate;
@@ -37,6 +37,8 @@ pub struct CliListener {
     pub severity_number: Option<bool>,
     /// Whether it is a unix socket.
     pub unix: bool,
+    /// What is shown to clients where TLS is spoken.
+    pub tls: Option<Arc<BindLine>>,
 }
 
 /// Copies of the listening sockets, dropped by a stop so that their ports are closed.
@@ -63,6 +65,7 @@ pub fn prepare(
                 Some(false) => Severity::Word,
             },
             unix: listener.unix,
+            tls: listener.tls,
         });
         ports.push(listener.port);
     }
@@ -73,6 +76,7 @@ pub fn prepare(
             gives_listeners: true,
             severity: Severity::None,
             unix: true,
+            tls: None,
         });
     }
     let cli = Cli {

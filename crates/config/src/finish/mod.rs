@@ -77,16 +77,7 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
             checks::proxy(cx, b);
         }
     }
-    // Peers speak TLS as servers and listeners of proxies do.
-    let own = proxies.len();
-    for draft in &mut cx.peers {
-        let span = draft.building.span;
-        proxies.push(std::mem::replace(&mut *draft.building, proxy::fresh(span)));
-    }
-    crate::tls::load(cx, &mut proxies, readable);
-    for (draft, building) in cx.peers.iter_mut().zip(proxies.drain(own..)) {
-        *draft.building = building;
-    }
+    load_tls(cx, &mut proxies, readable);
     cx.proxies = proxies;
     crate::peers::finish(cx);
     track::resolve(cx);
@@ -121,6 +112,38 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
             || cx.config.tables.iter().any(|table| table.name == b.p.name);
         cx.config.proxies.push(b.p.into());
     }
+}
+
+/// Loads what TLS needs. Peers, rings, `log-forward` sections and the CLI speak it as servers and listeners of proxies do.
+fn load_tls(cx: &mut Cx<'_>, proxies: &mut Vec<Building>, readable: bool) {
+    let own = proxies.len();
+    for draft in &mut cx.peers {
+        let span = draft.building.span;
+        proxies.push(std::mem::replace(&mut *draft.building, proxy::fresh(span)));
+    }
+    let (rings, servers): (Vec<_>, Vec<_>) = std::mem::take(&mut cx.ring_servers).into_iter().unzip();
+    proxies.extend(servers.into_iter().map(|building| *building));
+    let (forwards, listens): (Vec<_>, Vec<_>) = std::mem::take(&mut cx.log_forwards).into_iter().unzip();
+    proxies.extend(listens.into_iter().map(|building| *building));
+    if let Some(span) = cx.cli {
+        let mut cli = proxy::fresh(span);
+        cli.p.name = cx.name("GLOBAL");
+        cli.p.kind = crate::model::ProxyKind::Frontend;
+        cli.p.binds = std::mem::take(&mut cx.config.global.stats_sockets);
+        proxies.push(cli);
+    }
+    crate::tls::load(cx, proxies, readable);
+    let mut guests = proxies.drain(own..);
+    for (draft, building) in cx.peers.iter_mut().zip(&mut guests) {
+        *draft.building = building;
+    }
+    for (name, servers) in rings.iter().zip(&mut guests) {
+        crate::ring::settle(cx, name, servers);
+    }
+    for (forward, listens) in forwards.into_iter().zip(&mut guests) {
+        crate::log_forward::settle(cx, forward, listens);
+    }
+    cx.config.global.stats_sockets = guests.next().map_or_else(Vec::new, |cli| cli.p.binds);
 }
 
 /// What proxies inherit of the late lines of a `defaults` section.

@@ -92,6 +92,7 @@ fn socket(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         bind.level = CliLevel::Operator;
     }
     parse_options(cx, line, 3, &context, &mut binds)?;
+    cx.cli.get_or_insert(line.span());
     for mut bind in binds {
         let known = cx.reader.environment.get("HAPROXY_CLI").map(|known| [known, b";"].concat());
         let known = [known.unwrap_or_default(), bind.addr.to_string().into_bytes()].concat();

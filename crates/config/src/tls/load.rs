@@ -66,6 +66,11 @@ pub(crate) fn uses_tls(server: &Server) -> bool {
     server.tls.as_ref().is_some_and(|tls| tls.words.ssl == Some(true))
 }
 
+/// Whether a server's line says `sni`: what has no requests cannot evaluate it.
+pub(crate) fn asks_by_expression(server: &Server) -> bool {
+    server.tls.as_ref().is_some_and(|tls| tls.words.sni.is_some())
+}
+
 /// Reads all files and makes what lines use.
 pub(crate) fn load(cx: &mut Cx<'_>, proxies: &mut [Building], readable: bool) {
     for b in proxies.iter_mut() {

@@ -4,10 +4,10 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use thalweg_config::model::{BalanceAlgo, Proxy, ProxyId, ServerAddr, ServerId};
+use thalweg_config::model::{BalanceAlgo, Proxy, ProxyId, Server, ServerAddr, ServerId, Shared};
 use thalweg_runtime::net::SockAddr;
 
-use super::ring::{Feed, Framing, Ring};
+use super::ring::{Feed, Ring};
 
 /// Longest line that a stream server gets.
 const LINE_MAX: usize = 65_536;
@@ -86,23 +86,12 @@ impl LogBackend {
 
     /// The rings of the stream servers and where they lead.
     pub(super) fn feeds(&self, proxy: &Proxy) -> Vec<Feed> {
-        let mut feeds = Vec::new();
-        for (server, ours) in proxy.servers.iter().zip(&self.servers) {
-            let Some(Way::Stream(ring)) = &ours.way else { continue };
-            let address = match &server.addr {
-                ServerAddr::Tcp(addr) => SockAddr::from(*addr),
-                ServerAddr::Unix(path) => SockAddr::Unix(path.as_path().into()),
-                _ => continue,
-            };
-            feeds.push(Feed {
-                ring: Arc::clone(ring),
-                server: address,
-                framing: if server.rare().octet_count { Framing::OctetCount } else { Framing::LineFeed },
-                connect_ms: proxy.timeouts.connect,
-                send_ms: proxy.timeouts.server,
-            });
-        }
-        feeds
+        let timeouts = (proxy.timeouts.connect, proxy.timeouts.server);
+        let feed = |(server, ours): (&Shared<Server>, &LogServer)| match &ours.way {
+            Some(Way::Stream(ring)) => Feed::of(ring, server, timeouts),
+            _ => None,
+        };
+        proxy.servers.iter().zip(&self.servers).filter_map(feed).collect()
     }
 
     /// The server of a line; `None` when none may be used.

@@ -15,14 +15,12 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use thalweg_config::model::{
-    Config, Global, LogDest, LogFormatKind, LogLevel, LogTarget, Mode, ProxyId, ServerAddr,
-};
+use thalweg_config::model::{Config, Global, LogDest, LogFormatKind, LogLevel, LogTarget, Mode, ProxyId};
 use thalweg_runtime::net::{Datagram, DatagramOptions, SockAddr};
 
 use backend::{LogBackend, ServerStates, Way};
 use forward::{Message, Rewrite};
-use ring::{Feed, Framing, Ring};
+use ring::{Feed, Ring};
 use syslog::{DateCache, Envelope, write_envelope};
 
 /// The number of the standard output.
@@ -70,30 +68,19 @@ impl LogShared {
         self.dropped.load(Ordering::Relaxed) + self.rings.iter().map(|r| r.2.lost()).sum::<u64>()
     }
 
-    /// Starts to feed the servers of all rings, on the calling thread. Servers at addresses that are not IP or unix
-    /// ones are refused by the configuration.
-    pub fn start_feeds(&self, config: &Config) {
+    /// What feeds the servers of all rings.
+    pub fn feeds(&self, config: &Config) -> Vec<Feed> {
+        let mut feeds = Vec::new();
         for (id, backend) in &self.backends {
-            backend.feeds(config.proxy(*id)).into_iter().for_each(ring::start);
+            feeds.extend(backend.feeds(config.proxy(*id)));
         }
         for section in &config.rings {
             let Some((_, ring)) = self.ring(&section.name) else { continue };
-            for server in &section.servers {
-                let address = match &server.server.addr {
-                    ServerAddr::Tcp(addr) => SockAddr::from(*addr),
-                    ServerAddr::Unix(path) => SockAddr::Unix(path.as_path().into()),
-                    _ => continue,
-                };
-                let framing = if server.octet_count { Framing::OctetCount } else { Framing::LineFeed };
-                ring::start(Feed {
-                    ring: Arc::clone(ring),
-                    server: address,
-                    framing,
-                    connect_ms: section.timeout_connect_ms,
-                    send_ms: section.timeout_server_ms,
-                });
-            }
+            let timeouts = (section.timeout_connect_ms, section.timeout_server_ms);
+            feeds
+                .extend(section.servers.iter().filter_map(|server| Feed::of(ring, &server.server, timeouts)));
         }
+        feeds
     }
 
     fn sample_position(&self, key: (usize, usize)) -> Arc<AtomicU32> {

@@ -8,20 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use thalweg_runtime::buffer::Buf;
-use thalweg_runtime::net::{ConnectOptions, SockAddr, Stream};
-use thalweg_runtime::{Kind, Reason, TaskId, current_task, spawn, timer};
-
-static FEEDER: Kind = Kind::new("log-ring");
-
-/// Bytes sent to a server at once.
-const BATCH_MAX: usize = 16 * 1024;
-
-/// Pause after a failed attempt to reach a server.
-const RETRY_MS: u64 = 1000;
-
-/// The limit of an attempt to connect when the ring has none.
-const CONNECT_MS: u64 = 5000;
+use thalweg_config::model::{Server, ServerAddr, ServerTls};
+use thalweg_runtime::net::SockAddr;
+use thalweg_runtime::{Reason, TaskId, current_task};
 
 /// Lines in memory. Shared by all threads; the lock is held while one line is copied.
 pub struct Ring {
@@ -93,6 +82,11 @@ impl Ring {
         true
     }
 
+    /// So many lines were pushed out before a server had read them.
+    pub fn count_lost(&self, lines: u64) {
+        self.lost.fetch_add(lines, Ordering::Relaxed);
+    }
+
     /// Lines that were pushed out before a server had read them.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
@@ -150,55 +144,43 @@ impl Ring {
 pub struct Feed {
     pub ring: Arc<Ring>,
     pub server: SockAddr,
+    /// How TLS is spoken to it, if it is.
+    pub tls: Option<Arc<ServerTls>>,
     pub framing: Framing,
     pub connect_ms: Option<u64>,
     /// How long data may wait to be taken by the server.
     pub send_ms: Option<u64>,
 }
 
-/// Starts to feed a server on the calling thread, for as long as the process lives.
-pub fn start(feed: Feed) {
-    spawn(&FEEDER, async move {
-        let mut cursor = 0;
-        loop {
-            let deadline = timer::deadline_in(feed.connect_ms.unwrap_or(CONNECT_MS));
-            let attempt = Stream::connect(&feed.server, &ConnectOptions::default());
-            if let Ok(Ok(mut io)) = timer::timeout_at(Some(deadline), attempt).await {
-                while send_lines(&feed, &mut io, &mut cursor).await.is_some() {}
-            }
-            timer::sleep(RETRY_MS).await;
-        }
-    });
-}
-
-/// Waits for lines and sends them; `None` once the connection is over. Lines of a send that failed are lost, as the
-/// protocol has no acknowledgements.
-async fn send_lines(feed: &Feed, io: &mut Stream, cursor: &mut u64) -> Option<()> {
-    let open = std::future::poll_fn(|_| {
-        // Servers of logs have nothing to say; an end or an error is seen while there is nothing to send.
-        match io.poll_recv(1024) {
-            Poll::Ready(Ok(said)) if !said.is_empty() => {}
-            Poll::Ready(_) => return Poll::Ready(false),
-            Poll::Pending => return feed.ring.poll_lines(*cursor).map(|()| true),
-        }
-        current_task().wake(Reason::OTHER);
-        Poll::Pending
-    })
-    .await;
-    if !open {
-        return None;
+impl Feed {
+    /// What feeds a server of these lines; `None` for an address that the configuration refuses.
+    pub(super) fn of(
+        ring: &Arc<Ring>,
+        server: &Server,
+        timeouts: (Option<u64>, Option<u64>),
+    ) -> Option<Feed> {
+        let address = match &server.addr {
+            ServerAddr::Tcp(addr) => SockAddr::from(*addr),
+            ServerAddr::Unix(path) => SockAddr::Unix(path.as_path().into()),
+            _ => return None,
+        };
+        Some(Feed {
+            ring: Arc::clone(ring),
+            server: address,
+            tls: server.tls.clone().filter(|_| server.traffic_tls().is_some()),
+            framing: if server.rare().octet_count { Framing::OctetCount } else { Framing::LineFeed },
+            connect_ms: timeouts.0,
+            send_ms: timeouts.1,
+        })
     }
-    let mut batch = Vec::new();
-    let missed = feed.ring.read(cursor, feed.framing, BATCH_MAX, &mut batch);
-    feed.ring.lost.fetch_add(missed, Ordering::Relaxed);
-    io.start_send(Buf::copy_of(&batch));
-    let deadline = feed.send_ms.map(timer::deadline_in);
-    matches!(timer::timeout_at(deadline, io.send_ready()).await, Ok(Ok(()))).then_some(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Bytes that are read at once.
+    const BATCH_MAX: usize = 16 * 1024;
 
     fn read(ring: &Ring, cursor: &mut u64, framing: Framing) -> String {
         let mut out = Vec::new();

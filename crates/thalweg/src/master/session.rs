@@ -53,6 +53,10 @@ fn parse(given: &str) -> Result<Config, String> {
     let text = format!("global\n    stats socket {address} level admin {}\n", rest.replace(',', " "));
     let input = Input::Memory { name: "-S".into(), text: text.into_bytes() };
     let loaded = thalweg_config::load(&LoadOptions { files: vec![input], ..LoadOptions::default() });
+    let encrypted = |config: &Config| config.global.stats_sockets.iter().any(|bind| bind.tls.is_some());
+    if loaded.config.as_ref().is_some_and(encrypted) {
+        return Err(format!("master CLI socket '{given}' : TLS is not spoken here; use a unix socket"));
+    }
     loaded.config.ok_or_else(|| {
         let said: Vec<String> =
             loaded.diagnostics.iter().map(|diagnostic| diagnostic.message.clone()).collect();

@@ -1,0 +1,87 @@
+//! Feeding the servers of rings and of log backends: a task for each, which sends what its [ring](thalweg_operate::log::ring)
+//! gets, encrypted where the server's line says so.
+
+use std::rc::Rc;
+use std::task::Poll;
+
+use thalweg_operate::log::ring::Feed;
+use thalweg_runtime::buffer::Buf;
+use thalweg_runtime::net::{ConnectOptions, Stream};
+use thalweg_runtime::{Kind, Reason, current_task, pool, spawn, timer};
+
+use crate::connection::handshake;
+use crate::connection::transport::Transport;
+use crate::worker::Worker;
+
+static FEEDER: Kind = Kind::new("log-ring");
+
+/// Bytes sent to a server at once.
+const BATCH_MAX: usize = 16 * 1024;
+
+/// Pause after a failed attempt to reach a server.
+const RETRY_MS: u64 = 1000;
+
+/// The limit of an attempt to connect, handshake included, when the ring has none.
+const CONNECT_MS: u64 = 5000;
+
+/// Starts to feed a server on the calling thread, for as long as the process lives.
+pub fn start(worker: &Worker, feed: Feed) {
+    let own = Rc::clone(worker.own());
+    let sizes = worker.record_sizes();
+    spawn(&FEEDER, async move {
+        let mut cursor = 0;
+        loop {
+            let deadline = Some(timer::deadline_in(feed.connect_ms.unwrap_or(CONNECT_MS)));
+            let attempt = Stream::connect(&feed.server, &ConnectOptions::default());
+            if let Ok(Ok(stream)) = timer::timeout_at(deadline, attempt).await {
+                let io = match feed.tls.as_deref().and_then(|tls| tls.line.as_ref()) {
+                    None => Some(Transport::from(stream)),
+                    Some(line) => {
+                        let nameless = (None, None);
+                        let shaking = handshake::connect(stream, line.context(), nameless, sizes, deadline);
+                        pool::boxed(shaking).await.ok()
+                    }
+                };
+                if let Some(mut io) = io {
+                    if let Some(tls) = io.tls_facts() {
+                        own.count_tls_server(tls.known.resumed);
+                    }
+                    while send_lines(&feed, &mut io, &mut cursor).await.is_some() {}
+                }
+            }
+            timer::sleep(RETRY_MS).await;
+        }
+    });
+}
+
+/// Waits for lines and sends them; `None` once the connection is over. Lines of a send that failed are lost, as the
+/// protocol has no acknowledgements.
+async fn send_lines(feed: &Feed, io: &mut Transport, cursor: &mut u64) -> Option<()> {
+    let open = std::future::poll_fn(|_| {
+        // Servers of logs have nothing to say; an end or an error is seen while there is nothing to send.
+        match io.poll_recv(1024) {
+            Poll::Ready(Ok(said)) if !said.is_empty() => {}
+            Poll::Ready(_) => return Poll::Ready(false),
+            Poll::Pending => return feed.ring.poll_lines(*cursor).map(|()| true),
+        }
+        current_task().wake(Reason::OTHER);
+        Poll::Pending
+    })
+    .await;
+    if !open {
+        return None;
+    }
+    // The last words of a handshake may still be on their way.
+    sent(feed, io).await?;
+    let mut batch = Vec::new();
+    let missed = feed.ring.read(cursor, feed.framing, BATCH_MAX, &mut batch);
+    feed.ring.count_lost(missed);
+    io.start_send(Buf::copy_of(&batch));
+    sent(feed, io).await
+}
+
+/// Waits until the server took what was sent; `None` if it does not.
+async fn sent(feed: &Feed, io: &mut Transport) -> Option<()> {
+    let deadline = feed.send_ms.map(timer::deadline_in);
+    matches!(timer::timeout_at(deadline, io.send_ready()).await, Ok(Ok(()))).then_some(())
+}
