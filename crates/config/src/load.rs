@@ -162,12 +162,14 @@ pub fn process_settings(options: &LoadOptions<'_>) -> ProcessSettings {
 }
 
 /// Log formats that a configuration may refer to and redefine (configuration manual, sections 2.3 and 8.2).
-const LOG_FORMATS: [(&str, &str); 5] = [
+const LOG_FORMATS: [(&str, &str); 7] = [
     ("HAPROXY_TCP_LOG_FMT", formats::TCP_LOG_FMT),
     ("HAPROXY_TCP_CLF_LOG_FMT", formats::TCP_CLF_LOG_FMT),
     ("HAPROXY_HTTP_LOG_FMT", formats::HTTP_LOG_FMT),
     ("HAPROXY_HTTP_CLF_LOG_FMT", formats::HTTP_CLF_LOG_FMT),
     ("HAPROXY_HTTPS_LOG_FMT", formats::HTTPS_LOG_FMT),
+    ("HAPROXY_KEYLOG_FC_LOG_FMT", formats::KEYLOG_FC_LOG_FMT),
+    ("HAPROXY_KEYLOG_BC_LOG_FMT", formats::KEYLOG_BC_LOG_FMT),
 ];
 
 /// Reads, checks and completes a configuration. All errors of all files are found in one run.
