@@ -12,6 +12,8 @@ use crate::model::{Config, Proxy, ProxyHeader, ProxyHeaderV2, ProxyId, ProxyKind
 /// Everything shared by the sections of one load.
 pub(crate) struct Cx<'a> {
     pub options: &'a LoadOptions<'a>,
+    /// What a line joins that is read at run time; none while files are read.
+    pub in_force: Option<&'a Config>,
     pub sources: SourceMap,
     pub reader: Reader,
     pub diagnostics: Diagnostics,
@@ -128,7 +130,7 @@ pub(crate) enum LogStyle {
 pub(crate) struct Building {
     pub p: Proxy,
     pub span: Span,
-    pub default_server: Arc<ServerDraft>,
+    pub presets: crate::presets::Presets,
     pub log_format: Option<FormatSource>,
     pub error_log_format: Option<FormatSource>,
     pub log_format_sd: Option<FormatSource>,
@@ -251,6 +253,15 @@ pub(crate) struct ProxyHeaderDraft {
 }
 
 impl ProxyHeaderDraft {
+    /// What comes to this.
+    pub fn of(header: &ProxyHeader) -> ProxyHeaderDraft {
+        match header {
+            ProxyHeader::None => ProxyHeaderDraft::default(),
+            ProxyHeader::V1 => ProxyHeaderDraft { v1: true, ..ProxyHeaderDraft::default() },
+            ProxyHeader::V2(options) => ProxyHeaderDraft { v1: false, v2: true, options: *options },
+        }
+    }
+
     /// What comes of it.
     pub fn outcome(&self) -> ProxyHeader {
         match (self.v1, self.v2) {
@@ -385,7 +396,7 @@ impl Building {
         Building {
             p: self.p.clone(),
             span: self.span,
-            default_server: Arc::clone(&self.default_server),
+            presets: self.presets.heir(),
             log_format: self.log_format.clone(),
             error_log_format: self.error_log_format.clone(),
             log_format_sd: self.log_format_sd.clone(),

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use thalweg_syntax::Line;
 
-use crate::build::{Building, Cx, InitAddr};
+use crate::build::{Building, Cx};
 use crate::keyword::{Status, find};
 use crate::load::LoadOptions;
 use crate::model::{Config, Mode, Proxy, ProxyId, ProxyKind, Server, ServerId, SharedLive};
+use crate::presets;
 use crate::sample_env::NameTable;
 use crate::table::SERVER;
 use crate::{finish, proxy, server, tls};
@@ -134,6 +135,7 @@ pub fn new_server(
     words: &[&str],
 ) -> Result<NewServer, String> {
     let mut cx = Cx::new(options);
+    cx.in_force = Some(config);
     cx.config.global = config.global.clone();
     cx.config.tls.clone_from(&config.tls);
     cx.registry = Arc::clone(&config.registry);
@@ -142,8 +144,8 @@ pub fn new_server(
     let plain = |message: &str| message.strip_prefix(&title).unwrap_or(message).to_owned();
     for word in words.iter().skip(1) {
         let option = word.split('(').next().unwrap_or(word);
-        let is_option =
-            find(SERVER, option).is_some_and(|keyword| !matches!(keyword.status, Status::Removed(_)));
+        let is_option = !presets::WORDS.contains(&option)
+            && find(SERVER, option).is_some_and(|keyword| !matches!(keyword.status, Status::Removed(_)));
         if is_option && !DYNAMIC_OPTIONS.contains(&option) && !follows_an_option(words, word) {
             return Err(format!("'{word}' option is not accepted for dynamic server"));
         }
@@ -200,8 +202,9 @@ pub fn new_server(
 
 /// Whether a word is what follows an option that takes one, so that it only looks like an option (`cookie disabled`).
 fn follows_an_option(words: &[&str], word: &&str) -> bool {
-    const TAKE_ONE: [&str; 12] = [
+    const TAKE_ONE: [&str; 13] = [
         "cookie",
+        "from",
         "guid",
         "agent-send",
         "check-sni",
@@ -239,8 +242,6 @@ fn backend_of(line: &Line, backend: &Proxy) -> Building {
     b.p = backend.clone();
     b.p.servers = Vec::new();
     b.p.reindex();
-    let draft = Arc::make_mut(&mut b.default_server);
-    draft.init_addr = Arc::from([InitAddr::None]);
     b
 }
 

@@ -19,6 +19,7 @@ mod log_profile;
 pub mod model;
 mod numbers;
 mod peers;
+mod presets;
 mod proxy;
 mod replies;
 mod resolve;

@@ -172,12 +172,24 @@ const LOG_FORMATS: [(&str, &str); 7] = [
     ("HAPROXY_KEYLOG_BC_LOG_FMT", formats::KEYLOG_BC_LOG_FMT),
 ];
 
+/// Keeps what backends and servers may start with that are added at run time, unless `tune.defaults.purge` says otherwise.
+fn keep_presets(cx: &mut Cx<'_>) {
+    let tune = &cx.config.global.tune;
+    if tune.purge_server_presets {
+        cx.proxies.iter_mut().for_each(|building| building.p.presets = None);
+    }
+    if !tune.purge_defaults {
+        let named = cx.defaults.iter().filter(|section| section.name.is_some());
+        cx.config.presets = named.cloned().collect();
+        cx.config.named_defaults = cx.defaults.iter().filter_map(|section| section.name.clone()).collect();
+    }
+}
+
 /// Reads, checks and completes a configuration. All errors of all files are found in one run.
 pub fn load(options: &LoadOptions<'_>) -> Loaded {
     let mut cx = Cx::new(options);
     read_files(&mut cx);
-    cx.config.presets = cx.defaults.iter().filter(|section| section.name.is_some()).cloned().collect();
-    cx.config.named_defaults = cx.defaults.iter().filter_map(|section| section.name.clone()).collect();
+    keep_presets(&mut cx);
     let readable = !cx.diagnostics.aborted();
     if readable {
         finish::finish(&mut cx);
@@ -197,6 +209,7 @@ impl<'a> Cx<'a> {
     pub(crate) fn new(options: &'a LoadOptions<'a>) -> Cx<'a> {
         let mut cx = Cx {
             options,
+            in_force: None,
             sources: SourceMap::new(),
             reader: Reader::new(options.facts.clone(), options.environment.clone()),
             diagnostics: Diagnostics::new(),

@@ -12,6 +12,7 @@ use crate::build::{Building, Cx, InitAddr, NamedDraft, ResolutionDraft, ServerDr
 use crate::keyword::{Keyword, NoteBoxed, Outcome, Status, fail, find, not_supported};
 use crate::model::{PortMode, Server, ServerAddr, ServerId};
 use crate::numbers::strict;
+use crate::presets;
 use crate::resolve;
 use crate::setter::Setter;
 use crate::table::SERVER;
@@ -53,14 +54,45 @@ fn legal_name(line: &Line, index: usize) -> Outcome {
     }
 }
 
-/// `default-server`
+/// `default-server [name <name>] [from <origin>] <options>`
 pub(crate) fn default_server(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     check_section(cx, b, line)?;
-    let mut draft = (*b.default_server).clone();
+    let name = if line.text(1) == "name" { Some(preset_name(cx, b, line)?) } else { None };
+    let at = if name.is_some() { 3 } else { 1 };
+    let origin = presets::origin(cx, b, line, at).map_err(located)?;
+    let says_nothing = origin.as_ref().is_some_and(|(_, next)| *next == line.words.len());
+    let is_reset = says_nothing && line.text(at + 1) == "none";
+    let (mut draft, next) = match (origin, &name) {
+        (Some(origin), _) => origin,
+        (None, None) => (ServerDraft::clone(&b.presets.unnamed), at),
+        (None, Some(name)) => {
+            let known = b.presets.named(name);
+            (known.map_or_else(presets::nothing, |draft| ServerDraft::clone(draft)), at)
+        }
+    };
     draft.backend = Arc::clone(&b.p.name);
-    options(cx, line, 1, &mut draft, None)?;
-    b.default_server = Arc::new(draft);
+    options(cx, line, next, &mut draft, None)?;
+    match name {
+        Some(name) => b.presets.set(name, line.number, draft),
+        None => {
+            b.presets.unnamed = Arc::new(draft);
+            b.presets.is_set = !is_reset;
+        }
+    }
     Ok(())
+}
+
+/// The name of a preset, which no server has.
+fn preset_name(cx: &mut Cx<'_>, b: &Building, line: &Line) -> Result<Arc<str>, Box<Diagnostic>> {
+    let text = line.text(2);
+    if text.is_empty() {
+        return Err(located(fail(line, 2, "default-server name: missing value.")));
+    }
+    if let Some(first) = b.server_names.get(text) {
+        let message = format!("default-server name '{text}' conflicts with server defined at line {first}.");
+        return Err(located(fail(line, 2, message)));
+    }
+    Ok(cx.name(text))
 }
 
 /// `server`
@@ -78,10 +110,9 @@ pub(crate) fn server(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome 
     }
     legal_name(line, 1)?;
     let title = format!("'server {}/{}' : ", b.p.name, line.text(1));
-    let mut draft = (*b.default_server).clone();
-    draft.backend = Arc::clone(&b.p.name);
+    let (mut draft, next) = start(cx, b, line, 3, &title)?;
     address(cx, line, 2, &mut draft, &title)?;
-    options(cx, line, 3, &mut draft, Some(&title))?;
+    options(cx, line, next, &mut draft, Some(&title))?;
     let name = cx.name(line.text(1));
     push(cx, b, line, draft, name, &title)
 }
@@ -90,9 +121,8 @@ pub(crate) fn server(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome 
 pub(crate) fn without_address(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     legal_name(line, 1)?;
     let title = format!("'server {}/{}' : ", b.p.name, line.text(1));
-    let mut draft = (*b.default_server).clone();
-    draft.backend = Arc::clone(&b.p.name);
-    options(cx, line, 2, &mut draft, Some(&title)).map_err(|mut e| {
+    let (mut draft, next) = start(cx, b, line, 2, &title)?;
+    options(cx, line, next, &mut draft, Some(&title)).map_err(|mut e| {
         if e.message.contains("unknown keyword") && !e.message.ends_with('?') {
             let message = e.message.trim_end_matches('.').to_owned();
             e.message = message + ". Hint: no address was expected for this server.";
@@ -130,10 +160,9 @@ pub(crate) fn server_template(cx: &mut Cx<'_>, b: &mut Building, line: &Line) ->
             .note_boxed(format!("one line makes at most {TEMPLATE_MAX} servers")));
     }
     let title = format!("'server-template {}/{}' : ", b.p.name, line.text(1));
-    let mut draft = (*b.default_server).clone();
-    draft.backend = Arc::clone(&b.p.name);
+    let (mut draft, next) = start(cx, b, line, 4, &title)?;
     address(cx, line, 3, &mut draft, &title)?;
-    options(cx, line, 4, &mut draft, Some(&title))?;
+    options(cx, line, next, &mut draft, Some(&title))?;
     for number in low..=high {
         let name = cx.name(&format!("{}{number}", line.text(1)));
         let mut one = draft.clone();
@@ -146,6 +175,30 @@ pub(crate) fn server_template(cx: &mut Cx<'_>, b: &mut Building, line: &Line) ->
     Ok(())
 }
 
+/// What the server of a line starts with, as `from` at `at` says, and where the line goes on.
+fn start(
+    cx: &Cx<'_>,
+    b: &Building,
+    line: &Line,
+    at: usize,
+    title: &str,
+) -> Result<(ServerDraft, usize), Box<Diagnostic>> {
+    let origin = presets::origin(cx, b, line, at).map_err(|mut e| {
+        e.message.insert_str(0, title);
+        located(e)
+    })?;
+    let (mut draft, next) = match origin {
+        Some(origin) => origin,
+        None => (ServerDraft::clone(&b.presets.unnamed), at),
+    };
+    draft.backend = Arc::clone(&b.p.name);
+    if cx.in_force.is_some() {
+        // Nobody resolves the name of a server that is added at run time.
+        draft.init_addr = Arc::from([InitAddr::None]);
+    }
+    Ok((draft, next))
+}
+
 /// Adds a finished server to its backend, refusing a name taken already.
 fn push(
     cx: &mut Cx<'_>,
@@ -155,7 +208,8 @@ fn push(
     name: Arc<str>,
     title: &str,
 ) -> Outcome {
-    if let Some(first) = b.server_names.get(&name) {
+    let preset = b.presets.line_of(&name);
+    if let Some(first) = b.server_names.get(&name).copied().or(preset) {
         let message = format!(
             "{title}another server named '{name}' was already defined at line {first}, please use a distinct name."
         );
@@ -363,8 +417,10 @@ pub(crate) fn options(
         let word = line.text(at);
         // `set-proxy-v2-tlv-fmt(0x20)` carries an argument in its name.
         let name = word.split('(').next().unwrap_or(word);
-        let Some(keyword) = find(SERVER, name) else {
-            let near = did_you_mean(word, SERVER.iter().map(|k: &Keyword<Setter<ServerDraft>>| k.name));
+        let is_option = |name: &&str| !presets::WORDS.contains(name);
+        let Some(keyword) = find(SERVER, name).filter(|_| is_option(&name)) else {
+            let names = SERVER.iter().map(|k: &Keyword<Setter<ServerDraft>>| k.name);
+            let near = did_you_mean(word, names.filter(is_option));
             let hint = near.map_or(String::new(), |n| format!("; did you mean '{n}' maybe ?"));
             let end = if title.is_some() {
                 if near.is_some() { "" } else { "." }
@@ -373,7 +429,6 @@ pub(crate) fn options(
             } else {
                 ". Hint: no address was expected for this server."
             };
-            let end = if title.is_some() && near.is_none() && word == name { "" } else { end };
             return Err(located(fail(line, at, format!("{prefix}unknown keyword '{word}'{hint}{end}"))));
         };
         match keyword.status {

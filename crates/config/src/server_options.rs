@@ -258,6 +258,11 @@ pub(crate) fn tcp_ut(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut Server
     Ok(2)
 }
 
+/// `from` and `name`, which are read before the options are.
+pub(crate) fn in_front(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) -> Took {
+    Err(fail(line, at, format!("unknown keyword '{}'", line.text(at))))
+}
+
 /// `pool-conn-name`: compiled when all names are known.
 pub(crate) fn pool_conn_name(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
     let text = value(line, at, "'pool-conn-name' expects <value> as argument.")?;

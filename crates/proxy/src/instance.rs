@@ -500,6 +500,7 @@ fn limit_variables(tune: &Tune) {
         (&BUDGETS.session, tune.vars_sess_max_size),
         (&BUDGETS.transaction, tune.vars_txn_max_size),
         (&BUDGETS.reqres, tune.vars_reqres_max_size),
+        (&BUDGETS.check, tune.vars_check_max_size),
     ] {
         budget.max.store(max as u64, Ordering::Relaxed);
     }

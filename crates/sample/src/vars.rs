@@ -143,6 +143,8 @@ pub struct VarBudgets {
     pub transaction: VarBudget,
     /// `tune.vars.reqres-max-size`.
     pub reqres: VarBudget,
+    /// `tune.vars.check-max-size`.
+    pub check: VarBudget,
 }
 
 /// The budgets of this process. Touched by requests only when a limit is set.
@@ -152,6 +154,7 @@ pub static BUDGETS: VarBudgets = VarBudgets {
     session: VarBudget { max: AtomicU64::new(0), used: AtomicU64::new(0) },
     transaction: VarBudget { max: AtomicU64::new(0), used: AtomicU64::new(0) },
     reqres: VarBudget { max: AtomicU64::new(0), used: AtomicU64::new(0) },
+    check: VarBudget { max: AtomicU64::new(0), used: AtomicU64::new(0) },
 };
 
 /// What a variable's slot counts for in the budgets, besides its bytes.
@@ -164,6 +167,7 @@ impl VarBudgets {
         match scope {
             Scope::Proc => &[|b| &b.process, |b| &b.global],
             Scope::Sess => &[|b| &b.session, |b| &b.global],
+            Scope::Check => &[|b| &b.check, |b| &b.global],
             Scope::Txn => &[|b| &b.transaction, |b| &b.session, |b| &b.global],
             _ => &[|b| &b.reqres, |b| &b.transaction, |b| &b.session, |b| &b.global],
         }

@@ -271,3 +271,41 @@ fn protocols_that_do_not_suit_the_backend_are_refused() {
         }
     });
 }
+
+/// A server that joins starts with what it says it does, which the process keeps unless it is told to forget.
+#[test]
+fn a_new_server_starts_with_presets() {
+    let backends = "backend be\n  default-server weight 10\n  default-server name other weight 5\n  \
+                    server s 127.0.0.1:9 weight 77 maxconn 3\nbackend plain\n  server a 127.0.0.1:9\n\
+                    backend named\n  default-server name x weight 1\n";
+    each_driver(|io| {
+        let proxy = setup(backends).start(io);
+        let say = |line: &str| cli(&proxy, line);
+        assert_eq!(say("show default-server"), "* be\n  be/other\n* named/x", "over {io}");
+        assert_eq!(say("show default-server be"), "* be\n  be/other");
+        assert_eq!(say("show default-server plain"), "");
+        let origins = [
+            ("", 1),
+            ("from none", 1),
+            ("from be:", 10),
+            ("from srv:other", 5),
+            ("from srv:s", 77),
+            ("from srv:n4", 77),
+            ("from be: weight 3", 3),
+            ("from be:plain", 1),
+            ("from srv:named/x maxconn 2", 1),
+        ];
+        for (at, (origin, weight)) in origins.into_iter().enumerate() {
+            assert_eq!(say(&format!("add server be/n{at} 127.0.0.1:9 {origin}")), ADDED, "{origin}");
+            let shown = format!("{weight} (initial {weight})");
+            assert_eq!(say(&format!("get weight be/n{at}")), shown, "over {io}: {origin}");
+        }
+        let missing = say("add server be/no 127.0.0.1:9 from srv:nobody");
+        assert_eq!(missing, "from: unknown server 'nobody' in backend 'be'.");
+
+        let proxy = setup(backends).global("tune.defaults.purge all").start(io);
+        assert_eq!(cli(&proxy, "show default-server"), "");
+        assert_eq!(cli(&proxy, "add server be/a 127.0.0.1:9 from be:"), ADDED);
+        assert_eq!(cli(&proxy, "get weight be/a"), "1 (initial 1)");
+    });
+}

@@ -10,7 +10,6 @@ pub static COMMANDS: &[Command] = &[
     Command::new("acme", Admin, Run::Missing("ACME is missing")),
     Command::new("debug counters", Operator, Run::Missing("events are not counted where they happen")),
     Command::new("show cache", Admin, Run::Missing("the cache is missing")),
-    Command::new("show default-server", User, Run::Missing("named presets of servers are missing")),
     Command::new("show quic", Operator, Run::Missing("QUIC is missing")),
     Command::new("add ssl ech", Admin, Run::Missing("ECH is missing")),
     Command::new("del ssl ech", Admin, Run::Missing("ECH is missing")),

@@ -39,6 +39,12 @@ pub static COMMANDS: &[Command] = &[
         Run::Now(|call| show_state(call.instance(), call.args, call.session.anon_key)),
     )
     .help("[<backend>]", "show the live state of servers, as a state file holds it"),
+    Command::new(
+        "show default-server",
+        User,
+        Run::Now(|call| show_presets(call.instance(), call.args, call.session.anon_key)),
+    )
+    .help("[<backend>]", "list the presets of servers (default-server)"),
     Command::new("get weight", User, Run::Now(|call| get_weight(call.instance(), call.args)))
         .help("<bk>/<srv>", "show the weight of a server"),
     Command::new("set weight", Admin, Run::Now(|call| set_weight(call.instance(), call.args)))
@@ -214,6 +220,30 @@ fn show_connections(instance: &Instance, args: &[&str], anon_key: u32) -> Reply 
                 }
             }
             text.push('\n');
+        }
+    }
+    Reply::Text(text)
+}
+
+/// `show default-server`.
+fn show_presets(instance: &Instance, args: &[&str], anon_key: u32) -> Reply {
+    let backends = match chosen(instance, args) {
+        Ok(backends) => backends,
+        Err(reply) => return reply,
+    };
+    let mut text = String::new();
+    for proxy in backends {
+        let Some((is_set, named)) = proxy.server_presets() else { continue };
+        let backend = anonymous::text(anon_key, &proxy.name);
+        // The first line of a backend has a mark.
+        let mut mark = '*';
+        if is_set {
+            text.push_str(&format!("{mark} {backend}\n"));
+            mark = ' ';
+        }
+        for name in named {
+            text.push_str(&format!("{mark} {backend}/{}\n", anonymous::text(anon_key, name)));
+            mark = ' ';
         }
     }
     Reply::Text(text)

@@ -60,8 +60,29 @@ pub(crate) fn tune_vars(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         "tune.vars.proc-max-size" => tune.vars_proc_max_size = value,
         "tune.vars.sess-max-size" => tune.vars_sess_max_size = value,
         "tune.vars.txn-max-size" => tune.vars_txn_max_size = value,
+        "tune.vars.check-max-size" => tune.vars_check_max_size = value,
         _ => tune.vars_reqres_max_size = value,
     }
+    Ok(())
+}
+
+/// `tune.defaults.purge <all|none|<element>[,...]>`
+pub(crate) fn purge_defaults(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let (mut sections, mut servers) = (false, false);
+    for element in line.text(1).split(',') {
+        match element {
+            "all" => (sections, servers) = (true, true),
+            "none" => {}
+            "proxies" => sections = true,
+            "servers" => servers = true,
+            other => {
+                return Err(fail(line, 1, format!("'{}' unknown directive '{other}'.", line.text(0))));
+            }
+        }
+    }
+    let tune = &mut cx.config.global.tune;
+    (tune.purge_defaults, tune.purge_server_presets) = (sections, servers);
     Ok(())
 }
 

@@ -184,6 +184,11 @@ pub struct Tune {
     pub vars_sess_max_size: usize,
     pub vars_txn_max_size: usize,
     pub vars_reqres_max_size: usize,
+    pub vars_check_max_size: usize,
+    /// `defaults` sections are forgotten after the start (`tune.defaults.purge`).
+    pub purge_defaults: bool,
+    /// Presets of servers are.
+    pub purge_server_presets: bool,
     pub cli_max_payload_size: usize,
     pub renice_runtime: Option<i32>,
     pub renice_startup: Option<i32>,
@@ -247,6 +252,9 @@ impl Default for Tune {
             vars_sess_max_size: 0,
             vars_txn_max_size: 0,
             vars_reqres_max_size: 0,
+            vars_check_max_size: 0,
+            purge_defaults: false,
+            purge_server_presets: false,
             cli_max_payload_size: 128 * 1024,
             renice_runtime: None,
             renice_startup: None,

@@ -26,6 +26,8 @@ pub struct Proxy {
     pub is_referenced: bool,
     /// Of one that was added to a configuration in force: what the running process set aside for it.
     pub keep: Keep,
+    /// What servers may start with that are added at run time; absent where no line says anything.
+    pub(crate) presets: Option<Arc<crate::presets::Presets>>,
 
     // The frontend's side.
     pub binds: Vec<Bind>,

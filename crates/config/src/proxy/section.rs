@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use thalweg_dns::{Families, Preference};
 use thalweg_syntax::{Diagnostic, Lead, Line};
 
-use crate::build::{Building, Cx, DefaultsSection, ServerDraft, StateSource};
+use crate::build::{Building, Cx, DefaultsSection, StateSource};
 use crate::keyword::{fail, legal_name};
 use crate::model::{
     Balance, HashKey, Keep, KeepAliveProbe, LogFormats, Mode, Places, PoolConfig, PortMode, Proxy,
     ProxyHeader, ProxyId, ProxyKind, ProxyOptions, RetryOn, Reuse, Rules, Server, ServerAddr, ServerId,
     Timeouts,
 };
+use crate::presets::Presets;
 
 /// Opens a section of a kind: `frontend <name> [from <defaults>]` and the others.
 pub(crate) fn open(cx: &mut Cx<'_>, line: &Line, kind: ProxyKind) -> Result<Building, Box<Diagnostic>> {
@@ -172,10 +172,10 @@ fn check_name(cx: &mut Cx<'_>, line: &Line, kind: ProxyKind, name: &Arc<str>) ->
     Err(e)
 }
 
-/// A section that inherits nothing.
-pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
+/// A server of which nothing was said.
+pub(crate) fn fresh_server() -> Server {
     let nothing: Arc<str> = Arc::from("");
-    let server = Server {
+    Server {
         id: ServerId(0),
         uid: 0,
         uid_given: false,
@@ -202,7 +202,12 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         tls: None,
         extra: None,
         keep: Keep::default(),
-    };
+    }
+}
+
+/// A section that inherits nothing.
+pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
+    let nothing: Arc<str> = Arc::from("");
     let p = Proxy {
         id: ProxyId(0),
         uid: 0,
@@ -266,29 +271,12 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         unique_id_header: None,
         stats: None,
         check: None,
+        presets: None,
     };
     Building {
         p,
         span,
-        default_server: Arc::new(ServerDraft {
-            server,
-            check: false,
-            datagram: false,
-            backend: Arc::from(""),
-            init_addr: Arc::from([]),
-            proxy_header: crate::build::ProxyHeaderDraft::default(),
-            track: None,
-            healthcheck: None,
-            proxy_fields: Arc::default(),
-            pool_name: None,
-            resolvers: None,
-            preference: Preference {
-                families: Families::V6First,
-                networks: Vec::new(),
-                duplicates: false,
-                ignore_weight: false,
-            },
-        }),
+        presets: Presets::none(),
         log_format: None,
         error_log_format: None,
         log_format_sd: None,
@@ -333,6 +321,9 @@ pub(crate) fn close(cx: &mut Cx<'_>, mut b: Building) {
     let id = ProxyId(cx.proxies.len() as u32);
     b.p.id = id;
     b.server_names = HashMap::new();
+    if b.presets.is_set || !b.presets.named.is_empty() {
+        b.p.presets = Some(Arc::new(b.presets.clone()));
+    }
     b.p.servers.shrink_to_fit();
     b.p.binds.shrink_to_fit();
     cx.by_name.entry(Arc::clone(&b.p.name)).or_insert(id);

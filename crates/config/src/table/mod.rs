@@ -38,7 +38,6 @@ pub(crate) mod why {
     pub(crate) const STATS_FILE: &str = "counters are not kept over a reload yet";
     pub(crate) const DEBUG: &str = "it serves the reference's developers";
     pub(crate) const CAPABILITIES: &str = "capabilities cannot be kept yet";
-    pub(crate) const DEFAULTS_PURGE: &str = "defaults sections are dropped after the start anyway";
     pub(crate) const FILTERS: &str = "filters are not built";
     pub(crate) const CHECKS: &str = "this kind of health check is not built";
     pub(crate) const EMAIL: &str = "alerts by e-mail are not built";
@@ -49,7 +48,6 @@ pub(crate) mod why {
     pub(crate) const REVERSE: &str = "reverse connections are not built";
     pub(crate) const TCP_MD5: &str = "TCP MD5 signatures are not built";
     pub(crate) const POOL_NAME: &str = "it concerns connections that are not built";
-    pub(crate) const HEALTHCHECK: &str = "named presets of servers are not built";
     pub(crate) const CACHE: &str = "the cache is not built";
     pub(crate) const SPOE: &str = "SPOE is not built";
     pub(crate) const TRACES: &str = "traces are not built";

@@ -97,7 +97,7 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
     works("force-tlsv11", "No other version.", Reads(tls::server_word)),
     works("force-tlsv12", "TLS 1.2 only.", Reads(tls::server_word)),
     works("force-tlsv13", "TLS 1.3 only.", Reads(tls::server_word)),
-    not_yet("from", "Named presets.", why::HEALTHCHECK),
+    works("from", "What the server starts with: another one or a preset.", Reads(o::in_front)),
     works("guid", "Identifier of this server over reloads.", Reads(o::guid)),
     works(
         "hash-key",
@@ -193,7 +193,7 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
             },
         },
     ),
-    not_yet("name", "Named presets.", why::HEALTHCHECK),
+    works("name", "Name of a preset; of `default-server` only.", Reads(o::in_front)),
     not_yet("namespace", "Network namespace.", why::NAMESPACE),
     works(
         "no-agent-check",

@@ -17,7 +17,6 @@ const KNOWN: &[(&str, &str)] = &[
     ("set rate-limit connections global x", "what is no number is refused"),
     ("set rate-limit", "compression is missing from the list of settings"),
     ("show cache", "the cache is missing"),
-    ("show default-server", "named settings of servers are not kept"),
     ("show dev", "another program"),
     ("set anon x", "suggestions"),
     ("show resolvers", "other counters"),
