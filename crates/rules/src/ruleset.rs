@@ -170,7 +170,7 @@ pub enum Outcome<'r> {
     /// Resolve a name, and keep its address in a variable.
     Resolve {
         /// Which name, by whom, and in which variable.
-        wanted: Wanted,
+        wanted: Box<Wanted>,
         /// The rule to go on with.
         resume: usize,
     },

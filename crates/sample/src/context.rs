@@ -1,6 +1,6 @@
 //! What an expression is evaluated against.
 
-use crate::facts::{ListenerId, ProxyId, ServerId, Session, StreamFacts, TableId};
+use crate::facts::{Endpoint, ListenerId, ProxyId, ServerId, Session, StreamFacts, TableId};
 use crate::value::{Place, Sample, Text, Value, decimal};
 use crate::vars::{Scope, VarRef, VarSet, VarValue};
 use std::sync::RwLock;
@@ -473,6 +473,12 @@ impl<'a> Ctx<'a> {
             check_vars: None,
             scratch,
         }
+    }
+
+    /// The client's address, with what rules have changed.
+    #[inline]
+    pub fn source(&self) -> Endpoint {
+        self.stream.as_ref().and_then(|stream| stream.src).unwrap_or_else(|| self.session.source())
     }
 
     /// The bytes of a text. Positions outside their place read as nothing.

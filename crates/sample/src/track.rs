@@ -3,7 +3,7 @@
 use crate::context::Ctx;
 use crate::value::{Sample, Type, Value};
 use thalweg_stick::data::DataType;
-use thalweg_stick::{Key, KeyType, Local, Table, Tracked};
+use thalweg_stick::{Event, Key, KeyType, Local, Refused, Table, Tracked};
 
 /// What a session or a stream tracks, by the number of the counter (`track-sc0` is 0). Its memory is used again from
 /// stream to stream.
@@ -40,15 +40,11 @@ impl Tracking {
     }
 }
 
-/// Counts events on all entries of `slots`: kinds of counters and rates, and how many each.
-pub fn count<const N: usize>(slots: &[Option<Tracked>], kinds: [(DataType, u64); N], now_ms: u64) {
+/// Counts an event on all entries of `slots`: see [`thalweg_stick::Values::count`].
+pub fn count(slots: &[Option<Tracked>], event: Event, amounts: [u64; 2], now_ms: u64) {
     for tracked in slots.iter().flatten() {
         let values = tracked.values();
-        let mut counted = false;
-        for (kind, n) in kinds {
-            counted |= n > 0 && values.add(kind, n, now_ms);
-        }
-        if counted {
+        if values.count(event, amounts, now_ms) {
             values.touch(now_ms);
         }
     }
@@ -101,20 +97,29 @@ impl Ctx<'_> {
     /// Tracks the entry of `table` that a sample is the key of, as counter `slot` of the stream, or of the session where
     /// there is no stream yet. The entry is made if there is none; when the table has no room nothing is tracked.
     pub fn track(&mut self, slot: usize, table: &Local, mut sample: Sample, of_session: bool) {
-        let now_ms = self.now_ms();
-        let tracked = with_key(&mut sample, table, self, |key| {
-            table.find_or_insert(key, now_ms).ok().map(|entry| entry.track(table, now_ms))
-        });
-        let Some(Some(tracked)) = tracked else { return };
+        let (now_ms, event) = (self.now_ms(), self.event_of_tracking(of_session));
+        let tracked = with_key(&mut sample, table, self, |key| table.track(key, event, now_ms));
+        self.set_tracked(slot, tracked, of_session);
+    }
+
+    /// The same of a key that is given as its bytes.
+    pub fn track_bytes(&mut self, slot: usize, table: &Local, bytes: &[u8], of_session: bool) {
+        let (now_ms, event) = (self.now_ms(), self.event_of_tracking(of_session));
+        let tracked = table.spec().key.key(bytes).map(|key| table.track(key, event, now_ms));
+        self.set_tracked(slot, tracked, of_session);
+    }
+
+    fn event_of_tracking(&self, of_session: bool) -> Event {
+        match &self.stream {
+            Some(stream) if stream.is_http && !of_session => Event::TrackedByRequest,
+            _ => Event::Tracked,
+        }
+    }
+
+    fn set_tracked(&mut self, slot: usize, tracked: Option<Result<Tracked, Refused>>, of_session: bool) {
+        let Some(Ok(tracked)) = tracked else { return };
         match self.stream.as_deref_mut().filter(|_| !of_session) {
-            Some(stream) => {
-                if stream.is_http {
-                    let values = tracked.values();
-                    values.add(DataType::HttpReqCnt, 1, now_ms);
-                    values.add(DataType::HttpReqRate, 1, now_ms);
-                }
-                stream.tracking.set(slot, tracked);
-            }
+            Some(stream) => stream.tracking.set(slot, tracked),
             None => self.session.tracking_mut().set(slot, tracked),
         }
     }

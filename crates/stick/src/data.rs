@@ -150,6 +150,60 @@ impl fmt::Display for DataType {
     }
 }
 
+/// What happens to whoever tracks an entry, and is counted there. No kind of these is an element of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Event {
+    /// A connection or a stream begins to track it.
+    Tracked = 0,
+    /// A stream of HTTP does: that is a request, too.
+    TrackedByRequest,
+    /// A session that tracks it began.
+    Session,
+    /// A request came on a connection that tracks it.
+    Request,
+    /// A request was the client's fault.
+    ClientFault,
+    /// A server failed.
+    ServerFault,
+    /// A client broke the rules of its protocol: so often.
+    Glitches,
+    /// A stream is over: the bytes that the client sent, and those that came from a server.
+    Bytes,
+}
+
+/// Number of events.
+pub const EVENTS: usize = 8;
+
+impl Event {
+    pub(crate) const ALL: [Event; EVENTS] = [
+        Event::Tracked,
+        Event::TrackedByRequest,
+        Event::Session,
+        Event::Request,
+        Event::ClientFault,
+        Event::ServerFault,
+        Event::Glitches,
+        Event::Bytes,
+    ];
+
+    /// The kinds it adds to, each with the position of its amount.
+    pub(crate) const fn kinds(self) -> &'static [(DataType, u8)] {
+        match self {
+            Event::Tracked => &[(ConnCnt, 0), (ConnRate, 0), (ConnCur, 0)],
+            Event::TrackedByRequest => {
+                &[(ConnCnt, 0), (ConnRate, 0), (ConnCur, 0), (HttpReqCnt, 0), (HttpReqRate, 0)]
+            }
+            Event::Session => &[(SessCnt, 0), (SessRate, 0)],
+            Event::Request => &[(HttpReqCnt, 0), (HttpReqRate, 0)],
+            Event::ClientFault => &[(HttpErrCnt, 0), (HttpErrRate, 0)],
+            Event::ServerFault => &[(HttpFailCnt, 0), (HttpFailRate, 0)],
+            Event::Glitches => &[(GlitchCnt, 0), (GlitchRate, 0)],
+            Event::Bytes => &[(BytesInCnt, 0), (BytesInRate, 0), (BytesOutCnt, 1), (BytesOutRate, 1)],
+        }
+    }
+}
+
 /// One kind of data as a table stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
@@ -181,6 +235,14 @@ mod tests {
         }
         assert_eq!(DataType::from_number(27), None);
         assert_eq!(DataType::from_name("gpc2"), None);
+    }
+
+    #[test]
+    fn events_are_in_their_order_and_count_no_arrays() {
+        for (i, event) in Event::ALL.into_iter().enumerate() {
+            assert_eq!(event as usize, i);
+            assert!(event.kinds().iter().all(|(kind, amount)| kind.array().is_none() && *amount < 2));
+        }
     }
 
     #[test]

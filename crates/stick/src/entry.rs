@@ -7,14 +7,12 @@
 //! "no entry", so that who holds it keeps it, and who comes too late finds that out.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::ops::Deref;
-use std::rc::Rc;
-use std::sync::Arc;
 
 use crate::arena::Words;
-use crate::data::{DataType, Shape};
+use crate::data::{DataType, Event, Shape};
 use crate::key::KeyType;
-use crate::layout::{Place, header};
+use crate::layout::{Count, Place, header};
+use crate::local::Local;
 use crate::sliding::{Shared, Sliding};
 use crate::sync::Ordering;
 use crate::table::Table;
@@ -26,28 +24,10 @@ pub(crate) const LOOKER: u32 = 1 << 22;
 /// No entry.
 pub(crate) const GONE: u32 = 1 << 31;
 
-/// A table as one thread refers to it: the count of references is the thread's own, so that tracking an entry does not
-/// write a word that all threads share.
-#[derive(Clone)]
-#[allow(
-    clippy::redundant_allocation,
-    reason = "the inner count is shared by all threads, the outer one is not"
-)]
-pub struct Local(Rc<Arc<Table>>);
-
-impl Local {
-    /// A thread's own reference.
-    pub fn new(table: Arc<Table>) -> Local {
-        Local(Rc::new(table))
-    }
-}
-
-impl Deref for Local {
-    type Target = Table;
-
-    fn deref(&self) -> &Table {
-        &self.0
-    }
+/// Those who track an entry, of the word that counts its holders.
+#[inline]
+pub(crate) const fn trackers(holders: u32) -> u32 {
+    holders & (LOOKER - 1)
 }
 
 /// An entry that is looked at: it stays an entry until this is dropped.
@@ -72,29 +52,19 @@ impl<'t> Entry<'t> {
         self.table.touch(self.at, now_ms);
     }
 
-    /// Tracks it: it stays until the result is dropped, and one connection is counted for as long.
-    pub fn track(self, local: &Local, now_ms: u64) -> Tracked {
-        debug_assert!(std::ptr::eq::<Table>(self.table, &**local));
-        let at = self.at;
-        // Who looked tracks: one step, and the entry is held throughout.
-        let values = self.values();
-        let holders = &values.words.narrow[header::HOLDERS];
-        holders.fetch_add(TRACKER.wrapping_sub(LOOKER), Ordering::AcqRel);
-        std::mem::forget(self);
-        values.begin(now_ms);
-        Tracked { table: local.clone(), at }
-    }
-}
-
-impl Entry<'_> {
-    /// Keeps it, without a connection being counted.
-    pub fn keep(self, local: &Local) -> Held {
-        debug_assert!(std::ptr::eq::<Table>(self.table, &**local));
+    /// Makes who looks one who tracks, in one step: the entry is held throughout. Its number.
+    pub(crate) fn begin_tracking(self) -> u32 {
         let at = self.at;
         let holders = &self.values().words.narrow[header::HOLDERS];
         holders.fetch_add(TRACKER.wrapping_sub(LOOKER), Ordering::AcqRel);
         std::mem::forget(self);
-        Held { table: local.clone(), at }
+        at
+    }
+
+    /// Keeps it, without a connection being counted.
+    pub fn keep(self, local: &Local) -> Held {
+        debug_assert!(std::ptr::eq::<Table>(self.table, &**local));
+        Held { table: local.clone(), at: self.begin_tracking() }
     }
 }
 
@@ -136,6 +106,11 @@ pub struct Tracked {
 }
 
 impl Tracked {
+    /// An entry that is held by one who tracks it.
+    pub(crate) fn new(table: Local, at: u32) -> Tracked {
+        Tracked { table, at }
+    }
+
     /// Its table.
     pub fn table(&self) -> &Local {
         &self.table
@@ -174,7 +149,11 @@ impl Tracked {
 impl Drop for Tracked {
     fn drop(&mut self) {
         let values = self.values();
-        values.subtract(DataType::ConnCur);
+        if let Some(connections) = self.table.layout.connections {
+            let word = &values.words.narrow[usize::from(connections)];
+            // It may have been set to zero meanwhile (`set table`).
+            let _ = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1));
+        }
         self.table.note_change(self.at, values.words.narrow);
         values.words.narrow[header::HOLDERS].fetch_sub(TRACKER, Ordering::AcqRel);
     }
@@ -191,13 +170,17 @@ pub struct Values<'t> {
 impl<'t> Values<'t> {
     /// How many track the entry (`use` of `show table`).
     pub fn trackers(&self) -> u32 {
-        self.words.narrow[header::HOLDERS].load(Ordering::Acquire) & (LOOKER - 1)
+        trackers(self.words.narrow[header::HOLDERS].load(Ordering::Acquire))
     }
 
     /// Puts the entry's deadline off: it was used.
     #[inline]
     pub fn touch(&self, now_ms: u64) {
-        self.words.narrow[header::STAMP].store(self.table.stamp(now_ms), Ordering::Release);
+        let (stamp, now) = (&self.words.narrow[header::STAMP], self.table.stamp(now_ms));
+        // A word that other threads read stays in their caches when it stays the same.
+        if stamp.load(Ordering::Relaxed) != now {
+            stamp.store(now, Ordering::Release);
+        }
         self.table.note_change(self.at, self.words.narrow);
     }
 
@@ -210,14 +193,6 @@ impl<'t> Values<'t> {
             _ => full,
         };
         self.words.narrow[header::STAMP].store(stamp, Ordering::Release);
-    }
-
-    /// Somebody begins to track the entry.
-    fn begin(&self, now_ms: u64) {
-        self.add(DataType::ConnCnt, 1, now_ms);
-        self.add(DataType::ConnRate, 1, now_ms);
-        self.add(DataType::ConnCur, 1, now_ms);
-        self.touch(now_ms);
     }
 
     /// Milliseconds until the entry expires; 0 when that is due, or when entries of the table do not expire.
@@ -329,12 +304,35 @@ impl<'t> Values<'t> {
             .then(|| self.words.narrow[usize::from(place.at + index)].swap(value, Ordering::AcqRel))
     }
 
-    /// Takes one off a counter that is not zero.
+    /// Counts an event: its amounts are added to what the table stores of it. True when there is something to be told: an
+    /// amount that is not zero was added.
     #[inline]
-    fn subtract(&self, kind: DataType) {
-        let Some((place, index)) = self.table.layout.find(kind, 0) else { return };
-        let word = &self.words.narrow[usize::from(place.at + index)];
-        let _ = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1));
+    pub fn count(&self, event: Event, amounts: [u64; 2], now_ms: u64) -> bool {
+        let mut counted = false;
+        for count in self.table.layout.counts(event) {
+            let n = amounts[usize::from(count.amount & 1)];
+            if n > 0 {
+                self.add_counted(count, n, now_ms);
+                counted = true;
+            }
+        }
+        counted
+    }
+
+    #[inline]
+    fn add_counted(&self, count: &Count, n: u64, now_ms: u64) {
+        let at = usize::from(count.at);
+        match count.shape {
+            Shape::Counter | Shape::Name => _ = self.words.narrow[at].fetch_add(n as u32, Ordering::AcqRel),
+            Shape::Long => _ = self.words.wide[at].fetch_add(n, Ordering::AcqRel),
+            Shape::Rate => {
+                // Divisions are for the few that are asked for.
+                let n = if count.factor == 1 { n } else { n.div_ceil(u64::from(count.factor)) };
+                let n = u32::try_from(n).unwrap_or(u32::MAX);
+                let rate = Shared { now: &self.words.wide[at], before: &self.words.wide[at + 1] };
+                rate.add(n, now_ms as u32, count.period_ms);
+            }
+        }
     }
 
     /// What one event of a rate stands for.

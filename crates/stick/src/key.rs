@@ -86,6 +86,17 @@ impl<'k> Key<'k> {
         })
     }
 
+    /// A word that tells short keys apart mostly, and those of four bytes always; `None` for other ones.
+    #[inline]
+    pub(crate) fn mark(&self) -> Option<u32> {
+        if let Ok(four) = <[u8; 4]>::try_from(self.bytes) {
+            return Some(u32::from_ne_bytes(four));
+        }
+        let sixteen = u128::from_ne_bytes(<[u8; 16]>::try_from(self.bytes).ok()?);
+        let eight = (sixteen >> 64) as u64 ^ sixteen as u64;
+        Some((eight >> 32) as u32 ^ eight as u32)
+    }
+
     /// A hash that who does not know the seed cannot steer.
     #[inline]
     pub(crate) fn hash(&self, seed: u64) -> u64 {

@@ -1,6 +1,6 @@
 //! Where the values of an entry lie.
 
-use crate::data::{DataType, KINDS, Shape, Stored};
+use crate::data::{DataType, EVENTS, Event, KINDS, Shape, Stored};
 use crate::key::KeyType;
 
 /// The words of an entry before its key and values.
@@ -28,6 +28,19 @@ pub(crate) struct Place {
     pub shape: Shape,
 }
 
+/// One value that an event changes: what [`Layout::find`] says of it, looked up when the table was made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Count {
+    pub at: u16,
+    pub shape: Shape,
+    /// Which of the event's amounts is added.
+    pub amount: u8,
+    /// The period of a rate.
+    pub period_ms: u32,
+    /// What one event of a rate stands for.
+    pub factor: u32,
+}
+
 /// The words of an entry: 32 bits for counters, 64 bits for byte counts and rates.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
@@ -42,10 +55,14 @@ pub(crate) struct Layout {
     pub values: usize,
     /// The word by which entries that changed are linked for the peers; `None` in a table without.
     pub link: Option<usize>,
+    /// The values that an event changes, of those that are stored.
+    counts: [Box<[Count]>; EVENTS],
+    /// The number of connections that track an entry, if that is stored.
+    pub connections: Option<u16>,
 }
 
 impl Layout {
-    pub fn new(key: KeyType, data: &[Stored], shared: bool) -> Layout {
+    pub fn new(key: KeyType, data: &[Stored], shared: bool, byte_rate_factor: u32) -> Layout {
         let mut places = [None; KINDS];
         let values = header::LEN + key.words();
         let (mut narrow, mut wide) = (values, 0);
@@ -73,12 +90,36 @@ impl Layout {
             });
         }
         let link = shared.then_some(narrow);
-        let mut layout =
-            Layout { places, found: u32::MAX, narrow: narrow + usize::from(shared), wide, values, link };
+        let mut layout = Layout {
+            places,
+            found: u32::MAX,
+            narrow: narrow + usize::from(shared),
+            wide,
+            values,
+            link,
+            counts: Default::default(),
+            connections: places[DataType::ConnCur as usize].map(|place| place.at),
+        };
         layout.found = DataType::all()
             .filter(|kind| layout.find(*kind, 0).is_some())
             .fold(0, |all, kind| all | bit(kind));
+        layout.counts = Event::ALL.map(|event| layout.counts_of(event, byte_rate_factor));
         layout
+    }
+
+    fn counts_of(&self, event: Event, byte_rate_factor: u32) -> Box<[Count]> {
+        let count = |(kind, amount): &(DataType, u8)| {
+            let (Place { stored, at, shape }, _) = self.find(*kind, 0)?;
+            let factor = if kind.is_byte_rate() { byte_rate_factor } else { 1 };
+            Some(Count { at, shape, amount: *amount, period_ms: stored.period_ms, factor })
+        };
+        event.kinds().iter().filter_map(count).collect()
+    }
+
+    /// The values that an event changes.
+    #[inline]
+    pub fn counts(&self, event: Event) -> &[Count] {
+        &self.counts[event as usize]
     }
 
     /// Where element `index` of a kind is: itself, or in the array that stands for it.

@@ -14,6 +14,7 @@
 //! | which entries changed, for the peers | `changed` |
 //! | the table that threads share | `table` |
 //! | a held entry | `entry` |
+//! | a table as one thread refers to it | `local` |
 //! | tables that several processes share | `peers` |
 //!
 //! # What threads share
@@ -39,6 +40,7 @@ pub mod data;
 mod entry;
 pub mod key;
 mod layout;
+mod local;
 pub mod peers;
 mod queue;
 pub mod sliding;
@@ -47,7 +49,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use data::{DataType, Stored};
-pub use entry::{Entry, Held, KeyValue, Local, Tracked, Values};
+pub use data::{DataType, Event, Stored};
+pub use entry::{Entry, Held, KeyValue, Tracked, Values};
 pub use key::{Key, KeyType};
+pub use local::Local;
 pub use table::{Refused, ServerKey, Spec, Table};

@@ -94,6 +94,11 @@ const fn unpack(word: u64) -> (u32, u32) {
 /// go; when it lost its processor just there, the count of the current period alone is what is known.
 const LOOKS: u32 = 64;
 
+/// A count that is below this, and events that are fewer than [`SMALL`] each, do not overflow the count's half of the word
+/// however many threads add at once: there are fewer than 32,768.
+const PLENTY: u32 = 1 << 31;
+const SMALL: u32 = 1 << 16;
+
 impl Shared<'_> {
     /// What the words say.
     pub fn load(&self) -> Sliding {
@@ -115,10 +120,23 @@ impl Shared<'_> {
         self.before.store(pack(value.began_ms, value.previous), Ordering::Release);
     }
 
-    /// Adds events now and returns the rate that follows.
+    /// Adds events now.
     #[inline]
     pub fn add(&self, n: u32, now_ms: u32, period_ms: u32) {
-        let mut seen = self.now.load(Ordering::Acquire);
+        let seen = self.now.load(Ordering::Acquire);
+        let (began_ms, current) = unpack(seen);
+        let since = now_ms.wrapping_sub(began_ms);
+        // Mostly the period goes on, and the sum is far from its end: then threads need not agree on what was there. When
+        // another one begins a period in between, the events are of that one.
+        if (since < period_ms || since > EARLY) && current < PLENTY && n < SMALL {
+            self.now.fetch_add(u64::from(n), Ordering::AcqRel);
+            return;
+        }
+        self.add_slowly(seen, n, now_ms, period_ms);
+    }
+
+    #[cold]
+    fn add_slowly(&self, mut seen: u64, n: u32, now_ms: u32, period_ms: u32) {
         loop {
             let (began_ms, current) = unpack(seen);
             // What the period before had is not needed to begin the next one.

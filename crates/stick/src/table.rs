@@ -126,7 +126,7 @@ impl Table {
         let size = spec.size as usize;
         let buckets = size.next_power_of_two().clamp(16, BUCKETS_MAX);
         let shards = (size / SHARD_ENTRIES).next_power_of_two().clamp(1, SHARDS_MAX);
-        let layout = Layout::new(spec.key, &spec.data, spec.peers.is_some());
+        let layout = Layout::new(spec.key, &spec.data, spec.peers.is_some(), spec.byte_rate_factor);
         let table = Table {
             arena: Arena::new(&layout, spec.size),
             layout,
@@ -257,7 +257,8 @@ impl Table {
         words[header::TAG].store(tag, Ordering::Release);
         words[header::STAMP].store(self.stamp(now_ms), Ordering::Release);
         queue.push(&self.arena, at, self.slot_of(self.stamp(now_ms), now_ms));
-        words[header::HOLDERS].store(LOOKER, Ordering::Release);
+        // Who remembers the number of what was here before may be counting itself in just now, to find out: see `local`.
+        words[header::HOLDERS].fetch_add(LOOKER.wrapping_sub(GONE), Ordering::AcqRel);
         let bucket = self.bucket(tag);
         words[header::NEXT].store(bucket.load(Ordering::Relaxed), Ordering::Release);
         bucket.store(at + 1, Ordering::Release);
@@ -373,7 +374,7 @@ impl Table {
 
     /// True when it is past its deadline and nobody tracks it.
     #[inline]
-    fn is_over(&self, values: Values, now_ms: u64) -> bool {
+    pub(crate) fn is_over(&self, values: Values, now_ms: u64) -> bool {
         self.spec.expire_ms != 0 && values.expires_in(now_ms) == 0 && values.trackers() == 0
     }
 
@@ -593,7 +594,7 @@ impl Table {
     }
 
     #[inline]
-    fn is_key(&self, at: u32, key: Key) -> bool {
+    pub(crate) fn is_key(&self, at: u32, key: Key) -> bool {
         let words = &self.arena.entry(at).narrow[header::LEN..self.layout.values];
         // Most keys are one word.
         if let ([word], Ok(four)) = (words, <[u8; 4]>::try_from(key.bytes())) {

@@ -35,7 +35,9 @@ fn key(table: &Table, n: u32, buf: &mut [u8; 4]) -> Option<u64> {
 #[cfg(not(loom))]
 mod model {
     use super::*;
-    use crate::entry::{Local, Tracked};
+    use crate::data::Event;
+    use crate::entry::Tracked;
+    use crate::local::Local;
     use crate::table::Refused;
     use proptest::prelude::*;
     use std::collections::{HashMap, HashSet};
@@ -72,6 +74,29 @@ mod model {
         entries: HashMap<u32, (u64, u64, u32)>,
         /// Keys that were let go past their deadline: not found any more, but their memory may be used for a while.
         late: HashSet<u32>,
+    }
+
+    fn track(local: &Local, n: u32, now: u64) -> Tracked {
+        let buf = n.to_be_bytes();
+        local.track(local.spec().key.key(&buf).unwrap(), Event::Tracked, now).unwrap()
+    }
+
+    /// What a thread remembers of an entry is no way to one that is over, or that is another key's by now.
+    #[test]
+    fn what_is_remembered_is_looked_at_again() {
+        let table = Arc::new(Table::new(spec(1, 1000, true), 42));
+        let local = Local::new(Arc::clone(&table));
+        let requests = |tracked: &Tracked, now: u64| {
+            tracked.values().add(DataType::Gpc0, 1, now);
+            tracked.values().get(DataType::Gpc0, now)
+        };
+        assert_eq!(requests(&track(&local, 1, 5000), 5000), Some(1));
+        assert_eq!(requests(&track(&local, 1, 5999), 5999), Some(2));
+        assert_eq!(requests(&track(&local, 1, 6999), 6999), Some(1), "it was over");
+        assert_eq!(requests(&track(&local, 2, 7000), 7000), Some(1), "the only entry is another key's now");
+        assert_eq!(requests(&track(&local, 1, 7000), 7000), Some(1));
+        assert_eq!(table.used(), 1);
+        table.check_invariants();
     }
 
     fn play(size: u32, expire_ms: u32, purge: bool, steps: Vec<Step>) {
@@ -157,10 +182,8 @@ mod model {
                     assert_eq!(found, model.entries.get(&n).map(|e| (e.2, Some(u64::from(e.2)))));
                 }
                 Step::Track(n) => {
-                    if tracked.len() < 8
-                        && let Some(entry) = insert(n, &mut model)
-                    {
-                        tracked.push((n, entry.track(&local, now)));
+                    if tracked.len() < 8 && insert(n, &mut model).is_some() {
+                        tracked.push((n, track(&local, n, now)));
                         model.entries.get_mut(&n).unwrap().2 += 1;
                     }
                 }
@@ -274,10 +297,9 @@ mod model {
                         let n = i.wrapping_mul(2_654_435_761).wrapping_add(t) % 100;
                         let buf = n.to_be_bytes();
                         let key = table.spec().key.key(&buf).unwrap();
-                        if let Ok(entry) = table.find_or_insert(key, u64::from(i)) {
+                        if let Ok(tracked) = local.track(key, Event::Tracked, u64::from(i)) {
                             let mut held = [0; 64];
-                            assert_eq!(entry.values().key_bytes(&mut held, &mut Vec::new()), buf);
-                            let tracked = entry.track(&local, u64::from(i));
+                            assert_eq!(tracked.values().key_bytes(&mut held, &mut Vec::new()), buf);
                             tracked.values().add(DataType::HttpReqRate, 1, u64::from(i));
                             assert!(tracked.values().get(DataType::ConnCur, 0) >= Some(1));
                         }
@@ -383,6 +405,34 @@ mod loom_models {
             add(&table);
             other.join().expect("the other ends");
             assert_eq!((key(&table, 5, &mut [0; 4]), table.used()), (Some(2), 1));
+        });
+    }
+
+    /// A thread that tracked an entry tracks it again, by the number that it remembers, while another takes it away and uses
+    /// its memory for another key: what it holds is its key's.
+    #[test]
+    fn loom_what_is_remembered_is_held_or_left() {
+        loom::model(|| {
+            let table = std::sync::Arc::new(Table::new(Spec { size: 1, ..small() }, 1));
+            let local = crate::local::Local::new(std::sync::Arc::clone(&table));
+            let buf = 1u32.to_be_bytes();
+            let key = table.spec().key.key(&buf).expect("a number");
+            drop(local.track(key, crate::data::Event::Tracked, 0));
+            let other = {
+                let table = std::sync::Arc::clone(&table);
+                loom::thread::spawn(move || {
+                    take(&table, 1);
+                    put(&table, 2, 20);
+                })
+            };
+            if let Ok(tracked) = local.track(key, crate::data::Event::Tracked, 0) {
+                assert_eq!(tracked.values().key_bytes(&mut [0; 64], &mut Vec::new()), buf);
+            }
+            other.join().expect("the other ends");
+            table.check_invariants();
+            assert!(
+                (0..table.numbers()).filter_map(|n| table.entry_at(n)).all(|e| e.values().trackers() == 0)
+            );
         });
     }
 

@@ -16,7 +16,7 @@ use super::attempt::Attempts;
 use super::ending::Cause;
 use super::entry::unless_killed;
 use super::exchange::{self, Exchanged};
-use super::rules::{self, Passed, Source};
+use super::rules::{self, Begun, Passed, Source};
 use super::{
     After, Stop, Stream, StreamState, finish, forwarded, reply, route, service, statistics, track, waiting,
 };
@@ -331,7 +331,9 @@ impl<'a> Stream<'a> {
             waiting::note_cut(self);
         }
         for (rules, kind) in rules_on_requests(fe) {
-            self.request_rules(fe, rules, kind).await?;
+            if let Some(begun) = self.begin_rules(fe, rules, kind) {
+                self.go_on_with_rules(fe, rules, kind, begun).await?;
+            }
         }
         if let Some(page) = &fe.stats {
             Box::pin(statistics::serve(self, fe, page)).await?;
@@ -347,7 +349,9 @@ impl<'a> Stream<'a> {
                 waiting::body_of_client(self, limit, 0).await?;
             }
             for (rules, kind) in rules_on_requests(be) {
-                self.request_rules(be, rules, kind).await?;
+                if let Some(begun) = self.begin_rules(be, rules, kind) {
+                    self.go_on_with_rules(be, rules, kind, begun).await?;
+                }
             }
             if let Some(page) = &be.stats {
                 Box::pin(statistics::serve(self, be, page)).await?;
@@ -522,8 +526,27 @@ impl<'a> Stream<'a> {
         rules: &'a Ruleset,
         kind: Kind,
     ) -> Result<(), Stop<'a>> {
+        match self.begin_rules(proxy, rules, kind) {
+            Some(begun) => self.go_on_with_rules(proxy, rules, kind, begun).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Looks at rules on the request. Mostly they let it pass, and there is nothing to wait for: `None`.
+    #[inline]
+    fn begin_rules(&mut self, proxy: &Proxy, rules: &'a Ruleset, kind: Kind) -> Option<Begun<'a>> {
         self.limit_request();
-        match rules::run(self, proxy, rules, kind, &mut Source::Client).await? {
+        rules::begin(self, proxy, rules, kind, &mut Source::Client)
+    }
+
+    async fn go_on_with_rules(
+        &mut self,
+        proxy: &'a Proxy,
+        rules: &'a Ruleset,
+        kind: Kind,
+        begun: Begun<'a>,
+    ) -> Result<(), Stop<'a>> {
+        match rules::go_on(self, proxy, rules, kind, &mut Source::Client, begun).await? {
             Passed::On | Passed::AsHttp => Ok(()),
             Passed::ToService(name) => {
                 let serving = pool::boxed_with(|| service::serve(self, name));

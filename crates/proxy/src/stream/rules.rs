@@ -89,6 +89,23 @@ pub fn run<'x, 'a, 's>(
     kind: Kind,
     source: &'x mut Source<'s>,
 ) -> impl Future<Output = Result<Passed<'a>, Stop<'a>>> + use<'x, 'a, 's> {
+    let begun = begin(stream, proxy, rules, kind, source);
+    async move {
+        match begun {
+            None => Ok(Passed::On),
+            Some(begun) => go_on(stream, proxy, rules, kind, source, begun).await,
+        }
+    }
+}
+
+/// Looks at rules, and says how they are to be gone on with; `None`: they let the stream pass.
+pub fn begin<'a>(
+    stream: &mut Stream<'a>,
+    proxy: &Proxy,
+    rules: &'a Ruleset,
+    kind: Kind,
+    source: &mut Source<'_>,
+) -> Option<Begun<'a>> {
     let delay = match kind {
         Kind::TcpRequest => proxy.inspect_delay_req_ms,
         Kind::TcpResponse => proxy.inspect_delay_res_ms,
@@ -98,28 +115,36 @@ pub fn run<'x, 'a, 's>(
     // Without a delay rules decide on what there is.
     let last = deadline.is_none();
     let outcome = look(stream, rules, kind, source, (0, last));
-    let passed = matches!(outcome, Outcome::Done | Outcome::Accept);
-    if passed {
+    if matches!(outcome, Outcome::Done | Outcome::Accept) {
         stream.state.apply_overrides(stream.client);
+        return None;
     }
-    async move {
-        if passed {
-            return Ok(Passed::On);
-        }
-        let begun = Begun { outcome, last, deadline };
-        pool::boxed_with(|| go_on(stream, proxy, rules, kind, source, begun)).await
-    }
+    Some(Begun { outcome, last, deadline })
 }
 
-/// What rules came to when they were looked at first.
-struct Begun<'a> {
+/// What rules came to when they were looked at first: they wait, or decided something.
+#[must_use]
+pub struct Begun<'a> {
     outcome: Outcome<'a>,
     /// No more input comes before they decide.
     last: bool,
     deadline: Option<u64>,
 }
 
+/// Goes on with rules that wait or decided.
+pub fn go_on<'x, 'a, 's>(
+    stream: &'x mut Stream<'a>,
+    proxy: &'a Proxy,
+    rules: &'a Ruleset,
+    kind: Kind,
+    source: &'x mut Source<'s>,
+    begun: Begun<'a>,
+) -> impl Future<Output = Result<Passed<'a>, Stop<'a>>> + use<'x, 'a, 's> {
+    pool::boxed_with(|| decide(stream, proxy, rules, kind, source, begun))
+}
+
 /// Looks at rules, from number `from` on.
+#[inline]
 fn look<'a>(
     stream: &mut Stream<'a>,
     rules: &'a Ruleset,
@@ -132,8 +157,8 @@ fn look<'a>(
     outcome
 }
 
-/// Goes on with rules that wait or decided.
-async fn go_on<'a>(
+/// Waits as rules want it, until they decided.
+async fn decide<'a>(
     stream: &mut Stream<'a>,
     proxy: &'a Proxy,
     rules: &'a Ruleset,
@@ -208,6 +233,7 @@ const fn is_early(kind: Kind) -> bool {
 }
 
 /// Shows rules what there is. `last` says that no more will come before they decide.
+#[inline]
 fn evaluate<R>(
     stream: &mut Stream<'_>,
     kind: Kind,

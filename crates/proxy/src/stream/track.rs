@@ -5,11 +5,7 @@
 
 use thalweg_runtime::clock;
 use thalweg_sample::track::count;
-use thalweg_stick::data::DataType::{
-    BytesInCnt, BytesInRate, BytesOutCnt, BytesOutRate, GlitchCnt, GlitchRate, HttpErrCnt, HttpErrRate,
-    HttpFailCnt, HttpFailRate, HttpReqCnt, HttpReqRate, SessCnt, SessRate,
-};
-use thalweg_stick::{DataType, Tracked};
+use thalweg_stick::{Event, Tracked};
 
 use super::ending::Cause;
 use super::{Stream, StreamState};
@@ -17,17 +13,17 @@ use crate::frontend::ClientSession;
 
 /// A session passed the rules of connections and sessions: those that it tracks have one more.
 pub fn session_began(session: &ClientSession) {
-    count_on(session.facts().tracking(), [SessCnt, SessRate], 1);
+    count_on(session.facts().tracking(), Event::Session, 1);
 }
 
 /// A request begins. What its own rules will track counts it when they do.
 pub fn request_began(session: &ClientSession) {
-    count_on(session.facts().tracking(), [HttpReqCnt, HttpReqRate], 1);
+    count_on(session.facts().tracking(), Event::Request, 1);
 }
 
 /// A client broke the rules of its protocol, so often.
 pub fn glitches(session: &ClientSession, n: u32) {
-    count_on(session.facts().tracking(), [GlitchCnt, GlitchRate], u64::from(n));
+    count_on(session.facts().tracking(), Event::Glitches, u64::from(n));
 }
 
 /// The bytes of a stream that is over: those of its client, and those that came from a server.
@@ -35,22 +31,20 @@ pub fn stream_over(session: &ClientSession, state: &StreamState) {
     let (received, sent) = (state.facts.req_bytes_in, state.facts.res_bytes_in);
     for tracking in [session.facts().tracking(), state.facts.tracking.slots()] {
         if !tracking.is_empty() {
-            let kinds =
-                [(BytesInCnt, received), (BytesInRate, received), (BytesOutCnt, sent), (BytesOutRate, sent)];
-            count(tracking, kinds, clock::now_ms());
+            count(tracking, Event::Bytes, [received, sent], clock::now_ms());
         }
     }
 }
 
 #[inline]
-fn count_on(tracking: &[Option<Tracked>], kinds: [DataType; 2], n: u64) {
+fn count_on(tracking: &[Option<Tracked>], event: Event, n: u64) {
     if !tracking.is_empty() && n > 0 {
-        count(tracking, kinds.map(|kind| (kind, n)), clock::now_ms());
+        count(tracking, event, [n, 0], clock::now_ms());
     }
 }
 
-/// Whose fault a cause is, as far as `http_err_cnt` and `http_fail_cnt` say (manual section 11.1): the kinds to be counted.
-const fn fault(cause: Cause) -> Option<[DataType; 2]> {
+/// Whose fault a cause is, as far as `http_err_cnt` and `http_fail_cnt` say (manual section 11.1).
+const fn fault(cause: Cause) -> Option<Event> {
     match cause {
         Cause::ClientSaidNothing
         | Cause::ClientSilent
@@ -62,7 +56,7 @@ const fn fault(cause: Cause) -> Option<[DataType; 2]> {
         | Cause::BodyTimeout
         | Cause::BadHeaderName
         | Cause::DeniedByRule
-        | Cause::TarpitBegan => Some([HttpErrCnt, HttpErrRate]),
+        | Cause::TarpitBegan => Some(Event::ClientFault),
         Cause::NoResponse
         | Cause::ResponseHeadCut
         | Cause::BadResponse
@@ -71,7 +65,7 @@ const fn fault(cause: Cause) -> Option<[DataType; 2]> {
         | Cause::BadFirstChunk
         | Cause::ServerLeftInBody
         | Cause::BadResponseBody
-        | Cause::ServerSilentInBody => Some([HttpFailCnt, HttpFailRate]),
+        | Cause::ServerSilentInBody => Some(Event::ServerFault),
         _ => None,
     }
 }
@@ -80,15 +74,15 @@ impl Stream<'_> {
     /// The stream ends for this reason: whose fault that is.
     pub fn count_fault(&self, cause: Cause) {
         if self.state.facts.is_http
-            && let Some(kinds) = fault(cause)
+            && let Some(event) = fault(cause)
         {
-            self.count_http(kinds);
+            self.count_http(event);
         }
     }
 
     /// A rule asked for a name and a password: there were none, or wrong ones.
     pub fn count_unauthorized(&self) {
-        self.count_http([HttpErrCnt, HttpErrRate]);
+        self.count_http(Event::ClientFault);
     }
 
     /// A server answered with this status. Counted for what rules on the response track, too, and before rules look that
@@ -99,16 +93,16 @@ impl Stream<'_> {
         }
         let global = &self.worker.instance.config.global;
         if global.http_err_codes.has(status) {
-            self.count_http([HttpErrCnt, HttpErrRate]);
+            self.count_http(Event::ClientFault);
         }
         if global.http_fail_codes.has(status) {
-            self.count_http([HttpFailCnt, HttpFailRate]);
+            self.count_http(Event::ServerFault);
         }
     }
 
-    fn count_http(&self, kinds: [DataType; 2]) {
+    fn count_http(&self, event: Event) {
         for tracking in [self.session.facts().tracking(), self.state.facts.tracking.slots()] {
-            count_on(tracking, kinds, 1);
+            count_on(tracking, event, 1);
         }
     }
 }

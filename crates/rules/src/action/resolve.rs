@@ -76,7 +76,7 @@ impl Resolution {
         };
         let Some(&section) = self.number.get() else { return Step::Next };
         let name = cx.bytes(&sample.value).into();
-        let wanted = Wanted { name, section, v6_first: self.v6_first, variable: self.variable };
+        let wanted = Box::new(Wanted { name, section, v6_first: self.v6_first, variable: self.variable });
         Step::Stop(Outcome::Resolve { wanted, resume: index + 1 })
     }
 }

@@ -1,5 +1,7 @@
 //! Stick tables: `track-sc*` follows an entry, `sc-*` changes what is followed.
 
+use std::net::IpAddr;
+
 use super::connection::{Number, missed};
 use super::{Action, Step};
 use crate::compile;
@@ -8,16 +10,35 @@ use crate::ruleset::Kind;
 use thalweg_sample::cast::possible;
 use thalweg_sample::track::key_type;
 use thalweg_sample::{Ctx, Expr, TableId};
+use thalweg_stick::KeyType;
 use thalweg_stick::data::DataType;
 
 /// What to do with a counter.
 pub(crate) enum Counting {
     /// Tracks the entry of a key.
-    Track { slot: usize, expr: Box<Expr>, table: Result<TableId, String> },
+    Track { slot: usize, key: TrackKey, table: Result<TableId, String> },
     /// Adds to a counter of general purpose and its rate: `gpc0` and its like, or an element of the array.
     Add { slot: usize, counter: DataType, rate: DataType, index: u16, by: Number },
     /// Sets a tag.
     Tag { slot: usize, tag: DataType, index: u16, value: Number },
+}
+
+/// What is tracked.
+pub(crate) enum TrackKey {
+    /// `src` in a table of IPv4 addresses, as most do: no value is made of it that would have to be cast.
+    Source(Box<Expr>),
+    /// Anything else.
+    Expr(Box<Expr>),
+}
+
+impl TrackKey {
+    fn new(expr: Expr, table: Option<KeyType>) -> TrackKey {
+        let expr = Box::new(expr);
+        match table {
+            Some(KeyType::Ip4) if expr.text() == "src" => TrackKey::Source(expr),
+            _ => TrackKey::Expr(expr),
+        }
+    }
 }
 
 const TRACK: Rulesets = Rulesets::REQUESTS.or(Rulesets::HTTP_RESPONSE);
@@ -196,14 +217,15 @@ fn track(words: &mut Words, env: &mut RuleEnv) -> Result<Action, String> {
         return Err("the table must be named in a 'defaults' section".into());
     }
     let wanted = given.unwrap_or(env.compile.proxy.name);
-    let table = match env.compile.names.table(wanted) {
+    let found = env.compile.names.table(wanted);
+    let table = match found {
         None => Err(format!("unable to find table '{wanted}' referenced by track-sc{slot}.")),
         Some((_, key)) if !possible(expr.output(), key_type(key)) => {
             Err(format!("stick-table '{wanted}' uses a type incompatible with the 'track-sc{slot}' rule."))
         }
         Some((id, _)) => Ok(id),
     };
-    Ok(wrap(Counting::Track { slot, expr: Box::new(expr), table }))
+    Ok(wrap(Counting::Track { slot, key: TrackKey::new(expr, found.map(|(_, key)| key)), table }))
 }
 
 impl Counting {
@@ -217,11 +239,25 @@ impl Counting {
 
     pub fn run<'r>(&self, kind: Kind, cx: &mut Ctx) -> Step<'r> {
         match self {
-            Counting::Track { slot, expr, table } => {
+            Counting::Track { slot, key, table } => {
                 // The first rule that is executed decides.
                 if cx.tracked(*slot).is_some() {
                     return Step::Next;
                 }
+                let of_session = matches!(kind, Kind::TcpConnection | Kind::TcpSession);
+                let expr = match key {
+                    TrackKey::Source(expr) => match cx.source().ip() {
+                        Some(IpAddr::V4(ip)) => {
+                            let world = cx.world;
+                            if let Some(table) = table.as_ref().ok().and_then(|id| world.table(*id)) {
+                                cx.track_bytes(*slot, table, &ip.octets(), of_session);
+                            }
+                            return Step::Next;
+                        }
+                        _ => expr,
+                    },
+                    TrackKey::Expr(expr) => expr,
+                };
                 let sample = match expr.eval(cx) {
                     Some(sample) if sample.flags.may_change && !cx.last => return Step::Wait,
                     Some(sample) => sample,
@@ -229,7 +265,7 @@ impl Counting {
                 };
                 let world = cx.world;
                 if let Some(table) = table.as_ref().ok().and_then(|id| world.table(*id)) {
-                    cx.track(*slot, table, sample, matches!(kind, Kind::TcpConnection | Kind::TcpSession));
+                    cx.track(*slot, table, sample, of_session);
                 }
                 Step::Next
             }

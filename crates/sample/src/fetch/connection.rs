@@ -556,15 +556,15 @@ pub static TABLE: &[FetchDef] = &[
         let name = world.listener_name(cx.session.listener)?;
         Some(Sample::str(cx.store(name.as_bytes())?))
     }),
-    FetchDef::new("src", Type::Addr, CLIENT, "the client's address", |_, cx, _| ip(source(cx))),
+    FetchDef::new("src", Type::Addr, CLIENT, "the client's address", |_, cx, _| ip(cx.source())),
     FetchDef::new(
         "src_is_local",
         Type::Bool,
         CLIENT,
         "true when the client's address is one of this host",
-        |_, cx, _| is_local(cx, source(cx)),
+        |_, cx, _| is_local(cx, cx.source()),
     ),
-    FetchDef::new("src_port", Type::Int, CLIENT, "the client's port", |_, cx, _| port(source(cx))),
+    FetchDef::new("src_port", Type::Int, CLIENT, "the client's port", |_, cx, _| port(cx.source())),
     FetchDef::new("srv_id", Type::Int, SERVER, "the server's number", |_, cx, _| {
         int(cx.world.server_number(stream(cx)?.server?))
     }),
@@ -635,11 +635,6 @@ fn error_name(error: ConnError) -> Option<Sample> {
 
 fn stream<'c>(cx: &'c Ctx) -> Option<&'c StreamFacts> {
     cx.stream.as_deref()
-}
-
-/// The client's address, with what rules have changed.
-pub(crate) fn source(cx: &Ctx) -> Endpoint {
-    cx.stream.as_ref().and_then(|s| s.src).unwrap_or_else(|| cx.session.source())
 }
 
 /// The local address, with what rules have changed.

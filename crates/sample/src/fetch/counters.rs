@@ -1,6 +1,5 @@
 //! Stick tables: what is tracked (`sc_*`), what a table has of the client's address (`src_*`), tables themselves.
 
-use super::connection::source;
 use super::{CLIENT, FetchDef, INTERNAL};
 use crate::args::{ArgKind, Args};
 use crate::context::Ctx;
@@ -63,7 +62,7 @@ fn of_counter(ask: Ask, named: Option<usize>, args: &Args, cx: &mut Ctx) -> Opti
 fn of_source(ask: Ask, args: &Args, cx: &mut Ctx) -> Option<Sample> {
     let (index, at) = index(ask, args)?;
     let table: &Table = cx.world.table(args.table(at)?)?;
-    let key = Sample::new(source(cx).ip()?.into());
+    let key = Sample::new(cx.source().ip()?.into());
     int(ask.of_key(index, key, table, cx)?)
 }
 

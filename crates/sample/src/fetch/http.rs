@@ -1,6 +1,5 @@
 //! Fetches of HTTP messages (manual section 7.3.6).
 
-use super::connection::source;
 use super::{EITHER, FetchDef, Iter, REQUEST, RESPONSE, RESPONSE_FACTS, TRANSACTION};
 use crate::args::{Arg, ArgKind, Args};
 use crate::cast::{leading_ip4, parse_ip6};
@@ -602,7 +601,7 @@ fn hash_base(cx: &mut Ctx, part: Part) -> Option<u32> {
 
 fn hash_and_source(cx: &mut Ctx, part: Part) -> Option<Sample> {
     let hash = hash_base(cx, part)?.to_be_bytes();
-    let ip = source(cx).ip()?;
+    let ip = cx.source().ip()?;
     let text = cx.write(|out| {
         out.extend(&hash)
             && match ip {

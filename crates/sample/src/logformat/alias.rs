@@ -3,7 +3,7 @@
 use super::emit::Emitter;
 use crate::context::{CachedDate, Ctx};
 use crate::facts::{Endpoint, Responder, StreamFacts, Timers};
-use crate::fetch::connection::{destination, source};
+use crate::fetch::connection::destination;
 use crate::fetch::http::split_request_line;
 use std::io::Write as _;
 use thalweg_http::date::civil;
@@ -309,8 +309,8 @@ impl Alias {
         match self {
             Alias::Hostname => out.text(world.hostname().as_bytes()),
             Alias::Pid => out.int_or_hex(world.pid().into(), 4),
-            Alias::ClientIp => endpoint_ip(out, source(cx)),
-            Alias::ClientPort => endpoint_port(out, source(cx), cx),
+            Alias::ClientIp => endpoint_ip(out, cx.source()),
+            Alias::ClientPort => endpoint_port(out, cx.source(), cx),
             Alias::FrontendIp => endpoint_ip(out, destination(cx)),
             Alias::FrontendPort => endpoint_port(out, destination(cx), cx),
             Alias::Frontend | Alias::Backend => out.text(world.proxy_name(cx.session.frontend).as_bytes()),
