@@ -26,4 +26,4 @@ pub use errors::{ErrorReplies, ErrorRule, GENERATED_CODES, HttpErrors, RawReply}
 pub use keyword::{ActionDef, CaptureSlots, RuleEnv, Rulesets, Spelling, all_actions};
 pub use reply::{Body, Reply, reply_for};
 pub use ruleset::BandwidthFilter;
-pub use ruleset::{Kind, Outcome, References, Rule, Ruleset, Wanted};
+pub use ruleset::{Kind, Outcome, References, Rule, Ruleset, TrackSource, Wanted};

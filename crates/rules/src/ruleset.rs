@@ -118,6 +118,17 @@ impl Rule {
 #[derive(Default)]
 pub struct Ruleset {
     rules: Vec<Arc<Rule>>,
+    /// What the first rules are, as far as they track the client's address and nothing else.
+    leading: Vec<TrackSource>,
+}
+
+/// A rule that tracks the client's address in a table of IPv4 addresses, whatever a request says: `track-sc0 src`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrackSource {
+    /// The number of the counter.
+    pub slot: usize,
+    /// The table.
+    pub table: TableId,
 }
 
 /// What became of an evaluation. `resume` is where to go on with [`Ruleset::run`] afterwards.
@@ -268,7 +279,7 @@ pub struct Wanted {
 impl Ruleset {
     /// No rule at all.
     pub const fn new() -> Ruleset {
-        Ruleset { rules: Vec::new() }
+        Ruleset { rules: Vec::new(), leading: Vec::new() }
     }
 
     /// True when there is no rule.
@@ -343,11 +354,28 @@ impl Ruleset {
             ));
         }
         self.rules.push(Arc::new(rule));
+        self.find_leading();
+    }
+
+    fn find_leading(&mut self) {
+        let track = |rule: &Arc<Rule>| match &rule.action {
+            Action::Counting(counting) if rule.condition.is_none() => counting.source(),
+            _ => None,
+        };
+        self.leading = self.rules.iter().map_while(track).collect();
+    }
+
+    /// What the first rules are, as far as they track the client's address and nothing else: who did that may [`Ruleset::run`]
+    /// those behind them.
+    #[inline]
+    pub fn leading(&self) -> &[TrackSource] {
+        &self.leading
     }
 
     /// Puts the rules of a `defaults` section before those of this proxy.
     pub fn inherit(&mut self, parent: &Ruleset) {
         self.rules.splice(0..0, parent.rules.iter().cloned());
+        self.find_leading();
     }
 
     /// Resolves what rules refer to by name, once the whole configuration is read.
@@ -391,7 +419,8 @@ impl Ruleset {
         fx: &mut Effects,
         watch: &mut W,
     ) -> Outcome<'r> {
-        if from == 0 {
+        // None of the leading rules changes it.
+        if from <= self.leading.len() {
             fx.strict = true;
         }
         cx.response_side = kind.is_response();

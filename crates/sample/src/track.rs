@@ -27,10 +27,13 @@ impl Tracking {
 
     /// Tracks an entry as counter `slot`.
     pub fn set(&mut self, slot: usize, tracked: Tracked) {
-        if self.slots.len() <= slot {
-            self.slots.resize_with(slot + 1, || None);
+        while self.slots.len() < slot {
+            self.slots.push(None);
         }
-        self.slots[slot] = Some(tracked);
+        match self.slots.get_mut(slot) {
+            Some(old) => *old = Some(tracked),
+            None => self.slots.push(Some(tracked)),
+        }
     }
 
     /// Lets everything go.
@@ -99,13 +102,6 @@ impl Ctx<'_> {
     pub fn track(&mut self, slot: usize, table: &Local, mut sample: Sample, of_session: bool) {
         let (now_ms, event) = (self.now_ms(), self.event_of_tracking(of_session));
         let tracked = with_key(&mut sample, table, self, |key| table.track(key, event, now_ms));
-        self.set_tracked(slot, tracked, of_session);
-    }
-
-    /// The same of a key that is given as its bytes.
-    pub fn track_bytes(&mut self, slot: usize, table: &Local, bytes: &[u8], of_session: bool) {
-        let (now_ms, event) = (self.now_ms(), self.event_of_tracking(of_session));
-        let tracked = table.spec().key.key(bytes).map(|key| table.track(key, event, now_ms));
         self.set_tracked(slot, tracked, of_session);
     }
 

@@ -52,19 +52,19 @@ impl<'t> Entry<'t> {
         self.table.touch(self.at, now_ms);
     }
 
-    /// Makes who looks one who tracks, in one step: the entry is held throughout. Its number.
-    pub(crate) fn begin_tracking(self) -> u32 {
-        let at = self.at;
-        let holders = &self.values().words.narrow[header::HOLDERS];
+    /// Makes who looks one who tracks, in one step: the entry is held throughout.
+    pub(crate) fn begin_tracking(self) -> Values<'t> {
+        let values = self.values();
+        let holders = &values.words.narrow[header::HOLDERS];
         holders.fetch_add(TRACKER.wrapping_sub(LOOKER), Ordering::AcqRel);
         std::mem::forget(self);
-        at
+        values
     }
 
     /// Keeps it, without a connection being counted.
     pub fn keep(self, local: &Local) -> Held {
         debug_assert!(std::ptr::eq::<Table>(self.table, &**local));
-        Held { table: local.clone(), at: self.begin_tracking() }
+        Held { table: local.clone(), at: self.begin_tracking().at }
     }
 }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::data::Event;
-use crate::entry::{GONE, TRACKER, Tracked, trackers};
+use crate::entry::{GONE, TRACKER, Tracked, Values, trackers};
 use crate::key::Key;
 use crate::layout::header;
 use crate::sync::Ordering;
@@ -46,35 +46,39 @@ impl Local {
     /// # Errors
     /// When there is no room.
     pub fn track(&self, key: Key, event: Event, now_ms: u64) -> Result<Tracked, Refused> {
-        let at = match key.mark() {
-            Some(mark) => {
-                // The upper bits of a product depend on all bits of the mark.
-                let slot = mark.wrapping_mul(0x9e37_79b1) >> (u32::BITS - REMEMBERED.ilog2());
-                let recent = &self.0.recent[slot as usize];
-                let Recent { mark: known, at } = recent.get();
-                let known = if known == mark { at.checked_sub(1) } else { None };
-                match known.filter(|at| self.hold_again(*at, key, now_ms)) {
-                    Some(at) => at,
-                    None => {
-                        let at = self.find_or_insert(key, now_ms)?.begin_tracking();
-                        recent.set(Recent { mark, at: at + 1 });
-                        at
-                    }
-                }
-            }
-            None => self.find_or_insert(key, now_ms)?.begin_tracking(),
+        let Some(mark) = key.mark() else {
+            let values = self.find_or_insert(key, now_ms)?.begin_tracking();
+            return Ok(self.begin(values, event, now_ms));
         };
-        let values = self.values_at(at);
+        // The upper bits of a product depend on all bits of the mark.
+        let slot = mark.wrapping_mul(0x9e37_79b1) >> (u32::BITS - REMEMBERED.ilog2());
+        let recent = &self.0.recent[slot as usize];
+        let Recent { mark: known, at } = recent.get();
+        if known == mark
+            && let Some(at) = at.checked_sub(1)
+        {
+            let values = self.values_at(at);
+            if self.hold_again(values, key, now_ms) {
+                return Ok(self.begin(values, event, now_ms));
+            }
+        }
+        let values = self.find_or_insert(key, now_ms)?.begin_tracking();
+        recent.set(Recent { mark, at: values.at + 1 });
+        Ok(self.begin(values, event, now_ms))
+    }
+
+    /// An entry that is held from now on.
+    #[inline]
+    fn begin(&self, values: Values, event: Event, now_ms: u64) -> Tracked {
         values.count(event, [1, 0], now_ms);
         values.touch(now_ms);
-        Ok(Tracked::new(self.clone(), at))
+        Tracked::new(self.clone(), values.at)
     }
 
     /// Holds an entry as one who tracks it, if it is that of a key and not over. No word of the table is needed to know: a
     /// key has one entry, and as long as an entry is held its key stays.
     #[inline]
-    fn hold_again(&self, at: u32, key: Key, now_ms: u64) -> bool {
-        let values = self.values_at(at);
+    fn hold_again(&self, values: Values, key: Key, now_ms: u64) -> bool {
         let holders = &values.words.narrow[header::HOLDERS];
         let seen = holders.load(Ordering::Acquire);
         if seen & GONE != 0 || trackers(seen) == 0 && self.is_over(values, now_ms) {
@@ -82,7 +86,7 @@ impl Local {
         }
         // No comparison with what was seen: threads that track one entry must not get into each other's way.
         let seen = holders.fetch_add(TRACKER, Ordering::AcqRel);
-        if seen & GONE == 0 && self.is_key(at, key) {
+        if seen & GONE == 0 && self.has_key(values.words.narrow, key) {
             return true;
         }
         holders.fetch_sub(TRACKER, Ordering::AcqRel);

@@ -594,8 +594,14 @@ impl Table {
     }
 
     #[inline]
-    pub(crate) fn is_key(&self, at: u32, key: Key) -> bool {
-        let words = &self.arena.entry(at).narrow[header::LEN..self.layout.values];
+    fn is_key(&self, at: u32, key: Key) -> bool {
+        self.has_key(self.arena.entry(at).narrow, key)
+    }
+
+    /// Whether an entry of these words is that of a key.
+    #[inline]
+    pub(crate) fn has_key(&self, words: &[AtomicU32], key: Key) -> bool {
+        let words = &words[header::LEN..self.layout.values];
         // Most keys are one word.
         if let ([word], Ok(four)) = (words, <[u8; 4]>::try_from(key.bytes())) {
             return word.load(Ordering::Acquire) == u32::from_ne_bytes(four);

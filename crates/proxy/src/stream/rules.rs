@@ -99,7 +99,28 @@ pub fn run<'x, 'a, 's>(
 }
 
 /// Looks at rules, and says how they are to be gone on with; `None`: they let the stream pass.
+#[inline]
 pub fn begin<'a>(
+    stream: &mut Stream<'a>,
+    proxy: &Proxy,
+    rules: &'a Ruleset,
+    kind: Kind,
+    source: &mut Source<'_>,
+) -> Option<Begun<'a>> {
+    let done = match kind {
+        Kind::HttpRequest | Kind::TcpRequest => stream.track_source(rules),
+        _ => 0,
+    };
+    if done > 0 && done == rules.len() {
+        return None;
+    }
+    begin_behind(done, stream, proxy, rules, kind, source)
+}
+
+/// The same, of the rules from number `done` on.
+#[inline(never)]
+fn begin_behind<'a>(
+    done: usize,
     stream: &mut Stream<'a>,
     proxy: &Proxy,
     rules: &'a Ruleset,
@@ -114,7 +135,7 @@ pub fn begin<'a>(
     let deadline = delay.map(timer::deadline_in);
     // Without a delay rules decide on what there is.
     let last = deadline.is_none();
-    let outcome = look(stream, rules, kind, source, (0, last));
+    let outcome = look(stream, rules, kind, source, (done, last));
     if matches!(outcome, Outcome::Done | Outcome::Accept) {
         stream.state.apply_overrides(stream.client);
         return None;

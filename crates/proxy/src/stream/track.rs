@@ -3,6 +3,9 @@
 //! Tracking begins in rules (`rules::action::track`), and ends with the stream or the session. Who tracks nothing pays a
 //! test of a length at each of these places.
 
+use std::net::IpAddr;
+
+use thalweg_rules::{Ruleset, TrackSource};
 use thalweg_runtime::clock;
 use thalweg_sample::track::count;
 use thalweg_stick::{Event, Tracked};
@@ -71,6 +74,34 @@ const fn fault(cause: Cause) -> Option<Event> {
 }
 
 impl Stream<'_> {
+    /// Does what the first of these rules ask for as long as that is to track the client's address: nothing has to be looked at
+    /// for it, and most files begin with it. How many were done.
+    #[inline]
+    pub fn track_source(&mut self, rules: &Ruleset) -> usize {
+        let leading = rules.leading();
+        // Who explains rules wants to be told of each.
+        if leading.is_empty() || self.worker.scratch.borrow().watch.is_some() {
+            return 0;
+        }
+        let (facts, session) = (&mut self.state.facts, self.session.facts());
+        let Some(IpAddr::V4(ip)) = facts.src.unwrap_or_else(|| session.source()).ip() else { return 0 };
+        let event = if facts.is_http { Event::TrackedByRequest } else { Event::Tracked };
+        for TrackSource { slot, table } in leading {
+            // The first rule that is executed decides.
+            let is_tracked = |slots: &[Option<Tracked>]| slots.get(*slot).is_some_and(Option::is_some);
+            if is_tracked(facts.tracking.slots()) || is_tracked(session.tracking()) {
+                continue;
+            }
+            if let Some(table) = self.worker.tables.get(table.0 as usize)
+                && let Some(key) = table.spec().key.key(&ip.octets())
+                && let Ok(tracked) = table.track(key, event, clock::now_ms())
+            {
+                facts.tracking.set(*slot, tracked);
+            }
+        }
+        leading.len()
+    }
+
     /// The stream ends for this reason: whose fault that is.
     pub fn count_fault(&self, cause: Cause) {
         if self.state.facts.is_http

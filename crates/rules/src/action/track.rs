@@ -1,12 +1,10 @@
 //! Stick tables: `track-sc*` follows an entry, `sc-*` changes what is followed.
 
-use std::net::IpAddr;
-
 use super::connection::{Number, missed};
 use super::{Action, Step};
 use crate::compile;
 use crate::keyword::{ActionDef, RuleEnv, Rulesets, Spelling, Words};
-use crate::ruleset::Kind;
+use crate::ruleset::{Kind, TrackSource};
 use thalweg_sample::cast::possible;
 use thalweg_sample::track::key_type;
 use thalweg_sample::{Ctx, Expr, TableId};
@@ -16,29 +14,11 @@ use thalweg_stick::data::DataType;
 /// What to do with a counter.
 pub(crate) enum Counting {
     /// Tracks the entry of a key.
-    Track { slot: usize, key: TrackKey, table: Result<TableId, String> },
+    Track { slot: usize, expr: Box<Expr>, table: Result<TableId, String>, source: Option<TrackSource> },
     /// Adds to a counter of general purpose and its rate: `gpc0` and its like, or an element of the array.
     Add { slot: usize, counter: DataType, rate: DataType, index: u16, by: Number },
     /// Sets a tag.
     Tag { slot: usize, tag: DataType, index: u16, value: Number },
-}
-
-/// What is tracked.
-pub(crate) enum TrackKey {
-    /// `src` in a table of IPv4 addresses, as most do: no value is made of it that would have to be cast.
-    Source(Box<Expr>),
-    /// Anything else.
-    Expr(Box<Expr>),
-}
-
-impl TrackKey {
-    fn new(expr: Expr, table: Option<KeyType>) -> TrackKey {
-        let expr = Box::new(expr);
-        match table {
-            Some(KeyType::Ip4) if expr.text() == "src" => TrackKey::Source(expr),
-            _ => TrackKey::Expr(expr),
-        }
-    }
 }
 
 const TRACK: Rulesets = Rulesets::REQUESTS.or(Rulesets::HTTP_RESPONSE);
@@ -225,7 +205,9 @@ fn track(words: &mut Words, env: &mut RuleEnv) -> Result<Action, String> {
         }
         Some((id, _)) => Ok(id),
     };
-    Ok(wrap(Counting::Track { slot, key: TrackKey::new(expr, found.map(|(_, key)| key)), table }))
+    let is_source = expr.text() == "src" && found.is_some_and(|(_, key)| key == KeyType::Ip4);
+    let source = table.as_ref().ok().filter(|_| is_source).map(|table| TrackSource { slot, table: *table });
+    Ok(wrap(Counting::Track { slot, expr: Box::new(expr), table, source }))
 }
 
 impl Counting {
@@ -237,27 +219,21 @@ impl Counting {
         }
     }
 
+    /// What it is in the form of those that need nothing but the client's address.
+    pub fn source(&self) -> Option<TrackSource> {
+        match self {
+            Counting::Track { source, .. } => *source,
+            _ => None,
+        }
+    }
+
     pub fn run<'r>(&self, kind: Kind, cx: &mut Ctx) -> Step<'r> {
         match self {
-            Counting::Track { slot, key, table } => {
+            Counting::Track { slot, expr, table, .. } => {
                 // The first rule that is executed decides.
                 if cx.tracked(*slot).is_some() {
                     return Step::Next;
                 }
-                let of_session = matches!(kind, Kind::TcpConnection | Kind::TcpSession);
-                let expr = match key {
-                    TrackKey::Source(expr) => match cx.source().ip() {
-                        Some(IpAddr::V4(ip)) => {
-                            let world = cx.world;
-                            if let Some(table) = table.as_ref().ok().and_then(|id| world.table(*id)) {
-                                cx.track_bytes(*slot, table, &ip.octets(), of_session);
-                            }
-                            return Step::Next;
-                        }
-                        _ => expr,
-                    },
-                    TrackKey::Expr(expr) => expr,
-                };
                 let sample = match expr.eval(cx) {
                     Some(sample) if sample.flags.may_change && !cx.last => return Step::Wait,
                     Some(sample) => sample,
@@ -265,7 +241,7 @@ impl Counting {
                 };
                 let world = cx.world;
                 if let Some(table) = table.as_ref().ok().and_then(|id| world.table(*id)) {
-                    cx.track(*slot, table, sample, of_session);
+                    cx.track(*slot, table, sample, matches!(kind, Kind::TcpConnection | Kind::TcpSession));
                 }
                 Step::Next
             }
