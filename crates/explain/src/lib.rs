@@ -8,22 +8,28 @@
 //! - what the server got and the client got is what went over the (simulated) wire;
 //! - backend and server are the ones whose counters say that they were used.
 //!
+//! [`running`] makes such a configuration of a process that serves, for the CLI's `explain`.
+//!
 //! What differs from a running process: nothing else happens at the same time, no health check is made (every server is
 //! as the file says), log lines go nowhere, servers do not speak TLS, and the clock stands at the start of the simulation.
 #![forbid(unsafe_code)]
 
+mod ask;
 mod cases;
 mod client;
 mod json;
 mod recorder;
 mod render;
+mod running;
 mod server;
 mod stage;
 
 use std::net::{IpAddr, SocketAddr};
 
+pub use ask::AskReader;
 pub use cases::{Case, Outcome, parse as parse_cases};
 pub use recorder::{Event, Term, Value};
+pub use running::running;
 pub use stage::explain;
 
 /// A request to explain.

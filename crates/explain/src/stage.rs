@@ -245,26 +245,28 @@ fn way(instance: &Instance, frontend: usize, ask: &Ask, explanation: &mut Explan
             if used {
                 explanation
                     .servers
-                    .push((format!("{}/{}", proxy.name, server.name), why(proxy, server, ask)));
+                    .push((format!("{}/{}", proxy.name, server.name), why(instance, proxy, server, ask)));
             }
         }
     }
 }
 
 /// How a server was chosen.
-fn why(proxy: &Proxy, server: &Server, ask: &Ask) -> String {
+fn why(instance: &Instance, proxy: &Proxy, server: &Server, ask: &Ask) -> String {
     let has_cookie = proxy.cookie.as_ref().zip(server.cookie.as_deref()).is_some_and(|(policy, value)| {
         let wanted = format!("{}={value}", String::from_utf8_lossy(&policy.name));
         let cookies = ask.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("cookie"));
         cookies.flat_map(|(_, value)| value.split(';')).any(|pair| pair.trim() == wanted)
     });
-    let usable = proxy.servers.iter().filter(|s| !s.disabled && s.backup == server.backup).count();
+    let backend = &instance.backends[proxy.id.0 as usize];
+    let usable =
+        proxy.servers.iter().filter(|s| backend.is_usable(s.id) && s.backup == server.backup).count();
     if has_cookie {
         return format!("the request has its cookie '{}'", server.cookie.as_deref().unwrap_or_default());
     }
     let algorithm = proxy.balance.algo.kind().0;
     match usable {
-        1 => "it is the only one that is not disabled or a backup".into(),
+        1 => "it is the only one in service".into(),
         _ => format!("{algorithm} chose it among {usable}"),
     }
 }

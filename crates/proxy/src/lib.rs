@@ -33,6 +33,7 @@ use std::sync::Arc;
 use thalweg_runtime::net::Port;
 use thalweg_runtime::{Handle, Reason, kill};
 
+pub use backend::restore::saved_states;
 pub use instance::{Instance, Live, Stopping};
 use worker::Thread;
 

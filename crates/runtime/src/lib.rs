@@ -50,6 +50,8 @@ mod mailbox;
 mod sync;
 
 #[cfg(not(loom))]
+mod aside;
+#[cfg(not(loom))]
 pub mod clock;
 #[cfg(not(loom))]
 pub mod memory;
@@ -76,6 +78,8 @@ pub mod driver;
 #[cfg(not(loom))]
 pub mod net;
 
+#[cfg(not(loom))]
+pub use aside::aside;
 #[cfg(not(loom))]
 pub use profile::{Kind, Profiling};
 #[cfg(not(loom))]

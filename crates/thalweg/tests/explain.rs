@@ -3,13 +3,14 @@
 mod support;
 
 use std::fs;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Output;
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use support::tls::Authority;
-use support::{Directory, Request, Server, Setup, each_driver, ok, program};
+use support::{Conn, Directory, Proxy, Request, Server, Setup, each_driver, eventually, ok, program};
 
 fn run(arguments: &[&str]) -> Output {
     program().args(arguments).output().unwrap()
@@ -348,4 +349,73 @@ fn tests_that_fail_say_why() {
     ] {
         check(tests, 2, &[expected]);
     }
+}
+
+fn tell(proxy: &Proxy, command: &str) -> String {
+    let path = proxy.path("cli");
+    let mut cli = Conn::unix(eventually("the CLI listens", || UnixStream::connect(&path).ok()));
+    cli.send(format!("{command}\n"));
+    cli.rest_text()
+}
+
+/// `explain` of a running process knows what became of servers and lists since the start, and changes nothing of them.
+#[test]
+fn a_running_process_explains_what_it_would_do_now() {
+    let file = "global\nstats socket <@dir>/cli level admin\ndefaults\nmode http\ntimeout client 20s\ntimeout connect 20s\n\
+                timeout server 20s\nfrontend fe\nbind <@fe>\nacl hidden path_beg -f <@dir>/hidden\nhttp-request deny if hidden\n\
+                http-request set-header X-From %[src]\nuse_backend other if { path /other }\ndefault_backend be\n\
+                backend be\nbalance first\nserver a 127.0.0.1:9\nserver b 127.0.0.1:9\nserver c 127.0.0.1:9\n\
+                backend other\nserver a unresolvable.invalid:9 init-addr none\n";
+    each_driver(|io| {
+        let proxy = Setup::file(file).file_beside("hidden", "/secret\n").start(io);
+        let server = |url: &str| {
+            let said = tell(&proxy, &format!("explain --from 192.0.2.7 GET {url}"));
+            let line = said
+                .lines()
+                .find(|line| line.starts_with("server "))
+                .unwrap_or_else(|| panic!("{io}: {said}"));
+            line.split_whitespace().nth(1).unwrap_or_default().to_owned()
+        };
+        assert_eq!(server("http://h/"), "be/a", "{io}");
+        assert_eq!(server("http://h/secret"), "none", "{io}");
+        assert_eq!(server("http://h/hid"), "be/a", "{io}");
+        assert_eq!(server("http://h/other"), "none", "a server without an address: {io}");
+        let list = proxy.path("hidden");
+        tell(&proxy, &format!("add acl {} /hid; disable server be/a", list.display()));
+        assert_eq!(server("http://h/hid"), "none", "{io}");
+        assert_eq!(server("http://h/"), "be/b", "{io}");
+        tell(&proxy, "set weight be/b 0");
+        assert_eq!(server("http://h/"), "be/c", "{io}");
+        // Numbers of servers and backends that were removed belong to nobody.
+        tell(
+            &proxy,
+            "add server be/d 127.0.0.1:10; enable server be/d; disable server be/b; wait 2s srv-removable be/b",
+        );
+        tell(&proxy, "del server be/b; disable server be/c");
+        assert_eq!(server("http://h/"), "be/d", "{io} {}", tell(&proxy, "show servers state be"));
+        let said = tell(&proxy, "explain --format json -H X-From:\\ me --from 192.0.2.7 GET\\ http://h/");
+        let json: Value = serde_json::from_str(said.trim()).unwrap_or_else(|e| panic!("{e}: {said}"));
+        assert_eq!(json["servers"][0]["name"], "be/d", "{io}");
+        assert!(said.contains("request field x-from: me -> 192.0.2.7"), "{io}: {said}");
+        // Nothing of it counts, and nothing was sent.
+        let counted = tell(&proxy, "show stat");
+        let totals = counted.lines().filter(|row| row.starts_with("fe,") || row.starts_with("be,"));
+        assert!(
+            totals.clone().count() > 3 && totals.clone().all(|row| row.split(',').nth(7) == Some("0")),
+            "{io}: {counted}"
+        );
+        for (command, complaint) in [
+            ("explain", "no request was given"),
+            ("explain GET", "a request is a method and a URL, not 'GET' alone"),
+            ("explain GET /", "'/' begins with neither http:// nor https://"),
+            ("explain --from x GET http://h/", "'x' is not an IP address"),
+            ("explain --from", "option '--from' expects an address"),
+            ("explain --elsewhere", "'--elsewhere' is not known here"),
+            ("explain GET http://h/ GET http://i/", "'http://i/' is not known here"),
+            ("explain --to nobody GET http://h/", "no frontend, bind or address is called 'nobody'"),
+        ] {
+            let said = tell(&proxy, command);
+            assert!(said.contains(complaint), "{io}: {command} says {said}");
+        }
+    });
 }

@@ -8,6 +8,7 @@ mod defaults;
 mod dev;
 mod errors;
 mod events;
+mod explain;
 mod frontend;
 pub mod info;
 mod missing;
@@ -43,6 +44,7 @@ pub(crate) static FAMILIES: &[&[Command]] = &[
     dev::COMMANDS,
     errors::COMMANDS,
     events::COMMANDS,
+    explain::COMMANDS,
     frontend::COMMANDS,
     info::COMMANDS,
     missing::COMMANDS,

@@ -14,7 +14,7 @@ use super::Backend;
 use super::health::{Before, What};
 use super::identity::Identity;
 use super::standing::{Operation, Standing};
-use crate::instance::Backends;
+use crate::instance::{Backends, Instance};
 use crate::resolvers;
 use crate::worker::Worker;
 
@@ -89,6 +89,47 @@ impl Standing {
         if state.agent_disabled {
             self.enable_agent(false);
         }
+    }
+}
+
+/// What the servers of a running process are, as [`apply`] gives it to those of another one.
+pub fn saved_states(instance: &Instance) -> Vec<SavedState> {
+    let servers = instance
+        .config
+        .proxies
+        .iter()
+        .flat_map(|proxy| proxy.servers.iter().map(move |server| (proxy, server)));
+    servers.map(|(proxy, server)| look(&instance.backends[proxy.id.0 as usize], server)).collect()
+}
+
+fn look(backend: &Backend, server: &Server) -> SavedState {
+    let (now, standing) = (backend.identity(server), backend.standing(server.id));
+    let address = if let ServerAddr::Tcp(addr) = now.addr { Some(addr) } else { None };
+    let report = backend.check_report(server.id, What::Health);
+    SavedState {
+        proxy: backend.id,
+        server: server.id,
+        address: address.map(|addr| addr.ip()),
+        operation: match standing.operation {
+            _ if standing.in_maintenance() => None,
+            Operation::Stopped => Some(SavedOperation::Stopped),
+            Operation::Running => Some(SavedOperation::Running),
+            Operation::Stopping => Some(SavedOperation::Stopping),
+        },
+        maintenance: standing.maintenance && !standing.starts_disabled(),
+        enabled: standing.starts_disabled() && !standing.maintenance,
+        drain: standing.drain,
+        weight: Some(backend.weight(server.id)),
+        since_s: backend.history(server.id).since_s(),
+        check_status: report.map_or(0, |report| report.verdict.status.number()),
+        checks_disabled: server.check.is_some() && !standing.checked,
+        agent_disabled: server.rare().agent.is_some() && !standing.agent_asked,
+        fqdn: now.fqdn.filter(|_| now.fqdn_changed),
+        port: address.map(|addr| addr.port()).filter(|port| *port != 0),
+        check_port: now.check_port,
+        check_address: now.check_addr.map(|addr| addr.ip()),
+        agent_port: now.agent_port,
+        agent_address: now.agent_addr,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use thalweg_config::Config;
-use thalweg_explain::{Answer, Ask, Url, explain, parse_cases};
+use thalweg_explain::{AskReader, explain, parse_cases};
 
 use super::{Call, Tool, read, unknown};
 use crate::cli::Options;
@@ -60,9 +60,6 @@ Leaves with 1 if something is not as expected, with 2 if a file is refused.
     run: run_test,
 };
 
-/// Where requests come from unless the command line says otherwise.
-const FROM: &str = "127.0.0.1";
-
 /// The configuration, or what to leave with: its errors were reported.
 fn configuration(call: &Call<'_>, options: &Options) -> Result<Config, ExitCode> {
     let loaded = load::load(options);
@@ -81,59 +78,25 @@ fn options() -> Options {
     Options { ignore_resolution_failures: true, ..Options::default() }
 }
 
-fn field(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once(':').ok_or_else(|| format!("'{text}' is not '<name>: <value>'"))?;
-    if name.trim().is_empty() || text.contains(['\r', '\n']) {
-        return Err(format!("'{text}' is not '<name>: <value>'"));
-    }
-    Ok((name.trim().to_owned(), value.trim().to_owned()))
-}
-
 fn run_explain(call: &Call<'_>) -> Result<ExitCode, String> {
     let mut options = options();
-    let (mut request, mut from, mut to, mut json) = (None, FROM, None, false);
-    let (mut fields, mut body, mut answer) = (Vec::new(), Vec::new(), Answer::default());
+    let (mut reader, mut body) = (AskReader::default(), Vec::new());
     let mut words = call.words();
     while let Some(word) = words.next() {
         match word {
             "-f" => options.files.push(words.value(word, "a file")?.into()),
-            "--from" => from = words.value(word, "an address")?,
-            "--to" => to = Some(words.value(word, "the name of a frontend or bind")?.to_owned()),
-            "-H" => fields.push(field(words.value(word, "a header field")?)?),
             "--body" => body = read(words.value(word, "a file")?)?,
-            "--status" => {
-                let status = words.value(word, "a status")?;
-                let number = status.parse().ok().filter(|status| (200..600).contains(status));
-                answer.status =
-                    number.ok_or_else(|| format!("'{status}' is not a status from 200 to 599"))?;
-            }
-            "--answer-header" => answer.fields.push(field(words.value(word, "a header field")?)?),
-            "--format" => {
-                json = match words.value(word, "text or json")? {
-                    "text" => false,
-                    "json" => true,
-                    other => return Err(format!("'{other}' is neither text nor json")),
-                };
-            }
+            _ if reader.option(word, |what| words.value(word, what))? => {}
             other if other.starts_with('-') => return unknown(other),
-            text if request.is_none() => request = Some(text),
+            text if reader.request(text)? => {}
             text => return unknown(text),
         }
     }
     if options.files.is_empty() {
         return Err("no configuration file was given".into());
     }
-    let request = request.ok_or("no request was given; it looks like 'GET https://www.example.com/'")?;
-    let (method, url) = request.split_once(' ').ok_or("a request is a method and a URL, in one argument")?;
-    let ask = Ask {
-        method: method.to_owned(),
-        url: Url::parse(url.trim())?,
-        fields,
-        body,
-        from: from.parse().map_err(|_| format!("'{from}' is not an IP address"))?,
-        to,
-        answer,
-    };
+    let json = reader.json;
+    let ask = reader.ask(body)?;
     let config = match configuration(call, &options) {
         Ok(config) => config,
         Err(code) => return Ok(code),
