@@ -7,12 +7,11 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::rc::Rc;
 use std::sync::PoisonError;
-use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use thalweg_balance::sync::MutexGuard;
 use thalweg_config::model::{LogLevel, SharedLive};
-use thalweg_runtime::{Class, Kind, SpawnOptions, spawn_with, timer};
+use thalweg_runtime::{Class, Kind, SpawnOptions, aside, spawn_with, timer};
 use thalweg_tls::live::{Due, Live, Outcome};
 use thalweg_tls::ocsp::RESPONSE_MAX;
 
@@ -20,19 +19,14 @@ use crate::worker::Worker;
 
 static UPDATE: Kind = Kind::new("ocsp-update");
 
-/// How often it is looked whether anything is due, and whether an answer came, in milliseconds. Operators change what is
-/// asked for.
+/// How often it is looked whether anything is due, in milliseconds. Operators change what is asked for.
 const LOOK_MS: u64 = 500;
-/// The same while an answer is waited for.
-const WAIT_MS: u64 = 20;
 /// A responder that did not answer by then does not.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The largest answer, head and body, in bytes.
 const ANSWER_MAX: usize = RESPONSE_MAX + 64 * 1024;
 /// The longest URI that is asked with GET, so that answers may come from a cache (RFC 5019 section 5).
 const GET_MAX: usize = 255;
-/// The stack of a thread that asks, in bytes.
-const STACK: usize = 256 * 1024;
 
 type Answer = Result<Vec<u8>, Outcome>;
 
@@ -66,26 +60,8 @@ fn lock(live: &SharedLive) -> MutexGuard<'_, Live> {
 
 /// Asks a responder, or the proxy in its place.
 async fn ask(due: &Due, proxy: Option<SocketAddr>) -> Answer {
-    let (tell, told) = mpsc::sync_channel(1);
     let due = due.clone();
-    let asking = std::thread::Builder::new().name("ocsp".into()).stack_size(STACK).spawn(move || {
-        let _ = tell.send(fetch(&due, proxy));
-    });
-    if asking.is_err() {
-        return Err(Outcome::Http);
-    }
-    answer_of(&told).await
-}
-
-async fn answer_of(told: &Receiver<Answer>) -> Answer {
-    loop {
-        timer::sleep(WAIT_MS).await;
-        match told.try_recv() {
-            Ok(answer) => return answer,
-            Err(TryRecvError::Empty) => {}
-            Err(TryRecvError::Disconnected) => return Err(Outcome::Http),
-        }
-    }
+    aside("ocsp", move || fetch(&due, proxy)).await.unwrap_or(Err(Outcome::Http))
 }
 
 fn fetch(due: &Due, proxy: Option<SocketAddr>) -> Answer {
