@@ -227,11 +227,17 @@ impl<'a> Reader<'a> {
         let tunnel = extended || (self.head.is_request() && self.head.method() == Method::Connect);
         let body = match (ends, length) {
             (_, _) if tunnel => BodyLength::Tunnel,
-            (true, _) => BodyLength::None,
+            // What was announced is whole, whenever its stream ends.
+            (true, _) | (false, Some(0)) => BodyLength::None,
+            (false, Some(length)) => BodyLength::Sized(length),
             // The stream's end is the body's end, as that of the last chunk is.
-            (false, Some(length)) if length > 0 => BodyLength::Sized(length),
-            (false, _) => BodyLength::Chunked,
+            (false, None) => BodyLength::Chunked,
         };
+        if tunnel {
+            // It has no meaning where no message follows (RFC 9110 section 9.3.6), and a server of HTTP/1 would take what comes
+            // next on its connection for a body.
+            self.head.remove_id(HeaderId::ContentLength);
+        }
         let expects = |id, value: &[u8]| self.head.value(id).is_some_and(|v| v.eq_ignore_ascii_case(value));
         let framing = Framing {
             body,
@@ -240,6 +246,7 @@ impl<'a> Reader<'a> {
             websocket: extended && self.control(Pseudo::Protocol) == Some(b"websocket"),
             expect_continue: self.head.is_request() && !ends && expects(HeaderId::Expect, b"100-continue"),
             trailers: expects(HeaderId::Te, b"trailers"),
+            clear_scheme: self.control(Pseudo::Scheme) == Some(b"http"),
             insecure: false,
         };
         self.head.set_framing(framing);
@@ -350,10 +357,14 @@ impl<'a> Reader<'a> {
         if (path.first() != Some(&b'/') && !asterisk) || path.contains(&b'#') {
             return Err(Malformed::Control);
         }
-        if !authority.is_empty() && !asterisk {
+        if !authority.is_empty() {
             target.extend_from_slice(scheme);
             target.extend_from_slice(b"://");
             target.extend_from_slice(authority);
+            if asterisk {
+                // The server as a whole has no path in this form (RFC 9110 section 7.1).
+                return Ok(());
+            }
         }
         target.extend_from_slice(path);
         Ok(())
@@ -478,9 +489,7 @@ pub fn encode_request(head: &Head, scheme: &[u8], encoder: &mut Encoder, block: 
         encoder.pseudo(Pseudo::Authority, authority, block);
     }
     if !connect {
-        let path = thalweg_http::uri::path_and_query(head.target());
-        let path: &[u8] = if path.is_empty() { b"/" } else { path };
-        encoder.pseudo(Pseudo::Path, path, block);
+        encoder.pseudo(Pseudo::Path, thalweg_http::uri::origin_form(head.target(), head.method()), block);
     }
     if let Some(protocol) = protocol {
         encoder.pseudo(Pseudo::Protocol, protocol, block);

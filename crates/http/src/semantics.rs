@@ -46,6 +46,8 @@ pub struct Framing {
     pub expect_continue: bool,
     /// Whether the sender accepts trailers in the response (`TE: trailers`).
     pub trailers: bool,
+    /// Whether the scheme `http` was named beside the target, as HTTP/2 does.
+    pub clear_scheme: bool,
     /// Whether the message was framed in two ways at once or in a way its version does not have: it is
     /// sanitised, and the connection must not be used again (RFC 9112 section 6.1).
     pub insecure: bool,

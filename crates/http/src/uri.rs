@@ -1,5 +1,6 @@
 //! The parts of a request target, as the reference's `path`, `pathq`, `query` and `url` see them.
 
+use crate::Method;
 use crate::ascii::is_tchar;
 
 /// The forms of a request target (RFC 9112 section 3.2).
@@ -75,6 +76,16 @@ pub fn path_and_query(target: &[u8]) -> &[u8] {
     match target {
         [b'/', ..] => target,
         _ => split(target).path_and_query,
+    }
+}
+
+/// What a server is asked for in place of a whole URI: the path with the query. Where there is no path that is `/`, and the server
+/// as a whole for OPTIONS (RFC 9112 section 3.2.4).
+pub fn origin_form(target: &[u8], method: Method) -> &[u8] {
+    match path_and_query(target) {
+        b"" if method == Method::Options => b"*",
+        b"" => b"/",
+        path => path,
     }
 }
 

@@ -109,6 +109,8 @@ impl Connection {
             Kind::Priority => {
                 self.on_stream(&header)?;
                 match frame::priority(&header, payload) {
+                    // RST_STREAM must not be sent on an idle stream.
+                    Err(error) if self.is_unused(header.stream) => return Err(error.into()),
                     Ok(()) => self.budget.pay(Abuse::Noise, now_ms)?,
                     Err(error) => self.reset_for(header.stream, error.code(), now_ms, handler)?,
                 }
@@ -250,7 +252,7 @@ impl Connection {
                 }
                 None => false,
             },
-            None => !stream.bodiless || octets == 0,
+            None => true,
         }
     }
 
@@ -281,6 +283,15 @@ impl Connection {
         if data.ignored {
             return self.ignored_data(data.stream, part.len(), whole, now_ms, handler);
         }
+        if !part.is_empty() && self.streams.get(data.stream).is_some_and(|stream| stream.bodiless) {
+            // A response that has no body has none, whatever comes with it (RFC 9110 section 6.4.1).
+            self.budget.pay(Abuse::Glitch, now_ms)?;
+            self.give_back(data.stream, part.len(), true);
+            if whole && data.end {
+                self.deliver(data.stream, &[], true, handler);
+            }
+            return Ok(());
+        }
         if part.is_empty() && !data.end {
             return Ok(());
         }
@@ -299,7 +310,11 @@ impl Connection {
     ) -> Result<(), Failure> {
         self.give_back(id, octets, false);
         if over && !self.reset.contains(id) {
-            self.reset_for(id, ErrorCode::StreamClosed, now_ms, handler)?;
+            let code = match self.streams.get(id) {
+                Some(stream) if stream.incoming == Direction::Head => ErrorCode::ProtocolError,
+                _ => ErrorCode::StreamClosed,
+            };
+            self.reset_for(id, code, now_ms, handler)?;
         }
         Ok(())
     }
@@ -469,6 +484,10 @@ impl Connection {
             // A client that uses an id again, or a lower one than before.
             None if self.is_remote(id) => Err(Failure::StreamClosed),
             None => Ok(self.budget.pay(Abuse::Glitch, now_ms)?),
+            // It was given up already.
+            Some(Direction::Ended) if self.reset.contains(id) => {
+                Ok(self.budget.pay(Abuse::Glitch, now_ms)?)
+            }
             Some(Direction::Ended) => self.reset_for(id, ErrorCode::StreamClosed, now_ms, handler),
             Some(Direction::Body) => self.trailers(id, end, read, head, now_ms, handler),
             Some(Direction::Head) if expect == Expect::Response => {
@@ -499,6 +518,11 @@ impl Connection {
             self.reset.add(id);
             return Ok(());
         }
+        // A body was announced, and there is none.
+        let read = match read {
+            Ok(Message { length: Some(1..), .. }) if end => Err(Malformed::ContentLength),
+            read => read,
+        };
         let message = match read {
             Ok(message) => message,
             Err(why) => {
@@ -515,10 +539,6 @@ impl Connection {
                 return Ok(());
             }
         };
-        if end && message.length.is_some_and(|length| length > 0) {
-            self.new_stream(id, Direction::Ended);
-            return self.reset_for(id, ErrorCode::ProtocolError, now_ms, handler);
-        }
         let share = self.receive_share(end, message.length);
         let stream = self.new_stream(id, if end { Direction::Ended } else { Direction::Body });
         stream.expected = message.length;
@@ -698,7 +718,8 @@ impl Connection {
         }
         if header.stream == 0 {
             if increment == 0 {
-                return Err(Failure::FlowControl);
+                // PROTOCOL_ERROR (RFC 9113 section 6.9).
+                return Err(Failure::UnexpectedFrame);
             }
             self.send.give(i64::from(increment)).map_err(|_| Failure::FlowControl)?;
             self.tell_room(handler);

@@ -222,7 +222,8 @@ fn malformed_frames_end_the_connection() {
     assert_eq!(failure(&[&frame(Kind::RstStream, 0, 0, &[0; 4])]), Failure::StreamId);
     assert_eq!(failure(&[&get(1), &frame(Kind::RstStream, 0, 1, &[0; 3])]), Failure::FrameSize);
     assert_eq!(failure(&[&frame(Kind::WindowUpdate, 0, 1, &[0, 0, 0, 1])]), Failure::UnexpectedFrame);
-    assert_eq!(failure(&[&frame(Kind::WindowUpdate, 0, 0, &[0; 4])]), Failure::FlowControl);
+    assert_eq!(failure(&[&frame(Kind::WindowUpdate, 0, 0, &[0; 4])]), Failure::UnexpectedFrame);
+    assert_eq!(failure(&[&frame(Kind::Priority, 0, 1, &[0; 4])]), Failure::FrameSize);
     assert_eq!(failure(&[&frame(Kind::WindowUpdate, 0, 0, &[0x7f, 255, 255, 255])]), Failure::FlowControl);
     assert_eq!(failure(&[&frame(Kind::Priority, 0, 0, &[0; 5])]), Failure::StreamId);
     assert_eq!(failure(&[&post(1), &frame(Kind::Data, flag::PADDED, 1, b"\x02a")]), Failure::Padding);
@@ -288,7 +289,9 @@ fn declared_and_delivered_lengths_are_the_same() {
         ErrorCode::ProtocolError
     );
     let block = [GET, b"\x0f\x0d\x013"].concat();
-    assert_eq!(reset_by(&[&frame(Kind::Headers, BOTH, 1, &block)]), ErrorCode::ProtocolError);
+    let mut end = server();
+    end.feed(&frame(Kind::Headers, BOTH, 1, &block)).unwrap();
+    assert_eq!(end.events(), [Seen::Refused { stream: 1, why: Malformed::ContentLength }]);
     let mut end = server();
     end.feed(&post_of(1, 3)).unwrap();
     end.feed(&data(0, b"abc")).unwrap();
@@ -302,7 +305,9 @@ fn a_malformed_request_is_refused_and_the_connection_goes_on() {
     // Two paths, an upper-case name.
     end.feed(&frame(Kind::Headers, BOTH, 1, &[GET, b"\x84"].concat())).unwrap();
     end.feed(&frame(Kind::Headers, flag::END_HEADERS, 3, &[GET, b"\0\x01X\x01y"].concat())).unwrap();
-    end.feed(&frame(Kind::Data, flag::END_STREAM, 3, b"ignored")).unwrap();
+    end.feed(&frame(Kind::Data, 0, 3, b"ignored")).unwrap();
+    end.feed(&frame(Kind::Headers, BOTH, 3, b"")).unwrap();
+    assert!(end.frames().iter().all(|(header, _)| header.kind != Kind::RstStream), "its owner says why");
     assert_eq!(
         end.events(),
         [
@@ -593,6 +598,34 @@ fn a_response_to_head_announces_a_length_without_data() {
     client.feed(&bytes).unwrap();
     let events = client.events();
     assert_eq!(events.last(), Some(&Seen::Head { stream: 1, line: "200".into(), end: true }));
+}
+
+#[test]
+fn data_of_a_response_without_a_body_is_left_out() {
+    let (mut client, mut server) = pair();
+    for (id, ends) in [(1, true), (3, false)] {
+        client.connection.open(&request(b"HEAD"), b"http", true).unwrap();
+        let bytes = client.output();
+        server.feed(&bytes).unwrap();
+        server.connection.respond(id, &head(200), false);
+        let more = [frame(Kind::Data, 0, id, b"unasked"), frame(Kind::Data, 1, id, b"!")].concat();
+        let bytes = [server.output(), more].concat();
+        client.feed(&bytes[..bytes.len() - usize::from(!ends)]).unwrap();
+        let end = Seen::Data { stream: id, data: Vec::new(), end: true };
+        assert_eq!(client.events().last() == Some(&end), ends);
+    }
+    assert!(client.frames().iter().all(|(header, _)| header.kind != Kind::RstStream));
+}
+
+#[test]
+fn data_before_a_response_is_malformed() {
+    let (mut client, _) = pair();
+    client.connection.open(&request(b"GET"), b"http", true).unwrap();
+    client.output();
+    client.feed(&frame(Kind::Data, 0, 1, b"early")).unwrap();
+    let frames = client.frames();
+    let resets: Vec<_> = frames.iter().filter(|(header, _)| header.kind == Kind::RstStream).collect();
+    assert_eq!(frame::reset(&resets[0].1), Ok(ErrorCode::ProtocolError));
 }
 
 #[test]

@@ -34,6 +34,20 @@ fn line(head: &Head) -> String {
     format!("{} {} | {}", text(head.method_bytes()), text(head.target()), fields.join(" | "))
 }
 
+/// The fields of a block, as they were sent.
+fn decoded(block: &[u8]) -> Vec<(String, String)> {
+    struct All(Vec<(String, String)>);
+    impl Sink for All {
+        fn field(&mut self, _: Name, name: &[u8], value: &[u8], _: bool) {
+            let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
+            self.0.push((text(name), text(value)));
+        }
+    }
+    let mut all = All(Vec::new());
+    Decoder::new(4096, 16_384).decode(block, &mut all).unwrap();
+    all.0
+}
+
 #[test]
 fn a_request_reads_as_one_of_http_1() {
     let (message, head) = read(&with(&[("accept", "*/*")]), REQUEST, true).unwrap();
@@ -66,7 +80,7 @@ fn lengths_are_those_of_the_body() {
         length(&[("content-length", "5"), ("content-length", "5")], false),
         Ok((Some(5), BodyLength::Sized(5)))
     );
-    assert_eq!(length(&[("content-length", "0")], false), Ok((Some(0), BodyLength::Chunked)));
+    assert_eq!(length(&[("content-length", "0")], false), Ok((Some(0), BodyLength::None)));
     assert_eq!(length(&[], false), Ok((None, BodyLength::Chunked)));
     for bad in ["", "-1", "+1", "1x", "5, 6", "99999999999999999999"] {
         assert_eq!(length(&[("content-length", bad)], false), Err(Malformed::ContentLength), "{bad:?}");
@@ -156,7 +170,14 @@ fn what_could_become_another_request_is_refused() {
 #[test]
 fn options_of_the_server_itself() {
     let fields = [(":method", "OPTIONS"), (":scheme", "https"), (":authority", "a.b"), (":path", "*")];
-    assert_eq!(line(&read(&fields, REQUEST, true).unwrap().1), "OPTIONS * | host: a.b");
+    let (_, head) = read(&fields, REQUEST, true).unwrap();
+    assert_eq!(line(&head), "OPTIONS https://a.b | host: a.b");
+    let bare = [fields[0], fields[1], fields[3]];
+    assert_eq!(line(&read(&bare, REQUEST, true).unwrap().1), "OPTIONS * | ");
+    let mut block = Vec::new();
+    encode_request(&head, b"https", &mut Encoder::new(4096), &mut block);
+    let path = (":path".to_string(), "*".to_string());
+    assert!(decoded(&block).contains(&path), "{:?}", decoded(&block));
 }
 
 #[test]
@@ -164,6 +185,8 @@ fn connect_has_an_authority_and_nothing_else() {
     let fields = [(":method", "CONNECT"), (":authority", "a.b:22")];
     let (_, head) = read(&fields, REQUEST, false).unwrap();
     assert!(line(&head).starts_with("CONNECT a.b:22 |"), "{}", line(&head));
+    let (_, sized) = read(&[fields[0], fields[1], ("content-length", "9")], REQUEST, false).unwrap();
+    assert_eq!(line(&sized), line(&head), "a length that a server would wait for");
     assert_eq!(head.framing().body, BodyLength::Tunnel);
     assert_eq!(
         refused(
@@ -191,6 +214,9 @@ fn an_extended_connect_reads_as_an_upgrade() {
         read(&fields, Expect::Request { connect_protocol: false }, false).err(),
         Some(Malformed::UnknownPseudo)
     );
+    fields.push(("content-length", "9"));
+    let (_, sized) = read(&fields, REQUEST, false).unwrap();
+    assert_eq!(line(&sized), line(&head), "a length that a server would wait for");
     fields[4].1 = "chat";
     let (_, head) = read(&fields, REQUEST, false).unwrap();
     assert_eq!(head.value(HeaderId::Upgrade), Some(&b"chat"[..]));

@@ -272,6 +272,8 @@ impl Sitting {
             self.idle_since_ms = NEVER;
         } else if self.idle_since_ms == NEVER {
             self.idle_since_ms = clock::now_ms();
+            // The next request is idle from here on (`%Ti`).
+            self.began = (clock::now_us(), worker.clock().wall_us);
         }
         self.counted.note(streams as u64, self.carrier.mux.tally());
         let glitches = self.carrier.mux.glitches();

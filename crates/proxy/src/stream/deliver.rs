@@ -172,6 +172,15 @@ fn shape(stream: &mut Stream<'_>) -> Shape {
             stream.keep_alive = false;
             Delimiter::Plain
         }
+        // Frames said that there is none, which no field of the message says.
+        BodyLength::None
+            if stream.state.client_method != Method::Head
+                && !stream.state.response.has(HeaderId::ContentLength)
+                && stream.state.response.push(b"content-length", b"0").is_err() =>
+        {
+            stream.keep_alive = false;
+            Delimiter::Plain
+        }
         _ => Delimiter::Plain,
     };
     Shape { delimiter, bodiless, until_close }

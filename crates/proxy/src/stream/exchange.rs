@@ -72,7 +72,7 @@ pub async fn with_server<'a>(
     let mut waits = Waits::of_exchange(fe, be, &http.state.facts);
     let end = pin!(receive_head(http, be, conn, &mut up, context, &mut waits)).await;
     match end {
-        HeadEnd::Received if framed::agreed_to_another(http) => {
+        HeadEnd::Received if framed::misleads(http) => {
             return head_failed(http, (be, server), conn, HeadEnd::Malformed, replay);
         }
         HeadEnd::Received => {}
@@ -288,9 +288,7 @@ fn send_frames<'a>(http: &mut Stream<'a>, conn: &mut ServerConn, up: &mut Pump) 
         http.note_refused_bodies(None);
         return Err(http.stop(Cause::BadRequestBody));
     };
-    // What it may be changed to goes on where the request ended.
-    let goes_on = http.state.request_framing.upgrade || http.state.request.method() == Method::Connect;
-    let ended = up.is_done(http.client) && !goes_on;
+    let ended = up.is_done(http.client) && !goes_on(http);
     let trailers = if ended { up.trailers(http.client) } else { None };
     let ends = body.is_none() && trailers.is_none() && ended;
     let line = &mut conn.port.line;
@@ -306,6 +304,11 @@ fn send_frames<'a>(http: &mut Stream<'a>, conn: &mut ServerConn, up: &mut Pump) 
         line.finish(trailers.as_deref());
     }
     Ok(())
+}
+
+/// Whether a tunnel may go on where the request ended.
+fn goes_on(http: &Stream<'_>) -> bool {
+    http.state.request_framing.upgrade || http.state.request.method() == Method::Connect
 }
 
 enum HeadEnd {
@@ -438,7 +441,7 @@ fn departed(http: &mut Stream<'_>, abort: bool, upload_done: bool) -> Option<Hea
 fn poll_upload(http: &mut Stream<'_>, conn: &mut ServerConn, up: &mut Pump) -> Poll<Option<HeadEnd>> {
     up.poll(http.client, &mut conn.port.line).map(|sent| match sent {
         Ok(()) => {
-            if conn.port.line.is_framed() && !http.state.request_framing.upgrade {
+            if conn.port.line.is_framed() && !goes_on(http) {
                 conn.port.line.finish(up.trailers(http.client).as_deref());
             }
             None

@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use thalweg_config::model::Proxy;
 use thalweg_http::semantics::{BodyLength, RequestContext, may_have_body};
-use thalweg_http::uri::path_and_query;
+use thalweg_http::uri::{origin_form, path_and_query};
 use thalweg_http::values::list;
 use thalweg_http::{Head, HeaderId, Method, RewriteError};
 use thalweg_runtime::timer;
@@ -46,19 +46,23 @@ fn as_origin_form(http: &mut Stream<'_>) -> Result<(), RewriteError> {
     if !received.starts_with(place) {
         return Ok(());
     }
-    let path = if path.is_empty() { b"/".to_vec() } else { path.to_vec() };
+    let path = origin_form(target, request.method()).to_vec();
     request.set_target(&path)
 }
 
 /// What a key's server appends to it (RFC 6455 section 4.2.2).
 const WEBSOCKET_GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Whether a server agreed to something else than the WebSocket that it was asked for: the client of an extended CONNECT has no
-/// key to find out (RFC 8441 section 5).
-pub fn agreed_to_another(http: &Stream<'_>) -> bool {
+/// Whether the client of an extended CONNECT would take a response for the agreement that it is not: any success is one to it
+/// (RFC 8441 section 5), and a WebSocket's key, from which it could tell, it has not.
+pub fn misleads(http: &Stream<'_>) -> bool {
     let (request, response) = (&http.state.request, &http.state.response);
-    if !http.client.line.is_framed() || !http.state.request_framing.websocket || response.status() != 101 {
+    let framing = http.state.request_framing;
+    if !http.client.line.is_framed() || !framing.upgrade {
         return false;
+    }
+    if response.status() != 101 || !framing.websocket {
+        return (200..300).contains(&response.status());
     }
     // A server with frames was given no key either.
     let Some(key) = request.value(HeaderId::SecWebsocketKey) else { return false };
@@ -90,6 +94,7 @@ fn base64(octets: &[u8]) -> String {
 pub fn scheme(state: &StreamState) -> &[u8] {
     let uri = thalweg_http::uri::split(state.request.target());
     match uri.scheme {
+        b"" if state.request_framing.clear_scheme => b"http",
         b"" => b"https",
         scheme => scheme,
     }

@@ -9,6 +9,7 @@ use thalweg_h1::parse::{HeadParser, ParseOptions, Parsed};
 use thalweg_http::semantics::{BodyLength, FramingPolicy, Strictness};
 use thalweg_http::{Head, HeaderId, Method};
 use thalweg_rules::{Kind, Ruleset};
+use thalweg_runtime::net::Departure;
 use thalweg_runtime::{clock, pool, timer};
 use thalweg_sample::acl::Verdict;
 
@@ -365,12 +366,25 @@ impl<'a> Stream<'a> {
         if self.broken {
             return Err(self.stop(Cause::ClientResetInRules));
         }
+        self.was_taken_back()?;
         if self.cut {
             return Err(self.stop(Cause::ClientLeftInRules));
         }
         self.prepare_forwarding(fe, be)?;
         crate::plant::here("backend");
         pin!(self.talk_to_server(be)).await
+    }
+
+    /// Who takes a request back at once makes no server work.
+    fn was_taken_back(&mut self) -> Result<(), Stop<'a>> {
+        let client = &mut self.client;
+        if !client.line.is_framed() || client.line.departure() != Departure::Reset {
+            return Ok(());
+        }
+        Err(self.stop(match self.client.body.is_ended() {
+            true => Cause::ClientResetInRules,
+            false => Cause::ClientLeftInRules,
+        }))
     }
 
     /// Reads the head of the request, as far as it was received, and judges it. False when more of it has to come, which

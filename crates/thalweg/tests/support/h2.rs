@@ -380,20 +380,40 @@ pub fn frame(kind: Kind, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// DATA.
+pub fn data_frame(stream: u32, octets: &[u8], end: bool) -> Vec<u8> {
+    frame(Kind::Data, u8::from(end), stream, octets)
+}
+
 /// A header list without any compression.
-pub fn block(list: &[(&str, &str)]) -> Vec<u8> {
+pub fn block<N: AsRef<[u8]>, V: AsRef<[u8]>>(list: &[(N, V)]) -> Vec<u8> {
     let mut out = Vec::new();
-    let string = |out: &mut Vec<u8>, text: &str| {
-        assert!(text.len() < 127, "{text}");
-        out.push(text.len() as u8);
-        out.extend_from_slice(text.as_bytes());
-    };
     for (name, value) in list {
         out.push(0);
-        string(&mut out, name);
-        string(&mut out, value);
+        put_string(&mut out, name.as_ref());
+        put_string(&mut out, value.as_ref());
     }
     out
+}
+
+/// A string of HPACK as it is (RFC 7541 section 5.2).
+fn put_string(out: &mut Vec<u8>, text: &[u8]) {
+    put_length(out, text.len(), 0);
+    out.extend_from_slice(text);
+}
+
+/// The length of a string of HPACK (RFC 7541 section 5.1): seven bits in the first octet, and in all that follow.
+fn put_length(out: &mut Vec<u8>, len: usize, first: u8) {
+    if len < 127 {
+        return out.push(first | len as u8);
+    }
+    out.push(first | 127);
+    let mut rest = len - 127;
+    while rest >= 128 {
+        out.push(128 | (rest % 128) as u8);
+        rest /= 128;
+    }
+    out.push(rest as u8);
 }
 
 /// The list of a plain request.
