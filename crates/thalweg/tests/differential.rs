@@ -11,6 +11,7 @@
 //! To look at some exchanges: `EXCHANGES='timeouts/*' EXCHANGES_SHOW=1 cargo test -p thalweg --test differential --
 //! --nocapture` prints what each program showed. With `EXCHANGES_KNOWN=0` known differences count as well.
 //! `EXCHANGES_SEED=7 EXCHANGES_MIXTURES=500 EXCHANGES='mix/*'` plays other mixtures than `make test` does, and more;
+//! `EXCHANGES_HTTP2=10000` does the same for those of HTTP/2, `http2/*`.
 //! `EXCHANGES_IO` names the only I/O driver to compare.
 
 mod support;
@@ -23,8 +24,12 @@ mod case;
 mod compare;
 #[path = "differential/families/mod.rs"]
 mod families;
+#[path = "differential/http2.rs"]
+mod http2;
 #[path = "differential/known.rs"]
 mod known;
+#[path = "differential/known_http2.rs"]
+mod known_http2;
 #[path = "differential/play.rs"]
 mod play;
 #[path = "differential/script.rs"]
@@ -193,7 +198,8 @@ fn the_reference_agrees() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
     let seed: Option<u64> = number("EXCHANGES_SEED");
     let mixtures = number("EXCHANGES_MIXTURES").map_or(families::MIXTURES, |n| n as usize);
-    let all = families::all(seed.unwrap_or(families::SEED), mixtures);
+    let http2 = number("EXCHANGES_HTTP2").map_or(families::HTTP2, |n| n as usize);
+    let all = families::all(seed.unwrap_or(families::SEED), mixtures, http2);
     let names: BTreeSet<&str> = all.iter().map(|case| case.name.as_str()).collect();
     assert_eq!(names.len(), all.len(), "two cases have the same name");
     let cases: Vec<Numbered<'_>> = all

@@ -8,7 +8,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use thalweg_h2::frame;
+
+use super::http2::{self, THIS};
 use super::script::{LOOK, Script, Step};
+use super::support::h2::data_frame;
 
 /// The longest wait for anything: only what never comes takes so long.
 pub const LIMIT: Duration = Duration::from_secs(4);
@@ -128,6 +132,10 @@ pub struct Actor {
     board: Arc<Board>,
     /// How much of what was received earlier steps have waited for.
     taken: usize,
+    /// The stream of HTTP/2 at hand.
+    at_hand: u32,
+    /// Payload that was sent on all streams of HTTP/2.
+    octets_sent: usize,
     busy: bool,
 }
 
@@ -167,6 +175,8 @@ impl Actor {
             reader: None,
             board: Arc::clone(board),
             taken: 0,
+            at_hand: 0,
+            octets_sent: 0,
             busy: true,
         }
     }
@@ -266,12 +276,13 @@ impl Actor {
 
     fn step(&mut self, step: &Step) -> Result<(), Stop> {
         match step {
-            Step::Send(bytes) => {
-                if let Some(stream) = &self.stream {
-                    // Whether the other side has gone is seen by receiving, at a moment that does not depend on luck.
-                    let _ = (&**stream).write_all(bytes);
-                }
+            Step::Send(bytes) => self.send(bytes),
+            Step::Frames(mark) => {
+                let current = self.at_hand;
+                self.at_hand = self.look(|heard| http2::find(heard, *mark, current))?;
             }
+            Step::Reply(frames) => self.send(&http2::on_stream(frames, self.at_hand)),
+            Step::Data { stream, octets, end } => self.data(*stream, octets, *end)?,
             Step::Until(bytes) => self.wait(|rest| {
                 rest.windows(bytes.len()).position(|window| window == bytes).map(|at| at + bytes.len())
             })?,
@@ -309,14 +320,44 @@ impl Actor {
         Ok(())
     }
 
+    fn send(&self, bytes: &[u8]) {
+        if let Some(stream) = &self.stream {
+            // Whether the other side has gone is seen by receiving, at a moment that does not depend on luck.
+            let _ = (&**stream).write_all(bytes);
+        }
+    }
+
+    /// Sends payload on a stream of HTTP/2, as the windows allow.
+    fn data(&mut self, stream: u32, octets: &[u8], end: bool) -> Result<(), Stop> {
+        let stream = if stream == THIS { self.at_hand } else { stream };
+        let mut sent = 0;
+        while sent < octets.len() {
+            let (before, of_all) = (sent, self.octets_sent);
+            let room =
+                self.look(|heard| Some(http2::room(heard, stream, before, of_all)).filter(|room| *room > 0))?;
+            let part = room.min(octets.len() - sent).min(frame::PAYLOAD_MIN);
+            let last = end && sent + part == octets.len();
+            self.send(&data_frame(stream, &octets[sent..sent + part], last));
+            sent += part;
+            self.octets_sent += part;
+        }
+        Ok(())
+    }
+
     /// Waits until `look` finds what it looks for in the bytes that nobody took yet, and takes it.
     fn wait(&mut self, look: impl Fn(&[u8]) -> Option<usize>) -> Result<(), Stop> {
+        let taken = self.taken;
+        self.taken += self.look(|heard| look(&heard[taken..]))?;
+        Ok(())
+    }
+
+    /// Waits until `look` finds what it looks for in all that was received.
+    fn look<T>(&self, look: impl Fn(&[u8]) -> Option<T>) -> Result<T, Stop> {
         let deadline = Instant::now() + LIMIT;
         let mut heard = self.ear.lock();
         loop {
-            if let Some(len) = look(&heard.bytes[self.taken..]) {
-                self.taken += len;
-                return Ok(());
+            if let Some(found) = look(&heard.bytes) {
+                return Ok(found);
             }
             if heard.end.is_some() || self.stream.is_none() {
                 return Err(Stop::Ended);

@@ -51,6 +51,8 @@ pub struct Case {
     pub servers: Vec<Server>,
     pub clients: Vec<Script>,
     pub bytes: Bytes,
+    /// Only what peers see and the log is compared: neither counters, nor the order of fields.
+    pub loose: bool,
     /// The log lines are those of the case's own options, not the common format with all its fields.
     pub own_log: bool,
 }
@@ -68,6 +70,7 @@ pub fn http(name: impl Into<String>) -> Case {
         servers: Vec::new(),
         clients: Vec::new(),
         bytes: Bytes::All,
+        loose: false,
         own_log: false,
     }
 }
@@ -139,6 +142,11 @@ impl Case {
 
     pub fn compare(mut self, bytes: Bytes) -> Case {
         self.bytes = bytes;
+        self
+    }
+
+    pub fn loosely(mut self) -> Case {
+        self.loose = true;
         self
     }
 

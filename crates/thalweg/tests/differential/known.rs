@@ -1,6 +1,8 @@
 //! Differences from the reference that are known, each with its reason. Every entry is about something that the user's
 //! documentation lists (docs/differences.md), says why it is not worth a line there, or says that it is open.
 
+use super::known_http2;
+
 /// A difference that may be seen.
 pub struct Known {
     /// Names of cases; `*` stands for anything.
@@ -546,7 +548,10 @@ pub const KNOWN: &[Known] = &[
 /// Why this may differ, if it may.
 pub fn reason(case: &str, aspect: &str) -> Option<&'static str> {
     let any = |patterns: &[&str], name| patterns.iter().any(|pattern| matches(pattern, name));
-    let known = KNOWN.iter().find(|known| any(known.cases, case) && any(known.aspects, aspect));
+    let known = KNOWN
+        .iter()
+        .chain(known_http2::KNOWN)
+        .find(|known| any(known.cases, case) && any(known.aspects, aspect));
     known.map(|known| known.reason)
 }
 

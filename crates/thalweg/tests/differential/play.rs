@@ -55,7 +55,7 @@ const STAGGER: Duration = Duration::from_millis(8);
 /// How long servers are watched after the clients have gone.
 const SETTLE: Duration = Duration::from_millis(250);
 
-/// A case and its number, which its names and addresses come from.
+/// A case and its number, which the names of its proxies come from.
 pub type Numbered<'a> = (usize, &'a Case);
 
 /// The addresses of a batch of cases.
@@ -63,27 +63,27 @@ struct Layout {
     ip: Ipv4Addr,
 }
 
-/// The first port of a case: its frontend. The log's and the servers' follow.
+/// The first port of a case: its frontend. The log's and the servers' follow. What is counted is its place in the batch.
 const FIRST_PORT: usize = 10_000;
 const PORTS: usize = 10;
 
 impl Layout {
-    fn port(&self, case: usize, offset: usize) -> SocketAddrV4 {
+    fn port(&self, place: usize, offset: usize) -> SocketAddrV4 {
         assert!(offset < PORTS);
-        let port = FIRST_PORT + case * PORTS + offset;
-        SocketAddrV4::new(self.ip, u16::try_from(port).expect("fewer cases than ports"))
+        let port = FIRST_PORT + place * PORTS + offset;
+        SocketAddrV4::new(self.ip, u16::try_from(port).expect("fewer cases in a batch than ports"))
     }
 
-    fn frontend(&self, case: usize) -> SocketAddrV4 {
-        self.port(case, 0)
+    fn frontend(&self, place: usize) -> SocketAddrV4 {
+        self.port(place, 0)
     }
 
-    fn log(&self, case: usize) -> SocketAddrV4 {
-        self.port(case, 1)
+    fn log(&self, place: usize) -> SocketAddrV4 {
+        self.port(place, 1)
     }
 
-    fn server(&self, case: usize, server: usize) -> SocketAddrV4 {
-        self.port(case, 2 + server)
+    fn server(&self, place: usize, server: usize) -> SocketAddrV4 {
+        self.port(place, 2 + server)
     }
 }
 
@@ -103,13 +103,13 @@ fn log_format(mode: Mode) -> String {
     fields.iter().map(|field| format!("%{field}")).collect::<Vec<_>>().join("~")
 }
 
-fn section(text: &mut String, layout: &Layout, (number, case): Numbered<'_>) {
+fn section(text: &mut String, layout: &Layout, place: usize, (number, case): Numbered<'_>) {
     let mode = match case.mode {
         Mode::Http => "http",
         Mode::Tcp => "tcp",
     };
     let mut own = String::new();
-    let _ = writeln!(own, "defaults d<n>\nmode {mode}\nlog {} format raw local0", layout.log(number));
+    let _ = writeln!(own, "defaults d<n>\nmode {mode}\nlog {} format raw local0", layout.log(place));
     if !case.own_log {
         let _ = writeln!(own, "log-format \"{}\"", log_format(case.mode));
     }
@@ -125,7 +125,7 @@ fn section(text: &mut String, layout: &Layout, (number, case): Numbered<'_>) {
     // The default picks servers by chance.
     own.push_str("balance roundrobin\n");
     own.push_str(&case.defaults);
-    let _ = writeln!(own, "\nfrontend f<n> from d<n>\nbind {}\n{}", layout.frontend(number), case.front);
+    let _ = writeln!(own, "\nfrontend f<n> from d<n>\nbind {}\n{}", layout.frontend(place), case.front);
     if !case.servers.is_empty() && !case.front.contains("default_backend") {
         own.push_str("default_backend b<n>\n");
     }
@@ -134,12 +134,12 @@ fn section(text: &mut String, layout: &Layout, (number, case): Numbered<'_>) {
     }
     if !case.back.lines().any(|line| line.starts_with("server ")) {
         for (i, server) in case.servers.iter().enumerate() {
-            let _ = writeln!(own, "server s{} {} {}", i + 1, layout.server(number, i), server.options);
+            let _ = writeln!(own, "server s{} {} {}", i + 1, layout.server(place, i), server.options);
         }
     }
     own.push_str(&case.more);
     for i in 0..case.servers.len() {
-        own = own.replace(&format!("<s{}>", i + 1), &layout.server(number, i).to_string());
+        own = own.replace(&format!("<s{}>", i + 1), &layout.server(place, i).to_string());
     }
     text.push_str(&own.replace("<n>", &number.to_string()));
     text.push('\n');
@@ -149,8 +149,8 @@ fn section(text: &mut String, layout: &Layout, (number, case): Numbered<'_>) {
 fn config(layout: &Layout, batch: &[Numbered<'_>]) -> String {
     let mut text = String::from("global\nnbthread 1\nstats socket unix@sock level admin\n");
     text.push_str(&batch[0].1.global);
-    for case in batch {
-        section(&mut text, layout, *case);
+    for (place, case) in batch.iter().enumerate() {
+        section(&mut text, layout, place, *case);
     }
     text
 }
@@ -248,7 +248,7 @@ impl Stage {
     pub fn play(&self, player: &Player, batch: &[Numbered<'_>]) -> Vec<Seen> {
         let layout = &self.layout;
         let logs: Vec<UdpSocket> =
-            batch.iter().map(|(number, _)| bound(|| UdpSocket::bind(layout.log(*number)))).collect();
+            (0..batch.len()).map(|place| bound(|| UdpSocket::bind(layout.log(place)))).collect();
         let mut process = match Process::start(player, &config(layout, batch)) {
             Ok(process) => process,
             Err(failure) => {
@@ -257,12 +257,13 @@ impl Stage {
             }
         };
         let mut seen: Vec<Seen> = thread::scope(|scope| {
-            let cases: Vec<_> = (0u32..)
-                .zip(batch)
-                .map(|(i, case)| {
+            let cases: Vec<_> = batch
+                .iter()
+                .enumerate()
+                .map(|(place, (_, case))| {
                     scope.spawn(move || {
-                        thread::sleep(STAGGER * i);
-                        exchange(layout, *case)
+                        thread::sleep(STAGGER * place as u32);
+                        exchange(layout, place, case)
                     })
                 })
                 .collect();
@@ -328,20 +329,20 @@ fn small(name: &str) -> thread::Builder {
 }
 
 /// Plays one case.
-fn exchange(layout: &Layout, (number, case): Numbered<'_>) -> Seen {
+fn exchange(layout: &Layout, place: usize, case: &Case) -> Seen {
     let board = Board::new();
     let servers: Vec<RunningServer> = case
         .servers
         .iter()
         .enumerate()
-        .map(|(i, server)| RunningServer::start(layout.server(number, i), &server.kind, &board))
+        .map(|(i, server)| RunningServer::start(layout.server(place, i), &server.kind, &board))
         .collect();
     let clients: Vec<_> = case
         .clients
         .iter()
         .map(|script| {
             let (script, board) = (script.clone(), Arc::clone(&board));
-            let frontend = SocketAddr::V4(layout.frontend(number));
+            let frontend = SocketAddr::V4(layout.frontend(place));
             let play = move || {
                 if let Some(what) = script.after {
                     board.hear(what);

@@ -1,5 +1,7 @@
 //! What a client or a server of an exchange does on one connection, step by step.
 
+use super::http2::Mark;
+
 /// One step. A step that waits gives up after [`super::actor::LIMIT`]; one whose connection ends ends the script.
 #[derive(Clone, Debug)]
 pub enum Step {
@@ -10,6 +12,16 @@ pub enum Step {
     Exactly(usize),
     /// Waits for a whole message, as its head frames it.
     Message,
+    /// Waits for something of HTTP/2; then its stream is the one at hand.
+    Frames(Mark),
+    /// Sends frames of HTTP/2, for the stream at hand.
+    Reply(Vec<u8>),
+    /// Sends payload of HTTP/2, on a stream or on the one at hand, as the windows allow.
+    Data {
+        stream: u32,
+        octets: Vec<u8>,
+        end: bool,
+    },
     Pause(u64),
     /// Tells the other parts of the exchange that this point was reached.
     Tell(&'static str),
@@ -78,6 +90,18 @@ impl Script {
 
     pub fn message(self) -> Script {
         self.then(Step::Message)
+    }
+
+    pub fn frames(self, mark: Mark) -> Script {
+        self.then(Step::Frames(mark))
+    }
+
+    pub fn reply(self, frames: impl AsRef<[u8]>) -> Script {
+        self.then(Step::Reply(frames.as_ref().to_vec()))
+    }
+
+    pub fn data(self, stream: u32, octets: impl AsRef<[u8]>, end: bool) -> Script {
+        self.then(Step::Data { stream, octets: octets.as_ref().to_vec(), end })
     }
 
     pub fn pause(self, ms: u64) -> Script {

@@ -7,6 +7,7 @@
 //! same moment by design, which would only show who is faster. For the same reason a connection is not closed or reset right
 //! behind what was sent on it.
 
+use super::draw::Draw;
 use crate::case::{Case, Kind, http, tcp};
 use crate::script::{Script, get, script};
 
@@ -16,31 +17,6 @@ const STEP: u64 = 110;
 const LEAVE: u64 = STEP + STEP / 2;
 /// How long a client looks for what still comes.
 const LOOK: u64 = 4 * STEP;
-
-/// Numbers that follow from a seed (SplitMix64).
-struct Draw(u64);
-
-impl Draw {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        usize::try_from(self.next() % n as u64).expect("it is below a usize")
-    }
-
-    fn chance(&mut self, percent: usize) -> bool {
-        self.below(100) < percent
-    }
-
-    fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        &of[self.below(of.len())]
-    }
-}
 
 /// What was drawn so far.
 struct Mix {
@@ -53,7 +29,7 @@ struct Mix {
 pub fn cases(seed: u64, number: usize, crowded: bool) -> Vec<Case> {
     (0..number)
         .map(|i| {
-            let mut draw = Draw(seed.wrapping_mul(0x1_0000_0001).wrapping_add(i as u64));
+            let mut draw = Draw::new(seed, i);
             let http = draw.chance(75);
             let mut mix =
                 Mix { case: if http { self::http("") } else { tcp("") }, words: Vec::new(), crowded };

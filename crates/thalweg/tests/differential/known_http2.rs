@@ -1,0 +1,196 @@
+//! Known differences of the generated exchanges of HTTP/2, whose names tell what was drawn. Each is in docs/differences.md, or says why
+//! it is not worth a line there.
+
+use super::known::Known;
+
+pub const KNOWN: &[Known] = &[
+    Known {
+        cases: &["http2/*"],
+        aspects: &["s1#* end *", "client 1 end later", "client 1 end earlier"],
+        reason: "how, and how soon, a connection ends that nobody needs any more",
+    },
+    Known {
+        cases: &["http2/*/continued-empty*", "http2/*/trailers-none*", "http2/*/block-empty*"],
+        aspects: &["*"],
+        reason: "the reference takes HEADERS without octets for an error of the connection, which RFC 9113 does not say they are",
+    },
+    Known {
+        cases: &["http2/*/unknown-frame*"],
+        aspects: &["*"],
+        reason: "frames of unknown types are ignored (RFC 9113 section 5.5); the reference ends streams that their client had ended",
+    },
+    Known {
+        cases: &["http2/*/self-dependency*"],
+        aspects: &["*"],
+        reason: "a stream that depends on itself is an error of the stream; in the reference of the connection",
+    },
+    Known {
+        cases: &["http2/*/value-17k*", "http2/*/values-20k*", "http2/*/path-17k*", "http2/*/fields-110*"],
+        aspects: &["*"],
+        reason: "a head that is too large ends its stream, as far as it can be decoded; in the reference the connection",
+    },
+    Known {
+        cases: &[
+            "http2/*/trailers-upper*",
+            "http2/*/trailers-pseudo*",
+            "http2/*/trailers-connection*",
+            "http2/*/trailers-encoding*",
+            "http2/*/trailers-crlf*",
+            "http2/*/trailers-length*",
+            "http2/*/trailers-host*",
+        ],
+        aspects: &["*"],
+        reason: "what came before trailers that are malformed was a request, and its stream is reset; the reference knows none",
+    },
+    Known {
+        cases: &["http2/*/silent-drop*", "http2/*/reject*"],
+        aspects: &["*"],
+        reason: "silent-drop and reject end the whole connection of the client",
+    },
+    Known {
+        cases: &["http2/*/s-goaway-first*"],
+        aspects: &["*"],
+        reason: "what a server did not process is sent again; it is told that nobody waits for it there",
+    },
+    Known {
+        cases: &["http2/*/s-not-http2*", "http2/*/s-no-settings*"],
+        aspects: &["*"],
+        reason: "a server that does not speak HTTP/2 is found out at the first response, and the request is not tried again",
+    },
+    Known {
+        cases: &[
+            "http2/*-2/*/s-trailers-pseudo*",
+            "http2/*-2/*/s-trailers-no-end*",
+            "http2/*-2/*/s-more*",
+            "http2/*-2/*/s-less*",
+        ],
+        aspects: &["*"],
+        reason: "what came before the breach is forwarded; the reference looks at all that came at once",
+    },
+    Known {
+        cases: &["http2/*/s-103-ends*"],
+        aspects: &["*"],
+        reason: "an interim response that ends its stream is malformed and not forwarded",
+    },
+    Known {
+        cases: &["http2/*/s-te/*"],
+        aspects: &["*"],
+        reason: "`te` in a response is malformed (RFC 9113 section 8.2.2); the reference leaves it out",
+    },
+    Known {
+        cases: &["http2/*/h2c*"],
+        aspects: &["s1#1 bytes"],
+        reason: "HTTP2-Settings goes with the upgrade that it is of (RFC 7540 section 3.2.1)",
+    },
+    Known {
+        cases: &["http2/*/te-upper*"],
+        aspects: &["*"],
+        reason: "names of codings have no case (RFC 9110 section 10.1.4); the reference refuses `TE: Trailers`",
+    },
+    Known {
+        cases: &[
+            "http2/*/value-delete*",
+            "http2/*/value-control*",
+            "http2/*/name-delete*",
+            "http2/*/path-delete*",
+            "http2/*/protocol-bad*",
+            "http2/*/options/method-*",
+        ],
+        aspects: &["*"],
+        reason: "field values with control characters, protocols that are no token and `*` without OPTIONS are refused",
+    },
+    Known {
+        cases: &[
+            "http2/*/method-bad*",
+            "http2/*/method-empty*",
+            "http2/*/scheme-*",
+            "http2/*/authority-empty*",
+            "http2/*/path-fragment*/relaxed",
+        ],
+        aspects: &["*"],
+        reason: "which of what is no request is answered with 400, and which stream is reset; and options relax nothing of HTTP/2",
+    },
+    Known {
+        cases: &["http2/*/body-more-later*", "http2/*/no-end*"],
+        aspects: &["*"],
+        reason: "a body that has all that was announced is complete for the server, whatever its client does with the stream",
+    },
+    Known {
+        cases: &["http2/*/1-2/*s-103*", "http2/*/1-2/*s-100-103*"],
+        aspects: &["client 1 bytes"],
+        reason: "the phrase of 103 is Early Hints (RFC 8297)",
+    },
+    Known {
+        cases: &["http2/*/connect/*"],
+        aspects: &["*"],
+        reason: "CONNECT has no length; its stream stays open towards servers until the tunnel ends, which the reference closes at once",
+    },
+    Known {
+        cases: &["http2/*/protocol-other/*"],
+        aspects: &["*"],
+        reason: "an upgrade has no body, as below",
+    },
+    Known {
+        cases: &["http2/*/body-and-reset*"],
+        aspects: &["client 1 *", "log *"],
+        reason: "nothing is said of a stream that its client gave up, and it is logged as one that did not bring its body",
+    },
+    Known {
+        cases: &["http2/*/body-less*", "http2/*/body-after-end*", "http2/*/half-closes-*"],
+        aspects: &["log * %ST"],
+        reason: "a request whose body was not whole when its stream ended is logged with 400",
+    },
+    Known {
+        cases: &["http2/*/window-zero*"],
+        aspects: &["log lines"],
+        reason: "a breach that ends the connection has a line of its own",
+    },
+    Known {
+        cases: &["http2/*/1-2/*/s-none*", "http2/*/1-2/*/s-trailers-only*"],
+        aspects: &["client 1 bytes"],
+        reason: "a response without a body has its length, 0; the reference sends it in chunks",
+    },
+    Known {
+        cases: &[
+            "http2/*-2/*/s-no-status*",
+            "http2/*-2/*/s-status-*",
+            "http2/*-2/*/s-name-*",
+            "http2/*-2/*/s-value-*",
+            "http2/*-2/*/s-pseudo-*",
+            "http2/*-2/*/s-connection*",
+            "http2/*-2/*/s-keep-alive*",
+            "http2/*-2/*/s-transfer-encoding*",
+            "http2/*-2/*/s-upgrade*",
+            "http2/*-2/*/s-length-*",
+        ],
+        aspects: &["log * %ST", "log * %tsc", "log * %T*", "client 1 *", "s1*"],
+        reason: "a malformed response ends its stream: 502, with PH. In the reference it may end the connection, or leave the stream to \
+                 its timeout",
+    },
+    Known {
+        cases: &["http2/*/1-2/*get-1.0*"],
+        aspects: &["client 1 bytes"],
+        reason: "HTTP/1.0 clients get no chunks: the body is decoded and the connection closed",
+    },
+    Known {
+        cases: &["http2/*/s-resets-in-body*"],
+        aspects: &["client 1 bytes", "s1#1 bytes"],
+        reason: "what came before the reset is forwarded; a stream that its server gave up is not reset in return",
+    },
+    Known {
+        cases: &["http2/*/path-long/*"],
+        aspects: &["log *"],
+        reason: "the line is cut, where the fields before have other lengths",
+    },
+    Known {
+        cases: &["http2/*/1-2/*breaks*", "http2/*/1-2/*half-closes*"],
+        aspects: &["*"],
+        reason: "what was sent right before a client leaves may arrive or not",
+    },
+    Known {
+        cases: &["http2/*/extended/*"],
+        aspects: &["*"],
+        reason: "what a server answers instead of changing the protocol is forwarded, unless it is a success; and an upgrade has no \
+                 body. The reference answers 400",
+    },
+];
