@@ -11,9 +11,9 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 
-use thalweg_balance::sync::{AtomicU32, Mutex, MutexGuard};
 use thalweg_config::model::{Keep, Proxy, ProxyId, Server, ServerId, Shared, SharedLive};
 use thalweg_runtime::run_on;
+use thalweg_shared::{AtomicU32, Mutex, MutexGuard};
 
 use crate::backend::{Backend, health, track};
 use crate::instance::{Instance, Live};

@@ -6,8 +6,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, OnceLock};
 
-use thalweg_balance::sync;
 use thalweg_h2::connection::Tally;
+use thalweg_shared as sync;
 
 use crate::chunks::Chunks;
 use crate::latency::{Latency, Times};

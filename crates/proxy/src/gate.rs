@@ -5,8 +5,8 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
-use thalweg_balance::sync::{AtomicBool, AtomicU32, Mutex};
 use thalweg_runtime::{Reason, TaskId, current_task};
+use thalweg_shared::{AtomicBool, AtomicU32, Mutex};
 
 /// See the module's documentation.
 pub struct Gate {

@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 use std::ops::Deref;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use smallvec::SmallVec;
 use thalweg_balance::Growing;
-use thalweg_balance::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Mutex};
 use thalweg_config::model::{Bind, Config, Proxy, ProxyId, ServerId, Tune};
 use thalweg_operate::log::LogShared;
 use thalweg_runtime::Handle;
 use thalweg_sample::vars::{BUDGETS, Scope, VarSet};
+use thalweg_shared::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Mutex};
+use thalweg_shared::{MutexGuard, Ordering, RwLock};
 
 use crate::backend::track::Trackers;
 use crate::backend::{Backend, restore};

@@ -9,9 +9,9 @@ use std::rc::Rc;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use thalweg_balance::sync::MutexGuard;
 use thalweg_config::model::{LogLevel, SharedLive};
 use thalweg_runtime::{Class, Kind, SpawnOptions, aside, spawn_with, timer};
+use thalweg_shared::MutexGuard;
 use thalweg_tls::live::{Due, Live, Outcome};
 use thalweg_tls::ocsp::RESPONSE_MAX;
 

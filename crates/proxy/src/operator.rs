@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use thalweg_balance::sync::{AtomicU32, AtomicU64};
+use thalweg_shared::{AtomicU32, AtomicU64};
 
 use thalweg_config::model::{ProxyId, Server, ServerId};
 use thalweg_runtime::clock;

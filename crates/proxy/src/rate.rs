@@ -4,7 +4,7 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use thalweg_balance::sync::{AtomicU32, Mutex};
+use thalweg_shared::{AtomicU32, Mutex};
 
 /// See the module's documentation.
 pub struct RateGate {

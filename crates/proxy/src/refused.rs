@@ -8,11 +8,11 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use thalweg_balance::Growing;
-use thalweg_balance::sync::{AtomicU64, Mutex};
 use thalweg_config::model::{ProxyId, ServerId};
 use thalweg_h1::ParseErrorKind;
 use thalweg_runtime::clock;
 use thalweg_sample::facts::Endpoint;
+use thalweg_shared::{AtomicU64, Mutex};
 
 use crate::connection::body::RefusedChunks;
 use crate::connection::port::Port;

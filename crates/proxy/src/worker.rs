@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use thalweg_balance::View;
-use thalweg_balance::sync::AtomicU64;
 use thalweg_config::model::{Global, LogLevel, LogTarget, Proxy, ProxyId, Server, ServerId, Shared};
 use thalweg_h1::CaseMap;
 use thalweg_operate::log::forward::{Message, Rewrite};
 use thalweg_operate::log::{Logger, Route};
 use thalweg_runtime::{Reason, TaskId, clock};
 use thalweg_sample::context::{Clock, Scratch};
+use thalweg_shared::AtomicU64;
 
 use crate::backend::Backend;
 use crate::backend::pool::IdlePool;

@@ -1,8 +1,6 @@
 //! What expressions may ask about the rest of the process.
 
 use std::net::IpAddr;
-use std::sync::RwLock;
-use std::sync::atomic::Ordering;
 
 use thalweg_config::model::{self, Config, Password};
 use thalweg_runtime::net::SocketId;
@@ -10,6 +8,7 @@ use thalweg_sample::context::{ProxyFigures, ProxyTimeouts, ServerFigures, TcpInf
 use thalweg_sample::facts::{ListenerId, ProxyId, ServerId, TableId};
 use thalweg_sample::logformat::LogFormat;
 use thalweg_sample::vars::VarSet;
+use thalweg_shared::{Ordering, RwLock};
 use thalweg_tls::live::TokenCertificate;
 
 use crate::counters::sum;

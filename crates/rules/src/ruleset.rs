@@ -8,12 +8,13 @@ use crate::keyword::{self, CaptureSlots, RuleEnv, Support, Words, section};
 use crate::reply::Reply;
 use crate::{Realm, Redirect};
 use std::collections::HashSet;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, PoisonError};
 use thalweg_sample::acl::{Condition, Verdict};
 use thalweg_sample::pattern::Registry;
 use thalweg_sample::watch::{Unwatched, Watch};
 use thalweg_sample::{Ctx, Point, Points, ProxyScope, VarRef};
 use thalweg_sample::{Expr, TableId};
+use thalweg_shared::Mutex;
 
 /// Where rules are evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,11 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 
 use crate::task::{Reason, TaskId, current_task};
+use thalweg_shared::Mutex;
 
 /// Stack of such a thread, in bytes: that of threads that run configurations and simulations.
 const STACK: usize = 8 << 20;

@@ -12,7 +12,8 @@
 use std::alloc::{GlobalAlloc, Layout, alloc, dealloc};
 use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use thalweg_shared::{AtomicU32, AtomicU64, Ordering};
 
 /// A piece of the reserve: larger than what is usually asked for, so that few are needed, and small enough to be found again
 /// between what is in use.

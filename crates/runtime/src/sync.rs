@@ -10,10 +10,9 @@ pub(crate) use loom::{
 };
 
 #[cfg(not(loom))]
-pub(crate) use std::{
-    hint::spin_loop,
-    sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
-};
+pub(crate) use std::hint::spin_loop;
+#[cfg(not(loom))]
+pub(crate) use thalweg_shared::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// A sequentially consistent fence that directly follows a read-modify-write by this thread.
 ///

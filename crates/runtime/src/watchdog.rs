@@ -12,8 +12,9 @@
 use crate::clock;
 use crate::scheduler::{Local, local_ptr};
 use std::mem;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+
+use thalweg_shared::{AtomicBool, AtomicU64, Ordering};
 
 /// Ticks per budget: how much later than the start of a run its mark may be.
 const TICKS: u32 = 4;

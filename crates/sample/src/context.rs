@@ -3,8 +3,8 @@
 use crate::facts::{Endpoint, ListenerId, ProxyId, ServerId, Session, StreamFacts, TableId};
 use crate::value::{Place, Sample, Text, Value, decimal};
 use crate::vars::{Scope, VarRef, VarSet, VarValue};
-use std::sync::RwLock;
 use thalweg_http::Head;
+use thalweg_shared::RwLock;
 
 /// The current time, read once per event by whoever owns the loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -16,7 +16,8 @@ use crate::value::Value;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use thalweg_shared::{AtomicU64, Ordering};
 
 /// What was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,9 @@
 use crate::value::{Sample, Value};
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, PoisonError};
+
+use thalweg_shared::{AtomicU64, Mutex, Ordering};
 
 /// How long a variable lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,7 +6,4 @@ pub(crate) use loom::sync::{
     atomic::{AtomicU32, AtomicU64, Ordering, fence},
 };
 #[cfg(not(loom))]
-pub(crate) use std::sync::{
-    Mutex, MutexGuard,
-    atomic::{AtomicU32, AtomicU64, Ordering, fence},
-};
+pub(crate) use thalweg_shared::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, fence};

@@ -1,7 +1,9 @@
 //! The table that threads share.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError};
+
+use thalweg_shared::RwLock;
 
 use crossbeam_utils::CachePadded;
 

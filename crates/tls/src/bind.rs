@@ -1,6 +1,8 @@
 //! The server's side: what a `bind ... ssl` line serves, and to whom.
 
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
+
+use thalweg_shared::RwLock;
 
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::server::{NoServerSessionStorage, ResolvesServerCert, ServerConfig};

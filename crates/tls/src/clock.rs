@@ -1,7 +1,8 @@
 //! The time, as it is given to this crate.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use thalweg_shared::{AtomicU64, Ordering};
 
 use rustls::pki_types::UnixTime;
 use rustls::time_provider::TimeProvider;

@@ -1,7 +1,9 @@
 //! Certificates that are made when a client asks for a name that nobody has (`generate-certificates`): signed by the line's
 //! authority (`ca-sign-file`), with the key of the certificate that the client would have been shown.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use thalweg_shared::{Mutex, MutexGuard};
 
 use hashbrown::HashMap;
 
@@ -126,7 +128,7 @@ impl Made {
         Some(served)
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use thalweg_shared::{AtomicU64, Ordering};
 
 use rustls::client::{ClientConfig, Resumption, Tls12Resumption, UnbufferedClientConnection};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};

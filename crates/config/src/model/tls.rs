@@ -1,8 +1,9 @@
 //! TLS: what lines say of it, and what was made of that.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use thalweg_shared::Mutex;
 use thalweg_syntax::Span;
 use thalweg_tls::certificate::LoadOptions;
 use thalweg_tls::live::{BindLine, Live, ServerLine, UpdateOptions};

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use thalweg_check::{Program, StepKind, Text};
+use thalweg_shared::Mutex;
 use thalweg_syntax::{Diagnostic, Lead, Loader, Severity, Span};
 use thalweg_tls::SystemClock;
 use thalweg_tls::bind::Shared;

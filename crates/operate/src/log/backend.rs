@@ -1,11 +1,11 @@
 //! Backends in `mode log`: lines are spread over servers of logs, each reached over datagrams or, through a ring of
 //! its own, over a stream.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use thalweg_config::model::{BalanceAlgo, Proxy, ProxyId, Server, ServerAddr, ServerId, Shared};
 use thalweg_runtime::net::SockAddr;
+use thalweg_shared::{AtomicU32, Mutex, Ordering};
 
 use super::ring::{Feed, Ring};
 

@@ -12,11 +12,11 @@ pub mod syslog;
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use thalweg_config::model::{Config, Global, LogDest, LogFormatKind, LogLevel, LogTarget, Mode, ProxyId};
 use thalweg_runtime::net::{Datagram, DatagramOptions, SockAddr};
+use thalweg_shared::{AtomicU32, AtomicU64, Mutex, Ordering};
 
 use backend::{LogBackend, ServerStates, Way};
 use forward::{Message, Rewrite};

@@ -4,13 +4,13 @@
 //! the oldest ones it has not read, and they are counted.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 
 use thalweg_config::model::{Server, ServerAddr, ServerTls};
 use thalweg_runtime::net::SockAddr;
 use thalweg_runtime::{Reason, TaskId, current_task};
+use thalweg_shared::{AtomicU64, Mutex, MutexGuard, Ordering};
 
 /// Lines in memory. Shared by all threads; the lock is held while one line is copied.
 pub struct Ring {

@@ -4,8 +4,8 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 
-use thalweg_balance::sync::Mutex;
 use thalweg_runtime::{Kind, Reason, TaskId, current_task, run_on, spawn};
+use thalweg_shared::Mutex;
 
 use super::pool::ConnectionKey;
 use crate::worker;

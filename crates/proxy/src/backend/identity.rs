@@ -12,10 +12,10 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use thalweg_balance::sync::{Mutex, MutexGuard};
 use thalweg_balance::{NodeKey, ServerIndex};
 use thalweg_config::dynamic_cookie_value;
 use thalweg_config::model::{HashKey, PortMode, Proxy, ProxyId, Server, ServerAddr, ServerId};
+use thalweg_shared::{Mutex, MutexGuard};
 
 use super::Backend;
 use crate::worker::Worker;

@@ -20,13 +20,13 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use thalweg_balance::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex};
 use thalweg_balance::{
     Algorithm, Balancer, Growing, LoadNow, Place, PreserveAffinity, Priority, Queue, ServerIndex, ServerSpec,
     ServerView, Settings, Turn,
 };
 use thalweg_config::model::{self, HashAffinity, Proxy, Server, ServerId};
 use thalweg_runtime::{Reason, TaskId};
+use thalweg_shared::{AtomicBool, AtomicU32, AtomicU64, Mutex};
 
 use standing::Standing;
 use state::ServerState;

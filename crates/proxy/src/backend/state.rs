@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use thalweg_balance::sync::{AtomicBool, AtomicU32, Mutex};
 use thalweg_balance::{Limits, Queue};
 use thalweg_config::model::{ProxyId, Server, ServerId};
+use thalweg_shared::{AtomicBool, AtomicU32, Mutex};
 
 use super::health::Reports;
 use super::standing::{Past, Standing};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use thalweg_balance::sync::{AtomicBool, Mutex, MutexGuard};
+use thalweg_shared::{AtomicBool, Mutex, MutexGuard};
 
 use thalweg_config::model::{Config, LogLevel, ProxyId, Server, ServerId};
 

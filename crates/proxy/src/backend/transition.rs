@@ -5,10 +5,10 @@
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-use thalweg_balance::sync::{AtomicBool, AtomicU32, AtomicU64};
 use thalweg_balance::{ServerIndex, slowstart_weight};
 use thalweg_config::model::{ProxyId, Server, ServerId};
 use thalweg_runtime::{Kind, clock, run_on, spawn, timer};
+use thalweg_shared::{AtomicBool, AtomicU32, AtomicU64};
 
 use super::Backend;
 use super::pool::IdlePool;

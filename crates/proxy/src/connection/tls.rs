@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
-use thalweg_balance::sync::AtomicU32;
 use thalweg_runtime::buffer::{Buf, default_size};
 use thalweg_runtime::net::Stream;
 use thalweg_sample::facts::TlsFacts;
+use thalweg_shared::AtomicU32;
 use thalweg_tls::Failure;
 use thalweg_tls::engine::{Connection, Event, FRAGMENT_MAX, RECORD_MAX};
 

@@ -14,11 +14,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 
-use thalweg_balance::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard};
 use thalweg_config::model::{Config, LogLevel, PeersSection};
 use thalweg_operate::log::Route;
 use thalweg_runtime::net::{Listener, Port as ListeningPort, SockAddr};
 use thalweg_runtime::{Kind, Reason, TaskId, clock, current_task, kill, spawn, timer};
+use thalweg_shared::{AtomicBool, AtomicU32, Mutex, MutexGuard};
 use thalweg_stick::Table;
 use thalweg_stick::peers::{PeerSpec, Section, SectionSpec, TableSpec};
 

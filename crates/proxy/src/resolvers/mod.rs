@@ -14,12 +14,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 
-use thalweg_balance::sync::{AtomicU64, Mutex};
 use thalweg_config::model::{Config, Global, ProxyId, Server, ServerAddr};
 use thalweg_dns::{Families, Follow, Key, Name, Preference, Tally};
 use thalweg_rules::Wanted;
 use thalweg_runtime::net::{Datagram, DatagramOptions, SockAddr};
 use thalweg_runtime::{Reason, TaskId, current_task, run_on};
+use thalweg_shared::{AtomicU64, Mutex};
 
 use crate::instance::Instance;
 use crate::worker::{self, Worker};

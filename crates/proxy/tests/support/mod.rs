@@ -24,7 +24,8 @@ pub struct Running {
 pub fn start(text: &str, settings: Config, begin: fn()) -> Running {
     let input = Input::Memory { name: "test".into(), text: text.as_bytes().to_vec() };
     let loaded = thalweg_config::load(&LoadOptions { files: vec![input], cpus: 1, ..LoadOptions::default() });
-    let mut config = loaded.config.expect("the configuration is valid");
+    let said: Vec<&str> = loaded.diagnostics.iter().map(|d| &*d.message).collect();
+    let mut config = loaded.config.unwrap_or_else(|| panic!("{said:#?}"));
     config.global.nbthread = 1;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();

@@ -15,8 +15,9 @@ use crate::task::{Reason, TaskId};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
+
+use thalweg_shared::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering};
 
 /// How a process lets go of the address of a listening socket.
 pub enum LetGo {

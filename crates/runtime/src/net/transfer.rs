@@ -12,8 +12,9 @@ use crate::driver::socket::{Bits, moment};
 use std::cell::RefCell;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
+
+use thalweg_shared::{AtomicU32, Ordering};
 
 /// Bytes of the thread's shared buffer.
 const SHARED: usize = 256 * 1024;

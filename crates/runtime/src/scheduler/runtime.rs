@@ -12,10 +12,11 @@ use crate::{clock, memory, pool, topology, watchdog};
 use std::future::Future;
 use std::io::{self, Write as _};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+use thalweg_shared::{AtomicBool, AtomicU64, Ordering};
 
 /// Called when a task misbehaved; on the thread it ran on, outside of any task.
 pub type OnIncident = Arc<dyn Fn(&Incident<'_>) + Send + Sync>;

@@ -23,9 +23,10 @@ use std::future::Future;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 use std::task::{Context, Waker};
+
+use thalweg_shared::{AtomicPtr, AtomicU32, AtomicU64, Mutex, Ordering, fence};
 
 /// Shared tasks of one runtime at one time; further ones are pinned to the thread that spawns them.
 pub const SHARED_MAX: usize = 1 << 16;

@@ -21,8 +21,9 @@ use crossbeam_utils::CachePadded;
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::panic::Location;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
+
+use thalweg_shared::{AtomicBool, AtomicPtr, AtomicU32, Mutex, Ordering};
 
 /// What a node of the mailbox is the start of.
 const WAKE: u32 = 0;

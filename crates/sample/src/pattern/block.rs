@@ -1,6 +1,6 @@
 //! The entries of a set of patterns, packed: one allocation for all texts, whatever their number.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use thalweg_shared::{AtomicU64, AtomicUsize, Ordering};
 
 /// Bytes before the texts of a record: the length of the key and of the value, `u32` each.
 const HEADER: usize = 8;

@@ -1,6 +1,7 @@
 //! `thalweg lint`: what is worth a second look in a configuration that loads.
 
 use std::process::ExitCode;
+use std::sync::PoisonError;
 
 use thalweg_lint::{File, Form, Known, Level, RULES, lint, render};
 use thalweg_runtime::clock;
@@ -85,7 +86,8 @@ fn run(call: &Call<'_>) -> Result<ExitCode, String> {
     let known = Known {
         warnings: warnings.collect(),
         certificates: config.tls.as_ref().map_or_else(Vec::new, |live| {
-            crate::locked(live).validity().map(|(name, end)| (name.to_owned(), end)).collect()
+            let live = live.lock().unwrap_or_else(PoisonError::into_inner);
+            live.validity().map(|(name, end)| (name.to_owned(), end)).collect()
         }),
         now: i64::try_from(clock::wall_us() / 1_000_000).unwrap_or(i64::MAX),
         soon_s: days * DAY_S,

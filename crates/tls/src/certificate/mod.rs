@@ -7,7 +7,9 @@ pub use key::{KeyError, KeyKind, Material, PrivateKey};
 pub(crate) use load::certificates;
 pub use load::{ChainFile, Extra, LoadError, LoadOptions, Loader, Parts};
 
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
+
+use thalweg_shared::RwLock;
 
 use rustls::SignatureScheme;
 use rustls::pki_types::CertificateDer;

@@ -13,8 +13,9 @@ mod tokens;
 mod updates;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
+
+use thalweg_shared::{AtomicBool, Ordering, RwLock};
 
 use crate::bind::{BindContext, Served, Shared};
 use crate::certificate::{Credential, LoadOptions, Loader};

@@ -1,7 +1,9 @@
 //! Certificates that verify and decrypt JSON Web Tokens (`jwt on`): `add|del|show ssl jwt`, and what converters find.
 
 use std::collections::HashMap;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
+
+use thalweg_shared::RwLock;
 
 use super::{Answer, Live};
 use crate::certificate::Credential;

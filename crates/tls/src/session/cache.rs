@@ -1,8 +1,9 @@
 //! Sessions that we keep for clients: `tune.ssl.cachesize` of them, for `tune.ssl.lifetime`.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
+
+use thalweg_shared::{AtomicU64, Mutex, MutexGuard, Ordering};
 
 use hashbrown::HashMap;
 use rustls::server::StoresServerSessions;

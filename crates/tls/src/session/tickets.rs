@@ -4,7 +4,9 @@
 //! authenticated beside it. Its content is rustls' own, so that only processes of this program understand each other's
 //! tickets, when they have the same key file.
 
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
+
+use thalweg_shared::RwLock;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use base64::Engine;

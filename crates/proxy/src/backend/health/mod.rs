@@ -21,10 +21,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::PoisonError;
 
-use thalweg_balance::sync::Mutex;
 use thalweg_check::{Health, Initial, Passed, Status, Verdict};
 use thalweg_config::model::{CheckConfig, InitState, ProxyId, Server, ServerId, Shared};
 use thalweg_runtime::Kind;
+use thalweg_shared::Mutex;
 
 pub use tell::say;
 pub(crate) use tell::{Before, tell, title};

@@ -4,10 +4,10 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use thalweg_balance::sync::{AtomicU32, AtomicU64, Mutex};
 use thalweg_check::{Status, Verdict};
 use thalweg_config::model::{ObserveLayer, OnError, ProxyId, Server};
 use thalweg_runtime::{Reason, TaskId, clock, current_task, timer};
+use thalweg_shared::{AtomicU32, AtomicU64, Mutex};
 
 use super::What;
 use super::checker::Checker;
