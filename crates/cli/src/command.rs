@@ -12,10 +12,11 @@ use std::sync::{Arc, LazyLock};
 use thalweg_config::model::CliLevel;
 use thalweg_proxy::Instance;
 
-use crate::output::{Output, Reply};
+use crate::json::{Converter, Shape};
+use crate::output::{Level, Output, Reply};
 use crate::session::{Input, Session};
 use crate::words::WORDS_MAX;
-use crate::{Cli, commands, help};
+use crate::{Cli, Severity, commands, help};
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -36,6 +37,8 @@ pub struct Command {
     pub always: bool,
     /// The reference's master process has it, too.
     pub master: bool,
+    /// What its lines look like with these arguments, where `json` as the last one turns them into JSON; see [`crate::json`].
+    pub shape: Option<fn(&[&str]) -> Shape>,
     /// What of it is refused or not known here, for docs/cli.md; empty for nothing.
     pub lacks: &'static str,
     /// What it does.
@@ -105,6 +108,7 @@ impl Command {
             form: false,
             always: false,
             master: false,
+            shape: None,
             lacks: "",
             run,
         }
@@ -133,6 +137,11 @@ impl Command {
     /// The same, known to the reference's master process, too.
     pub const fn master(self) -> Command {
         Command { master: true, ..self }
+    }
+
+    /// The same, with a JSON twin: see [`Command::shape`].
+    pub const fn json(self, shape: fn(&[&str]) -> Shape) -> Command {
+        Command { shape: Some(shape), ..self }
     }
 
     /// The same, without something that the reference's has: see [`Command::lacks`].
@@ -186,7 +195,13 @@ pub async fn run(
     let reply = match permitted(session, words) {
         Err(reply) => reply,
         Ok((command, count)) => {
-            let args = &words[count..];
+            let mut args = &words[count..];
+            if let (Some(shape), Some((&"json", before))) = (command.shape, args.split_last()) {
+                // What commands before it on the line answered is no part of the document.
+                output.flush().await?;
+                args = before;
+                output.json = Some(Converter::new(shape(args)));
+            }
             let call = Call { session: &mut *session, output: &mut *output, input, args, payload };
             match command.run {
                 Run::Now(run) => run(call),
@@ -195,7 +210,17 @@ pub async fn run(
             }
         }
     };
-    output.text.push_str(&reply.render(session.severity));
+    let severity = match (&reply, &output.json) {
+        (Reply::Message(Level::Error | Level::Warning, _), _) => {
+            // What failed is said as ever.
+            output.json = None;
+            session.severity
+        }
+        (_, Some(_)) => Severity::None,
+        (_, None) => session.severity,
+    };
+    output.text.push_str(&reply.render(severity));
+    output.end_json();
     Ok(())
 }
 

@@ -9,6 +9,7 @@ mod anonymous;
 pub mod command;
 pub mod commands;
 pub mod help;
+pub mod json;
 pub mod output;
 mod session;
 pub mod shown;

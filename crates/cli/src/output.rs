@@ -10,6 +10,7 @@ use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::timer;
 use thalweg_syntax::carry::restore;
 
+use crate::json::Converter;
 use crate::{Cli, Severity};
 
 /// A dump is sent in pieces of about this many bytes, so that its size does not decide how much memory it takes.
@@ -94,6 +95,8 @@ pub struct Output {
     /// Collected, not sent yet. Bytes that are not UTF-8 are carried in it, as in everything that commands take and answer
     /// ([`thalweg_syntax::carry`]).
     pub text: String,
+    /// Turns what is collected into JSON before it is sent.
+    pub json: Option<Converter>,
     /// The client must take what is sent within this time.
     pub timeout_ms: Option<u64>,
     /// Where the bytes are counted.
@@ -103,7 +106,7 @@ pub struct Output {
 impl Output {
     /// Answers on `stream`.
     pub fn new(stream: Transport, timeout_ms: Option<u64>, cli: Arc<Cli>) -> Output {
-        Output { stream, text: String::new(), timeout_ms, cli }
+        Output { stream, text: String::new(), json: None, timeout_ms, cli }
     }
 
     /// The connection, to read from it.
@@ -114,6 +117,13 @@ impl Output {
     /// Gives the connection back.
     pub fn into_stream(self) -> Transport {
         self.stream
+    }
+
+    /// The answer that is turned into JSON is complete.
+    pub fn end_json(&mut self) {
+        if let Some(json) = self.json.take() {
+            json.convert_rest(&mut self.text);
+        }
     }
 
     /// Sends what was collected if it is much.
@@ -129,12 +139,17 @@ impl Output {
     /// # Errors
     /// The client is gone, or did not take it in time.
     pub async fn flush(&mut self) -> io::Result<()> {
+        let kept = match &mut self.json {
+            Some(json) => json.convert_complete(&mut self.text),
+            None => String::new(),
+        };
         for piece in restore(self.text.as_bytes()).chunks(PIECE) {
             within(self.timeout_ms, self.stream.send_ready()).await??;
             self.stream.start_send(Buf::copy_of(piece));
             self.cli.counts.bytes_out.fetch_add(piece.len() as u64, Ordering::Relaxed);
         }
         self.text.clear();
+        self.text.push_str(&kept);
         if self.text.capacity() > 4 * PIECE {
             self.text = String::new();
         }

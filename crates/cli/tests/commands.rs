@@ -209,3 +209,13 @@ fn the_documentation_lists_them_all() {
     }
     assert_eq!(written, table(), "docs/cli.md is not up to date: run this test with UPDATE_DOCS=1");
 }
+
+/// Every `show` has a form for programs: of its own, as in the reference, or made of its lines.
+#[test]
+fn every_show_has_a_json_twin() {
+    const OF_THEIR_OWN: [&str; 4] = ["show info", "show schema json", "show stat", "show table"];
+    let shows = command::all().iter().filter(|command| command.words.starts_with("show") && command.works());
+    let without: Vec<&str> =
+        shows.filter(|command| command.shape.is_none()).map(|command| command.words).collect();
+    assert_eq!(without, OF_THEIR_OWN);
+}

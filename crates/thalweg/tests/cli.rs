@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use support::eventually;
+use support::{Setup, each_driver, eventually};
 
 /// The program with a configuration that has something for every command, in a directory of its own.
 struct Program {
@@ -551,4 +551,76 @@ fn a_message_goes_to_the_global_log_targets() {
         }
     };
     assert!(line.starts_with("<134>") && line.ends_with("]: one two three\n"), "{line}");
+}
+
+/// With `json` at its end, a `show` answers with one document, whatever its size, and says the same.
+#[test]
+fn shows_answer_with_json() {
+    each_driver(|io| {
+        let entries: String = (0..20_000).map(|at| format!("key-{at} value \"{at}\"\n")).collect();
+        let file = "global\nstats socket <@dir>/cli level admin\ndefaults\nmode http\ntimeout client 20s\ntimeout connect 20s\n\
+                    timeout server 20s\nfrontend fe\nbind <@fe>\nhttp-request set-header X %[path,map(<@dir>/entries)]\n\
+                    default_backend be\nbackend be\nserver one 127.0.0.1:9 weight 7\nserver two 127.0.0.1:9 disabled\n";
+        let proxy = Setup::file(file).file_beside("entries", entries).start(io);
+        let path = proxy.path("cli");
+        eventually("the CLI listens", || UnixStream::connect(&path).ok());
+        let json = |command: &str| -> serde_json::Value {
+            let said = exchange(&path, &format!("{command} json\n"));
+            serde_json::from_str(&said).unwrap_or_else(|error| panic!("{io}: {command}: {error}: {said}"))
+        };
+        let servers = json("show servers state be");
+        assert_eq!(
+            (&servers[0]["srv_name"], &servers[0]["srv_uweight"]),
+            (&"one".into(), &7.into()),
+            "{io}: {servers}"
+        );
+        assert_eq!(servers[1]["srv_admin_state"], 5, "{io}: {servers}");
+        let map = json(&format!("show map {}", proxy.path("entries").display()));
+        assert_eq!(map.as_array().map(Vec::len), Some(20_000), "{io}");
+        assert_eq!(
+            (&map[19_999]["key"], &map[19_999]["value"]),
+            (&"key-19999".into(), &"value \"19999\"".into()),
+            "{io}"
+        );
+        assert_eq!(json("show map")[0]["file"], proxy.path("entries").display().to_string(), "{io}");
+        assert_eq!(json("show backend"), serde_json::json!([{"name": "be"}]), "{io}");
+        assert_eq!(json("show cli level"), "admin", "{io}");
+        assert!(json("show activity")["ctxsw"]["threads"].is_array(), "{io}");
+        assert!(json("show fd")["0"].is_string(), "{io}");
+        for command in [
+            "show acl",
+            "show anon",
+            "show cli sockets",
+            "show defaults",
+            "show dev",
+            "show env",
+            "show errors",
+            "show events",
+            "show libs",
+            "show latency",
+            "show peers",
+            "show pools",
+            "show profiling",
+            "show resolvers",
+            "show servers conn",
+            "show sess",
+            "show sess all",
+            "show ssl cert",
+            "show startup-logs",
+            "show tasks",
+            "show threads",
+            "show tls-keys",
+            "show version",
+            "show default-server",
+        ] {
+            json(command);
+        }
+        // What commands before it said stays apart, and errors are told as ever.
+        let said = exchange(&path, "show version; show cli level json\n");
+        assert!(said.contains("\n\n\"admin\"\n"), "{io}: {said}");
+        assert_eq!(
+            exchange(&path, "show map nowhere json\n").trim(),
+            "Unknown map identifier. Please use #<id> or <file>."
+        );
+    });
 }

@@ -8,6 +8,7 @@ use thalweg_sample::World;
 
 use crate::anonymous;
 use crate::command::{Call, Command, Run};
+use crate::json::Shape;
 use crate::output::Reply;
 
 /// What this family adds to the table.
@@ -25,7 +26,9 @@ pub static COMMANDS: &[Command] = &[
     .help("", "show names and addresses as they are"),
     Command::new("set anon on", User, Run::Now(switch_on))
         .help("[value]", "show hashes in place of names and addresses"),
-    Command::new("show anon", User, Run::Now(show)).help("", "show whether dumps are anonymous, and the key"),
+    Command::new("show anon", User, Run::Now(show))
+        .help("", "show whether dumps are anonymous, and the key")
+        .json(|_| Shape::Value),
     Command::new("debug dev hash", User, Run::Now(hash)).help("  [msg]", "show a text as anonymous dumps do"),
 ];
 

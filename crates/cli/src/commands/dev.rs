@@ -8,11 +8,14 @@ use thalweg_syntax::carry::carry;
 
 use crate::anonymous;
 use crate::command::{Call, Command, Mode, Run};
+use crate::json::Shape;
 use crate::output::Reply;
 
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] = &[
-    Command::new("show dev", User, Run::Now(show)).help("", "show the program, the machine and the limits"),
+    Command::new("show dev", User, Run::Now(show))
+        .help("", "show the program, the machine and the limits")
+        .json(|_| Shape::Lines),
     Command::new("debug dev log", Admin, Run::Now(log))
         .help("   [msg] ...", "send this message to the global log targets")
         .only(Mode::Expert),

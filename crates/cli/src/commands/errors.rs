@@ -9,12 +9,14 @@ use thalweg_sample::facts::Endpoint;
 
 use super::{date, find_proxy};
 use crate::command::{Call, Command, Run};
+use crate::json::Shape;
 use crate::output::Reply;
 
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] =
     &[Command::new("show errors", Operator, Run::Waiting(|call| Box::pin(show(call))))
-        .help("[<px>] [request|response]", "show the last message that was not understood, by proxy")];
+        .help("[<px>] [request|response]", "show the last message that was not understood, by proxy")
+        .json(|_| Shape::Lines)];
 
 /// Characters of a message in a line.
 const WIDTH: usize = 70;

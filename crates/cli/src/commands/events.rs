@@ -10,12 +10,14 @@ use thalweg_proxy::Instance;
 use thalweg_syntax::carry::carry;
 
 use crate::command::{Call, Command, Run};
+use crate::json::Shape;
 use crate::output::Reply;
 
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] =
     &[Command::new("show events", User, Run::Waiting(|call| Box::pin(show(call))))
-        .help("[<sink>] [-w] [-n] [-0]", "list where events go, or show what a ring holds")];
+        .help("[<sink>] [-w] [-n] [-0]", "list where events go, or show what a ring holds")
+        .json(|_| Shape::Lines)];
 
 /// Bytes read from a ring at once: it is locked for no longer than that takes.
 const PAGE: usize = 16 * 1024;

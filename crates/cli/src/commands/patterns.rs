@@ -9,6 +9,7 @@ use thalweg_sample::pattern::{Hit, Method, Needle, PatternSet, SnapshotCache};
 use thalweg_syntax::carry::{carry, restore};
 
 use crate::command::{Call, Command, Run};
+use crate::json::Shape;
 use crate::output::Reply;
 
 /// What this family adds to the table.
@@ -40,9 +41,11 @@ pub static COMMANDS: &[Command] = &[
     Command::new("set map", Admin, Run::Now(|call| set_map(call.instance(), call.args)))
         .help("<map> [<key>|#<ref>] <value>", "change the value of entries of a map"),
     Command::new("show acl", Admin, Run::Waiting(|call| Box::pin(show(call, false))))
-        .help("[@<ver>] <acl>", "list the ACLs, or the patterns of one"),
+        .help("[@<ver>] <acl>", "list the ACLs, or the patterns of one")
+        .json(listed),
     Command::new("show map", Admin, Run::Waiting(|call| Box::pin(show(call, true))))
-        .help("[@<ver>] [map]", "list the maps, or the entries of one"),
+        .help("[@<ver>] [map]", "list the maps, or the entries of one")
+        .json(listed),
 ];
 
 /// Entries read at once while dumping: the set is locked for no longer than that takes.
@@ -344,4 +347,9 @@ fn commit(instance: &Instance, map: bool, args: &[&str]) -> Reply {
         return Reply::error("Version number out of range.");
     }
     added(set.commit(version))
+}
+
+/// What `show acl` and `show map` write: the lists, or the patterns of one.
+fn listed(args: &[&str]) -> Shape {
+    if args.is_empty() { Shape::Table } else { Shape::Entries }
 }

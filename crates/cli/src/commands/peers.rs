@@ -7,14 +7,17 @@ use thalweg_runtime::clock;
 
 use super::date;
 use crate::command::{Call, Command, Run};
+use crate::json::Shape;
 use crate::output::Reply;
 
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] =
-    &[Command::new("show peers", User, Run::Waiting(|call| Box::pin(show(call)))).help(
-        "[dict|-] [section]",
-        "the peers of all sections or of one (dict: with the names they exchanged)",
-    )];
+    &[Command::new("show peers", User, Run::Waiting(|call| Box::pin(show(call))))
+        .help(
+            "[dict|-] [section]",
+            "the peers of all sections or of one (dict: with the names they exchanged)",
+        )
+        .json(|_| Shape::Records)];
 
 /// `show peers [dict|-] [<section>]`
 async fn show(call: Call<'_>) -> io::Result<Reply> {

@@ -7,6 +7,7 @@ use thalweg_config::model::CliLevel::{Operator, User};
 use thalweg_syntax::carry::carry;
 
 use crate::command::{Call, Command, Run};
+use crate::json::Shape;
 use crate::output::Reply;
 use crate::shown;
 
@@ -14,21 +15,26 @@ use crate::shown;
 pub static COMMANDS: &[Command] = &[
     Command::new("show env", Operator, Run::Now(environment))
         .help("[var]", "list the environment of the process")
+        .json(|_| Shape::Pairs)
         .master(),
     Command::new("show fd", Operator, Run::Now(|call| descriptors(call.args)))
         .help("[num]", "list the open descriptors, or show one")
+        .json(|_| Shape::Pairs)
         .lacks("filters and what the poller knows; the number and what it is are shown"),
     Command::new("show libs", Operator, Run::Now(|_| libraries()))
-        .help("", "list the program and the libraries in memory"),
+        .help("", "list the program and the libraries in memory")
+        .json(|_| Shape::Lines),
     Command::new(
         "show startup-logs",
         Operator,
         Run::Now(|call| Reply::Text(call.cli().process.startup_log())),
     )
     .help("", "show what was said while starting")
+    .json(|_| Shape::Lines)
     .master(),
     Command::new("show version", User, Run::Now(|call| Reply::info(call.cli().version.clone())))
         .help("", "show the version of this process")
+        .json(|_| Shape::Value)
         .master(),
 ];
 

@@ -5,6 +5,7 @@ use thalweg_runtime::Profiling;
 use thalweg_runtime::profile::{self, Order, ProfileOptions};
 
 use crate::command::{Command, Run};
+use crate::json::Shape;
 use crate::output::Reply;
 
 /// What this family adds to the table.
@@ -13,23 +14,28 @@ pub static COMMANDS: &[Command] = &[
         .help("<what> {auto|on|off}", "switch the measurement of tasks")
         .lacks("memory"),
     Command::new("show activity", Operator, Run::Now(|call| activity(call.args)))
-        .help("[-1|0|thread_num]", "show what each thread did (for developers)"),
+        .help("[-1|0|thread_num]", "show what each thread did (for developers)")
+        .json(|_| Shape::Pairs),
     Command::new("show pools", User, Run::Now(|call| pools(call.args)))
-        .help("[by*] [match <pfx>] [nb]", "show what the memory pools hold"),
+        .help("[by*] [match <pfx>] [nb]", "show what the memory pools hold")
+        .json(|_| Shape::Lines),
     Command::new("show profiling", Admin, Run::Now(|call| show(call.args)))
-        .help("[<what>|<#lines>|<opts>]*", "show what each kind of task costs"),
+        .help("[<what>|<#lines>|<opts>]*", "show what each kind of task costs")
+        .json(|_| Shape::Lines),
     Command::new(
         "show tasks",
         User,
         Run::Waiting(|_| Box::pin(async { Ok(Reply::Text(profile::show_tasks().await)) })),
     )
-    .help("", "show the tasks that wait for a thread"),
+    .help("", "show the tasks that wait for a thread")
+    .json(|_| Shape::Lines),
     Command::new(
         "show threads",
         User,
         Run::Waiting(|_| Box::pin(async { Ok(Reply::Text(profile::show_threads().await)) })),
     )
-    .help("", "show what each thread does now"),
+    .help("", "show what each thread does now")
+    .json(|_| Shape::Lines),
 ];
 
 /// `show activity`.

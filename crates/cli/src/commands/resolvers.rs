@@ -7,12 +7,14 @@ use thalweg_proxy::Instance;
 use thalweg_statistics::resolvers::FIGURES;
 
 use crate::command::{Command, Run};
+use crate::json::Shape;
 use crate::output::Reply;
 
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] =
     &[Command::new("show resolvers", User, Run::Now(|call| show(call.instance(), call.args)))
-        .help("[id]", "show what was counted about the name servers of 'resolvers' sections")];
+        .help("[id]", "show what was counted about the name servers of 'resolvers' sections")
+        .json(|_| Shape::Lines)];
 
 fn show(instance: &Instance, args: &[&str]) -> Reply {
     let sections = instance.config.resolvers.iter().zip(&instance.resolvers);

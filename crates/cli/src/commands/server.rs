@@ -21,30 +21,35 @@ use self::identity::port_or_offset;
 use super::{find_proxy, find_server};
 use crate::anonymous;
 use crate::command::{Command, Run};
+use crate::json::Shape;
 use crate::output::{Level, Reply};
 
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] = &[
     Command::new("show backend", User, Run::Now(|call| show_backend(call.instance())))
-        .help("", "list the backends"),
+        .help("", "list the backends")
+        .json(|_| Shape::Table),
     Command::new(
         "show servers conn",
         User,
         Run::Now(|call| show_connections(call.instance(), call.args, call.session.anon_key)),
     )
-    .help("[<backend>]", "show the connections to servers"),
+    .help("[<backend>]", "show the connections to servers")
+    .json(|_| Shape::Table),
     Command::new(
         "show servers state",
         User,
         Run::Now(|call| show_state(call.instance(), call.args, call.session.anon_key)),
     )
-    .help("[<backend>]", "show the live state of servers, as a state file holds it"),
+    .help("[<backend>]", "show the live state of servers, as a state file holds it")
+    .json(|_| Shape::Table),
     Command::new(
         "show default-server",
         User,
         Run::Now(|call| show_presets(call.instance(), call.args, call.session.anon_key)),
     )
-    .help("[<backend>]", "list the presets of servers (default-server)"),
+    .help("[<backend>]", "list the presets of servers (default-server)")
+    .json(|_| Shape::Lines),
     Command::new("get weight", User, Run::Now(|call| get_weight(call.instance(), call.args)))
         .help("<bk>/<srv>", "show the weight of a server"),
     Command::new("set weight", Admin, Run::Now(|call| set_weight(call.instance(), call.args)))

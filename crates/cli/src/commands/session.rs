@@ -4,6 +4,7 @@ use thalweg_config::model::CliLevel::{self, Admin, Operator, User};
 use thalweg_syntax::{TimeUnit, parse_time};
 
 use crate::command::{Call, Command, Run};
+use crate::json::Shape;
 use crate::output::{Output, Reply};
 use crate::session::{End, Mode, Session};
 use crate::{Cli, Severity, help, shown};
@@ -61,9 +62,11 @@ pub static COMMANDS: &[Command] = &[
         .help("[cli] <delay>", "change the timeout of this session"),
     Command::new("show cli level", User, Run::Now(|call| Reply::info(crate::level_name(call.session.level))))
         .help("", "show the rights of this session")
+        .json(|_| Shape::Value)
         .master(),
     Command::new("show cli sockets", User, Run::Now(|call| show_sockets(call.cli())))
         .help("", "list the sockets of the CLI")
+        .json(|_| Shape::Table)
         .master(),
     Command::new("echo", User, Run::Now(|call| Reply::info(call.args.join(" "))))
         .help("<text>", "answer with a text")

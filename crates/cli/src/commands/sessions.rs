@@ -16,6 +16,7 @@ use thalweg_syntax::{TimeUnit, parse_time};
 use super::{date, find_proxy, find_server};
 use crate::anonymous;
 use crate::command::{Call, Command, Run};
+use crate::json::Shape;
 use crate::output::Reply;
 use crate::threads::{on, on_all};
 
@@ -23,6 +24,7 @@ use crate::threads::{on, on_all};
 pub static COMMANDS: &[Command] = &[
     Command::new("show sess", Operator, Run::Waiting(|call| Box::pin(show(call))))
         .help("[help|<id>|all] [opts...]", "list the streams, or show one in detail")
+        .json(|_| Shape::Records)
         .lacks("figures of buffers and tasks"),
     Command::new(
         "shutdown session",

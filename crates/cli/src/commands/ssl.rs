@@ -12,6 +12,7 @@ use thalweg_runtime::timer;
 use thalweg_tls::live::{Answer, Live};
 
 use crate::command::{Call, Command, Run};
+use crate::json::Shape;
 use crate::output::Reply;
 
 /// What this family adds to the table.
@@ -146,7 +147,8 @@ pub static COMMANDS: &[Command] = &[
             }
         }),
     )
-    .help("[<cafile>[:<index>]]", "list the CA files, or show one or a certificate of it"),
+    .help("[<cafile>[:<index>]]", "list the CA files, or show one or a certificate of it")
+    .json(|_| Shape::Lines),
     Command::new(
         "show ssl cert",
         User,
@@ -155,7 +157,8 @@ pub static COMMANDS: &[Command] = &[
             Some(name) => show(&call, |live| live.show_certificate(name), NO_CERTIFICATE),
         }),
     )
-    .help("[<certfile>]", "list the certificates, or show one"),
+    .help("[<certfile>]", "list the certificates, or show one")
+    .json(|args| if args.is_empty() { Shape::Lines } else { Shape::Pairs }),
     Command::new(
         "show ssl crl-file",
         User,
@@ -166,9 +169,11 @@ pub static COMMANDS: &[Command] = &[
             }
         }),
     )
-    .help("[<crlfile>[:<index>]]", "list the CRL files, or show one or a list of it"),
+    .help("[<crlfile>[:<index>]]", "list the CRL files, or show one or a list of it")
+    .json(|_| Shape::Lines),
     Command::new("show ssl crt-list", Admin, Run::Now(|call| show_lists(&call)))
-        .help("[-n] [<list>]", "list the crt-lists, or show one"),
+        .help("[-n] [<list>]", "list the crt-lists, or show one")
+        .json(|_| Shape::Lines),
     Command::new(
         "show ssl jwt",
         User,
@@ -176,17 +181,21 @@ pub static COMMANDS: &[Command] = &[
             live(call.instance()).map_or(Reply::Done, |live| shown(Ok(live.show_token_certificates())))
         }),
     )
-    .help("", "list the certificates that verify and decrypt JSON Web Tokens"),
+    .help("", "list the certificates that verify and decrypt JSON Web Tokens")
+    .json(|_| Shape::Lines),
     Command::new("show ssl ocsp-response", Admin, Run::Now(|call| show_ocsp(&call)))
-        .help("[[text|base64] id]", "list the OCSP responses, or show one"),
+        .help("[[text|base64] id]", "list the OCSP responses, or show one")
+        .json(|_| Shape::Lines),
     Command::new(
         "show ssl providers",
         User,
         Run::Now(|_| Reply::Text("Loaded providers : \n\t- default\n".to_owned())),
     )
-    .help("", "show what computes"),
+    .help("", "show what computes")
+    .json(|_| Shape::Lines),
     Command::new("show ssl sni", User, Run::Now(|call| show_sni(&call)))
-        .help("[-f <frontend>] [-A]", "list the names that clients may ask for, and their certificates"),
+        .help("[-f <frontend>] [-A]", "list the names that clients may ask for, and their certificates")
+        .json(|_| Shape::Table),
     Command::new(
         "show ssl ocsp-updates",
         Admin,
@@ -194,11 +203,13 @@ pub static COMMANDS: &[Command] = &[
             live(call.instance()).map_or(Reply::Done, |mut live| Reply::Text(live.show_updates()))
         }),
     )
-    .help("", "list the OCSP responses that are fetched, and what came of it"),
+    .help("", "list the OCSP responses that are fetched, and what came of it")
+    .json(|_| Shape::Lines),
     Command::new("update ssl ocsp-response", Admin, Run::Waiting(|call| Box::pin(update_ocsp(call))))
         .help("<certfile>", "fetch the OCSP response of a certificate, and show it"),
     Command::new("show tls-keys", Admin, Run::Now(|call| show_ticket_keys(&call)))
-        .help("[id|*]", "list the files of TLS ticket keys, or show the keys of one"),
+        .help("[id|*]", "list the files of TLS ticket keys, or show the keys of one")
+        .json(|args| if args.is_empty() { Shape::Table } else { Shape::Lines }),
 ];
 
 const NO_CERTIFICATE: &str = "Can't display the certificate: Not found or the certificate is a bundle!";

@@ -10,6 +10,7 @@ use thalweg_statistics::report::{Filter, Form, Report};
 use thalweg_statistics::{resolvers, stat, stats_file};
 
 use crate::command::{Call, Command, Run};
+use crate::json::Shape;
 use crate::output::Reply;
 
 /// What this family adds to the table.
@@ -17,7 +18,8 @@ pub static COMMANDS: &[Command] = &[
     Command::new("show stat", User, Run::Waiting(|call| Box::pin(show(call))))
         .help("[desc|json|no-maint|typed|up]*", "show the counters of proxies and servers"),
     Command::new("show latency", User, Run::Waiting(|call| Box::pin(show_latency(call))))
-        .help("[<proxy>]", "show how long streams took, in microseconds"),
+        .help("[<proxy>]", "show how long streams took, in microseconds")
+        .json(|_| Shape::Table),
     Command::new("dump stats-file", User, Run::Now(|call| Reply::Text(stats_file::dump(call.instance()))))
         .help("", "dump the counters that a stats file holds"),
     Command::new("show schema json", User, Run::Now(|_| Reply::Text(stat::SCHEMA.into())))
