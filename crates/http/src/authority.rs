@@ -56,7 +56,7 @@ pub fn is_host(host_port: &[u8]) -> bool {
         },
         _ => host_port,
     };
-    rest.iter().all(|&b| is_host_byte(b))
+    crate::scan::is_plain_host(rest) || rest.iter().all(|&b| is_host_byte(b))
 }
 
 /// Whether `host_port` is a host and perhaps a port as the grammar has them (RFC 3986 section 3.2.2): a name of

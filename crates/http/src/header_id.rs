@@ -3,6 +3,8 @@
 //! A name becomes a one-byte id through a perfect hash, so that finding a header by a well-known name
 //! is an index into a table, for the parser, the framing rules and every compiled expression.
 
+use crate::scan::Ends;
+
 macro_rules! header_ids {
     ($($variant:ident = $name:literal,)+) => {
         /// A well-known field name, or [`HeaderId::Other`].
@@ -132,23 +134,19 @@ pub const COUNT: usize = NAMES.len();
 const HASH_BITS: u32 = 9;
 // Found by trial: no two names of the table collide, which the construction of `SLOTS` verifies when it
 // is compiled. Adding a name may need another multiplier.
-const MULTIPLIER: u64 = 0xb751_3a9e_2ff4_995d;
+const MULTIPLIER: u64 = 0x9c60_500c_d2c1_72db;
 
-const fn slot(name: &[u8]) -> usize {
-    let len = name.len();
-    let packed = name[0] as u64
-        | (name[len / 2] as u64) << 8
-        | (name[len - 1] as u64) << 16
-        | (name[len.saturating_sub(4)] as u64) << 24
-        | (len as u64) << 32;
-    (packed.wrapping_mul(MULTIPLIER) >> (64 - HASH_BITS)) as usize
+#[inline]
+const fn slot(ends: Ends, len: usize) -> usize {
+    (ends.mix().wrapping_add(len as u64).wrapping_mul(MULTIPLIER) >> (64 - HASH_BITS)) as usize
 }
 
 const fn slots() -> [u8; 1 << HASH_BITS] {
     let mut slots = [0u8; 1 << HASH_BITS];
     let mut id = 1;
     while id < NAMES.len() {
-        let at = slot(NAMES[id].as_bytes());
+        let name = NAMES[id].as_bytes();
+        let at = slot(Ends::of(name), name.len());
         assert!(slots[at] == 0, "two header names share a slot: choose another multiplier");
         slots[at] = id as u8;
         id += 1;
@@ -158,48 +156,104 @@ const fn slots() -> [u8; 1 << HASH_BITS] {
 
 static SLOTS: [u8; 1 << HASH_BITS] = slots();
 
-/// The longest name of the table.
-const LONGEST: usize = {
-    let mut longest = 0;
+/// What most names can be compared by.
+#[derive(Clone, Copy)]
+struct Known {
+    ends: Ends,
+    case_bits: Ends,
+    len: usize,
+    id: HeaderId,
+}
+
+static KNOWN: [Known; COUNT] = {
+    let nothing = Ends { first: 0, last: 0 };
+    let none = Known { ends: nothing, case_bits: nothing, len: usize::MAX, id: HeaderId::Other };
+    let mut known = [none; COUNT];
     let mut id = 1;
-    while id < NAMES.len() {
-        if NAMES[id].len() > longest {
-            longest = NAMES[id].len();
-        }
+    while id < COUNT {
+        let name = NAMES[id].as_bytes();
+        let ends = Ends::of(name);
+        known[id] = Known { ends, case_bits: ends.case_bits(), len: name.len(), id: IDS[id] };
         id += 1;
     }
-    longest
+    known
 };
 
 impl HeaderId {
     /// The id of `name`, which must be in lower case; upper case never matches.
     #[inline]
     pub fn from_lower(name: &[u8]) -> Self {
-        if name.is_empty() || name.len() > LONGEST {
-            return Self::Other;
+        let ends = Ends::of(name);
+        let known = Known::at(ends, name);
+        let is = known.len == name.len() && known.ends == ends;
+        if is && (name.len() <= Ends::ALL || name == known.id.name().as_bytes()) {
+            return known.id;
         }
-        let id = SLOTS[slot(name)] as usize;
-        let found = NAMES[id].as_bytes();
-        // Names of one length rarely share a slot: compare the length before the bytes.
-        if found.len() == name.len() && found == name { IDS[id] } else { Self::Other }
+        Self::Other
     }
 
     /// The id of `name`, whatever its case.
+    #[inline]
     pub fn from_name(name: &[u8]) -> Self {
-        let mut lower = [0u8; LONGEST];
-        match lower.get_mut(..name.len()) {
-            Some(lower) => {
-                lower.copy_from_slice(name);
-                lower.make_ascii_lowercase();
-                Self::from_lower(lower)
-            }
-            None => Self::Other,
+        let ends = Ends::of(name);
+        let known = Known::at(ends, name);
+        let is = known.len == name.len() && ends.are(known.ends, known.case_bits);
+        if is && (name.len() <= Ends::ALL || name.eq_ignore_ascii_case(known.id.name().as_bytes())) {
+            return known.id;
+        }
+        Self::Other
+    }
+
+    /// Puts `name` in lower case, which this is the id of.
+    #[inline]
+    pub(crate) fn lower(self, name: &mut [u8]) {
+        let known = &KNOWN[self as usize];
+        match known.len <= Ends::ALL && known.len == name.len() {
+            true => known.ends.write(name),
+            false => name.make_ascii_lowercase(),
         }
     }
 
     /// The name in lower case, empty for [`HeaderId::Other`].
     pub fn name(self) -> &'static str {
         NAMES[self as usize]
+    }
+}
+
+impl Known {
+    /// The only one that `name` may be.
+    #[inline]
+    fn at(ends: Ends, name: &[u8]) -> &'static Known {
+        &KNOWN[usize::from(SLOTS[slot(ends, name.len())])]
+    }
+}
+
+/// Some of the well-known names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct IdSet([u64; 2]);
+
+const _: () = assert!(COUNT <= 128, "one bit per id must fit");
+
+impl IdSet {
+    #[inline]
+    const fn place(id: HeaderId) -> (usize, u64) {
+        (id as usize >> 6 & 1, 1 << (id as u32 & 63))
+    }
+
+    /// Whether this one is among them.
+    #[inline]
+    pub fn has(&self, id: HeaderId) -> bool {
+        let (word, bit) = Self::place(id);
+        self.0[word] & bit != 0
+    }
+
+    /// Adds one; whether it was not among them.
+    #[inline]
+    pub fn insert(&mut self, id: HeaderId) -> bool {
+        let (word, bit) = Self::place(id);
+        let before = self.0[word];
+        self.0[word] = before | bit;
+        before & bit == 0
     }
 }
 
@@ -218,6 +272,9 @@ mod tests {
                 let mut near = name.as_bytes().to_vec();
                 near[at] ^= 1;
                 assert_ne!(HeaderId::from_lower(&near), id);
+                near[at] = name.as_bytes()[at] ^ 0x20;
+                let same = name.as_bytes()[at].is_ascii_alphabetic();
+                assert_eq!(HeaderId::from_name(&near) == id, same, "only letters have two cases");
                 near.remove(at);
                 assert_ne!(HeaderId::from_lower(&near), id);
             }

@@ -452,16 +452,24 @@ fn violation(kind: ViolationKind, offset: u32) -> Violation {
 }
 
 /// Checks all lengths, keeps one field with one number, and returns the number.
+#[inline]
 fn content_length(head: &mut Head) -> Result<Option<u64>, Violation> {
-    let Some(first) = head.get(HeaderId::ContentLength) else { return Ok(None) };
-    let (index, span) = (first.index, first.value_span);
+    if !head.had(HeaderId::ContentLength) {
+        return Ok(None);
+    }
     // Nearly every message: one field, one number without a needless zero.
-    if let Some(length) = parse_length(first.value)
-        && (first.value.len() == 1 || first.value[0] != b'0')
-        && head.get_from(HeaderId::ContentLength, index + 1).is_none()
+    let usual = head.only(HeaderId::ContentLength).map(|field| field.value);
+    if let Some([b'1'..=b'9', ..] | b"0") = usual
+        && let Some(length) = usual.and_then(parse_length)
     {
         return Ok(Some(length));
     }
+    lengths(head)
+}
+
+fn lengths(head: &mut Head) -> Result<Option<u64>, Violation> {
+    let Some(first) = head.get(HeaderId::ContentLength) else { return Ok(None) };
+    let (index, span) = (first.index, first.value_span);
     let mut length = None;
     for field in head.get_all(HeaderId::ContentLength) {
         // A list has at least one element, and none of its elements is empty.
@@ -494,16 +502,16 @@ fn content_length(head: &mut Head) -> Result<Option<u64>, Violation> {
 
 /// A decimal number without sign, white space or overflow.
 pub fn parse_length(bytes: &[u8]) -> Option<u64> {
-    if bytes.is_empty() {
-        return None;
+    /// So many digits are below 2^64 in any case.
+    const SAFE: usize = 19;
+    let (safe, rest) = bytes.split_at_checked(SAFE).unwrap_or((bytes, b""));
+    let digit = |byte: u8| Some(byte.wrapping_sub(b'0')).filter(|digit| *digit <= 9).map(u64::from);
+    let mut number = digit(*safe.first()?)?;
+    for &byte in &safe[1..] {
+        number = number * 10 + digit(byte)?;
     }
-    let mut number = 0u64;
-    for &byte in bytes {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        number = number.checked_mul(10)?.checked_add(u64::from(digit))?;
+    for &byte in rest {
+        number = number.checked_mul(10)?.checked_add(digit(byte)?)?;
     }
     Some(number)
 }
@@ -522,7 +530,12 @@ pub fn decimal(mut number: u64, buffer: &mut [u8; 20]) -> &[u8] {
 }
 
 /// Whether the body is chunked. `Err` for everything but one final `chunked`.
+#[inline]
 fn transfer_encoding(head: &mut Head, accept_unsafe: bool, request: bool) -> Result<bool, Violation> {
+    if head.had(HeaderId::TransferEncoding) { codings(head, accept_unsafe, request) } else { Ok(false) }
+}
+
+fn codings(head: &mut Head, accept_unsafe: bool, request: bool) -> Result<bool, Violation> {
     let Some(first) = head.get(HeaderId::TransferEncoding) else { return Ok(false) };
     let (index, offset) = (first.index, first.value_span.off);
     // Nearly every message that has one.
@@ -594,25 +607,24 @@ impl Connection {
     }
 }
 
+#[inline]
 fn connection(head: &Head) -> Connection {
-    let mut found = Connection::default();
-    if !head.has(HeaderId::Connection) {
-        return found;
+    let absent = Connection::default();
+    if !head.had(HeaderId::Connection) {
+        return absent;
     }
+    // How nearly everyone writes it.
+    match head.only(HeaderId::Connection).map(|field| field.value) {
+        Some(b"keep-alive") => Connection { present: true, keep_alive: true, ..absent },
+        Some(b"close") => Connection { present: true, close: true, ..absent },
+        _ => connection_options(head),
+    }
+}
+
+fn connection_options(head: &Head) -> Connection {
+    let mut found = Connection::default();
     for field in head.get_all(HeaderId::Connection) {
         found.present = true;
-        // How nearly everyone writes it.
-        match field.value {
-            b"keep-alive" => {
-                found.keep_alive = true;
-                continue;
-            }
-            b"close" => {
-                found.close = true;
-                continue;
-            }
-            _ => {}
-        }
         for option in list(field.value) {
             match option.len() {
                 5 if option.eq_ignore_ascii_case(b"close") => found.close = true,
@@ -629,10 +641,14 @@ fn connection(head: &Head) -> Connection {
 /// withdrew and which would let a client speak past the proxy.
 ///
 /// A response may name protocols without offering to change to one, so there it stays.
+#[inline]
 fn settle_upgrade(head: &mut Head, connection: Connection, request: bool, framing: &mut Framing) {
-    if !head.has(HeaderId::Upgrade) {
-        return;
+    if head.had(HeaderId::Upgrade) {
+        settle_protocols(head, connection, request, framing);
     }
+}
+
+fn settle_protocols(head: &mut Head, connection: Connection, request: bool, framing: &mut Framing) {
     if request && !connection.upgrade {
         head.remove_id(HeaderId::Upgrade);
         return;
@@ -663,6 +679,7 @@ fn settle_upgrade(head: &mut Head, connection: Connection, request: bool, framin
 
 /// Takes `close`, `keep-alive` and an idle `upgrade` out of `Connection`: the sender of each side says
 /// its own.
+#[inline]
 fn settle_connection(head: &mut Head, connection: Connection, upgrade: bool) {
     if !connection.present {
         return;
@@ -672,6 +689,10 @@ fn settle_connection(head: &mut Head, connection: Connection, upgrade: bool) {
         head.remove_id(HeaderId::Connection);
         return;
     }
+    settle_connection_options(head, upgrade);
+}
+
+fn settle_connection_options(head: &mut Head, upgrade: bool) {
     let mut next = 0;
     while let Some(field) = head.get_from(HeaderId::Connection, next) {
         let index = field.index;
@@ -700,10 +721,12 @@ fn settle_connection(head: &mut Head, connection: Connection, upgrade: bool) {
 
 /// Reduces `TE` to `trailers`, the only thing in it that a proxy can promise, and says whether it is
 /// there.
+#[inline]
 fn te(head: &mut Head) -> bool {
-    if !head.has(HeaderId::Te) {
-        return false;
-    }
+    head.had(HeaderId::Te) && settle_te(head)
+}
+
+fn settle_te(head: &mut Head) -> bool {
     let mut keep = None;
     for field in head.get_all(HeaderId::Te) {
         if keep.is_none() && list(field.value).any(|coding| coding.eq_ignore_ascii_case(b"trailers")) {

@@ -1,8 +1,8 @@
 //! Editing the fields of a head. Every edit validates what it is given and keeps the head within its bound.
 
-use super::{CANONICAL, Field, Head, NONE, REMOVED, RewriteError, append_canonical, bit, check_value};
+use super::{CANONICAL, FIELDS_END, Field, Head, REMOVED, RewriteError, append_canonical, check_value};
 use super::{FieldRef, Span};
-use crate::header_id::{self, HeaderId};
+use crate::header_id::HeaderId;
 
 impl Head {
     /// Appends a field. The name is stored in lower case.
@@ -39,7 +39,7 @@ impl Head {
 
     /// Checks that one more field fits, and makes room for it.
     fn room_for_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), RewriteError> {
-        if self.fields.len() >= NONE as usize {
+        if self.fields.len() >= FIELDS_END {
             return Err(RewriteError::TooLarge);
         }
         self.room(name.len() + value.len() + 4, 0)
@@ -47,15 +47,9 @@ impl Head {
 
     /// Adds a field behind the others, whose bytes are in the store.
     fn add(&mut self, field: Field) {
-        let index = self.fields.len() as u16;
         self.fields.push(field);
         self.live += field.name.len as usize + field.value.len as usize + 4;
-        let first = &mut self.first[field.id as usize];
-        if *first == NONE {
-            *first = index;
-        } else {
-            self.repeated |= bit(field.id);
-        }
+        self.index.note(field.id, self.fields.len() - 1);
     }
 
     /// Inserts a field before the first one.
@@ -90,15 +84,9 @@ impl Head {
     }
 
     fn index_again(&mut self) {
-        self.first = [NONE; header_id::COUNT];
-        self.repeated = 0;
-        for (index, field) in self.fields.iter().enumerate().filter(|(_, field)| !field.is_removed()) {
-            let first = &mut self.first[field.id as usize];
-            if *first == NONE {
-                *first = index as u16;
-            } else {
-                self.repeated |= bit(field.id);
-            }
+        self.index.clear();
+        for (at, field) in self.fields.iter().enumerate().filter(|(_, field)| !field.is_removed()) {
+            self.index.note(field.id, at);
         }
     }
 
@@ -157,12 +145,18 @@ impl Head {
 
     /// Removes the field at `index`. The indexes of the others stay the same.
     pub fn remove(&mut self, index: usize) {
-        if let Some(field) = self.fields.get_mut(index)
-            && !field.is_removed()
-        {
-            field.flags |= REMOVED;
-            self.live -= field.name.len as usize + field.value.len as usize + 4;
-        }
+        self.take_out(index);
+    }
+
+    /// The same; whether there was one.
+    #[inline]
+    fn take_out(&mut self, index: usize) -> bool {
+        let Some(field) = self.fields.get_mut(index).filter(|field| !field.is_removed()) else {
+            return false;
+        };
+        field.flags |= REMOVED;
+        self.live -= field.name.len as usize + field.value.len as usize + 4;
+        true
     }
 
     /// Removes all fields with this name, in any case, and says how many there were.
@@ -182,7 +176,15 @@ impl Head {
     }
 
     /// Removes all fields with a well-known name.
+    #[inline]
     pub fn remove_id(&mut self, id: HeaderId) -> usize {
+        match self.index.only(id) {
+            Some(only) => usize::from(self.take_out(only)),
+            None => self.remove_each(id),
+        }
+    }
+
+    fn remove_each(&mut self, id: HeaderId) -> usize {
         let mut removed = 0;
         let mut next = 0;
         while let Some(index) = self.get_from(id, next).map(|field| field.index) {

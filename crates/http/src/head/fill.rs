@@ -1,6 +1,6 @@
 //! Filling a head from received bytes, and normalising it in place. For parsers and the framing rules.
 
-use super::{CANONICAL, Field, Head, Kind, NONE, Span, bit};
+use super::{CANONICAL, Field, Head, Kind, Span};
 use crate::header_id::HeaderId;
 use crate::method::{Method, Version};
 
@@ -12,12 +12,12 @@ impl Head {
         self.store.extend_from_slice(bytes);
     }
 
-    /// Adds a field found by a parser before the store is loaded. The name's case and id are settled by
+    /// Adds a field found by a parser before the store is loaded. The name's case, and its id if that is not known, are settled by
     /// [`Head::settle_fields`].
     #[inline]
-    pub fn push_parsed(&mut self, name: Span, value: Span, canonical: bool) {
+    pub fn push_parsed(&mut self, id: HeaderId, name: Span, value: Span, canonical: bool) {
         let flags = if canonical { CANONICAL } else { 0 };
-        self.fields.push(Field { name, value, id: HeaderId::Other, flags });
+        self.fields.push(Field { name, value, id, flags });
     }
 
     /// Names and values of the fields added so far, in what they were read from.
@@ -39,17 +39,14 @@ impl Head {
     /// Once the store is loaded: puts all names in lower case, resolves their ids and builds the index.
     pub fn settle_fields(&mut self) {
         let mut live = 0;
-        for (index, field) in self.fields.iter_mut().enumerate() {
+        for (place, field) in self.fields.iter_mut().enumerate() {
             let Some(name) = self.store.get_mut(field.name.range()) else { continue };
-            crate::scan::lower_token(name);
-            field.id = HeaderId::from_lower(name);
-            live += field.name.len as usize + field.value.len as usize + 4;
-            let first = &mut self.first[field.id as usize];
-            if *first == NONE {
-                *first = index as u16;
-            } else {
-                self.repeated |= bit(field.id);
+            if field.id == HeaderId::Other {
+                field.id = HeaderId::from_name(name);
             }
+            field.id.lower(name);
+            live += field.name.len as usize + field.value.len as usize + 4;
+            self.index.note(field.id, place);
         }
         self.live = live;
         if std::mem::take(&mut self.folded) {

@@ -10,12 +10,14 @@
 
 mod edit;
 mod fill;
+mod index;
 
 use std::fmt;
 
-use crate::header_id::{self, HeaderId};
+use crate::header_id::HeaderId;
 use crate::method::{Method, Version};
 use crate::semantics::Framing;
+use index::Index;
 
 /// A range of a [`Head`]'s byte store, valid until the head is edited or cleared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -134,19 +136,15 @@ pub enum Kind {
 /// The size limit of a head when none was set, in bytes: the reference's default buffer, 16384.
 pub const DEFAULT_LIMIT: usize = 16384;
 
-const NONE: u16 = u16::MAX;
-
-const _: () = assert!(header_id::COUNT <= 128, "one bit per id must fit in `repeated`");
+/// More fields than a head may have: their places are numbers of 16 bits.
+const FIELDS_END: usize = u16::MAX as usize;
 
 /// The head of one message. See the module's documentation.
 #[derive(Clone)]
 pub struct Head {
     store: Vec<u8>,
     fields: Vec<Field>,
-    first: [u16; header_id::COUNT],
-    /// One bit per id: whether a second field with it may exist, so that asking for it can be answered
-    /// without looking.
-    repeated: u128,
+    index: Index,
     limit: usize,
     /// Bytes of all live fields as encoded, `name: value\r\n` each.
     live: usize,
@@ -176,8 +174,7 @@ impl Head {
         Self {
             store: Vec::new(),
             fields: Vec::new(),
-            first: [NONE; header_id::COUNT],
-            repeated: 0,
+            index: Index::new(),
             limit: DEFAULT_LIMIT,
             live: 0,
             kind: Kind::Request,
@@ -196,8 +193,7 @@ impl Head {
     pub fn clear(&mut self) {
         self.store.clear();
         self.fields.clear();
-        self.first = [NONE; header_id::COUNT];
-        self.repeated = 0;
+        self.index.clear();
         self.live = 0;
         self.kind = Kind::Request;
         self.method = Method::Get;
@@ -538,6 +534,18 @@ impl Head {
         self.get_from(id, 0)
     }
 
+    /// Whether a field with a well-known name is or was present: a quick answer for names that few messages have.
+    #[inline]
+    pub fn had(&self, id: HeaderId) -> bool {
+        self.index.has(id)
+    }
+
+    /// The field with a well-known name, if no other ever had it.
+    #[inline]
+    pub fn only(&self, id: HeaderId) -> Option<FieldRef<'_>> {
+        self.field(self.index.only(id)?)
+    }
+
     /// Whether a field with a well-known name is present.
     #[inline]
     pub fn has(&self, id: HeaderId) -> bool {
@@ -553,14 +561,7 @@ impl Head {
     /// The first field with a well-known name whose index is at least `from`.
     #[inline]
     pub fn get_from(&self, id: HeaderId, from: usize) -> Option<FieldRef<'_>> {
-        let first = self.first[id as usize];
-        if first == NONE || id == HeaderId::Other {
-            return None;
-        }
-        if from > first as usize && self.repeated & bit(id) == 0 {
-            return None;
-        }
-        let from = from.max(first as usize);
+        let from = self.index.place(id, from)?;
         self.fields
             .get(from..)?
             .iter()
@@ -651,10 +652,12 @@ impl Head {
                 let expected = [name, b": ", self.bytes(field.value), b"\r\n"].concat();
                 assert_eq!(self.store.get(start..end), Some(&expected[..]), "field {index} is not canonical");
             }
-            let first = self.first[field.id as usize];
-            assert!(first as usize <= index, "index of field {index}");
-            let second = (first as usize) < index;
-            assert!(!second || self.repeated & bit(field.id) != 0, "field {index} is a second one");
+            if field.id != HeaderId::Other {
+                let earlier =
+                    self.fields[..index].iter().filter(|f| !f.is_removed() && f.id == field.id).count();
+                let found = self.get_all(field.id).nth(earlier).map(|found| found.index);
+                assert_eq!(found, Some(index), "field {index} is not found by its name");
+            }
         }
         assert_eq!(live, self.live, "bytes of live fields");
     }
@@ -679,11 +682,6 @@ impl fmt::Debug for Head {
         }
         Ok(())
     }
-}
-
-#[inline]
-fn bit(id: HeaderId) -> u128 {
-    1 << (id as u32)
 }
 
 fn append_canonical(store: &mut Vec<u8>, name: &[u8], value: &[u8]) -> (Span, Span) {

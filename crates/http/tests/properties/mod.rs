@@ -19,7 +19,7 @@ pub fn values(text: &[u8]) {
     for at in [0, text.len() / 2, text.len()] {
         assert!((at..=text.len()).contains(&scan::control(text, at)));
         assert!((at..=text.len()).contains(&scan::target_end(text, at)));
-        assert!((at..=text.len()).contains(&scan::token_end(text, at)));
+        assert!((at..=text.len()).contains(&scan::colon(text, at)));
     }
 }
 
