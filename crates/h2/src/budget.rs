@@ -16,12 +16,16 @@ pub enum Abuse {
     Ping,
     /// SETTINGS frames.
     Settings,
-    /// PRIORITY frames, and frames of unknown types.
+    /// PRIORITY frames, frames of unknown types, acknowledgements of nothing, and what comes for streams that are over.
     Noise,
     /// DATA frames without data, and nothing ended by them.
     EmptyData,
     /// WINDOW_UPDATE frames that give next to nothing.
     TinyWindow,
+    /// Other WINDOW_UPDATE frames: what was sent pays for them.
+    Window,
+    /// Interim responses.
+    Interim,
     /// Header blocks in many small CONTINUATION frames.
     Continuation,
     /// Other breaches of the protocol that are not worth an error by themselves.
@@ -36,9 +40,9 @@ impl Abuse {
             Abuse::Settings => 100,
             Abuse::Ping => 20,
             Abuse::Continuation => 20,
-            Abuse::Glitch => 50,
+            Abuse::Glitch | Abuse::Interim => 50,
             Abuse::EmptyData | Abuse::TinyWindow => 5,
-            Abuse::Noise => 5,
+            Abuse::Noise | Abuse::Window => 5,
         }
     }
 }
@@ -49,6 +53,9 @@ const POINTS_MAX: u32 = 100_000;
 const POINTS_PER_MS: u32 = 10;
 /// Points that come back with a stream that was served to its end.
 const POINTS_PER_STREAM: u32 = 100;
+
+/// Points that come back with a DATA frame that was sent: its receiver gives two windows back.
+const POINTS_PER_FRAME: u32 = 20;
 
 /// The budget of one connection.
 #[derive(Clone, Debug)]
@@ -79,7 +86,12 @@ impl Budget {
             self.give(passed.saturating_mul(POINTS_PER_MS));
         }
         // What honest peers do now and then is none.
-        let is_breach = !matches!(abuse, Abuse::Ping | Abuse::Settings | Abuse::RapidReset | Abuse::Noise);
+        let is_breach = match abuse {
+            Abuse::Ping | Abuse::Settings | Abuse::RapidReset | Abuse::Noise => false,
+            Abuse::Window | Abuse::Interim => false,
+            Abuse::ForcedReset | Abuse::EmptyData | Abuse::TinyWindow => true,
+            Abuse::Continuation | Abuse::Glitch => true,
+        };
         self.breaches = self.breaches.saturating_add(u32::from(is_breach));
         match self.points.checked_sub(abuse.cost()) {
             Some(points) => {
@@ -93,6 +105,12 @@ impl Budget {
     /// A stream was served to its end.
     pub fn served(&mut self) {
         self.give(POINTS_PER_STREAM);
+    }
+
+    /// A DATA frame was sent.
+    #[inline]
+    pub fn sent(&mut self) {
+        self.give(POINTS_PER_FRAME);
     }
 
     fn give(&mut self, points: u32) {

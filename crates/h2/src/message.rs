@@ -61,6 +61,8 @@ pub struct Reader<'a> {
     fields: usize,
     /// Octets that the list may still have, by the RFC's way of counting (RFC 9113 section 6.5.2).
     room: usize,
+    /// Octets that came, whether they had room or not.
+    decoded: usize,
     seen: u8,
     status: u16,
     error: Option<Malformed>,
@@ -119,10 +121,16 @@ impl<'a> Reader<'a> {
             fields_max,
             fields: 0,
             room: list_max,
+            decoded: 0,
             seen: 0,
             status: 0,
             error: None,
         }
+    }
+
+    /// Octets of the list so far, by the RFC's way of counting.
+    pub fn decoded(&self) -> usize {
+        self.decoded
     }
 
     fn fail(&mut self, error: Malformed) {
@@ -381,10 +389,12 @@ impl<'a> Reader<'a> {
 
 impl Sink for Reader<'_> {
     fn field(&mut self, kind: Name, name: &[u8], value: &[u8], clean: bool) {
+        let octets = name.len() + value.len() + FIELD_OVERHEAD;
+        self.decoded = self.decoded.saturating_add(octets);
         if self.error.is_some() {
             return;
         }
-        match self.room.checked_sub(name.len() + value.len() + FIELD_OVERHEAD) {
+        match self.room.checked_sub(octets) {
             Some(room) => self.room = room,
             None => return self.fail(Malformed::TooLarge),
         }

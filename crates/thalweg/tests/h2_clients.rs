@@ -563,66 +563,6 @@ fn counters_and_sessions() {
     });
 }
 
-/// Makes one frame of a flood.
-type Make<'a> = Box<dyn Fn(u32) -> Vec<u8> + 'a>;
-
-/// Each kind of flood ends its connection, by name, and nobody else notices.
-#[test]
-fn floods() {
-    each_driver(|io| {
-        let server = telling();
-        let proxy = before(&server, "http-request return status 200").start(io);
-        let mut other = client(&proxy);
-        let both = flag::END_HEADERS | flag::END_STREAM;
-        let flood = |make: &dyn Fn(u32) -> Vec<u8>| {
-            let mut conn = proxy.connect();
-            let _ = conn.try_send(beginning());
-            // Far more than any budget, in pieces; the proxy may leave at any of them.
-            for round in 0..400 {
-                let piece: Vec<u8> = (0..100).flat_map(|n| make(round * 100 + n)).collect();
-                if conn.try_send(piece).is_err() {
-                    break;
-                }
-            }
-            let mut last = None;
-            while let Some((header, payload)) = next_frame(&mut conn) {
-                if header.kind == Kind::Goaway {
-                    last = Some(payload[7]);
-                }
-            }
-            last
-        };
-        const CALM: u8 = 11;
-        let get = |id| frame(Kind::Headers, both, id, &block(GET));
-        let open = frame(Kind::Headers, flag::END_HEADERS, 1, &block(GET));
-        let once = |n: u32, first: &[u8], then: Vec<u8>| if n == 0 { first.to_vec() } else { then };
-        let floods: [(&str, Make); 7] = [
-            (
-                "resets",
-                Box::new(|n| [get(2 * n + 1), frame(Kind::RstStream, 0, 2 * n + 1, &[0, 0, 0, 8])].concat()),
-            ),
-            ("pings", Box::new(|_| frame(Kind::Ping, 0, 0, &[0; 8]))),
-            ("settings", Box::new(|_| frame(Kind::Settings, 0, 0, &[]))),
-            ("priorities", Box::new(|_| frame(Kind::Priority, 0, 1, &[0; 5]))),
-            ("empty data", Box::new(|n| once(n, &open, frame(Kind::Data, 0, 1, b"")))),
-            ("windows", Box::new(|_| frame(Kind::WindowUpdate, 0, 0, &[0, 0, 0, 1]))),
-            (
-                "continuations",
-                Box::new(|n| {
-                    once(n, &frame(Kind::Headers, 0, 1, &block(GET)), frame(Kind::Continuation, 0, 1, b""))
-                }),
-            ),
-        ];
-        for (name, make) in &floods {
-            // A proxy that left before it was read to its end may have been cut off itself.
-            assert!(matches!(flood(make), Some(CALM) | None), "{name}");
-            assert_eq!(other.get("/").status, 200, "{name}");
-        }
-        drop(other);
-        proxy.finish(server);
-    });
-}
-
 /// The process stops: requests on their way are answered, and the connection ends after them.
 #[test]
 fn a_soft_stop_in_two_steps() {

@@ -8,6 +8,8 @@ use thalweg_http::Method;
 
 /// A block this many times as long as a head, which compression never makes it.
 const BLOCK_SHARE: usize = 2;
+/// A list this many times as long as a head may be was made to be.
+const LIST_SHARE: usize = 4;
 /// CONTINUATION frames of a block; more are a flood, however small.
 const CONTINUATIONS_MAX: u32 = 64;
 /// Window updates below this are hardly worth their frame.
@@ -126,6 +128,7 @@ impl Connection {
                 self.on_connection(&header)?;
                 let payload = frame::ping(payload)?;
                 if header.has(flag::ACK) {
+                    self.budget.pay(Abuse::Noise, now_ms)?;
                     handler.on(Event::Pong);
                 } else {
                     self.budget.pay(Abuse::Ping, now_ms)?;
@@ -225,7 +228,10 @@ impl Connection {
                 stream.receive.take(header.len).map_err(|_| Failure::FlowControl)?;
                 true
             }
-            None => false,
+            None => {
+                self.budget.pay(Abuse::Noise, now_ms)?;
+                false
+            }
         };
         // Padding and its length are consumed by being read.
         self.give_back(id, used + padding, accepted);
@@ -452,8 +458,10 @@ impl Connection {
         let list_max = self.config.settings.max_header_list_size.map_or(usize::MAX, |max| max as usize);
         let mut reader = Reader::new(&mut head, &mut scratch, expect, self.config.fields_max, list_max);
         let decoded = self.decoder.decode(block, &mut reader);
+        let is_bomb = reader.decoded() / LIST_SHARE > self.config.head_max;
         let read = reader.finish(end);
         let done = match decoded {
+            Ok(()) if is_bomb => Err(Failure::BlockTooLong),
             Ok(()) => self.head_read(id, end, open, expect, read, &mut head, now_ms, handler),
             Err(error) => Err(Failure::Compression(error)),
         };
@@ -585,6 +593,7 @@ impl Connection {
                 // CVE-2023-0056: an interim response ends nothing.
                 return self.reset_for(id, ErrorCode::ProtocolError, now_ms, handler);
             }
+            self.budget.pay(Abuse::Interim, now_ms)?;
             handler.on(Event::Head { stream: id, head, message, end });
             return Ok(());
         }
@@ -669,7 +678,9 @@ impl Connection {
             if !payload.is_empty() {
                 return Err(Failure::FrameSize);
             }
-            if !self.acknowledged {
+            if self.acknowledged {
+                self.budget.pay(Abuse::Noise, now_ms)?;
+            } else {
                 self.acknowledged = true;
                 let less = 65_535u32.saturating_sub(self.config.settings.initial_window);
                 for stream in self.streams.iter_mut() {
@@ -713,9 +724,8 @@ impl Connection {
         handler: &mut impl Handler,
     ) -> Result<(), Failure> {
         let increment = frame::window_update(payload)?;
-        if increment < TINY_INCREMENT {
-            self.budget.pay(Abuse::TinyWindow, now_ms)?;
-        }
+        let is_tiny = increment < TINY_INCREMENT;
+        self.budget.pay(if is_tiny { Abuse::TinyWindow } else { Abuse::Window }, now_ms)?;
         if header.stream == 0 {
             if increment == 0 {
                 // PROTOCOL_ERROR (RFC 9113 section 6.9).

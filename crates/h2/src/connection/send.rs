@@ -91,6 +91,7 @@ impl Connection {
         debug_assert!(len <= self.send.room().min(stream.send.room()));
         stream.send.take(len);
         self.send.take(len);
+        self.budget.sent();
         if end {
             stream.outgoing = Direction::Ended;
             self.retire(id);
