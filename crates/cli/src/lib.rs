@@ -8,6 +8,7 @@
 mod anonymous;
 pub mod command;
 pub mod commands;
+mod complete;
 pub mod help;
 pub mod json;
 pub mod output;

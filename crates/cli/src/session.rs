@@ -18,6 +18,7 @@ use thalweg_syntax::carry::{carry, restore};
 use thalweg_tls::live::BindLine;
 
 use crate::command;
+use crate::complete::complete;
 use crate::output::Output;
 use crate::{Begin, Cli, Severity, commands, shown, words};
 
@@ -273,6 +274,14 @@ impl Session {
                 }
                 None => (&*line, None),
             };
+            if self.mode != Mode::Single
+                && let Some(line) = line.strip_suffix('\t')
+            {
+                let begun = words::commands(line).pop().unwrap_or("");
+                output.text.push_str(&complete(self, begun));
+                self.end_line(output).await?;
+                continue;
+            }
             let commands = words::commands(line);
             let last = commands.len() - 1;
             for (i, command) in commands.into_iter().enumerate() {
@@ -294,14 +303,19 @@ impl Session {
                 output.text.push('\n');
                 output.flush_much().await?;
             }
-            if self.mode == Mode::Prompt {
-                output.text.push_str(&self.prompt());
-            }
-            output.flush().await?;
+            self.end_line(output).await?;
             if self.mode == Mode::Single || self.instance.stopping() == Stopping::Hard {
                 return Ok(End::Closed);
             }
         }
+    }
+
+    /// Sends what a line was answered with.
+    async fn end_line(&self, output: &mut Output) -> io::Result<()> {
+        if self.mode == Mode::Prompt {
+            output.text.push_str(&self.prompt());
+        }
+        output.flush().await
     }
 
     fn prompt(&self) -> String {

@@ -506,6 +506,22 @@ fn sessions_go_on_when_asked_to() {
     assert_eq!(program.ask("prompt i\nshow cli level\n\nquit\n"), "\nadmin\n\n\n");
     assert_eq!(program.ask("prompt p\nprompt n\necho x"), "\n> \n");
     assert!(program.ask("prompt timed\nquit\n").ends_with("]> "), "the time is shown in a prompt");
+    // A TAB at the end of a line asks what may come next.
+    for (typed, answer) in [
+        ("show serv", "servers\n"),
+        ("show servers ", "conn state\n"),
+        ("echo x; set wei", "weight\n"),
+        ("set server be/", "be/s1 be/s2\n"),
+        ("show servers state ", "be late off spare still\n"),
+        ("disable frontend ", "fe\n"),
+        ("show nothing", ""),
+        ("user\t\nshow ma", "map\n"),
+    ] {
+        let said = program.ask(&format!("prompt i\n{typed}\t\nquit\n"));
+        assert!(said.contains(answer) && said.len() <= answer.len() + 9, "{typed}: {said}");
+    }
+    assert_eq!(program.ask("prompt\nuser\nset ma\t\nset se\t\nquit\n"), "\n> \n> > severity-output\n> ");
+    assert_eq!(program.ask("echo x\t"), "x\n\n", "in a session of one line it is a blank");
     // A newline after a backslash is part of a word.
     assert_eq!(program.ask("echo a\\\nb"), "a\nb\n\n");
     // Half a payload is not what was meant.
