@@ -47,6 +47,8 @@ pub(crate) struct Cx<'a> {
     pub last_errors: Option<LastErrors>,
     /// `log-profile` sections so far.
     pub log_profiles: Vec<crate::log_profile::ProfileDraft>,
+    /// `mailers` sections, and where they begin.
+    pub mailers: Vec<(Arc<crate::model::Mailers>, String)>,
     /// `healthcheck` sections.
     pub healthchecks: Vec<crate::check::section::HealthcheckDraft>,
     /// Bandwidth limitations so far.
@@ -131,6 +133,8 @@ pub(crate) struct Building {
     pub p: Proxy,
     pub span: Span,
     pub presets: crate::presets::Presets,
+    /// `email-alert`
+    pub email: crate::mailers::EmailDraft,
     pub log_format: Option<FormatSource>,
     pub error_log_format: Option<FormatSource>,
     pub log_format_sd: Option<FormatSource>,
@@ -397,6 +401,7 @@ impl Building {
             p: self.p.clone(),
             span: self.span,
             presets: self.presets.heir(),
+            email: self.email.clone(),
             log_format: self.log_format.clone(),
             error_log_format: self.error_log_format.clone(),
             log_format_sd: self.log_format_sd.clone(),

@@ -328,6 +328,7 @@ pub fn new_backend(
     }
     let mut cx = Cx::new(options);
     cx.config.global = config.global.clone();
+    cx.mailers = config.mailers.iter().map(|mailers| (Arc::clone(mailers), String::new())).collect();
     cx.registry = Arc::clone(&config.registry);
     cx.defaults.push(Arc::clone(from));
     let line = words_line(&mut cx, &["backend", name, "from", preset])?;

@@ -16,6 +16,7 @@ mod load;
 mod log;
 mod log_forward;
 mod log_profile;
+mod mailers;
 pub mod model;
 mod numbers;
 mod peers;

@@ -13,6 +13,7 @@ use crate::check::section::HealthcheckDraft;
 use crate::keyword::{Outcome, Status, fail, find, not_supported};
 use crate::log_forward::ForwardDraft;
 use crate::log_profile::ProfileDraft;
+use crate::mailers::{self, MailersDraft};
 use crate::model::Config;
 use crate::peers::PeersDraft;
 use crate::resolvers::ResolversDraft;
@@ -128,6 +129,7 @@ enum Section {
     LogForward(Box<ForwardDraft>),
     Peers(Box<PeersDraft>),
     Healthcheck(Box<HealthcheckDraft>),
+    Mailers(Box<MailersDraft>),
 }
 
 /// What a master process must know of a configuration before a worker reads it.
@@ -176,7 +178,8 @@ const LOG_FORMATS: [(&str, &str); 7] = [
 fn keep_presets(cx: &mut Cx<'_>) {
     let tune = &cx.config.global.tune;
     if tune.purge_server_presets {
-        cx.proxies.iter_mut().for_each(|building| building.p.presets = None);
+        let kept = cx.proxies.iter_mut().filter(|building| building.p.rare().presets.is_some());
+        kept.for_each(|building| building.p.rare_mut().presets = None);
     }
     if !tune.purge_defaults {
         let named = cx.defaults.iter().filter(|section| section.name.is_some());
@@ -190,6 +193,7 @@ pub fn load(options: &LoadOptions<'_>) -> Loaded {
     let mut cx = Cx::new(options);
     read_files(&mut cx);
     keep_presets(&mut cx);
+    cx.config.mailers = cx.mailers.iter().map(|(mailers, _)| Arc::clone(mailers)).collect();
     let readable = !cx.diagnostics.aborted();
     if readable {
         finish::finish(&mut cx);
@@ -210,6 +214,7 @@ impl<'a> Cx<'a> {
         let mut cx = Cx {
             options,
             in_force: None,
+            mailers: Vec::new(),
             sources: SourceMap::new(),
             reader: Reader::new(options.facts.clone(), options.environment.clone()),
             diagnostics: Diagnostics::new(),
@@ -360,6 +365,7 @@ fn section_line(cx: &mut Cx<'_>, section: &mut Section, line: Line) -> Outcome {
         Section::LogForward(draft) => log_forward::line(cx, draft, &line),
         Section::Peers(draft) => peers::line(cx, draft, &line),
         Section::Healthcheck(draft) => check::section::line(draft, &line),
+        Section::Mailers(draft) => mailers::line(cx, draft, &line),
     }
 }
 
@@ -382,6 +388,7 @@ fn open(cx: &mut Cx<'_>, line: &Line, kind: SectionKind) -> Result<Section, Box<
         SectionKind::LogForward => Section::LogForward(Box::new(log_forward::open(cx, line)?)),
         SectionKind::Peers => Section::Peers(Box::new(peers::open(cx, line)?)),
         SectionKind::Healthcheck => Section::Healthcheck(Box::new(check::section::open(cx, line)?)),
+        SectionKind::Mailers => Section::Mailers(Box::new(mailers::open(cx, line)?)),
     })
 }
 
@@ -398,6 +405,7 @@ fn close(cx: &mut Cx<'_>, section: &mut Section) {
         Section::LogForward(draft) => log_forward::close(cx, *draft),
         Section::Peers(draft) => peers::close(cx, *draft),
         Section::Healthcheck(draft) => cx.healthchecks.push(*draft),
+        Section::Mailers(draft) => mailers::close(cx, *draft),
     }
 }
 

@@ -67,7 +67,7 @@ impl Presets {
 impl Proxy {
     /// Whether servers have presets without a name here, and the names of the others.
     pub fn server_presets(&self) -> Option<(bool, impl Iterator<Item = &str>)> {
-        let presets = self.presets.as_deref()?;
+        let presets = self.rare().presets.as_ref()?;
         Some((presets.is_set, presets.named.iter().map(|named| &*named.name)))
     }
 }
@@ -172,16 +172,18 @@ impl Holder<'_> {
     fn unnamed(self) -> ServerDraft {
         match self {
             Holder::Read(b) => ServerDraft::clone(&b.presets.unnamed),
-            Holder::InForce(_, proxy) => {
-                proxy.presets.as_deref().map_or_else(nothing, |presets| ServerDraft::clone(&presets.unnamed))
-            }
+            Holder::InForce(_, proxy) => proxy
+                .rare()
+                .presets
+                .as_ref()
+                .map_or_else(nothing, |presets| ServerDraft::clone(&presets.unnamed)),
         }
     }
 
     fn draft(self, name: &str, span: Span) -> Option<ServerDraft> {
         let (presets, proxy) = match self {
             Holder::Read(b) => (Some(&b.presets), &b.p),
-            Holder::InForce(_, proxy) => (proxy.presets.as_deref(), proxy),
+            Holder::InForce(_, proxy) => (proxy.rare().presets.as_ref(), proxy),
         };
         if let Some(draft) = presets.and_then(|presets| presets.named(name)) {
             return Some(ServerDraft::clone(draft));

@@ -16,6 +16,7 @@ pub mod latency;
 mod log_feed;
 pub mod log_forward;
 mod log_hash;
+pub mod mail;
 mod ocsp;
 pub mod operator;
 pub mod peers;

@@ -100,6 +100,8 @@ pub struct Thread {
     pub peers: RefCell<Vec<Rc<crate::peers::Service>>>,
     /// A soft stop was asked for, and no task accepts any more.
     pub stopped: Cell<bool>,
+    /// Alerts by e-mail on their way.
+    pub(crate) mails: Cell<u32>,
     /// Nothing is accepted for now (SIGTTOU).
     pub paused: Cell<bool>,
     case: Option<CaseMap>,
@@ -265,6 +267,7 @@ impl Thread {
             until_stop: RefCell::default(),
             peers: RefCell::default(),
             stopped: Cell::new(false),
+            mails: Cell::new(0),
             paused: Cell::new(false),
             case: case_map(global),
             copies: Default::default(),

@@ -72,6 +72,7 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
         replies::settle(cx, b);
         formats::compile(cx, b);
         names::compile(cx, b);
+        crate::mailers::resolve(cx, b);
         crate::check::compile(cx, b);
         if readable {
             checks::proxy(cx, b);

@@ -11,6 +11,7 @@ mod filter;
 mod global;
 mod h2;
 mod log;
+mod mailers;
 mod peers;
 mod proxy;
 mod resolvers;
@@ -33,6 +34,7 @@ pub use log::{
     Facility, LogDest, LogFormatKind, LogForward, LogHost, LogLevel, LogProfile, LogSample, LogStep,
     LogTarget, ProfileStep, Ring, RingServer,
 };
+pub use mailers::{EmailAlert, Mailer, Mailers};
 pub use peers::{Peer, PeersSection};
 pub use proxy::{
     Balance, BalanceAlgo, BalanceKind, Capture, CookieCapture, CookieMode, CookiePersistence, DynamicTarget,
@@ -86,6 +88,8 @@ pub struct Config {
     pub token_certificates: Option<Arc<thalweg_tls::live::TokenCertificates>>,
     /// Stick tables, so that a `TableId` is an index here.
     pub tables: Vec<Arc<thalweg_stick::Spec>>,
+    /// `mailers` sections.
+    pub mailers: Vec<Arc<Mailers>>,
     /// Whom to ask for names while the program runs, the implicit `default` section included.
     pub resolvers: Vec<Arc<Resolvers>>,
     /// What servers were in a former process, in the order of the file.

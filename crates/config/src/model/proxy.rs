@@ -26,8 +26,7 @@ pub struct Proxy {
     pub is_referenced: bool,
     /// Of one that was added to a configuration in force: what the running process set aside for it.
     pub keep: Keep,
-    /// What servers may start with that are added at run time; absent where no line says anything.
-    pub(crate) presets: Option<Arc<crate::presets::Presets>>,
+    pub extra: Option<Arc<RareSettings>>,
 
     // The frontend's side.
     pub binds: Vec<Bind>,
@@ -103,7 +102,30 @@ pub struct Proxy {
     pub check: Option<Arc<thalweg_check::Program>>,
 }
 
+/// Settings few proxies have.
+#[derive(Clone, Debug, Default)]
+pub struct RareSettings {
+    /// Who is told by e-mail about its servers.
+    pub email: Option<super::EmailAlert>,
+    /// What servers may start with that are added at run time; absent where no line says anything.
+    pub(crate) presets: Option<crate::presets::Presets>,
+}
+
+impl RareSettings {
+    const NONE: RareSettings = RareSettings { email: None, presets: None };
+}
+
 impl Proxy {
+    /// The settings few proxies have, at their defaults when none was given.
+    pub fn rare(&self) -> &RareSettings {
+        static NONE: RareSettings = RareSettings::NONE;
+        self.extra.as_deref().unwrap_or(&NONE)
+    }
+
+    pub(crate) fn rare_mut(&mut self) -> &mut RareSettings {
+        Arc::make_mut(self.extra.get_or_insert_default())
+    }
+
     /// Whether connections arrive here.
     pub fn is_fe(&self) -> bool {
         matches!(self.kind, ProxyKind::Frontend | ProxyKind::Listen)

@@ -271,12 +271,13 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         unique_id_header: None,
         stats: None,
         check: None,
-        presets: None,
+        extra: None,
     };
     Building {
         p,
         span,
         presets: Presets::none(),
+        email: Default::default(),
         log_format: None,
         error_log_format: None,
         log_format_sd: None,
@@ -322,7 +323,7 @@ pub(crate) fn close(cx: &mut Cx<'_>, mut b: Building) {
     b.p.id = id;
     b.server_names = HashMap::new();
     if b.presets.is_set || !b.presets.named.is_empty() {
-        b.p.presets = Some(Arc::new(b.presets.clone()));
+        b.p.rare_mut().presets = Some(b.presets.clone());
     }
     b.p.servers.shrink_to_fit();
     b.p.binds.shrink_to_fit();

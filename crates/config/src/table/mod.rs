@@ -40,7 +40,6 @@ pub(crate) mod why {
     pub(crate) const CAPABILITIES: &str = "capabilities cannot be kept yet";
     pub(crate) const FILTERS: &str = "filters are not built";
     pub(crate) const CHECKS: &str = "this kind of health check is not built";
-    pub(crate) const EMAIL: &str = "alerts by e-mail are not built";
     pub(crate) const FCGI: &str = "FastCGI is not built";
     pub(crate) const SESSION_CONNS: &str = "its limit is not built";
     pub(crate) const NETSCALER: &str = "the NetScaler header is not built";

@@ -43,7 +43,7 @@ pub static PROXY: &[Keyword<ProxyFn>] = &[
         "support for 'dispatch' was removed in version 3.5. The modern way to do the same is to create a server with the same address, and possibly to assign any extra server a weight of zero if any:\n    server dispatch <address>",
     ),
     works("dynamic-cookie-key", "Secret of dynamic cookies.", proxy::dynamic_cookie_key),
-    not_yet("email-alert", "Alerts by e-mail.", why::EMAIL),
+    works("email-alert", "Alerts by e-mail about servers that change.", crate::mailers::email_alert),
     works("enabled", "Start this proxy.", proxy::disabled),
     works("error-log-format", "Format of the log lines of errors.", proxy::format_line),
     works("errorfile", "File that holds the response for a status.", replies::error_line),

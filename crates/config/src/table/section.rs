@@ -18,6 +18,7 @@ pub(crate) enum SectionKind {
     LogForward,
     Peers,
     Healthcheck,
+    Mailers,
 }
 
 /// Every section, in alphabetical order.
@@ -35,7 +36,7 @@ pub(crate) static SECTIONS: &[Keyword<SectionKind>] = &[
     works("listen", "A frontend and a backend in one.", SectionKind::Proxy(ProxyKind::Listen)),
     works("log-forward", "A relay of logs.", SectionKind::LogForward),
     works("log-profile", "What is logged at each step.", SectionKind::LogProfile),
-    not_yet("mailers", "Servers of e-mail alerts.", why::EMAIL),
+    works("mailers", "Servers that take e-mail alerts.", SectionKind::Mailers),
     not_yet("namespace_list", "Network namespaces.", why::NAMESPACE),
     works("peers", "Peers that share stick tables.", SectionKind::Peers),
     removed("program", "'program' section is not supported anymore since HAProxy 3.3."),

@@ -8,6 +8,7 @@ use thalweg_sys::fd::complain;
 
 use super::super::Backend;
 use super::super::standing::Operation;
+use crate::mail;
 use crate::worker::Worker;
 
 /// What a change is compared with.
@@ -110,10 +111,11 @@ pub(crate) fn title(worker: &Worker, proxy: ProxyId, server: ServerId) -> String
     format!("{backup}Server {}/{}", proxy.name, worker.backend(proxy.id).identity(server).name)
 }
 
-/// A line about a server, to the logs of its backend and to the standard error.
+/// A line about a server, to the logs of its backend, to the standard error, and by e-mail to whoever wants to hear of it.
 pub(crate) fn tell(worker: &Worker, proxy: ProxyId, level: LogLevel, line: &str) {
     worker.log(proxy, level, b"", line.as_bytes());
     say(worker, "WARNING", line);
+    mail::alert(worker, proxy, level, line);
 }
 
 /// Writes a line to the standard error, as the reference does until it is put in the background; it counts as a warning if
