@@ -1,10 +1,11 @@
 //! One backend's choice of server, shared by all threads.
 
+use crate::ewma::Estimates;
 use crate::growing::Growing;
 use crate::hash::{KeyHash, avalanche};
 use crate::leastconn::{Tournaments, less_loaded};
 use crate::load::{Load, LoadNow};
-use crate::random::{Draws, Urn};
+use crate::random::{Draws, Urn, less_busy};
 use crate::ring::{Ring, seed_of_id};
 use crate::round_robin::{Entry, Schedule};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
@@ -27,6 +28,8 @@ pub enum Algorithm {
     Random {
         draws: u32,
     },
+    /// Draw two servers and keep the one that is thought to answer first (ours).
+    Ewma,
     /// By the hash of a key (`source`, `uri`, `url_param`, `hdr`, `hash`, `rdp-cookie`, `log-hash`). A request
     /// without key takes the next turn.
     Hash(HashMethod),
@@ -147,13 +150,22 @@ pub struct PickContext<'a, V: ServerView> {
     pub servers: &'a V,
     /// The server that just failed this request: used again only if there is no other.
     pub avoid: Option<ServerIndex>,
-    /// 64 random bits; used by `random` only.
+    /// 64 random bits; used by `random` and `ewma` only.
     pub random: u64,
+    /// Microseconds of the monotonic clock; used by `ewma` only.
+    pub now_us: i64,
 }
 
 /// A thread's last seen plan of a backend. Keep one per thread and backend.
 #[derive(Default, Debug)]
 pub struct View {
+    seen: Seen,
+    /// For `ewma`: how long servers take to answer, as this thread knows it.
+    pub estimates: Estimates,
+}
+
+#[derive(Default, Debug)]
+struct Seen {
     generation: u64,
     plan: Option<Arc<Plan>>,
 }
@@ -271,7 +283,8 @@ impl Balancer {
         key: Option<u32>,
         cx: &PickContext<'_, V>,
     ) -> Option<ServerIndex> {
-        let plan = self.plan(view);
+        let View { seen, estimates } = view;
+        let plan = self.plan(seen);
         match plan.entries.as_ref() {
             [] => return None,
             // One server: nothing to choose. Hashing insists on it even when it is full.
@@ -298,17 +311,16 @@ impl Balancer {
                 Some(s) != avoid && (self.settings.algorithm == Algorithm::Sticky || !self.full(s, cx))
             }),
             Method::Urn(urn) => {
-                let draws = match self.settings.algorithm {
-                    Algorithm::Random { draws } => draws,
-                    _ => 1,
-                };
-                urn.pick(
-                    draws,
-                    &mut Draws::new(cx.random),
-                    |s| refuse(s) || self.overloaded(s, plan),
-                    |s| self.loads[s as usize].now(),
-                    |s| cx.servers.rate(ServerIndex(s)),
-                )
+                let mut source = Draws::new(cx.random);
+                let refuse = |s| refuse(s) || self.overloaded(s, plan);
+                let load = |s: u32| self.loads[s as usize].now();
+                match self.settings.algorithm {
+                    Algorithm::Ewma => estimates.pick(urn, &mut source, cx.now_us, refuse, load),
+                    Algorithm::Random { draws } => urn.pick(draws, &mut source, refuse, |a, b| {
+                        less_busy(a, b, load, |s| cx.servers.rate(ServerIndex(s)))
+                    }),
+                    _ => urn.pick(1, &mut source, refuse, |_, _| false),
+                }
             }
         };
         // Rather the server that failed than none at all.
@@ -427,17 +439,17 @@ impl Balancer {
     /// Number of servers requests can be balanced to: all usable active ones, or, when there is none, the backup
     /// server in use or all of them with `allbackups`.
     pub fn usable(&self, view: &mut View) -> usize {
-        self.plan(view).entries.len()
+        self.plan(&mut view.seen).entries.len()
     }
 
     /// Sum of the effective weights of those servers, in 16ths.
     pub fn total_weight(&self, view: &mut View) -> u64 {
-        self.plan(view).total_weight
+        self.plan(&mut view.seen).total_weight
     }
 
     /// True when this server takes part in balancing at the moment.
     pub fn takes_part(&self, view: &mut View, server: ServerIndex) -> bool {
-        self.plan(view).entries.iter().any(|e| e.server == server.0)
+        self.plan(&mut view.seen).entries.iter().any(|e| e.server == server.0)
     }
 
     fn changed(&self, server: ServerIndex, step: impl FnOnce(&Load, u64)) {
@@ -556,7 +568,7 @@ impl Balancer {
         self.generation.fetch_add(1, Ordering::Release);
     }
 
-    fn plan<'v>(&self, view: &'v mut View) -> &'v Plan {
+    fn plan<'v>(&self, view: &'v mut Seen) -> &'v Plan {
         let generation = self.generation.load(Ordering::Acquire);
         if view.plan.is_none() || view.generation != generation {
             let mut control = self.lock();
@@ -618,7 +630,7 @@ impl Balancer {
                 let usable = |s: &u32| entries.iter().any(|e| e.server == *s);
                 Method::InOrder(control.arrivals.iter().copied().filter(usable).collect())
             }
-            Algorithm::Random { .. } => Method::Urn(Urn::new(&entries)),
+            Algorithm::Random { .. } | Algorithm::Ewma => Method::Urn(Urn::new(&entries)),
         };
         Plan { entries: entries.into(), total_weight, method }
     }

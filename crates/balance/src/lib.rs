@@ -10,11 +10,13 @@
 //! | map-based hashing | the table of `static-rr` | `round_robin` |
 //! | consistent hashing | points on a circle | `ring` |
 //! | `random` | an urn and a comparison of loads | `random` |
+//! | `ewma` | the urn, and what each thread knows of how long servers take | `ewma` |
 //! | `first`, `sticky` | a list in order | `balancer` |
 
 #![forbid(unsafe_code)]
 
 pub mod balancer;
+pub mod ewma;
 pub mod growing;
 pub mod hash;
 pub mod leastconn;

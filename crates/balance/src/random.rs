@@ -1,6 +1,5 @@
 //! `random`: draw a few servers, keep the least loaded (the power of two choices).
 
-use crate::leastconn::less_loaded;
 use crate::load::LoadNow;
 use crate::round_robin::Entry;
 
@@ -56,19 +55,22 @@ impl Urn {
         }
     }
 
-    /// Draws `draws` servers that `refuse` accepts and gives the least loaded for its weight; of equals, the one
-    /// with the lowest request rate. `None` when every server is refused.
+    /// Draws `draws` servers that `refuse` accepts and gives the best of them, as `beats` says of two. `None` when every server
+    /// is refused.
     pub fn pick(
         &self,
         draws: u32,
         source: &mut Draws,
         mut refuse: impl FnMut(u32) -> bool,
-        load: impl Fn(u32) -> LoadNow,
-        rate: impl Fn(u32) -> u32,
+        beats: impl Fn(Entry, Entry) -> bool,
     ) -> Option<u32> {
         if self.servers.is_empty() {
             return None;
         }
+        let better = |one: usize, kept: Option<usize>| match kept {
+            Some(kept) if !beats(self.entry(one), self.entry(kept)) => kept,
+            _ => one,
+        };
         // Above the number of servers more draws change nothing but the time they take.
         let draws = draws.clamp(1, 2 * self.servers.len() as u32);
         let mut best: Option<usize> = None;
@@ -78,47 +80,25 @@ impl Urn {
             if best == Some(drawn) {
                 drawn = self.draw(source);
             }
-            if refuse(self.servers[drawn]) {
-                continue;
+            if !refuse(self.servers[drawn]) {
+                best = Some(better(drawn, best));
             }
-            best = Some(match best {
-                None => drawn,
-                Some(kept) => {
-                    let (a, b) = (self.servers[drawn], self.servers[kept]);
-                    let (la, lb) = (u64::from(load(a).total()), u64::from(load(b).total()));
-                    let (wa, wb) = (u64::from(self.weights[drawn]), u64::from(self.weights[kept]));
-                    let better = la * wb < lb * wa
-                        || (la * wb == lb * wa && u64::from(rate(a)) * wb < u64::from(rate(b)) * wa);
-                    if better { drawn } else { kept }
+        }
+        if best.is_none() {
+            // Every draw was refused: look at all, from a random place.
+            let start = source.below(self.servers.len() as u64) as usize;
+            for step in 0..self.servers.len() {
+                let at = (start + step) % self.servers.len();
+                if !refuse(self.servers[at]) {
+                    best = Some(better(at, best));
                 }
-            });
-        }
-        if let Some(best) = best {
-            return Some(self.servers[best]);
-        }
-        // Every draw was refused: look at all, from a random place.
-        let start = source.below(self.servers.len() as u64) as usize;
-        let mut least: Option<usize> = None;
-        for step in 0..self.servers.len() {
-            let i = (start + step) % self.servers.len();
-            if refuse(self.servers[i]) {
-                continue;
             }
-            least = match least {
-                Some(l)
-                    if !less_loaded(
-                        load(self.servers[i]),
-                        self.weights[i],
-                        load(self.servers[l]),
-                        self.weights[l],
-                    ) =>
-                {
-                    Some(l)
-                }
-                _ => Some(i),
-            };
         }
-        least.map(|i| self.servers[i])
+        best.map(|best| self.servers[best])
+    }
+
+    fn entry(&self, at: usize) -> Entry {
+        Entry { server: self.servers[at], weight: self.weights[at] }
     }
 
     fn draw(&self, source: &mut Draws) -> usize {
@@ -128,6 +108,20 @@ impl Urn {
         let ticket = source.below(self.total);
         self.sums.partition_point(|&sum| sum <= ticket)
     }
+}
+
+/// `random`: the server with less load for its weight beats the other one; of equals, the one with the lower rate.
+pub fn less_busy(a: Entry, b: Entry, load: impl Fn(u32) -> LoadNow, rate: impl Fn(u32) -> u32) -> bool {
+    let per_weight = |of: &dyn Fn(u32) -> u32| {
+        let scaled = |one: Entry, other: Entry| u64::from(of(one.server)) * u64::from(other.weight);
+        (scaled(a, b), scaled(b, a))
+    };
+    let (left, right) = per_weight(&|server| load(server).total());
+    if left != right {
+        return left < right;
+    }
+    let (left, right) = per_weight(&rate);
+    left < right
 }
 
 #[cfg(test)]
@@ -147,7 +141,7 @@ mod tests {
         let mut source = Draws::new(7);
         let mut count = [0u32; 3];
         for _ in 0..80_000 {
-            count[urn.pick(1, &mut source, |_| false, |_| Load::new().now(), |_| 0).unwrap() as usize] += 1;
+            count[urn.pick(1, &mut source, |_| false, |_, _| false).unwrap() as usize] += 1;
         }
         for (got, want) in count.iter().zip([10_000u32, 30_000, 40_000]) {
             assert!(got.abs_diff(want) < want / 20, "{count:?}");
@@ -164,8 +158,14 @@ mod tests {
         let mut source = Draws::new(1);
         let mut hits = 0;
         for _ in 0..4000 {
-            hits +=
-                u32::from(urn.pick(2, &mut source, |_| false, |s| loads[s as usize].now(), |_| 0) == Some(2));
+            hits += u32::from(
+                urn.pick(
+                    2,
+                    &mut source,
+                    |_| false,
+                    |a, b| less_busy(a, b, |s| loads[s as usize].now(), |_| 0),
+                ) == Some(2),
+            );
         }
         // Only when it is drawn three times in a row: 1 in 64 of the first draws that are it.
         assert!(hits < 4000 / 32, "{hits}");
@@ -177,8 +177,12 @@ mod tests {
         let mut source = Draws::new(3);
         let wins = (0..1000)
             .filter(|_| {
-                urn.pick(4, &mut source, |_| false, |_| Load::new().now(), |s| if s == 0 { 9 } else { 1 })
-                    == Some(1)
+                urn.pick(
+                    4,
+                    &mut source,
+                    |_| false,
+                    |a, b| less_busy(a, b, |_| Load::new().now(), |s| if s == 0 { 9 } else { 1 }),
+                ) == Some(1)
             })
             .count();
         assert!(wins > 950, "{wins}");
@@ -188,9 +192,9 @@ mod tests {
     fn the_last_one_standing_is_found() {
         let urn = urn(&[1000, 1, 1000]);
         for seed in 0..50 {
-            let got = urn.pick(2, &mut Draws::new(seed), |s| s != 1, |_| Load::new().now(), |_| 0);
+            let got = urn.pick(2, &mut Draws::new(seed), |s| s != 1, |_, _| false);
             assert_eq!(got, Some(1));
         }
-        assert_eq!(urn.pick(2, &mut Draws::new(0), |_| true, |_| Load::new().now(), |_| 0), None);
+        assert_eq!(urn.pick(2, &mut Draws::new(0), |_| true, |_, _| false), None);
     }
 }

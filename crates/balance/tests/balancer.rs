@@ -21,7 +21,7 @@ impl ServerView for Full {
 }
 
 fn cx(view: &Full) -> PickContext<'_, Full> {
-    PickContext { servers: view, avoid: None, random: 42 }
+    PickContext { servers: view, avoid: None, random: 42, now_us: 0 }
 }
 
 fn order(b: &Balancer, view: &mut View, full: &[u32], picks: usize) -> String {
@@ -80,11 +80,12 @@ fn a_failed_server_is_avoided_while_there_is_another() {
             let b = balancer(algorithm, &[1, 1]);
             let mut view = View::default();
             for avoid in [0, 1, 0, 0, 1, 1] {
-                let cx = PickContext { servers: &none, avoid: Some(ServerIndex(avoid)), random: 7 };
+                let cx =
+                    PickContext { servers: &none, avoid: Some(ServerIndex(avoid)), random: 7, now_us: 0 };
                 assert_eq!(b.pick(&mut view, key, &cx), Some(ServerIndex(1 - avoid)), "{algorithm:?}");
             }
             b.set_up(ServerIndex(0), false);
-            let cx = PickContext { servers: &none, avoid: Some(ServerIndex(1)), random: 7 };
+            let cx = PickContext { servers: &none, avoid: Some(ServerIndex(1)), random: 7, now_us: 0 };
             assert_eq!(b.pick(&mut view, key, &cx), Some(ServerIndex(1)), "{algorithm:?}");
         }
     }
@@ -279,7 +280,7 @@ fn turns_are_exact_with_threads() {
                 let mut mine = [0u32; 3];
                 start.wait();
                 for _ in 0..PICKS {
-                    let cx = PickContext { servers: &NeverFull, avoid: None, random: 0 };
+                    let cx = PickContext { servers: &NeverFull, avoid: None, random: 0, now_us: 0 };
                     mine[b.pick(&mut view, None, &cx).unwrap().0 as usize] += 1;
                 }
                 for (all, mine) in count.iter().zip(mine) {
@@ -307,8 +308,12 @@ fn the_books_balance_with_threads() {
                 std::thread::spawn(move || {
                     let mut view = View::default();
                     for step in 0..3000u64 {
-                        let cx =
-                            PickContext { servers: &NeverFull, avoid: None, random: thread << 32 | step };
+                        let cx = PickContext {
+                            servers: &NeverFull,
+                            avoid: None,
+                            random: thread << 32 | step,
+                            now_us: 0,
+                        };
                         let key = (step % 3 == 0).then_some((step * 0x9e37_79b9) as u32);
                         let Some(s) = b.pick(&mut view, key, &cx) else { continue };
                         if b.try_conn_started(s, LIMIT) {
@@ -421,7 +426,7 @@ fn servers_come_and_go() {
             for turn in 0..400u32 {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let key = matches!(algorithm, Algorithm::Hash(_)).then_some(turn.wrapping_mul(0x9E37_79B9));
-                let cx = PickContext { servers: &NeverFull, avoid: None, random };
+                let cx = PickContext { servers: &NeverFull, avoid: None, random, now_us: 0 };
                 if let Some(server) = balancer.pick(&mut view, key, &cx) {
                     balancer.conn_started(server);
                     found.insert(server.0);

@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::path::Path;
 use std::thread;
 
-use support::{Conn, Io, Setup, each_driver, own_ip, reference};
+use support::{Conn, Io, Server, Setup, each_driver, nobody, own_ip, reference};
 
 /// The servers: one socket that listens on every loopback address, and answers with the one it was reached at.
 struct Farm {
@@ -524,4 +524,34 @@ fn shares_follow_changes_of_weight_as_in_the_reference() {
             }
         });
     }
+}
+
+/// A server that fails at once is not the fastest: it is asked now and then, as is one that refuses connections.
+#[test]
+fn servers_that_fail_are_avoided_by_ewma() {
+    const REQUESTS: usize = 200;
+    each_driver(|io| {
+        let good = Server::named("good");
+        let fails = Server::http(|_| "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n".into());
+        let text = format!(
+            "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nbalance ewma\nretries 0\n\
+             server a {}\nserver b {}\nserver c {}\n",
+            good.addr,
+            fails.addr,
+            nobody()
+        );
+        let proxy = Setup::http(&text).threads(1).start(io);
+        let mut conn = proxy.connect();
+        let asked = (0..REQUESTS).filter(|_| {
+            conn.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+            let response = conn.response();
+            if response.field("connection") == "close" {
+                conn = proxy.connect();
+            }
+            response.status == 200
+        });
+        let served = asked.count();
+        // Taking turns would serve a third.
+        assert!(served > REQUESTS * 3 / 4, "over {io}: {served}");
+    });
 }

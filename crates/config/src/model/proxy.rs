@@ -468,6 +468,8 @@ pub enum BalanceAlgo {
     Random {
         draws: u32,
     },
+    /// Ours: the one of two that is thought to answer first.
+    Ewma,
     /// Log backends: always the same server until it fails.
     Sticky,
     LogHash(Arc<Expr>),
@@ -494,6 +496,7 @@ impl BalanceAlgo {
             BalanceAlgo::RdpCookie { .. } => "rdp-cookie",
             BalanceAlgo::Hash(_) => "hash",
             BalanceAlgo::Random { .. } => "random",
+            BalanceAlgo::Ewma => "ewma",
             BalanceAlgo::Sticky => "sticky",
             BalanceAlgo::LogHash(_) => "log-hash",
         })

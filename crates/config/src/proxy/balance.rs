@@ -34,7 +34,7 @@ enum Argument {
 }
 
 /// Every algorithm, in the order of the manual. Without a word the first is taken, as in the reference.
-const ALGORITHMS: [Entry; 13] = [
+const ALGORITHMS: [Entry; 14] = [
     entry("roundrobin", |_, _, _| Ok(BalanceAlgo::RoundRobin)).for_logs(),
     entry("static-rr", |_, _, _| Ok(BalanceAlgo::StaticRr)),
     entry("leastconn", |_, _, _| Ok(BalanceAlgo::LeastConn)),
@@ -48,6 +48,8 @@ const ALGORITHMS: [Entry; 13] = [
     entry("rdp-cookie", rdp_cookie).with(Argument::Optional("name")),
     entry("sticky", |_, _, _| Ok(BalanceAlgo::Sticky)).for_logs(),
     entry("log-hash", expression).for_logs(),
+    // Ours.
+    entry("ewma", |_, _, _| Ok(BalanceAlgo::Ewma)),
 ];
 
 const fn entry(name: &'static str, read: Read) -> Entry {

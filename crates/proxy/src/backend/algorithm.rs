@@ -44,6 +44,7 @@ pub fn plan(algo: &BalanceAlgo) -> Plan<'_> {
         BalanceAlgo::LeastConn => Plan::Servers(Algorithm::LeastConn),
         BalanceAlgo::First => Plan::Servers(Algorithm::First),
         BalanceAlgo::Random { draws } => Plan::Servers(Algorithm::Random { draws: *draws }),
+        BalanceAlgo::Ewma => Plan::Servers(Algorithm::Ewma),
         BalanceAlgo::Sticky => Plan::Servers(Algorithm::Sticky),
         BalanceAlgo::Source => Plan::Key(source),
         BalanceAlgo::Uri { .. } => Plan::Key(uri),

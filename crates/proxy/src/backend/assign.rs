@@ -53,7 +53,12 @@ fn pick(
     avoid: Option<ServerIndex>,
 ) -> Option<ServerIndex> {
     let view = backend.view();
-    let cx = PickContext { servers: &view, avoid, random: worker.next_random() };
+    let cx = PickContext {
+        servers: &view,
+        avoid,
+        random: worker.next_random(),
+        now_us: clock::now_us().cast_signed(),
+    };
     let picked = worker.with_view(proxy.id, |v| backend.balancer.pick(v, key, &cx))?;
     // To stay where it was is no choice.
     if Some(picked) != avoid {
@@ -61,6 +66,18 @@ fn pick(
         worker.srv_counters(proxy.id, ServerId(picked.0)).chosen.add(1);
     }
     Some(picked)
+}
+
+/// A server answered a request, or was connected to, after so many microseconds: what `balance ewma` goes by.
+#[inline(never)]
+pub fn answered(worker: &Worker, proxy: &Proxy, server: ServerId, after_us: i64) {
+    let us = u64::try_from(after_us).unwrap_or(0).max(1);
+    worker.with_view(proxy.id, |view| view.estimates.answered(server.0, us, clock::now_us().cast_signed()));
+}
+
+/// A request failed on a server.
+pub fn failed(worker: &Worker, proxy: &Proxy, server: ServerId) {
+    worker.with_view(proxy.id, |view| view.estimates.failed(server.0, clock::now_us().cast_signed()));
 }
 
 /// Where a stream must go.

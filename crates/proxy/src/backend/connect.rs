@@ -19,7 +19,7 @@ use thalweg_sample::facts::{ConnError, Endpoint, Session, StreamFacts, TlsFacts}
 use thalweg_tls::server::ServerContext;
 
 use super::hand_over;
-use super::health::observe::{Seen, observe};
+use super::health::observe::{Seen, observe, observe_failure};
 use super::introduction::{self, HeaderField, Introduced};
 use super::pool::{ConnectionKey, Demand, IdleConnection, IdlePool};
 use super::shared::SharedConnection;
@@ -387,14 +387,11 @@ impl<'a> Target<'a> {
     /// Opens a new connection, within `timeout_ms`, and sends the PROXY header if there is one.
     pub async fn open(&self, timeout_ms: Option<u64>) -> Result<ServerConn, ConnectError> {
         let opened = self.make(timeout_ms).await;
-        let seen = match &opened {
-            Ok(_) => Some(Seen::Connected),
+        match &opened {
+            Ok(_) => observe(self.worker, self.proxy.id, self.server, Seen::Connected),
             // What this process lacks says nothing of a server.
-            Err(ConnectError::Resource(_)) => None,
-            Err(_) => Some(Seen::NotConnected),
-        };
-        if let Some(seen) = seen {
-            observe(self.worker, self.proxy.id, self.server, seen);
+            Err(ConnectError::Resource(_)) => {}
+            Err(_) => observe_failure(self.worker, self.proxy, self.server, Seen::NotConnected),
         }
         opened
     }

@@ -552,7 +552,7 @@ impl ServerView for Limited<'_> {
 /// Whether the choice of a server needs to know how many requests each has.
 fn goes_by_load(proxy: &Proxy) -> bool {
     let algorithm = algorithm::picker(proxy);
-    matches!(algorithm, Algorithm::LeastConn | Algorithm::Random { .. } | Algorithm::First)
+    matches!(algorithm, Algorithm::LeastConn | Algorithm::Random { .. } | Algorithm::Ewma | Algorithm::First)
         || proxy.balance.hash_balance_factor != 0
 }
 

@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use thalweg_balance::ServerIndex;
-use thalweg_config::model::{LogStep, Proxy, ProxyId, Server, ServerId};
+use thalweg_config::model::{BalanceAlgo, LogStep, Proxy, ProxyId, Server, ServerId};
 use thalweg_runtime::net::Departure;
 use thalweg_runtime::{clock, timer};
 
@@ -165,6 +165,14 @@ impl<'a> Attempts<'a> {
         crate::plant::here("connected");
         let elapsed_us = stream.elapsed_us();
         let facts = &mut stream.state.facts;
+        if !facts.is_http
+            && matches!(self.be.balance.algo, BalanceAlgo::Ewma)
+            && let Some(lease) = &self.held
+        {
+            // Nobody knows what an answer is.
+            let after_us = elapsed_us - facts.timers.queue_us;
+            assign::answered(stream.worker, self.be, lease.server(), after_us);
+        }
         facts.timers.connect_us = elapsed_us;
         facts.bc_reused = conn.reused;
         facts.bc_socket = conn.port.line.socket_id().into();

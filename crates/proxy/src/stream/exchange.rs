@@ -6,7 +6,7 @@
 use std::pin::pin;
 use std::task::Poll;
 
-use thalweg_config::model::{Proxy, Server, ServerId};
+use thalweg_config::model::{BalanceAlgo, Proxy, Server, ServerId};
 use thalweg_h1::encode::EncodeOptions;
 use thalweg_h1::parse::{ParseOptions, Parsed};
 use thalweg_http::semantics::{BodyLength, RequestContext, connection_option, is_interim};
@@ -25,8 +25,9 @@ use super::pump::{Pump, PumpError};
 use super::rules::{self, Source};
 use super::tunnel::tunnel;
 use super::{After, Stop, Stream, cookie, framed, reply, shut_check, stick, waiting};
+use crate::backend::assign;
 use crate::backend::connect::ServerConn;
-use crate::backend::health::observe::{Seen, observe};
+use crate::backend::health::observe::{Seen, observe, observe_failure};
 use crate::connection::body::{Delimiter, Form};
 use crate::connection::line::Line;
 use crate::connection::mux::NoHead;
@@ -79,7 +80,7 @@ pub async fn with_server<'a>(
         end => return head_failed(http, (be, server), conn, end, replay),
     }
     let status = http.state.response.status();
-    observe(http.worker, be.id, server, Seen::Response(status));
+    note_answer(http, be, server, status);
     conn.authenticated |= authenticates_connection(&http.state.response);
     if be.retry_on.has_status(status) && ending::has_attempts(http.state) {
         let kept = keep_server && leaves_connection(http, &up);
@@ -186,6 +187,21 @@ fn note_response(http: &mut Stream<'_>, conn: &ServerConn) {
     http.state.facts.server_status = status;
     http.state.facts.timers.response_us = http.elapsed_us();
     limit_response(http, conn);
+}
+
+/// A server answered: what that says of its health, and how long it took where servers are chosen by that.
+#[inline]
+fn note_answer(http: &Stream<'_>, be: &Proxy, server: &Server, status: u16) {
+    observe(http.worker, be.id, server, Seen::Response(status));
+    if !matches!(be.balance.algo, BalanceAlgo::Ewma) {
+        return;
+    }
+    if Seen::Response(status).is_failure() {
+        assign::failed(http.worker, be, server.id);
+    } else {
+        let had_it_us = http.elapsed_us() - http.state.facts.timers.queue_us;
+        assign::answered(http.worker, be, server.id, had_it_us);
+    }
 }
 
 /// Whether another request may follow on the server's connection, once the response that came is read.
@@ -563,9 +579,11 @@ fn head_failed<'a>(
         HeadEnd::NoBuffer => Cause::NoBuffer,
     };
     match cause {
-        Cause::BadResponse | Cause::ResponseHeadCut => observe(http.worker, be.id, server, Seen::Malformed),
-        Cause::NoResponse => observe(http.worker, be.id, server, Seen::Ended),
-        Cause::ResponseTimeout => observe(http.worker, be.id, server, Seen::Timeout),
+        Cause::BadResponse | Cause::ResponseHeadCut => {
+            observe_failure(http.worker, be, server, Seen::Malformed)
+        }
+        Cause::NoResponse => observe_failure(http.worker, be, server, Seen::Ended),
+        Cause::ResponseTimeout => observe_failure(http.worker, be, server, Seen::Timeout),
         _ => {}
     }
     if ending::may_retry(http.state, &be.retry_on, cause) && replay.restore(http).is_some() {

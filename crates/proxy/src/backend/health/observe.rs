@@ -5,12 +5,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use thalweg_check::{Status, Verdict};
-use thalweg_config::model::{ObserveLayer, OnError, ProxyId, Server};
+use thalweg_config::model::{BalanceAlgo, ObserveLayer, OnError, Proxy, ProxyId, Server};
 use thalweg_runtime::{Reason, TaskId, clock, current_task, timer};
 use thalweg_shared::{AtomicU32, AtomicU64, Mutex};
 
 use super::What;
 use super::checker::Checker;
+use crate::backend::assign;
 use crate::worker::{self, Worker};
 
 /// What a stream found out about a server.
@@ -31,6 +32,11 @@ pub enum Seen {
 }
 
 impl Seen {
+    /// Whether it speaks against the server.
+    pub fn is_failure(self) -> bool {
+        self.judge(ObserveLayer::Http).is_some_and(|wrong| wrong.is_some())
+    }
+
     /// Whether it counts on this layer, and then what is wrong about it, if anything.
     fn judge(self, layer: ObserveLayer) -> Option<Option<&'static str>> {
         let http = layer == ObserveLayer::Http;
@@ -120,6 +126,15 @@ pub(super) async fn due(hurry: Option<&Hurry>, mut start_ms: u64) -> u64 {
 pub fn observe(worker: &Worker, proxy: ProxyId, server: &Server, seen: Seen) {
     if let Some(layer) = server.rare().observe {
         note(worker, proxy, server, layer, seen);
+    }
+}
+
+/// The same where no response came, which `balance ewma` goes by, too.
+#[cold]
+pub fn observe_failure(worker: &Worker, proxy: &Proxy, server: &Server, seen: Seen) {
+    observe(worker, proxy.id, server, seen);
+    if matches!(proxy.balance.algo, BalanceAlgo::Ewma) {
+        assign::failed(worker, proxy, server.id);
     }
 }
 
