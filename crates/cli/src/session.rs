@@ -71,7 +71,7 @@ pub async fn serve(cli: Arc<Cli>, socket: usize, fd: OwnedFd) {
     let _place = Place(Arc::clone(&cli));
     let level = cli.sockets[socket].level;
     let begin = Begin { level, mode: Mode::Single, timed: false, expert: false, experimental: false };
-    let Ok(stream) = Stream::from_accepted(fd) else { return };
+    let Some(stream) = accepted(fd) else { return };
     let line = cli.sockets[socket].tls.clone();
     let io = match line {
         None => Some(Transport::from(stream)),
@@ -80,6 +80,13 @@ pub async fn serve(cli: Arc<Cli>, socket: usize, fd: OwnedFd) {
     if let Some(io) = io {
         converse(cli, socket, io, begin).await;
     }
+}
+
+/// A connection of an operator, who is heard when clients wait for buffers.
+fn accepted(fd: OwnedFd) -> Option<Stream> {
+    let mut stream = Stream::from_accepted(fd).ok()?;
+    stream.set_vital();
+    Some(stream)
 }
 
 /// Shakes hands with a client, within `stats timeout`.
@@ -95,7 +102,7 @@ async fn encrypt(cli: &Cli, line: &BindLine, stream: Stream) -> Option<Transport
 
 /// The same, of a session that begins as it is told.
 pub async fn begin(cli: Arc<Cli>, socket: usize, fd: OwnedFd, begin: Begin) {
-    let Ok(stream) = Stream::from_accepted(fd) else { return };
+    let Some(stream) = accepted(fd) else { return };
     converse(cli, socket, Transport::from(stream), begin).await;
 }
 

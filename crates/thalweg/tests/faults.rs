@@ -410,6 +410,32 @@ fn connection_limits() {
 }
 
 #[test]
+fn an_operator_is_heard_when_clients_wait_for_buffers() {
+    const CLIENTS: usize = 40;
+    each_driver(|io| {
+        let rules = "http-request wait-for-body time 60s at-least 100k\nhttp-request return status 200\n";
+        let text = format!("frontend fe\nbind <@fe>\n{rules}");
+        let global = "tune.buffers.limit 6\ntune.buffers.reserve 2\nstats socket <@dir>/cli level admin";
+        let proxy = Setup::http(&text).global(global).start(io);
+        let part =
+            format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n{}", "x".repeat(5000));
+        let mut clients: Vec<_> = (0..CLIENTS).map(|_| proxy.connect()).collect();
+        clients.iter_mut().for_each(|client| client.send(&part));
+        let ask = |command: &str| {
+            let mut cli = Conn::connect_unix(&proxy.path("cli"));
+            cli.send(command);
+            String::from_utf8_lossy(&cli.until(b"\n\n")).into_owned()
+        };
+        let all = format!("CurrConns: {CLIENTS}\n");
+        eventually("all are there", || ask("show info\n").contains(&all).then_some(()));
+        // By now they have taken what there is.
+        (0..20).for_each(|_| assert!(ask("show activity\n").contains("thread_id")));
+        drop(clients);
+        proxy.finish(());
+    });
+}
+
+#[test]
 fn the_log_line_of_a_fault() {
     each_driver(|io| {
         let (proxy, server) = with_fault(io, "", |_| {});

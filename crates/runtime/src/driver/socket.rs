@@ -101,6 +101,8 @@ bits! {
     BULK = 20;
     /// The last receive of a `BULK` one brought little. A second such, and it is none any more.
     WANING = 21;
+    /// Its receives may take the reserve of buffers. It is a `BULK` one for good, so that they need no block of the ring.
+    VITAL = 22;
 }
 
 impl Bits {
@@ -344,6 +346,7 @@ impl Socket {
     #[inline]
     pub fn room(&self, max: usize) -> Poll<(Buf, usize)> {
         if self.bits.has(Bits::BULK)
+            && !self.bits.has(Bits::VITAL)
             && max > buffer::DEFAULT_SIZE
             && let Some(buf) = Buf::bulk()
         {
@@ -354,9 +357,14 @@ impl Socket {
             let room = buf.capacity().min(max);
             (buf, room)
         };
+        // Who has left is heard to the end, whatever that takes: it holds memory until then.
+        if (self.bits.has(Bits::ANNOUNCED) || self.bits.has(Bits::VITAL))
+            && let Some(buf) = Buf::from_reserve()
+        {
+            return Poll::Ready(room(buf));
+        }
         if memory::is_short() && self.bits.has(Bits::ANNOUNCED) {
-            // Who has left is heard to the end, whatever that takes: it holds memory until then.
-            return Buf::from_reserve().map_or(Poll::Pending, |buf| Poll::Ready(room(buf)));
+            return Poll::Pending;
         }
         poll_alloc().map(room)
     }
@@ -364,6 +372,9 @@ impl Socket {
     /// A receive with room for `room` bytes brought `n`: decides how large the next ones are.
     #[inline]
     pub fn note_received(&mut self, n: usize, room: usize) {
+        if self.bits.has(Bits::VITAL) {
+            return;
+        }
         if n >= room && room >= BULK_LEAST {
             self.bits.set(Bits::BULK);
             self.bits.clear(Bits::WANING);

@@ -132,6 +132,12 @@ impl Stream {
         if reset { Departure::Reset } else { Departure::Ended }
     }
 
+    /// Its receives may take the reserve of buffers (`tune.buffers.reserve`), so that they go on when all others wait: for who
+    /// looks after the process.
+    pub fn set_vital(&mut self) {
+        self.record().bits.set(Bits::VITAL | Bits::BULK);
+    }
+
     /// Hints that data is there already (a listener with `TCP_DEFER_ACCEPT`), so that the first receive tries at once
     /// instead of waiting for an event.
     pub fn expect_data(&mut self) {

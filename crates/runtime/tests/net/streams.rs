@@ -7,7 +7,7 @@ use thalweg_runtime::buffer::{self, Buf, BufferConfig};
 use thalweg_runtime::net::{
     ConnectOptions, Departure, Keepalive, ListenOptions, Listener, SockAddr, SocketId, Stream,
 };
-use thalweg_runtime::{clock, timer};
+use thalweg_runtime::{clock, driver, timer};
 
 every_driver!(bytes_arrive_in_both_directions_and_the_end_is_seen, || async {
     let (mut a, mut b) = tcp_pair().await;
@@ -322,6 +322,28 @@ every_driver!(streams_wait_for_buffers_in_order_when_there_are_few, || async {
     }
     wait_until(|| done.get() == 6).await;
     assert_eq!(buffer::stats().waiting, 0);
+    buffer::configure(BufferConfig::default());
+});
+
+every_driver!(a_vital_stream_is_heard_when_others_wait_for_buffers, || async {
+    buffer::configure(BufferConfig { size: 4096, limit: 3, reserve: 2 });
+    let held = Buf::with_capacity_default().unwrap();
+    assert!(Buf::with_capacity_default().is_none(), "the rest is the reserve");
+    let ((mut a, mut usual), (mut c, mut vital)) = (tcp_pair().await, tcp_pair().await);
+    vital.set_vital();
+    a.start_send(Buf::copy_of(b"client"));
+    c.start_send(Buf::copy_of(b"operator"));
+    assert_eq!(&vital.recv(100).await.unwrap()[..], b"operator");
+    // Where received bytes lie in the ring, the usual one needs no buffer.
+    assert!(driver::with(|d| d.kind_name() == "io_uring") || usual.poll_recv(100).is_pending());
+    // Not for as long as it lives, whatever it receives.
+    for _ in 0..4 {
+        c.send_ready().await.unwrap();
+        c.start_send(Buf::copy_of(b"again"));
+        assert_eq!(&vital.recv(100).await.unwrap()[..], b"again");
+    }
+    drop(held);
+    assert_eq!(&usual.recv(100).await.unwrap()[..], b"client");
     buffer::configure(BufferConfig::default());
 });
 
