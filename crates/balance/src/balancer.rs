@@ -6,6 +6,7 @@ use crate::hash::{KeyHash, avalanche};
 use crate::leastconn::{Tournaments, less_loaded};
 use crate::load::{Load, LoadNow};
 use crate::random::{Draws, Urn, less_busy};
+use crate::retry_budget::RetryBudget;
 use crate::ring::{Ring, seed_of_id};
 use crate::round_robin::{Entry, Schedule};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
@@ -162,6 +163,8 @@ pub struct View {
     seen: Seen,
     /// For `ewma`: how long servers take to answer, as this thread knows it.
     pub estimates: Estimates,
+    /// For `retry-budget`: what this thread may send again.
+    pub retry_budget: RetryBudget,
 }
 
 #[derive(Default, Debug)]
@@ -283,7 +286,7 @@ impl Balancer {
         key: Option<u32>,
         cx: &PickContext<'_, V>,
     ) -> Option<ServerIndex> {
-        let View { seen, estimates } = view;
+        let View { seen, estimates, .. } = view;
         let plan = self.plan(seen);
         match plan.entries.as_ref() {
             [] => return None,

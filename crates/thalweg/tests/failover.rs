@@ -6,6 +6,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::net::{SocketAddrV4, TcpListener};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
@@ -237,4 +238,37 @@ fn the_numbers_of_servers_that_come_and_go_fit_together() {
             check(&format!("{lines:?} of the reference"), false, play("epoll", Some(reference), &lines));
         }
     }
+}
+
+/// How often a server that always fails is asked for 60 requests, with this line in its backend.
+fn attempts_with(io: Io, line: &str) -> usize {
+    const REQUESTS: usize = 60;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let server = Server::http(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n".into()
+    });
+    let text = format!(
+        "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nretries 3\nretry-on 503\n{line}\nserver a {}\n",
+        server.addr
+    );
+    let proxy = Setup::http(&text).threads(1).start(io);
+    let mut conn = proxy.connect();
+    for _ in 0..REQUESTS {
+        conn.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_eq!(conn.response().status, 503);
+    }
+    asked.load(Ordering::SeqCst) - REQUESTS
+}
+
+/// A budget bounds what is sent again, whatever `retries` allows.
+#[test]
+fn a_budget_bounds_what_is_sent_again() {
+    each_driver(|io| {
+        assert_eq!(attempts_with(io, ""), 180, "over {io}");
+        // Ten at first, and a tenth of sixty; one more for each second that this takes.
+        let again = attempts_with(io, "retry-budget 10");
+        assert!((15..=60).contains(&again), "over {io}: {again}");
+    });
 }

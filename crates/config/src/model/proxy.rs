@@ -107,12 +107,14 @@ pub struct Proxy {
 pub struct RareSettings {
     /// Who is told by e-mail about its servers.
     pub email: Option<super::EmailAlert>,
+    /// Percentage of the requests that may be sent again (`retry-budget`); none for as many as `retries` allows.
+    pub retry_budget: Option<u32>,
     /// What servers may start with that are added at run time; absent where no line says anything.
     pub(crate) presets: Option<crate::presets::Presets>,
 }
 
 impl RareSettings {
-    const NONE: RareSettings = RareSettings { email: None, presets: None };
+    const NONE: RareSettings = RareSettings { email: None, retry_budget: None, presets: None };
 }
 
 impl Proxy {

@@ -149,6 +149,17 @@ pub(crate) fn count(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     Ok(())
 }
 
+/// `retry-budget <percentage>` (ours).
+pub(crate) fn retry_budget(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    b.needs_backend(cx, line, "retry-budget", "");
+    at_most(line, 1, 1)?;
+    let text = line.text(1);
+    let percent = text.strip_suffix('%').unwrap_or(text).parse().ok().filter(|percent| *percent <= 100);
+    let usage = || fail(line, 1, "'retry-budget' expects a percentage of the requests, 0 to 100.");
+    b.p.rare_mut().retry_budget = Some(percent.ok_or_else(usage)?);
+    Ok(())
+}
+
 pub(crate) fn rate_limit(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     let kind = line.text(1);
     if kind != "sessions" {

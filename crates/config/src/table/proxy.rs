@@ -146,6 +146,7 @@ pub static PROXY: &[Keyword<ProxyFn>] = &[
         "reqtarpit",
         "The 'reqtarpit' directive is not supported anymore since HAProxy 2.1. Use 'http-request tarpit' instead.",
     ),
+    works("retry-budget", "Percentage of the requests that may be sent again.", proxy::retry_budget),
     works("retries", "Attempts after a failed connection.", proxy::count),
     works("retry-on", "Failures after which a request is sent again.", proxy::retry_on),
     removed(

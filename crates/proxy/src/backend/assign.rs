@@ -38,6 +38,13 @@ pub fn may_redispatch(worker: &Worker, proxy: &Proxy, choice: Choice, retries: u
     due || free
 }
 
+/// Whether the budget of a backend pays for another attempt (`retry-budget`); if so, it has.
+pub fn pays_retry(worker: &Worker, proxy: &Proxy) -> bool {
+    let Some(percent) = proxy.rare().retry_budget else { return true };
+    let requests = worker.be_counters(proxy.id).total.get();
+    worker.with_view(proxy.id, |view| view.retry_budget.take(percent, requests, clock::now_ms()))
+}
+
 /// A stream is sent to the same server again, or to another one after there was a connection.
 pub fn count_retry(worker: &Worker, proxy: ProxyId, server: ServerId) {
     worker.be_counters(proxy).retries.add(1);

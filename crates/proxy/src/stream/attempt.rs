@@ -148,7 +148,9 @@ impl<'a> Attempts<'a> {
                     return Err(left(stream));
                 }
                 let cause = Cause::from(&error);
-                if !ending::may_retry(stream.state, &self.be.retry_on, cause) {
+                if !ending::may_retry(stream.state, &self.be.retry_on, cause)
+                    || !assign::pays_retry(stream.worker, self.be)
+                {
                     return Err(stream.stop(cause));
                 }
                 self.retry(stream, false, error != ConnectError::Timeout);

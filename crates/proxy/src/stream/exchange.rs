@@ -82,7 +82,7 @@ pub async fn with_server<'a>(
     let status = http.state.response.status();
     note_answer(http, be, server, status);
     conn.authenticated |= authenticates_connection(&http.state.response);
-    if be.retry_on.has_status(status) && ending::has_attempts(http.state) {
+    if is_tried_again(http, be, status) {
         let kept = keep_server && leaves_connection(http, &up);
         if replay.restore(http).is_some() {
             keep_unwanted(http, conn, kept);
@@ -202,6 +202,12 @@ fn note_answer(http: &Stream<'_>, be: &Proxy, server: &Server, status: u16) {
         let had_it_us = http.elapsed_us() - http.state.facts.timers.queue_us;
         assign::answered(http.worker, be, server.id, had_it_us);
     }
+}
+
+/// Whether this status is one for which a request is sent again, and that may be done once more.
+#[inline]
+fn is_tried_again(http: &Stream<'_>, be: &Proxy, status: u16) -> bool {
+    be.retry_on.has_status(status) && ending::has_attempts(http.state) && assign::pays_retry(http.worker, be)
 }
 
 /// Whether another request may follow on the server's connection, once the response that came is read.
@@ -586,7 +592,10 @@ fn head_failed<'a>(
         Cause::ResponseTimeout => observe_failure(http.worker, be, server, Seen::Timeout),
         _ => {}
     }
-    if ending::may_retry(http.state, &be.retry_on, cause) && replay.restore(http).is_some() {
+    if ending::may_retry(http.state, &be.retry_on, cause)
+        && assign::pays_retry(http.worker, be)
+        && replay.restore(http).is_some()
+    {
         ending::retried(http.worker, http.session.listener, http.state, cause);
         return Exchanged::Retry;
     }
