@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thalweg_rules::{CaptureSlots, ErrorReplies, ErrorRule, RuleEnv};
+use thalweg_rules::{CaptureSlots, ErrorReplies, ErrorRule, NewTables, RuleEnv};
 use thalweg_sample::Points;
 use thalweg_syntax::{Diagnostic, Lead, Line, Severity};
 
@@ -26,7 +26,13 @@ pub(crate) fn parse(cx: &mut Cx<'_>, b: &Building, line: &Line) -> Result<ErrorR
     let experimental = cx.config.global.expose_experimental;
     let result = with_env(cx, b, line.span(), Points::ALL, "", |env| {
         let mut captures = CaptureSlots::default();
-        let mut env = RuleEnv { compile: env, experimental, captures: &mut captures, services: &[] };
+        let mut env = RuleEnv {
+            compile: env,
+            experimental,
+            captures: &mut captures,
+            services: &[],
+            tables: &mut NewTables::default(),
+        };
         ErrorRule::parse(&all, &mut env)
     });
     result.map_err(|e| {

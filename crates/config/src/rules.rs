@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thalweg_rules::{CaptureSlots, HttpErrors, Kind, References, RuleEnv, Ruleset};
+use thalweg_rules::{CaptureSlots, HttpErrors, Kind, NewTables, References, RuleEnv, Ruleset};
 use thalweg_sample::{AclSet, Points};
 use thalweg_syntax::{Diagnostic, Lead, Line, Severity, TimeError};
 
@@ -10,6 +10,7 @@ use crate::build::{Building, Cx};
 use crate::keyword::{Outcome, fail, sentence};
 use crate::model::Mode;
 use crate::numbers::duration_ms;
+use crate::proxy::TableDraft;
 use crate::sample_env::{with_acls, with_env, words};
 
 /// Rules of a section while its late lines are read.
@@ -127,10 +128,14 @@ pub(crate) fn compile<T>(
     };
     let experimental = cx.config.global.expose_experimental;
     let services = cx.options.services;
-    with_env(cx, b, span, Points::ALL, context, |env| {
+    let mut tables = NewTables { first: cx.tables.len(), specs: Vec::new() };
+    let result = with_env(cx, b, span, Points::ALL, context, |env| {
         env.points = kind.points(&env.proxy);
-        rule(&mut RuleEnv { compile: env, experimental, captures, services })
-    })
+        rule(&mut RuleEnv { compile: env, experimental, captures, services, tables: &mut tables })
+    });
+    let draft = |spec| TableDraft { spec, section: b.title(), span, write_to: None };
+    cx.tables.extend(tables.specs.into_iter().map(draft));
+    result
 }
 
 fn uses_experimental(line: &Line, from: usize) -> bool {

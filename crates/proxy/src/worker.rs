@@ -88,6 +88,8 @@ pub struct Thread {
     random: Cell<u64>,
     /// The number of the next stream; at the start of a block, another one is due.
     next_stream: Cell<u32>,
+    /// What limits that are only tried out would have refused.
+    pub dry_runs: crate::stream::limit::DryRuns,
     /// The sessions on this thread.
     pub sessions: RefCell<SessionList>,
     /// The streams on this thread.
@@ -261,6 +263,7 @@ impl Thread {
             spare_streams: RefCell::new(Vec::new()),
             random: Cell::new(u64::from_ne_bytes(seed) | 1),
             next_stream: Cell::new(0),
+            dry_runs: Default::default(),
             sessions: RefCell::default(),
             streams: Entries::default(),
             accepting: RefCell::default(),

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use thalweg_stick::Held;
 
+use thalweg_sample::TableId;
 use thalweg_sample::pattern::RegexScratch;
 
 /// Settings that rules changed, to be applied by the owner of the connection. `None`: not changed.
@@ -56,6 +57,8 @@ pub struct Effects {
     pub failed_rewrites: u32,
     /// The bandwidth limitations that rules turned on.
     pub bandwidth: Vec<BandwidthLimit>,
+    /// A limit that is only tried out (`dry-run`) would have refused the request: its table.
+    pub would_refuse: Option<TableId>,
     /// The header lines of a pending 103 response, `name: value\r\n` each.
     pub early_hints: Vec<u8>,
     /// The `location` of the redirection that was decided.
@@ -82,6 +85,7 @@ impl Effects {
     pub fn reset(&mut self) {
         self.overrides = Overrides::default();
         self.failed_rewrites = 0;
+        self.would_refuse = None;
         self.bandwidth.clear();
         for buffer in
             [&mut self.early_hints, &mut self.location, &mut self.cookie, &mut self.text, &mut self.more]

@@ -266,6 +266,17 @@ pub struct RuleEnv<'r, 'e> {
     pub captures: &'r mut CaptureSlots,
     /// The services that `use-service` may name.
     pub services: &'r [&'r str],
+    /// The tables that rules make for themselves.
+    pub tables: &'r mut NewTables,
+}
+
+/// Stick tables that no line declares: those of rules that need one of their own.
+#[derive(Debug, Default)]
+pub struct NewTables {
+    /// How many tables there were before: the number of the first of these.
+    pub first: usize,
+    /// What they are.
+    pub specs: Vec<thalweg_stick::Spec>,
 }
 
 /// The lengths of the capture slots of a frontend, in the order of their numbers.

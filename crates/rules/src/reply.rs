@@ -6,6 +6,7 @@ use crate::default_replies::default_reply;
 use crate::effects::Effects;
 use crate::errors::{ErrorReplies, HttpErrors, RawReply, is_generated};
 use crate::keyword::{RuleEnv, Words};
+use crate::ruleset::References;
 use std::sync::{Arc, OnceLock};
 use thalweg_http::semantics::decimal;
 use thalweg_http::{Head, HeaderId, RewriteError, Version};
@@ -237,6 +238,17 @@ impl Reply {
         }
         if matches!(status, 204 | 304) {
             return Err(format!("No body expected for {status} responses"));
+        }
+        Ok(())
+    }
+
+    /// Finds the `http-errors` section that it refers to.
+    pub(crate) fn resolve(&self, references: &References) -> Result<(), String> {
+        if let Body::Section { name, errors } = &self.body {
+            let found = (references.http_errors)(name).ok_or_else(|| {
+                format!("unknown http-errors section '{name}' referenced by an http reply .")
+            })?;
+            let _ = errors.set(found);
         }
         Ok(())
     }

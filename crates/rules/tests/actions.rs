@@ -639,6 +639,7 @@ fn every_action_is_where_the_table_says() {
         "pause" => "x 1s",
         "set-status" => "x 200",
         "set-bandwidth-limit" => "x name limit 1k period 1s",
+        "limit" => "x rate 1/1s by src",
         "set-mark" | "set-tos" | "set-fc-mark" | "set-fc-tos" | "set-bc-mark" | "set-bc-tos" | "set-nice"
         | "set-retries" => "x 1",
         "do-resolve" => "do-resolve(txn.x,dns) str(a)",

@@ -201,6 +201,15 @@ impl Session {
     }
 }
 
+/// What a rate limit said of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateLimit {
+    /// The limit.
+    pub bucket: thalweg_stick::bucket::Bucket,
+    /// What became of the request's token.
+    pub taken: thalweg_stick::bucket::Taken,
+}
+
 /// The moments of a stream's life, in microseconds since `accept_mono_us`; -1: not reached.
 ///
 /// The timers of the manual's section 8.4 are differences between them:
@@ -593,6 +602,8 @@ pub struct StreamFacts {
     pub max_retries: u32,
     /// The entries of stick tables that the stream tracks.
     pub tracking: Tracking,
+    /// What a rate limit said of the request; of several the one with the least left.
+    pub limit: Option<RateLimit>,
     /// Its variables.
     pub vars: StreamVars,
 }
@@ -696,6 +707,7 @@ impl StreamFacts {
             req_captures,
             res_captures,
             tracking,
+            limit,
             vars,
         } = self;
         *backend = frontend;
@@ -750,6 +762,7 @@ impl StreamFacts {
         req_captures.reset(0);
         res_captures.reset(0);
         tracking.clear();
+        *limit = None;
         vars.txn.clear();
         vars.req.clear();
         vars.res.clear();

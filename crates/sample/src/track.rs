@@ -10,6 +10,8 @@ use thalweg_stick::{Event, Key, KeyType, Local, Refused, Table, Tracked};
 #[derive(Default)]
 pub struct Tracking {
     slots: Vec<Option<Tracked>>,
+    /// What is tracked for a limit on how many are there at once, and has no number.
+    kept: Vec<Tracked>,
 }
 
 impl std::fmt::Debug for Tracking {
@@ -36,10 +38,16 @@ impl Tracking {
         }
     }
 
+    /// Tracks an entry until everything is let go, without a number.
+    pub fn keep(&mut self, tracked: Tracked) {
+        self.kept.push(tracked);
+    }
+
     /// Lets everything go.
     #[inline]
     pub fn clear(&mut self) {
         self.slots.clear();
+        self.kept.clear();
     }
 }
 

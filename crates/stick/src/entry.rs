@@ -9,6 +9,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::arena::Words;
+use crate::bucket::{Bucket, Taken};
 use crate::data::{DataType, Event, Shape};
 use crate::key::KeyType;
 use crate::layout::{Count, Place, header};
@@ -295,6 +296,11 @@ impl<'t> Values<'t> {
                 0
             }
         })
+    }
+
+    /// Takes a token of the entry's bucket. `None` when the table has none.
+    pub fn take(&self, bucket: Bucket, now_us: u64) -> Option<Taken> {
+        Some(bucket.take_shared(&self.words.wide[self.table.layout.bucket?], now_us))
     }
 
     /// Sets a counter and returns what it was.

@@ -1,7 +1,7 @@
 //! Where the values of an entry lie.
 
 use crate::data::{DataType, EVENTS, Event, KINDS, Shape, Stored};
-use crate::key::KeyType;
+use crate::table::Spec;
 
 /// The words of an entry before its key and values.
 pub(crate) mod header {
@@ -55,6 +55,8 @@ pub(crate) struct Layout {
     pub values: usize,
     /// The word by which entries that changed are linked for the peers; `None` in a table without.
     pub link: Option<usize>,
+    /// The 64-bit word of the token bucket, in a table that has one for each entry.
+    pub bucket: Option<usize>,
     /// The values that an event changes, of those that are stored.
     counts: [Box<[Count]>; EVENTS],
     /// The number of connections that track an entry, if that is stored.
@@ -62,11 +64,11 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    pub fn new(key: KeyType, data: &[Stored], shared: bool, byte_rate_factor: u32) -> Layout {
+    pub fn new(spec: &Spec) -> Layout {
         let mut places = [None; KINDS];
-        let values = header::LEN + key.words();
+        let values = header::LEN + spec.key.words();
         let (mut narrow, mut wide) = (values, 0);
-        for stored in data {
+        for stored in &spec.data {
             let count = usize::from(stored.count);
             let at = match stored.kind.shape() {
                 Shape::Counter | Shape::Name => {
@@ -89,21 +91,24 @@ impl Layout {
                 shape: stored.kind.shape(),
             });
         }
+        let shared = spec.peers.is_some();
         let link = shared.then_some(narrow);
+        let bucket = spec.bucket.then_some(wide);
         let mut layout = Layout {
             places,
             found: u32::MAX,
             narrow: narrow + usize::from(shared),
-            wide,
+            wide: wide + usize::from(spec.bucket),
             values,
             link,
+            bucket,
             counts: Default::default(),
             connections: places[DataType::ConnCur as usize].map(|place| place.at),
         };
         layout.found = DataType::all()
             .filter(|kind| layout.find(*kind, 0).is_some())
             .fold(0, |all, kind| all | bit(kind));
-        layout.counts = Event::ALL.map(|event| layout.counts_of(event, byte_rate_factor));
+        layout.counts = Event::ALL.map(|event| layout.counts_of(event, spec.byte_rate_factor));
         layout
     }
 

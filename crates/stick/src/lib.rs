@@ -7,6 +7,7 @@
 //! |---|---|
 //! | what an entry may hold: names, arrays, periods | `data` |
 //! | rates over a sliding period | `sliding` |
+//! | token buckets | `bucket` |
 //! | keys: kinds, texts, lengths | `key` |
 //! | where the values of an entry lie | `layout` |
 //! | entries in memory that is made piece by piece and never moves | `arena` |
@@ -28,13 +29,14 @@
 //! # Memory
 //!
 //! An entry takes 24 bytes, 4 for its bucket, its key (4 bytes for `ip` and `integer`, 16 for `ipv6`, the declared length
-//! rounded up to 4 for `binary`, 4 more for `string`), 4 per counter or tag, 8 per byte count, 16 per rate, 4 where peers share the
+//! rounded up to 4 for `binary`, 4 more for `string`), 4 per counter or tag, 8 per byte count or token bucket, 16 per rate, 4 where peers share the
 //! table. Memory is made
 //! 256 entries at a time, up to `size` entries, and used again; it is not given back before the table is dropped.
 
 #![forbid(unsafe_code)]
 
 mod arena;
+pub mod bucket;
 mod changed;
 pub mod data;
 mod entry;

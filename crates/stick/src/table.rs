@@ -50,6 +50,8 @@ pub struct Spec {
     pub recv_only: bool,
     /// The table that gets what peers say of servers and tags, too (`write-to`): its number.
     pub write_to: Option<u32>,
+    /// Its entries have a token bucket each: see [`crate::Values::take`].
+    pub bucket: bool,
     /// What its entries hold, each kind once.
     pub data: Vec<Stored>,
 }
@@ -128,7 +130,7 @@ impl Table {
         let size = spec.size as usize;
         let buckets = size.next_power_of_two().clamp(16, BUCKETS_MAX);
         let shards = (size / SHARD_ENTRIES).next_power_of_two().clamp(1, SHARDS_MAX);
-        let layout = Layout::new(spec.key, &spec.data, spec.peers.is_some(), spec.byte_rate_factor);
+        let layout = Layout::new(&spec);
         let table = Table {
             arena: Arena::new(&layout, spec.size),
             layout,

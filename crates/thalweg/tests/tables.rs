@@ -508,12 +508,13 @@ fn the_largest_entries() {
         all.sort_unstable_by(|a, b| b.cmp(a));
         let wanted: Vec<String> = all[..5].iter().map(u32::to_string).collect();
         assert_eq!(shown("show table t top 5 by data.gpc0"), wanted);
+        assert_eq!(shown("show table t top 5 by gpc0"), wanted);
         let mut odd: Vec<u32> = (0..2000).filter(|n| n % 2 == 1).map(|n| n * 7919 % 2003).collect();
         odd.sort_unstable_by(|a, b| b.cmp(a));
         let wanted: Vec<String> = odd[..3].iter().map(u32::to_string).collect();
         assert_eq!(shown("show table t data.gpt0 eq 1 top 3 by data.gpc0"), wanted);
         assert_eq!(shown("show table u top 3 by data.gpc0"), Vec::<String>::new());
-        for wrong in ["top", "top 0 by data.gpc0", "top 5", "top 5 by gpc0", "top 5000 by data.gpc0"] {
+        for wrong in ["top", "top 0 by data.gpc0", "top 5", "top 5 by", "top 5000 by data.gpc0"] {
             let answer = cli(&proxy, &format!("show table t {wrong}"));
             assert!(answer.starts_with("'top' expects"), "{wrong}: {answer}");
         }

@@ -27,7 +27,7 @@ pub static COMMANDS: &[Command] = &[
     Command::new("set table", Operator, Run::Now(|call| set(call.instance(), call.args)))
         .help("<table> [<filter>] [data.<type> <v>]*", "change or add an entry of a stick table (key/ptr)"),
     Command::new("show table", User, Run::Waiting(|call| Box::pin(show(call)))).help(
-        "<table> [<filter>]* [top <n> by data.<type>]",
+        "<table> [<filter>]* [top <n> by [data.]<type>]",
         "list the stick tables, or the entries of one (filter: data/key/ptr)",
     ),
 ];
@@ -256,7 +256,7 @@ fn top<'w, 'a>(table: &Table, args: &'w [&'a str]) -> Result<(&'w [&'a str], Opt
     };
     let [_, count, "by", data_word] = &args[at..] else { return Err(usage()) };
     let count = count.parse().ok().filter(|count| (1..=TOP_MAX).contains(count)).ok_or_else(usage)?;
-    let name = data_word.strip_prefix("data.").ok_or_else(usage)?;
+    let name = data_word.strip_prefix("data.").unwrap_or(data_word);
     let (kind, index) = data(table, name).map_err(Reply::error)?;
     Ok((&args[..at], Some(Top { count, kind, index })))
 }

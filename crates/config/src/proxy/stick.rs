@@ -88,6 +88,7 @@ fn words_of_table(
         peers: None,
         recv_only: false,
         write_to: None,
+        bucket: false,
         data: Vec::new(),
     };
     while at < line.words.len() {

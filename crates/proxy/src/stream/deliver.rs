@@ -19,7 +19,7 @@ use super::deadline::{Expects, Waits};
 use super::ending::Cause;
 use super::filter::{Direction, Filtered};
 use super::pump::{Pump, PumpError};
-use super::{Stream, finish, rules, shut_check};
+use super::{Stream, finish, limit, rules, shut_check};
 use crate::connection::body::{Delimiter, Form};
 use crate::connection::line::Line;
 use crate::connection::port::{Cut, Port};
@@ -189,6 +189,10 @@ fn shape(stream: &mut Stream<'_>) -> Shape {
 /// Evaluates `http-after-response`, and notes the status that comes of it.
 #[inline]
 async fn pass_rules(stream: &mut Stream<'_>, maker: Maker) -> bool {
+    if let Some(limit) = stream.state.facts.limit {
+        // A response without room for them goes without.
+        let _ = limit::describe(stream, limit);
+    }
     let made = stream.state.response.status();
     let of = |proxy: &Proxy| proxy.rules.http_after_response.is_empty();
     let passed = (of(stream.backend()) && of(stream.frontend())) || rules::after_response(stream).await;

@@ -17,6 +17,7 @@ pub mod finish;
 pub mod forwarded;
 pub mod framed;
 pub mod http;
+pub mod limit;
 pub mod pump;
 pub mod relay;
 pub mod reply;

@@ -18,7 +18,7 @@ use thalweg_sample::context::{Ctx, Payload};
 use super::ending::{self, Cause};
 use super::reply::{self, Answer};
 use super::waiting::{self, More, Upward};
-use super::{After, Bodies, Stop, Stream, cookie, finish, tcp};
+use super::{After, Bodies, Stop, Stream, cookie, finish, limit, tcp};
 use crate::connection::body::Look;
 use crate::connection::port::Port;
 use crate::resolvers;
@@ -175,6 +175,9 @@ fn look<'a>(
 ) -> Outcome<'a> {
     let outcome = evaluate(stream, kind, source, last, |cx, fx| rules.run(kind, from, cx, fx));
     count_failed_rewrites(stream);
+    if let Some(table) = stream.state.effects.would_refuse.take() {
+        limit::tell(stream, table);
+    }
     outcome
 }
 

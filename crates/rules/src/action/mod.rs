@@ -3,6 +3,7 @@
 pub mod bandwidth;
 pub mod connection;
 pub mod header;
+pub mod limit;
 pub mod map;
 pub mod message;
 pub mod normalize;
@@ -38,6 +39,7 @@ pub(crate) static TABLES: &[&[ActionDef]] = &[
     wait::ACTIONS,
     resolve::ACTIONS,
     bandwidth::ACTIONS,
+    limit::ACTIONS,
     track::ACTIONS,
     unsupported::ACTIONS,
 ];
@@ -58,6 +60,7 @@ pub(crate) enum Action {
     Resolve(Box<resolve::Resolution>),
     Bandwidth(Box<bandwidth::Limit>),
     Counting(Box<track::Counting>),
+    Limit(Box<limit::Limit>),
 }
 
 /// What one action did.
@@ -102,6 +105,7 @@ impl Action {
             Action::Resolve(a) => a.run(index, cx),
             Action::Bandwidth(a) => a.run(cx, fx),
             Action::Counting(a) => a.run(kind, cx),
+            Action::Limit(a) => a.run(cx, fx),
         }
     }
 
@@ -125,6 +129,7 @@ impl Action {
             Action::Stream(a) => a.resolve(kind, references),
             Action::Bandwidth(a) => a.resolve(references),
             Action::Counting(a) => a.resolve(),
+            Action::Limit(a) => a.resolve(references),
             Action::Resolve(a) => a.resolve(references),
             Action::Map(a) => {
                 a.resolve(references);

@@ -2,7 +2,7 @@
 
 use super::{Action, Step};
 use crate::keyword::{ActionDef, RuleEnv, Rulesets, Words};
-use crate::reply::{Body, Reply, ReplyUse};
+use crate::reply::{Reply, ReplyUse};
 use crate::ruleset::{Outcome, References};
 use thalweg_http::{Head, HeaderId, RewriteError};
 use thalweg_syntax::carry::restore;
@@ -155,13 +155,7 @@ impl Verdict {
         let (Verdict::Deny(reply) | Verdict::Tarpit(reply) | Verdict::Return(reply)) = self else {
             return Ok(());
         };
-        if let Body::Section { name, errors } = &reply.body {
-            let found = (references.http_errors)(name).ok_or_else(|| {
-                format!("unknown http-errors section '{name}' referenced by an http reply .")
-            })?;
-            let _ = errors.set(found);
-        }
-        Ok(())
+        reply.resolve(references)
     }
 }
 

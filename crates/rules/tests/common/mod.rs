@@ -73,6 +73,7 @@ impl Bench {
             experimental: self.experimental,
             captures: &mut self.captures,
             services: &["echo"],
+            tables: &mut thalweg_rules::NewTables::default(),
         });
         self.warnings.append(&mut compile.warnings);
         result
