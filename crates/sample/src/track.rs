@@ -136,6 +136,8 @@ pub enum Ask {
     Value(DataType),
     /// Bytes, in kilobytes.
     Kilobytes(DataType),
+    /// A counter or rate, summed over all peers of a fleet.
+    Sum(DataType),
     /// An element of an array.
     Element(DataType),
     /// Adds one to a counter of general purpose, and its rate.
@@ -177,6 +179,7 @@ impl Ask {
         let answer = match self {
             Ask::Value(kind) => values.get(kind, now_ms)?,
             Ask::Kilobytes(kind) => values.get(kind, now_ms)? >> 10,
+            Ask::Sum(kind) => values.sum_at(kind, 0, now_ms)?,
             Ask::Element(kind) => values.get_at(kind, index, now_ms)?,
             Ask::Count(counter, rate) => count(counter, rate),
             Ask::CountElement => count(DataType::Gpc, DataType::GpcRate),
@@ -196,6 +199,9 @@ impl Ask {
                 let entry = table.find_or_insert(key, now_ms).ok()?;
                 entry.touch(now_ms);
                 self.answer(index, Some(entry.values()), now_ms)
+            } else if let Ask::Sum(kind) = self {
+                // Others may have seen a key that this process has not.
+                i64::try_from(table.sum(key, kind, index, now_ms)?).ok()
             } else {
                 let found = table.read(key, now_ms, |values| self.answer(index, Some(values), now_ms));
                 found.unwrap_or_else(|| self.answer(index, None, now_ms))

@@ -239,6 +239,13 @@ impl<'t> Values<'t> {
         (place.shape == Shape::Rate).then(|| self.rate(place, index).load())
     }
 
+    /// The same as [`Values::get_at`], summed over this process and all peers that were heard of: see [`Table::sum`].
+    pub fn sum_at(&self, kind: DataType, index: u16, now_ms: u64) -> Option<u64> {
+        let (mut buf, mut long) = ([0; 64], Vec::new());
+        let key = self.table.spec().key.key(self.key_bytes(&mut buf, &mut long))?;
+        self.table.sum(key, kind, index, now_ms)
+    }
+
     /// Replaces a rate.
     pub fn set_sliding(&self, kind: DataType, index: u16, value: Sliding) -> bool {
         let Some((place, index)) = self.table.layout.find(kind, index) else { return false };

@@ -13,6 +13,7 @@
 //! | entries in memory that is made piece by piece and never moves | `arena` |
 //! | when entries are due, without scans | `queue` |
 //! | which entries changed, for the peers | `changed` |
+//! | what the peers of a fleet counted themselves | `shares` |
 //! | the table that threads share | `table` |
 //! | a held entry | `entry` |
 //! | a table as one thread refers to it | `local` |
@@ -45,6 +46,7 @@ mod layout;
 mod local;
 pub mod peers;
 mod queue;
+mod shares;
 pub mod sliding;
 mod sync;
 mod table;

@@ -14,6 +14,7 @@ use crate::entry::{Entry, GONE, LOOKER, Values};
 use crate::key::{Key, KeyType};
 use crate::layout::{Layout, header};
 use crate::queue::{LIFETIME, Queue, SLOTS};
+use crate::shares::Shares;
 use crate::sliding::Sliding;
 use crate::sync::{AtomicU32, Mutex, MutexGuard, Ordering};
 
@@ -50,6 +51,8 @@ pub struct Spec {
     pub recv_only: bool,
     /// The table that gets what peers say of servers and tags, too (`write-to`): its number.
     pub write_to: Option<u32>,
+    /// Each peer counts for itself, and what others count is kept apart (`fleet`): see [`Table::sum`].
+    pub fleet: bool,
     /// Its entries have a token bucket each: see [`crate::Values::take`].
     pub bucket: bool,
     /// What its entries hold, each kind once.
@@ -102,6 +105,7 @@ pub struct Table {
     /// Milliseconds per slot of the queues.
     slot_ms: u64,
     names: RwLock<Names>,
+    shares: Shares,
     pub(crate) changed: Changed,
 }
 
@@ -146,6 +150,7 @@ impl Table {
             used: CachePadded::new(AtomicU32::new(0)),
             slot_ms: u64::from(spec.expire_ms) / LIFETIME + 1,
             names: RwLock::default(),
+            shares: Shares::new(spec.fleet),
             changed: Changed::default(),
             spec,
         };
@@ -283,9 +288,17 @@ impl Table {
 
     // ---- time -----------------------------------------------------------------------------------
 
-    /// Takes away entries that are due, a slot's width late at most, and looks at no more than about `most`. True when
-    /// there may be more.
+    /// Takes away entries that are due, a slot's width late at most, and looks at no more than about `most` of this table and of
+    /// each peer's share. True when there may be more.
     pub fn expire(&self, now_ms: u64, most: usize) -> bool {
+        let mut more = self.expire_own(now_ms, most);
+        for share in self.shares.iter() {
+            more |= share.expire(now_ms, most);
+        }
+        more
+    }
+
+    fn expire_own(&self, now_ms: u64, most: usize) -> bool {
         let mut left = most;
         if self.spec.expire_ms == 0 {
             return false;
@@ -693,6 +706,31 @@ impl Table {
     #[inline]
     pub(crate) fn values_at(&self, at: u32) -> Values<'_> {
         Values { table: self, at, words: self.arena.entry(at) }
+    }
+
+    // ---- shares of peers --------------------------------------------------------------------------
+
+    /// Where what a peer counted is kept, apart from what this process counts. `None` in a table that has no shares, and when there
+    /// are too many peers.
+    pub fn share_of(&self, peer: &str) -> Option<&Table> {
+        let spec = || Spec {
+            name: Arc::from(format!("{}@{peer}", self.spec.name)),
+            peers: None,
+            write_to: None,
+            fleet: false,
+            // How many are connected to a peer is nothing that this process knows itself.
+            recv_only: true,
+            ..self.spec.clone()
+        };
+        self.shares.of(peer, || Table::new(spec(), self.seed))
+    }
+
+    /// A value summed over this process and all peers that were heard of. `None` when the table does not store it.
+    pub fn sum(&self, key: Key, kind: DataType, index: u16, now_ms: u64) -> Option<u64> {
+        self.layout.find(kind, index)?;
+        let of =
+            |table: &Table| table.read(key, now_ms, |values| values.get_at(kind, index, now_ms)).flatten();
+        Some(self.shares.iter().chain([self]).filter_map(of).fold(0, u64::saturating_add))
     }
 
     // ---- names ----------------------------------------------------------------------------------

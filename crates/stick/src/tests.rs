@@ -18,6 +18,7 @@ fn spec(size: u32, expire_ms: u32, purge: bool) -> Spec {
         peers: None,
         recv_only: false,
         write_to: None,
+        fleet: false,
         bucket: false,
         data: vec![
             Stored::one(DataType::Gpc0),

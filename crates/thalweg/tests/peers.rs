@@ -185,8 +185,10 @@ fn three_agree_over_all_kinds_of_connections() {
         }
         agree("all know all", &[&one, &two, &three], 45);
         for proxy in [&one, &two, &three] {
-            let info = cli(proxy, "show info");
-            assert!(info.contains("ConnectedPeers: 2\n"), "{info}");
+            // Two that connected to each other at the same moment are at it again; the third one told them what they missed.
+            eventually("all are connected", || {
+                cli(proxy, "show info").contains("ConnectedPeers: 2\n").then_some(())
+            });
         }
     });
 }
@@ -329,5 +331,61 @@ fn who_stands_still_or_dies_comes_back() {
         change(&one, 5);
         let two = start("B");
         agree("who comes back empty is taught", &[&one, &two], 25);
+    });
+}
+
+/// What three processes say that all of them counted.
+fn fleet_says(what: &str, proxies: &[&Proxy], count: &str) {
+    for (n, proxy) in proxies.iter().enumerate() {
+        eventually(&format!("{what}: {count} at {n}"), || {
+            (proxy.ask("GET /look HTTP/1.1\r\nHost: h\r\n\r\n").text() == count).then_some(())
+        });
+    }
+}
+
+/// Each process counts its own requests, and knows the sum: also of those that it cannot reach any more, and those that come
+/// back without memory count from nothing.
+#[test]
+fn a_fleet_knows_its_sums() {
+    each_driver(|io| {
+        let addresses = [(); 3].map(|()| free_port(own_ip()));
+        let start = |local: &str| {
+            let peers: String = ["A", "B", "C"]
+                .iter()
+                .zip(addresses)
+                .map(|(name, addr)| format!("peer {name} {addr}\n"))
+                .collect();
+            let text = format!(
+                "peers p\n{peers}table f type string len 20 size 100 expire 1h fleet store http_req_cnt,http_req_rate(1h)\n\
+                 frontend fe\nbind <@fe>\nhttp-request track-sc0 str(k) table p/f unless {{ path /look }}\n\
+                 http-request return status 200 content-type text/plain lf-string \
+                 \"%[str(k),table_http_req_cnt_all(p/f)] %[str(k),table_http_req_rate_all(p/f)]\" if {{ path /look }}\n\
+                 http-request return status 200 content-type text/plain lf-string \
+                 \"%[sc_http_req_cnt(0)]\"\n"
+            );
+            started(&setup(local, &text), io)
+        };
+        let count = |proxy: &Proxy, times: usize| {
+            let said = || proxy.ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n").text();
+            (1..times).for_each(|_| _ = said());
+            said()
+        };
+        let (one, two, three) = (start("A"), start("B"), start("C"));
+        for (proxy, times) in [(&one, 3), (&two, 4), (&three, 5)] {
+            assert_eq!(count(proxy, times), times.to_string(), "a share is one's own");
+        }
+        fleet_says("all count together", &[&one, &two, &three], "12 12");
+        assert_eq!(count(&one, 1), "4", "what others count is not in it");
+        two.stand_still();
+        count(&three, 1);
+        fleet_says("what was known of who stands still stays", &[&one, &three], "14 14");
+        two.go_on();
+        fleet_says("who was away hears of it", &[&two], "14 14");
+        drop(two);
+        fleet_says("what was known of who died stays", &[&one, &three], "14 14");
+        let two = start("B");
+        fleet_says("who comes back knows what the others counted", &[&two], "10 10");
+        assert_eq!(count(&two, 1), "1");
+        fleet_says("and counts from nothing", &[&one, &two, &three], "11 11");
     });
 }

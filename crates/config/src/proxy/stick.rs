@@ -88,6 +88,7 @@ fn words_of_table(
         peers: None,
         recv_only: false,
         write_to: None,
+        fleet: false,
         bucket: false,
         data: Vec::new(),
     };
@@ -151,6 +152,10 @@ fn words_of_table(
                     }
                 }
             }
+            "fleet" => {
+                spec.fleet = true;
+                taken = 1;
+            }
             "write-to" => {
                 if value.is_empty() {
                     return Err(fail(line, at + 1, "stick-table : write-to requires table name."));
@@ -173,6 +178,9 @@ fn words_of_table(
     };
     if spec.size == 0 {
         return Err(fail(line, 0, "stick-table: missing size."));
+    }
+    if spec.fleet && !is_shared && spec.peers.is_none() {
+        return Err(fail(line, 0, "stick-table: 'fleet' sums over peers: it needs 'peers <section>'."));
     }
     spec.key = key;
     // `show table` prints in this order.

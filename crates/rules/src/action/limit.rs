@@ -202,6 +202,7 @@ fn spec(what: &What, key: KeyType, size: u32, proxy: &str, number: usize) -> Spe
         peers: None,
         recv_only: false,
         write_to: None,
+        fleet: false,
         bucket: matches!(what, What::Rate { .. }),
         data: vec![Stored::one(DataType::Gpc0), used],
     }

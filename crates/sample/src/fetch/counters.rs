@@ -98,10 +98,14 @@ fn entries(args: &Args, cx: &Ctx, count: fn(&Table) -> u32) -> Option<Sample> {
 const OF_COUNTER: &str = "of what a counter tracks";
 const OF_SOURCE: &str = "of the client's address in a table";
 
-/// The five forms of what takes no index, and the two of what does.
+const SUM_OF_COUNTER: &str = "of what a counter tracks, summed over all peers of a fleet";
+const SUM_OF_SOURCE: &str = "of the client's address in a table, summed over all peers of a fleet";
+
+/// The five forms of what takes no index, and the two of what does; two of sums, which are ours.
 macro_rules! table {
     (
         plain { $($name:literal $need:ident $ask:expr;)+ }
+        summed { $($sum:literal $kind:ident;)+ }
         indexed { $($at:literal $at_ask:expr;)+ }
     ) => {
         &[
@@ -124,6 +128,16 @@ macro_rules! table {
                 .takes(0, &[TableName]),
                 FetchDef::new(concat!("src_", $name), Type::Int, CLIENT, OF_SOURCE, |a, cx, _| {
                     of_source($ask, a, cx)
+                })
+                .takes(1, &[TableName]),
+            )+
+            $(
+                FetchDef::new(concat!("sc_", $sum, "_all"), Type::Int, INTERNAL, SUM_OF_COUNTER, |a, cx, _| {
+                    of_counter(Ask::Sum($kind), None, a, cx)
+                })
+                .takes(1, &[Int, TableName]),
+                FetchDef::new(concat!("src_", $sum, "_all"), Type::Int, CLIENT, SUM_OF_SOURCE, |a, cx, _| {
+                    of_source(Ask::Sum($kind), a, cx)
                 })
                 .takes(1, &[TableName]),
             )+
@@ -229,6 +243,25 @@ pub static TABLE: &[FetchDef] = table! {
         "kbytes_out" CLIENT Ask::Kilobytes(BytesOutCnt);
         "sess_cnt" INTERNAL Ask::Value(SessCnt);
         "sess_rate" INTERNAL Ask::Value(SessRate);
+    }
+    summed {
+        "bytes_in_rate" BytesInRate;
+        "bytes_out_rate" BytesOutRate;
+        "conn_cnt" ConnCnt;
+        "conn_cur" ConnCur;
+        "conn_rate" ConnRate;
+        "glitch_cnt" GlitchCnt;
+        "glitch_rate" GlitchRate;
+        "gpc0_rate" Gpc0Rate;
+        "gpc1_rate" Gpc1Rate;
+        "http_err_cnt" HttpErrCnt;
+        "http_err_rate" HttpErrRate;
+        "http_fail_cnt" HttpFailCnt;
+        "http_fail_rate" HttpFailRate;
+        "http_req_cnt" HttpReqCnt;
+        "http_req_rate" HttpReqRate;
+        "sess_cnt" SessCnt;
+        "sess_rate" SessRate;
     }
     indexed {
         "clr_gpc" Ask::ClearElement;

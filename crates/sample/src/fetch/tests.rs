@@ -611,8 +611,8 @@ fn every_fetch_of_the_reference_is_there_or_refused() {
         assert!(find(&name).is_none(), "{name} is both supported and refused");
         assert!(unsupported::reason(&name).is_some(), "{name}");
     }
-    // The reference registers 562 names.
-    assert_eq!(known.len(), 562);
+    // The reference registers 562 names, none of which ends as those of sums do.
+    assert_eq!(known.iter().filter(|name| !name.ends_with("_all")).count(), 562);
 }
 
 #[test]

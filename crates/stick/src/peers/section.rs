@@ -514,8 +514,15 @@ impl Section {
         (seen.got, seen.owes) = (number.unwrap_or(seen.got.wrapping_add(1)), true);
         let shared = &mut self.tables[own];
         shared.updates += 1;
-        // Where there is no room, there is none.
-        let _ = incoming.store(&shared.table, shared.write_to.as_deref(), left_ms, now_ms);
+        // What another process counted is kept apart in a fleet; the one that was here before this one counted for it.
+        let share = match link.peer == self.local || !shared.table.spec().fleet {
+            true => Some(&*shared.table),
+            false => shared.table.share_of(&self.peers[link.peer].spec.name),
+        };
+        if let Some(table) = share {
+            // Where there is no room, there is none.
+            let _ = incoming.store(table, shared.write_to.as_deref(), left_ms, now_ms);
+        }
         self.incoming = incoming;
         Ok(())
     }

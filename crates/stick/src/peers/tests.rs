@@ -35,6 +35,7 @@ fn tables() -> [Arc<Table>; 2] {
         peers: Some(Arc::from("p")),
         recv_only: false,
         write_to: None,
+        fleet: false,
         bucket: false,
         data,
     };

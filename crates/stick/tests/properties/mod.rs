@@ -24,6 +24,7 @@ fn table(name: &str, key: KeyType) -> Arc<Table> {
             peers: Some(Arc::from("p")),
             recv_only: false,
             write_to: None,
+            fleet: false,
             bucket: false,
             data: DataType::all().filter(|kind| kind.array().is_none()).map(stored).collect(),
         },
