@@ -12,7 +12,7 @@ use crate::load::{self, Observed, Requests};
 use crate::machine::{self, Folder};
 use crate::measure::{Rounds, cpu_ns};
 use crate::memory::{self, Held};
-use crate::peer::{self, Key, LOG_PORT, ORIGIN_PORTS, PROXY_PORT, Running, Setup, Subject};
+use crate::peer::{self, Key, LOG_PORT, ORIGIN_PORTS, PROXY_PORT, Running, Setup, Subject, Tracked};
 use crate::{NOISY, Options};
 
 /// One kind of load.
@@ -56,6 +56,7 @@ const SMALL: Requests = Requests { connections: 100, path: "/", close: false, po
 const TLS: Requests = Requests { tls: true, ..SMALL };
 const ECDSA: Setup = Setup { tls: Some(Key::Ecdsa), ..Setup::PLAIN };
 const RSA: Setup = Setup { tls: Some(Key::Rsa), ..Setup::PLAIN };
+const TRACKED: Setup = Setup { tracked: Some(Tracked::Source), ..Setup::PLAIN };
 const SPLICE: Setup = Setup { splice: true, ..Setup::PLAIN };
 
 macro_rules! experiments {
@@ -79,6 +80,12 @@ const EXPERIMENTS: &[Experiment] = experiments! {
     "keepalive-1": "the same with one connection, one request at a time", Setup::PLAIN, get(1, "/");
     "log-and-rules-100" (quick): "100 connections, httplog to a UDP socket and twenty rules",
         Setup { log_and_rules: true, ..Setup::PLAIN }, Load::Saturate(SMALL);
+    "tracked-one-key": "100 connections, `track-sc0 src` with four counters: all requests count on one entry",
+        TRACKED, Load::Saturate(SMALL);
+    "tracked-million-keys": "the same, each request by one of 1,000,000 keys",
+        Setup { tracked: Some(Tracked::Million), ..Setup::PLAIN }, Load::Saturate(SMALL);
+    "tracked-one-key-two-threads": "`track-sc0 src` with two threads on both cores, sharing them with the load",
+        Setup { threads: 2, ..TRACKED }, Load::Saturate(SMALL);
     "offered-10k" (quick): "10,000 requests per second offered over 100 connections",
         Setup::PLAIN, Load::Offer { connections: 100, rate: 10_000 };
     "connection-per-request" (quick): "a client connection per request, 100 at a time",

@@ -70,10 +70,36 @@ pub struct Setup {
     pub connections: usize,
     /// Two checked servers with redispatching rather than one.
     pub failover: bool,
+    /// Each request is tracked in a stick table with four counters (not by nginx).
+    pub tracked: Option<Tracked>,
     /// TLS with clients, and the key of the certificate.
     pub tls: Option<Key>,
     /// More lines of the `global` section.
     pub global: &'static str,
+}
+
+/// By what requests are tracked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tracked {
+    /// The client's address: all have one.
+    Source,
+    /// One of a million numbers.
+    Million,
+}
+
+impl Tracked {
+    /// The rule, and the section of the table.
+    fn lines(self) -> (String, String) {
+        let (key, kind) = match self {
+            Tracked::Source => ("src", "ip"),
+            Tracked::Million => ("rand(1000000)", "integer"),
+        };
+        let table = format!(
+            "\nbackend counted\n    stick-table type {kind} size 1m expire 1m store \
+             conn_cur,http_req_cnt,http_req_rate(10s),bytes_out_rate(10s)\n"
+        );
+        (format!("    http-request track-sc0 {key} table counted\n"), table)
+    }
 }
 
 /// The key of a certificate.
@@ -117,6 +143,7 @@ impl Setup {
         splice: false,
         connections: 6000,
         failover: false,
+        tracked: None,
         tls: None,
         global: "",
     };
@@ -165,11 +192,12 @@ fn haproxy_config(dir: &Path, setup: Setup, port: u16, driver: &str) -> String {
             .collect::<String>(),
         false => format!("    server o1 127.0.0.1:{}\n", ORIGIN_PORTS[0]),
     };
+    let (track, table) = setup.tracked.map(Tracked::lines).unwrap_or_default();
     let redispatch = if setup.failover { "    option redispatch 1\n    retries 3\n" } else { "" };
     format!(
         "global\n    maxconn {}\n    nbthread {}\n{driver}{}{log}\ndefaults\n    mode http\n    timeout connect 5s\n    \
-         timeout client 60s\n    timeout server 60s\n{httplog}{splice}{redispatch}\nfrontend www\n    bind {binds}{tls}\n{rules}    \
-         default_backend origin\n\nbackend origin\n    balance roundrobin\n{servers}",
+         timeout client 60s\n    timeout server 60s\n{httplog}{splice}{redispatch}\nfrontend www\n    bind {binds}{tls}\n{track}{rules}    \
+         default_backend origin\n\nbackend origin\n    balance roundrobin\n{servers}{table}",
         setup.connections, setup.threads, setup.global,
     )
 }
