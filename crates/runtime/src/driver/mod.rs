@@ -19,6 +19,7 @@
 pub(crate) mod epoll;
 pub mod sim;
 pub(crate) mod socket;
+mod table;
 pub(crate) mod uring;
 
 use crate::buffer::{Buf, pool, ring};
@@ -28,7 +29,7 @@ use crate::net::port::Events;
 use crate::net::syscall;
 use crate::net::{SockAddr, SocketId};
 use crate::task::{TaskId, current_task};
-use socket::{Bits, ConnectAddress, Extra, Listening, Op, Socket, SocketRef, SocketTable};
+use socket::{Bits, ConnectAddress, Extra, Listening, Op, Socket, SocketRef};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -36,6 +37,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
+use table::SocketTable;
 
 /// Which driver to use.
 #[derive(Clone, Debug, Default)]

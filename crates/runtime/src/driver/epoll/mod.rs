@@ -3,7 +3,8 @@
 //! An event sets [`Bits::READABLE`] or [`Bits::WRITABLE`]; only a call that said "would block", or a receive that
 //! returned less than it had room for, clears it. Calls are tried directly while the bit is set.
 
-use super::socket::{Bits, Errno, Extra, Socket, SocketTable, moment};
+use super::socket::{Bits, Errno, Extra, Socket, moment};
+use super::table::SocketTable;
 use super::{DriverOptions, PollStats, Wait};
 use crate::buffer::Buf;
 use crate::clock;

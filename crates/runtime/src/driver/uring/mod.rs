@@ -25,7 +25,8 @@ mod receive;
 #[cfg(test)]
 mod tests;
 
-use super::socket::{Bits, Errno, Extra, Listening, Op, Socket, SocketRef, SocketTable, canonical};
+use super::socket::{Bits, Errno, Extra, Listening, Op, Socket, SocketRef, canonical};
+use super::table::SocketTable;
 use super::{DriverOptions, PollStats, Wait, token};
 use crate::buffer::ring;
 use crate::clock;
