@@ -4,7 +4,6 @@ use super::*;
 use crate::frame::{HEADER_LEN, Header, Kind, PayloadError, flag};
 use crate::hpack::Name;
 use crate::message::{Expect, Reader};
-use thalweg_http::Method;
 
 /// A block this many times as long as a head, which compression never makes it.
 const BLOCK_SHARE: usize = 2;
@@ -764,20 +763,5 @@ impl Connection {
             stream.blocked = false;
             handler.on(Event::Room { stream: stream.id });
         }
-    }
-
-    /// The request that came as HTTP/1.1 and asked for `Upgrade: h2c` is stream 1, half-closed by the peer (RFC 7540
-    /// section 3.2). `settings` is the decoded `HTTP2-Settings` field.
-    ///
-    /// # Errors
-    /// When the settings are malformed.
-    pub fn upgraded(&mut self, settings: &[u8], method: Method) -> Result<(), Failure> {
-        for change in frame::settings(settings)? {
-            self.remote.apply(change, self.role == Role::Client).map_err(Failure::BadSetting)?;
-        }
-        self.last_remote = 1;
-        let stream = self.new_stream(1, Direction::Ended);
-        stream.bodiless = method == Method::Head;
-        Ok(())
     }
 }

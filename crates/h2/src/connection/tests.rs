@@ -747,18 +747,6 @@ fn a_client_keeps_within_what_the_server_allows() {
     assert_eq!(client.connection.open(&request(b"GET"), b"http", true), Err(OpenError::Closing));
 }
 
-#[test]
-fn an_upgraded_request_is_stream_1() {
-    let mut end = End::new(Role::Server, Config::default());
-    end.connection.upgraded(b"\0\x04\0\0\0\x0a", thalweg_http::Method::Get).unwrap();
-    assert!(end.connection.respond(1, &head(200), false));
-    assert_eq!(end.connection.room(1), 10);
-    end.feed(PREFACE).unwrap();
-    end.feed(&frame(Kind::Settings, 0, 0, b"")).unwrap();
-    end.feed(&get(3)).unwrap();
-    assert_eq!(end.connection.open_streams(), 2);
-}
-
 /// A large body to an end that gives its streams most of what they share, and takes what came in odd pieces.
 #[test]
 fn a_large_body_goes_through_shared_windows() {
