@@ -12,6 +12,8 @@ const WALL_RESYNC_US: u64 = 10_000;
 struct Clock {
     /// 0: this thread has no loop (or it has not polled yet), read the kernel's clock each time.
     now_us: Cell<u64>,
+    /// The same in milliseconds: asked for many times in a round, and a division each time.
+    now_ms: Cell<u64>,
     /// Wall minus monotonic, in microseconds.
     wall_offset_us: Cell<i64>,
     wall_synced_us: Cell<u64>,
@@ -23,6 +25,7 @@ thread_local! {
     static CLOCK: Clock = const {
         Clock {
             now_us: Cell::new(0),
+            now_ms: Cell::new(0),
             wall_offset_us: Cell::new(0),
             wall_synced_us: Cell::new(0),
             virtual_ns: Cell::new(None),
@@ -40,7 +43,10 @@ fn kernel_ns(id: libc::clockid_t) -> u64 {
 /// Milliseconds of the monotonic clock at this round of the loop. Never decreases on one thread.
 #[inline]
 pub fn now_ms() -> u64 {
-    now_us() / 1000
+    CLOCK.with(|c| match c.now_us.get() {
+        0 => precise_ns() / 1_000_000,
+        _ => c.now_ms.get(),
+    })
 }
 
 /// Microseconds of the monotonic clock at this round of the loop. Never decreases on one thread.
@@ -86,7 +92,10 @@ pub fn process_cpu_ns() -> u64 {
 #[inline]
 pub fn refresh() -> u64 {
     let us = (precise_ns() / 1000).max(1);
-    CLOCK.with(|c| c.now_us.set(us));
+    CLOCK.with(|c| {
+        c.now_us.set(us);
+        c.now_ms.set(us / 1000);
+    });
     us
 }
 

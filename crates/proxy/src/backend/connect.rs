@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -21,8 +22,9 @@ use thalweg_tls::server::ServerContext;
 use super::hand_over;
 use super::health::observe::{Seen, observe, observe_failure};
 use super::introduction::{self, HeaderField, Introduced};
-use super::pool::{ConnectionKey, Demand, IdleConnection, IdlePool};
+use super::pool::{ConnectionKey, Demand, IdlePool};
 use super::shared::SharedConnection;
+use crate::connection::body::BodyReader;
 use crate::connection::handshake::{self, HandshakeError};
 use crate::connection::line::Line;
 use crate::connection::port::Port;
@@ -32,7 +34,9 @@ use crate::connection::transport::Transport;
 use crate::counters::Counters;
 use crate::worker::{Thread, Worker};
 
-/// A connection to a server with a stream on it.
+/// A connection to a server, with a stream on it or idle.
+///
+/// It is boxed when it may be kept, and moves from stream to pool and back as a pointer.
 pub struct ServerConn {
     pub port: Port,
     /// What it is interchangeable with; `None` for "any of this server".
@@ -47,7 +51,7 @@ pub struct ServerConn {
     pub authenticated: bool,
     /// Another request may follow on it: it is kept when the stream leaves it.
     pub keep: bool,
-    /// How often the server's address had changed when it was chosen: see [`Target::moves`].
+    /// How often the server's address had changed when it was chosen: see [`Way::moves`].
     pub moves: u32,
 }
 
@@ -83,6 +87,11 @@ impl ServerConn {
         };
         self.port = Port::new(Line::Mux(Box::new(place)));
         true
+    }
+
+    /// It was used again once: the server keeps its connections open.
+    pub fn is_proven(&self) -> bool {
+        self.requests >= 2
     }
 
     /// Whether both are places on one connection.
@@ -165,22 +174,135 @@ pub struct LineValues {
     pub websocket: bool,
 }
 
-/// Where a connection for this stream would go and what it would look like.
-pub struct Target<'a> {
+/// A server, and what a connection to it must be for a stream: what is asked of those that are idle.
+pub struct Way<'a> {
     worker: &'a Worker,
     proxy: &'a Proxy,
     server: &'a Server,
-    addr: Option<SockAddr>,
+    /// What a connection for this stream is interchangeable with.
     key: Option<Rc<ConnectionKey>>,
-    source: Option<SocketAddr>,
     /// How often the server's address had changed: connections of before lead elsewhere.
     moves: u32,
+}
+
+impl<'a> Way<'a> {
+    /// The way to a server whose line says nothing by which one connection differs from another, as most do not. `None` for others:
+    /// [`Target::new`] works theirs out. `is_special` says that the stream asks for something.
+    #[inline]
+    pub fn plain(
+        worker: &'a Worker,
+        backend: ProxyId,
+        server: &'a Server,
+        is_special: bool,
+    ) -> Option<Way<'a>> {
+        let proxy = worker.proxy(backend);
+        let is_fixed = match &server.addr {
+            ServerAddr::Tcp(addr) => server.port_mode == PortMode::Fixed && !addr.ip().is_unspecified(),
+            _ => true,
+        };
+        let is_plain = is_fixed
+            && server.extra.is_none()
+            && server.tls.is_none()
+            && server.send_proxy == ProxyHeader::None
+            && proxy.source.is_none()
+            && !is_special
+            && worker.changed(backend, server.id).is_none();
+        is_plain.then_some(Way { worker, proxy, server, key: None, moves: 0 })
+    }
+
+    /// How often the server's address had changed when this was made.
+    pub fn moves(&self) -> u32 {
+        self.moves
+    }
+
+    /// What a connection for this stream is interchangeable with.
+    pub fn key(&self) -> Option<&ConnectionKey> {
+        self.key.as_deref()
+    }
+
+    /// An idle connection this stream may use, if there is one.
+    pub fn take_idle(&self, first_request: bool) -> Option<Box<ServerConn>> {
+        let aggressive_first = match self.proxy.http_reuse {
+            Reuse::Never => return None,
+            Reuse::Safe if first_request => return None,
+            Reuse::Aggressive => first_request,
+            Reuse::Safe | Reuse::Always => false,
+        };
+        let worker = self.worker;
+        let index = worker.instance.server_index(self.proxy.id, self.server.id);
+        let most = u32::try_from(self.server.pool.max_reuse).ok().map(|reuses| reuses + 1);
+        let (shared, taken) = worker.with_pool(index, |pool| {
+            if !pool.follow(self.moves) {
+                return (None, None);
+            }
+            match pool.take_shared(self.key.as_deref(), most) {
+                None => (None, pool.take(self.key.as_deref(), aggressive_first)),
+                shared => (shared, None),
+            }
+        });
+        let conn = match (shared, taken) {
+            (Some(shared), _) => Box::new(self.place_on(&shared, shared.requests > 1)),
+            (None, taken) => {
+                let mut conn = taken?;
+                conn.requests += 1;
+                conn.reused = true;
+                conn
+            }
+        };
+        self.note_use(true);
+        self.count_reuse();
+        Some(conn)
+    }
+
+    /// A place on a connection that carries many requests.
+    fn place_on(&self, shared: &SharedConnection, reused: bool) -> ServerConn {
+        ServerConn::new(
+            Line::Mux(Box::new(shared.place())),
+            shared.key.clone(),
+            (shared.requests, reused),
+            shared.ends,
+            self.moves,
+        )
+    }
+
+    /// A connection that was used before is used again.
+    #[inline]
+    pub fn count_reuse(&self) {
+        self.worker.srv_counters(self.proxy.id, self.server.id).connection_reuses.add(1);
+        self.worker.be_counters(self.proxy.id).connection_reuses.add(1);
+    }
+
+    /// A connection is used now. As many of those that others may use later as are in use at once will be needed again;
+    /// one of a session's own is as good as any other until it is connected.
+    #[inline]
+    fn note_use(&self, shared: bool) {
+        let counters = self.worker.srv_counters(self.proxy.id, self.server.id);
+        let now = if shared { counters.current.get() } else { 1 };
+        counters.used_connections_max.raise_to(now);
+        counters.needed_connections.raise_to(now);
+    }
+}
+
+/// Where a connection for this stream would go and what it would look like.
+pub struct Target<'a> {
+    way: Way<'a>,
+    addr: Option<SockAddr>,
+    source: Option<SocketAddr>,
     /// TLS as it is spoken to the server now.
     tls: Option<Arc<ServerContext>>,
     /// What the server is asked for by TLS, where that is not the name of the connection.
     sni: Option<Box<[u8]>>,
     /// Why TLS failed.
     failure: RefCell<Option<Rc<TlsFacts>>>,
+}
+
+impl<'a> Deref for Target<'a> {
+    type Target = Way<'a>;
+
+    #[inline]
+    fn deref(&self) -> &Way<'a> {
+        &self.way
+    }
 }
 
 impl<'a> Target<'a> {
@@ -230,64 +352,13 @@ impl<'a> Target<'a> {
                 tls: tls.as_ref().map(|context| context.id()),
             }));
         }
-        Target { worker, proxy, server, addr, key, source, moves, tls, sni, failure: RefCell::default() }
-    }
-
-    /// How often the server's address had changed when this was made.
-    pub fn moves(&self) -> u32 {
-        self.moves
+        let way = Way { worker, proxy, server, key, moves };
+        Target { way, addr, source, tls, sni, failure: RefCell::default() }
     }
 
     /// Why TLS failed, after [`ConnectError::Handshake`].
     pub fn failure(&self) -> Option<Rc<TlsFacts>> {
         self.failure.take()
-    }
-
-    /// What a connection for this stream is interchangeable with.
-    pub fn key(&self) -> Option<&ConnectionKey> {
-        self.key.as_deref()
-    }
-
-    /// An idle connection this stream may use, if there is one.
-    pub fn take_idle(&self, first_request: bool) -> Option<ServerConn> {
-        let aggressive_first = match self.proxy.http_reuse {
-            Reuse::Never => return None,
-            Reuse::Safe if first_request => return None,
-            Reuse::Aggressive => first_request,
-            Reuse::Safe | Reuse::Always => false,
-        };
-        let worker = self.worker;
-        let index = worker.instance.server_index(self.proxy.id, self.server.id);
-        let most = u32::try_from(self.server.pool.max_reuse).ok().map(|reuses| reuses + 1);
-        let (shared, taken) = worker.with_pool(index, |pool| {
-            if !pool.follow(self.moves) {
-                return (None, None);
-            }
-            match pool.take_shared(self.key.as_deref(), most) {
-                None => (None, pool.take(self.key.as_deref(), aggressive_first)),
-                shared => (shared, None),
-            }
-        });
-        if let Some(shared) = shared {
-            self.note_use(true);
-            self.count_reuse();
-            return Some(self.place_on(&shared, shared.requests > 1));
-        }
-        let taken = taken?;
-        self.note_use(true);
-        self.count_reuse();
-        Some(ServerConn::new(taken.io, taken.key, (taken.requests + 1, true), taken.ends, self.moves))
-    }
-
-    /// A place on a connection that carries many requests.
-    fn place_on(&self, shared: &SharedConnection, reused: bool) -> ServerConn {
-        ServerConn::new(
-            Line::Mux(Box::new(shared.place())),
-            shared.key.clone(),
-            (shared.requests, reused),
-            shared.ends,
-            self.moves,
-        )
     }
 
     /// The version of HTTP that the stream needs, if not that of the others.
@@ -325,23 +396,6 @@ impl<'a> Target<'a> {
             due.into_iter().for_each(|due| worker.wake_janitor(due));
         }
         conn
-    }
-
-    /// A connection that was used before is used again.
-    #[inline]
-    pub fn count_reuse(&self) {
-        self.worker.srv_counters(self.proxy.id, self.server.id).connection_reuses.add(1);
-        self.worker.be_counters(self.proxy.id).connection_reuses.add(1);
-    }
-
-    /// A connection is used now. As many of those that others may use later as are in use at once will be needed again;
-    /// one of a session's own is as good as any other until it is connected.
-    #[inline]
-    fn note_use(&self, shared: bool) {
-        let counters = self.worker.srv_counters(self.proxy.id, self.server.id);
-        let now = if shared { counters.current.get() } else { 1 };
-        counters.used_connections_max.raise_to(now);
-        counters.needed_connections.raise_to(now);
     }
 
     /// An idle connection of another thread, when that is allowed (`tune.idle-pool.shared`, `pool-low-conn`): its owner is
@@ -595,7 +649,7 @@ pub fn shares_connections(proxy: &Proxy) -> bool {
 }
 
 /// Keeps a connection that ended its request on a message boundary for the next one, or closes it.
-pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, conn: ServerConn) {
+pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, mut conn: Box<ServerConn>) {
     let proxy = worker.proxy(backend);
     let pool = server.pool;
     let exhausted = pool.max_reuse >= 0 && i64::from(conn.requests) > i64::from(pool.max_reuse);
@@ -629,10 +683,12 @@ pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, conn: Serve
     };
     worker.with_pool(index, |idle| {
         idle.follow(moves);
-        let Some(mut io) = conn.port.line.into_wire() else { return };
+        let Line::Wire(io) = &mut conn.port.line else { return };
         io.watch(worker.janitor.get());
-        let connection = IdleConnection { io, key: conn.key, requests: conn.requests, ends: conn.ends };
-        worker.wake_janitor(idle.put(connection, demand, u64::from(pool.purge_delay_ms)));
+        // Nothing of the last message is left but how it was read.
+        debug_assert!(conn.port.is_idle());
+        conn.port.body = BodyReader::default();
+        worker.wake_janitor(idle.put(conn, demand, u64::from(pool.purge_delay_ms)));
     });
 }
 

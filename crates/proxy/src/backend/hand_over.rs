@@ -73,11 +73,13 @@ impl Drop for Reply {
 /// Takes a connection out of this thread's pool and off this thread.
 async fn take(server: usize, moves: u32, key: Option<&ConnectionKey>, proven_only: bool) -> Option<Handed> {
     let worker = worker::current()?;
-    let mut idle =
+    let idle =
         worker.with_pool(server, |pool| pool.follow(moves).then(|| pool.take(key, proven_only)).flatten())?;
-    std::future::poll_fn(|_| idle.io.poll_detach()).await;
-    match idle.io.into_fd() {
-        Some((fd, ahead)) if ahead.is_empty() => Some(Handed { fd, requests: idle.requests }),
+    let requests = idle.requests;
+    let mut io = idle.port.line.into_wire()?;
+    std::future::poll_fn(|_| io.poll_detach()).await;
+    match io.into_fd() {
+        Some((fd, ahead)) if ahead.is_empty() => Some(Handed { fd, requests }),
         _ => None,
     }
 }

@@ -4,17 +4,15 @@
 //! it. Only the owning thread touches a pool.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
 
 use thalweg_config::model::WebSocketProtocol;
 use thalweg_runtime::clock;
-use thalweg_sample::facts::Endpoint;
 
+use super::connect::ServerConn;
 use super::shared::SharedConnection;
-use crate::connection::transport::Transport;
 use crate::plant::bug;
 
-/// Everything besides the server that makes two connections interchangeable; `None` in [`IdleConnection`] for the
+/// Everything besides the server that makes two connections interchangeable; `None` in [`ServerConn`] for the
 /// usual case in which nothing does.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct ConnectionKey {
@@ -37,25 +35,6 @@ pub struct ConnectionKey {
     pub tls: Option<u64>,
 }
 
-/// A server connection without a stream.
-pub struct IdleConnection {
-    /// The connection.
-    pub io: Transport,
-    /// What it is interchangeable with.
-    pub key: Option<Rc<ConnectionKey>>,
-    /// Requests it has carried.
-    pub requests: u32,
-    /// Its own address and the server's.
-    pub ends: (Endpoint, Endpoint),
-}
-
-impl IdleConnection {
-    /// It was used again once: the server keeps its connections open.
-    fn is_proven(&self) -> bool {
-        self.requests >= 2
-    }
-}
-
 /// How many connections to a server a thread has in use, and how many it needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
@@ -74,8 +53,8 @@ pub struct Demand {
 #[derive(Default)]
 pub struct IdlePool {
     /// Those that have carried one request, and those that have carried more. The one used last is at the end.
-    fresh: VecDeque<IdleConnection>,
-    proven: VecDeque<IdleConnection>,
+    fresh: VecDeque<Box<ServerConn>>,
+    proven: VecDeque<Box<ServerConn>>,
     /// Connections that carry many requests at once, with and without any on them, in order of age. The first with room is
     /// taken, so that those that are not needed are left idle.
     shared: Vec<SharedConnection>,
@@ -107,7 +86,7 @@ impl IdlePool {
     /// once. One is always kept, and one that has proved to last. There is a purge every `purge_delay` milliseconds; returns
     /// when the next one is due.
     #[inline]
-    pub fn put(&mut self, connection: IdleConnection, demand: Demand, purge_delay: u64) -> u64 {
+    pub fn put(&mut self, connection: Box<ServerConn>, demand: Demand, purge_delay: u64) -> u64 {
         self.purge_delay = purge_delay;
         let is_proven = connection.is_proven();
         let is_only = self.proven.is_empty() && (is_proven || self.fresh.is_empty());
@@ -120,7 +99,7 @@ impl IdlePool {
 
     /// Takes a connection that is interchangeable with `key`. One on which something has arrived (the server closed it,
     /// or spoke out of turn) is dropped on the way.
-    pub fn take(&mut self, key: Option<&ConnectionKey>, proven_only: bool) -> Option<IdleConnection> {
+    pub fn take(&mut self, key: Option<&ConnectionKey>, proven_only: bool) -> Option<Box<ServerConn>> {
         let fresh = if proven_only { None } else { take(&mut self.fresh, key) };
         fresh.or_else(|| take(&mut self.proven, key))
     }
@@ -156,7 +135,7 @@ impl IdlePool {
     /// Drops the connections on which something arrived.
     pub fn drop_closed(&mut self) {
         for idle in [&mut self.fresh, &mut self.proven] {
-            idle.retain_mut(|c| !c.io.has_input_now() || bug("dirty-pool"));
+            idle.retain_mut(|c| !c.port.line.has_input_now() || bug("dirty-pool"));
         }
         self.shared.retain(|c| !c.is_spent());
     }
@@ -203,14 +182,14 @@ impl IdlePool {
 }
 
 /// Takes the first connection that is interchangeable with `key` and on which nothing has arrived.
-fn take(idle: &mut VecDeque<IdleConnection>, key: Option<&ConnectionKey>) -> Option<IdleConnection> {
+fn take(idle: &mut VecDeque<Box<ServerConn>>, key: Option<&ConnectionKey>) -> Option<Box<ServerConn>> {
     let mut at = 0;
     while let Some(candidate) = idle.get_mut(at) {
         if candidate.key.as_deref() != key {
             at += 1;
             continue;
         }
-        let is_silent = !candidate.io.has_input_now() || bug("dirty-pool");
+        let is_silent = !candidate.port.line.has_input_now() || bug("dirty-pool");
         let taken = idle.remove(at);
         if is_silent {
             return taken;

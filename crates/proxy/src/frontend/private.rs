@@ -18,7 +18,7 @@ const PRIVATE_MAX: usize = 8;
 pub(super) struct PrivateConnection {
     backend: ProxyId,
     server: ServerId,
-    conn: ServerConn,
+    conn: Box<ServerConn>,
     _counted: PrivateIdle,
 }
 
@@ -46,7 +46,7 @@ enum Taken {
     /// A connection, alone.
     All(PrivateConnection),
     /// A place on one that carries many requests at once, and stays.
-    Place(ServerConn),
+    Place(Box<ServerConn>),
 }
 
 impl ClientSession {
@@ -66,7 +66,7 @@ impl ClientSession {
         server: ServerId,
         key: Option<&ConnectionKey>,
         moves: u32,
-    ) -> Option<ServerConn> {
+    ) -> Option<Box<ServerConn>> {
         let is_of = |kept: &PrivateConnection| kept.backend == backend && kept.server == server;
         let taken = self.with_private(|private| {
             // Nothing goes to where the server was before.
@@ -74,7 +74,7 @@ impl ClientSession {
             let at = private.iter().rposition(|kept| is_of(kept) && kept.conn.key.as_deref() == key)?;
             if let Some(conn) = private[at].conn.another_place() {
                 private[at].conn.requests += 1;
-                return Some(Taken::Place(conn));
+                return Some(Taken::Place(Box::new(conn)));
             }
             Some(Taken::All(private.remove(at)))
         })??;
@@ -108,7 +108,7 @@ impl ClientSession {
         keeper: TaskId,
         backend: &Proxy,
         server: &Server,
-        mut conn: ServerConn,
+        mut conn: Box<ServerConn>,
     ) {
         if backend.http_reuse != Reuse::Never && !conn.authenticated {
             return give_back(worker, backend.id, server, conn);

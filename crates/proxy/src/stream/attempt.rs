@@ -18,7 +18,7 @@ use super::ending::{self, Cause};
 use super::{After, Stop, Stream, cookie, finish, shut_check, stick, waiting};
 use crate::backend::Slot;
 use crate::backend::assign::{self, Choice, Full, NoServer};
-use crate::backend::connect::{ConnectError, LineValues, ServerConn, Target};
+use crate::backend::connect::{ConnectError, LineValues, ServerConn, Target, Way};
 use crate::connection::line::Line;
 use crate::connection::port::Port;
 use crate::counters::Present;
@@ -32,7 +32,7 @@ pub struct Attempts<'a> {
     be: &'a Proxy,
     choice: Choice,
     /// The connection to the server, while there is one. It stays here, as moving it costs more than to look at it.
-    conn: Option<ServerConn>,
+    conn: Option<Box<ServerConn>>,
     /// The slot on a server; kept from attempt to attempt on the same one.
     held: Option<Lease<'a>>,
     /// Why there was no slot at once.
@@ -114,34 +114,46 @@ impl<'a> Attempts<'a> {
 
     /// Takes an idle connection for the attempt. Gives what must be [opened](Attempts::open) when there is none.
     pub fn take_idle(&mut self, stream: &mut Stream<'a>, server: &'a Server) -> Option<Target<'a>> {
+        let is_http = stream.state.facts.is_http;
+        let websocket = is_http && stream.state.request_framing.websocket;
+        let overrides = &stream.state.effects.overrides;
+        let is_special = websocket || overrides.bc_mark.is_some() || overrides.bc_tos.is_some();
+        // Where a connection would go is worked out only when one must be opened.
+        let plain = Way::plain(stream.worker, self.be.id, server, is_special);
+        if let (true, Some(way)) = (is_http, &plain)
+            && self.take(stream, server, way)
+        {
+            return None;
+        }
         let values = LineValues {
             header_fields: stream.header_fields(server),
             sni: stream.server_name(server),
             name: stream.connection_name(server),
-            websocket: stream.state.facts.is_http && stream.state.request_framing.websocket,
+            websocket,
         };
-        let overrides = &stream.state.effects.overrides;
         let (session, facts) = (stream.session.facts(), &stream.state.facts);
+        let overrides = &stream.state.effects.overrides;
         let target = Target::new(stream.worker, self.be.id, server, &session, facts, overrides, values);
         drop(session);
-        if facts.is_http {
-            self.conn = stream.session.take_private(self.be.id, server.id, target.key(), target.moves());
-            if self.conn.is_some() {
-                target.count_reuse();
-            } else if !self.fresh {
-                self.conn = target.take_idle(stream.first);
-            }
+        let taken = is_http && plain.is_none() && self.take(stream, server, &target);
+        (!taken).then_some(target)
+    }
+
+    /// Takes an idle connection of the session's own or of all, if there is one.
+    fn take(&mut self, stream: &Stream<'a>, server: &Server, way: &Way<'a>) -> bool {
+        self.conn = stream.session.take_private(self.be.id, server.id, way.key(), way.moves());
+        if self.conn.is_some() {
+            way.count_reuse();
+        } else if !self.fresh {
+            self.conn = way.take_idle(stream.first);
         }
-        match self.conn {
-            Some(_) => None,
-            None => Some(target),
-        }
+        self.conn.is_some()
     }
 
     /// Makes a connection for the attempt. None is there afterwards if that failed and may be tried again.
     pub async fn open(&mut self, stream: &mut Stream<'a>, target: Target<'a>) -> Result<(), Stop<'a>> {
         match opened(stream, target, self.be, self.fresh).await? {
-            Ok(conn) => self.conn = Some(conn),
+            Ok(conn) => self.conn = Some(Box::new(conn)),
             Err(error) => {
                 // Nobody waits for another attempt, or for an error.
                 if stream.state.facts.is_http && gave_up(stream.client, self.be, true) {
@@ -162,7 +174,7 @@ impl<'a> Attempts<'a> {
     /// The connection of the attempt; `None` when there is none and another attempt is to be made.
     pub fn connected(&mut self, stream: &mut Stream<'a>) -> Option<&mut ServerConn> {
         self.fresh = false;
-        let conn = self.conn.as_mut()?;
+        let conn = self.conn.as_deref_mut()?;
         conn.keep = false;
         crate::plant::here("connected");
         let elapsed_us = stream.elapsed_us();
