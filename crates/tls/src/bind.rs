@@ -11,6 +11,7 @@ use rustls::{SignatureScheme, SupportedCipherSuite};
 
 use crate::certificate::{Credential, KeyError};
 use crate::clock::{Clock, Time};
+use crate::key_schedule;
 use crate::notes::KeepSecrets;
 use crate::ocsp::OcspResponse;
 use crate::options::{Versions, ciphers, groups, schemes};
@@ -196,7 +197,7 @@ pub(crate) fn suites(
 ) -> Result<Vec<SupportedCipherSuite>, ProfileError> {
     let mut suites = Vec::new();
     if versions.tls13 {
-        suites.extend_from_slice(tls13);
+        suites.extend(tls13.iter().copied().map(key_schedule::suite));
     }
     if versions.tls12 {
         suites.extend_from_slice(tls12);
