@@ -44,6 +44,17 @@ pub fn check(signer: &Certificate, algorithm: &[u8], message: &[u8], signature: 
 /// Checks the signature over a list of revoked certificates. Lists come from whoever wrote the configuration, and many
 /// authorities still sign them with RSA and SHA-1: that, which nothing else may use, is good enough to tell whose list it is.
 pub fn check_list(signer: &Certificate, list: &Crl) -> Checked {
+    if list.is_known_of(signer) {
+        return Checked::Good;
+    }
+    let checked = check_list_anew(signer, list);
+    if checked == Checked::Good {
+        list.note_signer(signer);
+    }
+    checked
+}
+
+fn check_list_anew(signer: &Certificate, list: &Crl) -> Checked {
     let (algorithm, message, signature) = (list.signature_algorithm(), list.signed_part(), list.signature());
     if algorithm != RSA_WITH_SHA1 || signer.key_algorithm() != alg_id::RSA_ENCRYPTION.as_ref() {
         return check(signer, algorithm, message, signature);
@@ -94,4 +105,31 @@ fn fit_for_tls13(scheme: SignatureScheme) -> bool {
             | SignatureScheme::RSA_PKCS1_SHA512
             | SignatureScheme::ECDSA_SHA1_Legacy
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::x509::make::{MadeKey, NewKey, Template, revocations};
+
+    /// Handshakes of one authority's clients check its list once, and those of another of the same name do not gain by it.
+    #[test]
+    fn a_list_is_checked_anew_only_for_another_key() {
+        let authority = || {
+            let key = MadeKey::generate(NewKey::P256).unwrap();
+            let template = Template::new("Root", 0, i64::from(u32::MAX)).ca(None);
+            let der = template.sign(&key, &template.subject, &key).unwrap();
+            (key, template.subject, Certificate::parse(&der).unwrap())
+        };
+        let ((key, name, own), (_, _, other)) = (authority(), authority());
+        let list = revocations(&name, &key, (0, 1000), &[b"\x07"]).unwrap();
+        let list = Crl::parse(&list).unwrap();
+        assert_eq!(check_list(&other, &list), Checked::Bad);
+        assert!(!list.is_known_of(&own) && !list.is_known_of(&other));
+        for _ in 0..2 {
+            assert_eq!(check_list(&own, &list), Checked::Good);
+            assert!(list.is_known_of(&own), "it is not checked again");
+            assert_eq!(check_list(&other, &list), Checked::Bad);
+        }
+    }
 }

@@ -1,5 +1,8 @@
 //! Certificate revocation lists (RFC 5280 section 5): who issued it, until when it counts, which serials it names.
 
+use std::sync::OnceLock;
+
+use super::Certificate;
 use super::certificate::Span;
 use super::oid::extension;
 use super::time;
@@ -32,6 +35,8 @@ pub struct Crl {
     signature: Span,
     /// Sorted by serial.
     revoked: Vec<Revocation>,
+    /// The key that was found to have signed it. Lists are large, and each handshake with a client's certificate asks.
+    signer: OnceLock<Box<[u8]>>,
 }
 
 impl Crl {
@@ -73,6 +78,7 @@ impl Crl {
             signature_algorithm: Span::of(der, algorithm.content),
             signature: Span::of(der, signature),
             revoked: Vec::new(),
+            signer: OnceLock::new(),
         };
         if let Some(entries) = fields.optional(tag::SEQUENCE)? {
             crl.entries(der, entries.content)?;
@@ -83,6 +89,16 @@ impl Crl {
         fields.end()?;
         crl.revoked.sort_by(|a, b| a.serial.in_bytes(der).cmp(b.serial.in_bytes(der)));
         Ok(crl)
+    }
+
+    /// Whether it is known that the owner of this certificate signed it.
+    pub fn is_known_of(&self, signer: &Certificate) -> bool {
+        self.signer.get().is_some_and(|key| **key == *signer.key_info())
+    }
+
+    /// The owner of this certificate signed it: the check need not be made again.
+    pub fn note_signer(&self, signer: &Certificate) {
+        self.signer.get_or_init(|| signer.key_info().into());
     }
 
     fn entries(&mut self, der: &[u8], content: &[u8]) -> Result<(), Malformed> {
