@@ -33,6 +33,8 @@ pub enum Failure {
     Alert(u8),
     /// The peer broke the protocol, or has nothing in common with us.
     Protocol(rustls::Error),
+    /// A client's first message is one of a renegotiation (RFC 5746 section 3.6).
+    Renegotiation,
     /// A record could not be decrypted.
     BadRecord,
     /// A record is larger than records are.
@@ -61,6 +63,7 @@ impl Failure {
             | Failure::Flood => Some(alert::UNEXPECTED_MESSAGE),
             Failure::Hello(HelloError::LongRecord) => Some(alert::RECORD_OVERFLOW),
             Failure::Illegal => Some(alert::ILLEGAL_PARAMETER),
+            Failure::Renegotiation => Some(alert::HANDSHAKE_FAILURE),
             Failure::Hello(_) => Some(alert::DECODE_ERROR),
             Failure::NoCertificate => Some(alert::UNRECOGNIZED_NAME),
             // rustls wrote these itself.
@@ -84,6 +87,7 @@ impl Failure {
             | Failure::Flood => 244,
             Failure::Hello(HelloError::LongRecord) => 146,
             Failure::Illegal => 122,
+            Failure::Renegotiation => 337,
             Failure::Hello(HelloError::TooLarge) | Failure::TooMuchInput => 152,
             Failure::Hello(HelloError::DuplicateExtension) => 110,
             Failure::Hello(HelloError::Malformed) => 159,
@@ -134,6 +138,7 @@ impl Failure {
             267 => "wrong version number".to_owned(),
             281 => "decryption failed or bad record mac".to_owned(),
             294 => "unexpected eof while reading".to_owned(),
+            337 => "renegotiation mismatch".to_owned(),
             alert => alert_text(alert.saturating_sub(1000)),
         };
         format!("error:0A{reason:06X}:SSL routines::{words}")
@@ -200,6 +205,7 @@ impl std::fmt::Display for Failure {
             Failure::Overflow => f.write_str("the peer sent a record of more than 16 kB"),
             Failure::Unexpected => f.write_str("the peer sent a message that has no place here"),
             Failure::Illegal => f.write_str("the peer sent a message with a value that it must not have"),
+            Failure::Renegotiation => f.write_str("the client renegotiates where nothing was negotiated"),
             Failure::Flood => f.write_str("the peer sends messages that lead nowhere"),
             Failure::TooMuchInput => f.write_str("the peer sent more than a handshake needs"),
             Failure::Closed => f.write_str("the peer closed the connection in the handshake"),

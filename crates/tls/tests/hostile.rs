@@ -127,6 +127,47 @@ fn a_changed_flight_is_never_believed() {
     }
 }
 
+/// Appends an extension to a ClientHello that fills one record.
+fn with_extension(mut flight: Vec<u8>, kind: u16, body: &[u8]) -> Vec<u8> {
+    let added = body.len() + 4;
+    // Behind the record's header and the message's come version, random bytes, session, suites and compressions.
+    let session = 5 + 4 + 2 + 32;
+    let suites = session + 1 + usize::from(flight[session]);
+    let compressions = suites + 2 + usize::from(u16::from_be_bytes([flight[suites], flight[suites + 1]]));
+    let extensions = compressions + 1 + usize::from(flight[compressions]);
+    // The message's length has three bytes, of which the first is 0 here.
+    for at in [3, 7, extensions] {
+        let length = usize::from(u16::from_be_bytes([flight[at], flight[at + 1]])) + added;
+        flight[at..at + 2].copy_from_slice(&u16::try_from(length).unwrap().to_be_bytes());
+    }
+    flight.extend_from_slice(&kind.to_be_bytes());
+    flight.extend_from_slice(&u16::try_from(body.len()).unwrap().to_be_bytes());
+    flight.extend_from_slice(body);
+    flight
+}
+
+/// RFC 5746 section 3.6: the first hello of a connection goes on from nothing.
+#[test]
+fn a_renegotiation_of_nothing_is_refused() {
+    const RENEGOTIATION_INFO: u16 = 0xff01;
+    for (selection, context) in lines() {
+        for (body, accepted) in [(&[0][..], true), (&[1, 7], false), (&[12; 13], false), (&[], false)] {
+            let mut client = Connecting::new(context.clone(), Some(b"a.example.com"), None).unwrap();
+            let mut flight = Vec::new();
+            client.step(&mut flight).unwrap();
+            // Clients of TLS 1.2 say the same by a suite, which counts as the empty one.
+            let flight = with_extension(flight, RENEGOTIATION_INFO, body);
+            let mut server = Accepting::new(selection.clone());
+            let mut out = Vec::new();
+            let answered = server.feed(&flight, &mut out).and_then(|()| server.step(&mut out));
+            assert_eq!(answered.is_ok(), accepted, "{body:?}");
+            if !accepted {
+                assert_eq!(out, [21, 3, 3, 0, 2, 2, 40], "a fatal alert, handshake_failure");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_cut_or_repeated_flight_is_waited_for_or_refused() {
     for (selection, context) in lines() {

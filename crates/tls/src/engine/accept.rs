@@ -118,6 +118,10 @@ impl Accepting {
         let State::Hello { assembler, complete: true } = &self.state else { return Ok(()) };
         let first = assembler.first().ok_or(Failure::Unexpected)?;
         let hello = ClientHello::of(&first).map_err(Failure::Hello)?;
+        if hello.renegotiates {
+            // rustls does not look.
+            return Err(Failure::Renegotiation);
+        }
         let served = self.selection.choose(&hello).ok_or(Failure::NoCertificate)?;
         let mut config =
             served.config().map_err(|error| Failure::Protocol(rustls::Error::General(error.to_string())))?;

@@ -34,6 +34,8 @@ pub struct ClientHello<'a> {
     pub has_psk: bool,
     pub has_early_data: bool,
     pub wants_ocsp: bool,
+    /// It says that it goes on from a connection before (RFC 5746), which a first hello must not.
+    pub renegotiates: bool,
     /// All extensions as they came: type, length, body each.
     pub extensions: &'a [u8],
 }
@@ -50,6 +52,7 @@ mod extension {
     pub const EARLY_DATA: u16 = 42;
     pub const SUPPORTED_VERSIONS: u16 = 43;
     pub const KEY_SHARE: u16 = 51;
+    pub const RENEGOTIATION_INFO: u16 = 0xff01;
 }
 
 impl<'a> ClientHello<'a> {
@@ -128,6 +131,7 @@ impl<'a> ClientHello<'a> {
                 }
                 self.versions = Some(versions);
             }
+            extension::RENEGOTIATION_INFO => self.renegotiates = body != [0],
             extension::KEY_SHARE => self.key_shares = Some(whole(body, Input::counted16)?),
             _ => {}
         }
