@@ -1,4 +1,4 @@
-//! Beside programs that other people wrote: `openssl s_client`, `openssl s_server`, `curl`. Both sides, TLS 1.2 and 1.3.
+//! Beside programs that other people wrote: `openssl s_client`, `openssl s_server`, `curl`, `gnutls-cli`. Both sides, TLS 1.2 and 1.3.
 //!
 //! The engine has no socket; here a thread gives it one on the loopback address.
 
@@ -441,6 +441,39 @@ fn curl_as_a_client() {
             version
         );
         assert_eq!(output.stdout, b"hello", "{}", text(&output));
+    }
+}
+
+#[test]
+fn gnutls_as_a_client() {
+    if !has("gnutls-cli") {
+        return;
+    }
+    let (clock, authority) = (real_clock(), Authority::with(template("Root").ca(None), None));
+    let directory = Directory::new("gnutls");
+    let ca = directory.write("ca.pem", &authority.pem());
+    let served = credential("a", &authority.issue(&template("a").hosts(&["a.example.com"]), NewKey::P256));
+    let selection = bind(&Profile::default(), shared(&clock), &[&served]);
+    let gnutls = |priority: &str| {
+        let mut command = Command::new("gnutls-cli");
+        command.args(["--x509cafile", &ca, "--port", "PORT", "--sni-hostname", "a.example.com"]);
+        command.args(["--verify-hostname", "a.example.com", "--priority", priority, "127.0.0.1"]);
+        command
+    };
+    let cases = [
+        ("VERS-TLS1.2", "TLSv1.2", "ECDHE-ECDSA-AES256-GCM-SHA384"),
+        ("VERS-TLS1.3", "TLSv1.3", "TLS_AES_256_GCM_SHA384"),
+        ("VERS-TLS1.2:-CIPHER-ALL:+CHACHA20-POLY1305", "TLSv1.2", "ECDHE-ECDSA-CHACHA20-POLY1305"),
+        ("VERS-TLS1.3:-CIPHER-ALL:+CHACHA20-POLY1305", "TLSv1.3", "TLS_CHACHA20_POLY1305_SHA256"),
+        ("VERS-TLS1.3:-CIPHER-ALL:+AES-128-GCM", "TLSv1.3", "TLS_AES_128_GCM_SHA256"),
+        ("VERS-TLS1.3:-GROUP-ALL:+GROUP-SECP384R1", "TLSv1.3", "TLS_AES_256_GCM_SHA384"),
+        ("VERS-TLS1.3:-GROUP-ALL:+GROUP-SECP521R1", "TLSv1.3", "TLS_AES_256_GCM_SHA384"),
+    ];
+    let commands = cases.iter().map(|(with, ..)| gnutls(&format!("NORMAL:-VERS-ALL:+{with}"))).collect();
+    for ((output, facts), (with, version, cipher)) in clients(&selection, commands).into_iter().zip(cases) {
+        let facts = facts.unwrap_or_else(|failure| panic!("{with}: {failure}: {}", text(&output)));
+        assert_eq!((facts.protocol(), facts.cipher_name()), (version, cipher), "{with}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("hello"), "{with}: {}", text(&output));
     }
 }
 
