@@ -490,7 +490,7 @@ fn what_is_no_handshake_ends_the_connection() {
         conn.send(cut);
         conn.half_close();
         conn.ended();
-        assert!(proxy.log().contains("Connection error during SSL handshake"));
+        assert!(proxy.log().contains("Connection closed during SSL handshake"));
         // A record for each byte is slow and allowed.
         let mut split = Vec::new();
         for byte in &hello[5..] {

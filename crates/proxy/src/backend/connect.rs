@@ -513,9 +513,7 @@ impl<'a> Target<'a> {
             Err(HandshakeError::Timeout) => Err(ConnectError::Timeout),
             Err(error) => {
                 let number = error.number();
-                if let HandshakeError::Refused(facts) = error {
-                    *self.failure.borrow_mut() = Some(Rc::from(facts));
-                }
+                *self.failure.borrow_mut() = Some(Rc::from(error.into_facts()));
                 Err(ConnectError::Handshake(number))
             }
         }

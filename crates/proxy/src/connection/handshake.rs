@@ -30,8 +30,8 @@ const RECORDS_PER_TURN: usize = 16;
 /// Why there is no encrypted connection.
 #[derive(Debug)]
 pub enum HandshakeError {
-    /// The peer left. True: it had said something.
-    Closed(bool),
+    /// The peer left: whether it had said something, and had been said something.
+    Closed { heard: bool, answered: bool },
     /// The connection broke.
     Broken(io::Error),
     /// Its time was over.
@@ -49,6 +49,14 @@ enum Side {
 }
 
 impl HandshakeError {
+    /// What is known of the connection. Where neither side refused the other, nothing went wrong as far as TLS is concerned.
+    pub fn into_facts(self) -> Box<TlsFacts> {
+        match self {
+            HandshakeError::Refused(facts) => facts,
+            _ => Box::new(TlsFacts { known: Facts::default(), failure: None }),
+        }
+    }
+
     /// The number of `fc_err` and `bc_err`.
     pub fn number(&self) -> ConnError {
         const EMPTY: ConnError = ConnError(24);
@@ -58,9 +66,9 @@ impl HandshakeError {
         const CRT_FAIL: ConnError = ConnError(31);
         const HANDSHAKE: ConnError = ConnError(34);
         match self {
-            HandshakeError::Closed(false) => EMPTY,
-            HandshakeError::Closed(true) => ABORT,
-            HandshakeError::Broken(_) | HandshakeError::NoSocket => ABORT,
+            HandshakeError::Closed { answered: false, .. } => EMPTY,
+            HandshakeError::Closed { answered: true, .. } | HandshakeError::Broken(_) => HANDSHAKE,
+            HandshakeError::NoSocket => ABORT,
             HandshakeError::Timeout => TIMEOUT,
             HandshakeError::Refused(facts) => match facts.failure {
                 Some(Failure::Certificate { leaf: false, .. }) => CA_FAIL,
@@ -220,11 +228,11 @@ async fn run(
     deadline: Option<u64>,
 ) -> Result<(), HandshakeError> {
     let mut out = Vec::new();
-    let mut any = false;
+    let (mut heard, mut answered) = (false, false);
     let mut next = received;
     loop {
         if let Some(bytes) = next.take() {
-            any = true;
+            heard = true;
             if let Err(failure) = side.feed(&bytes, &mut out) {
                 let _ = send(stream, &mut out, deadline).await;
                 return Err(HandshakeError::Refused(side.facts(failure)));
@@ -234,6 +242,7 @@ async fn run(
             in_class(Class::Heavy).await;
             let stepped = side.turn(&mut out);
             set_class(Class::Normal);
+            answered |= !out.is_empty();
             let sent = send(stream, &mut out, deadline).await;
             match stepped {
                 Err(failure) => return Err(HandshakeError::Refused(side.facts(failure))),
@@ -248,7 +257,7 @@ async fn run(
         match timeout_at(deadline, stream.recv(RECV_MAX)).await {
             Err(_elapsed) => return Err(HandshakeError::Timeout),
             Ok(Err(error)) => return Err(HandshakeError::Broken(error)),
-            Ok(Ok(bytes)) if bytes.is_empty() => return Err(HandshakeError::Closed(any)),
+            Ok(Ok(bytes)) if bytes.is_empty() => return Err(HandshakeError::Closed { heard, answered }),
             Ok(Ok(bytes)) => next = Some(bytes),
         }
     }

@@ -371,10 +371,8 @@ async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
             }
             Err(error) => {
                 session.facts_mut().error = error.number();
-                let received = !matches!(error, HandshakeError::Closed(false));
-                if let HandshakeError::Refused(facts) = error {
-                    session.facts_mut().rare_mut().tls = Some(facts);
-                }
+                let received = !matches!(error, HandshakeError::Closed { heard: false, .. });
+                session.facts_mut().rare_mut().tls = Some(error.into_facts());
                 finish::log_session_error(worker, session, Cause::NoClientTls, received);
                 return ended_early(worker, session, Cause::NoClientTls);
             }

@@ -1,0 +1,121 @@
+//! Handshakes that come to nothing: what is logged of them, beside the reference's lines.
+
+mod support;
+
+use std::path::Path;
+
+use support::tls::{Authority, client};
+use support::{Conn, Io, Server, Setup, each_driver, reference};
+use thalweg_tls::engine::Connecting;
+use thalweg_tls::options::Versions;
+
+/// A client's first flight, of TLS 1.2: the server's whole flight is the answer, whatever groups both have.
+fn hello() -> Vec<u8> {
+    let context = client(|profile| profile.versions = Versions { tls12: true, tls13: false });
+    let mut connecting = Connecting::new(context, None, None).unwrap();
+    let mut flight = Vec::new();
+    connecting.step(&mut flight).unwrap();
+    flight
+}
+
+fn setup(text: &str, program: Option<&Path>) -> Setup {
+    let setup = Setup::http(text);
+    match program {
+        Some(program) => setup.program(program),
+        None => setup,
+    }
+}
+
+/// What somebody does with a connection.
+type Act = fn(Conn);
+
+/// What a client does before it leaves or is sent away, and what is logged of it.
+const CLIENTS: [(&str, Act, &str); 5] = [
+    ("says nothing", drop, "24 0000000000000000 - PR"),
+    ("says three bytes", |mut conn| conn.send(&hello()[..3]), "24 0000000000000000 - PR"),
+    ("says half a hello", |mut conn| conn.send(&hello()[..60]), "24 0000000000000000 - PR"),
+    (
+        "leaves the answer without a word",
+        |mut conn| {
+            conn.send(hello());
+            conn.exactly(10);
+            conn.half_close();
+            conn.ended();
+        },
+        "34 0000000000000000 - PR",
+    ),
+    (
+        "stalls",
+        |mut conn| {
+            conn.send(&hello()[..60]);
+            conn.ended();
+        },
+        "26 0000000000000000 - PR",
+    ),
+];
+
+fn of_clients(io: Io, program: Option<&Path>) {
+    let authority = Authority::new("Root");
+    let certificate = authority.issue("www.example.com");
+    let text = format!(
+        "frontend fe\nbind <@fe> ssl crt {certificate}\ntimeout client-hs 1s\n\
+         error-log-format \"%[fc_err] %[ssl_fc_err,hex] %[ssl_fc_err_str] %ts\"\nhttp-request return status 200\n"
+    );
+    let proxy = setup(&text, program).start(io);
+    for (what, act, expected) in CLIENTS {
+        act(proxy.connect());
+        assert_eq!(proxy.log(), expected, "a client that {what}, over {io}, {program:?}");
+    }
+    if program.is_none() {
+        // The reference has another number for one that it notices while it sends.
+        let mut conn = proxy.connect();
+        conn.send(hello());
+        conn.exactly(10);
+        conn.reset();
+        assert_eq!(proxy.log(), "34 0000000000000000 - PR", "a connection that breaks, over {io}");
+    }
+}
+
+#[test]
+fn clients_that_leave_in_the_middle() {
+    each_driver(|io| of_clients(io, None));
+    if let Some(reference) = reference() {
+        of_clients("epoll", Some(&reference));
+    }
+}
+
+/// What a server does with the connection, and what is logged of it.
+const SERVERS: [(&str, Act); 2] = [
+    ("leaves the hello without a word", |mut conn| {
+        conn.exactly(10);
+    }),
+    ("stops in the middle of its hello", |mut conn| {
+        conn.exactly(10);
+        conn.send(b"\x16\x03\x03\x00\x7a\x02\x00\x00\x76\x03\x03abc");
+        conn.half_close();
+        conn.ended();
+    }),
+];
+
+fn of_servers(io: Io, program: Option<&Path>) {
+    for (what, act) in SERVERS {
+        let server = Server::start(move |conn, _| act(conn));
+        let text = format!(
+            "frontend fe\nbind <@fe>\nlog-format \"%[bc_err] %[ssl_bc_err,hex] %[ssl_bc_err_str] %ST %ts\"\n\
+             default_backend be\nbackend be\nretries 0\nserver s {} ssl verify none\n",
+            server.addr
+        );
+        let proxy = setup(&text, program).start(io);
+        proxy.ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let expected = "34 0000000000000000 - 503 SC";
+        assert_eq!(proxy.log(), expected, "a server that {what}, over {io}, {program:?}");
+    }
+}
+
+#[test]
+fn servers_that_leave_in_the_middle() {
+    each_driver(|io| of_servers(io, None));
+    if let Some(reference) = reference() {
+        of_servers("epoll", Some(&reference));
+    }
+}
