@@ -9,6 +9,7 @@ pub mod change;
 pub mod chunks;
 pub mod connection;
 pub mod counters;
+mod crt_watch;
 pub mod frontend;
 pub mod gate;
 pub mod instance;
@@ -70,6 +71,7 @@ pub fn start_thread(instance: &Arc<Instance>, thread: usize, sockets: Vec<Thread
         instance.log.feeds(&instance.config).into_iter().for_each(|feed| log_feed::start(&worker, feed));
         tables::start_expiry(&worker);
         ocsp::start(&worker);
+        crt_watch::start(&worker);
     }
     backend::health::start(&worker);
     resolvers::start(&worker);

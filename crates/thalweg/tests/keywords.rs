@@ -8,7 +8,9 @@ use std::process::Command;
 
 /// Keywords of ours that the reference does not have, as they are listed.
 const OUR_OWN: &[&str] = &[
+    "global/crt-watch",
     "global/sandbox",
+    "global/ssl-load-errors",
     "global/tune.io.driver",
     "listen/option http-strict [ FE BE HTTP ]",
     "show latency [WORKER] ",

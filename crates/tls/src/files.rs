@@ -1,6 +1,7 @@
 //! Files as they are given to this crate: it opens none itself.
 
 use std::io;
+use std::os::unix::fs::MetadataExt;
 
 /// Where certificates come from. The caller resolves `crt-base` and `ca-base` before.
 pub trait Files {
@@ -16,6 +17,19 @@ pub trait Files {
     fn exists(&self, path: &str) -> bool {
         !matches!(self.read(path), Err(error) if error.kind() == io::ErrorKind::NotFound)
     }
+
+    /// What a file is like now; `None` if it is not there, or nobody may look. Links are followed.
+    fn stamp(&self, path: &str) -> Option<Stamp>;
+}
+
+/// What a file is like from outside: one with the same stamp has the same content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// When it was changed last, its name and its place included, in seconds and nanoseconds since 1970.
+    pub changed: (i64, i64),
+    pub length: u64,
+    /// Which file it is: one that was moved here is another one.
+    pub inode: u64,
 }
 
 /// The file system of the machine.
@@ -33,6 +47,12 @@ impl Files for Disk {
 
     fn exists(&self, path: &str) -> bool {
         !matches!(std::fs::metadata(path), Err(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+
+    fn stamp(&self, path: &str) -> Option<Stamp> {
+        let metadata = std::fs::metadata(path).ok()?;
+        let changed = (metadata.ctime(), metadata.ctime_nsec());
+        Some(Stamp { changed, length: metadata.len(), inode: metadata.ino() })
     }
 }
 

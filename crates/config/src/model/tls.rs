@@ -118,6 +118,10 @@ pub struct GlobalTls {
     pub capture: usize,
     /// `tune.ssl.keylog`
     pub keylog: bool,
+    /// `ssl-load-errors warn`: certificates that cannot be loaded are left out.
+    pub(crate) leaves_out: bool,
+    /// `crt-watch`: files of certificates that change are read again.
+    pub watch: bool,
 }
 
 impl Default for GlobalTls {
@@ -140,6 +144,8 @@ impl Default for GlobalTls {
             record_hard_max: 0,
             capture: 0,
             keylog: false,
+            leaves_out: false,
+            watch: false,
         }
     }
 }

@@ -134,6 +134,22 @@ pub(crate) fn tls_load_flag(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     Ok(())
 }
 
+/// `ssl-load-errors` and `crt-watch`, which are ours: a choice of two words.
+pub(crate) fn tls_choice(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let tls = &mut cx.config.global.tls;
+    let (place, no, yes) = match line.text(0) {
+        "crt-watch" => (&mut tls.watch, "off", "on"),
+        _ => (&mut tls.leaves_out, "fail", "warn"),
+    };
+    *place = match line.text(1) {
+        word if word == yes => true,
+        word if word == no => false,
+        _ => return Err(fail(line, 1, format!("'{}' expects '{no}' or '{yes}' as argument.", line.text(0)))),
+    };
+    Ok(())
+}
+
 /// `issuers-chain-path`
 pub(crate) fn issuers_chain_path(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     at_most(line, 1, 1)?;

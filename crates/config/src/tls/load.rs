@@ -11,7 +11,7 @@ use thalweg_tls::SystemClock;
 use thalweg_tls::bind::Shared;
 use thalweg_tls::certificate::{ChainFile, Loader as CertificateLoader, Parts};
 use thalweg_tls::crt_list;
-use thalweg_tls::files::{Files, reason};
+use thalweg_tls::files::{Disk, Files, Stamp, reason};
 use thalweg_tls::generate::Generator;
 use thalweg_tls::live::{Keywords, Live, Refused, ServerUses, Source, read_crls, read_trust};
 use thalweg_tls::options::alpn;
@@ -59,6 +59,10 @@ impl Files for LoaderFiles<'_> {
 
     fn exists(&self, path: &str) -> bool {
         !matches!(self.0.is_dir(path), Err(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+
+    fn stamp(&self, path: &str) -> Option<Stamp> {
+        Disk.stamp(path)
     }
 }
 
@@ -262,6 +266,15 @@ fn new_live(cx: &mut Cx<'_>) -> Option<Live> {
     Some(live)
 }
 
+/// Reports a certificate that cannot be loaded: an error, unless such ones are to be left out (`ssl-load-errors warn`).
+fn spoiled(cx: &mut Cx<'_>, span: Span, message: String) {
+    let leaves_out = cx.config.global.tls.leaves_out && !message.starts_with(CONFLICT);
+    cx.diagnostics.push(match leaves_out {
+        true => Diagnostic::warning_at(span, message),
+        false => Diagnostic::alert_at(span, message),
+    });
+}
+
 impl<'a, 'l> Loading<'a, 'l> {
     fn of(cx: &Cx<'a>, live: &'l mut Live) -> Loading<'a, 'l> {
         let files = LoaderFiles(cx.options.loader);
@@ -280,7 +293,7 @@ impl<'a, 'l> Loading<'a, 'l> {
                         self.live.add_credential(Arc::new(credential));
                         self.live.declare(&one.name, one.keywords, true);
                     }
-                    Err(error) => cx.diagnostics.push(Diagnostic::alert_at(one.span, error.to_string())),
+                    Err(error) => spoiled(cx, one.span, error.to_string()),
                 }
             }
         }
@@ -409,22 +422,28 @@ impl<'a, 'l> Loading<'a, 'l> {
         let mut sources = Vec::new();
         let mut complete = true;
         for source in &tls.sources {
+            let mut left_out = Vec::new();
             let found = match source.kind {
-                SourceKind::List => self.list(cx, &source.path, source.span),
+                SourceKind::List => self.list(cx, &source.path, source.span, &mut left_out),
                 SourceKind::Certificate | SourceKind::Default => {
-                    self.certificate(&source.path, source.kind == SourceKind::Default)
+                    self.certificate(&source.path, source.kind == SourceKind::Default, &mut left_out)
                 }
             };
+            let worded = |error: String| match source.kind {
+                SourceKind::List if !error.starts_with(CONFLICT) => format!("{title}'crt-list' : {error}"),
+                _ => format!("{title}{error}"),
+            };
+            complete &= left_out.is_empty() || cx.config.global.tls.leaves_out;
+            left_out.into_iter().for_each(|error| spoiled(cx, source.span, worded(error)));
             match found {
                 Ok(found) => sources.extend(found),
-                Err(error) => {
+                Err(error) if error.starts_with(CONFLICT) => {
                     complete = false;
-                    let message = if source.kind == SourceKind::List && !error.starts_with(CONFLICT) {
-                        format!("{title}'crt-list' : {error}")
-                    } else {
-                        format!("{title}{error}")
-                    };
-                    cx.diagnostics.push(Diagnostic::alert_at(source.span, message));
+                    cx.diagnostics.push(Diagnostic::alert_at(source.span, worded(error)));
+                }
+                Err(error) => {
+                    complete &= cx.config.global.tls.leaves_out;
+                    spoiled(cx, source.span, worded(error));
                 }
             }
         }
@@ -435,14 +454,19 @@ impl<'a, 'l> Loading<'a, 'l> {
     }
 
     /// What `crt` names: one file, a bundle, or a directory.
-    fn certificate(&mut self, path: &str, is_default: bool) -> Result<Vec<Source>, String> {
-        let names =
-            self.live.load_as(&self.files, path, &Keywords::default()).map_err(|error| match error {
-                Refused::Unreadable(why) => why,
-                Refused::Defined(name, why) => format!(
-                    "{CONFLICT}Can't load '{name}', is already defined with incompatible parameters:\n{why}"
-                ),
-            })?;
+    fn certificate(
+        &mut self,
+        path: &str,
+        is_default: bool,
+        left_out: &mut Vec<String>,
+    ) -> Result<Vec<Source>, String> {
+        let loaded = self.live.load_as(&self.files, path, &Keywords::default(), left_out);
+        let names = loaded.map_err(|error| match error {
+            Refused::Unreadable(why) => why,
+            Refused::Defined(name, why) => format!(
+                "{CONFLICT}Can't load '{name}', is already defined with incompatible parameters:\n{why}"
+            ),
+        })?;
         if self.files.0.is_dir(path).unwrap_or(false) {
             if self.lists.insert(path.to_owned()) {
                 let line = |(index, path): (usize, String)| crt_list::Line {
@@ -459,7 +483,13 @@ impl<'a, 'l> Loading<'a, 'l> {
     }
 
     /// A `crt-list`.
-    fn list(&mut self, cx: &mut Cx<'_>, path: &str, span: Span) -> Result<Vec<Source>, String> {
+    fn list(
+        &mut self,
+        cx: &mut Cx<'_>,
+        path: &str,
+        span: Span,
+        left_out: &mut Vec<String>,
+    ) -> Result<Vec<Source>, String> {
         let source = vec![Source::List(path.to_owned())];
         if self.lists.contains(path) {
             return Ok(source);
@@ -473,12 +503,11 @@ impl<'a, 'l> Loading<'a, 'l> {
         let mut loaded = Vec::new();
         for line in lines {
             let at = line.number;
-            loaded.extend(self.list_line(cx, path, line, span).map_err(
-                |why| match why.starts_with(CONFLICT) {
-                    true => why,
-                    false => format!("parsing [{path}:{at}]: {why}"),
-                },
-            )?);
+            match self.list_line(cx, path, line, span, left_out) {
+                Ok(lines) => loaded.extend(lines),
+                Err(why) if why.starts_with(CONFLICT) => return Err(why),
+                Err(why) => left_out.push(format!("parsing [{path}:{at}]: {why}")),
+            }
         }
         self.lists.insert(path.to_owned());
         self.live.add_list(path, loaded);
@@ -492,6 +521,7 @@ impl<'a, 'l> Loading<'a, 'l> {
         list: &str,
         mut line: crt_list::Line,
         span: Span,
+        left_out: &mut Vec<String>,
     ) -> Result<Vec<crt_list::Line>, String> {
         let tls = &cx.config.global.tls;
         let (ca_base, crt_base, key_base) = (tls.ca_base.clone(), tls.crt_base.clone(), tls.key_base.clone());
@@ -534,7 +564,7 @@ impl<'a, 'l> Loading<'a, 'l> {
             self.live.declare(&path, keywords, false);
             vec![path]
         } else {
-            self.live.load_as(&self.files, &path, &keywords).map_err(|error| match error {
+            self.live.load_as(&self.files, &path, &keywords, left_out).map_err(|error| match error {
                 Refused::Unreadable(why) => why,
                 Refused::Defined(name, why) => defined(&name, &why),
             })?
@@ -551,10 +581,12 @@ impl<'a, 'l> Loading<'a, 'l> {
         let name = format!("@{}", b.p.name);
         let mut loaded = Vec::new();
         for FrontendCertificate { line, span } in lines {
-            match self.list_line(cx, &name, line, span) {
+            let mut left_out = Vec::new();
+            match self.list_line(cx, &name, line, span, &mut left_out) {
                 Ok(lines) => loaded.extend(lines),
-                Err(error) => cx.diagnostics.push(Diagnostic::alert_at(span, error)),
+                Err(error) => left_out.push(error),
             }
+            left_out.into_iter().for_each(|error| spoiled(cx, span, error));
         }
         self.live.add_list(&name, loaded);
         Some(name)

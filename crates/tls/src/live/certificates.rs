@@ -161,7 +161,7 @@ impl Live {
         Ok(format!("Committing {name}{dots}\nSuccess!"))
     }
 
-    fn rebuild_with_certificate(&mut self, name: &str) -> Result<(), String> {
+    pub(super) fn rebuild_with_certificate(&mut self, name: &str) -> Result<(), String> {
         self.rebuild(
             |_, sources, lists| {
                 let names = |source: &Source| match source {

@@ -11,6 +11,7 @@ mod lists;
 mod show;
 mod tokens;
 mod updates;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub use authorities::{read_crls, read_trust};
 pub use keywords::Keywords;
 pub use tokens::{TokenCertificate, TokenCertificates};
 pub use updates::{Due, Outcome, UpdateOptions};
+pub use watch::{Found, Watcher};
 
 use authorities::FileSet;
 use certificates::{Slot, Transaction};
@@ -67,6 +69,8 @@ pub struct Live {
     tokens: Option<Arc<TokenCertificates>>,
     /// `crt-base`
     base: Option<String>,
+    /// When files began to be read, in seconds since 1970.
+    loaded_at: i64,
 }
 
 /// What a `bind` line serves now.
@@ -176,6 +180,7 @@ impl Live {
 
     pub fn new(shared: Shared, options: LoadOptions) -> Live {
         Live {
+            loaded_at: shared.clock.now() as i64,
             shared,
             options,
             certificates: BTreeMap::new(),
@@ -210,12 +215,14 @@ impl Live {
         self.certificates.contains_key(name)
     }
 
-    /// Loads what a line names with these keywords, unless it is there: the names of the certificates.
+    /// Loads what a line names with these keywords, unless it is there: the names of the certificates. Those of a directory or
+    /// a bundle that cannot be loaded are left out, and told to `spoiled` one by one.
     pub fn load_as(
         &mut self,
         files: &dyn Files,
         path: &str,
         keywords: &Keywords,
+        spoiled: &mut Vec<String>,
     ) -> Result<Vec<String>, Refused> {
         let defined = |live: &Live, name: &str| {
             live.may_declare(name, keywords).map_err(|why| Refused::Defined(name.to_owned(), why))
@@ -226,16 +233,23 @@ impl Live {
         }
         let unreadable = |error: crate::certificate::LoadError| Refused::Unreadable(error.to_string());
         let loader = Loader { files, options: &self.options };
-        let names = loader.paths(path).map_err(unreadable)?;
-        for name in &names {
-            if self.certificates.contains_key(name) {
-                defined(self, name)?;
+        let mut names = Vec::new();
+        for name in loader.paths(path).map_err(unreadable)? {
+            if self.certificates.contains_key(&name) {
+                defined(self, &name)?;
+                names.push(name);
                 continue;
             }
             let loader = Loader { files, options: &self.options };
-            let credential = loader.load(name).map_err(unreadable)?;
-            self.add_credential(Arc::new(credential));
-            self.declare(name, keywords.clone(), false);
+            match loader.load(&name) {
+                Ok(credential) => {
+                    self.add_credential(Arc::new(credential));
+                    self.declare(&name, keywords.clone(), false);
+                    names.push(name);
+                }
+                Err(error) if name == path => return Err(unreadable(error)),
+                Err(error) => spoiled.push(error.to_string()),
+            }
         }
         Ok(names)
     }

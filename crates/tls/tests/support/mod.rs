@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use thalweg_tls::bind::{BindContext, Profile, Served, Shared};
 use thalweg_tls::certificate::{Credential, LoadOptions, Loader};
 use thalweg_tls::engine::{Accepting, Connected, Connecting, Connection, Event, Step};
-use thalweg_tls::files::Files;
+use thalweg_tls::files::{Files, Stamp};
 use thalweg_tls::select::{Filter, Selection};
 use thalweg_tls::server::{ServerContext, ServerProfile};
 use thalweg_tls::session::{SessionCache, TicketKeys};
@@ -101,6 +101,12 @@ impl MemoryFiles {
 }
 
 impl Files for MemoryFiles {
+    fn stamp(&self, path: &str) -> Option<Stamp> {
+        let bytes = self.read(path).ok()?;
+        let sum = bytes.iter().fold(0u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
+        Some(Stamp { changed: (0, 0), length: bytes.len() as u64, inode: sum })
+    }
+
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         self.0.lock().unwrap().get(path).cloned().ok_or_else(|| io::Error::from_raw_os_error(2))
     }

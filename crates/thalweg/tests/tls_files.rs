@@ -1,0 +1,159 @@
+//! Files of certificates: those that cannot be loaded, and those that change while they are served.
+
+mod support;
+
+use support::tls::{Authority, client, now, template};
+use support::{Proxy, Setup, each_driver, eventually, program};
+
+/// The name in the certificate that is shown to whoever asks for this name.
+fn shown(proxy: &Proxy, name: &str) -> String {
+    let mut conn = proxy.connect().encrypt(&client(|_| {}), Some(name));
+    let subject = conn.tls().facts.peer[0].subject();
+    let name = thalweg_tls::x509::name::common_name(subject).unwrap();
+    String::from_utf8_lossy(name).into_owned()
+}
+
+/// Waits until a client is shown this certificate.
+fn until_shown(proxy: &Proxy, name: &str, wanted: &str) {
+    eventually(wanted, || (shown(proxy, name) == wanted).then_some(()));
+}
+
+/// Waits for a line of the log with these words.
+fn logged(proxy: &Proxy, words: &str) -> String {
+    loop {
+        let line = proxy.log();
+        if line.contains(words) {
+            return line;
+        }
+    }
+}
+
+/// Writes a file under another name and moves it to its place, as careful programs do.
+fn replace(path: &str, text: &str) {
+    let beside = format!("{path}.new");
+    std::fs::write(&beside, text).unwrap();
+    std::fs::rename(beside, path).unwrap();
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn certificates_that_change_on_disk_are_served() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let path = authority.issue_as("site.pem", &template("first").hosts(&["a.example.com"]));
+        let text = format!("frontend fe\nbind <@fe> ssl crt {path}\nhttp-request return status 200\n");
+        let proxy = Setup::http(&text).global("crt-watch on").start(io);
+        assert_eq!(shown(&proxy, "a.example.com"), "first");
+
+        let second = read(&authority.issue_as("x", &template("second").hosts(&["a.example.com"])));
+        replace(&path, &second);
+        until_shown(&proxy, "a.example.com", "second");
+
+        // Half a file is no certificate, nor is one whose key is another's, and one that is over is of no use.
+        let (certificate, key) = second.split_at(second.find("-----BEGIN PRIVATE").unwrap());
+        let third = read(&authority.issue_as("x", &template("third").hosts(&["a.example.com"])));
+        let mut over = template("over").hosts(&["a.example.com"]);
+        over.not_after = now() - 1;
+        let over = read(&authority.issue_as("x", &over));
+        let foreign = &third[third.find("-----BEGIN PRIVATE").unwrap()..];
+        for (text, why) in [
+            (&third[..200], "bad end line"),
+            (certificate, "No Private Key found"),
+            (&format!("{certificate}{foreign}"), "inconsistencies between private key and certificate"),
+            (&over, "it has expired"),
+        ] {
+            replace(&path, text);
+            let line = logged(&proxy, &format!("crt-watch: '{path}' changed on disk and is not used: "));
+            assert!(line.contains(why), "{line}");
+            assert_eq!(shown(&proxy, "a.example.com"), "second", "{why} over {io}");
+        }
+        // A key of its own file completes what the certificate's lacks.
+        std::fs::write(format!("{path}.key"), key).unwrap();
+        replace(&path, &third);
+        until_shown(&proxy, "a.example.com", "third");
+        std::fs::remove_file(&path).unwrap();
+        logged(&proxy, &format!("crt-watch: '{path}' is not on disk any more."));
+        assert_eq!(shown(&proxy, "a.example.com"), "third");
+        assert!(!proxy.output().contains("panicked"));
+    });
+}
+
+#[test]
+fn certificates_that_are_new_in_a_directory_are_served() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let directory = authority.path("served");
+        std::fs::create_dir(&directory).unwrap();
+        let put = |file: &str, name: &str, host: &str| {
+            let made = authority.issue_as("x", &template(name).hosts(&[host]));
+            std::fs::rename(made, format!("{directory}/{file}")).unwrap();
+        };
+        put("a.pem", "first", "a.example.com");
+        let text = format!(
+            "frontend fe\nbind <@fe> ssl strict-sni crt {directory}\nhttp-request return status 200\n"
+        );
+        let proxy = Setup::http(&text).global("crt-watch on").start(io);
+        assert_eq!(shown(&proxy, "a.example.com"), "first");
+        let context = client(|_| {});
+        assert!(proxy.connect().try_encrypt(&context, Some("b.example.com")).is_err());
+        std::fs::write(format!("{directory}/broken.pem"), "nothing\n").unwrap();
+        put("b.pem", "second", "b.example.com");
+        eventually("b.example.com", || proxy.connect().try_encrypt(&context, Some("b.example.com")).ok());
+        assert_eq!(shown(&proxy, "b.example.com"), "second");
+        put("b.pem", "third", "b.example.com");
+        until_shown(&proxy, "b.example.com", "third");
+        assert_eq!(shown(&proxy, "a.example.com"), "first");
+        assert!(!proxy.output().contains("panicked"));
+    });
+}
+
+/// What the program says of a file, and whether it accepts it.
+fn verdict(text: &str, directory: &std::path::Path) -> (bool, String) {
+    let file = directory.join("cfg");
+    std::fs::write(&file, text).unwrap();
+    let output = program().args(["-c", "-f"]).arg(&file).output().unwrap();
+    (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn what_cannot_be_loaded_may_be_left_out() {
+    let authority = Authority::new("Root");
+    let directory = authority.path("served");
+    std::fs::create_dir(&directory).unwrap();
+    let good = read(&authority.issue("good.example.com"));
+    std::fs::write(format!("{directory}/good.pem"), &good).unwrap();
+    std::fs::write(format!("{directory}/a.pem"), "nothing\n").unwrap();
+    std::fs::write(format!("{directory}/z.pem"), &good[..300]).unwrap();
+    let list = authority.path("list");
+    std::fs::write(&list, format!("{directory}/a.pem\n{directory}/good.pem\n{directory}/z.pem\n")).unwrap();
+    let tell = |errors: &str, crt: &str| {
+        let text = format!(
+            "global\n{errors}\ndefaults\nmode http\ntimeout client 1s\ntimeout connect 1s\ntimeout server 1s\n\
+             frontend fe\nbind 127.0.0.1:1 ssl {crt}\n"
+        );
+        verdict(&text, &authority.directory.0)
+    };
+    for crt in [format!("crt {directory}"), format!("crt-list {list}")] {
+        for (errors, accepted) in
+            [("", false), ("ssl-load-errors fail", false), ("ssl-load-errors warn", true)]
+        {
+            let (is_accepted, said) = tell(errors, &crt);
+            assert_eq!(is_accepted, accepted, "{errors} {crt}: {said}");
+            // Each of them is named, not the first one only.
+            for (file, why) in [("a.pem", "no start line"), ("z.pem", "bad end line")] {
+                let severity = if accepted { "[WARNING]" } else { "[ALERT]" };
+                let line = said.lines().find(|line| line.contains(&format!("{directory}/{file}")));
+                let line = line.unwrap_or_else(|| panic!("{crt}: {said}"));
+                assert!(line.starts_with(severity) && line.contains(why), "{line}");
+            }
+        }
+    }
+    // With nothing left there is nothing to serve.
+    let (accepted, said) = tell("ssl-load-errors warn", &format!("crt {directory}/a.pem"));
+    assert!(!accepted && said.contains("no SSL certificate specified"), "{said}");
+    let (accepted, said) = tell("ssl-load-errors maybe", &format!("crt {directory}"));
+    assert!(!accepted && said.contains("'ssl-load-errors' expects 'fail' or 'warn' as argument."), "{said}");
+}
