@@ -208,6 +208,8 @@ const BARE_SERVER: &[&str] = &[
     "non-stick",
     "send-proxy",
     "send-proxy-v2",
+    "send-proxy-v2-ssl",
+    "send-proxy-v2-ssl-cn",
     "set-proxy-v2-tlv-fmt",
     "sni-auto",
     "ssl",
