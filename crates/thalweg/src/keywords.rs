@@ -62,7 +62,6 @@ fn filters(out: &mut String) {
 
 /// Keywords of `global` and of proxies that the reference reads outside of its tables.
 const UNLISTED: &[&str] = &[
-    "maxsslrate",
     "acl",
     "anonkey",
     "backlog",
@@ -77,6 +76,7 @@ const UNLISTED: &[&str] = &[
     "description",
     "disabled",
     "dynamic-cookie-key",
+    "email-alert",
     "enabled",
     "error-log-format",
     "fd-hard-limit",
@@ -95,6 +95,7 @@ const UNLISTED: &[&str] = &[
     "ignore-persist",
     "insecure-fork-wanted",
     "insecure-setuid-wanted",
+    "load-server-state-from-file",
     "log",
     "log-format",
     "log-format-sd",
@@ -105,6 +106,7 @@ const UNLISTED: &[&str] = &[
     "maxconnrate",
     "maxpipes",
     "maxsessrate",
+    "maxsslrate",
     "mode",
     "monitor",
     "monitor-net",
@@ -117,6 +119,9 @@ const UNLISTED: &[&str] = &[
     "redirect",
     "retries",
     "server",
+    "server-state-base",
+    "server-state-file",
+    "server-state-file-name",
     "server-template",
     "set-dumpable",
     "source",
@@ -221,8 +226,8 @@ const BARE_SERVER: &[&str] = &[
     "usesrc",
 ];
 
-/// Words of `server` that the reference knows by another name only.
-const UNLISTED_SERVER: &[&str] = &["no-verifyhost"];
+/// Words of `server` that the reference knows by another name only, or reads in front of the others.
+const UNLISTED_SERVER: &[&str] = &["from", "name", "no-verifyhost"];
 
 /// What an `option` is for: the capability of the proxy and its mode. Options that are in no group are those that the
 /// reference reads outside of its tables.

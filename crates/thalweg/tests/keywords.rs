@@ -13,6 +13,8 @@ const OUR_OWN: &[&str] = &[
     "global/ssl-load-errors",
     "global/tune.io.driver",
     "listen/option http-strict [ FE BE HTTP ]",
+    "listen/retry-budget",
+    "explain [WORKER] ",
     "show latency [WORKER] ",
 ];
 
