@@ -1,0 +1,53 @@
+//! Chooses servers as requests do, for `perf stat -e instructions:u`: what an algorithm costs.
+//!
+//!     picks <algorithm> <servers> <requests>
+
+use std::collections::VecDeque;
+
+use thalweg_balance::*;
+
+/// Requests that are on their way at once.
+const AT_ONCE: usize = 100;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [algorithm, servers, requests] = &words[..] else {
+        eprintln!("usage: picks <algorithm> <servers> <requests>");
+        return;
+    };
+    let algorithm = match &**algorithm {
+        "roundrobin" => Algorithm::RoundRobin,
+        "leastconn" => Algorithm::LeastConn,
+        "random" => Algorithm::Random { draws: 2 },
+        "ewma" => Algorithm::Ewma,
+        other => return eprintln!("'{other}' is none of roundrobin, leastconn, random and ewma"),
+    };
+    let (Ok(servers), Ok(requests)) = (servers.parse::<u32>(), requests.parse::<u64>()) else {
+        return eprintln!("the number of servers and of requests");
+    };
+    let specs: Vec<_> = (1..=servers).map(|uid| ServerSpec::new(uid, 1)).collect();
+    let balancer = Balancer::new(Settings { algorithm, ..Settings::default() }, &specs);
+    // Taking turns needs no counts.
+    let counts = algorithm != Algorithm::RoundRobin;
+    let (mut view, mut under_way) = (View::default(), VecDeque::with_capacity(AT_ONCE + 1));
+    let mut random = 1u64;
+    for number in 0..requests {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let now_us = number.cast_signed() * 10;
+        let cx = PickContext { servers: &NeverFull, avoid: None, random, now_us };
+        let Some(server) = balancer.pick(&mut view, None, &cx) else { return };
+        if counts {
+            balancer.conn_started(server);
+        }
+        under_way.push_back(server);
+        if under_way.len() > AT_ONCE
+            && let Some(done) = under_way.pop_front()
+            && counts
+        {
+            balancer.conn_ended(done);
+            if algorithm == Algorithm::Ewma {
+                view.estimates.answered(done.0, 1000 + u64::from(done.0), now_us);
+            }
+        }
+    }
+}
