@@ -317,6 +317,7 @@ impl Setup {
         };
         let mut proxy = Proxy { child, ip, names, listening, log, directory, text };
         proxy.wait_until_listening();
+        proxy.wait_until_polling();
         proxy
     }
 }
@@ -542,6 +543,25 @@ impl Proxy {
         panic!("connections are left: {left:?}\n{}", self.output());
     }
 
+    /// Waits until each thread of the program has waited for events: its ports listen before that, and on a busy machine not
+    /// all of its threads have opened what they need then.
+    fn wait_until_polling(&self) {
+        let threads = self.text.lines().find_map(|line| line.strip_prefix("nbthread ")?.trim().parse().ok());
+        let Some(threads): Option<usize> = threads else { return };
+        let mut polling = BTreeSet::new();
+        eventually("all threads wait for events", || {
+            // Who has ended by now is noticed by the test.
+            let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", self.id())) else { return Some(()) };
+            for task in tasks.flatten() {
+                let waits_in = fs::read_to_string(task.path().join("wchan")).unwrap_or_default();
+                if ["io_cqring_wait", "epoll_wait", "ep_poll"].iter().any(|name| waits_in.contains(name)) {
+                    polling.insert(task.file_name());
+                }
+            }
+            (polling.len() >= threads || !tells_waits()).then_some(())
+        });
+    }
+
     fn cpu_ns(&self) -> u64 {
         let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", self.id())) else { return 0 };
         tasks
@@ -589,6 +609,26 @@ fn socket_inodes(pid: u32) -> Vec<u64> {
             target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
         })
         .collect()
+}
+
+/// Whether the kernel says what threads wait for: a thread that was stopped for it sleeps in something with a name.
+fn tells_waits() -> bool {
+    static TELLS: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| {
+        let (parked, waits) = std::sync::mpsc::channel::<()>();
+        let (told, id) = std::sync::mpsc::channel();
+        let sleeper = thread::spawn(move || {
+            told.send(fs::read_link("/proc/thread-self").unwrap()).unwrap();
+            let _ = waits.recv();
+        });
+        let task = Path::new("/proc").join(id.recv().unwrap());
+        let sleeps = || fs::read_to_string(task.join("stat")).ok()?.contains(") S ").then_some(());
+        eventually("a thread sleeps", sleeps);
+        let told = fs::read_to_string(task.join("wchan")).unwrap_or_default();
+        drop(parked);
+        sleeper.join().unwrap();
+        !matches!(told.trim(), "" | "0")
+    });
+    *TELLS
 }
 
 fn known(timers: &str) -> String {
