@@ -6,6 +6,8 @@ use std::rc::Rc;
 use thalweg_runtime::driver::sim::Network;
 use thalweg_runtime::{Reason, TaskId, clock};
 
+use crate::plan::{Plan, STREAMS_FIRST};
+
 /// What a client saw.
 #[derive(Debug, Default)]
 pub struct ClientRecord {
@@ -105,6 +107,39 @@ pub struct TcpRecord {
     pub attempts: u64,
 }
 
+/// What was seen of a request on a connection that carries many.
+#[derive(Clone, Debug, Default)]
+pub struct StreamRecord {
+    /// Its head was sent; octets of its body that were, and whether that was all.
+    pub asked: bool,
+    pub sent: u64,
+    pub sent_all: bool,
+    /// Times that servers saw it; octets of its body that the last one got, and whether one got all.
+    pub attempts: u64,
+    pub got: u64,
+    pub got_all: bool,
+    /// Octets of the response that servers sent.
+    pub server_sent: u64,
+    /// Final heads that came, the status of the last, and whether it is a server's.
+    pub answers: u64,
+    pub status: u16,
+    pub of_server: bool,
+    pub received: u64,
+    pub closes: bool,
+    pub end: Option<StreamEnd>,
+    /// The client gave it up.
+    pub left: bool,
+}
+
+/// How a stream ended for its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamEnd {
+    Whole,
+    Reset,
+    /// Its connection ended.
+    Gone,
+}
+
 /// A line of the log.
 #[derive(Clone, Debug)]
 pub struct LogLine {
@@ -130,6 +165,8 @@ pub struct Record {
     pub clients: RefCell<Vec<ClientRecord>>,
     pub attempts: RefCell<Vec<Attempt>>,
     pub tcp: RefCell<Vec<TcpRecord>>,
+    /// By the number of the request, from [`STREAMS_FIRST`] on.
+    pub streams: RefCell<Vec<StreamRecord>>,
     pub lines: RefCell<Vec<LogLine>>,
     /// When servers said something that nobody had asked for.
     pub goodbyes_ms: RefCell<Vec<u64>>,
@@ -144,17 +181,21 @@ pub struct Record {
 
 impl Record {
     /// Of a scenario that begins now.
-    pub fn new(network: &Network, clients: usize, sessions: usize) -> Rc<Record> {
+    pub fn new(network: &Network, plan: &Plan) -> Rc<Record> {
+        let clients = plan.clients.len();
+        let sessions = plan.tcp.as_ref().map_or(0, |tcp| tcp.sessions.len());
+        let (muxed, streams) = plan.streams.as_ref().map_or((0, 0), |s| (s.sessions.len(), s.count()));
         Rc::new(Record {
             network: network.clone(),
             clients: RefCell::new((0..clients).map(|_| ClientRecord::default()).collect()),
             attempts: RefCell::default(),
             tcp: RefCell::new(vec![TcpRecord::default(); sessions]),
+            streams: RefCell::new(vec![StreamRecord::default(); streams]),
             lines: RefCell::default(),
             goodbyes_ms: RefCell::default(),
             complaints: RefCell::default(),
             began_ms: clock::now_ms(),
-            live: Cell::new(clients + sessions),
+            live: Cell::new(clients + sessions + muxed),
             waiting: Cell::new(thalweg_runtime::current_task()),
         })
     }
@@ -179,6 +220,11 @@ impl Record {
     /// Changes what is known of a connection in TCP mode.
     pub fn tcp<R>(&self, n: usize, f: impl FnOnce(&mut TcpRecord) -> R) -> R {
         f(&mut self.tcp.borrow_mut()[n])
+    }
+
+    /// Changes what is known of a request by its number, of those on connections that carry many.
+    pub fn stream<R>(&self, id: usize, f: impl FnOnce(&mut StreamRecord) -> R) -> R {
+        f(&mut self.streams.borrow_mut()[id - STREAMS_FIRST])
     }
 
     /// Changes what is known of an attempt.

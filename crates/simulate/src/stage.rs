@@ -13,9 +13,9 @@ use thalweg_runtime::driver::sim::{self, Network, Report, SimConfig};
 use thalweg_runtime::net::{Datagram, DatagramOptions, LetGo, Port, SockAddr};
 use thalweg_runtime::{clock, kill, spawn, timer};
 
-use crate::actor::{ACTOR, client, log, operator, server::Server, tcp};
+use crate::actor::{ACTOR, client, log, operator, server::Server, streams, tcp};
 use crate::check;
-use crate::plan::{Drop, LOG, Plan, TCP_FRONT};
+use crate::plan::{Drop, LOG, Plan, STREAMS_FRONT, TCP_FRONT};
 use crate::record::Record;
 
 /// Rounds in which nothing happens that are too many: a task that is woken for nothing, over and over.
@@ -88,7 +88,7 @@ fn play_here(plan: Arc<Plan>, config: Config, journal: bool) -> Outcome {
             network.keep_journal();
         }
         let sessions = scenario.tcp.as_ref().map_or(0, |tcp| tcp.sessions.len());
-        let record = Record::new(&network, scenario.clients.len(), sessions);
+        let record = Record::new(&network, &scenario);
         let instance = Instance::new(config, "thalweg", "host", clock::wall_us());
         let socket =
             Datagram::bind(&address(LOG), &DatagramOptions::default()).expect("nobody has this address");
@@ -98,6 +98,9 @@ fn play_here(plan: Arc<Plan>, config: Config, journal: bool) -> Outcome {
             (0..scenario.servers.len()).map(|n| Server::start(&scenario, &record, n)).collect();
         for n in 0..scenario.tcp.as_ref().map_or(0, |tcp| tcp.servers.len()) {
             actors.push(spawn(&ACTOR, tcp::serve(Arc::clone(&scenario), Rc::clone(&record), n)));
+        }
+        for n in 0..scenario.streams.as_ref().map_or(0, |streams| streams.servers.len()) {
+            actors.push(spawn(&ACTOR, streams::serve(Arc::clone(&scenario), Rc::clone(&record), n)));
         }
         timer::sleep(1).await;
         network.configure(|c| {
@@ -109,6 +112,9 @@ fn play_here(plan: Arc<Plan>, config: Config, journal: bool) -> Outcome {
         }
         for n in 0..sessions {
             spawn(&ACTOR, tcp::play(Arc::clone(&scenario), Rc::clone(&record), n));
+        }
+        for n in 0..scenario.streams.as_ref().map_or(0, |streams| streams.sessions.len()) {
+            spawn(&ACTOR, streams::play(Arc::clone(&scenario), Rc::clone(&record), n));
         }
         for deed in scenario.deeds.iter().copied() {
             let (plan, record) = (Arc::clone(&scenario), Rc::clone(&record));
@@ -164,9 +170,14 @@ fn start_proxy(instance: &Arc<Instance>, network: &Network, plan: &Plan) {
             port: Arc::new(Port::new(fd, LetGo::Keep)),
         });
     }
-    if let (Some(tcp), Some(proxy)) = (&plan.tcp, instance.frontend_by_name(TCP_FRONT.as_bytes())) {
+    let others = [
+        plan.tcp.as_ref().map(|tcp| (TCP_FRONT, tcp.front)),
+        plan.streams.as_ref().map(|streams| (STREAMS_FRONT, streams.front)),
+    ];
+    for (name, front) in others.into_iter().flatten() {
+        let Some(proxy) = instance.frontend_by_name(name.as_bytes()) else { continue };
         let fd =
-            network.listen(&SockAddr::from(tcp.front), &Default::default()).expect("nobody has this address");
+            network.listen(&SockAddr::from(front), &Default::default()).expect("nobody has this address");
         sockets.push(ThreadSocket {
             listener: proxy.binds[0].number as usize,
             port: Arc::new(Port::new(fd, LetGo::Keep)),

@@ -1,4 +1,5 @@
-//! The statistics page in a real browser: Chromium, driven through its debugging pipe. Skipped where it is not installed.
+//! A real browser, Chromium, driven through its debugging pipe: the statistics page, and a page of many files over HTTP/2. Skipped
+//! where it is not installed.
 //!
 //! `THALWEG_SCREENSHOTS` names a directory to leave pictures in.
 
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use serde_json::{Value, json};
+use support::tls::Authority;
 use support::{Directory, Server, Setup, ok};
 
 /// A browser has more to do than the proxy, and machines are busy.
@@ -61,6 +63,7 @@ impl Browser {
             .arg(program)
             .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
             .args(["--hide-scrollbars", "--no-first-run", "--remote-debugging-pipe"])
+            .arg("--ignore-certificate-errors")
             .arg(format!("--user-data-dir={}", home.0.join("profile").display()))
             .arg("about:blank")
             .env("HOME", &home.0)
@@ -97,7 +100,7 @@ impl Browser {
             browser.ask(&format!("{domain}.enable"), json!({}));
         }
         browser.ask("Page.navigate", json!({"url": url}));
-        browser.wait("document.readyState === 'complete' && Boolean(document.querySelector('.live'))");
+        browser.wait("document.readyState === 'complete' && location.protocol !== 'about:'");
         Some(browser)
     }
 
@@ -189,6 +192,7 @@ fn the_page_lives_in_a_browser() {
         eprintln!("skipped: this Chromium does not start here");
         return;
     };
+    browser.wait("Boolean(document.querySelector('.live'))");
     // It lives, and stays the same document though the header asks to load it again every second.
     browser.value("window.same = true");
     browser.wait(&format!("{} === 'UP'", cell("a", 1)));
@@ -274,4 +278,39 @@ fn the_page_lives_in_a_browser() {
     assert!(!browser.value("document.title").as_str().unwrap_or("").contains("taken"));
     let complaints = browser.complaints.lock().unwrap().clone();
     assert!(complaints.is_empty(), "{complaints:#?}");
+}
+
+/// Files of a page.
+const FILES: usize = 300;
+
+/// A page of many small files comes over one connection of HTTP/2, and what a browser does on it costs it nothing.
+#[test]
+fn a_page_of_many_files_over_http_2() {
+    let Some(program) = installed() else { return };
+    let server = Server::http(|_| ok("file"));
+    let authority = Authority::new("authority");
+    let certificate = authority.issue("h.example");
+    let fetching = format!(
+        "<script>Promise.all([...Array({FILES}).keys()].map(n => fetch('/f' + n).then(r => r.text())))\
+         .then(all => document.title = 'files: ' + all.filter(text => text === 'file').length)</script>"
+    );
+    let text = format!(
+        "frontend fe\nbind <@fe> ssl crt {certificate}\nlog-format \"%HV %ST %ts glitches %[fc_glitches]\"\n\
+         http-request return status 204 if {{ path /favicon.ico }}\n\
+         http-request return status 200 content-type text/html string \"{fetching}\" if {{ path / }}\n\
+         default_backend be\nbackend be\nserver s {}\n",
+        server.addr
+    );
+    let proxy = Setup::http(&text).start("auto");
+    let Some(mut browser) = Browser::open(&program, &format!("https://{}/", proxy.addr("fe"))) else {
+        return;
+    };
+    browser.wait(&format!("document.title === 'files: {FILES}'"));
+    // The kernel does not keep all lines.
+    for _ in 0..FILES / 3 {
+        let line = proxy.log();
+        assert!(line.starts_with("HTTP/2.0 20") && line.ends_with(" glitches 0"), "{line}");
+    }
+    drop(browser);
+    proxy.finish(server);
 }

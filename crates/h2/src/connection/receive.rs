@@ -684,6 +684,12 @@ impl Connection {
                 let less = 65_535u32.saturating_sub(self.config.settings.initial_window);
                 for stream in self.streams.iter_mut() {
                     stream.receive.shrink(less);
+                    // What was consumed is worth a frame of the smaller window; nothing may come before it is given back.
+                    if let Some(more) = stream.receive.consume(0)
+                        && stream.incoming != Direction::Ended
+                    {
+                        frame::put_window_update(&mut self.output, stream.id, more);
+                    }
                 }
                 self.decoder.set_allowed(self.config.settings.header_table_size as usize);
             }

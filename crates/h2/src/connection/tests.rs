@@ -562,6 +562,23 @@ fn a_window_that_was_not_known_yet_is_given_back_by_its_real_size() {
     assert_eq!(end.feed(&frame(Kind::Data, 0, 1, b"x")), Err(Failure::FlowControl));
 }
 
+/// The peer sent more than the window that it learns of now, and waits until that is given back.
+#[test]
+fn what_was_sent_before_a_window_was_known_is_given_back() {
+    let mut config = Config::default();
+    config.settings.initial_window = 10_000;
+    let mut end = server_with(config);
+    end.feed(&post(1)).unwrap();
+    end.feed(&frame(Kind::Data, 0, 1, &[7; 15_000])).unwrap();
+    end.connection.consumed(1, 15_000);
+    end.frames();
+    end.feed(&frame(Kind::Settings, flag::ACK, 0, b"")).unwrap();
+    let frames = end.frames();
+    let given = frames.iter().find(|(h, _)| h.kind == Kind::WindowUpdate && h.stream == 1);
+    assert_eq!(given.map(|(_, p)| frame::window_update(p).unwrap()), Some(15_000));
+    end.feed(&frame(Kind::Data, 0, 1, &[7; 10_000])).unwrap();
+}
+
 #[test]
 fn a_reset_gives_the_connection_its_window_back() {
     let mut end = server();

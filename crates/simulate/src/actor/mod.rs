@@ -4,6 +4,7 @@ pub mod client;
 pub mod log;
 pub mod operator;
 pub mod server;
+pub mod streams;
 pub mod tcp;
 
 use std::cell::RefCell;

@@ -136,6 +136,13 @@ pub fn nothing_left(record: &Record, instance: &Arc<Instance>) {
             instance.frontend_counters(proxy.id).map(|c| c.current.get()).sum(),
         );
         left(
+            format!("streams of HTTP/2 of frontend {}", proxy.name),
+            instance
+                .frontend_counters(proxy.id)
+                .map(|c| c.h2_open_streams.get() + c.h2_open_connections.get())
+                .sum(),
+        );
+        left(
             format!("streams of backend {}", proxy.name),
             sum(&*instance.threads, |t| &t.backends[id].current),
         );

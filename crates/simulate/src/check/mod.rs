@@ -4,6 +4,7 @@ mod answers;
 mod attempts;
 mod counters;
 mod lines;
+mod streams;
 mod tcp;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub fn all(plan: &Plan, record: &Record, instance: &Arc<Instance>) {
     attempts::check(plan, record);
     lines::check(plan, record);
     tcp::check(plan, record);
+    streams::check(plan, record);
     counters::check(record, instance);
     counters::nothing_left(record, instance);
 }

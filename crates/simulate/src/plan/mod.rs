@@ -4,6 +4,7 @@ mod client;
 mod proxy;
 mod request;
 mod server;
+mod streams;
 mod tcp;
 
 use thalweg_runtime::driver::sim::SimConfig;
@@ -14,7 +15,12 @@ pub use client::{ClientPlan, Ending, Group, How, Leave, Pace, When};
 pub use proxy::{BackendPlan, CHECK_PATH, LOG, ProxyPlan, Retry};
 pub use request::{Act, Answer, Delimited, Fault, Kind, RequestPlan, Upload, When as AnswerWhen};
 pub use server::{Drop, Life, ServerPlan};
+pub use streams::{Break, STREAMS_FIRST, STREAMS_FRONT, StreamPlan, StreamsPlan, StreamsSession};
 pub use tcp::{TCP_FRONT, TcpPlan, TcpSession};
+
+/// How many scenarios in a hundred have HTTP/2, and what their seed is changed by for that.
+const STREAMS_PERCENT: u64 = 35;
+const STREAMS_SEED: u64 = 0x2c2c_2c2c;
 
 /// See the module's documentation.
 #[derive(Clone, Debug)]
@@ -26,6 +32,7 @@ pub struct Plan {
     pub servers: Vec<ServerPlan>,
     pub clients: Vec<ClientPlan>,
     pub tcp: Option<TcpPlan>,
+    pub streams: Option<StreamsPlan>,
     /// What an operator does, and when.
     pub deeds: Vec<(u64, usize, Deed)>,
     /// By the number that the request and its answer carry.
@@ -61,7 +68,10 @@ impl Plan {
                 (random.below(3_000), random.below(proxy.server_count() as u64) as usize, Deed::draw(random))
             })
             .collect();
-        Plan { seed, calm, proxy, servers, clients, tcp, deeds, requests, network, soft_stop_ms }
+        // Drawn apart: the rest of a scenario is the same with and without it.
+        let own = &mut Random::new(seed ^ STREAMS_SEED);
+        let streams = own.chance(STREAMS_PERCENT).then(|| StreamsPlan::draw(own, &trouble, &mut proxy.text));
+        Plan { seed, calm, proxy, servers, clients, tcp, streams, deeds, requests, network, soft_stop_ms }
     }
 
     /// Whether so many bytes and a few more that are sent at once also arrive at once.

@@ -14,6 +14,7 @@ use thalweg_runtime::{Reason, TaskId, clock, current_task};
 use super::slot::{Slot, Slots};
 use super::{Marks, Mux, NoHead, OUTPUT_HIGH, State, Wish};
 use crate::connection::port::Port;
+use crate::plant::bug;
 
 /// Octets that are received before other tasks get their turn.
 const TURN_MAX: usize = 512 * 1024;
@@ -281,6 +282,16 @@ impl Receiver<'_> {
                 after.refused.push(stream);
                 opened(Opened::Malformed(why));
             }
+            Event::Data { stream, data, end } if bug("streams-crossed") => {
+                let first = self.slots.iter_mut().find(|slot| !slot.dropped).map_or(stream, |slot| slot.id);
+                for (id, data) in [(first, data), (stream, &b""[..])] {
+                    if let Some(slot) = self.slots.get_mut(id) {
+                        slot.add(data);
+                        slot.ended |= end && id == stream;
+                        slot.wake_reader();
+                    }
+                }
+            }
             Event::Data { stream, data, end } => match self.slots.get_mut(stream) {
                 Some(slot) if !slot.dropped => {
                     slot.add(data);
@@ -305,7 +316,7 @@ impl Receiver<'_> {
                     *self.waiting |= slot.dropped;
                 }
             }
-            Event::Room { .. } => *self.waiting = true,
+            Event::Room { .. } => *self.waiting |= !bug("room-unheard"),
             Event::Pong => *self.pong = true,
             Event::Goaway { last, .. } if self.role == Role::Client => {
                 *self.retired = true;
