@@ -2,7 +2,7 @@
 //! `--cfg planted_bugs` only; elsewhere [`bug`] is the constant `false`, and what it guards is not compiled in.
 
 /// Every bug that can be planted, and what it does.
-pub const BUGS: [(&str, &str); 21] = [
+pub const BUGS: [(&str, &str); 20] = [
     ("lost-wakeup", "a request that waits in a queue is not woken when its turn comes"),
     ("dirty-pool", "an idle connection on which bytes arrived is used again"),
     ("slot-kept", "a slot of a server's maxconn is not given back"),
@@ -20,7 +20,6 @@ pub const BUGS: [(&str, &str); 21] = [
     ("spin", "the task that looks after idle connections never sleeps"),
     ("streams-crossed", "payload of HTTP/2 goes to the oldest stream of its connection"),
     ("window-kept", "what was taken of a stream of HTTP/2 is not given back to its sender"),
-    ("room-unheard", "nobody is told that a window of HTTP/2 opened"),
     ("end-unsaid", "the end of a message in frames that has a frame of its own is not sent"),
     ("streams-counted", "streams of HTTP/2 that are over stay counted"),
     ("session-counted", "a session that ends with an error is counted for ever"),

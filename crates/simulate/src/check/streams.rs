@@ -76,10 +76,19 @@ fn one(
             return Some("the line says that all went well, and no answer came");
         }
     }
-    let fine = stream.fault.is_none() && !spoilt && !storm;
+    let fine = !spoilt && !storm;
     // What a server did not process, or a kept connection that ended, may be tried again.
-    if seen.attempts > 1 && fine && stream.up > 0 && streams.sessions.iter().all(|s| s.leave.is_none()) {
+    if seen.attempts > 1
+        && fine
+        && stream.fault.is_none()
+        && stream.up > 0
+        && streams.sessions.iter().all(|s| s.leave.is_none())
+    {
         return Some("a POST was repeated");
+    }
+    let reset = matches!(stream.fault, Some((_, Break::ResetStream)));
+    if seen.attempts > 1 && fine && reset && streams.servers_framed {
+        return Some("what its server gave up was repeated");
     }
     None
 }

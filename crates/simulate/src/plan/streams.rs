@@ -91,6 +91,17 @@ impl StreamsPlan {
         for (n, server) in servers.iter().enumerate() {
             _ = writeln!(text, " server m{n} {server}{proto}{limit}");
         }
+        if random.chance(50) {
+            // Then bodies are larger than what may be on its way.
+            let (window, shared) = (random.pick(&[200, 4_000, 16_384]), random.pick(&[4_000, 40_000]));
+            text.push_str("global\n");
+            for side in ["fe", "be"] {
+                _ = writeln!(
+                    text,
+                    " tune.h2.{side}.initial-window-size {window}\n tune.h2.{side}.rxbuf {shared}"
+                );
+            }
+        }
         let mut first = STREAMS_FIRST;
         let sessions = (0..random.within(1, 3))
             .map(|_| {
@@ -151,7 +162,10 @@ impl StreamPlan {
             sized: random.chance(60),
             early: random.chance(if trouble.calm { 0 } else { 15 }),
             gives_up: gives_up.then(|| random.below(down as u64 + 1) as usize),
-            fault: fails.then(|| (random.below(down as u64 + 1) as usize, *random.pick(&breaks))),
+            fault: fails.then(|| {
+                let at = if random.chance(30) { 0 } else { random.below(down as u64 + 1) as usize };
+                (at, *random.pick(&breaks))
+            }),
         }
     }
 }

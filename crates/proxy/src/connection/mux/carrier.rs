@@ -316,7 +316,7 @@ impl Receiver<'_> {
                     *self.waiting |= slot.dropped;
                 }
             }
-            Event::Room { .. } => *self.waiting |= !bug("room-unheard"),
+            Event::Room { .. } => *self.waiting = true,
             Event::Pong => *self.pong = true,
             Event::Goaway { last, .. } if self.role == Role::Client => {
                 *self.retired = true;

@@ -188,6 +188,10 @@ impl Server<'_> {
             h2.reset(stream, ErrorCode::RefusedStream);
             return Some(Break::Refuse);
         }
+        if let (Some((0, Break::ResetStream)), false) = (plan.fault, job.answering) {
+            h2.reset(stream, ErrorCode::InternalError);
+            return Some(Break::ResetStream);
+        }
         if !job.answering {
             job.answering = true;
             let mut head = Head::new();
