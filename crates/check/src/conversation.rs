@@ -12,6 +12,7 @@ use thalweg_sample::Expr;
 use thalweg_sample::logformat::LogFormat;
 
 use crate::dialect::Answer;
+use crate::framed::Frames;
 use crate::http::{self, Rendered, Response};
 use crate::program::{
     Assignment, Connect, Expect, HttpRequest, Kind, Match, MatchMethod, Matcher, Port, Program, Step,
@@ -82,6 +83,10 @@ pub struct Conversation {
     /// Bytes received on this connection since the last send.
     input_max: usize,
     ended: bool,
+    /// HTTP/2, where that is spoken on the connection.
+    frames: Option<Box<Frames>>,
+    /// What came is no HTTP/2.
+    broken: bool,
     // Boxed, because a conversation may wait for long before there is one.
     response: Option<Box<Response>>,
     /// The verdict if the program ended after the steps so far.
@@ -99,6 +104,8 @@ impl Conversation {
             input: Vec::new(),
             input_max: input_max.max(1),
             ended: false,
+            frames: None,
+            broken: false,
             response: None,
             so_far: Verdict::default(),
         }
@@ -123,6 +130,17 @@ impl Conversation {
         self.at += 1;
         self.forget_answer();
         self.ended = false;
+        (self.frames, self.broken) = (None, false);
+    }
+
+    /// Whether requests of HTTP are made on its connections.
+    pub fn speaks_http(&self) -> bool {
+        self.program.kind == Kind::Http
+    }
+
+    /// HTTP/2 is spoken on the connection.
+    pub fn framed(&mut self, encrypted: bool) {
+        self.frames = Some(Box::new(Frames::new(encrypted)));
     }
 
     /// TLS is spoken on the connection.
@@ -141,6 +159,15 @@ impl Conversation {
 
     /// Bytes arrived.
     pub fn received(&mut self, bytes: &[u8]) {
+        if let Some(frames) = &mut self.frames {
+            // There is a response to be filled from the request on.
+            let Some(response) = &mut self.response else { return };
+            match frames.received(bytes, response, &mut self.input, self.input_max) {
+                Ok(over) => self.ended |= over,
+                Err(_) => self.broken = true,
+            }
+            return;
+        }
         let take = bytes.len().min(self.input_max.saturating_sub(self.input.len()));
         self.input.extend_from_slice(&bytes[..take]);
     }
@@ -216,6 +243,14 @@ impl Conversation {
 
     /// What to do next.
     pub fn next(&mut self, evaluate: &mut dyn Evaluate) -> Next {
+        match self.step(evaluate) {
+            // What the connection has to say for itself is said while something is waited for.
+            Next::Receive => self.frames.as_mut().and_then(|f| f.output()).map_or(Next::Receive, Next::Send),
+            next => next,
+        }
+    }
+
+    fn step(&mut self, evaluate: &mut dyn Evaluate) -> Next {
         let program = Arc::clone(&self.program);
         while let Some(step) = program.steps.get(self.at) {
             self.current = self.at;
@@ -261,7 +296,10 @@ impl Conversation {
                 StepKind::Request(request) => {
                     let bytes = self.request(request, evaluate);
                     self.at += 1;
-                    return Next::Send(bytes);
+                    return match bytes {
+                        Some(bytes) => Next::Send(bytes),
+                        None => done(Status::SocketError, 0, String::new()),
+                    };
                 }
                 StepKind::Answer(dialect) => match dialect.judge(&self.input, self.is_last()) {
                     Answer::Wait => return Next::Receive,
@@ -305,7 +343,8 @@ impl Conversation {
         out
     }
 
-    fn request(&mut self, request: &HttpRequest, evaluate: &mut dyn Evaluate) -> Vec<u8> {
+    /// Begins a request: what is to be sent. `None` when none can be made of what its texts came to.
+    fn request(&mut self, request: &HttpRequest, evaluate: &mut dyn Evaluate) -> Option<Vec<u8>> {
         let parts = Rendered {
             uri: self.render(&request.uri, evaluate),
             headers: request.headers.iter().map(|(n, v)| (&n[..], self.render(v, evaluate))).collect(),
@@ -316,7 +355,10 @@ impl Conversation {
         self.forget_answer();
         self.response = Some(Box::new(Response::new(&request.method, upgrade)));
         self.so_far = Verdict { status: Status::L7Ok, code: 0, info: String::new() };
-        http::write(request, &parts)
+        match &mut self.frames {
+            Some(frames) => frames.request(request, parts).then(|| frames.output()).flatten(),
+            None => Some(http::write(request, &parts)),
+        }
     }
 
     /// Judges an expectation: `None` when it is met.
@@ -327,7 +369,7 @@ impl Conversation {
             let Some(response) = &mut self.response else {
                 return Some(done(Status::L7Response, 0, "no request was sent".into()));
             };
-            if response.read(&self.input, last).is_err() {
+            if self.broken || response.read(&self.input, last).is_err() {
                 return Some(done(Status::SocketError, 0, String::new()));
             }
             if !response.has_head() {

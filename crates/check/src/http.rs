@@ -1,7 +1,9 @@
 //! The HTTP side of checks: writing a request, reading one response.
 
+use std::convert::Infallible;
+
 use thalweg_h1::{ChunkDecoder, ChunkEvent, HeadParser, ParseOptions, Parsed};
-use thalweg_http::semantics::{BodyLength, RequestContext};
+use thalweg_http::semantics::{BodyLength, Framing, RequestContext, is_interim};
 use thalweg_http::{Head, Method};
 
 use crate::program::HttpRequest;
@@ -44,6 +46,17 @@ impl Response {
     /// Whether the head is there.
     pub fn has_head(&self) -> bool {
         self.body_at.is_some()
+    }
+
+    /// The head came in frames, and so does the payload, of which the input has nothing else then. It goes on until no more comes.
+    /// Interim responses are passed over.
+    pub fn take_head(&mut self, head: &mut Head) {
+        if !is_interim(head.status()) {
+            std::mem::swap(&mut self.head, head);
+            let framing = self.head.framing();
+            self.head.set_framing(Framing { body: BodyLength::UntilClose, ..framing });
+            self.body_at = Some(0);
+        }
     }
 
     /// Reads what arrived since the last call; `input` begins at the same byte each time.
@@ -117,7 +130,33 @@ pub(crate) struct Rendered<'a> {
     pub state: Option<Vec<u8>>,
 }
 
-/// Writes a request as the reference does: names in lower case, the length and `connection: close` last.
+/// The fields of a request, one after the other, as the reference has them: names in lower case, the length last.
+pub(crate) fn fields<E>(
+    parts: &Rendered<'_>,
+    field: &mut impl FnMut(&[u8], &[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    for (name, value) in &parts.headers {
+        let name = name.to_ascii_lowercase();
+        // The length comes from the body.
+        if !matches!(&name[..], b"content-length" | b"transfer-encoding") {
+            field(&name, &one_line(value))?;
+        }
+    }
+    if let Some(state) = &parts.state {
+        field(b"x-haproxy-server-state", &one_line(state))?;
+    }
+    match &parts.body {
+        Some(body) => field(b"content-length", body.len().to_string().as_bytes()),
+        None => Ok(()),
+    }
+}
+
+/// A value computed from what a server said must not become a second field.
+fn one_line(value: &[u8]) -> Vec<u8> {
+    value.iter().copied().filter(|b| !matches!(b, b'\r' | b'\n' | 0)).collect()
+}
+
+/// Writes a request, with `connection: close` behind its fields.
 pub(crate) fn write(request: &HttpRequest, parts: &Rendered<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
     out.extend_from_slice(&request.method);
@@ -126,36 +165,18 @@ pub(crate) fn write(request: &HttpRequest, parts: &Rendered<'_>) -> Vec<u8> {
     out.push(b' ');
     out.extend_from_slice(&request.version);
     out.extend_from_slice(b"\r\n");
-    let mut connection = false;
-    for (name, value) in &parts.headers {
-        let name = name.to_ascii_lowercase();
-        // The length comes from the body.
-        if matches!(&name[..], b"content-length" | b"transfer-encoding") {
-            continue;
-        }
-        connection |= &name[..] == b"connection";
-        field(&mut out, &name, value);
-    }
-    if let Some(state) = &parts.state {
-        field(&mut out, b"x-haproxy-server-state", state);
-    }
-    if let Some(body) = &parts.body {
-        field(&mut out, b"content-length", body.len().to_string().as_bytes());
-    }
-    if !connection && &request.version[..] != b"HTTP/1.0" {
-        field(&mut out, b"connection", b"close");
+    let mut add = |name: &[u8], value: &[u8]| {
+        out.extend_from_slice(&[name, b": ", value, b"\r\n"].concat());
+        Ok::<(), Infallible>(())
+    };
+    let Ok(()) = fields(parts, &mut add);
+    let says = |(name, _): &(&[u8], Vec<u8>)| name.eq_ignore_ascii_case(b"connection");
+    if !parts.headers.iter().any(says) && &request.version[..] != b"HTTP/1.0" {
+        let Ok(()) = add(b"connection", b"close");
     }
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(parts.body.as_deref().unwrap_or_default());
     out
-}
-
-fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    out.extend_from_slice(name);
-    out.extend_from_slice(b": ");
-    // A value computed from what a server said must not become a second field.
-    out.extend(value.iter().filter(|b| !matches!(b, b'\r' | b'\n' | 0)));
-    out.extend_from_slice(b"\r\n");
 }
 
 /// The values of a field: itself, or its parts between commas outside quotes.

@@ -12,6 +12,7 @@
 pub mod agent;
 mod conversation;
 mod dialect;
+mod framed;
 mod health;
 mod http;
 mod program;
@@ -23,7 +24,7 @@ pub use dialect::{Dialect, LDAP_BIND, mysql_login, pgsql_startup, tls_hello};
 pub use health::{Change, Health, Initial};
 pub use program::{
     Assignment, Connect, Expect, External, HttpRequest, Kind, Match, MatchMethod, Matcher, NamePattern, Port,
-    Program, Source, Step, StepKind, Text, parse_hex,
+    Program, Protocol, Source, Step, StepKind, Text, parse_hex,
 };
 pub use spop::hello as spop_hello;
 pub use status::{Passed, Status};

@@ -119,7 +119,9 @@ pub struct Connect {
     pub sni: Option<Arc<str>>,
     /// `alpn`: the protocols that are offered, in place of those of the server's line.
     pub protocols: Option<Arc<[Vec<u8>]>>,
-    /// `default`, or no line asked for it: TLS is spoken if the server's line says so of checks.
+    /// `proto`
+    pub protocol: Option<Protocol>,
+    /// `default`, or no line asked for it: TLS, and the protocol, are those that the server's line names for checks.
     pub as_server: bool,
 }
 
@@ -128,6 +130,17 @@ impl Connect {
     pub fn is_encrypted(&self, as_server: bool) -> bool {
         self.ssl || (self.as_server && as_server)
     }
+}
+
+/// A protocol that is spoken without negotiation (`proto`, `check-proto`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// `none`: bytes as they are.
+    Raw,
+    /// `h1`
+    Http1,
+    /// `h2`
+    Http2,
 }
 
 /// `port` of a connection.

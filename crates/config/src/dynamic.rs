@@ -186,8 +186,8 @@ pub fn new_server(
     if server.rare().proto.as_deref().is_some_and(|proto| !usable.contains(&proto)) {
         return Err("MUX protocol is not usable for server.".into());
     }
-    if finish::checks::is_checked_in_frames(backend, &server) {
-        return Err("health checks that speak HTTP/2 are not supported yet.".into());
+    if finish::checks::is_checked_otherwise(backend, &server) {
+        return Err("incompatible MUX protocol for the selected check type.".into());
     }
     if let Some(wanted) = track {
         let tracked = tracked(config, backend, &wanted)?;

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use thalweg_check::Protocol;
 use thalweg_dns::Network;
 use thalweg_syntax::address::PortSpec;
 use thalweg_syntax::{Address, AddressOptions, Diagnostic, Line, TimeError, TimeUnit};
@@ -306,18 +307,41 @@ pub(crate) fn init_addr(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut Serv
     Ok(2)
 }
 
-pub(crate) fn proto(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
-    match line.text(at + 1) {
-        "" => Err(fail(line, at + 1, "'proto' : missing value")),
-        name @ ("h1" | "h2" | "none") => {
-            rare(draft).proto = Some(cx.name(name));
-            Ok(2)
-        }
-        name @ ("quic" | "qmux" | "fcgi" | "spop") => {
-            Err(not_supported(line, at + 1, &format!("proto {name}"), "only HTTP/1 and HTTP/2 are built"))
-        }
-        other => Err(fail(line, at + 1, format!("'proto' :  unknown MUX protocol '{other}'"))),
+/// Protocols that the reference has and that are not built.
+pub(crate) const UNBUILT_PROTOCOLS: &[&str] = &["quic", "qmux", "fcgi", "spop"];
+
+/// A protocol by its name.
+pub(crate) fn protocol(name: &str) -> Option<Protocol> {
+    match name {
+        "none" => Some(Protocol::Raw),
+        "h1" => Some(Protocol::Http1),
+        "h2" => Some(Protocol::Http2),
+        _ => None,
     }
+}
+
+/// The protocol that the word at `at` asks for.
+fn protocol_at<'l>(line: &'l Line, at: usize) -> Result<(&'l str, Protocol), Box<Diagnostic>> {
+    let (word, name) = (line.text(at), line.text(at + 1));
+    match protocol(name) {
+        Some(protocol) => Ok((name, protocol)),
+        None if name.is_empty() => Err(fail(line, at + 1, format!("'{word}' : missing value"))),
+        None if UNBUILT_PROTOCOLS.contains(&name) => {
+            Err(not_supported(line, at + 1, &format!("{word} {name}"), "only HTTP/1 and HTTP/2 are built"))
+        }
+        None => Err(fail(line, at + 1, format!("'{word}' :  unknown MUX protocol '{name}'"))),
+    }
+}
+
+pub(crate) fn proto(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
+    let (name, _) = protocol_at(line, at)?;
+    rare(draft).proto = Some(cx.name(name));
+    Ok(2)
+}
+
+pub(crate) fn check_proto(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
+    check(draft).protocol = Some(protocol_at(line, at)?.1);
+    Ok(2)
 }
 
 pub(crate) fn ws(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {

@@ -5,7 +5,10 @@ mod support;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use support::h2::Served;
 use support::{Proxy, Server, Setup, each_driver, nobody, ok};
+use thalweg_h2::error::ErrorCode;
+use thalweg_h2::settings::Settings;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
 
@@ -367,5 +370,65 @@ fn servers_name_a_section_that_says_how_they_are_checked() {
         let mut seen = [heads.recv().unwrap(), heads.recv().unwrap()];
         seen.sort();
         assert_eq!(seen, ["GET /be/named HTTP/1.0 b", "HEAD /theirs HTTP/1.0 "]);
+    });
+}
+
+/// Whether HTTP/2 is spoken, and what becomes of each answer.
+#[test]
+fn checks_speak_http_2_where_they_are_told_to() {
+    each_driver(|io| {
+        let server = Server::start(|conn, _| {
+            let mut served = Served::new(conn, Settings::default());
+            while let Some((id, asked)) = served.next_request() {
+                match asked.line.rsplit('/').next().unwrap() {
+                    "sick" => served.head(id, 503, &[], true),
+                    "reset" => served.reset(id, ErrorCode::InternalError),
+                    "later" => {
+                        served.head(id, 103, &[], false);
+                        served.head(id, 200, &[("x-state", "good")], false);
+                        served.data(id, b"all is ", false);
+                        served.data(id, b"well", false);
+                        served.trailers(id, &[("x-sum", "1")]);
+                    }
+                    _ => {
+                        let fields: Vec<_> = asked.fields.iter().map(|(n, v)| format!("{n}: {v}")).collect();
+                        let text = format!("{}|{}|{}", asked.line, fields.join(","), asked.body.len());
+                        served.answer(id, &text);
+                    }
+                }
+            }
+        });
+        let old = Server::http(|_| ok(""));
+        let verdict_of = |server: &Server, rules: &str, words: &str| {
+            let text = format!("option httpchk\n{rules}\nserver a {} check {words}", server.addr);
+            let proxy = setup(&text).start(io);
+            let said = said(&proxy);
+            said.split_once("reason: ").unwrap().1.split_once(", check duration").unwrap().0.to_owned()
+        };
+        let verdict = |rules: &str, words: &str| verdict_of(&server, rules, words);
+        let good = "Layer7 check passed, code: 200";
+        // Each way to say it, and what of a connection is not said in frames.
+        let bare = "http-check expect string \"OPTIONS /||0\"";
+        assert_eq!(verdict(bare, "proto h2"), good);
+        assert_eq!(verdict(bare, "check-proto h2"), good);
+        let send = "http-check send meth POST uri /p ver HTTP/1.1 hdr Host h.example hdr Connection close hdr X-Y Z body abc\n\
+                    http-check expect string \"POST http://h.example/p|host: h.example,x-y: Z,content-length: 3|3\"";
+        assert_eq!(verdict(&format!("http-check connect proto h2\n{send}"), ""), good);
+        assert_eq!(verdict(&format!("http-check connect default\n{send}"), "proto h1 check-proto h2"), good);
+        // Its own words are what a connection goes by that has some.
+        assert_eq!(verdict_of(&old, "http-check connect\n", "proto h2"), good);
+        assert_eq!(verdict_of(&old, "", "proto h2 check-proto h1"), good);
+        let other = Server::start(|mut conn, _| {
+            let _ = conn.try_exactly(24);
+            let _ = conn.try_send(b"HTTP/1.1 400 What?\r\nContent-Length: 0\r\n\r\n");
+        });
+        assert_eq!(verdict_of(&other, "", "proto h2"), "Socket error");
+        let ask = |path: &str, rules: &str| {
+            verdict(&format!("http-check send meth GET uri /{path}\n{rules}"), "proto h2")
+        };
+        assert_eq!(ask("sick", ""), "Layer7 wrong status, code: 503, info: \"Service Unavailable\"");
+        assert_eq!(ask("reset", ""), "Socket error");
+        assert_eq!(ask("later", "http-check expect string \"all is well\""), good);
+        assert_eq!(ask("later", "http-check expect hdr name x-state value good"), good);
     });
 }

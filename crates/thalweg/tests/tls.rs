@@ -7,8 +7,10 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
+use support::h2::Served;
 use support::tls::{Authority, client, client_credential, client_with, now, server, template};
 use support::{Conn, Proxy, Server, Setup, each_driver, eventually, ok};
+use thalweg_h2::settings::Settings;
 use thalweg_tls::options::Versions;
 use thalweg_tls::x509::make::Template;
 use thalweg_tls::x509::oid::purpose;
@@ -600,7 +602,7 @@ fn many_connections_at_once() {
 fn health_checks_speak_tls() {
     each_driver(|io| {
         let authority = Authority::new("Root");
-        let protocols = vec![b"x".to_vec(), b"y".to_vec(), b"http/1.1".to_vec()];
+        let protocols = vec![b"x".to_vec(), b"y".to_vec(), b"http/1.1".to_vec(), b"h2".to_vec()];
         let selection = server(&authority.issue("back.example.com"), |profile| profile.alpn = protocols);
         // Answers with the name that it was asked for, and the protocol that was agreed on.
         let back = Server::start(move |conn, _| {
@@ -608,8 +610,14 @@ fn health_checks_speak_tls() {
             let facts = &conn.tls().facts;
             let told = |what: &Option<Vec<u8>>| String::from_utf8(what.clone().unwrap_or_default()).unwrap();
             let (name, protocol) = (told(&facts.server_name), told(&facts.alpn));
-            if conn.next_request().is_some() {
-                let _ = conn.try_send(ok(&format!("<{name}> [{protocol}]")));
+            let text = format!("<{name}> [{protocol}]");
+            if protocol == "h2" {
+                let mut served = Served::new(conn, Settings::default());
+                while let Some((id, _)) = served.next_request() {
+                    served.answer(id, &text);
+                }
+            } else if conn.next_request().is_some() {
+                let _ = conn.try_send(ok(&text));
             }
         });
         let agrees = |protocol: &str, connect: &str| {
@@ -670,6 +678,14 @@ fn health_checks_speak_tls() {
                 "a protocol of its own",
                 &agrees("x", ""),
                 "ssl verify none alpn y check-alpn h2,x",
+                back.addr,
+                "succeeded, reason: Layer7",
+            ),
+            ("HTTP/2", &agrees("h2", ""), "ssl verify none alpn h2", back.addr, "succeeded, reason: Layer7"),
+            (
+                "HTTP/2 of its own",
+                &agrees("h2", ""),
+                "ssl verify none alpn y check-alpn h2",
                 back.addr,
                 "succeeded, reason: Layer7",
             ),

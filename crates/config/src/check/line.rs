@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use thalweg_check::{Assignment, Connect, Port, Source, Step, StepKind, Text, parse_hex};
+use thalweg_check::{Assignment, Connect, Port, Protocol, Source, Step, StepKind, Text, parse_hex};
 use thalweg_sample::vars::SetConditions;
 use thalweg_sample::{LogFormat, Point, Usage, VarRef};
 use thalweg_syntax::address::PortSpec;
@@ -156,30 +156,16 @@ fn connect(
                     at + 1,
                     &format!("{name} : 'alpn' expects a comma-separated list of protocols as argument."),
                 )?;
-                let http = line.text(0) == "http-check";
-                let protocols = crate::tls::check_protocols(http, text);
+                let protocols = crate::tls::check_protocols(text);
                 connect.protocols =
                     Some(protocols.map_err(|why| fail(line, at + 1, format!("{name} : {why}")))?);
                 at += 1;
             }
             "via-socks4" => connect.via_socks4 = true,
-            "proto" => match line.text(at + 1) {
-                "h1" if line.text(0) == "http-check" => at += 1,
-                "none" if line.text(0) == "tcp-check" => at += 1,
-                other @ ("h1" | "none") => {
-                    let message =
-                        format!("{name} : 'proto' : invalid MUX protocol '{other}' for {}.", line.text(0));
-                    return Err(fail(line, at + 1, message));
-                }
-                other => {
-                    return Err(not_supported(
-                        line,
-                        at,
-                        &format!("proto {other}"),
-                        "checks speak HTTP/1 only",
-                    ));
-                }
-            },
+            "proto" => {
+                connect.protocol = Some(protocol(line, at + 1, name)?);
+                at += 1;
+            }
             other => {
                 let message = format!(
                     "{name} : expects 'comment', 'port', 'addr', 'send-proxy', 'ssl', 'sni', 'alpn' or 'via-socks4', \
@@ -191,6 +177,23 @@ fn connect(
         at += 1;
     }
     Ok(connect)
+}
+
+/// `proto <name>` of a connection, which must be one that the rules of its kind can speak.
+fn protocol(line: &Line, at: usize, name: &str) -> Read<Protocol> {
+    let text = needed(line, at, &format!("{name} : 'proto' expects a MUX protocol as argument."))?;
+    let http = line.text(0) == "http-check";
+    match crate::server_options::protocol(text) {
+        Some(protocol) if (protocol == Protocol::Raw) != http => Ok(protocol),
+        Some(_) => {
+            let message = format!("{name} : 'proto' : invalid MUX protocol '{text}' for {}.", line.text(0));
+            Err(fail(line, at, message))
+        }
+        None if crate::server_options::UNBUILT_PROTOCOLS.contains(&text) => {
+            Err(not_supported(line, at, &format!("proto {text}"), "only HTTP/1 and HTTP/2 are built"))
+        }
+        None => Err(fail(line, at, format!("{name} : 'proto' : unknown MUX protocol '{text}'."))),
+    }
 }
 
 fn send(

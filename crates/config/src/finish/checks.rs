@@ -1,6 +1,6 @@
 //! What is consistent in its parts and wrong as a whole: the reference's warnings and refusals.
 
-use thalweg_check::StepKind;
+use thalweg_check::{Kind, Protocol};
 use thalweg_syntax::{Diagnostic, Lead, Severity};
 
 use crate::build::{Building, Cx};
@@ -93,12 +93,12 @@ pub(crate) fn usable_protocols(mode: Mode) -> &'static [&'static str] {
     if mode == Mode::Http { &["h1", "h2"] } else { &["none"] }
 }
 
-/// Whether a server's health checks would have to speak HTTP/2, which they cannot yet.
-pub(crate) fn is_checked_in_frames(proxy: &Proxy, server: &Server) -> bool {
-    let steps = proxy.check.iter().flat_map(|program| program.steps.iter());
-    server.check.is_some()
-        && server.rare().proto.as_deref() == Some("h2")
-        && steps.map(|step| &step.kind).any(|kind| matches!(kind, StepKind::Request(_)))
+/// Whether the connections of a server's health checks would speak what its checks cannot.
+pub(crate) fn is_checked_otherwise(proxy: &Proxy, server: &Server) -> bool {
+    let Some(check) = &server.check else { return false };
+    let program = check.program.as_ref().or(proxy.check.as_ref());
+    let http = program.is_some_and(|program| program.kind == Kind::Http);
+    check.protocol.is_some_and(|protocol| (protocol == Protocol::Raw) == http)
 }
 
 /// `proto` of listeners and servers must suit the mode: a version of HTTP for HTTP, nothing for the others.
@@ -119,10 +119,10 @@ fn protocols(cx: &mut Cx<'_>, b: &Building) {
             s.name, s.file, s.line
         ))
     });
-    let checked = b.p.servers.iter().filter(|s| is_checked_in_frames(&b.p, s)).map(|s| {
+    let checked = b.p.servers.iter().filter(|s| is_checked_otherwise(&b.p, s)).map(|s| {
         format!(
-            "{title} : health checks of server '{}' at [{}:{}] would have to speak HTTP/2, which is not supported yet.",
-            s.name, s.file, s.line
+            "backend '{}': server '{}' uses an incompatible MUX protocol for the selected check type",
+            b.p.name, s.name
         )
     });
     for message in binds.chain(servers).chain(checked) {

@@ -287,6 +287,8 @@ pub struct CheckConfig {
     pub send_proxy: bool,
     /// `check-via-socks4`
     pub via_socks4: bool,
+    /// `check-proto`
+    pub protocol: Option<thalweg_check::Protocol>,
     /// What a `healthcheck` section says, in place of the backend's lines.
     pub program: Option<Arc<thalweg_check::Program>>,
 }
@@ -346,6 +348,7 @@ impl Default for CheckConfig {
             addr: None,
             send_proxy: false,
             via_socks4: false,
+            protocol: None,
             program: None,
         }
     }

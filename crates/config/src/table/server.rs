@@ -35,7 +35,7 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
     works("check", "Health checks.", Flag(o::checked)),
     works("check-alpn", "Protocols that health checks offer.", Reads(tls::server_word)),
     not_yet("check-pool-conn-name", "Health checks.", why::CHECKS),
-    not_yet("check-proto", "Health checks.", why::CHECKS),
+    works("check-proto", "Protocol of health checks without negotiation.", Reads(o::check_proto)),
     not_yet("check-reuse-pool", "Health checks.", why::CHECKS),
     works("check-send-proxy", "Health checks send a PROXY header.", Flag(|d| check(d).send_proxy = true)),
     works("check-sni", "Name that health checks ask for.", Reads(tls::server_word)),

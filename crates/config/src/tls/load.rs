@@ -138,7 +138,6 @@ struct CheckAsks {
     needs_tls: bool,
     /// The host that its first request names, where no line says how to connect.
     host: Option<Arc<str>>,
-    speaks_http: bool,
 }
 
 impl CheckAsks {
@@ -157,8 +156,7 @@ impl CheckAsks {
         });
         // The name without the port.
         let host = host.map(|host| Arc::from(host.split(':').next().unwrap_or_default()));
-        let speaks_http = steps().any(|step| matches!(step, StepKind::Request(_)));
-        CheckAsks { needs_tls, host, speaks_http }
+        CheckAsks { needs_tls, host }
     }
 }
 
@@ -176,7 +174,7 @@ fn decide(p: &mut Proxy) -> Vec<(usize, String)> {
             continue;
         };
         let of_section = check.program.as_deref().map(|program| CheckAsks::of(Some(program)));
-        let CheckAsks { needs_tls, host, speaks_http } = of_section.unwrap_or_else(|| of_proxy.clone());
+        let CheckAsks { needs_tls, host } = of_section.unwrap_or_else(|| of_proxy.clone());
         let own_address = check.addr.is_none() && check.port.is_none();
         let is = |tls: &ServerTls| (tls.words.ssl == Some(true), tls.words.check_ssl);
         let (ssl, check_ssl) = server.tls.as_deref().map_or((false, None), is);
@@ -190,17 +188,7 @@ fn decide(p: &mut Proxy) -> Vec<(usize, String)> {
         (tls.ssl, tls.check_ssl, tls.used) = (ssl, check_ssl, true);
         let automatic = host.filter(|_| tls.words.check_sni_auto != Some(false));
         tls.check_sni = tls.words.check_sni.as_deref().map(Arc::from).or(automatic);
-        // What a server may choose for requests is not what a health check speaks.
-        let offered =
-            tls.words.alpn.as_deref().filter(|list| speaks_http && list.split(',').any(|p| p == "h2"));
-        match tls
-            .words
-            .check_alpn
-            .as_deref()
-            .or(offered)
-            .map(|list| check_protocols(speaks_http, list))
-            .transpose()
-        {
+        match tls.words.check_alpn.as_deref().map(check_protocols).transpose() {
             Ok(protocols) => tls.check_protocols = protocols,
             Err(what) => wrong.push((at, what)),
         }
@@ -214,16 +202,9 @@ fn is_prepared(tls: &ServerTls) -> bool {
     tls.words.ssl == Some(true) || tls.below.is_some()
 }
 
-/// The protocols that a health check offers. One that speaks HTTP speaks HTTP/1, so that is what a server may choose.
-pub(crate) fn check_protocols(http: bool, list: &str) -> Result<Arc<[Vec<u8>]>, String> {
-    let mut protocols = alpn::parse(list).map_err(|error| error.to_string())?;
-    if http {
-        protocols.retain(|name| name != b"h2");
-        if protocols.is_empty() {
-            return Err(format!("'{list}' is not supported yet: health checks speak HTTP/1 only"));
-        }
-    }
-    Ok(protocols.into())
+/// The protocols that a health check offers.
+pub(crate) fn check_protocols(list: &str) -> Result<Arc<[Vec<u8>]>, String> {
+    alpn::parse(list).map(Into::into).map_err(|error| error.to_string())
 }
 
 struct Loading<'a, 'l> {

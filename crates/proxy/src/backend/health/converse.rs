@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use thalweg_check::{Connect, Conversation, Next, Program, Verdict};
+use thalweg_check::{Connect, Conversation, Next, Program, Protocol, Verdict};
 use thalweg_config::model::{Proxy, ProxyHeader, Server, ServerAddr};
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{ConnectOptions, SockAddr, Stream};
@@ -168,6 +168,9 @@ impl Checker {
                 if transport.is_encrypted() {
                     conversation.encrypted();
                 }
+                if conversation.speaks_http() && is_framed(server, connect, &transport) {
+                    conversation.framed(transport.is_encrypted());
+                }
                 Ok(transport)
             }
             Err(in_time) => Err(conversation.not_encrypted(in_time)),
@@ -233,6 +236,15 @@ impl Checker {
         self.worker.count_tls_server(transport.tls_facts().is_some_and(|tls| tls.known.resumed));
         Ok(transport)
     }
+}
+
+/// Whether HTTP/2 is spoken on the connection of a check: as its line says, or that of the server, or as was agreed on by ALPN.
+fn is_framed(server: &Server, connect: &Connect, io: &Transport) -> bool {
+    let of_check = server.check.as_ref().and_then(|check| check.protocol);
+    let of_server = || server.rare().proto.as_deref().map(|proto| proto == "h2");
+    let as_server = connect.as_server.then(|| of_check.map(|p| p == Protocol::Http2).or_else(of_server));
+    let said = connect.protocol.map(|protocol| protocol == Protocol::Http2).or(as_server.flatten());
+    said.unwrap_or_else(|| io.tls_facts().is_some_and(|tls| tls.known.alpn.as_deref() == Some(b"h2")))
 }
 
 /// Where a check connects to: `connect` before `port` and `addr` of the server before its own address.
