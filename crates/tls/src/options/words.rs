@@ -185,22 +185,23 @@ impl Words {
         if client.verify == Verify::None {
             return Ok(());
         }
-        let Some(ca_file) = &self.ca_file else {
-            return Err(WordsError("verify is enabled but no CA file specified".to_owned()));
-        };
         let find = |path: &str| {
             authorities.trust(path).ok_or_else(|| WordsError(format!("'ca-file' : unable to load {path}")))
         };
-        let trust = find(ca_file)?;
-        if !self.no_ca_names {
-            client.names = trust.certificates().iter().map(|ca| ca.subject().to_vec()).collect();
+        let told = self.ca_file.as_deref().map(find).transpose()?;
+        if let Some(told) = told.as_ref().filter(|_| !self.no_ca_names) {
+            client.names = told.certificates().iter().map(|ca| ca.subject().to_vec()).collect();
         }
-        client.trust = match &self.ca_verify_file {
-            None => trust,
-            Some(path) => {
-                let mut both = TrustStore::clone(&trust);
-                find(path)?.certificates().iter().for_each(|ca| both.add(ca.clone()));
+        let untold = self.ca_verify_file.as_deref().map(find).transpose()?;
+        client.trust = match (told, untold) {
+            (Some(only), None) | (None, Some(only)) => only,
+            (Some(told), Some(untold)) => {
+                let mut both = TrustStore::clone(&told);
+                untold.certificates().iter().for_each(|ca| both.add(ca.clone()));
                 Arc::new(both)
+            }
+            (None, None) => {
+                return Err(WordsError("verify is enabled but no CA file specified".to_owned()));
             }
         };
         if let Some(path) = &self.crl_file {
@@ -316,6 +317,8 @@ mod tests {
         assert!(
             !profile.versions.tls12 && profile.early_data > 0 && profile.prefer_client && warnings.is_empty()
         );
+        // Authorities that clients are not told of are enough.
+        assert!(words("verify required ca-verify-file ca.pem").unwrap().profile(&Files).is_ok());
         let over = words("ciphers AES256-SHA no-alpn").unwrap().over(&words(line).unwrap());
         let (profile, warnings) = over.profile(&Files).unwrap();
         assert!(profile.alpn.is_empty() && profile.ciphers.is_empty());
