@@ -23,6 +23,13 @@ pub(crate) enum BindContext {
     Section(&'static str),
 }
 
+impl BindContext {
+    /// Whether clients are served there.
+    fn is_of_proxy(&self) -> bool {
+        matches!(self, BindContext::Section("frontend" | "listen"))
+    }
+}
+
 /// `bind` in a proxy.
 pub(crate) fn bind(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     crate::proxy::not_in_defaults(b, line)?;
@@ -130,6 +137,12 @@ pub(crate) fn parse_addresses(
                 inherited_socket(cx, line, index, keyword, fd)?;
                 binds.push(Bind::new(BindAddr::SockPair(fd), Arc::clone(&file), line.number));
             }
+            Address::ReverseHttp { name } if context.is_of_proxy() => {
+                let title = format!("'{keyword}' : ");
+                crate::keyword::experimental_address(cx, line, index, &title)?;
+                let addr = BindAddr::Reverse(cx.name(&name));
+                binds.push(Bind::new(addr, Arc::clone(&file), line.number));
+            }
             _ => {
                 return Err(not_supported(
                     line,
@@ -197,6 +210,7 @@ pub(crate) fn parse_options(
             Status::Removed(sentence) => return Err(fail(line, at, format!("{wrong}{sentence}"))),
         }
     }
+    reversed(line, from, first, &wrong)?;
     if first.uid != 0 && !others.is_empty() {
         let at = (from..line.words.len()).find(|i| line.text(*i) == "id").unwrap_or(from);
         return Err(fail(line, at, format!("{wrong}'id' can only be used with a single socket{end}")));
@@ -206,6 +220,22 @@ pub(crate) fn parse_options(
         *other = Bind { addr, ..first.clone() };
     }
     Ok(())
+}
+
+/// What a listener that connects by itself may have, and what only such a one has.
+fn reversed(line: &Line, from: usize, bind: &Bind, wrong: &str) -> Outcome {
+    let at = |name: &str| (from..line.words.len()).find(|i| line.text(*i) == name);
+    let (forbidden, what): (&[&str], _) = match bind.addr {
+        BindAddr::Reverse(_) => {
+            (&["proto", "ssl", "accept-proxy"], "option is not accepted for reverse HTTP")
+        }
+        _ => (&["nbconn"], "only valid for reverse HTTP listeners."),
+    };
+    match forbidden.iter().find_map(|name| Some((name, at(name)?))) {
+        None => Ok(()),
+        Some((name, at)) if *name == "nbconn" => Err(fail(line, at, format!("{wrong}'{name}' : {what}"))),
+        Some((name, at)) => Err(fail(line, at, format!("'{name}' {what}"))),
+    }
 }
 
 /// `id`

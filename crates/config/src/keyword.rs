@@ -120,6 +120,19 @@ pub(crate) fn legal_name(line: &Line) -> Outcome {
     }
 }
 
+/// The answer to an address of a kind that must be allowed, unless it is.
+pub(crate) fn experimental_address(cx: &mut Cx<'_>, line: &Line, index: usize, title: &str) -> Outcome {
+    cx.experimental_used = true;
+    if cx.config.global.expose_experimental {
+        return Ok(());
+    }
+    let message = format!(
+        "{title}Address '{}' is experimental, must be allowed via a global 'expose-experimental-directives'",
+        line.text(index)
+    );
+    Err(fail(line, index, message))
+}
+
 /// The answer to a keyword that is known and does not work yet.
 pub(crate) fn not_supported(line: &Line, index: usize, what: &str, why: &str) -> Box<Diagnostic> {
     fail(line, index, format!("'{what}' is not supported yet: {why}.")).note_boxed(

@@ -223,7 +223,7 @@ fn peer(cx: &mut Cx<'_>, draft: &mut PeersDraft, line: &Line) -> Outcome {
     if std::mem::take(&mut draft.building.datagram_servers) {
         return Err(fail(line, 2, "peers are reached over streams, not over datagrams."));
     }
-    if matches!(server.addr, ServerAddr::SockPair(_)) {
+    if matches!(server.addr, ServerAddr::SockPair(_) | ServerAddr::Reverse) {
         return Err(not_supported(line, 2, line.text(2), "peers are reached at IP and unix addresses only"));
     }
     if server.check.take().is_some() || resolves {
@@ -272,7 +272,7 @@ fn listens_at(addr: &ServerAddr) -> Option<BindAddr> {
         ServerAddr::Unix(path) => BindAddr::Unix(path.to_path_buf()),
         ServerAddr::Abstract(name) => BindAddr::Abstract(name.to_vec()),
         ServerAddr::AbstractZ(name) => BindAddr::AbstractZ(name.to_vec()),
-        ServerAddr::SockPair(_) | ServerAddr::Unresolved(..) => return None,
+        ServerAddr::SockPair(_) | ServerAddr::Reverse | ServerAddr::Unresolved(..) => return None,
     })
 }
 

@@ -395,6 +395,15 @@ fn address(cx: &mut Cx<'_>, line: &Line, index: usize, draft: &mut ServerDraft, 
             let name = name.into_bytes().into();
             if zero_terminated { ServerAddr::AbstractZ(name) } else { ServerAddr::Abstract(name) }
         }
+        Address::ReverseHttp { name } => {
+            crate::keyword::experimental_address(cx, line, index, title).map_err(located)?;
+            if !name.is_empty() {
+                let message = format!("{title}'rhttp@' of a server has nothing behind it (got '{name}')");
+                return Err(located(fail(line, index, message)));
+            }
+            server.port_mode = PortMode::Fixed;
+            ServerAddr::Reverse
+        }
         _ => {
             let mut e = not_supported(line, index, family, "connecting to this kind of address is not built");
             e.message = format!("{title}{}", e.message);

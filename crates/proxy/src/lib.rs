@@ -78,6 +78,7 @@ pub fn start_thread(instance: &Arc<Instance>, thread: usize, sockets: Vec<Thread
     if thread == 0 {
         backend::restore::announce(&worker);
     }
+    frontend::reverse::start(&worker);
     for socket in sockets {
         let task = frontend::listener::start(&worker, socket.listener, socket.port);
         own.accepting.borrow_mut().push(task);

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use thalweg_stick::Held;
 
 use thalweg_sample::TableId;
+use thalweg_sample::facts::Attached;
 use thalweg_sample::pattern::RegexScratch;
 
 /// Settings that rules changed, to be applied by the owner of the connection. `None`: not changed.
@@ -59,6 +60,8 @@ pub struct Effects {
     pub bandwidth: Vec<BandwidthLimit>,
     /// A limit that is only tried out (`dry-run`) would have refused the request: its table.
     pub would_refuse: Option<TableId>,
+    /// Where the client's connection goes, if not to a session of its own.
+    pub attached: Option<Attached>,
     /// The header lines of a pending 103 response, `name: value\r\n` each.
     pub early_hints: Vec<u8>,
     /// The `location` of the redirection that was decided.
@@ -87,6 +90,7 @@ impl Effects {
         self.failed_rewrites = 0;
         self.would_refuse = None;
         self.bandwidth.clear();
+        self.attached = None;
         for buffer in
             [&mut self.early_hints, &mut self.location, &mut self.cookie, &mut self.text, &mut self.more]
         {

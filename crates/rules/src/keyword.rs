@@ -109,6 +109,12 @@ impl ActionDef {
         }
     }
 
+    /// The configuration must allow it.
+    pub(crate) const fn experimental(mut self) -> ActionDef {
+        self.experimental = true;
+        self
+    }
+
     pub(crate) const fn parens(mut self) -> ActionDef {
         self.spelling = Spelling::Parens;
         self

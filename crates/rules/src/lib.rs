@@ -25,5 +25,5 @@ pub use effects::{BandwidthLimit, Effects, Overrides};
 pub use errors::{ErrorReplies, ErrorRule, GENERATED_CODES, HttpErrors, RawReply};
 pub use keyword::{ActionDef, CaptureSlots, NewTables, RuleEnv, Rulesets, Spelling, all_actions};
 pub use reply::{Body, Reply, reply_for};
-pub use ruleset::BandwidthFilter;
+pub use ruleset::{AttachedServer, BandwidthFilter};
 pub use ruleset::{Kind, Outcome, References, Rule, Ruleset, TrackSource, Wanted};

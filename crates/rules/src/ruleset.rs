@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock, PoisonError};
 use thalweg_sample::acl::{Condition, Verdict};
 use thalweg_sample::pattern::Registry;
 use thalweg_sample::watch::{Unwatched, Watch};
-use thalweg_sample::{Ctx, Point, Points, ProxyScope, VarRef};
+use thalweg_sample::{Ctx, Point, Points, ProxyScope, ServerId, VarRef};
 use thalweg_sample::{Expr, TableId};
 use thalweg_shared::Mutex;
 
@@ -277,7 +277,24 @@ pub struct Wanted {
     pub variable: VarRef,
 }
 
+/// A server that a rule gives connections to (`attach-srv`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttachedServer {
+    /// The server.
+    pub server: ServerId,
+    /// The connections have names.
+    pub named: bool,
+}
+
 impl Ruleset {
+    /// The servers that its rules give connections to.
+    pub fn attached_servers(&self) -> impl Iterator<Item = AttachedServer> + '_ {
+        self.rules.iter().filter_map(|rule| match &rule.action {
+            Action::Attach(attach) => Some(attach.server()),
+            _ => None,
+        })
+    }
+
     /// No rule at all.
     pub const fn new() -> Ruleset {
         Ruleset { rules: Vec::new(), leading: Vec::new() }

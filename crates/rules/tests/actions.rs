@@ -633,6 +633,7 @@ fn every_action_is_where_the_table_says() {
         "set-log-level" => "x info",
         "set-timeout" => "x tarpit 5s",
         "switch-mode" => "x http",
+        "attach-srv" => "x be/s1",
         "use-service" => "x echo",
         "strict-mode" => "x on",
         "wait-for-body" => "x time 1s",

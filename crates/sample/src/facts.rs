@@ -116,6 +116,17 @@ pub struct Rare {
     pub saved_syn: Vec<u8>,
     /// TLS of the connection, or why it failed; absent where none is spoken.
     pub tls: Option<Box<TlsFacts>>,
+    /// The server that a rule gave the connection to.
+    pub attached: Option<Attached>,
+}
+
+/// A server that a rule gave a client's connection to (`attach-srv`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attached {
+    /// The server.
+    pub server: ServerId,
+    /// The name that requests for the connection must have.
+    pub name: Option<Box<[u8]>>,
 }
 
 /// What is known of a connection's TLS.
@@ -140,6 +151,7 @@ impl Rare {
         pp_tlvs: Vec::new(),
         saved_syn: Vec::new(),
         tls: None,
+        attached: None,
     };
 }
 

@@ -305,6 +305,7 @@ pub fn listener(instance: &Instance, proxy: &Proxy, position: usize) -> Row {
         BindAddr::Abstract(_) | BindAddr::AbstractZ(_) => ("abns".into(), "abns_stream"),
         BindAddr::Fd(fd) => (format!("fd@{fd}"), "tcpv4"),
         BindAddr::SockPair(fd) => (format!("sockpair@{fd}"), "sockpair"),
+        BindAddr::Reverse(server) => (format!("rhttp@{server}"), "rev"),
     };
     row.set(const { at("addr") }, Str(address));
     row.set(const { at("proto") }, Str(protocol.into()));
@@ -370,6 +371,7 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
         ServerAddr::Unix(_) => "unix".into(),
         ServerAddr::Abstract(_) | ServerAddr::AbstractZ(_) => "abns".into(),
         ServerAddr::SockPair(_) => "sockpair".into(),
+        ServerAddr::Reverse => "rhttp".into(),
     };
     row.set(const { at("addr") }, Str(address));
     if let Some(cookie) = &identity.cookie {

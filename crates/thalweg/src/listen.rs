@@ -124,7 +124,8 @@ pub fn open(
     let mut failures = Vec::new();
     for proxy in config.proxies.iter().filter(|proxy| !proxy.disabled) {
         for (index, bind) in proxy.binds.iter().enumerate() {
-            if opened.iter().any(|open| open.proxy == proxy.id && open.bind == index) {
+            let connects = matches!(bind.addr, BindAddr::Reverse(_));
+            if connects || opened.iter().any(|open| open.proxy == proxy.id && open.bind == index) {
                 continue;
             }
             let mut refused = Vec::new();
@@ -391,7 +392,7 @@ fn open_bind(
 /// What is bound; `None` for a descriptor.
 fn address_of(bind: &Bind) -> Option<SockAddr> {
     match &bind.addr {
-        BindAddr::Fd(_) | BindAddr::SockPair(_) => None,
+        BindAddr::Fd(_) | BindAddr::SockPair(_) | BindAddr::Reverse(_) => None,
         BindAddr::Tcp(address) => Some(SockAddr::from(*address)),
         BindAddr::Unix(path) => Some(SockAddr::Unix(path.as_path().into())),
         BindAddr::Abstract(name) => Some(SockAddr::Abstract(padded(name))),
@@ -493,6 +494,8 @@ fn failure(title: &str, bind: &Bind, error: &io::Error) -> String {
         BindAddr::Fd(fd) | BindAddr::SockPair(fd) => {
             format!("{place}: cannot use file descriptor '{fd}' : {error}.")
         }
+        // It connects, and takes nothing that could be refused.
+        BindAddr::Reverse(server) => format!("{place}: cannot connect ({error}) [rhttp@{server}]."),
     }
 }
 

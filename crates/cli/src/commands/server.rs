@@ -102,7 +102,8 @@ fn address_and_port(server: &Identity) -> (String, u16) {
         ServerAddr::Unix(_)
         | ServerAddr::Abstract(_)
         | ServerAddr::AbstractZ(_)
-        | ServerAddr::SockPair(_) => ("-".into(), 0),
+        | ServerAddr::SockPair(_)
+        | ServerAddr::Reverse => ("-".into(), 0),
     }
 }
 

@@ -5,6 +5,7 @@ mod formats;
 mod limits;
 pub(crate) mod names;
 mod resolvers;
+mod reverse;
 mod track;
 
 pub(crate) use formats::{FormatKey, proxy_fields};
@@ -83,6 +84,7 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
     crate::peers::finish(cx);
     track::resolve(cx);
     resolvers::resolve(cx);
+    reverse::resolve(cx);
     cx.config.tables = cx.tables.drain(..).map(|draft| Arc::new(draft.spec)).collect();
     if readable {
         checks::process(cx);

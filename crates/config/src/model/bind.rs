@@ -56,6 +56,10 @@ pub struct Bind {
     pub severity_number: Option<bool>,
     /// TLS; absent when no word is about it.
     pub tls: Option<Box<super::BindTls>>,
+    /// The server that [`BindAddr::Reverse`] names.
+    pub dials: Option<(super::ProxyId, super::ServerId)>,
+    /// `nbconn`: connections that are kept to it.
+    pub connections: u32,
     /// `proto`: the only protocol spoken here, `h1`, `h2` or `none`.
     pub proto: Option<Arc<str>>,
 }
@@ -73,6 +77,8 @@ pub enum BindAddr {
     Fd(i32),
     /// `sockpair@n`: one end of a socket pair over which connections arrive as descriptors.
     SockPair(i32),
+    /// `rhttp@backend/server`: connections are made to that server, which asks on them.
+    Reverse(Arc<str>),
 }
 
 /// As `show cli sockets`, `HAPROXY_CLI` and `HAPROXY_MASTER_CLI` have it: the address behind its kind.
@@ -86,6 +92,7 @@ impl fmt::Display for BindAddr {
             BindAddr::AbstractZ(name) => write!(f, "abnsz@{}", String::from_utf8_lossy(name)),
             BindAddr::Fd(fd) => write!(f, "fd@{fd}"),
             BindAddr::SockPair(fd) => write!(f, "sockpair@{fd}"),
+            BindAddr::Reverse(server) => write!(f, "rhttp@{server}"),
         }
     }
 }
@@ -177,6 +184,8 @@ impl Bind {
             expose_fd_listeners: false,
             severity_number: None,
             tls: None,
+            dials: None,
+            connections: 1,
             proto: None,
         }
     }

@@ -188,6 +188,8 @@ pub enum ServerAddr {
     AbstractZ(Arc<[u8]>),
     /// `sockpair@n`.
     SockPair(i32),
+    /// `rhttp@`: it connects to us, and is asked on those connections.
+    Reverse,
     /// A name that could not be resolved at start and may be later (`init-addr none`).
     Unresolved(Arc<str>, u16),
 }

@@ -9,6 +9,9 @@ use crate::setter::Setter::{self, Flag, Number, Reads, Text, Word};
 use crate::table::why;
 use crate::tls;
 
+/// Connections that one listener of reverse HTTP keeps at most.
+const CONNECTIONS_MAX: u32 = 1000;
+
 /// Every option of a listener, in alphabetical order.
 pub(crate) static BIND: &[Keyword<Setter<Bind>>] = &[
     not_yet("accept-netscaler-cip", "NetScaler client address header.", why::NETSCALER),
@@ -146,7 +149,21 @@ pub(crate) static BIND: &[Keyword<Setter<Bind>>] = &[
         Text { missing: "'name' : missing name", set: |b, text| b.name = Some(text) },
     ),
     not_yet("namespace", "Network namespace.", why::NAMESPACE),
-    not_yet("nbconn", "Reverse connections.", why::REVERSE),
+    works(
+        "nbconn",
+        "Connections that are kept to who asks on them (reverse HTTP).",
+        Number {
+            missing: Some("'nbconn' : missing value"),
+            set: |b, value| match u32::try_from(value) {
+                Ok(connections @ 1..=CONNECTIONS_MAX) => {
+                    b.connections = connections;
+                    Ok(())
+                }
+                Ok(0) | Err(_) => Err(format!("'nbconn' : invalid value {value}, must be > 0")),
+                Ok(_) => Err(format!("'nbconn' : invalid value {value}, {CONNECTIONS_MAX} is the most")),
+            },
+        },
+    ),
     works(
         "nice",
         "Priority, lower is served first.",

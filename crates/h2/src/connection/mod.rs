@@ -55,6 +55,8 @@ pub struct Config {
     /// Streams over the life of the connection, then it is closed in order; 0 for no limit
     /// (`tune.h2.fe.max-total-streams`).
     pub streams_total_max: u32,
+    /// Who opens streams was connected to by who serves them (reverse HTTP): the beginning of the connection is the other way round.
+    pub reversed: bool,
 }
 
 impl Default for Config {
@@ -74,6 +76,7 @@ impl Default for Config {
             frames_at_once: 0,
             resets_at_once: 0,
             streams_total_max: 0,
+            reversed: false,
         }
     }
 }
@@ -270,22 +273,22 @@ impl Connection {
     /// A connection on which nothing was exchanged yet; its first frames are in the output.
     pub fn new(role: Role, config: Config, now_ms: u64) -> Connection {
         let mut output = Vec::with_capacity(256);
-        if role == Role::Client {
+        let connected = (role == Role::Client) != config.reversed;
+        if connected {
             output.extend_from_slice(PREFACE);
         }
         let mut told = config.settings;
-        // Only servers may offer CONNECT with a protocol, only clients may speak of push.
-        match role {
-            Role::Server => told.enable_push = true,
-            Role::Client => told.enable_connect_protocol = false,
-        }
+        // Only servers may offer CONNECT with a protocol, only clients may speak of push. Who is what has to settle first where the
+        // roles change.
+        told.enable_push |= role == Role::Server || config.reversed;
+        told.enable_connect_protocol &= role == Role::Server;
         frame::put_settings(&mut output, told.changes());
         let receive = ReceiveWindow::new(65_535);
         let mut head = Head::new();
         head.set_limit(config.head_max);
         Connection {
             role,
-            expected: if role == Role::Server { Expected::Preface } else { Expected::Settings },
+            expected: if connected { Expected::Settings } else { Expected::Preface },
             // Until our settings are acknowledged the peer may use what the RFC gives it.
             decoder: Decoder::new(4096, config.head_max),
             encoder: Encoder::new(config.encoder_table),

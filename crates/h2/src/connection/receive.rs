@@ -697,7 +697,9 @@ impl Connection {
         }
         let window_before = self.remote.initial_window;
         for change in frame::settings(payload)? {
-            self.remote.apply(change, self.role == Role::Client).map_err(Failure::BadSetting)?;
+            self.remote
+                .apply(change, self.role == Role::Client && !self.config.reversed)
+                .map_err(Failure::BadSetting)?;
             if let Change::HeaderTableSize(size) = change {
                 self.encoder.set_allowed(size as usize);
             }

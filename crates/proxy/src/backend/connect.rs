@@ -220,9 +220,16 @@ impl<'a> Way<'a> {
         self.key.as_deref()
     }
 
+    /// Whether connections of the server are those that it makes.
+    pub fn is_reverse(&self) -> bool {
+        self.server.addr == ServerAddr::Reverse
+    }
+
     /// An idle connection this stream may use, if there is one.
     pub fn take_idle(&self, first_request: bool) -> Option<Box<ServerConn>> {
         let aggressive_first = match self.proxy.http_reuse {
+            // There is no other way to such a server.
+            _ if self.is_reverse() => false,
             Reuse::Never => return None,
             Reuse::Safe if first_request => return None,
             Reuse::Aggressive => first_request,
@@ -328,6 +335,14 @@ impl<'a> Target<'a> {
         let moves = changed.map_or(0, |changed| changed.moves);
         let source_config = server.rare().source.as_ref().or(proxy.source.as_deref());
         let source = source_config.and_then(|s| source_address(s, client));
+        if server.addr == ServerAddr::Reverse {
+            // What was made by the other end has its name, and nothing else of the line.
+            let name = name.unwrap_or_else(|| sni.take());
+            let key =
+                name.map(|name| Rc::new(ConnectionKey { name: Some(name), ..ConnectionKey::default() }));
+            let way = Way { worker, proxy, server, key, moves };
+            return Target { way, addr, source, tls: None, sni, failure: RefCell::default() };
+        }
         let mut key = None;
         let is_marked = overrides.bc_mark.is_some() || overrides.bc_tos.is_some();
         let tls = server.traffic_tls().and_then(|tls| tls.line.as_ref()).map(|line| line.context());
@@ -456,6 +471,18 @@ impl<'a> Target<'a> {
         counters.connection_attempts.add(1);
         self.note_use(shares_connections(self.proxy));
         worker.be_counters(self.proxy.id).connection_attempts.add(1);
+        let (io, ends) = self.dial(timeout_ms).await?;
+        if self.is_framed(&io) {
+            return Ok(self.share(io, ends));
+        }
+        Ok(ServerConn::new(io, self.key.clone(), (1, false), ends, self.moves))
+    }
+
+    /// Connects, sends the PROXY header if there is one, and shakes hands. Its own address and the server's come with it.
+    pub async fn dial(
+        &self,
+        timeout_ms: Option<u64>,
+    ) -> Result<(Transport, (Endpoint, Endpoint)), ConnectError> {
         let Some(addr) = &self.addr else { return Err(ConnectError::Refused(0)) };
         let options = self.options();
         let deadline = timeout_ms.map(timer::deadline_in);
@@ -480,10 +507,7 @@ impl<'a> Target<'a> {
             None => Transport::from(stream),
             Some(context) => pool::boxed(self.encrypt(stream, context, deadline)).await?,
         };
-        if self.is_framed(&io) {
-            return Ok(self.share(io, (here, there)));
-        }
-        Ok(ServerConn::new(io, self.key.clone(), (1, false), (here, there), self.moves))
+        Ok((io, (here, there)))
     }
 
     /// Shakes hands with the server, within what is left of the time for connecting.
@@ -625,7 +649,9 @@ pub(crate) fn local_address(addr: &ServerAddr) -> Option<SockAddr> {
             }
             Some(SockAddr::Abstract(name.into()))
         }
-        ServerAddr::Tcp(_) | ServerAddr::SockPair(_) | ServerAddr::Unresolved(..) => None,
+        ServerAddr::Tcp(_) | ServerAddr::SockPair(_) | ServerAddr::Reverse | ServerAddr::Unresolved(..) => {
+            None
+        }
     }
 }
 

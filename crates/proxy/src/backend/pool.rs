@@ -169,7 +169,7 @@ impl IdlePool {
         }
         // Of those with room for many, one without any is enough, while traffic goes on.
         let mut keep = usize::from(needed > 0);
-        self.shared.retain(|c| !c.is_idle() || std::mem::replace(&mut keep, 0) > 0);
+        self.shared.retain(|c| c.is_attached() || !c.is_idle() || std::mem::replace(&mut keep, 0) > 0);
         self.purge_due = (!self.is_empty() || !self.shared.is_empty()).then_some(now_ms + self.purge_delay);
     }
 

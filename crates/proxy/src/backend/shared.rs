@@ -9,8 +9,8 @@
 use std::rc::Rc;
 use std::task::Poll;
 
-use thalweg_config::model::Proxy;
-use thalweg_h2::connection::Role;
+use thalweg_config::model::{Proxy, ProxyId, ServerId};
+use thalweg_h2::connection::{Config, Role};
 use thalweg_h2::error::ErrorCode;
 use thalweg_runtime::{Kind, clock, spawn, timer};
 use thalweg_sample::facts::Endpoint;
@@ -18,7 +18,7 @@ use thalweg_sample::facts::Endpoint;
 use super::pool::ConnectionKey;
 use crate::connection::mux::{self, Carrier, Mux, MuxStream, Step};
 use crate::connection::port::Port;
-use crate::worker::Worker;
+use crate::worker::{Thread, Worker};
 
 static CONNECTION: Kind = Kind::new("h2-server");
 
@@ -35,6 +35,8 @@ pub struct SharedConnection {
     pub requests: u32,
     /// Its own address and the server's.
     pub ends: (Endpoint, Endpoint),
+    /// The server made it (`attach-srv`), so that it cannot be replaced.
+    attached: bool,
 }
 
 impl Drop for SharedConnection {
@@ -60,6 +62,11 @@ impl SharedConnection {
         self.mux.is_quiet()
     }
 
+    /// Whether it was the server that connected.
+    pub fn is_attached(&self) -> bool {
+        self.attached
+    }
+
     /// A place for a request.
     pub fn place(&self) -> MuxStream {
         self.mux.place()
@@ -78,10 +85,53 @@ impl SharedConnection {
         let tune = &worker.instance.config.global.tune;
         let carrier = Carrier::new(port, Role::Client, mux::config(tune, &tune.h2.be));
         let mux = Rc::clone(&carrier.mux);
-        let limits = Limits { stuck_ms: proxy.timeouts.server, glitches: tune.h2.be.glitches_threshold };
+        let limits = Limits::of(worker, proxy);
         spawn(&CONNECTION, carry(carrier, limits));
-        SharedConnection { mux, key, requests: 0, ends }
+        SharedConnection { mux, key, requests: 0, ends, attached: false }
     }
+}
+
+/// Makes requests on a connection that a server of reverse HTTP made, from when both sides have told their settings until its end.
+/// `named`: what it is interchangeable with, its own address and the server's; `deadline`: when the settings must have come.
+pub async fn serve_attached(
+    own: &Rc<Thread>,
+    (backend, server): (ProxyId, ServerId),
+    port: Port,
+    named: (Option<Rc<ConnectionKey>>, (Endpoint, Endpoint)),
+    deadline: Option<u64>,
+) {
+    let Some((mut carrier, limits, index)) = own.pin().and_then(|worker| {
+        let proxy = worker.instance.config.find_proxy(backend)?;
+        proxy.server(server)?;
+        let tune = &worker.instance.config.global.tune;
+        let config = Config { reversed: true, ..mux::config(tune, &tune.h2.be) };
+        let limits = Limits::of(&worker, proxy);
+        let index = worker.instance.server_index(backend, server);
+        Some((Carrier::new(port, Role::Client, config), limits, index))
+    }) else {
+        return;
+    };
+    let settled = std::future::poll_fn(|_| match carrier.poll(&mut |_| {}) {
+        Poll::Ready(_) => Poll::Ready(false),
+        Poll::Pending if carrier.mux.is_settled() => Poll::Ready(true),
+        Poll::Pending => Poll::Pending,
+    });
+    if !timer::timeout_at(deadline, settled).await.unwrap_or(false) {
+        // What it is told of the reason leaves if it can.
+        let _ = carrier.flush();
+        return;
+    }
+    let (mux, (key, ends)) = (Rc::clone(&carrier.mux), named);
+    // It has been used already, to be made: what was sent on it and not processed may be sent again.
+    let shared = SharedConnection { mux, key, requests: 1, ends, attached: true };
+    let due = own.pin().and_then(|worker| {
+        let delay =
+            u64::from(worker.instance.config.find_proxy(backend)?.server(server)?.pool.purge_delay_ms);
+        let moves = worker.moves(backend, server);
+        Some(worker.with_pool(index, |pool| pool.follow(moves).then(|| pool.share(shared, delay)))?)
+    });
+    due.into_iter().for_each(|due| own.wake_janitor(due));
+    carry(carrier, limits).await;
 }
 
 /// What a server may do to a connection.
@@ -91,6 +141,13 @@ struct Limits {
     stuck_ms: Option<u64>,
     /// Glitches after which the connection ends; 0 for none.
     glitches: u32,
+}
+
+impl Limits {
+    fn of(worker: &Worker, proxy: &Proxy) -> Limits {
+        let glitches = worker.instance.config.global.tune.h2.be.glitches_threshold;
+        Limits { stuck_ms: proxy.timeouts.server, glitches }
+    }
 }
 
 /// Looks after a connection until its end.

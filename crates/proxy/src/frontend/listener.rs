@@ -233,14 +233,19 @@ impl<'a> Gates<'a> {
                 }
             }
         }
-        loop {
-            let entered = self.0.iter().take_while(|gate| gate.try_enter()).count();
-            if entered == self.0.len() {
-                return;
-            }
-            self.0[..entered].iter().for_each(|gate| gate.leave());
+        while !self.try_enter() {
             self.wait_for_room(socket).await;
         }
+    }
+
+    /// Counts one more connection everywhere, if it fits everywhere.
+    fn try_enter(&self) -> bool {
+        let entered = self.0.iter().take_while(|gate| gate.try_enter()).count();
+        let all = entered == self.0.len();
+        if !all {
+            self.0[..entered].iter().for_each(|gate| gate.leave());
+        }
+        all
     }
 }
 
@@ -262,6 +267,12 @@ pub struct Admission {
 }
 
 impl Admission {
+    /// Lets a connection in that this process made, if there is room for it.
+    pub fn try_new(live: &Arc<Live>, listener: usize) -> Option<Admission> {
+        let gates = Gates::of(live, live.listeners[listener].frontend(), listener);
+        gates.try_enter().then(|| Admission { live: Arc::clone(live), listener })
+    }
+
     /// The listener's number.
     pub fn listener(&self) -> usize {
         self.listener

@@ -2,6 +2,7 @@
 
 pub mod listener;
 mod private;
+pub mod reverse;
 pub mod session;
 pub mod streams;
 
@@ -19,8 +20,8 @@ pub struct ClientSession {
     pub frontend: ProxyId,
     /// No request was served yet.
     pub first: Cell<bool>,
-    /// A rule said whether HTTP/2 is spoken (`switch-mode http proto`).
-    pub framed: Cell<Option<bool>>,
+    /// Whether HTTP/2 is spoken, where that is known before anything is received.
+    pub framed: Cell<Framed>,
     /// Position of the listener in the instance.
     pub listener: usize,
     /// Server connections that no other session may use (`http-reuse never`, or a client that authenticated its
@@ -28,6 +29,19 @@ pub struct ClientSession {
     // Boxed because few have one.
     #[allow(clippy::box_collection)]
     private: Cell<Option<Box<Vec<PrivateConnection>>>>,
+}
+
+/// Whether HTTP/2 is spoken on a client's connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framed {
+    /// The listener says so, or TLS, or what comes.
+    Unknown,
+    /// A rule said that it is not (`switch-mode http proto`).
+    No,
+    /// A rule said that it is.
+    Yes,
+    /// It is, and this process connected to the client (`bind rhttp@`).
+    Dialed,
 }
 
 impl ClientSession {

@@ -11,11 +11,11 @@ use thalweg_h1::parse::is_h2_preface;
 use thalweg_rules::{Kind, Overrides, Ruleset};
 use thalweg_runtime::buffer::{BULK_SIZE, Buf};
 use thalweg_runtime::net::{Departure, Keepalive, SockAddr, Stream};
-use thalweg_runtime::{Class, Kind as TaskKind, SpawnOptions, clock, current_task, pool, spawn_with, timer};
+use thalweg_runtime::{Kind as TaskKind, clock, current_task, pool, spawn_with, timer};
 use thalweg_sample::facts::{self, ConnError, Endpoint, Session};
 
 use super::listener::{Accepted, Admission};
-use super::{ClientSession, streams};
+use super::{ClientSession, Framed, reverse, streams};
 use crate::connection::handshake::{self, HandshakeError};
 use crate::connection::port::Port;
 use crate::connection::proxy_header::{self, Parsed};
@@ -58,9 +58,25 @@ pub fn start(worker: &Rc<Worker>, accepted: Accepted) {
     let client = Port::new(Transport::from(io));
     let session = ClientSession::new(worker, listener, &client, (&peer, only));
     let began = session.began();
-    let options = SpawnOptions { class: Class::Normal, nice: worker.instance.bind(listener).nice };
+    let options = reverse::options(worker, listener);
     let stay = Stay { client, session, half: None, admission, began, wait: Wait::default() };
     spawn_with(&SESSION, options, serve(Rc::clone(worker.own()), stay));
+}
+
+/// The same on a connection that this process made, on which HTTP/2 is spoken. `ending` goes with the session.
+pub(super) fn start_dialed(worker: &Rc<Worker>, admission: Admission, client: Port, ending: reverse::Ending) {
+    let listener = admission.listener();
+    let Some(Ok(peer)) = client.line.wire().map(Transport::peer_addr) else { return };
+    let session = ClientSession::new(worker, listener, &client, (&peer, None));
+    session.framed.set(Framed::Dialed);
+    let began = session.began();
+    let options = reverse::options(worker, listener);
+    let stay = Stay { client, session, half: None, admission, began, wait: Wait::default() };
+    let served = serve(Rc::clone(worker.own()), stay);
+    spawn_with(&SESSION, options, async move {
+        let _ending = ending;
+        served.await;
+    });
 }
 
 /// All that a connection keeps while it waits, in the order in which it is to be dropped.
@@ -171,6 +187,11 @@ fn is_reflected(worker: &Worker, session: &ClientSession) -> bool {
 /// Serves a client that sends several requests at once.
 async fn in_frames(own: &Rc<Thread>, stay: Stay) {
     let Stay { client, session, admission, began, .. } = stay;
+    let is_attached = session.facts().rare().attached.is_some();
+    let attached = if is_attached { session.facts_mut().rare_mut().attached.take() } else { None };
+    if let Some(attached) = attached {
+        return reverse::attach(own, &session, client, attached).await;
+    }
     let session = Rc::new(session);
     let (mut client, orderly) = streams::serve(Rc::clone(own), Rc::clone(&session), client, began).await;
     match orderly {
@@ -281,7 +302,7 @@ impl ClientSession {
             frontend,
             listener,
             first: Cell::new(true),
-            framed: Cell::new(None),
+            framed: Cell::new(Framed::Unknown),
             private: Cell::default(),
         }
     }
@@ -416,6 +437,9 @@ async fn early_rules(
         rules::run(&mut stream, fe, rules, kind, &mut Source::Nobody).await.is_ok()
     };
     let asked = state.effects.overrides;
+    if let Some(attached) = state.effects.attached.take() {
+        session.facts_mut().rare_mut().attached = Some(attached);
+    }
     worker.give_stream(state);
     passed.then_some(asked)
 }
@@ -503,8 +527,9 @@ impl Stay {
 
     /// Whether HTTP/2 is spoken from the first byte on: by the word of the listener, or because TLS agreed on it.
     fn agreed_on_frames(&self, own: &Thread) -> bool {
-        if let Some(framed) = self.session.framed.get() {
-            return framed;
+        match self.session.framed.get() {
+            Framed::Unknown => {}
+            said => return said != Framed::No,
         }
         let facts = self.session.facts();
         match facts.rare().tls.as_deref().and_then(|tls| tls.known.alpn.as_deref()) {
@@ -520,7 +545,7 @@ impl Stay {
     fn may_change_to_frames(&self, own: &Thread) -> bool {
         let Some(worker) = own.pin() else { return false };
         let fe = worker.instance.config.find_proxy(self.session.frontend);
-        self.session.framed.get().is_none()
+        self.session.framed.get() == Framed::Unknown
             && fe.is_some_and(|fe| !fe.opts.disable_h2_upgrade)
             && worker.instance.bind(self.session.listener).proto.is_none()
     }

@@ -11,7 +11,7 @@ use thalweg_h2::connection::{Config, Role, Tally};
 use thalweg_h2::error::ErrorCode;
 use thalweg_runtime::{Class, Kind as TaskKind, SpawnOptions, clock, pool, spawn_with, timer};
 
-use super::ClientSession;
+use super::{ClientSession, Framed};
 use crate::connection::line::Line;
 use crate::connection::mux::{self, Carrier, MuxStream, Opened, Step};
 use crate::connection::port::Port;
@@ -49,7 +49,8 @@ pub async fn serve(
     port: Port,
     began: (u64, i64),
 ) -> (Port, bool) {
-    let Some((config, limit)) = own.pin().map(|worker| config(&worker)) else { return (port, false) };
+    let Some((mut config, limit)) = own.pin().map(|worker| config(&worker)) else { return (port, false) };
+    config.reversed = session.framed.get() == Framed::Dialed;
     let counted = Counted::begin(Rc::clone(&own), session.listener);
     let mut sitting = Sitting {
         carrier: Carrier::new(port, Role::Server, config),

@@ -39,6 +39,7 @@ pub(super) fn shown(section: &PeersSection, peer: usize) -> String {
             format!("abns@{}", String::from_utf8_lossy(name))
         }
         ServerAddr::SockPair(fd) => format!("sockpair@{fd}"),
+        ServerAddr::Reverse => "rhttp@".into(),
         ServerAddr::Unresolved(name, port) => format!("{name}:{port}"),
     }
 }

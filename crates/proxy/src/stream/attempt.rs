@@ -144,7 +144,7 @@ impl<'a> Attempts<'a> {
         self.conn = stream.session.take_private(self.be.id, server.id, way.key(), way.moves());
         if self.conn.is_some() {
             way.count_reuse();
-        } else if !self.fresh {
+        } else if !self.fresh || way.is_reverse() {
             self.conn = way.take_idle(stream.first);
         }
         self.conn.is_some()
@@ -152,6 +152,8 @@ impl<'a> Attempts<'a> {
 
     /// Makes a connection for the attempt. None is there afterwards if that failed and may be tried again.
     pub async fn open(&mut self, stream: &mut Stream<'a>, target: Target<'a>) -> Result<(), Stop<'a>> {
+        // It connects when it does, and not because somebody waits.
+        let may_wait = !target.is_reverse();
         match opened(stream, target, self.be, self.fresh).await? {
             Ok(conn) => self.conn = Some(Box::new(conn)),
             Err(error) => {
@@ -165,7 +167,7 @@ impl<'a> Attempts<'a> {
                 {
                     return Err(stream.stop(cause));
                 }
-                self.retry(stream, false, error != ConnectError::Timeout);
+                self.retry(stream, false, may_wait && error != ConnectError::Timeout);
             }
         }
         Ok(())

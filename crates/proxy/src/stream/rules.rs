@@ -21,6 +21,7 @@ use super::waiting::{self, More, Upward};
 use super::{After, Bodies, Stop, Stream, cookie, finish, limit, tcp};
 use crate::connection::body::Look;
 use crate::connection::port::Port;
+use crate::frontend::Framed;
 use crate::resolvers;
 
 /// What a rule may have to wait for. A log line (`do-log`) takes no time, and is written anywhere.
@@ -418,7 +419,11 @@ async fn decided<'a>(
             return Ok(Passed::On);
         }
         Outcome::SwitchMode { proto } => {
-            stream.session.framed.set(proto.map(|proto| proto == "h2"));
+            stream.session.framed.set(match proto {
+                None => Framed::Unknown,
+                Some("h2") => Framed::Yes,
+                Some(_) => Framed::No,
+            });
             return Ok(Passed::AsHttp);
         }
         Outcome::UseService(name) if kind == Kind::HttpRequest => {

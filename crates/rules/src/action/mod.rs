@@ -1,5 +1,6 @@
 //! What rules do, one file per family.
 
+pub mod attach;
 pub mod bandwidth;
 pub mod connection;
 pub mod header;
@@ -40,6 +41,7 @@ pub(crate) static TABLES: &[&[ActionDef]] = &[
     resolve::ACTIONS,
     bandwidth::ACTIONS,
     limit::ACTIONS,
+    attach::ACTIONS,
     track::ACTIONS,
     unsupported::ACTIONS,
 ];
@@ -61,6 +63,7 @@ pub(crate) enum Action {
     Bandwidth(Box<bandwidth::Limit>),
     Counting(Box<track::Counting>),
     Limit(Box<limit::Limit>),
+    Attach(Box<attach::Attach>),
 }
 
 /// What one action did.
@@ -106,6 +109,7 @@ impl Action {
             Action::Bandwidth(a) => a.run(cx, fx),
             Action::Counting(a) => a.run(kind, cx),
             Action::Limit(a) => a.run(cx, fx),
+            Action::Attach(a) => a.run(cx, fx),
         }
     }
 

@@ -6,7 +6,6 @@ const BOTH: Rulesets = Rulesets::HTTP_REQUEST.or(Rulesets::HTTP_RESPONSE);
 const CONTENTS: Rulesets = Rulesets::TCP_REQUEST.or(Rulesets::TCP_RESPONSE).or(BOTH);
 
 pub(crate) static ACTIONS: &[ActionDef] = &[
-    ActionDef::missing("attach-srv", Spelling::Plain, Rulesets::TCP_SESSION, "reverse HTTP"),
     ActionDef::missing("cache-store", Spelling::Plain, Rulesets::HTTP_RESPONSE, "the cache"),
     ActionDef::missing("cache-use", Spelling::Plain, Rulesets::HTTP_REQUEST, "the cache"),
     ActionDef::missing(

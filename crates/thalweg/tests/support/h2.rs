@@ -251,6 +251,16 @@ impl Served {
     pub fn new(conn: Conn, settings: Settings) -> Served {
         let settings = Settings { enable_push: false, ..settings };
         let config = Config { settings, window: 1 << 30, ..Config::default() };
+        Served::over(conn, config)
+    }
+
+    /// One that connected to who asks.
+    pub fn dialed(conn: Conn) -> Served {
+        let settings = Settings { enable_push: false, ..Settings::default() };
+        Served::over(conn, Config { settings, window: 1 << 30, reversed: true, ..Config::default() })
+    }
+
+    fn over(conn: Conn, config: Config) -> Served {
         let h2 = Connection::new(Role::Server, config, 0);
         let mut served = Served { conn, h2, asked: BTreeMap::new(), new: Vec::new(), ended: false };
         served.flush();

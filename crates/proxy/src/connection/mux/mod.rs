@@ -207,6 +207,11 @@ impl Mux {
         self.state.borrow_mut().slots.trim();
     }
 
+    /// Whether the peer told its settings.
+    pub fn is_settled(&self) -> bool {
+        self.state.borrow().unsettled.is_none()
+    }
+
     /// Whether a request may be sent now: of those at once there are fewer than this side and the peer allow.
     pub fn has_room(&self) -> bool {
         let state = self.state.borrow();

@@ -1,0 +1,116 @@
+//! Reverse HTTP: connections that servers make, and are asked on.
+
+mod support;
+
+use support::h2::{Client, Served};
+use support::{Conn, Proxy, Response, Server, Setup, each_driver, eventually, ok};
+
+/// The public side: who connects to `priv` is asked for what comes to `fe`.
+fn edge(server: &str, rule: &str) -> Setup {
+    Setup::http(&format!(
+        "frontend fe\nbind <@fe>\ndefault_backend be\nfrontend priv\nbind <@priv> proto h2\n\
+         tcp-request session attach-srv be/dev {rule}\nbackend be\nserver dev rhttp@ {server}\n"
+    ))
+    .global("expose-experimental-directives\n")
+}
+
+fn ask(proxy: &Proxy, more: &str) -> Response {
+    proxy.ask(&format!("GET /x HTTP/1.1\r\nHost: h.example\r\nConnection: close\r\n{more}\r\n"))
+}
+
+/// A server that connects by itself, and says what it was asked until the connection ends.
+fn connect(proxy: &Proxy) -> std::thread::JoinHandle<()> {
+    let mut served = Served::dialed(Conn::connect(proxy.addr("priv")));
+    std::thread::spawn(move || {
+        while let Some((id, asked)) = served.next_request() {
+            served.answer(id, &asked.line);
+            if asked.line.ends_with("/last") {
+                return;
+            }
+        }
+    })
+}
+
+/// Waits until a request is answered by a server.
+fn answered(proxy: &Proxy, more: &str) -> String {
+    eventually("a server is there", || {
+        let response = ask(proxy, more);
+        (response.status == 200).then(|| response.text())
+    })
+}
+
+/// Waits until no server is there.
+fn nobody(proxy: &Proxy) {
+    eventually("no server is there", || (ask(proxy, "").status == 503).then_some(()));
+}
+
+#[test]
+fn requests_go_to_who_connected() {
+    each_driver(|io| {
+        let proxy = edge("", "").start(io);
+        assert_eq!(ask(&proxy, "").status, 503);
+        assert!(proxy.http_log().starts_with("be/dev n/n/-1/-1/n 503 SC-- "));
+        let serving = connect(&proxy);
+        assert_eq!(answered(&proxy, ""), "GET https://h.example/x");
+        // Several at once, and over an HTTP/2 connection.
+        let mut client = Client::new(proxy.connect());
+        let ids = [client.open("GET", "/a", &[], true), client.open("GET", "/b", &[], true)];
+        let texts = ids.map(|id| client.answer(id).text());
+        assert_eq!(texts, ["GET http://h.example/a", "GET http://h.example/b"]);
+        client.get("/last");
+        serving.join().unwrap();
+        nobody(&proxy);
+        // Another one takes its place.
+        let serving = connect(&proxy);
+        assert_eq!(answered(&proxy, ""), "GET https://h.example/x");
+        drop((client, proxy));
+        serving.join().unwrap();
+    });
+}
+
+#[test]
+fn names_tell_them_apart() {
+    each_driver(|io| {
+        let proxy = edge("pool-conn-name hdr(x-name)", "name src,ipmask(8)").start(io);
+        let serving = connect(&proxy);
+        assert_eq!(answered(&proxy, "X-Name: 127.0.0.0\r\n"), "GET https://h.example/x");
+        assert_eq!(ask(&proxy, "X-Name: 10.0.0.0\r\n").status, 503);
+        assert_eq!(ask(&proxy, "").status, 503);
+        drop(proxy);
+        serving.join().unwrap();
+    });
+}
+
+/// Who is given away must speak the protocol.
+#[test]
+fn what_is_no_connection_is_not_attached() {
+    each_driver(|io| {
+        let proxy = edge("", "").start(io);
+        let mut conn = Conn::connect(proxy.addr("priv"));
+        conn.send("GET / HTTP/1.1\r\nHost: h.example\r\n\r\n");
+        conn.rest();
+        assert_eq!(ask(&proxy, "").status, 503);
+        proxy.finish(());
+    });
+}
+
+/// Both sides are this program: the inner one connects, keeps as many connections as it shall, and makes others when they end.
+#[test]
+fn both_sides() {
+    each_driver(|io| {
+        let server = Server::http(|request| ok(&request.head.line));
+        let outer = edge("", "").start(io);
+        let inner = Setup::http(&format!(
+            "frontend fe\nbind rhttp@out/edge nbconn 2\ndefault_backend be\nbackend out\nserver edge {} proto h2\n\
+             backend be\nserver s {}\n",
+            outer.addr("priv"),
+            server.addr
+        ))
+        .global("expose-experimental-directives\n")
+        .start(io);
+        assert_eq!(answered(&outer, ""), "GET /x HTTP/1.1");
+        drop(inner);
+        nobody(&outer);
+        outer.finish(server);
+    });
+}
