@@ -85,12 +85,10 @@ pub struct Conversation {
     ended: bool,
     /// HTTP/2, where that is spoken on the connection.
     frames: Option<Box<Frames>>,
-    /// What came is no HTTP/2.
-    broken: bool,
-    // Boxed, because a conversation may wait for long before there is one.
+    // These are boxed, because a conversation may wait for long before there is a response.
     response: Option<Box<Response>>,
     /// The verdict if the program ended after the steps so far.
-    so_far: Verdict,
+    so_far: Box<Verdict>,
 }
 
 impl Conversation {
@@ -105,9 +103,8 @@ impl Conversation {
             input_max: input_max.max(1),
             ended: false,
             frames: None,
-            broken: false,
             response: None,
-            so_far: Verdict::default(),
+            so_far: Box::default(),
         }
     }
 
@@ -125,12 +122,12 @@ impl Conversation {
     pub fn connected(&mut self) {
         let step = &self.program.steps[self.at.min(self.program.steps.len() - 1)];
         let info = if self.program.kind == Kind::Tcp && step.number != 0 { "(tcp-check)" } else { "" };
-        self.so_far = Verdict { status: Status::L4Ok, code: 0, info: info.into() };
+        *self.so_far = Verdict { status: Status::L4Ok, code: 0, info: info.into() };
         self.connected = true;
         self.at += 1;
         self.forget_answer();
         self.ended = false;
-        (self.frames, self.broken) = (None, false);
+        self.frames = None;
     }
 
     /// Whether requests of HTTP are made on its connections.
@@ -162,10 +159,7 @@ impl Conversation {
         if let Some(frames) = &mut self.frames {
             // There is a response to be filled from the request on.
             let Some(response) = &mut self.response else { return };
-            match frames.received(bytes, response, &mut self.input, self.input_max) {
-                Ok(over) => self.ended |= over,
-                Err(_) => self.broken = true,
-            }
+            self.ended |= frames.received(bytes, response, &mut self.input, self.input_max);
             return;
         }
         let take = bytes.len().min(self.input_max.saturating_sub(self.input.len()));
@@ -287,7 +281,7 @@ impl Conversation {
                     // What a built-in protocol learned before it answers stays the news (a greeting's version).
                     if program.kind != Kind::Dialect {
                         let info = if program.kind == Kind::Tcp { "(tcp-check)" } else { "" };
-                        self.so_far = Verdict { status: Status::L7Ok, code: 0, info: info.into() };
+                        *self.so_far = Verdict { status: Status::L7Ok, code: 0, info: info.into() };
                     }
                     if !bytes.is_empty() {
                         return Next::Send(bytes);
@@ -309,7 +303,7 @@ impl Conversation {
                         // A login that is accepted says less than the greeting before it.
                         let keep = matches!(dialect, crate::Dialect::MysqlLogin);
                         if !keep {
-                            self.so_far = Verdict { status: Status::L7Ok, code, info: shortened(info) };
+                            *self.so_far = Verdict { status: Status::L7Ok, code, info: shortened(info) };
                         }
                     }
                     Answer::Bad { status, code, info } => return done(status, code.unwrap_or(0), info),
@@ -322,7 +316,7 @@ impl Conversation {
                 }
             }
         }
-        Next::Done(std::mem::take(&mut self.so_far))
+        Next::Done(std::mem::take(&mut *self.so_far))
     }
 
     /// Nothing more will come, or could be kept.
@@ -354,7 +348,7 @@ impl Conversation {
         let upgrade = parts.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(b"upgrade"));
         self.forget_answer();
         self.response = Some(Box::new(Response::new(&request.method, upgrade)));
-        self.so_far = Verdict { status: Status::L7Ok, code: 0, info: String::new() };
+        *self.so_far = Verdict { status: Status::L7Ok, code: 0, info: String::new() };
         match &mut self.frames {
             Some(frames) => frames.request(request, parts).then(|| frames.output()).flatten(),
             None => Some(http::write(request, &parts)),
@@ -369,7 +363,8 @@ impl Conversation {
             let Some(response) = &mut self.response else {
                 return Some(done(Status::L7Response, 0, "no request was sent".into()));
             };
-            if self.broken || response.read(&self.input, last).is_err() {
+            let broken = self.frames.as_ref().is_some_and(|frames| frames.is_broken());
+            if broken || response.read(&self.input, last).is_err() {
                 return Some(done(Status::SocketError, 0, String::new()));
             }
             if !response.has_head() {
@@ -430,7 +425,7 @@ impl Conversation {
                 None if http || self.program.kind == Kind::Dialect => String::new(),
                 None => "(tcp-check)".into(),
             };
-            self.so_far = Verdict { status: expect.ok_status.unwrap_or(Status::L7Ok), code, info };
+            *self.so_far = Verdict { status: expect.ok_status.unwrap_or(Status::L7Ok), code, info };
             return None;
         }
         let on_status =

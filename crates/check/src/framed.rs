@@ -9,10 +9,6 @@ use crate::program::HttpRequest;
 /// Time does not pass for what a connection may cost: it has one request.
 const NOW_MS: u64 = 0;
 
-/// The server broke the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Broken;
-
 /// The connection of a check.
 pub(crate) struct Frames {
     h2: Connection,
@@ -22,6 +18,7 @@ pub(crate) struct Frames {
     rest: Vec<u8>,
     /// What is left of the request's body.
     body: Vec<u8>,
+    broken: bool,
 }
 
 impl Frames {
@@ -29,7 +26,7 @@ impl Frames {
     pub fn new(encrypted: bool) -> Frames {
         let h2 = Connection::new(Role::Client, Config::default(), NOW_MS);
         let scheme: &[u8] = if encrypted { b"https" } else { b"http" };
-        Frames { h2, scheme, stream: 0, rest: Vec::new(), body: Vec::new() }
+        Frames { h2, scheme, stream: 0, rest: Vec::new(), body: Vec::new(), broken: false }
     }
 
     /// Frames to be sent, if there are any.
@@ -60,16 +57,13 @@ impl Frames {
 
     /// Takes what was received. What is of the response goes there, and its payload to `payload`, of which at most `room` bytes are
     /// kept. Whether nothing more of it will come.
-    ///
-    /// # Errors
-    /// [`Broken`].
     pub fn received(
         &mut self,
         bytes: &[u8],
         response: &mut Response,
         payload: &mut Vec<u8>,
         room: usize,
-    ) -> Result<bool, Broken> {
+    ) -> bool {
         self.rest.extend_from_slice(bytes);
         let (mut over, mut taken, wanted) = (false, 0, self.stream);
         let used = self.h2.receive(&self.rest, NOW_MS, &mut |event: Event<'_>| match event {
@@ -89,10 +83,19 @@ impl Frames {
             Event::Goaway { last, .. } => over |= last < wanted,
             Event::Head { .. } | Event::Data { .. } | Event::Room { .. } | Event::Pong | Event::Ready => {}
         });
-        self.rest.drain(..used.map_err(|_| Broken)?);
+        let Ok(used) = used else {
+            self.broken = true;
+            return true;
+        };
+        self.rest.drain(..used);
         self.h2.consumed(wanted, taken);
         self.push();
-        Ok(over)
+        over
+    }
+
+    /// Whether the server broke the protocol.
+    pub fn is_broken(&self) -> bool {
+        self.broken
     }
 }
 
