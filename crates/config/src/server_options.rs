@@ -321,7 +321,7 @@ pub(crate) fn protocol(name: &str) -> Option<Protocol> {
 }
 
 /// The protocol that the word at `at` asks for.
-fn protocol_at<'l>(line: &'l Line, at: usize) -> Result<(&'l str, Protocol), Box<Diagnostic>> {
+fn protocol_at(line: &Line, at: usize) -> Result<(&str, Protocol), Box<Diagnostic>> {
     let (word, name) = (line.text(at), line.text(at + 1));
     match protocol(name) {
         Some(protocol) => Ok((name, protocol)),

@@ -128,7 +128,7 @@ pub async fn serve_attached(
         let delay =
             u64::from(worker.instance.config.find_proxy(backend)?.server(server)?.pool.purge_delay_ms);
         let moves = worker.moves(backend, server);
-        Some(worker.with_pool(index, |pool| pool.follow(moves).then(|| pool.share(shared, delay)))?)
+        worker.with_pool(index, |pool| pool.follow(moves).then(|| pool.share(shared, delay)))
     });
     due.into_iter().for_each(|due| own.wake_janitor(due));
     carry(carrier, limits).await;
