@@ -15,7 +15,7 @@ pub enum Shape {
     Table,
     /// `name: value` or `name=value`: one object. A sum over threads, `6 [ 4 2 ]`, becomes an object of its own.
     Pairs,
-    /// `0x1234: name=value ...`, on one line or several: objects.
+    /// `0x1234: name=value ...`, on one line or several, and `# name: value, ...` of what they are in: objects.
     Records,
     /// `0x1234 key rest of the line`: objects.
     Entries,
@@ -135,6 +135,12 @@ impl Converter {
     }
 
     fn record_line(&mut self, line: &str, out: &mut String) {
+        if let Some(title) = line.strip_prefix("# ") {
+            self.end_record(out);
+            let pairs = title.split(", ").filter_map(|pair| pair.split_once(':'));
+            let fields: Vec<_> = pairs.map(|(name, word)| (name.to_owned(), value(word.trim()))).collect();
+            return self.object(&fields, out);
+        }
         let mut words = line.split_whitespace().peekable();
         if let Some(id) = words.next_if(|word| word.starts_with("0x") && word.ends_with(':')) {
             self.end_record(out);
@@ -272,6 +278,14 @@ mod tests {
         assert_eq!(
             converted(Shape::Records, "0x1: a=1 b=x\n  0x2: a=- [old] b=2 a=3\n   c=4\n"),
             "[{\"id\":\"0x1\",\"a\":1,\"b\":\"x\"},\n{\"id\":\"0x2\",\"a\":null,\"b\":2,\"more1\":\"[old] a=3\",\"c\":4}]\n"
+        );
+        assert_eq!(
+            converted(
+                Shape::Records,
+                "# table: t, type: ip, size:10, used:1\n0x1: key=::1 gpc(1)=2\n# table: u, used:0\n"
+            ),
+            "[{\"table\":\"t\",\"type\":\"ip\",\"size\":10,\"used\":1},\n{\"id\":\"0x1\",\"key\":\"::1\",\"gpc(1)\":2},\n\
+             {\"table\":\"u\",\"used\":0}]\n"
         );
         assert_eq!(
             converted(Shape::Entries, "0x1 /a two words\n0x2 /b\n"),

@@ -576,7 +576,7 @@ fn shows_answer_with_json() {
         let entries: String = (0..20_000).map(|at| format!("key-{at} value \"{at}\"\n")).collect();
         let file = "global\nstats socket <@dir>/cli level admin\ndefaults\nmode http\ntimeout client 20s\ntimeout connect 20s\n\
                     timeout server 20s\nfrontend fe\nbind <@fe>\nhttp-request set-header X %[path,map(<@dir>/entries)]\n\
-                    default_backend be\nbackend be\nserver one 127.0.0.1:9 weight 7\nserver two 127.0.0.1:9 disabled\n";
+                    default_backend be\nbackend be\nstick-table type string size 10 store gpc0\nserver one 127.0.0.1:9 weight 7\nserver two 127.0.0.1:9 disabled\n";
         let proxy = Setup::file(file).file_beside("entries", entries).start(io);
         let path = proxy.path("cli");
         eventually("the CLI listens", || UnixStream::connect(&path).ok());
@@ -600,6 +600,14 @@ fn shows_answer_with_json() {
         );
         assert_eq!(json("show map")[0]["file"], proxy.path("entries").display().to_string(), "{io}");
         assert_eq!(json("show backend"), serde_json::json!([{"name": "be"}]), "{io}");
+        exchange(&path, "set table be key a data.gpc0 3\n");
+        let table = json("show table be data.gpc0 gt 1");
+        assert_eq!(
+            (&table[0]["table"], &table[1]["key"], &table[1]["gpc0"]),
+            (&"be".into(), &"a".into(), &3.into()),
+            "{io}: {table}"
+        );
+        assert_eq!(json("show table")[0]["used"], 1, "{io}");
         assert_eq!(json("show cli level"), "admin", "{io}");
         assert!(json("show activity")["ctxsw"]["threads"].is_array(), "{io}");
         assert!(json("show fd")["0"].is_string(), "{io}");

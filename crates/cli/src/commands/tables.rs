@@ -18,6 +18,7 @@ use thalweg_stick::{DataType, Entry, KeyType, KeyValue, Stored, Table, Values};
 use thalweg_syntax::carry::restore;
 
 use crate::command::{Call, Command, Run};
+use crate::json;
 use crate::output::Reply;
 
 /// What this family adds to the table.
@@ -26,10 +27,12 @@ pub static COMMANDS: &[Command] = &[
         .help("<table> [<filter>]*", "remove entries of a stick table (filter: data/key/ptr)"),
     Command::new("set table", Operator, Run::Now(|call| set(call.instance(), call.args)))
         .help("<table> [<filter>] [data.<type> <v>]*", "change or add an entry of a stick table (key/ptr)"),
-    Command::new("show table", User, Run::Waiting(|call| Box::pin(show(call)))).help(
-        "<table> [<filter>]* [top <n> by [data.]<type>]",
-        "list the stick tables, or the entries of one (filter: data/key/ptr)",
-    ),
+    Command::new("show table", User, Run::Waiting(|call| Box::pin(show(call))))
+        .help(
+            "<table> [<filter>]* [top <n> by [data.]<type>]",
+            "list the stick tables, or the entries of one (filter: data/key/ptr)",
+        )
+        .json(|_| json::Shape::Records),
 ];
 
 /// Entries that are looked at before others get their turn.
