@@ -12,6 +12,7 @@ const OUR_OWN: &[&str] = &[
     "global/sandbox",
     "global/ssl-load-errors",
     "global/tune.io.driver",
+    "listen/http-request limit",
     "listen/option http-strict [ FE BE HTTP ]",
     "listen/retry-budget",
     "explain [WORKER] ",
