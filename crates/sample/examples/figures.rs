@@ -44,7 +44,7 @@ fn map(method: Method, key: impl Fn(u32) -> String, probe: impl Fn(u32) -> Probe
     let start = Instant::now();
     let size = bytes.len();
     let set = registry.open("figures", true, "", |_| Ok(bytes)).expect("the file loads");
-    let index = set.index(&registry, method, false).expect("every pattern is good");
+    let index = set.index(method, false).expect("every pattern is good");
     let load = start.elapsed();
     let grown = resident() - before + size as f64 / 1048576.0;
     let mut cache = SnapshotCache::default();

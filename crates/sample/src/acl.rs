@@ -221,7 +221,7 @@ impl Test {
         for file in files {
             let names = env.names;
             let set = env.registry.open(file, as_map, &place, |path| names.read_file(path))?;
-            test.use_set(set, env)?;
+            test.use_set(set)?;
         }
         if !patterns.is_empty() || test.sets.is_empty() {
             let texts: Vec<Cow<[u8]>> = patterns.iter().map(|p| restore(p.as_bytes())).collect();
@@ -230,7 +230,7 @@ impl Test {
                 crate::pattern::parse::validate(method, icase, text)?;
             }
             let set = env.registry.inline(&texts, &place)?;
-            test.use_set(set, env)?;
+            test.use_set(set)?;
         }
         if test.expr.fetch.name == "http_auth_group" && test.expr.steps.is_empty() {
             let entries = test.sets.iter().flat_map(|set| set.entries(None, 0, usize::MAX));
@@ -239,8 +239,8 @@ impl Test {
         Ok(test)
     }
 
-    fn use_set(&mut self, set: Arc<PatternSet>, env: &CompileEnv) -> Result<(), String> {
-        let index = set.index(env.registry, self.method, self.icase)?;
+    fn use_set(&mut self, set: Arc<PatternSet>) -> Result<(), String> {
+        let index = set.index(self.method, self.icase)?;
         self.sets.push(set);
         self.indexes.push(index);
         Ok(())

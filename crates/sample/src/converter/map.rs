@@ -84,7 +84,7 @@ fn open(args: &mut Args, env: &mut CompileEnv, method: Method, gives: Gives) -> 
     let place = format!("by map at file '{}' line {}", env.file, env.line);
     let names = env.names;
     let set = env.registry.open(&file, true, &place, |path| names.read_file(path))?;
-    let index = set.index(env.registry, method, false)?;
+    let index = set.index(method, false)?;
     if matches!(gives, Gives::Int | Gives::Ip) {
         check_values(&set, gives)?;
     }

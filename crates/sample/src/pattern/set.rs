@@ -105,9 +105,31 @@ struct Snapshot {
 pub struct Index {
     method: Method,
     icase: bool,
+    /// Where threads keep what they have seen of it. Used again when nobody uses this any more.
     slot: usize,
+    /// The number of what is current, which no other snapshot of any index has: a slot may still have that of another one.
     version: AtomicU64,
     current: Mutex<Arc<Snapshot>>,
+}
+
+/// Snapshots so far.
+static SNAPSHOTS: AtomicU64 = AtomicU64::new(0);
+
+/// Slots that were in use, and those of them that are free.
+static SLOTS: Mutex<(usize, Vec<usize>)> = Mutex::new((0, Vec::new()));
+
+fn take_slot() -> usize {
+    let (used, free) = &mut *lock(&SLOTS);
+    free.pop().unwrap_or_else(|| {
+        *used += 1;
+        *used - 1
+    })
+}
+
+impl Drop for Index {
+    fn drop(&mut self) {
+        lock(&SLOTS).1.push(self.slot);
+    }
 }
 
 impl fmt::Debug for Index {
@@ -250,7 +272,7 @@ impl Index {
     /// Makes `segments` what readers see.
     fn publish(&self, segments: Vec<Arc<Segment>>) {
         *lock(&self.current) = Arc::new(Snapshot { segments });
-        self.version.fetch_add(1, Ordering::Release);
+        self.version.store(SNAPSHOTS.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Release);
     }
 
     fn segment(&self, block: &Arc<Block>) -> Result<Arc<Segment>, String> {
@@ -382,7 +404,7 @@ impl PatternSet {
     ///
     /// # Errors
     /// The text of the problem with the first pattern that `method` cannot read.
-    pub fn index(&self, registry: &Registry, method: Method, icase: bool) -> Result<Arc<Index>, String> {
+    pub fn index(&self, method: Method, icase: bool) -> Result<Arc<Index>, String> {
         let mut state = lock(&self.state);
         if let Some(index) = state.indexes.iter().find(|i| i.method == method && i.icase == icase) {
             return Ok(Arc::clone(index));
@@ -402,7 +424,7 @@ impl PatternSet {
         let index = Arc::new(Index {
             method,
             icase,
-            slot: registry.new_slot(),
+            slot: take_slot(),
             version: AtomicU64::new(0),
             current: Mutex::default(),
         });
@@ -410,6 +432,11 @@ impl PatternSet {
         index.publish(segments);
         state.indexes.push(Arc::clone(&index));
         Ok(index)
+    }
+
+    /// Whether it was changed at run time.
+    pub fn is_changed(&self) -> bool {
+        self.changes.load(Ordering::Acquire) != 0
     }
 
     /// Loads the text of a file: the first content of the set.
@@ -697,18 +724,27 @@ impl PatternSet {
 #[derive(Debug, Default)]
 pub struct Registry {
     sets: Mutex<Vec<Arc<PatternSet>>>,
-    slots: AtomicU64,
     inline_changes: Arc<AtomicU64>,
+    /// Sets of the configuration before that were changed at run time: they are taken over, not read.
+    changed: Vec<Arc<PatternSet>>,
 }
 
 impl Registry {
+    /// The sets of a configuration that follows another one. Sets of `before` that have a name and were changed at run time are
+    /// taken over as they are; all others are read.
+    pub fn following(before: Option<&Registry>) -> Registry {
+        Registry { changed: before.map_or_else(Vec::new, Registry::changed), ..Registry::default() }
+    }
+
+    /// The sets with a name that were changed at run time.
+    pub fn changed(&self) -> Vec<Arc<PatternSet>> {
+        let is_changed = |set: &&Arc<PatternSet>| set.name.is_some() && set.is_changed();
+        lock(&self.sets).iter().filter(is_changed).cloned().collect()
+    }
+
     /// Counts the changes at run time of the sets without a name, all together.
     pub fn inline_changes(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.inline_changes)
-    }
-
-    fn new_slot(&self) -> usize {
-        self.slots.fetch_add(1, Ordering::Relaxed) as usize
     }
 
     fn create(
@@ -719,7 +755,7 @@ impl Registry {
         is_map: bool,
     ) -> Arc<PatternSet> {
         let set = Arc::new(PatternSet {
-            id: sets.len() as u32,
+            id: self.free_id(sets),
             name: name.map(str::to_string),
             display: Mutex::new(display.to_string()),
             state: Mutex::new(State { is_map, is_acl: !is_map, ..State::default() }),
@@ -727,6 +763,16 @@ impl Registry {
         });
         sets.push(Arc::clone(&set));
         set
+    }
+
+    /// A number that no set has, neither of those that there are nor of those that may be taken over.
+    fn free_id(&self, sets: &[Arc<PatternSet>]) -> u32 {
+        let first = sets.len() as u32;
+        if self.changed.is_empty() {
+            return first;
+        }
+        let is_free = |id: &u32| sets.iter().chain(&self.changed).all(|set| set.id != *id);
+        (0..).find(is_free).unwrap_or(first)
     }
 
     /// A set without a name: the patterns written on one line. `display` tells `show acl` where.
@@ -773,6 +819,12 @@ impl Registry {
             set.add_use(display);
             return Ok(set);
         }
+        let kept = self.changed.iter().find(|set| set.name.as_deref() == Some(spec.name));
+        if let Some(set) = kept.filter(|set| set.is_map() || !is_map) {
+            *lock(&set.display) = display.to_string();
+            sets.push(Arc::clone(set));
+            return Ok(Arc::clone(set));
+        }
         let content = match spec.is_virtual {
             true => Vec::new(),
             false => match read(spec.name) {
@@ -789,14 +841,19 @@ impl Registry {
 
     /// Every set, by number.
     pub fn sets(&self) -> Vec<Arc<PatternSet>> {
-        lock(&self.sets).clone()
+        let mut sets = lock(&self.sets).clone();
+        sets.sort_by_key(|set| set.id);
+        sets
     }
 
     /// The set that `#id` or a name selects.
     pub fn find(&self, text: &str) -> Option<Arc<PatternSet>> {
         let sets = lock(&self.sets);
         match text.strip_prefix('#') {
-            Some(id) => sets.get(id.parse::<usize>().ok()?).cloned(),
+            Some(id) => {
+                let id = id.parse::<u32>().ok()?;
+                sets.iter().find(|set| set.id == id).cloned()
+            }
             None => {
                 let name = SetName::parse(text).name;
                 sets.iter().find(|set| set.name.as_deref() == Some(name)).cloned()

@@ -5,8 +5,8 @@ fn set_of(registry: &Registry, map: bool, lines: &str) -> Arc<PatternSet> {
     registry.open("test", map, "", |_| Ok(lines.as_bytes().to_vec())).unwrap()
 }
 
-fn look(registry: &Registry, set: &PatternSet, method: Method, icase: bool, value: &str) -> Option<String> {
-    let index = set.index(registry, method, icase).unwrap();
+fn look(set: &PatternSet, method: Method, icase: bool, value: &str) -> Option<String> {
+    let index = set.index(method, icase).unwrap();
     let needle = match method {
         Method::Int => Needle::Int(value.parse().unwrap()),
         Method::Len => Needle::Int(value.len() as i64),
@@ -22,11 +22,7 @@ fn look(registry: &Registry, set: &PatternSet, method: Method, icase: bool, valu
 fn check(method: Method, icase: bool, lines: &str, value: &str, expected: Option<&str>) {
     let registry = Registry::default();
     let set = set_of(&registry, true, lines);
-    assert_eq!(
-        look(&registry, &set, method, icase, value).as_deref(),
-        expected,
-        "{method:?} {lines:?} {value:?}"
-    );
+    assert_eq!(look(&set, method, icase, value).as_deref(), expected, "{method:?} {lines:?} {value:?}");
 }
 
 #[test]
@@ -99,7 +95,7 @@ fn files_have_comments_blanks_and_values_with_blanks() {
 fn changes_are_seen_and_keep_their_place() {
     let registry = Registry::default();
     let set = set_of(&registry, true, "b 1\nab 2\n");
-    let find = |value: &str| look(&registry, &set, Method::End, false, value);
+    let find = |value: &str| look(&set, Method::End, false, value);
     assert_eq!(find("ab").as_deref(), Some("1"));
     assert_eq!(set.set(b"b", b"one"), 1);
     assert_eq!(find("ab").as_deref(), Some("one"), "a changed entry keeps its rank");
@@ -118,7 +114,7 @@ fn changes_are_seen_and_keep_their_place() {
 fn many_small_changes_stay_ordered() {
     let registry = Registry::default();
     let set = set_of(&registry, true, "");
-    let index = set.index(&registry, Method::Str, false).unwrap();
+    let index = set.index(Method::Str, false).unwrap();
     let mut cache = SnapshotCache::default();
     for i in 0..2000u32 {
         set.add(format!("k{i}").as_bytes(), format!("v{i}").as_bytes()).unwrap();
@@ -144,11 +140,11 @@ fn versions_replace_everything_at_once() {
     let set = set_of(&registry, true, "a 1\n");
     let generation = set.prepare();
     set.add_prepared(generation, b"b", b"2").unwrap();
-    assert_eq!(look(&registry, &set, Method::Str, false, "a").as_deref(), Some("1"));
+    assert_eq!(look(&set, Method::Str, false, "a").as_deref(), Some("1"));
     assert_eq!(set.entries(Some(generation), 0, 10).len(), 1);
     set.commit(generation).unwrap();
-    assert_eq!(look(&registry, &set, Method::Str, false, "a"), None);
-    assert_eq!(look(&registry, &set, Method::Str, false, "b").as_deref(), Some("2"));
+    assert_eq!(look(&set, Method::Str, false, "a"), None);
+    assert_eq!(look(&set, Method::Str, false, "b").as_deref(), Some("2"));
     assert!(set.commit(generation + 1).is_err());
     assert!(set.add_prepared(generation + 1, b"x", b"y").is_err());
 }
@@ -157,7 +153,7 @@ fn versions_replace_everything_at_once() {
 fn bad_patterns_are_refused_at_run_time() {
     let registry = Registry::default();
     let set = set_of(&registry, true, "1 a\n");
-    set.index(&registry, Method::Int, false).unwrap();
+    set.index(Method::Int, false).unwrap();
     assert_eq!(set.add(b"x", b"y").unwrap_err(), "'x' is not a number");
     assert_eq!(set.len(), 1);
 }
@@ -203,7 +199,7 @@ proptest::proptest! {
                 }
             }
             let text = std::net::Ipv4Addr::from_bits(ip).to_string();
-            let found = look(&registry, &set, Method::Ip, false, &text);
+            let found = look(&set, Method::Ip, false, &text);
             proptest::prop_assert_eq!(found, best.map(|(_, i)| i.to_string()));
         }
     }
@@ -217,7 +213,7 @@ proptest::proptest! {
         let lines: String = keys.iter().enumerate().map(|(i, k)| format!("{k} {i}\n")).collect();
         let set = set_of(&registry, true, &lines);
         let first = |test: &dyn Fn(&str) -> bool| keys.iter().position(|k| test(k)).map(|i| i.to_string());
-        let get = |m| look(&registry, &set, m, false, &value);
+        let get = |m| look(&set, m, false, &value);
         proptest::prop_assert_eq!(get(Method::Str), first(&|k| k == value));
         proptest::prop_assert_eq!(get(Method::End), first(&|k| value.ends_with(k)));
         proptest::prop_assert_eq!(get(Method::Sub), first(&|k| value.contains(k)));
