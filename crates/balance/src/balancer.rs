@@ -113,7 +113,7 @@ impl ServerSpec {
 }
 
 /// The settings of a backend.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     pub algorithm: Algorithm,
     /// `option allbackups`: use all backup servers at once rather than the first that works.
@@ -275,6 +275,11 @@ impl Balancer {
         }
     }
 
+    /// What was configured.
+    pub fn settings(&self) -> Settings {
+        self.settings
+    }
+
     /// Chooses a server. `key` is the hash of the request's key, when the algorithm uses one and there is one.
     ///
     /// `None` means that no server can take the request now: none is usable, or all usable ones are full and the
@@ -409,6 +414,32 @@ impl Balancer {
         control.order.retain(|&other| other != server.0);
         control.arrivals.retain(|&other| other != server.0);
         self.changed_plan(control);
+    }
+
+    /// The configuration says something else of a server; what was said of it at run time stays.
+    pub fn reconfigure(&self, server: ServerIndex, spec: &ServerSpec) {
+        self.change(server, |status| {
+            status.uid = spec.uid;
+            status.configured_weight = spec.weight;
+            status.backup = spec.backup;
+            status.node_key = spec.node_key;
+        });
+    }
+
+    /// The servers come in this order in the list of the backend. Those that are not named follow in the order of before.
+    pub fn arrange(&self, order: impl Iterator<Item = ServerIndex>) {
+        let mut control = self.lock();
+        let control = &mut *control;
+        let mut rank = vec![u32::MAX; control.servers.len()];
+        for (server, at) in order.zip(0..) {
+            if let Some(rank) = rank.get_mut(server.0 as usize) {
+                *rank = at;
+            }
+        }
+        if !control.order.is_sorted_by_key(|&server| rank[server as usize]) {
+            control.order.sort_by_key(|&server| rank[server as usize]);
+            self.changed_plan(control);
+        }
     }
 
     /// Marks a server up or down.

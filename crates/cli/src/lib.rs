@@ -78,6 +78,18 @@ pub trait Process: Send + Sync {
     fn hand_listeners(&self, client: OwnedFd);
     /// The number of listening sockets.
     fn listeners(&self) -> usize;
+    /// Reads the files of the command line again, on a thread of its own. `answer` gets what is to be said of it, which begins with
+    /// `Success=1` or `Success=0`. May not block.
+    fn reload(&self, what: Reload, answer: Box<dyn FnOnce(String) + Send>);
+}
+
+/// What is to be done with the files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reload {
+    /// Serve what they say. What was changed at run time is dropped only by force.
+    Apply { force: bool },
+    /// Say what that would change; of these files, if there are any, in place of those of the command line.
+    Compare { files: Vec<String> },
 }
 
 /// What all CLI sessions share.

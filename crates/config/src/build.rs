@@ -74,6 +74,8 @@ pub(crate) struct Cx<'a> {
     pub default_paths: Vec<((usize, u32), DefaultPath)>,
     /// Keywords of `global` of which the first line counts, seen so far.
     pub given: HashSet<Arc<str>>,
+    /// What the line that is being read says.
+    pub said: crate::outline::Said,
     /// `crt-store` sections so far.
     pub stores: Vec<crate::tls::StoreDraft>,
     /// Lines of `global` that hold expressions.

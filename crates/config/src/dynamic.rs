@@ -194,6 +194,7 @@ pub fn new_server(
         Arc::make_mut(server.extra.get_or_insert_default()).track = Some(tracked);
     }
     server.disabled = true;
+    server.is_dynamic = true;
     server.uid_given = server.uid != 0;
     check_unique(config, backend, &server)?;
     let tls = cx.config.tls.filter(|_| config.tls.is_none());
@@ -258,7 +259,7 @@ fn tracked(config: &Config, own: &Proxy, wanted: &str) -> Result<(ProxyId, Serve
     };
     let missing = || format!("unable to find required server '{name}' for tracking.");
     let server = proxy.server_by_name(name).ok_or_else(missing)?;
-    if server.is_dynamic() {
+    if server.is_dynamic {
         return Err(format!("unable to use {}/{name} for tracking as it is a dynamic server.", proxy.name));
     }
     let has_agent = server.rare().agent.as_ref().is_some_and(|agent| agent.asked);
@@ -351,6 +352,7 @@ pub fn new_backend(
     let mut made = Proxy::clone(&made);
     made.uid = (2..).find(|uid| config.proxies.iter().all(|proxy| proxy.uid != *uid)).unwrap_or(u32::MAX);
     made.is_referenced = false;
+    made.is_dynamic = true;
     Ok(made)
 }
 

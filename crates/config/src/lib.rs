@@ -6,9 +6,11 @@ mod bind;
 mod build;
 mod catalog;
 mod check;
+pub mod compare;
 pub mod compiled;
 mod dynamic;
 mod finish;
+pub mod follow;
 mod global;
 mod http_errors;
 mod keyword;
@@ -19,6 +21,7 @@ mod log_profile;
 mod mailers;
 pub mod model;
 mod numbers;
+pub mod outline;
 mod peers;
 mod presets;
 mod proxy;
@@ -38,7 +41,9 @@ mod tls;
 mod userlist;
 
 pub use catalog::{Entry, Known, Support, all_keywords, catalog, filters};
+pub use compare::{Comparison, compare};
 pub use dynamic::{DYNAMIC_OPTIONS, NewServer, new_backend, new_server};
+pub use follow::{After, Numbers};
 pub use load::{
     DescriptorCheck, HostResolver, Input, LoadOptions, Loaded, ProcessSettings, load, process_settings,
 };

@@ -10,11 +10,13 @@ use thalweg_syntax::{
 
 use crate::build::{Building, Cx, UnixBindDefaults};
 use crate::check::section::HealthcheckDraft;
+use crate::follow::After;
 use crate::keyword::{Outcome, Status, fail, find, not_supported};
 use crate::log_forward::ForwardDraft;
 use crate::log_profile::ProfileDraft;
 use crate::mailers::{self, MailersDraft};
 use crate::model::Config;
+use crate::outline::{OutlineLine, Said, Section as OutlineSection};
 use crate::peers::PeersDraft;
 use crate::resolvers::ResolversDraft;
 use crate::ring::RingDraft;
@@ -79,6 +81,8 @@ pub struct LoadOptions<'a> {
     pub verify_servers: bool,
     /// What `use-service` may name.
     pub services: &'a [&'a str],
+    /// The configuration in force that this one is to follow; `None` for the first one of a process.
+    pub after: Option<After<'a>>,
 }
 
 impl Default for LoadOptions<'_> {
@@ -99,6 +103,7 @@ impl Default for LoadOptions<'_> {
             ignore_resolution: false,
             verify_servers: true,
             services: &[],
+            after: None,
         }
     }
 }
@@ -232,7 +237,11 @@ impl<'a> Cx<'a> {
             sides: Vec::new(),
             places: Vec::new(),
             name_table: crate::sample_env::NameTable::default(),
-            registry: Arc::default(),
+            registry: options.after.map_or_else(Arc::default, |after| {
+                Arc::new(thalweg_sample::Registry::following(
+                    (!after.force).then_some(&after.config.registry),
+                ))
+            }),
             formats: HashMap::new(),
             last_errors: None,
             log_profiles: Vec::new(),
@@ -251,6 +260,7 @@ impl<'a> Cx<'a> {
             given: HashSet::new(),
             host_cache: HashMap::new(),
             late_globals: Vec::new(),
+            said: Said::default(),
             stores: Vec::new(),
         };
         cx.config.global.tls.verify_servers = options.verify_servers;
@@ -328,10 +338,14 @@ fn take_line(cx: &mut Cx<'_>, section: &mut Section, line: Line) {
         Some(keyword) => {
             close(cx, section);
             *section = Section::Skipped;
+            cx.said = Said::by(&line);
             let name = if line.words.len() > 1 { line.text(1) } else { line.text(0) };
             cx.reader.set_section(name);
             match keyword.status {
-                Status::Works(kind) => open(cx, &line, kind).map(|opened| *section = opened),
+                Status::Works(kind) => {
+                    outline(cx, &line);
+                    open(cx, &line, kind).map(|opened| *section = opened)
+                }
                 Status::NotYet(why) => {
                     Err(not_supported(&line, 0, &format!("section '{}'", line.text(0)), why))
                 }
@@ -345,7 +359,39 @@ fn take_line(cx: &mut Cx<'_>, section: &mut Section, line: Line) {
     }
 }
 
+/// Notes that a section begins.
+fn outline(cx: &mut Cx<'_>, line: &Line) {
+    let (keyword, name, file) = (cx.name(line.text(0)), cx.name(line.text(1)), cx.file_of(line));
+    let section = OutlineSection { keyword, name, file, line: line.number, lines: Vec::new() };
+    cx.config.outline.sections.push(section);
+}
+
+/// Notes what a line of a section says.
+fn note(cx: &mut Cx<'_>, section: &mut Section, line: &Line) {
+    cx.said = Said::by(line);
+    match section {
+        Section::None | Section::Skipped => {}
+        Section::Proxy(b) => match line.text(0) {
+            // Part of what the servers say that they are for.
+            "server" | "server-template" | "default-server" => {}
+            _ => b.p.said = b.p.said.and(cx.said),
+        },
+        _ => {
+            let at = usize::from(matches!(line.text(0), "no" | "default"));
+            let keyword = cx.name(line.text(at));
+            let line = OutlineLine { keyword, line: line.number, said: cx.said };
+            cx.config
+                .outline
+                .sections
+                .last_mut()
+                .into_iter()
+                .for_each(|section| section.lines.push(line.clone()));
+        }
+    }
+}
+
 fn section_line(cx: &mut Cx<'_>, section: &mut Section, line: Line) -> Outcome {
+    note(cx, section, &line);
     match section {
         Section::None => {
             let name = line.text(0);

@@ -201,7 +201,8 @@ impl Holder<'_> {
         server.uid = fresh.uid;
         server.uid_given = fresh.uid_given;
         server.is_referenced = fresh.is_referenced;
-        server.keep = fresh.keep;
+        server.is_dynamic = fresh.is_dynamic;
+        server.revision = fresh.revision;
         if std::mem::take(&mut server.cookie_is_dynamic) {
             server.cookie = None;
         }

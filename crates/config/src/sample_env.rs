@@ -85,11 +85,21 @@ impl NameTable {
 
     /// The names of a finished configuration.
     pub fn of(config: &crate::model::Config) -> NameTable {
+        let proxies = || config.proxies.iter().map(|proxy| &**proxy);
+        NameTable::new(proxies, &config.userlists, config.tables.iter().map(|spec| &**spec))
+    }
+
+    /// The names of these proxies, userlists and tables.
+    pub fn new<'p, P: Iterator<Item = &'p crate::model::Proxy>>(
+        proxies: impl Fn() -> P,
+        userlists: &[Shared<Userlist>],
+        tables: impl Iterator<Item = &'p thalweg_stick::Spec>,
+    ) -> NameTable {
         let sides = |p: &crate::model::Proxy| Sides { frontend: p.is_fe(), backend: p.is_be(), mode: p.mode };
-        let count = config.proxies.iter().map(|p| p.id.0 as usize + 1).max().unwrap_or(0);
+        let count = proxies().map(|p| p.id.0 as usize + 1).max().unwrap_or(0);
         let none = Sides { frontend: false, backend: false, mode: crate::model::Mode::Tcp };
         let (mut all_sides, mut servers) = (vec![none; count], vec![Vec::new(); count]);
-        for proxy in &config.proxies {
+        for proxy in proxies() {
             let at = proxy.id.0 as usize;
             all_sides[at] = sides(proxy);
             // By number; one that no server has has no name.
@@ -102,49 +112,15 @@ impl NameTable {
             }
         }
         NameTable {
-            proxies: config.proxies.iter().map(|p| (Arc::clone(&p.name), ProxyId(p.id.0))).collect(),
+            proxies: proxies().map(|p| (Arc::clone(&p.name), p.id)).collect(),
             sides: all_sides,
             servers,
             referenced: RefCell::default(),
             backends: RefCell::default(),
-            certificates: Default::default(),
-            tables: config
-                .tables
-                .iter()
-                .zip(0..)
-                .map(|(spec, i)| (Arc::clone(&spec.name), (thalweg_sample::TableId(i), spec.key)))
-                .collect(),
-            userlists: config.userlists.iter().map(|u| Arc::clone(&u.name)).collect(),
-        }
-    }
-
-    /// The names of these proxies and userlists.
-    pub fn new(
-        proxies: &[Building],
-        userlists: &[Shared<Userlist>],
-        tables: &[crate::proxy::TableDraft],
-    ) -> NameTable {
-        NameTable {
-            proxies: proxies
-                .iter()
-                .enumerate()
-                .map(|(i, b)| (Arc::clone(&b.p.name), ProxyId(i as u32)))
-                .collect(),
-            sides: proxies
-                .iter()
-                .map(|b| Sides { frontend: b.p.is_fe(), backend: b.p.is_be(), mode: b.p.mode })
-                .collect(),
-            servers: proxies
-                .iter()
-                .map(|b| b.p.servers.iter().map(|s| Arc::clone(&s.name)).collect())
-                .collect(),
-            referenced: RefCell::default(),
-            backends: RefCell::default(),
             certificates: RefCell::default(),
             tables: tables
-                .iter()
                 .zip(0..)
-                .map(|(t, i)| (Arc::clone(&t.spec.name), (thalweg_sample::TableId(i), t.spec.key)))
+                .map(|(spec, i)| (Arc::clone(&spec.name), (thalweg_sample::TableId(i), spec.key)))
                 .collect(),
             userlists: userlists.iter().map(|u| Arc::clone(&u.name)).collect(),
         }

@@ -72,6 +72,7 @@ pub(crate) fn default_server(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> 
     };
     draft.backend = Arc::clone(&b.p.name);
     options(cx, line, next, &mut draft, None)?;
+    draft.server.said = draft.server.said.and(cx.said);
     match name {
         Some(name) => b.presets.set(name, line.number, draft),
         None => {
@@ -229,6 +230,7 @@ fn push(
     server.file = cx.file_of(line);
     server.line = line.number;
     server.id = ServerId(b.p.servers.len() as u32);
+    server.said = server.said.and(cx.said);
     server.name = Arc::clone(&name);
     // Without `check`, its parameters have nothing to act on.
     if let Some(check) = &server.check {

@@ -51,6 +51,7 @@ const UNREAD: &[(&str, &str)] = &[
     ("Server::extra", "read by 'Server::rare'"),
     ("Global::external_check", "'option external-check' is refused without it"),
     ("Global::nopoll", "there is no driver that uses poll"),
+    ("Config::outline", "what two configurations are compared by, which is done in this crate"),
     (
         "Global::nogetaddrinfo",
         "the keyword is refused, -dG changes nothing: names are resolved with getaddrinfo at start",

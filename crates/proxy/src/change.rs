@@ -3,73 +3,104 @@
 //! One change is made at a time. It makes the next [`Instance`], which shares with the one before what stays, makes it the
 //! current one and lets every thread know. Streams that are there go on with what they began with.
 //!
-//! **Numbers.** A server that is added gets a number in its backend, and a place in what threads keep. Both are held by its line
-//! ([`thalweg_config::model::Server::keep`]), and so by each snapshot that has it: when the last one is gone, no stream on any
-//! thread can name the server any more. The next change then asks every thread to forget what it keeps at that place, and
-//! when all have, the numbers are free.
+//! **Numbers.** A server gets a number in its backend, and a place in what threads keep. When it goes, both come back with the last
+//! snapshot that may name it ([`crate::lease`]): then no stream on any thread can. The next change then asks every thread to
+//! forget what it keeps at that place, and when all have, the numbers are free. So do those of proxies and listeners.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 
-use thalweg_config::model::{Keep, Proxy, ProxyId, Server, ServerId, Shared, SharedLive};
-use thalweg_runtime::run_on;
-use thalweg_shared::{AtomicU32, Mutex, MutexGuard};
+use thalweg_config::model::{Proxy, ProxyId, Server, ServerId, Shared, SharedLive};
+use thalweg_runtime::{Class, Handle, Kind, SpawnOptions, run_on, spawn_with, timer};
+use thalweg_shared::{AtomicBool, AtomicU32, Mutex, MutexGuard};
 
 use crate::backend::{Backend, health, track};
-use crate::instance::{Instance, Live};
+use crate::instance::{Instance, Live, Stopping};
+use crate::lease::Returns;
 use crate::worker::{self, Worker};
+
+static BURY: Kind = Kind::new("former-snapshots");
+
+/// The stack of a thread that takes a snapshot apart, in bytes.
+const BURY_STACK: usize = 256 * 1024;
 
 /// Where changes are made.
 #[derive(Default)]
 pub(crate) struct Changes {
     /// Held by who makes one.
-    changing: Mutex<()>,
-    /// Places of threads that nobody uses.
-    places: Mutex<Vec<u32>>,
-    /// Behind the highest place.
-    end: AtomicU32,
-    /// Numbers of proxies that nobody uses.
-    proxies: Mutex<Vec<u32>>,
+    pub(crate) changing: Mutex<()>,
+    /// Places of threads.
+    places: FreeNumbers,
+    proxies: FreeNumbers,
+    listeners: FreeNumbers,
     /// Numbers that no snapshot has any more, and that threads may still keep something at.
     gone: Mutex<Vec<Number>>,
+    /// Some task looks after former snapshots.
+    is_burying: AtomicBool,
+    /// Of servers, the last: see [`Server::revision`].
+    revisions: AtomicU32,
+}
+
+/// Numbers that nobody uses.
+#[derive(Default)]
+struct FreeNumbers {
+    /// Those that were in use.
+    again: Mutex<Vec<u32>>,
+    /// Behind the highest that is or was in use.
+    end: AtomicU32,
+}
+
+impl FreeNumbers {
+    fn from(end: usize) -> FreeNumbers {
+        FreeNumbers { again: Mutex::default(), end: AtomicU32::new(u32::try_from(end).unwrap_or(u32::MAX)) }
+    }
+
+    fn take(&self) -> u32 {
+        locked(&self.again).pop().unwrap_or_else(|| self.end.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// As many as that, one behind the other.
+    fn take_row(&self, count: u32) -> Range<u32> {
+        let first = self.end.fetch_add(count, Ordering::Relaxed);
+        first..first.saturating_add(count)
+    }
+
+    fn give(&self, number: u32) {
+        locked(&self.again).push(number);
+    }
 }
 
 /// What is set aside for somebody who comes and goes.
-enum Number {
+pub(crate) enum Number {
     Server(ServerNumber),
     Proxy(ProxyId),
+    /// A listener, and the frontend that it counted for.
+    Listener(u32, ProxyId),
 }
 
 /// The numbers of a server.
-struct ServerNumber {
-    backend: Weak<Backend>,
-    server: ServerId,
+pub(crate) struct ServerNumber {
+    pub backend: Weak<Backend>,
+    pub server: ServerId,
     /// Its place in what threads keep.
-    flat: u32,
+    pub flat: u32,
 }
 
-/// The numbers of a server or a proxy for as long as some snapshot has it.
-struct Held {
-    live: Weak<Live>,
-    /// Taken when it goes.
-    number: Option<Number>,
-}
-
-impl Held {
-    fn keep(live: &Arc<Live>, number: Number) -> Keep {
-        Keep::of(Held { live: Arc::downgrade(live), number: Some(number) })
+impl ServerNumber {
+    pub fn of(backend: &Arc<Backend>, server: ServerId) -> ServerNumber {
+        let flat = u32::try_from(backend.flat(server)).unwrap_or(u32::MAX);
+        ServerNumber { backend: Arc::downgrade(backend), server, flat }
     }
 }
 
-impl Drop for Held {
-    fn drop(&mut self) {
-        if let (Some(live), Some(number)) = (self.live.upgrade(), self.number.take()) {
-            locked(&live.changes.gone).push(number);
-        }
+impl Returns<Number> for Live {
+    fn take_back(&self, mut numbers: Vec<Number>) {
+        locked(&self.changes.gone).append(&mut numbers);
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -97,23 +128,57 @@ pub enum Refused {
 }
 
 impl Changes {
-    /// With `places` places of threads in use.
-    pub(crate) fn new(places: u32) -> Changes {
-        Changes { end: AtomicU32::new(places), ..Changes::default() }
+    /// With so many places of threads in use, and numbers of proxies and listeners.
+    pub(crate) fn new(places: usize, proxies: usize, listeners: usize) -> Changes {
+        Changes {
+            places: FreeNumbers::from(places),
+            proxies: FreeNumbers::from(proxies),
+            listeners: FreeNumbers::from(listeners),
+            ..Changes::default()
+        }
     }
 
-    fn take_place(&self) -> u32 {
-        locked(&self.places).pop().unwrap_or_else(|| self.end.fetch_add(1, Ordering::Relaxed))
+    pub(crate) fn take_place(&self) -> u32 {
+        self.places.take()
+    }
+
+    pub(crate) fn take_row_of_places(&self, count: usize) -> Range<u32> {
+        self.places.take_row(u32::try_from(count).unwrap_or(u32::MAX))
+    }
+
+    pub(crate) fn take_proxy(&self) -> ProxyId {
+        ProxyId(self.proxies.take())
+    }
+
+    pub(crate) fn take_listener(&self) -> u32 {
+        self.listeners.take()
+    }
+
+    /// Numbers that were taken for nothing: nobody used them.
+    pub(crate) fn give_back(&self, proxies: &[ProxyId], listeners: &[u32], places: Vec<Range<u32>>) {
+        proxies.iter().for_each(|proxy| self.proxies.give(proxy.0));
+        listeners.iter().for_each(|listener| self.listeners.give(*listener));
+        places.into_iter().flatten().for_each(|place| self.places.give(place));
+    }
+
+    /// The revision of a server that joins others, or whose line is another one now.
+    pub(crate) fn next_revision(&self) -> u32 {
+        self.revisions.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 }
 
 impl Instance {
-    /// The next snapshot, in which a proxy is another one. Its number and its name are as before.
-    fn with_proxy(&self, id: ProxyId, change: impl FnOnce(&mut Proxy)) -> Option<Instance> {
+    /// The next snapshot, in which a proxy is another one and something is `gone`. Its number and its name are as before.
+    fn with_proxy(
+        &self,
+        id: ProxyId,
+        gone: Vec<Number>,
+        change: impl FnOnce(&mut Proxy),
+    ) -> Option<Instance> {
         let mut config = self.config.clone();
         let proxy = config.proxies.iter_mut().find(|proxy| proxy.id == id)?;
         change(proxy);
-        Some(self.like(config))
+        Some(self.like(config, gone))
     }
 }
 
@@ -140,14 +205,13 @@ pub fn add_server(
     if server.uid == 0 {
         server.uid = (1..).find(|uid| of.servers.iter().all(|other| other.uid != *uid)).unwrap_or(u32::MAX);
     }
-    let (id, flat) = (backend.take_number(), live.changes.take_place());
-    let number = ServerNumber { backend: Arc::downgrade(backend), server: id, flat };
-    server.id = id;
-    server.keep = Held::keep(live, Number::Server(number));
+    let id = backend.take_number();
+    let flat = backend.place_of(id, || live.changes.take_place());
+    (server.id, server.revision) = (id, live.changes.next_revision());
     backend.admit(of, &server, flat);
     let server = Shared::from(server);
     let added = server.clone();
-    let next = now.with_proxy(proxy, |proxy| {
+    let next = now.with_proxy(proxy, Vec::new(), |proxy| {
         proxy.servers.push(added);
         proxy.reindex();
     });
@@ -162,7 +226,7 @@ pub fn add_server(
     let thread = flat as usize % live.threads.len();
     run_on(thread, move || {
         if let Some(worker) = worker::current() {
-            health::start_server(&worker, proxy, &server);
+            health::start_server(&worker, proxy, &server, 0);
         }
     });
     Ok(())
@@ -197,7 +261,8 @@ pub fn remove_server(worker: &Worker, proxy: ProxyId, server: ServerId) -> Resul
     let of = now.config.find_proxy(proxy).ok_or(Refused::Gone)?;
     let line = of.server(server).ok_or(Refused::Gone)?;
     is_removable(&now, of, line)?;
-    let next = now.with_proxy(proxy, |proxy| {
+    let gone = vec![Number::Server(ServerNumber::of(&backend_of(&now, proxy)?, server))];
+    let next = now.with_proxy(proxy, gone, |proxy| {
         proxy.servers.retain(|other| other.id != server);
         proxy.reindex();
     });
@@ -212,6 +277,10 @@ pub fn remove_server(worker: &Worker, proxy: ProxyId, server: ServerId) -> Resul
     Ok(())
 }
 
+fn backend_of(instance: &Instance, proxy: ProxyId) -> Result<Arc<Backend>, Refused> {
+    instance.backends.get(proxy.0 as usize).cloned().ok_or(Refused::Gone)
+}
+
 /// Adds a backend without servers, which rules may not choose yet.
 ///
 /// # Errors
@@ -224,16 +293,15 @@ pub fn add_backend(worker: &Worker, mut proxy: Proxy) -> Result<(), Refused> {
     if now.config.proxies.iter().any(|other| other.name == proxy.name) {
         return Err(Refused::NameTaken);
     }
-    let free = locked(&live.changes.proxies).pop();
-    let number = free.unwrap_or_else(|| u32::try_from(now.backends.len()).unwrap_or(u32::MAX));
-    proxy.id = ProxyId(number);
-    proxy.keep = Held::keep(live, Number::Proxy(proxy.id));
+    proxy.id = live.changes.take_proxy();
+    let number = proxy.id.0;
     live.unpublished[number as usize].store(proxy.unpublished, Ordering::SeqCst);
     let backend = Arc::new(Backend::new(&proxy, 0));
     let mut config = now.config.clone();
     config.proxies.push(proxy.into());
     config.reindex();
-    live.put_in_force(Arc::new(now.with_backends(config, now.backends.with(number as usize, Some(backend)))));
+    let backends = now.backends.with(number as usize, Some(backend));
+    live.put_in_force(Arc::new(now.with_backends(config, backends, Vec::new())));
     Ok(())
 }
 
@@ -271,13 +339,14 @@ pub fn remove_backend(worker: &Worker, proxy: ProxyId) -> Result<(), Refused> {
     let mut config = now.config.clone();
     config.proxies.retain(|other| other.id != proxy);
     config.reindex();
-    live.put_in_force(Arc::new(now.with_backends(config, now.backends.with(proxy.0 as usize, None))));
+    let backends = now.backends.with(proxy.0 as usize, None);
+    live.put_in_force(Arc::new(now.with_backends(config, backends, vec![Number::Proxy(proxy)])));
     Ok(())
 }
 
 impl Live {
     /// Makes a snapshot the current one and lets every thread know. On one of the runtime's threads.
-    fn put_in_force(self: &Arc<Live>, next: Arc<Instance>) {
+    pub(crate) fn put_in_force(self: &Arc<Live>, next: Arc<Instance>) {
         self.set_current(&next);
         drop(next);
         for thread in 0..self.threads.len() {
@@ -285,11 +354,55 @@ impl Live {
         }
         // Who made the change goes on with it.
         worker::follow_current();
+        bury_former(self);
     }
 }
 
-/// Lets every thread forget what it keeps of servers that no snapshot has any more. Their numbers are free when all have.
+/// How often it is looked whether a former snapshot is still pinned, in milliseconds.
+const BURY_MS: u64 = 100;
+/// A snapshot with more servers than this is taken apart by a thread of its own: it takes more than a moment.
+const SMALL: usize = 1000;
+
+/// Has a task of this thread take former snapshots apart once nothing is served by them any more.
+pub(crate) fn bury_former(live: &Arc<Live>) {
+    if live.changes.is_burying.swap(true, Ordering::SeqCst) {
+        return;
+    }
+    let live = Arc::clone(live);
+    let options = SpawnOptions { class: Class::Bulk, ..SpawnOptions::default() };
+    spawn_with(&BURY, options, async move {
+        loop {
+            timer::sleep(BURY_MS).await;
+            let (unpinned, left) = live.take_unpinned();
+            for snapshot in unpinned {
+                if snapshot.server_count() > SMALL {
+                    let aside = std::thread::Builder::new().name("snapshots".into()).stack_size(BURY_STACK);
+                    // Without memory for a thread it is done here.
+                    let _ = aside.spawn(move || drop(snapshot));
+                }
+            }
+            if left == 0 || live.stopping() != Stopping::No {
+                live.changes.is_burying.store(false, Ordering::SeqCst);
+                // One that became a former one just now is seen by this task or by the next.
+                if live.former_count() == 0 || live.changes.is_burying.swap(true, Ordering::SeqCst) {
+                    return;
+                }
+            }
+        }
+    });
+}
+
+/// Lets every thread forget what it keeps of what no snapshot has any more. The numbers are free when all have.
 fn forget_gone(live: &Arc<Live>) {
+    forget(live, run_on);
+}
+
+/// The same on a thread that is none of the runtime's.
+pub(crate) fn forget_gone_by(live: &Arc<Live>, handle: &Handle) {
+    forget(live, |thread, f| handle.run_on(thread, f));
+}
+
+fn forget(live: &Arc<Live>, on: impl Fn(usize, Box<dyn FnOnce() + Send>)) {
     let gone = std::mem::take(&mut *locked(&live.changes.gone));
     if gone.is_empty() {
         return;
@@ -301,15 +414,17 @@ fn forget_gone(live: &Arc<Live>) {
     });
     for thread in 0..live.threads.len() {
         let release = Arc::clone(&release);
-        run_on(thread, move || {
+        let forget = move || {
             if let Some(worker) = worker::current() {
                 release.gone.iter().for_each(|number| match number {
                     Number::Server(number) => worker.forget_server(number.flat as usize),
                     Number::Proxy(proxy) => worker.forget_proxy(*proxy),
+                    Number::Listener(listener, frontend) => worker.forget_listener(*listener, *frontend),
                 });
             }
             release.one_has();
-        });
+        };
+        on(thread, Box::new(forget));
     }
 }
 
@@ -331,17 +446,28 @@ impl Release {
             match number {
                 Number::Server(number) => {
                     live.server_peaks[number.flat as usize].reset();
-                    if let Some(backend) = number.backend.upgrade() {
-                        backend.give_number(number.server);
+                    match number.backend.upgrade() {
+                        // The place goes with the number.
+                        Some(backend) if backend.has_own_place(number.server) => {
+                            backend.give_number(number.server);
+                            continue;
+                        }
+                        Some(backend) => backend.give_number(number.server),
+                        None => {}
                     }
-                    locked(&live.changes.places).push(number.flat);
+                    live.changes.places.give(number.flat);
                 }
                 Number::Proxy(proxy) => {
                     let at = proxy.0 as usize;
                     live.backend_peaks[at].reset();
+                    live.frontend_peaks[at].reset();
                     live.log_counters[at].store(0, Ordering::Relaxed);
                     live.refused.forget(*proxy);
-                    locked(&live.changes.proxies).push(proxy.0);
+                    live.changes.proxies.give(proxy.0);
+                }
+                Number::Listener(listener, frontend) => {
+                    live.forget_listener(*listener, *frontend);
+                    live.changes.listeners.give(*listener);
                 }
             }
         }

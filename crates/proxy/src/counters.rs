@@ -244,6 +244,21 @@ impl Counters {
         self.reset_max();
     }
 
+    /// Counts what others counted, too. Only the owning thread may call this.
+    fn take_over(&self, other: &Counters) {
+        let mut theirs = Vec::new();
+        other.each(|_, counter| theirs.push(counter.get()));
+        let mut theirs = theirs.into_iter();
+        self.each(|name, counter| match theirs.next() {
+            Some(n) if name.ends_with("_max") => counter.raise_to(n),
+            Some(n) => counter.add(n),
+            None => {}
+        });
+        if let Some(latency) = other.latency.get() {
+            self.latency.get_or_init(Box::default).take_over(latency);
+        }
+    }
+
     /// Counts what a connection of HTTP/2 counted since `before`.
     pub fn count_frames(&self, before: &Tally, now: &Tally) {
         self.h2_headers.add(now.headers - before.headers);
@@ -424,6 +439,14 @@ impl Row {
         if let Some(counters) = self.0.get(at) {
             counters.each(|_, counter| counter.set(0));
             counters.reset();
+        }
+    }
+
+    /// What was counted at one place counts at another place of another row from now on. Only the owning thread may call this.
+    pub fn move_to(&self, at: usize, other: &Row, to: usize) {
+        if let Some(counters) = self.0.get(at) {
+            other.mine(to).take_over(counters);
+            self.forget(at);
         }
     }
 

@@ -15,9 +15,10 @@ use thalweg_shared::{MutexGuard, Ordering, RwLock};
 
 use crate::backend::track::Trackers;
 use crate::backend::{Backend, restore};
-use crate::change::Changes;
+use crate::change::{Changes, Number};
 use crate::counters::{Counters, Peaks, ThreadCounters, TlsPeaks, peak};
 use crate::gate::Gate;
+use crate::lease::Lease;
 use crate::rate::{RateGate, Sampled};
 use crate::refused::LastRefused;
 use crate::resolvers::SectionCounts;
@@ -47,10 +48,18 @@ pub struct Instance {
     names: Arc<Names>,
     /// By proxy; those without servers have an empty one.
     pub backends: Backends,
-    /// By the number of a listener, its proxy and its position among the proxy's.
-    listeners: Arc<[Option<(ProxyId, u32)>]>,
+    listeners: Places,
+    /// Stick tables, by the configuration's number. Those that it has no more are there as long as the process.
+    pub tables: Arc<[Arc<thalweg_stick::Table>]>,
+    /// Snapshots before this one.
+    pub generation: u64,
+    /// Holds the numbers of what it has.
+    lease: Arc<Lease<Number, Live>>,
     pub live: Arc<Live>,
 }
+
+/// By the number of a listener, its proxy and its position among the proxy's.
+type Places = Arc<[Option<(ProxyId, u32)>]>;
 
 /// What all threads share of a listener, at its number. All of it is words and locks, so that the number can be used again.
 #[derive(Default)]
@@ -65,10 +74,17 @@ pub struct Listening {
 
 impl Listening {
     /// From now on the number is that of this listener, which `frontend` has.
-    fn begin(&self, frontend: ProxyId, bind: &Bind) {
+    pub(crate) fn begin(&self, frontend: ProxyId, bind: &Bind) {
         self.frontend.store(frontend.0, Ordering::Relaxed);
         self.tls.store(bind.tls.as_deref().is_some_and(|tls| tls.ssl), Ordering::Relaxed);
         self.gate.set_limit(bind.maxconn);
+    }
+
+    /// The line of the listener is another one; connections that are there count by the one that they came by.
+    pub(crate) fn reconfigure(&self, before: &Bind, now: &Bind) {
+        if before.maxconn != now.maxconn {
+            self.gate.set_limit(now.maxconn);
+        }
     }
 
     /// The frontend that it belongs to.
@@ -97,6 +113,13 @@ struct Names {
 pub struct Backends(Arc<[Option<Arc<Backend>>]>);
 
 impl Backends {
+    /// These, each at its number.
+    pub(crate) fn of(all: Vec<(usize, Arc<Backend>)>) -> Backends {
+        let mut row = vec![None; all.iter().map(|(at, _)| at + 1).max().unwrap_or(0)];
+        all.into_iter().for_each(|(at, backend)| row[at] = Some(backend));
+        Backends(row.into())
+    }
+
     /// Behind the highest number of a proxy.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
@@ -183,8 +206,6 @@ pub struct Live {
     pub frontend_rates: Growing<RateGate>,
     /// Log line counters by proxy (`%lc`).
     pub log_counters: Growing<AtomicU64>,
-    /// Stick tables, by the configuration's number.
-    pub tables: Box<[Arc<thalweg_stick::Table>]>,
     /// Processes that share them.
     pub peers: crate::peers::Sections,
     pub process_vars: RwLock<VarSet>,
@@ -220,6 +241,8 @@ pub struct Live {
     pub(crate) changes: Changes,
     /// What is in force; `None` once nobody serves any more.
     current: Mutex<Option<Arc<Instance>>>,
+    /// Those that were in force before and may be pinned by somebody.
+    former: Mutex<Vec<Arc<Instance>>>,
 }
 
 impl Instance {
@@ -235,29 +258,47 @@ impl Instance {
         let names = Arc::new(Names::of(&config));
         restore::apply(&config, &backends);
         let trackers = Trackers::new(&config, &backends);
-        let live = Live::new(&config, first_flat as usize, trackers, (program, hostname), start_wall_us);
-        let listeners = places(&config);
-        let instance = Arc::new(Instance { names, backends, listeners, live: Arc::new(live), config });
+        let tables = crate::tables::following(&Arc::default(), &config);
+        let peers = crate::peers::Sections::new(&config, &tables);
+        let live =
+            Live::new(&config, first_flat as usize, (trackers, peers), (program, hostname), start_wall_us);
+        let live = Arc::new(live);
+        let (listeners, lease) = (places(&config), Lease::new(Arc::downgrade(&live)));
+        let instance =
+            Arc::new(Instance { names, backends, listeners, tables, generation: 0, lease, live, config });
         instance.live.set_current(&instance);
         instance
     }
 
-    /// One with the same proxies, as `config` has them.
-    pub(crate) fn like(&self, config: Config) -> Instance {
-        let (names, live) = (Arc::clone(&self.names), Arc::clone(&self.live));
-        Instance {
-            config,
-            names,
-            backends: self.backends.clone(),
-            listeners: Arc::clone(&self.listeners),
-            live,
-        }
+    /// The next one, with the same proxies, as `config` has them. It is put in force: what is `gone` is in this one only.
+    pub(crate) fn like(&self, config: Config, gone: Vec<Number>) -> Instance {
+        let (names, listeners) = (Arc::clone(&self.names), Arc::clone(&self.listeners));
+        self.next((names, listeners), config, self.backends.clone(), gone)
     }
 
-    /// One with other proxies.
-    pub(crate) fn with_backends(&self, config: Config, backends: Backends) -> Instance {
+    /// The next one, with other proxies.
+    pub(crate) fn with_backends(&self, config: Config, backends: Backends, gone: Vec<Number>) -> Instance {
         let (names, listeners) = (Arc::new(Names::of(&config)), places(&config));
-        Instance { names, config, backends, listeners, live: Arc::clone(&self.live) }
+        self.next((names, listeners), config, backends, gone)
+    }
+
+    fn next(
+        &self,
+        (names, listeners): (Arc<Names>, Places),
+        config: Config,
+        backends: Backends,
+        gone: Vec<Number>,
+    ) -> Instance {
+        Instance {
+            tables: crate::tables::following(&self.tables, &config),
+            generation: self.generation + 1,
+            lease: self.lease.succeed(gone),
+            live: Arc::clone(&self.live),
+            config,
+            names,
+            backends,
+            listeners,
+        }
     }
 
     /// Whether it has the proxies that another one has, though not their servers.
@@ -307,7 +348,7 @@ impl Instance {
 }
 
 /// By the number of a listener, its proxy and its position among the proxy's.
-fn places(config: &Config) -> Arc<[Option<(ProxyId, u32)>]> {
+fn places(config: &Config) -> Places {
     let all = || {
         config
             .proxies
@@ -332,7 +373,7 @@ impl Live {
     fn new(
         config: &Config,
         servers: usize,
-        trackers: Trackers,
+        (trackers, peers): (Trackers, crate::peers::Sections),
         (program, hostname): (&str, &str),
         start_wall_us: u64,
     ) -> Live {
@@ -347,7 +388,6 @@ impl Live {
         }
         let numbers = |proxy: &Proxy| Mutex::new(proxy.binds.iter().map(|bind| bind.number).collect());
         limit_variables(&config.global.tune);
-        let tables = crate::tables::of(config);
         Live {
             program: program.to_owned(),
             hostname: hostname.to_owned(),
@@ -368,8 +408,7 @@ impl Live {
             tls_gate: Gate::new(config.global.maxsslconn),
             frontend_rates: config.proxies.iter().map(|p| RateGate::new(p.fe_sps_limit)).collect(),
             log_counters: (0..proxies).map(|_| AtomicU64::new(0)).collect(),
-            peers: crate::peers::Sections::new(config, &tables),
-            tables,
+            peers,
             process_vars: RwLock::new(VarSet::new(Scope::Proc)),
             log: Arc::new(LogShared::new(config)),
             start_wall_us,
@@ -387,8 +426,9 @@ impl Live {
             refused: LastRefused::new(proxies),
             warnings: AtomicU64::new(0),
             stream_blocks: AtomicU32::new(0),
-            changes: Changes::new(u32::try_from(servers).unwrap_or(u32::MAX)),
+            changes: Changes::new(servers, proxies, count),
             current: Mutex::new(None),
+            former: Mutex::default(),
         }
     }
 
@@ -398,12 +438,29 @@ impl Live {
     }
 
     pub(crate) fn set_current(&self, instance: &Arc<Instance>) {
-        *self.lock_current() = Some(Arc::clone(instance));
+        let before = self.lock_current().replace(Arc::clone(instance));
+        self.lock_former().extend(before);
+    }
+
+    fn lock_former(&self) -> MutexGuard<'_, Vec<Arc<Instance>>> {
+        self.former.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Snapshots that were in force before and that nobody pins any more, to be taken apart, and how many others there are.
+    pub(crate) fn take_unpinned(&self) -> (Vec<Arc<Instance>>, usize) {
+        let mut former = self.lock_former();
+        let unpinned = former.extract_if(.., |snapshot| Arc::strong_count(snapshot) == 1).collect();
+        (unpinned, former.len())
+    }
+
+    /// How many snapshots were in force before and may be pinned by somebody.
+    pub(crate) fn former_count(&self) -> usize {
+        self.lock_former().len()
     }
 
     /// Nobody serves any more, and nothing is in force.
     pub fn end(&self) {
-        let last = self.lock_current().take();
+        let last = (self.lock_current().take(), std::mem::take(&mut *self.lock_former()));
         drop(last);
     }
 
@@ -420,6 +477,19 @@ impl Live {
             let own = listeners.clone().into_iter().map(move |number| &thread.listeners[number as usize]);
             own.chain([&thread.frontends[at]])
         })
+    }
+
+    /// A listener joins those that count for its frontend.
+    pub(crate) fn admit_listener(&self, frontend: ProxyId, bind: &Bind) {
+        self.listeners[bind.number as usize].begin(frontend, bind);
+        self.counted[frontend.0 as usize].lock().unwrap_or_else(PoisonError::into_inner).push(bind.number);
+    }
+
+    /// What a listener that is gone had counted is with its frontend by now.
+    pub(crate) fn forget_listener(&self, listener: u32, frontend: ProxyId) {
+        let mut counted = self.counted[frontend.0 as usize].lock().unwrap_or_else(PoisonError::into_inner);
+        counted.retain(|other| *other != listener);
+        self.listeners[listener as usize].gate.reset_peak();
     }
 
     /// Forgets the largest rates.

@@ -78,6 +78,11 @@ impl Histogram {
         self.sum_us.add(us);
     }
 
+    fn take_over(&self, other: &Histogram) {
+        let own = self.counts.iter().chain([&self.sum_us]);
+        own.zip(other.counts.iter().chain([&other.sum_us])).for_each(|(own, theirs)| own.add(theirs.get()));
+    }
+
     fn reset(&self) {
         self.counts.iter().chain([&self.sum_us]).for_each(|counter| counter.set(0));
     }
@@ -136,6 +141,16 @@ impl Latency {
             if us != 0 {
                 histogram.add(bucket(us), us);
             }
+        }
+    }
+
+    /// Counts what others counted, too. Only the owning thread may call this.
+    pub fn take_over(&self, other: &Latency) {
+        self.total.take_over(&other.total);
+        self.response.take_over(&other.response);
+        if let Some(theirs) = other.waits.get() {
+            let own = self.waits.get_or_init(Box::default);
+            own.iter().zip(theirs.iter()).for_each(|(own, theirs)| own.take_over(theirs));
         }
     }
 

@@ -14,6 +14,7 @@ pub mod frontend;
 pub mod gate;
 pub mod instance;
 pub mod latency;
+mod lease;
 mod log_feed;
 pub mod log_forward;
 mod log_hash;
@@ -24,7 +25,9 @@ pub mod peers;
 pub(crate) mod plant;
 pub mod rate;
 pub mod refused;
+pub mod reload;
 pub mod resolvers;
+mod sessions;
 pub mod stream;
 pub mod tables;
 pub mod worker;
@@ -80,8 +83,7 @@ pub fn start_thread(instance: &Arc<Instance>, thread: usize, sockets: Vec<Thread
     }
     frontend::reverse::start(&worker);
     for socket in sockets {
-        let task = frontend::listener::start(&worker, socket.listener, socket.port);
-        own.accepting.borrow_mut().push(task);
+        frontend::listener::start(&worker, socket.listener, socket.port);
     }
 }
 
@@ -104,7 +106,7 @@ pub fn stop_accepting(live: &Live) {
     };
     worker.until_stop.take().into_iter().for_each(kill);
     peers::stop(&worker);
-    worker.accepting.borrow().iter().for_each(|task| task.wake(Reason::OTHER));
+    worker.accepting.borrow().iter().for_each(|(_, task)| task.wake(Reason::OTHER));
     worker.drop_idle_connections();
     worker.wake_sessions();
     thread_may_have_stopped(&worker);
@@ -139,7 +141,7 @@ pub fn set_paused(live: &Arc<Live>, handle: &Handle, paused: bool) {
         handle.run_on(thread, move || {
             if let Some(worker) = worker::current() {
                 worker.paused.set(paused);
-                worker.accepting.borrow().iter().for_each(|task| task.wake(Reason::OTHER));
+                worker.accepting.borrow().iter().for_each(|(_, task)| task.wake(Reason::OTHER));
             }
         });
     }

@@ -30,14 +30,20 @@ const GET_MAX: usize = 255;
 
 type Answer = Result<Vec<u8>, Outcome>;
 
-/// Starts to keep responses up to date, on one thread for all.
+/// Starts to keep responses up to date, on one thread for all, if that thread does not do it already and TLS is used.
 pub fn start(worker: &Rc<Worker>) {
-    let Some(live) = worker.instance.config.tls.clone() else { return };
+    if worker.instance.config.tls.is_none() || worker.looks_after.responses.replace(true) {
+        return;
+    }
     let own = Rc::clone(worker.own());
     let options = SpawnOptions { class: Class::Bulk, ..SpawnOptions::default() };
     spawn_with(&UPDATE, options, async move {
         loop {
             timer::sleep(LOOK_MS).await;
+            let Some(pin) = own.pin() else { return };
+            let live = pin.instance.config.tls.clone();
+            drop(pin);
+            let Some(live) = live else { continue };
             loop {
                 let Ok(due) = lock(&live).due_update() else { break };
                 let Some(proxy) = own.pin().map(|pin| pin.instance.config.global.tls.update_proxy) else {

@@ -18,25 +18,32 @@ const EXPIRY_MS: u64 = 100;
 /// Entries that are looked at before others get their turn.
 const EXPIRE_AT_ONCE: usize = 1000;
 
-/// The tables that a configuration declares, empty.
-pub fn of(config: &Config) -> Box<[Arc<Table>]> {
+/// The tables that a configuration declares: those of `before`, which are the first of them, and the others empty.
+pub fn following(before: &Arc<[Arc<Table>]>, config: &Config) -> Arc<[Arc<Table>]> {
+    if before.len() == config.tables.len() {
+        return Arc::clone(before);
+    }
     // Clients must not be able to choose keys that share a bucket.
     let random = || std::collections::hash_map::RandomState::new().build_hasher().finish();
-    config.tables.iter().map(|spec| Arc::new(Table::new(Spec::clone(spec), random()))).collect()
+    let fresh = config.tables.iter().skip(before.len());
+    let fresh = fresh.map(|spec| Arc::new(Table::new(Spec::clone(spec), random())));
+    before.iter().cloned().chain(fresh).collect()
 }
 
-/// Starts to take entries away that are due, on one thread for all.
+/// Starts to take entries away that are due, on one thread for all, if that thread does not do it already and there is a table
+/// whose entries are ever due.
 pub fn start_expiry(worker: &Rc<Worker>) {
-    let tables: Vec<Arc<Table>> =
-        worker.instance.tables.iter().filter(|table| table.spec().expire_ms > 0).cloned().collect();
-    if tables.is_empty() {
+    let expires = worker.instance.tables.iter().any(|table| table.spec().expire_ms > 0);
+    if !expires || worker.looks_after.tables.replace(true) {
         return;
     }
+    let own = Rc::clone(worker.own());
     let options = SpawnOptions { class: Class::Bulk, ..SpawnOptions::default() };
     spawn_with(&EXPIRY, options, async move {
         loop {
             timer::sleep(EXPIRY_MS).await;
-            for table in &tables {
+            let Some(tables) = own.pin().map(|pin| Arc::clone(&pin.instance.tables)) else { return };
+            for table in tables.iter().filter(|table| table.spec().expire_ms > 0) {
                 while table.expire(clock::now_ms(), EXPIRE_AT_ONCE) {
                     yield_now().await;
                 }

@@ -4,9 +4,8 @@
 //! **Invariant:** nothing here is touched by another thread. Cells are never borrowed across an `await`.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::net::IpAddr;
 use std::ops::Deref;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -24,7 +23,9 @@ use crate::backend::pool::IdlePool;
 use crate::chunks::Chunks;
 use crate::connection::tls::RecordSizes;
 use crate::counters::{Counters, Present, Rate, ThreadCounters};
-use crate::instance::{Instance, Live, STREAM_BLOCK};
+use crate::instance::{Instance, Live, STREAM_BLOCK, Stopping};
+pub use crate::sessions::SessionEntry;
+use crate::sessions::SessionList;
 use crate::stream::StreamState;
 use crate::stream::entry::Entries;
 
@@ -36,6 +37,8 @@ pub struct Worker {
     own: Rc<Thread>,
     /// By proxy.
     routes: Routes,
+    /// Stick tables, as this thread refers to them.
+    pub tables: Rc<[thalweg_stick::Local]>,
     /// Servers that were added since: see [`Worker::server`].
     later: OnceCell<Box<Later>>,
 }
@@ -68,6 +71,14 @@ pub struct Thread {
     counters: Arc<ThreadCounters>,
     /// What is in force.
     pinned: RefCell<Option<Rc<Worker>>>,
+    /// Of every snapshot that something on this thread is served by.
+    pins: RefCell<Vec<Weak<Worker>>>,
+    /// Listeners that are not in force any more and have sessions on this thread, with what serves those.
+    left_behind: RefCell<Vec<(u32, Rc<Worker>)>>,
+    has_left_behind: Cell<bool>,
+    /// The listeners of sessions that are on their way into the list.
+    starting: RefCell<Vec<u32>>,
+    pub(crate) looks_after: LooksAfter,
     /// By flat server number; see [`Thread::with_pool`].
     pools: Chunks<RefCell<IdlePool>>,
     /// The task that looks after idle server connections.
@@ -77,8 +88,6 @@ pub struct Thread {
     /// This thread's view of each backend's load balancer, by proxy.
     views: RefCell<Vec<View>>,
     logger: RefCell<Logger>,
-    /// Stick tables, as this thread refers to them.
-    pub tables: Box<[thalweg_stick::Local]>,
     pub scratch: RefCell<Scratch>,
     /// Rendered log lines and other short-lived text.
     pub text: RefCell<Vec<u8>>,
@@ -94,8 +103,8 @@ pub struct Thread {
     pub sessions: RefCell<SessionList>,
     /// The streams on this thread.
     pub streams: Entries,
-    /// The tasks that accept on this thread.
-    pub accepting: RefCell<Vec<TaskId>>,
+    /// The tasks that accept on this thread, with their listeners.
+    pub accepting: RefCell<Vec<(usize, TaskId)>>,
     /// Tasks that a soft stop ends at once: what accepts for the CLI.
     pub until_stop: RefCell<Vec<TaskId>>,
     /// `peers` sections that live on this thread.
@@ -115,6 +124,15 @@ pub struct Thread {
     pub crypt: RefCell<thalweg_sys::crypt::Crypt>,
 }
 
+/// What one thread does for all, once there is something to do.
+#[derive(Default)]
+pub(crate) struct LooksAfter {
+    /// Entries of stick tables that are due.
+    pub tables: Cell<bool>,
+    /// Answers about certificates.
+    pub responses: Cell<bool>,
+}
+
 thread_local! {
     static CURRENT: RefCell<Option<Rc<Thread>>> = const { RefCell::new(None) };
 }
@@ -127,7 +145,7 @@ pub fn install(thread: &Rc<Thread>) {
 /// The thread has no configuration any more, and nothing begins on it.
 pub fn uninstall() {
     if let Some(thread) = CURRENT.with_borrow_mut(Option::take) {
-        let pinned = thread.pinned.take();
+        let pinned = (thread.pinned.take(), thread.left_behind.take());
         drop(pinned);
         thread.live.end();
     }
@@ -147,73 +165,6 @@ pub fn follow_current() {
         && !thread.pin().is_some_and(|pin| Arc::ptr_eq(&pin.instance, &now))
     {
         thread.follow(now);
-    }
-}
-
-/// A client's session, as an operator sees it.
-#[derive(Clone, Copy, Debug)]
-pub struct SessionEntry {
-    /// Its task; [`TaskId::NONE`] in a free slot.
-    pub task: TaskId,
-    pub frontend: ProxyId,
-    /// Millisecond it began.
-    pub since_ms: u64,
-    /// The client's address and port; `None` for unix sockets.
-    pub source: Option<(IpAddr, u16)>,
-}
-
-const NO_SESSION: SessionEntry =
-    SessionEntry { task: TaskId::NONE, frontend: ProxyId(0), since_ms: 0, source: None };
-
-/// Entries of sessions that are allocated together.
-const SESSIONS: usize = 64;
-
-/// Sessions that come and go, each at a slot that stays its own.
-#[derive(Default)]
-pub struct SessionList {
-    // Boxed, so that a growing list leaves them where they are: there may be very many.
-    #[allow(clippy::vec_box)]
-    chunks: Vec<Box<[SessionEntry; SESSIONS]>>,
-    free: Vec<u32>,
-}
-
-impl SessionList {
-    /// Adds a session and returns its slot.
-    pub fn insert(&mut self, entry: SessionEntry) -> usize {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            let first = u32::try_from(self.chunks.len() * SESSIONS).unwrap_or(u32::MAX);
-            self.chunks.push(Box::new([NO_SESSION; SESSIONS]));
-            self.free.extend((first + 1..first + SESSIONS as u32).rev());
-            first
-        }) as usize;
-        self.chunks[slot / SESSIONS][slot % SESSIONS] = entry;
-        slot
-    }
-
-    /// Removes the session at a slot.
-    pub fn remove(&mut self, slot: usize) {
-        self.chunks[slot / SESSIONS][slot % SESSIONS] = NO_SESSION;
-        self.free.push(u32::try_from(slot).unwrap_or(u32::MAX));
-    }
-
-    /// Gives the memory behind the last session back.
-    pub fn trim(&mut self) {
-        let last = self.chunks.iter().rposition(|chunk| chunk.iter().any(|s| s.task != TaskId::NONE));
-        let chunks = last.map_or(0, |last| last + 1);
-        self.chunks.truncate(chunks);
-        self.chunks.shrink_to_fit();
-        self.free.retain(|slot| (*slot as usize) < chunks * SESSIONS);
-        self.free.shrink_to_fit();
-    }
-
-    /// All sessions.
-    pub fn iter(&self) -> impl Iterator<Item = &SessionEntry> {
-        self.chunks.iter().flat_map(|chunk| chunk.iter()).filter(|s| s.task != TaskId::NONE)
-    }
-
-    /// Wakes them all.
-    pub fn wake_all(&self) {
-        self.iter().for_each(|s| s.task.wake(Reason::OTHER));
     }
 }
 
@@ -252,12 +203,16 @@ impl Thread {
             thread,
             counters,
             pinned: RefCell::new(None),
+            pins: RefCell::default(),
+            left_behind: RefCell::default(),
+            has_left_behind: Cell::new(false),
+            starting: RefCell::default(),
+            looks_after: LooksAfter::default(),
             pools: Chunks::new(instance.server_count()),
             janitor: Cell::new(TaskId::NONE),
             janitor_sleeps_until: Cell::new(0),
             views: RefCell::default(),
             logger: RefCell::new(logger),
-            tables: live.tables.iter().map(|table| thalweg_stick::Local::new(Arc::clone(table))).collect(),
             scratch: RefCell::new(Scratch::new(global.tune.bufsize)),
             text: RefCell::new(Vec::with_capacity(4096)),
             spare_streams: RefCell::new(Vec::new()),
@@ -284,16 +239,123 @@ impl Thread {
 
     /// From now on this is in force: what begins on this thread works by it.
     pub fn follow(self: &Rc<Self>, instance: Arc<Instance>) {
-        let before = self.pin().filter(|before| before.instance.has_proxies_of(&instance));
-        let routes = before.map_or_else(|| self.routes(&instance), |before| Rc::clone(&before.routes));
+        let before = self.pin();
+        let same = before.as_ref().filter(|before| before.instance.has_proxies_of(&instance));
+        let routes = same.map_or_else(|| self.routes(&instance), |before| Rc::clone(&before.routes));
+        let tables = tables_of(&instance, before.as_deref());
         let mut views = self.views.borrow_mut();
         let proxies = views.len().max(instance.backends.len());
         views.resize_with(proxies, View::default);
         drop(views);
-        let pin = Worker { instance, own: Rc::clone(self), routes, later: OnceCell::new() };
-        let before = self.pinned.replace(Some(Rc::new(pin)));
+        let pin = Rc::new(Worker { instance, own: Rc::clone(self), routes, tables, later: OnceCell::new() });
+        self.pins.borrow_mut().retain(|pin| pin.strong_count() > 0);
+        self.pins.borrow_mut().push(Rc::downgrade(&pin));
+        let last = self.pinned.replace(Some(Rc::clone(&pin)));
+        if let Some(before) = before {
+            self.leave_behind(&before, &pin);
+        }
         // What is dropped with it may look at this thread.
-        drop(before);
+        drop(last);
+        self.logger.borrow_mut().forget_unused();
+    }
+
+    /// Sessions whose listener is not in force any more are served by what last had it, and are to end.
+    fn leave_behind(&self, before: &Rc<Worker>, now: &Worker) {
+        let lost = |listener: u32| now.instance.find_bind(listener as usize).is_none();
+        let binds = before.instance.config.proxies.iter().flat_map(|proxy| &proxy.binds);
+        let lost: Vec<u32> = binds.map(|bind| bind.number).filter(|number| lost(*number)).collect();
+        if lost.is_empty() {
+            return;
+        }
+        let mut left = self.left_behind.borrow_mut();
+        for listener in lost {
+            if self.serves(listener) {
+                left.push((listener, Rc::clone(before)));
+            }
+        }
+        self.has_left_behind.set(!left.is_empty());
+        drop(left);
+        self.wake_sessions();
+    }
+
+    /// What a session of this listener is served by now: what is in force, or what last had the listener.
+    #[inline]
+    pub fn pin_for(&self, listener: usize) -> Option<Rc<Worker>> {
+        let pin = self.pin()?;
+        if self.has_left_behind.get() { self.last_pin_for(listener).or(Some(pin)) } else { Some(pin) }
+    }
+
+    #[cold]
+    fn last_pin_for(&self, listener: usize) -> Option<Rc<Worker>> {
+        let left = self.left_behind.borrow();
+        left.iter().find(|(left, _)| *left as usize == listener).map(|(_, pin)| Rc::clone(pin))
+    }
+
+    /// What serves a connection that came to a listener by a snapshot that this thread may not follow any more.
+    pub fn pin_by(self: &Rc<Self>, listener: usize, instance: &Arc<Instance>) -> Option<Rc<Worker>> {
+        let now = self.pin_for(listener)?;
+        if now.instance.find_bind(listener).is_some() {
+            return Some(now);
+        }
+        instance.find_bind(listener)?;
+        let (instance, own) = (Arc::clone(instance), Rc::clone(self));
+        let (routes, tables) = (self.routes(&instance), tables_of(&instance, Some(&now)));
+        let pin = Rc::new(Worker { instance, own, routes, tables, later: OnceCell::new() });
+        self.pins.borrow_mut().push(Rc::downgrade(&pin));
+        self.left_behind.borrow_mut().push((u32::try_from(listener).ok()?, Rc::clone(&pin)));
+        self.has_left_behind.set(true);
+        Some(pin)
+    }
+
+    /// Whether a session of this listener is to end when it is idle: the process stops, or the listener is not in force any more.
+    #[inline]
+    pub fn leaves(&self, listener: usize) -> bool {
+        self.live.stopping() != Stopping::No
+            || self.has_left_behind.get() && self.last_pin_for(listener).is_some()
+    }
+
+    /// A session of a listener is on its way.
+    pub fn session_starts(&self, listener: usize) {
+        self.starting.borrow_mut().push(u32::try_from(listener).unwrap_or(u32::MAX));
+    }
+
+    /// It is there: its slot in the list.
+    pub fn session_began(&self, session: SessionEntry) -> usize {
+        let mut starting = self.starting.borrow_mut();
+        if let Some(at) = starting.iter().position(|listener| *listener == session.listener) {
+            starting.swap_remove(at);
+        }
+        self.sessions.borrow_mut().insert(session)
+    }
+
+    /// Whether anything on this thread is about this listener.
+    fn serves(&self, listener: u32) -> bool {
+        self.accepting.borrow().iter().any(|(other, _)| *other == listener as usize)
+            || self.starting.borrow().contains(&listener)
+            || self.sessions.borrow().iter().any(|session| session.listener == listener)
+    }
+
+    /// A session of a listener ended, or what accepted for it: if nothing is left of what was left behind, what served it goes.
+    pub fn left_listener(&self, listener: usize) {
+        let listener = u32::try_from(listener).unwrap_or(u32::MAX);
+        if !self.has_left_behind.get() {
+            return;
+        }
+        if !self.serves(listener) {
+            let mut left = self.left_behind.borrow_mut();
+            let over: Vec<_> = left.extract_if(.., |(other, _)| *other == listener).collect();
+            self.has_left_behind.set(!left.is_empty());
+            drop(left);
+            drop(over);
+        }
+    }
+
+    /// The snapshots that something on this thread is served by, with how much of it.
+    pub fn pins(&self) -> Vec<(u64, usize)> {
+        let pins = self.pins.borrow();
+        let held =
+            pins.iter().filter_map(|pin| Some((pin.upgrade()?.instance.generation, pin.strong_count())));
+        held.collect()
     }
 
     fn routes(&self, instance: &Instance) -> Routes {
@@ -529,6 +591,12 @@ impl Thread {
             *view = View::default();
         }
         self.counters.backends.forget(proxy.0 as usize);
+        self.counters.frontends.forget(proxy.0 as usize);
+    }
+
+    /// Nobody knows the listener any more: what it counted counts for its frontend.
+    pub(crate) fn forget_listener(&self, listener: u32, frontend: ProxyId) {
+        self.counters.listeners.move_to(listener as usize, &self.counters.frontends, frontend.0 as usize);
     }
 
     /// Lets every session look at whether the process stops.
@@ -666,6 +734,17 @@ impl Worker {
     }
 }
 
+/// The tables of a snapshot: those that `before` has, too, as it refers to them.
+fn tables_of(instance: &Instance, before: Option<&Worker>) -> Rc<[thalweg_stick::Local]> {
+    let known: &[thalweg_stick::Local] = before.map_or(&[], |before| &before.tables);
+    if let Some(before) = before.filter(|_| known.len() == instance.tables.len()) {
+        return Rc::clone(&before.tables);
+    }
+    let fresh = instance.tables.iter().skip(known.len());
+    let known = known.iter().take(instance.tables.len()).cloned();
+    known.chain(fresh.map(|table| thalweg_stick::Local::new(Arc::clone(table)))).collect()
+}
+
 /// A second is over: if it had more events than any before, that is the new peak.
 #[cold]
 fn raise<'a>(peak: &AtomicU64, rates: impl Iterator<Item = &'a Rate>, second: u64) {
@@ -683,27 +762,4 @@ fn case_map(global: &Global) -> Option<CaseMap> {
         let _ = map.add(from.as_bytes(), to.as_bytes());
     }
     Some(map)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sessions_keep_their_slots_and_what_is_behind_the_last_goes_back() {
-        let mut list = SessionList::default();
-        let entry = |n: u64| SessionEntry { task: TaskId::from_user_bits(n), since_ms: n, ..NO_SESSION };
-        let slots: Vec<usize> = (0..1000).map(|n| list.insert(entry(n))).collect();
-        assert!(list.iter().map(|s| s.since_ms).eq(0..1000));
-        slots.iter().filter(|slot| **slot != slots[70]).for_each(|slot| list.remove(*slot));
-        list.trim();
-        assert_eq!((list.chunks.len(), list.iter().count()), (2, 1));
-        let again: Vec<usize> = (0..1000).map(|n| list.insert(entry(n))).collect();
-        assert!(!again.contains(&slots[70]));
-        assert_eq!(list.iter().count(), 1001);
-        again.iter().for_each(|slot| list.remove(*slot));
-        list.remove(slots[70]);
-        list.trim();
-        assert!(list.chunks.is_empty() && list.free.is_empty());
-    }
 }

@@ -16,7 +16,7 @@ fn a_thread_that_ends_before_it_knows_how_to_stop_the_runtime_holds_nothing_up()
     running.handle.run_on(0, move || {
         let worker = worker::current().unwrap();
         worker.instance.stop(Stopping::Soft);
-        worker.accepting.borrow().iter().for_each(|task| task.wake(Reason::OTHER));
+        worker.accepting.borrow().iter().for_each(|(_, task)| task.wake(Reason::OTHER));
         tell.send(worker.instance.clone()).unwrap();
     });
     let instance = told.recv().unwrap();

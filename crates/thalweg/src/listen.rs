@@ -143,6 +143,62 @@ pub fn open(
     if failures.is_empty() { Ok(()) } else { Err(failures) }
 }
 
+/// What a configuration that follows another one has to listen on besides.
+pub struct Following {
+    pub sockets: Vec<OpenListener>,
+    /// The numbers of the listeners whose sockets of before are to be closed then.
+    pub closing: Vec<u32>,
+}
+
+/// Opens what `now` listens on and `before` does not, and anew what it listens on otherwise. On failure, one message for each, and
+/// nothing stays open.
+pub fn open_following(
+    before: &Config,
+    now: &Config,
+    warnings: &mut Vec<String>,
+) -> Result<Following, Vec<String>> {
+    let listeners = |config: &'_ Config| -> Vec<(ProxyId, usize, u32)> {
+        let proxies = config.proxies.iter().filter(|proxy| !proxy.disabled);
+        let of =
+            |proxy: &Proxy| proxy.binds.iter().enumerate().map(|(at, b)| (proxy.id, at, b.number)).collect();
+        proxies.flat_map(|proxy| -> Vec<_> { of(proxy) }).collect()
+    };
+    let (old, new) = (listeners(before), listeners(now));
+    let stays = |(proxy, at, number): &(ProxyId, usize, u32)| {
+        let known = old.iter().find(|(_, _, other)| other == number);
+        known.is_some_and(|(old_proxy, old_at, _)| {
+            listens_alike((before, *old_proxy, *old_at), (now, *proxy, *at))
+        })
+    };
+    let staying: Vec<u32> =
+        new.iter().filter(|listener| stays(listener)).map(|(_, _, number)| *number).collect();
+    let mut opened: Vec<OpenListener> = new
+        .iter()
+        .filter(|(_, _, number)| staying.contains(number))
+        .map(|(proxy, bind, _)| OpenListener { proxy: *proxy, bind: *bind, shards: Vec::new() })
+        .collect();
+    open(now, &mut Handed::default(), &mut opened, warnings)?;
+    let closing =
+        old.iter().map(|(_, _, number)| *number).filter(|number| !staying.contains(number)).collect();
+    // What stays was only in the list so that it is not opened again.
+    opened.retain(|open| !open.shards.is_empty());
+    Ok(Following { sockets: opened, closing })
+}
+
+/// Whether the sockets of two listeners at the same address are made alike.
+fn listens_alike(before: (&Config, ProxyId, usize), now: (&Config, ProxyId, usize)) -> bool {
+    let made = |(config, proxy, at): (&Config, ProxyId, usize)| {
+        let proxy = config.proxy(proxy);
+        let bind = &proxy.binds[at];
+        let mut options = options(config, &Owner::of(proxy), bind, false);
+        // It is that of the socket that is there.
+        options.backlog = 0;
+        options.fastopen = options.fastopen.map(|_| 0);
+        (options, bind.addr.clone(), bind.sockets(&config.global), bind.threads.clone())
+    };
+    made(before) == made(now)
+}
+
 /// What messages call a proxy that listens.
 pub fn title(proxy: &Proxy) -> String {
     let kind = if proxy.is_be() { "proxy" } else { "frontend" };
@@ -210,6 +266,7 @@ pub fn open_peers(config: &Config, handed: &mut Handed) -> Result<OpenPeers, Vec
         match open_stream(config, &Owner::PEERS, &peers.bind, handed) {
             Ok(port) => {
                 opened.shared.push(SharedSocket {
+                    listener: None,
                     port: Arc::clone(&port),
                     interface: peers.bind.interface.as_deref().unwrap_or("").to_string(),
                     shown: peers.bind.shown.to_string(),
@@ -233,6 +290,7 @@ pub fn open_log_forwards(config: &Config, handed: &mut Handed) -> Result<OpenLog
             match open_stream(config, &owner, bind, handed) {
                 Ok(port) => {
                     opened.shared.push(SharedSocket {
+                        listener: None,
                         port: Arc::clone(&port),
                         interface: bind.interface.as_deref().unwrap_or("").to_string(),
                         shown: bind.shown.to_string(),
@@ -308,6 +366,7 @@ pub fn distribute(
         let port = |shard: OpenSocket| shard.into_port(let_go_of(config, &owner, bind));
         let ports: Vec<Arc<Port>> = open.shards.into_iter().map(port).collect();
         shared.extend(ports.iter().map(|port| SharedSocket {
+            listener: Some(bind.number),
             port: Arc::clone(port),
             interface: bind.interface.as_deref().unwrap_or("").to_string(),
             shown: bind.shown.to_string(),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use thalweg_config::model::Global;
-use thalweg_config::{Config, Input, LoadOptions, ProcessSettings};
+use thalweg_config::{After, Config, Input, LoadOptions, ProcessSettings};
 use thalweg_syntax::source::expand_paths;
 use thalweg_syntax::{Diagnostic, Diagnostics, DiskLoader, Environment, SourceMap};
 use thalweg_sys::process::{self, host_name};
@@ -117,7 +117,20 @@ pub fn process_settings(options: &Options) -> ProcessSettings {
 
 /// Reads the files of the command line.
 pub fn load(options: &Options) -> Loaded {
-    let files = match files(options) {
+    read(files(options), options, None)
+}
+
+/// Reads them again, or others in their place, as the configuration that is to follow one in force.
+pub fn load_following(options: &Options, others: &[String], after: After<'_>) -> Loaded {
+    let found = match others {
+        [] => files(options),
+        others => expand_paths(&DiskLoader, others),
+    };
+    read(found, options, Some(after))
+}
+
+fn read(found: Result<Vec<String>, Diagnostic>, options: &Options, after: Option<After<'_>>) -> Loaded {
+    let files = match found {
         Ok(files) => files,
         Err(diagnostic) => {
             let mut diagnostics = Diagnostics::new();
@@ -126,7 +139,12 @@ pub fn load(options: &Options) -> Loaded {
             return Loaded { config: None, diagnostics, sources: SourceMap::new() };
         }
     };
-    let loaded = thalweg_config::load(&load_options(options, files));
+    let mut settings = load_options(options, files);
+    if after.is_some() {
+        // Those that the parent left were taken over at the start.
+        settings.inherited = |_| Ok(());
+    }
+    let loaded = thalweg_config::load(&LoadOptions { after, ..settings });
     let mut config = loaded.config;
     if let Some(config) = &mut config {
         override_config(config, options);

@@ -15,6 +15,7 @@ mod master;
 mod old_process;
 mod process;
 mod program;
+mod reload;
 mod report;
 mod service;
 mod signals;

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
-use thalweg_cli::Cli;
+use thalweg_cli::{Cli, Reload};
 use thalweg_config::Config;
 use thalweg_config::model::IoDriver;
 use thalweg_proxy::ThreadSocket;
@@ -18,9 +18,11 @@ use thalweg_runtime::{CpuSet, Handle, Profiling, Runtime};
 use thalweg_syntax::source::os_message;
 use thalweg_sys::handover::HandedSocket;
 
+use crate::cli::Options;
 use crate::data_path::DataPath;
 use crate::listen::{self, Backups, Handed, OpenListener, OpenLogs, OpenPeers};
 use crate::program::Program;
+use crate::reload::Reloader;
 use crate::stats_socket::{self, CliListener, SharedSockets};
 
 /// Names the I/O driver to use in place of the configured one (`auto`, `io_uring`, `epoll`): the test suites run on
@@ -137,7 +139,7 @@ impl Service {
 
     /// Starts the threads. The last one begins with [`Running::run`]. `has_master` says that a master makes connections to
     /// the CLI.
-    pub fn start(self, has_master: bool) -> io::Result<Running> {
+    pub fn start(self, has_master: bool, options: &Options) -> io::Result<Running> {
         let threads = self.config.global.nbthread.max(1);
         let settings = runtime_settings(&self.config);
         let (sockets, mut shared) = listen::distribute(self.opened, &self.config, threads);
@@ -164,8 +166,11 @@ impl Service {
         }
         let path = data_path.clone();
         let cli_names: Vec<String> = cli_listeners.iter().map(|listener| listener.name.clone()).collect();
+        let reloader = Reloader::new(options, &instance.live, &shared);
         let (cli, cli_ports) =
-            stats_socket::prepare(&instance, &self.program, cli_listeners, &shared, has_master);
+            stats_socket::prepare(&instance, &self.program, cli_listeners, (&shared, &reloader), has_master);
+        // Threads have it from here on, for as long as it is in force.
+        drop(instance);
         let master_cli = has_master.then(|| (Arc::clone(&cli), cli.sockets.len() - 1));
         // One thread accepts for each CLI socket: there is little to share.
         let mut cli_ports_of: Vec<Vec<(usize, Arc<Port>)>> = Vec::new();
@@ -190,8 +195,9 @@ impl Service {
             let taken = crate::locked(&cli_ports_of).get_mut(thread).map(std::mem::take);
             thalweg_cli::start_thread(&cli, taken.unwrap_or_default());
         })?;
-        let control =
-            Control(Arc::new(ControlInner { data_path, handle: runtime.handle(), shared, cli_ports }));
+        reloader.set_handle(runtime.handle());
+        let handle = runtime.handle();
+        let control = Control(Arc::new(ControlInner { data_path, handle, shared, cli_ports, reloader }));
         Ok(Running { runtime, control, master_cli })
     }
 }
@@ -289,6 +295,8 @@ impl Running {
 /// A listening socket that may be handed to another process.
 #[derive(Debug)]
 pub struct SharedSocket {
+    /// The number of the listener of a proxy that it is of.
+    pub listener: Option<u32>,
     /// The socket.
     pub port: Arc<Port>,
     /// The interface it is bound to, empty for none.
@@ -312,6 +320,7 @@ struct ControlInner {
     shared: SharedSockets,
     /// The sockets of the CLI with their names; emptied by a stop, as the above.
     cli_ports: Mutex<Vec<(String, Arc<Port>)>>,
+    reloader: Arc<Reloader>,
 }
 
 /// What signals may ask for, from any thread.
@@ -330,6 +339,11 @@ impl Control {
     /// One line for each proxy whose clients a hard stop would send away.
     pub fn remaining(&self) -> Vec<String> {
         self.0.data_path.remaining()
+    }
+
+    /// Read the files again and serve what they say, on a thread of its own; `tell` hears what came of it.
+    pub fn reload(&self, tell: impl FnOnce(String) + Send + 'static) {
+        self.0.reloader.start(Reload::Apply { force: false }, Box::new(tell));
     }
 
     /// Let go of everything; [`Running::run`] returns soon.

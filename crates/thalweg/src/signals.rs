@@ -5,7 +5,7 @@
 //! | SIGUSR1 | stop listening, finish what is in progress, leave with 0 |
 //! | SIGTERM, SIGINT | leave now, and let the parent see the signal |
 //! | SIGTTOU, SIGTTIN | stop listening for a while; listen again |
-//! | SIGHUP | show the state of proxies and servers |
+//! | SIGHUP | show the state of proxies and servers; without a master, reload in place |
 //! | SIGQUIT | show the state of memory |
 //! | SIGUSR2, SIGPIPE | nothing |
 
@@ -44,12 +44,14 @@ pub fn ended_by() -> Option<Signal> {
     *locked(&ENDED_BY)
 }
 
-/// Starts the thread that waits for signals. `hard_stop_after` bounds a soft stop.
+/// Starts the thread that waits for signals. `hard_stop_after` bounds a soft stop. `reloads`: it is
+/// this process that SIGHUP reloads, and not a master.
 pub fn start(
     set: SignalSet,
     control: Control,
     mut reporter: Reporter,
     hard_stop_after: Option<Duration>,
+    reloads: bool,
 ) -> std::io::Result<()> {
     let serve = move || {
         thalweg_runtime::memory::keep();
@@ -74,6 +76,10 @@ pub fn start(
                     reporter.warning("SIGHUP received, dumping servers states.");
                     for line in control.server_states() {
                         reporter.warning(&line);
+                    }
+                    if reloads {
+                        let mut reporter = reporter.clone();
+                        control.reload(move |said| reporter.notice(&format!("Reload: {}", said.trim_end())));
                     }
                 }
                 // Memory pools are trimmed by themselves: there is nothing to flush.

@@ -302,11 +302,12 @@ fn serve(
     let cannot =
         |what: &str, error: std::io::Error| format!("[{}.main()] Cannot {what} : {error}.", program.name);
     tell_of_panics();
-    let running =
-        service.start(worker.is_some()).map_err(|error| fail(reporter, cannot("start threads", error)))?;
+    let running = service
+        .start(worker.is_some(), options)
+        .map_err(|error| fail(reporter, cannot("start threads", error)))?;
     let mut heedless = reporter.heedless();
     heedless.verbosity.quiet |= null.is_some();
-    signals::start(blocked, running.control(), heedless, settings.hard_stop_after)
+    signals::start(blocked, running.control(), heedless, settings.hard_stop_after, worker.is_none())
         .map_err(|error| fail(reporter, cannot("wait for signals", error)))?;
     if let (Some(worker), Some(cli)) = (worker.take(), running.master_cli()) {
         worker

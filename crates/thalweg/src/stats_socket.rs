@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use thalweg_cli::{BindLine, Cli, Process, Severity, Socket};
+use thalweg_cli::{BindLine, Cli, Process, Reload, Severity, Socket};
 use thalweg_config::model::CliLevel;
 use thalweg_proxy::Instance;
 use thalweg_proxy::gate::Gate;
@@ -16,6 +16,7 @@ use thalweg_sys::handover::{SocketToHand, hand_over};
 
 use crate::exporter::Exporter;
 use crate::program::{COMPATIBLE_DATE, Program};
+use crate::reload::Reloader;
 use crate::report;
 use crate::service::SharedSocket;
 use crate::stats_page::StatsPage;
@@ -50,7 +51,7 @@ pub fn prepare(
     instance: &Arc<Instance>,
     program: &Program,
     listeners: Vec<CliListener>,
-    shared: &SharedSockets,
+    (shared, reloader): (&SharedSockets, &Arc<Reloader>),
     has_master: bool,
 ) -> (Arc<Cli>, Vec<Arc<Port>>) {
     let (mut sockets, mut ports) = (Vec::new(), Vec::new());
@@ -81,7 +82,7 @@ pub fn prepare(
     }
     let cli = Cli {
         live: Arc::clone(&instance.live),
-        process: Box::new(Surroundings(Arc::clone(shared))),
+        process: Box::new(Surroundings { shared: Arc::clone(shared), reloader: Arc::clone(reloader) }),
         product: if program.as_haproxy { "HAProxy".into() } else { "Thalweg".into() },
         version: program.version().into(),
         release_date: COMPATIBLE_DATE.into(),
@@ -96,7 +97,10 @@ pub fn prepare(
 }
 
 /// The program as the CLI sees it.
-struct Surroundings(SharedSockets);
+struct Surroundings {
+    shared: SharedSockets,
+    reloader: Arc<Reloader>,
+}
 
 impl Process for Surroundings {
     fn startup_log(&self) -> String {
@@ -104,7 +108,7 @@ impl Process for Surroundings {
     }
 
     fn hand_listeners(&self, client: OwnedFd) {
-        let sockets: Vec<_> = crate::locked(&self.0).iter().filter_map(SharedSocket::hand_out).collect();
+        let sockets: Vec<_> = crate::locked(&self.shared).iter().filter_map(SharedSocket::hand_out).collect();
         let hand = move || {
             let mut stream = UnixStream::from(client);
             let sockets: Vec<SocketToHand<'_>> = sockets
@@ -123,6 +127,10 @@ impl Process for Surroundings {
     }
 
     fn listeners(&self) -> usize {
-        crate::locked(&self.0).len()
+        crate::locked(&self.shared).len()
+    }
+
+    fn reload(&self, what: Reload, answer: Box<dyn FnOnce(String) + Send>) {
+        self.reloader.start(what, answer);
     }
 }

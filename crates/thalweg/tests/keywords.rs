@@ -16,7 +16,10 @@ const OUR_OWN: &[&str] = &[
     "listen/option http-strict [ FE BE HTTP ]",
     "listen/retry-budget",
     "explain [WORKER] ",
+    "reload [WORKER] ",
     "show latency [WORKER] ",
+    "show reload [WORKER] ",
+    "show snapshots [WORKER] ",
 ];
 
 fn reference() -> Option<PathBuf> {

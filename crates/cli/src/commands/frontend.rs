@@ -164,7 +164,7 @@ async fn shutdown(instance: &Instance, args: &[&str]) -> Reply {
 /// Lets whatever accepts look at whether it should.
 async fn wake_acceptors() {
     on_all(|worker| {
-        worker.accepting.borrow().iter().for_each(|task| task.wake(thalweg_runtime::Reason::OTHER));
+        worker.accepting.borrow().iter().for_each(|(_, task)| task.wake(thalweg_runtime::Reason::OTHER));
     })
     .await;
 }

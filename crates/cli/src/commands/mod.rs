@@ -16,6 +16,7 @@ mod patterns;
 mod peers;
 mod process;
 mod profile;
+mod reload;
 mod resolvers;
 mod server;
 mod session;
@@ -52,6 +53,7 @@ pub(crate) static FAMILIES: &[&[Command]] = &[
     peers::COMMANDS,
     process::COMMANDS,
     profile::COMMANDS,
+    reload::COMMANDS,
     resolvers::COMMANDS,
     server::COMMANDS,
     session::COMMANDS,

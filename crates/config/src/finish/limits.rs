@@ -11,6 +11,15 @@ use crate::model::{DynamicTarget, Global};
 pub(crate) fn compute(cx: &mut Cx<'_>) {
     let options = cx.options;
     let global = &mut cx.config.global;
+    if let Some(before) = options.after.map(|after| &after.config.global) {
+        // What was computed at the start stays: the process has made itself at home since.
+        if global.nbthread == 0 {
+            global.nbthread = before.nbthread;
+        }
+        if global.maxconn == 0 && !before.maxconn_set {
+            global.maxconn = before.maxconn;
+        }
+    }
     if global.nbthread == 0 {
         global.nbthread = options.cpus.max(1);
     }
@@ -90,7 +99,7 @@ pub(crate) fn compute(cx: &mut Cx<'_>) {
 /// How many connections the frontends that name a backend may bring to it, by backend. Those that compute the name of
 /// their backend are not counted.
 fn brought(cx: &Cx<'_>) -> Vec<u64> {
-    let mut brought = vec![0; cx.proxies.len()];
+    let mut brought = vec![0; cx.sides.len()];
     for p in cx.proxies.iter().map(|b| &b.p).filter(|p| p.is_fe() && !p.disabled) {
         let named = p.use_backend.iter().filter_map(|rule| match &rule.target {
             DynamicTarget::Static(id) => Some(*id),

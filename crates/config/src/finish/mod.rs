@@ -25,17 +25,14 @@ use crate::{proxy, replies, rules};
 
 /// Completes the configuration.
 pub(crate) fn finish(cx: &mut Cx<'_>) {
-    cx.sides = cx
-        .proxies
-        .iter()
-        .map(|b| Sides { frontend: b.p.is_fe(), backend: b.p.is_be(), mode: b.p.mode })
-        .collect();
-    cx.places = cx.proxies.iter().map(|b| b.span).collect();
+    crate::follow::assign(cx);
+    place_proxies(cx);
     crate::resolvers::add_default(cx);
     assign_ids(cx);
     crate::server_state::load(cx);
     proxy::stats_accounts(cx);
-    cx.name_table = NameTable::new(&cx.proxies, &cx.config.userlists, &cx.tables);
+    let proxies = || cx.proxies.iter().map(|b| &b.p);
+    cx.name_table = NameTable::new(proxies, &cx.config.userlists, cx.tables.iter().map(|table| &table.spec));
     process_variables(cx);
     crate::log_profile::compile(cx);
     crate::log::check_names(cx);
@@ -100,20 +97,31 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
         }));
         named.extend(b.p.servers.iter().filter_map(|server| server.rare().track).map(|(proxy, _)| proxy));
     }
-    for (bind, number) in cx.proxies.iter_mut().flat_map(|b| &mut b.p.binds).zip(0..) {
-        bind.number = number;
-    }
     cx.config.proxies.reserve_exact(cx.proxies.len());
-    for (index, mut b) in cx.proxies.drain(..).enumerate() {
+    for mut b in cx.proxies.drain(..) {
+        let id = b.p.id;
         for server in &mut b.p.servers {
-            server.is_referenced |=
-                cx.name_table.is_referenced(thalweg_sample::ProxyId(index as u32), server.id);
+            server.is_referenced |= cx.name_table.is_referenced(id, server.id);
         }
-        let id = thalweg_sample::ProxyId(index as u32);
         b.p.is_referenced = named.contains(&id)
             || cx.name_table.names_backend(id)
             || cx.config.tables.iter().any(|table| table.name == b.p.name);
         cx.config.proxies.push(b.p.into());
+    }
+    crate::follow::keep_dynamic(cx);
+    cx.config.reindex();
+}
+
+/// What proxies must know of one another, by number.
+fn place_proxies(cx: &mut Cx<'_>) {
+    let end = cx.proxies.iter().map(|b| b.p.id.0 as usize + 1).max().unwrap_or(0);
+    let nobody = Sides { frontend: false, backend: false, mode: Mode::Tcp };
+    cx.sides = vec![nobody; end];
+    cx.places = cx.proxies.first().map_or_else(Vec::new, |b| vec![b.span; end]);
+    for b in &cx.proxies {
+        let at = b.p.id.0 as usize;
+        cx.sides[at] = Sides { frontend: b.p.is_fe(), backend: b.p.is_be(), mode: b.p.mode };
+        cx.places[at] = b.span;
     }
 }
 

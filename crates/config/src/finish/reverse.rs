@@ -3,7 +3,7 @@
 use thalweg_syntax::{Diagnostic, Lead, Severity};
 
 use crate::build::{Building, Cx};
-use crate::model::{BindAddr, Mode, ProxyId, ServerAddr, ServerId};
+use crate::model::{BindAddr, Mode, ServerAddr, ServerId};
 
 /// Finds the servers that are named, and says what is wrong with them.
 pub(super) fn resolve(cx: &mut Cx<'_>) {
@@ -16,9 +16,11 @@ pub(super) fn resolve(cx: &mut Cx<'_>) {
         for bind in 0..cx.proxies[at].p.binds.len() {
             let BindAddr::Reverse(wanted) = &cx.proxies[at].p.binds[bind].addr else { continue };
             match dialed(&cx.proxies, &cx.proxies[at], wanted) {
-                Ok(found) => {
-                    cx.proxies[at].p.binds[bind].dials = Some(found);
-                    cx.proxies[found.0.0 as usize].p.servers[found.1.0 as usize].is_referenced = true;
+                Ok((proxy, server)) => {
+                    let of = &mut cx.proxies[proxy].p;
+                    of.servers[server].is_referenced = true;
+                    let dialed = (of.id, of.servers[server].id);
+                    cx.proxies[at].p.binds[bind].dials = Some(dialed);
                 }
                 Err(what) => {
                     let b = &cx.proxies[at];
@@ -57,8 +59,8 @@ fn servers(b: &Building, wrong: &mut Wrong) {
     }
 }
 
-/// The server that a listener connects to.
-fn dialed(proxies: &[Building], b: &Building, wanted: &str) -> Result<(ProxyId, ServerId), String> {
+/// The server that a listener connects to: the positions of its proxy and of itself.
+fn dialed(proxies: &[Building], b: &Building, wanted: &str) -> Result<(usize, usize), String> {
     if b.p.mode != Mode::Http {
         return Err("reverse HTTP can only be used with HTTP mode".into());
     }
@@ -71,14 +73,14 @@ fn dialed(proxies: &[Building], b: &Building, wanted: &str) -> Result<(ProxyId, 
     if proxies[proxy].p.servers[server].addr == ServerAddr::Reverse {
         return Err(format!("server '{wanted}' has no address to connect to"));
     }
-    Ok((ProxyId(proxy as u32), ServerId(server as u32)))
+    Ok((proxy, server))
 }
 
 /// Whether those that connections are given to wait for them, and know them by the names that they have.
 fn attached(proxies: &[Building], b: &Building, wrong: &mut Wrong) {
     for to in b.p.rules.tcp_session.attached_servers() {
-        let (backend, server) = (&proxies[to.server.proxy.0 as usize].p, to.server.index as usize);
-        let Some(server) = backend.servers.get(server) else { continue };
+        let Some(backend) = proxies.iter().map(|b| &b.p).find(|p| p.id == to.server.proxy) else { continue };
+        let Some(server) = backend.server(ServerId(to.server.index)) else { continue };
         let name = format!("{}/{}", backend.name, server.name);
         let asked_by_name = server.rare().pool_conn_name.is_some()
             || server.tls.as_deref().is_some_and(|tls| tls.words.sni.is_some());

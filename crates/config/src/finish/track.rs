@@ -6,7 +6,6 @@ use std::sync::Arc;
 use thalweg_syntax::{Diagnostic, Lead, Severity};
 
 use crate::build::{Building, Cx};
-use crate::model::{ProxyId, ServerId};
 
 /// Finds the servers that are tracked, and says what is wrong with them.
 pub(super) fn resolve(cx: &mut Cx<'_>) {
@@ -34,8 +33,9 @@ pub(super) fn resolve(cx: &mut Cx<'_>) {
     for (tracker, wanted, span) in all {
         match find(&cx.proxies, &by_name, tracker.0, &wanted) {
             Ok(found) => {
+                let tracked = &cx.proxies[found.0].p;
+                let id = (tracked.id, tracked.servers[found.1].id);
                 let extra = cx.proxies[tracker.0].p.servers[tracker.1].extra.get_or_insert_default();
-                let id = (ProxyId(found.0 as u32), ServerId(found.1 as u32));
                 Arc::make_mut(extra).track = Some(id);
                 cx.proxies[found.0].p.servers[found.1].is_referenced = true;
                 sound.push((tracker, found, span));
@@ -43,8 +43,9 @@ pub(super) fn resolve(cx: &mut Cx<'_>) {
             Err(what) => complain(cx, tracker, span, &what),
         }
     }
+    let next: HashMap<Place, Place> = sound.iter().map(|(tracker, found, _)| (*tracker, *found)).collect();
     for (tracker, tracked, span) in sound {
-        if let Err(what) = follow(&cx.proxies, tracker, tracked) {
+        if let Err(what) = follow(&cx.proxies, &next, tracker, tracked) {
             complain(cx, tracker, span, &what);
         }
     }
@@ -74,7 +75,12 @@ fn find(
 }
 
 /// Follows the chain from `tracked` on: it must end at a server with checks.
-fn follow(proxies: &[Building], tracker: Place, tracked: Place) -> Result<(), String> {
+fn follow(
+    proxies: &[Building],
+    next: &HashMap<Place, Place>,
+    tracker: Place,
+    tracked: Place,
+) -> Result<(), String> {
     let name = |at: Place| format!("{}/{}", proxies[at.0].p.name, proxies[at.0].p.servers[at.1].name);
     let servers = proxies.iter().map(|b| b.p.servers.len()).sum::<usize>();
     let mut last = tracked;
@@ -84,7 +90,7 @@ fn follow(proxies: &[Building], tracker: Place, tracked: Place) -> Result<(), St
             break;
         }
         let server = &proxies[last.0].p.servers[last.1];
-        let Some((proxy, next)) = server.rare().track else {
+        let Some(next) = next.get(&last) else {
             if server.check.is_none() && !server.rare().agent.as_ref().is_some_and(|agent| agent.asked) {
                 return Err(format!(
                     "unable to use {} for tracking as it does not have any check nor agent enabled.",
@@ -100,7 +106,7 @@ fn follow(proxies: &[Building], tracker: Place, tracked: Place) -> Result<(), St
             }
             return Ok(());
         };
-        last = (proxy.0 as usize, next.0 as usize);
+        last = *next;
     }
     Err(format!(
         "unable to track {} as it belongs to a tracking chain looping back to {}.",

@@ -46,8 +46,8 @@ pub use proxy::{
 pub use resolvers::{NameServer, Resolution, Resolvers};
 pub use saved::{SavedOperation, SavedState};
 pub use server::{
-    AgentConfig, CheckConfig, HashKey, InitState, Keep, ObserveLayer, OnError, PoolConfig, PortMode,
-    ProxyHeader, ProxyHeaderV2, Server, ServerAddr, SlowSettings, WebSocketProtocol,
+    AgentConfig, CheckConfig, HashKey, InitState, ObserveLayer, OnError, PoolConfig, PortMode, ProxyHeader,
+    ProxyHeaderV2, Server, ServerAddr, SlowSettings, WebSocketProtocol,
 };
 pub use shared::{Places, Shared};
 pub use stats::{DEFAULT_REALM, Label, StatsPage};
@@ -98,6 +98,8 @@ pub struct Config {
     pub named_defaults: Vec<Arc<str>>,
     /// Those sections, for backends that are added.
     pub(crate) presets: Vec<Arc<crate::build::DefaultsSection>>,
+    /// What the sections say that are no proxies.
+    pub outline: crate::outline::Outline,
     /// The environment as `setenv` and the others left it, which operators and the programs of checks see. The process's own
     /// is not changed.
     pub environment: thalweg_syntax::Environment,

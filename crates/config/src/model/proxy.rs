@@ -3,8 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use super::{Bind, Filter, Keep, LogStep, LogTarget, Places, ProxyId, Server, ServerId, Shared, StatsPage};
+use super::{Bind, Filter, LogStep, LogTarget, Places, ProxyId, Server, ServerId, Shared, StatsPage};
 use crate::compiled::{Condition, ErrorReplies, Expr, LogFormat, Ruleset};
+use crate::outline::Said;
 
 /// A frontend, a backend, or both (`listen`).
 #[derive(Clone)]
@@ -24,8 +25,10 @@ pub struct Proxy {
     pub guid: Option<Arc<str>>,
     /// Rules or expressions name it, or its stick table: it stays.
     pub is_referenced: bool,
-    /// Of one that was added to a configuration in force: what the running process set aside for it.
-    pub keep: Keep,
+    /// What its lines say but for those of its servers, and the lines that it inherits.
+    pub said: Said,
+    /// It was added to a configuration in force (`add backend`), and is in no file.
+    pub is_dynamic: bool,
     pub extra: Option<Arc<RareSettings>>,
 
     // The frontend's side.

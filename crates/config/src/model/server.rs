@@ -6,11 +6,19 @@ use std::sync::Arc;
 
 use super::{ProxyId, Resolution, ServerId, ServerTls, SourceAddress};
 use crate::compiled::{Expr, LogFormat};
+use crate::outline::Said;
 
 /// A server. Rare settings sit behind [`Server::extra`] so that ten thousand plain servers stay small.
 #[derive(Clone, Debug)]
 pub struct Server {
     pub id: ServerId,
+    /// What its line says, and the `default-server` lines before it.
+    pub said: Said,
+    /// Grows when its line becomes another one, or its number another one's: what belongs to another revision, as a connection, is
+    /// none of its own.
+    pub revision: u32,
+    /// It was added to a configuration in force (`add server`), and is in no file.
+    pub is_dynamic: bool,
     /// The user-visible number: `id`, or numbered from 1 in order.
     pub uid: u32,
     /// `id` gave it.
@@ -47,25 +55,6 @@ pub struct Server {
     /// TLS, for traffic ([`ServerTls::ssl`]) or for health checks; absent when it is used for neither.
     pub tls: Option<Arc<ServerTls>>,
     pub extra: Option<Arc<SlowSettings>>,
-    /// Of one that was added to a configuration in force: what the running process set aside for it.
-    pub keep: Keep,
-}
-
-/// Something that is kept for as long as any snapshot has what it belongs to.
-#[derive(Clone, Default)]
-pub struct Keep(Option<Arc<dyn std::any::Any + Send + Sync>>);
-
-impl Keep {
-    /// Keeps this.
-    pub fn of(what: impl std::any::Any + Send + Sync) -> Keep {
-        Keep(Some(Arc::new(what)))
-    }
-}
-
-impl std::fmt::Debug for Keep {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.0.is_some() { "Keep(..)" } else { "Keep" })
-    }
 }
 
 /// Settings few servers have.
@@ -118,11 +107,6 @@ pub struct SlowSettings {
 }
 
 impl Server {
-    /// It was added to a configuration in force (`add server`), and is in no file.
-    pub fn is_dynamic(&self) -> bool {
-        self.keep.0.is_some()
-    }
-
     /// TLS for traffic.
     #[inline]
     pub fn traffic_tls(&self) -> Option<&ServerTls> {

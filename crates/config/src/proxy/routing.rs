@@ -4,7 +4,7 @@ use thalweg_syntax::Line;
 
 use crate::build::{Building, Cx};
 use crate::keyword::{Outcome, at_most, fail};
-use crate::model::{DynamicTarget, Mode, ProxyId, ServerId, UseBackend, UseServer, UseServerTarget};
+use crate::model::{DynamicTarget, Mode, ProxyId, UseBackend, UseServer, UseServerTarget};
 use crate::sample_env::{self, Where};
 
 pub(crate) fn default_backend(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
@@ -118,7 +118,7 @@ pub(crate) fn use_server(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outc
         match b.p.servers.iter().position(|s| &*s.name == name) {
             Some(index) => {
                 b.p.servers[index].is_referenced = true;
-                UseServerTarget::Static(ServerId(index as u32))
+                UseServerTarget::Static(b.p.servers[index].id)
             }
             None => {
                 let message = format!(

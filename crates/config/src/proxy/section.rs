@@ -8,10 +8,10 @@ use thalweg_syntax::{Diagnostic, Lead, Line};
 use crate::build::{Building, Cx, DefaultsSection, StateSource};
 use crate::keyword::{fail, legal_name};
 use crate::model::{
-    Balance, HashKey, Keep, KeepAliveProbe, LogFormats, Mode, Places, PoolConfig, PortMode, Proxy,
-    ProxyHeader, ProxyId, ProxyKind, ProxyOptions, RetryOn, Reuse, Rules, Server, ServerAddr, ServerId,
-    Timeouts,
+    Balance, HashKey, KeepAliveProbe, LogFormats, Mode, Places, PoolConfig, PortMode, Proxy, ProxyHeader,
+    ProxyId, ProxyKind, ProxyOptions, RetryOn, Reuse, Rules, Server, ServerAddr, ServerId, Timeouts,
 };
+use crate::outline::Said;
 use crate::presets::Presets;
 
 /// Opens a section of a kind: `frontend <name> [from <defaults>]` and the others.
@@ -177,6 +177,9 @@ pub(crate) fn fresh_server() -> Server {
     let nothing: Arc<str> = Arc::from("");
     Server {
         id: ServerId(0),
+        said: Said::default(),
+        revision: 0,
+        is_dynamic: false,
         uid: 0,
         uid_given: false,
         is_referenced: false,
@@ -201,7 +204,6 @@ pub(crate) fn fresh_server() -> Server {
         check: None,
         tls: None,
         extra: None,
-        keep: Keep::default(),
     }
 }
 
@@ -221,7 +223,8 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         description: None,
         guid: None,
         is_referenced: false,
-        keep: Keep::default(),
+        said: Said::default(),
+        is_dynamic: false,
         binds: Vec::new(),
         maxconn: 0,
         fe_sps_limit: 0,

@@ -105,6 +105,10 @@ pub(crate) fn load(cx: &mut Cx<'_>, proxies: &mut [Building], readable: bool) {
         loading.servers(cx, b);
     }
     loading.tokens(cx, wanted);
+    let before = cx.options.after.filter(|after| !after.force).and_then(|after| after.config.tls.as_ref());
+    if let Some(before) = before {
+        live.keep_replaced(&before.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+    }
     cx.config.token_certificates = Some(live.token_certificates());
     cx.config.tls = Some(Arc::new(Mutex::new(live)));
 }
@@ -224,17 +228,25 @@ struct Loading<'a, 'l> {
 fn new_live(cx: &mut Cx<'_>) -> Option<Live> {
     let tls = &cx.config.global.tls;
     let clock: Arc<dyn thalweg_tls::Clock> = Arc::new(SystemClock);
-    let tickets = match TicketKeys::generate(clock.clone()) {
-        Ok(keys) => keys,
-        Err(error) => {
-            cx.diagnostics.push(Diagnostic::alert(format!("TLS cannot be used: {error}.")));
-            return None;
-        }
-    };
+    // Clients resume what they began before, if the process had a configuration before this one.
+    let before = cx.options.after.and_then(|after| after.config.tls.as_ref());
+    let before =
+        before.map(|live| live.lock().unwrap_or_else(std::sync::PoisonError::into_inner).shared().clone());
+    let tickets =
+        match before.as_ref().map_or_else(|| fresh_tickets(&clock), |shared| Ok(shared.tickets.clone())) {
+            Ok(keys) => keys,
+            Err(error) => {
+                cx.diagnostics.push(Diagnostic::alert(format!("TLS cannot be used: {error}.")));
+                return None;
+            }
+        };
     let shared = Shared {
         clock: clock.clone(),
-        tickets: Some(Arc::new(tickets)),
-        cache: Arc::new(SessionCache::new(tls.cache_size, tls.lifetime_s, clock.clone())),
+        tickets,
+        cache: before.map_or_else(
+            || Arc::new(SessionCache::new(tls.cache_size, tls.lifetime_s, clock.clone())),
+            |shared| shared.cache,
+        ),
         lifetime: tls.lifetime_s,
         keep_secrets: tls.keylog,
         keep_hello: tls.capture,
@@ -254,6 +266,13 @@ fn spoiled(cx: &mut Cx<'_>, span: Span, message: String) {
         true => Diagnostic::warning_at(span, message),
         false => Diagnostic::alert_at(span, message),
     });
+}
+
+/// Keys for tickets that nobody had before.
+fn fresh_tickets(
+    clock: &Arc<dyn thalweg_tls::Clock>,
+) -> Result<Option<Arc<TicketKeys>>, thalweg_tls::NoEntropy> {
+    TicketKeys::generate(clock.clone()).map(|keys| Some(Arc::new(keys)))
 }
 
 impl<'a, 'l> Loading<'a, 'l> {

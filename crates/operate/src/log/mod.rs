@@ -206,6 +206,11 @@ impl Logger {
         Some(route)
     }
 
+    /// Forgets the routes that nobody holds: their lists may be those of a configuration that is gone.
+    pub fn forget_unused(&mut self) {
+        self.routes.retain(|_, route| Rc::strong_count(route) > 1);
+    }
+
     fn sink(&mut self, dest: &LogDest) -> usize {
         if let Some(found) = self.sinks.iter().position(|(d, _)| d == dest) {
             return found;

@@ -332,7 +332,7 @@ impl<'a> Target<'a> {
             None => address(&server.addr, server.port_mode, local),
             Some(changed) => address(&changed.identity.addr, changed.identity.port_mode, local),
         };
-        let moves = changed.map_or(0, |changed| changed.moves);
+        let moves = changed.map_or(0, |changed| changed.moves) + server.revision;
         let source_config = server.rare().source.as_ref().or(proxy.source.as_deref());
         let source = source_config.and_then(|s| source_address(s, client));
         if server.addr == ServerAddr::Reverse {
@@ -685,7 +685,7 @@ pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, mut conn: B
         return;
     }
     // Neither has one whose server moved meanwhile.
-    let moves = worker.moves(backend, server.id);
+    let moves = worker.moves(backend, server);
     if conn.moves != moves {
         return;
     }
@@ -706,7 +706,9 @@ pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, mut conn: B
         low: pool.low_conn as usize,
     };
     worker.with_pool(index, |idle| {
-        idle.follow(moves);
+        if !idle.follow(moves) {
+            return;
+        }
         let Line::Wire(io) = &mut conn.port.line else { return };
         io.watch(worker.janitor.get());
         // Nothing of the last message is left but how it was read.

@@ -115,7 +115,7 @@ impl Copies {
 }
 
 impl Backend {
-    fn is_changed(&self, server: ServerId) -> bool {
+    pub(super) fn is_changed(&self, server: ServerId) -> bool {
         self.servers[server.0 as usize].version.load(Ordering::Acquire) != 0
     }
 
@@ -239,10 +239,10 @@ impl Worker {
         if version == 0 { None } else { self.copy_of_changed(proxy, server, version) }
     }
 
-    /// How often the address of a server changed.
+    /// How often the address of a server changed, or its line.
     #[inline]
-    pub fn moves(&self, proxy: ProxyId, server: ServerId) -> u32 {
-        self.changed(proxy, server).map_or(0, |changed| changed.moves)
+    pub fn moves(&self, proxy: ProxyId, server: &Server) -> u32 {
+        self.changed(proxy, server.id).map_or(0, |changed| changed.moves) + server.revision
     }
 
     #[cold]

@@ -3,6 +3,7 @@
 pub mod algorithm;
 pub mod assign;
 pub mod connect;
+mod follow;
 mod hand_over;
 pub mod health;
 pub mod identity;
@@ -55,7 +56,7 @@ pub struct Backend {
     next_token: AtomicU64,
     usable: AtomicU32,
     pub(crate) up_time: UpTime,
-    fullconn: u32,
+    fullconn: AtomicU32,
     /// Whether requests are counted per server where all threads see it: for the algorithm or for a limit. Once they
     /// are, they always will be.
     tracks_load: AtomicBool,
@@ -134,17 +135,7 @@ impl Backend {
     /// The state of a backend at start. What threads have of its servers begins at `first_flat`.
     pub fn new(proxy: &Proxy, first_flat: u32) -> Backend {
         let specs: Vec<ServerSpec> = proxy.servers.iter().map(|server| spec(server)).collect();
-        let algorithm = algorithm::picker(proxy);
-        let settings = Settings {
-            algorithm,
-            all_backups: proxy.opts.allbackups,
-            balance_factor: proxy.balance.hash_balance_factor,
-            preserve_affinity: match proxy.balance.preserve_affinity {
-                HashAffinity::Always => PreserveAffinity::Always,
-                HashAffinity::Maxconn => PreserveAffinity::MaxConn,
-                HashAffinity::Maxqueue => PreserveAffinity::MaxQueue,
-            },
-        };
+        let settings = settings(proxy);
         let by_load = goes_by_load(proxy);
         let limited = proxy.servers.iter().any(|s| s.maxconn != 0);
         let backend = Backend {
@@ -166,7 +157,7 @@ impl Backend {
             next_token: AtomicU64::new(1),
             usable: AtomicU32::new(0),
             up_time: UpTime::new(),
-            fullconn: proxy.fullconn,
+            fullconn: AtomicU32::new(proxy.fullconn),
             // With a single server there is nothing to compare: only a limit needs the count.
             tracks_load: AtomicBool::new(limited || (by_load && proxy.servers.len() > 1)),
             identities: identity::Identities::default(),
@@ -197,10 +188,26 @@ impl Backend {
         }
     }
 
+    #[inline]
+    fn fullconn(&self) -> u32 {
+        self.fullconn.load(Ordering::Relaxed)
+    }
+
     /// A number for a server that is to join the others.
     pub(crate) fn take_number(&self) -> ServerId {
         let free = self.numbers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         ServerId(free.unwrap_or_else(|| self.end.fetch_add(1, Ordering::SeqCst)))
+    }
+
+    /// Where threads are to keep what is theirs of a server that joins the others: `fresh` is asked for a place unless the
+    /// number has one.
+    pub(crate) fn place_of(&self, server: ServerId, fresh: impl FnOnce() -> u32) -> u32 {
+        if self.has_own_place(server) { self.first_flat + server.0 } else { fresh() }
+    }
+
+    /// Whether the number of a server has a place of its own in what threads keep, whoever has the number.
+    pub(crate) fn has_own_place(&self, server: ServerId) -> bool {
+        server.0 < self.configured
     }
 
     /// Nobody knows the server of that number any more.
@@ -308,7 +315,7 @@ impl Backend {
 
     fn limit(&self, server: ServerIndex, backend_requests: u32) -> u32 {
         let state = &self.servers[server.0 as usize];
-        state.limits().now(backend_requests, self.fullconn, state.transition.ramp())
+        state.limits().now(backend_requests, self.fullconn(), state.transition.ramp())
     }
 
     /// Requests being served and waiting on all servers; only looked at when a limit depends on it.
@@ -538,7 +545,7 @@ impl ServerView for Limited<'_> {
             load.served(),
             state.queue.len(),
             self.requests,
-            self.backend.fullconn,
+            self.backend.fullconn(),
             state.transition.ramp(),
         )
     }
@@ -546,6 +553,20 @@ impl ServerView for Limited<'_> {
     fn queue_is_full(&self, server: ServerIndex, _load: LoadNow) -> bool {
         let state = &self.backend.servers[server.0 as usize];
         state.limits().queue_is_full(state.queue.len())
+    }
+}
+
+/// How the servers of a backend are chosen.
+pub(crate) fn settings(proxy: &Proxy) -> Settings {
+    Settings {
+        algorithm: algorithm::picker(proxy),
+        all_backups: proxy.opts.allbackups,
+        balance_factor: proxy.balance.hash_balance_factor,
+        preserve_affinity: match proxy.balance.preserve_affinity {
+            HashAffinity::Always => PreserveAffinity::Always,
+            HashAffinity::Maxconn => PreserveAffinity::MaxConn,
+            HashAffinity::Maxqueue => PreserveAffinity::MaxQueue,
+        },
     }
 }
 

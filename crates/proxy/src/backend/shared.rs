@@ -125,9 +125,8 @@ pub async fn serve_attached(
     // It has been used already, to be made: what was sent on it and not processed may be sent again.
     let shared = SharedConnection { mux, key, requests: 1, ends, attached: true };
     let due = own.pin().and_then(|worker| {
-        let delay =
-            u64::from(worker.instance.config.find_proxy(backend)?.server(server)?.pool.purge_delay_ms);
-        let moves = worker.moves(backend, server);
+        let server = worker.instance.config.find_proxy(backend)?.server(server)?;
+        let (delay, moves) = (u64::from(server.pool.purge_delay_ms), worker.moves(backend, server));
         worker.with_pool(index, |pool| pool.follow(moves).then(|| pool.share(shared, delay)))
     });
     due.into_iter().for_each(|due| own.wake_janitor(due));

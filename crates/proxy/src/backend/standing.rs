@@ -140,12 +140,12 @@ impl Standing {
             inherits_drain: false,
             health: initial,
             // One that was added is asked once an operator says so.
-            checked: has_checks && !server.is_dynamic(),
-            paused: server.disabled && !server.is_dynamic(),
-            agent_asked: has_agent && !server.is_dynamic(),
+            checked: has_checks && !server.is_dynamic,
+            paused: server.disabled && !server.is_dynamic,
+            agent_asked: has_agent && !server.is_dynamic,
             agent_up: true,
             has_agent,
-            disabled: server.disabled && !server.is_dynamic(),
+            disabled: server.disabled && !server.is_dynamic,
             has_checks,
             unresolved: matches!(server.addr, thalweg_config::model::ServerAddr::Unresolved(..)),
             initial,
@@ -161,6 +161,34 @@ impl Standing {
     /// Whether its line says `disabled`.
     pub(super) fn starts_disabled(&self) -> bool {
         self.disabled
+    }
+
+    /// The line of the server is another one. What checks and operators said stays as far as it is still asked for.
+    pub(super) fn reconfigure(&mut self, server: &Server) {
+        let fresh = Standing::new(server);
+        let (had_checks, had_agent, was_disabled) = (self.has_checks, self.has_agent, self.disabled);
+        self.initial = fresh.initial;
+        (self.has_checks, self.has_agent) = (fresh.has_checks, fresh.has_agent);
+        // One that operators added is in no file, and its line does not change.
+        self.disabled = server.disabled && !server.is_dynamic;
+        if had_checks != fresh.has_checks {
+            (self.checked, self.paused) = (fresh.has_checks, self.in_maintenance() && fresh.has_checks);
+            self.health = fresh.initial;
+        } else if (self.health.rise(), self.health.fall()) != (fresh.initial.rise(), fresh.initial.fall()) {
+            let value = if self.health.is_up() { Initial::FullyUp } else { Initial::FullyDown };
+            self.health = Health::new(fresh.initial.rise(), fresh.initial.fall(), value);
+        }
+        if had_agent != fresh.has_agent {
+            (self.agent_asked, self.agent_up) = (fresh.has_agent, true);
+        }
+        match (was_disabled, self.disabled) {
+            (false, true) => {
+                self.maintain();
+            }
+            (true, false) => self.make_ready(),
+            _ if had_checks != fresh.has_checks && !self.in_maintenance() => self.serve(),
+            _ => {}
+        }
     }
 
     /// Whether requests may go to it at all.
@@ -381,9 +409,21 @@ impl Backend {
         }
     }
 
+    /// The same for one that may track another one or not.
+    pub(crate) fn follow_if_tracking(&self, server: &Server) {
+        if server.rare().track.is_some() {
+            self.follow_tracked(server.id);
+        }
+    }
+
     /// The same before there are threads.
     pub(crate) fn follow_at_start(&self, server: ServerId, tracked: &Standing) {
         self.change(server, |standing| standing.follow(tracked));
+    }
+
+    /// The same for what its line says of it.
+    pub(super) fn change_standing(&self, server: ServerId, f: impl FnOnce(&mut Standing)) {
+        self.change(server, f);
     }
 
     /// Changes where a server stands, and makes traffic follow. The lock is held meanwhile, so that the last change is

@@ -79,14 +79,12 @@ impl ServerState {
     pub fn begin(&self, server: &Server, flat: u32) {
         let standing = Standing::new(server);
         self.flat.store(flat, Ordering::Relaxed);
-        self.minconn.store(server.minconn, Ordering::Relaxed);
-        self.maxqueue.store(server.maxqueue, Ordering::Relaxed);
+        self.set_limits(server);
         self.service.begin(server);
-        self.backup.store(server.backup, Ordering::Relaxed);
         self.queue_max.store(0, Ordering::Relaxed);
         self.weight.store(u32::from(server.weight), Ordering::Relaxed);
         self.past.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        *self.tracked.lock().unwrap_or_else(PoisonError::into_inner) = server.rare().track;
+        self.set_tracked(server.rare().track);
         self.reports.begin(Some(server));
         self.up.store(standing.is_up(), Ordering::Relaxed);
         self.closing.store(false, Ordering::Relaxed);
@@ -95,13 +93,25 @@ impl ServerState {
         *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = standing;
     }
 
+    /// The limits and the role that a line gives it.
+    pub fn set_limits(&self, server: &Server) {
+        self.minconn.store(server.minconn, Ordering::Relaxed);
+        self.maxqueue.store(server.maxqueue, Ordering::Relaxed);
+        self.backup.store(server.backup, Ordering::Relaxed);
+    }
+
+    /// It has the state of this one.
+    pub fn set_tracked(&self, tracked: Option<(ProxyId, ServerId)>) {
+        *self.tracked.lock().unwrap_or_else(PoisonError::into_inner) = tracked;
+    }
+
     /// No server has the number any more: nobody is balanced to it or waits for it.
     pub fn end(&self) {
         self.up.store(false, Ordering::SeqCst);
         self.weight.store(0, Ordering::SeqCst);
         self.minconn.store(0, Ordering::Relaxed);
         self.backup.store(false, Ordering::Relaxed);
-        *self.tracked.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.set_tracked(None);
         self.reports.begin(None);
         *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = Standing::none();
     }

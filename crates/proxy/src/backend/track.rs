@@ -53,6 +53,22 @@ impl Trackers {
         trackers
     }
 
+    /// As a configuration that follows another one has it.
+    pub(crate) fn replace(&self, config: &Config) {
+        let mut of: HashMap<Place, Vec<Place>> = HashMap::new();
+        for proxy in &config.proxies {
+            for server in &proxy.servers {
+                if let Some(tracked) = server.rare().track {
+                    of.entry(tracked).or_default().push((proxy.id, server.id));
+                }
+            }
+        }
+        if !of.is_empty() {
+            self.any.store(true, Ordering::SeqCst);
+        }
+        *self.lock() = of;
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Place, Vec<Place>>> {
         self.of.lock().unwrap_or_else(PoisonError::into_inner)
     }

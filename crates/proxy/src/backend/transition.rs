@@ -35,11 +35,16 @@ pub(super) struct Transition {
 impl Transition {
     /// From now on it is that of this server.
     pub(super) fn begin(&self, server: &Server) {
+        self.reconfigure(server);
+        self.since_ms.store(0, Ordering::SeqCst);
+    }
+
+    /// What the line of its server says.
+    pub(super) fn reconfigure(&self, server: &Server) {
         let rare = server.rare();
         self.slowstart_ms.store(u64::from(rare.slowstart_ms), Ordering::Relaxed);
         self.shuts_on_down.store(rare.shutdown_sessions_on_down, Ordering::Relaxed);
         self.shuts_backups_on_up.store(rare.shutdown_backup_on_up, Ordering::Relaxed);
-        self.since_ms.store(0, Ordering::SeqCst);
     }
 
     fn slowstart_ms(&self) -> u64 {
@@ -146,11 +151,17 @@ impl Backend {
     }
 
     /// Has the calling thread carry a server's slow start on, if it is in one.
-    pub(super) fn watch_warming(&self, worker: &Worker, server: ServerId) {
+    pub(crate) fn watch_warming(&self, worker: &Worker, server: ServerId) {
         let since = self.servers[server.0 as usize].transition.since_ms.load(Ordering::SeqCst);
         if since != 0 {
             spawn(&SLOWSTART, keep_warming(Rc::clone(worker.own()), self.id, server, since));
         }
+    }
+
+    /// A server leaves the others while streams may be on it: those go on.
+    pub(crate) fn retire_server(&self, server: ServerId) {
+        self.state(server).transition.shuts_on_down.store(false, Ordering::Relaxed);
+        self.dismiss(server);
     }
 
     /// One step of the slow start that began at `since`. False when it is over.

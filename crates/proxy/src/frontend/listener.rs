@@ -13,7 +13,7 @@ use smallvec::{SmallVec, smallvec};
 use thalweg_config::model::{MultiQueue, ProxyId};
 use thalweg_runtime::net::{Listener, Port, SockAddr};
 use thalweg_runtime::{
-    Class, Kind, SpawnOptions, TaskId, clock, current_task, memory, run_on, spawn_with, thread_index, timer,
+    Class, Kind, SpawnOptions, clock, current_task, memory, run_on, spawn_with, thread_index, timer,
 };
 
 use super::session;
@@ -35,13 +35,13 @@ const ACCEPTS_IN_A_ROW: u32 = 4;
 /// A thread hands a connection over only to one that has this many fewer.
 const IMBALANCE_MIN: u32 = 2;
 
-/// Starts accepting on a port for a listener. Returns the task, which is killed to stop.
-pub fn start(worker: &Rc<Worker>, listener: usize, port: Arc<Port>) -> TaskId {
+/// Starts accepting on a port for a listener, until the port is retired or the process stops.
+pub fn start(worker: &Rc<Worker>, listener: usize, port: Arc<Port>) {
     // A wildcard takes connections to any address of this host, a transparent listener to those of others.
     let address = port.local_addr().ok().and_then(|addr| addr.to_std());
     let only =
         address.filter(|addr| !addr.ip().is_unspecified() && !worker.instance.bind(listener).transparent);
-    spawn_acceptor(worker, Place { listener, only }, Listener::on(port), 0)
+    spawn_acceptor(worker, Place { listener, only }, Listener::on(port), 0);
 }
 
 /// Where connections come in.
@@ -65,22 +65,24 @@ impl Drop for Acceptor {
     fn drop(&mut self) {
         let own = Rc::clone(&self.own);
         let me = current_task();
-        own.accepting.borrow_mut().retain(|task| *task != me);
+        own.accepting.borrow_mut().retain(|(_, task)| *task != me);
         if let Some(socket) = self.socket.take()
             && std::thread::panicking()
             && let Some(worker) = own.pin()
         {
-            let next = spawn_acceptor(&worker, self.place, socket, EXHAUSTED_PAUSE_MS);
-            own.accepting.borrow_mut().push(next);
+            spawn_acceptor(&worker, self.place, socket, EXHAUSTED_PAUSE_MS);
         }
+        own.left_listener(self.place.listener);
         crate::thread_may_have_stopped(&own);
     }
 }
 
-fn spawn_acceptor(worker: &Rc<Worker>, place: Place, socket: Listener, delay_ms: u64) -> TaskId {
-    let options = SpawnOptions { class: Class::Normal, nice: worker.instance.bind(place.listener).nice };
+fn spawn_acceptor(worker: &Rc<Worker>, place: Place, socket: Listener, delay_ms: u64) {
+    let nice = worker.instance.find_bind(place.listener).map_or(0, |bind| bind.nice);
+    let options = SpawnOptions { class: Class::Normal, nice };
     let acceptor = Acceptor { own: Rc::clone(worker.own()), place, socket: Some(socket) };
-    spawn_with(&ACCEPT, options, accept(acceptor, delay_ms))
+    let task = spawn_with(&ACCEPT, options, accept(acceptor, delay_ms));
+    worker.accepting.borrow_mut().push((place.listener, task));
 }
 
 async fn accept(mut acceptor: Acceptor, delay_ms: u64) {
@@ -304,7 +306,8 @@ fn is_held(own: &Thread, frontend: ProxyId, socket: &mut Listener) -> bool {
 
 /// Whether nothing is to be accepted any more: the process stops, and what was waiting then is served or not wanted.
 fn has_stopped(own: &Thread, frontend: ProxyId, socket: &mut Listener) -> bool {
-    own.live.stopping() != Stopping::No && (own.live.is_paused(frontend) || !socket.has_left())
+    let is_over = own.live.stopping() != Stopping::No || socket.is_retired();
+    is_over && (own.live.is_paused(frontend) || !socket.has_left())
 }
 
 /// Waits until something may be accepted, or nothing ever will be.
@@ -328,18 +331,21 @@ pub struct Accepted {
 
 /// Starts the session here, or on the thread with the fewest connections when the difference is worth the message.
 fn dispatch(own: &Thread, accepted: Accepted, multi_queue: bool) {
-    let Some(worker) = own.pin() else { return };
+    let Some(worker) = own.pin_for(accepted.admission.listener) else { return };
     let instance = &worker.instance;
     let here = thread_index();
     if multi_queue && instance.threads.len() > 1 {
         let load = |thread: usize| instance.thread_load[thread].load(Ordering::Relaxed);
-        let allowed = &instance.bind(accepted.admission.listener).threads.0;
+        let bind = instance.find_bind(accepted.admission.listener);
+        let allowed = bind.map_or(&[][..], |bind| &bind.threads.0);
         let least = (0..instance.threads.len())
             .filter(|t| allowed.is_empty() || allowed.iter().any(|a| usize::from(*a) == *t))
             .min_by_key(|t| load(*t));
         if let Some(thread) = least.filter(|t| *t != here && load(*t) + IMBALANCE_MIN <= load(here)) {
+            let by = Arc::clone(instance);
             run_on(thread, move || {
-                if let Some(worker) = worker::current() {
+                let own = worker::current().map(|worker| Rc::clone(worker.own()));
+                if let Some(worker) = own.and_then(|own| own.pin_by(accepted.admission.listener, &by)) {
                     session::start(&worker, accepted);
                 }
             });

@@ -60,13 +60,13 @@ struct Dialer {
 fn begin(own: &Rc<Thread>, listener: usize, delay_ms: u64) {
     let dialer = Dialer { own: Rc::clone(own), listener };
     let task = spawn_with(&DIALER, SpawnOptions::default(), dial(dialer, delay_ms));
-    own.accepting.borrow_mut().push(task);
+    own.accepting.borrow_mut().push((listener, task));
 }
 
 impl Drop for Dialer {
     fn drop(&mut self) {
         let me = current_task();
-        self.own.accepting.borrow_mut().retain(|task| *task != me);
+        self.own.accepting.borrow_mut().retain(|(_, task)| *task != me);
         if std::thread::panicking() {
             begin(&self.own, self.listener, PAUSE_MS);
         }

@@ -59,6 +59,7 @@ pub fn start(worker: &Rc<Worker>, accepted: Accepted) {
     let session = ClientSession::new(worker, listener, &client, (&peer, only));
     let began = session.began();
     let options = reverse::options(worker, listener);
+    worker.session_starts(listener);
     let stay = Stay { client, session, half: None, admission, began, wait: Wait::default() };
     spawn_with(&SESSION, options, serve(Rc::clone(worker.own()), stay));
 }
@@ -127,7 +128,7 @@ fn serve(own: Rc<Thread>, mut stay: Stay) -> impl Future<Output = ()> {
                 return;
             }
             // What is in force when a request begins is what it is served by; a connection that waits keeps nothing of it.
-            let Some(worker) = own.pin() else { return };
+            let Some(worker) = own.pin_for(stay.session.listener) else { return };
             // The stream's memory is taken for the time of the request only: a connection that waits holds little.
             let mut state = own.take_stream();
             let after = {
@@ -165,7 +166,7 @@ fn serve(own: Rc<Thread>, mut stay: Stay) -> impl Future<Output = ()> {
 /// What comes before the first request: whatever the connection must pass to become a session, and a TCP stream. The session is
 /// here from then on; `None` when the connection is to be closed.
 async fn enter<'a>(own: &'a Thread, stay: &mut Stay) -> Option<Present<'a>> {
-    let worker = own.pin()?;
+    let worker = own.pin_for(stay.session.listener)?;
     if is_reflected(&worker, &stay.session) {
         return None;
     }
@@ -225,7 +226,7 @@ fn client_timeout(own: &Thread, session: &ClientSession) -> Option<u64> {
 
 /// What the frontend of a session says now; `None` when it is gone.
 fn of_frontend<R>(own: &Thread, session: &ClientSession, f: impl FnOnce(&Proxy) -> R) -> Option<R> {
-    own.pin()?.instance.config.find_proxy(session.frontend).map(f)
+    own.pin_for(session.listener)?.instance.config.find_proxy(session.frontend).map(f)
 }
 
 /// Serves a TCP stream. True when it became one of HTTP.
@@ -261,7 +262,9 @@ impl<'a> Listed<'a> {
             Endpoint::Inet(source) => Some((source.ip(), source.port())),
             Endpoint::Unix | Endpoint::Unknown => None,
         };
-        let slot = own.sessions.borrow_mut().insert(SessionEntry { task, frontend, since_ms, source });
+        let listener = u32::try_from(session.listener).unwrap_or(u32::MAX);
+        let entry = SessionEntry { task, frontend, listener, since_ms, source };
+        let slot = own.session_began(entry);
         own.live.thread_load[own.thread].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Listed { own, slot }
     }
@@ -270,7 +273,8 @@ impl<'a> Listed<'a> {
 impl Drop for Listed<'_> {
     fn drop(&mut self) {
         let own = self.own;
-        own.sessions.borrow_mut().remove(self.slot);
+        let listener = own.sessions.borrow_mut().remove(self.slot).listener;
+        own.left_listener(listener as usize);
         own.live.thread_load[own.thread].fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
     }
 }
@@ -536,14 +540,15 @@ impl Stay {
             Some(protocol) => protocol == b"h2",
             None => {
                 let listener = self.session.listener;
-                own.pin().is_some_and(|w| w.instance.bind(listener).proto.as_deref() == Some("h2"))
+                own.pin_for(listener)
+                    .is_some_and(|w| w.instance.bind(listener).proto.as_deref() == Some("h2"))
             }
         }
     }
 
     /// Whether a client that was not asked may begin with the preface of HTTP/2.
     fn may_change_to_frames(&self, own: &Thread) -> bool {
-        let Some(worker) = own.pin() else { return false };
+        let Some(worker) = own.pin_for(self.session.listener) else { return false };
         let fe = worker.instance.config.find_proxy(self.session.frontend);
         self.session.framed.get() == Framed::Unknown
             && fe.is_some_and(|fe| !fe.opts.disable_h2_upgrade)
@@ -599,21 +604,23 @@ impl Stay {
         session.look_after_private();
         let now = clock::now_ms();
         // Only what is in force is asked: whoever waits for a request keeps nothing of what was.
-        let Some(worker) = own.pin() else { return Poll::Ready(Some(NoRequest::Closed)) };
+        let Some(worker) = own.pin_for(session.listener) else { return Poll::Ready(Some(NoRequest::Closed)) };
         let Some(fe) = worker.instance.config.find_proxy(session.frontend) else {
             return Poll::Ready(Some(NoRequest::Closed));
         };
-        let stopping = worker.instance.stopping();
+        let leaves = worker.leaves(session.listener);
         let until = match half {
             Some(half) => half.deadline(fe, client.line.last_received_ms()).unwrap_or(NEVER),
             None => wait.until_ms,
         };
-        if half.is_none() && !session.first.get() && stopping != Stopping::No {
+        if half.is_none() && !session.first.get() && leaves {
             if wait.leave_at_ms == 0 {
                 wait.leave_at_ms = leave_idle_at(&worker, fe, now).unwrap_or(NEVER);
             }
             // A request that came at the same time is on its way here and will be answered.
-            if stopping == Stopping::Hard || (now >= wait.leave_at_ms && !client.line.ask_input()) {
+            if worker.instance.stopping() == Stopping::Hard
+                || (now >= wait.leave_at_ms && !client.line.ask_input())
+            {
                 return Poll::Ready(Some(NoRequest::Closed));
             }
             timer::want(wait.leave_at_ms);
@@ -627,7 +634,7 @@ impl Stay {
 
     /// Throws away what is left of a request that was answered; false when the connection had better be closed.
     async fn drain(&mut self, own: &Thread) -> bool {
-        let Some(worker) = own.pin() else { return false };
+        let Some(worker) = own.pin_for(self.session.listener) else { return false };
         match worker.instance.config.find_proxy(self.session.frontend) {
             Some(fe) => reply::drain(fe, &mut self.client).await,
             None => false,

@@ -49,7 +49,9 @@ pub async fn serve(
     port: Port,
     began: (u64, i64),
 ) -> (Port, bool) {
-    let Some((mut config, limit)) = own.pin().map(|worker| config(&worker)) else { return (port, false) };
+    let Some((mut config, limit)) = own.pin_for(session.listener).map(|worker| config(&worker)) else {
+        return (port, false);
+    };
     config.reversed = session.framed.get() == Framed::Dialed;
     let counted = Counted::begin(Rc::clone(&own), session.listener);
     let mut sitting = Sitting {
@@ -149,7 +151,7 @@ impl Sitting {
     /// Ready when the connection is over, with whether it ended in order.
     fn poll(&mut self) -> Poll<bool> {
         // Requests that come are served by what is in force now; who waits keeps nothing of it.
-        match self.own.pin() {
+        match self.own.pin_for(self.session.listener) {
             Some(worker) => self.turn(&worker),
             None => Poll::Ready(false),
         }
@@ -310,7 +312,10 @@ impl Sitting {
 
     /// A process that stops tells its clients, and wakes its streams, which may end with it.
     fn look_at_stop(&mut self, worker: &Rc<Worker>) {
-        let stopping = worker.instance.stopping();
+        let stopping = match worker.instance.stopping() {
+            Stopping::No if worker.leaves(self.session.listener) => Stopping::Soft,
+            stopping => stopping,
+        };
         if thalweg_runtime::reasons().intersects(thalweg_runtime::Reason::OTHER) {
             self.carrier.wake_all();
         }

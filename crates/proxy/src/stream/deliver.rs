@@ -23,7 +23,6 @@ use super::{Stream, finish, limit, rules, shut_check};
 use crate::connection::body::{Delimiter, Form};
 use crate::connection::line::Line;
 use crate::connection::port::{Cut, Port};
-use crate::instance::Stopping;
 use crate::plant::bug;
 
 /// Who made a response.
@@ -229,7 +228,7 @@ fn pump_down(stream: &Stream<'_>, be: &Proxy, fe: &Proxy, shape: Shape, maker: M
 #[inline]
 fn final_head(stream: &mut Stream<'_>, fe: &Proxy, maker: Maker) -> Option<Buf> {
     let closes = take_connection_options(&mut stream.state.response)
-        || stream.worker.instance.stopping() != Stopping::No
+        || stream.worker.leaves(stream.session.listener)
         || fe.opts.httpclose;
     if closes {
         stream.keep_alive = false;

@@ -112,6 +112,11 @@ impl Listener {
         Ok(())
     }
 
+    /// Whether its port gave the address up for good: there is nothing to accept but what was waiting.
+    pub fn is_retired(&self) -> bool {
+        self.port.as_ref().is_some_and(|member| member.port.is_retired())
+    }
+
     /// Whether there are connections that were waiting when the port was let go.
     pub fn has_left(&mut self) -> bool {
         self.keep_up();

@@ -100,7 +100,7 @@ impl Default for ConnectOptions {
 }
 
 /// How a listening socket is made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenOptions {
     /// Connections the kernel completes ahead of `accept`; bounded by `net.core.somaxconn`.
     pub backlog: u32,

@@ -37,6 +37,7 @@ pub struct Port {
     how: LetGo,
     /// Another process may accept from the socket, too.
     shared: AtomicBool,
+    retired: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -122,7 +123,13 @@ impl Port {
             taken_in: VecDeque::new(),
             tasks: Vec::new(),
         };
-        Port { turn: AtomicU32::new(0), how, shared: AtomicBool::new(false), state: Mutex::new(state) }
+        Port {
+            turn: AtomicU32::new(0),
+            how,
+            shared: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
+            state: Mutex::new(state),
+        }
     }
 
     /// Other processes may have the socket: [`retire`](Self::retire) must not end its listening state.
@@ -172,6 +179,7 @@ impl Port {
     /// processes [share](Self::share) goes on to listen there.
     pub fn retire(&self) {
         let mut state = self.state();
+        self.retired.store(true, Ordering::Relaxed);
         // An inherited socket is the parent's.
         let address = state.socket.as_ref().and_then(|s| descriptor::local_addr(s.socket.as_raw_fd()).ok());
         let ours = match self.how {
@@ -186,6 +194,11 @@ impl Port {
         }
         state.socket = None;
         self.changed(&state);
+    }
+
+    /// Whether it gave its address up for good.
+    pub fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Relaxed)
     }
 
     /// Takes the address back.

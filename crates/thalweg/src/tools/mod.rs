@@ -7,6 +7,7 @@ mod explain;
 mod fmt;
 mod help;
 mod lint;
+mod plan;
 mod top;
 mod upgrade;
 
@@ -40,8 +41,16 @@ pub struct Call<'a> {
 }
 
 /// Every tool, in the order in which `thalweg --help` lists them.
-pub static TOOLS: &[Tool] =
-    &[explain::EXPLAIN, explain::TEST, lint::TOOL, fmt::TOOL, upgrade::TOOL, top::TOOL, help::TOOL];
+pub static TOOLS: &[Tool] = &[
+    explain::EXPLAIN,
+    explain::TEST,
+    lint::TOOL,
+    fmt::TOOL,
+    upgrade::TOOL,
+    plan::TOOL,
+    top::TOOL,
+    help::TOOL,
+];
 
 /// Runs the tool that the arguments begin with, if they begin with one.
 pub fn run(program: &Program, arguments: &[String]) -> Option<ExitCode> {

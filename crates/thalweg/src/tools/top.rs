@@ -74,7 +74,7 @@ fn run(call: &Call<'_>) -> Result<ExitCode, String> {
 }
 
 /// One command, and its whole answer.
-fn ask(socket: &str, command: &str) -> Result<String, String> {
+pub fn ask(socket: &str, command: &str) -> Result<String, String> {
     let failed = |error: io::Error| format!("{socket}: {error}");
     let line = format!("{command}\n");
     let mut answer = Vec::new();

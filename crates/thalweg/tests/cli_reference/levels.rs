@@ -80,8 +80,13 @@ const MISSING: &[&str] = &[
 ];
 
 /// Commands that are ours, and those that need more here than in the reference, and why (docs/differences.md).
-const OTHERS: &[(&str, &str)] =
-    &[("dump ssl cert", "private keys are for administrators"), ("show latency", "ours")];
+const OTHERS: &[(&str, &str)] = &[
+    ("dump ssl cert", "private keys are for administrators"),
+    ("reload", "ours"),
+    ("show latency", "ours"),
+    ("show reload", "ours"),
+    ("show snapshots", "ours"),
+];
 
 /// The words of the commands that `help` lists, in either program.
 fn listed(pair: &Pair) -> BTreeSet<String> {

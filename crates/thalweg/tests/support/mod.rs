@@ -402,6 +402,16 @@ impl Proxy {
         self.names[name]
     }
 
+    /// Replaces something in the file of the configuration, which the program reads when it is told to.
+    pub fn edit(&mut self, from: &str, to: &str) {
+        let mut listening = Vec::new();
+        let [from, to] =
+            [from, to].map(|text| fill_in(text, self.ip, &self.directory.0, &mut self.names, &mut listening));
+        assert!(self.text.contains(&from), "'{from}' is not in\n{}", self.text);
+        self.text = self.text.replace(&from, &to);
+        fs::write(self.directory.0.join("cfg"), &self.text).unwrap();
+    }
+
     /// A file of the program's directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.0.join(name)

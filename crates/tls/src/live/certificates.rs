@@ -161,6 +161,32 @@ impl Live {
         Ok(format!("Committing {name}{dots}\nSuccess!"))
     }
 
+    /// The names of the certificates that the CLI replaced, and of those that it added.
+    pub fn changed_certificates(&self) -> (Vec<String>, Vec<String>) {
+        let of = |origin: Origin| {
+            let all = self.certificates.iter().filter(|(_, slot)| slot.credential.is_some());
+            all.filter(|(_, slot)| slot.origin == origin).map(|(name, _)| name.clone()).collect()
+        };
+        (of(Origin::Replaced), of(Origin::New))
+    }
+
+    /// Serves the certificates that the CLI replaced `before`, in place of those that were read from files of the same names.
+    pub fn keep_replaced(&mut self, before: &Live) {
+        for name in before.changed_certificates().0 {
+            let Some(replaced) = before.certificates.get(&name) else { continue };
+            let Some(read) = self.certificates.get(&name).cloned() else { continue };
+            let kept =
+                Slot { credential: replaced.credential.clone(), origin: Origin::Replaced, ..read.clone() };
+            self.certificates.insert(name.clone(), kept);
+            if self.rebuild_with_certificate(&name).is_err() {
+                // A line does not take it any more: it serves what the file has.
+                self.certificates.insert(name, read);
+            }
+        }
+        self.updates.stale = true;
+        self.publish_tokens();
+    }
+
     pub(super) fn rebuild_with_certificate(&mut self, name: &str) -> Result<(), String> {
         self.rebuild(
             |_, sources, lists| {

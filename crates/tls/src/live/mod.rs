@@ -197,6 +197,11 @@ impl Live {
         }
     }
 
+    /// What all lines share.
+    pub fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     /// `crt-base`: where the certificates are that a command names by a path from nowhere.
     pub fn set_base(&mut self, base: &str) {
         self.base = Some(base.to_owned());

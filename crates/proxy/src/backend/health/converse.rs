@@ -201,7 +201,7 @@ impl Checker {
             || connect.port.is_some()
             || connect.addr.is_some();
         // A server that was added says for itself what its checks do.
-        let as_traffic = server.send_proxy != ProxyHeader::None && !elsewhere && !server.is_dynamic();
+        let as_traffic = server.send_proxy != ProxyHeader::None && !elsewhere && !server.is_dynamic;
         if !(connect.send_proxy || check.send_proxy || as_traffic) {
             return none;
         }

@@ -79,10 +79,19 @@ impl Reports {
     /// From now on they are those of this server; of none without one.
     pub(super) fn begin(&self, server: Option<&Server>) {
         self.observed.begin();
-        let agent = server.and_then(|server| server.rare().agent.as_ref()).filter(|agent| agent.asked);
-        let has_check = server.is_some_and(|server| server.check.is_some());
-        for (report, there) in [(&self.check, has_check), (&self.agent, agent.is_some())] {
-            *report.lock().unwrap_or_else(PoisonError::into_inner) = there.then(CheckReport::default);
+        for report in [&self.check, &self.agent] {
+            *report.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        server.into_iter().for_each(|server| self.reconfigure(server));
+    }
+
+    /// The line of the server is another one: there is a report for each of its checks, with what was known before.
+    pub(super) fn reconfigure(&self, server: &Server) {
+        let agent = server.rare().agent.as_ref().filter(|agent| agent.asked);
+        for (report, there) in [(&self.check, server.check.is_some()), (&self.agent, agent.is_some())] {
+            let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = report.take();
+            *report = there.then(|| known.unwrap_or_default());
         }
     }
 }
@@ -159,12 +168,17 @@ pub fn start(worker: &Rc<Worker>) {
     }
 }
 
-/// Starts the checks of a server that was added, on this thread.
-pub(crate) fn start_server(worker: &Worker, proxy: ProxyId, server: &Shared<Server>) {
-    let Some(of) = worker.instance.config.find_proxy(proxy) else { return };
+/// Starts the checks of a server that was added, or whose line changed, on this thread, `delay_ms` from now.
+pub(crate) fn start_server(worker: &Worker, proxy: ProxyId, server: &Shared<Server>, delay_ms: u64) {
+    let Some(of) = worker.instance.config.find_proxy(proxy).filter(|of| !of.disabled) else { return };
     for (what, _) in kinds(server) {
-        Checks::start(worker, of, (server, what), 0);
+        Checks::start(worker, of, (server, what), delay_ms);
     }
+}
+
+/// The shortest time between two of a server's first checks, in milliseconds; `None` without checks.
+pub(crate) fn smallest_interval(server: &Server) -> Option<u64> {
+    kinds(server).map(|(_, inter)| inter).min()
 }
 
 impl CheckReport {

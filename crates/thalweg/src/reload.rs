@@ -1,0 +1,269 @@
+//! Reload in place, as the program does it: the files of the command line are read again on a thread of its own, compared with what
+//! is in force, and put in its place if nothing stands in the way. What each step does to live state is in
+//! [`thalweg_proxy::reload`].
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+
+use thalweg_cli::Reload;
+use thalweg_config::model::{BindAddr, Config};
+use thalweg_config::{After, Comparison, compare};
+use thalweg_proxy::reload::{self, Next, Overtaken, Reserved};
+use thalweg_proxy::{Instance, Live, Stopping};
+use thalweg_runtime::Handle;
+use thalweg_syntax::RenderOptions;
+
+use crate::cli::Options;
+use crate::listen::{self, Backups};
+use crate::load;
+use crate::stats_socket::SharedSockets;
+
+/// How often it is tried anew because somebody else changed what is in force meanwhile.
+const TRIES: u32 = 5;
+/// Differences that an answer lists.
+const SHOWN_MAX: usize = 200;
+/// The stack of the thread that reads files: as that of the program's first thread.
+const STACK_SIZE: usize = 8 << 20;
+
+/// Reloads this process.
+pub struct Reloader {
+    options: Options,
+    live: Arc<Live>,
+    shared: SharedSockets,
+    handle: OnceLock<Handle>,
+    /// Held by the reload that is in progress.
+    busy: Mutex<()>,
+}
+
+/// What came of a reload.
+pub struct Outcome {
+    pub success: bool,
+    /// Lines for people, each with its end.
+    pub log: String,
+}
+
+impl Outcome {
+    fn failure(log: String) -> Outcome {
+        Outcome { success: false, log }
+    }
+
+    /// As a master answers it.
+    pub fn text(&self) -> String {
+        format!("Success={}\n--\n{}", u8::from(self.success), self.log)
+    }
+}
+
+/// A configuration that was read to follow the one in force.
+struct Read {
+    reserved: Reserved,
+    config: Config,
+    found: Comparison,
+    /// What was said about it.
+    said: String,
+}
+
+impl Reloader {
+    /// Of a process that was started like this.
+    pub fn new(options: &Options, live: &Arc<Live>, shared: &SharedSockets) -> Arc<Reloader> {
+        Arc::new(Reloader {
+            options: options.clone(),
+            live: Arc::clone(live),
+            shared: Arc::clone(shared),
+            handle: OnceLock::new(),
+            busy: Mutex::new(()),
+        })
+    }
+
+    /// The threads run: from now on it can be asked for.
+    pub fn set_handle(&self, handle: Handle) {
+        let _ = self.handle.set(handle);
+    }
+
+    /// Does it on a thread of its own, which `answer` is called on.
+    pub fn start(self: &Arc<Self>, what: Reload, answer: Box<dyn FnOnce(String) + Send>) {
+        let reloader = Arc::clone(self);
+        let work = move || {
+            answer(match what {
+                Reload::Apply { force } => reloader.reload(force).text(),
+                Reload::Compare { files } => reloader.compare(&files).text(),
+            });
+        };
+        // Without a thread whoever asked hears that nothing is known of it.
+        let _ = thread::Builder::new().name("reload".into()).stack_size(STACK_SIZE).spawn(work);
+    }
+
+    /// Reads the files again and serves what they say.
+    pub fn reload(&self, force: bool) -> Outcome {
+        let Ok(_one) = self.busy.try_lock() else {
+            return Outcome::failure("Another reload is in progress: nothing was changed.\n".into());
+        };
+        for _ in 0..TRIES {
+            // Overtaken by somebody else's change: once more.
+            if let Ok(outcome) = self.try_once(force) {
+                return outcome;
+            }
+        }
+        Outcome::failure(
+            "Others change the configuration all the time: nothing was changed. Try again.\n".into(),
+        )
+    }
+
+    /// What a reload would do, of these files in place of those of the command line, if there are any.
+    pub fn compare(&self, files: &[String]) -> Outcome {
+        match self.read(files, false) {
+            Ok(read) => {
+                let success = read.found.obstacles.is_empty();
+                let kept = kept(read.reserved.base(), &read.config, false);
+                Outcome { success, log: format!("{}{}{kept}", read.said, listed(&read.found)) }
+            }
+            Err(outcome) => outcome,
+        }
+    }
+
+    fn read(&self, files: &[String], force: bool) -> Result<Read, Outcome> {
+        if self.live.stopping() != Stopping::No {
+            return Err(Outcome::failure("The process is on its way out: nothing was changed.\n".into()));
+        }
+        let Some(reserved) = Reserved::new(&self.live) else {
+            return Err(Outcome::failure("The process has ended.\n".into()));
+        };
+        let base = Arc::clone(reserved.base());
+        let after = After { config: &base.config, numbers: &reserved, force };
+        let loaded = load::load_following(&self.options, files, after);
+        let pid = std::process::id();
+        let mut said = loaded
+            .diagnostics
+            .render(&loaded.sources, RenderOptions { pid, diagnostic_mode: self.options.diagnostic_mode });
+        said.push_str(&loaded.diagnostics.verdict(pid));
+        let Some(config) = loaded.config.filter(|_| !loaded.diagnostics.has_errors()) else {
+            said.push_str("Nothing was changed.\n");
+            return Err(Outcome::failure(said));
+        };
+        let zero_warning = self.options.zero_warning || config.global.zero_warning;
+        if loaded.diagnostics.has_warnings() && zero_warning {
+            said.push_str("Some warnings were found and 'zero-warning' is set: nothing was changed.\n");
+            return Err(Outcome::failure(said));
+        }
+        let mut found = compare(&base.config, &config);
+        reload::obstacles(&base, &config, &mut found);
+        inherited(&base, &config, &mut found);
+        Ok(Read { reserved, config, found, said })
+    }
+
+    fn try_once(&self, force: bool) -> Result<Outcome, Overtaken> {
+        let Read { reserved, config, found, said } = match self.read(&[], force) {
+            Ok(read) => read,
+            Err(outcome) => return Ok(outcome),
+        };
+        if !found.obstacles.is_empty() {
+            let log = format!(
+                "{said}{}Nothing was changed: restart, or take these lines back.\n",
+                obstacles(&found)
+            );
+            return Ok(Outcome::failure(log));
+        }
+        let Some(handle) = self.handle.get() else {
+            return Ok(Outcome::failure("The process is not serving yet.\n".into()));
+        };
+        let base = Arc::clone(reserved.base());
+        let mut warnings = Vec::new();
+        let backups = Backups::make(&config);
+        let opened = match listen::open_following(&base.config, &config, &mut warnings) {
+            Ok(opened) => opened,
+            Err(messages) => {
+                backups.restore();
+                let lines: String = messages.iter().map(|message| format!("{message}\n")).collect();
+                return Ok(Outcome::failure(format!("{said}{lines}Nothing was changed.\n")));
+            }
+        };
+        let kept = kept(&base, &config, force);
+        let (sockets, ports) = listen::distribute(opened.sockets, &config, base.threads.len());
+        let generation = match Next::of(reserved, config).put_in_force(handle, sockets) {
+            Ok(generation) => generation,
+            Err(overtaken) => {
+                backups.restore();
+                return Err(overtaken);
+            }
+        };
+        backups.discard();
+        let mut shared = crate::locked(&self.shared);
+        let closing =
+            shared.extract_if(.., |s| s.listener.is_some_and(|number| opened.closing.contains(&number)));
+        closing.for_each(|socket| socket.port.retire());
+        shared.extend(ports);
+        drop(shared);
+        let warnings: String = warnings.iter().map(|message| format!("{message}\n")).collect();
+        let log = format!("{said}{warnings}Generation {generation} is in force.\n{}{kept}", listed(&found));
+        Ok(Outcome { success: true, log })
+    }
+}
+
+/// Descriptors of the parent are taken over at the start only, and what connects to its clients begins then.
+fn inherited(base: &Instance, config: &Config, found: &mut Comparison) {
+    let of = |config: &Config, wanted: fn(&BindAddr) -> bool| -> BTreeSet<u32> {
+        let binds = config.proxies.iter().filter(|proxy| !proxy.disabled).flat_map(|proxy| &proxy.binds);
+        binds.filter(|bind| wanted(&bind.addr)).map(|bind| bind.number).collect()
+    };
+    let is_descriptor = |addr: &BindAddr| matches!(addr, BindAddr::Fd(_) | BindAddr::SockPair(_));
+    if !of(config, is_descriptor).is_subset(&of(&base.config, is_descriptor)) {
+        found.obstacles.push("A new 'bind' to a descriptor of the parent process needs a restart.".into());
+    }
+    let connects = |addr: &BindAddr| matches!(addr, BindAddr::Reverse(_));
+    if of(config, connects) != of(&base.config, connects) {
+        found.obstacles.push("A change of 'bind rhttp@' lines needs a restart.".into());
+    }
+}
+
+fn obstacles(found: &Comparison) -> String {
+    found.obstacles.iter().map(|obstacle| format!("! {obstacle}\n")).collect()
+}
+
+/// The differences, one a line, as many as are good to read.
+fn listed(found: &Comparison) -> String {
+    let mut text = obstacles(found);
+    if found.changes.is_empty() {
+        text.push_str("No section differs.\n");
+    }
+    found.changes.iter().take(SHOWN_MAX).for_each(|change| text.push_str(&format!("{change}\n")));
+    if let Some(more) = found.changes.len().checked_sub(SHOWN_MAX).filter(|more| *more > 0) {
+        text.push_str(&format!("and {more} more\n"));
+    }
+    found.losses.iter().for_each(|loss| text.push_str(&format!("lost: {loss}\n")));
+    text
+}
+
+/// What was changed at run time and is in no file: whether it stays.
+fn kept(base: &Instance, config: &Config, force: bool) -> String {
+    let word = if force { "dropped" } else { "kept" };
+    let mut text = String::new();
+    for set in base.config.registry.changed() {
+        let name = set.name().unwrap_or_default();
+        if config.registry.find(name).is_some() {
+            text.push_str(&format!("{word}: changes at run time of {name}\n"));
+        }
+    }
+    if let Some(tls) = &base.config.tls {
+        let live = tls.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (replaced, added) = live.changed_certificates();
+        replaced
+            .iter()
+            .for_each(|name| text.push_str(&format!("{word}: certificate {name} as set at run time\n")));
+        added
+            .iter()
+            .for_each(|name| text.push_str(&format!("dropped: certificate {name}, added at run time\n")));
+    }
+    for proxy in &base.config.proxies {
+        let now = config.find_proxy(proxy.id);
+        if proxy.is_dynamic {
+            let word = if now.is_some() { "kept" } else { "dropped" };
+            text.push_str(&format!("{word}: backend {}, added at run time\n", proxy.name));
+        }
+        for server in proxy.servers.iter().filter(|server| server.is_dynamic) {
+            let word =
+                if now.is_some_and(|now| now.server(server.id).is_some()) { "kept" } else { "dropped" };
+            text.push_str(&format!("{word}: server {}/{}, added at run time\n", proxy.name, server.name));
+        }
+    }
+    text
+}

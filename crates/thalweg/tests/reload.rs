@@ -1,0 +1,459 @@
+//! Reload in place: the files are read again, and nothing that goes on is lost (`reload`, `show reload`, `show snapshots`,
+//! `thalweg plan`, SIGHUP).
+
+mod support;
+
+use std::fs;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use support::{Conn, Io, Proxy, Server, Setup, each_driver, eventually, free_port, own_ip, program};
+use thalweg_sys::signal::Signal;
+
+/// What the program's CLI answers.
+fn cli(proxy: &Proxy, line: &str) -> String {
+    let mut conn = Conn::connect_unix(&proxy.path("cli"));
+    conn.send(format!("{line}\n"));
+    conn.rest_text().trim_end().to_owned()
+}
+
+fn setup(text: &str) -> Setup {
+    Setup::http(text).global("stats socket <@dir>/cli level admin").threads(2)
+}
+
+/// Reloads, which must succeed: what is said of it.
+fn reload(proxy: &Proxy) -> String {
+    let said = cli(proxy, "reload");
+    assert!(said.starts_with("Success=1\n--\n"), "{said}");
+    said
+}
+
+/// Tries to reload, which must change nothing: what is said of it.
+fn refused(proxy: &Proxy) -> String {
+    let before = cli(proxy, "show snapshots");
+    let said = cli(proxy, "reload");
+    assert!(said.starts_with("Success=0\n--\n"), "{said}");
+    assert!(said.contains("othing was changed"), "{said}");
+    let generation = |text: &str| text.lines().nth(1).map(|line| line.split(' ').next().unwrap().to_owned());
+    assert_eq!(generation(&cli(proxy, "show snapshots")), generation(&before), "{said}");
+    said
+}
+
+/// One request on a connection that stays: the generation that served it, and the body.
+fn ask(conn: &mut Conn) -> (String, String) {
+    conn.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    let response = conn.response();
+    assert_eq!(response.status, 200);
+    (response.field("x-gen"), response.text())
+}
+
+/// A column of a row of `show stat`.
+fn stat(proxy: &Proxy, row: &str, column: &str) -> String {
+    let text = cli(proxy, "show stat");
+    let title = text.lines().next().unwrap().trim_start_matches("# ").to_owned();
+    let at = title.split(',').position(|name| name == column).expect("a column of that name");
+    let found = text.lines().find(|line| line.starts_with(&format!("{row},")));
+    found.unwrap_or_else(|| panic!("no row {row}\n{text}")).split(',').nth(at).unwrap().to_owned()
+}
+
+const ONE: &str = "frontend fe\n  bind <@fe>\n  http-response set-header X-Gen g1\n  default_backend be\n";
+
+/// A client that stays is served by the new configuration from its next request on; what was under way goes on by the old one.
+#[test]
+fn connections_stay_and_new_requests_follow() {
+    each_driver(|io| {
+        let (go_on, waits) = mpsc::channel::<()>();
+        let waits = Mutex::new(waits);
+        let slow = Server::start(move |mut conn, _| {
+            if conn.try_until(b"\r\n\r\n").is_some() {
+                conn.send("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf");
+                let _ = waits.lock().unwrap().recv();
+                conn.send("full");
+            }
+        });
+        let echo = Server::start(|mut conn, _| {
+            if conn.try_until(b"\r\n\r\n").is_some() {
+                conn.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n");
+                while let Some(byte) = conn.try_exactly(1) {
+                    let _ = conn.try_send(byte);
+                }
+            }
+        });
+        let first = Server::named("first");
+        let text = format!(
+            "{ONE}  use_backend slow if {{ path /slow }}\n  use_backend echo if {{ path /echo }}\nbackend be\n  server a {}\n\
+             backend slow\n  server s {}\nbackend echo\n  server e {}\n",
+            first.addr, slow.addr, echo.addr
+        );
+        let mut proxy = setup(&text).start(io);
+        let mut client = Conn::connect(proxy.addr("fe"));
+        assert_eq!(ask(&mut client), ("g1".into(), "first".into()));
+        let mut download = Conn::connect(proxy.addr("fe"));
+        download.send("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n");
+        let begun = download.until(b"half");
+        assert!(String::from_utf8_lossy(&begun).to_lowercase().contains("x-gen: g1"));
+        let mut upgraded = Conn::connect(proxy.addr("fe"));
+        upgraded.send("GET /echo HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n");
+        upgraded.until(b"\r\n\r\n");
+        upgraded.send("x");
+        assert_eq!(upgraded.exactly(1), b"x");
+        // The backends of both are gone, and another server is there.
+        let second = Server::named("second");
+        proxy.edit("set-header X-Gen g1", "set-header X-Gen g2");
+        proxy.edit("  use_backend slow if { path /slow }\n  use_backend echo if { path /echo }\n", "");
+        proxy.edit(
+            &format!("backend slow\n  server s {}\nbackend echo\n  server e {}\n", slow.addr, echo.addr),
+            "",
+        );
+        proxy.edit(&format!("server a {}", first.addr), &format!("server b {}", second.addr));
+        let said = reload(&proxy);
+        for line in ["~ frontend fe", "- backend slow", "- server be/a", "+ server be/b"] {
+            assert!(said.lines().any(|other| other == line), "{line}\n{said}");
+        }
+        assert_eq!(ask(&mut client), ("g2".into(), "second".into()), "{io}");
+        assert!(cli(&proxy, "show snapshots").contains("\n0 former "), "{io}: something is served by it");
+        upgraded.send("y");
+        assert_eq!(upgraded.exactly(1), b"y", "{io}");
+        go_on.send(()).unwrap();
+        assert_eq!(download.exactly(4), b"full", "{io}");
+        assert_eq!(ask(&mut download), ("g2".into(), "second".into()), "{io}");
+        drop((upgraded, download, client));
+        eventually("nothing is served by the first one any more", || {
+            (!cli(&proxy, "show snapshots").contains("former")).then_some(())
+        });
+        proxy.finish((first, second, slow, echo));
+    });
+}
+
+/// Listeners that are not named any more serve who waits and what is under way, and then nobody; new ones serve at once.
+#[test]
+fn listeners_come_and_go() {
+    each_driver(|io| {
+        let (go_on, waits) = mpsc::channel::<()>();
+        let waits = Mutex::new(waits);
+        let server = Server::http(move |request| {
+            if request.head.line.contains("/slow") {
+                let _ = waits.lock().unwrap().recv();
+            }
+            support::ok("ok")
+        });
+        let text = format!("{ONE}  bind <@other>\nbackend be\n  server a {}\n", server.addr);
+        let mut proxy = setup(&text).start(io);
+        let (mut stays, mut idle) = (Conn::connect(proxy.addr("fe")), Conn::connect(proxy.addr("other")));
+        let mut busy = Conn::connect(proxy.addr("other"));
+        assert_eq!((ask(&mut stays).0, ask(&mut idle).0), ("g1".into(), "g1".into()));
+        busy.send("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n");
+        eventually("the request is at the server", || (stat(&proxy, "be,a", "scur") == "1").then_some(()));
+        proxy.edit("bind <@other>", "bind <@third>");
+        proxy.edit("X-Gen g1", "X-Gen g2");
+        let said = reload(&proxy);
+        let (gone, new) = (proxy.addr("other"), proxy.addr("third"));
+        for line in [format!("- listener fe ipv4@{gone}"), format!("+ listener fe ipv4@{new}")] {
+            assert!(said.lines().any(|other| other == line), "{line}\n{said}");
+        }
+        assert_eq!(ask(&mut Conn::connect(new)).0, "g2", "{io}");
+        assert_eq!(ask(&mut stays).0, "g2", "{io}");
+        // Nobody waits in vain: an idle connection is closed without a word.
+        assert_eq!(idle.rest_text(), "", "{io}");
+        go_on.send(()).unwrap();
+        let last = busy.response();
+        assert_eq!((last.field("x-gen"), last.field("connection")), ("g1".into(), "close".into()), "{io}");
+        assert_eq!(busy.rest_text(), "");
+        eventually("nobody listens there", || std::net::TcpStream::connect(gone).is_err().then_some(()));
+        // What its connections counted counts for the frontend on and on.
+        eventually("the first snapshot is gone", || {
+            (!cli(&proxy, "show snapshots").contains("former")).then_some(())
+        });
+        assert_eq!(stat(&proxy, "fe,FRONTEND", "stot"), "4", "{io}");
+        reload(&proxy);
+        reload(&proxy);
+        assert_eq!(stat(&proxy, "fe,FRONTEND", "stot"), "4", "{io}");
+        drop((stays, busy, idle));
+        proxy.finish(server);
+    });
+}
+
+/// What is wrong with the files, or cannot change while the process runs, is said, and all is as before.
+#[test]
+fn what_cannot_be_served_changes_nothing() {
+    each_driver(|io| {
+        let server = Server::named("first");
+        let mut proxy =
+            setup(&format!("{ONE}backend be\n  balance roundrobin\n  server a {}\n", server.addr)).start(io);
+        let mut client = Conn::connect(proxy.addr("fe"));
+        let mut check = |proxy: &mut Proxy, from: &str, to: &str, wanted: &str| {
+            proxy.edit(from, to);
+            let said = refused(proxy);
+            assert!(said.contains(wanted), "{wanted} in\n{said}");
+            assert!(!cli(proxy, "show reload").starts_with("Success=1\n--\nNo"), "it is compared, too");
+            assert_eq!(ask(&mut client).0, "g1", "{io}");
+            proxy.edit(to, from);
+        };
+        check(
+            &mut proxy,
+            "default_backend be",
+            "default_backend nobody",
+            "unable to find required default_backend",
+        );
+        check(&mut proxy, "X-Gen g1", "X-Gen g1 if nonsense", "no such ACL : 'nonsense'");
+        check(&mut proxy, "nbthread 2", "nbthread 1", "a change of 'nbthread' in 'global' needs a restart");
+        check(&mut proxy, "roundrobin", "leastconn", "another way to choose servers needs a restart");
+        check(&mut proxy, "X-Gen g1", "X-Gen %[src,map(<@dir>/nothing)]", "failed to open");
+        check(
+            &mut proxy,
+            "\nbackend be\n",
+            "\nresolvers r\n  nameserver n 127.0.0.1:53\nbackend be\n",
+            "'resolvers' sections",
+        );
+        let taken = free_port(own_ip());
+        let _held = std::net::TcpListener::bind(taken).unwrap();
+        let two = format!("bind <@fe>\n  bind {taken}");
+        check(&mut proxy, "bind <@fe>", &two, "cannot bind socket");
+        fs::rename(proxy.path("cfg"), proxy.path("away")).unwrap();
+        assert!(refused(&proxy).contains("cfg"));
+        fs::create_dir(proxy.path("cfg")).unwrap();
+        assert!(refused(&proxy).contains("cfg"));
+        fs::remove_dir(proxy.path("cfg")).unwrap();
+        fs::rename(proxy.path("away"), proxy.path("cfg")).unwrap();
+        reload(&proxy);
+        drop(client);
+        proxy.finish(server);
+    });
+}
+
+/// What was found out or said while the process runs stays, unless the file says otherwise now.
+#[test]
+fn live_state_is_kept() {
+    each_driver(|io| {
+        let (first, second) = (Server::named("first"), Server::named("second"));
+        let text = format!(
+            "{ONE}  http-request track-sc0 src table be\n  http-response set-header X-Map %[str(k),map(<@dir>/map,none)]\n\
+             backend be\n  balance roundrobin\n  stick-table type ip size 1k expire 1h store http_req_cnt\n  server a {} weight 7\n\
+             \x20 server b {} weight 9\n",
+            first.addr, second.addr
+        );
+        let mut proxy = setup(&text).file_beside("map", "k file\n").start(io);
+        let mut client = Conn::connect(proxy.addr("fe"));
+        for _ in 0..5 {
+            ask(&mut client);
+        }
+        let map = proxy.path("map");
+        cli(&proxy, "set weight be/a 3");
+        cli(&proxy, "set server be/b state maint");
+        cli(&proxy, &format!("set map {} k run-time", map.display()));
+        cli(&proxy, "set server be/a agent down");
+        let said = cli(&proxy, &format!("add server be/added {}", second.addr));
+        assert_eq!(said, "New server registered.");
+        proxy.edit("X-Gen g1", "X-Gen g2");
+        proxy.edit("weight 9", "weight 11");
+        let said = reload(&proxy);
+        assert!(said.contains("~ server be/b\n") && !said.contains("server be/a\n"), "{said}");
+        assert!(said.contains(&format!("kept: changes at run time of {}\n", map.display())), "{said}");
+        assert!(said.contains("kept: server be/added, added at run time"), "{said}");
+        client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        let response = client.response();
+        let now = (response.field("x-gen"), response.field("x-map"), response.text());
+        assert_eq!(now, ("g2".into(), "run-time".into(), "first".into()), "{io}");
+        assert_eq!(stat(&proxy, "be,a", "weight"), "3", "{io}");
+        assert_eq!(stat(&proxy, "be,b", "status"), "MAINT", "{io}");
+        assert_eq!(stat(&proxy, "be,BACKEND", "stot"), "6", "{io}");
+        assert_eq!(stat(&proxy, "fe,FRONTEND", "req_tot"), "6", "{io}");
+        assert!(cli(&proxy, "show table be").contains("http_req_cnt=6"), "{io}");
+        cli(&proxy, "set server be/b state ready");
+        assert_eq!(stat(&proxy, "be,b", "weight"), "11", "{io}: the file says so now");
+        fs::write(&map, "k other\n").unwrap();
+        let said = cli(&proxy, "reload force");
+        assert!(said.starts_with("Success=1\n") && said.contains("dropped: server be/added"), "{said}");
+        assert!(!cli(&proxy, "show servers state be").contains(" added "), "{io}");
+        client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_eq!(client.response().field("x-map"), "other", "{io}");
+        drop(client);
+        proxy.finish((first, second));
+    });
+}
+
+/// A server whose line leads elsewhere gets no request over a connection that was made by its former line.
+#[test]
+fn a_server_that_moves_leaves_its_idle_connections() {
+    each_driver(|io| {
+        let (first, second) = (Server::named("first"), Server::named("second"));
+        let text = format!("{ONE}backend be\n  http-reuse always\n  server a {}\n", first.addr);
+        let mut proxy = setup(&text).start(io);
+        let mut clients: Vec<Conn> = (0..4).map(|_| Conn::connect(proxy.addr("fe"))).collect();
+        for client in &mut clients {
+            assert_eq!(ask(client).1, "first");
+        }
+        proxy.edit(&format!("server a {}", first.addr), &format!("server a {}", second.addr));
+        reload(&proxy);
+        for client in &mut clients {
+            assert_eq!(ask(client).1, "second", "{io}");
+        }
+        assert_eq!(stat(&proxy, "be,a", "stot"), "8", "{io}");
+        drop(clients);
+        proxy.finish((first, second));
+    });
+}
+
+/// SIGHUP of a process without a master does it, too, and `thalweg plan` says what it would do.
+#[test]
+fn it_can_be_asked_for_by_a_signal_and_planned() {
+    let server = Server::named("first");
+    let mut proxy = setup(&format!("{ONE}backend be\n  server a {}\n", server.addr)).start("epoll");
+    let mut client = Conn::connect(proxy.addr("fe"));
+    assert_eq!(ask(&mut client).0, "g1");
+    proxy.edit("X-Gen g1", "X-Gen g2");
+    let plan = |proxy: &Proxy, files: &[&str]| {
+        let mut command = program();
+        command.arg("plan").arg("-S").arg(proxy.path("cli")).current_dir(&proxy.directory.0);
+        files.iter().for_each(|file| {
+            command.args(["-f", file]);
+        });
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    assert_eq!(plan(&proxy, &[]), (Some(0), "~ frontend fe\n".into()));
+    let other = fs::read_to_string(proxy.path("cfg")).unwrap().replace("nbthread 2", "nbthread 1");
+    fs::write(proxy.path("new.cfg"), other.replace("server a", "server b")).unwrap();
+    let (code, said) = plan(&proxy, &["new.cfg"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("needs a restart") && said.contains("+ server be/b"), "{said}");
+    assert_eq!(ask(&mut client).0, "g1");
+    proxy.signal(Signal::Hangup);
+    eventually("the signal is followed", || (ask(&mut client).0 == "g2").then_some(()));
+    eventually("it is told", || proxy.output().contains("Generation 1 is in force").then_some(()));
+    drop(client);
+    proxy.finish(server);
+}
+
+/// One of the configurations of the storm. Checks of its servers never fail as often as would matter, however busy the machine is.
+fn storm_text(generation: usize, servers: &[Server], certificate: bool) -> String {
+    let many = [1, 3, servers.len()][generation % 3];
+    let lines: String = servers
+        .iter()
+        .take(many)
+        .enumerate()
+        .map(|(at, s)| {
+            format!(
+                "  server s{at} {} weight {} check inter 50 fall 1000 init-state fully-up maxconn 100\n",
+                s.addr,
+                1 + generation % 5
+            )
+        })
+        .collect();
+    let extra = if certificate { "  bind <@extra>\n" } else { "" };
+    format!(
+        "frontend fe\n  bind <@fe>\n{extra}  http-request set-header X-Gen {generation}\n  http-response set-header X-Gen \
+         {generation}\n  http-request set-var(txn.m) str(k),map(<@dir>/map)\n  default_backend be{}\nbackend be{}\n  balance \
+         roundrobin\n  option httpchk\n{lines}",
+        generation / 2 % 2,
+        generation / 2 % 2
+    )
+}
+
+/// While it is reloaded again and again, among configurations that differ in all that may, nobody notices: every request is
+/// answered, by one configuration from head to end; connections that may stay do; counters only grow; and the memory comes back.
+#[test]
+fn a_storm_of_reloads_is_noticed_by_nobody() {
+    each_driver(storm);
+}
+
+/// Who finds something wrong ends the storm.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Reloads of a storm.
+const RELOADS: usize = 40;
+
+fn storm(io: Io) {
+    let servers: Vec<Server> = (0..12)
+        .map(|_| {
+            Server::http(|request| {
+                let generation = request.head.field("x-gen");
+                format!("HTTP/1.1 200 OK\r\nX-Seen: {generation}\r\nContent-Length: 2\r\n\r\nok")
+            })
+        })
+        .collect();
+    let relay = Server::start(|mut conn, _| {
+        while let Some(byte) = conn.try_exactly(1) {
+            let _ = conn.try_send(byte);
+        }
+    });
+    let tail =
+        format!("listen relay\n  mode tcp\n  option tcplog\n  bind <@relay>\n  server r {}\n", relay.addr);
+    let texts: Vec<String> = (0..6).map(|n| storm_text(n, &servers, n % 2 == 1)).collect();
+    let mut proxy = setup(&format!("{}{tail}", texts[0])).file_beside("map", "k v\n").start(io);
+    let over = AtomicBool::new(false);
+    let asked = AtomicUsize::new(0);
+    let (front, relayed, path) = (proxy.addr("fe"), proxy.addr("relay"), proxy.path("cli"));
+    thread::scope(|scope| {
+        for keeps in [true, true, false] {
+            let (over, asked) = (&over, &asked);
+            scope.spawn(move || {
+                let _ends = Ends(over);
+                let mut kept = None;
+                while !over.load(Ordering::Relaxed) {
+                    let mut conn: Conn = kept.take().unwrap_or_else(|| Conn::connect(front));
+                    conn.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody");
+                    let response = conn.response();
+                    assert_eq!((response.status, response.text()), (200, "ok".into()), "{io}");
+                    assert_eq!(response.field("x-gen"), response.field("x-seen"), "{io}: one configuration");
+                    asked.fetch_add(1, Ordering::Relaxed);
+                    kept = Some(conn).filter(|_| keeps);
+                }
+            });
+        }
+        let over_too = &over;
+        scope.spawn(move || {
+            let _ends = Ends(over_too);
+            let mut conn = Conn::connect(relayed);
+            while !over_too.load(Ordering::Relaxed) {
+                conn.send("x");
+                assert_eq!(conn.exactly(1), b"x", "{io}: the relay stays");
+            }
+        });
+        let path = &path;
+        scope.spawn(move || {
+            let _ends = Ends(over_too);
+            let mut before = 0u64;
+            while !over_too.load(Ordering::Relaxed) {
+                let mut conn = Conn::connect_unix(path);
+                conn.send("show stat\n");
+                let text = conn.rest_text();
+                let row = text.lines().find(|line| line.starts_with("fe,FRONTEND,")).expect("a row");
+                let total: u64 = row.split(',').nth(48).unwrap().parse().unwrap();
+                assert!(total >= before, "{io}: {total} after {before}");
+                before = total;
+            }
+        });
+        let mut now = 0;
+        for turn in 1..=RELOADS {
+            let next = turn % texts.len();
+            proxy.edit(&texts[now], &texts[next]);
+            fs::write(proxy.path("map"), format!("k {turn}\n")).unwrap();
+            let before = asked.load(Ordering::Relaxed);
+            let said = cli(&proxy, "reload");
+            if !said.starts_with("Success=1") {
+                over.store(true, Ordering::Relaxed);
+                panic!("{io}: {said}");
+            }
+            now = next;
+            eventually("requests go on", || {
+                let goes_on = asked.load(Ordering::Relaxed) > before + 3;
+                (goes_on || over.load(Ordering::Relaxed)).then_some(())
+            });
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    eventually("only what is in force is left", || {
+        (!cli(&proxy, "show snapshots").contains("former")).then_some(())
+    });
+    assert_eq!(stat(&proxy, "fe,FRONTEND", "req_tot"), asked.load(Ordering::Relaxed).to_string(), "{io}");
+    proxy.finish((servers, relay));
+}
