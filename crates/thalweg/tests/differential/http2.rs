@@ -170,7 +170,7 @@ pub fn told(bytes: &[u8]) -> Told {
         header.kind == Kind::Goaway
             && frame::goaway(payload).is_ok_and(|(_, code)| code != ErrorCode::NoError)
     };
-    let failed = to_client && frames(bytes).any(|(header, payload, _)| is_error(&header, payload));
+    let failed = frames(bytes).any(|(header, payload, _)| is_error(&header, payload));
     for (header, payload, end) in frames(bytes) {
         let mut say = |id: u32, text: String| {
             streams.entry(id.wrapping_sub(1)).or_default().push((text.into_bytes(), end));
