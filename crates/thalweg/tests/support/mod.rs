@@ -585,7 +585,8 @@ impl Proxy {
         eventually("the program is idle", || {
             let (before, start) = (self.cpu_ns(), Instant::now());
             thread::sleep(Duration::from_millis(60));
-            let used = Duration::from_nanos(self.cpu_ns() - before);
+            // A thread that ended meanwhile is not counted any more.
+            let used = Duration::from_nanos(self.cpu_ns().checked_sub(before)?);
             (used < start.elapsed() / 20).then_some(())
         });
     }
