@@ -706,10 +706,7 @@ pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, mut conn: B
         low: pool.low_conn as usize,
     };
     worker.with_pool(index, |idle| {
-        if !idle.follow(moves) {
-            return;
-        }
-        let Line::Wire(io) = &mut conn.port.line else { return };
+        let (true, Line::Wire(io)) = (idle.follow(moves), &mut conn.port.line) else { return };
         io.watch(worker.janitor.get());
         // Nothing of the last message is left but how it was read.
         debug_assert!(conn.port.is_idle());
