@@ -3,6 +3,7 @@
 //! Reading files and checking keys takes time, so each look is made by a thread of its own, which lives as long as the look.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thalweg_config::model::{LogLevel, SharedLive};
@@ -19,17 +20,36 @@ const LOOK_MS: u64 = 1000;
 /// With many certificates a look takes long: it is made less often, so that looking takes this part of one CPU at most.
 const SHARE: u32 = 100;
 
-/// Starts to watch, if that is asked for.
-pub fn start(worker: &Rc<Worker>) {
+/// What is to be watched: the certificates of the configuration in force.
+fn watched(worker: &Worker) -> Option<SharedLive> {
     let config = &worker.instance.config;
-    let (Some(live), true) = (config.tls.clone(), config.global.tls.watch) else { return };
+    config.tls.clone().filter(|_| config.global.tls.watch)
+}
+
+/// Starts to watch, if that is asked for and nobody does yet.
+pub fn start(worker: &Rc<Worker>) {
+    if watched(worker).is_none() || worker.looks_after.files.replace(true) {
+        return;
+    }
     let own = Rc::clone(worker.own());
     let options = SpawnOptions { class: Class::Bulk, ..SpawnOptions::default() };
     spawn_with(&WATCH, options, async move {
         let mut watcher = Watcher::default();
+        let mut last: Option<SharedLive> = None;
         let mut pause_ms = 0;
         loop {
             timer::sleep(pause_ms).await;
+            let Some(pin) = own.pin() else { return };
+            let live = watched(&pin);
+            drop(pin);
+            let Some(live) = live else {
+                pause_ms = LOOK_MS;
+                continue;
+            };
+            // Another configuration read its files itself.
+            if !last.replace(SharedLive::clone(&live)).is_some_and(|last| Arc::ptr_eq(&last, &live)) {
+                watcher = Watcher::default();
+            }
             let (next, found, took) = look(watcher, &live).await;
             watcher = next;
             let due = u64::try_from((took * SHARE).as_millis()).unwrap_or(u64::MAX);

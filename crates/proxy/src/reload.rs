@@ -22,7 +22,7 @@ use crate::backend::{self, Backend, health};
 use crate::change::{Number, ServerNumber, bury_former, forget_gone_by, locked};
 use crate::instance::{Backends, Instance, Live};
 use crate::worker::{self, Worker};
-use crate::{ThreadSocket, frontend, ocsp, resolvers, tables};
+use crate::{ThreadSocket, crt_watch, frontend, ocsp, resolvers, tables};
 
 /// Numbers for what a new configuration has and the one in force has not. Those that nobody uses in the end come back.
 pub struct Reserved {
@@ -375,6 +375,7 @@ fn tell_others(
     let Some(worker) = worker::current() else { return };
     tables::start_expiry(&worker);
     ocsp::start(&worker);
+    crt_watch::start(&worker);
     for (proxy, server) in removed {
         resolvers::forget(base, *proxy, server);
     }

@@ -131,6 +131,8 @@ pub(crate) struct LooksAfter {
     pub tables: Cell<bool>,
     /// Answers about certificates.
     pub responses: Cell<bool>,
+    /// Files of certificates.
+    pub files: Cell<bool>,
 }
 
 thread_local! {

@@ -3,7 +3,7 @@
 mod support;
 
 use support::tls::{Authority, client, now, template};
-use support::{Proxy, Setup, each_driver, eventually, program};
+use support::{Conn, Proxy, Setup, each_driver, eventually, program};
 
 /// The name in the certificate that is shown to whoever asks for this name.
 fn shown(proxy: &Proxy, name: &str) -> String {
@@ -78,6 +78,31 @@ fn certificates_that_change_on_disk_are_served() {
         logged(&proxy, &format!("crt-watch: '{path}' is not on disk any more."));
         assert_eq!(shown(&proxy, "a.example.com"), "third");
         assert!(!proxy.output().contains("panicked"));
+    });
+}
+
+#[test]
+fn certificates_are_watched_after_a_reload() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let issued = |name: &str, host: &str| read(&authority.issue_as("x", &template(name).hosts(&[host])));
+        let (one, two) = (authority.path("one.pem"), authority.path("two.pem"));
+        replace(&one, &issued("first", "a.example.com"));
+        replace(&two, &issued("other", "b.example.com"));
+        let text = format!("frontend fe\nbind <@fe> ssl crt {one}\nhttp-request return status 200\n");
+        let setup = Setup::http(&text).global("stats socket <@dir>/cli level admin").global("crt-watch on");
+        let mut proxy = setup.start(io);
+        assert_eq!(shown(&proxy, "a.example.com"), "first");
+        proxy.edit(&format!("crt {one}"), &format!("crt {one} crt {two}"));
+        let mut cli = Conn::connect_unix(&proxy.path("cli"));
+        cli.send("reload\n");
+        let said = cli.rest_text();
+        assert!(said.starts_with("Success=1"), "{io}: {said}");
+        assert_eq!(shown(&proxy, "b.example.com"), "other", "{io}");
+        replace(&one, &issued("second", "a.example.com"));
+        until_shown(&proxy, "a.example.com", "second");
+        replace(&two, &issued("another", "b.example.com"));
+        until_shown(&proxy, "b.example.com", "another");
     });
 }
 
