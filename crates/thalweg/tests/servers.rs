@@ -260,11 +260,8 @@ fn protocols_that_do_not_suit_the_backend_are_refused() {
         let answers = [
             ("add server tcp/s 127.0.0.1:9 proto h2", "MUX protocol is not usable for server."),
             ("add server be/s 127.0.0.1:9 proto none", "MUX protocol is not usable for server."),
-            (
-                "add server be/s 127.0.0.1:9 check proto h2",
-                "health checks that speak HTTP/2 are not supported yet.",
-            ),
-            ("add server be/s 127.0.0.1:9 proto h2", ADDED),
+            ("add server be/s 127.0.0.1:9 check proto h2", ADDED),
+            ("add server be/t 127.0.0.1:9 proto h2", ADDED),
         ];
         for (line, answer) in answers {
             assert_eq!(cli(&proxy, line), answer, "{line}");
