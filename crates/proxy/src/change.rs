@@ -360,12 +360,10 @@ impl Live {
 
 /// How often it is looked whether a former snapshot is still pinned, in milliseconds.
 const BURY_MS: u64 = 100;
-/// A snapshot with more servers than this is taken apart by a thread of its own: it takes more than a moment.
-const SMALL: usize = 1000;
 
-/// Has a task of this thread take former snapshots apart once nothing is served by them any more.
+/// Has a task of this thread take large former snapshots apart once nothing is served by them any more.
 pub(crate) fn bury_former(live: &Arc<Live>) {
-    if live.changes.is_burying.swap(true, Ordering::SeqCst) {
+    if live.former_count() == 0 || live.changes.is_burying.swap(true, Ordering::SeqCst) {
         return;
     }
     let live = Arc::clone(live);
@@ -375,11 +373,9 @@ pub(crate) fn bury_former(live: &Arc<Live>) {
             timer::sleep(BURY_MS).await;
             let (unpinned, left) = live.take_unpinned();
             for snapshot in unpinned {
-                if snapshot.server_count() > SMALL {
-                    let aside = std::thread::Builder::new().name("snapshots".into()).stack_size(BURY_STACK);
-                    // Without memory for a thread it is done here.
-                    let _ = aside.spawn(move || drop(snapshot));
-                }
+                let aside = std::thread::Builder::new().name("snapshots".into()).stack_size(BURY_STACK);
+                // Without memory for a thread it is done here.
+                let _ = aside.spawn(move || drop(snapshot));
             }
             if left == 0 || live.stopping() != Stopping::No {
                 live.changes.is_burying.store(false, Ordering::SeqCst);

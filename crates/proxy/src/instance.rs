@@ -24,6 +24,9 @@ use crate::refused::LastRefused;
 use crate::resolvers::SectionCounts;
 use crate::stream::service::Service;
 
+/// A snapshot with more servers than this is taken apart by a thread of its own: it takes more than a moment.
+const SMALL: usize = 1000;
+
 /// How far the process is on its way out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -439,21 +442,24 @@ impl Live {
 
     pub(crate) fn set_current(&self, instance: &Arc<Instance>) {
         let before = self.lock_current().replace(Arc::clone(instance));
-        self.lock_former().extend(before);
+        // A small one goes with its last pin, wherever that is. For the others somebody has to find the time.
+        if let Some(before) = before.filter(|before| before.server_count() > SMALL) {
+            self.lock_former().push(before);
+        }
     }
 
     fn lock_former(&self) -> MutexGuard<'_, Vec<Arc<Instance>>> {
         self.former.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Snapshots that were in force before and that nobody pins any more, to be taken apart, and how many others there are.
+    /// Large snapshots that were in force before and that nobody pins any more, to be taken apart, and how many others there are.
     pub(crate) fn take_unpinned(&self) -> (Vec<Arc<Instance>>, usize) {
         let mut former = self.lock_former();
         let unpinned = former.extract_if(.., |snapshot| Arc::strong_count(snapshot) == 1).collect();
         (unpinned, former.len())
     }
 
-    /// How many snapshots were in force before and may be pinned by somebody.
+    /// How many large snapshots were in force before and may be pinned by somebody.
     pub(crate) fn former_count(&self) -> usize {
         self.lock_former().len()
     }
