@@ -7,7 +7,7 @@ use thalweg_syntax::address::PortSpec;
 use thalweg_syntax::{Address, AddressOptions, Diagnostic, Lead, Line, Severity, Span, TimeUnit};
 
 use crate::build::{Building, Cx};
-use crate::keyword::{Outcome, at_most, fail};
+use crate::keyword::{Outcome, at_most, fail, legal_name};
 use crate::model::{EmailAlert, LogLevel, Mailer, Mailers};
 use crate::numbers::time;
 use crate::resolve;
@@ -39,6 +39,7 @@ pub(crate) fn open(cx: &mut Cx<'_>, line: &Line) -> Result<MailersDraft, Box<Dia
     if line.words.len() < 2 {
         return Err(fail(line, 1, "missing name for mailers section."));
     }
+    legal_name(line)?;
     let name = cx.name(line.text(1));
     let place = format!("{}:{}", cx.sources.name(line.file), line.number);
     if let Some((_, first)) = cx.mailers.iter().find(|(other, _)| other.name == name) {
@@ -126,10 +127,28 @@ pub(crate) fn email_alert(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Out
     Ok(())
 }
 
+/// Some line about alerts is there, and not each that they need.
+fn tell_incomplete(cx: &mut Cx<'_>, b: &Building) {
+    let message = format!(
+        "'email-alert' will be ignored for {} (the presence any of 'email-alert from', 'email-alert level' \
+         'email-alert mailers', 'email-alert myhostname', or 'email-alert to' requires each of 'email-alert from', \
+         'email-alert mailers' and 'email-alert to' to be present).",
+        b.title()
+    );
+    cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, None, message));
+}
+
 /// Finds the mailers of a proxy. Alerts are sent when it is known where, from whom and to whom.
 pub(crate) fn resolve(cx: &mut Cx<'_>, b: &mut Building) {
     let draft = std::mem::take(&mut b.email);
-    let Some((name, span)) = draft.mailers else { return };
+    let Some((name, span)) = draft.mailers else {
+        let is_said =
+            draft.from.is_some() || draft.to.is_some() || draft.level.is_some() || draft.hostname.is_some();
+        if is_said {
+            tell_incomplete(cx, b);
+        }
+        return;
+    };
     let known = cx.mailers.iter().map(|(mailers, _)| mailers).find(|mailers| mailers.name == name).cloned();
     let Some(mailers) = known else {
         let message = format!("{} : unable to find mailers section '{name}'.", b.title());
@@ -142,11 +161,6 @@ pub(crate) fn resolve(cx: &mut Cx<'_>, b: &mut Building) {
             let alert = EmailAlert { mailers, from, to, level, hostname: draft.hostname };
             b.p.rare_mut().email = Some(alert);
         }
-        (from, _) => {
-            let missing = if from.is_none() { "from" } else { "to" };
-            let message =
-                format!("{} : no alert is sent by e-mail without 'email-alert {missing}'.", b.title());
-            cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Config, Some(span), message));
-        }
+        _ => tell_incomplete(cx, b),
     }
 }

@@ -82,6 +82,7 @@ const MISSING: &[&str] = &[
 /// Commands that are ours, and those that need more here than in the reference, and why (docs/differences.md).
 const OTHERS: &[(&str, &str)] = &[
     ("dump ssl cert", "private keys are for administrators"),
+    ("explain", "ours"),
     ("reload", "ours"),
     ("show latency", "ours"),
     ("show reload", "ours"),
