@@ -4,7 +4,7 @@
 //! Rows belong to servers by the names of backend and server; numbers change when lines move. A row that does not fit is
 //! told with its place, and the others are used all the same.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -96,19 +96,20 @@ pub(crate) fn file_name(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outco
 
 /// Reads the files, gives servers the addresses that they had, and keeps the rest for the start.
 pub(crate) fn load(cx: &mut Cx<'_>) {
-    let global = cx.state_file.clone().map(|name| {
+    let mut global = cx.state_file.clone().map(|name| {
         let path = path_of(cx, &name);
         read(cx, &path, Whose::Everybody)
     });
     let mut proxies = std::mem::take(&mut cx.proxies);
     for (index, b) in proxies.iter_mut().enumerate() {
         let id = ProxyId(index as u32);
-        let own;
-        let rows = match b.state_source {
-            StateSource::None => None,
-            _ if !b.p.is_be() || b.p.disabled => None,
-            StateSource::Global => {
-                if global.is_none() {
+        let first = cx.config.saved_states.len();
+        match b.state_source {
+            StateSource::None => {}
+            _ if !b.p.is_be() || b.p.disabled => {}
+            StateSource::Global => match &mut global {
+                Some(rows) => keep_rows(cx, b, id, rows),
+                None => {
                     let message = format!(
                         "backend '{}' configured to load server state file from global section 'server-state-file' \
                          directive. Unfortunately, 'server-state-file' is not set!",
@@ -116,29 +117,27 @@ pub(crate) fn load(cx: &mut Cx<'_>) {
                     );
                     tell(cx, Severity::Warning, message);
                 }
-                global.as_ref()
-            }
+            },
             StateSource::Local => {
                 let name = b.state_file.clone().unwrap_or_else(|| Arc::clone(&b.p.name));
-                own = read(cx, &path_of(cx, &name), Whose::Backend(&b.p.name));
-                Some(&own)
+                let mut rows = read(cx, &path_of(cx, &name), Whose::Backend(&b.p.name));
+                keep_rows(cx, b, id, &mut rows);
+                // Rows of other backends are there because the whole dump was written.
+                tell_lost(cx, rows, |backend| (*backend == *b.p.name).then_some(true));
             }
-        };
-        let first = cx.config.saved_states.len();
-        if let Some(rows) = rows {
-            keep_rows(cx, b, id, rows);
         }
         let saved = &cx.config.saved_states[first..];
         let last: HashMap<ServerId, IpAddr> =
             saved.iter().filter_map(|state| Some((state.server, state.address?))).collect();
         server::resolve_names(cx, b, |server| last.get(&server).copied());
     }
-    if let Some(rows) = &global {
-        tell_lost(cx, rows, |backend, _| {
-            match proxies.iter().any(|b| b.p.is_be() && *b.p.name == *backend) {
-                true => None,
-                false => Some(format!("there is no backend '{backend}'")),
-            }
+    if let Some(rows) = global {
+        let backends = proxies.iter().filter(|b| b.p.is_be());
+        let uses: HashMap<&str, bool> =
+            backends.map(|b| (&*b.p.name, b.state_source == StateSource::Global && !b.p.disabled)).collect();
+        tell_lost(cx, rows, |backend| match uses.get(backend) {
+            None => Some(false),
+            Some(uses) => uses.then_some(true),
         });
     }
     cx.proxies = proxies;
@@ -244,12 +243,14 @@ fn read(cx: &mut Cx<'_>, path: &str, whose: Whose<'_>) -> Rows {
     rows
 }
 
-/// Keeps what a file says of the servers of a backend.
-fn keep_rows(cx: &mut Cx<'_>, b: &Building, proxy: ProxyId, rows: &Rows) {
+/// Keeps what a file says of the servers of a backend. What is left are rows that nobody has asked for.
+fn keep_rows(cx: &mut Cx<'_>, b: &Building, proxy: ProxyId, rows: &mut Rows) {
     for server in &b.p.servers {
-        let Some(row) = rows.by_name.get(&(b.p.name.to_string(), server.name.to_string())) else { continue };
+        let Some(row) = rows.by_name.remove(&(b.p.name.to_string(), server.name.to_string())) else {
+            continue;
+        };
         let title = format!("'{}/{}'", b.p.name, server.name);
-        match SavedState::of(proxy, server, row) {
+        match SavedState::of(proxy, server, &row) {
             Ok((state, unused)) => {
                 if !unused.is_empty() {
                     let unused = unused.join(", ");
@@ -265,17 +266,18 @@ fn keep_rows(cx: &mut Cx<'_>, b: &Building, proxy: ProxyId, rows: &Rows) {
             }
         }
     }
-    let known: HashSet<&str> = b.p.servers.iter().map(|server| &*server.name).collect();
-    tell_lost(cx, rows, |backend, server| {
-        let is_lost = *backend == *b.p.name && !known.contains(server);
-        is_lost.then(|| format!("backend '{backend}' has no server '{server}'"))
-    });
 }
 
-/// Tells of rows that nobody uses, by the reason for which backend and server of a row are none.
-fn tell_lost(cx: &mut Cx<'_>, rows: &Rows, reason: impl Fn(&str, &str) -> Option<String>) {
-    let lost =
-        rows.by_name.iter().filter_map(|((backend, server), row)| Some((row.line, reason(backend, server)?)));
+/// Tells of the rows that nobody has asked for. `is_there` says of a backend whether it is there; `None` for one whose rows are
+/// not meant to be used.
+fn tell_lost(cx: &mut Cx<'_>, rows: Rows, is_there: impl Fn(&str) -> Option<bool>) {
+    let lost = rows.by_name.into_iter().filter_map(|((backend, server), row)| {
+        let reason = match is_there(&backend)? {
+            true => format!("backend '{backend}' has no server '{server}'"),
+            false => format!("there is no backend '{backend}'"),
+        };
+        Some((row.line, reason))
+    });
     let mut lost: Vec<_> = lost.collect();
     lost.sort_unstable();
     for (line, reason) in lost {
