@@ -59,6 +59,27 @@ pub struct Spec {
     pub data: Vec<Stored>,
 }
 
+impl Spec {
+    /// A table whose line says no more than this: entries hold nothing and go when there is no room.
+    pub fn new(name: impl Into<Arc<str>>, key: KeyType, size: u32) -> Spec {
+        Spec {
+            name: name.into(),
+            key,
+            size,
+            expire_ms: 0,
+            purge: true,
+            server_key: ServerKey::Name,
+            byte_rate_factor: 1,
+            peers: None,
+            recv_only: false,
+            write_to: None,
+            fleet: false,
+            bucket: false,
+            data: Vec::new(),
+        }
+    }
+}
+
 /// Why there is no entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {

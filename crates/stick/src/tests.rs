@@ -4,27 +4,18 @@ use std::sync::Arc;
 
 use crate::data::{DataType, Stored};
 use crate::key::KeyType;
-use crate::table::{ServerKey, Spec, Table};
+use crate::table::{Spec, Table};
 
 fn spec(size: u32, expire_ms: u32, purge: bool) -> Spec {
     Spec {
-        name: Arc::from("t"),
-        key: KeyType::Integer,
-        size,
         expire_ms,
         purge,
-        server_key: ServerKey::Name,
-        byte_rate_factor: 1,
-        peers: None,
-        recv_only: false,
-        write_to: None,
-        fleet: false,
-        bucket: false,
         data: vec![
             Stored::one(DataType::Gpc0),
             Stored::one(DataType::ConnCur),
             Stored { kind: DataType::HttpReqRate, count: 1, period_ms: 1000 },
         ],
+        ..Spec::new("t", KeyType::Integer, size)
     }
 }
 

@@ -77,21 +77,7 @@ fn words_of_table(
 ) -> Result<(Spec, Option<Arc<str>>), Box<Diagnostic>> {
     let mut key = None;
     let mut write_to = None;
-    let mut spec = Spec {
-        name,
-        key: KeyType::Ip4,
-        size: 0,
-        expire_ms: 0,
-        purge: true,
-        server_key: ServerKey::Name,
-        byte_rate_factor: 1,
-        peers: None,
-        recv_only: false,
-        write_to: None,
-        fleet: false,
-        bucket: false,
-        data: Vec::new(),
-    };
+    let mut spec = Spec::new(name, KeyType::Ip4, 0);
     while at < line.words.len() {
         let (word, value) = (line.text(at), line.text(at + 1));
         let missing = || fail(line, at + 1, format!("stick-table: missing argument after '{word}'."));

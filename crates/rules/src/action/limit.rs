@@ -8,12 +8,11 @@ use crate::errors::is_generated;
 use crate::keyword::{ActionDef, NewTables, RuleEnv, Rulesets, Words};
 use crate::reply::{Body, Reply, ReplyUse};
 use crate::ruleset::{Outcome, References};
-use std::sync::Arc;
 use thalweg_sample::facts::RateLimit;
 use thalweg_sample::track::with_key;
 use thalweg_sample::{Ctx, Expr, TableId, Type};
 use thalweg_stick::bucket::{Bucket, TOKENS_MAX};
-use thalweg_stick::{DataType, Event, KeyType, ServerKey, Spec, Stored};
+use thalweg_stick::{DataType, Event, KeyType, Spec, Stored};
 
 /// A limit for each key.
 pub(crate) struct Limit {
@@ -192,19 +191,10 @@ fn spec(what: &What, key: KeyType, size: u32, proxy: &str, number: usize) -> Spe
         What::Concurrent(_) => (Stored::one(DataType::ConnCur), CONCURRENT_EXPIRE_MS),
     };
     Spec {
-        name: Arc::from(format!("limit/{proxy}/{number}")),
-        key,
-        size,
         expire_ms,
-        purge: true,
-        server_key: ServerKey::Name,
-        byte_rate_factor: 1,
-        peers: None,
-        recv_only: false,
-        write_to: None,
-        fleet: false,
         bucket: matches!(what, What::Rate { .. }),
         data: vec![Stored::one(DataType::Gpc0), used],
+        ..Spec::new(format!("limit/{proxy}/{number}"), key, size)
     }
 }
 

@@ -10,7 +10,7 @@ use super::*;
 use crate::data::{DataType, Stored};
 use crate::key::KeyType;
 use crate::sliding::Sliding;
-use crate::table::{ServerKey, Spec, Table};
+use crate::table::{Spec, Table};
 
 const NAMES: [&str; 3] = ["A", "B", "C"];
 
@@ -25,19 +25,10 @@ fn tables() -> [Arc<Table>; 2] {
         DataType::all().filter(|kind| wanted(*kind)).map(stored).collect::<Vec<_>>()
     };
     let spec = |name: &str, key, data| Spec {
-        name: Arc::from(name),
-        key,
-        size: 500,
         expire_ms: 60_000,
-        purge: true,
-        server_key: ServerKey::Name,
-        byte_rate_factor: 1,
         peers: Some(Arc::from("p")),
-        recv_only: false,
-        write_to: None,
-        fleet: false,
-        bucket: false,
         data,
+        ..Spec::new(name, key, 500)
     };
     [
         Arc::new(Table::new(spec("p/t", KeyType::Integer, all(|kind| kind.array().is_none())), 7)),

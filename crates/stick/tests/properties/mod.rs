@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use thalweg_stick::data::{DataType, Shape};
 use thalweg_stick::peers::{PeerSpec, Section, SectionSpec, TableSpec, read_hello, read_status, wire};
-use thalweg_stick::{KeyType, ServerKey, Spec, Stored, Table};
+use thalweg_stick::{KeyType, Spec, Stored, Table};
 
 fn table(name: &str, key: KeyType) -> Arc<Table> {
     let stored = |kind: DataType| Stored {
@@ -14,19 +14,10 @@ fn table(name: &str, key: KeyType) -> Arc<Table> {
     };
     Arc::new(Table::new(
         Spec {
-            name: Arc::from(name),
-            key,
-            size: 64,
             expire_ms: 1000,
-            purge: true,
-            server_key: ServerKey::Name,
-            byte_rate_factor: 1,
             peers: Some(Arc::from("p")),
-            recv_only: false,
-            write_to: None,
-            fleet: false,
-            bucket: false,
             data: DataType::all().filter(|kind| kind.array().is_none()).map(stored).collect(),
+            ..Spec::new(name, key, 64)
         },
         1,
     ))
