@@ -1,0 +1,115 @@
+//! Certificates, authorities and revocations that change while connections are served.
+
+use thalweg_tls::x509::oid::purpose;
+
+use super::support::tls::{Authority, client, client_with, template};
+use super::support::{Proxy, Setup, each_driver};
+use super::{TLS12, get, tell};
+
+/// The subject of the certificate that is shown to whoever asks for this name.
+fn shown(proxy: &Proxy, name: &str) -> String {
+    let mut conn = proxy.connect().encrypt(&client(|_| {}), Some(name));
+    let subject = conn.tls().facts.peer[0].subject().to_vec();
+    String::from_utf8_lossy(&subject).into_owned()
+}
+
+#[test]
+fn certificates_change_while_it_runs() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let path = authority.issue_as("site.pem", &template("first").hosts(&["a.example.com"]));
+        let list = authority.path("list");
+        std::fs::write(&list, format!("{path}\n")).unwrap();
+        let text = format!("frontend fe\nbind <@fe> ssl crt-list {list}\nhttp-request return status 200\n");
+        let proxy = Setup::http(&text).global("stats socket <@dir>/cli level admin\n").start(io);
+        assert!(shown(&proxy, "a.example.com").contains("first"));
+        assert_eq!(tell(&proxy, "show ssl cert"), format!("# filename\n{path}\n\n"));
+
+        // A certificate is replaced; connections that are open go on with the one they know.
+        let mut before = proxy.connect().encrypt(&client(|_| {}), Some("a.example.com"));
+        let second = authority.issue_as("second.pem", &template("second").hosts(&["a.example.com"]));
+        let read = |path: &str| std::fs::read_to_string(path).unwrap();
+        let answer = tell(&proxy, &format!("set ssl cert {path} <<\n{}\n", read(&second)));
+        assert_eq!(answer, format!("Transaction created for certificate {path}!\n\n"));
+        assert!(tell(&proxy, "show ssl cert").starts_with(&format!("# transaction\n*{path}\n")));
+        assert!(shown(&proxy, "a.example.com").contains("first"));
+        let answer = tell(&proxy, &format!("commit ssl cert {path}"));
+        assert!(answer.starts_with(&format!("Committing {path}")) && answer.contains("Success!"), "{answer}");
+        assert!(shown(&proxy, "a.example.com").contains("second"));
+        assert_eq!(get(&mut before, "/").status, 200);
+        let answer = tell(&proxy, &format!("show ssl cert {path}"));
+        assert!(answer.contains("Status: Used") && answer.contains("Subject: /CN=second"), "{answer}");
+
+        // What is no certificate changes nothing, and neither does what is taken back.
+        let answer = tell(&proxy, &format!("set ssl cert {path} <<\nnothing\n"));
+        assert!(answer.contains("Can't update"), "{answer}");
+        tell(&proxy, &format!("set ssl cert {path} <<\n{}\n", read(&second).replacen("first", "third", 1)));
+        let answer = tell(&proxy, &format!("abort ssl cert {path}"));
+        assert_eq!(answer, format!("Transaction aborted for certificate '{path}'!\n\n"));
+        assert!(shown(&proxy, "a.example.com").contains("second"));
+
+        // Another one joins the list, and leaves.
+        let other = authority.issue_as("other.pem", &template("other").hosts(&["b.example.com"]));
+        let added = "new.pem";
+        let added = authority.path(added);
+        assert!(shown(&proxy, "b.example.com").contains("second"));
+        let answer = tell(&proxy, &format!("new ssl cert {added}"));
+        assert_eq!(answer, format!("New empty certificate store '{added}'!\n\n"));
+        tell(&proxy, &format!("set ssl cert {added} <<\n{}\n", read(&other)));
+        let answer = tell(&proxy, &format!("commit ssl cert {added}"));
+        assert!(answer.contains("Success!"), "{answer}");
+        let answer = tell(&proxy, &format!("add ssl crt-list {list} <<\n{added} [ssl-min-ver TLSv1.3]\n"));
+        assert!(answer.contains("Success!"), "{answer}");
+        assert!(shown(&proxy, "b.example.com").contains("other"));
+        let old = client(|profile| profile.versions = TLS12);
+        assert!(proxy.connect().try_encrypt(&old, Some("b.example.com")).is_err());
+        assert!(proxy.connect().try_encrypt(&old, Some("a.example.com")).is_ok());
+        let answer = tell(&proxy, "show ssl sni");
+        assert!(answer.contains("a.example.com") && answer.contains("b.example.com"), "{answer}");
+        let answer = tell(&proxy, &format!("del ssl cert {added}"));
+        assert!(answer.contains("in use"), "{answer}");
+        // The first line of the list is for clients whose name nobody has; and no file is read while it runs.
+        let answer = tell(&proxy, &format!("del ssl crt-list {list} {path}"));
+        assert!(answer.contains("used as default certificate"), "{answer}");
+        let ca = authority.path("ca.pem");
+        let answer = tell(&proxy, &format!("add ssl crt-list {list} <<\n{added} [ca-file {ca}]\n"));
+        assert!(answer.contains("unable to load"), "{answer}");
+        let answer = tell(&proxy, &format!("del ssl crt-list {list} {added}"));
+        assert!(answer.contains("deleted"), "{answer}");
+        assert!(shown(&proxy, "b.example.com").contains("second"));
+        let answer = tell(&proxy, &format!("del ssl cert {added}"));
+        assert!(answer.contains("deleted"), "{answer}");
+        assert!(!proxy.output().contains("panicked"));
+    });
+}
+
+#[test]
+fn authorities_and_revocations_change_while_it_runs() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let newcomer = Authority::new("Newcomer");
+        let certificate = authority.issue("www.example.com");
+        let own = newcomer.issue_as("own.pem", &template("client").purposes(&[purpose::CLIENT_AUTH]));
+        let ca = authority.path("ca.pem");
+        let text = format!(
+            "frontend fe\nbind <@fe> ssl crt {certificate} ca-file {ca} verify required\n             http-request return status 200 content-type text/plain string in\n"
+        );
+        let proxy = Setup::http(&text).global("stats socket <@dir>/cli level admin\n").start(io);
+        let context = client_with(&own);
+        let enters = || {
+            proxy.connect().try_encrypt(&context, None).is_ok_and(|mut conn| {
+                conn.try_send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").is_ok() && conn.try_until(b"in").is_some()
+            })
+        };
+        assert!(!enters());
+        let pem = std::fs::read_to_string(newcomer.path("ca.pem")).unwrap();
+        let answer = tell(&proxy, &format!("add ssl ca-file {ca} <<\n{pem}\n"));
+        assert!(answer.contains("ransaction"), "{answer}");
+        assert!(!enters());
+        let answer = tell(&proxy, &format!("commit ssl ca-file {ca}"));
+        assert!(answer.contains("Success!"), "{answer}");
+        assert!(enters());
+        assert_eq!(tell(&proxy, "show ssl ca-file"), format!("# filename\n{ca} - 2 certificate(s)\n\n"));
+        proxy.finish(());
+    });
+}
