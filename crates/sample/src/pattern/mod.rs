@@ -6,13 +6,17 @@
 
 pub(crate) mod block;
 pub(crate) mod index;
+mod lookup;
 pub mod parse;
 mod regex;
+mod registry;
 mod set;
 
 pub use index::Needle;
+pub use lookup::{Hit, Index, SnapshotCache};
 pub use regex::{Regex, RegexError, RegexScratch};
-pub use set::{EntryView, Hit, Index, PatternSet, Registry, SetName, SnapshotCache};
+pub use registry::{Registry, SetName};
+pub use set::{EntryView, PatternSet};
 
 use crate::value::Type;
 

@@ -5,7 +5,7 @@
 //! notice a change by one relaxed load of a number that rarely moves.
 
 use super::block::{Block, BlockBuilder};
-use super::index::{Needle, Structure};
+use super::lookup::Index;
 use super::{Method, parse};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,36 +13,12 @@ use std::sync::{Arc, PoisonError};
 
 use thalweg_shared::{AtomicU64, Mutex, MutexGuard, Ordering};
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Merge two neighbouring blocks when the older one is less than this many times the newer one.
 const MERGE_RATIO: usize = 8;
-
-/// The name of a set as written: `file@` and `opt@` are not part of it, `virt@` is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SetName<'n> {
-    /// The name that identifies the set.
-    pub name: &'n str,
-    /// True when no file is read (`virt@`).
-    pub is_virtual: bool,
-    /// True when the file may be absent (`opt@`).
-    pub optional: bool,
-}
-
-impl<'n> SetName<'n> {
-    /// Reads the prefix of a name.
-    pub fn parse(text: &'n str) -> SetName<'n> {
-        if let Some(name) = text.strip_prefix("opt@") {
-            SetName { name, is_virtual: false, optional: true }
-        } else if text.starts_with("virt@") {
-            SetName { name: text, is_virtual: true, optional: false }
-        } else {
-            SetName { name: text.strip_prefix("file@").unwrap_or(text), is_virtual: false, optional: false }
-        }
-    }
-}
 
 /// One entry, as the CLI shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,202 +65,6 @@ impl fmt::Debug for PatternSet {
     }
 }
 
-/// One block and its search structure.
-struct Segment {
-    block: Arc<Block>,
-    structure: Structure,
-}
-
-/// The search structures of one way of using a set, at one moment.
-#[derive(Default)]
-struct Snapshot {
-    segments: Vec<Arc<Segment>>,
-}
-
-/// One way of using a set: a matching method, with or without regard to case.
-pub struct Index {
-    method: Method,
-    icase: bool,
-    /// Where threads keep what they have seen of it. Used again when nobody uses this any more.
-    slot: usize,
-    /// The number of what is current, which no other snapshot of any index has: a slot may still have that of another one.
-    version: AtomicU64,
-    current: Mutex<Arc<Snapshot>>,
-}
-
-/// Snapshots so far.
-static SNAPSHOTS: AtomicU64 = AtomicU64::new(0);
-
-/// Slots that were in use, and those of them that are free.
-static SLOTS: Mutex<(usize, Vec<usize>)> = Mutex::new((0, Vec::new()));
-
-fn take_slot() -> usize {
-    let (used, free) = &mut *lock(&SLOTS);
-    free.pop().unwrap_or_else(|| {
-        *used += 1;
-        *used - 1
-    })
-}
-
-impl Drop for Index {
-    fn drop(&mut self) {
-        lock(&SLOTS).1.push(self.slot);
-    }
-}
-
-impl fmt::Debug for Index {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Index({:?})", self.method)
-    }
-}
-
-/// A match: the entry, until the snapshot it comes from is given back.
-pub struct Hit<'s> {
-    block: &'s Block,
-    record: u32,
-}
-
-impl<'s> Hit<'s> {
-    /// The pattern.
-    pub fn key(&self) -> &'s [u8] {
-        self.block.key_at(self.record)
-    }
-
-    /// The value.
-    pub fn value(&self) -> &'s [u8] {
-        self.block.value_at(self.record)
-    }
-
-    /// The entry's identifier.
-    pub fn id(&self) -> u64 {
-        self.block.order_at(self.record)
-    }
-}
-
-/// The snapshots a thread has seen.
-#[derive(Default)]
-pub struct SnapshotCache {
-    slots: Vec<Option<(u64, Arc<Snapshot>)>>,
-}
-
-impl fmt::Debug for SnapshotCache {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SnapshotCache({})", self.slots.len())
-    }
-}
-
-impl Snapshot {
-    #[inline]
-    fn find(&self, needle: Needle, prefer: Prefer) -> Option<Hit<'_>> {
-        if let [segment] = &self.segments[..] {
-            let record = segment.structure.find(&segment.block, needle, prefer == Prefer::Any)?;
-            return Some(Hit { block: &segment.block, record });
-        }
-        self.find_in_all(needle, prefer)
-    }
-
-    fn find_in_all(&self, needle: Needle, prefer: Prefer) -> Option<Hit<'_>> {
-        let mut best: Option<Hit> = None;
-        for segment in &self.segments {
-            let Some(record) = segment.structure.find(&segment.block, needle, prefer == Prefer::Any) else {
-                continue;
-            };
-            let hit = Hit { block: &segment.block, record };
-            if prefer == Prefer::Any {
-                return Some(hit);
-            }
-            let better = match (&best, prefer) {
-                (None, _) => true,
-                (Some(old), Prefer::Longest) => hit.key().len() > old.key().len(),
-                (Some(old), Prefer::Narrowest) => narrowness(hit.key()) > narrowness(old.key()),
-                (Some(old), _) => hit.id() < old.id(),
-            };
-            if better {
-                best = Some(hit);
-            }
-        }
-        best
-    }
-}
-
-/// How many addresses a network leaves out; a longer mask is narrower, whatever the family.
-fn narrowness(key: &[u8]) -> u32 {
-    match std::str::from_utf8(key).ok().and_then(|t| parse::net(t).ok()) {
-        Some(parse::Net::V4 { mask, .. }) => 96 + mask.leading_ones(),
-        Some(parse::Net::V6 { bits, .. }) => u32::from(bits),
-        None => 0,
-    }
-}
-
-/// Which of several matches is wanted.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Prefer {
-    /// Whichever is found first: only whether there is one matters.
-    Any,
-    /// The first in the order of the patterns.
-    First,
-    /// The longest prefix.
-    Longest,
-    /// The narrowest network.
-    Narrowest,
-}
-
-impl Index {
-    /// The matching method.
-    pub fn method(&self) -> Method {
-        self.method
-    }
-
-    /// Finds `needle` and calls `with` on the match. `any` when only its existence matters.
-    #[inline]
-    pub fn find<R>(
-        &self,
-        cache: &mut SnapshotCache,
-        needle: Needle,
-        any: bool,
-        with: impl FnOnce(Hit) -> R,
-    ) -> Option<R> {
-        let snapshot = self.take(cache);
-        let prefer = match self.method {
-            _ if any => Prefer::Any,
-            Method::Beg => Prefer::Longest,
-            Method::Ip => Prefer::Narrowest,
-            _ => Prefer::First,
-        };
-        let result = snapshot.1.find(needle, prefer).map(with);
-        cache.slots[self.slot] = Some(snapshot);
-        result
-    }
-
-    /// This thread's snapshot, refreshed if the set has changed. Taken out of the cache, so that no count is touched.
-    #[inline]
-    fn take(&self, cache: &mut SnapshotCache) -> (u64, Arc<Snapshot>) {
-        if cache.slots.len() <= self.slot {
-            cache.slots.resize_with(self.slot + 1, || None);
-        }
-        let version = self.version.load(Ordering::Acquire);
-        match cache.slots[self.slot].take() {
-            Some(seen) if seen.0 == version => seen,
-            _ => (version, lock(&self.current).clone()),
-        }
-    }
-
-    /// Makes `segments` what readers see.
-    fn publish(&self, segments: Vec<Arc<Segment>>) {
-        *lock(&self.current) = Arc::new(Snapshot { segments });
-        self.version.store(SNAPSHOTS.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Release);
-    }
-
-    fn segment(&self, block: &Arc<Block>) -> Result<Arc<Segment>, String> {
-        // A block that an older snapshot already has keeps its structure.
-        if let Some(known) = lock(&self.current).segments.iter().find(|s| Arc::ptr_eq(&s.block, block)) {
-            return Ok(Arc::clone(known));
-        }
-        let structure = Structure::build(self.method, self.icase, block)?;
-        Ok(Arc::new(Segment { block: Arc::clone(block), structure }))
-    }
-}
-
 impl State {
     /// Rebuilds what readers see after `blocks` changed.
     fn publish(&self) -> Result<(), String> {
@@ -296,7 +76,7 @@ impl State {
     }
 
     fn validate(&self, key: &[u8]) -> Result<(), String> {
-        self.indexes.iter().try_for_each(|index| parse::validate(index.method, index.icase, key))
+        self.indexes.iter().try_for_each(|index| index.validate(key))
     }
 
     /// Adds entries with their ranks as a block.
@@ -361,6 +141,28 @@ fn cut_line(line: &[u8], is_map: bool) -> Option<(&[u8], &[u8])> {
 }
 
 impl PatternSet {
+    /// An empty one. `changes` counts what changes at run time.
+    pub(super) fn new(
+        id: u32,
+        name: Option<&str>,
+        display: &str,
+        is_map: bool,
+        changes: Arc<AtomicU64>,
+    ) -> PatternSet {
+        PatternSet {
+            id,
+            name: name.map(str::to_string),
+            display: Mutex::new(display.to_string()),
+            state: Mutex::new(State { is_map, is_acl: !is_map, ..State::default() }),
+            changes,
+        }
+    }
+
+    /// The first use in a configuration that took it over from the one before.
+    pub(super) fn use_first(&self, text: &str) {
+        *lock(&self.display) = text.to_string();
+    }
+
     /// The number that `#id` selects in the CLI.
     pub fn id(&self) -> u32 {
         self.id
@@ -406,7 +208,7 @@ impl PatternSet {
     /// The text of the problem with the first pattern that `method` cannot read.
     pub fn index(&self, method: Method, icase: bool) -> Result<Arc<Index>, String> {
         let mut state = lock(&self.state);
-        if let Some(index) = state.indexes.iter().find(|i| i.method == method && i.icase == icase) {
+        if let Some(index) = state.indexes.iter().find(|i| i.is_for(method, icase)) {
             return Ok(Arc::clone(index));
         }
         let mut problem = Ok(());
@@ -421,13 +223,7 @@ impl PatternSet {
             });
         }
         problem?;
-        let index = Arc::new(Index {
-            method,
-            icase,
-            slot: take_slot(),
-            version: AtomicU64::new(0),
-            current: Mutex::default(),
-        });
+        let index = Arc::new(Index::new(method, icase));
         let segments = state.blocks.iter().map(|block| index.segment(block)).collect::<Result<_, _>>()?;
         index.publish(segments);
         state.indexes.push(Arc::clone(&index));
@@ -440,7 +236,7 @@ impl PatternSet {
     }
 
     /// Loads the text of a file: the first content of the set.
-    fn load(&self, text: &[u8]) -> Result<(), String> {
+    pub(super) fn load(&self, text: &[u8]) -> Result<(), String> {
         let mut state = lock(&self.state);
         let is_map = state.is_map;
         let mut builder = BlockBuilder::sequential(state.next_order);
@@ -706,7 +502,7 @@ impl PatternSet {
 
     /// The ways the set is used, for `get map` and `get acl`.
     pub fn indexes(&self) -> Vec<(Arc<Index>, Method, bool)> {
-        lock(&self.state).indexes.iter().map(|i| (Arc::clone(i), i.method, i.icase)).collect()
+        lock(&self.state).indexes.iter().map(|i| (Arc::clone(i), i.method(), i.ignores_case())).collect()
     }
 
     /// The patterns in use, in order.
@@ -717,148 +513,6 @@ impl PatternSet {
     /// Bytes of memory of the entries.
     pub fn memory(&self) -> usize {
         lock(&self.state).blocks.iter().map(|b| b.memory()).sum()
-    }
-}
-
-/// All sets of patterns of the process.
-#[derive(Debug, Default)]
-pub struct Registry {
-    sets: Mutex<Vec<Arc<PatternSet>>>,
-    inline_changes: Arc<AtomicU64>,
-    /// Sets of the configuration before that were changed at run time: they are taken over, not read.
-    changed: Vec<Arc<PatternSet>>,
-}
-
-impl Registry {
-    /// The sets of a configuration that follows another one. Sets of `before` that have a name and were changed at run time are
-    /// taken over as they are; all others are read.
-    pub fn following(before: Option<&Registry>) -> Registry {
-        Registry { changed: before.map_or_else(Vec::new, Registry::changed), ..Registry::default() }
-    }
-
-    /// The sets with a name that were changed at run time.
-    pub fn changed(&self) -> Vec<Arc<PatternSet>> {
-        let is_changed = |set: &&Arc<PatternSet>| set.name.is_some() && set.is_changed();
-        lock(&self.sets).iter().filter(is_changed).cloned().collect()
-    }
-
-    /// Counts the changes at run time of the sets without a name, all together.
-    pub fn inline_changes(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.inline_changes)
-    }
-
-    fn create(
-        &self,
-        sets: &mut Vec<Arc<PatternSet>>,
-        name: Option<&str>,
-        display: &str,
-        is_map: bool,
-    ) -> Arc<PatternSet> {
-        let set = Arc::new(PatternSet {
-            id: self.free_id(sets),
-            name: name.map(str::to_string),
-            display: Mutex::new(display.to_string()),
-            state: Mutex::new(State { is_map, is_acl: !is_map, ..State::default() }),
-            changes: if name.is_none() { Arc::clone(&self.inline_changes) } else { Arc::default() },
-        });
-        sets.push(Arc::clone(&set));
-        set
-    }
-
-    /// A number that no set has, neither of those that there are nor of those that may be taken over.
-    fn free_id(&self, sets: &[Arc<PatternSet>]) -> u32 {
-        let first = sets.len() as u32;
-        if self.changed.is_empty() {
-            return first;
-        }
-        let is_free = |id: &u32| sets.iter().chain(&self.changed).all(|set| set.id != *id);
-        (0..).find(is_free).unwrap_or(first)
-    }
-
-    /// A set without a name: the patterns written on one line. `display` tells `show acl` where.
-    ///
-    /// # Errors
-    /// Never for now; kept for the bounds of a set.
-    pub fn inline(&self, patterns: &[&[u8]], display: &str) -> Result<Arc<PatternSet>, String> {
-        let set = self.create(&mut lock(&self.sets), None, display, false);
-        let before = self.inline_changes.load(Ordering::Acquire);
-        if !patterns.is_empty() {
-            let entries: Vec<_> = patterns.iter().map(|p| (*p, &b""[..])).collect();
-            set.add_all(&entries)?;
-        }
-        // Its first content is no change.
-        self.inline_changes.store(before, Ordering::Release);
-        Ok(set)
-    }
-
-    /// The set named `text` (with an optional `file@`, `opt@` or `virt@`), read through `read` the first time.
-    ///
-    /// # Errors
-    /// The text of the problem, worded as in the reference.
-    pub fn open(
-        &self,
-        text: &str,
-        is_map: bool,
-        display: &str,
-        read: impl FnOnce(&str) -> std::io::Result<Vec<u8>>,
-    ) -> Result<Arc<PatternSet>, String> {
-        let spec = SetName::parse(text);
-        let mut sets = lock(&self.sets);
-        if let Some(set) = sets.iter().find(|set| set.name.as_deref() == Some(spec.name)) {
-            let set = Arc::clone(set);
-            drop(sets);
-            if is_map && !set.is_map() {
-                return Err(format!(
-                    "The file \"{}\" is already used as pattern file, and it does not contain values",
-                    spec.name
-                ));
-            }
-            if !is_map {
-                set.mark_acl();
-            }
-            set.add_use(display);
-            return Ok(set);
-        }
-        let kept = self.changed.iter().find(|set| set.name.as_deref() == Some(spec.name));
-        if let Some(set) = kept.filter(|set| set.is_map() || !is_map) {
-            *lock(&set.display) = display.to_string();
-            sets.push(Arc::clone(set));
-            return Ok(Arc::clone(set));
-        }
-        let content = match spec.is_virtual {
-            true => Vec::new(),
-            false => match read(spec.name) {
-                Ok(content) => content,
-                Err(e) if spec.optional && e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-                Err(_) => return Err(format!("failed to open pattern file <{}>", spec.name)),
-            },
-        };
-        let set = self.create(&mut sets, Some(spec.name), display, is_map);
-        drop(sets);
-        set.load(&content)?;
-        Ok(set)
-    }
-
-    /// Every set, by number.
-    pub fn sets(&self) -> Vec<Arc<PatternSet>> {
-        let mut sets = lock(&self.sets).clone();
-        sets.sort_by_key(|set| set.id);
-        sets
-    }
-
-    /// The set that `#id` or a name selects.
-    pub fn find(&self, text: &str) -> Option<Arc<PatternSet>> {
-        let sets = lock(&self.sets);
-        match text.strip_prefix('#') {
-            Some(id) => {
-                let id = id.parse::<u32>().ok()?;
-                sets.iter().find(|set| set.id == id).cloned()
-            }
-            None => {
-                let name = SetName::parse(text).name;
-                sets.iter().find(|set| set.name.as_deref() == Some(name)).cloned()
-            }
-        }
     }
 }
 

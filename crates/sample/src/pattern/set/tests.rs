@@ -1,4 +1,5 @@
 use super::*;
+use crate::pattern::{Needle, Registry, SnapshotCache};
 use std::net::IpAddr;
 
 fn set_of(registry: &Registry, map: bool, lines: &str) -> Arc<PatternSet> {
