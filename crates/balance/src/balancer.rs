@@ -1,7 +1,8 @@
 //! One backend's choice of server, shared by all threads.
 
+use thalweg_live::Growing;
+
 use crate::ewma::Estimates;
-use crate::growing::Growing;
 use crate::hash::{KeyHash, avalanche};
 use crate::leastconn::{Tournaments, less_loaded};
 use crate::load::{Load, LoadNow};

@@ -10,7 +10,8 @@
 //! at most twice. If both writes fail, another thread wrote the node after reading the loads that this thread had
 //! already published, so its outcome accounts for them (the double refresh of Jayanti's f-arrays).
 
-use crate::growing::Growing;
+use thalweg_live::Growing;
+
 use crate::load::{Load, LoadNow};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::OnceLock;

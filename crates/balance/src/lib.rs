@@ -17,7 +17,6 @@
 
 pub mod balancer;
 pub mod ewma;
-pub mod growing;
 pub mod hash;
 pub mod leastconn;
 pub mod load;
@@ -32,7 +31,6 @@ pub use balancer::{
     Algorithm, Balancer, HashMethod, NeverFull, NodeKey, PickContext, PreserveAffinity, ServerIndex,
     ServerSpec, ServerView, Settings, View, slowstart_weight,
 };
-pub use growing::Growing;
 pub use hash::{HashFunction, KeyHash, UriKey, domain_only};
 pub use load::LoadNow;
 pub use queue::{Limits, Place, Priority, Queue, Turn};

@@ -4,7 +4,7 @@
 //! current one and lets every thread know. Streams that are there go on with what they began with.
 //!
 //! **Numbers.** A server gets a number in its backend, and a place in what threads keep. When it goes, both come back with the last
-//! snapshot that may name it ([`crate::lease`]): then no stream on any thread can. The next change then asks every thread to
+//! snapshot that may name it ([`thalweg_live::lease`]): then no stream on any thread can. The next change then asks every thread to
 //! forget what it keeps at that place, and when all have, the numbers are free. So do those of proxies and listeners.
 
 use std::ops::Range;
@@ -12,12 +12,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 
 use thalweg_config::model::{Proxy, ProxyId, Server, ServerId, Shared, SharedLive};
+use thalweg_live::{FreeNumbers, Parting, Returns};
 use thalweg_runtime::{Class, Handle, Kind, SpawnOptions, run_on, spawn_with, timer};
 use thalweg_shared::{AtomicBool, AtomicU32, Mutex, MutexGuard};
 
 use crate::backend::{Backend, health, track};
 use crate::instance::{Instance, Live, Stopping};
-use crate::lease::Returns;
 use crate::worker::{self, Worker};
 
 static BURY: Kind = Kind::new("former-snapshots");
@@ -40,35 +40,6 @@ pub(crate) struct Changes {
     is_burying: AtomicBool,
     /// Of servers, the last: see [`Server::revision`].
     revisions: AtomicU32,
-}
-
-/// Numbers that nobody uses.
-#[derive(Default)]
-struct FreeNumbers {
-    /// Those that were in use.
-    again: Mutex<Vec<u32>>,
-    /// Behind the highest that is or was in use.
-    end: AtomicU32,
-}
-
-impl FreeNumbers {
-    fn from(end: usize) -> FreeNumbers {
-        FreeNumbers { again: Mutex::default(), end: AtomicU32::new(u32::try_from(end).unwrap_or(u32::MAX)) }
-    }
-
-    fn take(&self) -> u32 {
-        locked(&self.again).pop().unwrap_or_else(|| self.end.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// As many as that, one behind the other.
-    fn take_row(&self, count: u32) -> Range<u32> {
-        let first = self.end.fetch_add(count, Ordering::Relaxed);
-        first..first.saturating_add(count)
-    }
-
-    fn give(&self, number: u32) {
-        locked(&self.again).push(number);
-    }
 }
 
 /// What is set aside for somebody who comes and goes.
@@ -94,9 +65,11 @@ impl ServerNumber {
     }
 }
 
-impl Returns<Number> for Live {
+impl Returns<Number> for Weak<Live> {
     fn take_back(&self, mut numbers: Vec<Number>) {
-        locked(&self.changes.gone).append(&mut numbers);
+        if let Some(live) = self.upgrade() {
+            locked(&live.changes.gone).append(&mut numbers);
+        }
     }
 }
 
@@ -130,10 +103,11 @@ pub enum Refused {
 impl Changes {
     /// With so many places of threads in use, and numbers of proxies and listeners.
     pub(crate) fn new(places: usize, proxies: usize, listeners: usize) -> Changes {
+        let behind = |count| FreeNumbers::from(u32::try_from(count).unwrap_or(u32::MAX));
         Changes {
-            places: FreeNumbers::from(places),
-            proxies: FreeNumbers::from(proxies),
-            listeners: FreeNumbers::from(listeners),
+            places: behind(places),
+            proxies: behind(proxies),
+            listeners: behind(listeners),
             ..Changes::default()
         }
     }
@@ -405,7 +379,7 @@ fn forget(live: &Arc<Live>, on: impl Fn(usize, Box<dyn FnOnce() + Send>)) {
     }
     let release = Arc::new(Release {
         live: Arc::downgrade(live),
-        left: AtomicU32::new(u32::try_from(live.threads.len()).unwrap_or(u32::MAX)),
+        threads: Parting::of(u32::try_from(live.threads.len()).unwrap_or(u32::MAX)),
         gone,
     });
     for thread in 0..live.threads.len() {
@@ -427,14 +401,14 @@ fn forget(live: &Arc<Live>, on: impl Fn(usize, Box<dyn FnOnce() + Send>)) {
 /// Numbers that are on their way back.
 struct Release {
     live: Weak<Live>,
-    /// Threads that have not forgotten yet.
-    left: AtomicU32,
+    /// Those that have not forgotten yet.
+    threads: Parting,
     gone: Vec<Number>,
 }
 
 impl Release {
     fn one_has(&self) {
-        if self.left.fetch_sub(1, Ordering::AcqRel) != 1 {
+        if !self.threads.one_has() {
             return;
         }
         let Some(live) = self.live.upgrade() else { return };

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use thalweg_h2::connection::Tally;
+use thalweg_live::Chunks;
 use thalweg_shared as sync;
 
-use crate::chunks::Chunks;
 use crate::latency::{Latency, Times};
 
 /// A number written by one thread and read by any. Gauges wrap below zero on a thread that ends what another one

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
 
 use smallvec::SmallVec;
-use thalweg_balance::Growing;
 use thalweg_config::model::{Bind, Config, Proxy, ProxyId, ServerId, Tune};
+use thalweg_live::{Growing, Lease};
 use thalweg_operate::log::LogShared;
 use thalweg_runtime::Handle;
 use thalweg_sample::vars::{BUDGETS, Scope, VarSet};
@@ -18,7 +18,6 @@ use crate::backend::{Backend, restore};
 use crate::change::{Changes, Number};
 use crate::counters::{Counters, Peaks, ThreadCounters, TlsPeaks, peak};
 use crate::gate::Gate;
-use crate::lease::Lease;
 use crate::rate::{RateGate, Sampled};
 use crate::refused::LastRefused;
 use crate::resolvers::SectionCounts;
@@ -57,7 +56,7 @@ pub struct Instance {
     /// Snapshots before this one.
     pub generation: u64,
     /// Holds the numbers of what it has.
-    lease: Arc<Lease<Number, Live>>,
+    lease: Arc<Lease<Number, Weak<Live>>>,
     pub live: Arc<Live>,
 }
 

@@ -6,7 +6,6 @@
 
 pub mod backend;
 pub mod change;
-pub mod chunks;
 pub mod connection;
 pub mod counters;
 mod crt_watch;
@@ -14,7 +13,6 @@ pub mod frontend;
 pub mod gate;
 pub mod instance;
 pub mod latency;
-mod lease;
 mod log_feed;
 pub mod log_forward;
 mod log_hash;

@@ -7,9 +7,9 @@ use std::fmt::Display;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use thalweg_balance::Growing;
 use thalweg_config::model::{ProxyId, ServerId};
 use thalweg_h1::ParseErrorKind;
+use thalweg_live::Growing;
 use thalweg_runtime::clock;
 use thalweg_sample::facts::Endpoint;
 use thalweg_shared::{AtomicU64, Mutex};

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use thalweg_balance::View;
 use thalweg_config::model::{Global, LogLevel, LogTarget, Proxy, ProxyId, Server, ServerId, Shared};
 use thalweg_h1::CaseMap;
+use thalweg_live::Chunks;
 use thalweg_operate::log::forward::{Message, Rewrite};
 use thalweg_operate::log::{Logger, Route};
 use thalweg_runtime::{Reason, TaskId, clock};
@@ -20,7 +21,6 @@ use thalweg_shared::AtomicU64;
 
 use crate::backend::Backend;
 use crate::backend::pool::IdlePool;
-use crate::chunks::Chunks;
 use crate::connection::tls::RecordSizes;
 use crate::counters::{Counters, Present, Rate, ThreadCounters};
 use crate::instance::{Instance, Live, STREAM_BLOCK, Stopping};

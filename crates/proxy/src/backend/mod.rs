@@ -22,10 +22,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use thalweg_balance::{
-    Algorithm, Balancer, Growing, LoadNow, Place, PreserveAffinity, Priority, Queue, ServerIndex, ServerSpec,
+    Algorithm, Balancer, LoadNow, Place, PreserveAffinity, Priority, Queue, ServerIndex, ServerSpec,
     ServerView, Settings, Turn,
 };
 use thalweg_config::model::{self, HashAffinity, Proxy, Server, ServerId};
+use thalweg_live::{FreeNumbers, Growing};
 use thalweg_runtime::{Reason, TaskId};
 use thalweg_shared::{AtomicBool, AtomicU32, AtomicU64, Mutex};
 
@@ -40,8 +41,8 @@ pub struct Backend {
     pub balancer: Balancer,
     /// By number; those behind the last one that is in use are as if they were not there.
     servers: Growing<ServerState>,
-    /// Behind the highest number that is or was in use.
-    end: AtomicU32,
+    /// Of servers.
+    numbers: FreeNumbers,
     /// Servers of the file, and the flat number of the first of them.
     configured: u32,
     first_flat: u32,
@@ -63,8 +64,6 @@ pub struct Backend {
     /// What servers are called and where they are reached, when that is not as configured.
     identities: identity::Identities,
     identity_versions: AtomicU32,
-    /// Numbers of servers that are to be used again.
-    numbers: Mutex<Vec<u32>>,
     /// How cookies come to be that the configuration does not name.
     dynamic_cookies: Mutex<identity::DynamicCookies>,
 }
@@ -147,7 +146,7 @@ impl Backend {
                 .zip(first_flat..)
                 .map(|(server, flat)| ServerState::of(server, flat))
                 .collect(),
-            end: AtomicU32::new(specs.len() as u32),
+            numbers: FreeNumbers::from(specs.len() as u32),
             configured: specs.len() as u32,
             first_flat,
             has_minconn: AtomicBool::new(proxy.servers.iter().any(|s| s.minconn != 0)),
@@ -162,7 +161,6 @@ impl Backend {
             tracks_load: AtomicBool::new(limited || (by_load && proxy.servers.len() > 1)),
             identities: identity::Identities::default(),
             identity_versions: AtomicU32::new(0),
-            numbers: Mutex::default(),
             dynamic_cookies: Mutex::new(identity::DynamicCookies::of(proxy)),
         };
         backend.usable.store(backend.usable_now(), Ordering::SeqCst);
@@ -175,7 +173,7 @@ impl Backend {
 
     /// The states of all numbers that are in use, and of some that are not: those are down, and nobody waits for them.
     fn states(&self) -> impl Iterator<Item = &ServerState> {
-        let end = self.end.load(Ordering::Acquire) as usize;
+        let end = self.numbers.end() as usize;
         (0..end).map(|number| &self.servers[number])
     }
 
@@ -195,8 +193,7 @@ impl Backend {
 
     /// A number for a server that is to join the others.
     pub(crate) fn take_number(&self) -> ServerId {
-        let free = self.numbers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        ServerId(free.unwrap_or_else(|| self.end.fetch_add(1, Ordering::SeqCst)))
+        ServerId(self.numbers.take())
     }
 
     /// Where threads are to keep what is theirs of a server that joins the others: `fresh` is asked for a place unless the
@@ -212,7 +209,7 @@ impl Backend {
 
     /// Nobody knows the server of that number any more.
     pub(crate) fn give_number(&self, server: ServerId) {
-        self.numbers.lock().unwrap_or_else(PoisonError::into_inner).push(server.0);
+        self.numbers.give(server.0);
     }
 
     /// A server joins the others. Its number is not in use, and `flat` is where threads keep what is theirs of it.
@@ -323,7 +320,7 @@ impl Backend {
         if !self.has_minconn.load(Ordering::Relaxed) {
             return 0;
         }
-        let end = self.end.load(Ordering::Acquire);
+        let end = self.numbers.end();
         let served: u32 = (0..end).map(|number| self.balancer.load(ServerIndex(number)).served()).sum();
         served + self.queue_len()
     }
@@ -469,7 +466,7 @@ impl Backend {
         match server {
             Some(s) => self.serve_queue(s),
             None => {
-                for id in (0..self.end.load(Ordering::Acquire)).map(ServerId) {
+                for id in (0..self.numbers.end()).map(ServerId) {
                     if self.is_usable(id) && self.takes_part(id) {
                         self.serve_queue(ServerIndex(id.0));
                     }

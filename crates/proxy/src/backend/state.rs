@@ -1,6 +1,6 @@
 //! The live state of one server, for as long as some snapshot has it.
 //!
-//! It lies at the server's number in a row that grows ([`thalweg_balance::Growing`]), shared by all snapshots. So all of it is
+//! It lies at the server's number in a row that grows ([`thalweg_live::Growing`]), shared by all snapshots. So all of it is
 //! words and locks, which [`ServerState::begin`] sets for the server that has the number from then on.
 
 use std::collections::VecDeque;
