@@ -406,7 +406,7 @@ impl Session {
         }
         let mut stream = output.into_stream();
         std::future::poll_fn(|_| stream.poll_detach()).await;
-        if let Some((fd, _)) = stream.into_fd() {
+        if let Some(fd) = stream.into_fd() {
             self.cli.process.hand_listeners(fd);
         }
     }

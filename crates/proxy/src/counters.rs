@@ -175,6 +175,8 @@ counters! {
         idle_connections,
         /// Those of them that have carried more than one request.
         proven_connections,
+        /// Connections that carry many requests at once, with and without any.
+        shared_connections,
         /// Idle connections that belong to a session each.
         private_idle_connections,
         /// Connections in use at once that other sessions could have used, at most since connections in excess were
@@ -225,6 +227,7 @@ impl Counters {
                 "current"
                     | "idle_connections"
                     | "proven_connections"
+                    | "shared_connections"
                     | "private_idle_connections"
                     | "used_connections_max"
                     | "needed_connections"

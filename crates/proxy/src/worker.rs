@@ -180,8 +180,11 @@ struct Counted<'a> {
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         let counters = self.worker.counters().servers.mine(self.server);
-        counters.idle_connections.set(self.pool.len() as u64);
-        counters.proven_connections.set(self.pool.proven() as u64);
+        // Who carries many requests has proven itself with the first.
+        let quiet = self.pool.quiet().get();
+        counters.idle_connections.set((self.pool.len() + quiet) as u64);
+        counters.proven_connections.set((self.pool.proven() + quiet) as u64);
+        counters.shared_connections.set(self.pool.shared() as u64);
     }
 }
 

@@ -2,12 +2,14 @@
 
 mod support;
 
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
 use support::h2::{Client, Served};
 use support::tls::Authority;
-use support::{Conn, Server, Setup, each_driver};
+use support::{Conn, Proxy, Server, Setup, each_driver, eventually};
 use thalweg_h2::error::ErrorCode;
 use thalweg_h2::frame;
 use thalweg_h2::settings::Settings;
@@ -470,6 +472,51 @@ fn servers_choose_by_alpn() {
             ))
             .start(io);
             assert_eq!(proxy.ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n").text(), version, "{offered} {taken}");
+        }
+    });
+}
+
+/// A number of the server's line of `show stat`.
+fn stat(proxy: &Proxy, column: &str) -> String {
+    let mut socket = UnixStream::connect(proxy.path("cli")).unwrap();
+    socket.write_all(b"show stat be 4 -1\n").unwrap();
+    let mut text = String::new();
+    socket.read_to_string(&mut text).unwrap();
+    let mut lines = text.lines().map(|line| line.split(','));
+    let at = lines.next().unwrap().position(|name| name == column).unwrap();
+    lines.next().unwrap().nth(at).unwrap().to_string()
+}
+
+/// What one thread does not use another one does, whatever is spoken on it: all requests go over one connection.
+#[test]
+fn idle_connections_go_where_they_are_needed() {
+    let authority = Authority::new("authority");
+    let certificate = authority.issue("localhost");
+    each_driver(|io| {
+        for (server, listener, version) in [
+            ("proto h2", "proto h2", "2"),
+            ("ssl verify none alpn h2", &*format!("ssl crt {certificate}"), "2"),
+            ("ssl verify none", &*format!("ssl crt {certificate}"), "1"),
+            ("", "", "1"),
+        ] {
+            let proxy = Setup::http(&format!(
+                "frontend fe\nbind <@one> thread 1\nbind <@two> thread 2\ndefault_backend be\n\
+                 backend be\nhttp-reuse always\nserver s <@own> {server}\n\
+                 frontend own\nbind <@own> {listener}\n\
+                 http-request return status 200 content-type text/plain lf-string %[fc_http_major]\n"
+            ))
+            .global("stats socket <@dir>/cli level admin")
+            .threads(2)
+            .start(io);
+            for port in ["one", "two", "one", "two"] {
+                let mut conn = Conn::connect(proxy.addr(port));
+                conn.send("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+                assert_eq!(conn.response().text(), version, "{server}");
+                // Another thread sees it a moment after it was left.
+                eventually("the connection is idle", || (stat(&proxy, "srv_icur") == "1").then_some(()));
+            }
+            assert_eq!(stat(&proxy, "connect"), "1", "{server}");
+            drop(proxy);
         }
     });
 }

@@ -81,6 +81,58 @@ fn names_tell_them_apart() {
     });
 }
 
+/// A connection is of the thread that accepted it, until a request on another one needs it. What comes on it meanwhile goes with it.
+#[test]
+fn a_request_on_any_thread_finds_them() {
+    each_driver(|io| {
+        let proxy = Setup::http(
+            "frontend fe\nbind <@one> thread 1\nbind <@two> thread 2\ndefault_backend be\n\
+             frontend priv\nbind <@priv> proto h2 thread 1\ntcp-request session attach-srv be/dev\n\
+             backend be\nserver dev rhttp@\n",
+        )
+        .global("expose-experimental-directives\n")
+        .threads(2)
+        .start(io);
+        let mut served = Served::dialed(Conn::connect(proxy.addr("priv")));
+        let serving = std::thread::spawn(move || {
+            let (mut pings, mut rest) = (0, Vec::new());
+            while let Some((id, asked)) = served.next_request() {
+                served.conn.send(&rest);
+                served.answer(id, &asked.line);
+                if asked.line.ends_with("/last") {
+                    rest.clear();
+                    break;
+                }
+                // A frame of which some is received on one thread, and the rest on the other.
+                served.h2.ping();
+                pings += 1;
+                let ping = std::mem::take(served.h2.output());
+                let (begun, left) = ping.split_at(pings % ping.len());
+                served.conn.send(begun);
+                rest = left.to_vec();
+            }
+            while served.pongs < pings && served.more() {}
+            (pings, served.pongs)
+        });
+        let ask = |port: &str, path: &str| {
+            let mut conn = Conn::connect(proxy.addr(port));
+            conn.send(format!("GET {path} HTTP/1.1\r\nHost: h.example\r\nConnection: close\r\n\r\n"));
+            conn.response()
+        };
+        eventually("a server is there", || (ask("two", "/").status == 200).then_some(()));
+        for n in 0..40 {
+            let path = format!("/{n}");
+            let response = ask(if n % 2 == 0 { "one" } else { "two" }, &path);
+            assert_eq!((response.status, response.text()), (200, format!("GET https://h.example{path}")));
+        }
+        assert_eq!(ask("one", "/last").status, 200);
+        let (pings, pongs) = serving.join().unwrap();
+        assert_eq!(pings, pongs, "answered pings");
+        assert_eq!(ask("two", "/").status, 503);
+        proxy.finish(());
+    });
+}
+
 /// Who is given away must speak the protocol.
 #[test]
 fn what_is_no_connection_is_not_attached() {

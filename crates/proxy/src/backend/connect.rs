@@ -19,17 +19,16 @@ use thalweg_runtime::{Kind, clock, pool, spawn};
 use thalweg_sample::facts::{ConnError, Endpoint, Session, StreamFacts, TlsFacts};
 use thalweg_tls::server::ServerContext;
 
-use super::hand_over;
 use super::health::observe::{Seen, observe, observe_failure};
 use super::introduction::{self, HeaderField, Introduced};
 use super::pool::{ConnectionKey, Demand, IdlePool};
-use super::shared::SharedConnection;
+use super::shared::{self, Place};
 use crate::connection::body::BodyReader;
 use crate::connection::handshake::{self, HandshakeError};
 use crate::connection::line::Line;
 use crate::connection::port::Port;
 use crate::connection::socks::{self, SocksError};
-use crate::connection::tls::Place;
+use crate::connection::tls;
 use crate::connection::transport::Transport;
 use crate::counters::Counters;
 use crate::worker::{Thread, Worker};
@@ -58,7 +57,7 @@ pub struct ServerConn {
 impl ServerConn {
     /// A stream on a line: what the connection is interchangeable with, how many requests it has carried with this one and whether
     /// it had been used before, its own address and the server's, and how often that had changed.
-    fn new(
+    pub(super) fn new(
         line: impl Into<Line>,
         key: Option<Rc<ConnectionKey>>,
         (requests, reused): (u32, bool),
@@ -176,11 +175,11 @@ pub struct LineValues {
 
 /// A server, and what a connection to it must be for a stream: what is asked of those that are idle.
 pub struct Way<'a> {
-    worker: &'a Worker,
-    proxy: &'a Proxy,
-    server: &'a Server,
+    pub(super) worker: &'a Worker,
+    pub(super) proxy: &'a Proxy,
+    pub(super) server: &'a Server,
     /// What a connection for this stream is interchangeable with.
-    key: Option<Rc<ConnectionKey>>,
+    pub(super) key: Option<Rc<ConnectionKey>>,
     /// How often the server's address had changed: connections of before lead elsewhere.
     moves: u32,
 }
@@ -238,17 +237,17 @@ impl<'a> Way<'a> {
         let worker = self.worker;
         let index = worker.instance.server_index(self.proxy.id, self.server.id);
         let most = u32::try_from(self.server.pool.max_reuse).ok().map(|reuses| reuses + 1);
-        let (shared, taken) = worker.with_pool(index, |pool| {
+        let (place, taken) = worker.with_pool(index, |pool| {
             if !pool.follow(self.moves) {
                 return (None, None);
             }
-            match pool.take_shared(self.key.as_deref(), most) {
+            match pool.take_place(self.key.as_deref(), most) {
                 None => (None, pool.take(self.key.as_deref(), aggressive_first)),
-                shared => (shared, None),
+                place => (place, None),
             }
         });
-        let conn = match (shared, taken) {
-            (Some(shared), _) => Box::new(self.place_on(&shared, shared.requests > 1)),
+        let conn = match (place, taken) {
+            (Some(place), _) => Box::new(self.on(place)),
             (None, taken) => {
                 let mut conn = taken?;
                 conn.requests += 1;
@@ -261,15 +260,10 @@ impl<'a> Way<'a> {
         Some(conn)
     }
 
-    /// A place on a connection that carries many requests.
-    fn place_on(&self, shared: &SharedConnection, reused: bool) -> ServerConn {
-        ServerConn::new(
-            Line::Mux(Box::new(shared.place())),
-            shared.key.clone(),
-            (shared.requests, reused),
-            shared.ends,
-            self.moves,
-        )
+    /// What a place on a connection that carries many requests is to a stream.
+    fn on(&self, place: Place) -> ServerConn {
+        let Place { stream, key, requests, ends } = place;
+        ServerConn::new(Line::Mux(Box::new(stream)), key, (requests, requests > 1), ends, self.moves)
     }
 
     /// A connection that was used before is used again.
@@ -282,7 +276,7 @@ impl<'a> Way<'a> {
     /// A connection is used now. As many of those that others may use later as are in use at once will be needed again;
     /// one of a session's own is as good as any other until it is connected.
     #[inline]
-    fn note_use(&self, shared: bool) {
+    pub(super) fn note_use(&self, shared: bool) {
         let counters = self.worker.srv_counters(self.proxy.id, self.server.id);
         let now = if shared { counters.current.get() } else { 1 };
         counters.used_connections_max.raise_to(now);
@@ -397,60 +391,13 @@ impl<'a> Target<'a> {
 
     /// Speaks HTTP/2 on a new connection, on which others find room, too, unless it is to be its session's own.
     fn share(&self, io: Transport, ends: (Endpoint, Endpoint)) -> ServerConn {
-        let worker = self.worker;
-        let mut shared = SharedConnection::begin(worker, self.proxy, Port::new(io), self.key.clone(), ends);
-        shared.requests = 1;
-        let conn = self.place_on(&shared, false);
         let pool = self.server.pool;
         let is_kept = pool.max_conn != 0 && pool.purge_delay_ms != 0 && pool.max_reuse != 0;
-        if self.proxy.http_reuse != Reuse::Never && is_kept {
-            let index = worker.instance.server_index(self.proxy.id, self.server.id);
-            let delay = u64::from(pool.purge_delay_ms);
-            let due =
-                worker.with_pool(index, |pool| pool.follow(self.moves).then(|| pool.share(shared, delay)));
-            due.into_iter().for_each(|due| worker.wake_janitor(due));
-        }
-        conn
-    }
-
-    /// An idle connection of another thread, when that is allowed (`tune.idle-pool.shared`, `pool-low-conn`): its owner is
-    /// asked for it, nobody reaches into another thread's memory.
-    pub async fn take_siblings_idle(&self, first_request: bool) -> Option<ServerConn> {
-        let worker = self.worker;
-        let instance = &worker.instance;
-        if self.tls.is_some() {
-            // Its keys do not leave their thread.
-            return None;
-        }
-        let reuse = self.proxy.http_reuse;
-        let allowed = match reuse {
-            Reuse::Never => false,
-            Reuse::Safe => !first_request,
-            Reuse::Aggressive | Reuse::Always => true,
-        };
-        if !allowed || instance.threads.len() < 2 || !instance.config.global.tune.idle_pool_shared {
-            return None;
-        }
-        let index = instance.server_index(self.proxy.id, self.server.id);
-        let idle_of = |thread: usize| instance.threads[thread].servers[index].idle_connections.get();
-        let total: u64 = (0..instance.threads.len()).map(idle_of).fold(0, u64::wrapping_add);
-        if total <= u64::from(self.server.pool.low_conn) {
-            return None;
-        }
-        let owner =
-            (0..instance.threads.len()).filter(|t| *t != worker.thread).max_by_key(|t| idle_of(*t) as i64)?;
-        if idle_of(owner) as i64 <= 0 {
-            return None;
-        }
-        let proven_only = reuse == Reuse::Aggressive && first_request;
-        let handed =
-            hand_over::ask(owner, index, self.moves, self.key.as_deref().cloned(), proven_only).await?;
-        let mut io = Transport::from(Stream::from_accepted(handed.fd).ok()?);
-        io.set_reset_on_close(true);
-        let ends = ends(&io);
-        self.note_use(true);
-        self.count_reuse();
-        Some(ServerConn::new(io, self.key.clone(), (handed.requests + 1, true), ends, self.moves))
+        let pooled = self.proxy.http_reuse != Reuse::Never && is_kept;
+        let to = (self.proxy, self.server);
+        let port = Port::new(io);
+        let place = shared::begin(self.worker, to, port, self.key.clone(), ends, (self.moves, pooled));
+        self.on(place)
     }
 
     /// Opens a new connection, within `timeout_ms`, and sends the PROXY header if there is one.
@@ -522,7 +469,7 @@ impl<'a> Target<'a> {
             Some(_) => self.sni.as_deref(),
         };
         let sizes = self.worker.record_sizes();
-        let place = Place::take(&self.worker.live).ok_or(ConnectError::Resource(libc_codes::ENOBUFS))?;
+        let place = tls::Place::take(&self.worker.live).ok_or(ConnectError::Resource(libc_codes::ENOBUFS))?;
         let protocols: Option<&[Vec<u8>]> = match self.protocol() {
             None | Some(WebSocketProtocol::Auto) => None,
             Some(WebSocketProtocol::Http1) => Some(&[b"http/1.1".to_vec()]),
@@ -605,7 +552,7 @@ fn websocket_protocol(server: &Server, tls: Option<&ServerContext>) -> Option<We
 }
 
 /// Both addresses of a connection.
-fn ends(io: &Transport) -> (Endpoint, Endpoint) {
+pub(super) fn ends(io: &Transport) -> (Endpoint, Endpoint) {
     let inet = |addr: io::Result<SockAddr>| {
         addr.ok().and_then(|a| a.to_std()).map_or(Endpoint::Unknown, Endpoint::Inet)
     };

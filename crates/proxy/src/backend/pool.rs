@@ -3,13 +3,17 @@
 //! A connection goes in when a response ended on a message boundary in both directions and the server agreed to keep
 //! it. Only the owning thread touches a pool.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use thalweg_config::model::WebSocketProtocol;
 use thalweg_runtime::clock;
 
 use super::connect::ServerConn;
-use super::shared::SharedConnection;
+use super::hand_over::Reply;
+use super::shared::{Place, SharedConnection};
+use crate::connection::mux::Mux;
 use crate::plant::bug;
 
 /// Everything besides the server that makes two connections interchangeable; `None` in [`ServerConn`] for the
@@ -58,16 +62,23 @@ pub struct IdlePool {
     /// Connections that carry many requests at once, with and without any on them, in order of age. The first with room is
     /// taken, so that those that are not needed are left idle.
     shared: Vec<SharedConnection>,
+    /// Those of them without any.
+    quiet: Rc<Cell<usize>>,
     /// `pool-purge-delay`, in milliseconds.
     purge_delay: u64,
     /// When those in excess are closed, in milliseconds of the monotonic clock; nothing is planned while there are none.
     purge_due: Option<u64>,
+    /// Other threads' requests that wait for one of them.
+    asking: VecDeque<(Option<ConnectionKey>, Reply)>,
     /// How often the server's address had changed when these were made.
     moves: u32,
 }
 
+/// The most that may wait for a connection that is in use; more are refused.
+const ASKING_MAX: usize = 1000;
+
 impl IdlePool {
-    /// Number of idle connections.
+    /// Number of idle connections that carry one request at a time.
     pub fn len(&self) -> usize {
         self.fresh.len() + self.proven.len()
     }
@@ -112,24 +123,62 @@ impl IdlePool {
         *self.purge_due.get_or_insert_with(|| clock::now_ms() + self.purge_delay)
     }
 
-    /// A connection with room for another request that is interchangeable with `key`. One that has carried `most` requests
+    /// A place for another request on a connection that is interchangeable with `key`. One that has carried `most` requests
     /// (`max-reuse`) is left to end.
-    pub fn take_shared(
-        &mut self,
-        key: Option<&ConnectionKey>,
-        most: Option<u32>,
-    ) -> Option<SharedConnection> {
+    pub fn take_place(&mut self, key: Option<&ConnectionKey>, most: Option<u32>) -> Option<Place> {
         if self.shared.is_empty() {
             return None;
         }
         self.shared.retain(|c| !c.is_spent());
-        let at = self.shared.iter().position(|c| c.key.as_deref() == key && c.has_room())?;
-        let found = &mut self.shared[at];
-        found.requests += 1;
-        match most {
-            Some(most) if found.requests >= most => Some(self.shared.remove(at)),
-            _ => Some(found.clone()),
+        let at = self.shared.iter().position(|c| c.is_for(key) && c.has_room())?;
+        let place = self.shared[at].place();
+        if most.is_some_and(|most| place.requests >= most) {
+            self.shared.remove(at);
         }
+        Some(place)
+    }
+
+    /// A connection without any request on it, for another thread. See [`IdlePool::take`].
+    pub fn take_quiet(&mut self, key: Option<&ConnectionKey>, proven_only: bool) -> Option<SharedConnection> {
+        let fits = |c: &SharedConnection| c.is_for(key) && (!proven_only || c.is_proven());
+        let at = self.shared.iter().position(|c| fits(c) && c.may_move())?;
+        Some(self.shared.remove(at))
+    }
+
+    /// Whoever asks for a connection that is interchangeable with `key` gets the next one that has no request any more. False when
+    /// there is none to wait for, or too many wait.
+    pub fn wait(&mut self, key: Option<ConnectionKey>, asking: Reply) -> bool {
+        let is_there = self.shared.iter().any(|c| c.is_for(key.as_ref()) && !c.is_spent());
+        let waits = is_there && self.asking.len() < ASKING_MAX;
+        if waits {
+            self.asking.push_back((key, asking));
+        }
+        waits
+    }
+
+    /// A connection has no request any more: it goes to who waits for it, or is closed if there are more of those than `demand`
+    /// needs.
+    pub fn rests(&mut self, connection: &Rc<Mux>, demand: Demand) {
+        if let Some(at) = self.shared.iter().position(|c| c.is_on(connection) && c.may_move())
+            && let Some(first) = self.asking.iter().position(|(key, _)| self.shared[at].is_for(key.as_ref()))
+            && let Some((_, asking)) = self.asking.remove(first)
+        {
+            return self.shared.remove(at).hand_to(asking);
+        }
+        let idle = self.len() + self.quiet.get();
+        if self.quiet.get() > 1 && idle + demand.others > demand.needed + demand.low {
+            self.shared.retain(|c| c.is_attached() || !c.is_on(connection));
+        }
+    }
+
+    /// How many carry many requests at once, with and without any.
+    pub fn shared(&self) -> usize {
+        self.shared.len()
+    }
+
+    /// How many of those have none: they count themselves.
+    pub fn quiet(&self) -> &Rc<Cell<usize>> {
+        &self.quiet
     }
 
     /// Drops the connections on which something arrived.
@@ -178,6 +227,7 @@ impl IdlePool {
         self.fresh.clear();
         self.proven.clear();
         self.shared.clear();
+        self.asking.clear();
     }
 }
 

@@ -2,41 +2,69 @@
 //! one.
 //!
 //! A connection belongs to the thread that opened it. It is in the [pool](super::pool::IdlePool) of its server from its
-//! beginning on, where the next request looks for one with room, unless its session keeps it for itself. It ends when
-//! nobody can ask it for a stream any more and the last one is over, when the server ends it, or when the server takes
-//! nothing of what is sent to it.
+//! beginning on, where the next request looks for one with room, unless its session keeps it for itself. One without
+//! requests goes to [another thread](super::hand_over) that asks for it. It ends when nobody can ask it for a stream any
+//! more and the last one is over, when the server ends it, or when the server takes nothing of what is sent to it.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::task::Poll;
 
-use thalweg_config::model::{Proxy, ProxyId, ServerId};
+use thalweg_config::model::{PoolConfig, Proxy, ProxyId, Server, ServerId};
 use thalweg_h2::connection::{Config, Role};
 use thalweg_h2::error::ErrorCode;
 use thalweg_runtime::{Kind, clock, spawn, timer};
 use thalweg_sample::facts::Endpoint;
 
-use super::pool::ConnectionKey;
-use crate::connection::mux::{self, Carrier, Mux, MuxStream, Step};
+use super::hand_over::Reply;
+use super::pool::{ConnectionKey, Demand};
+use crate::connection::mux::{self, Carrier, Moving, Mux, MuxStream, Step};
 use crate::connection::port::Port;
-use crate::worker::{Thread, Worker};
+use crate::frontend::listener::Admission;
+use crate::instance::Stopping;
+use crate::worker::{self, Thread, Worker};
 
 static CONNECTION: Kind = Kind::new("h2-server");
 
 /// How long the last frames of a connection may take to leave, in milliseconds.
 const FLUSH_MS: u64 = 1000;
 
-/// A connection that carries many requests at once, as those know it who may ask it for a stream.
+/// What tells a connection from others, whatever thread it is on.
 #[derive(Clone)]
+struct Traits<Key> {
+    /// What it is interchangeable with.
+    key: Option<Key>,
+    /// Its own address and the server's.
+    ends: (Endpoint, Endpoint),
+    /// How often the server's address had changed when it was made.
+    moves: u32,
+    /// The server made it (`attach-srv`), so that it cannot be replaced.
+    attached: bool,
+}
+
+/// A connection that carries many requests at once, as the pool has it.
 pub struct SharedConnection {
     mux: Rc<Mux>,
-    /// What it is interchangeable with.
-    pub key: Option<Rc<ConnectionKey>>,
+    traits: Traits<Rc<ConnectionKey>>,
     /// Requests it has carried.
+    requests: u32,
+    asked: Asked,
+}
+
+/// Where the task of a connection finds who asked for it, once it was taken out of the pool for that: with how many requests it
+/// has carried.
+type Asked = Rc<Cell<Option<(Reply, u32)>>>;
+
+/// Room for a request on a connection.
+pub struct Place {
+    /// The place itself.
+    pub stream: MuxStream,
+    /// What the connection is interchangeable with.
+    pub key: Option<Rc<ConnectionKey>>,
+    /// Requests it has carried, with this one.
     pub requests: u32,
     /// Its own address and the server's.
     pub ends: (Endpoint, Endpoint),
-    /// The server made it (`attach-srv`), so that it cannot be replaced.
-    attached: bool,
 }
 
 impl Drop for SharedConnection {
@@ -47,6 +75,11 @@ impl Drop for SharedConnection {
 }
 
 impl SharedConnection {
+    /// Whether it may carry requests for which `key` was worked out.
+    pub fn is_for(&self, key: Option<&ConnectionKey>) -> bool {
+        self.traits.key.as_deref() == key
+    }
+
     /// Whether a request may be sent on it now.
     pub fn has_room(&self) -> bool {
         self.mux.has_room()
@@ -62,52 +95,87 @@ impl SharedConnection {
         self.mux.is_quiet()
     }
 
+    /// Whether it may go to another thread: no request is on it, and none is about to be.
+    pub fn may_move(&self) -> bool {
+        self.is_idle() && self.has_room() && Rc::strong_count(&self.mux) == IN_POOL
+    }
+
+    /// Whether it has carried more than one request.
+    pub fn is_proven(&self) -> bool {
+        self.requests > 1
+    }
+
     /// Whether it was the server that connected.
     pub fn is_attached(&self) -> bool {
-        self.attached
+        self.traits.attached
     }
 
-    /// A place for a request.
-    pub fn place(&self) -> MuxStream {
-        self.mux.place()
+    /// Whether it is that one.
+    pub fn is_on(&self, mux: &Rc<Mux>) -> bool {
+        Rc::ptr_eq(&self.mux, mux)
     }
 
-    /// Speaks HTTP/2 on a connection that was just made to a server of `proxy`. `ends`: its own address and the server's.
-    pub fn begin(
-        worker: &Worker,
-        proxy: &Proxy,
-        mut port: Port,
-        key: Option<Rc<ConnectionKey>>,
-        ends: (Endpoint, Endpoint),
-    ) -> SharedConnection {
-        // What is closed is closed in order: the last frames say why.
-        port.line.set_reset_on_close(false);
-        let tune = &worker.instance.config.global.tune;
-        let carrier = Carrier::new(port, Role::Client, mux::config(tune, &tune.h2.be));
-        let mux = Rc::clone(&carrier.mux);
-        let limits = Limits::of(worker, proxy);
-        spawn(&CONNECTION, carry(carrier, limits));
-        SharedConnection { mux, key, requests: 0, ends, attached: false }
+    /// A place for another request, and how many it has carried with that.
+    pub fn place(&mut self) -> Place {
+        self.requests += 1;
+        let (key, ends) = (self.traits.key.clone(), self.traits.ends);
+        Place { stream: self.mux.place(), key, requests: self.requests, ends }
+    }
+
+    /// Has its task give it to the thread of who asks.
+    pub fn hand_to(self, reply: Reply) {
+        self.asked.set(Some((reply, self.requests)));
     }
 }
 
-/// Makes requests on a connection that a server of reverse HTTP made, from when both sides have told their settings until its end.
+/// References to a connection in a pool that nobody has a place on: the pool's and its task's.
+const IN_POOL: usize = 2;
+
+/// Speaks HTTP/2 on a connection that was just made to a server, for the request that it was made for; others find room on it
+/// if it is `pooled`. `ends`: its own address and the server's; `moves`: how often that had changed.
+pub fn begin(
+    worker: &Worker,
+    (proxy, server): (&Proxy, &Server),
+    mut port: Port,
+    key: Option<Rc<ConnectionKey>>,
+    ends: (Endpoint, Endpoint),
+    (moves, pooled): (u32, bool),
+) -> Place {
+    // What is closed is closed in order: the last frames say why.
+    port.line.set_reset_on_close(false);
+    let tune = &worker.instance.config.global.tune;
+    let carrier = Carrier::new(port, Role::Client, mux::config(tune, &tune.h2.be));
+    let traits = Traits { key, ends, moves, attached: false };
+    let mut shared = SharedConnection::new(&carrier, traits.clone(), 0);
+    let place = shared.place();
+    let mut kept = Kept::new(worker, (proxy, server), traits, Rc::clone(&shared.asked));
+    if pooled {
+        kept.share(shared);
+    }
+    spawn(&CONNECTION, carry(carrier, kept));
+    place
+}
+
+impl SharedConnection {
+    fn new(carrier: &Carrier, traits: Traits<Rc<ConnectionKey>>, requests: u32) -> SharedConnection {
+        SharedConnection { mux: Rc::clone(&carrier.mux), traits, requests, asked: Asked::default() }
+    }
+}
+
+/// Makes requests on a connection that a server of reverse HTTP made, once both sides have told their settings.
 /// `named`: what it is interchangeable with, its own address and the server's; `deadline`: when the settings must have come.
-pub async fn serve_attached(
+/// It keeps its place among the connections of its listener.
+pub async fn attach(
     own: &Rc<Thread>,
     (backend, server): (ProxyId, ServerId),
     port: Port,
-    named: (Option<Rc<ConnectionKey>>, (Endpoint, Endpoint)),
+    (key, ends): (Option<Rc<ConnectionKey>>, (Endpoint, Endpoint)),
     deadline: Option<u64>,
+    admission: Admission,
 ) {
-    let Some((mut carrier, limits, index)) = own.pin().and_then(|worker| {
-        let proxy = worker.instance.config.find_proxy(backend)?;
-        proxy.server(server)?;
+    let Some(mut carrier) = own.pin().map(|worker| {
         let tune = &worker.instance.config.global.tune;
-        let config = Config { reversed: true, ..mux::config(tune, &tune.h2.be) };
-        let limits = Limits::of(&worker, proxy);
-        let index = worker.instance.server_index(backend, server);
-        Some((Carrier::new(port, Role::Client, config), limits, index))
+        Carrier::new(port, Role::Client, Config { reversed: true, ..mux::config(tune, &tune.h2.be) })
     }) else {
         return;
     };
@@ -121,16 +189,64 @@ pub async fn serve_attached(
         let _ = carrier.flush();
         return;
     }
-    let (mux, (key, ends)) = (Rc::clone(&carrier.mux), named);
+    let Some(worker) = own.pin() else { return };
+    let found = worker.instance.config.find_proxy(backend);
+    let Some(moves) = found.and_then(|proxy| Some(worker.moves(backend, proxy.server(server)?))) else {
+        return;
+    };
+    let traits = Traits { key, ends, moves, attached: true };
     // It has been used already, to be made: what was sent on it and not processed may be sent again.
-    let shared = SharedConnection { mux, key, requests: 1, ends, attached: true };
-    let due = own.pin().and_then(|worker| {
-        let server = worker.instance.config.find_proxy(backend)?.server(server)?;
-        let (delay, moves) = (u64::from(server.pool.purge_delay_ms), worker.moves(backend, server));
-        worker.with_pool(index, |pool| pool.follow(moves).then(|| pool.share(shared, delay)))
-    });
-    due.into_iter().for_each(|due| own.wake_janitor(due));
-    carry(carrier, limits).await;
+    go_on(&worker, (backend, server), carrier, traits, (1, Some(admission)));
+}
+
+/// Puts a connection into the pool of its server on the calling thread, and looks after it from there on. False, and it is
+/// closed, when nobody needs it any more.
+fn go_on(
+    worker: &Worker,
+    (backend, server): (ProxyId, ServerId),
+    carrier: Carrier,
+    traits: Traits<Rc<ConnectionKey>>,
+    (requests, admission): (u32, Option<Admission>),
+) -> bool {
+    let found = worker.instance.config.find_proxy(backend);
+    let Some((proxy, server)) = found.and_then(|proxy| Some((proxy, proxy.server(server)?))) else {
+        return false;
+    };
+    if worker.live.stopping() != Stopping::No {
+        return false;
+    }
+    let shared = SharedConnection::new(&carrier, traits.clone(), requests);
+    let mut kept = Kept::new(worker, (proxy, server), traits, Rc::clone(&shared.asked));
+    kept.admission = admission;
+    if !kept.share(shared) {
+        return false;
+    }
+    spawn(&CONNECTION, carry(carrier, kept));
+    true
+}
+
+/// A connection on its way between threads.
+pub struct Arriving {
+    moving: Moving,
+    of: (ProxyId, ServerId),
+    traits: Traits<ConnectionKey>,
+    requests: u32,
+    admission: Option<Admission>,
+}
+
+impl Arriving {
+    /// It is the calling thread's from here on, in the pool of its server. False: it was closed.
+    pub fn arrive(self) -> bool {
+        let Arriving { moving, of, traits, requests, admission } = self;
+        let (Some(worker), Ok(carrier)) = (worker::current(), Carrier::resume(moving)) else { return false };
+        let traits = Traits {
+            key: traits.key.map(Rc::new),
+            ends: traits.ends,
+            moves: traits.moves,
+            attached: traits.attached,
+        };
+        go_on(&worker, of, carrier, traits, (requests, admission))
+    }
 }
 
 /// What a server may do to a connection.
@@ -142,43 +258,144 @@ struct Limits {
     glitches: u32,
 }
 
-impl Limits {
-    fn of(worker: &Worker, proxy: &Proxy) -> Limits {
-        let glitches = worker.instance.config.global.tune.h2.be.glitches_threshold;
-        Limits { stuck_ms: proxy.timeouts.server, glitches }
+/// What the task of a connection knows of it.
+struct Kept {
+    own: Rc<Thread>,
+    of: (ProxyId, ServerId),
+    /// The server's flat number.
+    index: usize,
+    pool: PoolConfig,
+    limits: Limits,
+    traits: Traits<Rc<ConnectionKey>>,
+    asked: Asked,
+    /// Its place among the connections of a listener, if the server made it.
+    admission: Option<Admission>,
+    /// The number of idle ones in its pool, if it is there, and whether it is one of them.
+    idle: Option<(Rc<Cell<usize>>, bool)>,
+}
+
+impl Kept {
+    fn new(
+        worker: &Worker,
+        (proxy, server): (&Proxy, &Server),
+        traits: Traits<Rc<ConnectionKey>>,
+        asked: Asked,
+    ) -> Kept {
+        Kept {
+            own: Rc::clone(worker.own()),
+            of: (proxy.id, server.id),
+            index: worker.instance.server_index(proxy.id, server.id),
+            pool: server.pool,
+            limits: Limits {
+                stuck_ms: proxy.timeouts.server,
+                glitches: worker.instance.config.global.tune.h2.be.glitches_threshold,
+            },
+            traits,
+            asked,
+            admission: None,
+            idle: None,
+        }
+    }
+
+    /// Lets other requests find the connection; false when its server is elsewhere now.
+    fn share(&mut self, shared: SharedConnection) -> bool {
+        let (delay, moves) = (u64::from(self.pool.purge_delay_ms), self.traits.moves);
+        let due = self.own.with_pool(self.index, |pool| {
+            let counted = Rc::clone(pool.quiet());
+            pool.follow(moves).then(|| (pool.share(shared, delay), counted))
+        });
+        let Some((due, counted)) = due else { return false };
+        self.idle = Some((counted, false));
+        self.own.wake_janitor(due);
+        true
+    }
+
+    /// Counts it among the idle ones, or no longer. One that is not needed is closed.
+    fn note_idle(&mut self, mux: &Rc<Mux>, idle: bool) {
+        let Some((count, counted)) = &mut self.idle else { return };
+        if std::mem::replace(counted, idle) == idle {
+            return;
+        }
+        count.set(if idle { count.get() + 1 } else { count.get() - 1 });
+        let counters = self.own.counters().servers.mine(self.index);
+        let demand = Demand {
+            others: usize::try_from(counters.current.get()).unwrap_or(0),
+            needed: usize::try_from(counters.needed_connections.get()).unwrap_or(0),
+            low: self.pool.low_conn as usize,
+        };
+        self.own.with_pool(self.index, |pool| {
+            if idle && Rc::ptr_eq(pool.quiet(), count) {
+                pool.rests(mux, demand);
+            }
+        });
+    }
+
+    /// Gives a connection without requests to who asked for it.
+    async fn hand_over(mut self, mut carrier: Carrier, (reply, requests): (Reply, u32)) {
+        if !std::future::poll_fn(|_| carrier.poll_detach()).await {
+            return;
+        }
+        let Some(moving) = carrier.into_moving() else { return };
+        let Traits { key, ends, moves, attached } = &self.traits;
+        let traits = Traits { key: key.as_deref().cloned(), ends: *ends, moves: *moves, attached: *attached };
+        reply.bring(Arriving { moving, of: self.of, traits, requests, admission: self.admission.take() });
     }
 }
 
-/// Looks after a connection until its end.
-async fn carry(mut carrier: Carrier, limits: Limits) {
-    carrier.adopt();
-    let step = std::future::poll_fn(|_| {
-        if let Poll::Ready(step) = carrier.poll(&mut |_| {}) {
-            return Poll::Ready(Some(step));
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some((count, true)) = self.idle.take() {
+            count.set(count.get() - 1);
+            self.own.with_pool(self.index, |_| {});
         }
+    }
+}
+
+/// Why a connection is looked after no longer.
+enum Leave {
+    Ended(Option<Step>),
+    Asked((Reply, u32)),
+}
+
+/// Looks after a connection until its end, or until it goes to another thread.
+async fn carry(mut carrier: Carrier, mut kept: Kept) {
+    carrier.adopt();
+    let leave = std::future::poll_fn(|_| {
+        if let Poll::Ready(step) = carrier.poll(&mut |_| {}) {
+            return Poll::Ready(Leave::Ended(Some(step)));
+        }
+        let limits = kept.limits;
         if limits.glitches > 0 && carrier.mux.glitches() >= limits.glitches && !carrier.mux.is_spent() {
             // Its last requests are served.
             carrier.mux.goaway(ErrorCode::EnhanceYourCalm);
         }
-        let quiet = carrier.mux.is_quiet();
+        let (quiet, spent) = (carrier.mux.is_quiet(), carrier.mux.is_spent());
         if quiet {
             carrier.mux.rest();
         }
-        if quiet && (carrier.is_forgotten() || carrier.mux.is_spent()) {
-            return Poll::Ready(None);
+        kept.note_idle(&carrier.mux, quiet && !spent && !carrier.is_forgotten());
+        if quiet && (carrier.is_forgotten() || spent) {
+            return Poll::Ready(match kept.asked.take() {
+                Some(asked) if !spent => Leave::Asked(asked),
+                _ => Leave::Ended(None),
+            });
         }
         if carrier.port.line.in_flight() > 0
             && let Some(limit) = limits.stuck_ms
         {
             let at = carrier.last_sent_ms().saturating_add(limit).saturating_add(1);
             if clock::now_ms() >= at {
-                return Poll::Ready(Some(Step::Vanish));
+                return Poll::Ready(Leave::Ended(Some(Step::Vanish)));
             }
             timer::want(at);
         }
         Poll::Pending
     })
     .await;
+    let step = match leave {
+        Leave::Asked(asked) => return kept.hand_over(carrier, asked).await,
+        Leave::Ended(step) => step,
+    };
     carrier.cut();
     if matches!(step, Some(Step::Broken(_) | Step::Vanish)) {
         return;

@@ -8,6 +8,7 @@
 //! with it look complete. It is told as an error.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -104,7 +105,7 @@ pub struct Tls {
     pub facts: Option<Rc<TlsFacts>>,
     /// Its place among those that may be, if it is one with a server.
     pub place: Option<Place>,
-    _open: Open,
+    open: Open,
     /// Sent since the connection was silent last.
     sent_in_a_row: u64,
     end: End,
@@ -112,6 +113,44 @@ pub struct Tls {
     broken: bool,
     /// What is wrong with what came, behind what was given to the reader.
     failed: Option<Failure>,
+}
+
+/// What a connection is without its socket: it may go to another thread.
+pub struct Sealing {
+    connection: Connection,
+    /// Decrypted and not given to the reader.
+    opened: Vec<u8>,
+    sizes: RecordSizes,
+    facts: Option<TlsFacts>,
+    place: Option<Place>,
+    open: Open,
+    sent_in_a_row: u64,
+}
+
+impl Sealing {
+    /// Whether nothing is there that the reader did not take.
+    pub fn is_silent(&self) -> bool {
+        self.opened.is_empty()
+    }
+
+    /// The connection, on its socket again. `sealed`: received and not decrypted.
+    pub fn on(self, stream: Stream, sealed: Option<Buf>) -> Tls {
+        Tls {
+            stream,
+            connection: self.connection,
+            sealed,
+            next: None,
+            opened: (!self.opened.is_empty()).then(|| Buf::copy_of(&self.opened)),
+            sizes: self.sizes,
+            facts: self.facts.map(Rc::new),
+            place: self.place,
+            open: self.open,
+            sent_in_a_row: self.sent_in_a_row,
+            end: End::Open,
+            broken: false,
+            failed: None,
+        }
+    }
 }
 
 /// How far our direction's end is.
@@ -150,12 +189,33 @@ impl Tls {
             sizes,
             facts: None,
             place: None,
-            _open: Open::new(),
+            open: Open::new(),
             sent_in_a_row: 0,
             end: End::Open,
             broken: false,
             failed: None,
         }
+    }
+
+    /// Takes the connection off its thread: its socket, what was received and not decrypted, and all else. `None`, and it is
+    /// closed, when something is on its way or it is about to end.
+    pub fn into_sealing(self) -> Option<(OwnedFd, Vec<u8>, Sealing)> {
+        if self.end != End::Open || self.broken || self.failed.is_some() {
+            return None;
+        }
+        let (fd, ahead) = self.stream.into_fd().ok()?;
+        let sealed: Vec<u8> =
+            self.sealed.iter().chain(&self.next).chain(&ahead).flat_map(|buf| buf.iter().copied()).collect();
+        let sealing = Sealing {
+            connection: self.connection,
+            opened: self.opened.as_deref().unwrap_or_default().to_vec(),
+            sizes: self.sizes,
+            facts: self.facts.map(|facts| TlsFacts { known: facts.known.clone(), failure: None }),
+            place: self.place,
+            open: self.open,
+            sent_in_a_row: self.sent_in_a_row,
+        };
+        Some((fd, sealed, sealing))
     }
 
     /// The socket below.

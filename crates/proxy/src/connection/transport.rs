@@ -15,7 +15,7 @@ use thalweg_runtime::net::{Departure, Keepalive, SockAddr, SocketId, Stream, Tcp
 
 use thalweg_sample::facts::TlsFacts;
 
-use super::tls::{Place, Tls};
+use super::tls::{Place, Sealing, Tls};
 
 /// See the module's documentation. Its methods are those of [`Stream`].
 #[derive(Debug)]
@@ -324,13 +324,59 @@ impl Transport {
         self.socket_mut().poll_detach()
     }
 
-    /// Takes the descriptor out for another thread, with what was received ahead: see [`Stream::into_fd`]. `None`, and the
-    /// connection is closed, when that cannot be: something is in flight, or more than a descriptor belongs to it.
-    pub fn into_fd(self) -> Option<(OwnedFd, Vec<Buf>)> {
+    /// The descriptor of a plain connection on which nothing is on its way; others are closed.
+    pub fn into_fd(self) -> Option<OwnedFd> {
         match self {
-            Transport::Plain(stream) => stream.into_fd().ok(),
-            // Its keys belong to it.
+            Transport::Plain(stream) => Some(stream.into_fd().ok()?.0),
             Transport::Tls(_) => None,
+        }
+    }
+
+    /// Takes the connection off its thread, for another one: see [`Stream::into_fd`]. `None`, and it is closed, when that
+    /// cannot be: something is on its way, or it is about to end.
+    pub fn into_detached(self) -> Option<Detached> {
+        match self {
+            Transport::Plain(stream) => {
+                let (fd, ahead) = stream.into_fd().ok()?;
+                Some(Detached {
+                    fd,
+                    ahead: ahead.iter().flat_map(|buf| buf.iter().copied()).collect(),
+                    tls: None,
+                })
+            }
+            Transport::Tls(tls) => {
+                let (fd, ahead, tls) = tls.into_sealing()?;
+                Some(Detached { fd, ahead, tls: Some(Box::new(tls)) })
+            }
+        }
+    }
+}
+
+/// A connection between two threads.
+pub struct Detached {
+    fd: OwnedFd,
+    /// Received and not taken, as it came.
+    ahead: Vec<u8>,
+    /// What its bytes are encrypted with.
+    tls: Option<Box<Sealing>>,
+}
+
+impl Detached {
+    /// Whether nothing was received that nobody took.
+    pub fn is_silent(&self) -> bool {
+        self.ahead.is_empty() && self.tls.as_ref().is_none_or(|tls| tls.is_silent())
+    }
+
+    /// The connection, of the calling thread from here on, and what was received that nobody took.
+    ///
+    /// # Errors
+    /// When the thread's driver does not take the descriptor.
+    pub fn attach(self) -> io::Result<(Transport, Option<Buf>)> {
+        let stream = Stream::from_accepted(self.fd)?;
+        let ahead = (!self.ahead.is_empty()).then(|| Buf::copy_of(&self.ahead));
+        match self.tls {
+            None => Ok((Transport::Plain(stream), ahead)),
+            Some(sealing) => Ok((Transport::Tls(Box::new(sealing.on(stream, ahead))), None)),
         }
     }
 }

@@ -158,8 +158,14 @@ pub(super) fn options(worker: &Worker, listener: usize) -> SpawnOptions {
     SpawnOptions { class: Class::Normal, nice: worker.instance.bind(listener).nice }
 }
 
-/// Gives the connection of a client to a server, until it ends.
-pub(super) async fn attach(own: &Rc<Thread>, session: &ClientSession, port: Port, attached: Attached) {
+/// Gives the connection of a client to a server. It still counts against the limits of its listener.
+pub(super) async fn attach(
+    own: &Rc<Thread>,
+    session: &ClientSession,
+    port: Port,
+    attached: Attached,
+    admission: Admission,
+) {
     let Attached { server, name } = attached;
     let ends = {
         let facts = session.facts();
@@ -175,5 +181,5 @@ pub(super) async fn attach(own: &Rc<Thread>, session: &ClientSession, port: Port
     let Some(limit) = frontend_timeouts else { return };
     let key = name.map(|name| Rc::new(ConnectionKey { name: Some(name), ..ConnectionKey::default() }));
     let to = (ProxyId(server.proxy.0), ServerId(server.index));
-    shared::serve_attached(own, to, port, (key, ends), limit.map(timer::deadline_in)).await;
+    shared::attach(own, to, port, (key, ends), limit.map(timer::deadline_in), admission).await;
 }

@@ -191,7 +191,7 @@ async fn in_frames(own: &Rc<Thread>, stay: Stay) {
     let is_attached = session.facts().rare().attached.is_some();
     let attached = if is_attached { session.facts_mut().rare_mut().attached.take() } else { None };
     if let Some(attached) = attached {
-        return reverse::attach(own, &session, client, attached).await;
+        return reverse::attach(own, &session, client, attached, admission).await;
     }
     let session = Rc::new(session);
     let (mut client, orderly) = streams::serve(Rc::clone(own), Rc::clone(&session), client, began).await;

@@ -372,7 +372,7 @@ async fn opened<'a>(
     }
     let is_http = stream.state.facts.is_http;
     if is_http
-        && !fresh
+        && (!fresh || target.is_reverse())
         && let Some(conn) = target.take_siblings_idle(stream.first).await
     {
         return Ok(Ok(conn));

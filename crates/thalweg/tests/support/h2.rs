@@ -244,6 +244,8 @@ pub struct Served {
     asked: BTreeMap<u32, Asked>,
     /// Requests that were not given out yet, in order.
     new: Vec<u32>,
+    /// Pings of this side that were answered.
+    pub pongs: usize,
     pub ended: bool,
 }
 
@@ -262,7 +264,7 @@ impl Served {
 
     fn over(conn: Conn, config: Config) -> Served {
         let h2 = Connection::new(Role::Server, config, 0);
-        let mut served = Served { conn, h2, asked: BTreeMap::new(), new: Vec::new(), ended: false };
+        let mut served = Served { conn, h2, asked: BTreeMap::new(), new: Vec::new(), pongs: 0, ended: false };
         served.flush();
         served
     }
@@ -280,7 +282,7 @@ impl Served {
             return false;
         }
         self.ended = !self.conn.more().unwrap_or(false);
-        let Served { conn, h2, asked, new, .. } = self;
+        let Served { conn, h2, asked, new, pongs, .. } = self;
         let mut consumed = Vec::new();
         let used = h2.receive(&conn.pending, 0, &mut |event: Event<'_>| match event {
             Event::Head { stream, head, end, .. } => {
@@ -302,7 +304,8 @@ impl Served {
             }
             Event::Reset { stream, code, .. } => asked.get_mut(&stream).unwrap().reset = Some(code),
             Event::Refused { stream, why } => panic!("stream {stream}: {why:?}"),
-            Event::Goaway { .. } | Event::Room { .. } | Event::Pong | Event::Ready => {}
+            Event::Pong => *pongs += 1,
+            Event::Goaway { .. } | Event::Room { .. } | Event::Ready => {}
         });
         let used = used.unwrap_or_else(|failure| panic!("the proxy broke the protocol: {failure:?}"));
         conn.pending.drain(..used);

@@ -4,7 +4,7 @@ use std::io;
 use std::rc::Rc;
 use std::task::Poll;
 
-use thalweg_h2::connection::{Config, Event, Failure, Role};
+use thalweg_h2::connection::{Config, Connection, Event, Failure, Role};
 use thalweg_h2::error::ErrorCode;
 use thalweg_h2::message::{Malformed, Message};
 use thalweg_http::Head;
@@ -14,6 +14,7 @@ use thalweg_runtime::{Reason, TaskId, clock, current_task};
 use super::slot::{Slot, Slots};
 use super::{Marks, Mux, NoHead, OUTPUT_HIGH, State, Wish};
 use crate::connection::port::Port;
+use crate::connection::transport::Detached;
 use crate::plant::bug;
 
 /// Octets that are received before other tasks get their turn.
@@ -48,6 +49,18 @@ pub enum Step {
     Kicked,
 }
 
+/// A connection without streams between two threads.
+pub struct Moving {
+    role: Role,
+    h2: Box<Connection>,
+    wire: Detached,
+    /// Received and not handled: the beginning of a frame.
+    input: Vec<u8>,
+    /// The peer's settings came.
+    settled: bool,
+    heard_ms: u64,
+}
+
 /// See the module's documentation.
 pub struct Carrier {
     pub port: Port,
@@ -59,6 +72,50 @@ impl Carrier {
     pub fn new(port: Port, role: Role, config: Config) -> Carrier {
         let mux = Mux::new(role, config, &port.line);
         Carrier { port, mux }
+    }
+
+    /// Stops what of a quiet connection is bound to this thread, behind what waits to be sent. False: it broke.
+    pub fn poll_detach(&mut self) -> Poll<bool> {
+        if self.flush().is_err() {
+            return Poll::Ready(false);
+        }
+        let Some(wire) = self.port.line.wire_mut() else { return Poll::Ready(false) };
+        wire.poll_detach().map(|()| true)
+    }
+
+    /// Takes a quiet connection that was [detached](Carrier::poll_detach) off its thread. `None`, and it is closed, when somebody
+    /// has a place on it, or nobody should get one.
+    pub fn into_moving(self) -> Option<Moving> {
+        let Carrier { port, mux } = self;
+        if port.eof || mux.is_spent() {
+            return None;
+        }
+        let State { role, h2, slots, heard_ms, unsettled, .. } = Rc::into_inner(mux)?.state.into_inner();
+        let input = port.received().to_vec();
+        let wire = port.line.into_wire()?.into_detached()?;
+        let settled = unsettled.is_none();
+        slots.is_empty().then(|| Moving { role, h2: Box::new(h2), wire, input, settled, heard_ms })
+    }
+
+    /// The connection, of the calling task from here on.
+    ///
+    /// # Errors
+    /// When the thread's driver does not take its socket.
+    pub fn resume(moving: Moving) -> io::Result<Carrier> {
+        let Moving { role, h2, wire, input, settled, heard_ms } = moving;
+        let (transport, ahead) = wire.attach()?;
+        let mut port = Port::new(transport);
+        port.input = (!input.is_empty()).then(|| Buf::copy_of(&input));
+        if let Some(ahead) = ahead {
+            port.append(ahead).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        }
+        let mux = Mux::with_state(role, *h2, &port.line);
+        {
+            let mut state = mux.state.borrow_mut();
+            state.heard_ms = heard_ms;
+            state.unsettled = (!settled).then(Vec::new);
+        }
+        Ok(Carrier { port, mux })
     }
 
     /// The calling task is the connection's from here on.

@@ -29,7 +29,7 @@ use thalweg_runtime::net::{Departure, SocketId};
 use thalweg_runtime::{Reason, TaskId, clock, current_task};
 use thalweg_sample::facts::TlsFacts;
 
-pub use carrier::{Carrier, Opened, Step};
+pub use carrier::{Carrier, Moving, Opened, Step};
 use slot::{Finish, Slot, Slots};
 
 use super::line::Line;
@@ -127,7 +127,10 @@ pub fn config(tune: &Tune, side: &H2Side) -> Config {
 impl Mux {
     /// A connection on which nothing was exchanged yet, of the calling task.
     fn new(role: Role, config: Config, line: &Line) -> Rc<Mux> {
-        let h2 = Connection::new(role, config, clock::now_ms());
+        Mux::with_state(role, Connection::new(role, config, clock::now_ms()), line)
+    }
+
+    fn with_state(role: Role, h2: Connection, line: &Line) -> Rc<Mux> {
         Rc::new(Mux {
             state: RefCell::new(State {
                 role,
