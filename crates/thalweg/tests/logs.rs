@@ -19,7 +19,7 @@ fn http(server: &Server, more: &str) -> Setup {
 
 /// A receiver of datagrams of its own.
 fn receiver() -> UdpSocket {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let socket = UdpSocket::bind((support::own_ip(), 0)).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket
 }

@@ -12,15 +12,17 @@
 
 mod conn;
 pub mod h2;
+mod log;
 pub mod tls;
 
 use conn::Socket;
 pub use conn::{Conn, Request, Response};
+use log::Log;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
@@ -268,15 +270,14 @@ impl Setup {
         arguments: Vec<String>,
     ) -> Proxy {
         let directory = Directory::new();
-        let log = UdpSocket::bind((own_ip(), 0)).unwrap();
-        log.set_read_timeout(Some(PATIENCE)).unwrap();
+        let log = Log::start();
         let text = if self.whole {
             self.text.clone()
         } else {
             format!(
                 "global\nnbthread {}\nlog {} format raw local0\n{}defaults\n{}\n{}\n",
                 self.threads,
-                log.local_addr().unwrap(),
+                log.address(),
                 self.global,
                 self.defaults,
                 self.text
@@ -360,7 +361,7 @@ pub struct Proxy {
     ip: Ipv4Addr,
     names: BTreeMap<String, SocketAddrV4>,
     listening: Vec<SocketAddrV4>,
-    log: UdpSocket,
+    log: Log,
     pub directory: Directory,
     text: String,
 }
@@ -437,10 +438,7 @@ impl Proxy {
 
     /// The next log line.
     pub fn log(&self) -> String {
-        let mut line = [0u8; 65536];
-        let len =
-            self.log.recv(&mut line).unwrap_or_else(|e| panic!("no log line came: {e}\n{}", self.output()));
-        String::from_utf8_lossy(&line[..len]).trim_end().to_string()
+        self.log.line().unwrap_or_else(|e| panic!("no log line came: {e}\n{}", self.output()))
     }
 
     /// The next log line about traffic: what becomes of servers is told in between.
