@@ -49,6 +49,8 @@ pub(crate) struct Cx<'a> {
     pub log_profiles: Vec<crate::log_profile::ProfileDraft>,
     /// `mailers` sections, and where they begin.
     pub mailers: Vec<(Arc<crate::model::Mailers>, String)>,
+    /// Lines of `traces` sections, which may name what is declared later.
+    pub traces: Vec<Line>,
     /// `healthcheck` sections.
     pub healthchecks: Vec<crate::check::section::HealthcheckDraft>,
     /// Bandwidth limitations so far.

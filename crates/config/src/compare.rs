@@ -89,7 +89,7 @@ const LIVE_GLOBALS: &[&str] = &[
 /// Sections that are looked up for each stream, or while files are read. Tasks and sockets of all others begin with the process and
 /// end with it, but for those of proxies.
 const LIVE_SECTIONS: &[&str] =
-    &["crt-store", "healthcheck", "http-errors", "log-profile", "mailers", "userlist"];
+    &["crt-store", "healthcheck", "http-errors", "log-profile", "mailers", "traces", "userlist"];
 
 /// Sections that are compared as what they become.
 const COMPARED_OTHERWISE: &[&str] = &["backend", "defaults", "frontend", "global", "listen"];

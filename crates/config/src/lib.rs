@@ -38,6 +38,7 @@ mod server_state;
 mod setter;
 mod table;
 mod tls;
+mod traces;
 mod userlist;
 
 pub use catalog::{Entry, Known, Support, all_keywords, catalog, filters};

@@ -24,7 +24,7 @@ use crate::table::{SECTIONS, SectionKind};
 use crate::tls::StoreDraft;
 use crate::userlist::UserlistDraft;
 use crate::{
-    check, finish, global, http_errors, log_forward, log_profile, peers, proxy, resolvers, ring, tls,
+    check, finish, global, http_errors, log_forward, log_profile, peers, proxy, resolvers, ring, tls, traces,
     userlist,
 };
 use thalweg_sample::logformat as formats;
@@ -135,6 +135,7 @@ enum Section {
     Peers(Box<PeersDraft>),
     Healthcheck(Box<HealthcheckDraft>),
     Mailers(Box<MailersDraft>),
+    Traces,
 }
 
 /// What a master process must know of a configuration before a worker reads it.
@@ -220,10 +221,11 @@ impl<'a> Cx<'a> {
             options,
             in_force: None,
             mailers: Vec::new(),
+            traces: Vec::new(),
             sources: SourceMap::new(),
             reader: Reader::new(options.facts.clone(), options.environment.clone()),
             diagnostics: Diagnostics::new(),
-            config: Config::default(),
+            config: Config { rings: vec![crate::ring::buf0()], ..Config::default() },
             names: HashSet::new(),
             file_names: Vec::new(),
             defaults: Vec::new(),
@@ -412,6 +414,7 @@ fn section_line(cx: &mut Cx<'_>, section: &mut Section, line: Line) -> Outcome {
         Section::Peers(draft) => peers::line(cx, draft, &line),
         Section::Healthcheck(draft) => check::section::line(draft, &line),
         Section::Mailers(draft) => mailers::line(cx, draft, &line),
+        Section::Traces => traces::line(cx, line),
     }
 }
 
@@ -435,12 +438,16 @@ fn open(cx: &mut Cx<'_>, line: &Line, kind: SectionKind) -> Result<Section, Box<
         SectionKind::Peers => Section::Peers(Box::new(peers::open(cx, line)?)),
         SectionKind::Healthcheck => Section::Healthcheck(Box::new(check::section::open(cx, line)?)),
         SectionKind::Mailers => Section::Mailers(Box::new(mailers::open(cx, line)?)),
+        SectionKind::Traces => {
+            crate::keyword::at_most(line, 1, 0)?;
+            Section::Traces
+        }
     })
 }
 
 fn close(cx: &mut Cx<'_>, section: &mut Section) {
     match std::mem::replace(section, Section::None) {
-        Section::None | Section::Skipped | Section::Global => {}
+        Section::None | Section::Skipped | Section::Global | Section::Traces => {}
         Section::Proxy(b) => proxy::close(cx, *b),
         Section::Userlist(draft) => userlist::close(cx, draft),
         Section::HttpErrors(draft) => cx.config.http_errors.push(Arc::new(*draft)),

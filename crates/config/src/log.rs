@@ -9,10 +9,8 @@ use thalweg_syntax::{Address, AddressOptions, Diagnostic, Lead, Line, Severity, 
 
 use crate::build::{Building, Cx};
 use crate::keyword::{NoteBoxed, Outcome, fail, not_supported};
-use crate::model::{Facility, LogDest, LogFormatKind, LogLevel, LogSample, LogTarget, Mode, Ring};
+use crate::model::{Facility, LogDest, LogFormatKind, LogLevel, LogSample, LogTarget, Mode};
 
-/// Bytes of the ring that is always there.
-const BUF0_SIZE: usize = 1 << 20;
 use crate::numbers::lenient;
 use crate::resolve::address;
 
@@ -231,11 +229,6 @@ fn destination(cx: &mut Cx<'_>, line: &Line, index: usize) -> Result<LogDest, Bo
         Address::Ring { name } if name == "stderr" => LogDest::Stderr,
         Address::Ring { name } => {
             let name = cx.name(&name);
-            if &*name == "buf0" && !cx.config.rings.iter().any(|r| r.name == name) {
-                // It exists without a section.
-                let buf0 = crate::ring::usual(cx, Arc::clone(&name));
-                cx.config.rings.push(Ring { size: BUF0_SIZE, ..buf0 });
-            }
             let span = line.span_at(index);
             let used = LogName { name: Arc::clone(&name), what: LogNameKind::Ring, span, section: None };
             cx.log_names.push(used);

@@ -20,10 +20,14 @@ const MAXLEN_USUAL: u32 = 1024;
 
 /// A ring by default: the size of a buffer, and lines of the usual length.
 pub(crate) fn usual(cx: &Cx<'_>, name: Arc<str>) -> Ring {
+    of_size(name, cx.config.global.tune.bufsize)
+}
+
+fn of_size(name: Arc<str>, size: usize) -> Ring {
     Ring {
         name,
         description: None,
-        size: cx.config.global.tune.bufsize,
+        size,
         maxlen: MAXLEN_USUAL,
         format: LogFormatKind::Raw,
         timeout_connect_ms: None,
@@ -33,13 +37,19 @@ pub(crate) fn usual(cx: &Cx<'_>, name: Arc<str>) -> Ring {
     }
 }
 
+/// The ring that is there without a section.
+pub(crate) fn buf0() -> Ring {
+    let size = 1 << 20;
+    Ring { description: Some("in-memory ring buffer".into()), ..of_size("buf0".into(), size) }
+}
+
 pub(crate) fn open(cx: &mut Cx<'_>, line: &Line) -> Result<RingDraft, Box<Diagnostic>> {
     if line.words.len() < 2 {
         return Err(fail(line, 1, "missing ring name."));
     }
     legal_name(line)?;
     let name = cx.name(line.text(1));
-    if cx.config.rings.iter().any(|r| r.name == name) || matches!(&*name, "stdout" | "stderr" | "buf0") {
+    if cx.config.rings.iter().any(|r| r.name == name) || matches!(&*name, "stdout" | "stderr") {
         return Err(fail(line, 1, format!("sink named '{name}' already exists.")));
     }
     let mut servers = Box::new(crate::proxy::fresh(line.span()));

@@ -22,6 +22,7 @@ use crate::rate::{RateGate, Sampled};
 use crate::refused::LastRefused;
 use crate::resolvers::SectionCounts;
 use crate::stream::service::Service;
+use crate::traces::Tracing;
 
 /// A snapshot with more servers than this is taken apart by a thread of its own: it takes more than a moment.
 const SMALL: usize = 1000;
@@ -234,6 +235,8 @@ pub struct Live {
     pub(crate) trackers: Trackers,
     /// By `resolvers` section: what was counted about its name servers.
     pub resolvers: Box<[SectionCounts]>,
+    /// What is told of what happens.
+    pub tracing: Tracing,
     /// Messages that were not understood (`show errors`).
     pub refused: LastRefused,
     /// Warnings given since the start was over.
@@ -425,6 +428,7 @@ impl Live {
             bytes_out_rate: Sampled::new(start_wall_us / 1000),
             trackers,
             resolvers: SectionCounts::of(config),
+            tracing: Tracing::new(config.traces.clone()),
             refused: LastRefused::new(proxies),
             warnings: AtomicU64::new(0),
             stream_blocks: AtomicU32::new(0),

@@ -28,6 +28,7 @@ pub mod resolvers;
 mod sessions;
 pub mod stream;
 pub mod tables;
+pub mod traces;
 pub mod worker;
 mod world;
 

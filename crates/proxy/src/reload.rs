@@ -171,6 +171,9 @@ impl Next {
         *locked(&reserved.taken) = Taken::default();
         frontends(&base, &config);
         live.trackers.replace(&config);
+        if config.traces != base.config.traces {
+            live.tracing.replace(config.traces.clone());
+        }
         let next = Arc::new(base.with_backends(config, Backends::of(backends), gone));
         // From here on, a stream that still follows the one before finds what it may be given.
         live.set_current(&next);

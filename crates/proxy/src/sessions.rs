@@ -13,14 +13,22 @@ pub struct SessionEntry {
     pub frontend: ProxyId,
     /// The number of its listener.
     pub listener: u32,
+    /// The number of its socket among those of its thread.
+    pub socket: u32,
     /// Millisecond it began.
     pub since_ms: u64,
     /// The client's address and port; `None` for unix sockets.
     pub source: Option<(IpAddr, u16)>,
 }
 
-const NO_SESSION: SessionEntry =
-    SessionEntry { task: TaskId::NONE, frontend: ProxyId(0), listener: 0, since_ms: 0, source: None };
+const NO_SESSION: SessionEntry = SessionEntry {
+    task: TaskId::NONE,
+    frontend: ProxyId(0),
+    listener: 0,
+    socket: 0,
+    since_ms: 0,
+    source: None,
+};
 
 /// Entries of sessions that are allocated together.
 const SESSIONS: usize = 64;

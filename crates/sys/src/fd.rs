@@ -32,6 +32,12 @@ pub fn complain(text: &[u8]) {
     let _ = text.chunks(PIPE_ROOM).try_for_each(|part| write_if_ready(error.as_fd(), part).map(|_| ()));
 }
 
+/// The same on the standard output, for what somebody asked to see there.
+pub fn say(text: &[u8]) {
+    let output = io::stdout();
+    let _ = text.chunks(PIPE_ROOM).try_for_each(|part| write_if_ready(output.as_fd(), part).map(|_| ()));
+}
+
 /// Makes calls on a descriptor return at once when they would wait.
 pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: takes integers only.

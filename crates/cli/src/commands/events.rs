@@ -8,6 +8,7 @@ use thalweg_config::model::CliLevel::User;
 use thalweg_operate::log::ring::{Framing, Ring};
 use thalweg_proxy::Instance;
 use thalweg_syntax::carry::carry;
+use thalweg_trace::Sink;
 
 use crate::command::{Call, Command, Run};
 use crate::json::Shape;
@@ -74,13 +75,18 @@ fn list(instance: &Instance) -> String {
     let mut text = String::from(
         "Supported events sinks are listed below. Add -0(zero), -w(wait), -n(new). Any key to stop.\n",
     );
-    for (name, number) in [("stdout", 1), ("stderr", 2)] {
-        text.push_str(&format!("    {name:<10} : type=fd, 0 dropped, standard output (fd#{number})\n"));
-    }
-    for section in &instance.config.rings {
-        let lost = instance.log.ring(&section.name).map_or(0, |(_, ring)| ring.lost());
-        let description = section.description.as_ref().unwrap_or(&section.name);
-        text.push_str(&format!("    {:<10} : type=buffer, {lost} dropped, {description}\n", section.name));
+    for Sink { name, about, dropped } in sinks(instance) {
+        let kind = if matches!(name, "stdout" | "stderr") { "fd" } else { "buffer" };
+        text.push_str(&format!("    {name:<10} : type={kind}, {dropped} dropped, {about}\n"));
     }
     text
+}
+
+/// Where events can go.
+pub(super) fn sinks(instance: &Instance) -> Vec<Sink<'_>> {
+    let mut sinks = instance.config.sinks();
+    for sink in &mut sinks {
+        sink.dropped = instance.log.ring(sink.name).map_or(0, |(_, ring)| ring.lost());
+    }
+    sinks
 }

@@ -15,8 +15,6 @@ pub static COMMANDS: &[Command] = &[
     Command::new("del ssl ech", Admin, Run::Missing("ECH is missing")),
     Command::new("set ssl ech", Admin, Run::Missing("ECH is missing")),
     Command::new("show ssl ech", User, Run::Missing("ECH is missing")),
-    Command::new("show trace", User, Run::Missing("traces are missing")),
-    Command::new("trace", Operator, Run::Missing("traces are missing")),
     Command::new("debug dev", Admin, Run::Missing("the commands of the reference's developers are missing"))
         .only(Mode::Expert),
     Command::new("httpclient", Admin, Run::Missing("the HTTP client is missing")).only(Mode::Expert),

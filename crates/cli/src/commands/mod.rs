@@ -24,6 +24,7 @@ mod sessions;
 mod ssl;
 mod statistics;
 mod tables;
+mod trace;
 mod variables;
 mod wait;
 
@@ -61,6 +62,7 @@ pub(crate) static FAMILIES: &[&[Command]] = &[
     ssl::COMMANDS,
     statistics::COMMANDS,
     tables::COMMANDS,
+    trace::COMMANDS,
     variables::COMMANDS,
     wait::COMMANDS,
 ];

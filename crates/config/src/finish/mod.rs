@@ -79,6 +79,7 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
     load_tls(cx, &mut proxies, readable);
     cx.proxies = proxies;
     crate::peers::finish(cx);
+    crate::traces::apply(cx);
     track::resolve(cx);
     resolvers::resolve(cx);
     reverse::resolve(cx);

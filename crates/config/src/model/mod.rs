@@ -86,6 +86,8 @@ pub struct Config {
     pub tls: Option<SharedLive>,
     /// The certificates among them by name, for converters of tokens.
     pub token_certificates: Option<Arc<thalweg_tls::live::TokenCertificates>>,
+    /// What the process tells of itself when it starts.
+    pub traces: thalweg_trace::Traces,
     /// Stick tables, so that a `TableId` is an index here.
     pub tables: Vec<Arc<thalweg_stick::Spec>>,
     /// `mailers` sections.
@@ -125,6 +127,17 @@ impl Config {
             Some(proxy) if proxy.id == id => Some(proxy),
             _ => Some(&self.proxies[self.places.find(id.0)?]),
         }
+    }
+
+    /// Where lines can go that the process tells of itself. None has lost any.
+    pub fn sinks(&self) -> Vec<thalweg_trace::Sink<'_>> {
+        let sink = |name, about| thalweg_trace::Sink { name, about, dropped: 0 };
+        let mut sinks =
+            vec![sink("stdout", "standard output (fd#1)"), sink("stderr", "standard output (fd#2)")];
+        for ring in &self.rings {
+            sinks.push(sink(&*ring.name, ring.description.as_deref().unwrap_or(&ring.name)));
+        }
+        sinks
     }
 
     /// To be called when a proxy was put into the list or taken out of it.

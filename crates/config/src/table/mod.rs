@@ -48,7 +48,6 @@ pub(crate) mod why {
     pub(crate) const POOL_NAME: &str = "it concerns connections that are not built";
     pub(crate) const CACHE: &str = "the cache is not built";
     pub(crate) const SPOE: &str = "SPOE is not built";
-    pub(crate) const TRACES: &str = "traces are not built";
     pub(crate) const GRACE: &str = "a soft stop closes the listeners at once";
     pub(crate) const BUFFERS: &str = "all buffers have the same size, tune.bufsize";
     pub(crate) const MACHINERY: &str = "it tunes something this program does not have";

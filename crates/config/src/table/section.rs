@@ -19,6 +19,7 @@ pub(crate) enum SectionKind {
     Peers,
     Healthcheck,
     Mailers,
+    Traces,
 }
 
 /// Every section, in alphabetical order.
@@ -45,6 +46,6 @@ pub(crate) static SECTIONS: &[Keyword<SectionKind>] = &[
     not_yet("spoe-agent", "An SPOE agent.", why::SPOE),
     not_yet("spoe-group", "A group of SPOE messages.", why::SPOE),
     not_yet("spoe-message", "An SPOE message.", why::SPOE),
-    not_yet("traces", "Traces.", why::TRACES),
+    works("traces", "What the process tells of itself from its start on.", SectionKind::Traces),
     works("userlist", "Users and their passwords.", SectionKind::Userlist),
 ];

@@ -29,6 +29,7 @@ use crate::stream::reply;
 use crate::stream::rules::{self, Source};
 use crate::stream::tcp::{self, TcpEnd};
 use crate::stream::{self, After, finish};
+use crate::traces;
 use crate::worker::{SessionEntry, Thread, Worker};
 
 static SESSION: TaskKind = TaskKind::new("session");
@@ -263,8 +264,10 @@ impl<'a> Listed<'a> {
             Endpoint::Unix | Endpoint::Unknown => None,
         };
         let listener = u32::try_from(session.listener).unwrap_or(u32::MAX);
-        let entry = SessionEntry { task, frontend, listener, since_ms, source };
+        let socket = traces::socket_number(session);
+        let entry = SessionEntry { task, frontend, listener, socket, since_ms, source };
         let slot = own.session_began(entry);
+        own.trace_session(session, traces::SESSION_NEW);
         own.live.thread_load[own.thread].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Listed { own, slot }
     }
@@ -273,8 +276,9 @@ impl<'a> Listed<'a> {
 impl Drop for Listed<'_> {
     fn drop(&mut self) {
         let own = self.own;
-        let listener = own.sessions.borrow_mut().remove(self.slot).listener;
-        own.left_listener(listener as usize);
+        let session = own.sessions.borrow_mut().remove(self.slot);
+        own.trace_session_end(&session);
+        own.left_listener(session.listener as usize);
         own.live.thread_load[own.thread].fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
     }
 }
@@ -388,14 +392,17 @@ async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
     }
     let tls = worker.instance.bind(session.listener).tls.as_deref().filter(|tls| tls.ssl);
     if let Some(line) = tls.and_then(|tls| tls.line.as_ref()) {
+        worker.trace_session(session, traces::TLS_NEW);
         let deadline = fe.timeouts.client_hs.or(fe.timeouts.client).map(timer::deadline_in);
         match handshake::accept(client, line.selection(), worker.record_sizes(), deadline).await {
             Ok(facts) => {
+                worker.trace_session(session, traces::TLS_AGREED);
                 worker.count_tls_client(facts.known.resumed);
                 session.facts_mut().rare_mut().tls = Some(Box::new(facts));
             }
             Err(error) => {
                 session.facts_mut().error = error.number();
+                worker.trace_session(session, traces::TLS_FAILED);
                 let received = !matches!(error, HandshakeError::Closed { heard: false, .. });
                 session.facts_mut().rare_mut().tls = Some(error.into_facts());
                 finish::log_session_error(worker, session, Cause::NoClientTls, received);

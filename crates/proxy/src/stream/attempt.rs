@@ -22,6 +22,7 @@ use crate::backend::connect::{ConnectError, LineValues, ServerConn, Target, Way}
 use crate::connection::line::Line;
 use crate::connection::port::Port;
 use crate::counters::Present;
+use crate::traces;
 use crate::worker::Worker;
 
 /// Another attempt on the server that failed waits this long at most, in milliseconds, and `timeout connect` at most.
@@ -95,6 +96,7 @@ impl<'a> Attempts<'a> {
     fn hold(&mut self, stream: &mut Stream<'a>, slot: Slot) {
         self.held = Some(Lease::new(stream.worker, self.be.id, slot));
         stream.state.assign_server(stream.worker, slot.server());
+        stream.trace(traces::SERVER_ASSIGNED);
         stream.state.facts.timers.queue_us = stream.elapsed_us();
     }
 

@@ -24,6 +24,7 @@ use crate::connection::body::{Delimiter, Form};
 use crate::connection::line::Line;
 use crate::connection::port::{Cut, Port};
 use crate::plant::bug;
+use crate::traces::Way;
 
 /// Who made a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +126,7 @@ fn begin(
             (true, up.is_done(stream.client) && down.is_done(from))
         }
     };
+    stream.trace_response(Way::Sent, stream.client.line.is_framed());
     if maker == Maker::Server {
         stream.log_step(LogStep::Response);
         if fe.opts.logasap {

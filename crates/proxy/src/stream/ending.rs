@@ -559,6 +559,7 @@ impl<'a> Stream<'a> {
     #[cold]
     pub fn end(&mut self, cause: Cause) -> After {
         self.count_fault(cause);
+        self.trace_end(cause);
         let row = end(self.worker, self.session.listener, self.state, cause);
         if row.fate != Fate::Kept {
             self.keep_alive = false;

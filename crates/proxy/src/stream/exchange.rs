@@ -35,6 +35,7 @@ use crate::connection::port::{Cut, RECV_MAX};
 use crate::instance::Stopping;
 use crate::plant::bug;
 use crate::refused::{Fault, Side};
+use crate::traces::Way;
 
 /// How long the last bytes of a request that was answered early may take to leave, in milliseconds.
 const FLUSH_MS: u64 = 100;
@@ -186,6 +187,7 @@ fn note_response(http: &mut Stream<'_>, conn: &ServerConn) {
     http.state.facts.status = status;
     http.state.facts.server_status = status;
     http.state.facts.timers.response_us = http.elapsed_us();
+    http.trace_response(Way::Received, conn.port.line.is_framed());
     limit_response(http, conn);
 }
 
@@ -275,6 +277,7 @@ fn send_request<'a>(
     up: &mut Pump,
     connection: Option<&'static [u8]>,
 ) -> Result<(), Stop<'a>> {
+    http.trace_request(Way::Sent, conn.port.line.is_framed());
     if conn.port.line.is_framed() {
         return send_frames(http, conn, up);
     }

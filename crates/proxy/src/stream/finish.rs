@@ -18,6 +18,7 @@ use crate::counters::Counters;
 use crate::frontend::ClientSession;
 use crate::latency::Times;
 use crate::plant::bug;
+use crate::traces;
 use crate::worker::Worker;
 
 const MONTHS: [&str; 12] =
@@ -31,6 +32,7 @@ pub fn http(http: &mut Stream<'_>, fe: &Proxy) {
     if (!fe.opts.logasap || http.state.facts.server_status < 0) && !lost {
         log_stream(http.worker, http.session, http.state, fe);
     }
+    http.trace(traces::STREAM_FREE);
     http.state.facts.backend_assigned = false;
     http.in_backend = None;
 }

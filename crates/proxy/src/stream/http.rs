@@ -25,6 +25,7 @@ use crate::backend::algorithm;
 use crate::connection::line::Line;
 use crate::connection::port::Port;
 use crate::frontend::ClientSession;
+use crate::traces::{self, Way};
 use crate::worker::Worker;
 
 /// A request's head that has not come to its end: all of its stream that must not be forgotten meanwhile. Its bytes are
@@ -263,6 +264,7 @@ impl<'a> Stream<'a> {
     fn enter(&mut self) {
         let source = self.session.facts().source();
         self.state.entry.begin(self.state.facts.id, self.session.frontend, source);
+        self.trace(traces::STREAM_NEW);
     }
 
     /// A connection that ends before its first byte.
@@ -423,6 +425,7 @@ impl<'a> Stream<'a> {
                 let status = error.status();
                 self.state.facts.req_bytes_in += input_len as u64;
                 self.note_refused_head(error.kind, error.offset);
+                self.trace(traces::H1_ERROR);
                 self.client.input = None;
                 self.client.body.begin_until_close();
                 self.note_request_line();
@@ -448,6 +451,7 @@ impl<'a> Stream<'a> {
         };
         self.client.begin_body(body, options);
         self.note_request_line();
+        self.trace_request(Way::Received, self.client.line.is_framed());
         let framing = self.state.request_framing;
         self.keep_alive = framing.keep_alive && !self.frontend().opts.httpclose;
     }

@@ -15,6 +15,7 @@ use thalweg_sample::facts;
 use super::{Stream, cookie, stick};
 use crate::backend::algorithm::{self, Asked, Plan};
 use crate::backend::assign::Choice;
+use crate::traces;
 use crate::worker::Worker;
 
 /// `use_backend` and `default_backend`: the backend of a frontend's stream, if anything names one.
@@ -67,8 +68,9 @@ pub fn enter<'a>(stream: &mut Stream<'a>, be: &'a Proxy) {
         super::inherit_settings(&mut state.facts, be, false);
     }
     stream.in_backend = Some(stream.worker.begin_stream(be.id));
-    if state.facts.is_http {
-        cookie::begin(be, &mut state.facts.termination);
+    stream.trace(traces::BACKEND_CHOSEN);
+    if stream.state.facts.is_http {
+        cookie::begin(be, &mut stream.state.facts.termination);
         let counters = stream.worker.be_counters(be.id);
         counters.requests.add(1);
         counters.request_rate.add(clock::now_ms());

@@ -25,6 +25,7 @@ use crate::connection::body::BodyReader;
 use crate::connection::port::Port;
 use crate::frontend::ClientSession;
 use crate::instance::Stopping;
+use crate::traces;
 use crate::worker::Worker;
 
 /// What a TCP stream came to.
@@ -56,6 +57,7 @@ pub async fn serve(
     let mut stream = Stream::new(worker, session, client, state, true);
     let entry = Rc::clone(&stream.state.entry);
     entry.begin(stream.state.facts.id, fe.id, stream.session.facts().source());
+    stream.trace(traces::STREAM_NEW);
     // Nothing that comes is a message: rules look at all of it.
     stream.client.body.begin_until_close();
     let end = unless_killed(entry, pin!(run(&mut stream))).await;
@@ -75,6 +77,7 @@ pub async fn serve(
     if !fe.opts.logasap || stream.state.facts.timers.connect_us < 0 {
         finish::log_stream(worker, stream.session, stream.state, fe);
     }
+    stream.trace(traces::STREAM_FREE);
     stream.state.facts.backend_assigned = false;
     end
 }

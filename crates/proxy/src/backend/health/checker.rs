@@ -14,6 +14,7 @@ use super::observe::{self, Hurry};
 use super::tell::{Before, reason, status, tell};
 use super::{CHECK, CROWDED_PAUSE_MS, RUNNING, What};
 use crate::instance::Stopping;
+use crate::traces;
 use crate::worker::{Thread, Worker};
 
 /// One of the two tasks that a server may have, for as long as it is in the configuration: for its checks, and for its agent.
@@ -165,13 +166,24 @@ impl Checker {
 
     async fn check(self, begun_ms: u64) {
         let running = Running::begin(self.backend(), self.server, self.what);
+        self.trace(traces::CHECK_START, None);
         let heard = self.converse(begun_ms).await;
         drop(running);
+        let passed = heard.verdict.status.passed() != Passed::No;
+        self.trace(if passed { traces::CHECK_PASSED } else { traces::CHECK_FAILED }, Some(&heard.verdict));
         let duration_ms = clock::now_ms().saturating_sub(begun_ms);
         match self.what {
             What::Health => self.conclude(heard.verdict, duration_ms),
             What::Agent => self.follow_agent(heard, duration_ms),
         }
+    }
+
+    fn trace(&self, event: traces::Event<'_>, verdict: Option<&Verdict>) {
+        let tracing = &self.worker.live.tracing;
+        let Some((proxy, server)) = self.config().filter(|_| tracing.wants(event.source)) else { return };
+        let name = self.backend().identity(server).name;
+        let result = verdict.map_or(String::new(), |verdict| format!(" - {}", reason(verdict, None)));
+        self.worker.trace_check((proxy.id, server.id), (&proxy.name, &name), event, &result);
     }
 
     /// Milliseconds to the next check.
