@@ -271,6 +271,34 @@ fn clients_that_give_up() {
     });
 }
 
+/// A client that ended its direction in the middle of a response and then disappears is noticed, although nothing more is
+/// received from it.
+#[test]
+fn clients_that_give_up_after_their_end() {
+    each_driver(|io| {
+        let server = Server::start(|mut conn, _| {
+            if conn.next_head().is_none() {
+                return;
+            }
+            conn.send("HTTP/1.1 200 OK\r\n\r\n");
+            let block = vec![b'z'; 1 << 20];
+            while conn.try_send(&block).is_ok() {}
+        });
+        let proxy = before(&server, "").defaults("timeout client 1h\ntimeout server 1h").start(io);
+        let mut client = Client::with(proxy.connect(), 1 << 30);
+        let id = client.open("GET", "/", &[], true);
+        client.until("the response began", |client| !client.so_far(id).body.is_empty());
+        client.conn.half_close();
+        // What is sent now was sent by who may know of the end.
+        let before = client.so_far(id).body.len();
+        client.until("it goes on", |client| client.so_far(id).body.len() > before + (4 << 20));
+        client.conn.reset_when_dropped();
+        drop(client);
+        assert_eq!(proxy.http_log(), "be/s n/n/n/n/n 200 CD-- 0 \"GET http://h.example/ HTTP/2.0\"");
+        proxy.finish(server);
+    });
+}
+
 #[test]
 fn rules_answer_and_refuse() {
     each_driver(|io| {

@@ -9,6 +9,7 @@ use std::task::Poll;
 use thalweg_config::model::LogsErrors;
 use thalweg_h2::connection::{Config, Role, Tally};
 use thalweg_h2::error::ErrorCode;
+use thalweg_runtime::net::Departure;
 use thalweg_runtime::{Class, Kind as TaskKind, SpawnOptions, clock, pool, spawn_with, timer};
 
 use super::{ClientSession, Framed};
@@ -169,12 +170,14 @@ impl Sitting {
         }
         let streams = self.carrier.mux.streams();
         self.note_facts(worker, streams);
-        if self.ending == Some(false) && streams > 0 {
-            return Poll::Pending;
+        if self.ending == Some(true) && self.is_broken() {
+            // A client that ended its direction may still break the connection: its streams have nobody to answer.
+            self.ending = Some(false);
+            self.carrier.cut();
         }
         if let Some(orderly) = self.ending {
             // What is said to the client still leaves while its streams go.
-            let flushed = !orderly || self.carrier.flush().is_err() || self.carrier.is_flushed();
+            let flushed = !orderly || self.carrier.is_flushed();
             return match streams == 0 && (flushed || self.is_overdue(worker, streams)) {
                 true => Poll::Ready(orderly),
                 false => Poll::Pending,
@@ -201,6 +204,11 @@ impl Sitting {
             true => Poll::Ready(true),
             false => Poll::Pending,
         }
+    }
+
+    /// Sends what waits, once nothing more is received: whether the connection broke, which nobody else would notice then.
+    fn is_broken(&mut self) -> bool {
+        self.carrier.flush().is_err() || self.carrier.port.line.departure() == Departure::Reset
     }
 
     /// The client was told that the connection ends: whether it had the time to end it itself, which lets it know what was not
