@@ -349,7 +349,8 @@ pub static TABLE: &[FetchDef] = &[
     FetchDef::new("fc_fackets", Type::Int, CLIENT, "the kernel's fack counter", |_, cx, _| {
         int(client_info(cx)?.fackets)
     })
-    .takes(0, UNIT),
+    .takes(0, UNIT)
+    .checked(check_no_unit),
     FetchDef::new(
         "fc_glitches",
         Type::Int,
@@ -367,7 +368,8 @@ pub static TABLE: &[FetchDef] = &[
     FetchDef::new("fc_lost", Type::Int, CLIENT, "the kernel's lost counter", |_, cx, _| {
         int(client_info(cx)?.lost)
     })
-    .takes(0, UNIT),
+    .takes(0, UNIT)
+    .checked(check_no_unit),
     FetchDef::new("fc_nb_streams", Type::Int, CLIENT, "streams on the client connection", |_, cx, _| {
         int(cx.session.rare().streams)
     }),
@@ -396,11 +398,13 @@ pub static TABLE: &[FetchDef] = &[
     FetchDef::new("fc_reordering", Type::Int, CLIENT, "the kernel's reordering counter", |_, cx, _| {
         int(client_info(cx)?.reordering)
     })
-    .takes(0, UNIT),
+    .takes(0, UNIT)
+    .checked(check_no_unit),
     FetchDef::new("fc_retrans", Type::Int, CLIENT, "the kernel's retransmit counter", |_, cx, _| {
         int(client_info(cx)?.retrans)
     })
-    .takes(0, UNIT),
+    .takes(0, UNIT)
+    .checked(check_no_unit),
     FetchDef::new("fc_rtt", Type::Int, CLIENT, "round trip time to the client", |args, cx, _| {
         timed(args, client_info(cx)?.rtt_us)
     })
@@ -418,7 +422,8 @@ pub static TABLE: &[FetchDef] = &[
     FetchDef::new("fc_sacked", Type::Int, CLIENT, "the kernel's sacked counter", |_, cx, _| {
         int(client_info(cx)?.sacked)
     })
-    .takes(0, UNIT),
+    .takes(0, UNIT)
+    .checked(check_no_unit),
     FetchDef::new("fc_saved_syn", Type::Bin, CLIENT, "the SYN packet, when saved", |_, cx, _| {
         if cx.session.rare().saved_syn.is_empty() {
             return None;
@@ -451,7 +456,8 @@ pub static TABLE: &[FetchDef] = &[
     FetchDef::new("fc_unacked", Type::Int, CLIENT, "the kernel's unacked counter", |_, cx, _| {
         int(client_info(cx)?.unacked)
     })
-    .takes(0, UNIT),
+    .takes(0, UNIT)
+    .checked(check_no_unit),
     FetchDef::new(
         "fe_client_timeout",
         Type::Int,
@@ -674,6 +680,15 @@ fn check_rtt_unit(args: &mut Args, _: &mut CompileEnv) -> Result<(), String> {
         Some(other) => return Err(format!("expects 'us' or 'ms', got '{}'", String::from_utf8_lossy(other))),
     };
     args.put(0, Arg::Int(unit));
+    Ok(())
+}
+
+/// Counts have no unit.
+fn check_no_unit(args: &mut Args, env: &mut CompileEnv) -> Result<(), String> {
+    if args.is_set(0) {
+        let warning = "no argument supported for 'fc_*' sample expressions returning counters.";
+        env.warnings.push(warning.to_owned());
+    }
     Ok(())
 }
 

@@ -717,3 +717,12 @@ fn captured_uris_are_paths() {
     let mut rig = Rig::with_request("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n");
     assert_eq!(rig.eval("capture.req.uri"), None);
 }
+
+#[test]
+fn counters_of_the_kernel_have_no_unit() {
+    let mut rig = http_rig();
+    for (text, warned) in [("fc_lost", false), ("fc_lost(us)", true), ("fc_rtt(us)", false)] {
+        rig.compile(|env| Expr::compile(text, env).map(|_| ())).unwrap();
+        assert_eq!(!rig.warnings.is_empty(), warned, "{text}: {:?}", rig.warnings);
+    }
+}
