@@ -6,6 +6,27 @@ use crate::options::words::{Read, Words};
 /// The longest file that is read, in lines.
 const LINES_MAX: usize = 1_000_000;
 
+/// The words of a `bind` line that a certificate may have for itself; the others are about the whole listener.
+const OWN_WORDS: [&str; 17] = [
+    "allow-0rtt",
+    "alpn",
+    "ca-file",
+    "ca-verify-file",
+    "ciphers",
+    "ciphersuites",
+    "client-sigalgs",
+    "crl-file",
+    "curves",
+    "ecdhe",
+    "no-alpn",
+    "no-ca-names",
+    "npn",
+    "sigalgs",
+    "ssl-max-ver",
+    "ssl-min-ver",
+    "verify",
+];
+
 /// One line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line {
@@ -18,6 +39,8 @@ pub struct Line {
     pub parts: Parts,
     /// `ocsp-update on|off`
     pub ocsp_update: Option<bool>,
+    /// `jwt on|off`
+    pub jwt: Option<bool>,
     /// Names as they were written, with star and exclamation mark.
     pub filters: Vec<String>,
     /// Counted from 1.
@@ -109,7 +132,7 @@ pub fn of_words(words: &[&str], number: usize) -> Result<Line, String> {
                 1
             }
             ("crt", _) => return Err("'crt' : missing certificate location".to_owned()),
-            _ => match line.words.read(word, &words[at + 1..])? {
+            _ => match read_own(&mut line, word, &words[at + 1..])? {
                 Read::Taken(after) => after,
                 Read::NotMine => read_part(&mut line, word, value).map_err(|why| match why {
                     Why::Here(why) if why.starts_with("unknown ") => format!("unknown crt keyword '{word}'"),
@@ -139,7 +162,7 @@ fn read_options(line: &mut Line) -> Result<(), Why> {
     let mut at = 0;
     while at < all.len() {
         let word = all[at];
-        let taken = match line.words.read(word, &all[at + 1..]) {
+        let taken = match read_own(line, word, &all[at + 1..]) {
             Ok(Read::Taken(after)) => after,
             Ok(Read::NotMine) => read_part(line, word, all.get(at + 1).copied())?,
             Err(_) if at + 1 == all.len() => {
@@ -152,6 +175,11 @@ fn read_options(line: &mut Line) -> Result<(), Why> {
     Ok(())
 }
 
+/// The words of a `bind` line that a certificate may have for itself.
+fn read_own(line: &mut Line, word: &str, after: &[&str]) -> Result<Read, String> {
+    if OWN_WORDS.contains(&word) { line.words.read(word, after) } else { Ok(Read::NotMine) }
+}
+
 /// The words of `load` that a line may have, too.
 fn read_part(line: &mut Line, word: &str, value: Option<&str>) -> Result<usize, Why> {
     let slot = match word {
@@ -160,11 +188,14 @@ fn read_part(line: &mut Line, word: &str, value: Option<&str>) -> Result<usize, 
         "issuer" => &mut line.parts.issuer,
         "sctl" => &mut line.parts.sctl,
         "ocsp-update" => {
-            line.ocsp_update = Some(on_or_off(line.number, word, value)?);
+            line.ocsp_update = Some(on_or_off(word, value)?);
             return Ok(1);
         }
-        "crt" | "alias" | "acme" | "domains" | "ips" | "jwt" | "generate-dummy" | "keytype" | "bits"
-        | "ktls" => {
+        "jwt" => {
+            line.jwt = Some(on_or_off(word, value)?);
+            return Ok(1);
+        }
+        "crt" | "alias" | "acme" | "domains" | "ips" | "generate-dummy" | "keytype" | "bits" | "ktls" => {
             return Err(Why::Here(format!("'{word}' is not supported in a crt-list")));
         }
         other => return Err(Why::Here(format!("unknown ssl keyword {other}"))),
@@ -173,7 +204,7 @@ fn read_part(line: &mut Line, word: &str, value: Option<&str>) -> Result<usize, 
     Ok(1)
 }
 
-fn on_or_off(_line: usize, word: &str, value: Option<&str>) -> Result<bool, Why> {
+fn on_or_off(word: &str, value: Option<&str>) -> Result<bool, Why> {
     match value {
         Some("on") => Ok(true),
         Some("off") => Ok(false),
@@ -254,7 +285,7 @@ mod tests {
     #[test]
     fn lines() {
         let text = "# comment\n\n  a.pem [alpn h2 ciphers ECDHE-RSA-AES128-GCM-SHA256]  *.foo.com\t!bar.foo.com\n\
-                    b.pem\nc.pem []\nd.pem [alpn h2\ne.pem [key e.key ocsp-update on] x#y\n";
+                    b.pem\nc.pem []\nd.pem [alpn h2\ne.pem [key e.key ocsp-update on jwt on] x#y\n";
         let lines = parse("list", text).unwrap();
         assert_eq!(lines.len(), 5);
         assert_eq!((lines[0].number, lines[0].path.as_str()), (3, "a.pem"));
@@ -263,6 +294,7 @@ mod tests {
         assert_eq!(lines[1].filters, Vec::<String>::new());
         assert_eq!(lines[3].words.alpn.as_deref(), Some("h2"));
         assert_eq!((lines[4].parts.key.as_deref(), lines[4].ocsp_update), (Some("e.key"), Some(true)));
+        assert_eq!((lines[3].jwt, lines[4].jwt), (None, Some(true)));
         assert_eq!(lines[4].filters, ["x#y"]);
     }
 
@@ -270,6 +302,11 @@ mod tests {
     fn lines_that_are_refused() {
         for (text, error) in [
             ("a.pem [foo]\n", "parsing [l:1]: unknown ssl keyword foo"),
+            // What is said of a whole listener has no effect on one certificate.
+            ("a.pem [strict-sni]\n", "parsing [l:1]: unknown ssl keyword strict-sni"),
+            ("a.pem [no-tlsv13]\n", "parsing [l:1]: unknown ssl keyword no-tlsv13"),
+            ("a.pem [crt-ignore-err all]\n", "parsing [l:1]: unknown ssl keyword crt-ignore-err"),
+            ("a.pem [jwt x]\n", "parsing [l:1]: cannot parse 'jwt' value 'x', 'on' or 'off' is expected."),
             ("a.pem alpn h2] x\n", "parsing [l:1]: missing '['"),
             ("a.pem [alpn h2] [x] y\n", "parsing [l:1]: too many '['"),
             ("a.pem [alpn]\n", "parsing [l:1]: ssl args out of '[]' for alpn"),

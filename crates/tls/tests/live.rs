@@ -125,6 +125,11 @@ fn parts_of_a_certificate_stand_beside_it() {
     assert_eq!(&*all.load_parts("@web/a", &named).unwrap().name, "@web/a");
     let sctl = Parts { sctl: Some("x".into()), ..named };
     assert!(all.load_parts("@web/a", &sctl).unwrap_err().to_string().contains("not supported"));
+    // An issuer that is named has to be there, even if nobody needs it.
+    let issuer = Some("missing.pem".to_owned());
+    let parts = Parts { certificate: "dir/chain.pem".to_owned(), issuer, ..Parts::default() };
+    let error = all.load_parts("@web/a", &parts).unwrap_err().to_string();
+    assert!(error.starts_with("unable to load certificate from file 'missing.pem'"), "{error}");
     assert_eq!(Extra::parse(["key", "ocsp"]).unwrap(), Extra { key: true, ocsp: true, ..Extra::NONE });
     assert_eq!(Extra::parse(["foo"]), Err("foo".to_owned()));
 }

@@ -541,7 +541,7 @@ impl<'a, 'l> Loading<'a, 'l> {
             self.crls(path).map_err(|_| format!("'crl-file' : unable to load {path}"))?;
         }
         let path = below(cx, crt_base.as_deref(), &line.path, span);
-        let keywords = Keywords::of(&line.parts, line.ocsp_update, None);
+        let keywords = Keywords::of(&line.parts, line.ocsp_update, line.jwt);
         let number = line.number;
         let defined = |name: &str, why: &str| {
             format!(

@@ -325,14 +325,14 @@ impl Loader<'_> {
         chain: &[Arc<Certificate>],
         path: Option<&str>,
     ) -> Result<Option<Arc<Certificate>>, LoadError> {
-        if let Some(issuer) = chain.get(1).filter(|next| next.subject() == chain[0].issuer()) {
-            return Ok(Some(issuer.clone()));
-        }
-        let Some(path) = path else { return Ok(None) };
+        let in_chain = chain.get(1).filter(|next| next.subject() == chain[0].issuer()).cloned();
+        // A file that is named has to be there, even where the chain makes it unnecessary.
+        let Some(path) = path else { return Ok(in_chain) };
         let bytes = self.files.read(path).map_err(|error| LoadError::unreadable(path, &reason(&error)))?;
         let blocks = pem::blocks(&bytes).map_err(|error| LoadError::unreadable(path, &error.to_string()))?;
-        let issuer = certificates(path, &blocks)?.into_iter().next();
-        issuer.map(Some).ok_or_else(|| LoadError::unreadable(path, "no start line"))
+        let first = certificates(path, &blocks)?.into_iter().next();
+        let first = first.ok_or_else(|| LoadError::unreadable(path, "no start line"))?;
+        Ok(Some(in_chain.unwrap_or(first)))
     }
 
     fn ocsp(

@@ -39,7 +39,7 @@ impl Live {
             }
             Some(_) => {}
         }
-        let keywords = Keywords::of(&line.parts, line.ocsp_update, None);
+        let keywords = Keywords::of(&line.parts, line.ocsp_update, line.jwt);
         let slot = self.certificates.get(&path);
         // One that the CLI brought is what its first line says of it.
         let is_new = slot.is_some_and(|slot| slot.is_undeclared()) && self.instances(&path) == 0;
