@@ -94,7 +94,7 @@ async fn encrypt(cli: &Cli, line: &BindLine, stream: Stream) -> Option<Transport
     let worker = crate::worker()?;
     let deadline = cli.live.current()?.config.global.stats_timeout_ms.map(timer::deadline_in);
     let mut port = Port::new(Transport::from(stream));
-    let shaking = handshake::accept(&mut port, line.selection(), worker.record_sizes(), deadline);
+    let shaking = handshake::accept(&mut port, line.selection(), worker.record_limits(), deadline);
     let facts = pool::boxed(shaking).await.ok()?;
     worker.count_tls_client(facts.known.resumed);
     port.line.into_wire()

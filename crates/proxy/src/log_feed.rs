@@ -27,7 +27,7 @@ const CONNECT_MS: u64 = 5000;
 /// Starts to feed a server on the calling thread, for as long as the process lives.
 pub fn start(worker: &Worker, feed: Feed) {
     let own = Rc::clone(worker.own());
-    let sizes = worker.record_sizes();
+    let limits = worker.record_limits();
     spawn(&FEEDER, async move {
         let mut cursor = 0;
         loop {
@@ -38,7 +38,7 @@ pub fn start(worker: &Worker, feed: Feed) {
                     None => Some(Transport::from(stream)),
                     Some(line) => {
                         let nameless = (None, None);
-                        let shaking = handshake::connect(stream, line.context(), nameless, sizes, deadline);
+                        let shaking = handshake::connect(stream, line.context(), nameless, limits, deadline);
                         pool::boxed(shaking).await.ok()
                     }
                 };

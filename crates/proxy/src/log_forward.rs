@@ -12,7 +12,7 @@ use thalweg_operate::log::forward::{Framed, Framer, Message, Rewrite};
 use thalweg_runtime::net::{Datagram, DatagramOptions, Listener, Port, SockAddr, Stream};
 use thalweg_runtime::{Kind, clock, pool, spawn, timer};
 
-use crate::connection::tls::RecordSizes;
+use crate::connection::tls::RecordLimits;
 use crate::connection::transport::Transport;
 use crate::connection::{handshake, port};
 use crate::worker::{Thread, Worker};
@@ -50,7 +50,7 @@ struct Relay {
     settings: Shared<LogForward>,
     /// How much is received at once.
     room: usize,
-    sizes: RecordSizes,
+    limits: RecordLimits,
     /// Where its messages go; `None` without a `log` line.
     route: Option<Rc<Route>>,
 }
@@ -61,8 +61,8 @@ impl Relay {
         let settings = config.log_forwards.get(section)?.clone();
         let route = worker.log_route(&settings.targets);
         let room = config.global.tune.bufsize;
-        let sizes = worker.record_sizes();
-        Some(Relay { own: Rc::clone(worker.own()), section, settings, room, sizes, route })
+        let limits = worker.record_limits();
+        Some(Relay { own: Rc::clone(worker.own()), section, settings, room, limits, route })
     }
 
     /// Sends one message on.
@@ -132,7 +132,7 @@ async fn stream(place: Place, bind: usize, fd: OwnedFd, peer: SockAddr) {
     let mut client = port::Port::new(Transport::from(stream));
     if let Some(line) = settings.binds[bind].tls.as_deref().and_then(|tls| tls.line.as_ref()) {
         let deadline = settings.timeout_client_ms.map(timer::deadline_in);
-        let shaking = handshake::accept(&mut client, line.selection(), relay.sizes, deadline);
+        let shaking = handshake::accept(&mut client, line.selection(), relay.limits, deadline);
         let Ok(facts) = pool::boxed(shaking).await else { return };
         relay.own.count_tls_client(facts.known.resumed);
     }

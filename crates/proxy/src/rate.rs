@@ -15,7 +15,7 @@ pub struct RateGate {
 
 /// What began in this second and in the one before.
 #[derive(Default)]
-struct Window {
+pub(crate) struct Window {
     second: u64,
     current: u32,
     previous: u32,
@@ -29,6 +29,13 @@ impl Window {
             self.current = 0;
             self.second = second;
         }
+    }
+
+    /// Counts one more: how many that makes in the second that ends at `now_ms`.
+    pub(crate) fn count(&mut self, now_ms: u64) -> u32 {
+        self.move_to(now_ms);
+        self.current = self.current.saturating_add(1);
+        self.rate(now_ms)
     }
 
     /// Events in the second that ends at `now_ms`: what is left of the last one plus what this one has.

@@ -21,7 +21,7 @@ use thalweg_shared::AtomicU64;
 
 use crate::backend::Backend;
 use crate::backend::pool::IdlePool;
-use crate::connection::tls::RecordSizes;
+use crate::connection::tls::RecordLimits;
 use crate::counters::{Counters, Present, Rate, ThreadCounters};
 use crate::instance::{Instance, Live, STREAM_BLOCK, Stopping};
 pub use crate::sessions::SessionEntry;
@@ -685,10 +685,10 @@ impl Worker {
         }
     }
 
-    /// How large records of TLS are.
-    pub fn record_sizes(&self) -> RecordSizes {
+    /// How large records of TLS are, and how often a peer may change its key.
+    pub fn record_limits(&self) -> RecordLimits {
         let tls = &self.instance.config.global.tls;
-        RecordSizes::new(tls.record_max, tls.record_hard_max)
+        RecordLimits::new(tls.record_max, tls.record_hard_max, tls.key_updates_max)
     }
 
     /// Whether anybody wants log lines of this proxy.

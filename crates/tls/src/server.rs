@@ -9,7 +9,7 @@ use rustls::client::{ClientConfig, Resumption, Tls12Resumption, UnbufferedClient
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::pki_types::ServerName;
 use rustls::sign::SingleCertAndKey;
-use rustls::{Error, SupportedCipherSuite};
+use rustls::{Error, SignatureScheme, SupportedCipherSuite};
 
 use crate::bind::{ProfileError, suites, versions};
 use crate::certificate::Credential;
@@ -41,6 +41,8 @@ pub struct ServerProfile {
     pub policy: ServerPolicy,
     /// `crt`: what the server sees when it asks for a certificate.
     pub own: Option<Arc<Credential>>,
+    /// `client-sigalgs`: what its key may sign with; None for all that the key can.
+    pub own_schemes: Option<Arc<[SignatureScheme]>>,
     /// False with `no-ssl-reuse`.
     pub reuse: bool,
     /// False with `no-tls-tickets`: TLS 1.2 sessions are resumed by their number only. In TLS 1.3 there is nothing else than
@@ -60,6 +62,7 @@ impl Default for ServerProfile {
             alpn: Vec::new(),
             policy: ServerPolicy { schemes: schemes::DEFAULTS.to_vec(), ..ServerPolicy::default() },
             own: None,
+            own_schemes: None,
             reuse: true,
             tickets: true,
             keep_secrets: false,
@@ -115,7 +118,9 @@ impl ServerContext {
         let mut config = match &profile.own {
             None => builder.with_no_client_auth(),
             Some(own) => {
-                let certified = own.certified(None, now).map_err(|error| refused(error.to_string()))?;
+                let certified = own
+                    .certified(profile.own_schemes.as_ref(), now)
+                    .map_err(|error| refused(error.to_string()))?;
                 builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))
             }
         };

@@ -94,7 +94,7 @@ impl End {
                 let plain = match &opened.event {
                     Event::Data(range) => Some(self.input[range.clone()].to_vec()),
                     Event::Closed => Some(Vec::new()),
-                    Event::Nothing => None,
+                    Event::Nothing | Event::KeyUpdate => None,
                 };
                 self.input.drain(..opened.consumed);
                 let mut reply = [0; 128];

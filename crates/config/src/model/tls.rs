@@ -114,6 +114,8 @@ pub struct GlobalTls {
     pub record_max: usize,
     /// `tune.ssl.hard-maxrecord`: the same, which no growth ends.
     pub record_hard_max: usize,
+    /// `tune.ssl.keyupdate-rate-limit`: changes of its key that a peer may make in a second; 0 for no limit.
+    pub key_updates_max: u32,
     /// `tune.ssl.capture-buffer-size`: bytes kept of a ClientHello's lists.
     pub capture: usize,
     /// `tune.ssl.keylog`
@@ -142,6 +144,7 @@ impl Default for GlobalTls {
             lifetime_s: 300,
             record_max: 0,
             record_hard_max: 0,
+            key_updates_max: 100,
             capture: 0,
             keylog: false,
             leaves_out: false,

@@ -20,14 +20,11 @@ pub(crate) mod why {
     pub(crate) const NPN: &str = "nobody speaks it any more; use 'alpn'";
     pub(crate) const SERVER_0RTT: &str = "early data is not sent to servers";
     pub(crate) const RENEGOTIATE: &str = "the TLS library never renegotiates";
-    pub(crate) const SERVER_SIGALGS: &str = "the key of 'crt' signs with what the server asks for";
     pub(crate) const ECH: &str = "the TLS library has no encrypted ClientHello on the server's side";
     pub(crate) const KTLS: &str = "the kernel's TLS is not used";
     pub(crate) const ACME: &str = "there is no ACME client";
     pub(crate) const TLS_LIBRARY: &str = "the TLS library has no such thing";
     pub(crate) const PASSPHRASE: &str = "private keys under a passphrase are not read";
-    pub(crate) const SESSION_CACHE: &str = "there is one process, and its threads share the cache";
-    pub(crate) const KEY_UPDATES: &str = "a connection is closed after 32 key updates in a row without data";
     pub(crate) const QUIC: &str = "QUIC is not built";
     pub(crate) const H2: &str = "this part of HTTP/2 is not built";
     pub(crate) const LUA: &str = "Lua is not built";

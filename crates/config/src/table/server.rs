@@ -48,7 +48,7 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
     ),
     works("ciphers", "Ciphers up to TLS 1.2.", Reads(tls::server_word)),
     works("ciphersuites", "Ciphers of TLS 1.3.", Reads(tls::server_word)),
-    not_yet("client-sigalgs", "Signatures made for the server.", why::SERVER_SIGALGS),
+    works("client-sigalgs", "Signatures made for the server.", Reads(tls::server_word)),
     works(
         "cookie",
         "Value of the persistence cookie.",

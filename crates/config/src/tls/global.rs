@@ -356,3 +356,61 @@ pub(crate) fn tls_security_level(cx: &mut Cx<'_>, line: &Line) -> Outcome {
 pub(crate) fn noktls(_: &mut Cx<'_>, line: &Line) -> Outcome {
     at_most(line, 1, 0)
 }
+
+/// `tune.ssl.keyupdate-rate-limit`
+pub(crate) fn tls_key_updates(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    if line.text(1).is_empty() {
+        let message = "'tune.ssl.keyupdate-rate-limit' expects a number (KeyUpdates/s, 0 to disable).";
+        return Err(fail(line, 1, message));
+    }
+    let limit = u32::try_from(lenient(cx, line, 1));
+    let limit =
+        limit.map_err(|_| fail(line, 1, "'tune.ssl.keyupdate-rate-limit' expects a positive number."))?;
+    cx.config.global.tls.key_updates_max = limit;
+    Ok(())
+}
+
+/// `tune.ssl.certificate-compression`: the library's default is not to compress, so both words come to the same.
+pub(crate) fn tls_compression(_: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    match line.text(1) {
+        "auto" | "off" => Ok(()),
+        _ => Err(fail(line, 1, "'tune.ssl.certificate-compression' expects either 'auto' or 'off'.")),
+    }
+}
+
+/// `ssl-provider`: those that only bring algorithms are not needed. One that promises more, as `fips` does, is refused.
+pub(crate) fn tls_provider(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    match line.text(1) {
+        "" => {
+            let message =
+                "global statement 'ssl-provider' expects a valid engine provider name as an argument.";
+            Err(fail(line, 1, message))
+        }
+        "default" | "base" | "legacy" => tls_no_effect(cx, line),
+        other => Err(crate::keyword::not_supported(
+            line,
+            1,
+            &format!("ssl-provider {other}"),
+            "the TLS library has no providers",
+        )),
+    }
+}
+
+/// Keywords about parts of OpenSSL that the library does not have, and whose absence takes nothing from anybody.
+pub(crate) fn tls_no_effect(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    let name = line.text(0);
+    let (words_max, why) = match name {
+        "ssl-mode-async" => (0, "no key is in an engine that could be waited for"),
+        "tune.ssl.force-private-cache" => (0, "one process serves, and shares its sessions with no other"),
+        _ => (1, "the TLS library has its algorithms built in"),
+    };
+    at_most(line, 1, words_max)?;
+    if name == "ssl-provider-path" && line.text(1).is_empty() {
+        let message = "global statement 'ssl-provider-path' expects a directory path as an argument.";
+        return Err(fail(line, 1, message));
+    }
+    cx.warn(line, 0, format!("'{name}' has no effect: {why}"));
+    Ok(())
+}

@@ -468,14 +468,14 @@ impl<'a> Target<'a> {
             None => self.key.as_ref().and_then(|key| key.name.as_deref()),
             Some(_) => self.sni.as_deref(),
         };
-        let sizes = self.worker.record_sizes();
+        let limits = self.worker.record_limits();
         let place = tls::Place::take(&self.worker.live).ok_or(ConnectError::Resource(libc_codes::ENOBUFS))?;
         let protocols: Option<&[Vec<u8>]> = match self.protocol() {
             None | Some(WebSocketProtocol::Auto) => None,
             Some(WebSocketProtocol::Http1) => Some(&[b"http/1.1".to_vec()]),
             Some(WebSocketProtocol::Http2) => Some(&[b"h2".to_vec()]),
         };
-        match handshake::connect(stream, Arc::clone(context), (name, protocols), sizes, deadline).await {
+        match handshake::connect(stream, Arc::clone(context), (name, protocols), limits, deadline).await {
             Ok(mut transport) => {
                 transport.holds(place);
                 self.worker.count_tls_server(transport.tls_facts().is_some_and(|tls| tls.known.resumed));

@@ -21,7 +21,7 @@ use thalweg_tls::server::ServerContext;
 
 use super::line::Line;
 use super::port::{Port, RECV_MAX};
-use super::tls::{RecordSizes, Tls};
+use super::tls::{RecordLimits, Tls};
 use super::transport::Transport;
 
 /// How many records one turn looks at, as long as nothing is to be sent: most of them cost little.
@@ -133,14 +133,14 @@ impl Side {
 pub async fn accept(
     port: &mut Port,
     selection: Arc<Selection>,
-    sizes: RecordSizes,
+    limits: RecordLimits,
     deadline: Option<u64>,
 ) -> Result<TlsFacts, HandshakeError> {
     let side = Side::Client(Box::new(Accepting::new(selection)));
     let received = port.input.take();
     let stream = take_stream(&mut port.line).ok_or(HandshakeError::NoSocket)?;
     let (stream, result) = shake(stream, side, received, deadline).await;
-    put(&mut port.line, stream, result, sizes)
+    put(&mut port.line, stream, result, limits)
 }
 
 /// Shakes hands with the server on a socket, asking for a name and offering protocols other than those of its line. The
@@ -149,7 +149,7 @@ pub async fn connect(
     stream: Stream,
     context: Arc<ServerContext>,
     (name, protocols): (Option<&[u8]>, Option<&[Vec<u8>]>),
-    sizes: RecordSizes,
+    limits: RecordLimits,
     deadline: Option<u64>,
 ) -> Result<Transport, HandshakeError> {
     let side = match Connecting::new(context, name, protocols) {
@@ -161,7 +161,7 @@ pub async fn connect(
     };
     let (stream, result) = shake(stream, side, None, deadline).await;
     let Connected { connection, facts, rest, early } = result?;
-    let mut tls = Tls::new(stream, connection, &rest, &early, sizes);
+    let mut tls = Tls::new(stream, connection, &rest, &early, limits);
     tls.facts = Some(Rc::new(TlsFacts { known: facts, failure: None }));
     Ok(Transport::Tls(Box::new(tls)))
 }
@@ -181,11 +181,11 @@ fn put(
     line: &mut Line,
     stream: Stream,
     result: Result<Connected, HandshakeError>,
-    sizes: RecordSizes,
+    limits: RecordLimits,
 ) -> Result<TlsFacts, HandshakeError> {
     match result {
         Ok(Connected { connection, facts, rest, early }) => {
-            let tls = Tls::new(stream, connection, &rest, &early, sizes);
+            let tls = Tls::new(stream, connection, &rest, &early, limits);
             *line = Line::Wire(Transport::Tls(Box::new(tls)));
             Ok(TlsFacts { known: facts, failure: None })
         }

@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use thalweg_runtime::buffer::{Buf, default_size};
+use thalweg_runtime::clock;
 use thalweg_runtime::net::Stream;
 use thalweg_sample::facts::TlsFacts;
 use thalweg_shared::AtomicU32;
@@ -22,6 +23,7 @@ use thalweg_tls::Failure;
 use thalweg_tls::engine::{Connection, Event, FRAGMENT_MAX, RECORD_MAX};
 
 use crate::instance::Live;
+use crate::rate::Window;
 
 /// After this much in one go a peer that reads it is past its slow start: records grow to their full size, which costs less.
 const GROWS_AFTER: u64 = 64 * 1024;
@@ -32,21 +34,24 @@ const SHRINKS_AFTER_MS: u64 = 1000;
 /// The most receives that look whether an idle connection has anything to say but tickets and key updates.
 const LOOKS_MAX: usize = 4;
 
-/// How large records are (`tune.ssl.maxrecord`, `tune.ssl.hard-maxrecord`).
+/// How large the records are that we send (`tune.ssl.maxrecord`, `tune.ssl.hard-maxrecord`), and how often a peer may change
+/// its key (`tune.ssl.keyupdate-rate-limit`).
 #[derive(Clone, Copy, Debug)]
-pub struct RecordSizes {
+pub struct RecordLimits {
     /// Most plaintext bytes at first.
-    pub first: usize,
+    first: usize,
     /// And later.
-    pub later: usize,
+    later: usize,
+    /// Key updates of the peer per second; 0 for no limit.
+    key_updates: u32,
 }
 
-impl RecordSizes {
-    /// From the two numbers of the configuration, of which 0 says nothing.
-    pub fn new(max: usize, hard_max: usize) -> RecordSizes {
+impl RecordLimits {
+    /// From the numbers of the configuration, of which 0 says nothing.
+    pub fn new(max: usize, hard_max: usize, key_updates: u32) -> RecordLimits {
         let or_full = |size: usize| if size == 0 { FRAGMENT_MAX } else { size.min(FRAGMENT_MAX) };
         let later = or_full(hard_max);
-        RecordSizes { first: or_full(max).min(later), later }
+        RecordLimits { first: or_full(max).min(later), later, key_updates }
     }
 }
 
@@ -100,7 +105,9 @@ pub struct Tls {
     next: Option<Buf>,
     /// Decrypted and not given to the reader.
     opened: Option<Buf>,
-    sizes: RecordSizes,
+    limits: RecordLimits,
+    /// When the peer changed its key.
+    key_updates: Window,
     /// What is known of a server, for all streams that use the connection.
     pub facts: Option<Rc<TlsFacts>>,
     /// Its place among those that may be, if it is one with a server.
@@ -120,7 +127,8 @@ pub struct Sealing {
     connection: Connection,
     /// Decrypted and not given to the reader.
     opened: Vec<u8>,
-    sizes: RecordSizes,
+    limits: RecordLimits,
+    key_updates: Window,
     facts: Option<TlsFacts>,
     place: Option<Place>,
     open: Open,
@@ -141,7 +149,8 @@ impl Sealing {
             sealed,
             next: None,
             opened: (!self.opened.is_empty()).then(|| Buf::copy_of(&self.opened)),
-            sizes: self.sizes,
+            limits: self.limits,
+            key_updates: self.key_updates,
             facts: self.facts.map(Rc::new),
             place: self.place,
             open: self.open,
@@ -178,7 +187,13 @@ fn error_of(failure: &Failure) -> io::Error {
 impl Tls {
     /// What a handshake gave: the connection, what came behind the handshake undecrypted (`rest`), and data that came with
     /// it (`early`).
-    pub fn new(stream: Stream, connection: Connection, rest: &[u8], early: &[u8], sizes: RecordSizes) -> Tls {
+    pub fn new(
+        stream: Stream,
+        connection: Connection,
+        rest: &[u8],
+        early: &[u8],
+        limits: RecordLimits,
+    ) -> Tls {
         let some = |bytes: &[u8]| (!bytes.is_empty()).then(|| Buf::copy_of(bytes));
         Tls {
             stream,
@@ -186,7 +201,8 @@ impl Tls {
             sealed: some(rest),
             next: None,
             opened: some(early),
-            sizes,
+            limits,
+            key_updates: Window::default(),
             facts: None,
             place: None,
             open: Open::new(),
@@ -209,7 +225,8 @@ impl Tls {
         let sealing = Sealing {
             connection: self.connection,
             opened: self.opened.as_deref().unwrap_or_default().to_vec(),
-            sizes: self.sizes,
+            limits: self.limits,
+            key_updates: self.key_updates,
             facts: self.facts.map(|facts| TlsFacts { known: facts.known.clone(), failure: None }),
             place: self.place,
             open: self.open,
@@ -309,15 +326,22 @@ impl Tls {
             match self.connection.open(&mut buf[at..]) {
                 Ok(None) => break,
                 Ok(Some(opened)) => {
-                    if let Event::Data(range) = opened.event {
-                        let (from, to) = (at + range.start, at + range.end);
-                        if end == start {
-                            // The first needs not be moved.
-                            (start, end) = (from, to);
-                        } else {
-                            buf.copy_within(from..to, end);
-                            end += to - from;
+                    match opened.event {
+                        Event::Data(range) => {
+                            let (from, to) = (at + range.start, at + range.end);
+                            if end == start {
+                                // The first needs not be moved.
+                                (start, end) = (from, to);
+                            } else {
+                                buf.copy_within(from..to, end);
+                                end += to - from;
+                            }
                         }
+                        Event::KeyUpdate if self.has_too_many_keys() => {
+                            failure = Some(Failure::Flood);
+                            break;
+                        }
+                        Event::KeyUpdate | Event::Nothing | Event::Closed => {}
                     }
                     at += opened.consumed;
                     if self.connection.is_closed() {
@@ -352,6 +376,13 @@ impl Tls {
             self.sealed = Some(buf);
         }
         Ok(None)
+    }
+
+    /// Counts a key update of the peer: whether it changes its key more often than it may.
+    #[cold]
+    fn has_too_many_keys(&mut self) -> bool {
+        let rate = self.key_updates.count(clock::now_ms());
+        self.limits.key_updates != 0 && rate > self.limits.key_updates
     }
 
     /// Sends a reply to a key update, now or with what is sent next.
@@ -421,14 +452,14 @@ impl Tls {
 
     /// How large the next records are.
     fn fragment(&mut self) -> usize {
-        if self.sizes.first == self.sizes.later {
-            return self.sizes.later;
+        if self.limits.first == self.limits.later {
+            return self.limits.later;
         }
-        let silent = thalweg_runtime::clock::now_ms().saturating_sub(self.stream.last_sent_ms());
+        let silent = clock::now_ms().saturating_sub(self.stream.last_sent_ms());
         if silent > SHRINKS_AFTER_MS {
             self.sent_in_a_row = 0;
         }
-        if self.sent_in_a_row < GROWS_AFTER { self.sizes.first } else { self.sizes.later }
+        if self.sent_in_a_row < GROWS_AFTER { self.limits.first } else { self.limits.later }
     }
 
     /// See [`Stream::end_with_next_send`].

@@ -394,7 +394,7 @@ async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
     if let Some(line) = tls.and_then(|tls| tls.line.as_ref()) {
         worker.trace_session(session, traces::TLS_NEW);
         let deadline = fe.timeouts.client_hs.or(fe.timeouts.client).map(timer::deadline_in);
-        match handshake::accept(client, line.selection(), worker.record_sizes(), deadline).await {
+        match handshake::accept(client, line.selection(), worker.record_limits(), deadline).await {
             Ok(facts) => {
                 worker.trace_session(session, traces::TLS_AGREED);
                 worker.count_tls_client(facts.known.resumed);

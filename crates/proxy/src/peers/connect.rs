@@ -125,8 +125,8 @@ async fn open(service: &Service, server: &Server, address: &SockAddr) -> Option<
     let transport = match server.traffic_tls().and_then(|tls| tls.line.as_ref()) {
         None => Transport::from(stream),
         Some(line) => {
-            let sizes = service.sizes;
-            let shaking = handshake::connect(stream, line.context(), (None, None), sizes, Some(deadline));
+            let limits = service.limits;
+            let shaking = handshake::connect(stream, line.context(), (None, None), limits, Some(deadline));
             let transport = pool::boxed(shaking).await.ok()?;
             let resumed = transport.tls_facts().is_some_and(|tls| tls.known.resumed);
             service.own.count_tls_server(resumed);

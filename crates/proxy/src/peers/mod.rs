@@ -22,7 +22,7 @@ use thalweg_shared::{AtomicBool, AtomicU32, Mutex, MutexGuard};
 use thalweg_stick::Table;
 use thalweg_stick::peers::{PeerSpec, Section, SectionSpec, TableSpec};
 
-use crate::connection::tls::RecordSizes;
+use crate::connection::tls::RecordLimits;
 use crate::instance;
 use crate::worker::{Thread, Worker};
 
@@ -153,7 +153,7 @@ pub struct Service {
     own: Rc<Thread>,
     config: PeersSection,
     tables: Vec<Arc<Table>>,
-    sizes: RecordSizes,
+    limits: RecordLimits,
     live: Arc<Live>,
     /// Where this process is found, for the one that comes next.
     here: Option<SockAddr>,
@@ -193,7 +193,7 @@ pub fn start(worker: &Rc<Worker>, number: usize, port: Arc<ListeningPort>) {
         own: Rc::clone(worker.own()),
         config: config.clone(),
         tables: config.tables.iter().filter_map(|at| worker.instance.tables.get(*at)).cloned().collect(),
-        sizes: worker.record_sizes(),
+        limits: worker.record_limits(),
         live,
         here: port.local_addr().ok(),
         route: worker.log_route(&config.log_targets),

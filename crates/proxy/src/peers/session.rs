@@ -29,8 +29,8 @@ pub(super) async fn incoming(stranger: Stranger, fd: OwnedFd) {
     let deadline = timer::deadline_in(HELLO_MS);
     let mut port = Port::new(Transport::from(stream));
     if let Some(line) = service.config().bind.tls.as_deref().and_then(|tls| tls.line.as_ref()) {
-        let sizes = service.sizes;
-        let shaking = handshake::accept(&mut port, line.selection(), sizes, Some(deadline));
+        let limits = service.limits;
+        let shaking = handshake::accept(&mut port, line.selection(), limits, Some(deadline));
         match pool::boxed(shaking).await {
             Ok(facts) => service.own.count_tls_client(facts.known.resumed),
             Err(error) => {

@@ -133,6 +133,34 @@ fn floods_of_nothing_are_cut() {
     });
 }
 
+/// A client that changes its key with each byte of its request.
+#[test]
+fn keys_change_only_so_often() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        for (setting, answered) in [("10", false), ("0", true), ("100", true)] {
+            let proxy =
+                front(&authority, "http-request return status 200 content-type text/plain string x\n")
+                    .global(&format!("tune.ssl.keyupdate-rate-limit {setting}"))
+                    .start(io);
+            let mut conn = proxy.connect().encrypt(&client(|profile| profile.versions = TLS13), None);
+            let mut bytes = Vec::new();
+            for byte in b"GET / HTTP/1.1\r\nHost: www.example.com\r\n\r\n" {
+                conn.tls().connection.refresh().unwrap();
+                bytes.extend(conn.tls().seal(&[*byte]));
+            }
+            let sent = conn.try_send_raw(&bytes).is_ok();
+            if answered {
+                assert!(sent && conn.response().text() == "x", "{setting}");
+            } else {
+                conn.ended();
+            }
+            drop(conn);
+            proxy.finish(());
+        }
+    });
+}
+
 /// `maxsslconn`: whoever comes next waits, and a connection to a server that would be one too many is none.
 #[test]
 fn connections_have_a_limit() {

@@ -18,6 +18,9 @@ pub const WARNINGS_MAX: u8 = 32;
 /// The largest handshake message that is taken after the handshake: a session ticket.
 const MESSAGE_MAX: usize = 0xffff;
 
+/// The type of the handshake message that announces a new key (RFC 8446 section 4).
+const KEY_UPDATE: u8 = 24;
+
 /// The most bytes of our own that wait to be sent: a key update and an alert.
 const REPLY_MAX: usize = 96;
 
@@ -62,6 +65,8 @@ pub enum Event {
     Data(Range<usize>),
     /// Nothing for the caller. There may be a reply to send.
     Nothing,
+    /// Nothing for the caller either: the peer has a new key. There may be a reply to send.
+    KeyUpdate,
     /// The peer said that no more comes. Bytes after this record do not count.
     Closed,
 }
@@ -137,7 +142,7 @@ impl Connection {
         if body.is_empty() {
             return Err(Failure::Unexpected);
         }
-        let event = self.idle()?;
+        let mut event = self.idle()?;
         let mut gathered = std::mem::take(&mut self.message);
         gathered.extend_from_slice(body);
         let mut rest = gathered.as_slice();
@@ -149,6 +154,9 @@ impl Connection {
             let Some(body) = after.get(..length) else { break };
             rest = &after[length..];
             self.message_received(*kind, body, rest.is_empty())?;
+            if *kind == KEY_UPDATE {
+                event = Event::KeyUpdate;
+            }
         }
         let read = gathered.len() - rest.len();
         gathered.drain(..read);
@@ -162,7 +170,6 @@ impl Connection {
         const HELLO_REQUEST: u8 = 0;
         const CLIENT_HELLO: u8 = 1;
         const SESSION_TICKET: u8 = 4;
-        const KEY_UPDATE: u8 = 24;
         let tls13 = self.version == ProtocolVersion::TLSv1_3;
         match (kind, &mut self.peer) {
             (KEY_UPDATE, _) if tls13 => self.key_updated(body, is_last),
@@ -204,7 +211,7 @@ impl Connection {
 
     /// Tells the peer that the next record has another key, and makes it. The peer is not asked to do the same.
     fn renew(&mut self) -> Result<(), Failure> {
-        self.queue(content::HANDSHAKE, &[24, 0, 0, 1, 0])?;
+        self.queue(content::HANDSHAKE, &[KEY_UPDATE, 0, 0, 1, 0])?;
         self.reply.has_update = true;
         let update = match &mut self.peer {
             Peer::Client(kernel) => kernel.update_tx_secret(),

@@ -65,11 +65,7 @@ impl ServerWords {
             return Ok(Read::Taken(0));
         }
         match word {
-            // Sessions come with tickets or without, as the server likes; rustls takes both. TLS 1.2 is never renegotiated.
-            "tls-tickets" | "no-renegotiate" => return Ok(Read::Taken(0)),
-            "no-tls-tickets" => {
-                return Err(unsupported(word, "sessions are kept either way; use 'no-ssl-reuse'"));
-            }
+            "no-renegotiate" => return Ok(Read::Taken(0)),
             "renegotiate" => return Err(unsupported(word, "the TLS library never renegotiates")),
             "allow-0rtt" => return Err(unsupported(word, "early data is not sent to servers")),
             "npn" => return Err(unsupported(word, "no server speaks it any more; use 'alpn'")),
@@ -182,11 +178,8 @@ impl ServerWords {
         if let Some(list) = &self.alpn {
             profile.alpn = alpn::parse(list).map_err(|error| WordsError(error.to_string()))?;
         }
-        if self.client_sigalgs.is_some() {
-            return Err(WordsError(
-                "'client-sigalgs' is not supported on a server: the key of 'crt' signs with what the server asks for"
-                    .to_owned(),
-            ));
+        if let Some(list) = &self.client_sigalgs {
+            profile.own_schemes = Some(algorithms(list)?.into());
         }
         let policy = &mut profile.policy;
         policy.required = self.verify.unwrap_or(verify_default);
@@ -244,7 +237,8 @@ mod tests {
     #[test]
     fn lines_that_can_be_spoken_to() {
         let line = "ssl verify required ca-file ca.pem verifyhost a.com sni str(x) alpn h2 force-tlsv13 crt c.pem \
-                    no-ssl-reuse check-ssl check-sni b check-alpn http/1.1 no-renegotiate no-tls-tickets";
+                    no-ssl-reuse check-ssl check-sni b check-alpn http/1.1 no-renegotiate no-tls-tickets \
+                    client-sigalgs ed25519";
         let read = words(line).unwrap();
         let (profile, warnings) = read.profile(&Files, true).unwrap();
         assert!(
@@ -254,6 +248,7 @@ mod tests {
                 && !profile.versions.tls12
                 && warnings.is_empty()
         );
+        assert_eq!(profile.own_schemes.as_deref(), Some(&[rustls::SignatureScheme::ED25519][..]));
         assert_eq!((read.sni.as_deref(), read.certificate.as_deref()), (Some("str(x)"), Some("c.pem")));
         let over = words("no-ssl verify none").unwrap().over(&read);
         assert_eq!((over.ssl, over.verify, over.alpn.as_deref()), (Some(false), Some(false), Some("h2")));
@@ -282,7 +277,7 @@ mod tests {
             ("ssl verify none crl-file x", "'crl-file' : unable to load x."),
             ("ssl verify none ciphers FOO", "unable to set SSL cipher list to 'FOO'"),
             ("ssl verify none force-tlsv10", "all SSL/TLS versions are disabled"),
-            ("ssl verify none client-sigalgs ed25519", "'client-sigalgs' is not supported on a server"),
+            ("ssl verify none client-sigalgs FOO", "unable to set SSL Signature Algorithm list to 'FOO'"),
         ] {
             let found = words(line).unwrap().profile(&Files, true).unwrap_err().to_string();
             assert!(found.starts_with(error), "{line}: {found}");

@@ -227,10 +227,10 @@ impl Checker {
         };
         let of_server = tls.check_sni.as_deref().filter(|_| !connect.ssl);
         let name = connect.sni.as_deref().or(of_server).map(str::as_bytes);
-        let sizes = self.worker.record_sizes();
+        let limits = self.worker.record_limits();
         let of_server = tls.check_protocols.as_deref().filter(|_| !connect.ssl);
         let asked = (name, connect.protocols.as_deref().or(of_server));
-        let shaking = handshake::connect(stream, line.context(), asked, sizes, Some(deadline));
+        let shaking = handshake::connect(stream, line.context(), asked, limits, Some(deadline));
         let transport =
             pool::boxed(shaking).await.map_err(|error| matches!(error, HandshakeError::Timeout))?;
         self.worker.count_tls_server(transport.tls_facts().is_some_and(|tls| tls.known.resumed));
