@@ -11,6 +11,7 @@ use crate::model::{Config, Mode, Proxy, ProxyId, ProxyKind, Server, ServerId, Sh
 use crate::presets;
 use crate::sample_env::NameTable;
 use crate::table::SERVER;
+use crate::written::{self, sentence};
 use crate::{finish, proxy, server, tls};
 
 /// The options that such a server may have, in the order in which the reference lists them (`add server help`). Those of them
@@ -193,6 +194,8 @@ pub fn new_server(
         let tracked = tracked(config, backend, &wanted)?;
         Arc::make_mut(server.extra.get_or_insert_default()).track = Some(tracked);
     }
+    let said = written::words(line.words.iter().map(|word| word.text()));
+    Arc::make_mut(server.extra.get_or_insert_default()).added = Some(Arc::new(said));
     server.disabled = true;
     server.is_dynamic = true;
     server.uid_given = server.uid != 0;
@@ -228,11 +231,9 @@ fn line_of(cx: &mut Cx<'_>, name: &str, words: &[&str]) -> Result<Line, String> 
     words_line(cx, &all)
 }
 
-fn words_line(cx: &mut Cx<'_>, words: &[&str]) -> Result<Line, String> {
-    // All that is special in a file is plain between single quotes.
-    let quoted = |word: &&str| format!("'{}'", word.replace('\'', "'\\''"));
-    let text = words.iter().map(quoted).collect::<Vec<_>>().join(" ") + "\n";
-    let file = cx.sources.add("CLI", text.into_bytes());
+/// Words as a line that is read at run time.
+pub(crate) fn words_line<S: AsRef<str>>(cx: &mut Cx<'_>, words: &[S]) -> Result<Line, String> {
+    let file = cx.sources.add("CLI", (sentence(words) + "\n").into_bytes());
     cx.reader.start_file(file);
     cx.reader.next_line(&cx.sources, &mut cx.diagnostics).ok_or_else(|| "the line cannot be read.".to_owned())
 }
@@ -305,6 +306,7 @@ pub fn new_backend(
     }
     let from = config.presets.iter().rev().find(|section| section.name.as_deref() == Some(preset));
     let Some(from) = from else { return Err(format!("Cannot find default proxy '{preset}'.")) };
+    let mode_given = mode;
     let mode = match mode {
         Some("tcp") => Mode::Tcp,
         Some("http") => Mode::Http,
@@ -353,6 +355,10 @@ pub fn new_backend(
     made.uid = (2..).find(|uid| config.proxies.iter().all(|proxy| proxy.uid != *uid)).unwrap_or(u32::MAX);
     made.is_referenced = false;
     made.is_dynamic = true;
+    let mode = mode_given.map(|mode| written::words(["mode", mode]));
+    let guid = guid.map(|guid| written::words(["guid", guid]));
+    let section = [written::words(["backend", name, "from", preset])];
+    made.rare_mut().added = Some(Arc::new(section.into_iter().chain(mode).chain(guid).collect()));
     Ok(made)
 }
 

@@ -40,6 +40,7 @@ mod table;
 mod tls;
 mod traces;
 mod userlist;
+pub mod written;
 
 pub use catalog::{Entry, Known, Support, all_keywords, catalog, filters};
 pub use compare::{Comparison, compare};

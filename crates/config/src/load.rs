@@ -23,6 +23,7 @@ use crate::ring::RingDraft;
 use crate::table::{SECTIONS, SectionKind};
 use crate::tls::StoreDraft;
 use crate::userlist::UserlistDraft;
+use crate::written::Written;
 use crate::{
     check, finish, global, http_errors, log_forward, log_profile, peers, proxy, resolvers, ring, tls, traces,
     userlist,
@@ -209,6 +210,7 @@ pub fn load(options: &LoadOptions<'_>) -> Loaded {
         cx.reader.environment.unset(name);
     }
     cx.config.environment = cx.reader.environment;
+    cx.config.written = Arc::new(Written::of(options, &cx.sources));
     let failed = cx.diagnostics.has_errors() || cx.diagnostics.aborted();
     let diagnostics = in_file_order(&cx.diagnostics, &cx.sources);
     Loaded { config: (!failed).then_some(cx.config), diagnostics, sources: cx.sources }
@@ -278,7 +280,7 @@ impl<'a> Cx<'a> {
 }
 
 /// What [`for_each_line`] comes to.
-enum Event {
+pub(crate) enum Event {
     Line(Line),
     EndOfFile,
 }
@@ -292,7 +294,7 @@ fn read_files(cx: &mut Cx<'_>) {
 }
 
 /// Reads all files, and their lines as far as `.if` and its kin let them through.
-fn for_each_line(cx: &mut Cx<'_>, mut take: impl FnMut(&mut Cx<'_>, Event)) {
+pub(crate) fn for_each_line(cx: &mut Cx<'_>, mut take: impl FnMut(&mut Cx<'_>, Event)) {
     let mut ids = Vec::new();
     for input in &cx.options.files {
         match input {

@@ -212,6 +212,7 @@ impl Holder<'_> {
             rare.fqdn = None;
             rare.resolution = None;
             rare.track = None;
+            rare.added = None;
         }
         let mut draft = ServerDraft {
             check: server.check.is_some(),

@@ -102,6 +102,8 @@ pub struct Config {
     pub(crate) presets: Vec<Arc<crate::build::DefaultsSection>>,
     /// What the sections say that are no proxies.
     pub outline: crate::outline::Outline,
+    /// The texts that this was read from.
+    pub(crate) written: Arc<crate::written::Written>,
     /// The environment as `setenv` and the others left it, which operators and the programs of checks see. The process's own
     /// is not changed.
     pub environment: thalweg_syntax::Environment,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{Bind, Filter, LogStep, LogTarget, Places, ProxyId, Server, ServerId, Shared, StatsPage};
 use crate::compiled::{Condition, ErrorReplies, Expr, LogFormat, Ruleset};
 use crate::outline::Said;
+use crate::written::NewLines;
 
 /// A frontend, a backend, or both (`listen`).
 #[derive(Clone)]
@@ -114,10 +115,12 @@ pub struct RareSettings {
     pub retry_budget: Option<u32>,
     /// What servers may start with that are added at run time; absent where no line says anything.
     pub(crate) presets: Option<crate::presets::Presets>,
+    /// The lines of a section of no file: of a backend that was added at run time.
+    pub added: Option<Arc<NewLines>>,
 }
 
 impl RareSettings {
-    const NONE: RareSettings = RareSettings { email: None, retry_budget: None, presets: None };
+    const NONE: RareSettings = RareSettings { email: None, retry_budget: None, presets: None, added: None };
 }
 
 impl Proxy {

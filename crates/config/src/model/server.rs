@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::{ProxyId, Resolution, ServerId, ServerTls, SourceAddress};
 use crate::compiled::{Expr, LogFormat};
 use crate::outline::Said;
+use crate::written::Words;
 
 /// A server. Rare settings sit behind [`Server::extra`] so that ten thousand plain servers stay small.
 #[derive(Clone, Debug)]
@@ -104,6 +105,8 @@ pub struct SlowSettings {
     pub fqdn: Option<Arc<str>>,
     /// How that name, or another one that an operator gives, is resolved while the program runs.
     pub resolution: Option<Arc<Resolution>>,
+    /// The words of a line of no file: of a server that was added at run time.
+    pub added: Option<Arc<Words>>,
 }
 
 impl Server {
@@ -148,6 +151,7 @@ impl SlowSettings {
         proxy_fields: Vec::new(),
         fqdn: None,
         resolution: None,
+        added: None,
     };
 }
 

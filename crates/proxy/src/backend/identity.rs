@@ -208,7 +208,8 @@ impl DynamicCookies {
 }
 
 impl Backend {
-    fn dynamic_cookies(&self) -> DynamicCookies {
+    /// How dynamic cookies come to be now.
+    pub fn dynamic_cookies(&self) -> DynamicCookies {
         self.dynamic_cookies.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
