@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
+use thalweg_config::written::{CountingLine, words};
 use thalweg_syntax::carry::restore;
 
 /// How much of a hash is shown: too little to find the text again.
@@ -37,6 +38,47 @@ pub fn server_address(key: u32, address: &str) -> Cow<'_, str> {
         Ok(IpAddr::V6(_)) => Cow::Owned(format!("IPV6({})", text(key, address))),
         Err(_) => text(key, address),
     }
+}
+
+/// Keywords that names follow.
+const NAMED: [&str; 9] =
+    ["acl", "backend", "default_backend", "defaults", "frontend", "listen", "peers", "server", "use_backend"];
+
+/// Keywords of two words, of which the second tells nothing of anybody.
+const FAMILIES: [&str; 5] = ["balance", "mode", "no", "option", "timeout"];
+
+/// Whether a word tells nothing of anybody: a number, a duration, a size, or what commands call a state.
+pub fn is_harmless(word: &str) -> bool {
+    let is_number = word.starts_with(|c: char| c.is_ascii_digit())
+        && word.len() <= NUMBER_MAX
+        && word.bytes().all(|b| b.is_ascii_alphanumeric());
+    is_number || ["changed", "drain", "maint", "no", "off", "on", "ready", "set", "yes"].contains(&word)
+}
+
+/// The longest number with its unit.
+const NUMBER_MAX: usize = 12;
+
+/// A line of a configuration; with the key 0, as it is. Else it shows its keyword, names as hashes, and ends before the first word
+/// that may tell anything.
+pub fn line(key: u32, line: &CountingLine) -> String {
+    if key == 0 {
+        return line.text();
+    }
+    let keyword = &*line.words[0];
+    let mut shown = CountingLine { words: words([keyword]), ..line.clone() };
+    let mut rest = line.words.iter().enumerate().skip(1);
+    for (at, word) in &mut rest {
+        // The key itself is the one number that would tell all.
+        if at == 1 && FAMILIES.contains(&keyword) || is_harmless(word) && keyword != "anonkey" {
+            shown.words.push(word.clone());
+        } else if at == 1 && (line.opens || NAMED.contains(&keyword)) {
+            shown.words.push(format!("ID({})", text(key, word)).into());
+        } else {
+            shown.words.push("[...]".into());
+            break;
+        }
+    }
+    shown.text()
 }
 
 #[cfg(test)]

@@ -4,8 +4,11 @@
 //! their way out, piece by piece, whatever their number. What its lines look like is the command's [`Shape`]. Where the
 //! reference has a JSON form of its own (`show info`, `show stat`), that is what `json` means.
 
+use std::borrow::Cow;
+
 use thalweg_statistics::format::json_string;
 use thalweg_syntax::carry::restore;
+use thalweg_syntax::layout;
 
 /// What the lines of an answer look like, and so what they become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +26,8 @@ pub enum Shape {
     Value,
     /// An array of lines.
     Lines,
+    /// `~ server app/s1 weight 10 -> 50 # for people`, cut into words as lines of a configuration are: objects.
+    Differences,
 }
 
 /// Turns lines into JSON as they come.
@@ -81,6 +86,7 @@ impl Converter {
                 }
                 self.object(&fields, out);
             }
+            Shape::Differences => self.difference(line, out),
             Shape::Value | Shape::Lines => {
                 self.element(out);
                 out.push_str(&text(line));
@@ -162,6 +168,37 @@ impl Converter {
                 format!("more{}", fields.iter().filter(|(name, _)| name.starts_with("more")).count() + 1);
             fields.push((more, text(&rest.join(" "))));
         }
+    }
+
+    fn difference(&mut self, line: &str, out: &mut String) {
+        let Some(line) = layout::lines(line).pop() else { return };
+        let mut fields = Vec::new();
+        let mut add = |name: &str, word: &str| fields.push((name.to_owned(), value(word)));
+        let how = match &*line.word(0) {
+            "+" => "added",
+            "-" => "removed",
+            _ => "changed",
+        };
+        let arrow = line.words.iter().position(|word| word.raw == "->");
+        // There is one `global`, and it has no name.
+        let is_named = &*line.word(1) != "global";
+        let rest = if is_named { 3 } else { 2 };
+        add("change", how);
+        add("what", &line.word(1));
+        add("name", if is_named { line.word(2) } else { Cow::Borrowed("") }.as_ref());
+        match arrow {
+            Some(arrow) => {
+                add("field", &line.word(rest));
+                add("file", if arrow > rest + 1 { line.word(rest + 1) } else { Cow::Borrowed("") }.as_ref());
+                add("now", &line.word(arrow + 1));
+            }
+            None => {
+                let from = line.words.get(rest).map_or(line.text.len(), |word| word.start);
+                add("line", &line.text[from..]);
+            }
+        }
+        add("note", line.comment.trim_start_matches(['#', ' ']));
+        self.object(&fields, out);
     }
 
     fn end_record(&mut self, out: &mut String) {
@@ -293,6 +330,15 @@ mod tests {
         );
         assert_eq!(converted(Shape::Lines, "a\tb\n c\n"), "[\"a\\u0009b\",\n\" c\"]\n");
         assert_eq!(converted(Shape::Value, "3.5\n"), "\"3.5\"\n");
+        assert_eq!(
+            converted(
+                Shape::Differences,
+                "~ server a/s weight 1 -> 5\n+ server a/t :80 check\n~ global maxconn -> 7 # 'why'\n"
+            ),
+            "[{\"change\":\"changed\",\"what\":\"server\",\"name\":\"a/s\",\"field\":\"weight\",\"file\":1,\"now\":5,\"note\":\"\"},\n\
+             {\"change\":\"added\",\"what\":\"server\",\"name\":\"a/t\",\"line\":\":80 check\",\"note\":\"\"},\n\
+             {\"change\":\"changed\",\"what\":\"global\",\"name\":\"\",\"field\":\"maxconn\",\"file\":\"\",\"now\":7,\"note\":\"'why'\"}]\n"
+        );
     }
 
     #[test]

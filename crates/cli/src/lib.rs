@@ -12,6 +12,7 @@ mod complete;
 pub mod help;
 pub mod json;
 pub mod output;
+pub mod running;
 mod session;
 pub mod shown;
 mod threads;

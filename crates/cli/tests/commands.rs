@@ -178,6 +178,8 @@ fn every_command_of_the_manual_works_or_is_refused_by_name() {
             "debug dev log",
             "explain",
             "reload",
+            "show config",
+            "show config diff",
             "show latency",
             "show reload",
             "show snapshots"

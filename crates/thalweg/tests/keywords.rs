@@ -17,6 +17,8 @@ const OUR_OWN: &[&str] = &[
     "listen/retry-budget",
     "explain [WORKER] ",
     "reload [WORKER] ",
+    "show config [WORKER] ",
+    "show config diff [WORKER] ",
     "show latency [WORKER] ",
     "show reload [WORKER] ",
     "show snapshots [WORKER] ",

@@ -2,6 +2,7 @@
 
 mod anon;
 mod change;
+mod config;
 mod cookies;
 mod counters;
 mod defaults;
@@ -40,6 +41,7 @@ use crate::output::Reply;
 pub(crate) static FAMILIES: &[&[Command]] = &[
     anon::COMMANDS,
     change::COMMANDS,
+    config::COMMANDS,
     cookies::COMMANDS,
     counters::COMMANDS,
     defaults::COMMANDS,

@@ -7,7 +7,15 @@ use super::pair::{Answers, CONFIGURATION, Pair};
 use super::support::eventually;
 
 /// Commands that the reference does not have.
-const OUR_OWN: &[&str] = &["explain", "reload", "show latency", "show reload", "show snapshots"];
+const OUR_OWN: &[&str] = &[
+    "explain",
+    "reload",
+    "show config",
+    "show config diff",
+    "show latency",
+    "show reload",
+    "show snapshots",
+];
 
 /// The lines, in order: later ones see what earlier ones changed. `\n` begins a payload.
 const LINES: &str = include_str!("lines.txt");

@@ -84,6 +84,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("dump ssl cert", "private keys are for administrators"),
     ("explain", "ours"),
     ("reload", "ours"),
+    ("show config", "ours"),
+    ("show config diff", "ours"),
     ("show latency", "ours"),
     ("show reload", "ours"),
     ("show snapshots", "ours"),
