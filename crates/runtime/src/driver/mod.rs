@@ -7,10 +7,14 @@
 //! | | epoll | io_uring |
 //! |---|---|---|
 //! | receive | `recv` at once when an event said so | multishot, into the thread's ring of blocks; bulk as with epoll |
-//! | send | `send` at once | queued, submitted with the next poll; 8 kB and more at once |
+//! | send | `send` at once | queued, submitted with the next poll; at once if it is 8 kB or more, or would be alone there |
+//! | connect | `connect` at once | queued; at once to this machine, where it has ended with the call |
 //! | accept | `accept4` at once when an event said so | the same, the event from a multishot poll |
 //! | last send | `send` at once, held back until the close that follows | the same |
 //! | close | at once | queued behind what is in flight, and what is in flight is cancelled |
+//!
+//! A deadline that moves with each round needs no timer of its own for each wait: there is one timer, which stays as it is when
+//! the next wait may last longer ([`Alarm`]). What it costs is a wait that ends for nothing now and then.
 //!
 //! Accepting goes through readiness in both: a multishot accept would take connections out of the backlog that
 //! nobody asked for yet, which `maxconn`, a pause and a reload must not do, and would need a call per connection
@@ -36,7 +40,6 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
 use table::SocketTable;
 
 /// Which driver to use.
@@ -89,10 +92,33 @@ impl Default for DriverOptions {
 pub enum Wait {
     /// Not at all.
     Now,
-    /// At most this long.
-    For(Duration),
+    /// At most until this moment of [`clock::precise_ns`]. It may end earlier, without an event.
+    Until(u64),
     /// Until something happens.
     Forever,
+}
+
+/// When the one timer of a driver will go off.
+#[derive(Debug)]
+struct Alarm {
+    at_ns: u64,
+}
+
+impl Alarm {
+    const UNSET: Alarm = Alarm { at_ns: u64::MAX };
+
+    /// It has to go off by then: true when it must be set anew for that, which is taken for done.
+    #[inline]
+    fn must_move(&mut self, by_ns: u64) -> bool {
+        let moves = by_ns < self.at_ns;
+        self.at_ns = self.at_ns.min(by_ns);
+        moves
+    }
+
+    /// It went off.
+    fn went_off(&mut self) {
+        *self = Alarm::UNSET;
+    }
 }
 
 /// What one poll did.
@@ -398,8 +424,18 @@ impl Driver {
         each!(self, d => d.shutdown_write(s))
     }
 
-    pub(crate) fn start_connect(&mut self, s: &mut Socket, address: ConnectAddress) -> io::Result<()> {
+    /// `is_loopback`: the address is one of this machine by its form.
+    pub(crate) fn start_connect(
+        &mut self,
+        s: &mut Socket,
+        address: ConnectAddress,
+        is_loopback: bool,
+    ) -> io::Result<()> {
         s.bits.set(Bits::CONNECTING);
+        if let (true, Inner::Uring(d)) = (is_loopback, &mut self.inner) {
+            d.connect_here(s, &address);
+            return Ok(());
+        }
         s.extra = Some(Box::new(Extra::Connect(address)));
         each!(self, d => d.start_connect(s))
     }

@@ -551,6 +551,12 @@ impl Socket {
         self.tx_error = Errno::of(errno);
     }
 
+    /// An attempt to connect ended with this `errno`, or with 0.
+    pub fn connect_ended(&mut self, errno: i32) {
+        self.bits.clear(Bits::CONNECTING);
+        self.tx_error = Errno::of(errno);
+    }
+
     /// From the second send on small segments must not wait for the acknowledgement of others.
     #[cold]
     pub fn set_nodelay(&mut self) {

@@ -465,7 +465,10 @@ fn open(address: &SockAddr, opts: &ConnectOptions) -> io::Result<Stream> {
     if opts.nodelay && !address.is_unix() && !simulated {
         s.bits.set(Bits::NODELAY_DUE);
     }
-    driver::with(|d| d.start_connect(s, raw))?;
+    // With a source that was chosen, what was closed in this turn must be closed before, as it may have the same.
+    let is_loopback =
+        opts.source.is_none() && address.to_std().is_some_and(|address| address.ip().is_loopback());
+    driver::with(|d| d.start_connect(s, raw, is_loopback))?;
     Ok(stream)
 }
 

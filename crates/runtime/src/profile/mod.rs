@@ -386,7 +386,7 @@ pub(crate) fn count_round(local: &Local, polled: &Polled) {
         awake_until = polled.slept_from_us;
         add(&activity.sleeps, 1);
         add(&activity.slept_us, polled.now_us.saturating_sub(polled.slept_from_us));
-        if events == 0 && matches!(polled.wait, Wait::For(_)) {
+        if events == 0 && matches!(polled.wait, Wait::Until(_)) {
             add(&activity.expired_polls, 1);
         }
     }

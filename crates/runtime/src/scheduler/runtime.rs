@@ -425,12 +425,11 @@ fn run_loop(local: &Local) {
             if mail || super::local::stopping(runtime) || runtime.tasks.is_some_and(|t| t.waiting() > 0) {
                 wait = Wait::Now;
             } else {
-                slept_from = clock::precise_ns() / 1000;
+                let now_ns = clock::precise_ns();
+                slept_from = now_ns / 1000;
                 if (!trimmed || memory::is_lacking()) && !clock::is_virtual() {
-                    wait = match wait {
-                        Wait::For(time) => Wait::For(time.min(IDLE)),
-                        _ => Wait::For(IDLE),
-                    };
+                    let idle = now_ns + IDLE.as_nanos() as u64;
+                    wait = Wait::Until(if let Wait::Until(at) = wait { at.min(idle) } else { idle });
                 }
             }
         }
@@ -473,12 +472,9 @@ fn run_loop(local: &Local) {
 /// How long to wait for the deadline.
 fn until(deadline_ms: Option<u64>) -> Wait {
     let Some(deadline_ms) = deadline_ms else { return Wait::Forever };
+    let at_ns = deadline_ms.saturating_mul(1_000_000);
     // The round's clock is behind by the length of the round.
-    let now_ns = clock::precise_ns();
-    match deadline_ms.saturating_mul(1_000_000).checked_sub(now_ns) {
-        None | Some(0) => Wait::Now,
-        Some(ns) => Wait::For(Duration::from_nanos(ns)),
-    }
+    if at_ns <= clock::precise_ns() { Wait::Now } else { Wait::Until(at_ns) }
 }
 
 #[cold]

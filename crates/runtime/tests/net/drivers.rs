@@ -1,8 +1,9 @@
 //! A thread has one driver at a time.
 
 use crate::harness::{any_tcp, has_uring};
+use thalweg_runtime::clock::precise_ns;
 use thalweg_runtime::driver::sim::{Network, SimConfig};
-use thalweg_runtime::driver::{self, Driver, DriverKind, DriverOptions};
+use thalweg_runtime::driver::{self, Driver, DriverKind, DriverOptions, Wait};
 use thalweg_runtime::net::Listener;
 
 fn kinds() -> Vec<DriverKind> {
@@ -12,7 +13,9 @@ fn kinds() -> Vec<DriverKind> {
 }
 
 fn open(kind: &DriverKind) -> Result<Driver, String> {
-    Driver::new(kind.clone(), &DriverOptions::default()).map_err(|error| error.to_string())
+    // Small rings: large ones need much contiguous memory of the kernel, of which there may be none beside other tests.
+    let opts = DriverOptions { submission_entries: 64, completion_entries: 128, ..DriverOptions::default() };
+    Driver::new(kind.clone(), &opts).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -44,5 +47,30 @@ fn sockets_that_outlived_theirs_do_not_meet_another() {
         );
         drop(listener);
         drop(open(&kind).unwrap());
+    }
+}
+
+#[test]
+fn a_wait_ends_in_time_whatever_the_one_before_it_asked_for() {
+    const MS: u64 = 1_000_000;
+    for kind in kinds().into_iter().filter(|kind| !matches!(kind, DriverKind::Sim(_))) {
+        let mut driver = open(&kind).unwrap();
+        let waker = driver.remote_waker();
+        for (first_ms, second_ms) in [(60_000, 5), (1, 30), (60_000, 1), (1, 60)] {
+            // It ends at once, and the timer stays behind.
+            waker.wake();
+            let first = driver.poll(Wait::Until(precise_ns() + first_ms * MS)).unwrap();
+            assert!(first.events > 0, "{kind:?}");
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            let end = precise_ns() + second_ms * MS;
+            let mut rounds = 0;
+            while precise_ns() < end {
+                assert_eq!(driver.poll(Wait::Until(end)).unwrap().events, 0, "{kind:?}");
+                rounds += 1;
+            }
+            // One more than needed, for the timer that was set before.
+            assert!(rounds <= 2, "{kind:?}: {rounds} waits of {second_ms} ms after {first_ms} ms");
+            assert!(precise_ns() - end < 30_000 * MS, "{kind:?}");
+        }
     }
 }

@@ -119,7 +119,12 @@ pub fn spawn(future: impl Future<Output = ()> + 'static) {
     thalweg_runtime::spawn(&TEST, future);
 }
 
-/// Lets the loop go round once.
+/// Waits until the driver was polled, so that what was queued has happened.
+pub async fn go_round() {
+    thalweg_runtime::timer::sleep(1).await;
+}
+
+/// Lets other tasks run.
 pub async fn settle() {
     thalweg_runtime::yield_now().await;
 }

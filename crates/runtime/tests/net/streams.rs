@@ -139,6 +139,40 @@ each_driver!(a_refused_connection_is_an_error, || async {
     assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
 });
 
+/// Whether an attempt has ended when it is polled for the first time.
+async fn ends_at_once(attempt: &mut (impl Future<Output = std::io::Result<Stream>> + Unpin)) -> bool {
+    std::future::poll_fn(|cx| Poll::Ready(std::pin::Pin::new(&mut *attempt).poll(cx).is_ready())).await
+}
+
+each_driver!(a_connection_to_this_machine_costs_the_ring_no_wait, || async {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address: SockAddr = listener.local_addr().unwrap().into();
+    let at_once = ends_at_once(&mut Stream::connect(&address, &ConnectOptions::default())).await;
+    assert_eq!(at_once, driver::with(|d| d.kind_name()) == "io_uring");
+});
+
+each_driver!(one_that_finds_the_queue_full_is_there_when_it_has_room, || async {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    // A queue of none holds one.
+    // SAFETY: takes no pointer.
+    assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
+    let address = listener.local_addr().unwrap();
+    let first = std::net::TcpStream::connect(address).unwrap();
+    let address = address.into();
+    let mut given_up = Stream::connect(&address, &ConnectOptions::default());
+    assert!(!ends_at_once(&mut given_up).await);
+    drop(given_up);
+    let mut attempt = Stream::connect(&address, &ConnectOptions::default());
+    assert!(!ends_at_once(&mut attempt).await);
+    let (first_here, _) = listener.accept().unwrap();
+    // The kernel tries again after a second.
+    let mut a = attempt.await.unwrap();
+    let mut b = Stream::from_fd(listener.accept().unwrap().0.into()).unwrap();
+    a.start_send(Buf::copy_of(b"hello"));
+    assert_eq!(read_exactly(&mut b, 5).await, b"hello");
+    drop((first, first_here));
+});
+
 each_driver!(unix_and_abstract_sockets_connect, || async {
     let dir = std::env::temp_dir().join(format!("thalweg-net-{}-{:p}", std::process::id(), &0));
     std::fs::create_dir_all(&dir).unwrap();
@@ -234,7 +268,7 @@ each_driver!(a_socket_that_is_gone_is_no_later_one, || async {
     let (first, number) = (a.id(), a.as_raw_fd());
     assert!(first.tcp_info().is_some_and(|info| info.rtt_us > 0));
     drop((a, b));
-    settle().await;
+    go_round().await;
     let mut later = Vec::new();
     while later.iter().all(|(a, b): &(Stream, Stream)| a.as_raw_fd() != number && b.as_raw_fd() != number) {
         assert!(later.len() < 100, "the number comes again");

@@ -3,9 +3,9 @@
 //! An event sets [`Bits::READABLE`] or [`Bits::WRITABLE`]; only a call that said "would block", or a receive that
 //! returned less than it had room for, clears it. Calls are tried directly while the bit is set.
 
-use super::socket::{Bits, Errno, Extra, Socket, moment};
+use super::socket::{Bits, Extra, Socket, moment};
 use super::table::SocketTable;
-use super::{DriverOptions, PollStats, Wait};
+use super::{Alarm, DriverOptions, PollStats, Wait};
 use crate::buffer::Buf;
 use crate::clock;
 use crate::net::syscall;
@@ -17,12 +17,15 @@ use std::task::Poll;
 /// Token of the wake-up event; a record's is its number. Closing a file that another process shares, if only for the
 /// moment between its fork and its exec, does not end the events about it, so they must not name an address.
 const WAKE: u64 = u64::MAX;
+/// Token of the timer.
+const ALARM: u64 = u64::MAX - 1;
 
 pub(crate) struct Epoll {
     fd: OwnedFd,
     events: Vec<libc::epoll_event>,
-    /// `epoll_pwait2` (Linux 5.11) takes nanoseconds; without it waits are rounded up to milliseconds.
-    has_pwait2: bool,
+    /// Ends waits, to the nanosecond.
+    timer: OwnedFd,
+    alarm: Alarm,
 }
 
 impl Epoll {
@@ -37,8 +40,16 @@ impl Epoll {
         let epoll = Epoll {
             fd,
             events: vec![libc::epoll_event { events: 0, u64: 0 }; opts.events_max.clamp(1, 65_536)],
-            has_pwait2: true,
+            timer: timerfd()?,
+            alarm: Alarm::UNSET,
         };
+        // Setting it again takes an event back that was not seen, so that nobody has to read it.
+        epoll.control(
+            libc::EPOLL_CTL_ADD,
+            epoll.timer.as_raw_fd(),
+            (libc::EPOLLIN | libc::EPOLLET) as u32,
+            ALARM,
+        )?;
         epoll.control(libc::EPOLL_CTL_ADD, wake, (libc::EPOLLIN | libc::EPOLLET) as u32, WAKE)?;
         Ok(epoll)
     }
@@ -192,13 +203,10 @@ impl Epoll {
     pub fn start_connect(&mut self, s: &mut Socket) -> io::Result<()> {
         let Some(Extra::Connect(address)) = s.extra.take().map(|extra| *extra) else { return Ok(()) };
         match syscall::connect(s.fd, &address) {
-            Ok(_) => s.bits.clear(Bits::CONNECTING),
+            Ok(_) => s.connect_ended(0),
             Err(libc::EINPROGRESS) => {}
             // Reported where a failure that takes longer is.
-            Err(errno) => {
-                s.bits.clear(Bits::CONNECTING);
-                s.tx_error = Errno::of(errno);
-            }
+            Err(errno) => s.connect_ended(errno),
         }
         Ok(())
     }
@@ -211,10 +219,15 @@ impl Epoll {
             Err(libc::EINTR) => return Ok(PollStats { entered: true, ..PollStats::default() }),
             Err(errno) => return Err(io::Error::from_raw_os_error(errno)),
         };
+        let mut told = n as u32;
         for i in 0..n {
             let event = self.events[i];
             let token = event.u64;
-            if token == WAKE {
+            if token == ALARM {
+                self.alarm.went_off();
+                told -= 1;
+            }
+            if token >= ALARM {
                 continue;
             }
             let Some(socket) = sockets.at(token as usize) else { continue };
@@ -222,7 +235,7 @@ impl Epoll {
             let s = unsafe { &mut *socket.as_ptr() };
             self.handle(s, event.events as i32);
         }
-        Ok(PollStats { events: n as u32, submitted: 0, entered: true })
+        Ok(PollStats { events: told, submitted: 0, entered: true })
     }
 
     fn handle(&mut self, s: &mut Socket, events: i32) {
@@ -234,8 +247,7 @@ impl Epoll {
             if errno == 0 && events & libc::EPOLLOUT == 0 {
                 return;
             }
-            s.bits.clear(Bits::CONNECTING);
-            s.tx_error = Errno::of(errno);
+            s.connect_ended(errno);
             if errno != 0 {
                 s.wake_writer();
                 return;
@@ -261,35 +273,41 @@ impl Epoll {
     }
 
     fn wait(&mut self, wait: Wait) -> Result<usize, i32> {
-        let (fd, events, max) = (self.fd.as_raw_fd(), self.events.as_mut_ptr(), self.events.len() as i32);
-        let timeout = match wait {
-            Wait::Now => 0,
-            Wait::Forever => -1,
-            Wait::For(d) => {
-                if self.has_pwait2 {
-                    let time =
-                        libc::timespec { tv_sec: d.as_secs() as i64, tv_nsec: d.subsec_nanos().into() };
-                    // SAFETY: the event array and the time are valid for the call; no signal mask is given.
-                    let n = unsafe {
-                        libc::syscall(
-                            libc::SYS_epoll_pwait2,
-                            fd,
-                            events,
-                            max,
-                            &raw const time,
-                            std::ptr::null::<libc::sigset_t>(),
-                            0usize,
-                        )
-                    };
-                    match syscall::check(n as isize) {
-                        Err(libc::ENOSYS) => self.has_pwait2 = false,
-                        result => return result,
-                    }
-                }
-                i32::try_from(d.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
-            }
-        };
+        if let Wait::Until(at_ns) = wait
+            && self.alarm.must_move(at_ns)
+        {
+            set_timer(&self.timer, at_ns)?;
+        }
+        let timeout = if wait == Wait::Now { 0 } else { -1 };
+        let (events, max) = (self.events.as_mut_ptr(), self.events.len() as i32);
         // SAFETY: the event array is valid for the call.
-        syscall::check(unsafe { libc::epoll_wait(fd, events, max, timeout) } as isize)
+        syscall::check(unsafe { libc::epoll_wait(self.fd.as_raw_fd(), events, max, timeout) } as isize)
     }
+}
+
+fn timerfd() -> io::Result<OwnedFd> {
+    // SAFETY: takes no pointer; the result is checked before it is owned.
+    let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `fd` is open and owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Sets a timer to a moment of the monotonic clock.
+fn set_timer(timer: &OwnedFd, at_ns: u64) -> Result<usize, i32> {
+    let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // Zero would stop it.
+    let at_ns = at_ns.max(1);
+    let it_value = libc::timespec {
+        tv_sec: (at_ns / 1_000_000_000).cast_signed(),
+        tv_nsec: (at_ns % 1_000_000_000).cast_signed(),
+    };
+    let time = libc::itimerspec { it_interval: never, it_value };
+    let old = std::ptr::null_mut();
+    // SAFETY: the time is valid for the call, and the old one is not asked for.
+    syscall::check(
+        unsafe { libc::timerfd_settime(timer.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &time, old) } as isize
+    )
 }

@@ -578,7 +578,7 @@ impl SimDriver {
         let step = world.rng.within(100, 3_000);
         let until = match wait {
             Wait::Now => now + step,
-            Wait::For(d) => now.saturating_add(d.as_nanos() as u64).max(now + step),
+            Wait::Until(at) => at.max(now + step),
             Wait::Forever => u64::MAX,
         };
         let mut to = match next {

@@ -2,8 +2,10 @@
 //!
 //! - Receives wait for an event first; the kernel picks blocks of the thread's receive ring. See [`receive`].
 //! - Sends, connects and closes are queued and submitted with the next poll, in the order in which they were made.
+//!   Connections to this machine are made at once.
 //! - At most one send per socket is in flight; `MSG_WAITALL` makes the kernel continue a partial one. Much at once
-//!   ([`DIRECT_SEND`]) is sent at once, while it is in the processor's cache; only what the kernel has no room for is queued.
+//!   ([`DIRECT_SEND`]) is sent at once, while it is in the processor's cache, and so is what would be alone in the queue
+//!   ([`LONE_EVENTS`]); only what the kernel has no room for is queued then.
 //!
 //! Ownership of what an operation touches is described in [`super::socket`]. The ring is used by its thread alone
 //! (`SINGLE_ISSUER`), and completions are produced only while the thread asks for them (`DEFER_TASKRUN`).
@@ -25,23 +27,26 @@ mod receive;
 #[cfg(test)]
 mod tests;
 
-use super::socket::{Bits, Errno, Extra, Listening, Op, Socket, SocketRef, canonical};
+use super::socket::{Bits, ConnectAddress, Extra, Listening, Op, Socket, SocketRef, canonical};
 use super::table::SocketTable;
-use super::{DriverOptions, PollStats, Wait, token};
+use super::{Alarm, DriverOptions, PollStats, Wait, token};
 use crate::buffer::ring;
 use crate::clock;
-use crate::net::syscall;
+use crate::net::{descriptor, syscall};
 use crate::task::current_task;
-use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::types::{Fd, TimeoutFlags, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;
+use std::time::Duration;
 
 /// Token of operations whose outcome does not matter (cancel, close).
 const IGNORE: u64 = 0;
 /// Token of the wake-up event.
 const WAKE: u64 = 8;
+/// Token of the timer.
+const ALARM: u64 = 16;
 /// The buffer group of the thread's receive ring.
 const GROUP: u16 = 0;
 /// `IORING_ENTER_GETEVENTS`.
@@ -49,8 +54,13 @@ const GETEVENTS: u32 = 1;
 /// Sends of at least so many bytes are tried directly: what saving a call would gain is less than what it costs to bring
 /// the bytes back into the cache, and their buffer is free for the next receive.
 const DIRECT_SEND: usize = 8192;
+/// After a poll that brought no more events than this, what is sent would be alone when it is submitted: a call for it costs
+/// less than its way through the ring, and leaves no completion that the next wait would end for.
+const LONE_EVENTS: u32 = 1;
 /// How often the end of a driver asks the kernel for the last completions.
 const FINISH_ROUNDS: usize = 64;
+/// How long each of them waits at most, in nanoseconds.
+const FINISH_WAIT_NS: u64 = 1_000_000;
 
 pub(crate) struct Uring {
     ring: IoUring,
@@ -66,6 +76,11 @@ pub(crate) struct Uring {
     limits_receives: bool,
     ring_exhausted: u64,
     submitted: u32,
+    /// The last poll brought [`LONE_EVENTS`] at most.
+    is_quiet: bool,
+    alarm: Alarm,
+    /// What the kernel reads when the timer is set.
+    alarm_time: Timespec,
 }
 
 impl Uring {
@@ -108,6 +123,9 @@ impl Uring {
             receive_ahead: opts.receive_ahead.clamp(1, 1 << 30) as u32,
             ring_exhausted: 0,
             submitted: 0,
+            is_quiet: false,
+            alarm: Alarm::UNSET,
+            alarm_time: Timespec::new(),
         };
         if let Err(e) = uring.probe_limit() {
             ring::uninstall();
@@ -239,7 +257,7 @@ impl Uring {
     #[inline]
     pub fn start_send(&mut self, s: &mut Socket) {
         s.bits.set(Bits::SENDING);
-        if s.bits.has(Bits::LAST) || s.tx_left() >= DIRECT_SEND {
+        if self.is_quiet || s.bits.has(Bits::LAST) || s.tx_left() >= DIRECT_SEND {
             return self.send_at_once(s);
         }
         self.push_send(s);
@@ -258,9 +276,9 @@ impl Uring {
         self.push(entry.user_data(token(s, Op::Send)));
     }
 
-    /// Much is sent while it is in the cache. What is sent last is sent at once, too: the close follows in this turn, and its
-    /// segment shall take the data with it. (The kernel has a shutdown that could be linked to a send, but runs it on a
-    /// thread of its own.)
+    /// Much is sent while it is in the cache, and what has no company needs no queue. What is sent last is sent at once,
+    /// too: the close follows in this turn, and its segment shall take the data with it. (The kernel has a shutdown that
+    /// could be linked to a send, but runs it on a thread of its own.)
     fn send_at_once(&mut self, s: &mut Socket) {
         match s.send_now() {
             (_, Err(libc::EAGAIN)) => self.push_send(s),
@@ -285,6 +303,16 @@ impl Uring {
         Ok(())
     }
 
+    /// Connects to this machine, whose kernel plays both sides within the call. It says that the attempt is under way all the
+    /// same, but knows the peer then, unless it was refused or the listener's queue is full.
+    pub fn connect_here(&mut self, s: &mut Socket, address: &ConnectAddress) {
+        match syscall::connect(s.fd, address) {
+            Err(libc::EINPROGRESS) if descriptor::peer_addr(s.fd).is_err() => self.want_output(s),
+            Ok(_) | Err(libc::EINPROGRESS) => s.connect_ended(0),
+            Err(errno) => s.connect_ended(errno),
+        }
+    }
+
     pub fn poll(&mut self, wait: Wait, sockets: &mut SocketTable) -> io::Result<PollStats> {
         if !self.wake_armed {
             let entry = opcode::PollAdd::new(Fd(self.wake), libc::POLLIN as u32).multi(true).build();
@@ -306,16 +334,40 @@ impl Uring {
             }
             self.settle_hung();
         }
+        self.is_quiet = events <= LONE_EVENTS;
         Ok(PollStats { events, submitted, entered })
+    }
+
+    /// Has the timer end the next wait by then. The kernel reads the time when the entry is submitted, which the next call
+    /// does.
+    fn set_alarm(&mut self, by_ns: u64) {
+        let is_set = self.alarm.at_ns != u64::MAX;
+        if !self.alarm.must_move(by_ns) {
+            return;
+        }
+        self.alarm_time = Timespec::from(Duration::from_nanos(by_ns));
+        let (time, flags) = (&raw const self.alarm_time, TimeoutFlags::ABS);
+        self.push(match is_set {
+            false => opcode::Timeout::new(time).flags(flags).build().user_data(ALARM),
+            // If it just went off there is nothing to move, and its completion ends the wait.
+            true => opcode::TimeoutUpdate::new(ALARM, time)
+                .flags(flags)
+                .build()
+                .flags(squeue::Flags::SKIP_SUCCESS)
+                .user_data(IGNORE),
+        });
     }
 
     #[inline]
     fn enter(&mut self, wait: Wait) -> io::Result<bool> {
+        let wait = if self.ring.completion().is_empty() { wait } else { Wait::Now };
+        if let Wait::Until(at_ns) = wait {
+            self.set_alarm(at_ns);
+        }
         let (queued, must_enter) = {
             let sq = self.ring.submission();
             (sq.len() as u32, sq.taskrun() || sq.cq_overflow())
         };
-        let wait = if self.ring.completion().is_empty() { wait } else { Wait::Now };
         let result = match wait {
             Wait::Now => {
                 if queued == 0 && !must_enter {
@@ -324,17 +376,13 @@ impl Uring {
                 // SAFETY: no argument is passed; the queue holds valid entries.
                 unsafe { self.ring.submitter().enter::<libc::sigset_t>(queued, 0, GETEVENTS, None) }
             }
-            Wait::Forever => self.ring.submitter().submit_and_wait(1),
-            Wait::For(d) => {
-                let time = Timespec::from(d);
-                self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time))
-            }
+            Wait::Until(_) | Wait::Forever => self.ring.submitter().submit_and_wait(1),
         };
         match result {
             Ok(_) => Ok(true),
             Err(e) => match e.raw_os_error() {
-                // The wait ended (ETIME), a signal came, or the completion queue must be drained first.
-                Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY) => Ok(true),
+                // A signal came, or the completion queue must be drained first.
+                Some(libc::EINTR | libc::EAGAIN | libc::EBUSY) => Ok(true),
                 _ => Err(e),
             },
         }
@@ -349,25 +397,28 @@ impl Uring {
             let entries = self.ring.completion().fill(&mut batch).iter();
             let count = entries.len();
             for entry in entries {
-                self.complete(entry.user_data(), entry.result(), entry.flags(), sockets);
+                let told = self.complete(entry.user_data(), entry.result(), entry.flags(), sockets);
+                events += u32::from(told);
             }
-            events += count as u32;
             if count < 64 {
                 return events;
             }
         }
     }
 
+    /// False when nothing but time passed.
     #[inline]
-    fn complete(&mut self, token: u64, result: i32, flags: u32, sockets: &mut SocketTable) {
+    fn complete(&mut self, token: u64, result: i32, flags: u32, sockets: &mut SocketTable) -> bool {
         if token < 64 {
-            if token == WAKE && !cqueue::more(flags) {
-                self.wake_armed = false;
+            match token {
+                WAKE if !cqueue::more(flags) => self.wake_armed = false,
+                ALARM => self.alarm.went_off(),
+                _ => {}
             }
-            return;
+            return token != ALARM;
         }
-        let Some(op) = Op::from_token(token) else { return };
-        let Some(socket) = canonical((token & !63) as usize) else { return };
+        let Some(op) = Op::from_token(token) else { return true };
+        let Some(socket) = canonical((token & !63) as usize) else { return true };
         // SAFETY: a token of an operation in flight is the address of a record whose `ops` bit keeps it alive; the
         // owner's references do not outlive its calls into the driver, and it is not running now.
         let s = unsafe { &mut *socket.as_ptr() };
@@ -379,8 +430,7 @@ impl Uring {
             Op::Send => self.sent(s, result),
             Op::Connect => {
                 s.extra = None;
-                s.bits.clear(Bits::CONNECTING);
-                s.tx_error = Errno::of((-result).max(0));
+                s.connect_ended((-result).max(0));
                 s.wake_writer();
             }
             Op::PollIn => {
@@ -388,6 +438,9 @@ impl Uring {
                 s.wake_reader();
             }
             Op::PollOut => {
+                if s.bits.has(Bits::CONNECTING) && !s.bits.has(Bits::CLOSING) {
+                    s.connect_ended(syscall::take_error(s.fd));
+                }
                 s.bits.set(Bits::WRITABLE);
                 s.wake_writer();
             }
@@ -409,6 +462,7 @@ impl Uring {
         if s.bits.has(Bits::CLOSING) && s.ops == 0 {
             sockets.remove(socket);
         }
+        true
     }
 
     #[inline]
@@ -443,7 +497,7 @@ impl Uring {
         let entry = opcode::AsyncCancel2::new(all).build();
         self.push(entry.user_data(IGNORE));
         for _ in 0..FINISH_ROUNDS {
-            let _ = self.enter(Wait::For(std::time::Duration::from_millis(1)));
+            let _ = self.enter(Wait::Until(clock::precise_ns() + FINISH_WAIT_NS));
             if self.drain(sockets) == 0 {
                 break;
             }
