@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::distance;
 use crate::load::{self, Observed, Requests};
 use crate::machine::{self, Folder};
 use crate::measure::{Rounds, cpu_ns};
@@ -167,8 +168,9 @@ pub fn run(options: &Options) -> io::Result<()> {
         }
         println!("\n{}: {}", experiment.name, experiment.what);
         let experiment = &within_descriptors(experiment);
-        let results = turns(experiment, &subjects, &ground, options.rounds)?;
+        let (results, distances) = turns(experiment, &subjects, &ground, options.rounds)?;
         report(experiment, &subjects, &results, &mut table);
+        report_distance(experiment, &distances, &mut table);
     }
     let out = options.out.clone().unwrap_or_else(|| PathBuf::from("target/bench/serving.tsv"));
     write(&out, &table)
@@ -236,14 +238,14 @@ fn subjects(options: &Options, nginx: &Path) -> Vec<Subject> {
     subjects
 }
 
-/// All rounds of an experiment.
+/// All rounds of an experiment, and how far the cores were apart in each.
 fn turns(
     experiment: &Experiment,
     subjects: &[Subject],
     ground: &Ground,
     rounds: usize,
-) -> io::Result<Results> {
-    let mut results = Results::new();
+) -> io::Result<(Results, Rounds)> {
+    let (mut results, mut distances) = (Results::new(), Rounds::default());
     let takes_part = |subject: &Subject| !(experiment.setup.splice && matches!(subject, Subject::Nginx(_)));
     let mut add = |i: usize, figures: io::Result<Figures>| match figures {
         Ok(figures) => {
@@ -258,7 +260,7 @@ fn turns(
         for (i, subject) in subjects.iter().enumerate() {
             add(i, hold(experiment, subject, ground, held, connections));
         }
-        return Ok(results);
+        return Ok((results, distances));
     }
     let mut running = Vec::new();
     for (i, subject) in subjects.iter().enumerate().filter(|(_, s)| takes_part(s)) {
@@ -269,6 +271,7 @@ fn turns(
         }
     }
     for round in 0..=rounds {
+        distances.push(distance::between_cores()?);
         for (i, port, process) in &running {
             // The first round warms up and is not counted.
             let (seconds, counted) = if round == 0 { (1, false) } else { (ground.seconds, true) };
@@ -278,7 +281,7 @@ fn turns(
             }
         }
     }
-    Ok(results)
+    Ok((results, distances))
 }
 
 fn hold(
@@ -418,6 +421,20 @@ fn report(experiment: &Experiment, subjects: &[Subject], results: &Results, tabl
         println!(
             "  noisy machine: rounds differ by up to {:.0} % of their median; take these figures with care",
             noisiest * 100.0
+        );
+    }
+}
+
+/// Says how far the cores were apart, and when that changed between rounds.
+fn report_distance(experiment: &Experiment, distances: &Rounds, table: &mut String) {
+    let Some((nearest, farthest)) = distances.extremes() else { return };
+    let (median, spread) = (distances.median(), distances.spread());
+    table.push_str(&format!("{}\tmachine\tcore_distance_ns\t{median:.0}\t{spread:.3}\n", experiment.name));
+    println!("  cores {median:.0} ns apart");
+    if farthest > nearest * distance::MOVED {
+        println!(
+            "  the cores were {nearest:.0} ns apart in one round and {farthest:.0} ns in another: compare no figures of such \
+             a run with another's"
         );
     }
 }

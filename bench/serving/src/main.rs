@@ -6,10 +6,11 @@
 //! an experiment are all running while each gets its short turn of load, one after the other, round after round: what
 //! the machine does meanwhile hits all of them alike. The first figure is the CPU time the proxy's processes were given
 //! per request, as the kernel's scheduler counts it. The median of the rounds is kept, with the spread beside it; a
-//! spread over [`NOISY`] is pointed out.
+//! spread over [`NOISY`] is pointed out, and beside the figures stands how far the two cores were [apart](distance).
 //!
 //! Usage: see [`USAGE`].
 
+mod distance;
 mod experiment;
 mod load;
 mod machine;
@@ -62,6 +63,7 @@ fn main() {
     match args.peek().map(String::as_str) {
         // The load generators re-run this program, so that they can be pinned and limited.
         Some("offer") => return load::offer_main(&args.skip(1).collect::<Vec<_>>()),
+        Some("distance") => return distance::distance_main(),
         Some("hold") => return memory::hold_main(&args.skip(1).collect::<Vec<_>>()),
         _ => {}
     }

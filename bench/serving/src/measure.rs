@@ -42,6 +42,11 @@ impl Rounds {
         }
     }
 
+    /// The smallest and the largest figure.
+    pub fn extremes(&self) -> Option<(f64, f64)> {
+        self.0.first().copied().zip(self.0.last().copied())
+    }
+
     /// How far the rounds are apart: largest minus smallest, as a share of the median. Of five rounds and more the
     /// extreme ones on either side are left out.
     pub fn spread(&self) -> f64 {
