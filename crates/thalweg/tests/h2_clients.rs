@@ -119,7 +119,9 @@ fn requests_with_bodies_are_sent_again() {
             let Some(request) = conn.next_request() else { return };
             if number % 2 == 1 {
                 let body = String::from_utf8_lossy(&request.body).into_owned();
-                conn.send(ok(&format!("{body}|{}", request.trailers)));
+                // It says that it leaves, so that the next request does not meet it on its way out.
+                let answer = ok(&format!("{body}|{}", request.trailers));
+                conn.send(answer.replacen("\r\n", "\r\nConnection: close\r\n", 1));
             }
         });
         let proxy = Setup::http(&format!(

@@ -558,6 +558,9 @@ impl Proxy {
         let Some(threads): Option<usize> = threads else { return };
         let mut polling = BTreeSet::new();
         eventually("all threads wait for events", || {
+            let ended =
+                fs::read_to_string(format!("/proc/{}/stat", self.id())).is_ok_and(|s| s.contains(") Z "));
+            assert!(!ended, "the program ended\n{}", self.output());
             // Who has ended by now is noticed by the test.
             let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", self.id())) else { return Some(()) };
             for task in tasks.flatten() {

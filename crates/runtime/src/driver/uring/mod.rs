@@ -61,6 +61,9 @@ const LONE_EVENTS: u32 = 1;
 const FINISH_ROUNDS: usize = 64;
 /// How long each of them waits at most, in nanoseconds.
 const FINISH_WAIT_NS: u64 = 1_000_000;
+/// How often a ring is asked for again that the kernel has no memory for, and how long after.
+const MEMORY_RETRIES: u32 = 10;
+const MEMORY_PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) struct Uring {
     ring: IoUring,
@@ -526,7 +529,17 @@ fn open(opts: &DriverOptions) -> io::Result<IoUring> {
         builder.build(opts.submission_entries)
     };
     // NO_SQARRAY came with 6.6.
-    build(true).or_else(|_| build(false)).map_err(|e| {
+    let either = || build(true).or_else(|_| build(false));
+    let mut made = either();
+    // What rings of programs that ended had is given back a little later.
+    for _ in 0..MEMORY_RETRIES {
+        match &made {
+            Err(e) if e.raw_os_error() == Some(libc::ENOMEM) => std::thread::sleep(MEMORY_PAUSE),
+            _ => break,
+        }
+        made = either();
+    }
+    made.map_err(|e| {
         let why = match e.raw_os_error() {
             Some(libc::ENOSYS) => "the kernel has no io_uring",
             Some(libc::EPERM) => "io_uring is forbidden here (see the sysctl kernel.io_uring_disabled)",
