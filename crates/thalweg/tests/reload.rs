@@ -127,6 +127,37 @@ fn connections_stay_and_new_requests_follow() {
     });
 }
 
+/// Five requests, which this server answers: how many connections were made for them, and how often one was used again.
+fn connections_for_five(proxy: &Proxy, client: &mut Conn, server: &str, name: &str) -> (u64, u64) {
+    let count = |column: &str| stat(proxy, &format!("be,{server}"), column).parse::<u64>().unwrap();
+    let before = (count("connect"), count("reuse"));
+    for _ in 0..5 {
+        assert_eq!(ask(client).1, name);
+    }
+    (count("connect") - before.0, count("reuse") - before.1)
+}
+
+/// Connections to a server are used again when its line is another one than at the start, and when it was added at run time.
+#[test]
+fn connections_to_servers_that_changed_are_used_again() {
+    each_driver(|io| {
+        let (first, second) = (Server::named("first"), Server::named("second"));
+        let text = format!("{ONE}backend be\n  http-reuse always\n  server a {}\n", first.addr);
+        let mut proxy = setup(&text).start(io);
+        let mut client = Conn::connect(proxy.addr("fe"));
+        assert_eq!(connections_for_five(&proxy, &mut client, "a", "first"), (1, 4), "{io}");
+        let line = format!("server a {}", first.addr);
+        proxy.edit(&line, &format!("{line} weight 7"));
+        reload(&proxy);
+        assert_eq!(connections_for_five(&proxy, &mut client, "a", "first"), (1, 4), "{io}: changed");
+        cli(&proxy, &format!("add server be/b {}", second.addr));
+        cli(&proxy, "disable server be/a; enable server be/b");
+        assert_eq!(connections_for_five(&proxy, &mut client, "b", "second"), (1, 4), "{io}: added");
+        drop(client);
+        proxy.finish((first, second));
+    });
+}
+
 /// Listeners that are not named any more serve who waits and what is under way, and then nobody; new ones serve at once.
 #[test]
 fn listeners_come_and_go() {

@@ -206,7 +206,8 @@ impl<'a> Way<'a> {
             && proxy.source.is_none()
             && !is_special
             && worker.changed(backend, server.id).is_none();
-        is_plain.then_some(Way { worker, proxy, server, key: None, moves: 0 })
+        let moves = if crate::plant::bug("former-line") { 0 } else { server.revision };
+        is_plain.then_some(Way { worker, proxy, server, key: None, moves })
     }
 
     /// How often the server's address had changed when this was made.
