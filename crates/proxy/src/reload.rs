@@ -362,6 +362,9 @@ fn follow(next: &Arc<Instance>, sockets: Vec<ThreadSocket>, pools: &[usize], che
     }
     for flat in pools {
         worker.with_pool(*flat, IdlePool::clear);
+        if crate::plant::bug("counters-forgotten") {
+            worker.forget_server(*flat);
+        }
     }
     for (proxy, server, delay_ms) in checks {
         health::start_server(&worker, proxy, &server, delay_ms);

@@ -2,7 +2,7 @@
 //! `--cfg planted_bugs` only; elsewhere [`bug`] is the constant `false`, and what it guards is not compiled in.
 
 /// Every bug that can be planted, and what it does.
-pub const BUGS: [(&str, &str); 20] = [
+pub const BUGS: [(&str, &str); 24] = [
     ("lost-wakeup", "a request that waits in a queue is not woken when its turn comes"),
     ("dirty-pool", "an idle connection on which bytes arrived is used again"),
     ("slot-kept", "a slot of a server's maxconn is not given back"),
@@ -23,6 +23,13 @@ pub const BUGS: [(&str, &str); 20] = [
     ("end-unsaid", "the end of a message in frames that has a frame of its own is not sent"),
     ("streams-counted", "streams of HTTP/2 that are over stay counted"),
     ("session-counted", "a session that ends with an error is counted for ever"),
+    (
+        "former-line",
+        "connections made by a server's former line are used by its new one, and not those of the new one",
+    ),
+    ("pin-renewed", "a log line is written by the configuration in force at the end of its request"),
+    ("pin-left", "who serves a request pins its configuration for good"),
+    ("counters-forgotten", "what a server counted is forgotten when its line changes"),
 ];
 
 /// Whether the bug of this name is planted.

@@ -36,6 +36,8 @@ pub struct Sent {
     pub head: bool,
     pub complete: bool,
     pub began_ms: u64,
+    /// The configuration that is followed when it begins: none before that may serve it.
+    pub generation: usize,
 }
 
 /// A response as far as it was received.
@@ -44,6 +46,8 @@ pub struct Received {
     pub status: u16,
     /// The number it carries, and which attempt of the server's it is; none on the proxy's own answers.
     pub from_server: Option<(usize, usize)>,
+    /// The configurations of the frontend and of the backend that say so.
+    pub generations: [Option<usize>; 2],
     pub body: u64,
     /// Bytes on the wire, interim responses before it included.
     pub wire: u64,
@@ -67,6 +71,9 @@ pub struct Attempt {
     pub id: usize,
     /// The server's position.
     pub server: usize,
+    /// The configurations of the frontend and of the backend that say so, and the one in force when the connection came.
+    pub generations: [Option<usize>; 2],
+    pub connected_by: usize,
     /// Which request of its connection it was, from 0.
     pub turn: usize,
     pub at_ms: u64,
@@ -155,6 +162,8 @@ pub struct LogLine {
     pub retries: u64,
     pub redispatched: bool,
     pub id: Option<usize>,
+    /// The number of the configuration, where configurations have one.
+    pub generation: Option<usize>,
     /// The line itself.
     pub text: String,
 }
@@ -170,6 +179,11 @@ pub struct Record {
     pub lines: RefCell<Vec<LogLine>>,
     /// When servers said something that nobody had asked for.
     pub goodbyes_ms: RefCell<Vec<u64>>,
+    /// The configuration that is in force, and the one that is followed by now.
+    pub in_force: Cell<usize>,
+    pub followed: Cell<usize>,
+    /// All but the first.
+    pub snapshots: RefCell<Vec<std::sync::Weak<thalweg_proxy::Instance>>>,
     /// What is wrong.
     pub complaints: RefCell<Vec<String>>,
     /// The millisecond the scenario began.
@@ -193,6 +207,9 @@ impl Record {
             streams: RefCell::new(vec![StreamRecord::default(); streams]),
             lines: RefCell::default(),
             goodbyes_ms: RefCell::default(),
+            in_force: Cell::new(0),
+            followed: Cell::new(0),
+            snapshots: RefCell::default(),
             complaints: RefCell::default(),
             began_ms: clock::now_ms(),
             live: Cell::new(clients + sessions + muxed),

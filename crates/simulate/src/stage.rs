@@ -6,14 +6,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use thalweg_config::model::Config;
-use thalweg_config::{Input, LoadOptions};
+use thalweg_config::{After, Input, LoadOptions};
 use thalweg_proxy::{Instance, Stopping, ThreadSocket, worker};
 use thalweg_runtime::buffer::BufferConfig;
 use thalweg_runtime::driver::sim::{self, Network, Report, SimConfig};
 use thalweg_runtime::net::{Datagram, DatagramOptions, LetGo, Port, SockAddr};
 use thalweg_runtime::{clock, kill, spawn, timer};
 
-use crate::actor::{ACTOR, client, log, operator, server::Server, streams, tcp};
+use crate::actor::{ACTOR, change, client, log, operator, server::Server, streams, tcp};
 use crate::check;
 use crate::plan::{Drop, LOG, Plan, STREAMS_FRONT, TCP_FRONT};
 use crate::record::Record;
@@ -45,7 +45,7 @@ pub struct Outcome {
 pub fn play(seed: u64, journal: bool) -> Outcome {
     let play = move || {
         let plan = Arc::new(Plan::new(seed));
-        match configuration(&plan) {
+        match configuration(&plan.proxy.text, None) {
             Ok(config) => play_here(plan, config, journal),
             Err(complaint) => {
                 let report = sim::run(seed, SimConfig::faultless(), |_| async {});
@@ -59,9 +59,11 @@ pub fn play(seed: u64, journal: bool) -> Outcome {
     }
 }
 
-fn configuration(plan: &Plan) -> Result<Config, String> {
-    let input = Input::Memory { name: "plan.cfg".into(), text: plan.proxy.text.clone().into_bytes() };
-    let loaded = thalweg_config::load(&LoadOptions { files: vec![input], cpus: 1, ..LoadOptions::default() });
+/// Reads a configuration, which may follow another one.
+pub(crate) fn configuration(text: &str, after: Option<After<'_>>) -> Result<Config, String> {
+    let input = Input::Memory { name: "plan.cfg".into(), text: text.as_bytes().to_vec() };
+    let options = LoadOptions { files: vec![input], cpus: 1, after, ..LoadOptions::default() };
+    let loaded = thalweg_config::load(&options);
     let options = thalweg_syntax::RenderOptions { pid: 1, diagnostic_mode: false };
     let mut config = loaded.config.ok_or_else(|| loaded.diagnostics.render(&loaded.sources, options))?;
     config.global.nbthread = 1;
@@ -119,6 +121,14 @@ fn play_here(plan: Arc<Plan>, config: Config, journal: bool) -> Outcome {
         for deed in scenario.deeds.iter().copied() {
             let (plan, record) = (Arc::clone(&scenario), Rc::clone(&record));
             actors.push(spawn(&ACTOR, operator::act(plan, record, deed)));
+        }
+        if let Some(plan) = &scenario.change {
+            actors.push(spawn(&ACTOR, change::watch(Rc::clone(&record))));
+            actors.push(spawn(&ACTOR, change::reload(Arc::clone(&scenario), Rc::clone(&record))));
+            for (n, guest) in plan.guests.iter().enumerate() {
+                let visit = change::visit(Arc::clone(&scenario), Rc::clone(&record), n, *guest);
+                actors.push(spawn(&ACTOR, visit));
+            }
         }
         if let Some(ms) = scenario.soft_stop_ms {
             let (instance, network) = (Arc::clone(&instance), network.clone());

@@ -28,6 +28,8 @@ const MONTHS: [&str; 12] =
 pub fn http(http: &mut Stream<'_>, fe: &Proxy) {
     http.state.facts.timers.close_us = http.elapsed_us();
     stream_counters(http.worker, http.session, http.state);
+    let renewed = bug("pin-renewed").then(crate::worker::current).flatten();
+    let fe = renewed.as_ref().map_or(fe, |now| now.proxy(fe.id));
     let lost = bug("line-lost") && http.state.facts.retries > 0;
     if (!fe.opts.logasap || http.state.facts.server_status < 0) && !lost {
         log_stream(http.worker, http.session, http.state, fe);

@@ -11,7 +11,9 @@ use thalweg_runtime::{clock, current_task, timer};
 use super::{Got, Line, PAUSES_MAX, both};
 use crate::body;
 use crate::message::{Head, Item, Reader};
-use crate::plan::{ClientPlan, Ending, How, Kind, Pace, Plan, RequestPlan, Upload, When};
+use crate::plan::{
+    ClientPlan, Ending, How, Kind, OF_BACKEND, OF_FRONTEND, Pace, Plan, RequestPlan, Upload, When,
+};
 use crate::record::{End, Received, Record, Sent};
 
 /// How long a client waits for whatever it waits for, beyond all that the scenario lets happen, in milliseconds.
@@ -140,7 +142,9 @@ impl Client {
     async fn send_request(&self, id: usize) -> bool {
         let request = self.request(id);
         let began_ms = self.record.now_ms();
-        self.record.client(self.n, |c| c.requests.push(Sent { id, head: false, complete: false, began_ms }));
+        let generation = self.record.followed.get();
+        let sent = Sent { id, head: false, complete: false, began_ms, generation };
+        self.record.client(self.n, |c| c.requests.push(sent));
         let (n, upload) = (self.n, request.upload);
         self.record.network.note(|| {
             format!("actor client {n} sends request {id}: {} {} {upload:?}", request.method, request.path(id))
@@ -399,6 +403,7 @@ impl Client {
             c.responses.push(Received {
                 status,
                 from_server,
+                generations: [OF_FRONTEND, OF_BACKEND].map(|name| head.number(name)),
                 wire: wire + self.interim.take(),
                 closes: head.closes(),
                 at_ms: clock::now_ms().saturating_sub(self.record.began_ms),

@@ -6,6 +6,9 @@ use thalweg_runtime::net::Datagram;
 
 use crate::record::{LogLine, Record};
 
+/// What a line has but for the number of its configuration.
+const WORDS: usize = 13;
+
 /// Reads lines for ever.
 pub async fn read(mut socket: Datagram, record: Rc<Record>) {
     while let Ok(received) = socket.recv_from().await {
@@ -20,7 +23,10 @@ pub async fn read(mut socket: Datagram, record: Rc<Record>) {
 
 /// A line in the format of the plans.
 fn parse(text: &str) -> Option<LogLine> {
-    let words: Vec<&str> = text.split(' ').collect();
+    let mut words: Vec<&str> = text.split(' ').collect();
+    // Behind the others, where the configuration has one.
+    let generation = words.get(WORDS).and_then(|word| word.parse().ok());
+    words.truncate(WORDS);
     let [client, frontend, backend, server, status, b0, b1, b2, b3, state, retries, _times, id] = words[..]
     else {
         return None;
@@ -37,6 +43,7 @@ fn parse(text: &str) -> Option<LogLine> {
         retries: retries.trim_start_matches('+').parse().ok()?,
         redispatched: retries.starts_with('+'),
         id: id.parse().ok(),
+        generation,
         text: text.to_owned(),
     })
 }

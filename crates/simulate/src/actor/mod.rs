@@ -1,5 +1,6 @@
 //! Who takes part in a scenario beside the proxy: clients, servers, and whoever reads the log.
 
+pub mod change;
 pub mod client;
 pub mod log;
 pub mod operator;

@@ -14,8 +14,7 @@ use crate::record::Record;
 pub async fn act(plan: Arc<Plan>, record: Rc<Record>, (at_ms, server, deed): (u64, usize, Deed)) {
     timer::sleep(at_ms).await;
     let Some(worker) = worker::current() else { return };
-    let of = |b: &&crate::plan::BackendPlan| (b.servers.0..b.servers.1).contains(&server);
-    let Some(backend) = plan.proxy.backends.iter().find(of) else { return };
+    let backend = plan.proxy.backend_of(server);
     let Some(proxy) = worker.instance.backend_by_name(backend.name.as_bytes()) else { return };
     let Some(server) = proxy.server_by_name(&format!("s{server}")) else { return };
     record.network.note(|| format!("actor an operator: {deed:?} on {}/{}", proxy.name, server.name));

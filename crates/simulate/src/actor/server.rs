@@ -10,7 +10,9 @@ use thalweg_runtime::{TaskId, clock, kill, spawn, timer};
 use super::{ACTOR, Got, Line, PAUSES_MAX, add, both};
 use crate::body;
 use crate::message::{Head, Item, Reader};
-use crate::plan::{Act, Answer, AnswerWhen, Delimited, Drop, Fault, Life, Plan, RequestPlan};
+use crate::plan::{
+    Act, Answer, AnswerWhen, Delimited, Drop, Fault, Life, OF_BACKEND, OF_FRONTEND, Plan, RequestPlan,
+};
 use crate::record::{Attempt, Record};
 
 /// How long a server that stalls does nothing, unless the proxy gives it up before, in milliseconds.
@@ -38,6 +40,8 @@ pub struct Server {
 struct Connection {
     line: Line,
     task: Cell<TaskId>,
+    /// The configuration that was in force when it came.
+    made_by: usize,
     /// The attempt in progress.
     attempt: Cell<Option<usize>>,
 }
@@ -105,6 +109,7 @@ impl Server {
         let connection = Rc::new(Connection {
             line: Line::new(stream),
             task: Cell::new(TaskId::NONE),
+            made_by: self.record.in_force.get(),
             attempt: Cell::new(None),
         });
         let (me, conn) = (Rc::clone(self), Rc::clone(&connection));
@@ -191,7 +196,7 @@ impl Server {
     async fn answer(&self, connection: &Connection, reader: &mut Reader, head: &Head, turn: usize) -> bool {
         let Some((id, request)) = self.known(head) else { return false };
         let earlier = self.record.attempts.borrow().iter().filter(|a| a.id == id).count();
-        let attempt = self.begin(id, turn);
+        let attempt = self.begin(id, turn, connection, head);
         connection.attempt.set(Some(attempt));
         self.record.network.note(|| {
             format!(
@@ -304,11 +309,13 @@ impl Server {
         Some((id, request))
     }
 
-    fn begin(&self, id: usize, turn: usize) -> usize {
+    fn begin(&self, id: usize, turn: usize, connection: &Connection, head: &Head) -> usize {
         let mut attempts = self.record.attempts.borrow_mut();
         attempts.push(Attempt {
             id,
             server: self.n,
+            generations: [OF_FRONTEND, OF_BACKEND].map(|name| head.number(name)),
+            connected_by: connection.made_by,
             turn,
             at_ms: self.record.now_ms(),
             body: 0,

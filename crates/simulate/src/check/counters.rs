@@ -7,10 +7,11 @@ use thalweg_config::model::{Mode, Proxy, Server};
 use thalweg_proxy::Instance;
 use thalweg_proxy::counters::{Counters, sum};
 
+use crate::plan::Plan;
 use crate::record::{LogLine, Record};
 
 /// Frontends, backends and servers counted what the log says.
-pub fn check(record: &Record, instance: &Arc<Instance>) {
+pub fn check(plan: &Plan, record: &Record, instance: &Arc<Instance>) {
     let lines = record.lines.borrow();
     for proxy in &instance.config.proxies {
         if proxy.is_fe() {
@@ -48,7 +49,7 @@ pub fn check(record: &Record, instance: &Arc<Instance>) {
                     proxy.name
                 ));
             }
-            servers(record, instance, proxy, &of);
+            servers(plan, record, instance, proxy, &of);
         }
     }
 }
@@ -90,7 +91,7 @@ fn bytes(record: &Record, what: &str, counters: &[&Counters], lines: &[&LogLine]
     }
 }
 
-fn servers(record: &Record, instance: &Arc<Instance>, proxy: &Proxy, lines: &[&LogLine]) {
+fn servers(plan: &Plan, record: &Record, instance: &Arc<Instance>, proxy: &Proxy, lines: &[&LogLine]) {
     let backend = instance.threads.iter().map(|t| &t.backends[proxy.id.0 as usize]);
     let counters: Vec<&Counters> = backend.collect();
     let of = |server: &Server| -> Vec<&Counters> {
@@ -104,14 +105,21 @@ fn servers(record: &Record, instance: &Arc<Instance>, proxy: &Proxy, lines: &[&L
     ] {
         let all: u64 = proxy.servers.iter().map(|s| total(&of(s), pick)).sum();
         let sum = total(&counters, pick);
-        if all != sum {
+        // Those that are gone have taken theirs with them.
+        if all > sum || all < sum && plan.change.is_none() {
             record.complain(format!("backend {}: {sum} {name}, its servers have {all}", proxy.name));
         }
     }
-    for server in &proxy.servers {
+    for server in proxy.servers.iter().filter(|server| !began_anew(plan, proxy, server)) {
         let logged: Vec<&LogLine> = lines.iter().filter(|l| l.server == *server.name).copied().collect();
         bytes(record, &format!("server {}", server.name), &of(server), &logged);
     }
+}
+
+/// Whether a server was gone for a while, and may count from when it came again.
+fn began_anew(plan: &Plan, proxy: &Proxy, server: &Server) -> bool {
+    let position = plan.proxy.server_by_name(&proxy.name, &server.name);
+    plan.change.as_ref().zip(position).is_some_and(|(change, server)| change.leaves(server))
 }
 
 /// No session, stream, slot, place or connection is left.

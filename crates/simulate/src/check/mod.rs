@@ -2,6 +2,7 @@
 
 mod answers;
 mod attempts;
+mod change;
 mod counters;
 mod lines;
 mod streams;
@@ -21,7 +22,8 @@ pub fn all(plan: &Plan, record: &Record, instance: &Arc<Instance>) {
     lines::check(plan, record);
     tcp::check(plan, record);
     streams::check(plan, record);
-    counters::check(record, instance);
+    change::check(plan, record);
+    counters::check(plan, record, instance);
     counters::nothing_left(record, instance);
 }
 

@@ -1,5 +1,6 @@
 //! What a scenario is: everything in it follows from its seed and is decided before it begins.
 
+mod change;
 mod client;
 mod proxy;
 mod request;
@@ -11,6 +12,7 @@ use thalweg_runtime::driver::sim::SimConfig;
 
 use crate::random::Random;
 
+pub use change::{ChangePlan, Guest, OF_BACKEND, OF_FRONTEND};
 pub use client::{ClientPlan, Ending, Group, How, Leave, Pace, When};
 pub use proxy::{BackendPlan, CHECK_PATH, LOG, ProxyPlan, Retry};
 pub use request::{Act, Answer, Delimited, Fault, Kind, RequestPlan, Upload, When as AnswerWhen};
@@ -21,6 +23,10 @@ pub use tcp::{TCP_FRONT, TcpPlan, TcpSession};
 /// How many scenarios in a hundred have HTTP/2, and what their seed is changed by for that.
 const STREAMS_PERCENT: u64 = 35;
 const STREAMS_SEED: u64 = 0x2c2c_2c2c;
+
+/// The same of changes of the configuration.
+const CHANGE_PERCENT: u64 = 40;
+const CHANGE_SEED: u64 = 0x5eed_5eed;
 
 /// See the module's documentation.
 #[derive(Clone, Debug)]
@@ -33,6 +39,8 @@ pub struct Plan {
     pub clients: Vec<ClientPlan>,
     pub tcp: Option<TcpPlan>,
     pub streams: Option<StreamsPlan>,
+    /// What becomes of the configuration, if it changes.
+    pub change: Option<ChangePlan>,
     /// What an operator does, and when.
     pub deeds: Vec<(u64, usize, Deed)>,
     /// By the number that the request and its answer carry.
@@ -53,7 +61,7 @@ impl Plan {
         let trouble = Trouble::draw(random, calm);
         let mut proxy = ProxyPlan::draw(random, &trouble);
         let tcp = random.chance(30).then(|| TcpPlan::draw(random, &trouble, &mut proxy.text));
-        let servers = (0..proxy.server_count())
+        let mut servers: Vec<_> = (0..proxy.server_count())
             .map(|i| ServerPlan::draw(random, &trouble, proxy.address_of(i)))
             .collect();
         let mut requests = Vec::new();
@@ -71,7 +79,26 @@ impl Plan {
         // Drawn apart: the rest of a scenario is the same with and without it.
         let own = &mut Random::new(seed ^ STREAMS_SEED);
         let streams = own.chance(STREAMS_PERCENT).then(|| StreamsPlan::draw(own, &trouble, &mut proxy.text));
-        Plan { seed, calm, proxy, servers, clients, tcp, streams, deeds, requests, network, soft_stop_ms }
+        let own = &mut Random::new(seed ^ CHANGE_SEED);
+        let change = own.chance(CHANGE_PERCENT).then(|| ChangePlan::draw(own, &mut proxy));
+        for guest in 0..change.as_ref().map_or(0, |change| change.guests.len()) {
+            let address = proxy.address_of(proxy.server_count() + guest);
+            servers.push(ServerPlan::draw(own, &trouble, address));
+        }
+        Plan {
+            seed,
+            calm,
+            proxy,
+            servers,
+            clients,
+            tcp,
+            streams,
+            change,
+            deeds,
+            requests,
+            network,
+            soft_stop_ms,
+        }
     }
 
     /// Whether so many bytes and a few more that are sent at once also arrive at once.

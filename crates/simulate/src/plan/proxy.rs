@@ -104,6 +104,15 @@ impl ProxyPlan {
         SocketAddr::from(([10, 0, 1, server as u8 + 1], 80))
     }
 
+    /// The backend of a server by its position.
+    ///
+    /// # Panics
+    /// When there is no such server.
+    pub fn backend_of(&self, server: usize) -> &BackendPlan {
+        let of = |b: &&BackendPlan| (b.servers.0..b.servers.1).contains(&server);
+        self.backends.iter().find(of).expect("each server has a backend")
+    }
+
     /// The position of a server by the names of its backend and its own.
     pub fn server_by_name(&self, backend: &str, server: &str) -> Option<usize> {
         let backend = self.backends.iter().find(|b| b.name == backend)?;

@@ -1,0 +1,186 @@
+//! Whoever changes the configuration: reloads it, adds servers and removes them, and watches what is counted meanwhile.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use thalweg_config::{After, LoadOptions, compare, new_server};
+use thalweg_proxy::backend::algorithm::takes_new_servers;
+use thalweg_proxy::change::{add_server, is_removable, remove_server};
+use thalweg_proxy::operator::Hand;
+use thalweg_proxy::reload::{Next, Reserved, obstacles};
+use thalweg_proxy::{Instance, Stopping, worker};
+use thalweg_runtime::{handle, timer};
+
+use crate::plan::{Guest, Plan};
+use crate::record::Record;
+use crate::stage::configuration;
+
+/// How often what waits for something looks whether it is there.
+const LOOK_MS: u64 = 1;
+
+/// How often a server that is used is asked to go, in milliseconds.
+const LEAVE_MS: u64 = 20;
+
+/// How often what is counted is looked at, in milliseconds.
+const WATCH_MS: u64 = 40;
+
+/// Puts one configuration after the other in force, each at its time.
+pub async fn reload(plan: Arc<Plan>, record: Rc<Record>) {
+    let Some(change) = &plan.change else { return };
+    for (at_ms, number) in change.reloads_ms.iter().zip(1..) {
+        timer::sleep_until(record.began_ms + at_ms).await;
+        let Some(generation) = put_in_force(&change.text(number), number, &record) else { return };
+        // Every thread follows by itself.
+        while worker::current().is_some_and(|worker| worker.instance.generation < generation) {
+            timer::sleep(LOOK_MS).await;
+        }
+        record.followed.set(number);
+    }
+}
+
+fn put_in_force(text: &str, number: usize, record: &Record) -> Option<u64> {
+    let worker = worker::current().filter(|worker| worker.live.stopping() == Stopping::No)?;
+    let reserved = Reserved::new(&worker.live)?;
+    let base = Arc::clone(reserved.base());
+    let after = After { config: &base.config, numbers: &reserved, force: false };
+    let config = match configuration(text, Some(after)) {
+        Ok(config) => config,
+        Err(complaint) => {
+            record.complain(complaint);
+            return None;
+        }
+    };
+    let mut found = compare(&base.config, &config);
+    obstacles(&base, &config, &mut found);
+    if !found.obstacles.is_empty() {
+        record.complain(format!("a reload is refused: {}", found.obstacles.join(" ")));
+        return None;
+    }
+    record.network.note(|| {
+        let changes: Vec<String> = found.changes.iter().map(ToString::to_string).collect();
+        format!("actor reloads, {number} is in force: {}", changes.join(", "))
+    });
+    record.in_force.set(number);
+    let handle = handle()?;
+    let generation = Next::of(reserved, config).put_in_force(&handle, vec![Vec::new()]).ok();
+    remember(&worker.live.current(), record);
+    if generation.is_none() {
+        record.complain("a reload is overtaken by nobody");
+    }
+    generation
+}
+
+/// A snapshot that must be gone in the end.
+fn remember(current: &Option<Arc<Instance>>, record: &Record) {
+    record.snapshots.borrow_mut().extend(current.as_ref().map(Arc::downgrade));
+}
+
+/// A server comes, and perhaps goes again.
+pub async fn visit(plan: Arc<Plan>, record: Rc<Record>, n: usize, guest: Guest) {
+    timer::sleep(guest.comes_ms).await;
+    let name = name_of(n);
+    if !arrive(&plan, &record, n, guest.beside) {
+        return;
+    }
+    let Some(stays_ms) = guest.stays_ms else { return };
+    timer::sleep(stays_ms).await;
+    with_server(&plan, &name, guest.beside, |hand| hand.maintain());
+    while with_server(&plan, &name, guest.beside, |hand| leave(hand, &record)) == Some(false) {
+        timer::sleep(LEAVE_MS).await;
+    }
+}
+
+fn name_of(guest: usize) -> String {
+    format!("guest{guest}")
+}
+
+fn arrive(plan: &Plan, record: &Record, n: usize, beside: usize) -> bool {
+    let Some(worker) = worker::current().filter(|worker| worker.live.stopping() == Stopping::No) else {
+        return false;
+    };
+    let Some(proxy) = worker.instance.backend_by_name(plan.proxy.backend_of(beside).name.as_bytes()) else {
+        return false;
+    };
+    if !takes_new_servers(proxy) {
+        return false;
+    }
+    let name = &*name_of(n);
+    let address = plan.servers[plan.proxy.server_count() + n].address.to_string();
+    let read = match new_server(&LoadOptions::default(), &worker.instance.config, proxy, name, &[&address]) {
+        Ok(read) => read,
+        Err(why) => {
+            record.complain(why);
+            return false;
+        }
+    };
+    if let Err(why) = add_server(&worker, proxy.id, read.server, read.tls) {
+        record.complain(format!("server {name} cannot come: {why:?}"));
+        return false;
+    }
+    remember(&worker.live.current(), record);
+    record.network.note(|| format!("actor server {name} comes to {}", proxy.name));
+    with_server(plan, name, beside, |hand| hand.make_ready()).is_some()
+}
+
+/// Whether it is gone.
+fn leave(hand: Hand<'_>, record: &Record) -> bool {
+    let instance = &hand.worker.instance;
+    let Some(proxy) = instance.config.find_proxy(hand.proxy) else { return true };
+    let Some(server) = proxy.server(hand.server) else { return true };
+    if is_removable(instance, proxy, server).is_err() {
+        return false;
+    }
+    if let Err(why) = remove_server(hand.worker, hand.proxy, hand.server) {
+        record.complain(format!("server {} cannot go: {why:?}", server.name));
+    }
+    remember(&hand.worker.live.current(), record);
+    record.network.note(|| format!("actor server {} goes", server.name));
+    true
+}
+
+/// What a hand does to a server of the backend of another one; `None` when it is not there.
+fn with_server<R>(plan: &Plan, name: &str, beside: usize, f: impl FnOnce(Hand<'_>) -> R) -> Option<R> {
+    let worker = worker::current()?;
+    let proxy = worker.instance.backend_by_name(plan.proxy.backend_of(beside).name.as_bytes())?;
+    let server = proxy.server_by_name(name)?.id;
+    Some(f(Hand { worker: &worker, proxy: proxy.id, server }))
+}
+
+/// Looks at what is counted, time and again: nothing becomes less.
+pub async fn watch(record: Rc<Record>) {
+    let mut before: Vec<(String, u64)> = Vec::new();
+    while let Some(worker) = worker::current() {
+        let now = counted(&worker.instance);
+        for (name, value) in &before {
+            let left = now.iter().find(|(other, _)| other == name);
+            if left.is_some_and(|(_, now)| now < value) {
+                record.complain(format!("{name} were {value} and became {left:?}"));
+            }
+        }
+        before = now;
+        drop(worker);
+        timer::sleep(WATCH_MS).await;
+    }
+}
+
+/// Of each frontend, backend and server, what only grows.
+fn counted(instance: &Instance) -> Vec<(String, u64)> {
+    let mut all = Vec::new();
+    for proxy in &instance.config.proxies {
+        let fronts = || instance.frontend_counters(proxy.id);
+        all.push((format!("sessions of {}", proxy.name), fronts().map(|c| c.total.get()).sum()));
+        all.push((format!("requests of {}", proxy.name), fronts().map(|c| c.requests.get()).sum()));
+        let at = proxy.id.0 as usize;
+        let backs = || instance.threads.iter().map(move |thread| &thread.backends[at]);
+        all.push((format!("streams of {}", proxy.name), backs().map(|c| c.total.get()).sum()));
+        all.push((format!("bytes of {}", proxy.name), backs().map(|c| c.response_bytes_in.get()).sum()));
+        for server in &proxy.servers {
+            let at = instance.server_index(proxy.id, server.id);
+            let of = instance.threads.iter().map(move |thread| &thread.servers[at]);
+            // One that goes and comes again begins anew: it has another number.
+            let name = format!("streams of {}/{} ({})", proxy.name, server.name, server.id.0);
+            all.push((name, of.map(|c| c.total.get()).sum()));
+        }
+    }
+    all
+}
