@@ -13,7 +13,7 @@ use crate::round_robin::{Entry, Schedule};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crossbeam_utils::CachePadded;
 use std::net::IpAddr;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 /// Position of a server in its backend's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -124,6 +124,12 @@ pub struct Settings {
     pub preserve_affinity: PreserveAffinity,
 }
 
+impl Settings {
+    fn has_fixed_weights(&self) -> bool {
+        matches!(self.algorithm, Algorithm::StaticRr | Algorithm::Hash(HashMethod::MapBased))
+    }
+}
+
 /// What only the caller knows about servers at the time of a pick.
 pub trait ServerView {
     /// No slot is free: maxconn is reached, or requests already wait for this server.
@@ -182,14 +188,15 @@ struct Seen {
 /// the change, and every thread fetches it once per change.
 #[derive(Debug)]
 pub struct Balancer {
-    settings: Settings,
     loads: Growing<Load>,
     /// For `leastconn` only: weights of usable servers, in 16ths; 0 when not usable.
     weights: Growing<AtomicU64>,
-    // Boxed, as few have it.
-    tournament: Option<Box<Tournaments>>,
+    // Boxed, as few have it. It is made when servers are first chosen by their load, and then stays.
+    tournament: OnceLock<Box<Tournaments>>,
     tickets: CachePadded<AtomicU64>,
     total: CachePadded<AtomicU64>,
+    /// Requests are counted in `total`: there was a `hash-balance-factor` at the start.
+    counts_total: bool,
     generation: AtomicU64,
     control: Mutex<Control>,
 }
@@ -197,6 +204,7 @@ pub struct Balancer {
 /// State changed by operators and health checks, never by requests.
 #[derive(Debug)]
 struct Control {
+    settings: Settings,
     /// By number.
     servers: Vec<Status>,
     /// The numbers of those that there are, in the order of the backend's list.
@@ -224,6 +232,7 @@ struct Status {
 
 #[derive(Debug)]
 struct Plan {
+    settings: Settings,
     entries: Box<[Entry]>,
     total_weight: u64,
     method: Method,
@@ -265,20 +274,57 @@ impl Balancer {
         let order = (0..servers.len() as u32).collect();
         let arrivals = (0..servers.len() as u32).filter(|&i| servers[i as usize].up).collect();
         Balancer {
-            settings,
             loads: (0..servers.len()).map(|i| Load::with_ticket(i as u64)).collect(),
             weights: servers.iter().filter(|_| least).map(|_| AtomicU64::new(0)).collect(),
-            tournament: least.then(|| Box::new(Tournaments::new(servers.len()))),
+            tournament: match least {
+                true => OnceLock::from(Box::new(Tournaments::new(servers.len()))),
+                false => OnceLock::new(),
+            },
             tickets: CachePadded::new(AtomicU64::new(servers.len() as u64)),
             total: CachePadded::new(AtomicU64::new(0)),
+            counts_total: settings.balance_factor != 0,
             generation: AtomicU64::new(1),
-            control: Mutex::new(Control { servers: statuses, order, plan: None, previous: None, arrivals }),
+            control: Mutex::new(Control {
+                settings,
+                servers: statuses,
+                order,
+                plan: None,
+                previous: None,
+                arrivals,
+            }),
         }
     }
 
     /// What was configured.
     pub fn settings(&self) -> Settings {
-        self.settings
+        self.lock().settings
+    }
+
+    /// Whether it can follow other settings: who did not count requests at the start cannot begin with it, as it would not know
+    /// how many there are.
+    pub fn can_follow(&self, settings: Settings) -> bool {
+        self.counts_total || settings.balance_factor == 0
+    }
+
+    /// The configuration says something else of the backend: servers are chosen like that from now on. What was said of servers at
+    /// run time stays, and so does what they are doing.
+    pub fn follow(&self, settings: Settings) {
+        let mut control = self.lock();
+        let control = &mut *control;
+        if control.settings == settings {
+            return;
+        }
+        control.settings = settings;
+        if settings.algorithm == Algorithm::LeastConn {
+            let servers = control.servers.len();
+            // Its places are made before anybody looks for them.
+            for server in 0..servers {
+                self.weights[server].store(0, Ordering::SeqCst);
+            }
+            let tournament = self.tournament.get_or_init(|| Box::new(Tournaments::new(servers)));
+            tournament.grow(servers, &self.loads, &self.weights);
+        }
+        self.changed_plan(control);
     }
 
     /// Chooses a server. `key` is the hash of the request's key, when the algorithm uses one and there is one.
@@ -298,7 +344,7 @@ impl Balancer {
             [] => return None,
             // One server: nothing to choose. Hashing insists on it even when it is full.
             [only] => {
-                let insists = key.is_some() || self.settings.algorithm == Algorithm::Sticky;
+                let insists = key.is_some() || plan.settings.algorithm == Algorithm::Sticky;
                 return (insists || !self.full(only.server, cx)).then_some(ServerIndex(only.server));
             }
             _ => {}
@@ -317,13 +363,13 @@ impl Balancer {
             },
             Method::Least => self.least(&plan.entries, refuse),
             Method::InOrder(order) => order.iter().copied().find(|&s| {
-                Some(s) != avoid && (self.settings.algorithm == Algorithm::Sticky || !self.full(s, cx))
+                Some(s) != avoid && (plan.settings.algorithm == Algorithm::Sticky || !self.full(s, cx))
             }),
             Method::Urn(urn) => {
                 let mut source = Draws::new(cx.random);
                 let refuse = |s| refuse(s) || self.overloaded(s, plan);
                 let load = |s: u32| self.loads[s as usize].now();
-                match self.settings.algorithm {
+                match plan.settings.algorithm {
                     Algorithm::Ewma => estimates.pick(urn, &mut source, cx.now_us, refuse, load),
                     Algorithm::Random { draws } => urn.pick(draws, &mut source, refuse, |a, b| {
                         less_busy(a, b, load, |s| cx.servers.rate(ServerIndex(s)))
@@ -398,7 +444,7 @@ impl Balancer {
         // Its places are made before anybody looks for them.
         let load = self.loads[at].now();
         debug_assert_eq!(load.total(), 0, "whoever used the number before has left");
-        if let Some(tournament) = &self.tournament {
+        if let Some(tournament) = self.tournament.get() {
             self.weights[at].store(0, Ordering::SeqCst);
             tournament.grow(control.servers.len(), &self.loads, &self.weights);
         }
@@ -489,7 +535,7 @@ impl Balancer {
 
     fn changed(&self, server: ServerIndex, step: impl FnOnce(&Load, u64)) {
         let load = &self.loads[server.0 as usize];
-        match &self.tournament {
+        match self.tournament.get() {
             Some(tournament) => {
                 step(load, self.tickets.fetch_add(1, Ordering::Relaxed));
                 tournament.update(server.0, &self.loads, &self.weights);
@@ -499,7 +545,7 @@ impl Balancer {
     }
 
     fn count_total(&self, by: i64) {
-        if self.settings.balance_factor != 0 {
+        if self.counts_total {
             self.total.fetch_add(by as u64, Ordering::Relaxed);
         }
     }
@@ -511,7 +557,7 @@ impl Balancer {
     /// More than `hash-balance-factor` allows: that percentage of the server's share of all requests, this one
     /// included, rounded up.
     fn overloaded(&self, server: u32, plan: &Plan) -> bool {
-        let factor = u128::from(self.settings.balance_factor);
+        let factor = u128::from(plan.settings.balance_factor);
         if factor == 0 || plan.total_weight == 0 {
             return false;
         }
@@ -524,7 +570,7 @@ impl Balancer {
 
     fn disqualified<V: ServerView>(&self, server: u32, plan: &Plan, cx: &PickContext<'_, V>) -> bool {
         let index = ServerIndex(server);
-        match self.settings.preserve_affinity {
+        match plan.settings.preserve_affinity {
             PreserveAffinity::Always => {}
             PreserveAffinity::MaxConn if self.full(server, cx) => return true,
             PreserveAffinity::MaxQueue if cx.servers.queue_is_full(index, self.load(index)) => return true,
@@ -559,7 +605,7 @@ impl Balancer {
     }
 
     fn least(&self, entries: &[Entry], refuse: impl Fn(u32) -> bool) -> Option<u32> {
-        let winner = self.tournament.as_ref()?.winner(&self.loads, &self.weights);
+        let winner = self.tournament.get()?.winner(&self.loads, &self.weights);
         if let Some(winner) = winner.filter(|&w| !refuse(w)) {
             return Some(winner);
         }
@@ -633,7 +679,7 @@ impl Balancer {
             }
             new
         };
-        let method = match self.settings.algorithm {
+        let method = match control.settings.algorithm {
             Algorithm::RoundRobin => Method::Turns(schedule(false)),
             Algorithm::StaticRr => Method::Map(schedule(true)),
             Algorithm::Hash(HashMethod::MapBased) => Method::Map(schedule(true)),
@@ -650,7 +696,7 @@ impl Balancer {
                 for (server, weight) in weights.into_iter().enumerate() {
                     self.weights[server].store(weight, Ordering::Release);
                 }
-                if let Some(tournament) = &self.tournament {
+                if let Some(tournament) = self.tournament.get() {
                     (0..control.servers.len() as u32)
                         .for_each(|s| tournament.update(s, &self.loads, &self.weights));
                 }
@@ -667,17 +713,17 @@ impl Balancer {
             }
             Algorithm::Random { .. } | Algorithm::Ewma => Method::Urn(Urn::new(&entries)),
         };
-        Plan { entries: entries.into(), total_weight, method }
+        Plan { settings: control.settings, entries: entries.into(), total_weight, method }
     }
 
     /// Whether weights are fixed at the start: on the fly a server can only be taken out and put back.
     pub fn is_static(&self) -> bool {
-        matches!(self.settings.algorithm, Algorithm::StaticRr | Algorithm::Hash(HashMethod::MapBased))
+        self.settings().has_fixed_weights()
     }
 
     /// The servers requests go to: usable active ones, else the first usable backup, or all of them.
     fn entries(&self, control: &Control) -> Vec<Entry> {
-        let fixed = self.is_static();
+        let fixed = control.settings.has_fixed_weights();
         let usable = |backup: bool| {
             control.order.iter().filter_map(move |&server| {
                 let status = &control.servers[server as usize];
@@ -693,7 +739,7 @@ impl Balancer {
             return active;
         }
         let backups = usable(true);
-        if self.settings.all_backups { backups.collect() } else { backups.take(1).collect() }
+        if control.settings.all_backups { backups.collect() } else { backups.take(1).collect() }
     }
 }
 

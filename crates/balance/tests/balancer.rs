@@ -40,6 +40,41 @@ const ALL: [Algorithm; 8] = [
     Algorithm::Sticky,
 ];
 
+/// Another algorithm takes over while servers are used: what they are doing counts, and keys lead to where they would have led with it
+/// from the start.
+#[test]
+fn settings_change_while_servers_are_used() {
+    let used = |algorithm| {
+        let b = balancer(algorithm, &[1, 1, 1]);
+        let mut view = View::default();
+        order(&b, &mut view, &[], 2);
+        [0, 0, 1].into_iter().for_each(|server| b.conn_started(ServerIndex(server)));
+        (b, view)
+    };
+    for (before, after) in ALL.into_iter().flat_map(|before| ALL.map(|after| (before, after))) {
+        let ((changed, mut view), (fresh, mut fresh_view)) = (used(before), used(after));
+        changed.follow(Settings { algorithm: after, ..Settings::default() });
+        assert_eq!(changed.settings(), fresh.settings());
+        let full = Full(Vec::new());
+        if matches!(after, Algorithm::RoundRobin | Algorithm::StaticRr) {
+            let mut turns: Vec<u32> =
+                (0..3).filter_map(|_| changed.pick(&mut view, None, &cx(&full))).map(|s| s.0).collect();
+            turns.sort_unstable();
+            assert_eq!(turns, [0, 1, 2], "{before:?} and then {after:?}");
+        } else {
+            for key in (0..1000).map(|n: u32| n.wrapping_mul(0x9E37_79B9)) {
+                let picked = [
+                    changed.pick(&mut view, Some(key), &cx(&full)),
+                    fresh.pick(&mut fresh_view, Some(key), &cx(&full)),
+                ];
+                assert_eq!(picked[0], picked[1], "{before:?} and then {after:?}");
+            }
+        }
+        [0, 0, 1].into_iter().for_each(|server| changed.conn_ended(ServerIndex(server)));
+        assert!((0..3).all(|server| changed.load(ServerIndex(server)).total() == 0));
+    }
+}
+
 #[test]
 fn nothing_usable_gives_nothing() {
     for algorithm in ALL {

@@ -572,7 +572,7 @@ impl Live {
 }
 
 /// `tune.vars.*-max-size`.
-fn limit_variables(tune: &Tune) {
+pub(crate) fn limit_variables(tune: &Tune) {
     for (budget, max) in [
         (&BUDGETS.global, tune.vars_global_max_size),
         (&BUDGETS.process, tune.vars_proc_max_size),

@@ -20,7 +20,7 @@ use thalweg_shared::Mutex;
 use crate::backend::pool::IdlePool;
 use crate::backend::{self, Backend, health};
 use crate::change::{Number, ServerNumber, bury_former, forget_gone_by, locked};
-use crate::instance::{Backends, Instance, Live};
+use crate::instance::{Backends, Instance, Live, limit_variables};
 use crate::worker::{self, Worker};
 use crate::{ThreadSocket, crt_watch, frontend, ocsp, resolvers, tables};
 
@@ -122,9 +122,9 @@ pub fn obstacles(base: &Instance, config: &Config, found: &mut Comparison) {
     for proxy in config.proxies.iter().filter(|proxy| proxy.is_be()) {
         let known = base.config.find_proxy(proxy.id).filter(|before| before.is_be());
         let Some(backend) = known.and_then(|_| base.backends.get(proxy.id.0 as usize)) else { continue };
-        if backend.balancer.settings() != backend::settings(proxy) {
+        if !backend.balancer.can_follow(backend::settings(proxy)) {
             found.obstacles.push(format!(
-                "[{}:{}] : backend '{}' : another way to choose servers needs a restart.",
+                "[{}:{}] : backend '{}' : 'hash-balance-factor' where there was none needs a restart.",
                 proxy.file, proxy.line, proxy.name
             ));
         }
@@ -169,6 +169,7 @@ impl Next {
             return Err(Overtaken);
         }
         *locked(&reserved.taken) = Taken::default();
+        process(&base, &config);
         frontends(&base, &config);
         live.trackers.replace(&config);
         if config.traces != base.config.traces {
@@ -287,6 +288,27 @@ fn lost_listeners<'p>(before: &'p Proxy, now: Option<&'p Proxy>) -> impl Iterato
         move |number: u32| !now.is_some_and(|now| now.binds.iter().any(|bind| bind.number == number));
     let lost = before.binds.iter().map(|bind| bind.number).filter(move |number| is_lost(*number));
     lost.map(|number| Number::Listener(number, before.id))
+}
+
+/// What threads share of the process, whose limits follow their lines where those changed. What was set at run time stays otherwise.
+fn process(base: &Instance, config: &Config) {
+    let (live, before, now) = (&base.live, &base.config.global, &config.global);
+    if before.maxconn != now.maxconn {
+        live.process_gate.set_limit(u32::try_from(now.maxconn).unwrap_or(u32::MAX));
+    }
+    if before.maxsslconn != now.maxsslconn {
+        live.tls_gate.set_limit(now.maxsslconn);
+    }
+    for (gate, before, now) in [
+        (&live.connection_rate, before.maxconnrate, now.maxconnrate),
+        (&live.session_rate, before.maxsessrate, now.maxsessrate),
+        (&live.tls_rate, before.maxsslrate, now.maxsslrate),
+    ] {
+        if before != now {
+            gate.set_limit(now);
+        }
+    }
+    limit_variables(&now.tune);
 }
 
 /// What threads share of frontends, whose limits follow their lines where those changed.

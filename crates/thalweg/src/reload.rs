@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
 use thalweg_cli::Reload;
-use thalweg_config::model::{BindAddr, Config};
+use thalweg_config::model::{BindAddr, Config, Global};
 use thalweg_config::{After, Comparison, compare};
 use thalweg_proxy::reload::{self, Next, Overtaken, Reserved};
 use thalweg_proxy::{Instance, Live, Stopping};
 use thalweg_runtime::Handle;
 use thalweg_syntax::RenderOptions;
+use thalweg_sys::process::{Limit, file_limit, set_file_limit};
 
 use crate::cli::Options;
 use crate::listen::{self, Backups};
@@ -148,6 +149,9 @@ impl Reloader {
         let mut found = compare(&base.config, &config);
         reload::obstacles(&base, &config, &mut found);
         inherited(&base, &config, &mut found);
+        if let Err(obstacle) = files_needed(&base.config.global, &config.global) {
+            found.obstacles.push(obstacle);
+        }
         Ok(Read { reserved, config, found, said })
     }
 
@@ -167,6 +171,14 @@ impl Reloader {
             return Ok(Outcome::failure("The process is not serving yet.\n".into()));
         };
         let base = Arc::clone(reserved.base());
+        // More are allowed than are used, should nothing come of it: that does no harm.
+        if let Ok(Some(limit)) = files_needed(&base.config.global, &config.global)
+            && let Err(error) = set_file_limit(limit)
+        {
+            let files = limit.soft;
+            let log = format!("{said}{files} open files are not allowed : {error}. Nothing was changed.\n");
+            return Ok(Outcome::failure(log));
+        }
         let mut warnings = Vec::new();
         let backups = Backups::make(&config);
         let opened = match listen::open_following(&base.config, &config, &mut warnings) {
@@ -196,6 +208,24 @@ impl Reloader {
         let warnings: String = warnings.iter().map(|message| format!("{message}\n")).collect();
         let log = format!("{said}{warnings}Generation {generation} is in force.\n{}{kept}", listed(&found));
         Ok(Outcome { success: true, log })
+    }
+}
+
+/// The limit of open files that is to be set first, if the one in force is too low for another `maxconn`.
+///
+/// # Errors
+/// Why it cannot be.
+fn files_needed(before: &Global, global: &Global) -> Result<Option<Limit>, String> {
+    let needed = global.ulimit_n;
+    match file_limit() {
+        _ if global.maxconn == before.maxconn => Ok(None),
+        Ok(limit) if needed <= limit.soft => Ok(None),
+        Ok(limit) if needed <= limit.hard => Ok(Some(Limit { soft: needed, hard: limit.hard })),
+        Ok(limit) if global.strict_limits => Err(format!(
+            "'maxconn {}' needs {needed} open files, and the hard limit is {}: that needs a restart with a higher one.",
+            global.maxconn, limit.hard
+        )),
+        _ => Ok(None),
     }
 }
 

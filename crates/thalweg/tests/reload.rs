@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::collections::HashSet;
 use std::fs;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -230,7 +231,12 @@ fn what_cannot_be_served_changes_nothing() {
         );
         check(&mut proxy, "X-Gen g1", "X-Gen g1 if nonsense", "no such ACL : 'nonsense'");
         check(&mut proxy, "nbthread 2", "nbthread 1", "a change of 'nbthread' in 'global' needs a restart");
-        check(&mut proxy, "roundrobin", "leastconn", "another way to choose servers needs a restart");
+        check(
+            &mut proxy,
+            "roundrobin",
+            "hash hdr(x)\n  hash-type consistent\n  hash-balance-factor 150",
+            "'hash-balance-factor' where there was none needs a restart",
+        );
         check(&mut proxy, "X-Gen g1", "X-Gen %[src,map(<@dir>/nothing)]", "failed to open");
         check(
             &mut proxy,
@@ -251,6 +257,45 @@ fn what_cannot_be_served_changes_nothing() {
         reload(&proxy);
         drop(client);
         proxy.finish(server);
+    });
+}
+
+/// Limits of the process, sizes, and how servers are chosen follow their lines.
+#[test]
+fn limits_and_algorithms_follow() {
+    each_driver(|io| {
+        let (first, second) = (Server::named("first"), Server::named("second"));
+        let text = format!(
+            "{ONE}backend be\n  balance roundrobin\n  server a {}\n  server b {}\n",
+            first.addr, second.addr
+        );
+        let mut proxy = setup(&text).global("maxconn 1").global("tune.http.maxhdr 20").start(io);
+        let mut client = Conn::connect(proxy.addr("fe"));
+        let asked: HashSet<String> = (0..4).map(|_| ask(&mut client).1).collect();
+        assert_eq!(asked.len(), 2, "{io}: they take turns");
+        let mut waiting = Conn::connect(proxy.addr("fe"));
+        let many = format!("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n", "X: y\r\n".repeat(30));
+        waiting.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        proxy.edit("maxconn 1\n", "maxconn 50\n");
+        proxy.edit("tune.http.maxhdr 20", "tune.http.maxhdr 101");
+        proxy.edit("balance roundrobin", "balance first");
+        let said = reload(&proxy);
+        for line in ["~ global maxconn", "~ global tune.http.maxhdr", "~ backend be"] {
+            assert!(said.lines().any(|other| other == line), "{line}\n{said}");
+        }
+        assert_eq!(waiting.response().status, 200, "{io}: there is room for it");
+        client.send(&many);
+        assert_eq!(client.response().status, 200, "{io}: there is room for its fields");
+        assert!((0..4).all(|_| ask(&mut client).1 == "first"), "{io}");
+        proxy.edit("balance first", "balance leastconn");
+        reload(&proxy);
+        let asked: HashSet<String> = (0..4).map(|_| ask(&mut client).1).collect();
+        assert_eq!(asked.len(), 2, "{io}: the one that waited longest comes next");
+        assert!(cli(&proxy, "show info").contains("\nMaxconn: 50\n"), "{io}");
+        proxy.edit("maxconn 50\n", "maxconn 2000000000\n");
+        assert!(refused(&proxy).contains("open files"), "{io}");
+        drop((client, waiting));
+        proxy.finish((first, second));
     });
 }
 

@@ -9,12 +9,13 @@ use thalweg_config::model::{Proxy, Server};
 
 use super::identity::{DynamicCookies, Identity};
 use super::state::ServerState;
-use super::{Backend, goes_by_load, spec};
+use super::{Backend, goes_by_load, settings, spec};
 
 impl Backend {
     /// The lines of the section are others. Of its servers, see [`Backend::reconfigure_server`].
     pub(crate) fn reconfigure(&self, now: &Proxy) {
         self.fullconn.store(now.fullconn, Ordering::Relaxed);
+        self.balancer.follow(settings(now));
         if goes_by_load(now) && now.servers.len() > 1 {
             self.start_counting();
         }
