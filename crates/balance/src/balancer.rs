@@ -223,6 +223,8 @@ struct Status {
     backup: bool,
     up: bool,
     drain: bool,
+    /// It is the last choice: it gets requests when all others are, too.
+    last: bool,
     /// As set by the operator: 0 to 256.
     weight: u32,
     /// In 16ths of a weight; below `16 * weight` during a slow start.
@@ -257,6 +259,7 @@ impl Status {
             backup: spec.backup,
             up: spec.up,
             drain: false,
+            last: false,
             weight: spec.weight,
             effective: spec.weight * 16,
             node_key: spec.node_key,
@@ -499,6 +502,11 @@ impl Balancer {
         self.change(server, |status| status.drain = drain);
     }
 
+    /// A server that is the last choice gets requests only while all others of its kind are, too.
+    pub fn set_last_choice(&self, server: ServerIndex, last: bool) {
+        self.change(server, |status| status.last = last);
+    }
+
     /// Sets the weight an operator chose, 0 to 256.
     pub fn set_weight(&self, server: ServerIndex, weight: u32) {
         self.change(server, |status| {
@@ -721,13 +729,20 @@ impl Balancer {
         self.settings().has_fixed_weights()
     }
 
-    /// The servers requests go to: usable active ones, else the first usable backup, or all of them.
+    /// The servers requests go to: usable active ones, else the first usable backup, or all of them. Of those that are the last
+    /// choice there are none, or all.
     fn entries(&self, control: &Control) -> Vec<Entry> {
         let fixed = control.settings.has_fixed_weights();
         let usable = |backup: bool| {
+            let could = move |s: &Status| s.backup == backup && s.up && !s.drain && s.weight != 0;
+            let all_are_last = control
+                .order
+                .iter()
+                .map(|&server| &control.servers[server as usize])
+                .all(|s| s.last || !could(s));
             control.order.iter().filter_map(move |&server| {
                 let status = &control.servers[server as usize];
-                let takes = status.backup == backup && status.up && !status.drain && status.weight != 0;
+                let takes = could(status) && (all_are_last || !status.last);
                 // A weight changed on the fly has no effect on a table; 0 takes the server out all the same.
                 let weight =
                     if fixed { status.configured_weight.max(1) * 16 } else { status.effective.max(1) };

@@ -20,6 +20,7 @@ pub mod ewma;
 pub mod hash;
 pub mod leastconn;
 pub mod load;
+pub mod outlier;
 pub mod queue;
 pub mod random;
 pub mod retry_budget;

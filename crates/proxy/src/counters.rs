@@ -215,6 +215,15 @@ counters! {
         h2_stream_errors,
         h2_resets_sent,
         h2_goaways_sent,
+        /// For `option outlier-detection`: requests whose outcome is known, those of them that failed, and the microseconds
+        /// that the answers of the others took.
+        outcomes,
+        failed_outcomes,
+        answer_us,
+        /// Times a server was ejected as it was worse than the others.
+        ejections,
+        /// Repetitions that `retry-budget` did not pay for.
+        refused_retries,
     }
 }
 

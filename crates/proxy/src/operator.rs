@@ -159,19 +159,22 @@ impl Hand<'_> {
 
     /// Takes the server out of service.
     pub fn maintain(&self) {
+        self.backend().set_drain_end(self.server, None);
         self.change(|backend| {
             backend.maintain(self.server);
         });
     }
 
-    /// Lets the server finish what it has, and gives it nothing new.
+    /// Lets the server finish what it has, and gives it nothing new. When that ends is left as it was.
     pub fn start_drain(&self) {
         self.change(|backend| backend.start_drain(self.server));
     }
 
-    /// Ends the server's maintenance and its drain.
+    /// Ends the server's maintenance and its drain, and that it is ejected.
     pub fn make_ready(&self) {
+        self.backend().set_drain_end(self.server, None);
         self.change(|backend| backend.make_ready(self.server));
+        self.backend().take_back(self.server, None);
     }
 
     /// Changes the server's weight, 0 to 256.

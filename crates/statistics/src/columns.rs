@@ -165,7 +165,7 @@ pub const ONLY_FRONTEND: &[&str] = &[
 ];
 
 /// The counters of modules, after the fixed columns: `<module>_<name>`. Frontends and backends have them.
-pub static EXTRA: [Column; 21] = [
+pub static EXTRA: [Column; 24] = [
     c("h2_headers_rcvd", "MCPV", "HEADERS frames received"),
     c("h2_data_rcvd", "MCPV", "DATA frames received"),
     c("h2_settings_rcvd", "MCPV", "SETTINGS frames received"),
@@ -188,6 +188,10 @@ pub static EXTRA: [Column; 21] = [
     c("h1_bytes_out", "MCPV", "Bytes sent on HTTP/1 connections"),
     c("h1_spliced_bytes_in", "MCPV", "Bytes received through pipes on HTTP/1 connections"),
     c("h1_spliced_bytes_out", "MCPV", "Bytes sent through pipes on HTTP/1 connections"),
+    // Ours, of backends and servers where the configuration asks for what they count.
+    c("lb_ejected", "MGPV", "Servers ejected now, or whether this one is"),
+    c("lb_ejections", "MCPV", "Times a server was ejected"),
+    c("lb_refused_retries", "MCPV", "Repetitions that the budget did not pay for"),
 ];
 
 /// The tags of a column in a row of this kind: three columns differ for backends.

@@ -64,7 +64,7 @@ impl Row {
     }
 
     /// Sets module counters by their position in [`EXTRA`]: those of HTTP/2, then those of HTTP/1.
-    fn extra(&mut self, h2: [u64; H2_COUNTERS], h1: [u64; EXTRA.len() - H2_COUNTERS]) {
+    fn extra(&mut self, h2: [u64; H2_COUNTERS], h1: [u64; H1_COUNTERS]) {
         for (i, value) in h2.into_iter().chain(h1).enumerate() {
             self.set(COLUMNS.len() + i, U64(value));
         }
@@ -77,6 +77,17 @@ fn narrow(n: u64) -> Value {
 
 /// Module counters of HTTP/2.
 const H2_COUNTERS: usize = 13;
+
+/// Those of HTTP/1, behind them.
+const H1_COUNTERS: usize = 8;
+
+/// Where those of the choice of servers begin: see [`EXTRA`].
+const CHOICE: usize = COLUMNS.len() + H2_COUNTERS + H1_COUNTERS;
+
+/// Whether a server is ejected, or how many are.
+pub(crate) const EJECTED: usize = CHOICE;
+const EJECTIONS: usize = CHOICE + 1;
+const REFUSED_RETRIES: usize = CHOICE + 2;
 
 /// What was counted of HTTP/2.
 struct H2 {
@@ -391,6 +402,10 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     row.set(const { at("need_conn_est") }, narrow(sums.of(|c| &c.needed_connections)));
     row.set(const { at("priv_idle_cur") }, narrow(sums.of(|c| &c.private_idle_connections)));
     row.narrow_zeroes(const { &[at("srid")] });
+    if proxy.rare().outliers.is_some() {
+        row.set(EJECTED, U64(backend.is_ejected(server.id).into()));
+        row.set(EJECTIONS, sums.wide(|c| &c.ejections));
+    }
     row
 }
 
@@ -557,5 +572,13 @@ pub fn backend(instance: &Instance, proxy: &Proxy) -> Row {
             sums.of(|c| &c.spliced_out),
         ],
     );
+    if proxy.rare().outliers.is_some() {
+        let ejected = proxy.servers.iter().filter(|server| backend.is_ejected(server.id)).count();
+        row.set(EJECTED, U64(ejected as u64));
+        row.set(EJECTIONS, sums.wide(|c| &c.ejections));
+    }
+    if proxy.rare().retry_budget.is_some() {
+        row.set(REFUSED_RETRIES, sums.wide(|c| &c.refused_retries));
+    }
     row
 }

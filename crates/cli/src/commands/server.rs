@@ -16,6 +16,7 @@ use thalweg_proxy::backend::standing::Said;
 use thalweg_proxy::counters::{Counter, Counters, sum};
 use thalweg_proxy::operator::Hand;
 use thalweg_proxy::resolvers::{self, NameChange};
+use thalweg_syntax::{TimeUnit, parse_time};
 
 use self::identity::port_or_offset;
 use super::{find_proxy, find_server};
@@ -290,6 +291,27 @@ fn done(result: Result<(), &'static str>) -> Reply {
 const SET_SERVER_USAGE: &str = "usage: set server <backend>/<server> addr | agent | agent-addr | agent-port | agent-send | \
                                 check-addr | check-port | fqdn | health | name | ssl | state | weight";
 
+/// `set server ... state drain [timeout <time>]`; the timeout is ours.
+fn drain(hand: &Hand<'_>, args: &[&str]) -> Reply {
+    let timeout = match args {
+        ["timeout", rest @ ..] => {
+            let time = rest
+                .first()
+                .and_then(|text| parse_time(text, TimeUnit::Milliseconds, TimeUnit::Milliseconds).ok());
+            match time.filter(|ms| *ms > 0) {
+                Some(ms) => Some(ms),
+                None => {
+                    return Reply::error("'set server <srv> state drain timeout' expects a time above 0.");
+                }
+            }
+        }
+        // What else follows is passed over, as by the reference.
+        _ => None,
+    };
+    hand.drain_for(timeout);
+    Reply::Done
+}
+
 /// `set server`.
 fn set(instance: &Instance, args: &[&str]) -> Reply {
     let (proxy, server) = match find_server(instance, args) {
@@ -305,7 +327,7 @@ fn set(instance: &Instance, args: &[&str]) -> Reply {
             let hand = Hand { worker: &worker, proxy: proxy.id, server: server.id };
             match value {
                 Some("ready") => hand.make_ready(),
-                Some("drain") => hand.start_drain(),
+                Some("drain") => return drain(&hand, &args[3..]),
                 Some("maint") => hand.maintain(),
                 _ => return Reply::error("'set server <srv> state' expects 'ready', 'drain' and 'maint'."),
             }

@@ -39,9 +39,9 @@ pub use peers::{Peer, PeersSection};
 pub use proxy::{
     Balance, BalanceAlgo, BalanceKind, Capture, CookieCapture, CookieMode, CookiePersistence, DynamicTarget,
     ForwardFor, ForwardedField, ForwardedHeader, HashAffinity, HashFunction, HashMethod, HashType,
-    KeepAliveProbe, LogFormats, Mode, Net, PersistRule, Proxy, ProxyKind, ProxyOptions, RestrictHeaderNames,
-    RetryOn, Reuse, Rules, SourceAddress, SourceMode, StickRule, StickStore, Timeouts, UseBackend, UseServer,
-    UseServerTarget,
+    KeepAliveProbe, LogFormats, Mode, Net, OutlierDetection, PersistRule, Proxy, ProxyKind, ProxyOptions,
+    RestrictHeaderNames, RetryOn, Reuse, Rules, SourceAddress, SourceMode, StickRule, StickStore, Timeouts,
+    UseBackend, UseServer, UseServerTarget,
 };
 pub use resolvers::{NameServer, Resolution, Resolvers};
 pub use saved::{SavedOperation, SavedState};

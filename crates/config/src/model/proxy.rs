@@ -113,6 +113,8 @@ pub struct RareSettings {
     pub email: Option<super::EmailAlert>,
     /// Percentage of the requests that may be sent again (`retry-budget`); none for as many as `retries` allows.
     pub retry_budget: Option<u32>,
+    /// How servers are found that are worse than the others (`option outlier-detection`).
+    pub outliers: Option<OutlierDetection>,
     /// What servers may start with that are added at run time; absent where no line says anything.
     pub(crate) presets: Option<crate::presets::Presets>,
     /// The lines of a section of no file: of a backend that was added at run time.
@@ -120,7 +122,44 @@ pub struct RareSettings {
 }
 
 impl RareSettings {
-    const NONE: RareSettings = RareSettings { email: None, retry_budget: None, presets: None, added: None };
+    const NONE: RareSettings =
+        RareSettings { email: None, retry_budget: None, outliers: None, presets: None, added: None };
+}
+
+/// `option outlier-detection`: when a server is ejected for a while. A server that refuses connections is, always.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutlierDetection {
+    /// Requests in a row that fail; 0 for never.
+    pub errors: u32,
+    /// Its share of requests that go well is below this percentage of that of the others; 0 for never.
+    pub success_rate: u32,
+    /// Its answers take this many times as long as those of the others; 0 for never.
+    pub latency: u32,
+    /// Requests in an interval that a server, and the others together, must have to be compared.
+    pub requests: u32,
+    /// How often they are compared, in milliseconds.
+    pub interval_ms: u64,
+    /// How long a server is ejected the first time, in milliseconds.
+    pub hold_ms: u64,
+    /// How long at most.
+    pub max_hold_ms: u64,
+    /// Percentage of the servers that are ejected at once, at most.
+    pub max_ejected: u32,
+}
+
+impl Default for OutlierDetection {
+    fn default() -> OutlierDetection {
+        OutlierDetection {
+            errors: 5,
+            success_rate: 90,
+            latency: 0,
+            requests: 100,
+            interval_ms: 10_000,
+            hold_ms: 10_000,
+            max_hold_ms: 300_000,
+            max_ejected: 30,
+        }
+    }
 }
 
 impl Proxy {
@@ -128,6 +167,13 @@ impl Proxy {
     pub fn rare(&self) -> &RareSettings {
         static NONE: RareSettings = RareSettings::NONE;
         self.extra.as_deref().unwrap_or(&NONE)
+    }
+
+    /// Whether the outcome of each request is asked for, as it says something of its server.
+    #[inline]
+    pub fn learns(&self) -> bool {
+        let watches = |rare: &Arc<RareSettings>| rare.outliers.is_some();
+        matches!(self.balance.algo, BalanceAlgo::Ewma) || self.extra.as_ref().is_some_and(watches)
     }
 
     pub(crate) fn rare_mut(&mut self) -> &mut RareSettings {

@@ -172,6 +172,11 @@ pub(crate) static OPTION: &[Keyword<OptionKind>] = &[
     works("mysql-check", "MySQL health checks.", OptionKind::Other(check::option)),
     works("nolinger", "Close with a reset.", OptionKind::Flag(Side::Both, |o| &mut o.nolinger)),
     works("originalto", "Add X-Original-To.", OptionKind::Other(proxy::forward)),
+    works(
+        "outlier-detection",
+        "Leave servers alone for a while that are worse than the others.",
+        OptionKind::Other(proxy::outlier_detection),
+    ),
     works("persist", "Stay with servers that are down.", OptionKind::Flag(Side::Backend, |o| &mut o.persist)),
     works("pgsql-check", "PostgreSQL health checks.", OptionKind::Other(check::option)),
     works(

@@ -4,10 +4,11 @@
 use std::task::Poll;
 
 use thalweg_balance::{PickContext, Priority, ServerIndex};
-use thalweg_config::model::{Proxy, ProxyId, ServerId};
+use thalweg_config::model::{BalanceAlgo, Proxy, ProxyId, ServerId};
 use thalweg_runtime::{clock, current_task, timer};
 use thalweg_sample::facts::{self, StreamFacts};
 
+use super::outliers::{self, Failure};
 use super::{Backend, Grant, Slot};
 use crate::worker::Worker;
 
@@ -24,8 +25,18 @@ pub enum NoServer {
     Abandoned,
 }
 
-/// Whether the attempt after `retries` failed ones may go to another server (`option redispatch`).
-pub fn may_redispatch(worker: &Worker, proxy: &Proxy, choice: Choice, retries: u32, max: u32) -> bool {
+/// Whether the attempt after `retries` failed ones, the last of them on `server`, may go to another server (`option redispatch`).
+pub fn may_redispatch(
+    worker: &Worker,
+    proxy: &Proxy,
+    choice: Choice,
+    server: ServerId,
+    (retries, max): (u32, u32),
+) -> bool {
+    // Who asked for no certain server is better off elsewhere.
+    if choice.wanted.is_none() && worker.backend(proxy.id).is_ejected(server) {
+        return true;
+    }
     let Some(interval) = proxy.opts.redispatch else { return false };
     let (done, max) = (i64::from(retries), i64::from(max));
     let due = match i64::from(interval) {
@@ -42,7 +53,11 @@ pub fn may_redispatch(worker: &Worker, proxy: &Proxy, choice: Choice, retries: u
 pub fn pays_retry(worker: &Worker, proxy: &Proxy) -> bool {
     let Some(percent) = proxy.rare().retry_budget else { return true };
     let requests = worker.be_counters(proxy.id).total.get();
-    worker.with_view(proxy.id, |view| view.retry_budget.take(percent, requests, clock::now_ms()))
+    let pays = worker.with_view(proxy.id, |view| view.retry_budget.take(percent, requests, clock::now_ms()));
+    if !pays {
+        worker.be_counters(proxy.id).refused_retries.add(1);
+    }
+    pays
 }
 
 /// A stream is sent to the same server again, or to another one after there was a connection.
@@ -75,16 +90,24 @@ fn pick(
     Some(picked)
 }
 
-/// A server answered a request, or was connected to, after so many microseconds: what `balance ewma` goes by.
+/// A server answered a request, or was connected to, after so many microseconds: what `balance ewma` and the detection of
+/// outliers go by. For backends that [learn](Proxy::learns) from it.
 #[inline(never)]
 pub fn answered(worker: &Worker, proxy: &Proxy, server: ServerId, after_us: i64) {
     let us = u64::try_from(after_us).unwrap_or(0).max(1);
-    worker.with_view(proxy.id, |view| view.estimates.answered(server.0, us, clock::now_us().cast_signed()));
+    if matches!(proxy.balance.algo, BalanceAlgo::Ewma) {
+        worker
+            .with_view(proxy.id, |view| view.estimates.answered(server.0, us, clock::now_us().cast_signed()));
+    }
+    outliers::went_well(worker, proxy, server, us);
 }
 
-/// A request failed on a server.
-pub fn failed(worker: &Worker, proxy: &Proxy, server: ServerId) {
-    worker.with_view(proxy.id, |view| view.estimates.failed(server.0, clock::now_us().cast_signed()));
+/// A request failed on a server. For backends that [learn](Proxy::learns) from it.
+pub fn failed(worker: &Worker, proxy: &Proxy, server: ServerId, how: Failure) {
+    if matches!(proxy.balance.algo, BalanceAlgo::Ewma) {
+        worker.with_view(proxy.id, |view| view.estimates.failed(server.0, clock::now_us().cast_signed()));
+    }
+    outliers::failed(worker, proxy, server, how);
 }
 
 /// Where a stream must go.

@@ -408,7 +408,7 @@ impl<'a> Target<'a> {
             Ok(_) => observe(self.worker, self.proxy.id, self.server, Seen::Connected),
             // What this process lacks says nothing of a server.
             Err(ConnectError::Resource(_)) => {}
-            Err(_) => observe_failure(self.worker, self.proxy, self.server, Seen::NotConnected),
+            Err(error) => observe_failure(self.worker, self.proxy, self.server, Seen::from(error)),
         }
         opened
     }

@@ -3,11 +3,13 @@
 pub mod algorithm;
 pub mod assign;
 pub mod connect;
+mod drain;
 mod follow;
 mod hand_over;
 pub mod health;
 pub mod identity;
 pub mod introduction;
+pub mod outliers;
 pub mod pool;
 pub mod resolved;
 pub(crate) mod restore;
@@ -66,6 +68,8 @@ pub struct Backend {
     identity_versions: AtomicU32,
     /// How cookies come to be that the configuration does not name.
     dynamic_cookies: Mutex<identity::DynamicCookies>,
+    /// Which servers are worse than others.
+    watch: outliers::Watch,
 }
 
 /// A request's place on a server. Whoever holds it gives it back with [`Backend::end`].
@@ -162,6 +166,7 @@ impl Backend {
             identities: identity::Identities::default(),
             identity_versions: AtomicU32::new(0),
             dynamic_cookies: Mutex::new(identity::DynamicCookies::of(proxy)),
+            watch: outliers::Watch::default(),
         };
         backend.usable.store(backend.usable_now(), Ordering::SeqCst);
         backend
@@ -404,7 +409,9 @@ impl Backend {
     /// Hands free slots of a server to whoever waits for it.
     fn serve_queue(&self, server: ServerIndex) {
         let state = &self.servers[server.0 as usize];
-        let usable = self.is_usable(ServerId(server.0));
+        let id = ServerId(server.0);
+        // Who is ejected serves those that wait for it.
+        let usable = self.is_usable(id) && (!self.is_ejected(id) || self.takes_part(id));
         loop {
             let any_waits = !state.queue.is_empty() || (usable && !self.queue.is_empty());
             if !any_waits {

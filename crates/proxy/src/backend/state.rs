@@ -9,9 +9,10 @@ use std::sync::atomic::Ordering;
 
 use thalweg_balance::{Limits, Queue};
 use thalweg_config::model::{ProxyId, Server, ServerId};
-use thalweg_shared::{AtomicBool, AtomicU32, Mutex};
+use thalweg_shared::{AtomicBool, AtomicU32, AtomicU64, Mutex};
 
 use super::health::Reports;
+use super::outliers::Watched;
 use super::standing::{Past, Standing};
 use super::transition::Transition;
 use crate::operator::Service;
@@ -39,6 +40,10 @@ pub(crate) struct ServerState {
     /// It gets no new sessions though it is up.
     pub closing: AtomicBool,
     pub transition: Transition,
+    /// When its drain ends by itself, in milliseconds of the clock; 0 when it does not.
+    pub drain_end_ms: AtomicU64,
+    /// Whether it is worse than others.
+    pub watched: Watched,
     /// Counts the changes of what it is called and where it is reached; 0 while it is as configured.
     pub version: AtomicU32,
 }
@@ -62,6 +67,8 @@ impl Default for ServerState {
             up: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             transition: Transition::default(),
+            drain_end_ms: AtomicU64::new(0),
+            watched: Watched::default(),
             version: AtomicU32::new(0),
         }
     }
@@ -89,6 +96,8 @@ impl ServerState {
         self.up.store(standing.is_up(), Ordering::Relaxed);
         self.closing.store(false, Ordering::Relaxed);
         self.transition.begin(server);
+        self.drain_end_ms.store(0, Ordering::Relaxed);
+        self.watched.begin();
         self.version.store(0, Ordering::Relaxed);
         *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = standing;
     }

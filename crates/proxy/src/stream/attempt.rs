@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use thalweg_balance::ServerIndex;
-use thalweg_config::model::{BalanceAlgo, LogStep, Proxy, ProxyId, Server, ServerId};
+use thalweg_config::model::{LogStep, Proxy, ProxyId, Server, ServerId};
 use thalweg_runtime::net::Departure;
 use thalweg_runtime::{clock, timer};
 
@@ -184,7 +184,7 @@ impl<'a> Attempts<'a> {
         let elapsed_us = stream.elapsed_us();
         let facts = &mut stream.state.facts;
         if !facts.is_http
-            && matches!(self.be.balance.algo, BalanceAlgo::Ewma)
+            && self.be.learns()
             && let Some(lease) = &self.held
         {
             // Nobody knows what an answer is.
@@ -236,7 +236,13 @@ impl<'a> Attempts<'a> {
         let facts = &mut stream.state.facts;
         facts.retries += 1;
         if !stream.state.cookie.forced
-            && assign::may_redispatch(stream.worker, self.be, self.choice, facts.retries, facts.max_retries)
+            && assign::may_redispatch(
+                stream.worker,
+                self.be,
+                self.choice,
+                server,
+                (facts.retries, facts.max_retries),
+            )
         {
             self.held = None;
             self.choice.wanted = None;

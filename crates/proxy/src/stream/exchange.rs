@@ -6,7 +6,7 @@
 use std::pin::pin;
 use std::task::Poll;
 
-use thalweg_config::model::{BalanceAlgo, Proxy, Server, ServerId};
+use thalweg_config::model::{Proxy, Server, ServerId};
 use thalweg_h1::encode::EncodeOptions;
 use thalweg_h1::parse::{ParseOptions, Parsed};
 use thalweg_http::semantics::{BodyLength, RequestContext, connection_option, is_interim};
@@ -28,6 +28,7 @@ use super::{After, Stop, Stream, cookie, framed, reply, shut_check, stick, waiti
 use crate::backend::assign;
 use crate::backend::connect::ServerConn;
 use crate::backend::health::observe::{Seen, observe, observe_failure};
+use crate::backend::outliers::Failure;
 use crate::connection::body::{Delimiter, Form};
 use crate::connection::line::Line;
 use crate::connection::mux::NoHead;
@@ -195,11 +196,11 @@ fn note_response(http: &mut Stream<'_>, conn: &ServerConn) {
 #[inline]
 fn note_answer(http: &Stream<'_>, be: &Proxy, server: &Server, status: u16) {
     observe(http.worker, be.id, server, Seen::Response(status));
-    if !matches!(be.balance.algo, BalanceAlgo::Ewma) {
+    if !be.learns() {
         return;
     }
     if Seen::Response(status).is_failure() {
-        assign::failed(http.worker, be, server.id);
+        assign::failed(http.worker, be, server.id, Failure::Other);
     } else {
         let had_it_us = http.elapsed_us() - http.state.facts.timers.queue_us;
         assign::answered(http.worker, be, server.id, had_it_us);

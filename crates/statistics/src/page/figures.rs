@@ -10,6 +10,7 @@ use crate::report::Place;
 use crate::stat::{Row, RowKind};
 
 use super::options::RowId;
+use crate::rows::EJECTED;
 
 /// How a row stands, as its colour and its sign say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +48,9 @@ impl Class {
             Class::Maintenance
         } else if is(&["DRAIN", "NOLB"]) {
             Class::Drain
-        } else if kind == RowKind::Server && status.contains('/') || is(&["FULL", "PAUSED"]) {
+        } else if kind == RowKind::Server && (status.contains('/') || status.ends_with(EJECTED_WORD))
+            || is(&["FULL", "PAUSED"])
+        {
             Class::Changing
         } else if is(&["DOWN", "STOP"]) {
             Class::Down
@@ -58,6 +61,9 @@ impl Class {
         }
     }
 }
+
+/// What follows the status of a server that `option outlier-detection` ejected.
+const EJECTED_WORD: &str = " (ejected)";
 
 /// How long streams took, in microseconds.
 #[derive(Clone, Copy, Debug)]
@@ -135,8 +141,11 @@ impl Figures {
             (RowKind::Frontend, false) => (at("rate"), at("rate_max"), at("stot")),
             _ => (rate, rate_max, total),
         };
-        let status = text(const { at("status") });
+        let mut status = text(const { at("status") });
         let is_server = row.kind == RowKind::Server;
+        if is_server && number(EJECTED) == Some(1) {
+            status.push_str(EJECTED_WORD);
+        }
         Figures {
             id: (row.iid, row.kind as u32, row.sid),
             kind: row.kind,

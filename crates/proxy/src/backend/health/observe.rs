@@ -5,13 +5,15 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use thalweg_check::{Status, Verdict};
-use thalweg_config::model::{BalanceAlgo, ObserveLayer, OnError, Proxy, ProxyId, Server};
+use thalweg_config::model::{ObserveLayer, OnError, Proxy, ProxyId, Server};
 use thalweg_runtime::{Reason, TaskId, clock, current_task, timer};
 use thalweg_shared::{AtomicU32, AtomicU64, Mutex};
 
 use super::What;
 use super::checker::Checker;
 use crate::backend::assign;
+use crate::backend::connect::ConnectError;
+use crate::backend::outliers::Failure;
 use crate::worker::{self, Worker};
 
 /// What a stream found out about a server.
@@ -21,6 +23,8 @@ pub enum Seen {
     Connected,
     /// None could be made.
     NotConnected,
+    /// None could be made, as the server refused it.
+    Refused,
     /// A response came, with this status.
     Response(u16),
     /// What came is no response.
@@ -29,6 +33,12 @@ pub enum Seen {
     Ended,
     /// None came in time.
     Timeout,
+}
+
+impl From<&ConnectError> for Seen {
+    fn from(error: &ConnectError) -> Seen {
+        if matches!(error, ConnectError::Refused(_)) { Seen::Refused } else { Seen::NotConnected }
+    }
 }
 
 impl Seen {
@@ -41,7 +51,7 @@ impl Seen {
     fn judge(self, layer: ObserveLayer) -> Option<Option<&'static str>> {
         let http = layer == ObserveLayer::Http;
         Some(match self {
-            Seen::NotConnected => Some("L4 unsuccessful connection"),
+            Seen::NotConnected | Seen::Refused => Some("L4 unsuccessful connection"),
             Seen::Connected if http => return None,
             Seen::Connected => None,
             _ if !http => return None,
@@ -129,12 +139,13 @@ pub fn observe(worker: &Worker, proxy: ProxyId, server: &Server, seen: Seen) {
     }
 }
 
-/// The same where no response came, which `balance ewma` goes by, too.
+/// The same where no response came, which the choice of servers may go by, too.
 #[cold]
 pub fn observe_failure(worker: &Worker, proxy: &Proxy, server: &Server, seen: Seen) {
     observe(worker, proxy.id, server, seen);
-    if matches!(proxy.balance.algo, BalanceAlgo::Ewma) {
-        assign::failed(worker, proxy, server.id);
+    if proxy.learns() {
+        let how = if seen == Seen::Refused { Failure::Refused } else { Failure::Other };
+        assign::failed(worker, proxy, server.id, how);
     }
 }
 
