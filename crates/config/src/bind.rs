@@ -108,13 +108,11 @@ pub(crate) fn parse_addresses(
     for address in list {
         let family = address.family_name();
         match address {
-            Address::Ip { transport: Transport::Stream, ip, port } => {
+            Address::Ip { transport: transport @ (Transport::Stream | Transport::Mptcp), ip, port } => {
                 for port in port.ports() {
-                    binds.push(Bind::new(
-                        BindAddr::Tcp(SocketAddr::new(ip, port)),
-                        Arc::clone(&file),
-                        line.number,
-                    ));
+                    let addr = BindAddr::Tcp(SocketAddr::new(ip, port));
+                    let mptcp = transport == Transport::Mptcp;
+                    binds.push(Bind { mptcp, ..Bind::new(addr, Arc::clone(&file), line.number) });
                 }
             }
             Address::Unix { transport: Transport::Stream, path } => {
@@ -288,6 +286,11 @@ pub(crate) fn tcp_ut(cx: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bind) -
         Ok(ms) => bind.tcp_ut_ms = ms as u32,
         Err(_) => return Err(fail(line, at + 1, "'tcp-ut' : expects a positive delay in milliseconds")),
     }
+    Ok(2)
+}
+
+pub(crate) fn tcp_md5sig(cx: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bind) -> Took {
+    bind.md5 = Some(crate::server_options::md5_password(cx, line, at)?);
     Ok(2)
 }
 

@@ -178,6 +178,7 @@ fn under(defaults: &Bind, bind: &Bind) -> Bind {
         shown: Arc::clone(&bind.shown),
         file: Arc::clone(&bind.file),
         line: bind.line,
+        mptcp: bind.mptcp,
         owner: if defaults.owner == Default::default() { bind.owner.clone() } else { defaults.owner.clone() },
         ..defaults.clone()
     }
@@ -247,7 +248,7 @@ fn peer(cx: &mut Cx<'_>, draft: &mut PeersDraft, line: &Line) -> Outcome {
     if is_local {
         draft.made_by = Some(MadeBy::Peer);
         let shown = cx.name(line.text(2));
-        let addr = listens_at(&server.addr);
+        let (addr, mptcp) = (listens_at(&server.addr), server.rare().mptcp);
         let Some(addr) = addr else {
             return Err(not_supported(
                 line,
@@ -256,7 +257,7 @@ fn peer(cx: &mut Cx<'_>, draft: &mut PeersDraft, line: &Line) -> Outcome {
                 "listening on this kind of address is not built",
             ));
         };
-        let mut bind = Bind { shown, ..Bind::new(addr, cx.file_of(line), line.number) };
+        let mut bind = Bind { shown, mptcp, ..Bind::new(addr, cx.file_of(line), line.number) };
         bind.owner = cx.unix_bind.owner.clone();
         if let Some(defaults) = &draft.bind_defaults {
             bind = under(defaults, &bind);

@@ -182,26 +182,28 @@ fn name_server(cx: &mut Cx<'_>, draft: &mut ResolversDraft, line: &Line) -> Outc
         );
         return Err(bare(fail(line, 1, message)));
     }
-    let (addr, stream) = reached(cx, line)?;
+    let (addr, transport) = reached(cx, line)?;
+    let stream = transport != Transport::Datagram;
     if stream {
         stream_options(line)?;
     } else {
         pass_over(cx, line, 1, 2);
     }
     let name = cx.name(name);
-    draft.section.name_servers.push(NameServer { name, addr, stream });
+    draft.section.name_servers.push(NameServer { name, addr, stream, mptcp: transport == Transport::Mptcp });
     draft.places.push((cx.sources.name(line.file).to_owned(), line.number));
     Ok(())
 }
 
-/// Where a name server is, and whether it is reached over streams.
-fn reached(cx: &Cx<'_>, line: &Line) -> Result<(SocketAddr, bool), Box<Diagnostic>> {
+/// Where a name server is, and how it is reached.
+fn reached(cx: &Cx<'_>, line: &Line) -> Result<(SocketAddr, Transport), Box<Diagnostic>> {
     let prefix = format!("'nameserver {}' : ", line.text(1));
     match address(cx, line, 2, &AddressOptions::NAMESERVER, &prefix)? {
         Address::Ip { ip, port: PortSpec::Fixed(port), transport } => match transport {
-            Transport::Datagram => Ok((SocketAddr::new(ip, port), false)),
-            Transport::Stream => Ok((SocketAddr::new(ip, port), true)),
-            Transport::Mptcp | Transport::Quic => Err(not_reached(line, line.text(2))),
+            Transport::Datagram | Transport::Stream | Transport::Mptcp => {
+                Ok((SocketAddr::new(ip, port), transport))
+            }
+            Transport::Quic => Err(not_reached(line, line.text(2))),
         },
         other => Err(not_reached(line, other.family_name())),
     }
@@ -288,7 +290,7 @@ fn take_system(
     }
     let Some(ip) = ip else { return };
     let addr = SocketAddr::new(ip, PORT);
-    draft.section.name_servers.push(NameServer { name: cx.name(&text), addr, stream: false });
+    draft.section.name_servers.push(NameServer { name: cx.name(&text), addr, stream: false, mptcp: false });
     draft.places.push((RESOLV_CONF.to_owned(), number));
 }
 
@@ -319,7 +321,7 @@ pub(crate) fn add_default(cx: &mut Cx<'_>) {
         let Some(ip) = ip else { continue };
         if section.name_servers.iter().all(|server| *server.name != *text) {
             let addr = SocketAddr::new(ip, PORT);
-            section.name_servers.push(NameServer { name: cx.name(&text), addr, stream: false });
+            section.name_servers.push(NameServer { name: cx.name(&text), addr, stream: false, mptcp: false });
         }
     }
     if !section.name_servers.is_empty() {

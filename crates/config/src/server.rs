@@ -377,11 +377,19 @@ fn address(cx: &mut Cx<'_>, line: &Line, index: usize, draft: &mut ServerDraft, 
         PortSpec::Fixed(port) | PortSpec::Range(port, _) => (port, PortMode::Fixed),
         PortSpec::Offset(offset) => (0, PortMode::Offset(offset)),
     };
+    if matches!(
+        parsed,
+        Address::Ip { transport: Transport::Mptcp, .. } | Address::Name { transport: Transport::Mptcp, .. }
+    ) {
+        crate::server_options::rare(draft).mptcp = true;
+    }
     let server = &mut draft.server;
     server.port_mode = mode;
     server.addr = match parsed {
-        Address::Ip { transport: Transport::Stream, ip, .. } => ServerAddr::Tcp(SocketAddr::new(ip, fixed)),
-        Address::Name { transport: Transport::Stream, name, .. } => {
+        Address::Ip { transport: Transport::Stream | Transport::Mptcp, ip, .. } => {
+            ServerAddr::Tcp(SocketAddr::new(ip, fixed))
+        }
+        Address::Name { transport: Transport::Stream | Transport::Mptcp, name, .. } => {
             ServerAddr::Unresolved(cx.name(&name), fixed)
         }
         Address::Ip { transport: Transport::Datagram, ip, .. } => {

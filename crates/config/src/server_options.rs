@@ -259,6 +259,26 @@ pub(crate) fn tcp_ut(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut Server
     Ok(2)
 }
 
+/// The longest password that the kernel signs segments with (tcp(7), `TCP_MD5SIG_MAXKEYLEN`).
+const MD5_PASSWORD_MAX: usize = 80;
+
+/// The password of `tcp-md5sig`.
+pub(crate) fn md5_password(cx: &mut Cx<'_>, line: &Line, at: usize) -> Result<Arc<str>, Box<Diagnostic>> {
+    let text = value(line, at, "'tcp-md5sig' : missing TCP MD5 signature password")?;
+    if text.len() > MD5_PASSWORD_MAX {
+        let message =
+            format!("'tcp-md5sig' : password too long (at most {MD5_PASSWORD_MAX} characters expected)");
+        return Err(fail(line, at + 1, message));
+    }
+    Ok(cx.name(text))
+}
+
+/// `tcp-md5sig <password>`
+pub(crate) fn tcp_md5sig(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
+    rare(draft).md5 = Some(md5_password(cx, line, at)?);
+    Ok(2)
+}
+
 /// `from` and `name`, which are read before the options are.
 pub(crate) fn in_front(_: &mut Cx<'_>, line: &Line, at: usize, _: &mut ServerDraft) -> Took {
     Err(fail(line, at, format!("unknown keyword '{}'", line.text(at))))

@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use thalweg_operate::log::ring::Feed;
 use thalweg_runtime::buffer::Buf;
-use thalweg_runtime::net::{ConnectOptions, Stream};
+use thalweg_runtime::net::{ConnectOptions, Md5Key, Stream};
 use thalweg_runtime::{Kind, Reason, current_task, pool, spawn, timer};
 
 use crate::connection::handshake;
@@ -32,7 +32,12 @@ pub fn start(worker: &Worker, feed: Feed) {
         let mut cursor = 0;
         loop {
             let deadline = Some(timer::deadline_in(feed.connect_ms.unwrap_or(CONNECT_MS)));
-            let attempt = Stream::connect(&feed.server, &ConnectOptions::default());
+            let options = ConnectOptions {
+                mptcp: feed.mptcp,
+                md5: feed.md5.as_deref().map(|key| Md5Key(key.as_bytes().into())),
+                ..ConnectOptions::default()
+            };
+            let attempt = Stream::connect(&feed.server, &options);
             if let Ok(Ok(stream)) = timer::timeout_at(deadline, attempt).await {
                 let io = match feed.tls.as_deref().and_then(|tls| tls.line.as_ref()) {
                     None => Some(Transport::from(stream)),

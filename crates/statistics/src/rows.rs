@@ -1,8 +1,6 @@
 //! How each row is filled. What this program does not have yet is left empty, or zero where the reference always shows
 //! a number.
 
-use std::net::SocketAddr;
-
 use thalweg_config::model::{BalanceAlgo, Bind, BindAddr, Proxy, ProxyId, Server, ServerAddr, ServerId};
 use thalweg_proxy::backend::connect::shares_connections;
 use thalweg_proxy::backend::health::{CheckReport, What};
@@ -310,8 +308,7 @@ pub fn listener(instance: &Instance, proxy: &Proxy, position: usize) -> Row {
     row.set(const { at("dcon") }, sums.wide(|c| &c.denied_connections));
     row.set(const { at("dses") }, sums.wide(|c| &c.denied_sessions));
     let (address, protocol) = match &bind.addr {
-        BindAddr::Tcp(SocketAddr::V4(addr)) => (addr.to_string(), "tcpv4"),
-        BindAddr::Tcp(SocketAddr::V6(addr)) => (addr.to_string(), "tcpv6"),
+        BindAddr::Tcp(addr) => (addr.to_string(), bind.tcp_name()),
         BindAddr::Unix(_) => ("unix".into(), "unix_stream"),
         BindAddr::Abstract(_) | BindAddr::AbstractZ(_) => ("abns".into(), "abns_stream"),
         BindAddr::Fd(fd) => (format!("fd@{fd}"), "tcpv4"),

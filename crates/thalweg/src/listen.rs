@@ -10,7 +10,9 @@ use thalweg_config::model::{Bind, BindAddr, Config, Proxy, ProxyId};
 use thalweg_proxy::ThreadSocket;
 use thalweg_proxy::log_forward::LogSocket;
 use thalweg_runtime::net::listener::{self, Refused};
-use thalweg_runtime::net::{Datagram, DatagramOptions, LetGo, ListenOptions, Port, SockAddr, descriptor};
+use thalweg_runtime::net::{
+    Datagram, DatagramOptions, LetGo, ListenOptions, Md5Key, Port, SockAddr, descriptor,
+};
 use thalweg_syntax::source::os_message;
 use thalweg_sys::handover::HandedSocket;
 use thalweg_sys::inherited;
@@ -485,6 +487,8 @@ fn options(config: &Config, owner: &Owner, bind: &Bind, reuseport: bool) -> List
         interface: bind.interface.as_deref().map(Into::into),
         mss: u32::try_from(bind.mss).ok().and_then(given),
         defer_accept_s: bind.defer_accept.then_some(DEFER_ACCEPT_SECONDS),
+        mptcp: bind.mptcp,
+        md5: bind.md5.as_deref().map(|key| Md5Key(key.as_bytes().into())),
         fastopen: bind.tfo.then_some(FAST_OPEN_QUEUE.min(backlog)),
         congestion: bind.cc.as_deref().map(Into::into),
         user_timeout_ms: given(bind.tcp_ut_ms),
@@ -502,10 +506,7 @@ fn options(config: &Config, owner: &Owner, bind: &Bind, reuseport: bool) -> List
 fn left_out(title: &str, bind: &Bind, what: Refused, error: &io::Error) -> String {
     let error = os_message(error);
     let (protocol, address) = match &bind.addr {
-        BindAddr::Tcp(address) if address.is_ipv4() => {
-            ("tcpv4", format!("{}:{}", address.ip(), address.port()))
-        }
-        BindAddr::Tcp(address) => ("tcpv6", format!("{}:{}", address.ip(), address.port())),
+        BindAddr::Tcp(address) => (bind.tcp_name(), format!("{}:{}", address.ip(), address.port())),
         _ => ("unix_stream", bind.shown.to_string()),
     };
     let what = match what {

@@ -34,6 +34,10 @@ pub struct Bind {
     pub accept_proxy: bool,
     pub defer_accept: bool,
     pub tfo: bool,
+    /// What segments are signed with (`tcp-md5sig`).
+    pub md5: Option<Arc<str>>,
+    /// Several ways may carry a connection at once (`mptcp@`).
+    pub mptcp: bool,
     /// 0: the system's; negative: the system's less that much.
     pub mss: i32,
     pub interface: Option<Arc<str>>,
@@ -131,6 +135,17 @@ pub enum CliLevel {
 }
 
 impl Bind {
+    /// What the reference calls the protocol of a listener at an IP address.
+    pub fn tcp_name(&self) -> &'static str {
+        let is_v6 = matches!(self.addr, BindAddr::Tcp(addr) if addr.is_ipv6());
+        match (self.mptcp, is_v6) {
+            (false, false) => "tcpv4",
+            (false, true) => "tcpv6",
+            (true, false) => "mptcpv4",
+            (true, true) => "mptcpv6",
+        }
+    }
+
     /// Whether several sockets may have the address.
     pub fn may_shard(&self) -> bool {
         matches!(self.addr, BindAddr::Tcp(_))
@@ -170,6 +185,8 @@ impl Bind {
             accept_proxy: false,
             defer_accept: false,
             tfo: false,
+            md5: None,
+            mptcp: false,
             mss: 0,
             guid: None,
             interface: None,

@@ -29,6 +29,8 @@ pub struct NameServer {
     pub addr: SocketAddr,
     /// It is asked over TCP only (`tcp@`).
     pub stream: bool,
+    /// Over MPTCP (`mptcp@`).
+    pub mptcp: bool,
 }
 
 /// How a server's name is resolved while the program runs.

@@ -67,6 +67,10 @@ pub struct SlowSettings {
     pub slowstart_ms: u32,
     pub tcp_ut_ms: u32,
     pub tfo: bool,
+    /// What segments are signed with (`tcp-md5sig`).
+    pub md5: Option<Arc<str>>,
+    /// Several ways may carry a connection at once (`mptcp@`).
+    pub mptcp: bool,
     /// What is sent to it is not learnt by stick tables.
     pub non_stick: bool,
     /// The share of the keys that it gets as a peer; 0: all.
@@ -130,6 +134,8 @@ impl SlowSettings {
         slowstart_ms: 0,
         tcp_ut_ms: 0,
         tfo: false,
+        md5: None,
+        mptcp: false,
         non_stick: false,
         shard: 0,
         cc: None,

@@ -214,7 +214,7 @@ pub(crate) static BIND: &[Keyword<Setter<Bind>>] = &[
     works("ssl-max-ver", "Highest version of TLS.", Reads(tls::bind_word)),
     works("ssl-min-ver", "Lowest version of TLS.", Reads(tls::bind_word)),
     works("strict-sni", "Clients whose name nobody has are refused.", Reads(tls::bind_word)),
-    not_yet("tcp-md5sig", "TCP MD5 signatures.", why::TCP_MD5),
+    works("tcp-md5sig", "Segments are signed with this password (RFC 2385).", Reads(bind::tcp_md5sig)),
     not_yet("tcp-ss", "Keep the SYN of connections.", why::SAVED_SYN),
     works("tcp-ut", "TCP user timeout.", Reads(bind::tcp_ut)),
     works("tfo", "Accept TCP Fast Open.", Flag(|b| b.tfo = true)),

@@ -413,7 +413,7 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
     works("ssl-reuse", "TLS sessions are used again.", Reads(tls::server_word)),
     works("stick", "Learnt by stick tables.", Flag(|d| rare(d).non_stick = false)),
     not_yet("strict-maxconn", "Idle connections count in maxconn.", why::STRICT_MAXCONN),
-    not_yet("tcp-md5sig", "TCP MD5 signatures.", why::TCP_MD5),
+    works("tcp-md5sig", "Segments are signed with this password (RFC 2385).", Reads(o::tcp_md5sig)),
     works("tcp-ut", "TCP user timeout.", Reads(o::tcp_ut)),
     works("tfo", "Use TCP Fast Open.", Flag(|d| rare(d).tfo = true)),
     works("tls-tickets", "TLS tickets.", Reads(tls::server_word)),

@@ -144,6 +144,10 @@ impl Ring {
 pub struct Feed {
     pub ring: Arc<Ring>,
     pub server: SockAddr,
+    /// It is reached over MPTCP.
+    pub mptcp: bool,
+    /// What segments are signed with.
+    pub md5: Option<Arc<str>>,
     /// How TLS is spoken to it, if it is.
     pub tls: Option<Arc<ServerTls>>,
     pub framing: Framing,
@@ -167,6 +171,8 @@ impl Feed {
         Some(Feed {
             ring: Arc::clone(ring),
             server: address,
+            mptcp: server.rare().mptcp,
+            md5: server.rare().md5.clone(),
             tls: server.tls.clone().filter(|_| server.traffic_tls().is_some()),
             framing: if server.rare().octet_count { Framing::OctetCount } else { Framing::LineFeed },
             connect_ms: timeouts.0,

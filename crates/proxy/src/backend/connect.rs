@@ -23,6 +23,7 @@ use super::health::observe::{Seen, observe, observe_failure};
 use super::introduction::{self, HeaderField, Introduced};
 use super::pool::{ConnectionKey, Demand, IdlePool};
 use super::shared::{self, Place};
+use super::sockets;
 use crate::connection::body::BodyReader;
 use crate::connection::handshake::{self, HandshakeError};
 use crate::connection::line::Line;
@@ -519,7 +520,7 @@ impl<'a> Target<'a> {
             tos: self.key.as_ref().and_then(|key| key.tos),
             // What is closed with its response complete has nothing more to say; a TCP stream may have.
             reset_on_close: self.proxy.mode == Mode::Http,
-            ..ConnectOptions::default()
+            ..sockets::options(self.server)
         }
     }
 }

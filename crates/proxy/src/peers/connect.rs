@@ -119,7 +119,7 @@ async fn open(service: &Service, server: &Server, address: &SockAddr) -> Option<
         user_timeout_ms: (rare.tcp_ut_ms != 0).then_some(rare.tcp_ut_ms),
         congestion: rare.cc.as_deref().map(Box::from),
         fastopen: rare.tfo,
-        ..ConnectOptions::default()
+        ..crate::backend::sockets::options(server)
     };
     let stream = timeout_at(Some(deadline), Stream::connect(address, &options)).await.ok()?.ok()?;
     let transport = match server.traffic_tls().and_then(|tls| tls.line.as_ref()) {

@@ -3,10 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::Poll;
 
+use thalweg_config::model::NameServer;
 use thalweg_dns::message::{framed, unframed};
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{ConnectOptions, Datagram, DatagramOptions, Received, SockAddr, Stream};
@@ -44,6 +44,8 @@ const ROOM: usize = 16 * 1024;
 /// See the module's documentation.
 pub(super) struct Line {
     addr: SockAddr,
+    /// Streams are over MPTCP.
+    mptcp: bool,
     /// Datagrams may be longer than a usual buffer.
     large: bool,
     /// The socket that queries leave from, and the one of before, for the answers that are on their way.
@@ -65,10 +67,11 @@ struct Socket {
 }
 
 impl Line {
-    /// The way to an address. `retry_ms` is how long an answer is awaited.
-    pub fn new(addr: SocketAddr, large: bool, retry_ms: u64) -> Line {
+    /// The way to a name server. `retry_ms` is how long an answer is awaited.
+    pub fn new(server: &NameServer, large: bool, retry_ms: u64) -> Line {
         Line {
-            addr: SockAddr::from(addr),
+            addr: SockAddr::from(server.addr),
+            mptcp: server.mptcp,
             large,
             sockets: RefCell::default(),
             used: Cell::new(0),
@@ -210,7 +213,7 @@ enum Event {
 async fn converse(section: &Rc<Section>, server: usize) -> io::Result<()> {
     let line = section.line(server);
     let deadline = Some(timer::deadline_in(STREAM_IDLE_MS));
-    let options = ConnectOptions { nodelay: true, ..ConnectOptions::default() };
+    let options = ConnectOptions { nodelay: true, mptcp: line.mptcp, ..ConnectOptions::default() };
     let connecting = timer::timeout_at(deadline, Stream::connect(&line.addr, &options)).await;
     let mut stream = connecting.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     let mut bytes = Vec::new();

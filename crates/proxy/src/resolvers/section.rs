@@ -68,8 +68,7 @@ impl Section {
         let settings = declared.settings();
         let large = usize::from(settings.payload_max) > config.global.tune.bufsize;
         let retry_ms = settings.retry_ms;
-        let lines =
-            declared.name_servers.iter().map(|server| Line::new(server.addr, large, retry_ms)).collect();
+        let lines = declared.name_servers.iter().map(|server| Line::new(server, large, retry_ms)).collect();
         let section = Rc::new(Section {
             number,
             resolver: RefCell::new(Resolver::new(settings, unpredictable())),

@@ -404,8 +404,8 @@ fn prepare(
     if let Some(name) = &opts.congestion {
         tuned(Refused::Congestion, set::congestion(fd, name));
     }
-    if let Some((peer, key)) = &opts.md5 {
-        set::md5(fd, peer, key)?;
+    if let Some(key) = &opts.md5 {
+        set::md5_of_all(fd, address, key)?;
     }
     if let Some(ms) = opts.user_timeout_ms {
         tuned(Refused::UserTimeout, set::user_timeout_ms(fd, ms));

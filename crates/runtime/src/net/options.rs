@@ -3,6 +3,7 @@
 use super::SockAddr;
 use super::syscall::{getsockopt, setsockopt, setsockopt_bytes};
 use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 /// When the kernel probes a silent peer. What is `None` stays as the system has it.
@@ -120,8 +121,8 @@ pub struct ListenOptions {
     pub fastopen: Option<u32>,
     /// Congestion control algorithm by its kernel name.
     pub congestion: Option<Box<str>>,
-    /// Require signed segments from one peer address.
-    pub md5: Option<(SockAddr, Md5Key)>,
+    /// Require signed segments from everybody.
+    pub md5: Option<Md5Key>,
     /// Multipath TCP (RFC 8684); plain TCP clients are served as well.
     pub mptcp: bool,
     /// Milliseconds after which unacknowledged data breaks a connection (`tcp-ut`).
@@ -279,8 +280,22 @@ pub(crate) mod set {
         setsockopt(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes)
     }
 
+    /// `TCP_MD5SIG_EXT` for segments exchanged with anybody of the family of this address.
+    pub fn md5_of_all(fd: RawFd, address: &SockAddr, key: &Md5Key) -> io::Result<()> {
+        let nobody = match address {
+            SockAddr::V6(_) => SockAddr::from(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))),
+            _ => SockAddr::from(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))),
+        };
+        sign(fd, &nobody, key, true)
+    }
+
     /// `TCP_MD5SIG` for segments exchanged with `peer`.
     pub fn md5(fd: RawFd, peer: &SockAddr, key: &Md5Key) -> io::Result<()> {
+        sign(fd, peer, key, false)
+    }
+
+    /// Segments exchanged with `peer` are signed; with its whole family if that is said.
+    fn sign(fd: RawFd, peer: &SockAddr, key: &Md5Key, whole_family: bool) -> io::Result<()> {
         /// `struct tcp_md5sig` of the kernel's interface (tcp(7)).
         #[repr(C)]
         #[derive(Clone, Copy)]
@@ -293,19 +308,23 @@ pub(crate) mod set {
             key: [u8; 80],
         }
         const TCP_MD5SIG: i32 = 14;
+        const TCP_MD5SIG_EXT: i32 = 32;
+        /// The length of the prefix counts: none is everybody.
+        const TCP_MD5SIG_FLAG_PREFIX: u8 = 1;
         if key.0.is_empty() || key.0.len() > 80 {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "an MD5 key has 1 to 80 bytes"));
         }
         let mut sig = Md5Sig {
             address: peer.to_raw()?.storage,
-            flags: 0,
+            flags: if whole_family { TCP_MD5SIG_FLAG_PREFIX } else { 0 },
             prefix_len: 0,
             key_len: key.0.len() as u16,
             interface: 0,
             key: [0; 80],
         };
         sig.key[..key.0.len()].copy_from_slice(&key.0);
-        setsockopt(fd, libc::IPPROTO_TCP, TCP_MD5SIG, &sig)
+        let name = if whole_family { TCP_MD5SIG_EXT } else { TCP_MD5SIG };
+        setsockopt(fd, libc::IPPROTO_TCP, name, &sig)
     }
 
     /// Closing discards unsent data and answers with a reset (`SO_LINGER` with a zero time).

@@ -507,7 +507,8 @@ fn prepare(fd: RawFd, address: &SockAddr, opts: &ConnectOptions) -> io::Result<(
     if let Some(key) = &opts.md5 {
         set::md5(fd, address, key)?;
     }
-    if opts.no_quick_ack {
+    // Over MPTCP there is no such option: when data is acknowledged is no matter of one path.
+    if opts.no_quick_ack && !opts.mptcp {
         set::quickack(fd, false)?;
     }
     if opts.fastopen {

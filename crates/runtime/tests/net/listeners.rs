@@ -121,8 +121,7 @@ each_driver!(foreign_addresses_need_the_transparent_option, || async {
 
 each_driver!(signed_connections_need_the_same_key, || async {
     let local = |port: u16| SockAddr::from(std::net::SocketAddr::from(([127, 0, 0, 1], port)));
-    let opts =
-        ListenOptions { md5: Some((local(0), Md5Key((*b"secret").into()))), ..ListenOptions::default() };
+    let opts = ListenOptions { md5: Some(Md5Key((*b"secret").into())), ..ListenOptions::default() };
     let mut listener = match Listener::bind(&local(0), &opts) {
         // The kernel may be built without it.
         Err(e) if e.raw_os_error() == Some(libc::ENOPROTOOPT) => return,
@@ -132,6 +131,10 @@ each_driver!(signed_connections_need_the_same_key, || async {
     let with_key = |key: &[u8]| ConnectOptions { md5: Some(Md5Key(key.into())), ..ConnectOptions::default() };
     let client = Stream::connect(&address, &with_key(b"secret")).await.unwrap();
     assert_eq!(listener.accept().await.unwrap().1, client.local_addr().unwrap());
+    // The key is that of all clients, wherever they are.
+    let elsewhere = SockAddr::from(std::net::SocketAddr::from(([127, 0, 0, 7], 0)));
+    let from_elsewhere = ConnectOptions { source: Some(elsewhere), ..with_key(b"secret") };
+    Stream::connect(&address, &from_elsewhere).await.unwrap();
     let wrong = Stream::connect(&address, &with_key(b"wrong"));
     let deadline = Some(thalweg_runtime::clock::now_ms() + 50);
     assert!(thalweg_runtime::timer::timeout_at(deadline, wrong).await.is_err());

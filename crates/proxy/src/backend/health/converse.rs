@@ -14,6 +14,7 @@ use thalweg_runtime::{clock, pool};
 use super::super::connect::local_address;
 use super::super::identity::Identity;
 use super::super::introduction;
+use super::super::sockets;
 use super::What;
 use super::checker::Checker;
 use super::evaluate::Evaluator;
@@ -283,7 +284,7 @@ fn options(proxy: &Proxy, server: &Server) -> ConnectOptions {
         source_ports: source.and_then(|s| s.ports),
         interface: source.and_then(|s| s.interface.as_deref()).map(Box::from),
         reset_on_close: true,
-        ..ConnectOptions::default()
+        ..sockets::options(server)
     }
 }
 
