@@ -47,6 +47,24 @@ impl Abuse {
     }
 }
 
+impl std::fmt::Display for Abuse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Abuse::RapidReset => "requests that were taken back",
+            Abuse::ForcedReset => "breaches that end streams",
+            Abuse::Ping => "PING",
+            Abuse::Settings => "SETTINGS",
+            Abuse::Noise => "frames that do nothing",
+            Abuse::EmptyData => "empty DATA",
+            Abuse::TinyWindow => "tiny WINDOW_UPDATE",
+            Abuse::Window => "WINDOW_UPDATE",
+            Abuse::Interim => "interim responses",
+            Abuse::Continuation => "CONTINUATION",
+            Abuse::Glitch => "breaches of the protocol",
+        })
+    }
+}
+
 /// Points a connection begins with, and has at most: 1,000 resets, or 20,000 priorities, at once.
 const POINTS_MAX: u32 = 100_000;
 /// Points that come back in each millisecond: 100 resets a second, or 500 pings.
@@ -123,9 +141,71 @@ impl Budget {
     }
 }
 
+/// DATA of fewer octets is small: most of it is its frame.
+pub const SMALL_DATA: usize = 64;
+/// Small DATA frames that may come at once.
+const SMALL_MAX: u32 = 20_000;
+/// Those that may come in each millisecond beyond that.
+const SMALL_PER_MS: u32 = 200;
+/// How long a peer that sends more of them is not listened to, in milliseconds.
+const REST_MS: u64 = 5;
+
+/// How fast small DATA frames may come. Streams of small messages are made of them, so that too many end nothing: they wait, in
+/// the kernel and at their sender, which is what flow control does with large ones.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    left: u32,
+    at_ms: u64,
+    /// Until when the connection rests.
+    until_ms: u64,
+}
+
+impl Pace {
+    /// Nothing came yet.
+    pub fn new(now_ms: u64) -> Pace {
+        Pace { left: SMALL_MAX, at_ms: now_ms, until_ms: 0 }
+    }
+
+    /// One more came. False when no more should be looked at for a while.
+    pub fn small(&mut self, now_ms: u64) -> bool {
+        let passed = u32::try_from(now_ms.saturating_sub(self.at_ms)).unwrap_or(u32::MAX);
+        if passed > 0 {
+            self.at_ms = now_ms;
+            self.left = self.left.saturating_add(passed.saturating_mul(SMALL_PER_MS)).min(SMALL_MAX);
+        }
+        self.left = self.left.saturating_sub(1);
+        if self.left == 0 {
+            self.until_ms = now_ms + REST_MS;
+        }
+        self.left > 0
+    }
+
+    /// Until when nothing more should be looked at.
+    #[inline]
+    pub fn rests_until(&self, now_ms: u64) -> Option<u64> {
+        (self.until_ms > now_ms).then_some(self.until_ms)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_data_is_slowed_down_and_a_steady_stream_of_it_is_not() {
+        let mut pace = Pace::new(0);
+        let mut taken = 0u64;
+        for now in 0..10_000 {
+            if pace.rests_until(now).is_none() {
+                taken += 1 + (0..1_000_000).take_while(|_| pace.small(now)).count() as u64;
+            }
+        }
+        assert!((2_000_000..2_030_000).contains(&taken), "{taken}");
+        let mut pace = Pace::new(0);
+        for now in 0..10_000 {
+            assert!((0..SMALL_PER_MS).all(|_| pace.small(now)));
+        }
+    }
 
     #[test]
     fn a_flood_ends_and_a_steady_trickle_does_not() {

@@ -106,6 +106,46 @@ fn of_clients() {
     });
 }
 
+/// Whoever keeps to the protocol, and is left nevertheless, has a line that says for what.
+#[test]
+fn the_log_says_why() {
+    each_driver(|io| {
+        let proxy = Setup::http("frontend fe\nbind <@fe>\nhttp-request return status 204\n").start(io);
+        for (name, reason) in [
+            ("pings", "too many PING"),
+            ("settings", "too many SETTINGS"),
+            ("priorities", "too many frames that do nothing"),
+        ] {
+            let (_, make) = FLOODS.iter().find(|(flood, _)| *flood == name).unwrap();
+            assert!(is_ended_by(&proxy, *make), "{name}");
+            let line = std::iter::repeat_with(|| proxy.log()).find(|line| line.contains("closed: ")).unwrap();
+            assert!(line.ends_with(&format!("fe/1: HTTP/2 connection closed: {reason}")), "{line}");
+        }
+        proxy.finish(());
+    });
+}
+
+/// Many small messages are no flood: those of a client that sends more than is reasonable wait, and arrive.
+#[test]
+fn small_data_waits_for_its_turn() {
+    const OCTETS: usize = 50_000;
+    each_driver(|io| {
+        let server = Server::http(|request| ok(&request.body.len().to_string()));
+        let text =
+            format!("frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nserver s {}\n", server.addr);
+        let proxy = Setup::http(&text).start(io);
+        let mut client = Client::new(proxy.connect());
+        let id = client.open("POST", "/", &[], false);
+        for _ in 0..OCTETS {
+            client.data(id, b"x", false);
+        }
+        client.data(id, b"", true);
+        assert_eq!(client.answer(id).text(), OCTETS.to_string());
+        drop(client);
+        proxy.finish(server);
+    });
+}
+
 /// What a server sends instead of an answer, or with it, for the one stream that it has.
 const OF_SERVERS: &[(&str, Make)] = &[
     ("interim responses", |_| frame(Kind::Headers, flag::END_HEADERS, 1, b"\x08\x03103")),

@@ -11,7 +11,7 @@ mod stream;
 
 use thalweg_http::Head;
 
-use crate::budget::{Abuse, Budget, Exhausted};
+use crate::budget::{Abuse, Budget, Exhausted, Pace};
 use crate::error::ErrorCode;
 use crate::flow::{ReceiveWindow, SendWindow};
 use crate::frame::{self, PREFACE};
@@ -172,6 +172,18 @@ impl Failure {
     }
 }
 
+/// What a connection ended for that the RFC does not forbid, in the words of the log.
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::Abuse(abuse) => write!(f, "too many {abuse}"),
+            Failure::BlockTooLong => f.write_str("a header block is too long"),
+            Failure::NotReading => f.write_str("answers to what it sends are not read"),
+            other => write!(f, "{}", other.code()),
+        }
+    }
+}
+
 impl From<Exhausted> for Failure {
     fn from(exhausted: Exhausted) -> Failure {
         Failure::Abuse(exhausted.0)
@@ -260,6 +272,7 @@ pub struct Connection {
     goaway_sent: Option<u32>,
     failed: Option<Failure>,
     budget: Budget,
+    pace: Pace,
     tally: Tally,
     /// Frames and resets that may still be handled in this go.
     turn: (u32, u32),
@@ -307,6 +320,7 @@ impl Connection {
             goaway_sent: None,
             failed: None,
             budget: Budget::new(now_ms),
+            pace: Pace::new(now_ms),
             tally: Tally::default(),
             turn: (u32::MAX, u32::MAX),
             output,
@@ -361,6 +375,12 @@ impl Connection {
     /// Whether the last input was left because of its many frames.
     pub fn is_paused(&self) -> bool {
         self.turn.0 == 0 || self.turn.1 == 0
+    }
+
+    /// Until when nothing of what comes is handled, because the peer sends more small frames than is reasonable.
+    #[inline]
+    pub fn rests_until(&self, now_ms: u64) -> Option<u64> {
+        self.pace.rests_until(now_ms)
     }
 
     /// Whether the connection ends when its last stream does.

@@ -1,6 +1,7 @@
 //! What received frames do.
 
 use super::*;
+use crate::budget::SMALL_DATA;
 use crate::frame::{HEADER_LEN, Header, Kind, PayloadError, flag};
 use crate::hpack::Name;
 use crate::message::{Expect, Reader};
@@ -43,6 +44,9 @@ impl Connection {
         // What waits already is of our own making, and its owner knows when it is too much.
         let output_max = self.output.len() + OUTPUT_MAX;
         let limit = |most: u32| if most == 0 { u32::MAX } else { most };
+        if self.rests_until(now_ms).is_some() {
+            return Ok(0);
+        }
         self.turn = (limit(self.config.frames_at_once), limit(self.config.resets_at_once));
         while !self.is_paused() {
             match self.step(&input[used..], now_ms, handler) {
@@ -221,6 +225,9 @@ impl Connection {
         let end = header.has(flag::END_STREAM);
         if left == 0 && !end {
             self.budget.pay(Abuse::EmptyData, now_ms)?;
+        }
+        if (1..SMALL_DATA).contains(&left) && !end && !self.pace.small(now_ms) {
+            self.turn.0 = 0;
         }
         let accepted = match self.streams.get_mut(id).filter(|s| s.incoming == Direction::Body) {
             Some(stream) => {

@@ -18,8 +18,9 @@ use crate::connection::mux::{self, Carrier, MuxStream, Opened, Step};
 use crate::connection::port::Port;
 use crate::instance::Stopping;
 use crate::plant::bug;
+use crate::stream::ending::Cause;
 use crate::stream::{After, StreamState};
-use crate::stream::{http, track};
+use crate::stream::{finish, http, track};
 use crate::worker::{Thread, Worker};
 
 static STREAM: TaskKind = TaskKind::new("h2-stream");
@@ -272,12 +273,25 @@ impl Sitting {
             let first = !std::mem::replace(&mut self.served, true);
             http::refuse_framed(worker, &self.session, first, self.began, logged);
         }
+        if let Step::Failed(failure) = step
+            && failure.code() == ErrorCode::EnhanceYourCalm
+        {
+            self.say_why(worker, &failure.to_string());
+        }
         match step {
             // Those that need no more of it may still be answered.
             Step::Closed => return self.carrier.end_input(),
             Step::Vanish | Step::Broken(_) | Step::Failed(_) | Step::Kicked => {}
         }
         self.carrier.cut();
+    }
+
+    /// The log tells for what a connection ended that kept to the protocol.
+    fn say_why(&self, worker: &Rc<Worker>, why: &str) {
+        if worker.instance.config.global.tune.h2.logs >= LogsErrors::Connection {
+            let why = format!("HTTP/2 connection closed: {why}");
+            finish::log_session(worker, &self.session, Cause::BadRequest, &why);
+        }
     }
 
     /// What rules and logs see of the connection.
@@ -311,6 +325,7 @@ impl Sitting {
             return;
         }
         if glitches >= limit {
+            self.say_why(worker, "too many breaches of the protocol (tune.h2.fe.glitches-threshold)");
             self.carrier.mux.goaway(ErrorCode::EnhanceYourCalm);
             self.nothing_more(worker, &Step::Kicked);
         } else if u64::from(glitches) * 4 >= u64::from(limit) * 3 {

@@ -351,8 +351,22 @@ pub fn log_now(
 /// The session ended before there was a stream, for the reason in its facts: in the error format, or in a short one
 /// of its own (manual section 8.2.5).
 pub fn log_session_error(worker: &Worker, session: &ClientSession, cause: Cause, received: bool) {
+    if worker.proxy(session.frontend).opts.dontlognull && !received {
+        return;
+    }
+    let why = session.facts().error.message();
+    // What went wrong with TLS, where the number does not say it all.
+    let details = match session.facts().rare().tls.as_ref().and_then(|tls| tls.failure.as_ref()) {
+        Some(Failure::Certificate { .. }) | None => String::new(),
+        Some(failure) => format!(" ({})", failure.text()),
+    };
+    log_session(worker, session, cause, &format!("{why}{details}"));
+}
+
+/// A line of the session itself: in the error format, or in the short one with the reason.
+pub fn log_session(worker: &Worker, session: &ClientSession, cause: Cause, why: &str) {
     let fe = worker.proxy(session.frontend);
-    if !worker.logs(fe.id) || (fe.opts.dontlognull && !received) {
+    if !worker.logs(fe.id) {
         return;
     }
     let level = if fe.opts.log_separate_errors { LogLevel::Err } else { LogLevel::Info };
@@ -362,17 +376,11 @@ pub fn log_session_error(worker: &Worker, session: &ClientSession, cause: Cause,
         _ => format!("unix:{}", bind.uid),
     };
     let name = bind.name.as_deref().map_or_else(|| bind.uid.to_string(), str::to_owned);
-    let why = session.facts().error.message();
-    // What went wrong with TLS, where the number does not say it all.
-    let details = match session.facts().rare().tls.as_ref().and_then(|tls| tls.failure.as_ref()) {
-        Some(Failure::Certificate { .. }) | None => String::new(),
-        Some(failure) => format!(" ({})", failure.text()),
-    };
     let wall_us = session.facts().accept_wall_us;
     let t = thalweg_sys::time::local(wall_us / 1_000_000);
     let month = MONTHS[usize::from(t.month.clamp(1, 12)) - 1];
     let text = format!(
-        "{address} [{:02}/{month}/{:04}:{:02}:{:02}:{:02}.{:03}] {}/{name}: {why}{details}",
+        "{address} [{:02}/{month}/{:04}:{:02}:{:02}:{:02}.{:03}] {}/{name}: {why}",
         t.day,
         t.year,
         t.hour,

@@ -9,7 +9,7 @@ use thalweg_h2::error::ErrorCode;
 use thalweg_h2::message::{Malformed, Message};
 use thalweg_http::Head;
 use thalweg_runtime::buffer::{BULK_SIZE, Buf, default_size};
-use thalweg_runtime::{Reason, TaskId, clock, current_task};
+use thalweg_runtime::{Reason, TaskId, clock, current_task, timer};
 
 use super::slot::{Slot, Slots};
 use super::{Marks, Mux, NoHead, OUTPUT_HIGH, State, Wish};
@@ -143,6 +143,11 @@ impl Carrier {
             }
             // A peer that does not read is not read from.
             if self.port.eof || self.mux.state.borrow_mut().h2.output().len() >= OUTPUT_HIGH {
+                return Poll::Pending;
+            }
+            let rests_until = self.mux.state.borrow().h2.rests_until(clock::now_ms());
+            if let Some(at) = rests_until {
+                timer::want(at);
                 return Poll::Pending;
             }
             let paused = self.port.has_input() && self.mux.state.borrow().h2.is_paused();
