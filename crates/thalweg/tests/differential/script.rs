@@ -40,8 +40,9 @@ pub enum Step {
     Forever(Vec<Step>),
 }
 
-/// How long a connection is looked at after its last step, in milliseconds: whatever the proxy still does comes at once.
-pub const LOOK: u64 = 200;
+/// How long a connection is looked at after its last step, in milliseconds: whatever the proxy still does comes at once. Like all that
+/// drawn scripts do a multiple of 55 ms, at which no timeout of theirs ends.
+pub const LOOK: u64 = 220;
 
 #[derive(Clone, Debug, Default)]
 pub struct Script {

@@ -3,9 +3,9 @@
 //!
 //! A name tells what was drawn, so that a known difference can name its kind: `mix/<seed>/<number>/<mode>/<words>`.
 //!
-//! Whatever scripts do happens at multiples of 55 ms, and every timeout is at least 20 ms off those: two things never happen at the
-//! same moment by design, which would only show who is faster. For the same reason a connection is not closed or reset right
-//! behind what was sent on it.
+//! Whatever scripts do happens at multiples of 55 ms, and what a timeout, or a delay and a timeout behind it, end at is at least 10
+//! ms off those (`moments_are_apart`): two things never happen at the same moment by design, which would only show who is
+//! faster. For the same reason a connection is not ended, closed or reset right behind what was sent on it.
 
 use super::draw::Draw;
 use crate::case::{Case, Kind, http, tcp};
@@ -113,11 +113,11 @@ const SETTINGS: &[&[Setting]] = &[
     &[("set-header", 'f', "http-request set-header X-A %[path]\nhttp-response set-header X-B %[status]")],
     &[("after-header", 'f', "http-after-response set-header X-C 1")],
     &[("response-deny", 'b', "http-response deny if { status 404 }")],
-    &[("wait-for-body", 'f', "http-request wait-for-body time 245")],
+    &[("wait-for-body", 'f', "http-request wait-for-body time 233")],
     &[("insert", 'b', "cookie S insert indirect nocache"), ("rewrite", 'b', "cookie S rewrite")],
     &[("capture", 'f', "capture request header Host len 5\ncapture response header X-A len 5")],
-    &[("content-accept", 'f', "tcp-request inspect-delay 190\ntcp-request content accept if HTTP")],
-    &[("pause", 'f', "http-request pause 60")],
+    &[("content-accept", 'f', "tcp-request inspect-delay 178\ntcp-request content accept if HTTP")],
+    &[("pause", 'f', "http-request pause 68")],
     &[("pretend", 'b', "option http-pretend-keepalive")],
     &[("ignore-probes", 'f', "option http-ignore-probes")],
     &[("dontlognull", 'f', "option dontlognull")],
@@ -126,7 +126,7 @@ const SETTINGS: &[&[Setting]] = &[
     &[("server-short", 'd', "timeout server 300"), ("server-long", 'd', "timeout server 905")],
     &[("request-timeout", 'f', "timeout http-request 300")],
     &[("keep-alive-timeout", 'f', "timeout http-keep-alive 360")],
-    &[("queue-timeout", 'b', "timeout queue 350")],
+    &[("queue-timeout", 'b', "timeout queue 355")],
     &[("errorfile", 'd', "http-error status 503 content-type text/plain string sorry")],
 ];
 
@@ -213,7 +213,7 @@ fn clients(draw: &mut Draw, mix: &mut Mix) -> usize {
 fn end_of_client(draw: &mut Draw, client: Script) -> (&'static str, Script) {
     match draw.below(10) {
         0..5 => ("client-stays", client.look(LOOK + STEP)),
-        5 => ("client-half-close", client.half_close().look(LOOK)),
+        5 => ("client-half-close", client.pause(STEP / 2).half_close().look(LOOK)),
         6 => ("client-half-close-later", client.pause(LEAVE).half_close().look(LOOK)),
         7 | 8 => ("client-close", client.pause(LEAVE).close()),
         _ => ("client-reset", client.pause(LEAVE).reset()),
@@ -262,22 +262,22 @@ const TCP_SETTINGS: &[&[Setting]] = &[
     &[("tunnel", 'd', "timeout tunnel 360")],
     &[("client-fin", 'd', "timeout client-fin 300")],
     &[("server-fin", 'd', "timeout server-fin 355")],
-    &[("queue-timeout", 'b', "timeout queue 350")],
-    &[("inspect", 'f', "tcp-request inspect-delay 190\ntcp-request content accept if { req.len gt 3 }")],
+    &[("queue-timeout", 'b', "timeout queue 355")],
+    &[("inspect", 'f', "tcp-request inspect-delay 178\ntcp-request content accept if { req.len gt 3 }")],
     &[(
         "inspect-reject",
         'f',
-        "tcp-request inspect-delay 190\ntcp-request content reject if { req.payload(0,2) -m str no }",
+        "tcp-request inspect-delay 178\ntcp-request content reject if { req.payload(0,2) -m str no }",
     )],
     &[(
         "response-inspect",
         'b',
-        "tcp-response inspect-delay 200\ntcp-response content accept if { res.len gt 2 }",
+        "tcp-response inspect-delay 178\ntcp-response content accept if { res.len gt 2 }",
     )],
     &[(
         "response-reject",
         'b',
-        "tcp-response inspect-delay 200\ntcp-response content reject if { res.payload(0,2) -m str no }",
+        "tcp-response inspect-delay 178\ntcp-response content reject if { res.payload(0,2) -m str no }",
     )],
     &[("dontlognull", 'f', "option dontlognull")],
     &[("logasap", 'f', "option logasap")],

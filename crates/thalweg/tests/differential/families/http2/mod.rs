@@ -46,7 +46,7 @@ const SETTINGS: &[Setting] = &[
     ("set-method", 'f', "http-request set-method GET"),
     ("early-hint", 'f', "http-request early-hint Link </e>"),
     ("response-deny", 'b', "http-response deny if { status 404 }"),
-    ("wait-for-body", 'f', "http-request wait-for-body time 245"),
+    ("wait-for-body", 'f', "http-request wait-for-body time 260"),
     ("no-disable-h2", 'f', "option http-ignore-probes"),
     ("restrict", 'f', "option http-restrict-req-hdr-names reject"),
     ("relaxed", 'f', "option accept-unsafe-violations-in-http-request"),
