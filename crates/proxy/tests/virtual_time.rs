@@ -474,7 +474,13 @@ fn before_a_server_is_asked() {
                 ("cR 408", 1300),
             )
             .client(&[Say("GET / HTTP/1.1\r\n"), DripFields(300, 1)]),
-            Case::new("tarpit", "timeout tarpit 1s", ("PT 500", 1000))
+            Case::new("tarpit, quiet", "timeout tarpit 1s", ("PT 500", 1000))
+                .frontend("http-request tarpit")
+                .client(&[GET]),
+            Case::new("tarpit, a body on its way", "timeout tarpit 1s", ("PT 500", 1000))
+                .frontend("http-request tarpit")
+                .client(&[PART_OF_MANY, Drip(300, 9)]),
+            Case::new("tarpit, trickling", "timeout tarpit 1s", ("PT 500", 1000))
                 .frontend("http-request tarpit")
                 .client(&[GET, Drip(300, 9)]),
             Case::new("inspect-delay", "", ("PR -1", 1000))
@@ -667,6 +673,22 @@ fn between_requests_in_queues_and_while_connecting() {
                 .client(&[GET])
                 .server(&answers)
                 .client_ends(1000),
+            Case::new(
+                "http-keep-alive, not http-request",
+                "timeout http-keep-alive 1s;timeout http-request 2s",
+                ("-- 200", 0),
+            )
+            .client(&[GET])
+            .server(&answers)
+            .client_ends(1000),
+            Case::new(
+                "http-keep-alive, a head that begins",
+                "timeout http-keep-alive 1s;timeout http-request 2s",
+                ("-- 200", 0),
+            )
+            .client(&[GET, Idle(400), Say("GET / HTTP/1.1\r\n"), DripFields(300, 6)])
+            .server(&answers)
+            .client_ends(2400),
             Case::new("http-request instead", "timeout http-request 1s", ("-- 200", 0))
                 .client(&[GET])
                 .server(&answers)
@@ -704,6 +726,9 @@ fn between_requests_in_queues_and_while_connecting() {
                 .client(&[GET])
                 .server(&[Head]),
             Case::new("connect", "timeout connect 1s", ("sC 503", 1000)).client(&[GET]).unanswered(),
+            Case::new("connect, trickling", "timeout connect 1s", ("sC 503", 1000))
+                .client(&[PART_OF_MANY, Drip(300, 9)])
+                .unanswered(),
             Case::new("connect, retried", "timeout connect 1s;retries 2", ("sC 503", 3000))
                 .client(&[GET])
                 .unanswered(),
@@ -715,20 +740,41 @@ fn between_requests_in_queues_and_while_connecting() {
     let speaks_first = "tcp-request inspect-delay 5s;tcp-request content accept if { req.len gt 0 }";
     check(
         "tcp",
-        &[Case::new("connect", "timeout connect 1s", ("sC", 1000))
-            .frontend(speaks_first)
-            .client(&[Say("x")])
-            .unanswered()],
+        &[
+            Case::new("connect", "timeout connect 1s", ("sC", 1000))
+                .frontend(speaks_first)
+                .client(&[Say("x")])
+                .unanswered(),
+            Case::new("connect, trickling", "timeout connect 1s", ("sC", 1000))
+                .frontend(speaks_first)
+                .client(&[Say("x"), Drip(300, 9)])
+                .unanswered(),
+            Case::new("queue", "timeout queue 1s", ("sQ", 1000))
+                .backend("server s 10.0.0.2:80 maxconn 1")
+                .after(&[Say("x")])
+                .client(&[Say("x")]),
+            Case::new("queue, trickling", "timeout queue 1s", ("sQ", 1000))
+                .backend("server s 10.0.0.2:80 maxconn 1")
+                .after(&[Say("x")])
+                .client(&[Say("x"), Drip(300, 9)]),
+        ],
     );
 }
 
-/// The line of a health check says how long it took.
+/// The line of a health check says how long it took, whatever its server does but answer.
 #[test]
 fn health_checks() {
-    for (defaults, expected) in
-        [("timeout check 1s", 1000), ("timeout check 700ms;timeout connect 200ms", 700)]
+    let limits = [("timeout check 1s", 1000), ("timeout check 700ms;timeout connect 200ms", 700)];
+    let servers: [&[Do]; 4] = [
+        &[Idle(60_000)],
+        &[Head],
+        &[Head, Say("HTTP/1.1 200 OK\r\n")],
+        &[Head, Say("HTTP/1.1 200 OK\r\n"), DripFields(300, 99)],
+    ];
+    for ((defaults, expected), server) in
+        limits.iter().flat_map(|limit| servers.map(|server| (limit, server)))
     {
-        let mut case = Case::new("check", "", ("", 0)).server(&[Idle(60_000)]);
+        let mut case = Case::new("check", "", ("", 0)).server(server);
         let defaults = format!("{defaults};option log-health-checks");
         case.backend = "option httpchk;server s 10.0.0.2:80 check inter 2s fall 1";
         let text = configuration("http", &case)
@@ -737,6 +783,6 @@ fn health_checks() {
         let line = &seen.iter().find(|(by, ..)| *by == "log").expect("a line").2;
         let took = line.split("check duration: ").nth(1).and_then(|rest| rest.split("ms").next());
         let took: u64 = took.and_then(|ms| ms.parse().ok()).unwrap_or_else(|| panic!("{line}"));
-        assert!(line.contains("Layer7 timeout") && is_about(took, expected), "{line}");
+        assert!(line.contains("Layer7 timeout") && is_about(took, *expected), "{server:?}: {line}");
     }
 }
