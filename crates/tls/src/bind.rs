@@ -169,17 +169,29 @@ impl BindContext {
         let certified = credential.certified(self.schemes.as_ref(), now)?;
         let mut config = self.template.clone();
         config.cert_resolver = Arc::new(Always(certified));
+        let binding = self.binding(credential);
+        config.session_storage = Arc::new(BoundCache { cache: self.shared.cache.clone(), binding });
+        // With tickets rustls takes no early data: a ticket can be used twice, a session in the cache once.
+        if self.early_data == 0 {
+            self.give_tickets(&mut config, binding);
+        }
+        Ok(Arc::new(config))
+    }
+
+    /// What the sessions of a certificate under this profile are bound to.
+    fn binding(&self, credential: &Credential) -> Binding {
         let mut hash = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
         hash.update(&self.policy);
         hash.update(&credential.leaf().sha256());
         let mut binding = [0; 32];
         binding.copy_from_slice(hash.finish().as_ref());
-        config.session_storage = Arc::new(BoundCache { cache: self.shared.cache.clone(), binding });
-        // With tickets rustls takes no early data: a ticket can be used twice, a session in the cache once.
-        if let Some(keys) = self.shared.tickets.clone().filter(|_| self.early_data == 0) {
+        binding
+    }
+
+    fn give_tickets(&self, config: &mut ServerConfig, binding: Binding) {
+        if let Some(keys) = self.shared.tickets.clone() {
             config.ticketer = Arc::new(BoundTickets { keys, binding, lifetime: self.shared.lifetime });
         }
-        Ok(Arc::new(config))
     }
 }
 
@@ -271,6 +283,17 @@ impl Served {
         let ready = Ready { config: config.clone(), response, until };
         *self.ready.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(ready);
         Ok(config)
+    }
+
+    /// What rustls serves to a client that knows no TLS 1.3, if that is something else: it has no early data, so that it may
+    /// have tickets.
+    pub(crate) fn config_before_tls13(&self, config: &ServerConfig) -> Option<Arc<ServerConfig>> {
+        if self.context.early_data == 0 {
+            return None;
+        }
+        let mut config = config.clone();
+        self.context.give_tickets(&mut config, self.context.binding(&self.credential));
+        Some(Arc::new(config))
     }
 }
 

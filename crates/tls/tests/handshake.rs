@@ -9,7 +9,7 @@ use thalweg_tls::bind::Profile;
 use thalweg_tls::engine::{Accepting, Connecting, Event, Step};
 use thalweg_tls::options::{Versions, ciphers, groups};
 use thalweg_tls::server::ServerProfile;
-use thalweg_tls::session::TicketKeys;
+use thalweg_tls::session::{SessionCache, TicketKeys};
 use thalweg_tls::verify::{ClientPolicy, Code, Crls, Ignored, Verify};
 use thalweg_tls::x509::Crl;
 use thalweg_tls::x509::make::NewKey;
@@ -224,6 +224,23 @@ fn clients_are_verified() {
                     (result, _) => panic!("{what}: {result:?}"),
                 }
             }
+        }
+    }
+}
+
+/// Early data keeps tickets from clients of TLS 1.3, and from no others: without a cache those have nothing else.
+#[test]
+fn clients_without_early_data_have_tickets_all_the_same() {
+    let (clock, authority) = (clock(), Authority::new("Root"));
+    let served = authority.server("a.example.com", NewKey::P256);
+    for (early_data, versions, expected) in [(1000, TLS12, true), (1000, TLS13, false), (0, TLS13, true)] {
+        let mut shared = shared(&clock);
+        shared.cache = Arc::new(SessionCache::new(0, 300, clock.clone()));
+        let selection = bind(&Profile { early_data, ..Profile::default() }, shared, &[&served]);
+        let context = server(&ServerProfile { versions, ..trusting(&authority) }, &clock);
+        for round in 0..2 {
+            let (client, _) = shake(&selection, &context, Some("a.example.com"), 99_999).unwrap();
+            assert_eq!(client.facts.resumed, expected && round == 1, "{early_data} {versions:?}");
         }
     }
 }

@@ -386,6 +386,8 @@ fn fetches_and_logs_tell_of_both_sides() {
             ("ssl_c_verify", "0"),
             ("ssl_c_s_dn", "/CN=me"),
             ("ssl_c_s_dn(CN)", "me"),
+            ("ssl_c_s_dn(cn,-1)", "me"),
+            ("ssl_c_s_dn(CN,0)", ""),
             ("ssl_c_i_dn(,0,rfc2253)", "CN=Root"),
             ("ssl_c_key_alg", "id-ecPublicKey"),
             ("ssl_c_sig_alg", "ecdsa-with-SHA256"),

@@ -125,6 +125,9 @@ impl Accepting {
         let served = self.selection.choose(&hello).ok_or(Failure::NoCertificate)?;
         let mut config =
             served.config().map_err(|error| Failure::Protocol(rustls::Error::General(error.to_string())))?;
+        if !hello.offers_version(ProtocolVersion::TLSv1_3.into()) {
+            config = served.config_before_tls13(&config).unwrap_or(config);
+        }
         let ours = &config.alpn_protocols;
         let offers = hello.alpn.is_some();
         if offers

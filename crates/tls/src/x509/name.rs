@@ -62,12 +62,13 @@ pub fn spaced(name: &[u8]) -> String {
     out
 }
 
-/// The value of the `occurrence`th attribute called `entry`: from 1 on from the front, from -1 on from the back, and
-/// 0 is 1. None when there is no such attribute.
+/// The value of the `occurrence`th attribute called `entry`, in whatever case: from 1 on from the front, from -1 on from the
+/// back. None when there is no such attribute, and there is no 0th.
 pub fn entry<'a>(name: &'a [u8], entry: &[u8], occurrence: i32) -> Option<&'a [u8]> {
     let all = attributes(name).ok()?;
-    let mut named = all.iter().filter(|attribute| type_name(attribute.oid).as_bytes() == entry);
-    let index = occurrence.unsigned_abs().max(1) as usize - 1;
+    let mut named =
+        all.iter().filter(|attribute| type_name(attribute.oid).as_bytes().eq_ignore_ascii_case(entry));
+    let index = (occurrence.unsigned_abs() as usize).checked_sub(1)?;
     let found = if occurrence < 0 { named.rev().nth(index) } else { named.nth(index) };
     found.map(|attribute| attribute.value.content)
 }
@@ -239,10 +240,11 @@ mod tests {
         ]);
         assert_eq!(oneline(&name), "/C=FR/OU=one/OU=two/2.3.4.5=foo/CN=#Île, \"x\" ".as_bytes());
         assert_eq!(rfc2253(&name), r#"CN=\#\C3\8Ele\, \"x\"\ ,2.3.4.5=#0C03666F6F,OU=one+OU=two,C=FR"#);
-        for (occurrence, expected) in [(0, "one"), (1, "one"), (2, "two"), (-1, "two"), (-2, "one")] {
+        for (occurrence, expected) in [(1, "one"), (2, "two"), (-1, "two"), (-2, "one")] {
             assert_eq!(entry(&name, b"OU", occurrence), Some(expected.as_bytes()));
         }
-        assert_eq!(entry(&name, b"OU", 3), None);
+        assert_eq!(entry(&name, b"ou", 2), Some(&b"two"[..]));
+        assert_eq!((entry(&name, b"OU", 3), entry(&name, b"OU", 0)), (None, None));
         assert_eq!(entry(&name, b"OU", i32::MIN), None);
         assert_eq!(entry(&name, b"2.3.4.5", 1), Some(&b"foo"[..]));
     }
