@@ -294,6 +294,12 @@ pub(crate) fn tcp_md5sig(cx: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bin
     Ok(2)
 }
 
+pub(crate) fn idle_ping(cx: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bind) -> Took {
+    value(line, at, "'idle-ping' expects an argument.")?;
+    bind.idle_ping_ms = time(cx, line, at + 1, TimeUnit::Milliseconds, "idle-ping")? as u32;
+    Ok(2)
+}
+
 pub(crate) fn proto(cx: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bind) -> Took {
     match line.text(at + 1) {
         "" => Err(fail(line, at + 1, "'proto' : missing value")),

@@ -298,6 +298,13 @@ pub(crate) fn pool_purge_delay(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &
     Ok(2)
 }
 
+pub(crate) fn idle_ping(cx: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
+    value(line, at, "'idle-ping' expects an argument.")?;
+    rare(draft).idle_ping_ms =
+        crate::numbers::time(cx, line, at + 1, TimeUnit::Milliseconds, "idle-ping")? as u32;
+    Ok(2)
+}
+
 pub(crate) fn init_addr(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
     let mut methods = Vec::new();
     for part in line.text(at + 1).split(',').filter(|part| !part.is_empty()) {

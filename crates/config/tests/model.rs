@@ -254,6 +254,7 @@ fn server_settings() {
     check("pool-max-conn 5 pool-low-conn 2 pool-purge-delay 1s max-reuse 9", |s| {
         s.pool == PoolConfig { low_conn: 2, max_conn: 5, purge_delay_ms: 1000, max_reuse: 9 }
     });
+    check("idle-ping 5s", |s| s.rare().idle_ping_ms == 5000);
     check("redir http://x tcp-ut 5s tfo", |s| {
         s.rare().redir.as_deref() == Some("http://x") && s.rare().tcp_ut_ms == 5000 && s.rare().tfo
     });
@@ -286,6 +287,7 @@ fn listener_settings() {
     check("accept-proxy defer-accept tfo transparent v6only", |b| {
         b.accept_proxy && b.defer_accept && b.tfo && b.transparent && b.v4v6 == Some(false)
     });
+    check("idle-ping 5s", |b| b.idle_ping_ms == 5000);
     check("mss 1400 interface lo tcp-ut 5s cc cubic", |b| {
         b.mss == 1400 && b.interface.is_some() && b.tcp_ut_ms == 5000 && b.cc.is_some()
     });

@@ -620,3 +620,34 @@ fn a_soft_stop_in_two_steps() {
         assert_eq!(proxy.end(), (Some(0), None));
     });
 }
+
+/// `idle-ping`: who answers stays beyond `timeout client`, who does not is left when the next question is due.
+#[test]
+fn idle_clients_are_asked_whether_they_are_there() {
+    each_driver(|io| {
+        let setup = |every: &str| {
+            let text = format!(
+                "frontend fe\nbind <@fe> proto h2 idle-ping {every}\nhttp-request return status 204\n"
+            );
+            Setup::http(&text)
+        };
+        let proxy = setup("200ms").start(io);
+        let mut silent = proxy.connect();
+        silent.send(beginning());
+        let kinds: Vec<_> =
+            std::iter::from_fn(|| next_frame(&mut silent)).map(|(header, _)| header.kind).collect();
+        assert_eq!(kinds, [Kind::Ping, Kind::Goaway]);
+        drop(silent);
+        proxy.finish(());
+        let proxy = setup("2s").defaults("timeout client 3s").start(io);
+        let mut there = proxy.connect();
+        there.send(beginning());
+        for _ in 0..2 {
+            let (header, payload) = next_frame(&mut there).expect("a question");
+            assert_eq!((header.kind, header.flags), (Kind::Ping, 0));
+            there.send(frame(Kind::Ping, flag::ACK, 0, &payload));
+        }
+        drop(there);
+        proxy.finish(());
+    });
+}

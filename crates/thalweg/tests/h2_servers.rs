@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
-use support::h2::{Client, Served};
+use support::h2::{Client, Served, next_frame};
 use support::tls::Authority;
 use support::{Conn, Proxy, Server, Setup, each_driver, eventually};
 use thalweg_h2::error::ErrorCode;
@@ -518,5 +518,28 @@ fn idle_connections_go_where_they_are_needed() {
             assert_eq!(stat(&proxy, "connect"), "1", "{server}");
             drop(proxy);
         }
+    });
+}
+
+/// `idle-ping`: a server that does not answer loses its connection, and the next request goes over another one.
+#[test]
+fn idle_servers_are_asked_whether_they_are_there() {
+    each_driver(|io| {
+        let (told, tell) = mpsc::channel();
+        let server = Server::start(move |conn, number| {
+            let mut served = Served::new(conn, Settings::default());
+            let Some((id, _)) = served.next_request() else { return };
+            served.answer(id, &number.to_string());
+            let frames = std::iter::from_fn(|| next_frame(&mut served.conn));
+            told.send(frames.map(|(header, _)| header.kind).collect::<Vec<_>>()).unwrap();
+        });
+        let proxy = before(&server, "idle-ping 200ms", "").start(io);
+        for number in ["0", "1"] {
+            let mut conn = proxy.connect();
+            conn.send(get("/"));
+            assert_eq!(conn.response().text(), number);
+            assert_eq!(tell.recv().unwrap(), [frame::Kind::Ping, frame::Kind::Goaway]);
+        }
+        proxy.finish(server);
     });
 }

@@ -51,6 +51,8 @@ pub struct Bind {
     pub cc: Option<Arc<str>>,
     /// TCP_USER_TIMEOUT in milliseconds, 0 for none.
     pub tcp_ut_ms: u32,
+    /// Time between pings of connections without streams, in milliseconds, 0 for none.
+    pub idle_ping_ms: u32,
     pub owner: UnixOwner,
     /// Rights of a `stats socket`.
     pub level: CliLevel,
@@ -196,6 +198,7 @@ impl Bind {
             threads: ThreadSet::default(),
             cc: None,
             tcp_ut_ms: 0,
+            idle_ping_ms: 0,
             owner: UnixOwner::default(),
             level: CliLevel::default(),
             expose_fd_listeners: false,

@@ -66,6 +66,8 @@ pub struct SlowSettings {
     pub redir: Option<Arc<str>>,
     pub slowstart_ms: u32,
     pub tcp_ut_ms: u32,
+    /// Time between pings of connections without streams, in milliseconds, 0 for none.
+    pub idle_ping_ms: u32,
     pub tfo: bool,
     /// What segments are signed with (`tcp-md5sig`).
     pub md5: Option<Arc<str>>,
@@ -133,6 +135,7 @@ impl SlowSettings {
         redir: None,
         slowstart_ms: 0,
         tcp_ut_ms: 0,
+        idle_ping_ms: 0,
         tfo: false,
         md5: None,
         mptcp: false,

@@ -92,7 +92,7 @@ pub(crate) static BIND: &[Keyword<Setter<Bind>>] = &[
         Text { missing: "'guid-prefix' : expects an argument", set: |b, text| b.guid = Some(text) },
     ),
     works("id", "Number in statistics.", Reads(bind::id)),
-    not_yet("idle-ping", "Time between pings of idle connections.", why::H2),
+    works("idle-ping", "Time between pings of idle connections.", Reads(bind::idle_ping)),
     works(
         "interface",
         "Network interface.",

@@ -41,7 +41,6 @@ pub(crate) mod why {
     pub(crate) const SESSION_CONNS: &str = "its limit is not built";
     pub(crate) const NETSCALER: &str = "the NetScaler header is not built";
     pub(crate) const NAMESPACE: &str = "network namespaces are not built";
-    pub(crate) const POOL_NAME: &str = "it concerns connections that are not built";
     pub(crate) const CACHE: &str = "the cache is not built";
     pub(crate) const SPOE: &str = "SPOE is not built";
     pub(crate) const GRACE: &str = "a soft stop closes the listeners at once";

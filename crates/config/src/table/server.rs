@@ -115,7 +115,7 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
     ),
     works("healthcheck", "Section that says how it is checked.", Reads(s::healthcheck)),
     works("id", "Number in statistics.", Reads(o::id)),
-    not_yet("idle-ping", "Idle connections.", why::POOL_NAME),
+    works("idle-ping", "Time between pings of idle connections.", Reads(o::idle_ping)),
     works("init-addr", "How the address is found at start.", Reads(o::init_addr)),
     works(
         "init-state",

@@ -18,7 +18,7 @@ use thalweg_sample::facts::Endpoint;
 
 use super::hand_over::Reply;
 use super::pool::{ConnectionKey, Demand};
-use crate::connection::mux::{self, Carrier, Moving, Mux, MuxStream, Step};
+use crate::connection::mux::{self, Carrier, IdlePing, Moving, Mux, MuxStream, Step};
 use crate::connection::port::Port;
 use crate::frontend::listener::Admission;
 use crate::instance::Stopping;
@@ -266,6 +266,7 @@ struct Kept {
     index: usize,
     pool: PoolConfig,
     limits: Limits,
+    ping: Option<IdlePing>,
     traits: Traits<Rc<ConnectionKey>>,
     asked: Asked,
     /// Its place among the connections of a listener, if the server made it.
@@ -290,6 +291,7 @@ impl Kept {
                 stuck_ms: proxy.timeouts.server,
                 glitches: worker.instance.config.global.tune.h2.be.glitches_threshold,
             },
+            ping: IdlePing::new(server.rare().idle_ping_ms),
             traits,
             asked,
             admission: None,
@@ -379,6 +381,12 @@ async fn carry(mut carrier: Carrier, mut kept: Kept) {
                 Some(asked) if !spent => Leave::Asked(asked),
                 _ => Leave::Ended(None),
             });
+        }
+        if let Some(ping) = &mut kept.ping
+            && !ping.look(&carrier.mux, quiet)
+        {
+            carrier.mux.goaway(ErrorCode::NoError);
+            return Poll::Ready(Leave::Ended(None));
         }
         if carrier.port.line.in_flight() > 0
             && let Some(limit) = limits.stuck_ms

@@ -14,7 +14,7 @@ use thalweg_runtime::{Class, Kind as TaskKind, SpawnOptions, clock, pool, spawn_
 
 use super::{ClientSession, Framed};
 use crate::connection::line::Line;
-use crate::connection::mux::{self, Carrier, MuxStream, Opened, Step};
+use crate::connection::mux::{self, Carrier, IdlePing, MuxStream, Opened, Step};
 use crate::connection::port::Port;
 use crate::instance::Stopping;
 use crate::plant::bug;
@@ -51,9 +51,10 @@ pub async fn serve(
     port: Port,
     began: (u64, i64),
 ) -> (Port, bool) {
-    let Some((mut config, limit)) = own.pin_for(session.listener).map(|worker| config(&worker)) else {
-        return (port, false);
-    };
+    let Some(worker) = own.pin_for(session.listener) else { return (port, false) };
+    let (mut config, limit) = config(&worker);
+    let ping = IdlePing::new(worker.instance.bind(session.listener).idle_ping_ms);
+    drop(worker);
     config.reversed = session.framed.get() == Framed::Dialed;
     let counted = Counted::begin(Rc::clone(&own), session.listener);
     let mut sitting = Sitting {
@@ -69,6 +70,7 @@ pub async fn serve(
         ending: None,
         stopping: Stopping::No,
         counted,
+        ping,
     };
     {
         let mut facts = sitting.session.facts_mut();
@@ -101,6 +103,7 @@ struct Sitting {
     ending: Option<bool>,
     stopping: Stopping,
     counted: Counted,
+    ping: Option<IdlePing>,
 }
 
 /// The connection in the counters of its listener, as long as it is there.
@@ -200,6 +203,13 @@ impl Sitting {
         }
         if streams == 0 {
             self.carrier.mux.rest();
+        }
+        if self.stopping == Stopping::No
+            && let Some(ping) = &mut self.ping
+            && !ping.look(&self.carrier.mux, streams == 0)
+        {
+            self.carrier.mux.goaway(ErrorCode::NoError);
+            return Poll::Ready(self.carrier.flush().is_ok());
         }
         match self.left_ms != 0 && streams == 0 && self.may_close(worker) {
             true => Poll::Ready(true),
@@ -370,12 +380,17 @@ impl Sitting {
             return false;
         }
         let t = &worker.proxy(self.session.frontend).timeouts;
-        let limit = match self.served {
-            true => t.http_keep_alive.or(t.http_request).or(t.client),
-            false => http::earlier(t.http_request, t.client),
+        let (request, client) = match self.served {
+            true => match t.http_keep_alive.or(t.http_request) {
+                None => (None, t.client),
+                request => (request, None),
+            },
+            false => (t.http_request, t.client),
         };
-        let Some(limit) = limit else { return false };
-        is_over(self.idle_since_ms.min(clock::now_ms()), limit)
+        let since = self.idle_since_ms.min(clock::now_ms());
+        // Who answers is there, but asks for nothing.
+        let heard = since.max(self.ping.as_ref().map_or(0, IdlePing::answered_ms));
+        request.is_some_and(|limit| is_over(since, limit)) | client.is_some_and(|limit| is_over(heard, limit))
     }
 
     /// Whether the client does not take what is sent to it.

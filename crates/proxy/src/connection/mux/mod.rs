@@ -11,6 +11,7 @@
 //! as a place on the connection ([`Mux::place`]), and is opened by its request.
 
 mod carrier;
+mod idle_ping;
 mod slot;
 
 use std::cell::{Cell, RefCell};
@@ -30,6 +31,7 @@ use thalweg_runtime::{Reason, TaskId, clock, current_task};
 use thalweg_sample::facts::TlsFacts;
 
 pub use carrier::{Carrier, Moving, Opened, Step};
+pub use idle_ping::IdlePing;
 use slot::{Finish, Slot, Slots};
 
 use super::line::Line;
