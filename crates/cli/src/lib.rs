@@ -19,6 +19,7 @@ mod threads;
 pub mod variables;
 pub mod words;
 
+pub use commands::all_states;
 pub use session::Mode as SessionMode;
 pub use thalweg_tls::live::BindLine;
 

@@ -293,8 +293,10 @@ pub(crate) struct ResolutionDraft {
 /// Which file has the states that the servers of a backend had in a former process (`load-server-state-from-file`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum StateSource {
-    /// None: they begin anew.
+    /// It is not said: `state-dir`, if there is one.
     #[default]
+    Kept,
+    /// None: they begin anew.
     None,
     /// `server-state-file` of `global`.
     Global,

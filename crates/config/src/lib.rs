@@ -36,6 +36,7 @@ mod server_checks;
 mod server_options;
 mod server_state;
 mod setter;
+pub mod state_dir;
 mod table;
 mod tls;
 mod traces;

@@ -14,7 +14,7 @@ use crate::build::{Building, Cx, StateSource};
 use crate::keyword::{Outcome, at_most, fail, pass_over};
 use crate::model::{ProxyId, SavedOperation, SavedState, Server, ServerId};
 use crate::numbers::strict;
-use crate::server;
+use crate::{server, state_dir};
 
 /// The only version of the format.
 const VERSION: &str = "1";
@@ -22,6 +22,9 @@ const VERSION: &str = "1";
 const FIELDS_MIN: usize = 20;
 /// Fields that say something here.
 const FIELDS_MAX: usize = 25;
+
+/// The place of `srv_time_since_last_change`, from 0.
+const SINCE: usize = 9;
 
 /// `srv_admin_state`: an operator's maintenance, that of the configuration, an operator's drain, no address, another name.
 const FORCED_MAINTENANCE: i64 = 0x01;
@@ -94,11 +97,16 @@ pub(crate) fn file_name(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outco
     Ok(())
 }
 
-/// Reads the files, gives servers the addresses that they had, and keeps the rest for the start.
+/// Reads the files and what `state-dir` keeps, gives servers the addresses that they had, and keeps the rest for the start.
 pub(crate) fn load(cx: &mut Cx<'_>) {
     let mut global = cx.state_file.clone().map(|name| {
         let path = path_of(cx, &name);
         read(cx, &path, Whose::Everybody)
+    });
+    let mut kept = state_dir::load(cx).map(|kept| {
+        let mut rows = rows_of(cx, &kept.text, &kept.path, Whose::Directory);
+        rows.age(kept.age_s);
+        rows
     });
     let mut proxies = std::mem::take(&mut cx.proxies);
     for (index, b) in proxies.iter_mut().enumerate() {
@@ -107,6 +115,11 @@ pub(crate) fn load(cx: &mut Cx<'_>) {
         match b.state_source {
             StateSource::None => {}
             _ if !b.p.is_be() || b.p.disabled => {}
+            StateSource::Kept => {
+                if let Some(rows) = &mut kept {
+                    keep_rows(cx, b, id, rows);
+                }
+            }
             StateSource::Global => match &mut global {
                 Some(rows) => keep_rows(cx, b, id, rows),
                 None => {
@@ -131,10 +144,11 @@ pub(crate) fn load(cx: &mut Cx<'_>) {
             saved.iter().filter_map(|state| Some((state.server, state.address?))).collect();
         server::resolve_names(cx, b, |server| last.get(&server).copied());
     }
-    if let Some(rows) = global {
+    for (source, rows) in [(StateSource::Global, global), (StateSource::Kept, kept)] {
+        let Some(rows) = rows else { continue };
         let backends = proxies.iter().filter(|b| b.p.is_be());
         let uses: HashMap<&str, bool> =
-            backends.map(|b| (&*b.p.name, b.state_source == StateSource::Global && !b.p.disabled)).collect();
+            backends.map(|b| (&*b.p.name, b.state_source == source && !b.p.disabled)).collect();
         tell_lost(cx, rows, |backend| match uses.get(backend) {
             None => Some(false),
             Some(uses) => uses.then_some(true),
@@ -148,6 +162,8 @@ pub(crate) fn load(cx: &mut Cx<'_>) {
 enum Whose<'a> {
     Everybody,
     Backend(&'a str),
+    /// That of `state-dir`.
+    Directory,
 }
 
 impl Whose<'_> {
@@ -155,13 +171,14 @@ impl Whose<'_> {
         match self {
             Whose::Everybody => "config".into(),
             Whose::Backend(name) => format!("Proxy '{name}'"),
+            Whose::Directory => "state-dir".into(),
         }
     }
 
     fn kind(self) -> &'static str {
         match self {
             Whose::Everybody => "global server state file",
-            Whose::Backend(_) => "server state file",
+            Whose::Backend(_) | Whose::Directory => "server state file",
         }
     }
 }
@@ -170,6 +187,19 @@ impl Whose<'_> {
 struct Rows {
     path: String,
     by_name: HashMap<(String, String), Row>,
+}
+
+impl Rows {
+    /// What they say was so long ago that so many seconds have passed since.
+    fn age(&mut self, seconds: u64) {
+        for row in self.by_name.values_mut() {
+            if let Some(since) = row.fields.get_mut(SINCE)
+                && let Ok(then) = since.parse::<u64>()
+            {
+                *since = then.saturating_add(seconds).to_string();
+            }
+        }
+    }
 }
 
 /// A row and the number of its line.
@@ -190,19 +220,22 @@ fn tell(cx: &mut Cx<'_>, severity: Severity, message: String) {
 }
 
 fn read(cx: &mut Cx<'_>, path: &str, whose: Whose<'_>) -> Rows {
-    let (before, kind) = (whose.before(), whose.kind());
-    let mut rows = Rows { path: path.to_owned(), by_name: HashMap::new() };
-    let text = match cx.options.loader.read(path) {
-        Ok(text) => text,
+    match cx.options.loader.read(path) {
+        Ok(text) => rows_of(cx, &String::from_utf8_lossy(&text), path, whose),
         Err(error) => {
+            let (before, kind) = (whose.before(), whose.kind());
             // Without a former process there is none: this is no defect. The two messages end as those of the reference do.
             let end = if matches!(whose, Whose::Everybody) { "" } else { "." };
             let message = format!("{before}: Can't open {kind} '{path}': {}{end}", os_message(&error));
             tell(cx, Severity::Notice, message);
-            return rows;
+            Rows { path: path.to_owned(), by_name: HashMap::new() }
         }
-    };
-    let text = String::from_utf8_lossy(&text);
+    }
+}
+
+fn rows_of(cx: &mut Cx<'_>, text: &str, path: &str, whose: Whose<'_>) -> Rows {
+    let (before, kind) = (whose.before(), whose.kind());
+    let mut rows = Rows { path: path.to_owned(), by_name: HashMap::new() };
     let mut lines = text.lines().enumerate();
     match lines.next() {
         None => tell(cx, Severity::Notice, format!("{before}: Empty {kind} '{path}'.")),
@@ -322,7 +355,7 @@ impl SavedState {
         let admin = numbers.within(6, "srv_admin_state", 0..=ADMIN_MAX);
         let weight = numbers.within(7, "srv_uweight", 0..=WEIGHT_MAX);
         let initial_weight = numbers.within(8, "srv_iweight", 0..=WEIGHT_MAX);
-        let since_s = numbers.within(9, "srv_last_time_change", i64::MIN..=i64::MAX);
+        let since_s = numbers.within(SINCE, "srv_last_time_change", i64::MIN..=i64::MAX);
         let status = numbers.within(10, "srv_check_status", -1..=STATUS_MAX);
         numbers.within(11, "srv_check_result", 0..=4);
         numbers.within(12, "srv_check_health", i64::MIN..=i64::MAX);

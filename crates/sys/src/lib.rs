@@ -8,6 +8,7 @@ pub mod accounts;
 pub mod calendar;
 pub mod child;
 pub mod crypt;
+pub mod directory;
 pub mod fd;
 pub mod handover;
 pub mod inherited;

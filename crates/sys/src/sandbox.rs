@@ -4,6 +4,9 @@
 //! and cannot be given back. It costs nothing but when a file is opened or a program is run.
 
 use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+
+use crate::directory::Directory;
 
 /// `LANDLOCK_ACCESS_FS_*` (linux/landlock.h).
 mod access {
@@ -33,12 +36,22 @@ pub enum Refused {
     ProgramsAndWriting,
 }
 
-/// Refuses this thread, and those that it starts, access to files. False if the kernel has no Landlock, or does not let
+/// `struct landlock_path_beneath_attr`
+#[repr(C, packed)]
+struct Beneath {
+    allowed: u64,
+    directory: libc::c_int,
+}
+
+/// `LANDLOCK_RULE_PATH_BENEATH`
+const PATH_BENEATH: libc::c_ulong = 1;
+
+/// Refuses this thread, and those that it starts, access to files, but for replacing those of a directory. False if the kernel has no Landlock, or does not let
 /// this process use it.
 ///
 /// # Errors
 /// The process may still gain privileges (see [`crate::process::refuse_new_privileges`]).
-pub fn enter(refused: Refused) -> io::Result<bool> {
+pub fn enter(refused: Refused, but_for: Option<&Directory>) -> io::Result<bool> {
     // SAFETY: asks for a number; the pointer is not looked at.
     let version = unsafe {
         libc::syscall(
@@ -80,8 +93,20 @@ pub fn enter(refused: Refused) -> io::Result<bool> {
     if ruleset < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: takes integers only; the descriptor is the one that was just made.
-    let entered = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset, 0 as libc::c_ulong) };
+    let allowed = handled & (access::WRITE_FILE | access::MAKE_REG | access::TRUNCATE);
+    let mut entered = 0;
+    if let Some(directory) = but_for.filter(|_| allowed != 0) {
+        let rule = Beneath { allowed, directory: directory.as_fd().as_raw_fd() };
+        let none = 0 as libc::c_ulong;
+        // SAFETY: both descriptors are open, and the kernel reads a rule of this form, which is there.
+        entered = unsafe {
+            libc::syscall(libc::SYS_landlock_add_rule, ruleset, PATH_BENEATH, std::ptr::from_ref(&rule), none)
+        };
+    }
+    if entered == 0 {
+        // SAFETY: takes integers only; the descriptor is the one that was just made.
+        entered = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset, 0 as libc::c_ulong) };
+    }
     let error = io::Error::last_os_error();
     // SAFETY: the descriptor was made above and is used by nobody else.
     unsafe { libc::close(ruleset as libc::c_int) };
@@ -100,11 +125,13 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("thalweg-sandbox-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let file = directory.join("there");
+        fs::create_dir_all(directory.join("kept")).unwrap();
         fs::write(&file, "text").unwrap();
         let here = directory.clone();
         let tried = std::thread::spawn(move || {
             crate::process::refuse_new_privileges().unwrap();
-            if !enter(Refused::ProgramsAndWriting).unwrap() {
+            let kept = Directory::open(&here.join("kept")).unwrap();
+            if !enter(Refused::ProgramsAndWriting, Some(&kept)).unwrap() {
                 eprintln!("skipped: this kernel has no Landlock");
                 return;
             }
@@ -117,6 +144,11 @@ mod tests {
             denied("a directory", fs::create_dir(here.join("sub")));
             denied("a link", std::os::unix::fs::symlink("there", here.join("link")));
             assert_eq!(fs::read_to_string(here.join("there")).unwrap(), "text");
+            for content in ["one", "another one"] {
+                kept.replace("state", content.as_bytes()).unwrap();
+                assert_eq!(fs::read_to_string(here.join("kept/state")).unwrap(), content);
+            }
+            denied("a directory there", fs::create_dir(here.join("kept/sub")));
             drop(std::os::unix::net::UnixListener::bind(here.join("socket")).unwrap());
             fs::remove_file(here.join("socket")).unwrap();
         });

@@ -1,6 +1,7 @@
 //! The configuration, read with what the command line says about it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_config::model::Global;
@@ -33,6 +34,8 @@ pub struct Settings {
     pub quiet: bool,
     pub zero_warning: bool,
     pub strict_limits: bool,
+    /// `state-dir`
+    pub state_dir: Option<Arc<str>>,
     pub pid_file: Option<PathBuf>,
     pub hard_stop_after: Option<Duration>,
     pub privileges: Privileges,
@@ -177,6 +180,7 @@ pub fn settings(config: &Config) -> Settings {
         quiet: global.quiet,
         zero_warning: global.zero_warning,
         strict_limits: global.strict_limits,
+        state_dir: global.state_dir.clone(),
         pid_file: global.pidfile.clone(),
         hard_stop_after: global.hard_stop_after_ms.map(Duration::from_millis),
         privileges: Privileges {

@@ -20,6 +20,7 @@ mod report;
 mod service;
 mod signals;
 mod start;
+mod state_dir;
 mod stats_page;
 mod stats_socket;
 mod tools;

@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use thalweg_syntax::source::os_message;
+use thalweg_sys::directory::Directory;
 use thalweg_sys::process::{self as sys, Limit};
 use thalweg_sys::sandbox::{Refused, enter};
 
@@ -104,8 +105,13 @@ pub fn check_root(privileges: &Privileges, program: &Program) -> Result<(), Stri
     Err(format!("[{}.main()] Cannot chroot({}) : {problem}.", program.path, root.display()))
 }
 
-/// Enters the root directory and becomes the user and group of the configuration. The message is for an alert.
-pub fn drop_privileges(privileges: &Privileges, program: &Program) -> Result<(), String> {
+/// Enters the root directory and becomes the user and group of the configuration. Of files, only those of `state_dir` can be written
+/// in the sandbox. The message is for an alert.
+pub fn drop_privileges(
+    privileges: &Privileges,
+    program: &Program,
+    state_dir: Option<&Directory>,
+) -> Result<(), String> {
     let failed = |what: String, error: io::Error| {
         format!("[{}.main()] Cannot {what} : {}.", program.path, os_message(&error))
     };
@@ -128,7 +134,8 @@ pub fn drop_privileges(privileges: &Privileges, program: &Program) -> Result<(),
     }
     // Nobody who may gain privileges can be kept in it.
     if let Some(refused) = privileges.sandbox.filter(|_| !privileges.may_gain_privileges) {
-        enter(refused).map_err(|e| failed("enter the sandbox ('sandbox off' does without)".into(), e))?;
+        enter(refused, state_dir)
+            .map_err(|e| failed("enter the sandbox ('sandbox off' does without)".into(), e))?;
         #[cfg(debug_assertions)]
         plant_escape();
     }
@@ -197,7 +204,7 @@ mod tests {
         let wanted = Privileges { root: Some("/no/such/root".into()), ..Privileges::default() };
         let expected = "[/usr/sbin/haproxy.main()] Cannot chroot(/no/such/root) : No such file or directory.";
         assert_eq!(check_root(&wanted, &program).unwrap_err(), expected);
-        assert_eq!(drop_privileges(&wanted, &program).unwrap_err(), expected);
+        assert_eq!(drop_privileges(&wanted, &program, None).unwrap_err(), expected);
         let file = Privileges { root: Some("/etc/passwd".into()), ..Privileges::default() };
         assert!(
             check_root(&file, &program)

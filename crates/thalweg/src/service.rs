@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use thalweg_cli::{Cli, Reload};
 use thalweg_config::Config;
-use thalweg_config::model::IoDriver;
-use thalweg_proxy::ThreadSocket;
+use thalweg_config::model::{IoDriver, LogLevel};
 use thalweg_proxy::log_forward::LogSocket;
+use thalweg_proxy::{Instance, ThreadSocket};
 use thalweg_runtime::buffer::BufferConfig;
 use thalweg_runtime::driver::{Driver, DriverKind, DriverOptions};
 use thalweg_runtime::net::Port;
@@ -399,6 +399,20 @@ impl Control {
             titles.push("frontend GLOBAL".into());
         }
         titles
+    }
+
+    /// The configuration in force and its live state; `None` once nobody serves any more.
+    pub fn instance(&self) -> Option<Arc<Instance>> {
+        self.0.data_path.instance()
+    }
+
+    /// Sends a line to the targets of the `global` section.
+    pub fn log(&self, level: LogLevel, line: String) {
+        self.0.handle.run_on(0, move || {
+            if let Some(worker) = thalweg_proxy::worker::current() {
+                worker.log_globally(level, line.as_bytes());
+            }
+        });
     }
 
     /// One line for each server and proxy.

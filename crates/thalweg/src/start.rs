@@ -27,7 +27,7 @@ use crate::program::Program;
 use crate::report::{Reporter, output, tell_of_panics};
 use crate::service::Service;
 use crate::worker::Worker;
-use crate::{keywords, limits, signals, tools};
+use crate::{keywords, limits, signals, state_dir, tools};
 
 /// Old processes get this long to let go of a port.
 const BIND_PATIENCE: Duration = Duration::from_secs(1);
@@ -273,6 +273,13 @@ fn serve(
         service.abandon();
         return Err(fail(reporter, message));
     }
+    let state_dir = match settings.state_dir.as_deref().map(state_dir::open).transpose() {
+        Ok(directory) => directory,
+        Err(message) => {
+            service.abandon();
+            return Err(fail(reporter, format!("[{}.main()] {message}", program.name)));
+        }
+    };
     process::advise(&settings.privileges, program, reporter);
     let cannot_fork = |error| format!("[{}.main()] Cannot fork : {error}.", program.name);
     let (mut null, mut parent) = (None, None);
@@ -295,7 +302,8 @@ fn serve(
     service.commit();
     let (max_reloads, master_stays) = service.reload_settings();
     service.prepare_process().iter().for_each(|message| reporter.warning(message));
-    process::drop_privileges(&settings.privileges, program).map_err(|message| fail(reporter, message))?;
+    process::drop_privileges(&settings.privileges, program, state_dir.as_ref())
+        .map_err(|message| fail(reporter, message))?;
     if options.verbosity.verbose || options.mode == RunMode::Debug {
         output(&format!("Using {} as the polling mechanism.\n", service.driver_name()));
     }
@@ -305,6 +313,10 @@ fn serve(
     let running = service
         .start(worker.is_some(), options)
         .map_err(|error| fail(reporter, cannot("start threads", error)))?;
+    if let Some(directory) = state_dir {
+        state_dir::keep(directory, running.control())
+            .map_err(|error| fail(reporter, cannot("keep what is in state-dir", error)))?;
+    }
     let mut heedless = reporter.heedless();
     heedless.verbosity.quiet |= null.is_some();
     signals::start(blocked, running.control(), heedless, settings.hard_stop_after, worker.is_none())

@@ -11,6 +11,7 @@ const OUR_OWN: &[&str] = &[
     "global/crt-watch",
     "global/sandbox",
     "global/ssl-load-errors",
+    "global/state-dir",
     "global/tune.io.driver",
     "listen/http-request limit",
     "listen/option http-strict [ FE BE HTTP ]",

@@ -29,6 +29,7 @@ mod trace;
 mod variables;
 mod wait;
 
+pub use server::all_states;
 use thalweg_config::model::{Proxy, Server};
 use thalweg_proxy::Instance;
 use thalweg_runtime::clock;

@@ -114,10 +114,19 @@ fn was_switched(tls: &ServerTls) -> bool {
 
 /// `show servers state` (management manual: version 1 of the state file).
 fn show_state(instance: &Instance, args: &[&str], anon_key: u32) -> Reply {
-    let backends = match chosen(instance, args) {
-        Ok(backends) => backends,
-        Err(reply) => return reply,
-    };
+    match chosen(instance, args) {
+        Ok(backends) => Reply::Text(states(instance, &backends, anon_key)),
+        Err(reply) => reply,
+    }
+}
+
+/// The states of all servers, as `show servers state` shows them.
+pub fn all_states(instance: &Instance) -> String {
+    let backends: Vec<&Proxy> = instance.config.proxies.iter().map(|p| &**p).filter(|p| p.is_be()).collect();
+    states(instance, &backends, 0)
+}
+
+fn states(instance: &Instance, backends: &[&Proxy], anon_key: u32) -> String {
     let mut text = String::from(
         "1\n# be_id be_name srv_id srv_name srv_addr srv_op_state srv_admin_state srv_uweight srv_iweight \
          srv_time_since_last_change srv_check_status srv_check_result srv_check_health srv_check_state srv_agent_state \
@@ -168,7 +177,7 @@ fn show_state(instance: &Instance, args: &[&str], anon_key: u32) -> Reply {
             ));
         }
     }
-    Reply::Text(text)
+    text
 }
 
 /// Where a server's checks go, and where its agent is: port and address of the one, address and port of the other.

@@ -57,6 +57,8 @@ pub struct Global {
     pub node: Option<Arc<str>>,
     /// What the statistics file holds that counters go on from.
     pub stats_file: Option<Arc<str>>,
+    /// `state-dir`: where states of servers and counters are kept while the process runs.
+    pub state_dir: Option<Arc<str>>,
     /// The key of anonymous dumps for sessions of the CLI that name none, 0 for none.
     pub anonkey: u32,
     pub description: Option<Arc<str>>,
@@ -301,6 +303,7 @@ impl Default for Global {
             node: None,
             anonkey: 0,
             stats_file: None,
+            state_dir: None,
             description: None,
             localpeer: None,
             hard_stop_after_ms: None,

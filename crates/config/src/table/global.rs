@@ -3,7 +3,7 @@
 use crate::global as g;
 use crate::keyword::{GlobalFn, Keyword, not_yet, removed, works};
 use crate::table::why;
-use crate::{log, server_state, tls};
+use crate::{log, server_state, state_dir, tls};
 
 /// Every keyword of `global`, in alphabetical order.
 pub static GLOBAL: &[Keyword<GlobalFn>] = &[
@@ -217,6 +217,7 @@ pub static GLOBAL: &[Keyword<GlobalFn>] = &[
     works("ssl-server-verify", "Whether servers are verified that do not say.", tls::verify_servers),
     works("ssl-skip-self-issued-ca", "Roots are not sent.", tls::tls_load_flag),
     works("stats", "The runtime CLI: 'stats socket', 'stats timeout', 'stats maxconn'.", g::stats),
+    works("state-dir", "Directory in which states and counters are kept over a crash.", state_dir::directory),
     works("stats-file", "Counters kept over a reload.", g::stats_file),
     not_yet("stress-level", "For developers.", why::DEBUG),
     works("strict-limits", "Refuse to start when limits cannot be reached.", g::strict_limits),
