@@ -68,15 +68,33 @@ pub(crate) unsafe fn sendmsg(fd: RawFd, message: *const libc::msghdr, flags: i32
     retry!(libc::syscall(libc::SYS_sendmsg, fd as libc::c_long, message, flags as libc::c_long))
 }
 
+/// Waits for events, at most `timeout` milliseconds (-1: without an end). A signal ends the wait.
+#[inline]
+pub(crate) fn epoll_wait(epoll: RawFd, events: &mut [libc::epoll_event], timeout: i32) -> Result<usize, i32> {
+    // SAFETY: the array is valid for the call; no signal mask is given.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait,
+            epoll as libc::c_long,
+            events.as_mut_ptr(),
+            events.len(),
+            timeout as libc::c_long,
+            std::ptr::null::<libc::sigset_t>(),
+            0usize,
+        )
+    } as isize)
+}
+
 /// Accepts one connection, non-blocking and closed on exec, with the peer's address.
 pub(crate) fn accept(fd: RawFd, address: &mut ConnectAddress) -> Result<OwnedFd, i32> {
     let n = retry!({
         address.len = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-        libc::accept4(
-            fd,
-            (&raw mut address.storage).cast(),
-            &mut address.len,
-            libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC,
+        libc::syscall(
+            libc::SYS_accept4,
+            fd as libc::c_long,
+            &raw mut address.storage,
+            &raw mut address.len,
+            (libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) as libc::c_long,
         )
     })?;
     // SAFETY: a fresh descriptor that nobody else owns.
@@ -84,7 +102,12 @@ pub(crate) fn accept(fd: RawFd, address: &mut ConnectAddress) -> Result<OwnedFd,
 }
 
 pub(crate) fn connect(fd: RawFd, address: &ConnectAddress) -> Result<usize, i32> {
-    retry!(libc::connect(fd, (&raw const address.storage).cast(), address.len))
+    retry!(libc::syscall(
+        libc::SYS_connect,
+        fd as libc::c_long,
+        &raw const address.storage,
+        address.len as libc::c_long,
+    ))
 }
 
 pub(crate) fn shutdown_write(fd: RawFd) -> io::Result<()> {
@@ -100,7 +123,7 @@ pub(crate) fn shutdown_read(fd: RawFd) -> io::Result<()> {
 /// Closes a descriptor that the caller owns.
 pub(crate) fn close(fd: RawFd) {
     // SAFETY: the caller owns `fd` and forgets it.
-    unsafe { libc::close(fd) };
+    unsafe { libc::syscall(libc::SYS_close, fd as libc::c_long) };
 }
 
 /// A non-blocking socket, closed on exec; protocol 0 is the usual one of the kind.

@@ -279,9 +279,7 @@ impl Epoll {
             set_timer(&self.timer, at_ns)?;
         }
         let timeout = if wait == Wait::Now { 0 } else { -1 };
-        let (events, max) = (self.events.as_mut_ptr(), self.events.len() as i32);
-        // SAFETY: the event array is valid for the call.
-        syscall::check(unsafe { libc::epoll_wait(self.fd.as_raw_fd(), events, max, timeout) } as isize)
+        syscall::epoll_wait(self.fd.as_raw_fd(), &mut self.events, timeout)
     }
 }
 
