@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use thalweg_config::model::ProxyId;
+use thalweg_runtime::pool::Stock;
 use thalweg_runtime::{Reason, TaskId};
 
 /// A client's session, as an operator sees it.
@@ -59,6 +60,13 @@ impl SessionList {
     pub fn remove(&mut self, slot: usize) -> SessionEntry {
         self.free.push(u32::try_from(slot).unwrap_or(u32::MAX));
         std::mem::replace(&mut self.chunks[slot / SESSIONS][slot % SESSIONS], NO_SESSION)
+    }
+
+    /// What the list holds.
+    pub fn stock(&self) -> Stock {
+        let free = self.free.len();
+        let used = self.chunks.len() * SESSIONS - free;
+        Stock { name: "session", object_size: size_of::<SessionEntry>(), used, free }
     }
 
     /// Gives the memory behind the last session back.

@@ -15,6 +15,7 @@ use thalweg_h1::CaseMap;
 use thalweg_live::Chunks;
 use thalweg_operate::log::forward::{Message, Rewrite};
 use thalweg_operate::log::{Logger, Route};
+use thalweg_runtime::pool::{Stock, TakeStock};
 use thalweg_runtime::{Reason, TaskId, clock};
 use thalweg_sample::context::{Clock, Scratch};
 use thalweg_shared::AtomicU64;
@@ -557,6 +558,14 @@ impl Thread {
         let spare = std::mem::take(&mut *self.spare_streams.borrow_mut());
         drop(spare);
         self.sessions.borrow_mut().trim();
+    }
+
+    /// Tells what this thread keeps for streams and sessions, but for what their heads and texts take beside them.
+    pub fn take_stock(&self, take: &mut TakeStock<'_>) {
+        let free = self.spare_streams.borrow().len();
+        let used = self.streams.alive().saturating_sub(free);
+        take(Stock { name: "stream", object_size: size_of::<StreamState>(), used, free });
+        take(self.sessions.borrow().stock());
     }
 
     /// Runs `f` with the idle connections to the server of that flat number. What others see of their number follows

@@ -151,11 +151,27 @@ struct Blocks {
     classes: [BlockClass; CLASSES],
 }
 
-/// The counters of the thread's blocks and buffers. Apart from the blocks, whose accesses need no check because nothing
+/// What something keeps of one kind of object, beside the blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stock {
+    /// Its name in `show pools`.
+    pub name: &'static str,
+    /// Bytes of one object.
+    pub object_size: usize,
+    /// Objects in use.
+    pub used: usize,
+    /// Objects kept for reuse.
+    pub free: usize,
+}
+
+/// Receives [`Stock`]s.
+pub type TakeStock<'t> = dyn FnMut(Stock) + 't;
+
+/// The counters of the thread's blocks and stocks. Apart from the blocks, whose accesses need no check because nothing
 /// of theirs has to be dropped.
 struct Published {
     classes: RefCell<Vec<Option<Arc<PoolCounters>>>>,
-    buffers: RefCell<Option<Arc<PoolCounters>>>,
+    stocks: RefCell<Vec<Arc<PoolCounters>>>,
 }
 
 thread_local! {
@@ -174,7 +190,7 @@ thread_local! {
         }
     };
     static PUBLISHED: Published =
-        const { Published { classes: RefCell::new(Vec::new()), buffers: RefCell::new(None) } };
+        const { Published { classes: RefCell::new(Vec::new()), stocks: RefCell::new(Vec::new()) } };
 }
 
 #[inline]
@@ -281,7 +297,7 @@ pub(crate) fn leave() {
     });
     PUBLISHED.with(|p| {
         p.classes.borrow_mut().clear();
-        p.buffers.take();
+        p.stocks.borrow_mut().clear();
     });
     release_blocks();
 }
@@ -318,16 +334,26 @@ fn release(c: &BlockClass, class: usize, count: u32) -> u32 {
     released
 }
 
-/// Publishes the block classes that were ever used, and the buffers, in the thread's [`PoolCounters`].
-pub(crate) fn publish() {
+/// Publishes one stock of this thread in its [`PoolCounters`], unless there never was anything.
+pub(crate) fn publish_stock(stock: Stock) {
     PUBLISHED.with(|p| {
-        let stats = crate::buffer::stats();
-        if stats.peak > 0 {
-            p.buffers
-                .borrow_mut()
-                .get_or_insert_with(|| PoolCounters::register("buffer", stats.size))
-                .set(stats.used as u64, stats.free as u64);
-        }
+        let mut stocks = p.stocks.borrow_mut();
+        let is_this = |c: &Arc<PoolCounters>| c.name == stock.name && c.object_size == stock.object_size;
+        let at = match stocks.iter().position(is_this) {
+            None if stock.used + stock.free == 0 => return,
+            None => {
+                stocks.push(PoolCounters::register(stock.name, stock.object_size));
+                stocks.len() - 1
+            }
+            Some(at) => at,
+        };
+        stocks[at].set(stock.used as u64, stock.free as u64);
+    });
+}
+
+/// Publishes the block classes that were ever used in the thread's [`PoolCounters`].
+pub(crate) fn publish_blocks() {
+    PUBLISHED.with(|p| {
         let mut counters = p.classes.borrow_mut();
         if counters.is_empty() {
             counters.resize(CLASSES, None);

@@ -247,6 +247,11 @@ fn runtime_settings(config: &Config) -> thalweg_runtime::Config {
             }
             thalweg_sys::memory::give_back_pages();
         })),
+        on_publish: Some(Arc::new(|take| {
+            if let Some(worker) = thalweg_proxy::worker::current() {
+                worker.take_stock(take);
+            }
+        })),
         on_incident: Some(Arc::new(|incident| {
             thalweg_sys::fd::complain(format!("{incident}\n").as_bytes());
         })),

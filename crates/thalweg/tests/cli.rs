@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use support::{Setup, each_driver, eventually};
+use support::{Setup, Silent, each_driver, eventually};
 
 /// The program with a configuration that has something for every command, in a directory of its own.
 struct Program {
@@ -569,6 +569,9 @@ fn a_message_goes_to_the_global_log_targets() {
     assert!(line.starts_with("<134>") && line.ends_with("]: one two three\n"), "{line}");
 }
 
+/// Connections held in a test of memory.
+const COUNT: usize = 40;
+
 /// With `json` at its end, a `show` answers with one document, whatever its size, and says the same.
 #[test]
 fn shows_answer_with_json() {
@@ -646,5 +649,44 @@ fn shows_answer_with_json() {
             exchange(&path, "show map nowhere json\n").trim(),
             "Unknown map identifier. Please use #<id> or <file>."
         );
+    });
+}
+
+/// What connections take is listed, whether they wait for a request or an answer.
+#[test]
+fn pools_show_what_connections_take() {
+    each_driver(|io| {
+        let server = Silent::start();
+        let text = format!(
+            "frontend fe\nbind <@fe>\nhttp-request return status 200 if {{ path / }}\ndefault_backend be\n\
+             backend be\nserver s {}\n",
+            server.addr
+        );
+        let global = "stats socket <@dir>/cli level admin";
+        let proxy = Setup::http(&text).global(global).threads(1).start(io);
+        let path = proxy.path("cli");
+        eventually("the CLI listens", || UnixStream::connect(&path).ok());
+        let used = |pool: &str| {
+            let said = exchange(&path, &format!("show pools match {pool}\n"));
+            let of_pool = said.split(&format!("Pool {pool} (")).nth(1).unwrap_or_default();
+            let used = of_pool.split(" bytes), ").nth(1).and_then(|rest| rest.split(' ').next());
+            used.and_then(|used| used.parse::<usize>().ok()).unwrap_or(0)
+        };
+        let before = ["session", "socket", "task"].map(used);
+        let mut held: Vec<_> = (0..COUNT).map(|_| proxy.connect()).collect();
+        for client in &mut held {
+            client.send("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+            client.until(b"\r\n\r\n");
+        }
+        // Each thread publishes them a few times a second.
+        eventually("waiting connections are listed", || {
+            let now = ["session", "socket", "task"].map(used);
+            now.iter().zip(before).all(|(now, before)| *now >= before + COUNT).then_some(())
+        });
+        held.iter_mut().for_each(|client| client.send("GET /wait HTTP/1.1\r\nhost: a\r\n\r\n"));
+        eventually("streams are listed", || (used("stream") >= COUNT).then_some(()));
+        drop(held);
+        eventually("they go", || (used("session") < COUNT && used("stream") < COUNT).then_some(()));
+        proxy.finish(server);
     });
 }

@@ -26,11 +26,21 @@ pub struct Entry {
     killed: Cell<bool>,
     /// The request line, once there is one.
     line: RefCell<Vec<u8>>,
+    /// How many of the thread's are alive.
+    alive: Rc<Cell<usize>>,
 }
 
-impl Default for Entry {
-    fn default() -> Entry {
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.alive.set(self.alive.get() - 1);
+    }
+}
+
+impl Entry {
+    fn new(alive: Rc<Cell<usize>>) -> Entry {
+        alive.set(alive.get() + 1);
         Entry {
+            alive,
             task: Cell::new(TaskId::NONE),
             id: Cell::new(0),
             began_ms: Cell::new(0),
@@ -136,6 +146,7 @@ pub struct Entries {
     all: RefCell<Vec<Weak<Entry>>>,
     /// At this many, those whose memory is gone are looked for.
     crowded: Cell<usize>,
+    alive: Rc<Cell<usize>>,
 }
 
 /// A list this long is not worth looking through.
@@ -144,7 +155,7 @@ const CROWDED_MIN: usize = 64;
 impl Entries {
     /// A new entry, listed for as long as it lives.
     pub fn add(&self) -> Rc<Entry> {
-        let entry = Rc::new(Entry::default());
+        let entry = Rc::new(Entry::new(Rc::clone(&self.alive)));
         let mut all = self.all.borrow_mut();
         if all.len() >= self.crowded.get().max(CROWDED_MIN) {
             all.retain(|entry| entry.strong_count() > 0);
@@ -152,6 +163,11 @@ impl Entries {
         }
         all.push(Rc::downgrade(&entry));
         entry
+    }
+
+    /// How many live, whether a stream uses them or not.
+    pub fn alive(&self) -> usize {
+        self.alive.get()
     }
 
     /// The streams at some positions of the list, at most `max` of them from `from` on, and the position to go on from;
@@ -203,6 +219,7 @@ mod tests {
             drop(entries.add());
         }
         assert!(entries.all.borrow().len() <= 2 * CROWDED_MIN);
+        assert_eq!(entries.alive(), 10);
         assert_eq!(entries.page(0, 1000, false).0.len(), 0, "none of them is a stream");
         drop(kept);
         assert_eq!(entries.kill(|_| true), 0);

@@ -12,6 +12,7 @@
 
 use super::{BULK_MARGIN, BULK_SIZE, Buf, DEFAULT_SIZE, Origin};
 use crate::memory;
+use crate::pool::{Stock, TakeStock};
 use crate::task::{Reason, TaskId, current_task};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::{Cell, RefCell};
@@ -64,6 +65,8 @@ pub struct BufferStats {
     pub size: usize,
     /// Bulk buffers in use.
     pub bulk_used: usize,
+    /// Bulk buffers kept for reuse.
+    pub bulk_free: usize,
     /// Tasks waiting for a buffer.
     pub waiting: usize,
     /// Blocks of the receive ring that are in use (io_uring).
@@ -379,6 +382,7 @@ pub fn stats() -> BufferStats {
         free: p.free.len(),
         size: p.config.size,
         bulk_used: p.bulk_used,
+        bulk_free: p.bulk_free.len(),
         waiting: p.waiters.len(),
         ring_used,
         ring_total,
@@ -386,6 +390,16 @@ pub fn stats() -> BufferStats {
         heap_bytes: p.heap_bytes,
     })
     .unwrap_or_default()
+}
+
+/// Tells what this thread's buffers hold.
+pub(crate) fn take_stock(take: &mut TakeStock<'_>) {
+    let stats = stats();
+    take(Stock { name: "buffer", object_size: stats.size, used: stats.used, free: stats.free });
+    let (used, free) = (stats.bulk_used, stats.bulk_free);
+    take(Stock { name: "buffer-bulk", object_size: BULK_BLOCK, used, free });
+    let (used, free) = (stats.ring_used, stats.ring_total - stats.ring_used);
+    take(Stock { name: "buffer-ring", object_size: super::ring::block_size(), used, free });
 }
 
 /// Returns the free blocks to the allocator, for a thread that became idle.

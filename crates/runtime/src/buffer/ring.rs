@@ -296,6 +296,11 @@ pub(crate) fn trim() {
     with(RingBuffers::trim);
 }
 
+/// Bytes of a block; 0 without a ring.
+pub(crate) fn block_size() -> usize {
+    with(|r| r.block_size as usize).unwrap_or(0)
+}
+
 /// Blocks in use and in existence.
 pub(crate) fn usage() -> (usize, usize) {
     with(|r| (r.used as usize, r.slabs.len() * SLAB as usize)).unwrap_or((0, 0))

@@ -32,6 +32,7 @@ use crate::net::options::set;
 use crate::net::port::Events;
 use crate::net::syscall;
 use crate::net::{SockAddr, SocketId};
+use crate::pool::Stock;
 use crate::task::{TaskId, current_task};
 use socket::{Bits, ConnectAddress, Extra, Listening, Op, Socket, SocketRef};
 use std::cell::{Cell, RefCell};
@@ -254,6 +255,11 @@ impl Driver {
     pub(crate) fn trim(&mut self) {
         self.sockets.trim();
         ring::trim();
+    }
+
+    /// What the records of sockets take.
+    pub(crate) fn stock(&self) -> Stock {
+        self.sockets.stock()
     }
 
     /// The simulated network this driver belongs to.

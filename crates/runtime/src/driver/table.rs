@@ -1,6 +1,7 @@
 //! Where the records of a thread's sockets lie.
 
 use super::socket::{Bits, Socket, SocketRef, moment};
+use crate::pool::Stock;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
 
@@ -85,6 +86,17 @@ impl SocketTable {
         *s = Socket::blank(s.number);
         self.in_use -= 1;
         self.free.push(socket);
+    }
+
+    /// What the table holds.
+    pub fn stock(&self) -> Stock {
+        let records = (self.chunks.len() - self.absent.len()) * CHUNK;
+        Stock {
+            name: "socket",
+            object_size: size_of::<Socket>(),
+            used: self.in_use,
+            free: records - self.in_use,
+        }
     }
 
     /// Gives the chunks back that have no socket. Takes time in proportion to the free records.

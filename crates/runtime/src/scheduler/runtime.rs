@@ -24,6 +24,9 @@ pub type OnIncident = Arc<dyn Fn(&Incident<'_>) + Send + Sync>;
 /// See [`Config::on_trim`].
 pub type OnTrim = Arc<dyn Fn() + Send + Sync>;
 
+/// See [`Config::on_publish`].
+pub type OnPublish = Arc<dyn Fn(&mut pool::TakeStock<'_>) + Send + Sync>;
+
 /// How to run. `Config::default()` is one thread with the best driver there is.
 #[derive(Clone)]
 pub struct Config {
@@ -55,6 +58,9 @@ pub struct Config {
     /// or has much less to look after than before: others may do the same, and the allocator return its pages. On the
     /// thread, outside of any task.
     pub on_trim: Option<OnTrim>,
+    /// Called a few times a second on a thread that is awake, outside of any task: tells what else it keeps, for `show
+    /// pools`.
+    pub on_publish: Option<OnPublish>,
 }
 
 impl Default for Config {
@@ -73,6 +79,7 @@ impl Default for Config {
             thread_name: "worker",
             on_incident: None,
             on_trim: None,
+            on_publish: None,
         }
     }
 }
@@ -481,8 +488,19 @@ fn until(deadline_ms: Option<u64>) -> Wait {
 fn housekeeping(local: &Local) {
     pool::trim_blocks();
     buffer::pool::trim_unused();
-    pool::publish();
+    publish(local);
     profile::housekeeping(local);
+}
+
+/// Publishes what the thread holds, for `show pools`.
+fn publish(local: &Local) {
+    pool::publish_blocks();
+    buffer::pool::take_stock(&mut pool::publish_stock);
+    pool::publish_stock(local.slots.stock());
+    pool::publish_stock(driver::with(|d| d.stock()));
+    if let Some(hook) = &local.runtime.config.on_publish {
+        hook(&mut pool::publish_stock);
+    }
 }
 
 /// Nothing happened for a while, or most of what there was is gone: what is free goes back.
@@ -492,7 +510,7 @@ fn trim(local: &Local) {
     buffer::pool::trim();
     local.trim();
     driver::with(Driver::trim);
-    pool::publish();
+    publish(local);
     if let Some(hook) = &local.runtime.config.on_trim {
         // Memory that is given back late is no reason to end a thread.
         _ = catch_unwind(AssertUnwindSafe(|| hook()));

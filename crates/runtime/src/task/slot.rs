@@ -15,7 +15,7 @@
 //!   is the thread's current one. Dropping it frees its block.
 
 use super::{GENERATION_MASK, TASKS_MAX};
-use crate::pool::{block_alloc, block_free, block_layout};
+use crate::pool::{Stock, block_alloc, block_free, block_layout};
 use crate::profile::{self, Kind};
 use std::alloc::Layout;
 use std::cell::{Cell, UnsafeCell};
@@ -241,6 +241,15 @@ impl Slots {
     /// Tasks alive.
     pub(crate) fn live(&self) -> u32 {
         self.live.get()
+    }
+
+    /// What the table holds.
+    pub(crate) fn stock(&self) -> Stock {
+        // SAFETY: as in `grow`.
+        let (chunks, absent) = unsafe { (&*self.chunks.get(), &*self.absent.get()) };
+        let used = self.live.get() as usize;
+        let slots = (chunks.len() - absent.len()) * CHUNK;
+        Stock { name: "task", object_size: size_of::<Slot>(), used, free: slots - used }
     }
 
     /// One above the largest index so far.
