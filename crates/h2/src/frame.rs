@@ -47,7 +47,8 @@ impl Kind {
         }
     }
 
-    fn number(self) -> u8 {
+    /// Its number (RFC 9113 section 6).
+    pub fn number(self) -> u8 {
         match self {
             Kind::Data => 0,
             Kind::Headers => 1,

@@ -6,6 +6,7 @@
 use std::fmt::Write;
 
 use thalweg_config::model::{ProxyId, ServerId};
+use thalweg_h2::frame::{Header, PREFACE};
 use thalweg_http::Head;
 use thalweg_sample::facts::Endpoint;
 use thalweg_shared::{AtomicU32, Mutex, MutexGuard, Ordering};
@@ -66,11 +67,48 @@ pub const CHECK_FAILED: Event<'static> = Event {
     ..Event::user(Source::Check, check::END | check::FAILURE, "health-check failed")
 };
 
-/// The two ways of a message.
+/// The two ways of a message, or of a frame.
 #[derive(Clone, Copy)]
 pub enum Way {
     Received,
     Sent,
+}
+
+/// Frames of a connection of HTTP/2 that are to be told of.
+#[derive(Default)]
+pub struct Frames {
+    /// Whether anybody wants to know.
+    pub wanted: bool,
+    noted: Vec<(Way, Header)>,
+}
+
+impl Frames {
+    /// Notes a frame.
+    #[inline]
+    pub fn note(&mut self, way: Way, frame: &Header) {
+        if self.wanted {
+            self.noted.push((way, *frame));
+        }
+    }
+
+    /// Notes all in what is to be sent, which begins with one, or with what a client says first.
+    pub fn note_sent(&mut self, output: &[u8]) {
+        if !self.wanted {
+            return;
+        }
+        let mut left = output.strip_prefix(PREFACE).unwrap_or(output);
+        while let Some((bytes, rest)) = left.split_first_chunk() {
+            let frame = Header::parse(bytes);
+            self.note(Way::Sent, &frame);
+            left = rest.get(frame.len..).unwrap_or_default();
+        }
+    }
+
+    /// Whether there is anything to be told.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.noted.is_empty()
+    }
 }
 
 impl Tracing {
@@ -168,6 +206,53 @@ impl Thread {
             let client = entry.source.map(|(ip, port)| Endpoint::Inet((ip, port).into()));
             self.tell(SESSION_END, subject, |line, _| add_client(line, client.unwrap_or(Endpoint::Unix)));
         }
+    }
+
+    /// Tells of frames of a client's connection.
+    pub fn trace_client_frames(&self, session: &ClientSession, frames: &mut Frames) {
+        let source = session.facts().source();
+        self.trace_frames(of_session(self.thread, session), frames, |line| add_client(line, source));
+    }
+
+    /// Tells of frames of a connection to a server.
+    pub fn trace_server_frames(&self, (backend, server): (ProxyId, ServerId), frames: &mut Frames) {
+        let subject = Subject::default()
+            .with(Criterion::Backend, u64::from(backend.0))
+            .with(Criterion::Server, server_number(backend, server));
+        self.trace_frames(subject, frames, |line| {
+            let Some(worker) = self.pin() else { return };
+            if let Some(proxy) = worker.instance.config.find_proxy(backend)
+                && let Some(server) = proxy.server(server)
+            {
+                worker.with_name(backend, server, |name| {
+                    let _ = write!(line, " : server={}/{name}", proxy.name);
+                });
+            }
+        });
+    }
+
+    /// Tells of the frames that were noted, and has those that come be noted as long as somebody asks for them.
+    #[inline]
+    fn trace_frames(&self, subject: Subject, frames: &mut Frames, of: impl Fn(&mut String)) {
+        for (way, frame) in frames.noted.drain(..) {
+            let (message, sent) = match way {
+                Way::Received => ("rcvd frame", false),
+                Way::Sent => ("sent frame", true),
+            };
+            let events = h2::of_frame(frame.kind.number(), sent);
+            let event = Event { source: Source::H2, events, level: Level::Proto, message };
+            self.tell(event, subject, |line, _| {
+                of(line);
+                let Header { len, kind, flags, stream } = frame;
+                let _ = write!(line, " {kind:?} flags={flags:#04x} len={len} stream={stream}");
+            });
+        }
+    }
+
+    /// Whether somebody asks for frames.
+    #[inline]
+    pub fn traces_frames(&self) -> bool {
+        self.live.tracing.wants(Source::H2)
     }
 
     /// Tells of a health check. `result` says more, once there is one.

@@ -2,8 +2,10 @@
 
 mod support;
 
+use support::h2::{Client, Served};
 use support::tls::{Authority, client};
 use support::{Conn, Directory, Proxy, Server, Setup, each_driver, eventually, nobody, ok, program};
+use thalweg_h2::settings::Settings;
 
 const GET: &str = "GET /secret?q HTTP/1.1\r\nHost: h\r\nX-Odd: a\r\n\r\n";
 
@@ -219,5 +221,42 @@ fn users_may_only_look() {
         let proxy = setup("frontend fe\nbind <@fe>\nhttp-request return status 204\n").start(io);
         assert!(command(&proxy, "user", "show trace").contains("[HTTP/1 multiplexer]"));
         assert!(command(&proxy, "user", "trace h1 start now").contains("Permission denied"), "{io}");
+    });
+}
+
+/// Frames of HTTP/2, of clients and of servers.
+#[test]
+fn frames_are_told_of() {
+    each_driver(|io| {
+        let server = Server::start(|conn, _| {
+            let mut served = Served::new(conn, Settings::default());
+            while let Some((id, _)) = served.next_request() {
+                served.answer(id, "x");
+            }
+        });
+        let proxy = setup(&format!(
+            "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nserver s {} proto h2\n",
+            server.addr
+        ))
+        .start(io);
+        assert_eq!(command(&proxy, "cli", "trace h2 sink r level proto start now"), "");
+        let mut asking = Client::new(proxy.connect());
+        assert_eq!(asking.get("/").text(), "x");
+        drop(asking);
+        until_told(&proxy, "tx_data] sent frame");
+        let text = command(&proxy, "cli", "show events r");
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains(" frame : ")).collect();
+        for (whose, event, frame) in [
+            (" client=127.", "rx_settings] rcvd frame", "Settings flags=0x00"),
+            (" client=127.", "tx_settings] sent frame", "Settings flags=0x01 len=0 stream=0"),
+            (" client=127.", "rx_hdr] rcvd frame", "Headers flags=0x05"),
+            (" server=be/s", "tx_hdr] sent frame", "Headers flags=0x05"),
+            (" server=be/s", "rx_data] rcvd frame", "Data flags=0x01 len=1 stream=1"),
+            (" client=127.", "tx_data] sent frame", "Data flags=0x01 len=1 stream=1"),
+        ] {
+            let told = |line: &&&str| [whose, event, frame].iter().all(|part| line.contains(part));
+            assert_eq!(lines.iter().filter(told).count(), 1, "{whose} {event} {frame} in {text}");
+        }
+        proxy.finish(server);
     });
 }

@@ -164,9 +164,45 @@ pub mod h2 {
     pub const RX_HEADERS: Events = 1;
     pub const TX_HEADERS: Events = 1 << 1;
 
+    /// Any frame.
+    pub const RX_FRAME: Events = 1 << 20;
+    /// The same, to the peer.
+    pub const TX_FRAME: Events = 1 << 21;
+
+    /// The events of a frame by its number (RFC 9113 section 6).
+    pub fn of_frame(number: u8, sent: bool) -> Events {
+        let own = match number {
+            0 => 1 << 2,
+            1 => RX_HEADERS,
+            2..=9 => 1 << (2 * number),
+            _ => 0,
+        };
+        if sent { own << 1 | TX_FRAME } else { own | RX_FRAME }
+    }
+
     pub(super) static EVENTS: &[Named] = &[
         named("rx_hdr", "receipt of H2 HEADERS frame"),
         named("tx_hdr", "transmission of H2 HEADERS frame"),
+        named("rx_data", "receipt of H2 DATA frame"),
+        named("tx_data", "transmission of H2 DATA frame"),
+        named("rx_prio", "receipt of H2 PRIORITY frame"),
+        named("tx_prio", "transmission of H2 PRIORITY frame"),
+        named("rx_rst", "receipt of H2 RST_STREAM frame"),
+        named("tx_rst", "transmission of H2 RST_STREAM frame"),
+        named("rx_settings", "receipt of H2 SETTINGS frame"),
+        named("tx_settings", "transmission of H2 SETTINGS frame"),
+        named("rx_push", "receipt of H2 PUSH_PROMISE frame"),
+        named("tx_push", "transmission of H2 PUSH_PROMISE frame"),
+        named("rx_ping", "receipt of H2 PING frame"),
+        named("tx_ping", "transmission of H2 PING frame"),
+        named("rx_goaway", "receipt of H2 GOAWAY frame"),
+        named("tx_goaway", "transmission of H2 GOAWAY frame"),
+        named("rx_wu", "receipt of H2 WINDOW_UPDATE frame"),
+        named("tx_wu", "transmission of H2 WINDOW_UPDATE frame"),
+        named("rx_cont", "receipt of H2 CONTINUATION frame"),
+        named("tx_cont", "transmission of H2 CONTINUATION frame"),
+        named("rx_frame", "receipt of any H2 frame"),
+        named("tx_frame", "transmission of any H2 frame"),
     ];
 }
 
@@ -309,9 +345,21 @@ mod tests {
     }
 
     #[test]
+    fn every_frame_has_the_event_of_its_name() {
+        let kinds = ["data", "hdr", "prio", "rst", "settings", "push", "ping", "goaway", "wu", "cont"];
+        for (number, kind) in (0..).zip(kinds) {
+            for (sent, way) in [(false, "rx"), (true, "tx")] {
+                let name = h2::EVENTS[h2::of_frame(number, sent).trailing_zeros() as usize].name;
+                assert_eq!(name, format!("{way}_{kind}"));
+            }
+        }
+        assert_eq!([h2::of_frame(10, false), h2::of_frame(255, true)], [h2::RX_FRAME, h2::TX_FRAME]);
+    }
+
+    #[test]
     fn every_event_has_the_name_of_its_bit() {
         let bits = [
-            (Source::H2, h2::TX_HEADERS, "tx_hdr"),
+            (Source::H2, h2::TX_FRAME, "tx_frame"),
             (Source::H1, h1::TX_HEADERS, "tx_headers"),
             (Source::Ssl, ssl::HANDSHAKE, "sslc_hndshk"),
             (Source::Stream, stream::CONNECTOR, "sc_state"),

@@ -117,6 +117,10 @@ pub enum Event<'a> {
 pub trait Handler {
     /// Something happened.
     fn on(&mut self, event: Event<'_>);
+
+    /// A frame came. Few want to know of each.
+    #[inline]
+    fn frame(&mut self, _: &frame::Header) {}
 }
 
 impl<F: FnMut(Event<'_>)> Handler for F {

@@ -103,9 +103,15 @@ impl Connection {
             return Err(Failure::UnexpectedFrame);
         }
         if header.kind == Kind::Data {
+            // With its padding, which says how long the payload is.
+            if rest.is_empty() && header.has(flag::PADDED) && header.len > 0 {
+                return Ok(0);
+            }
+            handler.frame(&header);
             return self.data_begins(&header, rest, now_ms, handler);
         }
         let Some(payload) = rest.get(..header.len) else { return Ok(0) };
+        handler.frame(&header);
         self.turn.0 -= 1;
         self.count(header.kind);
         match header.kind {

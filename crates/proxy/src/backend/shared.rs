@@ -332,6 +332,13 @@ impl Kept {
         });
     }
 
+    /// Tells of the frames since it was last asked.
+    fn tell_frames(&self, carrier: &mut Carrier) {
+        if !carrier.frames.is_empty() {
+            self.own.trace_server_frames(self.of, &mut carrier.frames);
+        }
+    }
+
     /// Gives a connection without requests to who asked for it.
     async fn hand_over(mut self, mut carrier: Carrier, (reply, requests): (Reply, u32)) {
         if !std::future::poll_fn(|_| carrier.poll_detach()).await {
@@ -363,7 +370,10 @@ enum Leave {
 async fn carry(mut carrier: Carrier, mut kept: Kept) {
     carrier.adopt();
     let leave = std::future::poll_fn(|_| {
-        if let Poll::Ready(step) = carrier.poll(&mut |_| {}) {
+        carrier.frames.wanted = kept.own.traces_frames();
+        let polled = carrier.poll(&mut |_| {});
+        kept.tell_frames(&mut carrier);
+        if let Poll::Ready(step) = polled {
             return Poll::Ready(Leave::Ended(Some(step)));
         }
         let limits = kept.limits;
@@ -415,5 +425,6 @@ async fn carry(mut carrier: Carrier, mut kept: Kept) {
         Ok(()) => Poll::Pending,
     });
     let _ = timer::timeout_at(soon, flushed).await;
+    kept.tell_frames(&mut carrier);
     carrier.port.line.say_end();
 }

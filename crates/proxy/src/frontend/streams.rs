@@ -79,6 +79,7 @@ pub async fn serve(
         (rare.streams, rare.streams_limit) = (0, limit);
     }
     let orderly = std::future::poll_fn(|_| sitting.poll()).await;
+    sitting.tell_frames();
     (sitting.carrier.port, orderly)
 }
 
@@ -233,8 +234,9 @@ impl Sitting {
     }
 
     fn receive(&mut self, worker: &Rc<Worker>) -> Poll<Step> {
-        let Sitting { carrier, session, began, arrived, served, .. } = self;
-        carrier.poll(&mut |opened| {
+        let Sitting { carrier, session, began, arrived, served, own, .. } = self;
+        carrier.frames.wanted = own.traces_frames();
+        let polled = carrier.poll(&mut |opened| {
             let first = !std::mem::replace(served, true);
             let since = *began;
             *began = (clock::now_us(), worker.clock().wall_us);
@@ -252,7 +254,16 @@ impl Sitting {
                     Arrived::Request(id, state)
                 }
             });
-        })
+        });
+        self.tell_frames();
+        polled
+    }
+
+    /// Tells of the frames since it was last asked.
+    fn tell_frames(&mut self) {
+        if !self.carrier.frames.is_empty() {
+            self.own.trace_client_frames(&self.session, &mut self.carrier.frames);
+        }
     }
 
     /// Gives each request that came a task.

@@ -4,8 +4,9 @@ use std::io;
 use std::rc::Rc;
 use std::task::Poll;
 
-use thalweg_h2::connection::{Config, Connection, Event, Failure, Role};
+use thalweg_h2::connection::{Config, Connection, Event, Failure, Handler, Role};
 use thalweg_h2::error::ErrorCode;
+use thalweg_h2::frame::Header;
 use thalweg_h2::message::{Malformed, Message};
 use thalweg_http::Head;
 use thalweg_runtime::buffer::{BULK_SIZE, Buf, default_size};
@@ -16,6 +17,7 @@ use super::{Marks, Mux, NoHead, OUTPUT_HIGH, State, Wish};
 use crate::connection::port::Port;
 use crate::connection::transport::Detached;
 use crate::plant::bug;
+use crate::traces::{Frames, Way};
 
 /// Octets that are received before other tasks get their turn.
 const TURN_MAX: usize = 512 * 1024;
@@ -65,13 +67,15 @@ pub struct Moving {
 pub struct Carrier {
     pub port: Port,
     pub mux: Rc<Mux>,
+    /// What is told of its frames.
+    pub frames: Frames,
 }
 
 impl Carrier {
     /// Speaks the protocol on a connection on which nothing was exchanged yet, but for what is in the port.
     pub fn new(port: Port, role: Role, config: Config) -> Carrier {
         let mux = Mux::new(role, config, &port.line);
-        Carrier { port, mux }
+        Carrier { port, mux, frames: Frames::default() }
     }
 
     /// Stops what of a quiet connection is bound to this thread, behind what waits to be sent. False: it broke.
@@ -86,7 +90,7 @@ impl Carrier {
     /// Takes a quiet connection that was [detached](Carrier::poll_detach) off its thread. `None`, and it is closed, when somebody
     /// has a place on it, or nobody should get one.
     pub fn into_moving(self) -> Option<Moving> {
-        let Carrier { port, mux } = self;
+        let Carrier { port, mux, .. } = self;
         if port.eof || mux.is_spent() {
             return None;
         }
@@ -115,7 +119,7 @@ impl Carrier {
             state.heard_ms = heard_ms;
             state.unsettled = (!settled).then(Vec::new);
         }
-        Ok(Carrier { port, mux })
+        Ok(Carrier { port, mux, frames: Frames::default() })
     }
 
     /// The calling task is the connection's from here on.
@@ -201,9 +205,8 @@ impl Carrier {
         let State { role, h2, slots, waiting, pong, spare_heads, retired, unsettled, .. } = &mut *state;
         let to = &mut Receiver { role: *role, slots, waiting, pong, spare_heads, retired, unsettled };
         let mut after = After::default();
-        let used = h2.receive(&input, clock::now_ms(), &mut |event: Event<'_>| {
-            to.take(event, &mut after, opened);
-        });
+        let mut listener = Listener { to, after: &mut after, opened, frames: &mut self.frames };
+        let used = h2.receive(&input, clock::now_ms(), &mut listener);
         for id in after.refused {
             h2.reset(id, ErrorCode::ProtocolError);
         }
@@ -236,6 +239,7 @@ impl Carrier {
             if output.is_empty() {
                 return Ok(());
             }
+            self.frames.note_sent(output);
             let buf = gathered(output);
             output.clear();
             if idle && output.capacity() > OUTPUT_KEPT || output.capacity() > 4 * OUTPUT_HIGH {
@@ -315,6 +319,26 @@ struct Receiver<'s> {
     spare_heads: &'s mut Vec<Box<Head>>,
     retired: &'s mut bool,
     unsettled: &'s mut Option<Vec<TaskId>>,
+}
+
+/// Who hears of what was received.
+struct Listener<'s, 'r> {
+    to: &'s mut Receiver<'r>,
+    after: &'s mut After,
+    opened: &'s mut dyn FnMut(Opened<'_>),
+    frames: &'s mut Frames,
+}
+
+impl Handler for Listener<'_, '_> {
+    #[inline]
+    fn on(&mut self, event: Event<'_>) {
+        self.to.take(event, self.after, self.opened);
+    }
+
+    #[inline]
+    fn frame(&mut self, frame: &Header) {
+        self.frames.note(Way::Received, frame);
+    }
 }
 
 impl Receiver<'_> {
