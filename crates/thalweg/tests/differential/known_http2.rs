@@ -168,6 +168,52 @@ pub const KNOWN: &[Known] = &[
                  its timeout",
     },
     Known {
+        cases: &["http2/*/path-star*", "http2/*/authority-port*", "http2/*/host-twice*"],
+        aspects: &["client 1 *", "log *", "s1*"],
+        reason: "`*` is for OPTIONS, a port has digits, and a request has one Host (RFC 9110 sections 4.2, 7.1 and 7.2): refused",
+    },
+    Known {
+        cases: &["http2/*/setting-protocol*"],
+        aspects: &["client 1 *", "log *", "s1*"],
+        reason: "SETTINGS_ENABLE_CONNECT_PROTOCOL is 0 or 1 (RFC 8441 section 3); other values end the connection",
+    },
+    Known {
+        cases: &["http2/*/name-empty*"],
+        aspects: &["client 1 *"],
+        reason: "a field without a name makes its request malformed; in the reference it ends the connection",
+    },
+    Known {
+        cases: &["http2/*/window-too-large*", "http2/*/window-stream-too-large*"],
+        aspects: &["log lines", "client 1 bytes"],
+        reason: "a breach that ends the connection has a line of its own, and one of a stream resets that",
+    },
+    Known {
+        cases: &["http2/*/s-values-20k*"],
+        aspects: &["log * %tsc", "s1#* bytes", "s1 connections"],
+        reason: "a response that is too large ends its stream, with PH; in the reference the connection, with SH",
+    },
+    Known {
+        cases: &["http2/*/2-2/*http2-settings*"],
+        aspects: &["s1#* bytes"],
+        reason: "HTTP2-Settings is of the connection (RFC 7540 section 3.2.1) and not forwarded",
+    },
+    Known {
+        cases: &[
+            "http2/*/1-2/*/upgrade*",
+            "http2/*/1-2/*/websocket*",
+            "http2/*/1-2/*/s-resets*",
+            "http2/*/1-2/*/s-data-first*",
+            "http2/*/1-2/*/s-status-low*",
+            "http2/*/1-2/*/s-goaway-error*",
+            "http2/*/1-2/*/s-pushes*",
+            "http2/*/2-1/*-early/*",
+            "http2/*/2-1/*-early",
+        ],
+        aspects: &["client 1 bytes", "client 1 end Closed/Open", "log lines", "s1 connections", "s1#* bytes"],
+        reason: "a later request of a client that fails on a connection that was used before is answered with 502, or sent \
+                 again; the reference says nothing, so that the client tries again, and logs nothing",
+    },
+    Known {
         cases: &["http2/*/1-2/*get-1.0*"],
         aspects: &["client 1 bytes"],
         reason: "HTTP/1.0 clients get no chunks: the body is decoded and the connection closed",
