@@ -11,6 +11,7 @@ use crate::retry_budget::RetryBudget;
 use crate::ring::{Ring, seed_of_id};
 use crate::round_robin::{Entry, Schedule};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::zone::{Blend, blend};
 use crossbeam_utils::CachePadded;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock, PoisonError};
@@ -103,13 +104,15 @@ pub struct ServerSpec {
     pub backup: bool,
     /// False for a server that starts disabled or down.
     pub up: bool,
+    /// It is in another zone than this process.
+    pub elsewhere: bool,
     pub node_key: NodeKey,
 }
 
 impl ServerSpec {
     /// An active server that is up.
     pub fn new(uid: u32, weight: u32) -> ServerSpec {
-        ServerSpec { uid, weight, backup: false, up: true, node_key: NodeKey::Id }
+        ServerSpec { uid, weight, backup: false, up: true, elsewhere: false, node_key: NodeKey::Id }
     }
 }
 
@@ -122,6 +125,8 @@ pub struct Settings {
     /// `hash-balance-factor` in percent, above 100; 0 when not set.
     pub balance_factor: u32,
     pub preserve_affinity: PreserveAffinity,
+    /// Requests stay in the own zone while this percentage of its weight is usable; absent where zones do not matter.
+    pub zone_spill_over: Option<u32>,
 }
 
 impl Settings {
@@ -222,6 +227,7 @@ struct Status {
     configured_weight: u32,
     backup: bool,
     up: bool,
+    elsewhere: bool,
     drain: bool,
     /// It is the last choice: it gets requests when all others are, too.
     last: bool,
@@ -238,6 +244,8 @@ struct Plan {
     entries: Box<[Entry]>,
     total_weight: u64,
     method: Method,
+    /// Servers of other zones, for what finds all of `entries` full.
+    spare: Box<[Entry]>,
 }
 
 #[derive(Debug)]
@@ -258,6 +266,7 @@ impl Status {
             configured_weight: spec.weight,
             backup: spec.backup,
             up: spec.up,
+            elsewhere: spec.elsewhere,
             drain: false,
             last: false,
             weight: spec.weight,
@@ -268,7 +277,8 @@ impl Status {
 }
 
 /// A number that no server has.
-const NOBODY: ServerSpec = ServerSpec { uid: 0, weight: 0, backup: false, up: false, node_key: NodeKey::Id };
+const NOBODY: ServerSpec =
+    ServerSpec { uid: 0, weight: 0, backup: false, up: false, elsewhere: false, node_key: NodeKey::Id };
 
 impl Balancer {
     pub fn new(settings: Settings, servers: &[ServerSpec]) -> Balancer {
@@ -346,7 +356,7 @@ impl Balancer {
         match plan.entries.as_ref() {
             [] => return None,
             // One server: nothing to choose. Hashing insists on it even when it is full.
-            [only] => {
+            [only] if plan.spare.is_empty() => {
                 let insists = key.is_some() || plan.settings.algorithm == Algorithm::Sticky;
                 return (insists || !self.full(only.server, cx)).then_some(ServerIndex(only.server));
             }
@@ -381,9 +391,10 @@ impl Balancer {
                 }
             }
         };
+        let spare = || self.least_of(&plan.spare, refuse);
         // Rather the server that failed than none at all.
         let again = || avoid.filter(|&a| plan.entries.iter().any(|e| e.server == a) && !self.full(a, cx));
-        found.or_else(again).map(ServerIndex)
+        found.or_else(spare).or_else(again).map(ServerIndex)
     }
 
     /// A request starts on `server`, whatever its limits.
@@ -472,6 +483,7 @@ impl Balancer {
             status.uid = spec.uid;
             status.configured_weight = spec.weight;
             status.backup = spec.backup;
+            status.elsewhere = spec.elsewhere;
             status.node_key = spec.node_key;
         });
     }
@@ -538,7 +550,8 @@ impl Balancer {
 
     /// True when this server takes part in balancing at the moment.
     pub fn takes_part(&self, view: &mut View, server: ServerIndex) -> bool {
-        self.plan(&mut view.seen).entries.iter().any(|e| e.server == server.0)
+        let plan = self.plan(&mut view.seen);
+        plan.entries.iter().chain(&plan.spare).any(|e| e.server == server.0)
     }
 
     fn changed(&self, server: ServerIndex, step: impl FnOnce(&Load, u64)) {
@@ -618,6 +631,11 @@ impl Balancer {
             return Some(winner);
         }
         // The best one is full or just failed: compare the others one by one.
+        self.least_of(entries, refuse)
+    }
+
+    /// The least loaded one that is not refused.
+    fn least_of(&self, entries: &[Entry], refuse: impl Fn(u32) -> bool) -> Option<u32> {
         let mut best: Option<(&Entry, LoadNow)> = None;
         for entry in entries.iter().filter(|e| !refuse(e.server)) {
             let load = self.loads[entry.server as usize].now();
@@ -677,7 +695,7 @@ impl Balancer {
     }
 
     fn build(&self, control: &Control) -> Plan {
-        let entries = self.entries(control);
+        let Blend { entries, spare } = self.entries(control);
         let total_weight = entries.iter().map(|e| u64::from(e.weight)).sum();
         let schedule = |fixed: bool| {
             let new = if fixed { Schedule::fixed(&entries) } else { Schedule::smooth(&entries) };
@@ -721,7 +739,13 @@ impl Balancer {
             }
             Algorithm::Random { .. } | Algorithm::Ewma => Method::Urn(Urn::new(&entries)),
         };
-        Plan { settings: control.settings, entries: entries.into(), total_weight, method }
+        Plan {
+            settings: control.settings,
+            entries: entries.into(),
+            total_weight,
+            method,
+            spare: spare.into(),
+        }
     }
 
     /// Whether weights are fixed at the start: on the fly a server can only be taken out and put back.
@@ -731,7 +755,7 @@ impl Balancer {
 
     /// The servers requests go to: usable active ones, else the first usable backup, or all of them. Of those that are the last
     /// choice there are none, or all.
-    fn entries(&self, control: &Control) -> Vec<Entry> {
+    fn entries(&self, control: &Control) -> Blend {
         let fixed = control.settings.has_fixed_weights();
         let usable = |backup: bool| {
             let could = move |s: &Status| s.backup == backup && s.up && !s.drain && s.weight != 0;
@@ -750,11 +774,22 @@ impl Balancer {
             })
         };
         let active: Vec<Entry> = usable(false).collect();
-        if !active.is_empty() {
-            return active;
+        if active.is_empty() {
+            let backups = usable(true);
+            let entries =
+                if control.settings.all_backups { backups.collect() } else { backups.take(1).collect() };
+            return Blend { entries, spare: Vec::new() };
         }
-        let backups = usable(true);
-        if control.settings.all_backups { backups.collect() } else { backups.take(1).collect() }
+        let Some(spill_over) = control.settings.zone_spill_over else {
+            return Blend { entries: active, spare: Vec::new() };
+        };
+        let is_near = |server: u32| !control.servers[server as usize].elsewhere;
+        let (near, far) = active.into_iter().partition(|entry| is_near(entry.server));
+        let near_full = control.order.iter().filter(|server| is_near(**server)).map(|&server| {
+            let status = &control.servers[server as usize];
+            if status.backup { 0 } else { u64::from(status.configured_weight) * 16 }
+        });
+        blend(near, far, near_full.sum(), spill_over, fixed)
     }
 }
 

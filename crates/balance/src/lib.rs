@@ -27,6 +27,7 @@ pub mod retry_budget;
 pub mod ring;
 pub mod round_robin;
 pub mod sync;
+pub mod zone;
 
 pub use balancer::{
     Algorithm, Balancer, HashMethod, NeverFull, NodeKey, PickContext, PreserveAffinity, ServerIndex,

@@ -16,7 +16,7 @@ const CYCLE_MAX: u64 = 1 << 16;
 const MAP_WORK_MAX: u64 = 1 << 28;
 
 /// A server and its weight, in any unit common to the list.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub server: u32,
     pub weight: u32,

@@ -95,6 +95,7 @@ pub const DYNAMIC_OPTIONS: &[&str] = &[
     "track",
     "usesrc",
     "weight",
+    "zone",
     "healthcheck",
     "addr",
     "agent-addr",

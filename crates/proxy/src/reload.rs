@@ -190,7 +190,7 @@ impl Next {
             next.backends[proxy.0 as usize].reconfigure_server(of, before, now);
         }
         for (proxy, server) in &renumbered {
-            next.backends[proxy.0 as usize].renumber(server);
+            next.backends[proxy.0 as usize].renumber(next.config.proxy(*proxy), server);
         }
         for proxy in &next.config.proxies {
             if base.config.find_proxy(proxy.id).is_some_and(|before| !std::ptr::eq(before, &**proxy)) {

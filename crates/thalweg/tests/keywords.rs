@@ -16,6 +16,8 @@ const OUR_OWN: &[&str] = &[
     "listen/http-request limit",
     "listen/option http-strict [ FE BE HTTP ]",
     "listen/retry-budget",
+    "listen/server <name> <addr> zone +1",
+    "listen/zone",
     "explain [WORKER] ",
     "reload [WORKER] ",
     "show config [WORKER] ",

@@ -41,7 +41,7 @@ pub use proxy::{
     ForwardFor, ForwardedField, ForwardedHeader, HashAffinity, HashFunction, HashMethod, HashType,
     KeepAliveProbe, LogFormats, Mode, Net, OutlierDetection, PersistRule, Proxy, ProxyKind, ProxyOptions,
     RestrictHeaderNames, RetryOn, Reuse, Rules, SourceAddress, SourceMode, StickRule, StickStore, Timeouts,
-    UseBackend, UseServer, UseServerTarget,
+    UseBackend, UseServer, UseServerTarget, Zone,
 };
 pub use resolvers::{NameServer, Resolution, Resolvers};
 pub use saved::{SavedOperation, SavedState};

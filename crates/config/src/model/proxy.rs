@@ -115,6 +115,8 @@ pub struct RareSettings {
     pub retry_budget: Option<u32>,
     /// How servers are found that are worse than the others (`option outlier-detection`).
     pub outliers: Option<OutlierDetection>,
+    /// Where this process is, as far as its servers are concerned (`zone`).
+    pub zone: Option<Zone>,
     /// What servers may start with that are added at run time; absent where no line says anything.
     pub(crate) presets: Option<crate::presets::Presets>,
     /// The lines of a section of no file: of a backend that was added at run time.
@@ -122,8 +124,23 @@ pub struct RareSettings {
 }
 
 impl RareSettings {
-    const NONE: RareSettings =
-        RareSettings { email: None, retry_budget: None, outliers: None, presets: None, added: None };
+    const NONE: RareSettings = RareSettings {
+        email: None,
+        retry_budget: None,
+        outliers: None,
+        zone: None,
+        presets: None,
+        added: None,
+    };
+}
+
+/// `zone`: requests stay with servers of the same zone while there are enough of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// What `zone` of a server is compared with.
+    pub name: Arc<str>,
+    /// The zone keeps all requests while this percentage of the weight of its servers is usable.
+    pub spill_over: u32,
 }
 
 /// `option outlier-detection`: when a server is ejected for a while. A server that refuses connections is, always.
@@ -167,6 +184,14 @@ impl Proxy {
     pub fn rare(&self) -> &RareSettings {
         static NONE: RareSettings = RareSettings::NONE;
         self.extra.as_deref().unwrap_or(&NONE)
+    }
+
+    /// Whether a server is in another zone than this process. One without a zone is in all.
+    pub fn is_elsewhere(&self, server: &Server) -> bool {
+        match (&self.rare().zone, &server.rare().zone) {
+            (Some(own), Some(zone)) => own.name != *zone,
+            _ => false,
+        }
     }
 
     /// Whether the outcome of each request is asked for, as it says something of its server.

@@ -69,6 +69,8 @@ pub struct SlowSettings {
     /// Time between pings of connections without streams, in milliseconds, 0 for none.
     pub idle_ping_ms: u32,
     pub tfo: bool,
+    /// Where it is.
+    pub zone: Option<Arc<str>>,
     /// What segments are signed with (`tcp-md5sig`).
     pub md5: Option<Arc<str>>,
     /// Several ways may carry a connection at once (`mptcp@`).
@@ -137,6 +139,7 @@ impl SlowSettings {
         tcp_ut_ms: 0,
         idle_ping_ms: 0,
         tfo: false,
+        zone: None,
         md5: None,
         mptcp: false,
         non_stick: false,

@@ -5,7 +5,7 @@ use thalweg_syntax::{Line, TimeUnit};
 use crate::build::{Building, Cx};
 use crate::global::rest_of;
 use crate::keyword::{NoteBoxed, Outcome, at_most, fail, not_supported, pass_over};
-use crate::model::{Mode, ProxyKind, Reuse};
+use crate::model::{Mode, ProxyKind, Reuse, Zone};
 use crate::numbers::{count as count31, lenient, time};
 
 /// Refuses a keyword in `defaults`.
@@ -159,6 +159,36 @@ pub(crate) fn retry_budget(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Ou
     b.p.rare_mut().retry_budget = Some(percent.ok_or_else(usage)?);
     Ok(())
 }
+
+/// `zone <name> [spill-over <percentage>]` (ours).
+pub(crate) fn zone(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    b.needs_backend(cx, line, "zone", "");
+    if line.text(1).is_empty() {
+        return Err(fail(line, 1, "'zone' expects a name."));
+    }
+    let spill_over = match line.text(2) {
+        "" => ZONE_SPILL_OVER,
+        "spill-over" => {
+            let text = line.text(3);
+            let percent =
+                text.strip_suffix('%').unwrap_or(text).parse().ok().filter(|percent| *percent <= 100);
+            percent.ok_or_else(|| fail(line, 3, "'zone ... spill-over' expects a percentage, 0 to 100."))?
+        }
+        other => {
+            return Err(fail(
+                line,
+                2,
+                format!("'zone' expects 'spill-over' after the name, but got '{other}'."),
+            ));
+        }
+    };
+    at_most(line, 1, 3)?;
+    b.p.rare_mut().zone = Some(Zone { name: cx.name(line.text(1)), spill_over });
+    Ok(())
+}
+
+/// How much of a zone must be usable to keep all requests, in percent, unless its line says it.
+const ZONE_SPILL_OVER: u32 = 70;
 
 pub(crate) fn rate_limit(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     let kind = line.text(1);

@@ -211,4 +211,5 @@ pub static PROXY: &[Keyword<ProxyFn>] = &[
     late("use-server", "Choose a server.", proxy::use_server),
     late("use_backend", "Choose a backend.", proxy::use_backend),
     removed("usesrc", "'usesrc' only allowed after a 'source' statement."),
+    works("zone", "Where this process is: requests stay with servers of the same zone.", proxy::zone),
 ];

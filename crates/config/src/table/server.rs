@@ -423,4 +423,9 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
     works("verifyhost", "Name that the certificate must have.", Reads(tls::server_word)),
     works("weight", "Share of the traffic, 0 to 256.", Reads(o::weight)),
     works("ws", "Protocol of WebSocket.", Reads(o::ws)),
+    works(
+        "zone",
+        "Where it is: requests stay with servers of the zone of their backend.",
+        Text { missing: "'zone' expects a name.", set: |d, text| rare(d).zone = Some(text) },
+    ),
 ];

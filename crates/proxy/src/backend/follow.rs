@@ -19,6 +19,9 @@ impl Backend {
         if goes_by_load(now) && now.servers.len() > 1 {
             self.start_counting();
         }
+        if now.rare().zone.is_some() {
+            now.servers.iter().for_each(|server| self.renumber(now, server));
+        }
         *self.dynamic_cookies.lock().unwrap_or_else(PoisonError::into_inner) = DynamicCookies::of(now);
     }
 
@@ -28,13 +31,13 @@ impl Backend {
     }
 
     /// A server has another number for users, or is placed elsewhere.
-    pub(crate) fn renumber(&self, server: &Server) {
-        self.balancer.reconfigure(ServerIndex(server.id.0), &self.spec_now(server));
+    pub(crate) fn renumber(&self, proxy: &Proxy, server: &Server) {
+        self.balancer.reconfigure(ServerIndex(server.id.0), &self.spec_now(proxy, server));
     }
 
     /// As its line has it, but for where it is.
-    fn spec_now(&self, server: &Server) -> ServerSpec {
-        ServerSpec { node_key: self.identity(server).node_key(server), ..spec(server) }
+    fn spec_now(&self, proxy: &Proxy, server: &Server) -> ServerSpec {
+        ServerSpec { node_key: self.identity(server).node_key(server), ..spec(proxy, server) }
     }
 
     /// The line of a server is another one.
@@ -52,7 +55,7 @@ impl Backend {
         }
         self.change_standing(now.id, |standing| standing.reconfigure(now));
         self.reconfigure_identity(proxy, before, now);
-        self.renumber(now);
+        self.renumber(proxy, now);
         self.limit_changed(now.id);
     }
 

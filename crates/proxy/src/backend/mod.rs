@@ -138,7 +138,7 @@ impl Queued {
 impl Backend {
     /// The state of a backend at start. What threads have of its servers begins at `first_flat`.
     pub fn new(proxy: &Proxy, first_flat: u32) -> Backend {
-        let specs: Vec<ServerSpec> = proxy.servers.iter().map(|server| spec(server)).collect();
+        let specs: Vec<ServerSpec> = proxy.servers.iter().map(|server| spec(proxy, server)).collect();
         let settings = settings(proxy);
         let by_load = goes_by_load(proxy);
         let limited = proxy.servers.iter().any(|s| s.maxconn != 0);
@@ -227,7 +227,7 @@ impl Backend {
         if server.maxconn != 0 || goes_by_load(proxy) {
             self.start_counting();
         }
-        self.balancer.add(ServerIndex(server.id.0), &spec(server));
+        self.balancer.add(ServerIndex(server.id.0), &spec(proxy, server));
         self.count_usable();
     }
 
@@ -567,6 +567,7 @@ pub(crate) fn settings(proxy: &Proxy) -> Settings {
         algorithm: algorithm::picker(proxy),
         all_backups: proxy.opts.allbackups,
         balance_factor: proxy.balance.hash_balance_factor,
+        zone_spill_over: proxy.rare().zone.as_ref().map(|zone| zone.spill_over),
         preserve_affinity: match proxy.balance.preserve_affinity {
             HashAffinity::Always => PreserveAffinity::Always,
             HashAffinity::Maxconn => PreserveAffinity::MaxConn,
@@ -582,12 +583,13 @@ fn goes_by_load(proxy: &Proxy) -> bool {
         || proxy.balance.hash_balance_factor != 0
 }
 
-fn spec(server: &Server) -> ServerSpec {
+fn spec(proxy: &Proxy, server: &Server) -> ServerSpec {
     ServerSpec {
         uid: server.uid,
         weight: u32::from(server.weight),
         backup: server.backup,
         up: Standing::new(server).is_up(),
+        elsewhere: proxy.is_elsewhere(server),
         node_key: identity::Identity::of(server).node_key(server),
     }
 }
