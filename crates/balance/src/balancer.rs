@@ -336,6 +336,7 @@ impl Balancer {
             }
             let tournament = self.tournament.get_or_init(|| Box::new(Tournaments::new(servers)));
             tournament.grow(servers, &self.loads, &self.weights);
+            (0..servers).for_each(|server| tournament.update(server as u32, &self.loads, &self.weights));
         }
         self.changed_plan(control);
     }
@@ -461,6 +462,7 @@ impl Balancer {
         if let Some(tournament) = self.tournament.get() {
             self.weights[at].store(0, Ordering::SeqCst);
             tournament.grow(control.servers.len(), &self.loads, &self.weights);
+            tournament.update(server.0, &self.loads, &self.weights);
         }
         self.changed_plan(control);
     }
@@ -626,7 +628,7 @@ impl Balancer {
     }
 
     fn least(&self, entries: &[Entry], refuse: impl Fn(u32) -> bool) -> Option<u32> {
-        let winner = self.tournament.get()?.winner(&self.loads, &self.weights);
+        let winner = self.tournament.get()?.winner(&self.loads);
         if let Some(winner) = winner.filter(|&w| !refuse(w)) {
             return Some(winner);
         }
@@ -719,12 +721,13 @@ impl Balancer {
             Algorithm::LeastConn => {
                 let mut weights = vec![0; control.servers.len()];
                 entries.iter().for_each(|entry| weights[entry.server as usize] = u64::from(entry.weight));
-                for (server, weight) in weights.into_iter().enumerate() {
-                    self.weights[server].store(weight, Ordering::Release);
-                }
                 if let Some(tournament) = self.tournament.get() {
-                    (0..control.servers.len() as u32)
-                        .for_each(|s| tournament.update(s, &self.loads, &self.weights));
+                    for (server, weight) in (0..).zip(weights) {
+                        // Most are what they were: a weight that changes costs the matches of one server.
+                        if self.weights[server as usize].swap(weight, Ordering::SeqCst) != weight {
+                            tournament.update(server, &self.loads, &self.weights);
+                        }
+                    }
                 }
                 Method::Least
             }

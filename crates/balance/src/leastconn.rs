@@ -3,7 +3,8 @@
 //! Servers are the leaves of a tournament. Each inner node remembers which of the two below it has less load, so
 //! the root names the server to use: a reader loads one word and writes nothing. A server whose load changes
 //! replays its own matches upwards and stops at the first one whose outcome stays the same; no update takes a
-//! lock, and one that does not change the order ends after a single comparison.
+//! lock, and one that does not change the order ends after a single comparison. What a match compares of a server is one word
+//! beside its load ([`Load::settle`]), so that the servers of a match are one line of memory each.
 //!
 //! **Replaying a match with several threads.** A node holds its winner and a version. To replay, read the node,
 //! then both winners below and their loads, then write the outcome if the node has not changed meanwhile; try
@@ -12,7 +13,7 @@
 
 use thalweg_live::Growing;
 
-use crate::load::{Load, LoadNow};
+use crate::load::{Load, LoadNow, Rank};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
@@ -47,15 +48,16 @@ impl Tournaments {
     }
 
     /// The server with the least load.
-    pub fn winner(&self, loads: &Growing<Load>, weights: &Growing<AtomicU64>) -> Option<u32> {
-        self.of(self.now.load(Ordering::SeqCst)).winner(loads, weights)
+    pub fn winner(&self, loads: &Growing<Load>) -> Option<u32> {
+        self.of(self.now.load(Ordering::SeqCst)).winner(loads)
     }
 
     /// Replays the matches of `server` after its load or its weight changed.
     pub fn update(&self, server: u32, loads: &Growing<Load>, weights: &Growing<AtomicU64>) {
+        loads[server as usize].settle(&weights[server as usize]);
         let mut size = self.now.load(Ordering::SeqCst);
         loop {
-            self.of(size).update(server, loads, weights);
+            self.of(size).update(server, loads);
             // Another one may have begun before this one was replayed: then it may have seen what was before the change.
             match self.now.load(Ordering::SeqCst) {
                 now if now == size => return,
@@ -80,14 +82,6 @@ fn size(servers: usize) -> usize {
     servers.next_power_of_two().trailing_zeros() as usize
 }
 
-/// What a match compares. A server that cannot be used never wins.
-#[derive(Clone, Copy)]
-struct Player {
-    server: u32,
-    load: LoadNow,
-    weight: u32,
-}
-
 const NOBODY: u32 = u32::MAX;
 
 impl Tournament {
@@ -98,17 +92,17 @@ impl Tournament {
     }
 
     /// The server with the least load.
-    pub fn winner(&self, loads: &Growing<Load>, weights: &Growing<AtomicU64>) -> Option<u32> {
+    pub fn winner(&self, loads: &Growing<Load>) -> Option<u32> {
         let server = if self.leaves == 1 { 0 } else { self.nodes[1].load(Ordering::Acquire) as u32 };
-        let there = loads.get(server as usize).and_then(|_| weights.get(server as usize));
-        there.is_some_and(|weight| weight.load(Ordering::Acquire) != 0).then_some(server)
+        let there = loads.get(server as usize);
+        there.is_some_and(|load| load.rank() != Rank::OUT).then_some(server)
     }
 
-    /// Replays the matches of `server` after its load or its weight changed.
-    pub fn update(&self, server: u32, loads: &Growing<Load>, weights: &Growing<AtomicU64>) {
+    /// Replays the matches of `server` after its rank changed.
+    pub fn update(&self, server: u32, loads: &Growing<Load>) {
         let mut node = (self.leaves + server as usize) / 2;
         while node >= 1 {
-            let (before, after) = self.replay(node, loads, weights);
+            let (before, after) = self.replay(node, loads);
             if before == after && after != server {
                 return;
             }
@@ -117,13 +111,14 @@ impl Tournament {
     }
 
     /// Plays the match at `node` and gives the winner before and after.
-    fn replay(&self, node: usize, loads: &Growing<Load>, weights: &Growing<AtomicU64>) -> (u32, u32) {
+    fn replay(&self, node: usize, loads: &Growing<Load>) -> (u32, u32) {
         let mut winner = NOBODY;
         for _ in 0..2 {
             let word = self.nodes[node].load(Ordering::Acquire);
-            let left = self.player(2 * node, loads, weights);
-            let right = self.player(2 * node + 1, loads, weights);
-            winner = if beats(&right, &left) { right.server } else { left.server };
+            let (left, right) = self.players(node);
+            // Who does not exist, or cannot be used, never wins against one who can.
+            let rank = |server: u32| loads.get(server as usize).map_or(Rank::OUT, Load::rank);
+            winner = if rank(right).beats(rank(left)) { right } else { left };
             let next = ((word >> 32).wrapping_add(1) << 32) | u64::from(winner);
             if self.nodes[node].compare_exchange(word, next, Ordering::AcqRel, Ordering::Acquire).is_ok() {
                 // What counts is what this very write replaced: whoever wrote that carries it upwards.
@@ -134,27 +129,16 @@ impl Tournament {
         (NOBODY, winner)
     }
 
-    fn player(&self, node: usize, loads: &Growing<Load>, weights: &Growing<AtomicU64>) -> Player {
-        let server = if node >= self.leaves {
-            (node - self.leaves) as u32
-        } else {
-            self.nodes[node].load(Ordering::Acquire) as u32
-        };
-        match (loads.get(server as usize), weights.get(server as usize)) {
-            (Some(load), Some(weight)) => {
-                Player { server, load: load.now(), weight: weight.load(Ordering::Acquire) as u32 }
-            }
-            _ => Player { server: NOBODY, load: Load::new().now(), weight: 0 },
+    /// Who plays at a node.
+    fn players(&self, node: usize) -> (u32, u32) {
+        let below = 2 * node;
+        if below >= self.leaves {
+            let left = (below - self.leaves) as u32;
+            return (left, left + 1);
         }
+        let winner = |node: usize| self.nodes[node].load(Ordering::Acquire) as u32;
+        (winner(below), winner(below + 1))
     }
-}
-
-/// True when `a` has strictly less load for its weight than `b`, or as much and has been idle for longer.
-fn beats(a: &Player, b: &Player) -> bool {
-    if a.weight == 0 || b.weight == 0 {
-        return a.weight != 0;
-    }
-    less_loaded(a.load, a.weight, b.load, b.weight)
 }
 
 /// The order of `leastconn`: load per weight, then the earlier change.
@@ -184,8 +168,13 @@ mod tests {
                 weights: weights.iter().map(|&w| AtomicU64::new(w.into())).collect(),
                 ticket: weights.len() as u64,
             };
-            (0..weights.len() as u32).for_each(|s| farm.tree.update(s, &farm.loads, &farm.weights));
+            (0..weights.len() as u32).for_each(|s| farm.update(s));
             farm
+        }
+
+        fn update(&self, server: u32) {
+            self.loads[server as usize].settle(&self.weights[server as usize]);
+            self.tree.update(server, &self.loads);
         }
 
         fn naive(&self) -> Option<u32> {
@@ -202,9 +191,9 @@ mod tests {
     #[test]
     fn one_server() {
         let farm = Farm::new(&[1]);
-        assert_eq!(farm.tree.winner(&farm.loads, &farm.weights), Some(0));
+        assert_eq!(farm.tree.winner(&farm.loads), Some(0));
         let none = Farm::new(&[0]);
-        assert_eq!(none.tree.winner(&none.loads, &none.weights), None);
+        assert_eq!(none.tree.winner(&none.loads), None);
     }
 
     proptest! {
@@ -224,8 +213,8 @@ mod tests {
                     2 => { farm.loads[server].enqueue(farm.ticket); }
                     _ => farm.weights[server].store(weight.into(), Ordering::Release),
                 }
-                farm.tree.update(server as u32, &farm.loads, &farm.weights);
-                prop_assert_eq!(farm.tree.winner(&farm.loads, &farm.weights), farm.naive());
+                farm.update(server as u32);
+                prop_assert_eq!(farm.tree.winner(&farm.loads), farm.naive());
             }
         }
     }
@@ -245,19 +234,23 @@ mod loom_tests {
                 (0..3).map(Load::with_ticket).collect::<Growing<_>>(),
                 (0..3).map(|_| AtomicU64::new(1)).collect::<Growing<_>>(),
             ));
-            (0..3).for_each(|s| tree.0.update(s, &tree.1, &tree.2));
+            let update = |server: u32, tree: &(Tournament, Growing<Load>, Growing<AtomicU64>)| {
+                tree.1[server as usize].settle(&tree.2[server as usize]);
+                tree.0.update(server, &tree.1);
+            };
+            (0..3).for_each(|server| update(server, &tree));
             let hands: Vec<_> = [0u32, 1]
                 .into_iter()
                 .map(|server| {
                     let tree = tree.clone();
                     loom::thread::spawn(move || {
                         tree.1[server as usize].start(10 + u64::from(server));
-                        tree.0.update(server, &tree.1, &tree.2);
+                        update(server, &tree);
                     })
                 })
                 .collect();
             hands.into_iter().for_each(|h| h.join().unwrap());
-            assert_eq!(tree.0.winner(&tree.1, &tree.2), Some(2));
+            assert_eq!(tree.0.winner(&tree.1), Some(2));
         });
     }
 }

@@ -10,7 +10,14 @@ use crossbeam_utils::CachePadded;
 /// served, 20 bits of requests queued, 24 bits of the moment of the last change (a ticket, see
 /// [`crate::leastconn`]).
 #[derive(Debug)]
-pub struct Load(CachePadded<AtomicU64>);
+pub struct Load(CachePadded<Words>);
+
+#[derive(Debug)]
+struct Words {
+    now: AtomicU64,
+    /// What [`crate::leastconn`] compares of it.
+    rank: AtomicU64,
+}
 
 /// What a [`Load`] held at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +26,8 @@ pub struct LoadNow(u64);
 const COUNT_BITS: u32 = 20;
 const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
 const SERVED: u64 = 1 << 44;
-const QUEUED: u64 = 1 << 24;
+const TICKET_BITS: u32 = 24;
+const QUEUED: u64 = 1 << TICKET_BITS;
 const TICKET_MASK: u64 = QUEUED - 1;
 
 impl LoadNow {
@@ -50,18 +58,65 @@ impl LoadNow {
     }
 }
 
+/// Where a server stands among others: its load for its weight, then how long it has been so. Of two, comparing these words is
+/// all that a match takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rank(u64);
+
+impl Rank {
+    /// That of a server which cannot be used, behind all others.
+    pub const OUT: Rank = Rank(u64::MAX);
+
+    /// Bits behind the point of a load for its weight: weights are at most 2^12.
+    const FRACTION_BITS: u32 = 20;
+    /// The heaviest load for a weight that is told apart.
+    const HEAVIEST: u64 = (1 << (64 - TICKET_BITS)) - 2;
+
+    fn of(now: LoadNow, weight: u64) -> Rank {
+        if weight == 0 {
+            return Rank::OUT;
+        }
+        let load = (u64::from(now.total()) << Rank::FRACTION_BITS) / weight;
+        Rank(load.min(Rank::HEAVIEST) << TICKET_BITS | u64::from(now.ticket()))
+    }
+
+    /// Less load for its weight, or as much and the earlier change.
+    pub fn beats(self, other: Rank) -> bool {
+        let (own, others) = (self.0 >> TICKET_BITS, other.0 >> TICKET_BITS);
+        own < others || (own == others && LoadNow(self.0).older_than(LoadNow(other.0)))
+    }
+}
+
 impl Load {
     pub fn new() -> Load {
-        Load(CachePadded::new(AtomicU64::new(0)))
+        Load::with_ticket(0)
     }
 
     /// A server that starts with a ticket, so that idle servers have an order.
     pub(crate) fn with_ticket(ticket: u64) -> Load {
-        Load(CachePadded::new(AtomicU64::new(ticket & TICKET_MASK)))
+        let now = AtomicU64::new(ticket & TICKET_MASK);
+        Load(CachePadded::new(Words { now, rank: AtomicU64::new(Rank::OUT.0) }))
     }
 
     pub fn now(&self) -> LoadNow {
-        LoadNow(self.0.load(Ordering::Acquire))
+        LoadNow(self.0.now.load(Ordering::SeqCst))
+    }
+
+    /// Where the server stands, as of the last [`Load::settle`].
+    pub(crate) fn rank(&self) -> Rank {
+        Rank(self.0.rank.load(Ordering::Acquire))
+    }
+
+    /// Works out where the server stands with this weight, in 16ths, after its load or its weight changed. Who is overtaken by
+    /// another change meanwhile looks again, so that the last one to write saw what is there.
+    pub(crate) fn settle(&self, weight: &AtomicU64) {
+        loop {
+            let seen = (self.now(), weight.load(Ordering::SeqCst));
+            self.0.rank.store(Rank::of(seen.0, seen.1).0, Ordering::SeqCst);
+            if seen == (self.now(), weight.load(Ordering::SeqCst)) {
+                return;
+            }
+        }
     }
 
     /// One more request served. Counts saturate at 2^20 - 1, far above the descriptors of a process.
@@ -72,7 +127,8 @@ impl Load {
     /// One more, unless `limit` are already being served. Gives false when there was no room.
     pub(crate) fn start_below(&self, limit: u32, ticket: u64) -> bool {
         self.0
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |w| {
+            .now
+            .fetch_update(Ordering::SeqCst, Ordering::Acquire, |w| {
                 let served = w >> 44;
                 let fits = served < u64::from(limit) && served < COUNT_MAX;
                 fits.then(|| stamped(w + SERVED, ticket))
@@ -99,10 +155,10 @@ impl Load {
     }
 
     fn change(&self, ticket: u64, step: impl Fn(u64) -> u64) -> LoadNow {
-        let mut word = self.0.load(Ordering::Relaxed);
+        let mut word = self.0.now.load(Ordering::Relaxed);
         loop {
             let next = stamped(step(word), ticket);
-            match self.0.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed) {
+            match self.0.now.compare_exchange_weak(word, next, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => return LoadNow(next),
                 Err(seen) => word = seen,
             }
