@@ -101,6 +101,7 @@ const UNLISTED: &[&str] = &[
     "log-format-sd",
     "log-send-hostname",
     "log-tag",
+    "max-session-srv-conns",
     "max-spread-checks",
     "maxconn",
     "maxconnrate",

@@ -159,6 +159,54 @@ fn a_connection_that_a_client_authenticates_is_its_own() {
     }
 }
 
+/// Of a client that asks seven backends, one after the other and once more: the number of the connection that each request of the
+/// second round came on.
+fn second_round(io: Io, program: Option<&Path>, line: &str) -> String {
+    let servers: Vec<Server> = (0..7)
+        .map(|_| {
+            Server::start(|mut conn, n| {
+                while conn.next_request().is_some() {
+                    if conn.try_send(support::ok(&n.to_string())).is_err() {
+                        return;
+                    }
+                }
+            })
+        })
+        .collect();
+    let backend =
+        |(n, server): (usize, &Server)| format!("backend b{n}\nhttp-reuse never\nserver s {}\n", server.addr);
+    let backends: String = servers.iter().enumerate().map(backend).collect();
+    let text = format!("frontend fe\nbind <@fe>\n{line}\nuse_backend b%[url_param(b)]\n{backends}");
+    let mut setup = Setup::http(&text);
+    if let Some(program) = program {
+        setup = setup.program(program);
+    }
+    let proxy = setup.start(io);
+    let mut conn = proxy.connect();
+    let mut ask = |n: usize| {
+        conn.send(format!("GET /?b={n} HTTP/1.1\r\nHost: h\r\n\r\n"));
+        conn.response().text()
+    };
+    (0..7).for_each(|n| assert_eq!(ask(n), "0"));
+    (0..7).map(ask).collect()
+}
+
+#[test]
+fn a_session_keeps_no_more_connections_than_it_may() {
+    let reference = reference();
+    for (line, expected) in [
+        ("", "0000011"),
+        ("max-session-srv-conns 2", "0011111"),
+        ("max-session-srv-conns 0", "1111111"),
+        ("max-session-srv-conns 9", "0000000"),
+    ] {
+        each_driver(|io| assert_eq!(second_round(io, None, line), expected, "{line} over {io}"));
+        if let Some(reference) = &reference {
+            assert_eq!(second_round("epoll", Some(reference), line), expected, "{line} of the reference");
+        }
+    }
+}
+
 /// A connection that a session keeps for itself is counted as such, and let go of when the server closes it.
 #[test]
 fn private_connections_end_with_their_server_and_their_session() {

@@ -115,6 +115,8 @@ pub struct RareSettings {
     pub retry_budget: Option<u32>,
     /// How servers are found that are worse than the others (`option outlier-detection`).
     pub outliers: Option<OutlierDetection>,
+    /// Idle server connections that one session keeps for itself, at most (`max-session-srv-conns`), if a line says.
+    pub session_srv_conns: Option<u32>,
     /// Where this process is, as far as its servers are concerned (`zone`).
     pub zone: Option<Zone>,
     /// What servers may start with that are added at run time; absent where no line says anything.
@@ -128,6 +130,7 @@ impl RareSettings {
         email: None,
         retry_budget: None,
         outliers: None,
+        session_srv_conns: None,
         zone: None,
         presets: None,
         added: None,

@@ -240,6 +240,19 @@ fn wrapping(
     }))
 }
 
+pub(crate) fn max_session_srv_conns(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    let name = "max-session-srv-conns";
+    b.needs_frontend(cx, line, name, "");
+    if line.words.len() < 2 {
+        return Err(fail(line, 1, format!("'{name}' expects a number. Got no argument")));
+    }
+    pass_over(cx, line, 1, 1);
+    // Less than none is none.
+    let value = u32::try_from(lenient(cx, line, 1).max(0)).unwrap_or(u32::MAX);
+    b.p.rare_mut().session_srv_conns = Some(value);
+    Ok(())
+}
+
 pub(crate) fn max_keep_alive_queue(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     let name = "max-keep-alive-queue";
     if line.words.len() < 2 {

@@ -86,7 +86,7 @@ pub static PROXY: &[Keyword<ProxyFn>] = &[
         "Queue length beyond which a kept connection is given up.",
         proxy::max_keep_alive_queue,
     ),
-    not_yet("max-session-srv-conns", "Server connections kept for one session.", why::SESSION_CONNS),
+    works("max-session-srv-conns", "Server connections kept for one session.", proxy::max_session_srv_conns),
     works("maxconn", "Most concurrent connections.", proxy::count),
     works("mode", "Protocol: tcp, http or log.", proxy::mode),
     late("monitor", "'monitor fail': conditions under which monitors get an error.", proxy::monitor),

@@ -11,8 +11,8 @@ use crate::backend::connect::{ServerConn, give_back};
 use crate::backend::pool::ConnectionKey;
 use crate::worker::{self, Worker};
 
-/// Server connections one session keeps for itself, to different places.
-const PRIVATE_MAX: usize = 8;
+/// Idle server connections that one session keeps for itself, unless `max-session-srv-conns` says how many.
+const PRIVATE_MAX: u32 = 5;
 
 /// An idle server connection of one session. It counts for as long as it is kept.
 pub(super) struct PrivateConnection {
@@ -124,14 +124,16 @@ impl ClientSession {
         if is_kept == Some(true) {
             return;
         }
+        let max = worker.proxy(self.frontend).rare().session_srv_conns.unwrap_or(PRIVATE_MAX);
+        let mut private = self.private.take().unwrap_or_default();
+        if private.len() >= max as usize {
+            self.private.set(Some(private));
+            return;
+        }
         // What happens on it wakes the session, which looks after its connections itself.
         conn.port.line.watch(keeper);
         let counted = PrivateIdle::new(home, worker.instance.server_index(backend.id, server.id));
         let (backend, server) = (backend.id, server.id);
-        let mut private = self.private.take().unwrap_or_default();
-        if private.len() >= PRIVATE_MAX {
-            private.remove(0);
-        }
         private.push(PrivateConnection { backend, server, conn, _counted: counted });
         self.private.set(Some(private));
     }
