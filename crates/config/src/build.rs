@@ -170,6 +170,8 @@ pub(crate) struct Building {
     pub mode_here: bool,
     /// Lines read once all names are known, in order.
     pub late: Vec<Line>,
+    /// Words of `filter-sequence` lines: whether of requests, the name of a filter, and where it is.
+    pub filter_names: Vec<(bool, Arc<str>, Span)>,
     /// Lines of servers by name, to refuse a second one.
     pub server_names: HashMap<Arc<str>, u32>,
     /// Some server has an address of datagrams.
@@ -427,6 +429,7 @@ impl Building {
             timeouts_here: 0,
             mode_here: self.mode_here,
             late: Vec::new(),
+            filter_names: Vec::new(),
             server_names: HashMap::new(),
             datagram_servers: false,
             resolutions: Vec::new(),

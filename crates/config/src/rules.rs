@@ -300,7 +300,7 @@ pub(crate) fn resolve(cx: &mut Cx<'_>, b: &Building, kind: Kind, set: &Ruleset) 
         captures: b.p.is_fe().then_some(&captures),
         resolvers: &|name: &str| sections.iter().position(|section| &*section.name == name),
         bandwidth_filter: &|name: &str| {
-            let found = b.p.filters.iter().find_map(|f| f.bandwidth_of(name));
+            let found = b.p.filters.as_ref().and_then(|filters| filters.bandwidth_of(name));
             found.map(|f| thalweg_rules::BandwidthFilter { id: f.id, shared: f.shared.clone() })
         },
     };

@@ -237,6 +237,29 @@ fn proxy_settings() {
 }
 
 #[test]
+fn filters_run_in_the_order_that_is_said() {
+    let declared = "filter trace|filter bwlim-out a default-limit 1k default-period 1s|filter trace name B";
+    let order = |lines: &str, requests: bool| {
+        let proxy = listen(&format!("{declared}{lines}"));
+        let filters = proxy.filters.clone().expect("filters");
+        let names = |filter: &Filter| match filter {
+            Filter::Bandwidth(filter) => filter.name.to_string(),
+            Filter::Trace(filter) => filter.name.to_string(),
+        };
+        filters.of(requests).map(names).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(order("", true), "TRACE a B");
+    assert_eq!(order("|filter-sequence response bwlim-out,trace", false), "a TRACE");
+    assert_eq!(order("|filter-sequence response bwlim-out,trace", true), "TRACE a B");
+    assert_eq!(order("|filter-sequence request trace,trace", true), "TRACE");
+    assert_eq!(
+        order("|filter-sequence request bwlim-out|filter-sequence request trace", true),
+        "a TRACE",
+        "a second line goes on with the list"
+    );
+}
+
+#[test]
 fn server_settings() {
     let check = |options: &str, holds: fn(&Server) -> bool| assert!(holds(&server(options)), "{options}");
     check("", |s| s.weight == 1 && s.uid == 1 && s.pool == PoolConfig::default() && s.extra.is_none());

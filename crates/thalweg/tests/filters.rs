@@ -213,6 +213,38 @@ fn trace_tells_what_passes() {
     });
 }
 
+/// What a sequence leaves out does not run, in its direction and its proxy only.
+#[test]
+fn a_sequence_says_which_filters_run() {
+    each_driver(|io| {
+        let server = Server::http(|_| ok(&body(30_000)));
+        let frontend = "filter trace name A\nfilter trace name B\nfilter-sequence response trace";
+        // It would let the answer pass in five minutes.
+        let slow = "filter bwlim-out slow default-limit 1k default-period 10s\nhttp-request set-bandwidth-limit slow";
+        let backend = format!(
+            "filter-sequence response trace\nfilter trace name C\nfilter trace name D\n{slow}\nfilter-sequence request trace"
+        );
+        let proxy = setup(frontend, &backend, &server).start(io);
+        assert_eq!(get(&proxy, "/").1, body(30_000));
+        let end = |name: &str, proxy: &str, direction: &str| {
+            format!("[{:<20}] trace_http_end           : channel={direction}", format!("{name}/{proxy}"))
+        };
+        let told = support::eventually("the end of the trace", || {
+            let output = proxy.output();
+            output.contains(&end("C", "be", "RESPONSE")).then_some(output)
+        });
+        for (name, side, requests, responses) in [
+            ("A", "fe", true, true),
+            ("B", "fe", true, false),
+            ("C", "be", true, true),
+            ("D", "be", false, false),
+        ] {
+            assert_eq!(told.contains(&end(name, side, "REQUEST")), requests, "{name}: {told}");
+            assert_eq!(told.contains(&end(name, side, "RESPONSE")), responses, "{name}: {told}");
+        }
+    });
+}
+
 /// Streams with the same key share one limit; others do not, and when they are over the entry is free again.
 #[test]
 fn streams_with_the_same_key_share_a_limit() {

@@ -64,6 +64,7 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
         }
         late_lines(cx, b);
         resolve(cx, b);
+        proxy::settle_filters(cx, b);
         proxy::dynamic_cookies(cx, b);
         proxy::settle_stats(cx, b);
         rules::settle(cx, b, preset.map(|p| &p.rules));

@@ -4,6 +4,32 @@ use std::sync::Arc;
 
 use thalweg_sample::{Expr, TableId};
 
+/// The filters of a proxy that has some.
+#[derive(Clone, Debug, Default)]
+pub struct Filters {
+    /// In the order of their lines.
+    pub declared: Vec<Filter>,
+    /// Which of them look at requests, in their order, where `filter-sequence request` says it: positions in `declared`.
+    pub request: Option<Vec<usize>>,
+    /// The same of responses.
+    pub response: Option<Vec<usize>>,
+}
+
+impl Filters {
+    /// Those that look at requests, or at responses, in their order.
+    pub fn of(&self, requests: bool) -> impl Iterator<Item = &Filter> {
+        let sequence = if requests { &self.request } else { &self.response };
+        let all = sequence.is_none().then_some(0..self.declared.len());
+        let some = sequence.iter().flatten().copied();
+        all.into_iter().flatten().chain(some).filter_map(|at| self.declared.get(at))
+    }
+
+    /// The bandwidth limitation of that name.
+    pub fn bandwidth_of(&self, name: &str) -> Option<&BandwidthFilter> {
+        self.declared.iter().find_map(|filter| filter.bandwidth_of(name))
+    }
+}
+
 /// A filter of a proxy.
 #[derive(Clone, Debug)]
 pub enum Filter {
@@ -14,6 +40,15 @@ pub enum Filter {
 }
 
 impl Filter {
+    /// The word behind `filter` on its line, which `filter-sequence` calls it by.
+    pub fn keyword(&self) -> &'static str {
+        match self {
+            Filter::Bandwidth(filter) if filter.incoming => "bwlim-in",
+            Filter::Bandwidth(_) => "bwlim-out",
+            Filter::Trace(_) => "trace",
+        }
+    }
+
     /// The bandwidth limitation of that name.
     pub fn bandwidth_of(&self, name: &str) -> Option<&BandwidthFilter> {
         match self {

@@ -24,7 +24,7 @@ mod tls;
 use std::sync::Arc;
 
 pub use bind::{Bind, BindAddr, CliLevel, Shards, ThreadSet, UnixOwner};
-pub use filter::{BandwidthFilter, Filter, TraceFilter};
+pub use filter::{BandwidthFilter, Filter, Filters, TraceFilter};
 pub use global::{
     Global, IoDriver, MultiQueue, ProcessValue, ProcessVariable, StatusCodes, StrictLimits,
     TakeoverOtherGroup, Tune,

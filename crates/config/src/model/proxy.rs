@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use super::{Bind, Filter, LogStep, LogTarget, Places, ProxyId, Server, ServerId, Shared, StatsPage};
+use super::{Bind, Filters, LogStep, LogTarget, Places, ProxyId, Server, ServerId, Shared, StatsPage};
 use crate::compiled::{Condition, ErrorReplies, Expr, LogFormat, Ruleset};
 use crate::outline::Said;
 use crate::written::NewLines;
@@ -48,7 +48,8 @@ pub struct Proxy {
     pub force_be_switch: Vec<(Arc<Condition>, bool)>,
 
     pub rules: Rules,
-    pub filters: Arc<[Filter]>,
+    /// None where no line declares one.
+    pub filters: Option<Arc<Filters>>,
     pub inspect_delay_req_ms: Option<u64>,
     pub inspect_delay_res_ms: Option<u64>,
     pub timeouts: Timeouts,

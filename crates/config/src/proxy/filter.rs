@@ -52,10 +52,64 @@ pub(crate) fn filter(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome 
             return Err(refusal.note_boxed(format!("filters are {}", known.collect::<Vec<_>>().join(", "))));
         }
     };
-    let mut filters = b.p.filters.to_vec();
-    filters.push(filter);
-    b.p.filters = filters.into();
+    Arc::make_mut(b.p.filters.get_or_insert_default()).declared.push(filter);
     Ok(())
+}
+
+/// `filter-sequence request|response <filter>[,<filter>...]`; several lines go on with the list.
+pub(crate) fn filter_sequence(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
+    let name = line.text(0);
+    if b.p.kind == crate::model::ProxyKind::Defaults {
+        return Err(fail(line, 0, format!("{name} is not allowed in a 'default' section.")));
+    }
+    let requests = match line.text(1) {
+        "request" => true,
+        "response" => false,
+        "" => return Err(fail(line, 1, format!("missing argument for '{name}' in {}.", b.title()))),
+        _ => {
+            let message = format!("expected either 'request' or 'response' for '{name}' in {}.", b.title());
+            return Err(fail(line, 1, message));
+        }
+    };
+    if line.text(2).is_empty() {
+        return Err(fail(line, 2, format!("missing filter list for '{name}' in {}.", b.title())));
+    }
+    // A comma may end the list.
+    let list = line.text(2).strip_suffix(',').unwrap_or(line.text(2));
+    let names = list.split(',').map(|name| (requests, Arc::from(name), line.span_at(2)));
+    b.filter_names.extend(names);
+    if line.words.len() > 3 {
+        let message =
+            format!("'{name}' ignores '{}': names of filters are separated by commas.", line.text(3));
+        cx.warn(line, 3, message);
+    }
+    Ok(())
+}
+
+/// Puts the filters in the order that `filter-sequence` says, once all are declared. A name stands for the first of its kind, and
+/// a filter runs once, however often it is named.
+pub(crate) fn settle_filters(cx: &mut Cx<'_>, b: &mut Building) {
+    for (requests, name, span) in std::mem::take(&mut b.filter_names) {
+        let filters = b.p.filters.as_mut().map(Arc::make_mut);
+        let found = filters.and_then(|filters| {
+            let at = filters.declared.iter().position(|filter| *filter.keyword() == *name)?;
+            Some((filters, at))
+        });
+        let Some((filters, at)) = found else {
+            let path = if requests { "request" } else { "response" };
+            let message = format!(
+                "{}: error while postparsing {path} filter-sequence '{name}' : invalid filter name: '{name}' is not defined on the proxy",
+                b.p.name
+            );
+            cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(span), message));
+            continue;
+        };
+        let sequence = if requests { &mut filters.request } else { &mut filters.response };
+        let sequence = sequence.get_or_insert_default();
+        if !sequence.contains(&at) {
+            sequence.push(at);
+        }
+    }
 }
 
 /// `filter bwlim-in|bwlim-out <name> default-limit <size> default-period <time> [min-size <size>]`, or `<name> limit <size> key
@@ -71,7 +125,7 @@ fn bandwidth(
     if name.is_empty() {
         return Err(wrong(2, "a name is expected as first argument "));
     }
-    if b.p.filters.iter().any(|filter| filter.bandwidth_of(name).is_some()) {
+    if b.p.filters.as_ref().is_some_and(|filters| filters.bandwidth_of(name).is_some()) {
         let message = format!("'filter' : bwlim filter '{name}' already declared for proxy '{}'", b.p.name);
         return Err(fail(line, 2, message));
     }

@@ -53,7 +53,7 @@ pub static PROXY: &[Keyword<ProxyFn>] = &[
     works("errorloc303", "Redirection (303) for a status.", replies::error_line),
     works("external-check", "Program of health checks, and its PATH.", crate::check::external),
     late("filter", "Looks at, holds back or changes payload.", proxy::filter),
-    not_yet("filter-sequence", "Filters.", why::FILTERS),
+    late("filter-sequence", "Which filters run, and in which order.", proxy::filter_sequence),
     late("force-be-switch", "Choose backends that are not published.", proxy::force_be_switch),
     late("force-persist", "Use persistence even towards a server that is down.", proxy::persist_rule),
     works("fullconn", "Connections at which servers get their full maxconn.", proxy::count),

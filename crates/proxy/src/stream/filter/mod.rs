@@ -1,7 +1,7 @@
 //! Filters: what looks at payload on its way, and may hold it back (manual chapter 9).
 //!
 //! One direction of a stream has one [`Filtered`], made when its pump is, if its proxies declare filters for it; a pump
-//! without one pays one test. The pump takes payload without its framing, asks the filters in the order of their lines how
+//! without one pays one test. The pump takes payload without its framing, asks the filters in the order of their lines, or of `filter-sequence`, how
 //! much of it may go on now, and frames what they let pass for its receiver.
 //!
 //! A new filter is a file beside these, a variant of [`Filter`], and its line in [`Filtered::of`].
@@ -67,7 +67,7 @@ impl Filtered {
     /// The filters of a frontend and a backend for one direction; none when they have none for it.
     #[inline]
     pub fn of(direction: Direction, worker: &Worker, fe: &Proxy, be: &Proxy) -> Option<Box<Filtered>> {
-        if fe.filters.is_empty() && be.filters.is_empty() {
+        if fe.filters.is_none() && be.filters.is_none() {
             return None;
         }
         Filtered::declared(direction, worker, fe, be)
@@ -75,10 +75,13 @@ impl Filtered {
 
     #[cold]
     fn declared(direction: Direction, worker: &Worker, fe: &Proxy, be: &Proxy) -> Option<Box<Filtered>> {
-        let own = if fe.id == be.id { &[][..] } else { &be.filters };
-        let declared =
-            fe.filters.iter().map(|filter| (fe, filter)).chain(own.iter().map(|filter| (be, filter)));
-        let filters: Vec<Filter> = declared
+        let sides = if fe.id == be.id { &[fe][..] } else { &[fe, be] };
+        let in_order = sides.iter().flat_map(|proxy| {
+            let filters =
+                proxy.filters.iter().flat_map(|filters| filters.of(direction == Direction::Request));
+            filters.map(|filter| (*proxy, filter))
+        });
+        let filters: Vec<Filter> = in_order
             .filter_map(|(proxy, filter)| match filter {
                 model::Filter::Bandwidth(f) if f.incoming == (direction == Direction::Request) => {
                     let limits = (f.limit, f.period_ms, f.min_size);
