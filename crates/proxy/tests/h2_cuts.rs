@@ -1,20 +1,14 @@
 //! A client of HTTP/2 that falls silent at any octet of any frame, in virtual time: the proxy waits without doing anything,
 //! ends the connection when its timeouts say so, and keeps nothing of it.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
+#[path = "support/scene.rs"]
+mod scene;
 
-use thalweg_config::{Input, LoadOptions};
+use scene::{BACK, FRONT, accept, begin, to_front};
 use thalweg_h2::frame::{Header, Kind, PREFACE, flag};
-use thalweg_proxy::{Instance, ThreadSocket};
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::driver::sim::{self, Network, SimConfig};
-use thalweg_runtime::net::{ConnectOptions, LetGo, Listener, Port, SockAddr, Stream};
-use thalweg_runtime::{Kind as TaskKind, clock, spawn, timer};
-
-static SCRIPT: TaskKind = TaskKind::new("script");
-const FRONT: &str = "10.0.0.1:80";
-const BACK: &str = "10.0.0.2:80";
+use thalweg_runtime::{clock, timer};
 
 /// All timeouts, in milliseconds.
 const TIMEOUT_MS: u64 = 1_000;
@@ -24,10 +18,6 @@ const TIMEOUTS: u64 = 3;
 
 /// Rounds in which nothing happens that are too many: who waits is woken for nothing then.
 const IDLE_ROUNDS_MAX: u64 = 200;
-
-fn address(text: &str) -> SockAddr {
-    text.parse::<SocketAddr>().unwrap().into()
-}
 
 fn frame(kind: Kind, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&Header { len: payload.len(), kind, flags, stream }.encode()[..], payload].concat()
@@ -66,7 +56,7 @@ fn session() -> Vec<Vec<u8>> {
 
 /// Sends the start of a session, and waits for the end of the connection. How long that took.
 async fn silent_after(bytes: &[u8]) -> u64 {
-    let mut stream = Stream::connect(&address(FRONT), &ConnectOptions::default()).await.unwrap();
+    let mut stream = to_front().await;
     let began = clock::now_ms();
     if !bytes.is_empty() {
         stream.send_ready().await.unwrap();
@@ -88,27 +78,11 @@ fn cut_everywhere(way: &str, deferred_sends: bool) {
     let report = std::thread::spawn(move || {
         let sim = SimConfig { deferred_sends, idle_rounds_max: IDLE_ROUNDS_MAX, ..SimConfig::faultless() };
         sim::run(11, sim, move |network: Network| async move {
-            let input = Input::Memory { name: "cfg".into(), text: text.into_bytes() };
-            let loaded =
-                thalweg_config::load(&LoadOptions { files: vec![input], cpus: 1, ..LoadOptions::default() });
-            let mut config = loaded.config.expect("the configuration is valid");
-            config.global.nbthread = 1;
-            let fe = config.proxies.iter().find(|p| &*p.name == "fe").unwrap();
-            let number = fe.binds[0].number as usize;
-            let front = network.listen(&address(FRONT), &Default::default()).unwrap();
-            let port = Arc::new(Port::new(front, LetGo::Keep));
             // A server that takes requests and answers none.
-            let mut server = Listener::bind(&address(BACK), &Default::default()).unwrap();
-            spawn(&SCRIPT, async move {
-                while let Ok((fd, _)) = server.accept().await {
-                    let Ok(mut stream) = Stream::from_accepted(fd) else { return };
-                    spawn(&SCRIPT, async move {
-                        while stream.recv(4096).await.is_ok_and(|buf| !buf.is_empty()) {}
-                    });
-                }
+            accept(BACK, |mut stream| async move {
+                while stream.recv(4096).await.is_ok_and(|buf| !buf.is_empty()) {}
             });
-            let instance = Instance::new(config, "thalweg", "host", 0);
-            thalweg_proxy::start_thread(&instance, 0, vec![ThreadSocket { listener: number, port }]);
+            let instance = begin(&network, "cuts", &text, Vec::new());
             timer::sleep(1).await;
             let mut tasks = None;
             for cut in 0..=bytes.len() {

@@ -1,25 +1,19 @@
 //! How many idle connections to a server are kept, and for how long, in virtual time. The numbers are those that the
 //! reference showed in `show servers conn` for the same load.
 
-use std::cell::RefCell;
-use std::net::SocketAddr;
-use std::rc::Rc;
-use std::sync::Arc;
+#[path = "support/scene.rs"]
+mod scene;
 
-use thalweg_config::{Input, LoadOptions};
-use thalweg_proxy::{Instance, ThreadSocket};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use scene::{FRONT, SCRIPT, accept, begin, to_front};
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::driver::sim::{self, Network, SimConfig};
-use thalweg_runtime::net::{ConnectOptions, LetGo, Listener, Port, SockAddr, Stream};
-use thalweg_runtime::{Kind, spawn, timer};
+use thalweg_runtime::net::Stream;
+use thalweg_runtime::{spawn, timer};
 
-static SCRIPT: Kind = Kind::new("script");
-const FRONT: &str = "10.0.0.1:80";
-const BACK: [&str; 2] = ["10.0.0.2:80", "10.0.0.3:80"];
-
-fn address(text: &str) -> SockAddr {
-    text.parse::<SocketAddr>().unwrap().into()
-}
+const BACK: [&str; 2] = [scene::BACK, "10.0.0.3:80"];
 
 /// Answers each request, 300 ms after its head.
 async fn serve(mut stream: Stream) {
@@ -67,29 +61,12 @@ fn watch(options: [&str; 2], times: u32, seconds: usize) -> [Vec<(u64, u64)>; 2]
         let seen: Rc<RefCell<[Vec<_>; 2]>> = Rc::default();
         let told = seen.clone();
         let report = sim::run(7, SimConfig::faultless(), move |network: Network| async move {
-            let input = Input::Memory { name: "cfg".into(), text: text.into_bytes() };
-            let loaded =
-                thalweg_config::load(&LoadOptions { files: vec![input], cpus: 1, ..LoadOptions::default() });
-            let mut config = loaded.config.expect("the configuration is valid");
-            config.global.nbthread = 1;
-            let fe = config.proxies.iter().find(|p| &*p.name == "fe").unwrap();
-            let number = fe.binds[0].number as usize;
-            let front = network.listen(&address(FRONT), &Default::default()).unwrap();
-            let port = Arc::new(Port::new(front, LetGo::Keep));
             for back in BACK {
-                let mut server = Listener::bind(&address(back), &Default::default()).unwrap();
-                spawn(&SCRIPT, async move {
-                    while let Ok((fd, _)) = server.accept().await {
-                        let Ok(stream) = Stream::from_accepted(fd) else { return };
-                        spawn(&SCRIPT, serve(stream));
-                    }
-                });
+                accept(back, serve);
             }
-            let instance = Instance::new(config, "thalweg", "host", 0);
-            thalweg_proxy::start_thread(&instance, 0, vec![ThreadSocket { listener: number, port }]);
+            let instance = begin(&network, "idle", &text, Vec::new());
             for i in 0..9 {
-                let stream = Stream::connect(&address(FRONT), &ConnectOptions::default()).await.unwrap();
-                spawn(&SCRIPT, ask(stream, if i == 8 { "/b" } else { "/a" }, times));
+                spawn(&SCRIPT, ask(to_front().await, if i == 8 { "/b" } else { "/a" }, times));
             }
             timer::sleep(u64::from(times) * 305 + 500).await;
             for _ in 0..seconds {

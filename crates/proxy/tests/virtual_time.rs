@@ -8,16 +8,13 @@ mod scene;
 use std::cell::RefCell;
 use std::fmt::Write;
 use std::rc::Rc;
-use std::sync::Arc;
 
-use thalweg_config::{Input, LoadOptions};
-use thalweg_proxy::{Instance, ThreadSocket};
 use thalweg_runtime::driver::sim::{self, Network, SimConfig};
-use thalweg_runtime::net::{ConnectOptions, Datagram, DatagramOptions, LetGo, Listener, Port, Stream};
+use thalweg_runtime::net::{Datagram, DatagramOptions};
 use thalweg_runtime::{clock, spawn, timer};
 
 use scene::Do::{self, *};
-use scene::{BACK, FRONT, LOG, SCRIPT, Seen, address, play};
+use scene::{BACK, FRONT, LOG, SCRIPT, Seen, accept, address, begin, play, to_front};
 
 struct Case {
     name: &'static str,
@@ -117,35 +114,19 @@ fn run(seed: u64, sim: SimConfig, text: String, case: &Case) -> Vec<(&'static st
         let seen: Rc<RefCell<Vec<_>>> = Seen::default();
         let told = seen.clone();
         let report = sim::run(seed, sim, move |network: Network| async move {
-            let input = Input::Memory { name: name.into(), text: text.into_bytes() };
-            let loaded =
-                thalweg_config::load(&LoadOptions { files: vec![input], cpus: 1, ..LoadOptions::default() });
-            let mut config =
-                loaded.config.unwrap_or_else(|| panic!("{name}: the configuration is not valid"));
-            config.global.nbthread = 1;
-            let fe = config.proxies.iter().find(|p| &*p.name == "fe").unwrap();
-            let number = fe.binds[0].number as usize;
             let mut log = Datagram::bind(&address(LOG), &DatagramOptions::default()).unwrap();
-            let front = network.listen(&address(FRONT), &Default::default()).unwrap();
-            let port = Arc::new(Port::new(front, LetGo::Keep));
-            let mut server = Listener::bind(&address(BACK), &Default::default()).unwrap();
-            let instance = Instance::new(config, "thalweg", "host", clock::wall_us());
-            thalweg_proxy::start_thread(&instance, 0, vec![ThreadSocket { listener: number, port }]);
-            let told_too = told.clone();
             let began = clock::now_ms() + if first_script.is_some() { 100 } else { 0 };
-            spawn(&SCRIPT, async move {
-                while let Ok((fd, _)) = server.accept().await {
-                    let Ok(stream) = Stream::from_accepted(fd) else { return };
-                    spawn(&SCRIPT, play(stream, server_script.clone(), "server", told_too.clone(), began));
-                }
+            let told_too = told.clone();
+            accept(BACK, move |stream| {
+                play(stream, server_script.clone(), "server", told_too.clone(), began)
             });
-            let to_front = || Stream::connect(&address(FRONT), &ConnectOptions::default());
+            begin(&network, name, &text, Vec::new());
             if let Some(script) = first_script {
-                let stream = to_front().await.unwrap();
+                let stream = to_front().await;
                 spawn(&SCRIPT, play(stream, script, "first", told.clone(), began));
                 timer::sleep_until(began).await;
             }
-            let client = to_front().await.unwrap();
+            let client = to_front().await;
             if unanswered {
                 network.configure(|c| c.unanswered_ppm = 1_000_000);
             }

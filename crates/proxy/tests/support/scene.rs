@@ -1,12 +1,19 @@
-//! Clients and servers that play scripts, on one thread of the simulator.
+//! A proxy on one thread of the simulator, and clients and servers that play scripts.
+
+#![allow(dead_code)] // Each test file uses some of it.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
+use thalweg_config::{Input, LoadOptions};
+use thalweg_proxy::stream::service::Service;
+use thalweg_proxy::{Instance, ThreadSocket};
 use thalweg_runtime::buffer::Buf;
-use thalweg_runtime::net::{SockAddr, Stream};
-use thalweg_runtime::{Kind, clock, timer};
+use thalweg_runtime::driver::sim::Network;
+use thalweg_runtime::net::{ConnectOptions, LetGo, Listener, Port, SockAddr, Stream};
+use thalweg_runtime::{Kind, clock, spawn, timer};
 
 pub static SCRIPT: Kind = Kind::new("script");
 pub const FRONT: &str = "10.0.0.1:80";
@@ -15,7 +22,6 @@ pub const LOG: &str = "10.0.0.3:514";
 
 /// What a client or a server does.
 #[derive(Clone, Copy, Debug)]
-#[allow(dead_code, reason = "each test uses some of them")]
 pub enum Do {
     /// Sends bytes.
     Say(&'static str),
@@ -110,4 +116,39 @@ async fn say(stream: &mut Stream, bytes: &[u8]) {
 
 pub fn address(text: &str) -> SockAddr {
     text.parse::<SocketAddr>().unwrap().into()
+}
+
+/// Starts a proxy on this thread. Its frontend `fe` listens on [`FRONT`], and its services are `nothing` at most.
+pub fn begin(network: &Network, name: &str, text: &str, services: Vec<Box<dyn Service>>) -> Arc<Instance> {
+    let input = Input::Memory { name: name.into(), text: text.as_bytes().to_vec() };
+    let options =
+        LoadOptions { files: vec![input], cpus: 1, services: &["nothing"], ..LoadOptions::default() };
+    let loaded = thalweg_config::load(&options);
+    let problems: Vec<String> = loaded.diagnostics.iter().map(|d| format!("{d:?}")).collect();
+    let mut config = loaded.config.unwrap_or_else(|| panic!("{name}: {problems:?}"));
+    config.global.nbthread = 1;
+    let fe = config.proxies.iter().find(|p| &*p.name == "fe").unwrap();
+    let listener = fe.binds[0].number as usize;
+    let front = network.listen(&address(FRONT), &Default::default()).unwrap();
+    let port = Arc::new(Port::new(front, LetGo::Keep));
+    let instance = Instance::new(config, "thalweg", "host", clock::wall_us());
+    instance.offer(services);
+    thalweg_proxy::start_thread(&instance, 0, vec![ThreadSocket { listener, port }]);
+    instance
+}
+
+/// Accepts connections at an address for ever; each is served in a task of its own.
+pub fn accept<F: Future<Output = ()> + 'static>(at: &str, mut serve: impl FnMut(Stream) -> F + 'static) {
+    let mut listener = Listener::bind(&address(at), &Default::default()).unwrap();
+    spawn(&SCRIPT, async move {
+        while let Ok((fd, _)) = listener.accept().await {
+            let Ok(stream) = Stream::from_accepted(fd) else { return };
+            spawn(&SCRIPT, serve(stream));
+        }
+    });
+}
+
+/// A client's connection to the proxy.
+pub async fn to_front() -> Stream {
+    Stream::connect(&address(FRONT), &ConnectOptions::default()).await.unwrap()
 }
