@@ -11,12 +11,13 @@ pub mod tcp;
 use std::cell::RefCell;
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::task::Poll;
 
-use thalweg_runtime::Kind;
 use thalweg_runtime::buffer::Buf;
-use thalweg_runtime::net::Stream;
+use thalweg_runtime::net::{Listener, SockAddr, Stream};
+use thalweg_runtime::{Kind, spawn, timer};
 
 /// The tasks of a scenario, as they appear among those that are left.
 pub static ACTOR: Kind = Kind::new("actor");
@@ -97,6 +98,20 @@ impl Line {
         if let Some(stream) = &mut *self.0.borrow_mut() {
             // A connection that is broken already is noticed by its reader.
             let _ = stream.shutdown_write();
+        }
+    }
+}
+
+/// Accepts connections at an address for ever, each served in a task of its own. False at once if nobody can listen there.
+pub async fn accept<F: Future<Output = ()> + 'static>(at: SocketAddr, serve: impl Fn(Line) -> F) -> bool {
+    let Ok(mut listener) = Listener::bind(&SockAddr::from(at), &Default::default()) else { return false };
+    loop {
+        let Ok((fd, _)) = listener.accept().await else {
+            timer::sleep(10).await;
+            continue;
+        };
+        if let Ok(stream) = Stream::from_accepted(fd) {
+            spawn(&ACTOR, serve(Line::new(stream)));
         }
     }
 }

@@ -4,10 +4,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use thalweg_runtime::net::{ConnectOptions, Listener, SockAddr, Stream};
-use thalweg_runtime::{clock, spawn, timer};
+use thalweg_runtime::net::{ConnectOptions, SockAddr, Stream};
+use thalweg_runtime::{clock, timer};
 
-use super::{ACTOR, Got, Line, PAUSES_MAX, add, both};
+use super::{Got, Line, PAUSES_MAX, accept, add, both};
 use crate::body;
 use crate::plan::{Act, How, Plan, TcpSession};
 use crate::record::{End, Record};
@@ -99,21 +99,15 @@ async fn receive(record: &Record, n: usize, line: &Line, session: &TcpSession) {
 /// Serves the connections of one of the servers for ever.
 pub async fn serve(plan: Arc<Plan>, record: Rc<Record>, server: usize) {
     let Some(tcp) = &plan.tcp else { return };
-    let Ok(mut listener) = Listener::bind(&SockAddr::from(tcp.servers[server]), &Default::default()) else {
-        return record.complain("a TCP server could not listen");
-    };
-    loop {
-        let Ok((fd, _)) = listener.accept().await else {
-            timer::sleep(10).await;
-            continue;
-        };
-        let Ok(stream) = Stream::from_accepted(fd) else { continue };
+    let listens = accept(tcp.servers[server], |line| {
         let (plan, record) = (Arc::clone(&plan), Rc::clone(&record));
-        spawn(&ACTOR, async move {
-            let line = Line::new(stream);
+        async move {
             answer(&plan, &record, &line).await;
             line.close();
-        });
+        }
+    });
+    if !listens.await {
+        record.complain("a TCP server could not listen");
     }
 }
 

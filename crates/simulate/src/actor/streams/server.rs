@@ -8,13 +8,11 @@ use std::sync::Arc;
 use thalweg_h2::connection::{Event, Role};
 use thalweg_h2::error::ErrorCode;
 use thalweg_http::{Head, Version};
-use thalweg_runtime::net::{Listener, SockAddr, Stream};
-use thalweg_runtime::{spawn, timer};
 
 use super::client::chunk;
 use super::framed::Framed;
 use super::{PART_MAX, number};
-use crate::actor::{ACTOR, Got, Line, add, both};
+use crate::actor::{Got, Line, accept, add, both};
 use crate::body;
 use crate::message::{Item, Reader};
 use crate::plan::{Break, Plan, StreamPlan, StreamsPlan};
@@ -23,26 +21,19 @@ use crate::record::Record;
 /// Serves the connections of one of the servers for ever.
 pub async fn serve(plan: Arc<Plan>, record: Rc<Record>, server: usize) {
     let Some(streams) = &plan.streams else { return };
-    let Ok(mut listener) = Listener::bind(&SockAddr::from(streams.servers[server]), &Default::default())
-    else {
-        return record.complain("a server of streams could not listen");
-    };
-    loop {
-        let Ok((fd, _)) = listener.accept().await else {
-            timer::sleep(10).await;
-            continue;
-        };
-        let Ok(stream) = Stream::from_accepted(fd) else { continue };
+    let listens = accept(streams.servers[server], |line| {
         let (plan, record) = (Arc::clone(&plan), Rc::clone(&record));
-        spawn(&ACTOR, async move {
+        async move {
             let Some(streams) = &plan.streams else { return };
             let server = Server { plan: streams, record: &record };
-            let line = Line::new(stream);
             match streams.servers_framed {
                 true => server.many(line).await,
                 false => server.one_by_one(line).await,
             }
-        });
+        }
+    });
+    if !listens.await {
+        record.complain("a server of streams could not listen");
     }
 }
 
