@@ -42,6 +42,28 @@ pub enum Passed {
 }
 
 impl Status {
+    /// Each of them, in the order of their numbers.
+    const ALL: [Status; 18] = [
+        Status::Initializing,
+        Status::Checked,
+        Status::Analyzed,
+        Status::SocketError,
+        Status::L4Ok,
+        Status::L4Timeout,
+        Status::L4Connection,
+        Status::L6Ok,
+        Status::L6Timeout,
+        Status::L6Response,
+        Status::L7Timeout,
+        Status::L7Response,
+        Status::L7Ok,
+        Status::L7OkConditional,
+        Status::L7Status,
+        Status::ProgramError,
+        Status::ProgramTimeout,
+        Status::ProgramOk,
+    ];
+
     /// The word of the statistics: `L4OK`.
     pub fn word(self) -> &'static str {
         self.row().0
@@ -104,49 +126,14 @@ impl Status {
 
     /// The status of that number; `None` for those that nothing here comes to.
     pub fn numbered(number: u8) -> Option<Status> {
-        use Status::{
-            Analyzed, Checked, Initializing, L4Connection, L4Ok, L4Timeout, L6Ok, L6Response, L6Timeout,
-            L7Ok, L7OkConditional, L7Response, L7Status, L7Timeout, ProgramError, ProgramOk, ProgramTimeout,
-            SocketError,
-        };
-        const ALL: [Status; 18] = [
-            Initializing,
-            Checked,
-            Analyzed,
-            SocketError,
-            L4Ok,
-            L4Timeout,
-            L4Connection,
-            L6Ok,
-            L6Timeout,
-            L6Response,
-            L7Timeout,
-            L7Response,
-            L7Ok,
-            L7OkConditional,
-            L7Status,
-            ProgramError,
-            ProgramTimeout,
-            ProgramOk,
-        ];
-        ALL.into_iter().find(|status| status.number() == number)
+        Status::ALL.into_iter().find(|status| status.number() == number)
     }
 
-    /// The status of that word among those that `ok-status`, `error-status` and `tout-status` take.
+    /// The status of that word among those that `ok-status`, `error-status` and `tout-status` take: what a connection or a protocol
+    /// came to.
     pub fn named(word: &str) -> Option<Status> {
-        const ALL: [Status; 11] = [
-            Status::L4Ok,
-            Status::L4Timeout,
-            Status::L4Connection,
-            Status::L6Ok,
-            Status::L6Timeout,
-            Status::L6Response,
-            Status::L7Timeout,
-            Status::L7Response,
-            Status::L7Ok,
-            Status::L7OkConditional,
-            Status::L7Status,
-        ];
-        ALL.into_iter().find(|s| s.word() == word)
+        let is_layer =
+            |status: &Status| (Status::L4Ok.number()..=Status::L7Status.number()).contains(&status.number());
+        Status::ALL.into_iter().filter(is_layer).find(|status| status.word() == word)
     }
 }
