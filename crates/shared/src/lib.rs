@@ -32,6 +32,27 @@ fn written() {
     WRITES.set(WRITES.get() + 1);
 }
 
+/// Both compare-and-exchange methods of an atomic.
+macro_rules! compare_exchange {
+    ($value:ty, $($(#[$about:meta])* $method:ident)+) => {$(
+        $(#[$about])*
+        ///
+        /// # Errors
+        /// What it is instead.
+        #[inline(always)]
+        pub fn $method(
+            &self,
+            current: $value,
+            new: $value,
+            success: Ordering,
+            failure: Ordering,
+        ) -> Result<$value, $value> {
+            written();
+            self.0.$method(current, new, success, failure)
+        }
+    )+};
+}
+
 macro_rules! atomic {
     ($($name:ident: $value:ty, { $($method:ident)* };)+) => {$(
         /// A word that several threads write.
@@ -57,36 +78,12 @@ macro_rules! atomic {
                 self.0.store(value, order);
             }
 
-            /// Writes if it is what it was thought to be.
-            ///
-            /// # Errors
-            /// What it is instead.
-            #[inline(always)]
-            pub fn compare_exchange(
-                &self,
-                current: $value,
-                new: $value,
-                success: Ordering,
-                failure: Ordering,
-            ) -> Result<$value, $value> {
-                written();
-                self.0.compare_exchange(current, new, success, failure)
-            }
-
-            /// The same, but may fail without a reason.
-            ///
-            /// # Errors
-            /// What it is instead.
-            #[inline(always)]
-            pub fn compare_exchange_weak(
-                &self,
-                current: $value,
-                new: $value,
-                success: Ordering,
-                failure: Ordering,
-            ) -> Result<$value, $value> {
-                written();
-                self.0.compare_exchange_weak(current, new, success, failure)
+            compare_exchange! {
+                $value,
+                /// Writes if it is what it was thought to be.
+                compare_exchange
+                /// The same, but may fail without a reason.
+                compare_exchange_weak
             }
 
             /// Writes what `f` makes of it, or nothing.
@@ -154,20 +151,10 @@ impl<T> AtomicPtr<T> {
         self.0.swap(value, order)
     }
 
-    /// Writes if it is what it was thought to be.
-    ///
-    /// # Errors
-    /// What it is instead.
-    #[inline(always)]
-    pub fn compare_exchange(
-        &self,
-        current: *mut T,
-        new: *mut T,
-        success: Ordering,
-        failure: Ordering,
-    ) -> Result<*mut T, *mut T> {
-        written();
-        self.0.compare_exchange(current, new, success, failure)
+    compare_exchange! {
+        *mut T,
+        /// Writes if it is what it was thought to be.
+        compare_exchange
     }
 }
 
