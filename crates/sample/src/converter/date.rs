@@ -9,6 +9,7 @@ use crate::value::{Sample, Type, Value};
 use std::ffi::{CStr, CString};
 use std::fmt::Write as _;
 use std::sync::Arc;
+use thalweg_http::date::Civil;
 use thalweg_sys::calendar::format_into;
 
 const INT_STR: (Type, Type) = (Type::Int, Type::Str);
@@ -226,30 +227,14 @@ fn http_date(args: &Args, sample: &mut Sample, cx: &mut Ctx) -> bool {
 }
 
 fn write_http_date(secs: i64, fraction: i64, per_second: i64, out: &mut Out) -> bool {
-    let days = secs.div_euclid(86400);
-    let time = secs.rem_euclid(86400);
-    let (year, month, day) = civil(days);
-    let weekday = DAYS[usize::try_from((days + 4).rem_euclid(7)).unwrap_or(0)];
-    let month = MONTHS[usize::try_from(month - 1).unwrap_or(0)];
-    let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
+    let Civil { year, month, day, hour, minute, second, weekday } = thalweg_http::date::civil(secs);
+    let weekday = DAYS[usize::from(weekday)];
+    let month = MONTHS[usize::from(month - 1)];
     let month = std::str::from_utf8(month).unwrap_or_default();
     let fits = write!(out, "{}, {day:02} {month} {year} {hour:02}:{minute:02}:{second:02}", &weekday[..3]).is_ok()
         // The fraction is a plain number, as in the reference, not digits after the point.
         && (per_second == 1 || write!(out, ".{fraction}").is_ok());
     fits && out.extend(b" GMT")
-}
-
-/// Year, month and day of a number of days from 1970.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 /// A format, ready for the C library.
