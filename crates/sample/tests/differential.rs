@@ -5,6 +5,8 @@
 //! test says so and passes. What an older reference does not know is left out; what it does otherwise on purpose is listed
 //! in `known.rs` with the reason.
 
+#[path = "differential/converters.rs"]
+mod converters;
 #[path = "differential/generate.rs"]
 mod generate;
 #[path = "differential/known.rs"]
@@ -15,6 +17,8 @@ mod oracle;
 mod ours;
 #[path = "differential/request.rs"]
 mod request;
+#[path = "differential/values.rs"]
+mod values;
 
 use generate::Case;
 
