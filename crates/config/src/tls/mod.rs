@@ -4,6 +4,7 @@
 mod global;
 mod load;
 mod store;
+mod wanted;
 
 use std::sync::Arc;
 
@@ -17,8 +18,9 @@ use crate::sample_env::{under, words};
 use crate::setter::{Took, value};
 
 pub(crate) use global::*;
-pub(crate) use load::{asks_by_expression, check_protocols, load, load_servers, uses_tls};
+pub(crate) use load::{asks_by_expression, load, load_servers, uses_tls};
 pub(crate) use store::{FrontendCertificate, StoreDraft, close, line, open, proxy_certificate};
+pub(crate) use wanted::check_protocols;
 
 /// A path of a line, below the directory that a keyword of `global` names, or else below `default-path`. What begins with
 /// `@` is in a store.
