@@ -1,5 +1,10 @@
 //! Connections as a test plays them, and the messages on them.
 
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddrV4, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
 use super::*;
 
 pub(super) enum Socket {
