@@ -91,13 +91,21 @@ pub struct BodyReader {
     length: Length,
     /// Its end is told apart from its last byte, where frames carry it.
     end_is_told: bool,
+    /// Trailer fields that frames brought beside it were taken.
+    trailers_told: bool,
     ended: bool,
     received: u64,
 }
 
 impl Default for BodyReader {
     fn default() -> BodyReader {
-        BodyReader { length: Length::Sized(0), end_is_told: false, ended: true, received: 0 }
+        BodyReader {
+            length: Length::Sized(0),
+            end_is_told: false,
+            trailers_told: false,
+            ended: true,
+            received: 0,
+        }
     }
 }
 
@@ -106,6 +114,7 @@ impl BodyReader {
     pub fn begin(&mut self, body: BodyLength, options: &ParseOptions) {
         self.received = 0;
         self.end_is_told = false;
+        self.trailers_told = false;
         self.ended = matches!(body, BodyLength::None | BodyLength::Sized(0));
         self.length = match body {
             BodyLength::None => Length::Sized(0),
@@ -137,7 +146,7 @@ impl BodyReader {
 
     /// Nothing more on this connection is a message: all that comes belongs to the last one.
     pub fn begin_until_close(&mut self) {
-        *self = BodyReader { length: Length::UntilClose, end_is_told: false, ended: false, received: 0 };
+        *self = BodyReader { length: Length::UntilClose, ended: false, ..BodyReader::default() };
     }
 
     /// True when all of the body was taken off the connection, so that what follows is another message.
@@ -169,10 +178,18 @@ impl BodyReader {
         matches!(self.length, Length::Chunked(_))
     }
 
-    /// The trailer fields of a chunked body, once it ended.
-    pub fn trailers(&self) -> Option<&Head> {
-        match &self.length {
-            Length::Chunked(chunks) => Some(&chunks.trailers),
+    /// Whether the trailer fields that come beside this body were not told yet, and are now.
+    pub fn tells_trailers(&mut self) -> bool {
+        !std::mem::replace(&mut self.trailers_told, true)
+    }
+
+    /// The trailer fields of a chunked body that ended, if they are not in what was taken of it. Once.
+    #[inline]
+    pub fn take_trailers(&mut self) -> Option<Box<Head>> {
+        match &mut self.length {
+            Length::Chunked(chunks) if !chunks.trailers.is_empty() => {
+                Some(Box::new(std::mem::take(&mut chunks.trailers)))
+            }
             _ => None,
         }
     }
@@ -576,13 +593,14 @@ fn taken(mut buf: Buf, raw: usize, at: usize, rewritten: Option<Buf>, ended: boo
     Taken { out: (!out.is_empty()).then_some(out), rest: (!buf.is_empty()).then_some(buf), ended }
 }
 
-/// Writes the last chunk, with the trailer fields that are passed on.
-fn put_end(out: &mut Buf, trailers: &Head, form: Form) -> Result<(), BodyError> {
+/// Writes the last chunk, with the trailer fields that are passed on: so they are told.
+fn put_end(out: &mut Buf, trailers: &mut Head, form: Form) -> Result<(), BodyError> {
+    let trailers = std::mem::take(trailers);
     if trailers.is_empty() || form.drop_trailers {
         return put(out, LAST_CHUNK);
     }
     let mut space = vec![0; trailers.encoded_len() + 64];
-    let written = last_chunk_into(trailers, &EncodeOptions::default(), &mut space);
+    let written = last_chunk_into(&trailers, &EncodeOptions::default(), &mut space);
     put(out, &space[..written.ok_or(BodyError::NoBuffer)?])
 }
 

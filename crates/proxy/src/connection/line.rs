@@ -195,7 +195,7 @@ impl Line {
     /// The message ends behind what was sent of it, with trailer fields if there are any; of interest to lines with frames
     /// only.
     #[inline]
-    pub fn finish(&mut self, trailers: Option<&Head>) {
+    pub fn finish(&mut self, trailers: Option<Box<Head>>) {
         if let Line::Mux(stream) = self {
             stream.finish(trailers);
         }

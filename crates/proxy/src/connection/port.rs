@@ -4,7 +4,6 @@
 //! The message part is the same for every kind of line. A message ends where its reader says, comes to a [`Cut`] before
 //! that, and may have trailer fields behind its body.
 
-use std::borrow::Cow;
 use std::io;
 use std::task::Poll;
 
@@ -17,11 +16,22 @@ use thalweg_runtime::{clock, timer};
 
 use crate::plant::bug;
 
-use super::body::{BodyError, BodyReader, Look};
+use super::body::{BodyError, BodyReader, Form, Look};
 use super::line::Line;
 
 /// Most bytes taken by one receive.
 pub const RECV_MAX: usize = 16 * 1024;
+
+/// What comes of a message behind its head, in this order. Before its end, it may come to a [`Cut`].
+#[derive(Debug)]
+pub enum Data {
+    /// Some of the body, in the form that was asked for.
+    Bytes(Buf),
+    /// The trailer fields behind the body; of chunks that go on as chunks, they are in the bytes.
+    Trailers(Box<Head>),
+    /// The message is over.
+    End,
+}
 
 /// Why a message ends before its end.
 #[derive(Debug)]
@@ -154,13 +164,55 @@ impl Port {
         }
     }
 
-    /// The trailer fields of the message, once it ended.
-    pub fn trailers(&self) -> Option<Cow<'_, Head>> {
-        let trailers = match self.line.is_framed() {
-            true => self.line.trailers().map(Cow::Owned),
-            false => self.body.trailers().map(Cow::Borrowed),
-        };
-        trailers.filter(|trailers| !trailers.is_empty())
+    /// What was received of the message; none before more of it is. `form` is that of the bytes.
+    #[inline]
+    pub fn take_data(&mut self, form: Form) -> Result<Option<Data>, Cut> {
+        loop {
+            if self.body.is_ended() {
+                return Ok(Some(self.take_trailers().map_or(Data::End, Data::Trailers)));
+            }
+            if !self.has_input() {
+                return Ok(None);
+            }
+            let before = self.received().len();
+            let taken = self.body.take(&mut self.input, form)?;
+            self.note_end();
+            if let Some(bytes) = taken {
+                return Ok(Some(Data::Bytes(bytes)));
+            }
+            // A part of a trailer section must be seen again with more behind it.
+            if !self.body.is_ended() && self.received().len() == before {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The same, received if need be, at most `max` bytes at once.
+    pub fn poll_data(&mut self, form: Form, max: usize) -> Poll<Result<Data, Cut>> {
+        loop {
+            if let Some(data) = self.take_data(form)? {
+                return Poll::Ready(Ok(data));
+            }
+            if !self.eof {
+                match self.poll_more(max)? {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(0) => {}
+                    Poll::Ready(_) => continue,
+                }
+            }
+            self.end()?;
+        }
+    }
+
+    /// The trailer fields of the message that ended, if it has some and they were not taken. A line with frames keeps them, as the
+    /// message may be [put back](Port::put_back).
+    #[inline]
+    pub fn take_trailers(&mut self) -> Option<Box<Head>> {
+        match self.line.is_framed() {
+            true if self.body.tells_trailers() => self.line.trailers().map(Box::new),
+            true => None,
+            false => self.body.take_trailers(),
+        }
     }
 
     /// The peer sends nothing more: the body ends with that, or is cut by it.

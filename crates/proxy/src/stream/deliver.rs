@@ -291,28 +291,17 @@ fn send_frames(
     if closes && matches!(maker, Maker::Server | Maker::Service) {
         stream.client.line.announce_end();
     }
-    let Ok(first) = down.take(from) else { return Err(Delivered::BadBody) };
-    let ended = down.is_done(from);
-    let trailers = if ended { down.trailers(from) } else { None };
+    let Ok(first) = down.take_first(from) else { return Err(Delivered::BadBody) };
     let response = &stream.state.response;
-    let ends = first.is_none() && trailers.is_none() && ended;
     let line = &mut stream.client.line;
-    if !line.send_head(response, ends) {
+    if !line.send_head(response, first.ends_with_head) {
         return Err(Delivered::Not(match maker {
             Maker::Server => Cause::ClientLeftInResponse,
             _ => Cause::ClientLeftUnanswered,
         }));
     }
     stream.state.facts.res_bytes_out += response.encoded_len() as u64;
-    if let Some(first) = first {
-        if ended && trailers.is_none() {
-            line.end_message_with_next_send();
-        }
-        line.start_send(first);
-    }
-    if ended {
-        line.finish(trailers.as_deref());
-    }
+    down.send_first(first, line);
     Ok(())
 }
 
@@ -347,6 +336,8 @@ async fn exchange_bodies(
     waits: &mut Waits,
 ) -> Result<(), Cause> {
     let shut = shut_check(stream.worker, stream.state);
+    // Whatever the request was to become, it is a message that was answered.
+    up.end_message(true);
     let mut both = Both {
         // No server is kept busy by an answer of this process.
         abort: stream.backend().opts.abortonclose && !matches!(from.line, Line::Local(_)),
@@ -404,9 +395,6 @@ impl Both<'_> {
             Poll::Pending => None,
             Poll::Ready(Ok(())) => {
                 self.down_done = true;
-                if self.client.line.is_framed() {
-                    self.client.line.finish(self.down.trailers(self.from).as_deref());
-                }
                 None
             }
             Poll::Ready(Err(PumpError::Send(_))) => Some(Cause::ClientLeftInResponse),
@@ -425,11 +413,8 @@ impl Both<'_> {
         match self.up.poll(self.client, &mut self.from.line) {
             Poll::Pending => None,
             // The server has answered and wants no more of the body, if that is what it came to.
-            Poll::Ready(sent @ (Ok(()) | Err(PumpError::Send(_)))) => {
+            Poll::Ready(Ok(()) | Err(PumpError::Send(_))) => {
                 self.up_done = true;
-                if sent.is_ok() && self.from.line.is_framed() {
-                    self.from.line.finish(self.up.trailers(self.client).as_deref());
-                }
                 None
             }
             Poll::Ready(Err(PumpError::Cut(cut))) => Some(match cut {

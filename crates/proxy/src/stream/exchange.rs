@@ -177,6 +177,7 @@ fn upload(http: &Stream<'_>, be: &Proxy, framed: bool) -> Pump {
     };
     let mut up =
         Pump::new(form, transfer_mode(http, be.opts.splice_request || fe.opts.splice_request, be, fe));
+    up.end_message(!goes_on(http));
     up.filter(filters(http, Direction::Request));
     up
 }
@@ -310,25 +311,14 @@ fn send_request<'a>(
 
 /// The same in frames.
 fn send_frames<'a>(http: &mut Stream<'a>, conn: &mut ServerConn, up: &mut Pump) -> Result<(), Stop<'a>> {
-    let Ok(body) = up.take(http.client) else {
+    let Ok(first) = up.take_first(http.client) else {
         http.note_refused_bodies(None);
         return Err(http.stop(Cause::BadRequestBody));
     };
-    let ended = up.is_done(http.client) && !goes_on(http);
-    let trailers = if ended { up.trailers(http.client) } else { None };
-    let ends = body.is_none() && trailers.is_none() && ended;
     let line = &mut conn.port.line;
-    line.open_stream(&http.state.request, framed::scheme(http.state), ends);
+    line.open_stream(&http.state.request, framed::scheme(http.state), first.ends_with_head);
     http.state.facts.req_bytes_out += http.state.request.encoded_len() as u64;
-    if let Some(body) = body {
-        if ended && trailers.is_none() {
-            line.end_message_with_next_send();
-        }
-        line.start_send(body);
-    }
-    if ended {
-        line.finish(trailers.as_deref());
-    }
+    up.send_first(first, line);
     Ok(())
 }
 
@@ -466,13 +456,7 @@ fn departed(http: &mut Stream<'_>, abort: bool, upload_done: bool) -> Option<Hea
 #[inline]
 fn poll_upload(http: &mut Stream<'_>, conn: &mut ServerConn, up: &mut Pump) -> Poll<Option<HeadEnd>> {
     up.poll(http.client, &mut conn.port.line).map(|sent| match sent {
-        Ok(()) => {
-            if conn.port.line.is_framed() && !goes_on(http) {
-                conn.port.line.finish(up.trailers(http.client).as_deref());
-            }
-            None
-        }
-        Err(PumpError::Send(_)) => None,
+        Ok(()) | Err(PumpError::Send(_)) => None,
         Err(PumpError::Cut(Cut::Malformed(_))) => Some(HeadEnd::BadBody),
         Err(PumpError::Cut(Cut::NoBuffer)) => Some(HeadEnd::NoBuffer),
         Err(PumpError::Cut(Cut::Broken(_) | Cut::Closed)) => {

@@ -5,7 +5,6 @@
 //! is left for whoever comes next (security rules R2 and R3). Where that is, and how far the body was read, is known
 //! to the connection it comes from: a pump that is dropped half-way leaves nothing unaccounted for.
 
-use std::borrow::Cow;
 use std::io;
 use std::task::Poll;
 
@@ -18,7 +17,7 @@ use thalweg_runtime::net::{Transfer, TransferMode};
 use super::filter::Filtered;
 use crate::connection::body::{BodyError, Delimiter, Form};
 use crate::connection::line::Line;
-use crate::connection::port::{Cut, Port, RECV_MAX};
+use crate::connection::port::{Cut, Data, Port, RECV_MAX};
 use crate::plant::bug;
 
 /// Where splicing is wanted, bodies with at least this much to come leave the buffers and are moved by [`Transfer`].
@@ -47,6 +46,15 @@ impl From<BodyError> for PumpError {
     }
 }
 
+/// What leaves together with a head in frames.
+pub struct First {
+    body: Option<Buf>,
+    /// The message ends behind it.
+    ends: bool,
+    /// There is nothing else.
+    pub ends_with_head: bool,
+}
+
 /// See the module's documentation.
 pub struct Pump {
     form: Form,
@@ -65,6 +73,12 @@ pub struct Pump {
     discarding: bool,
     /// The body stays where it is.
     abandoned: bool,
+    /// What is moved is a message, whose end ends that of a receiver with frames; not what is said in a tunnel.
+    is_message: bool,
+    /// The end of what is moved came.
+    over: bool,
+    /// Trailer fields that came, until the end does.
+    trailers: Option<Box<Head>>,
     /// What the payload passes on its way, if anything.
     filtered: Option<Box<Filtered>>,
 }
@@ -83,13 +97,22 @@ impl Pump {
             room: BULK_SIZE,
             discarding: false,
             abandoned: false,
+            is_message: true,
+            over: false,
+            trailers: None,
             filtered: None,
         }
     }
 
-    /// A pump that sends what comes as it comes.
+    /// A pump that sends what comes as it comes, until who has it says that it is over.
     pub fn plain(transfer_mode: Option<TransferMode>) -> Pump {
-        Pump::new(Form { delimiter: Delimiter::Plain, drop_trailers: false }, transfer_mode)
+        let form = Form { delimiter: Delimiter::Plain, drop_trailers: false };
+        Pump { is_message: false, ..Pump::new(form, transfer_mode) }
+    }
+
+    /// Whether the end of what is moved is that of the receiver's message, too: not while a tunnel may go on behind it.
+    pub fn end_message(&mut self, ends: bool) {
+        self.is_message = ends;
     }
 
     /// Lets the payload pass filters. None of it may have been taken yet.
@@ -116,6 +139,8 @@ impl Pump {
         self.form = Form { delimiter: Delimiter::Plain, drop_trailers: false };
         self.discarding = false;
         self.abandoned = false;
+        self.is_message = false;
+        self.over = false;
         if let Some(filtered) = &mut self.filtered {
             filtered.begin_again();
         }
@@ -169,12 +194,7 @@ impl Pump {
 
     /// True when the whole body was taken from its sender and handed to the kernel for its receiver.
     pub fn is_done(&self, from: &Port) -> bool {
-        self.has_all(from) && self.pending.is_none()
-    }
-
-    /// Nothing more is to be taken from the sender.
-    fn has_all(&self, from: &Port) -> bool {
-        (from.body.is_ended() || self.abandoned) && self.holds_nothing()
+        (from.body.is_ended() || self.abandoned) && self.holds_nothing() && self.pending.is_none()
     }
 
     fn holds_nothing(&self) -> bool {
@@ -225,7 +245,7 @@ impl Pump {
                     }
                 }
             }
-            if self.has_all(from) {
+            if (self.over || self.abandoned) && self.holds_nothing() {
                 self.transfer = None;
                 return Poll::Ready(Ok(()));
             }
@@ -233,13 +253,15 @@ impl Pump {
                 thalweg_runtime::current_task().wake(thalweg_runtime::Reason::YIELD);
                 return Poll::Pending;
             }
-            if from.has_input() && self.holds_nothing() {
-                let before = from.received().len();
-                self.pending = self.take(from)?;
-                if self.pending.is_some() || from.body.is_ended() || from.received().len() < before {
-                    continue;
+            if self.holds_nothing()
+                && let Some(data) = self.take_data(from)?
+            {
+                match data {
+                    Data::Bytes(buf) => self.pending = Some(buf),
+                    Data::Trailers(trailers) => self.keep_trailers(trailers),
+                    Data::End => self.end(to, from.body.is_chunked())?,
                 }
-                // A part of a trailer section that must be seen again with more behind it.
+                continue;
             }
             match to.poll_send_ready() {
                 Poll::Pending => {
@@ -275,31 +297,74 @@ impl Pump {
             if let Err(cut) = from.end() {
                 return Poll::Ready(if bug("missed-eof") { Ok(()) } else { Err(PumpError::Cut(cut)) });
             }
-            if self.form.delimiter == Delimiter::Chunked && !self.discarding {
-                self.pending = Some(self.last_chunk(from)?);
-            }
         }
+    }
+
+    /// What was received and not moved yet.
+    #[inline]
+    fn take_data(&self, from: &mut Port) -> Result<Option<Data>, PumpError> {
+        if self.discarding {
+            from.discard_body()?;
+            from.note_end();
+            return Ok(from.body.is_ended().then_some(Data::End));
+        }
+        Ok(from.take_data(self.form)?)
+    }
+
+    /// Keeps trailer fields for the end, if they are to be passed on.
+    pub(super) fn keep_trailers(&mut self, trailers: Box<Head>) {
+        self.trailers = Some(trailers).filter(|_| !self.discarding && !self.form.drop_trailers);
+    }
+
+    /// The message is over, which its receiver is told in its way. `last_chunk`: its own was among the bytes.
+    #[inline]
+    pub(super) fn end(&mut self, to: &mut Line, last_chunk: bool) -> Result<(), PumpError> {
+        self.over = true;
+        if to.is_framed() {
+            if self.is_message {
+                to.finish(self.trailers.take());
+            }
+        } else if self.form.delimiter == Delimiter::Chunked && !last_chunk && !self.discarding {
+            self.pending = Some(chunk_behind(self.trailers.take())?);
+        }
+        Ok(())
     }
 
     /// A line with frames is told when what is about to be sent ends the message.
     #[inline]
-    fn note_last(&self, from: &Port, to: &mut Line) {
-        if to.is_framed() && from.body.is_ended() && self.holds_nothing() && self.trailers(from).is_none() {
-            to.end_message_with_next_send();
+    fn note_last(&mut self, from: &mut Port, to: &mut Line) {
+        if to.is_framed() && self.is_message && from.body.is_ended() && self.holds_nothing() {
+            if let Some(trailers) = from.take_trailers() {
+                self.keep_trailers(trailers);
+            }
+            if self.trailers.is_none() {
+                to.end_message_with_next_send();
+            }
         }
     }
 
-    /// The trailer fields that the receiver is to get, once the message ended.
-    pub fn trailers<'f>(&self, from: &'f Port) -> Option<Cow<'f, Head>> {
-        if self.discarding || self.form.drop_trailers { None } else { from.trailers() }
+    /// What there is of the body, to be sent in frames with the head in front of it.
+    pub fn take_first(&mut self, from: &mut Port) -> Result<First, PumpError> {
+        let body = self.take(from)?;
+        let ends = self.is_message && self.is_done(from);
+        if ends && let Some(trailers) = from.take_trailers() {
+            self.keep_trailers(trailers);
+        }
+        Ok(First { ends_with_head: ends && body.is_none() && self.trailers.is_none(), body, ends })
     }
 
-    /// What follows the last payload of a body in chunks.
-    pub(super) fn last_chunk(&self, from: &Port) -> Result<Buf, PumpError> {
-        let Some(trailers) = self.trailers(from) else { return Ok(Buf::copy_of(LAST_CHUNK)) };
-        let mut space = vec![0; trailers.encoded_len() + 64];
-        let written = last_chunk_into(&trailers, &EncodeOptions::default(), &mut space);
-        Ok(Buf::copy_of(&space[..written.ok_or(Cut::NoBuffer)?]))
+    /// Sends that, once the head was.
+    pub fn send_first(&mut self, first: First, to: &mut Line) {
+        if let Some(body) = first.body {
+            if first.ends && self.trailers.is_none() {
+                to.end_message_with_next_send();
+            }
+            to.start_send(body);
+        }
+        if first.ends {
+            self.over = true;
+            to.finish(self.trailers.take());
+        }
     }
 
     #[cold]
@@ -355,12 +420,17 @@ impl Pump {
                 from.eof = true;
                 self.transfer = None;
                 from.end()?;
-                if in_chunks {
-                    self.pending = Some(Buf::copy_of(LAST_CHUNK));
-                }
                 Poll::Ready(Ok(()))
             }
             Poll::Ready(Ok(_)) => Poll::Ready(Ok(())),
         }
     }
+}
+
+/// What follows the last payload of a body in chunks.
+fn chunk_behind(trailers: Option<Box<Head>>) -> Result<Buf, PumpError> {
+    let Some(trailers) = trailers else { return Ok(Buf::copy_of(LAST_CHUNK)) };
+    let mut space = vec![0; trailers.encoded_len() + 64];
+    let written = last_chunk_into(&trailers, &EncodeOptions::default(), &mut space);
+    Ok(Buf::copy_of(&space[..written.ok_or(Cut::NoBuffer)?]))
 }

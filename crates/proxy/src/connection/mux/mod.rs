@@ -429,10 +429,10 @@ impl MuxStream {
     }
 
     /// Ends the message, behind what was given to be sent, with trailer fields if there are any.
-    pub fn finish(&mut self, trailers: Option<&Head>) {
+    pub fn finish(&mut self, trailers: Option<Box<Head>>) {
         self.push(|slot| {
             if slot.finish != Finish::Done {
-                slot.trailers_out = trailers.cloned().map(Box::new);
+                slot.trailers_out = trailers;
                 slot.finish = Finish::Asked;
             }
         });
@@ -440,8 +440,8 @@ impl MuxStream {
 
     /// Trailer fields that came behind the body.
     pub fn trailers(&self) -> Option<Head> {
-        let state = self.mux.state.borrow();
-        state.slots.get(self.id).and_then(|slot| slot.trailers_in.as_deref().cloned())
+        let trailers = self.look(None, |slot| slot.trailers_in.as_deref().cloned());
+        trailers.filter(|trailers| !trailers.is_empty())
     }
 
     /// What the peer is told if the stream is dropped before its end.

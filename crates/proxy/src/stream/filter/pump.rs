@@ -2,14 +2,13 @@
 
 use std::task::Poll;
 
-use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::{Reason, clock, current_task, timer};
 
 use super::super::pump::{Pump, PumpError, TURN_MAX};
 use super::{Filtered, Pass};
 use crate::connection::body::{Delimiter, Form, wrap_chunk};
 use crate::connection::line::Line;
-use crate::connection::port::{Port, RECV_MAX};
+use crate::connection::port::{Data, Port, RECV_MAX};
 
 /// Payload without its framing.
 const PAYLOAD: Form = Form { delimiter: Delimiter::Plain, drop_trailers: false };
@@ -42,14 +41,14 @@ impl Pump {
                 return Poll::Pending;
             }
             if filtered.held.is_none() {
-                if from.body.is_ended() {
-                    filtered.end();
-                    self.set_pending(self.end_of(from)?);
-                    continue;
-                }
-                match fetch(from) {
-                    Poll::Ready(taken) => filtered.held = taken?,
+                match from.poll_data(PAYLOAD, RECV_MAX)? {
                     Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Data::Bytes(buf)) => filtered.held = Some(buf).filter(|buf| !buf.is_empty()),
+                    Poll::Ready(Data::Trailers(trailers)) => self.keep_trailers(trailers),
+                    Poll::Ready(Data::End) => {
+                        filtered.end();
+                        self.end(to, false)?;
+                    }
                 }
                 continue;
             }
@@ -78,36 +77,5 @@ impl Pump {
                 }
             }
         }
-    }
-
-    /// What follows the last payload.
-    fn end_of(&self, from: &Port) -> Result<Option<Buf>, PumpError> {
-        match self.form().delimiter {
-            Delimiter::Plain => Ok(None),
-            Delimiter::Chunked => self.last_chunk(from).map(Some),
-        }
-    }
-}
-
-/// The next payload that there is; none when only framing came, or the end.
-fn fetch(from: &mut Port) -> Poll<Result<Option<Buf>, PumpError>> {
-    loop {
-        if from.has_input() {
-            let before = from.received().len();
-            let taken = from.body.take(&mut from.input, PAYLOAD)?;
-            if taken.is_some() || from.body.is_ended() || from.received().len() < before {
-                return Poll::Ready(Ok(taken.filter(|buf| !buf.is_empty())));
-            }
-            // A part of a trailer section that must be seen again with more behind it.
-        }
-        if !from.eof {
-            match from.poll_more(RECV_MAX) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Err(cut)) => return Poll::Ready(Err(PumpError::Cut(cut))),
-                Poll::Ready(Ok(0)) => {}
-                Poll::Ready(Ok(_)) => continue,
-            }
-        }
-        return Poll::Ready(from.end().map(|()| None).map_err(PumpError::Cut));
     }
 }
