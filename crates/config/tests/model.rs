@@ -5,6 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{load_text, rendered};
+use thalweg_config::model::Sandbox;
 use thalweg_config::*;
 
 fn config(text: &str) -> Config {
@@ -66,8 +67,9 @@ fn process_settings() {
     check("tune.listener.multi-queue fair", |g| g.tune.listener_multi_queue == MultiQueue::Fair);
     check("tune.listener.default-shards by-thread", |g| g.tune.listener_default_shards == Shards::ByThread);
     check("tune.io.driver epoll", |g| g.io_driver == IoDriver::Epoll);
-    check("maxconn 1", |g| g.sandbox);
-    check("sandbox on|sandbox off", |g| !g.sandbox);
+    check("maxconn 1", |g| g.sandbox == Sandbox::On);
+    check("sandbox on|sandbox off", |g| g.sandbox == Sandbox::Off);
+    check("sandbox files", |g| g.sandbox == Sandbox::Files);
     check("noepoll|nosplice|noreuseport", |g| g.noepoll && g.nosplice && g.noreuseport);
     check("cpu-map auto:1/1-2 4-5", |g| g.cpu_map == [Some(vec![4]), Some(vec![5])]);
     check("cpu-map 1/2 4-5", |g| g.cpu_map == [None, Some(vec![4, 5])]);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_config::model::Global;
+use thalweg_config::model::{Global, Sandbox};
 use thalweg_config::{After, Config, Input, LoadOptions, ProcessSettings};
 use thalweg_syntax::source::expand_paths;
 use thalweg_syntax::{Diagnostic, Diagnostics, DiskLoader, Environment, SourceMap};
@@ -14,7 +14,7 @@ use thalweg_sys::sandbox::Refused;
 use crate::cli::{MasterMode, Options};
 use crate::features::{self, Enabled};
 use crate::limits::{self, Demand};
-use crate::process::Privileges;
+use crate::process::{Confinement, Privileges};
 use crate::program::{COMPATIBLE_BRANCH, COMPATIBLE_VERSION};
 
 /// What came out of reading the configuration.
@@ -210,13 +210,14 @@ pub fn settings(config: &Config) -> Settings {
 }
 
 /// What the process will not need once it serves. A master is another process, and starts workers from outside.
-fn sandbox(global: &Global) -> Option<Refused> {
+fn sandbox(global: &Global) -> Option<Confinement> {
     // Programs of checks inherit what is refused, and may well write files.
-    if !global.sandbox || global.external_check || global.insecure_fork_wanted {
+    if global.sandbox == Sandbox::Off || global.external_check || global.insecure_fork_wanted {
         return None;
     }
     // The kernel writes a core file with the rights of the process.
-    Some(if global.set_dumpable { Refused::Programs } else { Refused::ProgramsAndWriting })
+    let files = if global.set_dumpable { Refused::Programs } else { Refused::ProgramsAndWriting };
+    Some(Confinement { files, calls: global.sandbox == Sandbox::On })
 }
 
 /// The configuration that `--quickstart` serves: the file of that name in `examples/`.

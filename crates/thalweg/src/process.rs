@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use thalweg_syntax::source::os_message;
+use thalweg_sys::calls;
 use thalweg_sys::directory::Directory;
 use thalweg_sys::process::{self as sys, Limit};
 use thalweg_sys::sandbox::{Refused, enter};
@@ -27,7 +28,7 @@ pub struct Privileges {
     /// `insecure-setuid-wanted`.
     pub may_gain_privileges: bool,
     /// What is refused to the process from its start on, whoever it is (`sandbox`).
-    pub sandbox: Option<Refused>,
+    pub sandbox: Option<Confinement>,
 }
 
 /// Raises the limit of open files to what is needed. `strict` (`strict-limits`) makes failure fatal.
@@ -94,6 +95,15 @@ impl PidFile {
     }
 }
 
+/// What is refused to a process that serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Confinement {
+    /// Of its files.
+    pub files: Refused,
+    /// And the calls that it never makes.
+    pub calls: bool,
+}
+
 /// Makes sure that the root directory can be entered, while a failure still leaves the old process in charge.
 pub fn check_root(privileges: &Privileges, program: &Program) -> Result<(), String> {
     let Some(root) = &privileges.root else { return Ok(()) };
@@ -133,9 +143,10 @@ pub fn drop_privileges(
         sys::refuse_new_privileges().map_err(|e| failed("refuse new privileges".into(), e))?;
     }
     // Nobody who may gain privileges can be kept in it.
-    if let Some(refused) = privileges.sandbox.filter(|_| !privileges.may_gain_privileges) {
-        enter(refused, state_dir)
-            .map_err(|e| failed("enter the sandbox ('sandbox off' does without)".into(), e))?;
+    if let Some(sandbox) = privileges.sandbox.filter(|_| !privileges.may_gain_privileges) {
+        let entered = enter(sandbox.files, state_dir)
+            .and_then(|_| if sandbox.calls { calls::refuse() } else { Ok(false) });
+        entered.map_err(|e| failed("enter the sandbox ('sandbox off' does without)".into(), e))?;
         #[cfg(debug_assertions)]
         plant_escape();
     }
@@ -155,7 +166,9 @@ fn plant_escape() {
     let tried = std::thread::spawn(move || {
         let written = File::create(Path::new(&directory).join("planted")).map(drop);
         let run = std::process::Command::new("/bin/sh").args(["-c", "true"]).status().map(drop);
-        eprintln!("planted: open {:?}, exec {:?}", written.map_err(|e| e.kind()), run.map_err(|e| e.kind()));
+        let looked = calls::try_one();
+        let [written, run, looked] = [written, run, looked].map(|tried| tried.map_err(|e| e.kind()));
+        eprintln!("planted: open {written:?}, exec {run:?}, look {looked:?}");
     });
     // It has said what there is to say.
     let _ = tried.join();

@@ -7,6 +7,7 @@ use thalweg_syntax::{Diagnostic, Lead, Line, Severity, TimeUnit};
 
 use crate::build::{Cx, DefaultPath};
 use crate::keyword::{NoteBoxed, Outcome, at_most, fail, pass_over};
+use crate::model::Sandbox;
 use crate::numbers::{leading, lenient, strict, time};
 
 pub(crate) fn daemon(cx: &mut Cx<'_>, line: &Line) -> Outcome {
@@ -162,13 +163,14 @@ pub(crate) fn insecure_fork_wanted(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     Ok(())
 }
 
-/// `sandbox on|off`
+/// `sandbox on|files|off`
 pub(crate) fn sandbox(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     at_most(line, 1, 1)?;
     cx.config.global.sandbox = match line.text(1) {
-        "on" => true,
-        "off" => false,
-        _ => return Err(fail(line, 1, "'sandbox' expects 'on' or 'off'.")),
+        "on" => Sandbox::On,
+        "files" => Sandbox::Files,
+        "off" => Sandbox::Off,
+        _ => return Err(fail(line, 1, "'sandbox' expects 'on', 'files' or 'off'.")),
     };
     Ok(())
 }

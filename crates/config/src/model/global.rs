@@ -6,6 +6,16 @@ use std::sync::Arc;
 use super::{Bind, GlobalTls, LogTarget};
 use crate::compiled::{Expr, LogFormat};
 
+/// `sandbox`: what is refused to a process that serves, as it does not need it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sandbox {
+    Off,
+    /// Running programs, and changing files.
+    Files,
+    /// That, and calls of the kernel that serving does not need.
+    On,
+}
+
 /// Settings of the process.
 #[derive(Clone, Debug)]
 pub struct Global {
@@ -48,8 +58,7 @@ pub struct Global {
     /// `preserve-env`: they get the environment of this process.
     pub external_check_environment: bool,
     pub insecure_setuid_wanted: bool,
-    /// `sandbox`: what the process needs no more once it serves is refused to it.
-    pub sandbox: bool,
+    pub sandbox: Sandbox,
     pub daemon: bool,
     pub quiet: bool,
     pub zero_warning: bool,
@@ -295,7 +304,7 @@ impl Default for Global {
             external_check: false,
             external_check_environment: false,
             insecure_setuid_wanted: false,
-            sandbox: true,
+            sandbox: Sandbox::On,
             daemon: false,
             quiet: false,
             zero_warning: false,

@@ -26,7 +26,7 @@ use std::sync::Arc;
 pub use bind::{Bind, BindAddr, CliLevel, Shards, ThreadSet, UnixOwner};
 pub use filter::{BandwidthFilter, Filter, Filters, TraceFilter};
 pub use global::{
-    Global, IoDriver, MultiQueue, ProcessValue, ProcessVariable, StatusCodes, StrictLimits,
+    Global, IoDriver, MultiQueue, ProcessValue, ProcessVariable, Sandbox, StatusCodes, StrictLimits,
     TakeoverOtherGroup, Tune,
 };
 pub use h2::{H2Side, H2Tune, LogsErrors};

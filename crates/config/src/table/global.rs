@@ -154,7 +154,11 @@ pub static GLOBAL: &[Keyword<GlobalFn>] = &[
     works("resetenv", "Forget all environment variables but those named.", g::resetenv),
     works("server-state-base", "Directory of files of server states.", server_state::base),
     works("server-state-file", "File of the states that servers had.", server_state::file),
-    works("sandbox", "Refuse the process to write files and to run programs (on, off).", g::sandbox),
+    works(
+        "sandbox",
+        "Refuse the process to write files and to run programs (files), and calls that it does not need (on, the default).",
+        g::sandbox,
+    ),
     works("set-dumpable", "Allow core dumps despite changed rights.", g::set_dumpable),
     works("set-var", "Set a process-wide variable from an expression.", g::process_variable),
     works("set-var-fmt", "Set a process-wide variable from a format.", g::process_variable),
