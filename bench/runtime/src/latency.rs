@@ -3,8 +3,12 @@
 //! A client thread sends 10,000 messages per second over 50 socket pairs, each with the time it was due. A task per
 //! socket reads it and notes how late it is. On the same thread [`HEAVY`] heavy tasks are always under way, each
 //! 700 microseconds of signatures (a handshake's work) without a yield; one that ends starts the next.
+//!
+//! Each lateness is counted twice: as it was, and without what the kernel kept the thread from running (see
+//! [`crate::presence`]), which is what the scheduler answers for.
 
 use crate::on_tokio;
+use crate::presence::Presence;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use std::io::Write;
@@ -28,6 +32,9 @@ pub struct Outcome {
     pub p50_us: f64,
     pub p99_us: f64,
     pub max_us: f64,
+    /// Without the time in which the thread was kept from running.
+    pub own_p99_us: f64,
+    pub own_max_us: f64,
     pub light_per_s: f64,
     pub heavy_per_s: f64,
     pub heavy_us: f64,
@@ -103,6 +110,8 @@ fn sockets() -> (Vec<UnixStream>, Vec<UnixStream>) {
 #[derive(Default)]
 struct Seen {
     late_ns: Mutex<Vec<u64>>,
+    own_late_ns: Mutex<Vec<u64>>,
+    presence: Mutex<Presence>,
     heavy: AtomicU64,
     heavy_ns: AtomicU64,
     over: AtomicBool,
@@ -111,43 +120,58 @@ struct Seen {
 impl Seen {
     /// A whole message's due time; partial ones do not occur with eight bytes.
     fn light(&self, message: &[u8]) {
-        let now = clock::precise_ns();
+        let mut presence = self.presence.lock().expect("nobody panics");
+        let now = presence.mark();
         let mut late_ns = self.late_ns.lock().expect("nobody panics");
+        let mut own_late_ns = self.own_late_ns.lock().expect("nobody panics");
         for due in message.as_chunks::<8>().0 {
-            late_ns.push(now.saturating_sub(u64::from_le_bytes(*due)));
+            let due = u64::from_le_bytes(*due);
+            let late = now.wall_ns.saturating_sub(due);
+            late_ns.push(late);
+            own_late_ns.push(late.saturating_sub(presence.away_since(due, now)));
         }
     }
 
     fn heavy(&self, crypto: &Crypto) {
-        let start = clock::precise_ns();
+        let mark = || self.presence.lock().expect("nobody panics").mark().wall_ns;
+        let start = mark();
         crypto.work();
-        self.heavy_ns.fetch_add(clock::precise_ns() - start, Ordering::Relaxed);
+        self.heavy_ns.fetch_add(mark() - start, Ordering::Relaxed);
         self.heavy.fetch_add(1, Ordering::Relaxed);
     }
 
     fn start_counting(&self) {
         self.late_ns.lock().expect("nobody panics").clear();
+        self.own_late_ns.lock().expect("nobody panics").clear();
+        self.presence.lock().expect("nobody panics").restart();
         self.heavy.store(0, Ordering::Relaxed);
         self.heavy_ns.store(0, Ordering::Relaxed);
     }
 
     fn outcome(&self, time: Duration) -> Outcome {
         let mut late = self.late_ns.lock().expect("nobody panics");
+        let mut own = self.own_late_ns.lock().expect("nobody panics");
         late.sort_unstable();
-        let at = |permille: usize| {
-            late.get((late.len() * permille / 1000).min(late.len().saturating_sub(1)))
-                .map_or(0.0, |n| *n as f64 / 1e3)
-        };
+        own.sort_unstable();
         let heavy = self.heavy.load(Ordering::Relaxed);
         Outcome {
-            p50_us: at(500),
-            p99_us: at(990),
-            max_us: at(1000),
+            p50_us: at(&late, 500),
+            p99_us: at(&late, 990),
+            max_us: at(&late, 1000),
+            own_p99_us: at(&own, 990),
+            own_max_us: at(&own, 1000),
             light_per_s: late.len() as f64 / time.as_secs_f64(),
             heavy_per_s: heavy as f64 / time.as_secs_f64(),
             heavy_us: self.heavy_ns.load(Ordering::Relaxed) as f64 / 1e3 / heavy.max(1) as f64,
         }
     }
+}
+
+/// The figure below which so many of a thousand are, in microseconds.
+fn at(sorted_ns: &[u64], permille: usize) -> f64 {
+    sorted_ns
+        .get((sorted_ns.len() * permille / 1000).min(sorted_ns.len().saturating_sub(1)))
+        .map_or(0.0, |n| *n as f64 / 1e3)
 }
 
 type Run = fn(Duration, &Arc<Crypto>) -> Outcome;

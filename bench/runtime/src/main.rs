@@ -11,6 +11,7 @@ mod latency;
 mod on_monoio;
 mod on_thalweg;
 mod on_tokio;
+mod presence;
 mod work;
 
 use std::fmt::Write as _;
@@ -148,6 +149,8 @@ fn main() -> std::io::Result<()> {
                 ("p50_us", result.p50_us),
                 ("p99_us", result.p99_us),
                 ("max_us", result.max_us),
+                ("own_p99_us", result.own_p99_us),
+                ("own_max_us", result.own_max_us),
                 ("light_per_s", result.light_per_s),
                 ("heavy_per_s", result.heavy_per_s),
                 ("heavy_us", result.heavy_us),
@@ -155,11 +158,14 @@ fn main() -> std::io::Result<()> {
                 _ = writeln!(table, "latency\t{subject}\t{metric}\t{value:.0}");
             }
             println!(
-                "{:<24}{subject:<20} p50 {:>7.0} us, p99 {:>7.0} us, max {:>7.0} us; {:.0} light/s, {:.0} heavy/s of {:.0} us",
+                "{:<24}{subject:<20} p50 {:>7.0} us, p99 {:>7.0} us, max {:>7.0} us (without what the kernel \
+                 took {:>7.0}, {:>7.0}); {:.0} light/s, {:.0} heavy/s of {:.0} us",
                 "latency",
                 result.p50_us,
                 result.p99_us,
                 result.max_us,
+                result.own_p99_us,
+                result.own_max_us,
                 result.light_per_s,
                 result.heavy_per_s,
                 result.heavy_us
