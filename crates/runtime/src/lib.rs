@@ -86,6 +86,7 @@ pub use profile::{Kind, Profiling};
 pub use scheduler::{
     Cause, Class, Config, Handle, Incident, NICE_MAX, NICE_MIN, Runtime, SHARED_MAX, SpawnOptions, block_on,
     handle, kill, run_on, spawn, spawn_shared, spawn_with, stop, stopping, thread_count, thread_index,
+    waiting_tasks,
 };
 #[cfg(not(loom))]
 pub use task::{Reason, TaskId, current_task, in_class, reasons, set_class, set_nice, yield_now};

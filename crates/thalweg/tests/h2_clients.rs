@@ -651,3 +651,42 @@ fn idle_clients_are_asked_whether_they_are_there() {
         proxy.finish(());
     });
 }
+
+/// What a client is told of WebSockets, and whether a thread that has nothing to do lets it go for its mistakes.
+#[test]
+fn settings_for_odd_clients() {
+    each_driver(|io| {
+        for (line, told) in [("", true), ("h2-workaround-bogus-websocket-clients", false)] {
+            let proxy = Setup::http("frontend fe\nbind <@fe>\nhttp-request return status 204\n").global(line);
+            let proxy = proxy.start(io);
+            let mut client = client(&proxy);
+            assert_eq!(client.get("/").status, 204);
+            assert_eq!(client.h2.remote_settings().enable_connect_protocol, told, "{line}");
+            drop(client);
+            proxy.finish(());
+        }
+        for (line, left) in
+            [("tune.glitches.kill.cpu-usage 0", true), ("tune.glitches.kill.cpu-usage 100", false)]
+        {
+            let proxy = Setup::http("frontend fe\nbind <@fe>\nhttp-request return status 204\n")
+                .global("tune.h2.fe.glitches-threshold 4")
+                .global(line)
+                .start(io);
+            let mut conn = proxy.connect();
+            conn.send(beginning());
+            let odd = block(&[GET, &[("connection", "close")]].concat());
+            for id in [1, 3, 5, 7] {
+                conn.send(frame(Kind::Headers, flag::END_HEADERS | flag::END_STREAM, id, &odd));
+                let answer = std::iter::from_fn(|| next_frame(&mut conn)).map(|(header, _)| header.kind);
+                assert!({ answer }.any(|kind| kind == Kind::RstStream), "{line}");
+            }
+            let _ = conn.try_send(frame(Kind::Ping, 0, 0, &[0; 8]));
+            let mut answers = std::iter::from_fn(|| next_frame(&mut conn));
+            let (last, _) =
+                answers.find(|(header, _)| matches!(header.kind, Kind::Ping | Kind::Goaway)).unwrap();
+            assert_eq!(last.kind == Kind::Goaway, left, "{line}");
+            drop(conn);
+            proxy.finish(());
+        }
+    });
+}

@@ -3,7 +3,7 @@
 use thalweg_syntax::Line;
 
 use crate::build::Cx;
-use crate::keyword::{Outcome, at_most, fail, not_supported};
+use crate::keyword::{Outcome, at_most, fail};
 use crate::model::{H2Side, LogsErrors};
 use crate::numbers::{lenient, size};
 
@@ -35,7 +35,7 @@ pub(crate) fn number(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         return Err(fail(line, 1, format!("'{name}' expects {expects}")));
     };
     if with_load {
-        load(line, &name)?;
+        load(cx, line, &name)?;
     }
     if let Some(side) = side(cx, &name) {
         match last {
@@ -59,33 +59,48 @@ pub(crate) fn number(cx: &mut Cx<'_>, line: &Line) -> Outcome {
 }
 
 /// What may follow the number of streams: how the thread's load lowers it.
-fn load(line: &Line, name: &str) -> Outcome {
-    let mut at = 2;
-    while at < line.words.len() {
-        let value = line.text(at + 1);
+fn load(cx: &mut Cx<'_>, line: &Line, name: &str) -> Outcome {
+    let h2 = &mut cx.config.global.tune.h2;
+    let positive = |at: usize| line.text(at).parse().ok().filter(|n: &u32| *n > 0);
+    for at in (2..line.words.len()).step_by(2) {
+        let wrong = |what: &str| Err(fail(line, at + 1, format!("'{name}' expects {what}")));
         match line.text(at) {
-            "rq-load" if value == "ignore" => {}
-            "rq-load" if value == "auto" || value.parse().is_ok_and(|n: u32| n > 0) => {
-                let what = format!("{name} rq-load {value}");
-                return Err(not_supported(
-                    line,
-                    at,
-                    &what,
-                    "streams are not limited by the load of a thread",
-                ));
+            "rq-load" => match (line.text(at + 1), positive(at + 1)) {
+                ("ignore", _) => h2.rq_load = None,
+                ("auto", _) => h2.rq_load = Some(0),
+                (_, Some(tasks)) => h2.rq_load = Some(tasks),
+                _ => return wrong("a strictly positive run-queue length, or 'auto' or 'ignore'."),
+            },
+            "min" => match positive(at + 1) {
+                Some(streams) => h2.streams_min = streams,
+                None => return wrong("a strictly positive minimum number of streams'."),
+            },
+            other => {
+                let only = "only supports 'rq-load' or 'min' after the numeric value, but found";
+                return Err(fail(line, at, format!("'{name}' {only} '{other}'.")));
             }
-            "rq-load" => {
-                let what = "a strictly positive run-queue length, or 'auto' or 'ignore'.";
-                return Err(fail(line, at + 1, format!("'{name}' expects {what}")));
-            }
-            "min" if value.parse().is_ok_and(|n: u32| n > 0) => {}
-            "min" => {
-                let what = "a strictly positive minimum number of streams'.";
-                return Err(fail(line, at + 1, format!("'{name}' expects {what}")));
-            }
-            other => return Err(fail(line, at, format!("'{name}' : unknown argument '{other}'"))),
         }
-        at += 2;
+    }
+    Ok(())
+}
+
+/// `h2-workaround-bogus-websocket-clients`
+pub(crate) fn hide_websockets(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 0)?;
+    cx.config.global.tune.h2.hides_websockets = true;
+    Ok(())
+}
+
+/// `tune.glitches.kill.cpu-usage`
+pub(crate) fn kill_cpu_usage(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let value = lenient(cx, line, 1);
+    match u32::try_from(value).ok().filter(|n| *n <= 100 && !line.text(1).is_empty()) {
+        Some(percent) => cx.config.global.tune.h2.kill_busy_percent = percent,
+        None => {
+            let what = "'tune.glitches.kill.cpu-usage' expects a numeric value between 0 and 100";
+            return Err(fail(line, 1, what));
+        }
     }
     Ok(())
 }

@@ -48,6 +48,14 @@ pub struct H2Tune {
     pub resets_at_once: u32,
     /// What has a line in the log.
     pub logs: LogsErrors,
+    /// Tasks that may wait on a thread before its new clients are allowed fewer streams; 0 is `tune.runqueue-depth`.
+    pub rq_load: Option<u32>,
+    /// Streams that a client is always allowed.
+    pub streams_min: u32,
+    /// Clients are not told that WebSockets work (`h2-workaround-bogus-websocket-clients`).
+    pub hides_websockets: bool,
+    /// How busy a thread must be, in percent, before connections end for their glitches.
+    pub kill_busy_percent: u32,
 }
 
 impl Default for H2Tune {
@@ -62,6 +70,10 @@ impl Default for H2Tune {
             total_streams: 0,
             resets_at_once: 0,
             logs: LogsErrors::Stream,
+            rq_load: None,
+            streams_min: 1,
+            hides_websockets: false,
+            kill_busy_percent: 0,
         }
     }
 }

@@ -58,7 +58,11 @@ pub static GLOBAL: &[Keyword<GlobalFn>] = &[
         "Keep the connection after a message that has both lengths.",
         g::switch,
     ),
-    not_yet("h2-workaround-bogus-websocket-clients", "HTTP/2 setting.", why::H2),
+    works(
+        "h2-workaround-bogus-websocket-clients",
+        "Do not tell clients of HTTP/2 that WebSockets work.",
+        g::h2::hide_websockets,
+    ),
     works("hard-stop-after", "Longest duration of a soft stop.", g::stop_delay),
     not_yet("harden.reject-privileged-ports.quic", "QUIC setting.", why::QUIC),
     works(
@@ -248,10 +252,10 @@ pub static GLOBAL: &[Keyword<GlobalFn>] = &[
     not_yet("tune.fail-alloc", "Percentage of allocations made to fail.", why::DEBUG),
     not_yet("tune.fd.edge-triggered", "Use edge-triggered polling.", why::MACHINERY),
     not_yet("tune.fd.tables", "How tables of files are shared.", why::MACHINERY),
-    not_yet(
+    works(
         "tune.glitches.kill.cpu-usage",
         "CPU usage above which connections that misbehave are killed.",
-        why::GLITCHES,
+        g::h2::kill_cpu_usage,
     ),
     not_yet(
         "tune.h1.be.glitches-threshold",

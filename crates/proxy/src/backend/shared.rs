@@ -377,7 +377,11 @@ async fn carry(mut carrier: Carrier, mut kept: Kept) {
             return Poll::Ready(Leave::Ended(Some(step)));
         }
         let limits = kept.limits;
-        if limits.glitches > 0 && carrier.mux.glitches() >= limits.glitches && !carrier.mux.is_spent() {
+        if limits.glitches > 0
+            && carrier.mux.glitches() >= limits.glitches
+            && !carrier.mux.is_spent()
+            && kept.own.pin().is_some_and(|worker| mux::may_end_for_glitches(&worker))
+        {
             // Its last requests are served.
             carrier.mux.goaway(ErrorCode::EnhanceYourCalm);
         }

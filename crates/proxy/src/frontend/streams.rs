@@ -6,11 +6,11 @@
 use std::rc::Rc;
 use std::task::Poll;
 
-use thalweg_config::model::LogsErrors;
+use thalweg_config::model::{H2Tune, LogsErrors};
 use thalweg_h2::connection::{Config, Role, Tally};
 use thalweg_h2::error::ErrorCode;
 use thalweg_runtime::net::Departure;
-use thalweg_runtime::{Class, Kind as TaskKind, SpawnOptions, clock, pool, spawn_with, timer};
+use thalweg_runtime::{Class, Kind as TaskKind, SpawnOptions, clock, pool, spawn_with, timer, waiting_tasks};
 
 use super::{ClientSession, Framed};
 use crate::connection::line::Line;
@@ -28,6 +28,9 @@ static STREAM: TaskKind = TaskKind::new("h2-stream");
 /// How long a client that was told of the end may take to answer, before no more streams are taken.
 const ANNOUNCE_MS: u64 = 1000;
 
+/// Tasks that run before a thread looks for more, where `tune.runqueue-depth` does not say how many.
+const RUN_QUEUE_DEPTH: u32 = 40;
+
 /// No such moment.
 const NEVER: u64 = u64::MAX;
 
@@ -36,11 +39,30 @@ fn config(worker: &Worker) -> (Config, u32) {
     let tune = &worker.instance.config.global.tune;
     let h2 = &tune.h2;
     let mut config = mux::config(tune, &h2.fe);
-    config.settings.enable_connect_protocol = true;
+    config.settings.enable_connect_protocol = !h2.hides_websockets;
+    let depth = if tune.runqueue_depth == 0 { RUN_QUEUE_DEPTH } else { tune.runqueue_depth };
+    config.settings.max_concurrent_streams = streams_under(h2, waiting_tasks() as u64, depth);
     config.resets_at_once = h2.resets_at_once;
     config.streams_total_max = h2.total_streams;
     let streams = config.settings.max_concurrent_streams;
     (config, streams.unwrap_or(u32::MAX))
+}
+
+/// Streams that a new client may have open at once, with so many tasks `waiting` on its thread: where there are more than
+/// `rq-load`, of which `auto` is `depth`, fewer by the square of how many more.
+fn streams_under(h2: &H2Tune, waiting: u64, depth: u32) -> Option<u32> {
+    let streams = h2.streams(&h2.fe);
+    let usual = match h2.rq_load {
+        None => return streams,
+        Some(0) => u64::from(depth),
+        Some(tasks) => u64::from(tasks),
+    };
+    if waiting <= usual {
+        return streams;
+    }
+    let most = u64::from(streams.unwrap_or(u32::MAX));
+    let share = most.saturating_mul(usual).saturating_mul(usual) / waiting.saturating_mul(waiting);
+    Some(u32::try_from(share).unwrap_or(u32::MAX).max(h2.streams_min))
 }
 
 /// Serves a client that speaks HTTP/2, from its preface on, which is in the port or still to come. The port comes back, with
@@ -342,7 +364,7 @@ impl Sitting {
     /// (`tune.h2.fe.glitches-threshold`).
     fn look_at_glitches(&mut self, worker: &Rc<Worker>, glitches: u32) {
         let limit = worker.instance.config.global.tune.h2.fe.glitches_threshold;
-        if limit == 0 || self.ending.is_some() {
+        if limit == 0 || self.ending.is_some() || !mux::may_end_for_glitches(worker) {
             return;
         }
         if glitches >= limit {
@@ -437,5 +459,20 @@ async fn serve_stream(
     worker.give_stream(state);
     if let (After::Drop, Line::Mux(stream)) = (after, &mut client.line) {
         stream.leave_with(ErrorCode::Cancel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_thread_allows_fewer_streams() {
+        let h2 = H2Tune { rq_load: Some(50), streams_min: 5, ..H2Tune::default() };
+        let allowed = |waiting| streams_under(&h2, waiting, 40).unwrap();
+        assert_eq!([0, 50, 51, 100, 200, 100_000].map(allowed), [100, 100, 96, 25, 6, 5]);
+        let auto = H2Tune { rq_load: Some(0), ..H2Tune::default() };
+        assert_eq!(streams_under(&auto, 80, 40), Some(25));
+        assert_eq!(streams_under(&H2Tune::default(), 100_000, 40), Some(100));
     }
 }

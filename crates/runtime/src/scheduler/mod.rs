@@ -103,6 +103,11 @@ pub fn thread_index() -> usize {
     local().map_or(0, |l| l.index)
 }
 
+/// Tasks of this thread that wait for their turn; 0 outside of a runtime.
+pub fn waiting_tasks() -> usize {
+    local().map_or(0, |l| l.queued().iter().sum())
+}
+
 /// The number of threads of this runtime; 1 outside of one.
 #[inline]
 pub fn thread_count() -> usize {

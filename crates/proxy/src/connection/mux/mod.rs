@@ -27,6 +27,7 @@ use thalweg_h2::settings::Settings;
 use thalweg_http::Head;
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{Departure, SocketId};
+use thalweg_runtime::profile::busy_percent;
 use thalweg_runtime::{Reason, TaskId, clock, current_task};
 use thalweg_sample::facts::TlsFacts;
 
@@ -36,6 +37,7 @@ use slot::{Finish, Slot, Slots};
 
 use super::line::Line;
 use crate::plant::bug;
+use crate::worker::Worker;
 
 /// Octets of frames that wait for the transport, above which no stream adds data to them.
 const OUTPUT_HIGH: usize = 64 * 1024;
@@ -124,6 +126,13 @@ pub fn config(tune: &Tune, side: &H2Side) -> Config {
         frames_at_once: side.frames_at_once,
         ..Config::default()
     }
+}
+
+/// Whether this thread is so busy that it lets go of peers that reached the limit of glitches
+/// (`tune.glitches.kill.cpu-usage`).
+pub fn may_end_for_glitches(worker: &Worker) -> bool {
+    let least = worker.instance.config.global.tune.h2.kill_busy_percent;
+    least == 0 || busy_percent().get(worker.thread).is_some_and(|busy| *busy >= u64::from(least))
 }
 
 impl Mux {
