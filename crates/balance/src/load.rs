@@ -99,7 +99,7 @@ impl Load {
     }
 
     pub fn now(&self) -> LoadNow {
-        LoadNow(self.0.now.load(Ordering::SeqCst))
+        LoadNow(self.0.now.load(Ordering::Acquire))
     }
 
     /// Where the server stands, as of the last [`Load::settle`].
@@ -111,9 +111,10 @@ impl Load {
     /// another change meanwhile looks again, so that the last one to write saw what is there.
     pub(crate) fn settle(&self, weight: &AtomicU64) {
         loop {
-            let seen = (self.now(), weight.load(Ordering::SeqCst));
-            self.0.rank.store(Rank::of(seen.0, seen.1).0, Ordering::SeqCst);
-            if seen == (self.now(), weight.load(Ordering::SeqCst)) {
+            let seen = (self.now(), weight.load(Ordering::Acquire));
+            // An exchange, so that who comes after another one has seen what that one had seen to change.
+            self.0.rank.swap(Rank::of(seen.0, seen.1).0, Ordering::AcqRel);
+            if seen == (self.now(), weight.load(Ordering::Acquire)) {
                 return;
             }
         }
@@ -128,7 +129,7 @@ impl Load {
     pub(crate) fn start_below(&self, limit: u32, ticket: u64) -> bool {
         self.0
             .now
-            .fetch_update(Ordering::SeqCst, Ordering::Acquire, |w| {
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |w| {
                 let served = w >> 44;
                 let fits = served < u64::from(limit) && served < COUNT_MAX;
                 fits.then(|| stamped(w + SERVED, ticket))
@@ -158,7 +159,7 @@ impl Load {
         let mut word = self.0.now.load(Ordering::Relaxed);
         loop {
             let next = stamped(step(word), ticket);
-            match self.0.now.compare_exchange_weak(word, next, Ordering::SeqCst, Ordering::Relaxed) {
+            match self.0.now.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return LoadNow(next),
                 Err(seen) => word = seen,
             }
@@ -209,5 +210,31 @@ mod tests {
         assert!(before.older_than(after));
         assert!(!after.older_than(before));
         assert!(!after.older_than(after));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+
+    /// The load of a server changes on two threads while its weight does: whatever the interleaving, where it stands in the end is
+    /// what follows from both.
+    #[test]
+    fn loom_the_last_to_settle_saw_all_changes() {
+        loom::model(|| {
+            let server = Arc::new((Load::new(), AtomicU64::new(16)));
+            let other = {
+                let server = server.clone();
+                loom::thread::spawn(move || {
+                    server.0.start(7);
+                    server.0.settle(&server.1);
+                })
+            };
+            server.1.store(32, Ordering::SeqCst);
+            server.0.settle(&server.1);
+            other.join().unwrap();
+            assert_eq!(server.0.rank(), Rank::of(server.0.now(), 32));
+        });
     }
 }
