@@ -13,7 +13,7 @@ use super::record::Key;
 use crate::bind::Served;
 use crate::facts::{Facts, HelloFacts};
 use crate::failure::Failure;
-use crate::hello::record::Assembler;
+use crate::hello::record::{Assembler, first_message};
 use crate::hello::{ClientHello, HelloError, MESSAGE_MAX};
 use crate::notes::Noted;
 use crate::select::Selection;
@@ -115,8 +115,8 @@ impl Accepting {
 
     /// Chooses certificate and options once the ClientHello is whole.
     fn begin(&mut self) -> Result<(), Failure> {
-        let State::Hello { assembler, complete: true } = &self.state else { return Ok(()) };
-        let first = assembler.first().ok_or(Failure::Unexpected)?;
+        let State::Hello { complete: true, .. } = &self.state else { return Ok(()) };
+        let first = first_message(&self.input.bytes).map_err(Failure::Hello)?.ok_or(Failure::Unexpected)?;
         let hello = ClientHello::of(&first).map_err(Failure::Hello)?;
         if hello.renegotiates {
             // rustls does not look.

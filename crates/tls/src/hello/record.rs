@@ -7,6 +7,9 @@ use super::{HelloError, MESSAGE_MAX};
 /// The bytes of a record's header: type, version, length.
 pub const HEADER: usize = 5;
 
+/// The bytes of a handshake message before its body: type and length.
+const MESSAGE_HEADER: usize = 4;
+
 /// The largest content of a record that is sent in clear (RFC 8446 section 5.1).
 pub const PLAIN_MAX: usize = 1 << 14;
 
@@ -51,62 +54,60 @@ pub fn first_message(input: &[u8]) -> Result<Option<First<'_>>, HelloError> {
         at += HEADER + header.length;
         if gathered.is_empty()
             && let Some(length) = message_length(content)?
-            && let Some(body) = content.get(4..4 + length)
+            && let Some(body) = content.get(MESSAGE_HEADER..MESSAGE_HEADER + length)
         {
             let body = Cow::Borrowed(body);
             return Ok(Some(First { kind: content[0], record_version, body, consumed: at }));
         }
         gathered.extend_from_slice(content);
         if let Some(length) = message_length(&gathered)?
-            && gathered.len() >= 4 + length
+            && gathered.len() >= MESSAGE_HEADER + length
         {
             let kind = gathered[0];
-            gathered.truncate(4 + length);
-            let body = Cow::Owned(gathered.split_off(4));
+            gathered.truncate(MESSAGE_HEADER + length);
+            let body = Cow::Owned(gathered.split_off(MESSAGE_HEADER));
             return Ok(Some(First { kind, record_version, body, consumed: at }));
         }
     }
 }
 
-/// Finds the first handshake message of a stream as it grows, looking at each byte once: a client that sends a record
-/// per byte, each in a packet of its own, shall not cost the square of it.
-#[derive(Clone, Debug, Default)]
+/// Finds the first handshake message of a stream as it grows, looking at each record once: a client that sends a record
+/// per byte, each in a packet of its own, shall not cost the square of it. It keeps none of the bytes, which wait in the
+/// stream.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Assembler {
+    /// Where the first record begins that is not whole.
     at: usize,
-    record_version: u16,
-    message: Vec<u8>,
+    /// How much of the message is in the records before that.
+    gathered: usize,
+    /// The first bytes of it: type and length.
+    start: [u8; MESSAGE_HEADER],
 }
 
 impl Assembler {
-    /// Looks at what is new of `input`, which is always the stream from its start. True when the message is whole.
+    /// Looks at what is new of `input`, which is always the stream from its start. True when the message is whole:
+    /// [`first_message`] has it.
     pub fn advance(&mut self, input: &[u8]) -> Result<bool, HelloError> {
         loop {
-            if let Some(length) = message_length(&self.message)?
-                && self.message.len() >= 4 + length
+            if let Some(length) = message_length(&self.start[..self.gathered.min(MESSAGE_HEADER)])?
+                && self.gathered >= MESSAGE_HEADER + length
             {
                 return Ok(true);
             }
             let rest = &input[self.at..];
             let Some(header) = header(rest).map_err(|error| later(error, self.at))? else { return Ok(false) };
-            if self.at == 0 {
-                self.record_version = header.version;
-            }
             let Some(content) = rest.get(HEADER..HEADER + header.length) else {
                 // The length of the message may be known already, and be too much.
-                message_length(if self.message.is_empty() { &rest[HEADER..] } else { &self.message })?;
+                if self.gathered == 0 {
+                    message_length(&rest[HEADER..])?;
+                }
                 return Ok(false);
             };
-            grow(&mut self.message, content.len());
-            self.message.extend_from_slice(content);
+            let missing = &mut self.start[self.gathered.min(MESSAGE_HEADER)..];
+            missing.iter_mut().zip(content).for_each(|(to, from)| *to = *from);
+            self.gathered += content.len();
             self.at += HEADER + header.length;
         }
-    }
-
-    /// The message, once it is whole.
-    pub fn first(&self) -> Option<First<'_>> {
-        let length = message_length(&self.message).ok()??;
-        let body = Cow::Borrowed(self.message.get(4..4 + length)?);
-        Some(First { kind: self.message[0], record_version: self.record_version, body, consumed: self.at })
     }
 }
 
