@@ -182,3 +182,28 @@ fn what_cannot_be_loaded_may_be_left_out() {
     let (accepted, said) = tell("ssl-load-errors maybe", &format!("crt {directory}"));
     assert!(!accepted && said.contains("'ssl-load-errors' expects 'fail' or 'warn' as argument."), "{said}");
 }
+
+/// The program is one that every system has: the passphrase is the name of the file without its ending.
+#[test]
+fn keys_are_opened_by_what_a_program_says() {
+    let authority = Authority::new("Root");
+    let keys = include_str!("../../tls/tests/data/locked-keys.pem");
+    // The certificate and the first of the keys.
+    let end = keys.match_indices("-----BEGIN").nth(2).unwrap().0;
+    let path = authority.path("secret.pem");
+    std::fs::write(&path, &keys[..end]).unwrap();
+    for (command, refusal) in [
+        ("basename .pem", None),
+        ("basename .txt", Some("what 'ssl-passphrase-cmd' says does not open it")),
+        ("false", Some("'false' failed: exit status: 1")),
+        ("/no/such/program", Some("'/no/such/program' cannot be run: No such file or directory")),
+    ] {
+        let text = format!(
+            "global\nssl-passphrase-cmd {command}\ndefaults\nmode http\ntimeout client 1s\n\
+             frontend fe\nbind 127.0.0.1:1 ssl crt {path}\n"
+        );
+        let (accepted, said) = verdict(&text, &authority.directory.0);
+        assert_eq!(accepted, refusal.is_none(), "{command}: {said}");
+        assert!(refusal.is_none_or(|words| said.contains(words)), "{command}: {said}");
+    }
+}

@@ -11,10 +11,12 @@ use base64::engine::general_purpose::STANDARD;
 pub struct Block {
     /// What stands after BEGIN, for example `CERTIFICATE` or `RSA PRIVATE KEY`.
     pub label: String,
-    /// The decoded content; empty when `encrypted`, as it is of no use then.
+    /// The decoded content.
     pub der: Vec<u8>,
     /// The section is a key under a passphrase, in the traditional or in the PKCS#8 form.
     pub encrypted: bool,
+    /// In the traditional form, how: the name of a cipher and, behind a comma, its IV in hexadecimal.
+    pub encryption: Option<String>,
 }
 
 /// Why a file could not be read as PEM. `Display` gives OpenSSL's words.
@@ -57,6 +59,7 @@ fn delimiter<'a>(line: &'a [u8], prefix: &[u8]) -> Option<&'a str> {
 
 fn block<'a>(label: &str, lines: &mut impl Iterator<Item = &'a [u8]>) -> Result<Block, PemError> {
     let mut encrypted = label == "ENCRYPTED PRIVATE KEY";
+    let mut encryption = None;
     let mut body = Vec::new();
     // Headers ("Proc-Type: 4,ENCRYPTED") come first and end with an empty line.
     let mut in_headers = false;
@@ -73,6 +76,9 @@ fn block<'a>(label: &str, lines: &mut impl Iterator<Item = &'a [u8]>) -> Result<
         }
         if body.is_empty() && line.contains(&b':') {
             in_headers = true;
+            if let Some(words) = line.strip_prefix(b"DEK-Info:") {
+                encryption = Some(String::from_utf8_lossy(words).into_owned());
+            }
             encrypted |= line.starts_with(b"Proc-Type:") && line.ends_with(b"ENCRYPTED");
         } else if in_headers {
             in_headers = !line.is_empty();
@@ -80,8 +86,8 @@ fn block<'a>(label: &str, lines: &mut impl Iterator<Item = &'a [u8]>) -> Result<
             body.extend(line.iter().filter(|byte| !byte.is_ascii_whitespace()));
         }
     }
-    let der = if encrypted { Vec::new() } else { STANDARD.decode(&body).map_err(|_| PemError::BadBase64)? };
-    Ok(Block { label: label.to_owned(), der, encrypted })
+    let der = STANDARD.decode(&body).map_err(|_| PemError::BadBase64)?;
+    Ok(Block { label: label.to_owned(), der, encrypted, encryption })
 }
 
 /// One section as text, with lines of 64 characters, as `dump ssl cert` prints it.

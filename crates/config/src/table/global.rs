@@ -217,7 +217,7 @@ pub static GLOBAL: &[Keyword<GlobalFn>] = &[
     works("ssl-load-extra-del-ext", "Files beside 'x.crt' are called 'x.key' and so on.", tls::tls_load_flag),
     works("ssl-load-extra-files", "Files beside certificates that are looked for.", tls::tls_extra_files),
     works("ssl-mode-async", "For engines of OpenSSL, of no effect.", tls::tls_no_effect),
-    not_yet("ssl-passphrase-cmd", "TLS setting.", why::PASSPHRASE),
+    works("ssl-passphrase-cmd", "Program that says what opens private keys.", tls::tls_passphrase),
     not_yet("ssl-propquery", "TLS setting.", why::TLS_LIBRARY),
     works("ssl-provider", "Providers of OpenSSL, of no effect.", tls::tls_provider),
     works("ssl-provider-path", "Where OpenSSL's providers are, of no effect.", tls::tls_no_effect),

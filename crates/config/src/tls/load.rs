@@ -104,6 +104,10 @@ pub(crate) fn load(cx: &mut Cx<'_>, proxies: &mut [Building], readable: bool) {
         loading.servers(cx, b);
     }
     loading.tokens(cx, wanted);
+    // No program is run once traffic is served.
+    if let Some(passphrases) = &cx.config.global.tls.load.passphrases {
+        passphrases.stop_asking();
+    }
     let before = cx.options.after.filter(|after| !after.force).and_then(|after| after.config.tls.as_ref());
     if let Some(before) = before {
         live.keep_replaced(&before.lock().unwrap_or_else(std::sync::PoisonError::into_inner));

@@ -3,6 +3,7 @@
 
 mod global;
 mod load;
+mod passphrase;
 mod store;
 mod wanted;
 
@@ -19,6 +20,7 @@ use crate::setter::{Took, value};
 
 pub(crate) use global::*;
 pub(crate) use load::{asks_by_expression, load, load_servers, uses_tls};
+pub(crate) use passphrase::tls_passphrase;
 pub(crate) use store::{FrontendCertificate, StoreDraft, close, line, open, proxy_certificate};
 pub(crate) use wanted::check_protocols;
 

@@ -42,8 +42,10 @@ impl KeyKind {
 /// Why a key cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyError {
-    /// It is under a passphrase.
+    /// It is under a passphrase, and there is nobody to ask.
     Encrypted,
+    /// It is under a passphrase, and could not be opened: why.
+    Locked(String),
     /// The library cannot use it; its words.
     Unusable(String),
     /// The certificate is another key's.
@@ -56,9 +58,10 @@ impl std::fmt::Display for KeyError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             KeyError::Encrypted => f.write_str(
-                "the private key is protected by a passphrase, which is not supported: store it without one, readable by \
-                 nobody else ('openssl pkey -in old.key -out new.key')",
+                "the private key is protected by a passphrase, and no 'ssl-passphrase-cmd' says it: add that to the global \
+                 section, or store the key without one, readable by nobody else ('openssl pkey -in old.key -out new.key')",
             ),
+            KeyError::Locked(why) => write!(f, "the private key is protected by a passphrase; {why}"),
             KeyError::Unusable(why) => write!(
                 f,
                 "the private key cannot be used ({why}); RSA keys of 2048 to 8192 bits, ECDSA keys on P-256, P-384 and \

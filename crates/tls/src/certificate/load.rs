@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Credential;
 use super::key::{KeyError, PrivateKey};
+use super::passphrase::Passphrases;
 use crate::files::{Files, reason};
 use crate::ocsp::OcspResponse;
 use crate::pem::{self, Block};
@@ -54,6 +55,8 @@ pub struct LoadOptions {
     pub lazy_keys: bool,
     /// `issuers-chain-path`: files with chains, for certificates that come without one.
     pub issuers: Vec<ChainFile>,
+    /// `ssl-passphrase-cmd`: who opens keys under a passphrase.
+    pub passphrases: Option<Arc<Passphrases>>,
 }
 
 impl Default for LoadOptions {
@@ -64,6 +67,7 @@ impl Default for LoadOptions {
             skip_self_issued: false,
             lazy_keys: false,
             issuers: Vec::new(),
+            passphrases: None,
         }
     }
 }
@@ -119,7 +123,9 @@ impl LoadError {
             KeyError::Mismatch => {
                 format!("inconsistencies between private key and certificate loaded '{certificate}'.")
             }
-            KeyError::Encrypted => format!("No Private Key found in '{path}': {error}."),
+            KeyError::Encrypted | KeyError::Locked(_) => {
+                format!("No Private Key found in '{path}': {error}.")
+            }
             KeyError::Unusable(_) | KeyError::Missing => {
                 format!("unable to load private key from file '{path}': {error}.")
             }
@@ -266,7 +272,7 @@ impl Loader<'_> {
         let mut files = Parts { key: None, ..parts.clone() };
         let key = match (own, &parts.key) {
             (Some(block), _) => {
-                let key = PrivateKey::from_block(block);
+                let key = self.key_of(path, block);
                 Some(key.map_err(|error| LoadError::key(path, path, error))?)
             }
             (None, Some(key_path)) => {
@@ -299,7 +305,15 @@ impl Loader<'_> {
             LoadError::new(path, format!("unable to load private key from file '{path}': {error}."))
         })?;
         let block = blocks.iter().find(|block| PrivateKey::is_key(block)).ok_or_else(|| no_key(path))?;
-        PrivateKey::from_block(block).map_err(|error| LoadError::key(certificate, path, error))
+        self.key_of(path, block).map_err(|error| LoadError::key(certificate, path, error))
+    }
+
+    /// The key in a section of a file, which may be under a passphrase.
+    fn key_of(&self, path: &str, block: &Block) -> Result<PrivateKey, KeyError> {
+        match &self.options.passphrases {
+            Some(passphrases) if block.encrypted => PrivateKey::from_block(&passphrases.open(path, block)?),
+            _ => PrivateKey::from_block(block),
+        }
     }
 
     /// Brings in the chain of a certificate that comes alone: the file that it is from.

@@ -2,10 +2,12 @@
 
 mod key;
 mod load;
+mod passphrase;
 
 pub use key::{KeyError, KeyKind, Material, PrivateKey};
 pub(crate) use load::certificates;
 pub use load::{ChainFile, Extra, LoadError, LoadOptions, Loader, Parts};
+pub use passphrase::{Ask, Passphrases};
 
 use std::sync::Arc;
 
