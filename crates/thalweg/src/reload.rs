@@ -283,16 +283,24 @@ fn kept(base: &Instance, config: &Config, force: bool) -> String {
             .iter()
             .for_each(|name| text.push_str(&format!("dropped: certificate {name}, added at run time\n")));
     }
+    // What a file has meanwhile stays for that.
+    let word = |now: Option<bool>| match now {
+        Some(false) => None,
+        Some(true) => Some("kept"),
+        None => Some("dropped"),
+    };
     for proxy in &base.config.proxies {
         let now = config.find_proxy(proxy.id);
-        if proxy.is_dynamic {
-            let word = if now.is_some() { "kept" } else { "dropped" };
+        if proxy.is_dynamic
+            && let Some(word) = word(now.map(|now| now.is_dynamic))
+        {
             text.push_str(&format!("{word}: backend {}, added at run time\n", proxy.name));
         }
         for server in proxy.servers.iter().filter(|server| server.is_dynamic) {
-            let word =
-                if now.is_some_and(|now| now.server(server.id).is_some()) { "kept" } else { "dropped" };
-            text.push_str(&format!("{word}: server {}/{}, added at run time\n", proxy.name, server.name));
+            let now = now.and_then(|now| now.server(server.id));
+            if let Some(word) = word(now.map(|now| now.is_dynamic)) {
+                text.push_str(&format!("{word}: server {}/{}, added at run time\n", proxy.name, server.name));
+            }
         }
     }
     text
