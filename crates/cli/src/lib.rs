@@ -114,6 +114,8 @@ pub struct Cli {
     pub anon_key: AtomicU32,
     /// What the sessions did so far.
     pub counts: Counts,
+    /// Texts of the configuration that were given out to be written.
+    pub committed: running::commit::Committed,
 }
 
 /// What `show info` adds to the figures of the traffic.

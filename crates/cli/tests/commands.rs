@@ -174,12 +174,14 @@ fn every_command_of_the_manual_works_or_is_refused_by_name() {
         others,
         [
             "_getsocks",
+            "commit config to",
             "debug dev hash",
             "debug dev log",
             "explain",
             "reload",
             "show config",
             "show config diff",
+            "show config text",
             "show latency",
             "show reload",
             "show snapshots"

@@ -90,6 +90,7 @@ pub fn prepare(
         gate: Gate::new(instance.config.global.stats_maxconn.max(1)),
         anon_key: AtomicU32::new(instance.config.global.anonkey),
         counts: thalweg_cli::Counts::default(),
+        committed: thalweg_cli::running::commit::Committed::default(),
     };
     let cli = Arc::new(cli);
     instance.offer(vec![Box::new(Exporter(Arc::clone(&cli))), Box::new(StatsPage(Arc::clone(&cli)))]);

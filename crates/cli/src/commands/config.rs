@@ -1,17 +1,22 @@
-//! What is in force, as a configuration: `show config`, `show config diff`.
+//! What is in force, as a configuration: `show config`, `show config diff`, `show config text`, `commit config to`.
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use thalweg_config::model::CliLevel::Admin;
 use thalweg_runtime::aside;
+use thalweg_syntax::carry::{carry, restore};
 
-use crate::anonymous;
 use crate::command::{Call, Command, Run};
 use crate::json::Shape;
 use crate::output::Reply;
-use crate::running::Running;
+use crate::running::commit::Commit;
+use crate::running::{Running, save};
+use crate::{Cli, anonymous};
 
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] = &[
@@ -21,6 +26,11 @@ pub static COMMANDS: &[Command] = &[
     Command::new("show config diff", Admin, Run::Waiting(|call| Box::pin(show_differences(call))))
         .help("", "show what was changed at run time and is not in the files")
         .json(|_| Shape::Differences),
+    Command::new("show config text", Admin, Run::Waiting(|call| Box::pin(show_text(call))))
+        .help("<file> [partly]", "show what a file is to hold for all that was changed at run time")
+        .json(|_| Shape::Lines),
+    Command::new("commit config to", Admin, Run::Waiting(|call| Box::pin(commit(call))))
+        .help("<file> [partly]", "write what was changed at run time into a configuration file"),
 ];
 
 /// What is in force, found by a thread that serves nobody.
@@ -81,4 +91,94 @@ async fn show_differences(call: Call<'_>) -> io::Result<Reply> {
         }
     }
     Ok(Reply::Done)
+}
+
+/// The file that an answer is about, and whether what no line can say is left out.
+fn file<'a>(command: &str, args: &[&'a str]) -> Result<(&'a str, bool), Reply> {
+    match args {
+        [name] if !name.is_empty() => Ok((*name, false)),
+        [name, "partly"] if !name.is_empty() => Ok((*name, true)),
+        _ => Err(Reply::error(format!(
+            "'{command}' takes the name of a file, and 'partly' if something may be left out."
+        ))),
+    }
+}
+
+/// What was found, or why nothing could be, in the form of `reload`.
+fn outcome(success: bool, log: &str) -> Reply {
+    Reply::Text(format!("Success={}\n--\n{log}", u8::from(success)))
+}
+
+/// The text of a file, and what may be there before it.
+fn prepare(running: &Running, cli: &Cli, name: &str, partly: bool) -> Result<(Commit, Vec<u64>), String> {
+    let commit = running.commit(name, partly)?;
+    let known = cli.committed.note(&running.written, &commit);
+    Ok((commit, known))
+}
+
+/// `show config text`: for `thalweg commit`, which writes it where this process may not. The first line has the length of the text, and
+/// what tells the texts apart that may be in its place.
+async fn show_text(call: Call<'_>) -> io::Result<Reply> {
+    let (name, partly) = match file("show config text", call.args) {
+        Ok(file) => file,
+        Err(reply) => return Ok(reply),
+    };
+    let running = match running(&call).await {
+        Ok(running) => running,
+        Err(reply) => return Ok(reply),
+    };
+    let (cli, shown, name) = (Arc::clone(call.cli()), name.to_owned(), name.to_owned());
+    let found = aside("show-config", move || prepare(&running, &cli, &name, partly)).await?;
+    let (commit, known) = match found {
+        Ok(found) => found,
+        Err(why) => return Ok(outcome(false, &why)),
+    };
+    let known: Vec<String> = known.iter().map(|digest| format!("{digest:016x}")).collect();
+    let said = commit.said(&shown);
+    let Call { output, .. } = call;
+    output.text.push_str(&format!(
+        "Success=1 length={} before={} said={}\n--\n{said}",
+        commit.text.len(),
+        known.join(","),
+        said.len()
+    ));
+    for line in commit.text.split_inclusive(|byte| *byte == b'\n') {
+        output.text.push_str(&carry(line));
+        output.flush_much().await?;
+    }
+    Ok(Reply::Done)
+}
+
+/// `commit config to`.
+async fn commit(call: Call<'_>) -> io::Result<Reply> {
+    let (name, partly) = match file("commit config to", call.args) {
+        Ok(file) => file,
+        Err(reply) => return Ok(reply),
+    };
+    let running = match running(&call).await {
+        Ok(running) => running,
+        Err(reply) => return Ok(reply),
+    };
+    let (cli, name) = (Arc::clone(call.cli()), name.to_owned());
+    let work = move || match write(&running, &cli, &name, partly) {
+        Ok(log) => outcome(true, &log),
+        Err(log) => outcome(false, &log),
+    };
+    aside("commit-config", work).await
+}
+
+/// Writes a file; what is to be said of it.
+fn write(running: &Running, cli: &Cli, name: &str, partly: bool) -> Result<String, String> {
+    let (commit, known) = prepare(running, cli, name, partly)?;
+    let path = restore(name.as_bytes());
+    let path = Path::new(OsStr::from_bytes(&path));
+    let warning = save::replace(path, &commit.text, |old| known.contains(&save::digest(old))).map_err(|why| {
+        format!(
+            "{}\nThis process may be kept from writing there by its sandbox, its 'chroot' or its 'user': then 'thalweg commit -S <socket> \
+             {name}' writes the same from outside.\n",
+            why.0
+        )
+    })?;
+    let warning = warning.map(|warning| warning + "\n").unwrap_or_default();
+    Ok(format!("{warning}{}", commit.said(name)))
 }

@@ -4,8 +4,10 @@
 //! What can be changed at run time is known here and nowhere else: a command that changes something more adds it to
 //! [`Running::now`], as an edit or as something that no line can say ([`Detail::unwritten`]).
 
+pub mod commit;
 mod process;
 mod proxies;
+pub mod save;
 mod servers;
 mod shown;
 

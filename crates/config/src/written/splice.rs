@@ -14,7 +14,9 @@ pub(super) fn section(out: &mut String, lines: &NewLines) {
     if !out.is_empty() && !out.ends_with('\n') {
         out.push('\n');
     }
-    out.push('\n');
+    if !out.is_empty() && !out.ends_with("\n\n") {
+        out.push('\n');
+    }
     for (at, words) in lines.iter().enumerate() {
         line(out, if at == 0 { "" } else { INDENT }, words, "\n");
     }

@@ -3,6 +3,7 @@
 //! A command is a [`Tool`]: its name, what follows it, what it does, and its function, in a file of its own. HAProxy has
 //! none of them, so that they are there only under our own name.
 
+mod commit;
 mod explain;
 mod fmt;
 mod help;
@@ -48,6 +49,7 @@ pub static TOOLS: &[Tool] = &[
     fmt::TOOL,
     upgrade::TOOL,
     plan::TOOL,
+    commit::TOOL,
     top::TOOL,
     help::TOOL,
 ];
@@ -90,6 +92,12 @@ impl<'a> Words<'a> {
     pub fn value(&mut self, option: &str, what: &str) -> Result<&'a str, String> {
         self.next().ok_or_else(|| format!("option '{option}' expects {what}"))
     }
+}
+
+/// A text as one word of a command of the CLI.
+pub fn word(text: &str) -> String {
+    let is_special = |c: char| matches!(c, ' ' | '\t' | '\n' | ';' | '\\' | '\'' | '"');
+    text.chars().flat_map(|c| is_special(c).then_some('\\').into_iter().chain([c])).collect()
 }
 
 /// The complaint about an argument that nobody knows.

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::{Call, Tool, top, unknown};
+use super::{Call, Tool, top, unknown, word};
 use crate::report::output;
 
 pub const TOOL: Tool = Tool {
@@ -25,8 +25,8 @@ Leaves with 0 if a reload would work, with 1 if not.
 fn run(call: &Call<'_>) -> Result<ExitCode, String> {
     let (mut socket, mut files) = (None, Vec::new());
     let mut words = call.words();
-    while let Some(word) = words.next() {
-        match word {
+    while let Some(argument) = words.next() {
+        match argument {
             "-S" => socket = Some(words.value("-S", "a socket")?),
             "-f" => files.push(words.value("-f", "a file")?),
             option if option.starts_with('-') => return unknown(option),
@@ -38,17 +38,10 @@ fn run(call: &Call<'_>) -> Result<ExitCode, String> {
     for file in files {
         // The process may run in another directory.
         let file = std::path::absolute(file).map_err(|error| format!("{file}: {error}"))?;
-        let escaped: String = file.to_string_lossy().chars().flat_map(escape).collect();
-        command.push_str(&format!(" {escaped}"));
+        command.push_str(&format!(" {}", word(&file.to_string_lossy())));
     }
     let answer = top::ask(socket, &command)?;
     let (head, said) = answer.split_once("\n--\n").ok_or_else(|| answer.trim_end().to_owned())?;
     output(&format!("{}\n", said.trim_end()));
     Ok(if head.ends_with("Success=1") { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// A character as a word of a command has it.
-fn escape(c: char) -> impl Iterator<Item = char> {
-    let special = matches!(c, ' ' | ';' | '\\' | '\'' | '"');
-    special.then_some('\\').into_iter().chain([c])
 }

@@ -75,6 +75,11 @@ fn run(call: &Call<'_>) -> Result<ExitCode, String> {
 
 /// One command, and its whole answer.
 pub fn ask(socket: &str, command: &str) -> Result<String, String> {
+    ask_bytes(socket, command).map(|answer| String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// The same, byte for byte.
+pub fn ask_bytes(socket: &str, command: &str) -> Result<Vec<u8>, String> {
     let failed = |error: io::Error| format!("{socket}: {error}");
     let line = format!("{command}\n");
     let mut answer = Vec::new();
@@ -91,7 +96,7 @@ pub fn ask(socket: &str, command: &str) -> Result<String, String> {
         stream.shutdown(Shutdown::Write).map_err(failed)?;
         stream.take(ANSWER_MAX).read_to_end(&mut answer).map_err(failed)?;
     }
-    Ok(String::from_utf8_lossy(&answer).into_owned())
+    Ok(answer)
 }
 
 /// The rows of `show stat`.

@@ -8,10 +8,12 @@ use super::support::eventually;
 
 /// Commands that the reference does not have.
 const OUR_OWN: &[&str] = &[
+    "commit config to",
     "explain",
     "reload",
     "show config",
     "show config diff",
+    "show config text",
     "show latency",
     "show reload",
     "show snapshots",

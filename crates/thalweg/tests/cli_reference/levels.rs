@@ -82,10 +82,12 @@ const MISSING: &[&str] = &[
 /// Commands that are ours, and those that need more here than in the reference, and why (docs/differences.md).
 const OTHERS: &[(&str, &str)] = &[
     ("dump ssl cert", "private keys are for administrators"),
+    ("commit config to", "ours"),
     ("explain", "ours"),
     ("reload", "ours"),
     ("show config", "ours"),
     ("show config diff", "ours"),
+    ("show config text", "ours"),
     ("show latency", "ours"),
     ("show reload", "ours"),
     ("show snapshots", "ours"),
