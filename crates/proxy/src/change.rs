@@ -11,12 +11,13 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 
-use thalweg_config::model::{Proxy, ProxyId, Server, ServerId, Shared, SharedLive};
+use thalweg_config::model::{Proxy, ProxyId, Server, ServerId, SharedLive};
 use thalweg_live::{FreeNumbers, Parting, Returns};
 use thalweg_runtime::{Class, Handle, Kind, SpawnOptions, run_on, spawn_with, timer};
 use thalweg_shared::{AtomicBool, AtomicU32, Mutex, MutexGuard};
 
-use crate::backend::{Backend, health, track};
+use crate::backend::Backend;
+use crate::change_set::{self, ChangeSet, Failed, OldBackend, OldServer};
 use crate::instance::{Instance, Live, Stopping};
 use crate::worker::{self, Worker};
 
@@ -141,21 +142,6 @@ impl Changes {
     }
 }
 
-impl Instance {
-    /// The next snapshot, in which a proxy is another one and something is `gone`. Its number and its name are as before.
-    fn with_proxy(
-        &self,
-        id: ProxyId,
-        gone: Vec<Number>,
-        change: impl FnOnce(&mut Proxy),
-    ) -> Option<Instance> {
-        let mut config = self.config.clone();
-        let proxy = config.proxies.iter_mut().find(|proxy| proxy.id == id)?;
-        change(proxy);
-        Some(self.like(config, gone))
-    }
-}
-
 /// Adds a server to a backend, at the end of its list, out of service. `tls` is what lines with TLS share, if this is the
 /// first one.
 ///
@@ -163,47 +149,21 @@ impl Instance {
 /// Nothing was changed.
 pub fn add_server(
     worker: &Worker,
-    proxy: ProxyId,
-    mut server: Server,
+    backend: &Arc<str>,
+    server: Server,
     tls: Option<SharedLive>,
 ) -> Result<(), Refused> {
-    let live = &worker.live;
-    let _changing = locked(&live.changes.changing);
-    forget_gone(live);
-    let now = live.current().ok_or(Refused::Ending)?;
-    let of = now.config.find_proxy(proxy).ok_or(Refused::Gone)?;
-    let backend = now.backends.get(proxy.0 as usize).ok_or(Refused::Gone)?;
-    if backend.server_by_name(of, &server.name).is_some() {
-        return Err(Refused::NameTaken);
-    }
-    if server.uid == 0 {
-        server.uid = (1..).find(|uid| of.servers.iter().all(|other| other.uid != *uid)).unwrap_or(u32::MAX);
-    }
-    let id = backend.take_number();
-    let flat = backend.place_of(id, || live.changes.take_place());
-    (server.id, server.revision) = (id, live.changes.next_revision());
-    backend.admit(of, &server, flat);
-    let server = Shared::from(server);
-    let added = server.clone();
-    let next = now.with_proxy(proxy, Vec::new(), |proxy| {
-        proxy.servers.push(added);
-        proxy.reindex();
-    });
-    let mut next = next.ok_or(Refused::Gone)?;
-    if let Some(tls) = tls {
-        next.config.tls = Some(tls);
-    }
-    live.put_in_force(Arc::new(next));
-    if let Some(tracked) = server.rare().track {
-        track::begin(worker, tracked, (proxy, id));
-    }
-    let thread = flat as usize % live.threads.len();
-    run_on(thread, move || {
-        if let Some(worker) = worker::current() {
-            health::start_server(&worker, proxy, &server, 0);
-        }
-    });
-    Ok(())
+    let new_servers = vec![(Arc::clone(backend), server)];
+    one(worker, ChangeSet { new_servers, tls, ..ChangeSet::default() })
+}
+
+/// Makes one change.
+fn one(worker: &Worker, set: ChangeSet) -> Result<(), Refused> {
+    change_set::apply(worker, set).map_err(|failed| match failed {
+        Failed::Refused(_, why) => why,
+        // It was made for no snapshot, so that none can overtake it.
+        Failed::Overtaken => Refused::Gone,
+    })
 }
 
 /// Whether a server can be removed now.
@@ -211,11 +171,21 @@ pub fn add_server(
 /// # Errors
 /// Why not.
 pub fn is_removable(instance: &Instance, proxy: &Proxy, server: &Server) -> Result<(), Refused> {
+    is_removable_once(instance, proxy, server, false)
+}
+
+/// The same, once it is out of service if it is taken out (`maintain`).
+pub(crate) fn is_removable_once(
+    instance: &Instance,
+    proxy: &Proxy,
+    server: &Server,
+    maintain: bool,
+) -> Result<(), Refused> {
     let backend = &instance.backends[proxy.id.0 as usize];
     if server.is_referenced || instance.trackers.has_any((proxy.id, server.id)) {
         return Err(Refused::Referenced);
     }
-    if !backend.standing(server.id).in_maintenance() {
+    if !maintain && !backend.standing(server.id).in_maintenance() {
         return Err(Refused::InService);
     }
     let is_used =
@@ -229,54 +199,16 @@ pub fn is_removable(instance: &Instance, proxy: &Proxy, server: &Server) -> Resu
 /// # Errors
 /// Nothing was changed.
 pub fn remove_server(worker: &Worker, proxy: ProxyId, server: ServerId) -> Result<(), Refused> {
-    let live = &worker.live;
-    let _changing = locked(&live.changes.changing);
-    let now = live.current().ok_or(Refused::Ending)?;
-    let of = now.config.find_proxy(proxy).ok_or(Refused::Gone)?;
-    let line = of.server(server).ok_or(Refused::Gone)?;
-    is_removable(&now, of, line)?;
-    let gone = vec![Number::Server(ServerNumber::of(&backend_of(&now, proxy)?, server))];
-    let next = now.with_proxy(proxy, gone, |proxy| {
-        proxy.servers.retain(|other| other.id != server);
-        proxy.reindex();
-    });
-    crate::resolvers::forget(&now, proxy, line);
-    if let Some(tracked) = line.rare().track {
-        live.trackers.forget(tracked, (proxy, server));
-    }
-    live.put_in_force(Arc::new(next.ok_or(Refused::Gone)?));
-    let backend = &now.backends[proxy.0 as usize];
-    backend.dismiss(server);
-    backend.drop_idle_connections(server);
-    Ok(())
-}
-
-fn backend_of(instance: &Instance, proxy: ProxyId) -> Result<Arc<Backend>, Refused> {
-    instance.backends.get(proxy.0 as usize).cloned().ok_or(Refused::Gone)
+    let old_servers = vec![OldServer { proxy, server, maintain: false }];
+    one(worker, ChangeSet { old_servers, ..ChangeSet::default() })
 }
 
 /// Adds a backend without servers, which rules may not choose yet.
 ///
 /// # Errors
 /// Nothing was changed.
-pub fn add_backend(worker: &Worker, mut proxy: Proxy) -> Result<(), Refused> {
-    let live = &worker.live;
-    let _changing = locked(&live.changes.changing);
-    forget_gone(live);
-    let now = live.current().ok_or(Refused::Ending)?;
-    if now.config.proxies.iter().any(|other| other.name == proxy.name) {
-        return Err(Refused::NameTaken);
-    }
-    proxy.id = live.changes.take_proxy();
-    let number = proxy.id.0;
-    live.unpublished[number as usize].store(proxy.unpublished, Ordering::SeqCst);
-    let backend = Arc::new(Backend::new(&proxy, 0));
-    let mut config = now.config.clone();
-    config.proxies.push(proxy.into());
-    config.reindex();
-    let backends = now.backends.with(number as usize, Some(backend));
-    live.put_in_force(Arc::new(now.with_backends(config, backends, Vec::new())));
-    Ok(())
+pub fn add_backend(worker: &Worker, proxy: Proxy) -> Result<(), Refused> {
+    one(worker, ChangeSet { new_backends: vec![proxy], ..ChangeSet::default() })
 }
 
 /// Whether a backend can be removed now.
@@ -284,6 +216,16 @@ pub fn add_backend(worker: &Worker, mut proxy: Proxy) -> Result<(), Refused> {
 /// # Errors
 /// Why not.
 pub fn is_backend_removable(instance: &Instance, proxy: &Proxy) -> Result<(), Refused> {
+    is_backend_removable_once(instance, proxy, !proxy.servers.is_empty(), false)
+}
+
+/// The same, with or without servers, once rules may not choose it if that is so from now on (`unpublish`).
+pub(crate) fn is_backend_removable_once(
+    instance: &Instance,
+    proxy: &Proxy,
+    has_servers: bool,
+    unpublish: bool,
+) -> Result<(), Refused> {
     let at = proxy.id.0 as usize;
     if proxy.is_fe() {
         return Err(Refused::Listens);
@@ -291,10 +233,10 @@ pub fn is_backend_removable(instance: &Instance, proxy: &Proxy) -> Result<(), Re
     if proxy.is_referenced {
         return Err(Refused::Referenced);
     }
-    if !instance.unpublished[at].load(Ordering::SeqCst) {
+    if !unpublish && !instance.unpublished[at].load(Ordering::SeqCst) {
         return Err(Refused::Published);
     }
-    if !proxy.servers.is_empty() {
+    if has_servers {
         return Err(Refused::HasServers);
     }
     let is_used = instance.backend_streams(proxy.id) != 0 || instance.backends[at].queue_len() != 0;
@@ -306,16 +248,8 @@ pub fn is_backend_removable(instance: &Instance, proxy: &Proxy) -> Result<(), Re
 /// # Errors
 /// Nothing was changed.
 pub fn remove_backend(worker: &Worker, proxy: ProxyId) -> Result<(), Refused> {
-    let live = &worker.live;
-    let _changing = locked(&live.changes.changing);
-    let now = live.current().ok_or(Refused::Ending)?;
-    is_backend_removable(&now, now.config.find_proxy(proxy).ok_or(Refused::Gone)?)?;
-    let mut config = now.config.clone();
-    config.proxies.retain(|other| other.id != proxy);
-    config.reindex();
-    let backends = now.backends.with(proxy.0 as usize, None);
-    live.put_in_force(Arc::new(now.with_backends(config, backends, vec![Number::Proxy(proxy)])));
-    Ok(())
+    let old_backends = vec![OldBackend { proxy, unpublish: false }];
+    one(worker, ChangeSet { old_backends, ..ChangeSet::default() })
 }
 
 impl Live {
@@ -363,7 +297,7 @@ pub(crate) fn bury_former(live: &Arc<Live>) {
 }
 
 /// Lets every thread forget what it keeps of what no snapshot has any more. The numbers are free when all have.
-fn forget_gone(live: &Arc<Live>) {
+pub(crate) fn forget_gone(live: &Arc<Live>) {
     forget(live, run_on);
 }
 

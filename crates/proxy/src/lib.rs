@@ -6,6 +6,7 @@
 
 pub mod backend;
 pub mod change;
+pub mod change_set;
 pub mod connection;
 pub mod counters;
 mod crt_watch;

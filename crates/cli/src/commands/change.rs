@@ -51,7 +51,7 @@ fn add(instance: &Instance, args: &[&str]) -> Reply {
         Err(why) => return Reply::error(why),
     };
     let Some(worker) = crate::worker() else { return Reply::error("The process ends.") };
-    match change::add_server(&worker, proxy.id, read.server, read.tls) {
+    match change::add_server(&worker, &proxy.name, read.server, read.tls) {
         Ok(()) => Reply::notice("New server registered."),
         Err(Refused::NameTaken) => Reply::error("Already exists a server with the same name in backend."),
         Err(_) => Reply::error("No such backend."),

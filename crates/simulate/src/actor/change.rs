@@ -113,7 +113,7 @@ fn arrive(plan: &Plan, record: &Record, n: usize, beside: usize) -> bool {
             return false;
         }
     };
-    if let Err(why) = add_server(&worker, proxy.id, read.server, read.tls) {
+    if let Err(why) = add_server(&worker, &proxy.name, read.server, read.tls) {
         record.complain(format!("server {name} cannot come: {why:?}"));
         return false;
     }

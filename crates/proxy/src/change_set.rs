@@ -1,0 +1,229 @@
+//! Servers and backends that come and go together: all of them in the next snapshot, or none.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use thalweg_config::model::{Config, Proxy, ProxyId, Server, ServerId, Shared, SharedLive};
+use thalweg_runtime::run_on;
+
+use crate::backend::{Backend, health, track};
+use crate::change::{
+    Number, Refused, ServerNumber, forget_gone, is_backend_removable_once, is_removable_once, locked,
+};
+use crate::instance::{Backends, Instance, Live};
+use crate::operator::Hand;
+use crate::worker::{self, Worker};
+
+/// See the module's documentation. What is new begins out of service, and rules may not choose it.
+#[derive(Default)]
+pub struct ChangeSet {
+    pub new_backends: Vec<Proxy>,
+    /// With the names of their backends, which may be new ones.
+    pub new_servers: Vec<(Arc<str>, Server)>,
+    /// What lines with TLS share, if one of those servers has the first.
+    pub tls: Option<SharedLive>,
+    pub old_servers: Vec<OldServer>,
+    pub old_backends: Vec<OldBackend>,
+    /// The snapshot that this was made for; of any if none is given.
+    pub generation: Option<u64>,
+}
+
+/// A server that goes.
+pub struct OldServer {
+    pub proxy: ProxyId,
+    pub server: ServerId,
+    /// It is taken out of service first.
+    pub maintain: bool,
+}
+
+/// A backend that goes.
+pub struct OldBackend {
+    pub proxy: ProxyId,
+    /// Rules may not choose it from now on.
+    pub unpublish: bool,
+}
+
+/// Why nothing was changed.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Failed {
+    /// Somebody else changed something since.
+    Overtaken,
+    /// This one stands in the way.
+    Refused(String, Refused),
+}
+
+/// Makes all changes at once.
+///
+/// # Errors
+/// Nothing was changed.
+pub fn apply(worker: &Worker, set: ChangeSet) -> Result<(), Failed> {
+    let live = &worker.live;
+    let _changing = locked(&live.changes.changing);
+    forget_gone(live);
+    let now = live.current().ok_or_else(|| Failed::Refused(String::new(), Refused::Ending))?;
+    if set.generation.is_some_and(|generation| generation != now.generation) {
+        return Err(Failed::Overtaken);
+    }
+    set.check(&now)?;
+    set.put_in_force(worker, &now);
+    Ok(())
+}
+
+impl ChangeSet {
+    /// Whether all of it can be done now: from here on nothing fails.
+    fn check(&self, now: &Instance) -> Result<(), Failed> {
+        let refused = |name: String| move |why| Failed::Refused(name, why);
+        for proxy in &self.new_backends {
+            if now.config.proxies.iter().any(|other| other.name == proxy.name) {
+                return Err(refused(proxy.name.to_string())(Refused::NameTaken));
+            }
+        }
+        for (backend, server) in &self.new_servers {
+            let fail = refused(format!("{backend}/{}", server.name));
+            if self.new_backends.iter().any(|proxy| proxy.name == *backend) {
+                continue;
+            }
+            let found = now.config.proxies.iter().find(|proxy| proxy.is_be() && proxy.name == *backend);
+            let Some(proxy) = found else { return Err(fail(Refused::Gone)) };
+            let taken = now.backends[proxy.id.0 as usize].server_by_name(proxy, &server.name);
+            if taken.is_some_and(|other| !self.takes_away(proxy.id, other.id)) {
+                return Err(fail(Refused::NameTaken));
+            }
+        }
+        for old in &self.old_servers {
+            let proxy = now.config.find_proxy(old.proxy);
+            let Some((proxy, server)) = proxy.and_then(|proxy| Some((proxy, proxy.server(old.server)?)))
+            else {
+                return Err(refused(String::new())(Refused::Gone));
+            };
+            let fail = refused(format!("{}/{}", proxy.name, server.name));
+            let is_tracked =
+                |(_, new): &(Arc<str>, Server)| new.rare().track == Some((old.proxy, old.server));
+            if self.new_servers.iter().any(is_tracked) {
+                return Err(fail(Refused::Referenced));
+            }
+            is_removable_once(now, proxy, server, old.maintain).map_err(fail)?;
+        }
+        for old in &self.old_backends {
+            let Some(proxy) = now.config.find_proxy(old.proxy) else {
+                return Err(refused(String::new())(Refused::Gone));
+            };
+            let fail = refused(proxy.name.to_string());
+            let stays = |server: &Shared<Server>| !self.takes_away(proxy.id, server.id);
+            let gets_one = self.new_servers.iter().any(|(backend, _)| *backend == proxy.name);
+            let has_servers = gets_one || proxy.servers.iter().any(stays);
+            is_backend_removable_once(now, proxy, has_servers, old.unpublish).map_err(fail)?;
+        }
+        Ok(())
+    }
+
+    fn takes_away(&self, proxy: ProxyId, server: ServerId) -> bool {
+        self.old_servers.iter().any(|old| (old.proxy, old.server) == (proxy, server))
+    }
+
+    fn put_in_force(self, worker: &Worker, now: &Arc<Instance>) {
+        let live = &worker.live;
+        let (mut config, mut backends) = (now.config.clone(), now.backends.clone());
+        let mut gone = Vec::new();
+        for old in self.old_servers.iter().filter(|old| old.maintain) {
+            Hand { worker, proxy: old.proxy, server: old.server }.maintain();
+        }
+        let changes_backends = !self.new_backends.is_empty() || !self.old_backends.is_empty();
+        for proxy in self.new_backends {
+            backends = introduce(live, &mut config, &backends, proxy);
+        }
+        config.reindex();
+        let mut added = Vec::new();
+        for (backend, server) in self.new_servers {
+            added.extend(admit(live, &mut config, &backends, &backend, server));
+        }
+        for old in &self.old_servers {
+            if let Some(backend) = now.backends.get(old.proxy.0 as usize) {
+                gone.push(Number::Server(ServerNumber::of(backend, old.server)));
+            }
+            if let Some(proxy) = config.proxies.iter_mut().find(|proxy| proxy.id == old.proxy) {
+                proxy.servers.retain(|other| other.id != old.server);
+                proxy.reindex();
+            }
+            let_go(now, old);
+        }
+        for old in &self.old_backends {
+            config.proxies.retain(|other| other.id != old.proxy);
+            backends = backends.with(old.proxy.0 as usize, None);
+            gone.push(Number::Proxy(old.proxy));
+        }
+        if let Some(tls) = self.tls {
+            config.tls = Some(tls);
+        }
+        let next = if changes_backends {
+            config.reindex();
+            now.with_backends(config, backends, gone)
+        } else {
+            now.like(config, gone)
+        };
+        live.put_in_force(Arc::new(next));
+        for old in &self.old_servers {
+            let backend = &now.backends[old.proxy.0 as usize];
+            backend.dismiss(old.server);
+            backend.drop_idle_connections(old.server);
+        }
+        added.into_iter().for_each(|(proxy, server, flat)| begin(worker, proxy, server, flat));
+    }
+}
+
+/// Gives a new backend its number.
+fn introduce(live: &Arc<Live>, config: &mut Config, backends: &Backends, mut proxy: Proxy) -> Backends {
+    proxy.id = live.changes.take_proxy();
+    let number = proxy.id.0 as usize;
+    live.unpublished[number].store(proxy.unpublished, Ordering::SeqCst);
+    let backend = Arc::new(Backend::new(&proxy, 0));
+    config.proxies.push(proxy.into());
+    backends.with(number, Some(backend))
+}
+
+/// Gives a new server its numbers, and a place in its backend.
+fn admit(
+    live: &Arc<Live>,
+    config: &mut Config,
+    backends: &Backends,
+    backend: &str,
+    mut server: Server,
+) -> Option<(ProxyId, Shared<Server>, u32)> {
+    let proxy = config.proxies.iter_mut().find(|proxy| proxy.is_be() && &*proxy.name == backend)?;
+    let backend = backends.get(proxy.id.0 as usize)?;
+    if server.uid == 0 {
+        let is_free = |uid: &u32| proxy.servers.iter().all(|other| other.uid != *uid);
+        server.uid = (1..).find(is_free).unwrap_or(u32::MAX);
+    }
+    let id = backend.take_number();
+    let flat = backend.place_of(id, || live.changes.take_place());
+    (server.id, server.revision) = (id, live.changes.next_revision());
+    backend.admit(proxy, &server, flat);
+    let server = Shared::from(server);
+    proxy.servers.push(server.clone());
+    proxy.reindex();
+    Some((proxy.id, server, flat))
+}
+
+/// What others do for a server ends.
+fn let_go(now: &Instance, old: &OldServer) {
+    let Some(line) = now.config.find_proxy(old.proxy).and_then(|proxy| proxy.server(old.server)) else {
+        return;
+    };
+    crate::resolvers::forget(now, old.proxy, line);
+    if let Some(tracked) = line.rare().track {
+        now.live.trackers.forget(tracked, (old.proxy, old.server));
+    }
+}
+
+/// What others do for a server begins.
+fn begin(worker: &Worker, proxy: ProxyId, server: Shared<Server>, flat: u32) {
+    if let Some(tracked) = server.rare().track {
+        track::begin(worker, tracked, (proxy, server.id));
+    }
+    run_on(flat as usize % worker.live.threads.len(), move || {
+        if let Some(worker) = worker::current() {
+            health::start_server(&worker, proxy, &server, 0);
+        }
+    });
+}
