@@ -15,6 +15,7 @@ use thalweg_proxy::Instance;
 use crate::json::{Converter, Shape};
 use crate::output::{Level, Output, Reply};
 use crate::session::{Input, Session};
+use crate::transaction::is_change;
 use crate::words::WORDS_MAX;
 use crate::{Cli, Severity, commands, help};
 
@@ -41,6 +42,8 @@ pub struct Command {
     pub shape: Option<fn(&[&str]) -> Shape>,
     /// What of it is refused or not known here, for docs/cli.md; empty for nothing.
     pub lacks: &'static str,
+    /// It can be part of a transaction; see [`crate::transaction`].
+    pub noted: bool,
     /// What it does.
     pub run: Run,
 }
@@ -110,6 +113,7 @@ impl Command {
             master: false,
             shape: None,
             lacks: "",
+            noted: false,
             run,
         }
     }
@@ -147,6 +151,11 @@ impl Command {
     /// The same, without something that the reference's has: see [`Command::lacks`].
     pub const fn lacks(self, what: &'static str) -> Command {
         Command { lacks: what, ..self }
+    }
+
+    /// The same, as a part of transactions: see [`Command::noted`].
+    pub const fn noted(self) -> Command {
+        Command { noted: true, ..self }
     }
 
     /// Whether it does anything.
@@ -194,6 +203,9 @@ pub async fn run(
     }
     let reply = match permitted(session, words) {
         Err(reply) => reply,
+        Ok((command, _)) if session.transaction.is_some() && is_change(command) => {
+            note(session, command, words, payload)
+        }
         Ok((command, count)) => {
             let mut args = &words[count..];
             if let (Some(shape), Some((&"json", before))) = (command.shape, args.split_last()) {
@@ -202,12 +214,17 @@ pub async fn run(
                 args = before;
                 output.json = Some(Converter::new(shape(args)));
             }
+            let revision = session.cli.revision();
             let call = Call { session: &mut *session, output: &mut *output, input, args, payload };
-            match command.run {
+            let reply = match command.run {
                 Run::Now(run) => run(call),
                 Run::Waiting(run) => run(call).await?,
                 Run::Missing(what) => missing(command.words, what),
+            };
+            if is_change(command) && !matches!(reply, Reply::Message(Level::Error, _)) {
+                session.cli.count_change(revision);
             }
+            reply
         }
     };
     let severity = match (&reply, &output.json) {
@@ -222,6 +239,19 @@ pub async fn run(
     output.text.push_str(&reply.render(severity));
     output.end_json();
     Ok(())
+}
+
+/// Notes a command for later, if it can be.
+fn note(session: &mut Session, command: &Command, words: &[&str], payload: Option<&str>) -> Reply {
+    let Some(transaction) = session.transaction.as_mut() else { return Reply::Done };
+    if !command.noted {
+        let words = command.words;
+        return Reply::error(format!("'{words}' cannot be part of a transaction: commit or abort it first."));
+    }
+    match transaction.note(words, payload) {
+        Ok(count) => Reply::info(format!("Noted as change {count}.")),
+        Err(why) => Reply::error(why),
+    }
 }
 
 /// The answer to a command, or a part of one, that the reference has, and that needs what this program has not yet.

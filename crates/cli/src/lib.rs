@@ -16,6 +16,7 @@ pub mod running;
 mod session;
 pub mod shown;
 mod threads;
+pub mod transaction;
 pub mod variables;
 pub mod words;
 
@@ -112,6 +113,8 @@ pub struct Cli {
     pub gate: Gate,
     /// The key of anonymous dumps for sessions that name none, 0 for none (`set anon global-key`).
     pub anon_key: AtomicU32,
+    /// Changes that sessions made and that are in no snapshot: see [`Cli::revision`].
+    pub changes: AtomicU64,
     /// What the sessions did so far.
     pub counts: Counts,
     /// Texts of the configuration that were given out to be written.

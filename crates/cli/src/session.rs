@@ -20,6 +20,7 @@ use thalweg_tls::live::BindLine;
 use crate::command;
 use crate::complete::complete;
 use crate::output::Output;
+use crate::transaction::Transaction;
 use crate::{Begin, Cli, Severity, commands, shown, words};
 
 /// How long a client that sent too much is read from, in milliseconds.
@@ -62,6 +63,8 @@ pub struct Session {
     pub experimental: bool,
     /// The key of its anonymous dumps, 0 while they are not (`set anon`).
     pub anon_key: u32,
+    /// Changes that it notes to make them all at once.
+    pub transaction: Option<Transaction>,
     /// A command ended it.
     pub end: Option<End>,
 }
@@ -123,6 +126,7 @@ async fn converse(cli: Arc<Cli>, socket: usize, io: Transport, begin: Begin) {
         expert,
         experimental,
         anon_key: 0,
+        transaction: None,
         end: None,
     };
     // A client that is gone needs no answer, and one that says nothing gets none.

@@ -174,6 +174,10 @@ fn every_command_of_the_manual_works_or_is_refused_by_name() {
         others,
         [
             "_getsocks",
+            "abort config",
+            "begin config",
+            "check config",
+            "commit config",
             "commit config to",
             "debug dev hash",
             "debug dev log",

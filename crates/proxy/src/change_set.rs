@@ -1,5 +1,6 @@
 //! Servers and backends that come and go together: all of them in the next snapshot, or none.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -65,7 +66,9 @@ pub fn apply(worker: &Worker, set: ChangeSet) -> Result<(), Failed> {
         return Err(Failed::Overtaken);
     }
     set.check(&now)?;
-    set.put_in_force(worker, &now);
+    if !set.is_empty() {
+        set.put_in_force(worker, &now);
+    }
     Ok(())
 }
 
@@ -117,6 +120,13 @@ impl ChangeSet {
         Ok(())
     }
 
+    fn is_empty(&self) -> bool {
+        self.new_backends.is_empty()
+            && self.new_servers.is_empty()
+            && self.old_servers.is_empty()
+            && self.old_backends.is_empty()
+    }
+
     fn takes_away(&self, proxy: ProxyId, server: ServerId) -> bool {
         self.old_servers.iter().any(|old| (old.proxy, old.server) == (proxy, server))
     }
@@ -133,10 +143,11 @@ impl ChangeSet {
             backends = introduce(live, &mut config, &backends, proxy);
         }
         config.reindex();
-        let mut added = Vec::new();
+        let (mut added, mut free) = (Vec::new(), FreeUids::default());
         for (backend, server) in self.new_servers {
-            added.extend(admit(live, &mut config, &backends, &backend, server));
+            added.extend(admit(live, &mut config, &backends, &mut free, &backend, server));
         }
+        free.0.keys().for_each(|at| config.proxies[*at].reindex());
         for old in &self.old_servers {
             if let Some(backend) = now.backends.get(old.proxy.0 as usize) {
                 gone.push(Number::Server(ServerNumber::of(backend, old.server)));
@@ -181,27 +192,44 @@ fn introduce(live: &Arc<Live>, config: &mut Config, backends: &Backends, mut pro
     backends.with(number, Some(backend))
 }
 
-/// Gives a new server its numbers, and a place in its backend.
+/// The numbers that servers of backends have, by position of the backend, and from where on free ones are looked for.
+#[derive(Default)]
+struct FreeUids(HashMap<usize, (HashSet<u32>, u32)>);
+
+impl FreeUids {
+    /// The lowest number that no server of a backend has, unless it brings one.
+    fn take(&mut self, at: usize, proxy: &Proxy, given: u32) -> u32 {
+        let of = || (proxy.servers.iter().map(|server| server.uid).collect(), 1);
+        let (used, next) = self.0.entry(at).or_insert_with(of);
+        let uid =
+            if given != 0 { given } else { (*next..).find(|uid| !used.contains(uid)).unwrap_or(u32::MAX) };
+        if given == 0 {
+            *next = uid.saturating_add(1);
+        }
+        used.insert(uid);
+        uid
+    }
+}
+
+/// Gives a new server its numbers, and a place in its backend, which is to be indexed anew afterwards.
 fn admit(
     live: &Arc<Live>,
     config: &mut Config,
     backends: &Backends,
+    free: &mut FreeUids,
     backend: &str,
     mut server: Server,
 ) -> Option<(ProxyId, Shared<Server>, u32)> {
-    let proxy = config.proxies.iter_mut().find(|proxy| proxy.is_be() && &*proxy.name == backend)?;
+    let at = config.proxies.iter().position(|proxy| proxy.is_be() && &*proxy.name == backend)?;
+    let proxy = &mut config.proxies[at];
     let backend = backends.get(proxy.id.0 as usize)?;
-    if server.uid == 0 {
-        let is_free = |uid: &u32| proxy.servers.iter().all(|other| other.uid != *uid);
-        server.uid = (1..).find(is_free).unwrap_or(u32::MAX);
-    }
+    server.uid = free.take(at, proxy, server.uid);
     let id = backend.take_number();
     let flat = backend.place_of(id, || live.changes.take_place());
     (server.id, server.revision) = (id, live.changes.next_revision());
     backend.admit(proxy, &server, flat);
     let server = Shared::from(server);
     proxy.servers.push(server.clone());
-    proxy.reindex();
     Some((proxy.id, server, flat))
 }
 

@@ -187,38 +187,16 @@ impl Hand<'_> {
     /// Changes the server's weight as a text says: a number up to 256, or a percentage of the configured one. The error says
     /// what is wrong with it.
     pub fn change_weight(&self, text: &str) -> Result<(), &'static str> {
-        let Some((number, rest)) = leading_number(text) else {
-            return Err("Empty weight string empty or preceded by garbage");
-        };
         let (proxy, server) = (self.worker.proxy(self.proxy), self.server);
-        let initial = proxy.server(server).map_or(0, |server| i64::from(server.weight));
-        let weight = match rest {
-            "%" if number < 0 => return Err("Relative weight must be positive."),
-            "%" => (number.saturating_mul(initial) / 100).min(WEIGHT_MAX),
-            "" if !(0..=WEIGHT_MAX).contains(&number) => {
-                return Err("Absolute weight can only be between 0 and 256 inclusive.");
-            }
-            "" => number,
-            _ => return Err("Trailing garbage in weight string"),
-        };
-        if self.backend().balancer.is_static() && weight != 0 && weight != initial {
-            return Err("Backend is using a static LB algorithm and only accepts weights '0%' and '100%'.");
-        }
-        self.set_weight(u32::try_from(weight).unwrap_or(0));
+        let initial = proxy.server(server).map_or(0, |server| u32::from(server.weight));
+        self.set_weight(weight_of(text, initial, self.backend().balancer.is_static())?);
         Ok(())
     }
 
     /// Changes the limit on the server's requests as a text says.
     pub fn change_maxconn(&self, text: &str) -> Result<(), &'static str> {
-        match leading_number(text) {
-            Some((number, "")) => {
-                let maxconn = u32::try_from(number).map_err(|_| "Value out of range.")?;
-                self.backend().set_maxconn(self.server, maxconn);
-                Ok(())
-            }
-            Some(_) => Err("Trailing garbage in maxconn string"),
-            None => Err("maxconn string empty or preceded by garbage"),
-        }
+        self.backend().set_maxconn(self.server, maxconn_of(text)?);
+        Ok(())
     }
 
     /// Says in the place of the server's agent that it is up or down; the logs hear where that was said. False when it has no
@@ -248,6 +226,43 @@ impl Hand<'_> {
             &format!(", changed from {place}"),
         );
         track::follow(self.worker, self.proxy, self.server);
+    }
+}
+
+/// The weight that a text says: a number up to 256, or a percentage of the configured one. Where weights are fixed it may
+/// only be that or 0.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn weight_of(text: &str, initial: u32, is_static: bool) -> Result<u32, &'static str> {
+    let Some((number, rest)) = leading_number(text) else {
+        return Err("Empty weight string empty or preceded by garbage");
+    };
+    let initial = i64::from(initial);
+    let weight = match rest {
+        "%" if number < 0 => return Err("Relative weight must be positive."),
+        "%" => (number.saturating_mul(initial) / 100).min(WEIGHT_MAX),
+        "" if !(0..=WEIGHT_MAX).contains(&number) => {
+            return Err("Absolute weight can only be between 0 and 256 inclusive.");
+        }
+        "" => number,
+        _ => return Err("Trailing garbage in weight string"),
+    };
+    if is_static && weight != 0 && weight != initial {
+        return Err("Backend is using a static LB algorithm and only accepts weights '0%' and '100%'.");
+    }
+    Ok(u32::try_from(weight).unwrap_or(0))
+}
+
+/// The limit on requests that a text says.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn maxconn_of(text: &str) -> Result<u32, &'static str> {
+    match leading_number(text) {
+        Some((number, "")) => u32::try_from(number).map_err(|_| "Value out of range."),
+        Some(_) => Err("Trailing garbage in maxconn string"),
+        None => Err("maxconn string empty or preceded by garbage"),
     }
 }
 

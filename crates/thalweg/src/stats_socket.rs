@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -89,6 +89,7 @@ pub fn prepare(
         sockets,
         gate: Gate::new(instance.config.global.stats_maxconn.max(1)),
         anon_key: AtomicU32::new(instance.config.global.anonkey),
+        changes: AtomicU64::new(0),
         counts: thalweg_cli::Counts::default(),
         committed: thalweg_cli::running::commit::Committed::default(),
     };

@@ -229,7 +229,7 @@ fn comments_are_stripped_and_variables_replaced() {
         let mut conn = Conn::connect_unix(&directory.0.join("cli"));
         conn.send("show config\n");
         let expected = format!(
-            "# generation 0, 0 changes at run time\nglobal\n    stats socket {}/cli level admin\nfrontend fe\n    mode http\n    \
+            "# generation 0, revision 0, 0 changes at run time\nglobal\n    stats socket {}/cli level admin\nfrontend fe\n    mode http\n    \
              timeout client 1s\n    bind {}\n    acl a path '/with blank' '/#'\n\n",
             directory.0.display(),
             proxy.addr("fe")
@@ -590,7 +590,6 @@ fn odd_commands_write_nothing() {
             "commit config to",
             "commit config to a b",
             "commit config to a partly b",
-            "commit config",
             "show config text",
             "show config text a b c",
         ] {

@@ -14,13 +14,17 @@ use crate::output::Reply;
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] = &[
     Command::new("add backend", Admin, Run::Now(|call| add_backend(call.instance(), call.args)))
-        .help("<backend>", "add a backend with the presets of a 'defaults' section"),
+        .help("<backend>", "add a backend with the presets of a 'defaults' section")
+        .noted(),
     Command::new("del backend", Admin, Run::Now(|call| delete_backend(call.instance(), call.args)))
-        .help("<backend>", "remove a backend that is unpublished, unused and has no server"),
+        .help("<backend>", "remove a backend that is unpublished, unused and has no server")
+        .noted(),
     Command::new("add server", Admin, Run::Now(|call| add(call.instance(), call.args)))
-        .help("<bk>/<srv>", "add a server to a backend ('add server help' lists its options)"),
+        .help("<bk>/<srv>", "add a server to a backend ('add server help' lists its options)")
+        .noted(),
     Command::new("del server", Admin, Run::Now(|call| delete(call.instance(), call.args)))
-        .help("<bk>/<srv>", "remove a server that is in maintenance and unused"),
+        .help("<bk>/<srv>", "remove a server that is in maintenance and unused")
+        .noted(),
 ];
 
 /// `add server`.
@@ -59,7 +63,7 @@ fn add(instance: &Instance, args: &[&str]) -> Reply {
 }
 
 /// What a refusal to remove a server is answered with.
-pub(super) fn words(why: Refused) -> &'static str {
+pub(crate) fn words(why: Refused) -> &'static str {
     match why {
         Refused::Referenced => {
             "This server cannot be removed at runtime due to other configuration elements pointing to it."
@@ -88,20 +92,39 @@ fn delete(instance: &Instance, args: &[&str]) -> Reply {
 
 const USAGE: &str = "Usage: add backend <name> from <defproxy> [mode <px_mode>] [guid <val>].";
 
+/// What follows `add backend`.
+pub(crate) struct NewBackendWords<'a> {
+    pub name: &'a str,
+    pub preset: &'a str,
+    pub mode: Option<&'a str>,
+    pub guid: Option<&'a str>,
+}
+
+impl<'a> NewBackendWords<'a> {
+    /// Reads it; the error says what is expected.
+    pub fn read(args: &[&'a str]) -> Result<NewBackendWords<'a>, &'static str> {
+        let Some(&name) = args.first() else { return Err("Require backend name.") };
+        let Some((&"from", [preset, rest @ ..])) = args.get(1..).and_then(<[&str]>::split_first) else {
+            return Err("Usage: add backend <name> from <defproxy>.");
+        };
+        let mut words = NewBackendWords { name, preset, mode: None, guid: None };
+        for option in rest.chunks(2) {
+            match option {
+                ["mode", value] => words.mode = Some(*value),
+                ["guid", value] => words.guid = Some(*value),
+                _ => return Err(USAGE),
+            }
+        }
+        Ok(words)
+    }
+}
+
 /// `add backend`.
 fn add_backend(instance: &Instance, args: &[&str]) -> Reply {
-    let Some(&name) = args.first() else { return Reply::error("Require backend name.") };
-    let Some((&"from", [preset, rest @ ..])) = args.get(1..).and_then(<[&str]>::split_first) else {
-        return Reply::error("Usage: add backend <name> from <defproxy>.");
+    let NewBackendWords { name, preset, mode, guid } = match NewBackendWords::read(args) {
+        Ok(words) => words,
+        Err(why) => return Reply::error(why),
     };
-    let (mut mode, mut guid) = (None, None);
-    for option in rest.chunks(2) {
-        match option {
-            ["mode", value] => mode = Some(*value),
-            ["guid", value] => guid = Some(*value),
-            _ => return Reply::error(USAGE),
-        }
-    }
     let options = LoadOptions { environment: instance.config.environment.clone(), ..LoadOptions::default() };
     let proxy = match new_backend(&options, &instance.config, name, preset, mode, guid) {
         Ok(proxy) => proxy,

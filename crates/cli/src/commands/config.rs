@@ -58,9 +58,10 @@ async fn show(call: Call<'_>) -> io::Result<Reply> {
     let key = call.session.anon_key;
     let Call { session, output, .. } = call;
     let changes = running.differences.len();
-    output
-        .text
-        .push_str(&format!("# generation {}, {changes} changes at run time\n", session.instance.generation));
+    let (generation, revision) = (session.instance.generation, session.cli.revision());
+    output.text.push_str(&format!(
+        "# generation {generation}, revision {revision}, {changes} changes at run time\n"
+    ));
     for line in running.lines_now() {
         output.text.push_str(&anonymous::line(key, &line));
         output.text.push('\n');

@@ -32,9 +32,11 @@ pub static COMMANDS: &[Command] = &[
     )
     .help("<frontend>", "close the listeners of a frontend for good"),
     Command::new("publish backend", Admin, Run::Now(|call| publish(call.instance(), call.args, true)))
-        .help("<backend>", "let switching rules choose a backend"),
+        .help("<backend>", "let switching rules choose a backend")
+        .noted(),
     Command::new("unpublish backend", Admin, Run::Now(|call| publish(call.instance(), call.args, false)))
-        .help("<backend>", "keep switching rules from choosing a backend"),
+        .help("<backend>", "keep switching rules from choosing a backend")
+        .noted(),
     Command::new("set maxconn frontend", Admin, Run::Now(|call| set_maxconn(call.instance(), call.args)))
         .help("<frontend> <value>", "change the connection limit of a frontend"),
     Command::new(

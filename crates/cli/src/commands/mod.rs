@@ -1,7 +1,7 @@
 //! The commands, one file per family. A new family adds its `mod` line and its place in [`FAMILIES`].
 
 mod anon;
-mod change;
+pub(crate) mod change;
 mod config;
 mod cookies;
 mod counters;
@@ -13,19 +13,20 @@ mod explain;
 mod frontend;
 pub mod info;
 mod missing;
-mod patterns;
+pub(crate) mod patterns;
 mod peers;
 mod process;
 mod profile;
 mod reload;
 mod resolvers;
-mod server;
+pub(crate) mod server;
 mod session;
 mod sessions;
 mod ssl;
 mod statistics;
 mod tables;
 mod trace;
+mod transaction;
 mod variables;
 mod wait;
 
@@ -65,6 +66,7 @@ pub(crate) static FAMILIES: &[&[Command]] = &[
     ssl::COMMANDS,
     statistics::COMMANDS,
     tables::COMMANDS,
+    transaction::COMMANDS,
     trace::COMMANDS,
     variables::COMMANDS,
     wait::COMMANDS,

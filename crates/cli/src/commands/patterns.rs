@@ -15,21 +15,27 @@ use crate::output::Reply;
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] = &[
     Command::new("add acl", Admin, Run::Now(|call| add_acl(call.instance(), call.args)))
-        .help("[@<ver>] <acl> <pattern>", "add a pattern to an ACL"),
+        .help("[@<ver>] <acl> <pattern>", "add a pattern to an ACL")
+        .noted(),
     Command::new("add map", Admin, Run::Now(|call| add_map(call.instance(), call.args, call.payload)))
-        .help("[@<ver>] <map> <key> <val>", "add an entry to a map (or a payload of entries)"),
+        .help("[@<ver>] <map> <key> <val>", "add an entry to a map (or a payload of entries)")
+        .noted(),
     Command::new("clear acl", Admin, Run::Now(|call| clear(call.instance(), false, call.args)))
-        .help("[@<ver>] <acl>", "remove all patterns of an ACL"),
+        .help("[@<ver>] <acl>", "remove all patterns of an ACL")
+        .noted(),
     Command::new("clear map", Admin, Run::Now(|call| clear(call.instance(), true, call.args)))
-        .help("[@<ver>] <map>", "remove all entries of a map"),
+        .help("[@<ver>] <map>", "remove all entries of a map")
+        .noted(),
     Command::new("commit acl", Admin, Run::Now(|call| commit(call.instance(), false, call.args)))
         .help("@<ver> <acl>", "put a prepared ACL in place"),
     Command::new("commit map", Admin, Run::Now(|call| commit(call.instance(), true, call.args)))
         .help("@<ver> <map>", "put a prepared map in place"),
     Command::new("del acl", Admin, Run::Now(|call| delete(call.instance(), false, call.args)))
-        .help("<acl> [<key>|#<ref>]", "remove patterns of an ACL"),
+        .help("<acl> [<key>|#<ref>]", "remove patterns of an ACL")
+        .noted(),
     Command::new("del map", Admin, Run::Now(|call| delete(call.instance(), true, call.args)))
-        .help("<map> [<key>|#<ref>]", "remove entries of a map"),
+        .help("<map> [<key>|#<ref>]", "remove entries of a map")
+        .noted(),
     Command::new("get acl", Admin, Run::Now(|call| get(call.instance(), false, call.args)))
         .help("<acl> <value>", "show which pattern of an ACL matches a value"),
     Command::new("get map", Admin, Run::Now(|call| get(call.instance(), true, call.args)))
@@ -39,7 +45,8 @@ pub static COMMANDS: &[Command] = &[
     Command::new("prepare map", Admin, Run::Now(|call| prepare(call.instance(), true, call.args)))
         .help("<map>", "begin a new version of a map"),
     Command::new("set map", Admin, Run::Now(|call| set_map(call.instance(), call.args)))
-        .help("<map> [<key>|#<ref>] <value>", "change the value of entries of a map"),
+        .help("<map> [<key>|#<ref>] <value>", "change the value of entries of a map")
+        .noted(),
     Command::new("show acl", Admin, Run::Waiting(|call| Box::pin(show(call, false))))
         .help("[@<ver>] <acl>", "list the ACLs, or the patterns of one")
         .json(listed),
@@ -67,7 +74,7 @@ fn unknown(map: bool) -> Reply {
 }
 
 /// The map or ACL of that name or number.
-fn find(instance: &Instance, map: bool, name: &str) -> Option<Arc<PatternSet>> {
+pub(crate) fn find(instance: &Instance, map: bool, name: &str) -> Option<Arc<PatternSet>> {
     instance.config.registry.find(name).filter(|set| if map { set.is_map() } else { set.is_acl() })
 }
 
@@ -235,8 +242,17 @@ fn add_map(instance: &Instance, args: &[&str], payload: Option<&str>) -> Reply {
         return reply;
     }
     let Some(payload) = payload else { return added(add(&set, version, args[1], args[2])) };
+    let (entries, problem) = lines(payload);
+    // What came before a problem stays, as in the reference.
+    match (add_lines(&set, version, &entries), problem) {
+        (Ok(()), Some(problem)) => Reply::error(problem),
+        (result, _) => added(result),
+    }
+}
+
+/// The entries of a payload, up to the first line that is none, and what is wrong with that.
+fn lines(payload: &str) -> (Vec<(&str, &str)>, Option<String>) {
     let mut entries = Vec::new();
-    let mut problem = None;
     for line in payload.split('\n') {
         let line = line.trim_start_matches([' ', '\t']);
         if line.is_empty() {
@@ -245,16 +261,17 @@ fn add_map(instance: &Instance, args: &[&str], payload: Option<&str>) -> Reply {
         let (key, value) = line.split_once([' ', '\t']).unwrap_or((line, ""));
         let value = value.trim_start_matches([' ', '\t']);
         if value.is_empty() {
-            problem = Some(format!("Missing value for key '{key}'."));
-            break;
+            return (entries, Some(format!("Missing value for key '{key}'.")));
         }
         entries.push((key, value));
     }
-    // What came before a problem stays, as in the reference.
-    match (add_lines(&set, version, &entries), problem) {
-        (Ok(()), Some(problem)) => Reply::error(problem),
-        (result, _) => added(result),
-    }
+    (entries, None)
+}
+
+/// The entries of a payload all of whose lines are some.
+pub(crate) fn entries(payload: &str) -> Result<Vec<(&str, &str)>, String> {
+    let (entries, problem) = lines(payload);
+    problem.map_or(Ok(entries), Err)
 }
 
 /// Adds entries up to the first that cannot be added.

@@ -1,7 +1,7 @@
 //! Servers and backends.
 
 mod agent;
-mod identity;
+pub(crate) mod identity;
 
 use std::net::IpAddr;
 
@@ -54,16 +54,21 @@ pub static COMMANDS: &[Command] = &[
     Command::new("get weight", User, Run::Now(|call| get_weight(call.instance(), call.args)))
         .help("<bk>/<srv>", "show the weight of a server"),
     Command::new("set weight", Admin, Run::Now(|call| set_weight(call.instance(), call.args)))
-        .help("<bk>/<srv>  (DEPRECATED)", "change the weight of a server (rather: 'set server')"),
+        .help("<bk>/<srv>  (DEPRECATED)", "change the weight of a server (rather: 'set server')")
+        .noted(),
     Command::new("set server", Admin, Run::Now(|call| set(call.instance(), call.args)))
         .help("<bk>/<srv> [opts]", "change the state, health, weight or address of a server")
+        .noted()
         .lacks("addr of servers of logs"),
     Command::new("set maxconn server", Admin, Run::Now(|call| set_maxconn(call.instance(), call.args)))
-        .help("<bk>/<srv>", "change the request limit of a server"),
+        .help("<bk>/<srv>", "change the request limit of a server")
+        .noted(),
     Command::new("enable server", Admin, Run::Now(|call| enable(call.instance(), call.args, true)))
-        .help(" (DEPRECATED)", "end a server's maintenance (rather: 'set server')"),
+        .help(" (DEPRECATED)", "end a server's maintenance (rather: 'set server')")
+        .noted(),
     Command::new("disable server", Admin, Run::Now(|call| enable(call.instance(), call.args, false)))
-        .help("(DEPRECATED)", "put a server into maintenance (rather: 'set server')"),
+        .help("(DEPRECATED)", "put a server into maintenance (rather: 'set server')")
+        .noted(),
     Command::new("enable health", Admin, Run::Now(|call| enable_checks(call.instance(), call.args, true)))
         .help("", "let the checks of a server go on"),
     Command::new("disable health", Admin, Run::Now(|call| enable_checks(call.instance(), call.args, false)))

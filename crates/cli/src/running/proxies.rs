@@ -176,7 +176,9 @@ impl Running {
         added
             .filter_map(|server| {
                 let words = servers::words_of_added(proxy, server)?;
-                let (details, words) = looking.at(server, Some(words));
+                let (mut details, words) = looking.at(server, Some(words));
+                // What its line says needs no other one.
+                details.retain(|detail| detail.unwritten.is_some());
                 let words = words?;
                 let how = How::Added(words[2..].to_vec());
                 let name = servers::name(proxy, server);

@@ -258,6 +258,14 @@ impl PatternSet {
         state.publish()
     }
 
+    /// Whether a key can be added.
+    ///
+    /// # Errors
+    /// The text of the problem, when a use of the set cannot read the pattern.
+    pub fn check(&self, key: &[u8]) -> Result<(), String> {
+        lock(&self.state).validate(key)
+    }
+
     /// Adds an entry after the others.
     ///
     /// # Errors

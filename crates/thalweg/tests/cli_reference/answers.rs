@@ -8,6 +8,10 @@ use super::support::eventually;
 
 /// Commands that the reference does not have.
 const OUR_OWN: &[&str] = &[
+    "abort config",
+    "begin config",
+    "check config",
+    "commit config",
     "commit config to",
     "explain",
     "reload",

@@ -82,6 +82,10 @@ const MISSING: &[&str] = &[
 /// Commands that are ours, and those that need more here than in the reference, and why (docs/differences.md).
 const OTHERS: &[(&str, &str)] = &[
     ("dump ssl cert", "private keys are for administrators"),
+    ("abort config", "ours"),
+    ("begin config", "ours"),
+    ("check config", "ours"),
+    ("commit config", "ours"),
     ("commit config to", "ours"),
     ("explain", "ours"),
     ("reload", "ours"),

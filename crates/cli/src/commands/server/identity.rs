@@ -15,7 +15,7 @@ use crate::output::Reply;
 const NAME_MAX: usize = 63;
 
 /// Changes what `what` says, as `args` say.
-pub(super) fn set(instance: &Instance, proxy: &Proxy, server: &Server, what: &str, args: &[&str]) -> Reply {
+pub(crate) fn set(instance: &Instance, proxy: &Proxy, server: &Server, what: &str, args: &[&str]) -> Reply {
     let backend = &instance.backends[proxy.id.0 as usize];
     let Some(first) = args.first().copied() else {
         return Reply::error(match what {

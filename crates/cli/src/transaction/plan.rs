@@ -1,0 +1,350 @@
+//! What the commands of a transaction come to: everything that can fail is found here, and nothing is changed.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use thalweg_config::model::{Config, Proxy, ProxyId, Server, ServerAddr, ServerId, Shared};
+use thalweg_config::{LoadOptions, new_backend, new_server};
+use thalweg_proxy::Instance;
+use thalweg_proxy::backend::algorithm::takes_new_servers;
+use thalweg_proxy::change_set::{self, ChangeSet, Failed, OldBackend, OldServer};
+use thalweg_proxy::operator::{Hand, maxconn_of, weight_of};
+use thalweg_proxy::worker::Worker;
+
+use super::Change;
+use super::files::Files;
+use crate::commands::change::{NewBackendWords, words as why_not};
+use crate::commands::server::identity;
+
+/// Everything that is to be done.
+pub struct Plan {
+    set: ChangeSet,
+    settings: Vec<(Target, Setting)>,
+    published: Vec<(Arc<str>, bool)>,
+    files: Files,
+}
+
+/// Why nothing was changed.
+pub enum NotMade {
+    /// Somebody else changed something since.
+    Overtaken,
+    /// What is wrong.
+    Refused(String),
+}
+
+/// A server that something is set of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Target {
+    Old(ProxyId, ServerId),
+    /// The names of its backend and its own.
+    New(Arc<str>, Arc<str>),
+}
+
+enum Setting {
+    Weight(u32),
+    Maxconn(u32),
+    Ready,
+    Drain,
+    Maintenance,
+    /// What follows `addr`.
+    Address(Vec<String>),
+}
+
+/// The configuration as it will be, as far as the commands were read.
+struct Planner<'i> {
+    instance: &'i Instance,
+    config: Config,
+    options: LoadOptions<'static>,
+    plan: Plan,
+}
+
+impl Plan {
+    /// Plans all changes, in order.
+    ///
+    /// # Errors
+    /// The position of the first one that cannot be made, and why.
+    pub fn of(instance: &Instance, changes: &[Change]) -> Result<Plan, (usize, String)> {
+        let environment = instance.config.environment.clone();
+        let set = ChangeSet { generation: Some(instance.generation), ..ChangeSet::default() };
+        let mut planner = Planner {
+            instance,
+            config: instance.config.clone(),
+            options: LoadOptions { environment, ..LoadOptions::default() },
+            plan: Plan { set, settings: Vec::new(), published: Vec::new(), files: Files::default() },
+        };
+        for (at, change) in changes.iter().enumerate() {
+            let words: Vec<&str> = change.words.iter().map(String::as_str).collect();
+            planner.change(&words, change.payload.as_deref()).map_err(|why| (at, why))?;
+        }
+        Ok(planner.plan)
+    }
+
+    /// Makes them all.
+    ///
+    /// # Errors
+    /// None was made.
+    pub fn carry_out(self, worker: &Worker) -> Result<(), NotMade> {
+        change_set::apply(worker, self.set).map_err(|failed| match failed {
+            Failed::Overtaken => NotMade::Overtaken,
+            Failed::Refused(name, why) => NotMade::Refused(format!("{name}: {}", why_not(why))),
+        })?;
+        let Some(now) = worker.live.current() else { return Ok(()) };
+        let Some(worker) = crate::worker() else { return Ok(()) };
+        for (target, setting) in self.settings {
+            if let Some((proxy, server)) = target.find(&now.config) {
+                setting.make(&now, &worker, proxy, server);
+            }
+        }
+        for (name, on) in self.published {
+            let found = now.config.proxies.iter().find(|proxy| proxy.is_be() && proxy.name == name);
+            if let Some(proxy) = found {
+                now.unpublished[proxy.id.0 as usize].store(!on, Ordering::SeqCst);
+            }
+        }
+        self.files.carry_out();
+        Ok(())
+    }
+}
+
+impl Target {
+    fn find<'c>(&self, config: &'c Config) -> Option<(&'c Proxy, &'c Server)> {
+        match self {
+            Target::Old(proxy, server) => {
+                let proxy = config.find_proxy(*proxy)?;
+                Some((proxy, proxy.server(*server)?))
+            }
+            Target::New(backend, server) => {
+                let proxy = config.proxies.iter().find(|proxy| proxy.is_be() && proxy.name == *backend)?;
+                Some((proxy, proxy.server_by_name(server)?))
+            }
+        }
+    }
+}
+
+impl Setting {
+    fn make(self, now: &Instance, worker: &Worker, proxy: &Proxy, server: &Server) {
+        let hand = Hand { worker, proxy: proxy.id, server: server.id };
+        match self {
+            Setting::Weight(weight) => hand.set_weight(weight),
+            Setting::Maxconn(maxconn) => now.backends[proxy.id.0 as usize].set_maxconn(server.id, maxconn),
+            Setting::Ready => hand.make_ready(),
+            Setting::Drain => hand.start_drain(),
+            Setting::Maintenance => hand.maintain(),
+            Setting::Address(args) => {
+                let args: Vec<&str> = args.iter().map(String::as_str).collect();
+                // That nothing changed is no failure.
+                let _ = identity::set(now, proxy, server, "addr", &args);
+            }
+        }
+    }
+}
+
+impl Planner<'_> {
+    fn change(&mut self, words: &[&str], payload: Option<&str>) -> Result<(), String> {
+        match words {
+            [verb @ ("add" | "set" | "del" | "clear"), what @ ("map" | "acl"), args @ ..] => {
+                return self.plan.files.plan(self.instance, verb, *what == "map", args, payload);
+            }
+            _ if payload.is_some() => return Err("It takes no payload.".into()),
+            _ => {}
+        }
+        match words {
+            ["add", "server", name, words @ ..] => self.add_server(name, words),
+            ["del", "server", name] => self.remove_server(name),
+            ["add", "backend", args @ ..] => self.add_backend(args),
+            ["del", "backend", name] => self.remove_backend(name),
+            ["publish", "backend", name] => self.publish(name, true),
+            ["unpublish", "backend", name] => self.publish(name, false),
+            ["enable", "server", name] => self.set(name, |_, _| Ok(Setting::Ready)),
+            ["disable", "server", name] => self.set(name, |_, _| Ok(Setting::Maintenance)),
+            ["set", "weight", name, text] | ["set", "server", name, "weight", text] => self.set(name, |proxy, server| {
+                let is_static = !takes_new_servers(proxy);
+                weight_of(text, u32::from(server.weight), is_static).map(Setting::Weight).map_err(str::to_owned)
+            }),
+            ["set", "maxconn", "server", name, text] => {
+                self.set(name, |_, _| maxconn_of(text).map(Setting::Maxconn).map_err(str::to_owned))
+            }
+            ["set", "server", name, "state", state] => self.set(name, |_, _| match *state {
+                "ready" => Ok(Setting::Ready),
+                "drain" => Ok(Setting::Drain),
+                "maint" => Ok(Setting::Maintenance),
+                _ => Err("'set server <srv> state' expects 'ready', 'drain' and 'maint'.".into()),
+            }),
+            ["set", "server", name, "addr", args @ ..] => self.set(name, |_, server| address(server, args)),
+            _ => Err("Transactions take 'add', 'del', 'enable' and 'disable server', 'set server' with 'weight', 'state' and 'addr', \
+                      'set weight', 'set maxconn server', 'add', 'del', 'publish' and 'unpublish backend', and maps and ACLs."
+                .into()),
+        }
+    }
+
+    fn backend(&self, name: &str) -> Result<&Shared<Proxy>, String> {
+        let number = name.strip_prefix('#').and_then(|number| number.parse::<u32>().ok());
+        let mut backends = self.config.proxies.iter().filter(|proxy| proxy.is_be());
+        backends
+            .find(|proxy| &*proxy.name == name || number == Some(proxy.uid))
+            .ok_or("No such backend.".into())
+    }
+
+    /// The server that `backend/server` names, with its backend.
+    fn server(&self, name: &str) -> Result<(Target, &Proxy, &Server), String> {
+        let (backend, name) = name.split_once('/').ok_or("Require 'backend/server'.")?;
+        let proxy = self.backend(backend)?;
+        let new =
+            self.plan.set.new_servers.iter().find(|(of, server)| *of == proxy.name && &*server.name == name);
+        if let Some((of, server)) = new {
+            return Ok((Target::New(Arc::clone(of), Arc::clone(&server.name)), proxy, server));
+        }
+        let number = name.strip_prefix('#').and_then(|number| number.parse::<u32>().ok());
+        let before = self.instance.config.find_proxy(proxy.id).filter(|before| before.name == proxy.name);
+        let found = before.and_then(|before| {
+            let live = self.instance.backends.get(before.id.0 as usize)?;
+            let numbered = || before.servers.iter().map(|s| &**s).find(|server| number == Some(server.uid));
+            live.server_by_name(before, name).or_else(numbered)
+        });
+        let is_left = |server: &&Server| proxy.servers.iter().any(|other| other.id == server.id);
+        let server = found.filter(is_left).ok_or("No such server.")?;
+        Ok((Target::Old(proxy.id, server.id), proxy, server))
+    }
+
+    fn set(
+        &mut self,
+        name: &str,
+        setting: impl FnOnce(&Proxy, &Server) -> Result<Setting, String>,
+    ) -> Result<(), String> {
+        let (target, proxy, server) = self.server(name)?;
+        let setting = setting(proxy, server)?;
+        self.plan.settings.push((target, setting));
+        Ok(())
+    }
+
+    fn add_server(&mut self, name: &str, words: &[&str]) -> Result<(), String> {
+        let named = name.split_once('/').filter(|(_, server)| !server.is_empty());
+        let (backend, server) = named.ok_or("Require 'backend/server'.")?;
+        let proxy = self.backend(backend)?;
+        if !takes_new_servers(proxy) {
+            return Err(format!(
+                "Backend does not support dynamic servers : backend '{}' uses a non dynamic load balancing method.",
+                proxy.name
+            ));
+        }
+        if self.server(name).is_ok() {
+            return Err("Already exists a server with the same name in backend.".into());
+        }
+        let read = new_server(&self.options, &self.config, proxy, server, words)?;
+        let backend = Arc::clone(&proxy.name);
+        let new = &self.plan.set.new_servers;
+        let guid = read.server.rare().guid.as_ref();
+        let is_same = |other: &Server| {
+            other.uid != 0 && other.uid == read.server.uid
+                || guid.is_some() && other.rare().guid.as_ref() == guid
+        };
+        if new.iter().any(|(of, other)| *of == backend && is_same(other)) {
+            return Err("Another server of this transaction has the same 'id' or 'guid'.".into());
+        }
+        if let Some(tls) = read.tls {
+            self.config.tls = Some(Arc::clone(&tls));
+            self.plan.set.tls = Some(tls);
+        }
+        self.plan.set.new_servers.push((backend, read.server));
+        Ok(())
+    }
+
+    fn remove_server(&mut self, name: &str) -> Result<(), String> {
+        let (target, proxy, server) = self.server(name)?;
+        let (proxy, server) = (proxy.id, server.id);
+        let is_said = |setting: &Setting| matches!(setting, Setting::Maintenance);
+        let settings = self.plan.settings.iter().rev().filter(|(of, _)| *of == target);
+        let said = settings
+            .map(|(_, setting)| setting)
+            .find(|s| matches!(s, Setting::Maintenance | Setting::Ready | Setting::Drain));
+        let maintain = said.is_some_and(is_said);
+        let stays_out = said.is_none_or(is_said);
+        match &target {
+            Target::New(backend, name) => {
+                if !stays_out {
+                    return Err("Only servers in maintenance mode can be deleted.".into());
+                }
+                self.plan.set.new_servers.retain(|(of, server)| of != backend || server.name != *name);
+            }
+            Target::Old(..) => {
+                let live = self.instance.backends.get(proxy.0 as usize);
+                let is_out = live.is_some_and(|live| live.standing(server).in_maintenance());
+                if !stays_out || !(is_out || maintain) {
+                    return Err("Only servers in maintenance mode can be deleted.".into());
+                }
+                self.plan.set.old_servers.push(OldServer { proxy, server, maintain });
+                if let Some(proxy) = self.config.proxies.iter_mut().find(|other| other.id == proxy) {
+                    proxy.servers.retain(|other| other.id != server);
+                    proxy.reindex();
+                }
+            }
+        }
+        self.plan.settings.retain(|(of, _)| *of != target);
+        Ok(())
+    }
+
+    fn add_backend(&mut self, args: &[&str]) -> Result<(), String> {
+        let NewBackendWords { name, preset, mode, guid } = NewBackendWords::read(args)?;
+        let mut proxy = new_backend(&self.options, &self.config, name, preset, mode, guid)?;
+        // It has no number of its own yet: one that no other proxy has.
+        proxy.id = ProxyId(self.config.proxies.iter().map(|other| other.id.0 + 1).max().unwrap_or(0));
+        self.plan.set.new_backends.push(proxy.clone());
+        self.config.proxies.push(proxy.into());
+        self.config.reindex();
+        Ok(())
+    }
+
+    fn remove_backend(&mut self, name: &str) -> Result<(), String> {
+        let (id, name) = self.backend(name).map(|proxy| (proxy.id, Arc::clone(&proxy.name)))?;
+        let gets_one = self.plan.set.new_servers.iter().any(|(of, _)| *of == name);
+        let has_some = self.config.find_proxy(id).is_some_and(|proxy| !proxy.servers.is_empty());
+        if gets_one || has_some {
+            return Err("Only a backend without server can be deleted.".into());
+        }
+        let said = self.plan.published.iter().rev().find(|(of, _)| *of == name).map(|(_, on)| *on);
+        let new = self.plan.set.new_backends.iter().position(|proxy| proxy.name == name);
+        let live = self.instance.unpublished.get(id.0 as usize);
+        let is_out = new.is_some() || live.is_some_and(|live| live.load(Ordering::SeqCst));
+        if said.unwrap_or(!is_out) {
+            return Err("Backend must be unpublished prior to its deletion.".into());
+        }
+        match new {
+            Some(at) => drop(self.plan.set.new_backends.remove(at)),
+            None => self.plan.set.old_backends.push(OldBackend { proxy: id, unpublish: said == Some(false) }),
+        }
+        self.plan.published.retain(|(of, _)| *of != name);
+        self.config.proxies.retain(|proxy| proxy.id != id);
+        self.config.reindex();
+        Ok(())
+    }
+
+    fn publish(&mut self, name: &str, on: bool) -> Result<(), String> {
+        let proxy = self.backend(name)?;
+        if proxy.disabled {
+            return Err("No effect on a disabled backend.".into());
+        }
+        let name = Arc::clone(&proxy.name);
+        self.plan.published.push((name, on));
+        Ok(())
+    }
+}
+
+/// Whether a server can have this address.
+fn address(server: &Server, args: &[&str]) -> Result<Setting, String> {
+    let (ip, port) = match args {
+        [ip] => (ip, None),
+        [ip, "port", port] => (ip, Some(port)),
+        _ => return Err("set server <b>/<s> addr requires an address and optionally a port.".into()),
+    };
+    if ip.parse::<IpAddr>().is_err() {
+        return Err(format!("Invalid addr '{ip}'"));
+    }
+    if let Some(port) = port.filter(|port| port.parse::<u16>().is_err()) {
+        return Err(format!("problem converting port '{port}' to an int"));
+    }
+    if !matches!(server.addr, ServerAddr::Tcp(_)) {
+        return Err("A server without a numeric address gets none in a transaction.".into());
+    }
+    Ok(Setting::Address(args.iter().map(|word| (*word).to_owned()).collect()))
+}
