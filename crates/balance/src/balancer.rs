@@ -3,131 +3,22 @@
 use thalweg_live::Growing;
 
 use crate::ewma::Estimates;
-use crate::hash::{KeyHash, avalanche};
+use crate::hash::avalanche;
 use crate::leastconn::{Tournaments, less_loaded};
 use crate::load::{Load, LoadNow};
 use crate::random::{Draws, Urn, less_busy};
 use crate::retry_budget::RetryBudget;
 use crate::ring::{Ring, seed_of_id};
 use crate::round_robin::{Entry, Schedule};
+use crate::settings::{Algorithm, HashMethod, NodeKey, PreserveAffinity, ServerSpec, Settings};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::zone::{Blend, blend};
 use crossbeam_utils::CachePadded;
-use std::net::IpAddr;
 use std::sync::{Arc, OnceLock, PoisonError};
 
 /// Position of a server in its backend's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerIndex(pub u32);
-
-/// How servers are chosen (manual section 4.2, `balance`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Algorithm {
-    RoundRobin,
-    StaticRr,
-    LeastConn,
-    First,
-    /// Draw this many servers and keep the least loaded; the default, with two draws.
-    Random {
-        draws: u32,
-    },
-    /// Draw two servers and keep the one that is thought to answer first (ours).
-    Ewma,
-    /// By the hash of a key (`source`, `uri`, `url_param`, `hdr`, `hash`, `rdp-cookie`, `log-hash`). A request
-    /// without key takes the next turn.
-    Hash(HashMethod),
-    /// Always the same server until it goes down (`mode log`).
-    Sticky,
-}
-
-impl Default for Algorithm {
-    fn default() -> Algorithm {
-        Algorithm::Random { draws: 2 }
-    }
-}
-
-/// How a hash designates a server (`hash-type`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum HashMethod {
-    /// A table with one slot per unit of weight.
-    #[default]
-    MapBased,
-    /// A circle where each server has many points.
-    Consistent,
-}
-
-/// `hash-preserve-affinity`: when a hashed request may leave the server its key designates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum PreserveAffinity {
-    #[default]
-    Always,
-    /// When that server has reached its maxconn.
-    MaxConn,
-    /// When that server's queue is full.
-    MaxQueue,
-}
-
-/// From what the points of a server on the circle are computed (`hash-key`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodeKey {
-    /// The numeric identifier.
-    Id,
-    /// All 32 bits of the identifier.
-    Id32,
-    /// A number derived from the server's guid or address.
-    Seed(u32),
-}
-
-impl NodeKey {
-    /// `hash-key guid`.
-    pub fn guid(guid: &[u8]) -> NodeKey {
-        NodeKey::Seed(xxhash_rust::xxh32::xxh32(guid, 0))
-    }
-
-    /// `hash-key addr`, or with a port `hash-key addr-port`.
-    ///
-    /// The four words of an IPv6 address are combined by exclusive or.
-    pub fn address(address: IpAddr, port: Option<u16>) -> NodeKey {
-        // The reference hashes addresses as they are in memory on little-endian machines.
-        let number = KeyHash::default().address(address).swap_bytes();
-        NodeKey::Seed(avalanche(number.wrapping_add(port.map_or(0, |port| avalanche(port.into())))))
-    }
-}
-
-/// What the configuration says about one server.
-#[derive(Clone, Copy, Debug)]
-pub struct ServerSpec {
-    /// The user-visible numeric identifier.
-    pub uid: u32,
-    /// 0 to 256.
-    pub weight: u32,
-    pub backup: bool,
-    /// False for a server that starts disabled or down.
-    pub up: bool,
-    /// It is in another zone than this process.
-    pub elsewhere: bool,
-    pub node_key: NodeKey,
-}
-
-impl ServerSpec {
-    /// An active server that is up.
-    pub fn new(uid: u32, weight: u32) -> ServerSpec {
-        ServerSpec { uid, weight, backup: false, up: true, elsewhere: false, node_key: NodeKey::Id }
-    }
-}
-
-/// The settings of a backend.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    pub algorithm: Algorithm,
-    /// `option allbackups`: use all backup servers at once rather than the first that works.
-    pub all_backups: bool,
-    /// `hash-balance-factor` in percent, above 100; 0 when not set.
-    pub balance_factor: u32,
-    pub preserve_affinity: PreserveAffinity,
-    /// Requests stay in the own zone while this percentage of its weight is usable; absent where zones do not matter.
-    pub zone_spill_over: Option<u32>,
-}
 
 impl Settings {
     fn has_fixed_weights(&self) -> bool {

@@ -26,14 +26,13 @@ pub mod random;
 pub mod retry_budget;
 pub mod ring;
 pub mod round_robin;
+pub mod settings;
 pub mod sync;
 pub mod zone;
 
-pub use balancer::{
-    Algorithm, Balancer, HashMethod, NeverFull, NodeKey, PickContext, PreserveAffinity, ServerIndex,
-    ServerSpec, ServerView, Settings, View, slowstart_weight,
-};
+pub use balancer::{Balancer, NeverFull, PickContext, ServerIndex, ServerView, View, slowstart_weight};
 pub use hash::{HashFunction, KeyHash, UriKey, domain_only};
 pub use load::LoadNow;
 pub use queue::{Limits, Place, Priority, Queue, Turn};
 pub use retry_budget::RetryBudget;
+pub use settings::{Algorithm, HashMethod, NodeKey, PreserveAffinity, ServerSpec, Settings};

@@ -264,7 +264,7 @@ fn why(instance: &Instance, proxy: &Proxy, server: &Server, ask: &Ask) -> String
     if has_cookie {
         return format!("the request has its cookie '{}'", server.cookie.as_deref().unwrap_or_default());
     }
-    let algorithm = proxy.balance.algo.kind().0;
+    let algorithm = proxy.balance.algo.name();
     match usable {
         1 => "it is the only one in service".into(),
         _ => format!("{algorithm} chose it among {usable}"),

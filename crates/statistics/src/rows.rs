@@ -1,7 +1,9 @@
 //! How each row is filled. What this program does not have yet is left empty, or zero where the reference always shows
 //! a number.
 
-use thalweg_config::model::{BalanceAlgo, Bind, BindAddr, Proxy, ProxyId, Server, ServerAddr, ServerId};
+use thalweg_config::model::{
+    Algorithm, BalanceAlgo, Bind, BindAddr, Proxy, ProxyId, Server, ServerAddr, ServerId,
+};
 use thalweg_proxy::backend::connect::shares_connections;
 use thalweg_proxy::backend::health::{CheckReport, What};
 use thalweg_proxy::backend::standing::{Operation, Standing};
@@ -540,8 +542,8 @@ pub fn backend(instance: &Instance, proxy: &Proxy) -> Row {
     row.zeroes(COMPRESSION);
     // The reference has no name for the default algorithm here.
     let algorithm = match proxy.balance.algo {
-        BalanceAlgo::Random { .. } => "unknown",
-        ref other => other.kind().0,
+        BalanceAlgo::Servers(Algorithm::Random { .. }) => "unknown",
+        ref other => other.name(),
     };
     row.set(const { at("algo") }, Str(algorithm.into()));
     row.narrow_zeroes(

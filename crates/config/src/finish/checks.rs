@@ -4,7 +4,7 @@ use thalweg_check::{Kind, Protocol};
 use thalweg_syntax::{Diagnostic, Lead, Severity};
 
 use crate::build::{Building, Cx};
-use crate::model::{BalanceAlgo, HashMethod, Mode, ObserveLayer, Proxy, Server, ServerAddr};
+use crate::model::{Algorithm, BalanceAlgo, HashMethod, Mode, ObserveLayer, Proxy, Server, ServerAddr};
 use crate::proxy::balance::{is_for_logs, listed_for_logs};
 
 /// A warning about a section.
@@ -60,9 +60,9 @@ pub(crate) fn proxy(cx: &mut Cx<'_>, b: &mut Building) {
     if b.p.mode == Mode::Log {
         needs_http(cx, b);
         log_backend(cx, b);
-    } else if let BalanceAlgo::Sticky = b.p.balance.algo {
+    } else if let BalanceAlgo::Servers(Algorithm::Sticky) = b.p.balance.algo {
         // Only logs have such an algorithm; the reference then takes round robin without a word.
-        b.p.balance.algo = BalanceAlgo::RoundRobin;
+        b.p.balance.algo = BalanceAlgo::Servers(Algorithm::RoundRobin);
     }
     observed_layers(cx, b);
     missing_timeouts(cx, b);
@@ -238,13 +238,14 @@ fn needs_http(cx: &mut Cx<'_>, b: &mut Building) {
             said.push(ignored(&format!("'option {name}'")));
         }
     }
-    if let BalanceAlgo::Uri { .. } | BalanceAlgo::UrlParam { .. } | BalanceAlgo::Hdr { .. } = b.p.balance.algo
+    if let BalanceAlgo::Key(key) = &b.p.balance.algo
+        && key.needs_request()
         && b.p.is_be()
     {
         said.push(format!(
             "Layer 7 hash not possible for {title} (needs 'mode http'). Falling back to round robin."
         ));
-        b.p.balance.algo = BalanceAlgo::RoundRobin;
+        b.p.balance.algo = BalanceAlgo::Servers(Algorithm::RoundRobin);
     }
     for server in &b.p.servers {
         if server.cookie.is_some() {

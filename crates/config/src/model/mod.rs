@@ -23,6 +23,7 @@ mod tls;
 
 use std::sync::Arc;
 
+pub use crate::proxy::key::{Asked, BalanceKey};
 pub use bind::{Bind, BindAddr, CliLevel, Shards, ThreadSet, UnixOwner};
 pub use filter::{BandwidthFilter, Filter, Filters, TraceFilter};
 pub use global::{
@@ -37,11 +38,10 @@ pub use log::{
 pub use mailers::{EmailAlert, Mailer, Mailers};
 pub use peers::{Peer, PeersSection};
 pub use proxy::{
-    Balance, BalanceAlgo, BalanceKind, Capture, CookieCapture, CookieMode, CookiePersistence, DynamicTarget,
-    ForwardFor, ForwardedField, ForwardedHeader, HashAffinity, HashFunction, HashMethod, HashType,
-    KeepAliveProbe, LogFormats, Mode, Net, OutlierDetection, PersistRule, Proxy, ProxyKind, ProxyOptions,
-    RestrictHeaderNames, RetryOn, Reuse, Rules, SourceAddress, SourceMode, StickRule, StickStore, Timeouts,
-    UseBackend, UseServer, UseServerTarget, Zone,
+    Balance, BalanceAlgo, Capture, CookieCapture, CookieMode, CookiePersistence, DynamicTarget, ForwardFor,
+    ForwardedField, ForwardedHeader, HashType, KeepAliveProbe, LogFormats, Mode, Net, OutlierDetection,
+    PersistRule, Proxy, ProxyKind, ProxyOptions, RestrictHeaderNames, RetryOn, Reuse, Rules, SourceAddress,
+    SourceMode, StickRule, StickStore, Timeouts, UseBackend, UseServer, UseServerTarget, Zone,
 };
 pub use resolvers::{NameServer, Resolution, Resolvers};
 pub use saved::{SavedOperation, SavedState};
@@ -51,6 +51,7 @@ pub use server::{
 };
 pub use shared::{Places, Shared};
 pub use stats::{DEFAULT_REALM, Label, StatsPage};
+pub use thalweg_balance::{Algorithm, HashFunction, HashMethod, PreserveAffinity};
 
 pub(crate) use tls::NamedFile;
 pub use tls::{BindTls, CertificateSource, GlobalTls, ServerTls, SharedLive, SourceKind};

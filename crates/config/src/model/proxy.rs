@@ -3,7 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use super::{Bind, Filters, LogStep, LogTarget, Places, ProxyId, Server, ServerId, Shared, StatsPage};
+use super::{
+    Algorithm, BalanceKey, Bind, Filters, HashFunction, HashMethod, LogStep, LogTarget, Places,
+    PreserveAffinity, ProxyId, Server, ServerId, Shared, StatsPage,
+};
 use crate::compiled::{Condition, ErrorReplies, Expr, LogFormat, Ruleset};
 use crate::outline::Said;
 use crate::written::NewLines;
@@ -202,7 +205,7 @@ impl Proxy {
     #[inline]
     pub fn learns(&self) -> bool {
         let watches = |rare: &Arc<RareSettings>| rare.outliers.is_some();
-        matches!(self.balance.algo, BalanceAlgo::Ewma) || self.extra.as_ref().is_some_and(watches)
+        self.balance.algo.measures_servers() || self.extra.as_ref().is_some_and(watches)
     }
 
     pub(crate) fn rare_mut(&mut self) -> &mut RareSettings {
@@ -518,77 +521,45 @@ pub struct Balance {
     pub hash: HashType,
     /// `hash-balance-factor` in percent, 0 for off, else above 100.
     pub hash_balance_factor: u32,
-    pub preserve_affinity: HashAffinity,
+    pub preserve_affinity: PreserveAffinity,
 }
 
 /// `balance`.
 #[derive(Clone, Debug)]
 pub enum BalanceAlgo {
-    RoundRobin,
-    StaticRr,
-    LeastConn,
-    First,
-    Source,
-    /// `uri`: the part of the URI that is hashed. 0 means no limit. A depth is one more slash than directories end in:
-    /// 1 for `/a` of `/a/b/c`.
-    Uri {
-        len: u32,
-        depth: u32,
-        whole: bool,
-        path_only: bool,
-    },
-    UrlParam {
-        name: Arc<[u8]>,
-    },
-    Hdr {
-        name: Arc<[u8]>,
-        use_domain_only: bool,
-    },
-    RdpCookie {
-        name: Arc<[u8]>,
-    },
+    /// By the servers alone.
+    Servers(Algorithm),
+    /// By the hash of something of the stream.
+    Key(Arc<dyn BalanceKey>),
+    /// By the hash of what an expression gives.
     Hash(Arc<Expr>),
-    Random {
-        draws: u32,
-    },
-    /// Ours: the one of two that is thought to answer first.
-    Ewma,
-    /// Log backends: always the same server until it fails.
-    Sticky,
+    /// Log backends: by the hash of the line, through converters.
     LogHash(Arc<Expr>),
 }
 
 impl Default for BalanceAlgo {
     fn default() -> BalanceAlgo {
-        BalanceAlgo::Random { draws: 2 }
+        BalanceAlgo::Servers(Algorithm::default())
     }
 }
 
 impl BalanceAlgo {
-    /// The name that statistics show.
-    pub fn kind(&self) -> BalanceKind {
-        BalanceKind(match self {
-            BalanceAlgo::RoundRobin => "roundrobin",
-            BalanceAlgo::StaticRr => "static-rr",
-            BalanceAlgo::LeastConn => "leastconn",
-            BalanceAlgo::First => "first",
-            BalanceAlgo::Source => "source",
-            BalanceAlgo::Uri { .. } => "uri",
-            BalanceAlgo::UrlParam { .. } => "url_param",
-            BalanceAlgo::Hdr { .. } => "hdr",
-            BalanceAlgo::RdpCookie { .. } => "rdp-cookie",
+    /// As it is written.
+    pub fn name(&self) -> &'static str {
+        match self {
+            BalanceAlgo::Servers(algorithm) => algorithm.name(),
+            BalanceAlgo::Key(key) => key.name(),
             BalanceAlgo::Hash(_) => "hash",
-            BalanceAlgo::Random { .. } => "random",
-            BalanceAlgo::Ewma => "ewma",
-            BalanceAlgo::Sticky => "sticky",
             BalanceAlgo::LogHash(_) => "log-hash",
-        })
+        }
+    }
+
+    /// Whether it goes by how long servers take, and by their failures (`ewma`).
+    #[inline]
+    pub fn measures_servers(&self) -> bool {
+        matches!(self, BalanceAlgo::Servers(Algorithm::Ewma))
     }
 }
-
-/// Name of an algorithm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BalanceKind(pub &'static str);
 
 /// `hash-type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -597,38 +568,6 @@ pub struct HashType {
     pub function: HashFunction,
     /// Scatter the bits of the function's result.
     pub avalanche: bool,
-}
-
-/// How a hash becomes a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum HashMethod {
-    /// Position in a static map of all active servers.
-    #[default]
-    MapBased,
-    /// Nearest point on a ring: few keys move when a server comes or goes.
-    Consistent,
-}
-
-/// The function that hashes a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum HashFunction {
-    #[default]
-    Sdbm,
-    Djb2,
-    Wt6,
-    Crc32,
-    None,
-}
-
-/// `hash-preserve-affinity`: whether a key may leave its server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum HashAffinity {
-    #[default]
-    Always,
-    /// Leave when the server is at its maxconn.
-    Maxconn,
-    /// Leave when the server's queue is full.
-    Maxqueue,
 }
 
 /// `cookie`: persistence by a cookie.

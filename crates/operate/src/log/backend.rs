@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use thalweg_config::model::{BalanceAlgo, Proxy, ProxyId, Server, ServerAddr, ServerId, Shared};
+use thalweg_config::model::{Algorithm, BalanceAlgo, Proxy, ProxyId, Server, ServerAddr, ServerId, Shared};
 use thalweg_runtime::net::SockAddr;
 use thalweg_shared::{AtomicU32, Mutex, Ordering};
 
@@ -74,9 +74,9 @@ impl LogBackend {
             name: Arc::clone(&proxy.name),
             id: proxy.id,
             method: match proxy.balance.algo {
-                BalanceAlgo::Sticky => Method::Sticky(Mutex::default()),
+                BalanceAlgo::Servers(Algorithm::Sticky) => Method::Sticky(Mutex::default()),
                 BalanceAlgo::LogHash(_) => Method::Hash,
-                BalanceAlgo::Random { .. } => Method::Random(AtomicU32::new(0x9E37_79B9)),
+                BalanceAlgo::Servers(Algorithm::Random { .. }) => Method::Random(AtomicU32::new(0x9E37_79B9)),
                 _ => Method::RoundRobin(AtomicU32::new(0)),
             },
             all_backups: proxy.opts.allbackups,

@@ -4,7 +4,7 @@
 use std::task::Poll;
 
 use thalweg_balance::{PickContext, Priority, ServerIndex};
-use thalweg_config::model::{BalanceAlgo, Proxy, ProxyId, ServerId};
+use thalweg_config::model::{Proxy, ProxyId, ServerId};
 use thalweg_runtime::{clock, current_task, timer};
 use thalweg_sample::facts::{self, StreamFacts};
 
@@ -95,7 +95,7 @@ fn pick(
 #[inline(never)]
 pub fn answered(worker: &Worker, proxy: &Proxy, server: ServerId, after_us: i64) {
     let us = u64::try_from(after_us).unwrap_or(0).max(1);
-    if matches!(proxy.balance.algo, BalanceAlgo::Ewma) {
+    if proxy.balance.algo.measures_servers() {
         worker
             .with_view(proxy.id, |view| view.estimates.answered(server.0, us, clock::now_us().cast_signed()));
     }
@@ -104,7 +104,7 @@ pub fn answered(worker: &Worker, proxy: &Proxy, server: ServerId, after_us: i64)
 
 /// A request failed on a server. For backends that [learn](Proxy::learns) from it.
 pub fn failed(worker: &Worker, proxy: &Proxy, server: ServerId, how: Failure) {
-    if matches!(proxy.balance.algo, BalanceAlgo::Ewma) {
+    if proxy.balance.algo.measures_servers() {
         worker.with_view(proxy.id, |view| view.estimates.failed(server.0, clock::now_us().cast_signed()));
     }
     outliers::failed(worker, proxy, server, how);

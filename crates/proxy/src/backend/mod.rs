@@ -25,10 +25,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use thalweg_balance::{
-    Algorithm, Balancer, LoadNow, Place, PreserveAffinity, Priority, Queue, ServerIndex, ServerSpec,
-    ServerView, Settings, Turn,
+    Algorithm, Balancer, LoadNow, Place, Priority, Queue, ServerIndex, ServerSpec, ServerView, Settings, Turn,
 };
-use thalweg_config::model::{self, HashAffinity, Proxy, Server, ServerId};
+use thalweg_config::model::{self, Proxy, Server, ServerId};
 use thalweg_live::{FreeNumbers, Growing};
 use thalweg_runtime::{Reason, TaskId};
 use thalweg_shared::{AtomicBool, AtomicU32, AtomicU64, Mutex};
@@ -568,11 +567,7 @@ pub(crate) fn settings(proxy: &Proxy) -> Settings {
         all_backups: proxy.opts.allbackups,
         balance_factor: proxy.balance.hash_balance_factor,
         zone_spill_over: proxy.rare().zone.as_ref().map(|zone| zone.spill_over),
-        preserve_affinity: match proxy.balance.preserve_affinity {
-            HashAffinity::Always => PreserveAffinity::Always,
-            HashAffinity::Maxconn => PreserveAffinity::MaxConn,
-            HashAffinity::Maxqueue => PreserveAffinity::MaxQueue,
-        },
+        preserve_affinity: proxy.balance.preserve_affinity,
     }
 }
 

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use thalweg_balance::ServerIndex;
 use thalweg_config::compiled::{Condition, LogFormat};
-use thalweg_config::model::{DynamicTarget, Proxy, ProxyId, ServerId, UseServerTarget};
+use thalweg_config::model::{BalanceAlgo, DynamicTarget, Proxy, ProxyId, ServerId, UseServerTarget};
 use thalweg_runtime::clock;
 use thalweg_sample::acl::Verdict;
 use thalweg_sample::facts;
 
 use super::{Stream, cookie, stick};
-use crate::backend::algorithm::{self, Asked, Plan};
+use crate::backend::algorithm::{Chooser, hasher};
 use crate::backend::assign::Choice;
 use crate::traces;
 use crate::worker::Worker;
@@ -168,18 +168,17 @@ fn last_server(stream: &Stream<'_>, be: &Proxy) -> Option<ServerIndex> {
 
 /// The number that a hashing algorithm derives from the stream.
 fn balance_key(stream: &mut Stream<'_>, be: &Proxy) -> Option<u32> {
-    let algo = &be.balance.algo;
-    match algorithm::plan(algo) {
-        Plan::Servers(_) => None,
-        Plan::Key(key) => {
+    match &be.balance.algo {
+        BalanceAlgo::Servers(_) => None,
+        BalanceAlgo::Key(key) => {
             let state = &*stream.state;
             let source = state.facts.src.unwrap_or_else(|| stream.session.facts().source());
             let request = state.facts.is_http.then_some(&state.request);
-            key(algo, &mut Asked { source, request, client: stream.client }, &algorithm::hasher(be))
+            key.hash(&mut Chooser { source, request, client: stream.client }, hasher(be))
         }
-        Plan::Expression(expr) => stream.evaluate(true, |cx, _| {
+        BalanceAlgo::Hash(expr) | BalanceAlgo::LogHash(expr) => stream.evaluate(true, |cx, _| {
             let sample = expr.eval_as(thalweg_sample::Type::Bin, cx)?;
-            Some(algorithm::hasher(be).bytes(cx.bytes(&sample.value)))
+            Some(hasher(be).bytes(cx.bytes(&sample.value)))
         }),
     }
 }

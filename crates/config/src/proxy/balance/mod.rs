@@ -1,13 +1,26 @@
 //! `balance` and what shapes a hash.
+//!
+//! An algorithm that hashes something of the stream is one file here, with how it is written and what it hashes, and its line in
+//! [`ALGORITHMS`]. One that goes by the servers alone is its line there and a variant of [`Algorithm`], with its file, in
+//! `thalweg_balance`.
+
+mod hdr;
+pub(crate) mod key;
+mod rdp_cookie;
+mod source;
+mod uri;
+mod url_param;
 
 use std::sync::Arc;
+
+use thalweg_balance::{Algorithm, HashFunction, HashMethod, PreserveAffinity};
 
 use thalweg_syntax::{Diagnostic, Line, did_you_mean};
 
 use crate::build::{Building, Cx};
 use crate::keyword::{Outcome, fail};
-use crate::model::{BalanceAlgo, HashAffinity, HashFunction, HashMethod, HashType};
-use crate::numbers::{count, leading, lenient, strict};
+use crate::model::{BalanceAlgo, HashType};
+use crate::numbers::{count, leading, lenient};
 
 /// A load-balancing algorithm: all that the configuration knows of it. What it makes is a [`BalanceAlgo`]; how a server is
 /// chosen by that is in `thalweg_balance`.
@@ -35,21 +48,21 @@ enum Argument {
 
 /// Every algorithm, in the order of the manual. Without a word the first is taken, as in the reference.
 const ALGORITHMS: [Entry; 14] = [
-    entry("roundrobin", |_, _, _| Ok(BalanceAlgo::RoundRobin)).for_logs(),
-    entry("static-rr", |_, _, _| Ok(BalanceAlgo::StaticRr)),
-    entry("leastconn", |_, _, _| Ok(BalanceAlgo::LeastConn)),
-    entry("first", |_, _, _| Ok(BalanceAlgo::First)),
+    entry("roundrobin", |_, _, _| picked_by(Algorithm::RoundRobin)).for_logs(),
+    entry("static-rr", |_, _, _| picked_by(Algorithm::StaticRr)),
+    entry("leastconn", |_, _, _| picked_by(Algorithm::LeastConn)),
+    entry("first", |_, _, _| picked_by(Algorithm::First)),
     entry("random", random).with(Argument::Optional("")).for_logs(),
-    entry("source", |_, _, _| Ok(BalanceAlgo::Source)),
-    entry("uri", |_, line, _| uri(line)),
-    entry("url_param", url_param),
+    source::ENTRY,
+    uri::ENTRY,
+    url_param::ENTRY,
     entry("hash", expression),
-    entry("hdr", header).with(Argument::Required("name")),
-    entry("rdp-cookie", rdp_cookie).with(Argument::Optional("name")),
-    entry("sticky", |_, _, _| Ok(BalanceAlgo::Sticky)).for_logs(),
+    hdr::ENTRY,
+    rdp_cookie::ENTRY,
+    entry("sticky", |_, _, _| picked_by(Algorithm::Sticky)).for_logs(),
     entry("log-hash", expression).for_logs(),
     // Ours.
-    entry("ewma", |_, _, _| Ok(BalanceAlgo::Ewma)),
+    entry("ewma", |_, _, _| picked_by(Algorithm::Ewma)),
 ];
 
 const fn entry(name: &'static str, read: Read) -> Entry {
@@ -99,7 +112,7 @@ pub(crate) fn listed_for_logs() -> String {
 
 /// Whether an algorithm can send log lines to servers.
 pub(crate) fn is_for_logs(algorithm: &BalanceAlgo) -> bool {
-    let name = algorithm.kind().0;
+    let name = algorithm.name();
     ALGORITHMS.iter().any(|entry| entry.name == name && entry.for_logs)
 }
 
@@ -128,55 +141,22 @@ pub(crate) fn balance(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome
     Ok(())
 }
 
+/// The algorithm goes by the servers alone.
+#[allow(clippy::unnecessary_wraps)] // It is what reading a line gives.
+fn picked_by(algorithm: Algorithm) -> Made {
+    Ok(BalanceAlgo::Servers(algorithm))
+}
+
 fn random(_: &mut Building, line: &Line, argument: Option<&str>) -> Made {
-    let Some(rest) = argument else { return Ok(BalanceAlgo::Random { draws: 2 }) };
+    let Some(rest) = argument else { return picked_by(Algorithm::Random { draws: 2 }) };
     let Some(text) = rest.strip_suffix(')') else {
         return Err(fail(line, 1, "balance random : missing closing parenthesis."));
     };
     // Nothing between the parentheses leaves the usual number.
     match u32::try_from(if text.is_empty() { 2 } else { leading(text).0 }) {
-        Ok(draws) if draws > 0 => Ok(BalanceAlgo::Random { draws }),
+        Ok(draws) if draws > 0 => picked_by(Algorithm::Random { draws }),
         _ => Err(fail(line, 1, "balance random : number of draws must be at least 1.")),
     }
-}
-
-fn url_param(_: &mut Building, line: &Line, _: Option<&str>) -> Made {
-    let Some(name) = line.word(2) else {
-        return Err(fail(line, 2, "balance url_param requires an URL parameter name."));
-    };
-    match line.text(3) {
-        // A parameter is looked for in the body of a POST in any case. What followed said for how long.
-        "" | "check_post" => {}
-        other => {
-            let message = format!("balance url_param only accepts 'check_post' modifier (got '{other}').");
-            return Err(fail(line, 3, message));
-        }
-    }
-    Ok(BalanceAlgo::UrlParam { name: name.bytes().into() })
-}
-
-fn header(_: &mut Building, line: &Line, argument: Option<&str>) -> Made {
-    let Some(header) = argument.and_then(|rest| rest.strip_suffix(')')).filter(|h| !h.is_empty()) else {
-        return Err(fail(line, 1, "balance hdr requires an http header field name."));
-    };
-    let use_domain_only = line.text(2) == "use_domain_only";
-    if !use_domain_only && !line.text(2).is_empty() {
-        let message = format!(
-            "balance {} only accepts 'use_domain_only' modifier (got '{}').",
-            line.text(1),
-            line.text(2)
-        );
-        return Err(fail(line, 2, message));
-    }
-    Ok(BalanceAlgo::Hdr { name: header.as_bytes().into(), use_domain_only })
-}
-
-fn rdp_cookie(_: &mut Building, line: &Line, argument: Option<&str>) -> Made {
-    let Some(rest) = argument else { return Ok(BalanceAlgo::RdpCookie { name: b"mstshash"[..].into() }) };
-    let Some(cookie) = rest.strip_suffix(')').filter(|cookie| !cookie.is_empty()) else {
-        return Err(fail(line, 1, "balance rdp-cookie : missing cookie name."));
-    };
-    Ok(BalanceAlgo::RdpCookie { name: cookie.as_bytes().into() })
 }
 
 /// `hash` and `log-hash`. The expression is compiled when all names are known; what is kept here says that there is one.
@@ -191,46 +171,7 @@ fn expression(b: &mut Building, line: &Line, _: Option<&str>) -> Made {
         return Err(fail(line, 3, format!("balance hash takes no other argument (got '{extra}').")));
     }
     b.balance_expr = Some((Arc::from(line.text(2)), line.span_at(2), for_logs));
-    Ok(BalanceAlgo::RoundRobin)
-}
-
-fn uri(line: &Line) -> Made {
-    let (mut len, mut depth, mut whole, mut path_only) = (0, 0, false, false);
-    let mut at = 2;
-    while at < line.words.len() {
-        let name = line.text(at);
-        match name {
-            "len" | "depth" => {
-                let text = line.text(at + 1);
-                let Some(value) = strict(text).and_then(|v| u32::try_from(v).ok()).filter(|v| *v > 0) else {
-                    let message =
-                        format!("balance uri : '{name}' expects a positive integer (got '{text}').");
-                    return Err(fail(line, at + 1, message));
-                };
-                if name == "len" {
-                    len = value;
-                } else {
-                    depth = value;
-                }
-                at += 2;
-            }
-            "whole" => {
-                whole = true;
-                at += 1;
-            }
-            "path-only" => {
-                path_only = true;
-                at += 1;
-            }
-            _ => {
-                let message = format!(
-                    "balance uri only accepts parameters 'len', 'depth', 'path-only', and 'whole' (got '{name}')."
-                );
-                return Err(fail(line, at, message));
-            }
-        }
-    }
-    Ok(BalanceAlgo::Uri { len, depth, whole, path_only })
+    picked_by(Algorithm::RoundRobin)
 }
 
 pub(crate) fn hash_type(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
@@ -295,9 +236,9 @@ pub(crate) fn hash_preserve_affinity(_: &mut Cx<'_>, b: &mut Building, line: &Li
         return Err(fail(line, 0, "'hash-preserve-affinity' only available in backend or listen section"));
     }
     b.p.balance.preserve_affinity = match line.text(1) {
-        "always" => HashAffinity::Always,
-        "maxconn" => HashAffinity::Maxconn,
-        "maxqueue" => HashAffinity::Maxqueue,
+        "always" => PreserveAffinity::Always,
+        "maxconn" => PreserveAffinity::MaxConn,
+        "maxqueue" => PreserveAffinity::MaxQueue,
         "" => {
             return Err(fail(
                 line,
