@@ -120,59 +120,10 @@ impl Reply {
                     let value = words.value().ok_or("'content-type' expects <ctype> as argument")?;
                     reply.content_type = Some(restore(value.as_bytes()).into());
                 }
-                "default-errorfiles" => {
+                "hdr" => reply.read_header(words, env)?,
+                _ if content => {
                     words.next();
-                    reply.body = Body::ProxyErrors;
-                }
-                "errorfile" => {
-                    words.next();
-                    let path = words.value().ok_or("'errorfile' expects <fullpath> as argument")?;
-                    reply.body = Body::Raw(Arc::new(RawReply::load(path, env.compile)?));
-                }
-                "errorfiles" => {
-                    words.next();
-                    let name = words.value().ok_or("'errorfiles' expects <http_errors_name> as argument")?;
-                    reply.body = Body::Section { name: name.into(), errors: OnceLock::new() };
-                }
-                "file" | "lf-file" => {
-                    words.next();
-                    let path = words.value().ok_or_else(|| format!("'{word}' expects <file> as argument"))?;
-                    let bytes = payload_file(path, env)?;
-                    reply.body = if bytes.is_empty() {
-                        Body::Empty
-                    } else if word == "file" {
-                        Body::Static(bytes.into())
-                    } else {
-                        Body::Format(compile::raw_format(&carry(&bytes), env.compile)?)
-                    };
-                }
-                "string" | "lf-string" => {
-                    words.next();
-                    let argument = if word == "string" { "<str>" } else { "<fmt>" };
-                    let text =
-                        words.value().ok_or_else(|| format!("'{word}' expects {argument} as argument"))?;
-                    reply.body = if word == "string" {
-                        Body::Static(restore(text.as_bytes()).into())
-                    } else {
-                        Body::Format(compile::raw_format(text, env.compile)?)
-                    };
-                }
-                "hdr" => {
-                    words.next();
-                    let (Some(name), Some(format)) = (words.value(), words.value()) else {
-                        return Err("'hdr' expects <name> and <value> as arguments".into());
-                    };
-                    let format = compile::format(format, env.compile)?;
-                    // These say what the payload is: they are written from it.
-                    let own = ["content-length", "transfer-encoding", "content-type"];
-                    let name = name.to_ascii_lowercase();
-                    if own.contains(&name.as_str()) {
-                        env.compile
-                            .warnings
-                            .push(format!("header '{name}' always ignored by the http reply."));
-                    } else {
-                        reply.headers.push((name.into_bytes().into(), format));
-                    }
+                    reply.body = content_of(word, words, env)?;
                 }
                 _ => break,
             }
@@ -187,6 +138,23 @@ impl Reply {
         }
         reply.check(source, env)?;
         Ok(reply)
+    }
+
+    /// `hdr <name> <format>`
+    fn read_header(&mut self, words: &mut Words, env: &mut RuleEnv) -> Result<(), String> {
+        words.next();
+        let (Some(name), Some(format)) = (words.value(), words.value()) else {
+            return Err("'hdr' expects <name> and <value> as arguments".into());
+        };
+        let format = compile::format(format, env.compile)?;
+        let name = name.to_ascii_lowercase();
+        // These say what the payload is: they are written from it.
+        if ["content-length", "transfer-encoding", "content-type"].contains(&name.as_str()) {
+            env.compile.warnings.push(format!("header '{name}' always ignored by the http reply."));
+        } else {
+            self.headers.push((name.into_bytes().into(), format));
+        }
+        Ok(())
     }
 
     /// Checks what depends on several arguments, and drops what has no effect with a warning.
@@ -319,6 +287,33 @@ impl Reply {
         }
         Ok(true)
     }
+}
+
+/// What the body is, as the word says that was read.
+fn content_of(word: &str, words: &mut Words, env: &mut RuleEnv) -> Result<Body, String> {
+    let what = match word {
+        "default-errorfiles" => return Ok(Body::ProxyErrors),
+        "errorfile" => "<fullpath>",
+        "errorfiles" => "<http_errors_name>",
+        "string" => "<str>",
+        "lf-string" => "<fmt>",
+        _ => "<file>",
+    };
+    let value = words.value().ok_or_else(|| format!("'{word}' expects {what} as argument"))?;
+    Ok(match word {
+        "errorfile" => Body::Raw(Arc::new(RawReply::load(value, env.compile)?)),
+        "errorfiles" => Body::Section { name: value.into(), errors: OnceLock::new() },
+        "string" => Body::Static(restore(value.as_bytes()).into()),
+        "lf-string" => Body::Format(compile::raw_format(value, env.compile)?),
+        _ => {
+            let bytes = payload_file(value, env)?;
+            match word {
+                _ if bytes.is_empty() => Body::Empty,
+                "file" => Body::Static(bytes.into()),
+                _ => Body::Format(compile::raw_format(&carry(&bytes), env.compile)?),
+            }
+        }
+    })
 }
 
 /// The reply to make for `status`: that of the backend if it has one, else of the frontend, else ours. A status that we

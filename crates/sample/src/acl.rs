@@ -1,5 +1,9 @@
 //! ACLs and conditions (manual sections 7.1, 7.2 and 7.4).
 
+mod flags;
+
+use flags::Flags;
+
 use crate::args::Arg;
 use crate::context::Ctx;
 use crate::env::CompileEnv;
@@ -112,80 +116,12 @@ impl Test {
         if method.is_none() || !expr.steps.is_empty() {
             method = natural;
         }
-        let mut explicit = false;
-        let mut icase = false;
-        let mut as_map = false;
-        let mut resolve = true;
-        let mut files: Vec<&str> = Vec::new();
-        let mut forced = false;
-        while let Some(word) = words.get(at).filter(|w| w.starts_with('-')) {
-            let argument = words.get(at + 1).copied();
-            match *word {
-                "-i" => icase = true,
-                "-n" => resolve = false,
-                "-M" => as_map = true,
-                "-u" => {
-                    let number = argument.unwrap_or("");
-                    if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit()) {
-                        return Err("the argument of -u must be an integer".into());
-                    }
-                    at += 1;
-                }
-                "-f" => {
-                    files.push(argument.unwrap_or(""));
-                    at += 1;
-                }
-                "-m" => {
-                    if explicit {
-                        return Err("only one explicit matching method can be defined with '-m' parameter. if migrating \
-                                    from an old version, just keep the last one"
-                            .into());
-                    }
-                    if !files.is_empty() {
-                        return Err(
-                            "'-m' must only be specified before patterns and files in parsing ACL expression"
-                                .into(),
-                        );
-                    }
-                    let name = argument.unwrap_or("");
-                    let Some(chosen) = Method::by_name(name) else {
-                        return Err(format!("unknown matching method '{name}' when parsing ACL expression"));
-                    };
-                    let able = match chosen {
-                        Method::Bool => matches!(
-                            expr.output(),
-                            Type::Bool | Type::Int | Type::Str | Type::Any | Type::Ip4
-                        ),
-                        Method::Found => true,
-                        _ => crate::cast::possible(expr.output(), chosen.input()),
-                    };
-                    if !able {
-                        return Err(format!(
-                            "matching method '{name}' cannot be used with fetch keyword '{}'",
-                            expr.fetch.name
-                        ));
-                    }
-                    if keyword.is_some_and(|k| k.suffixed()) {
-                        converted = true;
-                    }
-                    method = Some(chosen);
-                    explicit = true;
-                    at += 1;
-                }
-                "--" => {
-                    forced = true;
-                    at += 1;
-                    break;
-                }
-                word => {
-                    return Err(format!(
-                        "'{word}' is not a valid ACL option. Please use '--' before any pattern beginning with a '-'"
-                    ));
-                }
-            }
-            at += 1;
-        }
-        let Some(method) = method else {
+        let mut flags = Flags::default();
+        let at = flags.read(words, at, &expr)?;
+        converted |= flags.method.is_some() && keyword.is_some_and(|k| k.suffixed());
+        let explicit = flags.method.is_some();
+        let Flags { mut icase, as_map, no_lookup, files, forced, method: chosen } = flags;
+        let Some(method) = chosen.or(method) else {
             return Err(format!(
                 "matching method must be specified first (using '-m') when using a sample fetch of this type ('{}')",
                 expr.output().name()
@@ -201,7 +137,7 @@ impl Test {
             // The keyword compares methods, and methods have a case.
             icase = false;
         }
-        let patterns = parse_words(method, &words[at.min(words.len())..], resolve, env)?;
+        let patterns = parse_words(method, &words[at.min(words.len())..], !no_lookup, env)?;
         let mut test =
             Test { expr, method, icase, groups: None, sets: SmallVec::new(), indexes: SmallVec::new() };
         if patterns.is_empty()
@@ -217,26 +153,39 @@ impl Test {
                 first
             ));
         }
-        let place = format!("by {owner} at file '{}' line {}", env.file, env.line);
-        for file in files {
-            let names = env.names;
-            let set = env.registry.open(file, as_map, &place, |path| names.read_file(path))?;
-            test.use_set(set)?;
-        }
-        if !patterns.is_empty() || test.sets.is_empty() {
-            let texts: Vec<Cow<[u8]>> = patterns.iter().map(|p| restore(p.as_bytes())).collect();
-            let texts: Vec<&[u8]> = texts.iter().map(|text| &**text).collect();
-            for text in &texts {
-                crate::pattern::parse::validate(method, icase, text)?;
-            }
-            let set = env.registry.inline(&texts, &place)?;
-            test.use_set(set)?;
-        }
+        test.take_patterns(&patterns, &files, as_map, owner, env)?;
         if test.expr.fetch.name == "http_auth_group" && test.expr.steps.is_empty() {
             let entries = test.sets.iter().flat_map(|set| set.entries(None, 0, usize::MAX));
             test.groups = Some(entries.map(|e| e.key.into_boxed_slice()).collect());
         }
         Ok(test)
+    }
+
+    /// The sets that it looks in: those of the files, and one of the patterns on its line.
+    fn take_patterns(
+        &mut self,
+        patterns: &[String],
+        files: &[&str],
+        as_map: bool,
+        owner: &str,
+        env: &mut CompileEnv,
+    ) -> Result<(), String> {
+        let place = format!("by {owner} at file '{}' line {}", env.file, env.line);
+        for file in files {
+            let names = env.names;
+            let set = env.registry.open(file, as_map, &place, |path| names.read_file(path))?;
+            self.use_set(set)?;
+        }
+        if !patterns.is_empty() || self.sets.is_empty() {
+            let texts: Vec<Cow<[u8]>> = patterns.iter().map(|p| restore(p.as_bytes())).collect();
+            let texts: Vec<&[u8]> = texts.iter().map(|text| &**text).collect();
+            for text in &texts {
+                crate::pattern::parse::validate(self.method, self.icase, text)?;
+            }
+            let set = env.registry.inline(&texts, &place)?;
+            self.use_set(set)?;
+        }
+        Ok(())
     }
 
     fn use_set(&mut self, set: Arc<PatternSet>) -> Result<(), String> {

@@ -307,36 +307,7 @@ pub(crate) fn parse_args(
             }
             continue;
         };
-        let bytes = &argument.text;
-        let invalid = |detail: &str| {
-            fail(
-                i + 1,
-                format!(
-                    "failed to parse '{}' as type '{}' at position {}{detail}",
-                    String::from_utf8_lossy(bytes),
-                    kind.name(),
-                    i + 1
-                ),
-            )
-        };
-        let word = std::str::from_utf8(bytes).map_err(|_| invalid(""));
-        let arg = match kind {
-            ArgKind::Str | ArgKind::ProtobufField => Arg::Str(restore(bytes).into()),
-            ArgKind::Int => Arg::Int(parse_int(bytes).ok_or_else(|| invalid(""))?),
-            ArgKind::Time => {
-                Arg::Time(u64::from(thalweg_syntax::parse_time_ms(word?).map_err(|_| invalid(""))?))
-            }
-            ArgKind::Size => Arg::Size(thalweg_syntax::parse_size(word?, u64::MAX).map_err(|_| invalid(""))?),
-            ArgKind::Ip4 => Arg::Ip4(cast::parse_ip4(bytes).ok_or_else(|| invalid(""))?),
-            ArgKind::Ip6 => Arg::Ip6(cast::parse_ip6(bytes).ok_or_else(|| invalid(""))?),
-            ArgKind::Mask4 => Arg::Ip4(parse_mask4(bytes).ok_or_else(|| invalid(""))?),
-            ArgKind::Mask6 => Arg::Ip6(parse_mask6(bytes).ok_or_else(|| invalid(""))?),
-            ArgKind::Frontend | ArgKind::Backend | ArgKind::Table | ArgKind::Server | ArgKind::Userlist => {
-                resolve(*kind, Some(word?), i + 1, place, env)
-            }
-            // Flags of the expression are the keyword's own business: its check compiles the text.
-            ArgKind::Regex => Arg::Str(restore(bytes).into()),
-        };
+        let arg = value_of(*kind, &argument.text, i + 1, place, env)?;
         args.put(i, arg);
     }
     if given.len() > spec.kinds.len() {
@@ -350,6 +321,39 @@ pub(crate) fn parse_args(
         ));
     }
     Ok((args, used))
+}
+
+/// The argument at `position`, from 1, whose text is `bytes`.
+fn value_of(
+    kind: ArgKind,
+    bytes: &[u8],
+    position: usize,
+    place: &ArgPlace,
+    env: &mut CompileEnv,
+) -> Result<Arg, ArgProblem> {
+    let invalid = || {
+        let text = format!(
+            "failed to parse '{}' as type '{}' at position {position}",
+            String::from_utf8_lossy(bytes),
+            kind.name()
+        );
+        ArgProblem { position, text }
+    };
+    let word = std::str::from_utf8(bytes).map_err(|_| invalid());
+    Ok(match kind {
+        // Flags of the expression of `Regex` are the keyword's own business: its check compiles the text.
+        ArgKind::Str | ArgKind::ProtobufField | ArgKind::Regex => Arg::Str(restore(bytes).into()),
+        ArgKind::Int => Arg::Int(parse_int(bytes).ok_or_else(invalid)?),
+        ArgKind::Time => Arg::Time(u64::from(thalweg_syntax::parse_time_ms(word?).map_err(|_| invalid())?)),
+        ArgKind::Size => Arg::Size(thalweg_syntax::parse_size(word?, u64::MAX).map_err(|_| invalid())?),
+        ArgKind::Ip4 => Arg::Ip4(cast::parse_ip4(bytes).ok_or_else(invalid)?),
+        ArgKind::Ip6 => Arg::Ip6(cast::parse_ip6(bytes).ok_or_else(invalid)?),
+        ArgKind::Mask4 => Arg::Ip4(parse_mask4(bytes).ok_or_else(invalid)?),
+        ArgKind::Mask6 => Arg::Ip6(parse_mask6(bytes).ok_or_else(invalid)?),
+        ArgKind::Frontend | ArgKind::Backend | ArgKind::Table | ArgKind::Server | ArgKind::Userlist => {
+            resolve(kind, Some(word?), position, place, env)
+        }
+    })
 }
 
 /// An integer with an optional sign, the whole of `text`.

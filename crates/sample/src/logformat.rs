@@ -306,44 +306,13 @@ impl Parser<'_, '_> {
         let mut flags = self.format.global;
         let start = self.at;
         if self.peek() == Some(b'{') {
-            let rest = &self.text[self.at + 1..];
-            let Some(end) = rest.find('}') else {
-                return Err(format!("truncated line after '{rest}'"));
-            };
-            for part in rest[..end].split(',') {
-                // Between commas, the last sign begins the flag: `+Q +E` is `+E`.
-                let flag = part.rfind(['+', '-']).map_or("", |sign| &part[sign..]);
-                let on = flag.starts_with('+');
-                match flag.get(1..).unwrap_or("") {
-                    "Q" => flags.quote = on,
-                    "X" => flags.hex = on,
-                    "E" => flags.escape = on,
-                    "bin" => flags.bin = on,
-                    // One encoding at a time: the first one stays.
-                    "json" if !(on && flags.cbor) => flags.json = on,
-                    "cbor" if !(on && flags.json) => flags.cbor = on,
-                    "json" | "cbor" => {}
-                    _ if part.is_empty() => continue,
-                    _ => env
-                        .warnings
-                        .push(format!("'{part}' in '%{{{}}}' is no flag and is ignored", &rest[..end])),
-                }
-                if flag.len() < part.trim_start().len() {
-                    env.warnings.push(format!(
-                        "'{part}' in '%{{{}}}' stands for '{flag}': flags are separated by commas",
-                        &rest[..end]
-                    ));
-                }
-            }
-            self.at += end + 2;
+            self.flags(&mut flags, env)?;
         }
         match self.peek() {
             Some(b'[') => {
                 let inner = &self.text[self.at + 1..];
-                let (expr, used) = Expr::compile_prefix(inner, env).map_err(|e| match &e[..] {
-                    "missing fetch method" => format!("failed to parse sample expression <{inner}> : {e}"),
-                    _ => format!("failed to parse sample expression <{inner}> : {e}"),
-                })?;
+                let (expr, used) = Expr::compile_prefix(inner, env)
+                    .map_err(|e| format!("failed to parse sample expression <{inner}> : {e}"))?;
                 match inner.as_bytes().get(used) {
                     Some(b']') => {}
                     Some(_) => {
@@ -393,6 +362,41 @@ impl Parser<'_, '_> {
                 return Err(format!("unexpected character '{}' after '%'", char::from(byte)));
             }
         }
+        Ok(())
+    }
+
+    /// Reads `{flags}`.
+    fn flags(&mut self, flags: &mut Flags, env: &mut CompileEnv) -> Result<(), String> {
+        let rest = &self.text[self.at + 1..];
+        let Some(end) = rest.find('}') else {
+            return Err(format!("truncated line after '{rest}'"));
+        };
+        for part in rest[..end].split(',') {
+            // Between commas, the last sign begins the flag: `+Q +E` is `+E`.
+            let flag = part.rfind(['+', '-']).map_or("", |sign| &part[sign..]);
+            let on = flag.starts_with('+');
+            match flag.get(1..).unwrap_or("") {
+                "Q" => flags.quote = on,
+                "X" => flags.hex = on,
+                "E" => flags.escape = on,
+                "bin" => flags.bin = on,
+                // One encoding at a time: the first one stays.
+                "json" if !(on && flags.cbor) => flags.json = on,
+                "cbor" if !(on && flags.json) => flags.cbor = on,
+                "json" | "cbor" => {}
+                _ if part.is_empty() => continue,
+                _ => env
+                    .warnings
+                    .push(format!("'{part}' in '%{{{}}}' is no flag and is ignored", &rest[..end])),
+            }
+            if flag.len() < part.trim_start().len() {
+                env.warnings.push(format!(
+                    "'{part}' in '%{{{}}}' stands for '{flag}': flags are separated by commas",
+                    &rest[..end]
+                ));
+            }
+        }
+        self.at += end + 2;
         Ok(())
     }
 

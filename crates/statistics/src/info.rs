@@ -1,10 +1,10 @@
 //! `show info`: figures of the process.
 
-use thalweg_proxy::counters::{ThreadCounters, peak, sum};
+use thalweg_proxy::counters::{Counters, ThreadCounters, peak, sum};
 use thalweg_proxy::{Instance, Stopping};
 use thalweg_runtime::{clock, memory, pool, profile};
 
-use crate::format::Value;
+use crate::format::Value::{self, Str, U32, U64};
 
 /// What the figures need from the program around the data path.
 #[derive(Clone, Copy, Debug)]
@@ -53,71 +53,77 @@ pub struct Field {
 
 /// All figures, in order.
 pub fn fields(instance: &Instance, around: &Around<'_>) -> Vec<Field> {
-    use Value::{Str, U32, U64};
+    let rows = [
+        program(instance, around),
+        connections(instance, around),
+        tls(instance),
+        work(instance, around),
+        traffic(instance, around),
+    ];
+    rows.into_iter()
+        .flatten()
+        .filter(|(position, ..)| *position != DESCRIPTION || instance.config.global.description.is_some())
+        .map(|(position, name, tags, text, value)| Field { position, name, tags, text, value })
+        .collect()
+}
+
+/// What [`Field`] consists of, in its order.
+type Row = (usize, &'static str, &'static str, &'static str, Value);
+
+/// The position of the description, which is not shown where there is none.
+const DESCRIPTION: usize = 51;
+
+/// What does not fit is shown as the most.
+fn narrow(n: u64) -> Value {
+    U32(u32::try_from(n).unwrap_or(u32::MAX))
+}
+
+/// What does not fit begins again.
+fn wrap(n: u64) -> Value {
+    U32(n as u32)
+}
+
+/// A sum over what listeners count.
+fn of_listeners(instance: &Instance, pick: impl Fn(&Counters) -> u64) -> u64 {
+    instance.threads.iter().flat_map(|t| t.listeners.iter()).map(pick).fold(0, u64::wrapping_add)
+}
+
+/// A sum over threads.
+fn of_threads(instance: &Instance, pick: impl Fn(&ThreadCounters) -> u64) -> u64 {
+    instance.threads.iter().map(|thread| pick(thread)).fold(0, u64::wrapping_add)
+}
+
+/// Streams now. Whoever asks is one, too.
+fn current_streams(instance: &Instance, around: &Around<'_>) -> u64 {
+    of_listeners(instance, |c| c.current.get()) + around.cli.current
+}
+
+/// Bytes that pools hold and that are in use of them, and how often one got none.
+struct Pools {
+    allocated: u64,
+    used: u64,
+    failed: u64,
+}
+
+fn pools() -> Pools {
+    let mut all = Pools { allocated: 0, used: 0, failed: 0 };
+    for pool in &pool::counters() {
+        let size = pool.object_size as u64;
+        all.allocated += (pool.used + pool.free) * size;
+        all.used += pool.used * size;
+        all.failed += pool.failed;
+    }
+    all
+}
+
+/// Which program this is, its memory and its limits.
+fn program(instance: &Instance, around: &Around<'_>) -> Vec<Row> {
     let global = &instance.config.global;
     let threads = &*instance.threads;
-    let now_ms = clock::now_ms();
     let uptime = instance.uptime_s();
-    let total = |pick: fn(&ThreadCounters) -> u64| {
-        threads.iter().map(|thread| pick(thread)).fold(0u64, u64::wrapping_add)
-    };
-    let narrow = |n: u64| U32(u32::try_from(n).unwrap_or(u32::MAX));
-    let wrap = |n: u64| U32(n as u32);
-    let failed_lookups: u64 = instance.resolvers.iter().map(|section| section.failures()).sum();
-    // The CLI counts, too: whoever asks is a connection and a stream.
-    let own = &around.cli;
-    let connections = sum(threads, |t| &t.process.connections) + own.connections;
-    let requests = sum(threads, |t| &t.process.requests) + own.requests;
-    let frontends = |pick: &dyn Fn(&thalweg_proxy::counters::Counters) -> u64| {
-        threads.iter().flat_map(|t| t.listeners.iter()).map(pick).fold(0u64, u64::wrapping_add)
-    };
-    let bytes_out = frontends(&|c| c.response_bytes_out.get()) + own.bytes_out;
-    // What a client sent through a pipe left for a server through it.
-    let spliced = frontends(&|c| c.spliced_in.get().wrapping_add(c.spliced_out.get()));
-    let bytes_out_rate = instance.bytes_out_rate.per_second(clock::wall_us() / 1000, bytes_out);
-    let process = || threads.iter().map(|t| &t.process);
-    let session_rate: u64 = process().map(|c| c.session_rate.per_second(now_ms)).sum();
-    let connection_rate: u64 = process().map(|c| c.connection_rate.per_second(now_ms)).sum();
-    let peaks = &instance.process_peaks;
-    let sessions_max = peak(&peaks.sessions, process().map(|c| &c.session_rate), now_ms);
-    let connections_max = peak(&peaks.connections, process().map(|c| &c.connection_rate), now_ms);
-    let tls = || threads.iter().map(|t| &t.tls);
-    let tls_connections = sum(threads, |t| &t.tls.connections);
-    let tls_rate: u64 = tls().map(|c| c.rate.per_second(now_ms)).sum();
-    let tls_keys: u64 = tls().map(|c| c.client_keys.per_second(now_ms)).sum();
-    let server_keys: u64 = tls().map(|c| c.server_keys.per_second(now_ms)).sum();
-    let tls_reuse = (100 * tls_rate.saturating_sub(tls_keys)).checked_div(tls_rate).unwrap_or(0);
-    let tls_max = peak(&instance.tls_peaks.rate, tls().map(|c| &c.rate), now_ms);
-    let tls_keys_max = peak(&instance.tls_peaks.client_keys, tls().map(|c| &c.client_keys), now_ms);
-    let server_keys_max = peak(&instance.tls_peaks.server_keys, tls().map(|c| &c.server_keys), now_ms);
-    let live = instance.config.tls.as_ref();
-    let (cache_lookups, cache_misses) = live
-        .map_or((0, 0), |live| live.lock().unwrap_or_else(std::sync::PoisonError::into_inner).cache_uses());
-    let current = instance.process_gate.current();
-    let pools = pool::counters();
-    let (mut allocated, mut used, mut failed) = (0u64, 0u64, 0u64);
-    for pool in &pools {
-        let size = pool.object_size as u64;
-        allocated += (pool.used + pool.free) * size;
-        used += pool.used * size;
-        failed += pool.failed;
-    }
-    let busy = profile::busy_percent();
-    let idle = 100 - (busy.iter().sum::<u64>() / busy.len().max(1) as u64).min(100);
-    let stopping = instance.stopping() != Stopping::No;
-    let listeners = around.listeners;
-    let sets = instance.config.registry.sets();
-    let (mut patterns_added, mut patterns_freed) = (0, 0);
-    for (added, freed) in sets.iter().map(|set| set.added_and_freed()) {
-        patterns_added += added;
-        patterns_freed += freed;
-    }
-    let (active_peers, connected_peers) = instance.peers.counts();
-    let current_streams = frontends(&|c| c.current.get()) + own.current;
+    let Pools { allocated, used, failed } = pools();
     let ConnectionLimits { limit, hard } = limits(instance);
-    let description = global.description.as_deref().unwrap_or("").to_owned();
-    let warnings = around.warnings + instance.warnings.load(std::sync::atomic::Ordering::Relaxed);
-    let all: Vec<(usize, &'static str, &'static str, &'static str, Value)> = vec![
+    vec![
         (0, "Name", "POSV", "Name of the program", Str(around.product.to_owned())),
         (1, "Version", "POSV", "Its version", Str(around.version.to_owned())),
         (2, "Release_date", "POSV", "Date of that version", Str(around.release_date.to_owned())),
@@ -141,6 +147,25 @@ pub fn fields(instance: &Instance, around: &Around<'_>) -> Vec<Field> {
         (14, "Maxsock", "CLPV", "Limit on sockets", narrow(global.ulimit_n)),
         (15, "Maxconn", "CLPV", "Limit on connections", narrow(limit)),
         (16, "Hard_maxconn", "CLPV", "The highest value that limit may get", narrow(hard)),
+    ]
+}
+
+/// Connections and sessions, with their limits and rates. The CLI counts, too: whoever asks is a connection and a stream.
+fn connections(instance: &Instance, around: &Around<'_>) -> Vec<Row> {
+    let global = &instance.config.global;
+    let threads = &*instance.threads;
+    let now_ms = clock::now_ms();
+    let connections = sum(threads, |t| &t.process.connections) + around.cli.connections;
+    let requests = sum(threads, |t| &t.process.requests) + around.cli.requests;
+    let process = || threads.iter().map(|t| &t.process);
+    let session_rate: u64 = process().map(|c| c.session_rate.per_second(now_ms)).sum();
+    let connection_rate: u64 = process().map(|c| c.connection_rate.per_second(now_ms)).sum();
+    let peaks = &instance.process_peaks;
+    let sessions_max = peak(&peaks.sessions, process().map(|c| &c.session_rate), now_ms);
+    let connections_max = peak(&peaks.connections, process().map(|c| &c.connection_rate), now_ms);
+    let tls_connections = sum(threads, |t| &t.tls.connections);
+    let current = instance.process_gate.current();
+    vec![
         (17, "CurrConns", "MGPV", "Connections now", U32(current)),
         (18, "CumConns", "MCPV", "Connections since the start", wrap(connections)),
         (19, "CumReq", "MCPV", "Requests since the start", wrap(requests)),
@@ -162,6 +187,25 @@ pub fn fields(instance: &Instance, around: &Around<'_>) -> Vec<Field> {
         (29, "SessRate", "MRPV", "Sessions in the last second", narrow(session_rate)),
         (30, "SessRateLimit", "CLPV", "Limit on SessRate (maxsessrate)", U32(instance.session_rate.limit())),
         (31, "MaxSessRate", "MRPV", "Highest SessRate seen", narrow(sessions_max)),
+    ]
+}
+
+/// Handshakes, and sessions that are resumed.
+fn tls(instance: &Instance) -> Vec<Row> {
+    let now_ms = clock::now_ms();
+    let tls = || instance.threads.iter().map(|t| &t.tls);
+    let tls_rate: u64 = tls().map(|c| c.rate.per_second(now_ms)).sum();
+    let tls_keys: u64 = tls().map(|c| c.client_keys.per_second(now_ms)).sum();
+    let server_keys: u64 = tls().map(|c| c.server_keys.per_second(now_ms)).sum();
+    let tls_reuse = (100 * tls_rate.saturating_sub(tls_keys)).checked_div(tls_rate).unwrap_or(0);
+    let peaks = &instance.tls_peaks;
+    let tls_max = peak(&peaks.rate, tls().map(|c| &c.rate), now_ms);
+    let tls_keys_max = peak(&peaks.client_keys, tls().map(|c| &c.client_keys), now_ms);
+    let server_keys_max = peak(&peaks.server_keys, tls().map(|c| &c.server_keys), now_ms);
+    let live = instance.config.tls.as_ref();
+    let (cache_lookups, cache_misses) = live
+        .map_or((0, 0), |live| live.lock().unwrap_or_else(std::sync::PoisonError::into_inner).cache_uses());
+    vec![
         (32, "SslRate", "MRPV", "TLS connections in the last second", narrow(tls_rate)),
         (33, "SslRateLimit", "CLPV", "Limit on SslRate", U32(instance.tls_rate.limit())),
         (34, "MaxSslRate", "MMPV", "Highest SslRate seen", narrow(tls_max)),
@@ -184,6 +228,22 @@ pub fn fields(instance: &Instance, around: &Around<'_>) -> Vec<Field> {
         (39, "SslBackendMaxKeyRate", "MMPV", "Highest SslBackendKeyRate seen", narrow(server_keys_max)),
         (40, "SslCacheLookups", "MCPV", "Look-ups of TLS sessions", wrap(cache_lookups)),
         (41, "SslCacheMisses", "MCPV", "Look-ups of TLS sessions that found none", wrap(cache_misses)),
+    ]
+}
+
+/// Compression, tasks, and what the process has to do.
+fn work(instance: &Instance, around: &Around<'_>) -> Vec<Row> {
+    let global = &instance.config.global;
+    let busy = profile::busy_percent();
+    let idle = 100 - (busy.iter().sum::<u64>() / busy.len().max(1) as u64).min(100);
+    let stopping = instance.stopping() != Stopping::No;
+    let listeners = around.listeners;
+    let current = instance.process_gate.current();
+    let current_streams = current_streams(instance, around);
+    let (active_peers, connected_peers) = instance.peers.counts();
+    let description = global.description.as_deref().unwrap_or("").to_owned();
+    let failed_lookups: u64 = instance.resolvers.iter().map(|section| section.failures()).sum();
+    vec![
         (42, "CompressBpsIn", "MRPV", "Bytes given to compression in the last second", U32(0)),
         (43, "CompressBpsOut", "MRPV", "Bytes that compression made in the last second", U32(0)),
         (44, "CompressBpsRateLim", "CLPV", "CompressBpsOut above which nothing is compressed", U32(0)),
@@ -191,7 +251,7 @@ pub fn fields(instance: &Instance, around: &Around<'_>) -> Vec<Field> {
         (48, "Run_queue", "MGPV", "Tasks that could run now", U32(1)),
         (49, "Idle_pct", "MaPV", "Percent of the last second spent waiting", narrow(idle)),
         (50, "node", "COSV", "Name of this machine (node)", Str(node(instance))),
-        (51, "description", "COSV", "What this process is for (description)", Str(description)),
+        (DESCRIPTION, "description", "COSV", "What this process is for (description)", Str(description)),
         (52, "Stopping", "MGPV", "1 while the process is stopping", U32(u32::from(stopping))),
         (53, "Jobs", "MGPV", "Connections and listeners", wrap(u64::from(current) + listeners)),
         (54, "Unstoppable Jobs", "MGPV", "Jobs that a stop does not wait for", U32(0)),
@@ -207,6 +267,26 @@ pub fn fields(instance: &Instance, around: &Around<'_>) -> Vec<Field> {
         ),
         (59, "BusyPolling", "MGPV", "1 with busy-polling", U32(u32::from(global.busy_polling))),
         (60, "FailedResolutions", "MGPV", "Lookups of names that failed", wrap(failed_lookups)),
+    ]
+}
+
+/// Bytes, streams, and what came late to the list.
+fn traffic(instance: &Instance, around: &Around<'_>) -> Vec<Row> {
+    let global = &instance.config.global;
+    let own = &around.cli;
+    let bytes_out = of_listeners(instance, |c| c.response_bytes_out.get()) + own.bytes_out;
+    // What a client sent through a pipe left for a server through it.
+    let spliced = of_listeners(instance, |c| c.spliced_in.get().wrapping_add(c.spliced_out.get()));
+    let bytes_out_rate = instance.bytes_out_rate.per_second(clock::wall_us() / 1000, bytes_out);
+    let Pools { allocated, used, .. } = pools();
+    let sets = instance.config.registry.sets();
+    let (mut patterns_added, mut patterns_freed) = (0, 0);
+    for (added, freed) in sets.iter().map(|set| set.added_and_freed()) {
+        patterns_added += added;
+        patterns_freed += freed;
+    }
+    let warnings = around.warnings + instance.warnings.load(std::sync::atomic::Ordering::Relaxed);
+    vec![
         (61, "TotalBytesOut", "MGPV", "Bytes sent since the start", U64(bytes_out)),
         (62, "TotalSplicedBytesOut", "MGPV", "Bytes sent through pipes since the start", U64(spliced)),
         (63, "BytesOutRate", "MRPV", "Bytes sent per second, lately", U64(bytes_out_rate)),
@@ -216,7 +296,7 @@ pub fn fields(instance: &Instance, around: &Around<'_>) -> Vec<Field> {
             "CumRecvLogs",
             "MCPV",
             "Log lines received by log-forward",
-            wrap(total(|t| t.received_logs.get())),
+            wrap(of_threads(instance, |t| t.received_logs.get())),
         ),
         (66, "Build info", "POSV", "What was built", Str(around.version.to_owned())),
         (67, "Memmax_bytes", "CLPV", "Limit on memory in bytes (-m), 0 for none", U32(0)),
@@ -234,23 +314,19 @@ pub fn fields(instance: &Instance, around: &Around<'_>) -> Vec<Field> {
         (73, "MaxconnReached", "MCPV", "Times the limit on connections was reached", U32(0)),
         (74, "BootTime_ms", "MDPV", "Milliseconds from the start to service", U32(0)),
         (75, "Niced_tasks", "MGPV", "Tasks that could run now and have a nice value", U32(0)),
-        (76, "CurrStreams", "MGPV", "Streams now", U64(current_streams)),
+        (76, "CurrStreams", "MGPV", "Streams now", U64(current_streams(instance, around))),
         (
             77,
             "CumStreams",
             "MGPV",
             "Streams since the start",
-            U64(total(|t| t.listeners.iter().map(|f| f.total.get()).sum()) + own.requests),
+            U64(of_listeners(instance, |c| c.total.get()) + own.requests),
         ),
         (78, "BlockedTrafficWarnings", "MGPV", "Warnings about tasks that ran for too long", U32(0)),
         (79, "PatternsAdded", "MGPV", "Patterns added to ACLs and maps", U64(patterns_added)),
         (80, "PatternsFreed", "MGPV", "Patterns removed", U64(patterns_freed)),
         (81, "NbThreadGroups", "CGSV", "Groups of threads", narrow(global.thread_groups.max(1) as u64)),
-    ];
-    all.into_iter()
-        .filter(|(position, ..)| *position != 51 || global.description.is_some())
-        .map(|(position, name, tags, text, value)| Field { position, name, tags, text, value })
-        .collect()
+    ]
 }
 
 struct ConnectionLimits {

@@ -205,6 +205,20 @@ impl<I: Iterator<Item = String>> Arguments<I> {
             CommandError::Refused(format!("option '{option}' expects {what}, which '{text}' is not"))
         })
     }
+
+    /// The numbers of processes behind an option, up to the next option.
+    fn processes(&mut self, option: &str) -> Result<Vec<u32>, CommandError> {
+        let mut pids = Vec::new();
+        while let Some(text) = self.rest.next_if(|next| !next.starts_with('-')) {
+            let pid = text.parse().ok().filter(|pid| (1..=i32::MAX as u32).contains(pid));
+            pids.push(pid.ok_or_else(|| {
+                CommandError::Refused(format!(
+                    "{option} option: some bytes unconsumed in PID list {{{text}}}"
+                ))
+            })?);
+        }
+        Ok(pids)
+    }
 }
 
 /// Reads the arguments that follow the program's name.
@@ -219,13 +233,10 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Com
         }) {
             return Err(CommandError::Refused(format!("option '{argument}' : {why}")));
         }
+        if let Some(shown) = Shown::asked_by(&argument) {
+            return Ok(Command::Show(shown));
+        }
         match argument.as_str() {
-            "-v" => return Ok(Command::Show(Shown::Version)),
-            "-vv" => return Ok(Command::Show(Shown::Build)),
-            "-vq" => return Ok(Command::Show(Shown::VersionOnly)),
-            "-vqs" => return Ok(Command::Show(Shown::ShortVersion)),
-            "-vqb" => return Ok(Command::Show(Shown::Branch)),
-            "-h" | "--help" => return Ok(Command::Show(Shown::Help)),
             "--" => {
                 options.files.extend(arguments.rest.by_ref());
             }
@@ -259,16 +270,8 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Com
                 options.listeners_from = (path != "/dev/null").then(|| path.into());
             }
             "-sf" | "-st" => {
+                let pids = arguments.processes(&argument)?;
                 let how = if argument == "-sf" { OldProcesses::Finish } else { OldProcesses::Terminate };
-                let mut pids = Vec::new();
-                while let Some(text) = arguments.rest.next_if(|next| !next.starts_with('-')) {
-                    let pid = text.parse().ok().filter(|pid| (1..=i32::MAX as u32).contains(pid));
-                    pids.push(pid.ok_or_else(|| {
-                        CommandError::Refused(format!(
-                            "{argument} option: some bytes unconsumed in PID list {{{text}}}"
-                        ))
-                    })?);
-                }
                 // Repeated lists add up; the last option says how.
                 let mut all = options.old_processes.take().map_or(Vec::new(), |(_, pids)| pids);
                 all.extend(pids);
@@ -306,19 +309,42 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Com
     if let Some(condition) = condition {
         return Ok(Command::Condition(condition));
     }
-    // The service manager knows the process that it started: `daemon` in the configuration must not replace it.
-    if options.master == MasterMode::Notifying && options.mode == RunMode::Default {
-        options.mode = RunMode::Foreground;
-    }
-    if !options.master_cli.is_empty() && options.master == MasterMode::None {
-        return Err(CommandError::Refused(
-            "a master CLI socket was defined, but master-worker mode (-W) is not enabled.".into(),
-        ));
-    }
-    if options.files.is_empty() && !options.quickstart {
-        return Err(CommandError::Usage(None));
-    }
+    options.agree()?;
     Ok(Command::Start(Box::new(options)))
+}
+
+impl Options {
+    /// Checks what depends on several options.
+    fn agree(&mut self) -> Result<(), CommandError> {
+        // The service manager knows the process that it started: `daemon` in the configuration must not replace it.
+        if self.master == MasterMode::Notifying && self.mode == RunMode::Default {
+            self.mode = RunMode::Foreground;
+        }
+        if !self.master_cli.is_empty() && self.master == MasterMode::None {
+            return Err(CommandError::Refused(
+                "a master CLI socket was defined, but master-worker mode (-W) is not enabled.".into(),
+            ));
+        }
+        if self.files.is_empty() && !self.quickstart {
+            return Err(CommandError::Usage(None));
+        }
+        Ok(())
+    }
+}
+
+impl Shown {
+    /// What an option asks to be shown, if that is all it does.
+    fn asked_by(option: &str) -> Option<Shown> {
+        Some(match option {
+            "-v" => Shown::Version,
+            "-vv" => Shown::Build,
+            "-vq" => Shown::VersionOnly,
+            "-vqs" => Shown::ShortVersion,
+            "-vqb" => Shown::Branch,
+            "-h" | "--help" => Shown::Help,
+            _ => return None,
+        })
+    }
 }
 
 /// The complaint about a word that is no option.

@@ -58,59 +58,19 @@ pub(crate) fn cookie(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome 
             "secure" => c.secure = true,
             "dynamic" => c.dynamic = true,
             "domain" => {
-                let domain = line.text(at + 1);
-                if domain.is_empty() {
-                    return Err(fail(line, at + 1, "'domain' expects <domain> as argument."));
-                }
-                if !domain.trim_start_matches('.').contains('.') {
-                    let message = format!(
-                        "domain '{domain}' contains no embedded dot, this configuration may not work properly (see \
-                         RFC6265#5.2.3)."
-                    );
-                    cx.warn(line, at + 1, message);
-                }
-                if let Some(bad) =
-                    domain.chars().find(|ch| !(ch.is_ascii_alphanumeric() || matches!(ch, '.' | '-' | '_')))
-                {
-                    let message = format!("character '{bad}' is not permitted in domain name '{domain}'.");
-                    return Err(fail(line, at + 1, message));
-                }
-                c.domains.push(cx.name(domain));
+                c.domains.push(domain(cx, line, at + 1)?);
                 at += 1;
             }
-            "maxidle" | "maxlife" => {
-                let text = line.text(at + 1);
-                if text.is_empty() {
-                    return Err(fail(
-                        line,
-                        at + 1,
-                        format!("'{word}' expects <idletime> in seconds as argument."),
-                    ));
-                }
-                let seconds =
-                    duration(cx, line, at + 1, TimeUnit::Seconds, TimeUnit::Seconds).map_err(|e| {
-                        let at_char = e.range(text).start;
-                        let ch = text[at_char.min(text.len())..].chars().next().unwrap_or('?');
-                        fail(line, at + 1, format!("unexpected character '{ch}' in argument to <{word}>."))
-                    })? as u32;
-                if word == "maxidle" {
-                    c.maxidle_s = seconds;
-                } else {
-                    c.maxlife_s = seconds;
-                }
+            "maxidle" => {
+                c.maxidle_s = lifetime(cx, line, at)?;
+                at += 1;
+            }
+            "maxlife" => {
+                c.maxlife_s = lifetime(cx, line, at)?;
                 at += 1;
             }
             "attr" => {
-                let value = line.text(at + 1);
-                if value.is_empty() {
-                    return Err(fail(line, at + 1, "'attr' expects <value> as argument."));
-                }
-                if let Some(bad) = value.chars().find(|ch| ch.is_ascii_control() || *ch == ';') {
-                    let message =
-                        format!("character '%x{:02X}' is not permitted in attribute value.", u32::from(bad));
-                    return Err(fail(line, at + 1, message));
-                }
-                c.attrs.push(cx.name(value));
+                c.attrs.push(attribute(cx, line, at + 1)?);
                 at += 1;
             }
             _ => {
@@ -129,6 +89,53 @@ pub(crate) fn cookie(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome 
     }
     b.p.cookie = Some(Arc::new(c));
     Ok(())
+}
+
+/// The domain that a cookie is for.
+fn domain(cx: &mut Cx<'_>, line: &Line, at: usize) -> Result<Arc<str>, Box<Diagnostic>> {
+    let domain = line.text(at);
+    if domain.is_empty() {
+        return Err(fail(line, at, "'domain' expects <domain> as argument."));
+    }
+    if !domain.trim_start_matches('.').contains('.') {
+        let message = format!(
+            "domain '{domain}' contains no embedded dot, this configuration may not work properly (see RFC6265#5.2.3)."
+        );
+        cx.warn(line, at, message);
+    }
+    let is_bad = |ch: &char| !(ch.is_ascii_alphanumeric() || matches!(ch, '.' | '-' | '_'));
+    if let Some(bad) = domain.chars().find(is_bad) {
+        let message = format!("character '{bad}' is not permitted in domain name '{domain}'.");
+        return Err(fail(line, at, message));
+    }
+    Ok(cx.name(domain))
+}
+
+/// The seconds behind `maxidle` or `maxlife` at `at`.
+fn lifetime(cx: &mut Cx<'_>, line: &Line, at: usize) -> Result<u32, Box<Diagnostic>> {
+    let (word, text) = (line.text(at), line.text(at + 1));
+    if text.is_empty() {
+        return Err(fail(line, at + 1, format!("'{word}' expects <idletime> in seconds as argument.")));
+    }
+    let seconds = duration(cx, line, at + 1, TimeUnit::Seconds, TimeUnit::Seconds).map_err(|e| {
+        let at_char = e.range(text).start;
+        let ch = text[at_char.min(text.len())..].chars().next().unwrap_or('?');
+        fail(line, at + 1, format!("unexpected character '{ch}' in argument to <{word}>."))
+    })?;
+    Ok(seconds as u32)
+}
+
+/// An attribute that is added to a cookie.
+fn attribute(cx: &mut Cx<'_>, line: &Line, at: usize) -> Result<Arc<str>, Box<Diagnostic>> {
+    let value = line.text(at);
+    if value.is_empty() {
+        return Err(fail(line, at, "'attr' expects <value> as argument."));
+    }
+    if let Some(bad) = value.chars().find(|ch| ch.is_ascii_control() || *ch == ';') {
+        let message = format!("character '%x{:02X}' is not permitted in attribute value.", u32::from(bad));
+        return Err(fail(line, at, message));
+    }
+    Ok(cx.name(value))
 }
 
 pub(crate) fn dynamic_cookie_key(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {

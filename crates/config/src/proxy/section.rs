@@ -207,7 +207,7 @@ pub(crate) fn fresh_server() -> Server {
     }
 }
 
-/// A section that inherits nothing.
+/// A section that inherits nothing. In one piece, as each field is said and nothing else.
 pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
     let nothing: Arc<str> = Arc::from("");
     let p = Proxy {

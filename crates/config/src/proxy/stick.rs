@@ -95,15 +95,7 @@ fn words_of_table(
                 if value.is_empty() {
                     return Err(missing());
                 }
-                spec.expire_ms = parse_time_ms(value).map_err(|error| match error {
-                    TimeError::Overflow => fail(line, at + 1, format!(
-                        "stick-table: timer overflow in argument <{value}> to <expire>, maximum value is 2147483647 ms (~24.8 days)."
-                    )),
-                    TimeError::Underflow => fail(line, at + 1, format!(
-                        "stick-table: timer underflow in argument <{value}> to <expire>, minimum non-null value is 1 ms."
-                    )),
-                    _ => wrong_character(line, at, value),
-                })?;
+                spec.expire_ms = lifetime(line, at, value)?;
             }
             "nopurge" => {
                 spec.purge = false;
@@ -122,21 +114,10 @@ fn words_of_table(
                 if value.is_empty() {
                     return Err(missing());
                 }
-                let factor = value.parse().ok().filter(|factor| (1..=1024).contains(factor));
-                spec.byte_rate_factor = factor.ok_or_else(|| {
-                    let what = "must be greater than 0 and lower or equal than 1024.";
-                    fail(line, at + 1, format!("stick-table: argument 'brates-factor' {what}"))
-                })?;
+                spec.byte_rate_factor = byte_rate_factor(line, at, value)?;
             }
             "srvkey" => {
-                spec.server_key = match value {
-                    "name" => ServerKey::Name,
-                    "addr" => ServerKey::Address,
-                    _ => {
-                        let message = format!("stick-table : unknown server key type '{value}'.");
-                        return Err(fail(line, at + 1, message).note_boxed("the keys are 'name' and 'addr'"));
-                    }
-                }
+                spec.server_key = server_key(line, at, value)?;
             }
             "fleet" => {
                 spec.fleet = true;
@@ -172,6 +153,40 @@ fn words_of_table(
     // `show table` prints in this order.
     spec.data.sort_by_key(|stored| stored.kind);
     Ok((spec, write_to))
+}
+
+/// The value of `expire` at `at`, in milliseconds.
+fn lifetime(line: &Line, at: usize, value: &str) -> Result<u32, Box<Diagnostic>> {
+    parse_time_ms(value).map_err(|error| match error {
+        TimeError::Overflow => fail(line, at + 1, format!(
+            "stick-table: timer overflow in argument <{value}> to <expire>, maximum value is 2147483647 ms (~24.8 days)."
+        )),
+        TimeError::Underflow => fail(line, at + 1, format!(
+            "stick-table: timer underflow in argument <{value}> to <expire>, minimum non-null value is 1 ms."
+        )),
+        _ => wrong_character(line, at, value),
+    })
+}
+
+/// The value of `brates-factor` at `at`.
+fn byte_rate_factor(line: &Line, at: usize, value: &str) -> Result<u32, Box<Diagnostic>> {
+    let factor = value.parse().ok().filter(|factor| (1..=1024).contains(factor));
+    factor.ok_or_else(|| {
+        let what = "must be greater than 0 and lower or equal than 1024.";
+        fail(line, at + 1, format!("stick-table: argument 'brates-factor' {what}"))
+    })
+}
+
+/// The value of `srvkey` at `at`.
+fn server_key(line: &Line, at: usize, value: &str) -> Result<ServerKey, Box<Diagnostic>> {
+    match value {
+        "name" => Ok(ServerKey::Name),
+        "addr" => Ok(ServerKey::Address),
+        _ => {
+            let message = format!("stick-table : unknown server key type '{value}'.");
+            Err(fail(line, at + 1, message).note_boxed("the keys are 'name' and 'addr'"))
+        }
+    }
 }
 
 fn wrong_character(line: &Line, at: usize, value: &str) -> Box<Diagnostic> {
