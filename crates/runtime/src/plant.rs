@@ -2,7 +2,7 @@
 //! `--cfg planted_bugs` only; elsewhere [`bug`] is the constant `false`, and what it guards is not compiled in.
 
 /// Every bug that can be planted, and what it does.
-pub const BUGS: [(&str, &str); 24] = [
+pub const BUGS: [(&str, &str); 25] = [
     ("lost-wakeup", "a request that waits in a queue is not woken when its turn comes"),
     ("dirty-pool", "an idle connection on which bytes arrived is used again"),
     ("slot-kept", "a slot of a server's maxconn is not given back"),
@@ -21,6 +21,7 @@ pub const BUGS: [(&str, &str); 24] = [
     ("streams-crossed", "payload of HTTP/2 goes to the oldest stream of its connection"),
     ("window-kept", "what was taken of a stream of HTTP/2 is not given back to its sender"),
     ("end-unsaid", "the end of a message in frames that has a frame of its own is not sent"),
+    ("reset-repeated", "a request whose stream its server of HTTP/2 gave up is sent again"),
     ("streams-counted", "streams of HTTP/2 that are over stay counted"),
     ("session-counted", "a session that ends with an error is counted for ever"),
     (

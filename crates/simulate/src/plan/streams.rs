@@ -151,8 +151,16 @@ impl StreamPlan {
     fn draw(random: &mut Random, trouble: &Trouble) -> StreamPlan {
         let up = if random.chance(50) { 0 } else { random.size() };
         let down = random.size();
-        let breaks =
-            [Break::Close, Break::Reset, Break::Stall, Break::ResetStream, Break::Refuse, Break::Goaway];
+        // What concerns one stream alone is drawn as often as what all of its connection suffer from, which hides it.
+        let breaks = [
+            Break::Close,
+            Break::Reset,
+            Break::Stall,
+            Break::ResetStream,
+            Break::ResetStream,
+            Break::Refuse,
+            Break::Goaway,
+        ];
         let gives_up = random.chance(trouble.clients_leave / 2);
         let fails = random.chance(trouble.server_faults / 2);
         StreamPlan {
@@ -163,7 +171,7 @@ impl StreamPlan {
             early: random.chance(if trouble.calm { 0 } else { 15 }),
             gives_up: gives_up.then(|| random.below(down as u64 + 1) as usize),
             fault: fails.then(|| {
-                let at = if random.chance(30) { 0 } else { random.below(down as u64 + 1) as usize };
+                let at = if random.chance(50) { 0 } else { random.below(down as u64 + 1) as usize };
                 (at, *random.pick(&breaks))
             }),
         }

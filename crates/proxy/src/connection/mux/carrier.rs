@@ -394,7 +394,7 @@ impl Receiver<'_> {
                 }
             }
             Event::Reset { stream, code, .. } => {
-                let refused = code == ErrorCode::RefusedStream;
+                let refused = code == ErrorCode::RefusedStream || bug("reset-repeated");
                 self.no_head(stream, if refused { NoHead::Refused } else { NoHead::GaveUp });
                 if let Some(slot) = self.slots.get_mut(stream) {
                     slot.cut();
