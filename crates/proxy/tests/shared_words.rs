@@ -121,8 +121,9 @@ fn cases(map: &str) -> Vec<(String, Case<'static>)> {
         backend("balance random", 3, "", 2),
         backend("balance first", 3, "", 2),
         backend("balance roundrobin", 1, "maxconn 10", 2),
-        // The same, each time with a ticket, and the path to the root of the tournament: two matches of three servers.
-        backend("balance leastconn", 3, "", 2 * (1 + 1 + 2)),
+        // The same, each time with a ticket, the rank beside the load, and the path to the root of the tournament: two matches of
+        // three servers.
+        backend("balance leastconn", 3, "", 2 * (1 + 1 + 1 + 2)),
         // Expressions, variables of this request and of its client, captures, maps and lists.
         frontend(
             "http-request set-var(txn.p) path,lower,sha2(256),hex\n http-request set-var(sess.s) src\n \
