@@ -3,12 +3,16 @@
 
 mod support;
 
+use std::io::Write;
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::thread;
+use std::time::Instant;
 
 use thalweg_sys::signal::Signal;
 
-use support::{Conn, Io, Proxy, Server, Setup, each_driver, eventually, ok};
+use support::{Conn, Io, PATIENCE, Proxy, Server, Setup, each_driver, eventually, ok};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const POST: &str = "POST /f HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n12345";
@@ -469,5 +473,24 @@ fn a_response_survives_what_its_client_sends_behind_the_request() {
             assert_eq!(conn.response().text(), "hello");
         }
         proxy.finish(server);
+    });
+}
+
+/// A client that goes on sending behind its last request is read from for a moment only, and holds up nobody meanwhile.
+#[test]
+fn a_flood_behind_the_last_request_is_cut_off() {
+    each_driver(|io| {
+        let proxy = Setup::http("frontend fe\nbind <@fe>\nhttp-request return status 204\n").start(io);
+        let mut flood = TcpStream::connect(proxy.addr("fe")).unwrap();
+        flood.write_all(b"GET / HTTP/1.1\r\nno field\r\n\r\n").unwrap();
+        let began = Instant::now();
+        thread::scope(|scope| {
+            let sent = scope
+                .spawn(|| while flood.write_all(&[b'x'; 1 << 18]).is_ok() && began.elapsed() < PATIENCE {});
+            while !sent.is_finished() {
+                assert_eq!(proxy.ask("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").status, 204);
+            }
+        });
+        assert!(began.elapsed() < PATIENCE, "{io}: it is still read from");
     });
 }

@@ -11,7 +11,7 @@ use thalweg_h1::parse::is_h2_preface;
 use thalweg_rules::{Kind, Overrides, Ruleset};
 use thalweg_runtime::buffer::{BULK_SIZE, Buf};
 use thalweg_runtime::net::{Departure, Keepalive, SockAddr, Stream};
-use thalweg_runtime::{Kind as TaskKind, clock, current_task, pool, spawn_with, timer};
+use thalweg_runtime::{Kind as TaskKind, clock, current_task, pool, spawn_with, timer, yield_now};
 use thalweg_sample::facts::{self, ConnError, Endpoint, Session};
 
 use super::listener::{Accepted, Admission};
@@ -687,10 +687,17 @@ async fn close_in_order(own: &Thread, (session, client): (&ClientSession, &mut P
         return;
     }
     client.input = None;
-    let deadline = Some(timer::deadline_in(LINGER_MS));
-    while let Ok(Ok(buf)) = timer::timeout_at(deadline, client.line.recv(16 * 1024)).await {
-        if buf.is_empty() {
+    let deadline = timer::deadline_in(LINGER_MS);
+    let mut unread = 0;
+    while let Ok(Ok(buf)) = timer::timeout_at(Some(deadline), client.line.recv(16 * 1024)).await {
+        // A client that always has more to say never lets the timer speak, nor anybody else on this thread.
+        if buf.is_empty() || clock::now_ms() >= deadline {
             return;
+        }
+        unread += buf.len();
+        if unread >= UNREAD_MAX {
+            unread = 0;
+            yield_now().await;
         }
     }
 }
