@@ -37,6 +37,12 @@ lint: ## Formatting and clippy, without warnings; 64-bit ARM too, where its targ
 
 SIMULATE := target/simulate/thalweg-simulate
 
+.PHONY: reload-storm
+reload-storm: setup ## Reload 500 times while everybody is served, and print figures; beside HAProxy where it is installed (RELOADS=500)
+	$(CARGO) build --profile quick -p thalweg
+	RELOAD_STORM=$(or $(RELOADS),500) THALWEG_TEST_PROGRAM=$(CURDIR)/target/quick/thalweg \
+		$(CARGO) test -p thalweg --test reload_storm -- --nocapture
+
 .PHONY: simulate
 simulate: setup ## Play the whole proxy in the simulated network (SEEDS=2000, FIRST=1; SEED=n plays one and tells all of it)
 	$(CARGO) build --profile simulate -p thalweg-simulate

@@ -6,11 +6,9 @@ mod support;
 use std::collections::HashSet;
 use std::fs;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
-use std::thread;
 
-use support::{Conn, Io, Proxy, Server, Setup, each_driver, eventually, free_port, own_ip, program};
+use support::{Conn, Proxy, Server, Setup, each_driver, eventually, free_port, own_ip, program};
 use thalweg_sys::signal::Signal;
 
 /// What the program's CLI answers.
@@ -115,6 +113,10 @@ fn connections_stay_and_new_requests_follow() {
         }
         assert_eq!(ask(&mut client), ("g2".into(), "second".into()), "{io}");
         assert!(cli(&proxy, "show snapshots").contains("\n0 former "), "{io}: something is served by it");
+        for line in ["show sess", "show sess all"] {
+            let shown = cli(&proxy, line);
+            assert!(shown.contains("<GONE>"), "{io}: {line}\n{shown}");
+        }
         upgraded.send("y");
         assert_eq!(upgraded.exactly(1), b"y", "{io}");
         go_on.send(()).unwrap();
@@ -401,135 +403,4 @@ fn it_can_be_asked_for_by_a_signal_and_planned() {
     eventually("it is told", || proxy.output().contains("Generation 1 is in force").then_some(()));
     drop(client);
     proxy.finish(server);
-}
-
-/// One of the configurations of the storm. Checks of its servers never fail as often as would matter, however busy the machine is.
-fn storm_text(generation: usize, servers: &[Server], certificate: bool) -> String {
-    let many = [1, 3, servers.len()][generation % 3];
-    let lines: String = servers
-        .iter()
-        .take(many)
-        .enumerate()
-        .map(|(at, s)| {
-            format!(
-                "  server s{at} {} weight {} check inter 50 fall 1000 init-state fully-up maxconn 100\n",
-                s.addr,
-                1 + generation % 5
-            )
-        })
-        .collect();
-    let extra = if certificate { "  bind <@extra>\n" } else { "" };
-    format!(
-        "frontend fe\n  bind <@fe>\n{extra}  http-request set-header X-Gen {generation}\n  http-response set-header X-Gen \
-         {generation}\n  http-request set-var(txn.m) str(k),map(<@dir>/map)\n  default_backend be{}\nbackend be{}\n  balance \
-         roundrobin\n  option httpchk\n{lines}",
-        generation / 2 % 2,
-        generation / 2 % 2
-    )
-}
-
-/// While it is reloaded again and again, among configurations that differ in all that may, nobody notices: every request is
-/// answered, by one configuration from head to end; connections that may stay do; counters only grow; and the memory comes back.
-#[test]
-fn a_storm_of_reloads_is_noticed_by_nobody() {
-    each_driver(storm);
-}
-
-/// Who finds something wrong ends the storm.
-struct Ends<'a>(&'a AtomicBool);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Reloads of a storm.
-const RELOADS: usize = 40;
-
-fn storm(io: Io) {
-    let servers: Vec<Server> = (0..12)
-        .map(|_| {
-            Server::http(|request| {
-                let generation = request.head.field("x-gen");
-                format!("HTTP/1.1 200 OK\r\nX-Seen: {generation}\r\nContent-Length: 2\r\n\r\nok")
-            })
-        })
-        .collect();
-    let relay = Server::start(|mut conn, _| {
-        while let Some(byte) = conn.try_exactly(1) {
-            let _ = conn.try_send(byte);
-        }
-    });
-    let tail =
-        format!("listen relay\n  mode tcp\n  option tcplog\n  bind <@relay>\n  server r {}\n", relay.addr);
-    let texts: Vec<String> = (0..6).map(|n| storm_text(n, &servers, n % 2 == 1)).collect();
-    let mut proxy = setup(&format!("{}{tail}", texts[0])).file_beside("map", "k v\n").start(io);
-    let over = AtomicBool::new(false);
-    let asked = AtomicUsize::new(0);
-    let (front, relayed, path) = (proxy.addr("fe"), proxy.addr("relay"), proxy.path("cli"));
-    thread::scope(|scope| {
-        for keeps in [true, true, false] {
-            let (over, asked) = (&over, &asked);
-            scope.spawn(move || {
-                let _ends = Ends(over);
-                let mut kept = None;
-                while !over.load(Ordering::Relaxed) {
-                    let mut conn: Conn = kept.take().unwrap_or_else(|| Conn::connect(front));
-                    conn.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody");
-                    let response = conn.response();
-                    assert_eq!((response.status, response.text()), (200, "ok".into()), "{io}");
-                    assert_eq!(response.field("x-gen"), response.field("x-seen"), "{io}: one configuration");
-                    asked.fetch_add(1, Ordering::Relaxed);
-                    kept = Some(conn).filter(|_| keeps);
-                }
-            });
-        }
-        let over_too = &over;
-        scope.spawn(move || {
-            let _ends = Ends(over_too);
-            let mut conn = Conn::connect(relayed);
-            while !over_too.load(Ordering::Relaxed) {
-                conn.send("x");
-                assert_eq!(conn.exactly(1), b"x", "{io}: the relay stays");
-            }
-        });
-        let path = &path;
-        scope.spawn(move || {
-            let _ends = Ends(over_too);
-            let mut before = 0u64;
-            while !over_too.load(Ordering::Relaxed) {
-                let mut conn = Conn::connect_unix(path);
-                conn.send("show stat\n");
-                let text = conn.rest_text();
-                let row = text.lines().find(|line| line.starts_with("fe,FRONTEND,")).expect("a row");
-                let total: u64 = row.split(',').nth(48).unwrap().parse().unwrap();
-                assert!(total >= before, "{io}: {total} after {before}");
-                before = total;
-            }
-        });
-        let mut now = 0;
-        for turn in 1..=RELOADS {
-            let next = turn % texts.len();
-            proxy.edit(&texts[now], &texts[next]);
-            fs::write(proxy.path("map"), format!("k {turn}\n")).unwrap();
-            let before = asked.load(Ordering::Relaxed);
-            let said = cli(&proxy, "reload");
-            if !said.starts_with("Success=1") {
-                over.store(true, Ordering::Relaxed);
-                panic!("{io}: {said}");
-            }
-            now = next;
-            eventually("requests go on", || {
-                let goes_on = asked.load(Ordering::Relaxed) > before + 3;
-                (goes_on || over.load(Ordering::Relaxed)).then_some(())
-            });
-        }
-        over.store(true, Ordering::Relaxed);
-    });
-    eventually("only what is in force is left", || {
-        (!cli(&proxy, "show snapshots").contains("former")).then_some(())
-    });
-    assert_eq!(stat(&proxy, "fe,FRONTEND", "req_tot"), asked.load(Ordering::Relaxed).to_string(), "{io}");
-    proxy.finish((servers, relay));
 }

@@ -40,8 +40,8 @@ async fn show(call: Call<'_>) -> std::io::Result<Reply> {
         for side in sides {
             let Some(refused) = instance.refused.get(proxy.id, *side) else { continue };
             // Whoever took part in it.
-            let uid = |id: ProxyId| instance.config.proxy(id).uid;
-            if wanted.is_none_or(|w| uid(refused.frontend) == w || refused.backend.map(uid) == Some(w)) {
+            let is = |id: ProxyId, uid| instance.config.find_proxy(id).is_some_and(|proxy| proxy.uid == uid);
+            if wanted.is_none_or(|w| is(refused.frontend, w) || refused.backend.is_some_and(|id| is(id, w))) {
                 call.output.text.push_str(&describe(&instance, &refused, *side));
                 call.output.flush_much().await?;
             }
@@ -65,15 +65,17 @@ fn chosen(instance: &Instance, name: &str) -> Result<Option<u32>, Reply> {
 
 fn describe(instance: &Instance, refused: &Refused, side: Side) -> String {
     let config = &instance.config;
-    let frontend = config.proxy(refused.frontend);
-    let backend = refused.backend.map(|id| config.proxy(id));
+    // Those that are gone since are as if there had been none.
+    let frontend = config.find_proxy(refused.frontend);
+    let backend = refused.backend.and_then(|id| config.find_proxy(id));
     let server = backend.zip(refused.server).and_then(|(backend, server)| {
         let server = backend.server(server)?;
         Some((instance.backends[backend.id.0 as usize].identity(server).name, server.uid))
     });
     let server = server.map_or("<NONE> (#-1)".into(), |(name, uid)| format!("{name} (#{uid})"));
-    let of_backend = backend.map_or("<NONE> (#-1)".into(), |b| format!("{} (#{})", b.name, b.uid));
-    let of_frontend = format!("{} (#{})", frontend.name, frontend.uid);
+    let shown =
+        |proxy: Option<&Proxy>| proxy.map_or("<NONE> (#-1)".into(), |p| format!("{} (#{})", p.name, p.uid));
+    let (of_frontend, of_backend) = (shown(frontend), shown(backend));
     let (title, other) = match side {
         Side::Request => (
             format!("frontend {of_frontend}: invalid request"),

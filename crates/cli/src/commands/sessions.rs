@@ -71,7 +71,8 @@ fn parse_id(text: &str) -> Option<u64> {
 
 /// The backend of a stream: that of a `listen` section until another one is chosen.
 fn backend(instance: &Instance, stream: &Seen) -> Option<ProxyId> {
-    stream.backend.or_else(|| Some(stream.frontend).filter(|id| instance.config.proxy(*id).is_be()))
+    let is_backend = |id: &ProxyId| instance.config.find_proxy(*id).is_some_and(|proxy| proxy.is_be());
+    stream.backend.or_else(|| Some(stream.frontend).filter(is_backend))
 }
 
 /// Which streams are shown, and how.
@@ -188,8 +189,12 @@ struct Shown<'a> {
 }
 
 impl Shown<'_> {
+    /// What a proxy is called. A stream may outlive its own: it goes on by a configuration that is not in force any more.
     fn name(&self, proxy: ProxyId) -> String {
-        anonymous::text(self.key, &self.instance.config.proxy(proxy).name).into_owned()
+        match self.instance.config.find_proxy(proxy) {
+            Some(proxy) => anonymous::text(self.key, &proxy.name).into_owned(),
+            None => "<GONE>".into(),
+        }
     }
 
     fn backend(&self) -> Option<ProxyId> {
@@ -198,7 +203,7 @@ impl Shown<'_> {
 
     /// The server, and what it is called and where it is reached now.
     fn server(&self) -> Option<(&Server, Identity)> {
-        let proxy = self.instance.config.proxy(self.stream.backend?);
+        let proxy = self.instance.config.find_proxy(self.stream.backend?)?;
         let server = proxy.server(self.stream.server?)?;
         Some((server, self.instance.backends[proxy.id.0 as usize].identity(server)))
     }
@@ -253,26 +258,22 @@ impl Shown<'_> {
     fn details(&self) -> String {
         let (protocol, source) = self.client();
         let config = &self.instance.config;
-        let frontend = config.proxy(self.stream.frontend);
+        let side = |id: ProxyId| match config.find_proxy(id) {
+            Some(proxy) => format!("{} (id={} mode={})", self.name(id), proxy.uid, proxy.mode.name()),
+            None => format!("{} (id=-1 mode=-)", self.name(id)),
+        };
         let began_us =
             clock::wall_us().saturating_sub(self.now_ms.saturating_sub(self.stream.began_ms) * 1000);
         let mut text = format!(
-            "{:#x}: [{}] id={} proto={protocol} source={source}\n  killed={}\n  frontend={} (id={} mode={})\n",
+            "{:#x}: [{}] id={} proto={protocol} source={source}\n  killed={}\n  frontend={}\n",
             id(self.stream),
             date(began_us),
             self.stream.id,
             u8::from(self.stream.killed),
-            self.name(self.stream.frontend),
-            frontend.uid,
-            frontend.mode.name(),
+            side(self.stream.frontend),
         );
-        match self.backend().map(|backend| config.proxy(backend)) {
-            Some(backend) => text.push_str(&format!(
-                "  backend={} (id={} mode={})\n",
-                self.name(backend.id),
-                backend.uid,
-                backend.mode.name()
-            )),
+        match self.backend() {
+            Some(backend) => text.push_str(&format!("  backend={}\n", side(backend))),
             None => text.push_str("  backend=<NONE> (id=-1 mode=-)\n"),
         }
         match self.server() {

@@ -412,6 +412,11 @@ impl Proxy {
         fs::write(self.directory.0.join("cfg"), &self.text).unwrap();
     }
 
+    /// A text with the addresses and the directory of this program in place of their names.
+    pub fn filled(&mut self, text: &str) -> String {
+        fill_in(text, self.ip, &self.directory.0, &mut self.names, &mut Vec::new())
+    }
+
     /// A file of the program's directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.0.join(name)
