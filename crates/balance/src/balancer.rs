@@ -109,6 +109,24 @@ struct Control {
     previous: Option<Arc<Plan>>,
     /// For `sticky`: servers in the order in which they became usable.
     arrivals: Vec<u32>,
+    /// Who changes many servers at once, and whether something was changed meanwhile.
+    holders: u32,
+    is_late: bool,
+}
+
+/// For as long as this is there servers are chosen as they were before: many changes make one plan. See [`Balancer::hold`].
+#[must_use]
+pub struct Held<'b>(&'b Balancer);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let mut control = self.0.lock();
+        let control = &mut *control;
+        control.holders -= 1;
+        if control.holders == 0 && std::mem::take(&mut control.is_late) {
+            self.0.changed_plan(control);
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -195,6 +213,8 @@ impl Balancer {
                 plan: None,
                 previous: None,
                 arrivals,
+                holders: 0,
+                is_late: false,
             }),
         }
     }
@@ -333,6 +353,13 @@ impl Balancer {
     /// What `server` is doing.
     pub fn load(&self, server: ServerIndex) -> LoadNow {
         self.loads[server.0 as usize].now()
+    }
+
+    /// Many servers are about to change. Each change costs a plan otherwise, which takes longer the more servers there are, for the first
+    /// request behind it.
+    pub fn hold(&self) -> Held<'_> {
+        self.lock().holders += 1;
+        Held(self)
     }
 
     /// A server joins the others, at the end of their list. Its number is not in use.
@@ -562,6 +589,10 @@ impl Balancer {
 
     /// The next pick of each thread fetches another plan.
     fn changed_plan(&self, control: &mut Control) {
+        if control.holders > 0 {
+            control.is_late = true;
+            return;
+        }
         if let Some(old) = control.plan.take() {
             control.previous = Some(old);
         }

@@ -30,7 +30,7 @@ pub mod settings;
 pub mod sync;
 pub mod zone;
 
-pub use balancer::{Balancer, NeverFull, PickContext, ServerIndex, ServerView, View, slowstart_weight};
+pub use balancer::{Balancer, Held, NeverFull, PickContext, ServerIndex, ServerView, View, slowstart_weight};
 pub use hash::{HashFunction, KeyHash, UriKey, domain_only};
 pub use load::LoadNow;
 pub use queue::{Limits, Place, Priority, Queue, Turn};

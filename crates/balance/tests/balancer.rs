@@ -40,6 +40,27 @@ const ALL: [Algorithm; 8] = [
     Algorithm::Sticky,
 ];
 
+/// Many changes at once are seen when the last of them was made, and then all of them.
+#[test]
+fn what_changes_at_once_is_seen_at_once() {
+    for algorithm in ALL {
+        let b = balancer(algorithm, &[1; 50]);
+        let mut view = View::default();
+        assert_eq!(b.usable(&mut view), 50);
+        let (held, other) = (b.hold(), b.hold());
+        (1..50).for_each(|server| b.remove(ServerIndex(server)));
+        drop(held);
+        assert_eq!(b.usable(&mut view), 50, "{algorithm:?}");
+        assert_eq!(b.usable(&mut View::default()), 50, "{algorithm:?}");
+        drop(other);
+        assert_eq!((b.usable(&mut view), b.usable(&mut View::default())), (1, 1), "{algorithm:?}");
+        assert_eq!(order(&b, &mut view, &[], 3), "000", "{algorithm:?}");
+        drop(b.hold());
+        b.set_up(ServerIndex(0), false);
+        assert_eq!(b.usable(&mut view), 0, "{algorithm:?}");
+    }
+}
+
 /// Another algorithm takes over while servers are used: what they are doing counts, and keys lead to where they would have led with it
 /// from the start.
 #[test]

@@ -1,5 +1,6 @@
 //! Numbers that are used again.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::sync::{AtomicU32, Mutex, Ordering, locked};
@@ -7,15 +8,15 @@ use crate::sync::{AtomicU32, Mutex, Ordering, locked};
 /// Numbers that nobody uses.
 #[derive(Debug)]
 pub struct FreeNumbers {
-    /// Those that were in use.
-    again: Mutex<Vec<u32>>,
+    /// Those that were in use: rows of them, each with its length. No row ends where another one begins.
+    again: Mutex<BTreeMap<u32, u32>>,
     end: AtomicU32,
 }
 
 impl FreeNumbers {
     /// Those from `end` on.
     pub fn from(end: u32) -> FreeNumbers {
-        FreeNumbers { again: Mutex::new(Vec::new()), end: AtomicU32::new(end) }
+        FreeNumbers { again: Mutex::new(BTreeMap::new()), end: AtomicU32::new(end) }
     }
 
     /// Behind the highest that is or was in use.
@@ -25,19 +26,31 @@ impl FreeNumbers {
 
     /// One of them.
     pub fn take(&self) -> u32 {
-        let again = locked(&self.again).pop();
-        again.unwrap_or_else(|| self.end.fetch_add(1, Ordering::SeqCst))
+        self.take_row(1).start
     }
 
-    /// As many as that, one behind the other.
+    /// As many as that, one behind the other: the lowest there are, so that what lies at them does not grow without need.
     pub fn take_row(&self, count: u32) -> Range<u32> {
-        let first = self.end.fetch_add(count, Ordering::SeqCst);
-        first..first.saturating_add(count)
+        let mut again = locked(&self.again);
+        let found = again.iter().find(|(_, len)| **len >= count).map(|(first, len)| (*first, *len));
+        let Some((first, len)) = found.filter(|_| count > 0) else {
+            let first = self.end.fetch_add(count, Ordering::SeqCst);
+            return first..first.saturating_add(count);
+        };
+        again.remove(&first);
+        if len > count {
+            again.insert(first + count, len - count);
+        }
+        first..first + count
     }
 
     /// Nobody uses it any more.
     pub fn give(&self, number: u32) {
-        locked(&self.again).push(number);
+        let mut again = locked(&self.again);
+        let behind = again.remove(&(number.saturating_add(1))).unwrap_or(0);
+        let before = again.range(..number).next_back().filter(|(first, len)| **first + **len == number);
+        let (first, len) = before.map_or((number, 0), |(first, len)| (*first, *len));
+        again.insert(first, len + 1 + behind);
     }
 }
 
@@ -82,6 +95,29 @@ mod tests {
         assert_eq!((free.take(), free.take_row(3), free.take(), free.end()), (5, 6..9, 9, 10));
         free.give(7);
         assert_eq!((free.take(), free.take(), free.end()), (7, 10, 11));
+    }
+
+    /// Backends with many servers that come and go, one after the other, take no more numbers than the largest.
+    #[test]
+    fn rows_are_used_again() {
+        let free = FreeNumbers::from(0);
+        let mut used: Vec<Range<u32>> = Vec::new();
+        for count in [10, 1000, 1, 500, 1000, 0, 1000, 999].repeat(20) {
+            let row = free.take_row(count);
+            assert_eq!(row.len(), count as usize);
+            assert!(
+                used.iter().all(|other| row.end <= other.start || other.end <= row.start),
+                "{row:?} in {used:?}"
+            );
+            used.push(row);
+            if used.len() > 2 {
+                // In an order that makes rows grow together from both sides.
+                let gone = used.remove(0);
+                let (even, odd): (Vec<u32>, Vec<u32>) = gone.partition(|number| number % 2 == 0);
+                even.into_iter().chain(odd).for_each(|number| free.give(number));
+            }
+        }
+        assert!(free.end() <= 4000, "{} numbers for 3,000 at once", free.end());
     }
 }
 

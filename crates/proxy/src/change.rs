@@ -283,7 +283,10 @@ pub(crate) fn bury_former(live: &Arc<Live>) {
             for snapshot in unpinned {
                 let aside = std::thread::Builder::new().name("snapshots".into()).stack_size(BURY_STACK);
                 // Without memory for a thread it is done here.
-                let _ = aside.spawn(move || drop(snapshot));
+                let _ = aside.spawn(move || {
+                    drop(snapshot);
+                    thalweg_sys::memory::give_back_pages();
+                });
             }
             if left == 0 || live.stopping() != Stopping::No {
                 live.changes.is_burying.store(false, Ordering::SeqCst);

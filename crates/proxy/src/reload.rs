@@ -176,8 +176,10 @@ impl Next {
             live.tracing.replace(config.traces.clone());
         }
         let next = Arc::new(base.with_backends(config, Backends::of(backends), gone));
-        // From here on, a stream that still follows the one before finds what it may be given.
+        // From here on, a stream that still follows the one before finds what it may be given. Until all is done it is balanced as
+        // before: ten thousand servers that come and go are one change, not as many.
         live.set_current(&next);
+        let held: Vec<_> = base.backends.iter().map(|backend| backend.hold()).collect();
         for (proxy, server) in &added {
             admit(&base, &next, *proxy, server);
         }
@@ -199,6 +201,7 @@ impl Next {
                 backend.arrange(proxy);
             }
         }
+        drop(held);
         let pools: Arc<[usize]> = removed
             .iter()
             .map(|(backend, server, _)| backend.flat(server.id))

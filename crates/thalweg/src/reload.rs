@@ -13,6 +13,7 @@ use thalweg_proxy::reload::{self, Next, Overtaken, Reserved};
 use thalweg_proxy::{Instance, Live, Stopping};
 use thalweg_runtime::Handle;
 use thalweg_syntax::RenderOptions;
+use thalweg_sys::memory::give_back_pages;
 use thalweg_sys::process::{Limit, file_limit, set_file_limit};
 
 use crate::cli::Options;
@@ -89,6 +90,8 @@ impl Reloader {
                 Reload::Apply { force } => reloader.reload(force).text(),
                 Reload::Compare { files } => reloader.compare(&files).text(),
             });
+            // What reading took, and is not used any more, would stay with this thread's memory.
+            give_back_pages();
         };
         // Without a thread whoever asked hears that nothing is known of it.
         let _ = thread::Builder::new().name("reload".into()).stack_size(STACK_SIZE).spawn(work);

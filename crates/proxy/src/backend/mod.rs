@@ -58,6 +58,8 @@ pub struct Backend {
     waiting: Mutex<HashMap<u64, Arc<Ticket>>>,
     next_token: AtomicU64,
     usable: AtomicU32,
+    /// Who changes many servers at once: they are counted when all of them changed.
+    holders: AtomicU32,
     pub(crate) up_time: UpTime,
     fullconn: AtomicU32,
     /// Whether requests are counted per server where all threads see it: for the algorithm or for a limit. Once they
@@ -70,6 +72,20 @@ pub struct Backend {
     dynamic_cookies: Mutex<identity::DynamicCookies>,
     /// Which servers are worse than others.
     watch: outliers::Watch,
+}
+
+/// See [`Backend::hold`].
+#[must_use]
+pub(crate) struct Held<'b> {
+    backend: &'b Backend,
+    _plan: thalweg_balance::Held<'b>,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.backend.holders.fetch_sub(1, Ordering::SeqCst);
+        self.backend.count_usable();
+    }
 }
 
 /// A request's place on a server. Whoever holds it gives it back with [`Backend::end`].
@@ -159,6 +175,7 @@ impl Backend {
             waiting: Mutex::default(),
             next_token: AtomicU64::new(1),
             usable: AtomicU32::new(0),
+            holders: AtomicU32::new(0),
             up_time: UpTime::new(),
             fullconn: AtomicU32::new(proxy.fullconn),
             // With a single server there is nothing to compare: only a limit needs the count.
@@ -364,7 +381,16 @@ impl Backend {
         if active > 0 { active } else { backup }
     }
 
+    /// Many servers are about to change: until what this returns is dropped they are chosen as before, and not counted after each.
+    pub(crate) fn hold(&self) -> Held<'_> {
+        self.holders.fetch_add(1, Ordering::SeqCst);
+        Held { backend: self, _plan: self.balancer.hold() }
+    }
+
     fn count_usable(&self) {
+        if self.holders.load(Ordering::SeqCst) > 0 {
+            return;
+        }
         let now = self.usable_now();
         let before = self.usable.swap(now, Ordering::SeqCst);
         if (before == 0) != (now == 0) {
