@@ -130,9 +130,6 @@ fn serve(own: Rc<Thread>, mut stay: Stay) -> impl Future<Output = ()> {
             }
             // What is in force when a request begins is what it is served by; a connection that waits keeps nothing of it.
             let Some(worker) = own.pin_for(stay.session.listener) else { return };
-            if bug("pin-left") {
-                std::mem::forget(Rc::clone(&worker));
-            }
             // The stream's memory is taken for the time of the request only: a connection that waits holds little.
             let mut state = own.take_stream();
             let after = {
