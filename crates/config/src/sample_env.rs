@@ -66,6 +66,7 @@ pub(crate) struct NameTable {
     /// The backends that expressions name.
     backends: RefCell<HashSet<ProxyId>>,
     userlists: Vec<Arc<str>>,
+    rings: Vec<Arc<str>>,
     tables: HashMap<Arc<str>, (thalweg_sample::TableId, thalweg_stick::KeyType)>,
     /// The certificates that expressions name.
     pub certificates: RefCell<BTreeSet<String>>,
@@ -86,13 +87,15 @@ impl NameTable {
     /// The names of a finished configuration.
     pub fn of(config: &crate::model::Config) -> NameTable {
         let proxies = || config.proxies.iter().map(|proxy| &**proxy);
-        NameTable::new(proxies, &config.userlists, config.tables.iter().map(|spec| &**spec))
+        let tables = config.tables.iter().map(|spec| &**spec);
+        NameTable::new(proxies, &config.userlists, &config.rings, tables)
     }
 
-    /// The names of these proxies, userlists and tables.
+    /// The names of these proxies, userlists, rings and tables.
     pub fn new<'p, P: Iterator<Item = &'p crate::model::Proxy>>(
         proxies: impl Fn() -> P,
         userlists: &[Shared<Userlist>],
+        rings: &[crate::model::Ring],
         tables: impl Iterator<Item = &'p thalweg_stick::Spec>,
     ) -> NameTable {
         let sides = |p: &crate::model::Proxy| Sides { frontend: p.is_fe(), backend: p.is_be(), mode: p.mode };
@@ -123,6 +126,7 @@ impl NameTable {
                 .map(|(spec, i)| (Arc::clone(&spec.name), (thalweg_sample::TableId(i), spec.key)))
                 .collect(),
             userlists: userlists.iter().map(|u| Arc::clone(&u.name)).collect(),
+            rings: rings.iter().map(|r| Arc::clone(&r.name)).collect(),
         }
     }
 }
@@ -164,6 +168,10 @@ impl Names for Scope<'_> {
 
     fn userlist(&self, name: &str) -> Option<u32> {
         self.table.userlists.iter().position(|u| &**u == name).map(|i| i as u32)
+    }
+
+    fn ring(&self, name: &str) -> bool {
+        self.table.rings.iter().any(|ring| &**ring == name)
     }
 
     fn environment(&self, name: &str) -> Option<Vec<u8>> {

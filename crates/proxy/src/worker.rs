@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use thalweg_balance::View;
-use thalweg_config::model::{Global, LogLevel, LogTarget, Proxy, ProxyId, Server, ServerId, Shared};
+use thalweg_config::model::{Global, LogDest, LogLevel, LogTarget, Proxy, ProxyId, Server, ServerId, Shared};
 use thalweg_h1::CaseMap;
 use thalweg_live::Chunks;
 use thalweg_operate::log::forward::{Message, Rewrite};
@@ -695,6 +695,11 @@ impl Worker {
         if let Some(route) = logger.route(&self.instance.config.global.log_targets) {
             logger.send(&route, level, None, b"", message, clock::wall_us());
         }
+    }
+
+    /// Writes a line to one destination of logs, without a level or a sender.
+    pub fn note(&self, dest: &LogDest, line: &[u8]) {
+        self.logger.borrow_mut().note(dest, line, clock::wall_us());
     }
 
     /// How large records of TLS are, and how often a peer may change its key.

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use thalweg_config::model::{self, Config, Password};
+use thalweg_config::model::{self, Config, LogDest, Password};
 use thalweg_runtime::net::SocketId;
 use thalweg_sample::context::{ProxyFigures, ProxyTimeouts, ServerFigures, TcpInfo, World};
 use thalweg_sample::facts::{ListenerId, ProxyId, ServerId, TableId};
@@ -53,6 +53,22 @@ impl thalweg_operate::log::backend::ServerStates for Live {
 }
 
 impl World for Worker {
+    fn capture_len(&self, frontend: ProxyId, response: bool, slot: usize) -> Option<usize> {
+        let frontend = proxy(&self.instance.config, frontend);
+        let slots = if response { &frontend.response_captures } else { &frontend.request_captures };
+        slots.get(slot).map(|capture| capture.len as usize)
+    }
+
+    fn debug_line(&self, sink: &[u8], line: &[u8]) {
+        let dest = match sink {
+            b"stdout" => LogDest::Stdout,
+            b"stderr" => LogDest::Stderr,
+            // It was found when the configuration was read.
+            name => LogDest::Ring(String::from_utf8_lossy(name).into()),
+        };
+        self.note(&dest, line);
+    }
+
     fn proxy_name(&self, id: ProxyId) -> &str {
         &proxy(&self.instance.config, id).name
     }

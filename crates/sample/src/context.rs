@@ -152,37 +152,19 @@ pub trait World {
     /// True when `user` of the user list is in `group`.
     fn user_in_group(&self, userlist: u32, user: &[u8], group: &[u8]) -> bool;
     /// The unique identifier format of a frontend, if it has one.
-    fn unique_id_format(&self, frontend: ProxyId) -> Option<&crate::logformat::LogFormat> {
-        let _ = frontend;
-        None
-    }
+    fn unique_id_format(&self, frontend: ProxyId) -> Option<&crate::logformat::LogFormat>;
     /// Seconds that local time is ahead of UTC at `unix_seconds`, and the zone's abbreviation. For dates.
-    fn local_offset(&self, unix_seconds: i64) -> i32 {
-        let _ = unix_seconds;
-        0
-    }
+    fn local_offset(&self, unix_seconds: i64) -> i32;
     /// `proc` variables.
     fn process_vars(&self) -> &RwLock<VarSet>;
     /// Adds one to the log counter of a proxy and returns its former value (`%lc`).
-    fn next_log_counter(&self, proxy: ProxyId) -> u64 {
-        let _ = proxy;
-        0
-    }
+    fn next_log_counter(&self, proxy: ProxyId) -> u64;
     /// The length declared for a capture slot of a frontend; `None` when there is no such slot.
-    fn capture_len(&self, frontend: ProxyId, response: bool, slot: usize) -> Option<usize> {
-        let _ = (frontend, response, slot);
-        None
-    }
-    /// Emits a line for `debug()` on the named event sink; false when there is no such sink.
-    fn debug_line(&self, sink: Option<&[u8]>, line: &[u8]) -> bool {
-        let _ = (sink, line);
-        false
-    }
+    fn capture_len(&self, frontend: ProxyId, response: bool, slot: usize) -> Option<usize>;
+    /// Writes a line of `debug()` to `stdout`, `stderr` or a ring.
+    fn debug_line(&self, sink: &[u8], line: &[u8]);
     /// A stick table.
-    fn table(&self, id: TableId) -> Option<&thalweg_stick::Local> {
-        let _ = id;
-        None
-    }
+    fn table(&self, id: TableId) -> Option<&thalweg_stick::Local>;
     /// A certificate for converters of tokens.
     fn token_certificate(&self, name: &[u8]) -> thalweg_tls::live::TokenCertificate {
         let _ = name;

@@ -51,6 +51,8 @@ pub trait Names {
     }
     /// A user list.
     fn userlist(&self, name: &str) -> Option<u32>;
+    /// Whether there is a ring of this name.
+    fn ring(&self, name: &str) -> bool;
     /// An environment variable, for `env()`.
     fn environment(&self, name: &str) -> Option<Vec<u8>> {
         std::env::var_os(name).map(std::os::unix::ffi::OsStringExt::into_vec)
@@ -94,6 +96,9 @@ impl Names for NoNames {
     }
     fn userlist(&self, _: &str) -> Option<u32> {
         None
+    }
+    fn ring(&self, _: &str) -> bool {
+        false
     }
 }
 

@@ -14,6 +14,7 @@ use crate::value::Type;
 use crate::vars::{Scope, VarSet};
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Mutex;
 use thalweg_http::{Head, Version};
 use thalweg_shared::RwLock;
 
@@ -26,6 +27,8 @@ pub struct FakeWorld {
     pub files: HashMap<String, Vec<u8>>,
     /// The lengths of the capture slots of the frontend: of requests, of responses.
     pub captures: [Vec<usize>; 2],
+    /// What `debug()` said: the sink and the line.
+    pub debug_lines: Mutex<Vec<String>>,
 }
 
 impl Default for FakeWorld {
@@ -34,6 +37,7 @@ impl Default for FakeWorld {
             vars: RwLock::new(VarSet::new(Scope::Proc)),
             files: HashMap::new(),
             captures: Default::default(),
+            debug_lines: Mutex::default(),
         }
     }
 }
@@ -151,6 +155,22 @@ impl World for FakeWorld {
     fn process_vars(&self) -> &RwLock<VarSet> {
         &self.vars
     }
+    fn unique_id_format(&self, _: ProxyId) -> Option<&crate::logformat::LogFormat> {
+        None
+    }
+    fn local_offset(&self, _: i64) -> i32 {
+        0
+    }
+    fn next_log_counter(&self, _: ProxyId) -> u64 {
+        0
+    }
+    fn debug_line(&self, sink: &[u8], line: &[u8]) {
+        let mut told = self.debug_lines.lock().unwrap();
+        told.push(format!("{}: {}", String::from_utf8_lossy(sink), String::from_utf8_lossy(line)));
+    }
+    fn table(&self, _: crate::TableId) -> Option<&thalweg_stick::Local> {
+        None
+    }
 }
 
 impl Names for FakeWorld {
@@ -165,6 +185,9 @@ impl Names for FakeWorld {
     }
     fn userlist(&self, name: &str) -> Option<u32> {
         (name == "users").then_some(0)
+    }
+    fn ring(&self, name: &str) -> bool {
+        name == "buf0"
     }
     fn environment(&self, name: &str) -> Option<Vec<u8>> {
         (name == "SET").then(|| b"value".to_vec())

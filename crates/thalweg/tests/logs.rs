@@ -4,7 +4,7 @@ mod support;
 
 use std::net::UdpSocket;
 
-use support::{PATIENCE, Server, Setup, each_driver, ok};
+use support::{Conn, PATIENCE, Server, Setup, each_driver, ok};
 
 const GET: &str = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
 
@@ -301,5 +301,47 @@ fn lines_go_to_the_server_that_their_hash_says() {
             let line = String::from_utf8_lossy(&line[..n]);
             assert!(line.ends_with(&format!("GET /{number} end\n")), "{line}");
         }
+    });
+}
+
+/// Converters that write: into the slots of captures, wherever an expression is, and to rings.
+#[test]
+fn values_are_captured_and_reported_on_their_way() {
+    each_driver(|io| {
+        let proxy = Setup::http(
+            "ring r1\nformat raw\nmaxlen 1200\nsize 32768\nfrontend fe\nbind <@fe>\n\
+             declare capture request len 5\ndeclare capture response len 20\n\
+             http-request set-var(txn.a) req.hdr(t),capture-req(0)\n\
+             http-request deny if { req.hdr(t),lower,capture-res(0) -m str none }\n\
+             http-request set-var(txn.b) str(xy),debug(pre,r1)\nhttp-request set-var(txn.c) int(7),debug\n\
+             log-format \"%hr %hs %[capture.req.hdr(0)] %[var(txn.a)]\"\nhttp-request return\n",
+        )
+        .global("stats socket <@dir>/cli level admin")
+        .start(io);
+        proxy.ask("GET / HTTP/1.1\r\nHost: h\r\nT: Abcdefg\r\nConnection: close\r\n\r\n");
+        assert_eq!(proxy.log(), "{Abcde} {abcdefg} Abcde Abcdefg", "{io}");
+        for (ring, said) in [("r1", "[debug] pre: type=str <xy>"), ("buf0", "[debug] : type=sint <7>")] {
+            let mut cli = Conn::connect_unix(&proxy.path("cli"));
+            cli.send(format!("show events {ring}\n"));
+            let lines = cli.rest_text();
+            assert!(lines.contains(said), "{ring} {io}: {lines}");
+        }
+    });
+}
+
+/// A connection in TCP mode has slots, too.
+#[test]
+fn bytes_of_a_connection_are_captured() {
+    each_driver(|io| {
+        let proxy = Setup::tcp(
+            "frontend fe\nbind <@fe>\ntcp-request inspect-delay 10s\n\
+             tcp-request content capture req.payload(0,4) len 3\ntcp-request content reject if { req.len ge 4 }\n\
+             log-format \"%hr\"\n",
+        )
+        .start(io);
+        let mut conn = proxy.connect();
+        conn.send("ping");
+        conn.ended();
+        assert_eq!(proxy.log(), "{pin}", "{io}");
     });
 }

@@ -75,6 +75,10 @@ impl Names for RunningNames<'_> {
     fn userlist(&self, name: &str) -> Option<u32> {
         u32::try_from(self.0.config.userlists.iter().position(|list| &*list.name == name)?).ok()
     }
+
+    fn ring(&self, name: &str) -> bool {
+        self.0.config.rings.iter().any(|ring| &*ring.name == name)
+    }
 }
 
 /// `set var`.

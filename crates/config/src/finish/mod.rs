@@ -32,7 +32,8 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
     crate::server_state::load(cx);
     proxy::stats_accounts(cx);
     let proxies = || cx.proxies.iter().map(|b| &b.p);
-    cx.name_table = NameTable::new(proxies, &cx.config.userlists, cx.tables.iter().map(|table| &table.spec));
+    let tables = cx.tables.iter().map(|table| &table.spec);
+    cx.name_table = NameTable::new(proxies, &cx.config.userlists, &cx.config.rings, tables);
     process_variables(cx);
     crate::log_profile::compile(cx);
     crate::log::check_names(cx);

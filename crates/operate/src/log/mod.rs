@@ -14,7 +14,9 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use thalweg_config::model::{Config, Global, LogDest, LogFormatKind, LogLevel, LogTarget, Mode, ProxyId};
+use thalweg_config::model::{
+    Config, Facility, Global, LogDest, LogFormatKind, LogLevel, LogTarget, Mode, ProxyId,
+};
 use thalweg_runtime::net::{Datagram, DatagramOptions, SockAddr};
 use thalweg_shared::{AtomicU32, AtomicU64, Mutex, Ordering};
 
@@ -317,7 +319,31 @@ impl Logger {
         self.line.extend_from_slice(message);
         self.line.truncate((target.len as usize).saturating_sub(1));
         self.line.push(b'\n');
-        self.deliver(hop);
+        self.deliver(hop.sink);
+    }
+
+    /// Sends a message of no level to one destination: as it is, or in the form of the lines of its ring.
+    pub fn note(&mut self, dest: &LogDest, message: &[u8], wall_us: u64) {
+        let sink = self.sink(dest);
+        let format = match &self.sinks[sink].1 {
+            Sink::Ring(format, _) => *format,
+            _ => LogFormatKind::Raw,
+        };
+        let envelope = Envelope {
+            format,
+            facility: Facility(0),
+            level: LogLevel::Emerg,
+            wall_us,
+            hostname: &self.hostname,
+            tag: &self.default_tag,
+            pid: self.pid,
+            structured_data: b"",
+        };
+        self.line.clear();
+        write_envelope(&mut self.line, &mut self.dates, &envelope);
+        self.line.extend_from_slice(message);
+        self.line.push(b'\n');
+        self.deliver(sink);
     }
 
     /// Sends a message of another program to every target of the route that wants its level. `facility` of a target is
@@ -341,13 +367,13 @@ impl Logger {
             Rewrite { format, priority, ..*rewrite }.write(&mut self.line, &mut self.dates, message);
             self.line.truncate((target.len as usize).saturating_sub(1));
             self.line.push(b'\n');
-            self.deliver(hop);
+            self.deliver(hop.sink);
         }
     }
 
-    /// Sends the line that was made to where the hop leads.
-    fn deliver(&mut self, hop: &Hop) {
-        let sent = match &mut self.sinks[hop.sink].1 {
+    /// Sends the line that was made to a sink.
+    fn deliver(&mut self, sink: usize) {
+        let sent = match &mut self.sinks[sink].1 {
             Sink::Socket(socket) => socket.queue(&self.line),
             Sink::Descriptor(fd) => thalweg_sys::fd::write_if_ready(*fd, &self.line).is_ok(),
             Sink::Ring(_, ring) => ring.push(&self.line),
@@ -389,7 +415,7 @@ fn open(addr: &SockAddr) -> Sink {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use thalweg_config::model::{Facility, LogSample};
+    use thalweg_config::model::LogSample;
 
     #[test]
     fn samples_let_the_listed_turns_through() {

@@ -51,6 +51,8 @@ pub async fn serve(
     t.handshake_us = i64::from(session.facts().handshake_us.max(0));
     let fe = worker.proxy(session.frontend);
     super::inherit_settings(&mut state.facts, fe, true);
+    state.facts.req_captures.reset(fe.request_captures.len());
+    state.facts.res_captures.reset(fe.response_captures.len());
     state.facts.log_early = fe.opts.logasap;
     state.facts.timeouts.client = fe.timeouts.client.unwrap_or(0);
     state.facts.id = worker.next_stream_id();

@@ -97,7 +97,7 @@ enum Method {
     Hmac(Digest),
     Public(&'static dyn VerificationAlgorithm),
     /// ECDSA, with signatures of so many bytes.
-    Curve(&'static dyn VerificationAlgorithm, usize),
+    Curve(&'static dyn VerificationAlgorithm),
 }
 
 fn method(name: &[u8]) -> Option<Method> {
@@ -109,9 +109,9 @@ fn method(name: &[u8]) -> Option<Method> {
         b"RS256" => Method::Public(&RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY),
         b"RS384" => Method::Public(&RSA_PKCS1_2048_8192_SHA384),
         b"RS512" => Method::Public(&RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY),
-        b"ES256" => Method::Curve(&ECDSA_P256_SHA256_FIXED, 64),
-        b"ES384" => Method::Curve(&ECDSA_P384_SHA384_FIXED, 96),
-        b"ES512" => Method::Curve(&ECDSA_P521_SHA512_FIXED, 132),
+        b"ES256" => Method::Curve(&ECDSA_P256_SHA256_FIXED),
+        b"ES384" => Method::Curve(&ECDSA_P384_SHA384_FIXED),
+        b"ES512" => Method::Curve(&ECDSA_P521_SHA512_FIXED),
         b"PS256" => Method::Public(&RSA_PSS_2048_8192_SHA256),
         b"PS384" => Method::Public(&RSA_PSS_2048_8192_SHA384),
         b"PS512" => Method::Public(&RSA_PSS_2048_8192_SHA512),
@@ -160,7 +160,7 @@ fn check_verify(args: &mut Args, env: &mut CompileEnv) -> Result<(), String> {
         None => {
             let path = String::from_utf8_lossy(key);
             let public = env.names.read_file(&path).ok().and_then(|pem| public_key(&pem));
-            if let MethodArg::Known(Method::Public(_) | Method::Curve(..)) = how
+            if let MethodArg::Known(Method::Public(_) | Method::Curve(_)) = how
                 && public.is_none()
             {
                 return Err(format!("cannot load a public key from file '{path}'"));
@@ -277,9 +277,10 @@ fn verify(args: &Args, sample: &mut Sample, cx: &mut Ctx) -> bool {
                         }
                     }
                 }
-                Method::Public(algorithm) | Method::Curve(algorithm, _) => {
-                    // Two numbers of the curve's length, one after the other (RFC 7518 section 3.4): no DER.
-                    let is_malformed = matches!(method, Method::Curve(_, len) if signature.len() != len);
+                Method::Public(algorithm) | Method::Curve(algorithm) => {
+                    // Two numbers, one after the other (RFC 7518 section 3.4), which only halves can be: no DER.
+                    let is_malformed =
+                        matches!(method, Method::Curve(_)) && !signature.len().is_multiple_of(2);
                     let check = |key: &[u8]| match UnparsedPublicKey::new(algorithm, key) {
                         _ if is_malformed => INVALID_TOKEN,
                         key => i64::from(key.verify(signed, signature).is_ok()),
@@ -345,5 +346,21 @@ mod tests {
         check("-----BEGIN RSA PUBLIC KEY-----\naGVsbG8=\n-----END RSA PUBLIC KEY-----\n", Some(b"hello"));
         check("-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n", None);
         check("-----BEGIN PUBLIC KEY-----\n!\n-----END PUBLIC KEY-----\n", None);
+    }
+
+    /// A signature of two numbers that has no halves is none; one of another length is not right.
+    #[test]
+    fn signatures_of_curves_have_halves() {
+        let mut rig = crate::testing::Rig::default();
+        let key = "-----BEGIN PUBLIC KEY-----\n\
+                   MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE+4iuozHBkVzLqwd0EkzcKDbimDo4\n\
+                   0BfB3PttaUjxtnJY0g+VWzVcBCeLpfHoHzk2uPDI5/ZuqelpwVAqnZBwbg==\n\
+                   -----END PUBLIC KEY-----\n";
+        rig.world.files.insert("key".into(), key.into());
+        for (signature, expected) in [("AAA", "0"), ("AAAA", "-3"), ("AA", "-3"), (&*"AAAA".repeat(22), "0")]
+        {
+            let token = format!("str(eyJhbGciOiJFUzI1NiJ9.e30.{signature}),jwt_verify(ES256,key)");
+            assert_eq!(rig.eval(&token).as_deref(), Some(expected), "{signature}");
+        }
     }
 }

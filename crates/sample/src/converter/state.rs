@@ -40,7 +40,7 @@ pub static STATE: &[ConverterDef] = &[
         "debug",
         (Type::Any, Type::Same),
         ArgSpec::new(0, &[ArgKind::Str, ArgKind::Str]),
-        None,
+        Some(check_debug),
         debug,
         "Reports the value to an event sink.",
     ),
@@ -109,6 +109,19 @@ fn capture(args: &Args, sample: &mut Sample, cx: &mut Ctx, response: bool) -> bo
     done
 }
 
+/// Where lines of `debug` go when nothing else is said.
+const DEBUG_SINK: &[u8] = b"buf0";
+
+fn check_debug(args: &mut Args, env: &mut CompileEnv) -> Result<(), String> {
+    match args.str(1) {
+        None | Some(b"stdout" | b"stderr") => Ok(()),
+        Some(name) => match String::from_utf8_lossy(name) {
+            name if env.names.ring(&name) => Ok(()),
+            name => Err(format!("debug converter: sink '{name}' doesn't exist")),
+        },
+    }
+}
+
 fn debug(args: &Args, sample: &mut Sample, cx: &mut Ctx) -> bool {
     let mark = cx.mark();
     let kind = sample.value.kind().name();
@@ -131,11 +144,11 @@ fn debug(args: &Args, sample: &mut Sample, cx: &mut Ctx) -> bool {
                     *b = b'.';
                 }
             }
-            out.extend(b">\n");
+            out.extend(b">");
             true
         });
         if let Some(line) = line {
-            cx.world.debug_line(args.str(1), cx.text(line));
+            cx.world.debug_line(args.str(1).unwrap_or(DEBUG_SINK), cx.text(line));
         }
     }
     cx.release(mark);
