@@ -14,9 +14,8 @@ use crate::value::Type;
 use crate::vars::{Scope, VarSet};
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::Mutex;
 use thalweg_http::{Head, Version};
-use thalweg_shared::RwLock;
+use thalweg_shared::{Mutex, RwLock};
 
 /// Two proxies, `fe` (0) and `be` (1), and two servers of `be`, `s1` (up) and `s2` (down).
 #[derive(Debug)]

@@ -691,3 +691,27 @@ fn as_many_fields_as_allowed() {
         }
     });
 }
+
+/// HTTP/1.0 knows no chunks: a response that has them is the last one of its connections, also when the server stays.
+#[test]
+fn chunks_of_http_1_0_end_both_connections() {
+    each_driver(|io| {
+        let server = Server::start(|mut conn, _| {
+            if conn.next_head().is_some() {
+                conn.send("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n");
+                conn.ended();
+            }
+        });
+        let proxy = Setup::http(&format!("listen l\nbind <@fe>\nserver s {}\n", server.addr)).start(io);
+        let mut conn = proxy.connect();
+        conn.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        let response = conn.response();
+        assert_eq!(
+            (response.text().as_str(), response.field("connection").as_str()),
+            ("ok", "close"),
+            "{io}"
+        );
+        assert_eq!(conn.rest_text(), "", "{io}");
+        proxy.finish(server);
+    });
+}

@@ -226,12 +226,19 @@ fn pump_down(stream: &Stream<'_>, be: &Proxy, fe: &Proxy, shape: Shape, maker: M
     down
 }
 
+/// Whether a response has chunks and a version that has none: its connection ends with it, and so does the client's
+/// (RFC 9112 section 6.1).
+fn is_of_no_version(response: &Head) -> bool {
+    response.framing().insecure && !response.version().is_11_or_later()
+}
+
 /// The head as it goes out, once it is known whether the client's connection may be kept.
 #[inline]
 fn final_head(stream: &mut Stream<'_>, fe: &Proxy, maker: Maker) -> Option<Buf> {
     let closes = take_connection_options(&mut stream.state.response)
         || stream.worker.leaves(stream.session.listener)
-        || fe.opts.httpclose;
+        || fe.opts.httpclose
+        || is_of_no_version(&stream.state.response);
     if closes {
         stream.keep_alive = false;
     }
