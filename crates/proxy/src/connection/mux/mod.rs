@@ -257,8 +257,11 @@ impl Mux {
     #[inline]
     fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.state.borrow_mut();
+        let waiting = state.h2.output().len();
         let done = f(&mut state);
-        if !state.h2.output().is_empty() {
+        // What waited before is on its way, or for a peer that does not read: the connection's own task may ask for something
+        // in each turn (to end, when the process stops) that adds nothing, and must not wake itself for it.
+        if state.h2.output().len() > waiting {
             self.task.get().wake_local(Reason::MESSAGE);
         }
         done
