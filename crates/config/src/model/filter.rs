@@ -8,7 +8,7 @@ use thalweg_sample::{Expr, TableId};
 #[derive(Clone, Debug, Default)]
 pub struct Filters {
     /// In the order of their lines.
-    pub declared: Vec<Filter>,
+    pub(crate) declared: Vec<Filter>,
     /// Which of them look at requests, in their order, where `filter-sequence request` says it: positions in `declared`.
     pub request: Option<Vec<usize>>,
     /// The same of responses.
