@@ -15,11 +15,20 @@ pub(crate) fn line(cx: &mut Cx<'_>, line: Line) -> Outcome {
     }
 }
 
+/// Sources of the reference that nothing here tells of. Files that start every trace name them.
+const UNTOLD: [&str; 10] = ["acme", "applet", "fcgi", "h3", "haterm", "peers", "pt", "qcm", "quic", "spop"];
+
 /// Does what the lines say, now that all sinks are known. What they only list is a mistake that is warned of.
 pub(crate) fn apply(cx: &mut Cx<'_>) {
     let mut traces = std::mem::take(&mut cx.config.traces);
     for line in std::mem::take(&mut cx.traces) {
         let words: Vec<&str> = (1..line.words.len()).map(|at| line.text(at)).collect();
+        if let Some(source) = words.first().filter(|source| UNTOLD.contains(source)) {
+            let message =
+                format!("'trace {source}' : nothing here tells of '{source}', the line changes nothing.");
+            cx.diagnostics.push(Diagnostic::warning_at(line.span_at(1), message));
+            continue;
+        }
         let said = traces.command(&words, &cx.config.sinks());
         let at = line.span_at(usize::from(!words.is_empty()));
         match said {

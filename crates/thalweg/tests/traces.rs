@@ -211,6 +211,9 @@ fn mistakes_in_a_section_are_named() {
         let said = said(lines);
         assert!(said.contains(&format!(": {message}")), "{lines}: {said}");
     }
+    let untold = said("trace quic start now");
+    assert!(untold.contains("WARNING") && untold.contains("nothing here tells of 'quic'"), "{untold}");
+    assert!(!untold.contains("ALERT"), "{untold}");
     let said = said("trace h1 level");
     assert!(said.contains("'trace': Supported trace levels for source h1:"), "{said}");
 }
