@@ -84,6 +84,7 @@ const UNLISTED: &[&str] = &[
     "fullconn",
     "gid",
     "group",
+    "h2-workaround-bogus-websocket-clients",
     "hash-balance-factor",
     "hash-type",
     "http-after-response",
