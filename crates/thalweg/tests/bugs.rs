@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use support::{Conn, Proxy, Server, Setup, each_driver, eventually, ok, other_program};
+use support::{Proxy, Server, Setup, each_driver, eventually, ok, other_program};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
 
@@ -22,10 +22,7 @@ fn can_plant() -> bool {
 
 /// What the CLI answers to a command.
 fn cli(proxy: &Proxy, command: &str) -> String {
-    let mut conn = Conn::connect_unix(&proxy.path("sock"));
-    conn.send(format!("{command}\n"));
-    conn.half_close();
-    conn.rest_text()
+    proxy.tell("sock", command)
 }
 
 /// The gauges of `show stat` that are not zero, and the connections of `show info`.

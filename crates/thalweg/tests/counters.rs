@@ -52,10 +52,7 @@ const NOT_COMPARED: &[(&str, &str)] = &[
 type Rows = BTreeMap<String, BTreeMap<String, String>>;
 
 fn cli(proxy: &Proxy, command: &str) -> String {
-    let mut conn = Conn::connect_unix(&proxy.path("sock"));
-    conn.send(format!("{command}\n"));
-    conn.half_close();
-    conn.rest_text()
+    proxy.tell("sock", command)
 }
 
 fn rows(proxy: &Proxy) -> Rows {

@@ -2,12 +2,10 @@
 
 mod support;
 
-use support::{Conn, Io, Proxy, Server, Setup, each_driver, eventually, ok};
+use support::{Io, Proxy, Server, Setup, each_driver, eventually, ok};
 
 fn command(proxy: &Proxy, line: &str) -> String {
-    let mut cli = Conn::connect_unix(&proxy.path("cli"));
-    cli.send(format!("{line}\n"));
-    cli.rest_text()
+    proxy.tell("cli", line)
 }
 
 /// How `show stat` calls where a server stands.

@@ -5,13 +5,10 @@ mod support;
 use std::sync::Mutex;
 use std::sync::mpsc;
 
-use support::{Conn, Proxy, Response, Server, Setup, each_driver, ok, program};
+use support::{Proxy, Response, Server, Setup, each_driver, ok, program};
 
 fn cli(proxy: &Proxy, command: &str) -> String {
-    let mut conn = Conn::connect_unix(&proxy.path("sock"));
-    conn.send(format!("{command}\n"));
-    conn.half_close();
-    conn.rest_text()
+    proxy.tell("sock", command)
 }
 
 fn of_client(proxy: &Proxy, client: &str) -> Response {

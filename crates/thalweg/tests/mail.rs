@@ -5,7 +5,7 @@ mod support;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 
-use support::{Conn, Proxy, Server, Setup, each_driver, eventually, nobody};
+use support::{Proxy, Server, Setup, each_driver, eventually, nobody};
 
 /// A mailer that answers with these codes, in order, and then with 250. Gives the mails that it was handed.
 fn mailer(codes: &'static [&'static str]) -> (Server, Receiver<String>) {
@@ -45,9 +45,7 @@ fn subject(mail: &str) -> &str {
 }
 
 fn cli(proxy: &Proxy, line: &str) {
-    let mut conn = Conn::connect_unix(&proxy.path("cli"));
-    conn.send(format!("{line}\n"));
-    conn.rest_text();
+    proxy.tell("cli", line);
 }
 
 #[test]

@@ -4,26 +4,13 @@
 mod support;
 
 use std::net::SocketAddrV4;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use support::tls::Authority;
 use support::{Conn, Io, Proxy, Setup, each_driver, eventually, free_port, nobody, own_ip, reference};
 
 fn cli(proxy: &Proxy, command: &str) -> String {
-    let end = Instant::now() + Duration::from_secs(20);
-    let socket = loop {
-        match UnixStream::connect(proxy.path("sock")) {
-            Ok(socket) => break socket,
-            Err(error) => assert!(Instant::now() < end, "{error}\n{}", proxy.output()),
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    };
-    let mut conn = Conn::unix(socket);
-    conn.send(format!("{command}\n"));
-    conn.half_close();
-    conn.rest_text()
+    proxy.tell("sock", command)
 }
 
 /// All kinds of keys and of data.

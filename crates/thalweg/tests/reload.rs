@@ -13,9 +13,7 @@ use thalweg_sys::signal::Signal;
 
 /// What the program's CLI answers.
 fn cli(proxy: &Proxy, line: &str) -> String {
-    let mut conn = Conn::connect_unix(&proxy.path("cli"));
-    conn.send(format!("{line}\n"));
-    conn.rest_text().trim_end().to_owned()
+    proxy.tell("cli", line).trim_end().to_owned()
 }
 
 fn setup(text: &str) -> Setup {

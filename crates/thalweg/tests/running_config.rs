@@ -8,9 +8,7 @@ use support::{Conn, Io, Proxy, Setup, each_driver, nobody, program};
 
 /// What the program's CLI answers.
 fn cli(proxy: &Proxy, line: &str) -> String {
-    let mut conn = Conn::connect_unix(&proxy.path("cli"));
-    conn.send(format!("{line}\n"));
-    conn.rest_text().trim_end().to_owned()
+    proxy.tell("cli", line).trim_end().to_owned()
 }
 
 /// Does something that must work.

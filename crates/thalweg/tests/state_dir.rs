@@ -8,9 +8,7 @@ use std::path::{Path, PathBuf};
 use support::{Conn, Proxy, Server, Setup, each_driver, eventually, free_port, own_ip, program};
 
 fn cli(proxy: &Proxy, line: &str) -> String {
-    let mut conn = Conn::connect_unix(&proxy.path("cli"));
-    conn.send(format!("{line}\n"));
-    conn.rest_text()
+    proxy.tell("cli", line)
 }
 
 /// A directory that outlives a process.

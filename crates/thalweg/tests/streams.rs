@@ -6,10 +6,7 @@ mod support;
 use support::{Conn, Proxy, Server, Setup, each_driver, eventually, nobody};
 
 fn cli(proxy: &Proxy, line: &str) -> String {
-    let mut conn = Conn::connect_unix(&proxy.path("cli"));
-    conn.send(format!("{line}\n"));
-    conn.half_close();
-    conn.rest_text()
+    proxy.tell("cli", line)
 }
 
 /// The streams that a `show sess` lists, once they are as many as expected.

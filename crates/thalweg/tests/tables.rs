@@ -8,10 +8,7 @@ const ALL: &str = "store conn_cnt,conn_cur,conn_rate(1h),sess_cnt,http_req_cnt,h
                    http_fail_cnt,bytes_in_cnt,bytes_out_cnt,gpc0,gpt0,gpc0_rate(1h)";
 
 fn cli(proxy: &Proxy, command: &str) -> String {
-    let mut conn = Conn::connect_unix(&proxy.path("sock"));
-    conn.send(format!("{command}\n"));
-    conn.half_close();
-    conn.rest_text()
+    proxy.tell("sock", command)
 }
 
 /// What `show table` says of the only entry, without its pointer and its expiry, and only the values asked for.

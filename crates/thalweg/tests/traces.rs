@@ -15,9 +15,7 @@ fn setup(text: &str) -> Setup {
 }
 
 fn command(proxy: &Proxy, socket: &str, command: &str) -> String {
-    let mut cli = Conn::connect_unix(&proxy.path(socket));
-    cli.send(format!("{command}\n"));
-    cli.rest_text().trim_end().to_string()
+    proxy.tell(socket, command).trim_end().to_string()
 }
 
 /// The lines in the ring, without the thread in front and the client behind, which differ.

@@ -11,9 +11,7 @@ use support::{Conn, Proxy, Server, Setup, each_driver, eventually, ok};
 
 /// What the program's CLI answers.
 fn cli(proxy: &Proxy, line: &str) -> String {
-    let mut conn = Conn::connect_unix(&proxy.path("cli"));
-    conn.send(format!("{line}\n"));
-    conn.rest_text().trim_end().to_owned()
+    proxy.tell("cli", line).trim_end().to_owned()
 }
 
 /// A session that goes on.

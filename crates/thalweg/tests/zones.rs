@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use support::{Conn, Io, Proxy, Server, Setup, each_driver, eventually, ok};
+use support::{Io, Proxy, Server, Setup, each_driver, eventually, ok};
 
 const REQUEST: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
@@ -20,9 +20,7 @@ fn start(io: Io, line: &str, options: &str, server: &Server) -> Proxy {
 }
 
 fn command(proxy: &Proxy, line: &str) -> String {
-    let mut cli = Conn::connect_unix(&proxy.path("cli"));
-    cli.send(format!("{line}\n"));
-    cli.rest_text()
+    proxy.tell("cli", line)
 }
 
 /// How many of so many requests each server gets.

@@ -422,6 +422,13 @@ impl Proxy {
         self.directory.0.join(name)
     }
 
+    /// What is answered to a line on the CLI's socket of that name in the program's directory, up to the end of the connection.
+    pub fn tell(&self, socket: &str, line: &str) -> String {
+        let mut cli = Conn::connect_unix(&self.path(socket));
+        cli.send(format!("{line}\n"));
+        cli.rest_text()
+    }
+
     /// What the program printed.
     pub fn output(&self) -> String {
         fs::read_to_string(self.path("out")).unwrap_or_default()

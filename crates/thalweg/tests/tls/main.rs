@@ -8,7 +8,6 @@ mod support;
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use support::tls::{Authority, client, client_credential, client_with, now, server, template};
@@ -45,10 +44,7 @@ fn get(conn: &mut Conn, path: &str) -> support::Response {
 
 /// Asks the runtime CLI.
 fn tell(proxy: &Proxy, command: &str) -> String {
-    let path = proxy.path("cli");
-    let mut cli = Conn::unix(eventually("the CLI listens", || UnixStream::connect(&path).ok()));
-    cli.send(format!("{command}\n"));
-    cli.rest_text()
+    proxy.tell("cli", command)
 }
 
 #[test]
