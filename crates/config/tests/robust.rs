@@ -1,17 +1,11 @@
 //! Whatever is written, reading it ends with a configuration or with messages.
 
+#[path = "common/cases.rs"]
+mod cases;
 mod common;
 
+use cases::CASES;
 use common::{load_text, rendered};
-
-const CASES: [&str; 6] = [
-    include_str!("data/global.cases"),
-    include_str!("data/frontend.cases"),
-    include_str!("data/backend.cases"),
-    include_str!("data/tcp.cases"),
-    include_str!("data/sections.cases"),
-    include_str!("data/rules.cases"),
-];
 
 /// What is put after a word.
 const CHANGES: [&str; 8] = ["\u{e9}", "5\u{1f600}", "(", "99999999999999999999", "-", "%[", ":", "a,b,,c"];

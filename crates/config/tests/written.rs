@@ -1,19 +1,13 @@
 //! What a configuration says can be written down again from what was kept of its texts, and means the same.
 
+#[path = "common/cases.rs"]
+mod cases;
 mod common;
 
+use cases::CASES;
 use common::{load_text, rendered};
 use thalweg_config::written::{CountingLine, Edits, Place, Words, words};
 use thalweg_config::{Config, compare};
-
-const CASES: [&str; 6] = [
-    include_str!("data/global.cases"),
-    include_str!("data/frontend.cases"),
-    include_str!("data/backend.cases"),
-    include_str!("data/tcp.cases"),
-    include_str!("data/sections.cases"),
-    include_str!("data/rules.cases"),
-];
 
 fn normalised(config: &Config) -> String {
     let lines = config.written().in_one_file(config.written().lines());
