@@ -255,19 +255,22 @@ impl Thread {
         self.live.tracing.wants(Source::H2)
     }
 
-    /// Tells of a health check. `result` says more, once there is one.
-    #[inline]
-    pub fn trace_check(&self, of: (ProxyId, ServerId), names: (&str, &str), event: Event<'_>, result: &str) {
-        if self.live.tracing.wants(event.source) {
-            let number = server_number(of.0, of.1);
-            let subject = Subject::default()
-                .with(Criterion::Backend, u64::from(of.0.0))
-                .with(Criterion::Server, number)
-                .with(Criterion::Check, number);
-            self.tell(event, subject, |line, _| {
-                let _ = write!(line, " : server={}/{}{result}", names.0, names.1);
-            });
-        }
+    /// Tells of a health check, for who found that it is asked for. `result` says more, once there is one.
+    pub fn tell_of_check(
+        &self,
+        of: (ProxyId, ServerId),
+        names: (&str, &str),
+        event: Event<'_>,
+        result: &str,
+    ) {
+        let number = server_number(of.0, of.1);
+        let subject = Subject::default()
+            .with(Criterion::Backend, u64::from(of.0.0))
+            .with(Criterion::Server, number)
+            .with(Criterion::Check, number);
+        self.tell(event, subject, |line, _| {
+            let _ = write!(line, " : server={}/{}{result}", names.0, names.1);
+        });
     }
 }
 

@@ -41,17 +41,18 @@ async fn running(call: &Call<'_>) -> Result<Running, Reply> {
     found.map_err(|error| Reply::error(format!("Cannot look at the configuration: {error}.")))
 }
 
-fn unexpected(args: &[&str]) -> Option<Reply> {
-    let first = args.first()?;
-    Some(Reply::error(format!("'show config' takes nothing, 'diff' or 'text', not '{first}'.")))
+/// The same for a command that takes nothing.
+async fn running_alone(call: &Call<'_>) -> Result<Running, Reply> {
+    if let Some(first) = call.args.first() {
+        let message = format!("'show config' takes nothing, 'diff' or 'text', not '{first}'.");
+        return Err(Reply::error(message));
+    }
+    running(call).await
 }
 
 /// `show config`.
 async fn show(call: Call<'_>) -> io::Result<Reply> {
-    if let Some(reply) = unexpected(call.args) {
-        return Ok(reply);
-    }
-    let running = match running(&call).await {
+    let running = match running_alone(&call).await {
         Ok(running) => running,
         Err(reply) => return Ok(reply),
     };
@@ -76,10 +77,7 @@ async fn show(call: Call<'_>) -> io::Result<Reply> {
 
 /// `show config diff`.
 async fn show_differences(call: Call<'_>) -> io::Result<Reply> {
-    if let Some(reply) = unexpected(call.args) {
-        return Ok(reply);
-    }
-    let running = match running(&call).await {
+    let running = match running_alone(&call).await {
         Ok(running) => running,
         Err(reply) => return Ok(reply),
     };

@@ -183,7 +183,7 @@ impl Checker {
         let Some((proxy, server)) = self.config().filter(|_| tracing.wants(event.source)) else { return };
         let name = self.backend().identity(server).name;
         let result = verdict.map_or(String::new(), |verdict| format!(" - {}", reason(verdict, None)));
-        self.worker.trace_check((proxy.id, server.id), (&proxy.name, &name), event, &result);
+        self.worker.tell_of_check((proxy.id, server.id), (&proxy.name, &name), event, &result);
     }
 
     /// Milliseconds to the next check.
