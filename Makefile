@@ -58,8 +58,8 @@ fuzz: ## Run every fuzz target for a while (needs a nightly toolchain and cargo-
 	./tools/fuzz
 
 .PHONY: bench
-bench: setup ## Measure against the peers installed; writes target/bench/serving.tsv and prints ratios (QUICK=1: under three minutes)
-	./tools/bench $(if $(QUICK),--quick)
+bench: setup ## Measure against the peers installed; writes target/bench/serving.tsv and prints ratios (QUICK=1: under three minutes; NEAR=100: turns with the cores within 100 ns of each other only)
+	./tools/bench $(if $(QUICK),--quick) $(if $(NEAR),--near $(NEAR))
 
 .PHONY: bench-sweep
 bench-sweep: setup ## Measure tunables over a range of values; writes target/bench/sweep.tsv

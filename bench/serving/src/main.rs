@@ -28,6 +28,7 @@ usage: thalweg-bench-serving [sweep] [options]
   --quick            fewer experiments, shorter rounds: under three minutes
   --rounds N         turns of each subject in each experiment (5; quick: 3)
   --seconds N        length of a turn (2; quick: 1)
+  --near NS          count only turns with the cores this near (see `cores ... apart`), and make others again
   --only WORD        only experiments whose name contains this; may be repeated
   --thalweg PATH     the program under test (target/release/thalweg)
   --baseline PATH    an older build of it, measured beside it
@@ -46,6 +47,8 @@ pub struct Options {
     pub seconds: u64,
     /// Leave out what takes long.
     pub quick: bool,
+    /// Nanoseconds: a turn counts only when the cores were no further apart before and behind it.
+    pub near: Option<f64>,
     /// Only experiments whose name contains one of these; all when empty.
     pub only: Vec<String>,
     /// The program under test.
@@ -72,6 +75,7 @@ fn main() {
         rounds: 0,
         seconds: 0,
         quick: false,
+        near: None,
         only: Vec::new(),
         thalweg: PathBuf::from("target/release/thalweg"),
         baseline: None,
@@ -84,6 +88,7 @@ fn main() {
             "--quick" => options.quick = true,
             "--rounds" => options.rounds = value().parse().unwrap_or_else(|_| usage(&arg)),
             "--seconds" => options.seconds = value().parse().unwrap_or_else(|_| usage(&arg)),
+            "--near" => options.near = Some(value().parse().unwrap_or_else(|_| usage(&arg))),
             "--only" => options.only.push(value()),
             "--thalweg" => options.thalweg = PathBuf::from(value()),
             "--baseline" => options.baseline = Some(PathBuf::from(value())),
