@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thalweg_cli::Cli;
 use thalweg_http::{Head, Version};
 use thalweg_proxy::stream::service::{Body, Request, Service};
-use thalweg_statistics::prometheus::{CONTENT_TYPE, Exposition, Wanted};
+use thalweg_statistics::prometheus::{CONTENT_TYPE, Exposition, Notation, Wanted};
 
 /// The service.
 pub struct Exporter(pub Arc<Cli>);
@@ -30,7 +30,7 @@ impl Service for Exporter {
             .and_then(|_| response.push(b"content-type", CONTENT_TYPE.as_bytes()))
             .map_err(|_| 500u16)?;
         let instance = self.0.live.current().ok_or(503u16)?;
-        let exposition = Exposition::new(instance, &self.0.around(), wanted);
+        let exposition = Exposition::new(instance, &self.0.around(), wanted, Notation::Text);
         Ok(Some(Box::new(Text { exposition, text: String::new() })))
     }
 }

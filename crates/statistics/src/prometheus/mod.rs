@@ -4,6 +4,7 @@
 //! are wanted of each, and written metric by metric, both in steps: whoever sends them gives others their turn between.
 
 mod metrics;
+mod notation;
 mod query;
 
 use std::ops::Range;
@@ -23,11 +24,13 @@ use crate::resolvers::{self, Figure};
 use crate::rows;
 use crate::stat::{Row, RowKind};
 
+pub use notation::Notation;
 pub use query::Wanted;
 pub(crate) use query::decoded;
 
 use Nature::Counter;
 use metrics::{CHECKS, Form, METRICS, Metric, Nature, PROCESS, states};
+use notation::{Kind, Summary};
 
 /// What an exposition is made of.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
@@ -121,11 +124,17 @@ pub struct Exposition {
     /// The servers read so far of the backend that is being read.
     counted: Counted,
     stage: Stage,
+    notation: Notation,
 }
 
 impl Exposition {
     /// All that is wanted, as it is from now on.
-    pub fn new(instance: Arc<Instance>, around: &Around<'_>, wanted: Wanted) -> Exposition {
+    pub fn new(
+        instance: Arc<Instance>,
+        around: &Around<'_>,
+        wanted: Wanted,
+        notation: Notation,
+    ) -> Exposition {
         let process = if wanted.process { info::fields(&instance, around) } else { Vec::new() };
         Exposition {
             instance,
@@ -134,7 +143,13 @@ impl Exposition {
             lines: Default::default(),
             counted: Counted::default(),
             stage: Stage::Process,
+            notation,
         }
+    }
+
+    /// Makes what was written so far a whole, in a notation in which it has an end.
+    pub fn cut(&mut self, out: &mut String) {
+        self.notation.cut(out);
     }
 
     /// Does one step, which may write something. False when everything was written.
@@ -160,11 +175,12 @@ impl Exposition {
         true
     }
 
-    fn write_process(&self, out: &mut String) {
+    fn write_process(&mut self, out: &mut String) {
         if !self.wanted.process {
             return;
         }
-        let description = self.instance.config.global.description.as_deref();
+        let instance = Arc::clone(&self.instance);
+        let description = instance.config.global.description.as_deref();
         let description = description.filter(|_| self.wanted.describe);
         for metric in PROCESS {
             let name = format!("haproxy_process_{}", metric.name);
@@ -177,24 +193,24 @@ impl Exposition {
                 None if metric.form == Form::OrNan => ("Not measured here", None),
                 None => continue,
             };
-            introduce(out, &name, text, metric.nature);
+            self.notation.introduce(out, &name, text, metric.nature.into());
             let mut labels = String::new();
             if let (Form::Label(label), Some(value)) = (metric.form, value) {
-                labels = format!("{label}=\"{}\"", escaped(&value.to_string()));
+                self.notation.label(&mut labels, label, &value.to_string());
             } else if let Some(description) = description {
-                labels = format!("desc=\"{}\"", escaped(description));
+                self.notation.label(&mut labels, "desc", description);
             }
             let sample = match (metric.form, value) {
                 (Form::Label(_), _) => Sample::Number(1),
                 (_, Some(value)) => plain(value),
                 (_, None) => Sample::Nan,
             };
-            put(out, &name, &labels, "", sample);
+            self.notation.put(out, &name, &labels, &[], sample);
         }
     }
 
     /// Stick tables, the last one first, as the reference has it.
-    fn write_tables(&self, out: &mut String) {
+    fn write_tables(&mut self, out: &mut String) {
         if !self.wanted.tables || self.instance.tables.is_empty() {
             return;
         }
@@ -203,17 +219,17 @@ impl Exposition {
             if !self.wanted.names(&name) {
                 continue;
             }
-            introduce(out, &name, text, Nature::Gauge);
+            self.notation.introduce(out, &name, text, Kind::Gauge);
             for table in self.instance.tables.iter().rev() {
-                let (kind, own) = (table.spec().key.name(), escaped(&table.spec().name));
-                let labels = format!("name=\"{own}\",type=\"{kind}\"");
-                put(out, &name, &labels, "", Sample::Number(u64::from(of(&self.instance, table))));
+                let labels = [("name", &*table.spec().name), ("type", table.spec().key.name())];
+                let sample = Sample::Number(u64::from(of(&self.instance, table)));
+                self.notation.put(out, &name, "", &labels, sample);
             }
         }
     }
 
     /// Name servers of `resolvers` sections.
-    fn write_resolvers(&self, out: &mut String) {
+    fn write_resolvers(&mut self, out: &mut String) {
         if !self.wanted.resolvers || self.instance.config.resolvers.is_empty() {
             return;
         }
@@ -222,11 +238,10 @@ impl Exposition {
             if !self.wanted.names(&name) {
                 continue;
             }
-            introduce(out, &name, text, Nature::Gauge);
+            self.notation.introduce(out, &name, text, Kind::Gauge);
             for (section, server, tally) in resolvers::all(&self.instance) {
-                let (section, server) = (escaped(&section.name), escaped(&server.name));
-                let labels = format!("resolver=\"{section}\",nameserver=\"{server}\"");
-                put(out, &name, &labels, "", Sample::Number(of(&tally)));
+                let labels = [("resolver", &*section.name), ("nameserver", &*server.name)];
+                self.notation.put(out, &name, "", &labels, Sample::Number(of(&tally)));
             }
         }
     }
@@ -308,14 +323,15 @@ impl Exposition {
     }
 
     fn keep(&mut self, proxy: &Proxy, row: &Row, own_label: &str, servers: Option<Counted>) {
-        let mut labels = format!("proxy=\"{}\"", escaped(&proxy.name));
+        let mut labels = String::new();
+        self.notation.label(&mut labels, "proxy", &proxy.name);
         if !own_label.is_empty()
             && let Some(Value::Str(name)) = &row.values[const { at("svname") }]
         {
-            labels.push_str(&format!(",{own_label}=\"{}\"", escaped(name)));
+            self.notation.label(&mut labels, own_label, name);
         }
         if let Some(description) = proxy.description.as_deref().filter(|_| self.wanted.describe) {
-            labels.push_str(&format!(",desc=\"{}\"", escaped(description)));
+            self.notation.label(&mut labels, "desc", description);
         }
         let is_http = crate::stat::is_http(proxy);
         let mut samples: Vec<Sample> = Vec::new();
@@ -365,16 +381,16 @@ impl Exposition {
             return;
         }
         if line == 0 && !continued {
-            introduce(out, &name, text, nature);
+            self.notation.introduce(out, &name, text, nature.into());
         }
         let module = match metric.checked_sub(metrics.len()).and_then(|at| EXTRA.get(at)) {
-            Some(column) if column.name.starts_with("h2_") => ",mod=\"h2\"",
-            Some(_) => ",mod=\"h1\"",
-            None => "",
+            Some(column) if column.name.starts_with("h2_") => Some("h2"),
+            Some(_) => Some("h1"),
+            None => None,
         };
         let end = (line + STEP).min(lines.len());
         for line in &lines[line..end] {
-            line.write(out, &name, of, metric, form, module);
+            line.write((&mut self.notation, out), &name, of, (metric, form), module);
         }
         self.stage = if end < lines.len() { Stage::Writing { kind, metric, line: end } } else { next_metric };
     }
@@ -414,49 +430,59 @@ impl Exposition {
                 return;
             };
             if !std::mem::replace(introduced, true) {
-                out.push_str(&format!("# HELP {name} Time of streams, by phase\n# TYPE {name} summary\n"));
+                self.notation.introduce(out, &name, "Time of streams, by phase", Kind::Summary);
             }
             let proxy = &instance.config.proxies[place.proxy];
-            let mut labels = format!("proxy=\"{}\"", escaped(&proxy.name));
+            let mut labels = String::new();
+            self.notation.label(&mut labels, "proxy", &proxy.name);
             if matches!(of, RowKind::Listener | RowKind::Server) {
-                labels.push_str(&format!(",{}=\"{}\"", prefix(of), escaped(&place.name(&instance))));
+                self.notation.label(&mut labels, prefix(of), &place.name(&instance));
             }
             for phase in Phase::ALL {
                 let sum = latency::of(&instance, place, phase);
-                let labels = format!("{labels},phase=\"{}\"", phase.name());
-                for (share, _) in latency::SHARES {
-                    let Some(us) = sum.per_mille(share) else { continue };
-                    let quantile = format!(",quantile=\"{}\"", share as f64 / 1000.0);
-                    put(out, &name, &labels, &quantile, Sample::Seconds(us as f64 / 1e6));
-                }
-                put(out, &format!("{name}_sum"), &labels, "", Sample::Seconds(sum.sum_us as f64 / 1e6));
-                put(out, &format!("{name}_count"), &labels, "", Sample::Number(sum.count));
+                let mut labels = labels.clone();
+                self.notation.label(&mut labels, "phase", phase.name());
+                let seconds = |us: u64| us as f64 / 1e6;
+                let shares = latency::SHARES.iter();
+                let quantiles = shares
+                    .filter_map(|(share, _)| Some((*share as f64 / 1000.0, seconds(sum.per_mille(*share)?))))
+                    .collect();
+                let summary = Summary { quantiles, seconds: seconds(sum.sum_us), count: sum.count };
+                self.notation.put_summary(out, &name, &labels, &summary);
             }
         }
     }
 }
 
 impl Line {
-    fn write(&self, out: &mut String, name: &str, kind: RowKind, at: usize, form: Form, module: &str) {
+    fn write(
+        &self,
+        (notation, out): (&mut Notation, &mut String),
+        name: &str,
+        kind: RowKind,
+        (at, form): (usize, Form),
+        module: Option<&str>,
+    ) {
         let sample = self.samples[at];
         let labels = &*self.labels;
-        let each = |out: &mut String, states: &[&str], value: &dyn Fn(usize) -> u64| {
+        let mut put = |label: Option<(&str, &str)>, sample: Sample| {
+            notation.put(out, name, labels, label.as_slice(), sample);
+        };
+        let mut each = |states: &[&str], value: &dyn Fn(usize) -> u64| {
             for (at, state) in states.iter().enumerate() {
-                put(out, name, labels, &format!(",state=\"{state}\""), Sample::Number(value(at)));
+                put(Some(("state", state)), Sample::Number(value(at)));
             }
         };
         match (form, sample, &self.servers) {
-            (Form::Code(code), ..) => put(out, name, labels, &format!(",code=\"{code}\""), sample),
-            (Form::State, Sample::At(is), _) => {
-                each(out, states(kind), &|at| u64::from(at == usize::from(is)));
-            }
-            (Form::Check, Sample::At(is), _) => each(out, CHECKS, &|at| u64::from(at == usize::from(is))),
+            (Form::State, Sample::At(is), _) => each(states(kind), &|at| u64::from(at == usize::from(is))),
+            (Form::Check, Sample::At(is), _) => each(CHECKS, &|at| u64::from(at == usize::from(is))),
             (Form::ServerStates, _, Some(servers)) => {
-                each(out, states(RowKind::Server), &|at| u64::from(servers.states[at]));
+                each(states(RowKind::Server), &|at| u64::from(servers.states[at]));
             }
-            (Form::ServerChecks, _, Some(servers)) => each(out, CHECKS, &|at| u64::from(servers.checks[at])),
+            (Form::ServerChecks, _, Some(servers)) => each(CHECKS, &|at| u64::from(servers.checks[at])),
             (Form::State | Form::Check | Form::ServerStates | Form::ServerChecks, ..) => {}
-            _ => put(out, name, labels, module, sample),
+            (Form::Code(code), ..) => put(Some(("code", code)), sample),
+            _ => put(module.map(|module| ("mod", module)), sample),
         }
     }
 }
@@ -522,41 +548,5 @@ fn plain(value: &Value) -> Sample {
         Value::S32(n) => Sample::Negative(i64::from(*n)),
         Value::Float(n) => Sample::Seconds(*n),
         Value::Str(_) => Sample::None,
-    }
-}
-
-/// The lines before a metric's samples.
-fn introduce(out: &mut String, name: &str, text: &str, nature: Nature) {
-    let nature = if nature == Counter { "counter" } else { "gauge" };
-    out.push_str(&format!("# HELP {name} {text}\n# TYPE {name} {nature}\n"));
-}
-
-/// One sample.
-fn put(out: &mut String, name: &str, labels: &str, more: &str, sample: Sample) {
-    let value = match sample {
-        Sample::None | Sample::At(_) => return,
-        Sample::Nan => "NaN".to_owned(),
-        Sample::Number(n) => n.to_string(),
-        Sample::Negative(n) => n.to_string(),
-        Sample::Seconds(n) => format!("{n:.6}"),
-    };
-    match (labels, more) {
-        ("", "") => out.push_str(&format!("{name} {value}\n")),
-        _ => out.push_str(&format!("{name}{{{labels}{more}}} {value}\n")),
-    }
-}
-
-/// A label's value: backslashes, quotes and line ends are escaped.
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn labels_are_escaped() {
-        assert_eq!(escaped("a\"b\\c\nd"), "a\\\"b\\\\c\\nd");
     }
 }
