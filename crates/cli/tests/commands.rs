@@ -187,6 +187,7 @@ fn every_command_of_the_manual_works_or_is_refused_by_name() {
             "show config diff",
             "show config text",
             "show latency",
+            "show opentelemetry",
             "show reload",
             "show snapshots"
         ]

@@ -69,6 +69,8 @@ pub(crate) struct Cx<'a> {
     pub cli: Option<Span>,
     /// The servers of `ring` sections, with the rings' names.
     pub ring_servers: Vec<(Arc<str>, Box<Building>)>,
+    /// The servers of the `opentelemetry` section.
+    pub collectors: Option<Box<Building>>,
     /// The `resolvers` sections and where they begin.
     pub resolvers_names: Vec<(Arc<str>, Span)>,
     pub experimental_used: bool,

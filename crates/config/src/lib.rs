@@ -21,6 +21,7 @@ mod log_profile;
 mod mailers;
 pub mod model;
 mod numbers;
+mod opentelemetry;
 pub mod outline;
 mod peers;
 mod presets;

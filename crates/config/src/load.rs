@@ -16,6 +16,7 @@ use crate::log_forward::ForwardDraft;
 use crate::log_profile::ProfileDraft;
 use crate::mailers::{self, MailersDraft};
 use crate::model::Config;
+use crate::opentelemetry::{self, OpenTelemetryDraft};
 use crate::outline::{OutlineLine, Said, Section as OutlineSection};
 use crate::peers::PeersDraft;
 use crate::resolvers::ResolversDraft;
@@ -82,6 +83,8 @@ pub struct LoadOptions<'a> {
     pub verify_servers: bool,
     /// What `use-service` may name.
     pub services: &'a [&'a str],
+    /// Whether an `opentelemetry` section is allowed: the program may have been built without it.
+    pub opentelemetry: bool,
     /// The configuration in force that this one is to follow; `None` for the first one of a process.
     pub after: Option<After<'a>>,
 }
@@ -104,6 +107,7 @@ impl Default for LoadOptions<'_> {
             ignore_resolution: false,
             verify_servers: true,
             services: &[],
+            opentelemetry: true,
             after: None,
         }
     }
@@ -136,6 +140,7 @@ enum Section {
     Peers(Box<PeersDraft>),
     Healthcheck(Box<HealthcheckDraft>),
     Mailers(Box<MailersDraft>),
+    OpenTelemetry(Box<OpenTelemetryDraft>),
     Traces,
 }
 
@@ -258,6 +263,7 @@ impl<'a> Cx<'a> {
             log_forwards: Vec::new(),
             cli: None,
             ring_servers: Vec::new(),
+            collectors: None,
             resolvers_names: Vec::new(),
             experimental_used: false,
             default_paths: Vec::new(),
@@ -416,6 +422,7 @@ fn section_line(cx: &mut Cx<'_>, section: &mut Section, line: Line) -> Outcome {
         Section::Peers(draft) => peers::line(cx, draft, &line),
         Section::Healthcheck(draft) => check::section::line(draft, &line),
         Section::Mailers(draft) => mailers::line(cx, draft, &line),
+        Section::OpenTelemetry(draft) => opentelemetry::line(cx, draft, &line),
         Section::Traces => traces::line(cx, line),
     }
 }
@@ -440,6 +447,7 @@ fn open(cx: &mut Cx<'_>, line: &Line, kind: SectionKind) -> Result<Section, Box<
         SectionKind::Peers => Section::Peers(Box::new(peers::open(cx, line)?)),
         SectionKind::Healthcheck => Section::Healthcheck(Box::new(check::section::open(cx, line)?)),
         SectionKind::Mailers => Section::Mailers(Box::new(mailers::open(cx, line)?)),
+        SectionKind::OpenTelemetry => Section::OpenTelemetry(Box::new(opentelemetry::open(cx, line)?)),
         SectionKind::Traces => {
             crate::keyword::at_most(line, 1, 0)?;
             Section::Traces
@@ -461,6 +469,7 @@ fn close(cx: &mut Cx<'_>, section: &mut Section) {
         Section::Peers(draft) => peers::close(cx, *draft),
         Section::Healthcheck(draft) => cx.healthchecks.push(*draft),
         Section::Mailers(draft) => mailers::close(cx, *draft),
+        Section::OpenTelemetry(draft) => opentelemetry::close(cx, *draft),
     }
 }
 

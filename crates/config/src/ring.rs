@@ -96,38 +96,39 @@ pub(crate) fn line(cx: &mut Cx<'_>, draft: &mut RingDraft, line: &Line) -> Outco
             let ms = time(cx, line, 2, TimeUnit::Milliseconds, &format!("timeout {value}"))?;
             *place = (ms != 0).then_some(ms);
         }
-        "server" => {
-            let datagrams = std::mem::take(&mut draft.servers.datagram_servers);
-            crate::server::server(cx, &mut draft.servers, line)?;
-            crate::server::resolve_names(cx, &mut draft.servers, |_| None);
-            if draft.servers.datagram_servers || datagrams {
-                return Err(fail(line, 2, "servers of rings are reached over streams, not over datagrams."));
-            }
-            let reachable = |s: &Server| matches!(s.addr, ServerAddr::Tcp(_) | ServerAddr::Unix(_));
-            if !draft.servers.p.servers.last().is_some_and(|s| reachable(s)) {
-                return Err(not_supported(
-                    line,
-                    2,
-                    line.text(2),
-                    "rings are sent to IP and unix addresses only",
-                ));
-            }
-            if draft.servers.p.servers.last().is_some_and(|s| crate::tls::asks_by_expression(s)) {
-                return Err(not_supported(line, 0, "sni", "servers of rings are not asked for by name"));
-            }
-            if !draft.servers.resolutions.is_empty() {
-                return Err(not_supported(line, 0, "resolvers", "rings stay with the address of the start"));
-            }
-            if draft.servers.p.servers.last().is_some_and(|s| s.check.is_some()) {
-                return Err(not_supported(line, 0, "check", "servers of rings are not checked"));
-            }
-        }
+        "server" => server(cx, &mut draft.servers, line, "rings")?,
         "backing-file" => {
             return Err(not_supported(line, 0, "backing-file", "rings are kept in memory only"));
         }
         other => return Err(fail(line, 0, format!("unknown statement '{other}'."))),
     }
     Ok(())
+}
+
+/// A server of a section that is no proxy, as `what` has them: it is connected to as its line says, and neither checked nor looked for.
+pub(crate) fn server(cx: &mut Cx<'_>, servers: &mut Building, line: &Line, what: &str) -> Outcome {
+    let datagrams = std::mem::take(&mut servers.datagram_servers);
+    crate::server::server(cx, servers, line)?;
+    crate::server::resolve_names(cx, servers, |_| None);
+    if servers.datagram_servers || datagrams {
+        let message = format!("servers of {what} are reached over streams, not over datagrams.");
+        return Err(fail(line, 2, message));
+    }
+    let last = servers.p.servers.last();
+    let reachable = |s: &Server| matches!(s.addr, ServerAddr::Tcp(_) | ServerAddr::Unix(_));
+    let wrong = if !last.is_some_and(|s| reachable(s)) {
+        (2, line.text(2), format!("{what} are sent to IP and unix addresses only"))
+    } else if last.is_some_and(|s| crate::tls::asks_by_expression(s)) {
+        (0, "sni", format!("servers of {what} are not asked for by name"))
+    } else if !servers.resolutions.is_empty() {
+        (0, "resolvers", format!("{what} stay with the address of the start"))
+    } else if last.is_some_and(|s| s.check.is_some()) {
+        (0, "check", format!("servers of {what} are not checked"))
+    } else {
+        return Ok(());
+    };
+    let (at, word, why) = wrong;
+    Err(not_supported(line, at, word, &why))
 }
 
 pub(crate) fn close(cx: &mut Cx<'_>, draft: RingDraft) {

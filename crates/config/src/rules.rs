@@ -8,7 +8,7 @@ use thalweg_syntax::{Diagnostic, Lead, Line, Severity, TimeError};
 
 use crate::build::{Building, Cx};
 use crate::keyword::{Outcome, fail, sentence};
-use crate::model::Mode;
+use crate::model::{Mode, OpenTelemetry};
 use crate::numbers::duration_ms;
 use crate::proxy::TableDraft;
 use crate::sample_env::{with_acls, with_env, words};
@@ -273,7 +273,8 @@ fn settled(
     if let Some(parent) = parent.filter(|set| !set.is_empty()) {
         set.inherit(parent);
     }
-    if set.is_empty() {
+    let traces = begins_traces(cx, b, kind, name);
+    if set.is_empty() && traces.is_none() {
         return None;
     }
     resolve(cx, b, kind, &set);
@@ -284,7 +285,17 @@ fn settled(
         }
         return None;
     }
+    if let Some(telemetry) = traces {
+        let (file, line) = &telemetry.place;
+        set.begin_traces(telemetry.beginning, (file, *line));
+    }
     Some(Arc::new(set))
+}
+
+/// Who says how requests come to their traces, if these are the rules that each request of a frontend goes through.
+fn begins_traces(cx: &Cx<'_>, b: &Building, kind: Kind, name: &str) -> Option<Arc<OpenTelemetry>> {
+    let all = kind == Kind::HttpRequest && name == kind.name() && b.p.is_fe() && b.p.mode == Mode::Http;
+    cx.config.opentelemetry.clone().filter(|_| all)
 }
 
 /// Resolves what rules refer to by name.
@@ -297,6 +308,7 @@ pub(crate) fn resolve(cx: &mut Cx<'_>, b: &Building, kind: Kind, set: &Ruleset) 
         http_errors: &|name: &str| groups.iter().find(|g: &&Arc<HttpErrors>| &*g.name == name).cloned(),
         log_profile: &|name: &str| profiles.iter().any(|p| &*p.name == name),
         patterns: &cx.registry,
+        traces: cx.config.opentelemetry.is_some(),
         captures: b.p.is_fe().then_some(&captures),
         resolvers: &|name: &str| sections.iter().position(|section| &*section.name == name),
         bandwidth_filter: &|name: &str| {

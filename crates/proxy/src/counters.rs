@@ -11,6 +11,7 @@ use thalweg_live::Chunks;
 use thalweg_shared as sync;
 
 use crate::latency::{Latency, Times};
+use crate::spans::SpanCounters;
 
 /// A number written by one thread and read by any. Gauges wrap below zero on a thread that ends what another one
 /// began; the wrapping sum over all threads is right.
@@ -403,6 +404,7 @@ pub struct ThreadCounters {
     pub tls: TlsCounters,
     /// Messages that arrived for `log-forward` sections.
     pub received_logs: Counter,
+    pub spans: SpanCounters,
 }
 
 /// Handshakes of TLS that were completed by one thread.
@@ -489,6 +491,7 @@ impl ThreadCounters {
             process: Counters::default(),
             tls: TlsCounters::default(),
             received_logs: Counter::default(),
+            spans: SpanCounters::default(),
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::gate::Gate;
 use crate::rate::{RateGate, Sampled};
 use crate::refused::LastRefused;
 use crate::resolvers::SectionCounts;
+use crate::spans::Unsent;
 use crate::stream::service::Service;
 use crate::traces::Tracing;
 
@@ -237,6 +238,8 @@ pub struct Live {
     pub resolvers: Box<[SectionCounts]>,
     /// What is told of what happens.
     pub tracing: Tracing,
+    /// What collectors are still to be told.
+    pub unsent_spans: Unsent,
     /// Messages that were not understood (`show errors`).
     pub refused: LastRefused,
     /// Warnings given since the start was over.
@@ -428,7 +431,8 @@ impl Live {
             bytes_out_rate: Sampled::new(start_wall_us / 1000),
             trackers,
             resolvers: SectionCounts::of(config),
-            tracing: Tracing::new(config.traces.clone()),
+            tracing: Tracing::new(config.traces.clone(), config.opentelemetry.is_some()),
+            unsent_spans: Unsent::default(),
             refused: LastRefused::new(proxies),
             warnings: AtomicU64::new(0),
             stream_blocks: AtomicU32::new(0),
@@ -553,6 +557,7 @@ impl Live {
             && self.stopped_threads.load(Ordering::SeqCst) as usize >= self.threads.len()
             && self.process_gate.current() == 0
             && !self.peers.have_to_teach()
+            && self.unsent_spans.is_none()
     }
 
     /// How far the process is on its way out.

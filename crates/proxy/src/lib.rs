@@ -27,6 +27,7 @@ pub mod refused;
 pub mod reload;
 pub mod resolvers;
 mod sessions;
+pub mod spans;
 pub mod stream;
 pub mod tables;
 pub mod traces;
@@ -107,6 +108,7 @@ pub fn stop_accepting(live: &Live) {
     worker.until_stop.take().into_iter().for_each(kill);
     peers::stop(&worker);
     worker.accepting.borrow().iter().for_each(|(_, task)| task.wake(Reason::OTHER));
+    worker.wake_span_sender();
     worker.drop_idle_connections();
     worker.wake_sessions();
     thread_may_have_stopped(&worker);

@@ -19,10 +19,15 @@ use crate::stream::Stream;
 use crate::stream::ending::Cause;
 use crate::worker::{SessionEntry, Thread};
 
+/// The bit of [`Tracing`] that no source has: streams have spans.
+const SPANS: u32 = 1 << 31;
+
 /// The traces of the process.
 pub struct Tracing {
-    /// The sources that somebody asked for, as bits.
+    /// The sources that somebody asked for, as bits, and [`SPANS`].
     wanted: AtomicU32,
+    /// [`SPANS`], or nothing.
+    spans: u32,
     traces: Mutex<Traces>,
 }
 
@@ -112,13 +117,24 @@ impl Frames {
 }
 
 impl Tracing {
-    /// As the configuration says.
-    pub fn new(traces: Traces) -> Tracing {
-        Tracing { wanted: AtomicU32::new(traces.wanted()), traces: Mutex::new(traces) }
+    /// As the configuration says; `spans` says whether streams have spans.
+    pub fn new(traces: Traces, spans: bool) -> Tracing {
+        let spans = if spans { SPANS } else { 0 };
+        Tracing { wanted: AtomicU32::new(traces.wanted() | spans), spans, traces: Mutex::new(traces) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Traces> {
         self.traces.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Whether anybody wants to know that a stream ends: who traces streams, or a collector.
+    #[inline]
+    pub fn wants_ends(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) & (1 << Source::Stream as u8 | SPANS) != 0
+    }
+
+    fn set_wanted(&self, traces: &Traces) {
+        self.wanted.store(traces.wanted() | self.spans, Ordering::Relaxed);
     }
 
     /// Whether anybody asked for that source.
@@ -131,7 +147,7 @@ impl Tracing {
     pub fn replace(&self, traces: Traces) {
         let mut own = self.lock();
         *own = traces;
-        self.wanted.store(own.wanted(), Ordering::Relaxed);
+        self.set_wanted(&own);
     }
 
     /// The command `trace`.
@@ -141,7 +157,7 @@ impl Tracing {
     pub fn command(&self, words: &[&str], sinks: &[Sink<'_>]) -> Result<String, String> {
         let mut traces = self.lock();
         let said = traces.command(words, sinks);
-        self.wanted.store(traces.wanted(), Ordering::Relaxed);
+        self.set_wanted(&traces);
         said
     }
 
@@ -168,7 +184,7 @@ impl Thread {
         let telling = traces.offer(event.source, event.events, event.level, &subject);
         let told = telling.map(|telling| (telling.sink.to_owned(), telling.verbosity));
         // An event may have stopped its trace.
-        self.live.tracing.wanted.store(traces.wanted(), Ordering::Relaxed);
+        self.live.tracing.set_wanted(&traces);
         drop(traces);
         let Some((sink, detail)) = told else { return };
         let info = event.source.info();

@@ -27,6 +27,7 @@ use crate::counters::{Counters, Present, Rate, ThreadCounters};
 use crate::instance::{Instance, Live, STREAM_BLOCK, Stopping};
 pub use crate::sessions::SessionEntry;
 use crate::sessions::SessionList;
+use crate::spans::Spans;
 use crate::stream::StreamState;
 use crate::stream::entry::Entries;
 
@@ -112,6 +113,8 @@ pub struct Thread {
     pub peers: RefCell<Vec<Rc<crate::peers::Service>>>,
     /// A soft stop was asked for, and no task accepts any more.
     pub stopped: Cell<bool>,
+    /// What collectors are to be told of this thread's streams.
+    pub(crate) spans: Spans,
     /// Alerts by e-mail on their way.
     pub(crate) mails: Cell<u32>,
     /// Nothing is accepted for now (SIGTTOU).
@@ -231,6 +234,7 @@ impl Thread {
             until_stop: RefCell::default(),
             peers: RefCell::default(),
             stopped: Cell::new(false),
+            spans: Spans::default(),
             mails: Cell::new(0),
             paused: Cell::new(false),
             case: case_map(global),

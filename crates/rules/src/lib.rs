@@ -20,6 +20,7 @@ pub mod reply;
 pub mod ruleset;
 
 pub use action::redirect::Redirect;
+pub use action::trace::Beginning as TraceBeginning;
 pub use action::verdict::Realm;
 pub use effects::{BandwidthLimit, Effects, Overrides};
 pub use errors::{ErrorReplies, ErrorRule, GENERATED_CODES, HttpErrors, RawReply};

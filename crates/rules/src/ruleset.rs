@@ -1,5 +1,6 @@
 //! Rulesets: compiled rules in order, and their evaluation.
 
+use crate::action::trace::{Beginning, Tracing};
 use crate::action::{Action, Step};
 use crate::compile;
 use crate::effects::Effects;
@@ -262,6 +263,8 @@ pub struct References<'a> {
     pub bandwidth_filter: &'a dyn Fn(&str) -> Option<BandwidthFilter>,
     /// The number of a `resolvers` section.
     pub resolvers: &'a dyn Fn(&str) -> Option<usize>,
+    /// True when there is an `opentelemetry` section.
+    pub traces: bool,
 }
 
 /// What a rule wants resolved.
@@ -388,6 +391,19 @@ impl Ruleset {
     #[inline]
     pub fn leading(&self) -> &[TrackSource] {
         &self.leading
+    }
+
+    /// Every request begins its trace, before any rule but those that only track the client's address. `place` is where that is
+    /// asked for.
+    pub fn begin_traces(&mut self, how: Beginning, (file, line): (&str, u32)) {
+        let begin = Rule {
+            action: Action::Trace(Tracing::Begin(how)),
+            condition: None,
+            name: "opentelemetry".into(),
+            file: interned(file),
+            line,
+        };
+        self.rules.insert(self.leading.len(), Arc::new(begin));
     }
 
     /// Puts the rules of a `defaults` section before those of this proxy.

@@ -518,6 +518,7 @@ fn captures() {
     assert_eq!(bench.captures.request, [4, 9]);
     bench.captures.request.push(3);
     let references = References {
+        traces: true,
         http_errors: &|_| None,
         log_profile: &|_| false,
         patterns: &Registry::default(),
@@ -560,6 +561,7 @@ fn maps_and_acl_files_are_changed() {
         ],
     );
     let references = References {
+        traces: true,
         http_errors: &|_| None,
         log_profile: &|_| false,
         patterns: &bench.registry,
@@ -584,6 +586,7 @@ fn maps_and_acl_files_are_changed() {
         Kind::HttpAfter,
         "px",
         &References {
+            traces: true,
             http_errors: &|_| None,
             log_profile: &|_| false,
             patterns: &bench.registry,
@@ -641,6 +644,7 @@ fn every_action_is_where_the_table_says() {
         "set-status" => "x 200",
         "set-bandwidth-limit" => "x name limit 1k period 1s",
         "limit" => "x rate 1/1s by src",
+        "set-trace-sampling" => "x 5%",
         "set-mark" | "set-tos" | "set-fc-mark" | "set-fc-tos" | "set-bc-mark" | "set-bc-tos" | "set-nice"
         | "set-retries" => "x 1",
         "do-resolve" => "do-resolve(txn.x,dns) str(a)",
@@ -698,6 +702,7 @@ fn the_last_bandwidth_limit_of_a_filter_counts() {
     let rules = bench.rules(REQ, &lines);
     let patterns = Registry::default();
     let references = References {
+        traces: true,
         http_errors: &|_| None,
         log_profile: &|_| false,
         patterns: &patterns,

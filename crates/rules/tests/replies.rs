@@ -290,6 +290,7 @@ fn lookup_follows_the_proxies() {
             REQ,
             "px",
             &References {
+                traces: true,
                 http_errors: find,
                 log_profile: &|_| true,
                 patterns: &bench.registry,

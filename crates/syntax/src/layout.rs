@@ -102,7 +102,7 @@ impl<'t> WrittenLine<'t> {
 }
 
 /// Words that begin a section.
-pub const SECTIONS: [&str; 24] = [
+pub const SECTIONS: [&str; 25] = [
     "acme",
     "backend",
     "cache",
@@ -118,6 +118,7 @@ pub const SECTIONS: [&str; 24] = [
     "log-profile",
     "mailers",
     "namespace_list",
+    "opentelemetry",
     "peers",
     "program",
     "resolvers",

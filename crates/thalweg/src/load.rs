@@ -108,6 +108,7 @@ fn load_options(options: &Options, files: Vec<String>) -> LoadOptions<'static> {
         ignore_resolution: options.ignore_resolution_failures,
         verify_servers: !options.no_server_verify,
         services: features::SERVICES,
+        opentelemetry: cfg!(feature = "opentelemetry"),
         ..LoadOptions::default()
     }
 }

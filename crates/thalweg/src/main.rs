@@ -23,6 +23,8 @@ mod start;
 mod state_dir;
 mod stats_page;
 mod stats_socket;
+#[cfg(feature = "opentelemetry")]
+mod telemetry;
 mod tools;
 mod version;
 mod worker;

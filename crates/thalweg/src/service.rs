@@ -194,6 +194,8 @@ impl Service {
             variables.call_once(thalweg_cli::variables::set_configured_here);
             let taken = crate::locked(&cli_ports_of).get_mut(thread).map(std::mem::take);
             thalweg_cli::start_thread(&cli, taken.unwrap_or_default());
+            #[cfg(feature = "opentelemetry")]
+            crate::telemetry::start(&cli);
         })?;
         reloader.set_handle(runtime.handle());
         let handle = runtime.handle();

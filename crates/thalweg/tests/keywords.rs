@@ -14,6 +14,7 @@ const OUR_OWN: &[&str] = &[
     "global/state-dir",
     "global/tune.io.driver",
     "listen/http-request limit",
+    "listen/http-request set-trace-sampling",
     "listen/option http-strict [ FE BE HTTP ]",
     "listen/retry-budget",
     "listen/server <name> <addr> zone +1",
@@ -29,8 +30,11 @@ const OUR_OWN: &[&str] = &[
     "show config diff [WORKER] ",
     "show config text [WORKER] ",
     "show latency [WORKER] ",
+    "show opentelemetry [WORKER] ",
     "show reload [WORKER] ",
     "show snapshots [WORKER] ",
+    "[ Y Y Y Y Y Y Y Y Y Y Y Y Y Y Y Y Y Y Y Y . Y ] span_id: str",
+    "[ Y Y Y Y Y Y Y Y Y Y Y Y Y Y Y Y Y Y Y Y . Y ] trace_id: str",
 ];
 
 fn reference() -> Option<PathBuf> {

@@ -13,6 +13,7 @@ mod explain;
 mod frontend;
 pub mod info;
 mod missing;
+mod opentelemetry;
 pub(crate) mod patterns;
 mod peers;
 mod process;
@@ -54,6 +55,7 @@ pub(crate) static FAMILIES: &[&[Command]] = &[
     frontend::COMMANDS,
     info::COMMANDS,
     missing::COMMANDS,
+    opentelemetry::COMMANDS,
     patterns::COMMANDS,
     peers::COMMANDS,
     process::COMMANDS,

@@ -131,6 +131,9 @@ fn place_proxies(cx: &mut Cx<'_>) {
 /// Loads what TLS needs. Peers, rings, `log-forward` sections and the CLI speak it as servers and listeners of proxies do.
 fn load_tls(cx: &mut Cx<'_>, proxies: &mut Vec<Building>, readable: bool) {
     let own = proxies.len();
+    let collectors = cx.collectors.take();
+    let has_collectors = collectors.is_some();
+    proxies.extend(collectors.map(|building| *building));
     for draft in &mut cx.peers {
         let span = draft.building.span;
         proxies.push(std::mem::replace(&mut *draft.building, proxy::fresh(span)));
@@ -148,6 +151,9 @@ fn load_tls(cx: &mut Cx<'_>, proxies: &mut Vec<Building>, readable: bool) {
     }
     crate::tls::load(cx, proxies, readable);
     let mut guests = proxies.drain(own..);
+    if let Some(servers) = guests.by_ref().take(usize::from(has_collectors)).next() {
+        crate::opentelemetry::settle(cx, servers);
+    }
     for (draft, building) in cx.peers.iter_mut().zip(&mut guests) {
         *draft.building = building;
     }

@@ -12,6 +12,7 @@ mod global;
 mod h2;
 mod log;
 mod mailers;
+mod opentelemetry;
 mod peers;
 mod proxy;
 mod resolvers;
@@ -36,6 +37,7 @@ pub use log::{
     LogTarget, ProfileStep, Ring, RingServer,
 };
 pub use mailers::{EmailAlert, Mailer, Mailers};
+pub use opentelemetry::OpenTelemetry;
 pub use peers::{Peer, PeersSection};
 pub use proxy::{
     Balance, BalanceAlgo, Capture, CookieCapture, CookieMode, CookiePersistence, DynamicTarget, ForwardFor,
@@ -93,6 +95,8 @@ pub struct Config {
     pub tables: Vec<Arc<thalweg_stick::Spec>>,
     /// `mailers` sections.
     pub mailers: Vec<Arc<Mailers>>,
+    /// The `opentelemetry` section.
+    pub opentelemetry: Option<Arc<OpenTelemetry>>,
     /// Whom to ask for names while the program runs, the implicit `default` section included.
     pub resolvers: Vec<Arc<Resolvers>>,
     /// What servers were in a former process, in the order of the file.

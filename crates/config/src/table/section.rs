@@ -19,6 +19,7 @@ pub(crate) enum SectionKind {
     Peers,
     Healthcheck,
     Mailers,
+    OpenTelemetry,
     Traces,
 }
 
@@ -39,6 +40,7 @@ pub(crate) static SECTIONS: &[Keyword<SectionKind>] = &[
     works("log-profile", "What is logged at each step.", SectionKind::LogProfile),
     works("mailers", "Servers that take e-mail alerts.", SectionKind::Mailers),
     not_yet("namespace_list", "Network namespaces.", why::NAMESPACE),
+    works("opentelemetry", "Traces and metrics for a collector.", SectionKind::OpenTelemetry),
     works("peers", "Peers that share stick tables.", SectionKind::Peers),
     removed("program", "'program' section is not supported anymore since HAProxy 3.3."),
     works("resolvers", "Name servers, and how they are asked.", SectionKind::Resolvers),

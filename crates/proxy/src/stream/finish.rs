@@ -34,7 +34,10 @@ pub fn http(http: &mut Stream<'_>, fe: &Proxy) {
     if (!fe.opts.logasap || http.state.facts.server_status < 0) && !lost {
         log_stream(http.worker, http.session, http.state, fe);
     }
-    http.trace(traces::STREAM_FREE);
+    if http.worker.live.tracing.wants_ends() {
+        http.trace(traces::STREAM_FREE);
+        http.record_span();
+    }
     http.state.facts.backend_assigned = false;
     http.in_backend = None;
 }

@@ -11,6 +11,7 @@ pub mod normalize;
 pub mod redirect;
 pub mod resolve;
 pub mod stream;
+pub mod trace;
 pub mod track;
 pub mod unsupported;
 pub mod uri;
@@ -43,6 +44,7 @@ pub(crate) static TABLES: &[&[ActionDef]] = &[
     limit::ACTIONS,
     attach::ACTIONS,
     track::ACTIONS,
+    trace::ACTIONS,
     unsupported::ACTIONS,
 ];
 
@@ -64,6 +66,7 @@ pub(crate) enum Action {
     Counting(Box<track::Counting>),
     Limit(Box<limit::Limit>),
     Attach(Box<attach::Attach>),
+    Trace(trace::Tracing),
 }
 
 /// What one action did.
@@ -110,6 +113,7 @@ impl Action {
             Action::Counting(a) => a.run(kind, cx),
             Action::Limit(a) => a.run(cx, fx),
             Action::Attach(a) => a.run(cx, fx),
+            Action::Trace(a) => a.run(cx),
         }
     }
 
@@ -135,6 +139,7 @@ impl Action {
             Action::Counting(a) => a.resolve(),
             Action::Limit(a) => a.resolve(references),
             Action::Resolve(a) => a.resolve(references),
+            Action::Trace(a) => a.resolve(references),
             Action::Map(a) => {
                 a.resolve(references);
                 Ok(())

@@ -419,6 +419,8 @@ pub struct StreamFacts {
     pub limit: Option<RateLimit>,
     /// Its variables.
     pub vars: StreamVars,
+    /// Its place in a trace: of the stream with this number, which may be one before, so that nothing is done for those that have none.
+    trace: Option<Box<(u32, thalweg_otel::Context)>>,
 }
 
 /// The variables of a stream.
@@ -460,6 +462,16 @@ impl StreamFacts {
         let mut facts = StreamFacts { is_http, ..StreamFacts::default() };
         facts.reset(frontend);
         facts
+    }
+
+    /// The place of the stream in a trace of OpenTelemetry, if it has one.
+    pub fn trace(&self) -> Option<&thalweg_otel::Context> {
+        self.trace.as_deref().filter(|(stream, _)| *stream == self.id).map(|(_, context)| context)
+    }
+
+    /// From here on the stream has this place in a trace.
+    pub fn set_trace(&mut self, context: thalweg_otel::Context) {
+        **self.trace.get_or_insert_default() = (self.id, context);
     }
 
     /// Makes the same memory ready for the next stream, which starts on `frontend`: captures and texts keep their capacity,
@@ -522,6 +534,7 @@ impl StreamFacts {
             tracking,
             limit,
             vars,
+            trace: _,
         } = self;
         *backend = frontend;
         *backend_assigned = false;

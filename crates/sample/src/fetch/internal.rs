@@ -236,6 +236,10 @@ pub static TABLE: &[FetchDef] = &[
         |args, cx, _| int(server(args, cx)?.sess_rate),
     )
     .takes(1, &[Server]),
+    FetchDef::new("span_id", Type::Str, INTERNAL, "the request's own place in its trace", |_, cx, _| {
+        let id = cx.stream.as_ref()?.trace()?.span_id();
+        Some(Sample::str(cx.store(&id)?))
+    }),
     FetchDef::new("srv_uweight", Type::Int, INTERNAL, "a server's weight as set", |args, cx, _| {
         int(server(args, cx)?.user_weight)
     })
@@ -262,6 +266,10 @@ pub static TABLE: &[FetchDef] = &[
         int(cx.world.thread_group())
     }),
     FetchDef::new("thread", Type::Int, ANYWHERE, "the thread, from 0", |_, cx, _| int(cx.world.thread())),
+    FetchDef::new("trace_id", Type::Str, INTERNAL, "the trace that the request belongs to", |_, cx, _| {
+        let id = cx.stream.as_ref()?.trace()?.trace_id();
+        Some(Sample::str(cx.store(&id)?))
+    }),
     FetchDef::new("txn.id32", Type::Int, INTERNAL, "the stream's number", |_, cx, _| {
         int(cx.stream.as_ref()?.id)
     }),

@@ -19,6 +19,7 @@ const OUR_OWN: &[&str] = &[
     "show config diff",
     "show config text",
     "show latency",
+    "show opentelemetry",
     "show reload",
     "show snapshots",
 ];

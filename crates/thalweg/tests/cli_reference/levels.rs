@@ -93,6 +93,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("show config diff", "ours"),
     ("show config text", "ours"),
     ("show latency", "ours"),
+    ("show opentelemetry", "ours"),
     ("show reload", "ours"),
     ("show snapshots", "ours"),
 ];
