@@ -5,7 +5,7 @@
 //! |---|---|
 //! | a row that is read without a lock while it grows | `growing` |
 //! | the same, of which a thread makes what it uses | `chunks` |
-//! | when nobody can name a number any more | `lease` |
+//! | when no snapshot is left that has a number | `lease` |
 //! | when every thread has forgotten it, and who gets it next | `numbers` |
 //!
 //! Models: `RUSTFLAGS="--cfg loom" cargo test -p thalweg-live --release --lib loom`. Adding `--cfg planted` plants one bug in
@@ -22,5 +22,5 @@ mod sync;
 
 pub use chunks::Chunks;
 pub use growing::Growing;
-pub use lease::{Lease, Returns};
+pub use lease::{Gone, Lease, Returns};
 pub use numbers::{FreeNumbers, Parting};

@@ -4,22 +4,12 @@
 mod real {
     pub(crate) use std::sync::{Arc, OnceLock};
     pub(crate) use thalweg_shared::{AtomicU32, Mutex, MutexGuard, Ordering};
-
-    /// What an `Arc` was for, if nobody else has it. Of several that give theirs up at once, one gets it.
-    pub(crate) fn into_inner<T>(last: Arc<T>) -> Option<T> {
-        Arc::into_inner(last)
-    }
 }
 
 #[cfg(loom)]
 mod real {
     pub(crate) use loom::sync::atomic::{AtomicU32, Ordering};
     pub(crate) use loom::sync::{Arc, Mutex, MutexGuard};
-
-    pub(crate) fn into_inner<T>(last: Arc<T>) -> Option<T> {
-        // Of several at once none may get it here: then the last reference that goes ends it, as it should.
-        Arc::try_unwrap(last).ok()
-    }
 
     /// The planted bug: what is set may be seen before what is in it.
     const PUBLISH: Ordering = if cfg!(planted) { Ordering::Relaxed } else { Ordering::Release };

@@ -4,15 +4,17 @@
 //! current one and lets every thread know. Streams that are there go on with what they began with.
 //!
 //! **Numbers.** A server gets a number in its backend, and a place in what threads keep. When it goes, both come back with the last
-//! snapshot that may name it ([`thalweg_live::lease`]): then no stream on any thread can. The next change then asks every thread to
-//! forget what it keeps at that place, and when all have, the numbers are free. So do those of proxies and listeners.
+//! snapshot that has it ([`thalweg_live::lease`]). The next change then asks every thread to forget what it keeps at that place. When
+//! all have, whoever had just chosen it for a stream of an older snapshot has found out that it is gone, but for those that
+//! wait for a slot on it, or were given one: if there are none, the numbers are free, and otherwise the change after that
+//! asks again. So do those of proxies and listeners.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 
 use thalweg_config::model::{Proxy, ProxyId, Server, ServerId, SharedLive};
-use thalweg_live::{FreeNumbers, Parting, Returns};
+use thalweg_live::{FreeNumbers, Gone, Parting, Returns};
 use thalweg_runtime::{Class, Handle, Kind, SpawnOptions, run_on, spawn_with, timer};
 use thalweg_shared::{AtomicBool, AtomicU32, Mutex, MutexGuard};
 
@@ -52,6 +54,7 @@ pub(crate) enum Number {
 }
 
 /// The numbers of a server.
+#[derive(Clone)]
 pub(crate) struct ServerNumber {
     pub backend: Weak<Backend>,
     pub server: ServerId,
@@ -59,10 +62,31 @@ pub(crate) struct ServerNumber {
     pub flat: u32,
 }
 
-impl ServerNumber {
-    pub fn of(backend: &Arc<Backend>, server: ServerId) -> ServerNumber {
+impl Number {
+    /// What a server had that is gone.
+    pub fn server(backend: &Arc<Backend>, server: ServerId) -> Gone<Number> {
         let flat = u32::try_from(backend.flat(server)).unwrap_or(u32::MAX);
-        ServerNumber { backend: Arc::downgrade(backend), server, flat }
+        let number = ServerNumber { backend: Arc::downgrade(backend), server, flat };
+        Gone { since: backend.since(server), what: Number::Server(number) }
+    }
+
+    /// What a proxy had that is gone.
+    pub fn proxy(live: &Live, proxy: ProxyId) -> Gone<Number> {
+        let since = live.proxy_since[proxy.0 as usize].load(Ordering::Relaxed);
+        Gone { since, what: Number::Proxy(proxy) }
+    }
+
+    /// What a listener of that frontend had that is gone.
+    pub fn listener(live: &Live, number: u32, frontend: ProxyId) -> Gone<Number> {
+        let since = live.listeners[number as usize].since();
+        Gone { since, what: Number::Listener(number, frontend) }
+    }
+}
+
+impl ServerNumber {
+    /// Whether a stream that was given its slot has not found out yet that it is gone.
+    fn is_in_use(&self) -> bool {
+        self.backend.upgrade().is_some_and(|backend| backend.is_in_use(self.server))
     }
 }
 
@@ -310,10 +334,12 @@ pub(crate) fn forget_gone_by(live: &Arc<Live>, handle: &Handle) {
 }
 
 fn forget(live: &Arc<Live>, on: impl Fn(usize, Box<dyn FnOnce() + Send>)) {
-    let gone = std::mem::take(&mut *locked(&live.changes.gone));
+    let mut gone = std::mem::take(&mut *locked(&live.changes.gone));
     if gone.is_empty() {
         return;
     }
+    // What a listener counted goes to its frontend, which is forgotten after that.
+    gone.sort_by_key(|number| matches!(number, Number::Proxy(_)));
     let release = Arc::new(Release {
         live: Arc::downgrade(live),
         threads: Parting::of(u32::try_from(live.threads.len()).unwrap_or(u32::MAX)),
@@ -351,6 +377,9 @@ impl Release {
         let Some(live) = self.live.upgrade() else { return };
         for number in &self.gone {
             match number {
+                Number::Server(number) if number.is_in_use() => {
+                    locked(&live.changes.gone).push(Number::Server(number.clone()));
+                }
                 Number::Server(number) => {
                     live.server_peaks[number.flat as usize].reset();
                     match number.backend.upgrade() {

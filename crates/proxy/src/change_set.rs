@@ -8,9 +8,7 @@ use thalweg_config::model::{Config, Proxy, ProxyId, Server, ServerId, Shared, Sh
 use thalweg_runtime::run_on;
 
 use crate::backend::{Backend, health, track};
-use crate::change::{
-    Number, Refused, ServerNumber, forget_gone, is_backend_removable_once, is_removable_once, locked,
-};
+use crate::change::{Number, Refused, forget_gone, is_backend_removable_once, is_removable_once, locked};
 use crate::instance::{Backends, Instance, Live};
 use crate::operator::Hand;
 use crate::worker::{self, Worker};
@@ -134,23 +132,23 @@ impl ChangeSet {
     fn put_in_force(self, worker: &Worker, now: &Arc<Instance>) {
         let live = &worker.live;
         let (mut config, mut backends) = (now.config.clone(), now.backends.clone());
-        let mut gone = Vec::new();
+        let (mut gone, since) = (Vec::new(), now.generation + 1);
         for old in self.old_servers.iter().filter(|old| old.maintain) {
             Hand { worker, proxy: old.proxy, server: old.server }.maintain();
         }
         let changes_backends = !self.new_backends.is_empty() || !self.old_backends.is_empty();
         for proxy in self.new_backends {
-            backends = introduce(live, &mut config, &backends, proxy);
+            backends = introduce(live, &mut config, &backends, proxy, since);
         }
         config.reindex();
         let (mut added, mut free) = (Vec::new(), FreeUids::default());
         for (backend, server) in self.new_servers {
-            added.extend(admit(live, &mut config, &backends, &mut free, &backend, server));
+            added.extend(admit((live, since), &mut config, &backends, &mut free, &backend, server));
         }
         free.0.keys().for_each(|at| config.proxies[*at].reindex());
         for old in &self.old_servers {
             if let Some(backend) = now.backends.get(old.proxy.0 as usize) {
-                gone.push(Number::Server(ServerNumber::of(backend, old.server)));
+                gone.push(Number::server(backend, old.server));
             }
             if let Some(proxy) = config.proxies.iter_mut().find(|proxy| proxy.id == old.proxy) {
                 proxy.servers.retain(|other| other.id != old.server);
@@ -161,7 +159,7 @@ impl ChangeSet {
         for old in &self.old_backends {
             config.proxies.retain(|other| other.id != old.proxy);
             backends = backends.with(old.proxy.0 as usize, None);
-            gone.push(Number::Proxy(old.proxy));
+            gone.push(Number::proxy(live, old.proxy));
         }
         if let Some(tls) = self.tls {
             config.tls = Some(tls);
@@ -182,12 +180,19 @@ impl ChangeSet {
     }
 }
 
-/// Gives a new backend its number.
-fn introduce(live: &Arc<Live>, config: &mut Config, backends: &Backends, mut proxy: Proxy) -> Backends {
+/// Gives a new backend its number, from snapshot `since` on.
+fn introduce(
+    live: &Arc<Live>,
+    config: &mut Config,
+    backends: &Backends,
+    mut proxy: Proxy,
+    since: u64,
+) -> Backends {
     proxy.id = live.changes.take_proxy();
     let number = proxy.id.0 as usize;
     live.unpublished[number].store(proxy.unpublished, Ordering::SeqCst);
-    let backend = Arc::new(Backend::new(&proxy, 0));
+    live.proxy_since[number].store(since, Ordering::Relaxed);
+    let backend = Arc::new(Backend::new(&proxy, 0, since));
     config.proxies.push(proxy.into());
     backends.with(number, Some(backend))
 }
@@ -211,9 +216,9 @@ impl FreeUids {
     }
 }
 
-/// Gives a new server its numbers, and a place in its backend, which is to be indexed anew afterwards.
+/// Gives a new server its numbers from snapshot `since` on, and a place in its backend, which is to be indexed anew afterwards.
 fn admit(
-    live: &Arc<Live>,
+    (live, since): (&Arc<Live>, u64),
     config: &mut Config,
     backends: &Backends,
     free: &mut FreeUids,
@@ -227,7 +232,7 @@ fn admit(
     let id = backend.take_number();
     let flat = backend.place_of(id, || live.changes.take_place());
     (server.id, server.revision) = (id, live.changes.next_revision());
-    backend.admit(proxy, &server, flat);
+    backend.admit(proxy, &server, flat, since);
     let server = Shared::from(server);
     proxy.servers.push(server.clone());
     Some((proxy.id, server, flat))

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, PoisonError, Weak};
 
 use smallvec::SmallVec;
 use thalweg_config::model::{Bind, Config, Proxy, ProxyId, ServerId, Tune};
-use thalweg_live::{Growing, Lease};
+use thalweg_live::{Gone, Growing, Lease};
 use thalweg_operate::log::LogShared;
 use thalweg_runtime::Handle;
 use thalweg_sample::vars::{BUDGETS, Scope, VarSet};
@@ -58,9 +58,12 @@ pub struct Instance {
     /// Snapshots before this one.
     pub generation: u64,
     /// Holds the numbers of what it has.
-    lease: Arc<Lease<Number, Weak<Live>>>,
+    lease: Lent,
     pub live: Arc<Live>,
 }
+
+/// Keeps the numbers of what a snapshot has.
+pub(crate) type Lent = Arc<Lease<Number, Weak<Live>>>;
 
 /// By the number of a listener, its proxy and its position among the proxy's.
 type Places = Arc<[Option<(ProxyId, u32)>]>;
@@ -74,11 +77,14 @@ pub struct Listening {
     frontend: AtomicU32,
     /// Whether its clients speak TLS.
     tls: AtomicBool,
+    /// The first snapshot that has it.
+    since: AtomicU64,
 }
 
 impl Listening {
-    /// From now on the number is that of this listener, which `frontend` has.
-    pub(crate) fn begin(&self, frontend: ProxyId, bind: &Bind) {
+    /// From now on the number is that of this listener, which `frontend` has in all snapshots from `since` on.
+    pub(crate) fn begin(&self, frontend: ProxyId, bind: &Bind, since: u64) {
+        self.since.store(since, Ordering::Relaxed);
         self.frontend.store(frontend.0, Ordering::Relaxed);
         self.tls.store(bind.tls.as_deref().is_some_and(|tls| tls.ssl), Ordering::Relaxed);
         self.gate.set_limit(bind.maxconn);
@@ -89,6 +95,11 @@ impl Listening {
         if before.maxconn != now.maxconn {
             self.gate.set_limit(now.maxconn);
         }
+    }
+
+    /// The first snapshot that has it.
+    pub(crate) fn since(&self) -> u64 {
+        self.since.load(Ordering::Relaxed)
     }
 
     /// The frontend that it belongs to.
@@ -198,6 +209,8 @@ pub struct Live {
     pub listeners: Growing<Listening>,
     /// By proxy.
     counted: Growing<Mutex<Listeners>>,
+    /// By proxy: the first snapshot that has it.
+    pub(crate) proxy_since: Growing<AtomicU64>,
     /// New connections of the process per second (`maxconnrate`).
     pub connection_rate: RateGate,
     /// New sessions of the process per second (`maxsessrate`).
@@ -258,7 +271,7 @@ impl Instance {
     pub fn new(config: Config, program: &str, hostname: &str, start_wall_us: u64) -> Arc<Instance> {
         let mut first_flat = 0u32;
         let backend = |proxy: &Proxy| {
-            let backend = Arc::new(Backend::new(proxy, first_flat));
+            let backend = Arc::new(Backend::new(proxy, first_flat, 0));
             first_flat += u32::try_from(proxy.servers.len()).unwrap_or(0);
             Some(backend)
         };
@@ -279,13 +292,18 @@ impl Instance {
     }
 
     /// The next one, with the same proxies, as `config` has them. It is put in force: what is `gone` is in this one only.
-    pub(crate) fn like(&self, config: Config, gone: Vec<Number>) -> Instance {
+    pub(crate) fn like(&self, config: Config, gone: Vec<Gone<Number>>) -> Instance {
         let (names, listeners) = (Arc::clone(&self.names), Arc::clone(&self.listeners));
         self.next((names, listeners), config, self.backends.clone(), gone)
     }
 
     /// The next one, with other proxies.
-    pub(crate) fn with_backends(&self, config: Config, backends: Backends, gone: Vec<Number>) -> Instance {
+    pub(crate) fn with_backends(
+        &self,
+        config: Config,
+        backends: Backends,
+        gone: Vec<Gone<Number>>,
+    ) -> Instance {
         let (names, listeners) = (Arc::new(Names::of(&config)), places(&config));
         self.next((names, listeners), config, backends, gone)
     }
@@ -295,7 +313,7 @@ impl Instance {
         (names, listeners): (Arc<Names>, Places),
         config: Config,
         backends: Backends,
-        gone: Vec<Number>,
+        gone: Vec<Gone<Number>>,
     ) -> Instance {
         Instance {
             tables: crate::tables::following(&self.tables, &config),
@@ -307,6 +325,11 @@ impl Instance {
             backends,
             listeners,
         }
+    }
+
+    /// Keeps the numbers of what it has, for who was given some of it and does not keep all of it.
+    pub(crate) fn lease(&self) -> Lent {
+        Arc::clone(&self.lease)
     }
 
     /// Whether it has the proxies that another one has, though not their servers.
@@ -392,7 +415,7 @@ impl Live {
         for (proxy, bind) in
             config.proxies.iter().flat_map(|proxy| proxy.binds.iter().map(|bind| (proxy.id, bind)))
         {
-            listeners[bind.number as usize].begin(proxy, bind);
+            listeners[bind.number as usize].begin(proxy, bind, 0);
         }
         let numbers = |proxy: &Proxy| Mutex::new(proxy.binds.iter().map(|bind| bind.number).collect());
         limit_variables(&config.global.tune);
@@ -409,6 +432,7 @@ impl Live {
             frontend_gates: config.proxies.iter().map(|p| Gate::new(p.maxconn)).collect(),
             log_forward_gates: config.log_forwards.iter().map(|f| Gate::new(f.maxconn)).collect(),
             counted: config.proxies.iter().map(|proxy| numbers(proxy)).collect(),
+            proxy_since: (0..proxies).map(|_| AtomicU64::new(0)).collect(),
             listeners,
             connection_rate: RateGate::new(config.global.maxconnrate),
             session_rate: RateGate::new(config.global.maxsessrate),
@@ -492,9 +516,9 @@ impl Live {
         })
     }
 
-    /// A listener joins those that count for its frontend.
-    pub(crate) fn admit_listener(&self, frontend: ProxyId, bind: &Bind) {
-        self.listeners[bind.number as usize].begin(frontend, bind);
+    /// A listener joins those that count for its frontend, with snapshot `since`.
+    pub(crate) fn admit_listener(&self, frontend: ProxyId, bind: &Bind, since: u64) {
+        self.listeners[bind.number as usize].begin(frontend, bind, since);
         self.counted[frontend.0 as usize].lock().unwrap_or_else(PoisonError::into_inner).push(bind.number);
     }
 

@@ -14,12 +14,13 @@ use std::sync::atomic::Ordering;
 
 use thalweg_config::model::{Config, Proxy, ProxyId, Server, ServerId, Shared};
 use thalweg_config::{Comparison, Numbers};
+use thalweg_live::Gone;
 use thalweg_runtime::Handle;
 use thalweg_shared::Mutex;
 
 use crate::backend::pool::IdlePool;
 use crate::backend::{self, Backend, health};
-use crate::change::{Number, ServerNumber, bury_former, forget_gone_by, locked};
+use crate::change::{Number, bury_former, forget_gone_by, locked};
 use crate::instance::{Backends, Instance, Live, limit_variables};
 use crate::worker::{self, Worker};
 use crate::{ThreadSocket, crt_watch, frontend, ocsp, resolvers, tables};
@@ -114,7 +115,7 @@ struct Follows {
     removed: Vec<(Arc<Backend>, Shared<Server>, ProxyId)>,
     /// Those of backends that are gone as a whole. Streams that are on their way there are balanced to them still.
     left: Vec<(ProxyId, Shared<Server>)>,
-    gone: Vec<Number>,
+    gone: Vec<Gone<Number>>,
 }
 
 /// What cannot be changed in place besides what [`thalweg_config::compare`] finds.
@@ -230,7 +231,8 @@ impl Follows {
             server.revision = reserved.base.live.changes.next_revision();
         }
         let first = reserved.places(proxy.servers.len());
-        self.backends.push((proxy.id.0 as usize, Arc::new(Backend::new(proxy, first))));
+        self.backends
+            .push((proxy.id.0 as usize, Arc::new(Backend::new(proxy, first, reserved.base.generation + 1))));
         self.added.extend(proxy.servers.iter().map(|server| (proxy.id, server.clone())));
     }
 
@@ -267,30 +269,33 @@ impl Follows {
         if let Some(backend) = base.backends.get(id.0 as usize) {
             for server in before.servers.iter().filter(|server| !stay.contains(&server.id)) {
                 self.removed.push((Arc::clone(backend), server.clone(), id));
-                self.gone.push(Number::Server(ServerNumber::of(backend, server.id)));
+                self.gone.push(Number::server(backend, server.id));
             }
         }
-        self.gone.extend(lost_listeners(before, Some(proxy)));
+        self.gone.extend(lost_listeners(base, before, Some(proxy)));
     }
 
     /// A proxy is gone, with all that it had.
     fn end(&mut self, base: &Instance, before: &Proxy) {
         if let Some(backend) = base.backends.get(before.id.0 as usize) {
-            let number = |server: &Shared<Server>| Number::Server(ServerNumber::of(backend, server.id));
-            self.gone.extend(before.servers.iter().map(number));
+            self.gone.extend(before.servers.iter().map(|server| Number::server(backend, server.id)));
             self.left.extend(before.servers.iter().map(|server| (before.id, server.clone())));
         }
-        self.gone.extend(lost_listeners(before, None));
-        self.gone.push(Number::Proxy(before.id));
+        self.gone.extend(lost_listeners(base, before, None));
+        self.gone.push(Number::proxy(&base.live, before.id));
     }
 }
 
 /// The numbers of listeners that a frontend has no more.
-fn lost_listeners<'p>(before: &'p Proxy, now: Option<&'p Proxy>) -> impl Iterator<Item = Number> + 'p {
+fn lost_listeners<'p>(
+    base: &'p Instance,
+    before: &'p Proxy,
+    now: Option<&'p Proxy>,
+) -> impl Iterator<Item = Gone<Number>> + 'p {
     let is_lost =
         move |number: u32| !now.is_some_and(|now| now.binds.iter().any(|bind| bind.number == number));
     let lost = before.binds.iter().map(|bind| bind.number).filter(move |number| is_lost(*number));
-    lost.map(|number| Number::Listener(number, before.id))
+    lost.map(|number| Number::listener(&base.live, number, before.id))
 }
 
 /// What threads share of the process, whose limits follow their lines where those changed. What was set at run time stays otherwise.
@@ -332,12 +337,13 @@ fn frontends(base: &Instance, config: &Config) {
         if before.is_none() {
             live.frontend_paused[at].store(false, Ordering::SeqCst);
             live.frontend_shut[at].store(false, Ordering::SeqCst);
+            live.proxy_since[at].store(base.generation + 1, Ordering::Relaxed);
         }
         for bind in &proxy.binds {
             let known = before.and_then(|before| before.binds.iter().find(|old| old.number == bind.number));
             match known {
                 Some(old) => live.listeners[bind.number as usize].reconfigure(old, bind),
-                None => live.admit_listener(proxy.id, bind),
+                None => live.admit_listener(proxy.id, bind, base.generation + 1),
             }
         }
     }
@@ -347,7 +353,7 @@ fn admit(base: &Instance, next: &Instance, proxy: ProxyId, server: &Server) {
     // A backend that is new has its servers.
     if let Some(backend) = base.config.find_proxy(proxy).and(base.backends.get(proxy.0 as usize)) {
         let flat = backend.place_of(server.id, || next.live.changes.take_place());
-        backend.admit(next.config.proxy(proxy), server, flat);
+        backend.admit(next.config.proxy(proxy), server, flat, next.generation);
     }
 }
 

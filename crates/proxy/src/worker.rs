@@ -24,7 +24,7 @@ use crate::backend::Backend;
 use crate::backend::pool::IdlePool;
 use crate::connection::tls::RecordLimits;
 use crate::counters::{Counters, Present, Rate, ThreadCounters};
-use crate::instance::{Instance, Live, STREAM_BLOCK, Stopping};
+use crate::instance::{Instance, Lent, Live, STREAM_BLOCK, Stopping};
 pub use crate::sessions::SessionEntry;
 use crate::sessions::SessionList;
 use crate::spans::Spans;
@@ -53,6 +53,8 @@ type Routes = Rc<[Option<Rc<Route>>]>;
 struct Later {
     proxy: ProxyId,
     server: Shared<Server>,
+    /// Keeps its numbers.
+    _lease: Lent,
     next: OnceCell<Box<Later>>,
 }
 
@@ -683,7 +685,7 @@ impl Worker {
         }
         let now = self.live.current()?;
         let server = now.config.find_proxy(proxy)?.shared_server(id)?.clone();
-        let later = Box::new(Later { proxy, server, next: OnceCell::new() });
+        let later = Box::new(Later { proxy, server, _lease: now.lease(), next: OnceCell::new() });
         Some(&end.get_or_init(|| later).server)
     }
 

@@ -159,8 +159,9 @@ pub async fn wait(
         let insists = choice.wanted.is_some() || choice.key.is_some();
         let queue_of = wanted.filter(|_| insists);
         let priority = Priority::clamped(i64::from(facts.prio_class), i64::from(facts.prio_offset));
-        // Who waits for a server has one, as far as logs are concerned.
+        // Who waits for a server has one, as far as logs are concerned, and keeps its number.
         facts.server = queue_of
+            .filter(|s| worker.server(proxy, ServerId(s.0)).is_some())
             .map(|s| facts::ServerId { proxy: facts::ProxyId(proxy.id.0), index: s.0 })
             .or(facts.server);
         let entered = backend.enter_queue(queue_of, priority, clock::now_ms(), current_task());

@@ -151,8 +151,8 @@ impl Queued {
 }
 
 impl Backend {
-    /// The state of a backend at start. What threads have of its servers begins at `first_flat`.
-    pub fn new(proxy: &Proxy, first_flat: u32) -> Backend {
+    /// The state of a backend that all snapshots from `since` on have. What threads have of its servers begins at `first_flat`.
+    pub fn new(proxy: &Proxy, first_flat: u32, since: u64) -> Backend {
         let specs: Vec<ServerSpec> = proxy.servers.iter().map(|server| spec(proxy, server)).collect();
         let settings = settings(proxy);
         let by_load = goes_by_load(proxy);
@@ -164,7 +164,7 @@ impl Backend {
                 .servers
                 .iter()
                 .zip(first_flat..)
-                .map(|(server, flat)| ServerState::of(server, flat))
+                .map(|(server, flat)| ServerState::of(server, flat, since))
                 .collect(),
             numbers: FreeNumbers::from(specs.len() as u32),
             configured: specs.len() as u32,
@@ -234,9 +234,20 @@ impl Backend {
         self.numbers.give(server.0);
     }
 
-    /// A server joins the others. Its number is not in use, and `flat` is where threads keep what is theirs of it.
-    pub(crate) fn admit(&self, proxy: &Proxy, server: &Server, flat: u32) {
-        self.state(server.id).begin(server, flat);
+    /// The first snapshot that has a server.
+    pub(crate) fn since(&self, server: ServerId) -> u64 {
+        self.state(server).since.load(Ordering::Relaxed)
+    }
+
+    /// Whether anybody has a slot on a server, or waits for one: who was given its slot may not know yet that it is gone.
+    pub(crate) fn is_in_use(&self, server: ServerId) -> bool {
+        self.balancer.load(ServerIndex(server.0)).total() != 0 || !self.state(server).queue.is_empty()
+    }
+
+    /// A server joins the others with snapshot `since`. Its number is not in use, and `flat` is where threads keep what is theirs of
+    /// it.
+    pub(crate) fn admit(&self, proxy: &Proxy, server: &Server, flat: u32, since: u64) {
+        self.state(server.id).begin(server, flat, since);
         if server.minconn != 0 {
             self.has_minconn.store(true, Ordering::SeqCst);
         }

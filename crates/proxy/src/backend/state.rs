@@ -21,6 +21,8 @@ use crate::operator::Service;
 pub(crate) struct ServerState {
     /// Where threads keep what is theirs of it: see [`crate::Instance::server_index`].
     pub flat: AtomicU32,
+    /// The first snapshot that has it.
+    pub since: AtomicU64,
     minconn: AtomicU32,
     pub maxqueue: AtomicU32,
     pub service: Service,
@@ -53,6 +55,7 @@ impl Default for ServerState {
     fn default() -> ServerState {
         ServerState {
             flat: AtomicU32::new(0),
+            since: AtomicU64::new(0),
             minconn: AtomicU32::new(0),
             maxqueue: AtomicU32::new(0),
             service: Service::new(),
@@ -75,17 +78,18 @@ impl Default for ServerState {
 }
 
 impl ServerState {
-    /// That of a server, at `flat` in what threads have.
-    pub fn of(server: &Server, flat: u32) -> ServerState {
+    /// That of a server of all snapshots from `since` on, at `flat` in what threads have.
+    pub fn of(server: &Server, flat: u32, since: u64) -> ServerState {
         let state = ServerState::default();
-        state.begin(server, flat);
+        state.begin(server, flat, since);
         state
     }
 
     /// From now on it is that of this server. Nobody uses the number meanwhile.
-    pub fn begin(&self, server: &Server, flat: u32) {
+    pub fn begin(&self, server: &Server, flat: u32, since: u64) {
         let standing = Standing::new(server);
         self.flat.store(flat, Ordering::Relaxed);
+        self.since.store(since, Ordering::Relaxed);
         self.set_limits(server);
         self.service.begin(server);
         self.queue_max.store(0, Ordering::Relaxed);

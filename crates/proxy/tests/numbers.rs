@@ -1,0 +1,118 @@
+//! Numbers of servers that come and go are used again as soon as nobody can mean the former server by them.
+
+mod support;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::mpsc;
+
+use thalweg_balance::ServerIndex;
+use thalweg_config::model::{Proxy, ServerId};
+use thalweg_config::{LoadOptions, new_server};
+use thalweg_proxy::change::{add_server, remove_server};
+use thalweg_proxy::worker::{self, Worker};
+use thalweg_runtime::{Config, run_on};
+
+use support::Running;
+
+/// A change gives numbers free that the threads have forgotten since the one before it: so many are on their way at most.
+const ON_THEIR_WAY: u32 = 4;
+
+thread_local! {
+    /// A stream that stays: what it has pinned.
+    static STAYS: RefCell<Option<Rc<Worker>>> = const { RefCell::new(None) };
+}
+
+fn start() -> Running {
+    let text = "defaults\n mode http\n timeout client 9s\n timeout server 9s\n timeout connect 9s\n\
+                frontend fe\n bind 127.0.0.1:80\n default_backend be\n\
+                backend be\n balance roundrobin\n server first 127.0.0.1:1 maxconn 10\n";
+    let running = support::start(text, Config::default(), || {});
+    on(&running, |_, _| STAYS.set(worker::current()));
+    running
+}
+
+/// Does something on the proxy's thread, by what is in force, and then what that left the thread to do.
+fn on<T: Send + 'static>(running: &Running, f: impl FnOnce(&Rc<Worker>, &Proxy) -> T + Send + 'static) -> T {
+    let (tell, told) = mpsc::channel();
+    running.handle.run_on(0, move || {
+        let worker = worker::current().expect("it serves");
+        let backend = worker.instance.backend_by_name(b"be").expect("it is there");
+        let done = f(&worker, backend);
+        // Behind all jobs that the thread has given itself.
+        run_on(0, move || tell.send(done).expect("the test waits"));
+    });
+    told.recv().expect("the thread runs")
+}
+
+/// A server comes; its number.
+fn comes(running: &Running, name: &'static str) -> ServerId {
+    on(running, move |worker, backend| {
+        let config = &worker.instance.config;
+        let read =
+            new_server(&LoadOptions::default(), config, backend, name, &["127.0.0.1:1", "maxconn", "10"]);
+        add_server(worker, &backend.name, read.expect("a good line").server, None).expect("it may come");
+    });
+    on(running, move |_, backend| backend.server_by_name(name).expect("it came").id)
+}
+
+fn goes(running: &Running, server: ServerId) {
+    on(running, move |worker, backend| remove_server(worker, backend.id, server).expect("it may go"));
+}
+
+/// Servers come and go for a while; their numbers.
+fn traffic(running: &Running) -> Vec<ServerId> {
+    let mut numbers = Vec::new();
+    for _ in 0..20 {
+        let server = comes(running, "passing");
+        numbers.push(server);
+        goes(running, server);
+    }
+    numbers
+}
+
+/// What the stream that stays calls a server.
+fn known_to_the_old(running: &Running, server: ServerId) -> Option<String> {
+    on(running, move |_, backend| {
+        STAYS.with_borrow(|stays| {
+            let pin = stays.as_ref().expect("it is there");
+            pin.server(pin.proxy(backend.id), server).map(|server| server.name.to_string())
+        })
+    })
+}
+
+#[test]
+fn an_old_stream_does_not_keep_what_it_cannot_mean() {
+    let running = start();
+    let numbers = traffic(&running);
+    assert!(numbers.iter().all(|number| number.0 <= ON_THEIR_WAY), "{numbers:?}");
+    running.stop();
+}
+
+#[test]
+fn an_old_stream_keeps_what_it_was_given() {
+    let running = start();
+    let given = comes(&running, "given");
+    assert_eq!(known_to_the_old(&running, given).as_deref(), Some("given"));
+    goes(&running, given);
+    assert!(!traffic(&running).contains(&given));
+    assert_eq!(known_to_the_old(&running, given).as_deref(), Some("given"));
+    on(&running, |_, _| drop(STAYS.take()));
+    assert!(traffic(&running).contains(&given), "the stream is over");
+    running.stop();
+}
+
+/// A slot that was handed to a stream of an older configuration, which does not know it yet.
+#[test]
+fn a_slot_that_is_on_its_way_keeps_its_server() {
+    let running = start();
+    let server = comes(&running, "full");
+    let slot = on(&running, move |worker, backend| {
+        worker.backend(backend.id).try_start(ServerIndex(server.0)).expect("it has room")
+    });
+    goes(&running, server);
+    assert!(!traffic(&running).contains(&server));
+    on(&running, move |worker, backend| worker.backend(backend.id).end(slot));
+    assert!(traffic(&running).contains(&server), "the slot is free");
+    running.stop();
+}
