@@ -312,7 +312,7 @@ impl Session {
                     return Ok(end);
                 }
                 output.text.push('\n');
-                output.flush_much().await?;
+                output.end_row().await?;
             }
             self.end_line(output).await?;
             if self.mode == Mode::Single || self.instance.stopping() == Stopping::Hard {

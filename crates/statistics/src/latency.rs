@@ -6,7 +6,7 @@ use thalweg_proxy::Instance;
 use thalweg_proxy::counters::Counters;
 use thalweg_proxy::latency::{Phase, Sum};
 
-use crate::report::{Filter, Part, Place, Walk};
+use crate::report::{Filter, Part, Place, Step, Walk};
 
 /// The shares that are shown, in thousandths of the streams, with their names.
 pub const SHARES: [(u64, &str); 5] = [(500, "p50"), (900, "p90"), (950, "p95"), (990, "p99"), (999, "p99.9")];
@@ -53,7 +53,11 @@ impl Table {
             SHARES.iter().for_each(|(_, name)| out.push_str(&format!(",{name}")));
             out.push('\n');
         }
-        let Some(place) = self.walk.next(&self.instance) else { return false };
+        let place = match self.walk.step(&self.instance) {
+            Step::Shown(place) => place,
+            Step::Hidden => return true,
+            Step::End => return false,
+        };
         let proxy = &self.instance.config.proxies[place.proxy];
         let name = place.name(&self.instance);
         for phase in Phase::ALL {

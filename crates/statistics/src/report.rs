@@ -139,6 +139,15 @@ impl Place {
     }
 }
 
+/// What is at one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Step {
+    Shown(Place),
+    Hidden,
+    End,
+}
+
 /// A walk over the rows that a filter wants: of each proxy its frontend, listeners, servers and backend.
 #[derive(Clone, Debug)]
 pub struct Walk {
@@ -155,18 +164,28 @@ impl Walk {
 
     /// The next place whose row is shown.
     pub fn next(&mut self, instance: &Instance) -> Option<Place> {
-        while let Some(proxy) = instance.config.proxies.get(self.next.proxy) {
-            let at = self.next;
-            if at.part == Part::Frontend && !self.filter.wants_proxy(proxy) {
-                self.next.proxy += 1;
-                continue;
-            }
-            self.next = at.next(proxy);
-            if self.filter.wants_part(instance, proxy, at.part) {
-                return Some(at);
+        loop {
+            match self.step(instance) {
+                Step::Shown(place) => return Some(place),
+                Step::Hidden => {}
+                Step::End => return None,
             }
         }
-        None
+    }
+
+    /// Looks at one place. There may be very many that are not shown.
+    pub fn step(&mut self, instance: &Instance) -> Step {
+        let at = self.next;
+        let Some(proxy) = instance.config.proxies.get(at.proxy) else { return Step::End };
+        if at.part == Part::Frontend && !self.filter.wants_proxy(proxy) {
+            self.next.proxy += 1;
+            return Step::Hidden;
+        }
+        self.next = at.next(proxy);
+        match self.filter.wants_part(instance, proxy, at.part) {
+            true => Step::Shown(at),
+            false => Step::Hidden,
+        }
     }
 }
 
@@ -215,11 +234,15 @@ impl Report {
                 Form::Json => out.push('['),
             }
         }
-        let Some(place) = self.walk.next(&self.instance) else {
-            if self.form == Form::Json {
-                out.push_str("]\n");
+        let place = match self.walk.step(&self.instance) {
+            Step::Shown(place) => place,
+            Step::Hidden => return true,
+            Step::End => {
+                if self.form == Form::Json {
+                    out.push_str("]\n");
+                }
+                return false;
             }
-            return false;
         };
         let mut row = place.row(&self.instance);
         if place.part == Part::Backend && (self.walk.filter.up || self.walk.filter.no_maint) {

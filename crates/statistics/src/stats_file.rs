@@ -146,44 +146,50 @@ fn set<'a>(counters: &Counters, values: impl Iterator<Item = (&'a str, &'a str)>
 
 /// The counters of what has a `guid`, first of frontends and listeners, then of backends and servers.
 pub fn dump(instance: &Instance) -> String {
-    let proxies = || instance.config.proxies.iter().filter(|proxy| !proxy.disabled);
-    let mut text = String::new();
-    let before = proxies().filter(|proxy| proxy.is_fe()).flat_map(|proxy| {
+    lines(instance).collect()
+}
+
+/// The same line by line, each with its end: as they are when they are asked for.
+pub fn lines(instance: &Instance) -> impl Iterator<Item = String> {
+    let proxies = move || instance.config.proxies.iter().filter(|proxy| !proxy.disabled);
+    let before = proxies().filter(|proxy| proxy.is_fe()).flat_map(move |proxy| {
         let own = proxy.guid.as_deref().map(|guid| (guid, rows::frontend(instance, proxy)));
         let binds = proxy.binds.iter().enumerate().filter(|_| proxy.opts.socket_stats);
         let listeners =
             binds.filter_map(|(at, bind)| Some((bind.guid.as_deref()?, rows::listener(instance, proxy, at))));
         own.into_iter().chain(listeners)
     });
-    side(&mut text, "fe", ONLY_BACKEND, before);
-    text.push('\n');
-    let behind = proxies().filter(|proxy| proxy.is_be()).flat_map(|proxy| {
+    let behind = proxies().filter(|proxy| proxy.is_be()).flat_map(move |proxy| {
         let servers = proxy.servers.iter().filter_map(move |server| {
             Some((server.rare().guid.as_deref()?, rows::server(instance, proxy, server)))
         });
         servers.chain(proxy.guid.as_deref().map(|guid| (guid, rows::backend(instance, proxy))))
     });
-    side(&mut text, "be", ONLY_FRONTEND, behind);
-    text
+    let between = std::iter::once("\n".to_owned());
+    side("fe", ONLY_BACKEND, before).chain(between).chain(side("be", ONLY_FRONTEND, behind))
 }
 
 /// One half of a stats file: its columns but for those of the other side, and its rows.
-fn side<'g>(text: &mut String, side: &str, others: &[&str], rows: impl Iterator<Item = (&'g str, Row)>) {
+fn side<'g>(
+    side: &str,
+    others: &[&str],
+    rows: impl Iterator<Item = (&'g str, Row)>,
+) -> impl Iterator<Item = String> {
     let kept: Vec<usize> = (0..COLUMNS.len())
         .filter(|at| COLUMNS[*at].tags.ends_with('P') && !others.contains(&COLUMNS[*at].name))
         .collect();
-    text.push_str(&format!("#{side} guid,"));
-    kept.iter().for_each(|at| text.push_str(&format!("{},", COLUMNS[*at].name)));
-    text.push('\n');
-    for (guid, row) in rows {
-        text.push_str(&format!("{guid},"));
+    let names: String = kept.iter().map(|at| format!("{},", COLUMNS[*at].name)).collect();
+    let title = std::iter::once(format!("#{side} guid,{names}\n"));
+    title.chain(rows.map(move |(guid, row)| {
+        let mut line = format!("{guid},");
         for at in &kept {
             match &row.values[*at] {
                 // Never is no number of seconds.
-                None | Some(Value::S32(..0)) => text.push_str("0,"),
-                Some(value) => text.push_str(&format!("{value},")),
+                None | Some(Value::S32(..0)) => line.push_str("0,"),
+                Some(value) => line.push_str(&format!("{value},")),
             }
         }
-        text.push('\n');
-    }
+        line.push('\n');
+        line
+    }))
 }

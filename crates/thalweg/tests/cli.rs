@@ -690,3 +690,36 @@ fn pools_show_what_connections_take() {
         proxy.finish(server);
     });
 }
+
+/// Who answers at length does not hold its thread: others have their turn after a few rows, whether these are shown or not, and
+/// however fast the client takes them.
+#[test]
+fn long_answers_are_made_in_many_turns() {
+    const SERVERS: usize = 2000;
+    /// Rows of a turn are fewer.
+    const ROWS: usize = 50;
+    let backend = format!("backend be\n  server-template s {SERVERS} 127.0.0.1:9 disabled\n");
+    let setup = Setup::http(&format!("frontend fe\n  bind <@fe>\n{backend}")).threads(1);
+    let proxy = setup.global("profiling.tasks on\nstats socket <@dir>/cli level admin").start("epoll");
+    let ask = |line: &str| exchange(&proxy.path("cli"), &format!("{line}\n"));
+    let turns = || -> usize {
+        let text = ask("show profiling tasks");
+        let of_sessions = text.lines().filter_map(|line| line.trim_start().strip_prefix("cli "));
+        of_sessions.map(|line| line.split_whitespace().next().unwrap().parse::<usize>().unwrap()).sum()
+    };
+    for (command, shown) in [
+        ("show stat", true),
+        ("show stat typed", true),
+        ("show stat json", true),
+        ("show stat up no-maint", false),
+        ("show servers state", true),
+        ("show servers conn", true),
+    ] {
+        let before = turns();
+        let answer = ask(command);
+        assert_eq!(answer.contains("s1999"), shown, "{command}");
+        let turns = turns() - before;
+        assert!(turns >= SERVERS / ROWS, "{command}: {turns} turns");
+    }
+    proxy.finish(());
+}

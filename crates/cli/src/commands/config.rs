@@ -66,11 +66,11 @@ async fn show(call: Call<'_>) -> io::Result<Reply> {
     for line in running.lines_now() {
         output.text.push_str(&anonymous::line(key, &line));
         output.text.push('\n');
-        output.flush_much().await?;
+        output.end_row().await?;
     }
     for (difference, detail) in running.unwritten() {
         output.text.push_str(&format!("# {}\n", difference.line(key, Some(detail))));
-        output.flush_much().await?;
+        output.end_row().await?;
     }
     Ok(Reply::Done)
 }
@@ -86,7 +86,7 @@ async fn show_differences(call: Call<'_>) -> io::Result<Reply> {
         for line in difference.lines(key) {
             call.output.text.push_str(&line);
             call.output.text.push('\n');
-            call.output.flush_much().await?;
+            call.output.end_row().await?;
         }
     }
     Ok(Reply::Done)
@@ -143,7 +143,7 @@ async fn show_text(call: Call<'_>) -> io::Result<Reply> {
     ));
     for line in commit.text.split_inclusive(|byte| *byte == b'\n') {
         output.text.push_str(&carry(line));
-        output.flush_much().await?;
+        output.end_row().await?;
     }
     Ok(Reply::Done)
 }

@@ -43,7 +43,7 @@ async fn show(call: Call<'_>) -> std::io::Result<Reply> {
             let is = |id: ProxyId, uid| instance.config.find_proxy(id).is_some_and(|proxy| proxy.uid == uid);
             if wanted.is_none_or(|w| is(refused.frontend, w) || refused.backend.is_some_and(|id| is(id, w))) {
                 call.output.text.push_str(&describe(&instance, &refused, *side));
-                call.output.flush_much().await?;
+                call.output.end_row().await?;
             }
         }
     }

@@ -50,7 +50,7 @@ async fn show(mut call: Call<'_>) -> io::Result<Reply> {
         ring.read(&mut cursor, framing, PAGE, &mut page);
         if !page.is_empty() {
             call.output.text.push_str(&carry(&page));
-            call.output.flush_much().await?;
+            call.output.end_row().await?;
         } else if wait {
             call.output.flush().await?;
             if wait_for_lines(&mut call, &ring, cursor).await? {

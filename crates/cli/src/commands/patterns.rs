@@ -123,7 +123,7 @@ async fn show(call: Call<'_>, map: bool) -> io::Result<Reply> {
                 set.display(),
                 set.len()
             ));
-            output.flush_much().await?;
+            output.end_row().await?;
         }
         return Ok(Reply::Done);
     };
@@ -147,7 +147,7 @@ async fn show(call: Call<'_>, map: bool) -> io::Result<Reply> {
                 output.text.push_str(&carry(&entry.value));
             }
             output.text.push('\n');
-            output.flush_much().await?;
+            output.end_row().await?;
         }
         match page.last() {
             Some(last) if page.len() == PAGE => from = last.id + 1,

@@ -41,7 +41,7 @@ async fn show(call: Call<'_>) -> io::Result<Reply> {
             section.show(&mut output.text, number, since, dict, clock::now_ms());
         }
         found = true;
-        output.flush_much().await?;
+        output.end_row().await?;
     }
     Ok(if found || name.is_none() { Reply::Done } else { Reply::error("No such peers") })
 }

@@ -3,6 +3,7 @@
 mod agent;
 pub(crate) mod identity;
 
+use std::io;
 use std::net::IpAddr;
 
 use thalweg_config::model::CliLevel::{Admin, User};
@@ -21,36 +22,24 @@ use thalweg_syntax::{TimeUnit, parse_time};
 use self::identity::port_or_offset;
 use super::{find_proxy, find_server};
 use crate::anonymous;
-use crate::command::{Command, Run};
+use crate::command::{Call, Command, Run};
 use crate::json::Shape;
 use crate::output::{Level, Reply};
 
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] = &[
-    Command::new("show backend", User, Run::Now(|call| show_backend(call.instance())))
+    Command::new("show backend", User, Run::Waiting(|call| Box::pin(show_backend(call))))
         .help("", "list the backends")
         .json(|_| Shape::Table),
-    Command::new(
-        "show servers conn",
-        User,
-        Run::Now(|call| show_connections(call.instance(), call.args, call.session.anon_key)),
-    )
-    .help("[<backend>]", "show the connections to servers")
-    .json(|_| Shape::Table),
-    Command::new(
-        "show servers state",
-        User,
-        Run::Now(|call| show_state(call.instance(), call.args, call.session.anon_key)),
-    )
-    .help("[<backend>]", "show the live state of servers, as a state file holds it")
-    .json(|_| Shape::Table),
-    Command::new(
-        "show default-server",
-        User,
-        Run::Now(|call| show_presets(call.instance(), call.args, call.session.anon_key)),
-    )
-    .help("[<backend>]", "list the presets of servers (default-server)")
-    .json(|_| Shape::Lines),
+    Command::new("show servers conn", User, Run::Waiting(|call| Box::pin(show_connections(call))))
+        .help("[<backend>]", "show the connections to servers")
+        .json(|_| Shape::Table),
+    Command::new("show servers state", User, Run::Waiting(|call| Box::pin(show_state(call))))
+        .help("[<backend>]", "show the live state of servers, as a state file holds it")
+        .json(|_| Shape::Table),
+    Command::new("show default-server", User, Run::Waiting(|call| Box::pin(show_presets(call))))
+        .help("[<backend>]", "list the presets of servers (default-server)")
+        .json(|_| Shape::Lines),
     Command::new("get weight", User, Run::Now(|call| get_weight(call.instance(), call.args)))
         .help("<bk>/<srv>", "show the weight of a server"),
     Command::new("set weight", Admin, Run::Now(|call| set_weight(call.instance(), call.args)))
@@ -80,13 +69,15 @@ pub static COMMANDS: &[Command] = &[
 ];
 
 /// `show backend`.
-fn show_backend(instance: &Instance) -> Reply {
-    let mut text = String::from("# name\n");
-    for proxy in instance.config.proxies.iter().filter(|p| p.is_be()) {
-        text.push_str(&proxy.name);
-        text.push('\n');
+async fn show_backend(call: Call<'_>) -> io::Result<Reply> {
+    let Call { session, output, .. } = call;
+    output.text.push_str("# name\n");
+    for proxy in session.instance.config.proxies.iter().filter(|p| p.is_be()) {
+        output.text.push_str(&proxy.name);
+        output.text.push('\n');
+        output.end_row().await?;
     }
-    Reply::Text(text)
+    Ok(Reply::Done)
 }
 
 /// The backends that a command is about: the one named, or all.
@@ -118,71 +109,75 @@ fn was_switched(tls: &ServerTls) -> bool {
 }
 
 /// `show servers state` (management manual: version 1 of the state file).
-fn show_state(instance: &Instance, args: &[&str], anon_key: u32) -> Reply {
-    match chosen(instance, args) {
-        Ok(backends) => Reply::Text(states(instance, &backends, anon_key)),
-        Err(reply) => reply,
+async fn show_state(call: Call<'_>) -> io::Result<Reply> {
+    let Call { session, output, args, .. } = call;
+    let instance = &session.instance;
+    let backends = match chosen(instance, args) {
+        Ok(backends) => backends,
+        Err(reply) => return Ok(reply),
+    };
+    output.text.push_str(STATE_TITLE);
+    for proxy in backends {
+        for server in &proxy.servers {
+            output.text.push_str(&state(instance, (proxy, server), session.anon_key));
+            output.end_row().await?;
+        }
     }
+    Ok(Reply::Done)
 }
 
 /// The states of all servers, as `show servers state` shows them.
 pub fn all_states(instance: &Instance) -> String {
-    let backends: Vec<&Proxy> = instance.config.proxies.iter().map(|p| &**p).filter(|p| p.is_be()).collect();
-    states(instance, &backends, 0)
+    let backends = instance.config.proxies.iter().map(|p| &**p).filter(|p| p.is_be());
+    let servers = backends.flat_map(|proxy| proxy.servers.iter().map(move |server| (proxy, &**server)));
+    std::iter::once(STATE_TITLE.to_owned()).chain(servers.map(|of| state(instance, of, 0))).collect()
 }
 
-fn states(instance: &Instance, backends: &[&Proxy], anon_key: u32) -> String {
-    let mut text = String::from(
-        "1\n# be_id be_name srv_id srv_name srv_addr srv_op_state srv_admin_state srv_uweight srv_iweight \
-         srv_time_since_last_change srv_check_status srv_check_result srv_check_health srv_check_state srv_agent_state \
-         bk_f_forced_id srv_f_forced_id srv_fqdn srv_port srvrecord srv_use_ssl srv_check_port srv_check_addr \
-         srv_agent_addr srv_agent_port\n",
-    );
-    for proxy in backends {
-        let backend = &instance.backends[proxy.id.0 as usize];
-        for server in &proxy.servers {
-            let now = backend.identity(server);
-            let (address, port) = address_and_port(&now);
-            let address = anonymous::server_address(anon_key, &address);
-            let standing = backend.standing(server.id);
-            // Of the check: its status and its result; then the health and what the check does.
-            let (status, result, running) = match backend.check_report(server.id, What::Health) {
-                Some(report) => {
-                    (report.verdict.status.number(), report.result_number(), u32::from(report.running))
-                }
-                None => (1, 0, 0),
-            };
-            let check =
-                format!("{status} {result} {} {}", standing.health.value(), standing.check_bits() | running);
-            let name = now.fqdn.as_deref().unwrap_or("-");
-            // A name of a service begins with an underscore.
-            let service = server.rare().fqdn.as_deref().filter(|name| name.starts_with('_')).unwrap_or("-");
-            let renamed = u32::from(now.fqdn_changed) << 6;
-            let of_agent = backend.check_report(server.id, What::Agent);
-            let agent = standing.agent_bits() | u32::from(of_agent.is_some_and(|report| report.running));
-            let ssl = match server.tls.as_deref() {
-                Some(_) if server.traffic_tls().is_some() => 1,
-                Some(tls) if tls.words.ssl == Some(false) && !was_switched(tls) => -1,
-                _ => 0,
-            };
-            let targets = targets(&now, anon_key);
-            text.push_str(&format!(
-                "{} {} {} {} {address} {} {} {} {} {} {check} {agent} {} {} {name} {port} {service} {ssl} {targets}\n",
-                proxy.uid,
-                anonymous::text(anon_key, &proxy.name),
-                server.uid,
-                anonymous::text(anon_key, &now.name),
-                standing.operation as u32,
-                standing.admin_bits() | renamed,
-                backend.weight(server.id),
-                server.weight,
-                backend.history(server.id).since_s(),
-                u32::from(proxy.uid_given),
-                u32::from(server.uid_given),
-            ));
-        }
-    }
-    text
+/// The version of the format, and what its columns are.
+const STATE_TITLE: &str = "1\n# be_id be_name srv_id srv_name srv_addr srv_op_state srv_admin_state srv_uweight srv_iweight \
+     srv_time_since_last_change srv_check_status srv_check_result srv_check_health srv_check_state srv_agent_state \
+     bk_f_forced_id srv_f_forced_id srv_fqdn srv_port srvrecord srv_use_ssl srv_check_port srv_check_addr \
+     srv_agent_addr srv_agent_port\n";
+
+/// The state of a server: a line.
+fn state(instance: &Instance, (proxy, server): (&Proxy, &Server), anon_key: u32) -> String {
+    let backend = &instance.backends[proxy.id.0 as usize];
+    let now = backend.identity(server);
+    let (address, port) = address_and_port(&now);
+    let address = anonymous::server_address(anon_key, &address);
+    let standing = backend.standing(server.id);
+    // Of the check: its status and its result; then the health and what the check does.
+    let (status, result, running) = match backend.check_report(server.id, What::Health) {
+        Some(report) => (report.verdict.status.number(), report.result_number(), u32::from(report.running)),
+        None => (1, 0, 0),
+    };
+    let check = format!("{status} {result} {} {}", standing.health.value(), standing.check_bits() | running);
+    let name = now.fqdn.as_deref().unwrap_or("-");
+    // A name of a service begins with an underscore.
+    let service = server.rare().fqdn.as_deref().filter(|name| name.starts_with('_')).unwrap_or("-");
+    let renamed = u32::from(now.fqdn_changed) << 6;
+    let of_agent = backend.check_report(server.id, What::Agent);
+    let agent = standing.agent_bits() | u32::from(of_agent.is_some_and(|report| report.running));
+    let ssl = match server.tls.as_deref() {
+        Some(_) if server.traffic_tls().is_some() => 1,
+        Some(tls) if tls.words.ssl == Some(false) && !was_switched(tls) => -1,
+        _ => 0,
+    };
+    let targets = targets(&now, anon_key);
+    format!(
+        "{} {} {} {} {address} {} {} {} {} {} {check} {agent} {} {} {name} {port} {service} {ssl} {targets}\n",
+        proxy.uid,
+        anonymous::text(anon_key, &proxy.name),
+        server.uid,
+        anonymous::text(anon_key, &now.name),
+        standing.operation as u32,
+        standing.admin_bits() | renamed,
+        backend.weight(server.id),
+        server.weight,
+        backend.history(server.id).since_s(),
+        u32::from(proxy.uid_given),
+        u32::from(server.uid_given),
+    )
 }
 
 /// Where a server's checks go, and where its agent is: port and address of the one, address and port of the other.
@@ -198,64 +193,73 @@ fn targets(now: &Identity, anon_key: u32) -> String {
 }
 
 /// `show servers conn`.
-fn show_connections(instance: &Instance, args: &[&str], anon_key: u32) -> Reply {
+async fn show_connections(call: Call<'_>) -> io::Result<Reply> {
+    let Call { session, output, args, .. } = call;
+    let instance = &session.instance;
     let backends = match chosen(instance, args) {
         Ok(backends) => backends,
-        Err(reply) => return reply,
+        Err(reply) => return Ok(reply),
     };
     let threads = instance.threads.len();
-    let mut text = format!(
+    output.text.push_str(&format!(
         "# bkname/svname bkid/svid addr port - purge_delay served used_cur used_max need_est idle_sess unsafe_nb safe_nb \
          idle_lim idle_cur idle_per_thr[{threads}]\n"
-    );
+    ));
     for proxy in backends {
         for server in &proxy.servers {
-            let index = instance.server_index(proxy.id, server.id);
-            let now = instance.backends[proxy.id.0 as usize].identity(server);
-            let (address, port) = address_and_port(&now);
-            let address = anonymous::server_address(anon_key, &address);
-            let of =
-                |counter: fn(&Counters) -> &Counter| sum(&*instance.threads, |t| counter(&t.servers[index]));
-            let served = instance.server_streams(proxy.id, server.id);
-            // Connections of a session of its own are not counted among the used ones.
-            let used = if shares_connections(proxy) { served } else { 0 };
-            let idle = of(|c| &c.idle_connections);
-            let safe = of(|c| &c.proven_connections);
-            text.push_str(&format!(
-                "{}/{} {}/{} {address} {port} - {} {served} {used} {} {} {} {} {safe} {} {idle}",
-                anonymous::text(anon_key, &proxy.name),
-                anonymous::text(anon_key, &now.name),
-                proxy.uid,
-                server.uid,
-                server.pool.purge_delay_ms,
-                of(|c| &c.used_connections_max),
-                of(|c| &c.needed_connections),
-                of(|c| &c.private_idle_connections),
-                idle.saturating_sub(safe),
-                server.pool.max_conn,
-            ));
-            // A server that may have none has no threads that have any.
-            if server.pool.max_conn != 0 {
-                for thread in instance.threads.iter() {
-                    text.push_str(&format!(" {}", thread.servers[index].idle_connections.get()));
-                }
-            }
-            text.push('\n');
+            connections(&mut output.text, instance, (proxy, server), session.anon_key);
+            output.end_row().await?;
         }
     }
-    Reply::Text(text)
+    Ok(Reply::Done)
+}
+
+/// The connections to a server: a line.
+fn connections(text: &mut String, instance: &Instance, (proxy, server): (&Proxy, &Server), anon_key: u32) {
+    let index = instance.server_index(proxy.id, server.id);
+    let now = instance.backends[proxy.id.0 as usize].identity(server);
+    let (address, port) = address_and_port(&now);
+    let address = anonymous::server_address(anon_key, &address);
+    let of = |counter: fn(&Counters) -> &Counter| sum(&*instance.threads, |t| counter(&t.servers[index]));
+    let served = instance.server_streams(proxy.id, server.id);
+    // Connections of a session of its own are not counted among the used ones.
+    let used = if shares_connections(proxy) { served } else { 0 };
+    let idle = of(|c| &c.idle_connections);
+    let safe = of(|c| &c.proven_connections);
+    text.push_str(&format!(
+        "{}/{} {}/{} {address} {port} - {} {served} {used} {} {} {} {} {safe} {} {idle}",
+        anonymous::text(anon_key, &proxy.name),
+        anonymous::text(anon_key, &now.name),
+        proxy.uid,
+        server.uid,
+        server.pool.purge_delay_ms,
+        of(|c| &c.used_connections_max),
+        of(|c| &c.needed_connections),
+        of(|c| &c.private_idle_connections),
+        idle.saturating_sub(safe),
+        server.pool.max_conn,
+    ));
+    // A server that may have none has no threads that have any.
+    if server.pool.max_conn != 0 {
+        for thread in instance.threads.iter() {
+            text.push_str(&format!(" {}", thread.servers[index].idle_connections.get()));
+        }
+    }
+    text.push('\n');
 }
 
 /// `show default-server`.
-fn show_presets(instance: &Instance, args: &[&str], anon_key: u32) -> Reply {
-    let backends = match chosen(instance, args) {
+async fn show_presets(call: Call<'_>) -> io::Result<Reply> {
+    let Call { session, output, args, .. } = call;
+    let anon_key = session.anon_key;
+    let backends = match chosen(&session.instance, args) {
         Ok(backends) => backends,
-        Err(reply) => return reply,
+        Err(reply) => return Ok(reply),
     };
-    let mut text = String::new();
     for proxy in backends {
+        output.end_row().await?;
         let Some((is_set, named)) = proxy.server_presets() else { continue };
-        let backend = anonymous::text(anon_key, &proxy.name);
+        let (text, backend) = (&mut output.text, anonymous::text(anon_key, &proxy.name));
         // The first line of a backend has a mark.
         let mut mark = '*';
         if is_set {
@@ -267,7 +271,7 @@ fn show_presets(instance: &Instance, args: &[&str], anon_key: u32) -> Reply {
             mark = ' ';
         }
     }
-    Reply::Text(text)
+    Ok(Reply::Done)
 }
 
 /// `get weight`.

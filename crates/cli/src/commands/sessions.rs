@@ -166,7 +166,7 @@ async fn show(call: Call<'_>) -> io::Result<Reply> {
                 let shown = Shown { instance, stream, key: session.anon_key, thread, now_ms };
                 output.text.push_str(&if filter.detailed { shown.details() } else { shown.line() });
                 found = true;
-                output.flush_much().await?;
+                output.end_row().await?;
             }
             from = next;
         }

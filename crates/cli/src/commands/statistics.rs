@@ -20,7 +20,7 @@ pub static COMMANDS: &[Command] = &[
     Command::new("show latency", User, Run::Waiting(|call| Box::pin(show_latency(call))))
         .help("[<proxy>]", "show how long streams took, in microseconds")
         .json(|_| Shape::Table),
-    Command::new("dump stats-file", User, Run::Now(|call| Reply::Text(stats_file::dump(call.instance()))))
+    Command::new("dump stats-file", User, Run::Waiting(|call| Box::pin(dump(call))))
         .help("", "dump the counters that a stats file holds"),
     Command::new("show schema json", User, Run::Now(|_| Reply::Text(stat::SCHEMA.into())))
         .help("", "show the JSON schema of the statistics"),
@@ -72,7 +72,7 @@ async fn show(call: Call<'_>) -> io::Result<Reply> {
         report = report.describe();
     }
     while report.step(&mut output.text) {
-        output.flush_much().await?;
+        output.end_row().await?;
     }
     Ok(Reply::Done)
 }
@@ -89,7 +89,16 @@ async fn show_latency(call: Call<'_>) -> io::Result<Reply> {
     }
     let mut table = Table::new(Arc::clone(instance), filter);
     while table.step(&mut call.output.text) {
-        call.output.flush_much().await?;
+        call.output.end_row().await?;
+    }
+    Ok(Reply::Done)
+}
+
+/// `dump stats-file`.
+async fn dump(call: Call<'_>) -> io::Result<Reply> {
+    for line in stats_file::lines(&call.session.instance) {
+        call.output.text.push_str(&line);
+        call.output.end_row().await?;
     }
     Ok(Reply::Done)
 }

@@ -299,7 +299,7 @@ async fn show(call: Call<'_>) -> io::Result<Reply> {
         for table in instance.tables.iter().rev() {
             table.expire_exactly(clock::now_ms());
             output.text.push_str(&head(table));
-            output.flush_much().await?;
+            output.end_row().await?;
         }
         return Ok(Reply::Done);
     };
@@ -349,10 +349,7 @@ async fn show(call: Call<'_>) -> io::Result<Reply> {
         {
             show_entry(&mut output.text, instance, at, table, &entry, now_ms);
         }
-        output.flush_much().await?;
-        if number % AT_ONCE == AT_ONCE - 1 {
-            yield_now().await;
-        }
+        output.end_row().await?;
     }
     Ok(Reply::Done)
 }
