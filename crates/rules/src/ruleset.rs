@@ -180,6 +180,11 @@ pub enum Outcome<'r> {
         /// The rule to go on with.
         resume: usize,
     },
+    /// Wait until the client's handshake is done.
+    WaitHandshake {
+        /// The rule to go on with.
+        resume: usize,
+    },
     /// Resolve a name, and keep its address in a variable.
     Resolve {
         /// Which name, by whom, and in which variable.
@@ -229,6 +234,7 @@ impl Outcome<'_> {
             Outcome::Wait { .. } => "waits for more data",
             Outcome::Pause { .. } => "pauses",
             Outcome::WaitBody { .. } => "waits for the body",
+            Outcome::WaitHandshake { .. } => "waits for the handshake",
             Outcome::EarlyHints { .. } => "sends early hints",
             Outcome::Resolve { .. } => "asks for the address of a name",
             Outcome::Log { .. } => "writes a log line",

@@ -197,6 +197,7 @@ const TLS_BIND_VALUES: &[&str] = &[
 
 /// Words of `server` that take nothing, beside those that begin with `no-`; the others take one value.
 const BARE_SERVER: &[&str] = &[
+    "allow-0rtt",
     "agent-check",
     "backup",
     "check",

@@ -136,6 +136,8 @@ impl BindContext {
         template.enable_secret_extraction = true;
         template.session_storage = Arc::new(NoServerSessionStorage {});
         template.max_early_data_size = profile.early_data;
+        // Early data is answered before the client has said all of its handshake.
+        template.send_half_rtt_data = profile.early_data > 0;
         if shared.keep_secrets {
             template.key_log = Arc::new(KeepSecrets);
         }

@@ -48,6 +48,8 @@ pub struct ServerProfile {
     /// False with `no-tls-tickets`: TLS 1.2 sessions are resumed by their number only. In TLS 1.3 there is nothing else than
     /// tickets, and OpenSSL takes them all the same.
     pub tickets: bool,
+    /// `allow-0rtt`: early data may be sent.
+    pub early_data: bool,
     /// `tune.ssl.keylog on`
     pub keep_secrets: bool,
 }
@@ -65,6 +67,7 @@ impl Default for ServerProfile {
             own_schemes: None,
             reuse: true,
             tickets: true,
+            early_data: false,
             keep_secrets: false,
         }
     }
@@ -76,6 +79,8 @@ pub struct ServerContext {
     /// A number that no other context of the process has.
     id: u64,
     config: Arc<ClientConfig>,
+    /// The same with early data, and the same sessions. Apart, because rustls announces early data whether there is any or not.
+    with_early_data: Option<Arc<ClientConfig>>,
     own: Option<Arc<Credential>>,
     required: bool,
 }
@@ -89,6 +94,11 @@ impl ServerContext {
     /// Whether ALPN is not used.
     pub fn offers_nothing(&self) -> bool {
         self.config.alpn_protocols.is_empty()
+    }
+
+    /// Whether early data may be sent (`allow-0rtt`).
+    pub fn sends_early_data(&self) -> bool {
+        self.with_early_data.is_some()
     }
 
     /// A number that no other context of the process has: a connection made under another one followed other rules.
@@ -141,7 +151,13 @@ impl ServerContext {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let required = profile.policy.required;
-        Ok(ServerContext { id, config: Arc::new(config), own: profile.own.clone(), required })
+        let with_early_data = profile.early_data.then(|| {
+            let mut config = config.clone();
+            config.enable_early_data = true;
+            Arc::new(config)
+        });
+        let (config, own) = (Arc::new(config), profile.own.clone());
+        Ok(ServerContext { id, config, with_early_data, own, required })
     }
 
     /// What the server sees when it asks for a certificate.
@@ -155,9 +171,11 @@ impl ServerContext {
         &self,
         name: Option<ServerName<'static>>,
         protocols: Option<&[Vec<u8>]>,
+        early_data: bool,
     ) -> Result<UnbufferedClientConnection, Error> {
+        let config = self.with_early_data.as_ref().filter(|_| early_data).unwrap_or(&self.config);
         let name = name.unwrap_or(ServerName::from(NAMELESS));
-        let protocols = protocols.unwrap_or(&self.config.alpn_protocols).to_vec();
-        UnbufferedClientConnection::new_with_alpn(self.config.clone(), name, protocols)
+        let protocols = protocols.unwrap_or(&config.alpn_protocols).to_vec();
+        UnbufferedClientConnection::new_with_alpn(config.clone(), name, protocols)
     }
 }

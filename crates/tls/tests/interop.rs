@@ -16,10 +16,10 @@ use std::time::Duration;
 
 use support::*;
 use thalweg_tls::bind::{Profile, Shared};
-use thalweg_tls::engine::{Accepting, Connected, Connecting, Connection, Event, Step};
+use thalweg_tls::engine::{Accepting, Connected, Connecting, Connection, Event, SentEarly, Step};
 use thalweg_tls::select::Selection;
 use thalweg_tls::server::{ServerContext, ServerProfile};
-use thalweg_tls::verify::{ClientPolicy, Code, Verify};
+use thalweg_tls::verify::{ClientPolicy, Code, ServerPolicy, Verify};
 use thalweg_tls::x509::make::NewKey;
 use thalweg_tls::{Failure, pem};
 
@@ -426,12 +426,17 @@ struct Server {
 }
 
 impl Server {
+    /// One that answers as an HTTP server would.
     fn start(directory: &Path, arguments: &str) -> Server {
+        Server::start_as(directory, &format!("-www {arguments}"))
+    }
+
+    fn start_as(directory: &Path, arguments: &str) -> Server {
         let mut child = Command::new("openssl")
-            .args(["s_server", "-accept", "127.0.0.1:0", "-www"])
+            .args(["s_server", "-accept", "127.0.0.1:0"])
             .args(arguments.split_whitespace())
             .current_dir(directory)
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -544,6 +549,71 @@ fn early_data_of_openssl_is_taken_once() {
     let facts = third[0].1.as_ref().unwrap();
     assert!(!facts.resumed && facts.early_bytes == 0);
     assert!(text(&third[0].0).contains("Early data was rejected"));
+}
+
+/// Sends `early` with a handshake, and says what became of it.
+fn connect_early(port: u16, context: &Arc<ServerContext>, early: &[u8]) -> (End, SentEarly) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut connecting = Connecting::with_early_data(context.clone(), None, None, early.into()).unwrap();
+    let mut out = Vec::new();
+    loop {
+        let mut step = Step::More;
+        while step == Step::More && connecting.is_ready() {
+            step = connecting.step(&mut out).unwrap();
+        }
+        stream.write_all(&std::mem::take(&mut out)).unwrap();
+        if step == Step::Done {
+            let sent = connecting.sent_early();
+            return (End::new(stream, connecting.finish().unwrap()).0, sent);
+        }
+        let mut bytes = [0; 4096];
+        let count = stream.read(&mut bytes).unwrap();
+        assert!(count > 0, "the server left");
+        connecting.feed(&bytes[..count]).unwrap();
+    }
+}
+
+#[test]
+fn openssl_takes_our_early_data() {
+    if !has("openssl") {
+        return;
+    }
+    let (clock, authority) = (real_clock(), Authority::with(template("Root").ca(None), None));
+    let directory = Directory::new("early_server");
+    directory.write("ec.pem", &authority.issue(&template("ec"), NewKey::P256));
+    let context = support::server(
+        &ServerProfile {
+            early_data: true,
+            policy: ServerPolicy { required: false, ..trusting(&authority).policy },
+            ..trusting(&authority)
+        },
+        &clock,
+    );
+    let mut server = Server::start_as(&directory.0, "-cert ec.pem -tls1_3 -early_data -naccept 3");
+    let mut said = Vec::new();
+    let mut until = |server: &mut Server, end: &str| {
+        while !String::from_utf8_lossy(&said).contains(end) {
+            let mut bytes = [0; 4096];
+            let count = server.child.stdout.as_mut().unwrap().read(&mut bytes).unwrap();
+            assert!(count > 0, "s_server ended: {}", String::from_utf8_lossy(&said));
+            said.extend_from_slice(&bytes[..count]);
+        }
+        String::from_utf8_lossy(&std::mem::take(&mut said)).into_owned()
+    };
+    for (round, sent) in [SentEarly::Not, SentEarly::Accepted(11)].into_iter().enumerate() {
+        let (mut end, became) = connect_early(server.port, &context, b"early words");
+        assert_eq!(became, sent, "{round}");
+        if round == 1 {
+            assert!(until(&mut server, "End of early data").contains("early words"));
+        }
+        // What it types comes behind the tickets.
+        end.write(&[b"late words\n"]);
+        until(&mut server, "late words");
+        server.child.stdin.as_mut().unwrap().write_all(b"typed\n").unwrap();
+        assert_eq!(end.read_until(b"\n"), b"typed\n");
+        end.close();
+    }
 }
 
 #[test]

@@ -18,7 +18,6 @@ pub(crate) use server::SERVER;
 pub(crate) mod why {
     pub(crate) const TLS: &str = "it concerns a part of TLS that is not built";
     pub(crate) const NPN: &str = "nobody speaks it any more; use 'alpn'";
-    pub(crate) const SERVER_0RTT: &str = "early data is not sent to servers";
     pub(crate) const RENEGOTIATE: &str = "the TLS library never renegotiates";
     pub(crate) const ECH: &str = "the TLS library has no encrypted ClientHello on the server's side";
     pub(crate) const KTLS: &str = "the kernel's TLS is not used";

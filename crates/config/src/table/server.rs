@@ -20,7 +20,7 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
     works("agent-inter", "Time between agent checks.", Reads(s::agent_inter)),
     works("agent-port", "Port of the agent.", Reads(s::agent_port)),
     works("agent-send", "What is sent to the agent.", Reads(s::agent_send)),
-    not_yet("allow-0rtt", "Send early data (0-RTT).", why::SERVER_0RTT),
+    works("allow-0rtt", "Send early data (0-RTT).", Reads(tls::server_word)),
     works("alpn", "Protocols offered to the server.", Reads(tls::server_word)),
     works("backup", "Used when the others are down.", Flag(|d| d.server.backup = true)),
     works("ca-file", "Authorities that the server's certificate is verified with.", Reads(tls::server_word)),

@@ -1,6 +1,6 @@
 //! Getting a connection to a server: an idle one when the rules of `http-reuse` allow, else a new one.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -17,6 +17,7 @@ use thalweg_runtime::net::{ConnectOptions, Keepalive, SockAddr, Stream};
 use thalweg_runtime::timer::{self, timeout_at};
 use thalweg_runtime::{Kind, clock, pool, spawn};
 use thalweg_sample::facts::{ConnError, Endpoint, Session, StreamFacts, TlsFacts};
+use thalweg_tls::engine::SentEarly;
 use thalweg_tls::server::ServerContext;
 
 use super::health::observe::{Seen, observe, observe_failure};
@@ -53,6 +54,8 @@ pub struct ServerConn {
     pub keep: bool,
     /// How often the server's address had changed when it was chosen: see [`Way::moves`].
     pub moves: u32,
+    /// How much of its first request the server has already: it came as early data.
+    pub sent_early: usize,
 }
 
 impl ServerConn {
@@ -74,6 +77,7 @@ impl ServerConn {
             authenticated: false,
             keep: false,
             moves,
+            sent_early: 0,
         }
     }
 
@@ -128,6 +132,8 @@ pub enum ConnectError {
     Resource(i32),
     /// The server could not be agreed with on TLS; the number of `bc_err`.
     Handshake(ConnError),
+    /// The same, and the request went with the handshake: nobody knows whether the server processed it.
+    HandshakeWithRequest(ConnError),
 }
 
 impl ConnectError {
@@ -297,6 +303,8 @@ pub struct Target<'a> {
     sni: Option<Box<[u8]>>,
     /// Why TLS failed.
     failure: RefCell<Option<Rc<TlsFacts>>>,
+    /// What became of the early data.
+    sent_early: Cell<SentEarly>,
 }
 
 impl<'a> Deref for Target<'a> {
@@ -337,7 +345,15 @@ impl<'a> Target<'a> {
             let key =
                 name.map(|name| Rc::new(ConnectionKey { name: Some(name), ..ConnectionKey::default() }));
             let way = Way { worker, proxy, server, key, moves };
-            return Target { way, addr, source, tls: None, sni, failure: RefCell::default() };
+            return Target {
+                way,
+                addr,
+                source,
+                tls: None,
+                sni,
+                failure: RefCell::default(),
+                sent_early: Cell::default(),
+            };
         }
         let mut key = None;
         let is_marked = overrides.bc_mark.is_some() || overrides.bc_tos.is_some();
@@ -364,12 +380,25 @@ impl<'a> Target<'a> {
             }));
         }
         let way = Way { worker, proxy, server, key, moves };
-        Target { way, addr, source, tls, sni, failure: RefCell::default() }
+        Target { way, addr, source, tls, sni, failure: RefCell::default(), sent_early: Cell::default() }
     }
 
     /// Why TLS failed, after [`ConnectError::Handshake`].
     pub fn failure(&self) -> Option<Rc<TlsFacts>> {
         self.failure.take()
+    }
+
+    /// What became of the early data of [`Target::open`].
+    pub fn sent_early(&self) -> SentEarly {
+        self.sent_early.get()
+    }
+
+    /// Whether a request may go with the handshake: its line allows that, and HTTP/1 is all that may be agreed on.
+    pub fn takes_early_requests(&self) -> bool {
+        self.tls.as_deref().is_some_and(|tls| tls.sends_early_data() && !tls.offers(b"h2"))
+            && self.protocol().is_none()
+            && self.server.rare().proto.as_deref() != Some("h2")
+            && self.proxy.mode == Mode::Http
     }
 
     /// The version of HTTP that the stream needs, if not that of the others.
@@ -402,9 +431,10 @@ impl<'a> Target<'a> {
         self.on(place)
     }
 
-    /// Opens a new connection, within `timeout_ms`, and sends the PROXY header if there is one.
-    pub async fn open(&self, timeout_ms: Option<u64>) -> Result<ServerConn, ConnectError> {
-        let opened = self.make(timeout_ms).await;
+    /// Opens a new connection, within `timeout_ms`, and sends the PROXY header if there is one. `early` is what goes with the
+    /// handshake of TLS, where the server allowed that.
+    pub async fn open(&self, timeout_ms: Option<u64>, early: Box<[u8]>) -> Result<ServerConn, ConnectError> {
+        let opened = self.make(timeout_ms, early).await;
         match &opened {
             Ok(_) => observe(self.worker, self.proxy.id, self.server, Seen::Connected),
             // What this process lacks says nothing of a server.
@@ -414,23 +444,28 @@ impl<'a> Target<'a> {
         opened
     }
 
-    async fn make(&self, timeout_ms: Option<u64>) -> Result<ServerConn, ConnectError> {
+    async fn make(&self, timeout_ms: Option<u64>, early: Box<[u8]>) -> Result<ServerConn, ConnectError> {
         let worker = self.worker;
         let counters = worker.srv_counters(self.proxy.id, self.server.id);
         counters.connection_attempts.add(1);
         self.note_use(shares_connections(self.proxy));
         worker.be_counters(self.proxy.id).connection_attempts.add(1);
-        let (io, ends) = self.dial(timeout_ms).await?;
+        let (io, ends) = self.dial(timeout_ms, early).await?;
         if self.is_framed(&io) {
             return Ok(self.share(io, ends));
         }
-        Ok(ServerConn::new(io, self.key.clone(), (1, false), ends, self.moves))
+        let mut conn = ServerConn::new(io, self.key.clone(), (1, false), ends, self.moves);
+        if let SentEarly::Accepted(sent) = self.sent_early.get() {
+            conn.sent_early = sent;
+        }
+        Ok(conn)
     }
 
     /// Connects, sends the PROXY header if there is one, and shakes hands. Its own address and the server's come with it.
     pub async fn dial(
         &self,
         timeout_ms: Option<u64>,
+        early: Box<[u8]>,
     ) -> Result<(Transport, (Endpoint, Endpoint)), ConnectError> {
         let Some(addr) = &self.addr else { return Err(ConnectError::Refused(0)) };
         let options = self.options();
@@ -454,7 +489,7 @@ impl<'a> Target<'a> {
         let there = addr.to_std().map_or(Endpoint::Unknown, Endpoint::Inet);
         let io = match &self.tls {
             None => Transport::from(stream),
-            Some(context) => pool::boxed(self.encrypt(stream, context, deadline)).await?,
+            Some(context) => pool::boxed(self.encrypt(stream, context, early, deadline)).await?,
         };
         Ok((io, (here, there)))
     }
@@ -464,6 +499,7 @@ impl<'a> Target<'a> {
         &self,
         stream: Stream,
         context: &Arc<ServerContext>,
+        early: Box<[u8]>,
         deadline: Option<u64>,
     ) -> Result<Transport, ConnectError> {
         let name = match self.server.rare().pool_conn_name {
@@ -477,17 +513,25 @@ impl<'a> Target<'a> {
             Some(WebSocketProtocol::Http1) => Some(&[b"http/1.1".to_vec()]),
             Some(WebSocketProtocol::Http2) => Some(&[b"h2".to_vec()]),
         };
-        match handshake::connect(stream, Arc::clone(context), (name, protocols), limits, deadline).await {
+        let (context, asked) = (Arc::clone(context), (name, protocols));
+        let (shaken, sent_early) =
+            handshake::connect_with_early_data(stream, context, asked, early, limits, deadline).await;
+        self.sent_early.set(sent_early);
+        let may_have_request = matches!(sent_early, SentEarly::Unanswered(_) | SentEarly::Accepted(_));
+        match shaken {
             Ok(mut transport) => {
                 transport.holds(place);
                 self.worker.count_tls_server(transport.tls_facts().is_some_and(|tls| tls.known.resumed));
                 Ok(transport)
             }
-            Err(HandshakeError::Timeout) => Err(ConnectError::Timeout),
+            Err(HandshakeError::Timeout) if !may_have_request => Err(ConnectError::Timeout),
             Err(error) => {
                 let number = error.number();
                 *self.failure.borrow_mut() = Some(Rc::from(error.into_facts()));
-                Err(ConnectError::Handshake(number))
+                Err(match may_have_request {
+                    true => ConnectError::HandshakeWithRequest(number),
+                    false => ConnectError::Handshake(number),
+                })
             }
         }
     }

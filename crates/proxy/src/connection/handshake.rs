@@ -14,7 +14,7 @@ use thalweg_runtime::timer::timeout_at;
 use thalweg_runtime::{Class, in_class, set_class};
 use thalweg_sample::facts::{ConnError, TlsFacts};
 use thalweg_tls::Failure;
-use thalweg_tls::engine::{Accepting, Connected, Connecting, Step};
+use thalweg_tls::engine::{Accepting, Connected, Connecting, SentEarly, Step};
 use thalweg_tls::facts::Facts;
 use thalweg_tls::select::Selection;
 use thalweg_tls::server::ServerContext;
@@ -44,7 +44,8 @@ pub enum HandshakeError {
 
 /// Either side of a handshake.
 enum Side {
-    Client(Box<Accepting>),
+    /// A client, and whether what it sends ahead may be used before the handshake is done.
+    Client(Box<Accepting>, bool),
     Server(Box<Connecting>),
 }
 
@@ -82,14 +83,14 @@ impl HandshakeError {
 impl Side {
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
         match self {
-            Side::Client(accepting) => accepting.feed(bytes, out),
+            Side::Client(accepting, _) => accepting.feed(bytes, out),
             Side::Server(connecting) => connecting.feed(bytes),
         }
     }
 
     fn is_ready(&self) -> bool {
         match self {
-            Side::Client(accepting) => accepting.is_ready(),
+            Side::Client(accepting, _) => accepting.is_ready(),
             Side::Server(connecting) => connecting.is_ready(),
         }
     }
@@ -98,7 +99,7 @@ impl Side {
     fn turn(&mut self, out: &mut Vec<u8>) -> Result<Step, Failure> {
         for _ in 0..RECORDS_PER_TURN {
             let step = match self {
-                Side::Client(accepting) => accepting.step(out)?,
+                Side::Client(accepting, _) => accepting.step(out)?,
                 Side::Server(connecting) => connecting.step(out)?,
             };
             if step == Step::Done || !out.is_empty() || !self.is_ready() {
@@ -108,17 +109,32 @@ impl Side {
         Ok(Step::More)
     }
 
+    /// Whether data of the client is there that may be used before the handshake is done.
+    fn is_early(&self) -> bool {
+        matches!(self, Side::Client(accepting, true) if accepting.is_early())
+    }
+
+    /// The connection: the handshake is done, or the client is [early](Side::is_early).
     fn finish(self, out: &mut Vec<u8>) -> Result<Connected, Failure> {
         match self {
-            Side::Client(accepting) => accepting.finish(out),
+            Side::Client(accepting, true) if accepting.is_early() => accepting.into_early(),
+            Side::Client(accepting, _) => accepting.finish(out),
             Side::Server(connecting) => connecting.finish(),
+        }
+    }
+
+    /// What became of our early data.
+    fn sent_early(&self) -> SentEarly {
+        match self {
+            Side::Client(..) => SentEarly::Not,
+            Side::Server(connecting) => connecting.sent_early(),
         }
     }
 
     /// What is known of the peer although there is no connection.
     fn facts(&self, failure: Failure) -> Box<TlsFacts> {
         let known = match self {
-            Side::Client(accepting) => accepting.so_far(),
+            Side::Client(accepting, _) => accepting.so_far(),
             Side::Server(connecting) => {
                 let (peer, verdict) =
                     connecting.peer().map(|(chain, verdict)| (chain.to_vec(), verdict)).unwrap_or_default();
@@ -136,10 +152,28 @@ pub async fn accept(
     limits: RecordLimits,
     deadline: Option<u64>,
 ) -> Result<TlsFacts, HandshakeError> {
-    let side = Side::Client(Box::new(Accepting::new(selection)));
+    accept_as(port, Side::Client(Box::new(Accepting::new(selection)), false), limits, deadline).await
+}
+
+/// The same, and what a client sends ahead (0-RTT) is there before the handshake is done: see [`Line::is_early`].
+pub async fn accept_early(
+    port: &mut Port,
+    selection: Arc<Selection>,
+    limits: RecordLimits,
+    deadline: Option<u64>,
+) -> Result<TlsFacts, HandshakeError> {
+    accept_as(port, Side::Client(Box::new(Accepting::new(selection)), true), limits, deadline).await
+}
+
+async fn accept_as(
+    port: &mut Port,
+    side: Side,
+    limits: RecordLimits,
+    deadline: Option<u64>,
+) -> Result<TlsFacts, HandshakeError> {
     let received = port.input.take();
     let stream = take_stream(&mut port.line).ok_or(HandshakeError::NoSocket)?;
-    let (stream, result) = shake(stream, side, received, deadline).await;
+    let Shaken { stream, result, .. } = shake(stream, side, received, deadline).await;
     put(&mut port.line, stream, result, limits)
 }
 
@@ -148,22 +182,36 @@ pub async fn accept(
 pub async fn connect(
     stream: Stream,
     context: Arc<ServerContext>,
-    (name, protocols): (Option<&[u8]>, Option<&[Vec<u8>]>),
+    asked: (Option<&[u8]>, Option<&[Vec<u8>]>),
     limits: RecordLimits,
     deadline: Option<u64>,
 ) -> Result<Transport, HandshakeError> {
-    let side = match Connecting::new(context, name, protocols) {
+    connect_with_early_data(stream, context, asked, Box::default(), limits, deadline).await.0
+}
+
+/// The same, and `early` goes with it, if the server allowed that before. Also what became of that, as far as it is known.
+pub async fn connect_with_early_data(
+    stream: Stream,
+    context: Arc<ServerContext>,
+    (name, protocols): (Option<&[u8]>, Option<&[Vec<u8>]>),
+    early: Box<[u8]>,
+    limits: RecordLimits,
+    deadline: Option<u64>,
+) -> (Result<Transport, HandshakeError>, SentEarly) {
+    let side = match Connecting::with_early_data(context, name, protocols, early) {
         Ok(connecting) => Side::Server(Box::new(connecting)),
         Err(failure) => {
             let facts = TlsFacts { known: Facts::default(), failure: Some(failure) };
-            return Err(HandshakeError::Refused(Box::new(facts)));
+            return (Err(HandshakeError::Refused(Box::new(facts))), SentEarly::Not);
         }
     };
-    let (stream, result) = shake(stream, side, None, deadline).await;
-    let Connected { connection, facts, rest, early } = result?;
-    let mut tls = Tls::new(stream, connection, &rest, &early, limits);
-    tls.facts = Some(Rc::new(TlsFacts { known: facts, failure: None }));
-    Ok(Transport::Tls(Box::new(tls)))
+    let Shaken { stream, sent_early, result } = shake(stream, side, None, deadline).await;
+    let connected = result.map(|Connected { connection, facts, rest, early }| {
+        let mut tls = Tls::new(stream, connection, &rest, &early, limits);
+        tls.facts = Some(Rc::new(TlsFacts { known: facts, failure: None }));
+        Transport::Tls(Box::new(tls))
+    });
+    (connected, sent_early)
 }
 
 /// Takes the socket out of a line, which is put back with [`put`].
@@ -196,14 +244,19 @@ fn put(
     }
 }
 
-/// The whole handshake. The socket comes back in any case.
-async fn shake(
-    mut stream: Stream,
-    mut side: Side,
-    received: Option<Buf>,
-    deadline: Option<u64>,
-) -> (Stream, Result<Connected, HandshakeError>) {
-    let result = match run(&mut stream, &mut side, received, deadline).await {
+/// What came of a handshake. The socket comes back in any case.
+struct Shaken {
+    stream: Stream,
+    /// What became of our early data.
+    sent_early: SentEarly,
+    result: Result<Connected, HandshakeError>,
+}
+
+/// The whole handshake.
+async fn shake(mut stream: Stream, mut side: Side, received: Option<Buf>, deadline: Option<u64>) -> Shaken {
+    let ran = run(&mut stream, &mut side, received, deadline).await;
+    let sent_early = side.sent_early();
+    let result = match ran {
         Ok(()) => {
             let mut out = Vec::new();
             let peer = side.facts(Failure::Closed);
@@ -218,7 +271,7 @@ async fn shake(
         }
         Err(error) => Err(error),
     };
-    (stream, result)
+    Shaken { stream, sent_early, result }
 }
 
 async fn run(
@@ -248,7 +301,7 @@ async fn run(
                 Err(failure) => return Err(HandshakeError::Refused(side.facts(failure))),
                 Ok(step) => {
                     sent?;
-                    if step == Step::Done {
+                    if step == Step::Done || side.is_early() {
                         return Ok(());
                     }
                 }

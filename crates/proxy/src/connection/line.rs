@@ -75,6 +75,28 @@ impl Line {
         }
     }
 
+    /// Whether TLS is spoken with a client whose handshake is not done: what it sent may be what somebody else sends once more.
+    #[inline]
+    pub fn is_early(&self) -> bool {
+        match self {
+            Line::Wire(wire) => wire.is_early(),
+            Line::Mux(stream) => stream.mux().is_early(),
+            Line::Local(_) => false,
+        }
+    }
+
+    /// Ready when the handshake is done.
+    ///
+    /// # Errors
+    /// The peer left, or it failed.
+    pub fn poll_complete(&mut self) -> Poll<io::Result<()>> {
+        match self {
+            Line::Wire(wire) => wire.poll_complete(),
+            Line::Mux(stream) => stream.poll_complete(),
+            Line::Local(_) => Poll::Ready(Ok(())),
+        }
+    }
+
     /// Sends the request of a stream on a line with frames: see [`MuxStream::open`].
     pub fn open_stream(&mut self, head: &Head, scheme: &[u8], ends: bool) {
         match self {

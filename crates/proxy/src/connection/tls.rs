@@ -216,7 +216,7 @@ impl Tls {
     /// Takes the connection off its thread: its socket, what was received and not decrypted, and all else. `None`, and it is
     /// closed, when something is on its way or it is about to end.
     pub fn into_sealing(self) -> Option<(OwnedFd, Vec<u8>, Sealing)> {
-        if self.end != End::Open || self.broken || self.failed.is_some() {
+        if self.end != End::Open || self.broken || self.failed.is_some() || self.is_early() {
             return None;
         }
         let (fd, ahead) = self.stream.into_fd().ok()?;
@@ -390,11 +390,45 @@ impl Tls {
         if !self.connection.has_reply() || !matches!(self.stream.poll_send_ready(), Poll::Ready(Ok(()))) {
             return;
         }
-        let mut bytes = [0; 128];
-        let written = self.connection.reply(&mut bytes);
+        let mut out = buffer_for(self.connection.reply_length());
+        let written = self.connection.reply(out.unused_mut());
+        out.commit(written);
         if written > 0 {
-            self.stream.start_send(Buf::copy_of(&bytes[..written]));
+            self.stream.start_send(out);
         }
+    }
+
+    /// Whether the client's handshake is not done: what it sent ahead may be what somebody else sends once more.
+    #[inline]
+    pub fn is_early(&self) -> bool {
+        !self.connection.is_complete()
+    }
+
+    /// Ready when the handshake is done. What comes meanwhile waits for the reader.
+    ///
+    /// # Errors
+    /// The peer left, or it failed.
+    pub fn poll_complete(&mut self) -> Poll<io::Result<()>> {
+        while self.is_early() {
+            if let Some(data) = self.open(RECORD_MAX)? {
+                // All early data together is no more than a record.
+                let all = [self.opened.as_deref().unwrap_or_default(), &data].concat();
+                self.opened = Some(Buf::copy_of(&all));
+            } else if self.is_early() {
+                let more = match self.next.take() {
+                    Some(next) => next,
+                    None => match self.stream.poll_recv(RECORD_MAX) {
+                        Poll::Pending => return Poll::Pending,
+                        Poll::Ready(more) => more?,
+                    },
+                };
+                if more.is_empty() {
+                    return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+                }
+                self.take_in(more);
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// Tells the peer what it did wrong, if that can be done at once.
@@ -414,6 +448,10 @@ impl Tls {
     pub fn poll_send_ready(&mut self) -> Poll<io::Result<()>> {
         if self.end == End::Due {
             self.send_what_is_due();
+        }
+        if self.end == End::Due && self.is_early() {
+            // The end waits for the handshake.
+            return Poll::Pending;
         }
         if self.broken {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
@@ -441,7 +479,9 @@ impl Tls {
             }
         }
         self.sent_in_a_row += plain as u64;
-        if self.end == End::WithNextSend {
+        if self.end == End::WithNextSend && self.is_early() {
+            self.end = End::Due;
+        } else if self.end == End::WithNextSend {
             self.end = End::Told;
             let closed = self.connection.close(out.unused_mut());
             out.commit(closed.unwrap_or(0));
@@ -486,7 +526,16 @@ impl Tls {
     }
 
     fn send_what_is_due(&mut self) {
-        if self.end != End::Due || self.stream.poll_send_ready().is_pending() {
+        if self.end != End::Due {
+            return;
+        }
+        // The end is told when the handshake is done, or will not be.
+        match self.poll_complete() {
+            Poll::Pending => return,
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(_)) => self.broken = true,
+        }
+        if self.stream.poll_send_ready().is_pending() {
             return;
         }
         self.end = End::Told;

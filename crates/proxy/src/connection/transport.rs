@@ -64,6 +64,26 @@ impl Transport {
         matches!(self, Transport::Tls(_))
     }
 
+    /// Whether TLS is spoken with a client whose handshake is not done: see [`Tls::is_early`].
+    #[inline]
+    pub fn is_early(&self) -> bool {
+        match self {
+            Transport::Plain(_) => false,
+            Transport::Tls(tls) => tls.is_early(),
+        }
+    }
+
+    /// Ready when the handshake is done: see [`Tls::poll_complete`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_complete(&mut self) -> Poll<io::Result<()>> {
+        match self {
+            Transport::Plain(_) => Poll::Ready(Ok(())),
+            Transport::Tls(tls) => tls.poll_complete(),
+        }
+    }
+
     /// The peer shall not be told that what it was sent is whole.
     pub fn leave_without_a_word(&mut self) {
         if let Transport::Tls(tls) = self {

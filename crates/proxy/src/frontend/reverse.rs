@@ -128,7 +128,7 @@ impl Dialer {
             let values = LineValues { header_fields: Vec::new(), sni: None, name: None, websocket: false };
             let (facts, overrides) = (StreamFacts::default(), Overrides::default());
             let target = Target::new(&worker, proxy, server, &session, &facts, &overrides, values);
-            target.dial(backend.timeouts.connect).await.ok()?
+            target.dial(backend.timeouts.connect, Box::default()).await.ok()?
         };
         let ended = Rc::new(Ended { is: Cell::new(false), task: current_task() });
         session::start_dialed(&worker, admission, Port::new(io), Ending(Rc::clone(&ended)));

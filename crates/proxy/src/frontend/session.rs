@@ -394,11 +394,19 @@ async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
     if let Some(line) = tls.and_then(|tls| tls.line.as_ref()) {
         worker.trace_session(session, traces::TLS_NEW);
         let deadline = fe.timeouts.client_hs.or(fe.timeouts.client).map(timer::deadline_in);
-        match handshake::accept(client, line.selection(), worker.record_limits(), deadline).await {
+        let (selection, limits) = (line.selection(), worker.record_limits());
+        // What a request was sent ahead for can be said of it (`Early-Data`), and it can be made to wait; other bytes cannot.
+        let shaken = match fe.mode {
+            Mode::Http => handshake::accept_early(client, selection, limits, deadline).await,
+            _ => handshake::accept(client, selection, limits, deadline).await,
+        };
+        match shaken {
             Ok(facts) => {
                 worker.trace_session(session, traces::TLS_AGREED);
                 worker.count_tls_client(facts.known.resumed);
-                session.facts_mut().rare_mut().tls = Some(Box::new(facts));
+                let mut known = session.facts_mut();
+                known.rare_mut().tls = Some(Box::new(facts));
+                known.rare_mut().is_early = client.line.is_early();
             }
             Err(error) => {
                 session.facts_mut().error = error.number();

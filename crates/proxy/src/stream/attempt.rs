@@ -13,9 +13,10 @@ use thalweg_balance::ServerIndex;
 use thalweg_config::model::{LogStep, Proxy, ProxyId, Server, ServerId};
 use thalweg_runtime::net::Departure;
 use thalweg_runtime::{clock, timer};
+use thalweg_tls::engine::SentEarly;
 
 use super::ending::{self, Cause};
-use super::{After, Stop, Stream, cookie, finish, shut_check, stick, waiting};
+use super::{After, Stop, Stream, cookie, early, finish, shut_check, stick, waiting};
 use crate::backend::Slot;
 use crate::backend::assign::{self, Choice, Full, NoServer};
 use crate::backend::connect::{ConnectError, LineValues, ServerConn, Target, Way};
@@ -41,6 +42,8 @@ pub struct Attempts<'a> {
     failed: Option<Failed>,
     /// The next one must not be made on a connection that was idle.
     fresh: bool,
+    /// The request went to a server before the handshake with it was done: once is enough.
+    was_early: bool,
 }
 
 /// An attempt that failed.
@@ -56,7 +59,16 @@ struct Failed {
 impl<'a> Attempts<'a> {
     /// Those of a stream that asks for `choice`.
     pub fn new(be: &'a Proxy, choice: Choice) -> Attempts<'a> {
-        Attempts { be, choice, conn: None, held: None, full: None, failed: None, fresh: false }
+        Attempts {
+            be,
+            choice,
+            conn: None,
+            held: None,
+            full: None,
+            failed: None,
+            fresh: false,
+            was_early: false,
+        }
     }
 
     /// The server of the next attempt, if it has room for the stream, and nothing is to be waited for.
@@ -153,10 +165,22 @@ impl<'a> Attempts<'a> {
     }
 
     /// Makes a connection for the attempt. None is there afterwards if that failed and may be tried again.
-    pub async fn open(&mut self, stream: &mut Stream<'a>, target: Target<'a>) -> Result<(), Stop<'a>> {
+    pub async fn open(
+        &mut self,
+        stream: &mut Stream<'a>,
+        server: &Server,
+        target: Target<'a>,
+    ) -> Result<(), Stop<'a>> {
         // It connects when it does, and not because somebody waits.
         let may_wait = !target.is_reverse();
-        match opened(stream, target, self.be, self.fresh).await? {
+        let early = match self.was_early {
+            true => Box::default(),
+            false => early::request(stream, self.be, server, &target),
+        };
+        let opened = opened(stream, &target, early, self.be, self.fresh).await?;
+        let sent_early = target.sent_early();
+        self.was_early |= sent_early != SentEarly::Not;
+        match opened {
             Ok(conn) => self.conn = Some(Box::new(conn)),
             Err(error) => {
                 // Nobody waits for another attempt, or for an error.
@@ -164,9 +188,12 @@ impl<'a> Attempts<'a> {
                     return Err(left(stream));
                 }
                 let cause = Cause::from(&error);
-                if !ending::may_retry(stream.state, &self.be.retry_on, cause)
-                    || !assign::pays_retry(stream.worker, self.be)
-                {
+                let retry_on = &self.be.retry_on;
+                let was_refused = sent_early == SentEarly::Refused
+                    && retry_on.early_data_rejected
+                    && ending::has_attempts(stream.state);
+                let may_retry = was_refused || ending::may_retry(stream.state, retry_on, cause);
+                if !may_retry || !assign::pays_retry(stream.worker, self.be) {
                     return Err(stream.stop(cause));
                 }
                 self.retry(stream, false, may_wait && error != ConnectError::Timeout);
@@ -369,7 +396,8 @@ async fn assigned<'a>(
 /// A connection that another thread kept, or a new one, unless the stream ends meanwhile.
 async fn opened<'a>(
     stream: &mut Stream<'a>,
-    target: Target<'a>,
+    target: &Target<'a>,
+    early: Box<[u8]>,
     be: &Proxy,
     fresh: bool,
 ) -> Result<Result<ServerConn, ConnectError>, Stop<'a>> {
@@ -392,7 +420,7 @@ async fn opened<'a>(
     let abort = be.opts.abortonclose;
     let shut = shut_check(stream.worker, stream.state);
     let client = &mut *stream.client;
-    let mut opening = pin!(target.open(timeout));
+    let mut opening = pin!(target.open(timeout, early));
     let mut left_ms = None;
     let opened = std::future::poll_fn(|cx| {
         if let Poll::Ready(opened) = opening.as_mut().poll(cx) {
@@ -413,7 +441,9 @@ async fn opened<'a>(
         Poll::Pending
     })
     .await;
-    if let Opened::Done(Err(ConnectError::Handshake(number))) = &opened {
+    if let Opened::Done(Err(ConnectError::Handshake(number) | ConnectError::HandshakeWithRequest(number))) =
+        &opened
+    {
         // What fetches and logs tell of it.
         stream.state.facts.bc_error = *number;
         stream.state.facts.bc_tls = target.failure();

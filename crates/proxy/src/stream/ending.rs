@@ -318,7 +318,7 @@ causes! {
     ClientLeftInRules: ends(b"CR").status(400).closed().counts(Counts::CLI_ABRT),
     /// The client broke its connection while rules waited.
     ClientResetInRules: ends(b"CR").counts(Counts::CLI_ABRT.and(Counts::FE_EREQ)),
-    /// The body that rules waited for did not come in time.
+    /// The body that rules waited for, or the end of the client's handshake, did not come in time.
     BodyTimeout: ends(b"cR").status(408).closed().counts(Counts::FE_EREQ),
     /// A rule found the request malformed.
     BadRequestInRules: ends(b"PR").status(400).closed().counts(Counts::FE_EREQ),
@@ -499,6 +499,7 @@ impl From<&ConnectError> for Cause {
             ConnectError::Refused(_) => Cause::ServerRefused,
             ConnectError::Resource(_) => Cause::NoSocket,
             ConnectError::Handshake(_) => Cause::NoServerTls,
+            ConnectError::HandshakeWithRequest(_) => Cause::NoResponse,
         }
     }
 }

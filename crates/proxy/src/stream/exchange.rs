@@ -24,7 +24,7 @@ use super::filter::Direction;
 use super::pump::{Pump, PumpError};
 use super::rules::{self, Source};
 use super::tunnel::tunnel;
-use super::{After, Stop, Stream, cookie, framed, reply, shut_check, stick, waiting};
+use super::{After, Stop, Stream, cookie, early, framed, reply, shut_check, stick, waiting};
 use crate::backend::assign;
 use crate::backend::connect::ServerConn;
 use crate::backend::health::observe::{Seen, observe, observe_failure};
@@ -69,7 +69,8 @@ pub async fn with_server<'a>(
         return Exchanged::Failed(http.stop(Cause::NoResponse));
     }
     let mut up = upload(http, be, conn.port.line.is_framed());
-    if let Err(stop) = send_request(http, conn, &mut up, connection) {
+    let sent_early = std::mem::take(&mut conn.sent_early);
+    if let Err(stop) = send_request(http, conn, &mut up, (connection, sent_early)) {
         return Exchanged::Failed(stop);
     }
     let mut waits = Waits::of_exchange(fe, be, &http.state.facts);
@@ -84,7 +85,7 @@ pub async fn with_server<'a>(
     let status = http.state.response.status();
     note_answer(http, be, server, status);
     conn.authenticated |= authenticates_connection(&http.state.response);
-    if is_tried_again(http, be, status) {
+    if is_tried_again(http, be, sent_early, status) {
         let kept = keep_server && leaves_connection(http, &up);
         if replay.restore(http).is_some() {
             keep_unwanted(http, conn, kept);
@@ -127,8 +128,7 @@ pub async fn with_server<'a>(
     if !be.stick_rules.is_empty() {
         stick::response(http, be, server, &conn.port);
     }
-    let framing = http.state.response.framing();
-    if framing.body == BodyLength::Tunnel {
+    if http.state.response.framing().body == BodyLength::Tunnel {
         return Exchanged::Answered(pin!(tunnel(http, conn, up)).await);
     }
     let after = pin!(download(http, conn, up, keep_server, &mut waits)).await;
@@ -210,8 +210,10 @@ fn note_answer(http: &Stream<'_>, be: &Proxy, server: &Server, status: u16) {
 
 /// Whether this status is one for which a request is sent again, and that may be done once more.
 #[inline]
-fn is_tried_again(http: &Stream<'_>, be: &Proxy, status: u16) -> bool {
-    be.retry_on.has_status(status) && ending::has_attempts(http.state) && assign::pays_retry(http.worker, be)
+fn is_tried_again(http: &Stream<'_>, be: &Proxy, sent_early: usize, status: u16) -> bool {
+    (be.retry_on.has_status(status) || early::is_refused(http, be, sent_early, status))
+        && ending::has_attempts(http.state)
+        && assign::pays_retry(http.worker, be)
 }
 
 /// Whether another request may follow on the server's connection, once the response that came is read.
@@ -273,11 +275,27 @@ fn is_idempotent(http: &Stream<'_>) -> bool {
         )
 }
 
+/// The head of the request as its server will get it in HTTP/1; `None` when it cannot be written.
+pub fn encode_request(http: &mut Stream<'_>, be: &Proxy, server: &Server) -> Option<Buf> {
+    send_name(http, be, server);
+    let (_, connection) = connection_field(http, be);
+    if http.client.line.is_framed() {
+        framed::as_http1(http).ok()?;
+    }
+    encode_head(http, connection)
+}
+
+fn encode_head(http: &Stream<'_>, connection: Option<&'static [u8]>) -> Option<Buf> {
+    let case = http.worker.request_case(http.state.backend());
+    encode(&http.state.request, &EncodeOptions { connection, proxy_connection: false, case })
+}
+
+/// Sends the request, with this `Connection` field, but for what the server got early.
 fn send_request<'a>(
     http: &mut Stream<'a>,
     conn: &mut ServerConn,
     up: &mut Pump,
-    connection: Option<&'static [u8]>,
+    (connection, sent_early): (Option<&'static [u8]>, usize),
 ) -> Result<(), Stop<'a>> {
     http.trace_request(Way::Sent, conn.port.line.is_framed());
     if conn.port.line.is_framed() {
@@ -286,12 +304,13 @@ fn send_request<'a>(
     if http.client.line.is_framed() && framed::as_http1(http).is_err() {
         return Err(http.stop(Cause::RequestRewriteFailed));
     }
-    let case = http.worker.request_case(http.state.backend());
-    let options = EncodeOptions { connection, proxy_connection: false, case };
-    let Some(head) = encode(&http.state.request, &options) else {
+    let Some(mut head) = encode_head(http, connection) else {
         return Err(http.stop(Cause::NoBuffer));
     };
     http.state.facts.req_bytes_out += head.len() as u64;
+    // The same head was encoded for that, and nothing has changed it since.
+    debug_assert!(sent_early <= head.len());
+    head.advance(sent_early.min(head.len()));
     let body = match up.take(http.client) {
         Ok(body) => body,
         Err(_) => {
@@ -299,6 +318,9 @@ fn send_request<'a>(
             return Err(http.stop(Cause::BadRequestBody));
         }
     };
+    if head.is_empty() && body.is_none() {
+        return Ok(());
+    }
     // A connection that just sent a PROXY header may still be busy with it; then the head waits in the pump.
     match conn.port.line.poll_send_ready() {
         Poll::Ready(Ok(())) => send_with(&mut conn.port.line, head, body),

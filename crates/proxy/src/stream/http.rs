@@ -19,7 +19,8 @@ use super::entry::unless_killed;
 use super::exchange::{self, Exchanged};
 use super::rules::{self, Begun, Passed, Source};
 use super::{
-    After, Stop, Stream, StreamState, finish, forwarded, reply, route, service, statistics, track, waiting,
+    After, Stop, Stream, StreamState, early, finish, forwarded, reply, route, service, statistics, track,
+    waiting,
 };
 use crate::backend::algorithm;
 use crate::connection::line::Line;
@@ -321,6 +322,7 @@ impl<'a> Stream<'a> {
 
     async fn run(&mut self) -> Result<After, Stop<'a>> {
         let fe = self.frontend();
+        early::look_again(self);
         self.log_step(LogStep::Accept);
         self.log_step(LogStep::Request);
         self.captures(fe);
@@ -617,6 +619,7 @@ impl<'a> Stream<'a> {
             }
         }
         ok &= forwarded::apply(self, fe, be);
+        ok &= early::mark(self);
         if !ok {
             self.worker.fe_counters(self.session.listener).failed_rewrites.add(1);
         }
@@ -648,7 +651,7 @@ impl<'a> Stream<'a> {
                 return Err(self.stop_with(Cause::RedirectedToServer, answer));
             }
             if let Some(target) = attempts.take_idle(self, server) {
-                pin!(attempts.open(self, target)).await?;
+                pin!(attempts.open(self, server, target)).await?;
             }
             let Some(conn) = attempts.connected(self) else { continue };
             let exchanged = pin!(exchange::with_server(self, be, server, conn)).await;

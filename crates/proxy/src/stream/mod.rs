@@ -9,6 +9,7 @@ pub mod attempt;
 pub mod cookie;
 pub mod deadline;
 pub mod deliver;
+pub mod early;
 pub mod ending;
 pub mod entry;
 pub mod exchange;
@@ -172,6 +173,11 @@ impl<'a> Stream<'a> {
             let sample = expr.eval_as(thalweg_sample::Type::Str, cx)?;
             Some(cx.bytes(&sample.value)).filter(|text| !text.is_empty()).map(Box::from)
         })
+    }
+
+    /// Whether the client's handshake was not done when this was [last looked at](early::look_again).
+    pub fn is_early(&self) -> bool {
+        self.session.facts().rare().is_early
     }
 
     /// Microseconds since the stream began.

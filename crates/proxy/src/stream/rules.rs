@@ -18,7 +18,7 @@ use thalweg_sample::context::{Ctx, Payload};
 use super::ending::{self, Cause};
 use super::reply::{self, Answer};
 use super::waiting::{self, More, Upward};
-use super::{After, Bodies, Stop, Stream, cookie, finish, limit, tcp};
+use super::{After, Bodies, Stop, Stream, cookie, early, finish, limit, tcp};
 use crate::connection::body::Look;
 use crate::connection::port::Port;
 use crate::frontend::Framed;
@@ -37,6 +37,8 @@ enum Wait {
     Hints,
     /// The address of a host (`do-resolve`).
     Address,
+    /// The end of the client's handshake (`wait-for-handshake`).
+    Handshake,
 }
 
 /// What the rules of a kind may wait for (manual section 4.3).
@@ -45,7 +47,7 @@ const fn may_wait_for(kind: Kind) -> &'static [Wait] {
         Kind::TcpConnection | Kind::TcpSession => &[],
         Kind::TcpRequest => &[Wait::Input, Wait::Address],
         Kind::TcpResponse => &[Wait::Input],
-        Kind::HttpRequest => &[Wait::Body, Wait::Pause, Wait::Hints, Wait::Address],
+        Kind::HttpRequest => &[Wait::Body, Wait::Pause, Wait::Hints, Wait::Address, Wait::Handshake],
         Kind::HttpResponse => &[Wait::Body, Wait::Pause],
         Kind::HttpAfter => &[],
     }
@@ -219,6 +221,12 @@ async fn decide<'a>(
             Outcome::Resolve { wanted, resume } => {
                 if waits(kind, Wait::Address) {
                     resolve(stream, kind, source, &wanted).await;
+                }
+                resume
+            }
+            Outcome::WaitHandshake { resume } => {
+                if waits(kind, Wait::Handshake) {
+                    early::wait_for_handshake(stream).await?;
                 }
                 resume
             }
@@ -499,8 +507,12 @@ mod tests {
     use super::*;
 
     /// What an action may have to wait for, by its name.
-    const WAITING: [(&str, Wait); 3] =
-        [("wait-for-body", Wait::Body), ("pause", Wait::Pause), ("early-hint", Wait::Hints)];
+    const WAITING: [(&str, Wait); 4] = [
+        ("wait-for-body", Wait::Body),
+        ("pause", Wait::Pause),
+        ("early-hint", Wait::Hints),
+        ("wait-for-handshake", Wait::Handshake),
+    ];
 
     #[test]
     fn what_actions_wait_for_is_waited_for_where_they_are_allowed() {

@@ -166,7 +166,7 @@ async fn talk_to_server<'a>(
             None => attempts.next(stream).await?,
         };
         if let Some(target) = attempts.take_idle(stream, server) {
-            attempts.open(stream, target).await?;
+            attempts.open(stream, server, target).await?;
         }
         if let Some(conn) = attempts.connected(stream) {
             break conn;

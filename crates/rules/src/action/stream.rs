@@ -411,6 +411,9 @@ impl Setting {
                 return Step::Stop(Outcome::SwitchMode { proto: proto.as_deref() });
             }
             Setting::Service(name) => return Step::Stop(Outcome::UseService(name)),
+            Setting::Handshake if cx.session.rare().is_early => {
+                return Step::Stop(Outcome::WaitHandshake { resume: index + 1 });
+            }
             Setting::Handshake => {}
         }
         Step::Next

@@ -122,6 +122,8 @@ pub struct Rare {
     pub saved_syn: Vec<u8>,
     /// TLS of the connection, or why it failed; absent where none is spoken.
     pub tls: Option<Box<TlsFacts>>,
+    /// The client sent data ahead, and when this was last looked at its handshake was not done (`ssl_fc_has_early`).
+    pub is_early: bool,
     /// The server that a rule gave the connection to.
     pub attached: Option<Attached>,
 }
@@ -157,6 +159,7 @@ impl Rare {
         pp_tlvs: Vec::new(),
         saved_syn: Vec::new(),
         tls: None,
+        is_early: false,
         attached: None,
     };
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use thalweg_tls::bind::{BindContext, Profile, Served, Shared};
 use thalweg_tls::certificate::{Credential, LoadOptions, Loader};
-use thalweg_tls::engine::{Accepting, Connected, Connecting, Connection, Event, Step};
+use thalweg_tls::engine::{Accepting, Connected, Connecting, Connection, Event, SentEarly, Step};
 use thalweg_tls::facts::Facts;
 use thalweg_tls::files::Disk;
 use thalweg_tls::select::Selection;
@@ -168,6 +168,29 @@ impl Session {
     }
 }
 
+/// A client that knows the keys, and has not told its server that the handshake is done.
+pub struct Hesitant {
+    pub conn: Conn,
+    /// What it has to say for that.
+    last: Vec<u8>,
+    /// What became of its early data.
+    pub sent: SentEarly,
+}
+
+impl Hesitant {
+    /// Says some of what ends the handshake.
+    pub fn begin_to_finish(&mut self) {
+        let some: Vec<u8> = self.last.drain(..10).collect();
+        self.conn.try_send_raw(&some).unwrap();
+    }
+
+    /// Ends the handshake.
+    pub fn finish(mut self) -> Conn {
+        self.conn.try_send_raw(&self.last).unwrap();
+        self.conn
+    }
+}
+
 fn broken(failure: &Failure) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, failure.to_string())
 }
@@ -198,6 +221,27 @@ impl Conn {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             connecting.feed(&bytes[..length]).map_err(|error| broken(&error))?;
+        }
+    }
+
+    /// Sends a ClientHello and `early` behind it, and takes the server's answer. What ends the handshake is not sent: see
+    /// [`Hesitant`].
+    pub fn encrypt_early(mut self, context: &Arc<ServerContext>, early: &[u8]) -> Hesitant {
+        let mut connecting = Connecting::with_early_data(context.clone(), None, None, early.into()).unwrap();
+        let mut out = Vec::new();
+        loop {
+            while connecting.is_ready() {
+                if connecting.step(&mut out).unwrap() == Step::Done {
+                    let sent = connecting.sent_early();
+                    self.tls = Some(Box::new(Session::new(connecting.finish().unwrap())));
+                    return Hesitant { conn: self, last: out, sent };
+                }
+            }
+            self.try_send_raw(&std::mem::take(&mut out)).unwrap();
+            let mut bytes = [0; 16_384];
+            let length = self.read_raw(&mut bytes).unwrap();
+            assert!(length > 0, "the server left");
+            connecting.feed(&bytes[..length]).unwrap();
         }
     }
 

@@ -60,6 +60,20 @@ impl std::fmt::Debug for Running {
     }
 }
 
+impl Running {
+    /// What is known of the connection, which is told once.
+    fn facts(&mut self, gathered: &mut Gathered) -> Facts {
+        Facts {
+            server_name: self.server_name.clone(),
+            own: Some(self.served.credential.leaf().clone()),
+            own_name: Some(self.served.credential.name.clone()),
+            client_random: self.client_random,
+            hello: self.hello.take(),
+            ..handshake::facts(&self.conn, gathered)
+        }
+    }
+}
+
 impl Accepting {
     /// A handshake for a client of a `bind` line with these certificates.
     pub fn new(selection: Arc<Selection>) -> Accepting {
@@ -158,6 +172,32 @@ impl Accepting {
         std::mem::take(&mut self.gathered.early)
     }
 
+    /// Whether early data came that may be used before the handshake is done: see [`Accepting::into_early`]. Not where clients
+    /// show certificates, which are verified at the end, nor where secrets are kept, some of which are made there.
+    pub fn is_early(&self) -> bool {
+        let State::Running(running) = &self.state else { return false };
+        let context = &running.served.context;
+        !self.gathered.early.is_empty()
+            && running.conn.is_handshaking()
+            && !context.asks_for_certificates()
+            && !context.shared().keep_secrets
+    }
+
+    /// The connection of a client that sent [early data](Accepting::is_early), before its handshake is done.
+    pub fn into_early(mut self) -> Result<Connected, Failure> {
+        let State::Running(running) = &mut self.state else { return Err(Failure::Unexpected) };
+        let facts = running.facts(&mut self.gathered);
+        let early = self.take_early_data();
+        let rest = self.input.take_unseen();
+        Ok(Connected { connection: Connection::early(Box::new(self)), facts, rest, early })
+    }
+
+    /// Encrypts data for a client whose handshake is not done: one record, to the front of `out`. Returns its length.
+    pub(super) fn seal(&mut self, plain: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
+        let State::Running(running) = &mut self.state else { return Err(Failure::Closed) };
+        handshake::seal(&mut running.conn, &mut self.input, plain, out)
+    }
+
     /// What is known of a handshake that is not done, or failed.
     pub fn so_far(&self) -> Facts {
         let peer = self.gathered.notes.peer.as_ref();
@@ -188,8 +228,8 @@ impl Accepting {
     /// The connection, after [`Step::Done`]. A client that resumed a session is verified again here, with the lists and the
     /// time of now; an alert is written to `out` if it fails.
     pub fn finish(mut self, out: &mut Vec<u8>) -> Result<Connected, Failure> {
-        let State::Running(running) = self.state else { return Err(Failure::Unexpected) };
-        let Running { conn, served, client_random, server_name, hello } = *running;
+        let State::Running(mut running) = self.state else { return Err(Failure::Unexpected) };
+        let Running { conn, served, .. } = &*running;
         let version = conn.protocol_version().unwrap_or(ProtocolVersion::TLSv1_2);
         if let (None, Some(chain)) = (&self.gathered.notes.peer, conn.peer_certificates()) {
             let parsed = chain.iter().map(|one| Certificate::parse(one).map(Arc::new)).collect();
@@ -197,16 +237,8 @@ impl Accepting {
             let now = served.context.shared().clock.now() as i64;
             self.gathered.notes.peer = Some(served.context.verifier().verify(chain, now));
         }
-        let mut facts = handshake::facts(&conn, &mut self.gathered);
-        facts = Facts {
-            server_name,
-            own: Some(served.credential.leaf().clone()),
-            own_name: Some(served.credential.name.clone()),
-            client_random,
-            hello,
-            ..facts
-        };
-        let (secrets, kernel) = conn.dangerous_into_kernel_connection().map_err(Failure::Protocol)?;
+        let facts = running.facts(&mut self.gathered);
+        let (secrets, kernel) = running.conn.dangerous_into_kernel_connection().map_err(Failure::Protocol)?;
         let (tx, rx) = (Key::new(version, secrets.tx)?, Key::new(version, secrets.rx)?);
         let mut connection = Connection::new(tx, rx, Peer::Client(kernel), version);
         if let Some((code, leaf)) = facts.verdict.fatal {

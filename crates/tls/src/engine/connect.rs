@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use rustls::ProtocolVersion;
 use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
+use rustls::{Error, PeerMisbehaved, ProtocolVersion};
 
 use super::connection::{Connection, Peer};
-use super::handshake::{self, Connected, Gathered, Input, Step};
+use super::handshake::{self, Connected, Gathered, Input, SentEarly, Step};
 use super::record::Key;
 use crate::facts::Facts;
 use crate::failure::Failure;
@@ -53,6 +53,18 @@ impl Connecting {
         server_name: Option<&[u8]>,
         protocols: Option<&[Vec<u8>]>,
     ) -> Result<Connecting, Failure> {
+        Connecting::with_early_data(context, server_name, protocols, Box::default())
+    }
+
+    /// The same, and `early` goes with the ClientHello if a session with the server is resumed that allows it (0-RTT), as far
+    /// as there is room for it: [`Connecting::sent_early`] tells. Whoever listens on the way can have the server process it
+    /// again, so it must be harmless.
+    pub fn with_early_data(
+        context: Arc<ServerContext>,
+        server_name: Option<&[u8]>,
+        protocols: Option<&[Vec<u8>]>,
+        early: Box<[u8]>,
+    ) -> Result<Connecting, Failure> {
         let name = match server_name {
             None => None,
             Some(bytes) => {
@@ -70,11 +82,11 @@ impl Connecting {
                 }
             }
         };
-        let conn = context.begin(name, protocols).map_err(Failure::Protocol)?;
+        let conn = context.begin(name, protocols, !early.is_empty()).map_err(Failure::Protocol)?;
         Ok(Connecting {
             conn: Box::new(conn),
             input: Input::new(handshake::HANDSHAKE_INPUT_MAX),
-            gathered: Gathered::default(),
+            gathered: Gathered { to_send_early: early, ..Gathered::default() },
             begun: false,
             context,
             server_name: server_name.map(<[u8]>::to_vec),
@@ -100,7 +112,24 @@ impl Connecting {
         if is_first && let Some(random) = out.get(start + 11..start + 43) {
             self.client_random.copy_from_slice(random);
         }
+        if let Err(Failure::Protocol(Error::PeerMisbehaved(
+            PeerMisbehaved::OfferedEarlyDataWithOldProtocolVersion,
+        ))) = stepped
+        {
+            // A server that knows no TLS 1.3 cannot read it.
+            self.gathered.sent_early = SentEarly::Refused;
+        }
         stepped
+    }
+
+    /// What became of the early data, as far as that is known: before the handshake is done, nobody knows whether the server
+    /// processed what it was sent.
+    pub fn sent_early(&self) -> SentEarly {
+        match self.gathered.sent_early {
+            // The handshake came to its end without it, so that it was thrown away (RFC 8446 section 4.2.10).
+            SentEarly::Unanswered(_) if !self.conn.is_handshaking() => SentEarly::Refused,
+            known => known,
+        }
     }
 
     /// What is known of a server whose handshake failed.

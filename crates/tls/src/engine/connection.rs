@@ -7,7 +7,9 @@ use rustls::client::ClientConnectionData;
 use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
 
-use super::record::{FRAGMENT_MAX, Key, record_length};
+use super::accept::Accepting;
+use super::handshake::Step;
+use super::record::{FRAGMENT_MAX, Key, OVERHEAD_TLS13, record_length};
 use crate::failure::{Failure, alert};
 use crate::hello::record::content;
 
@@ -30,22 +32,40 @@ pub(super) enum Peer {
     Server(KernelConnection<ClientConnectionData>),
 }
 
-/// A connection that exchanges data. It allocates nothing per record.
+/// What records are encrypted with.
+#[allow(clippy::large_enum_variant)] // Nearly all connections are that large.
+enum Keys {
+    Agreed(Agreed),
+    /// The client sent data ahead, and its handshake is not done yet: rustls has the keys. `None` when it failed.
+    Early(Option<Box<Accepting>>),
+}
+
+/// The keys of a connection whose handshake is done.
+struct Agreed {
+    tx: Key,
+    rx: Key,
+    peer: Peer,
+}
+
+/// A connection that exchanges data. Once its handshake is done, it allocates nothing per record.
 ///
 /// - In: [`Connection::open`] decrypts a record where it lies.
 /// - Out: [`Connection::seal`] encrypts pieces of plaintext into the caller's buffer; [`Connection::close`] says that no
 ///   more comes.
 /// - Replies to the peer's key updates wait inside and go out with the next call of `seal`, or of
 ///   [`Connection::reply`] when there is nothing to send.
+///
+/// A client that resumes a session may send data ahead ([`Accepting::into_early`]). It is answered before its handshake is done;
+/// until [`Connection::is_complete`] what it sent may be what somebody else sends once more.
 pub struct Connection {
-    tx: Key,
-    rx: Key,
-    peer: Peer,
+    keys: Keys,
     version: ProtocolVersion,
     /// Records in a row that carried nothing for us.
     idle_records: u8,
     closed: bool,
     reply: Reply,
+    /// What rustls wrote behind a handshake that was done early, and is to be sent before the reply: tickets, or an alert.
+    waiting: Vec<u8>,
     /// A handshake message that is not whole yet. Nearly always empty, and then without memory.
     message: Vec<u8>,
 }
@@ -90,8 +110,31 @@ pub struct Sealed {
 
 impl Connection {
     pub(super) fn new(tx: Key, rx: Key, peer: Peer, version: ProtocolVersion) -> Connection {
+        Connection::with_keys(Keys::Agreed(Agreed { tx, rx, peer }), version)
+    }
+
+    /// One whose handshake is not done.
+    pub(super) fn early(accepting: Box<Accepting>) -> Connection {
+        Connection::with_keys(Keys::Early(Some(accepting)), ProtocolVersion::TLSv1_3)
+    }
+
+    fn with_keys(keys: Keys, version: ProtocolVersion) -> Connection {
         let reply = Reply { bytes: [0; REPLY_MAX], length: 0, has_update: false };
-        Connection { tx, rx, peer, version, idle_records: 0, closed: false, reply, message: Vec::new() }
+        let (waiting, message) = (Vec::new(), Vec::new());
+        Connection { keys, version, idle_records: 0, closed: false, reply, waiting, message }
+    }
+
+    /// Whether the handshake is done, as it is with all connections but those of clients that sent data ahead.
+    #[inline]
+    pub fn is_complete(&self) -> bool {
+        matches!(self.keys, Keys::Agreed(_))
+    }
+
+    fn agreed(&mut self) -> Result<&mut Agreed, Failure> {
+        match &mut self.keys {
+            Keys::Agreed(agreed) => Ok(agreed),
+            Keys::Early(_) => Err(Failure::Unexpected),
+        }
     }
 
     /// Decrypts the record at the front of `input`. `Ok(None)` asks for more bytes.
@@ -103,7 +146,11 @@ impl Connection {
         }
         let Some(length) = record_length(input)? else { return Ok(None) };
         let Some(record) = input.get_mut(..length) else { return Ok(None) };
-        let (kind, range) = self.rx.open(record)?;
+        let Keys::Agreed(Agreed { rx, .. }) = &mut self.keys else {
+            let event = self.open_early(record)?;
+            return Ok(Some(Opened { consumed: length, event }));
+        };
+        let (kind, range) = rx.open(record)?;
         let event = match kind {
             // A handshake message must not be interrupted (RFC 8446 section 5.1).
             _ if !self.message.is_empty() && kind != content::HANDSHAKE => return Err(Failure::Unexpected),
@@ -117,6 +164,30 @@ impl Connection {
             _ => return Err(Failure::Unexpected),
         };
         Ok(Some(Opened { consumed: length, event }))
+    }
+
+    /// Shows rustls one record of a client whose handshake is not done. What it says is put where the record was.
+    #[cold]
+    fn open_early(&mut self, record: &mut [u8]) -> Result<Event, Failure> {
+        let Keys::Early(kept) = &mut self.keys else { return Err(Failure::Unexpected) };
+        let mut accepting = kept.take().ok_or(Failure::Closed)?;
+        accepting.feed(record, &mut self.waiting)?;
+        let mut done = false;
+        while !done && accepting.is_ready() {
+            done = accepting.step(&mut self.waiting)? == Step::Done;
+        }
+        let early = accepting.take_early_data();
+        match done {
+            true => self.keys = accepting.finish(&mut self.waiting)?.connection.keys,
+            false => *kept = Some(accepting),
+        }
+        if early.is_empty() {
+            return self.idle();
+        }
+        self.idle_records = 0;
+        let place = record.get_mut(..early.len()).ok_or(Failure::Overflow)?;
+        place.copy_from_slice(&early);
+        Ok(Event::Data(0..early.len()))
     }
 
     fn idle(&mut self) -> Result<Event, Failure> {
@@ -171,7 +242,7 @@ impl Connection {
         const CLIENT_HELLO: u8 = 1;
         const SESSION_TICKET: u8 = 4;
         let tls13 = self.version == ProtocolVersion::TLSv1_3;
-        match (kind, &mut self.peer) {
+        match (kind, &mut self.agreed()?.peer) {
             (KEY_UPDATE, _) if tls13 => self.key_updated(body, is_last),
             (SESSION_TICKET, Peer::Server(kernel)) if tls13 => {
                 kernel.handle_new_session_ticket(body).map_err(|error| Failure::of(error, None))
@@ -195,29 +266,33 @@ impl Connection {
         if !is_last {
             return Err(Failure::Unexpected);
         }
-        let update = match &mut self.peer {
+        let version = self.version;
+        let Agreed { rx, peer, .. } = self.agreed()?;
+        let update = match peer {
             Peer::Client(kernel) => kernel.update_rx_secret(),
             Peer::Server(kernel) => kernel.update_rx_secret(),
         };
-        self.rx = Key::new(self.version, update.map_err(|error| Failure::of(error, None))?)?;
+        *rx = Key::new(version, update.map_err(|error| Failure::of(error, None))?)?;
         if requested && !self.reply.has_update { self.renew() } else { Ok(()) }
     }
 
     /// Makes a new key for what we send, and lets the peer know with the next bytes that go out. Only TLS 1.3 can; the keys
     /// are renewed by themselves before they have protected as much as they may.
     pub fn refresh(&mut self) -> Result<(), Failure> {
-        if self.tx.is_tls13() { self.renew() } else { Err(Failure::Exhausted) }
+        if self.agreed()?.tx.is_tls13() { self.renew() } else { Err(Failure::Exhausted) }
     }
 
     /// Tells the peer that the next record has another key, and makes it. The peer is not asked to do the same.
     fn renew(&mut self) -> Result<(), Failure> {
         self.queue(content::HANDSHAKE, &[KEY_UPDATE, 0, 0, 1, 0])?;
         self.reply.has_update = true;
-        let update = match &mut self.peer {
+        let version = self.version;
+        let Agreed { tx, peer, .. } = self.agreed()?;
+        let update = match peer {
             Peer::Client(kernel) => kernel.update_tx_secret(),
             Peer::Server(kernel) => kernel.update_tx_secret(),
         };
-        self.tx = Key::new(self.version, update.map_err(|error| Failure::of(error, None))?)?;
+        *tx = Key::new(version, update.map_err(|error| Failure::of(error, None))?)?;
         Ok(())
     }
 
@@ -225,25 +300,36 @@ impl Connection {
     /// it takes.
     fn queue(&mut self, kind: u8, body: &[u8]) -> Result<(), Failure> {
         let start = usize::from(self.reply.length);
+        let Keys::Agreed(Agreed { tx, .. }) = &mut self.keys else { return Err(Failure::Unexpected) };
         let room = &mut self.reply.bytes[start..];
-        if room.len() < body.len() + self.tx.overhead() {
+        if room.len() < body.len() + tx.overhead() {
             return Err(Failure::Flood);
         }
-        let written = self.tx.seal(kind, body.len(), room, |to| to.copy_from_slice(body))?;
+        let written = tx.seal(kind, body.len(), room, |to| to.copy_from_slice(body))?;
         self.reply.length += written as u8;
         Ok(())
     }
 
     /// Whether bytes of ours wait to be sent.
+    #[inline]
     pub fn has_reply(&self) -> bool {
-        self.reply.length != 0
+        self.reply_length() != 0
+    }
+
+    /// How many they are.
+    #[inline]
+    pub fn reply_length(&self) -> usize {
+        self.waiting.len() + usize::from(self.reply.length)
     }
 
     /// Moves the waiting bytes to the front of `out`, all or, when there is no room, none. Returns how many.
     pub fn reply(&mut self, out: &mut [u8]) -> usize {
-        let length = usize::from(self.reply.length);
+        let length = self.reply_length();
         let Some(room) = out.get_mut(..length) else { return 0 };
-        room.copy_from_slice(&self.reply.bytes[..length]);
+        let (first, then) = room.split_at_mut(self.waiting.len());
+        first.copy_from_slice(&self.waiting);
+        then.copy_from_slice(&self.reply.bytes[..usize::from(self.reply.length)]);
+        self.waiting = Vec::new();
         self.reply.length = 0;
         self.reply.has_update = false;
         length
@@ -251,7 +337,11 @@ impl Connection {
 
     /// How much output `seal` needs for this much plaintext, in records of at most `fragment` bytes.
     pub fn sealed_length(&self, plain: usize, fragment: usize) -> usize {
-        plain + plain.div_ceil(fragment.clamp(1, FRAGMENT_MAX)) * self.tx.overhead()
+        let overhead = match &self.keys {
+            Keys::Agreed(Agreed { tx, .. }) => tx.overhead(),
+            Keys::Early(_) => OVERHEAD_TLS13,
+        };
+        self.waiting.len() + plain + plain.div_ceil(fragment.clamp(1, FRAGMENT_MAX)) * overhead
     }
 
     /// Encrypts the pieces, one after the other, as if they were one: records of at most `fragment` bytes, as many as fit
@@ -260,7 +350,11 @@ impl Connection {
         let fragment = fragment.clamp(1, FRAGMENT_MAX);
         let total: usize = pieces.iter().map(|piece| piece.len()).sum();
         let mut sealed = Sealed::default();
-        if self.tx.is_tls13() && self.tx.is_nearly_used_up() && !self.has_reply() {
+        if let Keys::Agreed(Agreed { tx, .. }) = &self.keys
+            && tx.is_tls13()
+            && tx.is_nearly_used_up()
+            && !self.has_reply()
+        {
             self.renew()?;
         }
         if self.has_reply() {
@@ -271,34 +365,47 @@ impl Connection {
         }
         let mut source = Pieces { pieces, index: 0, at: 0 };
         while sealed.taken < total {
-            let room = out.len() - sealed.written;
-            let length = fragment.min(total - sealed.taken).min(room.saturating_sub(self.tx.overhead()));
-            if length == 0 {
-                break;
-            }
             let to = &mut out[sealed.written..];
-            sealed.written +=
-                self.tx.seal(content::APPLICATION_DATA, length, to, |plain| source.copy(plain))?;
-            sealed.taken += length;
+            let left = fragment.min(total - sealed.taken);
+            let (taken, written) = match &mut self.keys {
+                Keys::Agreed(Agreed { tx, .. }) => {
+                    let length = left.min(to.len().saturating_sub(tx.overhead()));
+                    if length == 0 {
+                        break;
+                    }
+                    (length, tx.seal(content::APPLICATION_DATA, length, to, |plain| source.copy(plain))?)
+                }
+                Keys::Early(accepting) => {
+                    let mut plain = vec![0; left];
+                    source.copy(&mut plain);
+                    (left, accepting.as_mut().ok_or(Failure::Closed)?.seal(&plain, to)?)
+                }
+            };
+            sealed.taken += taken;
+            sealed.written += written;
         }
         Ok(sealed)
     }
 
-    /// Writes `close_notify`: no more comes from us. Returns the bytes written, 0 when there is no room.
+    /// Writes `close_notify`: no more comes from us. Returns the bytes written, 0 when there is no room, or the handshake is not
+    /// done.
     pub fn close(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
         self.alert(alert::CLOSE_NOTIFY, out)
     }
 
-    /// Writes an alert. Returns the bytes written, 0 when there is no room.
+    /// Writes an alert. Returns the bytes written, 0 when there is no room, or the handshake is not done: rustls writes what is to
+    /// be said of that.
     pub fn alert(&mut self, description: u8, out: &mut [u8]) -> Result<usize, Failure> {
-        let waiting = usize::from(self.reply.length);
-        if out.len() < waiting + 2 + self.tx.overhead() {
+        let waiting = self.reply_length();
+        let Ok(Agreed { tx, .. }) = self.agreed() else { return Ok(0) };
+        if out.len() < waiting + 2 + tx.overhead() {
             return Ok(0);
         }
         let written = self.reply(out);
         let level = if description == alert::CLOSE_NOTIFY { 1 } else { 2 };
         let body = [level, description];
-        Ok(written + self.tx.seal(content::ALERT, 2, &mut out[written..], |to| to.copy_from_slice(&body))?)
+        let tx = &mut self.agreed()?.tx;
+        Ok(written + tx.seal(content::ALERT, 2, &mut out[written..], |to| to.copy_from_slice(&body))?)
     }
 
     /// Whether the peer said that no more comes.

@@ -2,11 +2,11 @@
 
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
-use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
+use rustls::unbuffered::{ConnectionState, EncodeError, TransmitTlsData, UnbufferedStatus};
 use rustls::{CommonState, HandshakeKind, ProtocolVersion};
 
 use super::connection::Connection;
-use super::record::record_length;
+use super::record::{FRAGMENT_MAX, OVERHEAD_TLS13, record_length};
 use crate::facts::Facts;
 use crate::failure::Failure;
 use crate::hello::record::{HEADER, content, grow};
@@ -22,6 +22,10 @@ pub const HELLO_INPUT_MAX: usize = 40 * 1024;
 
 /// The most bytes of early data (0-RTT) that are taken, per connection.
 pub const EARLY_DATA_MAX: usize = 16 * 1024;
+
+/// The length of the record that ends early data: a message without a body (RFC 8446 section 4.5). rustls does not say whether a
+/// server accepted early data, and writes this record if it did; no other one that a client encrypts in a handshake is as short.
+const END_OF_EARLY_DATA: usize = OVERHEAD_TLS13 + 4;
 
 /// What a step came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +43,22 @@ pub struct Connected {
     pub facts: Facts,
     /// Bytes that came after the handshake and are not decrypted yet.
     pub rest: Vec<u8>,
-    /// Early data, decrypted. The handshake is complete, so it is no replay.
+    /// Early data of the client, decrypted. Where the handshake is complete, it is no replay.
     pub early: Vec<u8>,
+}
+
+/// What became of the early data that was to go with a ClientHello.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SentEarly {
+    /// None was sent: there was none, or no session that allows it.
+    #[default]
+    Not,
+    /// The first so many bytes were sent, and the server has not said what it does with them.
+    Unanswered(usize),
+    /// The server took the first so many bytes.
+    Accepted(usize),
+    /// The server threw it away, as if it had not been sent.
+    Refused,
 }
 
 /// Either side of rustls.
@@ -50,6 +68,8 @@ pub(super) trait Shake: std::ops::Deref<Target = Self::Common> {
     fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
     /// Takes early data that is ready.
     fn early_data(state: ConnectionState<'_, '_, Self::Data>, early: &mut Vec<u8>) -> Result<(), Failure>;
+    /// All that was encoded is on its way; early data of ours may follow it.
+    fn transmit(data: TransmitTlsData<'_, Self::Data>, gathered: &mut Gathered, out: &mut Vec<u8>);
 }
 
 impl Shake for UnbufferedServerConnection {
@@ -71,6 +91,10 @@ impl Shake for UnbufferedServerConnection {
         }
         Ok(())
     }
+
+    fn transmit(data: TransmitTlsData<'_, Self::Data>, _: &mut Gathered, _: &mut Vec<u8>) {
+        data.done();
+    }
 }
 
 impl Shake for UnbufferedClientConnection {
@@ -83,6 +107,22 @@ impl Shake for UnbufferedClientConnection {
 
     fn early_data(_: ConnectionState<'_, '_, Self::Data>, _: &mut Vec<u8>) -> Result<(), Failure> {
         Err(Failure::Unexpected)
+    }
+
+    fn transmit(mut data: TransmitTlsData<'_, Self::Data>, gathered: &mut Gathered, out: &mut Vec<u8>) {
+        let plain = std::mem::take(&mut gathered.to_send_early);
+        // One record, so that its length tells how much of it was allowed.
+        let plain = &plain[..plain.len().min(FRAGMENT_MAX)];
+        if let (false, Some(mut writer)) = (plain.is_empty(), data.may_encrypt_early_data()) {
+            let start = out.len();
+            out.resize(start + plain.len() + OVERHEAD_TLS13, 0);
+            let written = writer.encrypt(plain, &mut out[start..]).unwrap_or(0);
+            out.truncate(start + written);
+            if let Some(sent @ 1..) = written.checked_sub(OVERHEAD_TLS13) {
+                gathered.sent_early = SentEarly::Unanswered(sent);
+            }
+        }
+        data.done();
     }
 }
 
@@ -97,6 +137,11 @@ pub(super) struct Input {
 }
 
 impl Input {
+    /// What rustls was not shown yet, which is left out.
+    pub fn take_unseen(&mut self) -> Vec<u8> {
+        self.bytes.split_off(self.shown)
+    }
+
     pub fn new(limit: usize) -> Input {
         Input { bytes: Vec::new(), limit, shown: 0 }
     }
@@ -127,7 +172,11 @@ impl Input {
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     pub notes: Notes,
+    /// Early data of the client.
     pub early: Vec<u8>,
+    /// Early data of ours that goes behind the ClientHello.
+    pub to_send_early: Box<[u8]>,
+    pub sent_early: SentEarly,
     pub server_random: [u8; 32],
     pub session_id: Vec<u8>,
     /// An alert of ours was written to the output.
@@ -181,7 +230,7 @@ fn turn<C: Shake>(
                 Ok(None)
             }
             Ok(ConnectionState::TransmitTlsData(data)) => {
-                data.done();
+                C::transmit(data, gathered, out);
                 Ok(None)
             }
             Ok(ConnectionState::BlockedHandshake) => Ok(Some(Step::More)),
@@ -221,6 +270,12 @@ fn encode(
     out.truncate(start + written);
     let record = &out[start..];
     gathered.wrote_alert |= record.first() == Some(&content::ALERT);
+    if let SentEarly::Unanswered(sent) = gathered.sent_early
+        && record.first() == Some(&content::APPLICATION_DATA)
+        && record.len() == END_OF_EARLY_DATA
+    {
+        gathered.sent_early = SentEarly::Accepted(sent);
+    }
     note_server_hello(record, gathered);
 }
 
@@ -249,6 +304,26 @@ fn write_alerts<C: Shake>(conn: &mut C, input: &mut Input, gathered: &mut Gather
         encode(out, gathered, |room| data.encode(room));
         input.discard(discard);
     }
+}
+
+/// Encrypts data for a client whose handshake is not done: one record, to the front of `out`. Returns its length.
+pub(super) fn seal<C: Shake>(
+    conn: &mut C,
+    input: &mut Input,
+    plain: &[u8],
+    out: &mut [u8],
+) -> Result<usize, Failure> {
+    let status = conn.process(&mut input.bytes[..input.shown]);
+    let discard = status.discard;
+    let written = match status.state {
+        Ok(ConnectionState::WriteTraffic(mut traffic)) => {
+            traffic.encrypt(plain, out).map_err(|_| Failure::Exhausted)
+        }
+        Ok(_) => Err(Failure::Unexpected),
+        Err(error) => Err(Failure::of(error, None)),
+    };
+    input.discard(discard);
+    written
 }
 
 /// Writes an alert in clear, before there are keys.

@@ -14,5 +14,5 @@ mod record;
 pub use accept::Accepting;
 pub use connect::Connecting;
 pub use connection::{Connection, Event, Opened, Sealed, WARNINGS_MAX};
-pub use handshake::{Connected, EARLY_DATA_MAX, HANDSHAKE_INPUT_MAX, HELLO_INPUT_MAX, Step};
+pub use handshake::{Connected, EARLY_DATA_MAX, HANDSHAKE_INPUT_MAX, HELLO_INPUT_MAX, SentEarly, Step};
 pub use record::{FRAGMENT_MAX, OVERHEAD_MAX, RECORD_MAX};

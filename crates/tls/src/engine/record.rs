@@ -14,6 +14,9 @@ pub const FRAGMENT_MAX: usize = 1 << 14;
 /// What a record has beyond its plaintext, at most: header, explicit nonce or type, tag.
 pub const OVERHEAD_MAX: usize = HEADER + 8 + TAG;
 
+/// The same in TLS 1.3, always: header, type, tag.
+pub const OVERHEAD_TLS13: usize = HEADER + 1 + TAG;
+
 /// The most bytes of one record on the wire that are accepted (RFC 5246 section 6.2.3 allows the most).
 pub const RECORD_MAX: usize = HEADER + FRAGMENT_MAX + 2048;
 

@@ -31,6 +31,8 @@ pub struct ServerWords {
     pub reuse: Option<bool>,
     /// False with `no-tls-tickets`.
     pub tickets: Option<bool>,
+    /// `allow-0rtt`, which nothing takes back.
+    pub early_data: bool,
     /// `check-ssl` and `no-check-ssl`
     pub check_ssl: Option<bool>,
     pub check_sni: Option<String>,
@@ -66,8 +68,11 @@ impl ServerWords {
         }
         match word {
             "no-renegotiate" => return Ok(Read::Taken(0)),
+            "allow-0rtt" => {
+                self.early_data = true;
+                return Ok(Read::Taken(0));
+            }
             "renegotiate" => return Err(unsupported(word, "the TLS library never renegotiates")),
-            "allow-0rtt" => return Err(unsupported(word, "early data is not sent to servers")),
             "npn" => return Err(unsupported(word, "no server speaks it any more; use 'alpn'")),
             "no-verifyhost" => {
                 self.host = None;
@@ -140,6 +145,7 @@ impl ServerWords {
             sni_auto: self.sni_auto.or(below.sni_auto),
             reuse: self.reuse.or(below.reuse),
             tickets: self.tickets.or(below.tickets),
+            early_data: self.early_data || below.early_data,
             check_ssl: self.check_ssl.or(below.check_ssl),
             check_sni: pick(&self.check_sni, &below.check_sni),
             check_sni_auto: self.check_sni_auto.or(below.check_sni_auto),
@@ -161,6 +167,7 @@ impl ServerWords {
             versions,
             reuse: self.reuse.unwrap_or(true),
             tickets: self.tickets.unwrap_or(true),
+            early_data: self.early_data,
             ..ServerProfile::default()
         };
         if let Some(list) = &self.ciphers {
@@ -238,13 +245,14 @@ mod tests {
     fn lines_that_can_be_spoken_to() {
         let line = "ssl verify required ca-file ca.pem verifyhost a.com sni str(x) alpn h2 force-tlsv13 crt c.pem \
                     no-ssl-reuse check-ssl check-sni b check-alpn http/1.1 no-renegotiate no-tls-tickets \
-                    client-sigalgs ed25519";
+                    client-sigalgs ed25519 allow-0rtt";
         let read = words(line).unwrap();
         let (profile, warnings) = read.profile(&Files, true).unwrap();
         assert!(
             profile.policy.required
                 && !profile.reuse
                 && !profile.tickets
+                && profile.early_data
                 && !profile.versions.tls12
                 && warnings.is_empty()
         );
@@ -265,7 +273,6 @@ mod tests {
             ("alpn", "'alpn' : missing the comma-delimited ALPN protocol suite."),
             ("sni", "'sni' : missing sni expression."),
             ("verifyhost", "'verifyhost' : missing hostname to verify against."),
-            ("allow-0rtt", "'allow-0rtt' is not supported on a server: early data is not sent to servers"),
             ("weight 10", "unknown weight"),
         ] {
             assert_eq!(words(line), Err(error.to_owned()), "{line}");

@@ -159,7 +159,12 @@ impl Carrier {
                 current_task().wake(Reason::YIELD);
                 return Poll::Pending;
             }
-            match self.port.line.poll_recv(BULK_SIZE) {
+            let polled = self.port.line.poll_recv(BULK_SIZE);
+            if self.mux.is_early() && !self.port.line.is_early() {
+                self.mux.is_early.set(false);
+                self.wake_all();
+            }
+            match polled {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Err(error)) => return Poll::Ready(Step::Broken(error)),
                 Poll::Ready(Ok(buf)) if buf.is_empty() => {

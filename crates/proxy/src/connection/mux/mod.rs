@@ -66,6 +66,8 @@ pub struct Mux {
     socket: SocketId,
     /// What is known of TLS on it.
     tls: Option<Rc<TlsFacts>>,
+    /// The client's handshake is not done.
+    is_early: Cell<bool>,
 }
 
 struct State {
@@ -160,7 +162,13 @@ impl Mux {
             task: Cell::new(current_task()),
             socket: line.socket_id(),
             tls: line.tls_facts().cloned(),
+            is_early: Cell::new(line.is_early()),
         })
+    }
+
+    /// Whether the client's handshake is not done: see [`Line::is_early`].
+    pub fn is_early(&self) -> bool {
+        self.is_early.get()
     }
 
     /// Whether nothing of any stream is left to be sent or received.
@@ -318,6 +326,21 @@ impl MuxStream {
             None if slot.ended => Poll::Ready(Ok(Buf::empty())),
             None if slot.reset || slot.left => Poll::Ready(Err(gone())),
             None => {
+                slot.reader = current_task();
+                Poll::Pending
+            }
+        });
+        polled.unwrap_or_else(|| Poll::Ready(Err(gone())))
+    }
+
+    /// See [`Line::poll_complete`].
+    pub fn poll_complete(&mut self) -> Poll<io::Result<()>> {
+        if !self.mux.is_early() {
+            return Poll::Ready(Ok(()));
+        }
+        let polled = self.with(|_, slot| match slot.reset || slot.left {
+            true => Poll::Ready(Err(gone())),
+            false => {
                 slot.reader = current_task();
                 Poll::Pending
             }

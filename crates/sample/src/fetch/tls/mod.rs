@@ -560,10 +560,10 @@ pub static TABLE: &[FetchDef] = &[
         "ssl_fc_has_early",
         Type::Bool,
         SESSION,
-        "whether what is processed may be a replay: it never is",
+        "whether the client sent early data and its handshake is not done: what is processed may be a replay",
         |_, cx, _| {
             known(cx, Side::Client)?;
-            bool(false)
+            bool(cx.session.rare().is_early)
         },
     ),
     FetchDef::new(
