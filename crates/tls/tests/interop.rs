@@ -20,7 +20,7 @@ use thalweg_tls::engine::{Accepting, Connected, Connecting, Connection, Event, S
 use thalweg_tls::select::Selection;
 use thalweg_tls::server::{ServerContext, ServerProfile};
 use thalweg_tls::verify::{ClientPolicy, Code, ServerPolicy, Verify};
-use thalweg_tls::x509::make::NewKey;
+use thalweg_tls::x509::make::{MadeKey, NewKey};
 use thalweg_tls::{Failure, pem};
 
 /// How long a program that hangs is waited for. Far more than any of this takes on a busy machine.
@@ -613,6 +613,29 @@ fn openssl_takes_our_early_data() {
         server.child.stdin.as_mut().unwrap().write_all(b"typed\n").unwrap();
         assert_eq!(end.read_until(b"\n"), b"typed\n");
         end.close();
+    }
+}
+
+/// The digest is not the one that goes with the curve, and fills only a part of what is signed.
+#[test]
+fn openssl_verifies_what_authorities_on_p384_sign() {
+    if !has("openssl") {
+        return;
+    }
+    let directory = Directory::new("p384");
+    let key = MadeKey::generate(NewKey::P384).unwrap();
+    let authority = template("Root").ca(None);
+    let pem = |der: Vec<u8>| pem::encode("CERTIFICATE", &der);
+    directory.write("ca.pem", &pem(authority.sign(&key, &authority.subject, &key).unwrap()));
+    for round in 0..8 {
+        let name = format!("{round}.example.com");
+        directory.write("leaf.pem", &pem(template(&name).sign(&key, &authority.subject, &key).unwrap()));
+        let verify = "verify -CAfile ca.pem leaf.pem".split(' ');
+        let output = Command::new("openssl").args(verify).current_dir(&directory.0).output().unwrap();
+        assert!(text(&output).starts_with("leaf.pem: OK"), "{}", text(&output));
+        let show = "x509 -noout -text -in leaf.pem".split(' ');
+        let output = Command::new("openssl").args(show).current_dir(&directory.0).output().unwrap();
+        assert!(text(&output).contains("Signature Algorithm: ecdsa-with-SHA256"), "{}", text(&output));
     }
 }
 

@@ -1,11 +1,12 @@
 //! Making certificates: for `generate-certificates`, and for tests, which want odd ones.
 
+use aws_lc_rs::digest::{Digest, SHA256, SHA384, digest};
 use aws_lc_rs::encoding::AsDer;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, EcdsaKeyPair, KeyPair, RSA_PKCS1_SHA256,
-    RsaKeyPair,
+    RsaKeyPair, Signature,
 };
 
 use super::oid::{self, extension, purpose};
@@ -107,8 +108,9 @@ impl MadeKey {
     fn algorithm(&self) -> Vec<u8> {
         let mut content = Vec::new();
         match self.pair {
-            Pair::P256(_) => der::write(&mut content, tag::OID, b"\x2a\x86\x48\xce\x3d\x04\x03\x02"),
-            Pair::P384(_) => der::write(&mut content, tag::OID, b"\x2a\x86\x48\xce\x3d\x04\x03\x03"),
+            Pair::P256(_) | Pair::P384(_) => {
+                der::write(&mut content, tag::OID, b"\x2a\x86\x48\xce\x3d\x04\x03\x02");
+            }
             Pair::Rsa(_) => {
                 der::write(&mut content, tag::OID, b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0b");
                 der::write(&mut content, tag::NULL, &[]);
@@ -117,13 +119,21 @@ impl MadeKey {
         wrapped(tag::SEQUENCE, &content)
     }
 
+    /// Signs the SHA-256 of a message, as the reference does with any key.
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, NoEntropy> {
         let entropy = SystemRandom::new();
+        let bytes = |signature: Signature| signature.as_ref().to_vec();
         match &self.pair {
-            Pair::P256(pair) | Pair::P384(pair) => pair
-                .sign(&entropy, message)
-                .map(|signature| signature.as_ref().to_vec())
-                .map_err(|_| NoEntropy),
+            Pair::P256(pair) => pair.sign(&entropy, message).map(bytes).map_err(|_| NoEntropy),
+            Pair::P384(pair) => {
+                // ECDSA signs a number. A digest that is shorter than the curve's is that number as it stands (FIPS 186-5 section
+                // 6.4.1), and so with zeros before it: as long as the only digest that the library signs with this curve.
+                let short = digest(&SHA256, message);
+                let mut number = [0; 48];
+                number[16..].copy_from_slice(short.as_ref());
+                let number = Digest::import_less_safe(&number, &SHA384).map_err(|_| NoEntropy)?;
+                pair.sign_digest(&number).map(bytes).map_err(|_| NoEntropy)
+            }
             Pair::Rsa(pair) => {
                 let mut signature = vec![0; pair.public_modulus_len()];
                 pair.sign(&RSA_PKCS1_SHA256, &entropy, message, &mut signature).map_err(|_| NoEntropy)?;
