@@ -479,10 +479,20 @@ fn a_response_survives_what_its_client_sends_behind_the_request() {
 /// A client that goes on sending behind its last request is read from for a moment only, and holds up nobody meanwhile.
 #[test]
 fn a_flood_behind_the_last_request_is_cut_off() {
+    is_cut_off(b"GET / HTTP/1.1\r\nno field\r\n\r\n");
+}
+
+/// The same behind what ends a connection of HTTP/2: a first frame that is no SETTINGS.
+#[test]
+fn a_flood_behind_the_end_of_http2_is_cut_off() {
+    is_cut_off(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x08\x06\0\0\0\0\0");
+}
+
+fn is_cut_off(last: &[u8]) {
     each_driver(|io| {
         let proxy = Setup::http("frontend fe\nbind <@fe>\nhttp-request return status 204\n").start(io);
         let mut flood = TcpStream::connect(proxy.addr("fe")).unwrap();
-        flood.write_all(b"GET / HTTP/1.1\r\nno field\r\n\r\n").unwrap();
+        flood.write_all(last).unwrap();
         let began = Instant::now();
         thread::scope(|scope| {
             let sent = scope

@@ -2,6 +2,8 @@
 //! TCP stream or any number of requests.
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::Poll;
@@ -42,6 +44,9 @@ const LINGER_MS: u64 = 1000;
 
 /// Most bytes that are thrown away at once so that a connection can be closed in order.
 const UNREAD_MAX: usize = 256 * 1024;
+
+/// Bytes of those that one receive takes.
+const UNWANTED_MAX: usize = 16 * 1024;
 
 /// What may be wrong with a PROXY header, by the numbers of `fc_err`.
 const PRX_EMPTY: ConnError = ConnError(11);
@@ -109,7 +114,7 @@ fn serve(own: Rc<Thread>, mut stay: Stay) -> impl Future<Output = ()> {
         // Requests, one after the other, until the client or the rules end it.
         loop {
             stay.begin_wait(&own);
-            let missing = std::future::poll_fn(|_| stay.poll_request(&own)).await;
+            let missing = poll_fn(|_| stay.poll_request(&own)).await;
             if stay.session.first.get() && stay.may_change_to_frames(&own) {
                 match is_h2_preface(stay.client.received()) {
                     Some(true) => return pool::boxed(in_frames(&own, stay)).await,
@@ -692,10 +697,14 @@ async fn close_in_order(own: &Thread, (session, client): (&ClientSession, &mut P
         return;
     }
     client.input = None;
-    let deadline = timer::deadline_in(LINGER_MS);
+    read_over(timer::deadline_in(LINGER_MS), || client.line.poll_recv(UNWANTED_MAX)).await;
+}
+
+/// Reads and throws away what comes, until nothing more does or `deadline` has passed. Who always has more to say neither
+/// outlasts that nor holds up the others of the thread: the receive is looked at before the timer is.
+async fn read_over(deadline: u64, mut recv: impl FnMut() -> Poll<io::Result<Buf>>) {
     let mut unread = 0;
-    while let Ok(Ok(buf)) = timer::timeout_at(Some(deadline), client.line.recv(16 * 1024)).await {
-        // A client that always has more to say never lets the timer speak, nor anybody else on this thread.
+    while let Ok(Ok(buf)) = timer::timeout_at(Some(deadline), poll_fn(|_| recv())).await {
         if buf.is_empty() || clock::now_ms() >= deadline {
             return;
         }
@@ -709,6 +718,9 @@ async fn close_in_order(own: &Thread, (session, client): (&ClientSession, &mut P
 
 #[cfg(test)]
 mod tests {
+    use thalweg_runtime::SpawnOptions;
+    use thalweg_runtime::driver::sim::{self, SimConfig};
+
     use super::*;
 
     fn size_of_future<F: Future>(_: fn(Rc<Thread>, Stay) -> F) -> usize {
@@ -722,5 +734,38 @@ mod tests {
         let (session, client) = (size_of::<ClientSession>(), size_of::<Port>());
         println!("all: {size}, session: {session}, facts: {}, client: {client}", size_of::<Session>());
         assert!(size <= 384, "a session takes {size} bytes, and blocks are multiples of 64");
+    }
+    /// In a network of the simulator what was sent is read at some time; over a fast one a flood may always be ahead.
+    #[test]
+    fn a_flood_is_read_for_its_time_only_and_others_have_their_turns() {
+        const TIME_MS: u64 = 2;
+        const RECEIVES_MAX: u64 = 1_000_000;
+        let turns = Rc::new(Cell::new(0u64));
+        let seen = Rc::new(Cell::new(None));
+        let (turn, saw, over) = (Rc::clone(&turns), Rc::clone(&seen), Rc::clone(&seen));
+        // Nothing happens in the network meanwhile.
+        let sim = SimConfig { idle_rounds_max: u64::MAX, ..SimConfig::faultless() };
+        let report = sim::run(1, sim, move |_| async move {
+            spawn_with(&SESSION, SpawnOptions::default(), async move {
+                while over.get().is_none() {
+                    turn.set(turn.get() + 1);
+                    yield_now().await;
+                }
+            });
+            let (mut receives, began) = (0, clock::now_ms());
+            let flood = || {
+                receives += 1;
+                let over = receives > RECEIVES_MAX;
+                Poll::Ready(Ok(if over { Buf::empty() } else { Buf::copy_of(&[b'x'; UNWANTED_MAX]) }))
+            };
+            read_over(began + TIME_MS, flood).await;
+            saw.set(Some((receives, clock::now_ms() - began)));
+        });
+        report.check().unwrap();
+        let (receives, took_ms) = seen.get().unwrap();
+        assert!(receives <= RECEIVES_MAX, "it is read until it ends");
+        assert_eq!(took_ms, TIME_MS);
+        let least = receives / (UNREAD_MAX / UNWANTED_MAX) as u64;
+        assert!(turns.get() >= least, "{} turns of another task in {receives} receives", turns.get());
     }
 }
