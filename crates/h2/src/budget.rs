@@ -33,6 +33,9 @@ pub enum Abuse {
 }
 
 impl Abuse {
+    /// How many there are.
+    pub const COUNT: usize = Abuse::Glitch as usize + 1;
+
     /// Points each costs.
     fn cost(self) -> u32 {
         match self {

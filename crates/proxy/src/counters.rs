@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, OnceLock};
 
-use thalweg_h2::connection::Tally;
+use thalweg_h2::connection::{Excess, Tally};
 use thalweg_live::Chunks;
 use thalweg_shared as sync;
 
@@ -117,6 +117,8 @@ macro_rules! counters {
             pub connection_rate: Rate,
             /// How long streams took, once there were any.
             pub latency: OnceLock<Box<Latency>>,
+            /// Connections of HTTP/2 that ended for too much of something, once there were any.
+            h2_excesses: OnceLock<Box<Excesses>>,
         }
 
         impl $name {
@@ -127,6 +129,12 @@ macro_rules! counters {
         }
     };
 }
+
+/// For how many reasons connections of HTTP/2 are ended that broke no rule: see [`Excess::index`].
+pub const EXCESSES: usize = Excess::COUNT;
+
+/// Connections by why they ended.
+type Excesses = [Counter; EXCESSES];
 
 counters! {
     /// One thread's counters of one frontend, backend or server. Names follow the statistics page (manual section
@@ -254,6 +262,9 @@ impl Counters {
         if let Some(latency) = self.latency.get() {
             latency.reset();
         }
+        for counter in self.h2_excesses.get().into_iter().flat_map(|all| all.iter()) {
+            counter.set(0);
+        }
         self.reset_max();
     }
 
@@ -270,6 +281,20 @@ impl Counters {
         if let Some(latency) = other.latency.get() {
             self.latency.get_or_init(Box::default).take_over(latency);
         }
+        if let Some(excesses) = other.h2_excesses.get() {
+            let mine = self.h2_excesses.get_or_init(Box::default);
+            mine.iter().zip(excesses.iter()).for_each(|(mine, theirs)| mine.add(theirs.get()));
+        }
+    }
+
+    /// Counts a connection of HTTP/2 that ended for too much of something. Only the owning thread may call this.
+    pub fn count_excess(&self, excess: Excess) {
+        self.h2_excesses.get_or_init(Box::default)[excess.index()].add(1);
+    }
+
+    /// How many ended for what has this [`Excess::index`].
+    pub fn excess(&self, index: usize) -> u64 {
+        self.h2_excesses.get().and_then(|all| all.get(index)).map_or(0, Counter::get)
     }
 
     /// Counts what a connection of HTTP/2 counted since `before`.

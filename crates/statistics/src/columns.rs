@@ -165,7 +165,7 @@ pub const ONLY_FRONTEND: &[&str] = &[
 ];
 
 /// The counters of modules, after the fixed columns: `<module>_<name>`. Frontends and backends have them.
-pub static EXTRA: [Column; 24] = [
+pub static EXTRA: [Column; 38] = [
     c("h2_headers_rcvd", "MCPV", "HEADERS frames received"),
     c("h2_data_rcvd", "MCPV", "DATA frames received"),
     c("h2_settings_rcvd", "MCPV", "SETTINGS frames received"),
@@ -192,6 +192,21 @@ pub static EXTRA: [Column; 24] = [
     c("lb_ejected", "MGPV", "Servers ejected now, or whether this one is"),
     c("lb_ejections", "MCPV", "Times a server was ejected"),
     c("lb_refused_retries", "MCPV", "Repetitions that the budget did not pay for"),
+    // Ours: connections that ended for too much of something, in the order of `Excess::index`.
+    c("h2_ended_rapid_reset", "MCPV", "HTTP/2 connections ended for requests that were taken back"),
+    c("h2_ended_forced_reset", "MCPV", "HTTP/2 connections ended for breaches that end streams"),
+    c("h2_ended_ping", "MCPV", "HTTP/2 connections ended for PING frames"),
+    c("h2_ended_settings", "MCPV", "HTTP/2 connections ended for SETTINGS frames"),
+    c("h2_ended_noise", "MCPV", "HTTP/2 connections ended for frames that do nothing"),
+    c("h2_ended_empty_data", "MCPV", "HTTP/2 connections ended for empty DATA frames"),
+    c("h2_ended_tiny_window", "MCPV", "HTTP/2 connections ended for tiny WINDOW_UPDATE frames"),
+    c("h2_ended_window", "MCPV", "HTTP/2 connections ended for WINDOW_UPDATE frames"),
+    c("h2_ended_interim", "MCPV", "HTTP/2 connections ended for interim responses"),
+    c("h2_ended_continuation", "MCPV", "HTTP/2 connections ended for CONTINUATION frames"),
+    c("h2_ended_breach", "MCPV", "HTTP/2 connections ended for breaches of the protocol"),
+    c("h2_ended_block", "MCPV", "HTTP/2 connections ended for a header block that is too long"),
+    c("h2_ended_unread", "MCPV", "HTTP/2 connections ended for answers that nobody reads"),
+    c("h2_ended_glitches", "MCPV", "HTTP/2 connections ended for reaching the limit of glitches"),
 ];
 
 /// The tags of a column in a row of this kind: three columns differ for backends.

@@ -7,7 +7,7 @@ use thalweg_config::model::{
 use thalweg_proxy::backend::connect::shares_connections;
 use thalweg_proxy::backend::health::{CheckReport, What};
 use thalweg_proxy::backend::standing::{Operation, Standing};
-use thalweg_proxy::counters::{Counter, Counters, Peaks, Rate, peak};
+use thalweg_proxy::counters::{Counter, Counters, EXCESSES, Peaks, Rate, peak};
 use thalweg_proxy::gate::Gate;
 use thalweg_proxy::{Instance, Stopping};
 use thalweg_runtime::clock;
@@ -63,10 +63,13 @@ impl Row {
         }
     }
 
-    /// Sets module counters by their position in [`EXTRA`]: those of HTTP/2, then those of HTTP/1.
-    fn extra(&mut self, h2: [u64; H2_COUNTERS], h1: [u64; H1_COUNTERS]) {
-        for (i, value) in h2.into_iter().chain(h1).enumerate() {
+    /// Sets module counters by their position in [`EXTRA`]: those of HTTP/2, then those of HTTP/1; and why connections ended.
+    fn extra(&mut self, sums: &Sums<'_>, h2: &H2, h1: [u64; H1_COUNTERS]) {
+        for (i, value) in h2.counted.into_iter().chain(h1).enumerate() {
             self.set(COLUMNS.len() + i, U64(value));
+        }
+        for excess in 0..EXCESSES {
+            self.set(ENDED + excess, U64(sums.0.iter().map(|c| c.excess(excess)).sum()));
         }
     }
 }
@@ -88,6 +91,9 @@ const CHOICE: usize = COLUMNS.len() + H2_COUNTERS + H1_COUNTERS;
 pub(crate) const EJECTED: usize = CHOICE;
 const EJECTIONS: usize = CHOICE + 1;
 const REFUSED_RETRIES: usize = CHOICE + 2;
+
+/// Where the reasons for which connections of HTTP/2 ended begin.
+const ENDED: usize = CHOICE + 3;
 
 /// What was counted of HTTP/2.
 struct H2 {
@@ -270,7 +276,8 @@ pub fn frontend(instance: &Instance, proxy: &Proxy) -> Row {
     let current = sums.of(|c| &c.current).saturating_sub(h2.open_connections) * http;
     let h1_streams = requests.saturating_sub(sums.of(|c| &c.silent)).saturating_sub(h2.streams);
     row.extra(
-        h2.counted,
+        &sums,
+        &h2,
         [
             current,
             current,
@@ -559,7 +566,8 @@ pub fn backend(instance: &Instance, proxy: &Proxy) -> Row {
         .sum();
     let http = u64::from(is_http(proxy));
     row.extra(
-        H2::of(&sums).counted,
+        &sums,
+        &H2::of(&sums),
         [
             (sums.of(|c| &c.current) + idle) * http,
             sums.of(|c| &c.current) * http,

@@ -6,7 +6,7 @@ use std::sync::{Mutex, mpsc};
 
 use base64::Engine as _;
 
-use support::h2::{Client, GET, beginning, block, frame, next_frame};
+use support::h2::{Client, GET, beginning, block, frame, next_frame, stat};
 use support::tls::{self, Authority};
 use support::{Conn, Proxy, Server, Setup, each_driver, eventually, ok};
 use thalweg_h2::error::ErrorCode;
@@ -568,12 +568,7 @@ fn counters_and_sessions() {
         let mut client = client(&proxy);
         let ids: Vec<u32> = (0..3).map(|_| client.open("GET", "/", &[], true)).collect();
         assert_eq!(client.get("/nb").text(), "4");
-        let stat = |name: &str| {
-            let text = ask("show stat fe 1 -1");
-            let mut lines = text.trim_start_matches("# ").lines().map(|line| line.split(','));
-            let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
-            names.zip(values).find(|(n, _)| *n == name).unwrap().1.parse::<u64>().unwrap()
-        };
+        let stat = |column: &str| stat(&proxy, "fe", 1, column).parse::<u64>().unwrap();
         let seen = ["h2sess", "h1sess", "h2req", "h1req", "h2_open_connections", "h2_backend_open_streams"]
             .map(stat);
         assert_eq!(seen, [1, 0, 4, 0, 1, 3]);

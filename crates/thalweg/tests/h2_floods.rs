@@ -5,7 +5,7 @@ mod support;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use support::h2::{Client, GET, Served, beginning, block, data_frame, frame, next_frame};
+use support::h2::{Client, GET, Served, beginning, block, data_frame, frame, next_frame, stat};
 use support::{Conn, Proxy, Server, Setup, each_driver, ok};
 use thalweg_h2::frame::{self, Kind, flag};
 use thalweg_h2::settings::Settings;
@@ -106,20 +106,22 @@ fn of_clients() {
     });
 }
 
-/// Whoever keeps to the protocol, and is left nevertheless, has a line that says for what.
+/// Whoever keeps to the protocol, and is left nevertheless, has a line that says for what, and is counted with others of the kind.
 #[test]
 fn the_log_says_why() {
     each_driver(|io| {
-        let proxy = Setup::http("frontend fe\nbind <@fe>\nhttp-request return status 204\n").start(io);
-        for (name, reason) in [
-            ("pings", "too many PING"),
-            ("settings", "too many SETTINGS"),
-            ("priorities", "too many frames that do nothing"),
+        let text = "frontend fe\nbind <@fe>\nhttp-request return status 204\n";
+        let proxy = Setup::http(text).global("stats socket <@dir>/cli level admin").start(io);
+        for (name, reason, column) in [
+            ("pings", "too many PING", "h2_ended_ping"),
+            ("settings", "too many SETTINGS", "h2_ended_settings"),
+            ("priorities", "too many frames that do nothing", "h2_ended_noise"),
         ] {
             let (_, make) = FLOODS.iter().find(|(flood, _)| *flood == name).unwrap();
             assert!(is_ended_by(&proxy, *make), "{name}");
             let line = std::iter::repeat_with(|| proxy.log()).find(|line| line.contains("closed: ")).unwrap();
             assert!(line.ends_with(&format!("fe/1: HTTP/2 connection closed: {reason}")), "{line}");
+            assert_eq!(stat(&proxy, "fe", 1, column), "1", "{name}");
         }
         proxy.finish(());
     });
@@ -147,16 +149,19 @@ fn small_data_waits_for_its_turn() {
 }
 
 /// What a server sends instead of an answer, or with it, for the one stream that it has.
-const OF_SERVERS: &[(&str, Make)] = &[
-    ("interim responses", |_| frame(Kind::Headers, flag::END_HEADERS, 1, b"\x08\x03103")),
-    ("pings", |_| frame(Kind::Ping, 0, 0, &[0; 8])),
-    ("settings", |_| frame(Kind::Settings, 0, 0, &[])),
-    ("windows", |_| frame(Kind::WindowUpdate, 0, 0, &[0, 0, 0, 99])),
-    ("empty data", |n| {
+/// For each, the column of `show stat` that counts it.
+const OF_SERVERS: &[(&str, &str, Make)] = &[
+    ("interim responses", "h2_ended_interim", |_| frame(Kind::Headers, flag::END_HEADERS, 1, b"\x08\x03103")),
+    ("pings", "h2_ended_ping", |_| frame(Kind::Ping, 0, 0, &[0; 8])),
+    ("settings", "h2_ended_settings", |_| frame(Kind::Settings, 0, 0, &[])),
+    ("windows", "h2_ended_window", |_| frame(Kind::WindowUpdate, 0, 0, &[0, 0, 0, 99])),
+    ("empty data", "h2_ended_empty_data", |n| {
         once(n, frame(Kind::Headers, flag::END_HEADERS, 1, b"\x88"), data_frame(1, b"", false))
     }),
-    ("continuations", |n| once(n, frame(Kind::Headers, 0, 1, b"\x88"), frame(Kind::Continuation, 0, 1, b""))),
-    ("unknown frames", |_| frame(Kind::Unknown(99), 0, 1, &[0; 5])),
+    ("continuations", "h2_ended_block", |n| {
+        once(n, frame(Kind::Headers, 0, 1, b"\x88"), frame(Kind::Continuation, 0, 1, b""))
+    }),
+    ("unknown frames", "h2_ended_noise", |_| frame(Kind::Unknown(99), 0, 1, &[0; 5])),
 ];
 
 /// Serves the first connection as a flood, and others well.
@@ -182,7 +187,7 @@ fn flooding(mut conn: Conn, make: Make, ended: &AtomicU32) {
 #[test]
 fn of_servers() {
     each_driver(|io| {
-        for (name, make) in OF_SERVERS {
+        for (name, column, make) in OF_SERVERS {
             let ended = std::sync::Arc::new(AtomicU32::new(0));
             let (make, counted) = (*make, std::sync::Arc::clone(&ended));
             let bad = Server::start(move |conn, _| flooding(conn, make, &counted));
@@ -197,7 +202,7 @@ fn of_servers() {
                  backend bad\nretries 0\nserver s {} proto h2\nbackend good\nserver s {} proto h2\n",
                 bad.addr, good.addr
             );
-            let proxy = Setup::http(&text).start(io);
+            let proxy = Setup::http(&text).global("stats socket <@dir>/cli level admin").start(io);
             let mut client = Client::new(proxy.connect());
             let id = client.open("GET", "/bad", &[], true);
             let answer = client.answer(id);
@@ -207,6 +212,7 @@ fn of_servers() {
             support::eventually("the server's connection ended", || {
                 (ended.load(Ordering::SeqCst) == 1).then_some(())
             });
+            assert_eq!(stat(&proxy, "bad", 2, column), "1", "{name}");
             proxy.finish((bad, good));
         }
     });

@@ -2,14 +2,12 @@
 
 mod support;
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
-use support::h2::{Client, Served, next_frame};
+use support::h2::{Client, Served, next_frame, stat};
 use support::tls::Authority;
-use support::{Conn, Proxy, Server, Setup, each_driver, eventually};
+use support::{Conn, Server, Setup, each_driver, eventually};
 use thalweg_h2::error::ErrorCode;
 use thalweg_h2::frame;
 use thalweg_h2::settings::Settings;
@@ -477,16 +475,6 @@ fn servers_choose_by_alpn() {
 }
 
 /// A number of the server's line of `show stat`.
-fn stat(proxy: &Proxy, column: &str) -> String {
-    let mut socket = UnixStream::connect(proxy.path("cli")).unwrap();
-    socket.write_all(b"show stat be 4 -1\n").unwrap();
-    let mut text = String::new();
-    socket.read_to_string(&mut text).unwrap();
-    let mut lines = text.lines().map(|line| line.split(','));
-    let at = lines.next().unwrap().position(|name| name == column).unwrap();
-    lines.next().unwrap().nth(at).unwrap().to_string()
-}
-
 /// What one thread does not use another one does, whatever is spoken on it: all requests go over one connection.
 #[test]
 fn idle_connections_go_where_they_are_needed() {
@@ -513,9 +501,11 @@ fn idle_connections_go_where_they_are_needed() {
                 conn.send("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
                 assert_eq!(conn.response().text(), version, "{server}");
                 // Another thread sees it a moment after it was left.
-                eventually("the connection is idle", || (stat(&proxy, "srv_icur") == "1").then_some(()));
+                eventually("the connection is idle", || {
+                    (stat(&proxy, "be", 4, "srv_icur") == "1").then_some(())
+                });
             }
-            assert_eq!(stat(&proxy, "connect"), "1", "{server}");
+            assert_eq!(stat(&proxy, "be", 4, "connect"), "1", "{server}");
             drop(proxy);
         }
     });
@@ -540,6 +530,37 @@ fn idle_servers_are_asked_whether_they_are_there() {
             assert_eq!(conn.response().text(), number);
             assert_eq!(tell.recv().unwrap(), [frame::Kind::Ping, frame::Kind::Goaway]);
         }
+        proxy.finish(server);
+    });
+}
+
+/// Frames, streams and connections to servers are counted for their backend, as those of clients are for their frontend.
+#[test]
+fn backends_count_what_servers_say() {
+    each_driver(|io| {
+        let server = serving(|mut served, _| {
+            while let Some((id, asked)) = served.next_request() {
+                match asked.line.rsplit('/').next() {
+                    Some("reset") => served.reset(id, ErrorCode::InternalError),
+                    Some("leave") => return,
+                    _ => served.answer(id, "answered"),
+                }
+            }
+        });
+        let proxy = before(&server, "", "http-reuse always")
+            .global("stats socket <@dir>/cli level admin")
+            .threads(1)
+            .start(io);
+        for (path, status) in [("/", 200), ("/", 200), ("/reset", 502)] {
+            assert_eq!(proxy.ask(&get(path)).status, status);
+        }
+        let told = |column: &str| stat(&proxy, "be", 2, column);
+        let columns = ["h2_headers_rcvd", "h2_data_rcvd", "h2_rst_stream_rcvd", "h2_backend_total_streams"];
+        assert_eq!(columns.map(told), ["2", "2", "1", "3"]);
+        let columns = ["h2_total_connections", "h2_open_connections", "h2_backend_open_streams"];
+        assert_eq!(columns.map(told), ["1", "1", "0"]);
+        assert_eq!(proxy.ask(&get("/leave")).status, 502);
+        eventually("the connection is gone", || (told("h2_open_connections") == "0").then_some(()));
         proxy.finish(server);
     });
 }

@@ -176,6 +176,46 @@ impl Failure {
     }
 }
 
+/// What a connection is ended for that the RFC does not forbid: too much of what it allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Excess {
+    /// The budget is used up.
+    Abuse(Abuse),
+    /// A header block is too long, or a bomb.
+    BlockTooLong,
+    /// Answers wait that the peer does not read.
+    NotReading,
+    /// More breaches than the configuration allows (`tune.h2.fe.glitches-threshold`).
+    Glitches,
+}
+
+impl Excess {
+    /// How many there are.
+    pub const COUNT: usize = Abuse::COUNT + 3;
+
+    /// Its place among all, below [`Excess::COUNT`]: what cost points comes first, in the order of [`Abuse`].
+    pub fn index(self) -> usize {
+        match self {
+            Excess::Abuse(abuse) => abuse as usize,
+            Excess::BlockTooLong => Abuse::COUNT,
+            Excess::NotReading => Abuse::COUNT + 1,
+            Excess::Glitches => Abuse::COUNT + 2,
+        }
+    }
+}
+
+impl Failure {
+    /// What there was too much of, unless the peer broke the protocol.
+    pub fn excess(self) -> Option<Excess> {
+        match self {
+            Failure::Abuse(abuse) => Some(Excess::Abuse(abuse)),
+            Failure::BlockTooLong => Some(Excess::BlockTooLong),
+            Failure::NotReading => Some(Excess::NotReading),
+            _ => None,
+        }
+    }
+}
+
 /// What a connection ended for that the RFC does not forbid, in the words of the log.
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -197,6 +237,8 @@ impl From<Exhausted> for Failure {
 /// How many frames of some kinds a connection saw, and what it had to refuse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
+    /// Streams that were opened, by either side.
+    pub streams: u64,
     /// HEADERS frames that came.
     pub headers: u64,
     /// DATA frames that came.
@@ -363,7 +405,7 @@ impl Connection {
 
     /// What was counted so far.
     pub fn tally(&self) -> Tally {
-        self.tally
+        Tally { streams: self.streams_total.into(), ..self.tally }
     }
 
     fn put_reset(&mut self, id: u32, code: ErrorCode) {

@@ -108,6 +108,7 @@ impl Connection {
                 return Ok(0);
             }
             handler.frame(&header);
+            self.tally.data += 1;
             return self.data_begins(&header, rest, now_ms, handler);
         }
         let Some(payload) = rest.get(..header.len) else { return Ok(0) };

@@ -11,14 +11,14 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use thalweg_config::model::{PoolConfig, Proxy, ProxyId, Server, ServerId};
-use thalweg_h2::connection::{Config, Role};
+use thalweg_h2::connection::{Config, Excess, Role};
 use thalweg_h2::error::ErrorCode;
 use thalweg_runtime::{Kind, clock, spawn, timer};
 use thalweg_sample::facts::Endpoint;
 
 use super::hand_over::Reply;
 use super::pool::{ConnectionKey, Demand};
-use crate::connection::mux::{self, Carrier, IdlePing, Moving, Mux, MuxStream, Step};
+use crate::connection::mux::{self, Carrier, Counted, IdlePing, Moving, Mux, MuxStream, Owner, Step};
 use crate::connection::port::Port;
 use crate::frontend::listener::Admission;
 use crate::instance::Stopping;
@@ -148,7 +148,8 @@ pub fn begin(
     let traits = Traits { key, ends, moves, attached: false };
     let mut shared = SharedConnection::new(&carrier, traits.clone(), 0);
     let place = shared.place();
-    let mut kept = Kept::new(worker, (proxy, server), traits, Rc::clone(&shared.asked));
+    let counted = Counted::begin(Rc::clone(worker.own()), Owner::Backend(proxy.id));
+    let mut kept = Kept::new(worker, (proxy, server), traits, Rc::clone(&shared.asked), counted);
     if pooled {
         kept.share(shared);
     }
@@ -196,7 +197,8 @@ pub async fn attach(
     };
     let traits = Traits { key, ends, moves, attached: true };
     // It has been used already, to be made: what was sent on it and not processed may be sent again.
-    go_on(&worker, (backend, server), carrier, traits, (1, Some(admission)));
+    let counted = Counted::begin(Rc::clone(own), Owner::Backend(backend));
+    go_on(&worker, (backend, server), carrier, traits, (1, Some(admission)), counted);
 }
 
 /// Puts a connection into the pool of its server on the calling thread, and looks after it from there on. False, and it is
@@ -211,12 +213,13 @@ fn go_on(
     let found = worker.instance.config.find_proxy(backend);
     let Some((proxy, server)) = found.and_then(|proxy| Some((proxy, proxy.server(server)?))) else {
         return false;
+    counted: Counted,
     };
     if worker.live.stopping() != Stopping::No {
         return false;
     }
     let shared = SharedConnection::new(&carrier, traits.clone(), requests);
-    let mut kept = Kept::new(worker, (proxy, server), traits, Rc::clone(&shared.asked));
+    let mut kept = Kept::new(worker, (proxy, server), traits, Rc::clone(&shared.asked), counted);
     kept.admission = admission;
     if !kept.share(shared) {
         return false;
@@ -245,7 +248,8 @@ impl Arriving {
             moves: traits.moves,
             attached: traits.attached,
         };
-        go_on(&worker, of, carrier, traits, (requests, admission))
+        let counted = Counted::go_on(Rc::clone(worker.own()), Owner::Backend(of.0), carrier.mux.tally());
+        go_on(&worker, of, carrier, traits, (requests, admission), counted)
     }
 }
 
@@ -271,6 +275,7 @@ struct Kept {
     asked: Asked,
     /// Its place among the connections of a listener, if the server made it.
     admission: Option<Admission>,
+    counted: Counted,
     /// The number of idle ones in its pool, if it is there, and whether it is one of them.
     idle: Option<(Rc<Cell<usize>>, bool)>,
 }
@@ -293,6 +298,7 @@ impl Kept {
             },
             ping: IdlePing::new(server.rare().idle_ping_ms),
             traits,
+        counted: Counted,
             asked,
             admission: None,
             idle: None,
@@ -304,6 +310,7 @@ impl Kept {
         let (delay, moves) = (u64::from(self.pool.purge_delay_ms), self.traits.moves);
         let due = self.own.with_pool(self.index, |pool| {
             let counted = Rc::clone(pool.quiet());
+            counted,
             pool.follow(moves).then(|| (pool.share(shared, delay), counted))
         });
         let Some((due, counted)) = due else { return false };
@@ -391,7 +398,13 @@ async fn carry(mut carrier: Carrier, mut kept: Kept) {
         }
         kept.note_idle(&carrier.mux, quiet && !spent && !carrier.is_forgotten());
         if quiet && (carrier.is_forgotten() || spent) {
+        kept.counted.note(carrier.mux.streams(), carrier.mux.tally());
             return Poll::Ready(match kept.asked.take() {
+            if let Step::Failed(failure) = step
+                && let Some(excess) = failure.excess()
+            {
+                kept.counted.ended_for(excess);
+            }
                 Some(asked) if !spent => Leave::Asked(asked),
                 _ => Leave::Ended(None),
             });
@@ -400,6 +413,7 @@ async fn carry(mut carrier: Carrier, mut kept: Kept) {
             && !ping.look(&carrier.mux, quiet)
         {
             carrier.mux.goaway(ErrorCode::NoError);
+            kept.counted.ended_for(Excess::Glitches);
             return Poll::Ready(Leave::Ended(None));
         }
         if carrier.port.line.in_flight() > 0

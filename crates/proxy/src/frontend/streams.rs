@@ -7,17 +7,16 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use thalweg_config::model::{H2Tune, LogsErrors};
-use thalweg_h2::connection::{Config, Role, Tally};
+use thalweg_h2::connection::{Config, Excess, Role};
 use thalweg_h2::error::ErrorCode;
 use thalweg_runtime::net::Departure;
 use thalweg_runtime::{Class, Kind as TaskKind, SpawnOptions, clock, pool, spawn_with, timer, waiting_tasks};
 
 use super::{ClientSession, Framed};
 use crate::connection::line::Line;
-use crate::connection::mux::{self, Carrier, IdlePing, MuxStream, Opened, Step};
+use crate::connection::mux::{self, Carrier, Counted, IdlePing, MuxStream, Opened, Owner, Step};
 use crate::connection::port::Port;
 use crate::instance::Stopping;
-use crate::plant::bug;
 use crate::stream::ending::Cause;
 use crate::stream::{After, StreamState};
 use crate::stream::{finish, http, track};
@@ -78,7 +77,7 @@ pub async fn serve(
     let ping = IdlePing::new(worker.instance.bind(session.listener).idle_ping_ms);
     drop(worker);
     config.reversed = session.framed.get() == Framed::Dialed;
-    let counted = Counted::begin(Rc::clone(&own), session.listener);
+    let counted = Counted::begin(Rc::clone(&own), Owner::Listener(session.listener));
     let mut sitting = Sitting {
         carrier: Carrier::new(port, Role::Server, config),
         own,
@@ -127,45 +126,6 @@ struct Sitting {
     stopping: Stopping,
     counted: Counted,
     ping: Option<IdlePing>,
-}
-
-/// The connection in the counters of its listener, as long as it is there.
-struct Counted {
-    own: Rc<Thread>,
-    listener: usize,
-    /// Streams that are in the number of those there are.
-    streams: u64,
-    tally: Tally,
-}
-
-impl Counted {
-    fn begin(own: Rc<Thread>, listener: usize) -> Counted {
-        let counters = own.fe_counters(listener);
-        counters.h2_open_connections.add(1);
-        counters.h2_connections.add(1);
-        Counted { own, listener, streams: 0, tally: Tally::default() }
-    }
-
-    /// Brings the counters up to date.
-    fn note(&mut self, streams: u64, tally: Tally) {
-        if streams == self.streams && tally == self.tally {
-            return;
-        }
-        let counters = self.own.fe_counters(self.listener);
-        counters.h2_open_streams.add(streams);
-        if !bug("streams-counted") {
-            counters.h2_open_streams.sub(self.streams);
-        }
-        counters.count_frames(&self.tally, &tally);
-        (self.streams, self.tally) = (streams, tally);
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.note(0, self.tally);
-        self.own.fe_counters(self.listener).h2_open_connections.sub(1);
-    }
 }
 
 /// A request that came: its stream, and its head in the memory of one; or that there was none.
@@ -317,8 +277,9 @@ impl Sitting {
             http::refuse_framed(worker, &self.session, first, self.began, logged);
         }
         if let Step::Failed(failure) = step
-            && failure.code() == ErrorCode::EnhanceYourCalm
+            && let Some(excess) = failure.excess()
         {
+            self.counted.ended_for(excess);
             self.say_why(worker, &failure.to_string());
         }
         match step {
@@ -346,7 +307,7 @@ impl Sitting {
             // The next request is idle from here on (`%Ti`).
             self.began = (clock::now_us(), worker.clock().wall_us);
         }
-        self.counted.note(streams as u64, self.carrier.mux.tally());
+        self.counted.note(streams, self.carrier.mux.tally());
         let glitches = self.carrier.mux.glitches();
         let before = {
             let mut facts = self.session.facts_mut();
@@ -368,6 +329,7 @@ impl Sitting {
             return;
         }
         if glitches >= limit {
+            self.counted.ended_for(Excess::Glitches);
             self.say_why(worker, "too many breaches of the protocol (tune.h2.fe.glitches-threshold)");
             self.carrier.mux.goaway(ErrorCode::EnhanceYourCalm);
             self.nothing_more(worker, &Step::Kicked);

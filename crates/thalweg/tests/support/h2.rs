@@ -8,7 +8,7 @@ use thalweg_h2::frame::{self, HEADER_LEN, Header, Kind, PREFACE};
 use thalweg_h2::settings::Settings;
 use thalweg_http::{Head, Version};
 
-use super::Conn;
+use super::{Conn, Proxy};
 
 /// What came of one request.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -450,4 +450,15 @@ pub fn next_frame(conn: &mut Conn) -> Option<(Header, Vec<u8>)> {
             return Some((header, payload));
         }
     }
+}
+
+/// What `show stat` on the socket `cli` says in a column of the first row of a proxy of this kind: 1 for the frontend, 2 for the
+/// backend, 4 for a server.
+pub fn stat(proxy: &Proxy, name: &str, kind: u8, column: &str) -> String {
+    let mut cli = Conn::connect_unix(&proxy.path("cli"));
+    cli.send(format!("show stat {name} {kind} -1\n"));
+    let text = cli.rest_text();
+    let mut lines = text.trim_start_matches("# ").lines().map(|line| line.split(','));
+    let at = lines.next().unwrap().position(|name| name == column).expect(column);
+    lines.next().unwrap().nth(at).unwrap().to_owned()
 }

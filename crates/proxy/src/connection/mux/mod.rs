@@ -11,6 +11,7 @@
 //! as a place on the connection ([`Mux::place`]), and is opened by its request.
 
 mod carrier;
+mod counted;
 mod idle_ping;
 mod slot;
 
@@ -32,6 +33,7 @@ use thalweg_runtime::{Reason, TaskId, clock, current_task};
 use thalweg_sample::facts::TlsFacts;
 
 pub use carrier::{Carrier, Moving, Opened, Step};
+pub use counted::{Counted, Owner};
 pub use idle_ping::IdlePing;
 use slot::{Finish, Slot, Slots};
 
