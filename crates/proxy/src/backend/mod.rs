@@ -14,6 +14,7 @@ pub mod pool;
 pub mod resolved;
 pub(crate) mod restore;
 pub mod shared;
+pub(crate) mod shelf;
 pub(crate) mod sockets;
 pub mod standing;
 mod state;

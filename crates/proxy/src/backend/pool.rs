@@ -13,7 +13,7 @@ use thalweg_runtime::clock;
 use super::connect::ServerConn;
 use super::hand_over::Reply;
 use super::shared::{Place, SharedConnection};
-use crate::connection::mux::Mux;
+use super::shelf::{Shared, Shelf};
 use crate::plant::bug;
 
 /// Everything besides the server that makes two connections interchangeable; `None` in [`ServerConn`] for the
@@ -59,9 +59,9 @@ pub struct IdlePool {
     /// Those that have carried one request, and those that have carried more. The one used last is at the end.
     fresh: VecDeque<Box<ServerConn>>,
     proven: VecDeque<Box<ServerConn>>,
-    /// Connections that carry many requests at once, with and without any on them, in order of age. The first with room is
-    /// taken, so that those that are not needed are left idle.
-    shared: Vec<SharedConnection>,
+    /// Connections that carry many requests at once, with and without any on them. The oldest with room is taken, so that those
+    /// that are not needed are left idle.
+    shared: Shelf<SharedConnection>,
     /// Those of them without any.
     quiet: Rc<Cell<usize>>,
     /// `pool-purge-delay`, in milliseconds.
@@ -115,12 +115,17 @@ impl IdlePool {
         fresh.or_else(|| take(&mut self.proven, key))
     }
 
-    /// Adds a connection that carries many requests at once. There is a purge every `purge_delay` milliseconds; returns when the
-    /// next one is due.
-    pub fn share(&mut self, connection: SharedConnection, purge_delay: u64) -> u64 {
+    /// Adds a connection that carries many requests at once. There is a purge every `purge_delay` milliseconds; returns its
+    /// number here, and when the next purge is due.
+    pub fn share(&mut self, connection: SharedConnection, purge_delay: u64) -> (u64, u64) {
         self.purge_delay = purge_delay;
-        self.shared.push(connection);
-        *self.purge_due.get_or_insert_with(|| clock::now_ms() + self.purge_delay)
+        let number = self.shared.add(connection);
+        (number, *self.purge_due.get_or_insert_with(|| clock::now_ms() + self.purge_delay))
+    }
+
+    /// A connection that carries many requests at once is over.
+    pub fn forget(&mut self, number: u64) {
+        self.shared.remove(number);
     }
 
     /// A place for another request on a connection that is interchangeable with `key`. One that has carried `most` requests
@@ -129,27 +134,25 @@ impl IdlePool {
         if self.shared.is_empty() {
             return None;
         }
-        self.shared.retain(|c| !c.is_spent());
-        let at = self.shared.iter().position(|c| c.is_for(key) && c.has_room())?;
-        let place = self.shared[at].place();
+        let (number, connection) = self.shared.roomy(key)?;
+        let place = connection.place();
         if most.is_some_and(|most| place.requests >= most) {
-            self.shared.remove(at);
+            self.shared.remove(number);
         }
         Some(place)
     }
 
     /// A connection without any request on it, for another thread. See [`IdlePool::take`].
     pub fn take_quiet(&mut self, key: Option<&ConnectionKey>, proven_only: bool) -> Option<SharedConnection> {
-        let fits = |c: &SharedConnection| c.is_for(key) && (!proven_only || c.is_proven());
-        let at = self.shared.iter().position(|c| fits(c) && c.may_move())?;
-        Some(self.shared.remove(at))
+        let fits = |c: &SharedConnection| (!proven_only || c.is_proven()) && c.may_move();
+        let number = self.shared.resting(key).find(|(_, c)| fits(c)).map(|(number, _)| number)?;
+        self.shared.remove(number)
     }
 
     /// Whoever asks for a connection that is interchangeable with `key` gets the next one that has no request any more. False when
     /// there is none to wait for, or too many wait.
     pub fn wait(&mut self, key: Option<ConnectionKey>, asking: Reply) -> bool {
-        let is_there = self.shared.iter().any(|c| c.is_for(key.as_ref()) && !c.is_spent());
-        let waits = is_there && self.asking.len() < ASKING_MAX;
+        let waits = self.shared.lasts(key.as_ref()) && self.asking.len() < ASKING_MAX;
         if waits {
             self.asking.push_back((key, asking));
         }
@@ -158,17 +161,28 @@ impl IdlePool {
 
     /// A connection has no request any more: it goes to who waits for it, or is closed if there are more of those than `demand`
     /// needs.
-    pub fn rests(&mut self, connection: &Rc<Mux>, demand: Demand) {
-        if let Some(at) = self.shared.iter().position(|c| c.is_on(connection) && c.may_move())
-            && let Some(first) = self.asking.iter().position(|(key, _)| self.shared[at].is_for(key.as_ref()))
+    pub fn rests(&mut self, number: u64, demand: Demand) {
+        self.shared.rests(number, true);
+        let Some(connection) = self.shared.get(number) else { return };
+        if connection.may_move()
+            && let Some(first) = self.asking.iter().position(|(key, _)| connection.is_for(key.as_ref()))
             && let Some((_, asking)) = self.asking.remove(first)
         {
-            return self.shared.remove(at).hand_to(asking);
+            if let Some(connection) = self.shared.remove(number) {
+                connection.hand_to(asking);
+            }
+            return;
         }
         let idle = self.len() + self.quiet.get();
-        if self.quiet.get() > 1 && idle + demand.others > demand.needed + demand.low {
-            self.shared.retain(|c| c.is_attached() || !c.is_on(connection));
+        let in_excess = self.quiet.get() > 1 && idle + demand.others > demand.needed + demand.low;
+        if in_excess && !connection.is_attached() {
+            self.shared.remove(number);
         }
+    }
+
+    /// A connection has requests again.
+    pub fn works(&mut self, number: u64) {
+        self.shared.rests(number, false);
     }
 
     /// How many carry many requests at once, with and without any.

@@ -18,6 +18,7 @@ use thalweg_sample::facts::Endpoint;
 
 use super::hand_over::Reply;
 use super::pool::{ConnectionKey, Demand};
+use super::shelf::{Shared, Ticket};
 use crate::connection::mux::{self, Carrier, Counted, IdlePing, Moving, Mux, MuxStream, Owner, Step};
 use crate::connection::port::Port;
 use crate::frontend::listener::Admission;
@@ -74,20 +75,28 @@ impl Drop for SharedConnection {
     }
 }
 
+impl Shared for SharedConnection {
+    fn key(&self) -> Option<&Rc<ConnectionKey>> {
+        self.traits.key.as_ref()
+    }
+
+    fn has_room(&self) -> bool {
+        self.mux.has_room()
+    }
+
+    fn is_spent(&self) -> bool {
+        self.mux.is_spent()
+    }
+
+    fn await_room(&self, ticket: Ticket) {
+        self.mux.await_room(ticket);
+    }
+}
+
 impl SharedConnection {
     /// Whether it may carry requests for which `key` was worked out.
     pub fn is_for(&self, key: Option<&ConnectionKey>) -> bool {
         self.traits.key.as_deref() == key
-    }
-
-    /// Whether a request may be sent on it now.
-    pub fn has_room(&self) -> bool {
-        self.mux.has_room()
-    }
-
-    /// Whether no request will ever be sent on it again.
-    pub fn is_spent(&self) -> bool {
-        self.mux.is_spent()
     }
 
     /// Whether no request is on it.
@@ -108,11 +117,6 @@ impl SharedConnection {
     /// Whether it was the server that connected.
     pub fn is_attached(&self) -> bool {
         self.traits.attached
-    }
-
-    /// Whether it is that one.
-    pub fn is_on(&self, mux: &Rc<Mux>) -> bool {
-        Rc::ptr_eq(&self.mux, mux)
     }
 
     /// A place for another request, and how many it has carried with that.
@@ -209,11 +213,11 @@ fn go_on(
     carrier: Carrier,
     traits: Traits<Rc<ConnectionKey>>,
     (requests, admission): (u32, Option<Admission>),
+    counted: Counted,
 ) -> bool {
     let found = worker.instance.config.find_proxy(backend);
     let Some((proxy, server)) = found.and_then(|proxy| Some((proxy, proxy.server(server)?))) else {
         return false;
-    counted: Counted,
     };
     if worker.live.stopping() != Stopping::No {
         return false;
@@ -271,13 +275,21 @@ struct Kept {
     pool: PoolConfig,
     limits: Limits,
     ping: Option<IdlePing>,
+    counted: Counted,
     traits: Traits<Rc<ConnectionKey>>,
     asked: Asked,
     /// Its place among the connections of a listener, if the server made it.
     admission: Option<Admission>,
-    counted: Counted,
-    /// The number of idle ones in its pool, if it is there, and whether it is one of them.
-    idle: Option<(Rc<Cell<usize>>, bool)>,
+    pooled: Option<Pooled>,
+}
+
+/// A connection in a pool.
+struct Pooled {
+    /// Its number there.
+    number: u64,
+    /// How many there have no request, and whether it is one of them.
+    quiet: Rc<Cell<usize>>,
+    is_quiet: bool,
 }
 
 impl Kept {
@@ -286,6 +298,7 @@ impl Kept {
         (proxy, server): (&Proxy, &Server),
         traits: Traits<Rc<ConnectionKey>>,
         asked: Asked,
+        counted: Counted,
     ) -> Kept {
         Kept {
             own: Rc::clone(worker.own()),
@@ -297,35 +310,34 @@ impl Kept {
                 glitches: worker.instance.config.global.tune.h2.be.glitches_threshold,
             },
             ping: IdlePing::new(server.rare().idle_ping_ms),
+            counted,
             traits,
-        counted: Counted,
             asked,
             admission: None,
-            idle: None,
+            pooled: None,
         }
     }
 
     /// Lets other requests find the connection; false when its server is elsewhere now.
     fn share(&mut self, shared: SharedConnection) -> bool {
         let (delay, moves) = (u64::from(self.pool.purge_delay_ms), self.traits.moves);
-        let due = self.own.with_pool(self.index, |pool| {
-            let counted = Rc::clone(pool.quiet());
-            counted,
-            pool.follow(moves).then(|| (pool.share(shared, delay), counted))
+        let shared = self.own.with_pool(self.index, |pool| {
+            let quiet = Rc::clone(pool.quiet());
+            pool.follow(moves).then(|| (pool.share(shared, delay), quiet))
         });
-        let Some((due, counted)) = due else { return false };
-        self.idle = Some((counted, false));
+        let Some(((number, due), quiet)) = shared else { return false };
+        self.pooled = Some(Pooled { number, quiet, is_quiet: false });
         self.own.wake_janitor(due);
         true
     }
 
     /// Counts it among the idle ones, or no longer. One that is not needed is closed.
-    fn note_idle(&mut self, mux: &Rc<Mux>, idle: bool) {
-        let Some((count, counted)) = &mut self.idle else { return };
-        if std::mem::replace(counted, idle) == idle {
+    fn note_idle(&mut self, idle: bool) {
+        let Some(Pooled { number, quiet, is_quiet }) = &mut self.pooled else { return };
+        if std::mem::replace(is_quiet, idle) == idle {
             return;
         }
-        count.set(if idle { count.get() + 1 } else { count.get() - 1 });
+        quiet.set(if idle { quiet.get() + 1 } else { quiet.get() - 1 });
         let counters = self.own.counters().servers.mine(self.index);
         let demand = Demand {
             others: usize::try_from(counters.current.get()).unwrap_or(0),
@@ -333,8 +345,11 @@ impl Kept {
             low: self.pool.low_conn as usize,
         };
         self.own.with_pool(self.index, |pool| {
-            if idle && Rc::ptr_eq(pool.quiet(), count) {
-                pool.rests(mux, demand);
+            match Rc::ptr_eq(pool.quiet(), quiet) {
+                true if idle => pool.rests(*number, demand),
+                true => pool.works(*number),
+                // Another one is there in place of the one that it was in.
+                false => {}
             }
         });
     }
@@ -360,10 +375,13 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        if let Some((count, true)) = self.idle.take() {
-            count.set(count.get() - 1);
-            self.own.with_pool(self.index, |_| {});
-        }
+        let Some(Pooled { number, quiet, is_quiet }) = self.pooled.take() else { return };
+        quiet.set(quiet.get() - usize::from(is_quiet));
+        self.own.with_pool(self.index, |pool| {
+            if Rc::ptr_eq(pool.quiet(), &quiet) {
+                pool.forget(number);
+            }
+        });
     }
 }
 
@@ -380,7 +398,13 @@ async fn carry(mut carrier: Carrier, mut kept: Kept) {
         carrier.frames.wanted = kept.own.traces_frames();
         let polled = carrier.poll(&mut |_| {});
         kept.tell_frames(&mut carrier);
+        kept.counted.note(carrier.mux.streams(), carrier.mux.tally());
         if let Poll::Ready(step) = polled {
+            if let Step::Failed(failure) = step
+                && let Some(excess) = failure.excess()
+            {
+                kept.counted.ended_for(excess);
+            }
             return Poll::Ready(Leave::Ended(Some(step)));
         }
         let limits = kept.limits;
@@ -389,6 +413,7 @@ async fn carry(mut carrier: Carrier, mut kept: Kept) {
             && !carrier.mux.is_spent()
             && kept.own.pin().is_some_and(|worker| mux::may_end_for_glitches(&worker))
         {
+            kept.counted.ended_for(Excess::Glitches);
             // Its last requests are served.
             carrier.mux.goaway(ErrorCode::EnhanceYourCalm);
         }
@@ -396,15 +421,9 @@ async fn carry(mut carrier: Carrier, mut kept: Kept) {
         if quiet {
             carrier.mux.rest();
         }
-        kept.note_idle(&carrier.mux, quiet && !spent && !carrier.is_forgotten());
+        kept.note_idle(quiet && !spent && !carrier.is_forgotten());
         if quiet && (carrier.is_forgotten() || spent) {
-        kept.counted.note(carrier.mux.streams(), carrier.mux.tally());
             return Poll::Ready(match kept.asked.take() {
-            if let Step::Failed(failure) = step
-                && let Some(excess) = failure.excess()
-            {
-                kept.counted.ended_for(excess);
-            }
                 Some(asked) if !spent => Leave::Asked(asked),
                 _ => Leave::Ended(None),
             });
@@ -413,7 +432,6 @@ async fn carry(mut carrier: Carrier, mut kept: Kept) {
             && !ping.look(&carrier.mux, quiet)
         {
             carrier.mux.goaway(ErrorCode::NoError);
-            kept.counted.ended_for(Excess::Glitches);
             return Poll::Ready(Leave::Ended(None));
         }
         if carrier.port.line.in_flight() > 0

@@ -142,6 +142,8 @@ impl Carrier {
             {
                 return Poll::Ready(Step::Failed(failure));
             }
+            // The peer may allow more requests than before, or have ended some.
+            self.mux.tell_room();
             if let Err(error) = self.flush() {
                 return Poll::Ready(Step::Broken(error));
             }

@@ -38,6 +38,7 @@ pub use idle_ping::IdlePing;
 use slot::{Finish, Slot, Slots};
 
 use super::line::Line;
+use crate::backend::shelf::Ticket;
 use crate::plant::bug;
 use crate::worker::Worker;
 
@@ -70,6 +71,8 @@ pub struct Mux {
     tls: Option<Rc<TlsFacts>>,
     /// The client's handshake is not done.
     is_early: Cell<bool>,
+    /// Who is to hear of room for another request.
+    room_wanted: Cell<Option<Ticket>>,
 }
 
 struct State {
@@ -165,6 +168,7 @@ impl Mux {
             socket: line.socket_id(),
             tls: line.tls_facts().cloned(),
             is_early: Cell::new(line.is_early()),
+            room_wanted: Cell::default(),
         })
     }
 
@@ -240,6 +244,21 @@ impl Mux {
     pub fn has_room(&self) -> bool {
         let state = self.state.borrow();
         !state.retired && !state.over && state.h2.openable() > 0
+    }
+
+    /// The ticket is used when there is room for a request again.
+    pub fn await_room(&self, ticket: Ticket) {
+        self.room_wanted.set(Some(ticket));
+    }
+
+    /// There may be more room than before.
+    fn tell_room(&self) {
+        if let Some(ticket) = self.room_wanted.take() {
+            match self.has_room() {
+                true => ticket.use_up(),
+                false => self.room_wanted.set(Some(ticket)),
+            }
+        }
     }
 
     /// Whether no request will ever be sent on it again.
@@ -613,6 +632,7 @@ impl Drop for MuxStream {
             state.slots.remove(id);
             state.h2.reset(id, code);
         });
+        self.mux.tell_room();
         // Its task may wait for the last stream.
         self.mux.task.get().wake_local(Reason::MESSAGE);
     }
