@@ -11,8 +11,9 @@ use thalweg_http::Head;
 use thalweg_sample::Expr;
 use thalweg_sample::logformat::LogFormat;
 
-use crate::dialect::Answer;
+use crate::dialect::{Answer, Dialect};
 use crate::framed::Frames;
+use crate::grpc;
 use crate::http::{self, Rendered, Response};
 use crate::program::{
     Assignment, Connect, Expect, HttpRequest, Kind, Match, MatchMethod, Matcher, Port, Program, Step,
@@ -133,6 +134,11 @@ impl Conversation {
     /// Whether requests of HTTP are made on its connections.
     pub fn speaks_http(&self) -> bool {
         self.program.kind == Kind::Http
+    }
+
+    /// Whether that is HTTP/2 whatever the lines of server and check say.
+    pub fn needs_frames(&self) -> bool {
+        self.program.steps.iter().any(|step| matches!(step.kind, StepKind::Answer(Dialect::Grpc)))
     }
 
     /// HTTP/2 is spoken on the connection.
@@ -295,13 +301,13 @@ impl Conversation {
                         None => done(Status::SocketError, 0, String::new()),
                     };
                 }
-                StepKind::Answer(dialect) => match dialect.judge(&self.input, self.is_last()) {
+                StepKind::Answer(dialect) => match self.judge(*dialect) {
                     Answer::Wait => return Next::Receive,
                     Answer::Good { len, code, info } => {
                         self.input.drain(..len.min(self.input.len()));
                         self.at += 1;
                         // A login that is accepted says less than the greeting before it.
-                        let keep = matches!(dialect, crate::Dialect::MysqlLogin);
+                        let keep = matches!(dialect, Dialect::MysqlLogin);
                         if !keep {
                             *self.so_far = Verdict { status: Status::L7Ok, code, info: shortened(info) };
                         }
@@ -317,6 +323,20 @@ impl Conversation {
             }
         }
         Next::Done(std::mem::take(&mut *self.so_far))
+    }
+
+    /// Judges what arrived, where a built-in protocol answers.
+    fn judge(&self, dialect: Dialect) -> Answer {
+        let (Dialect::Grpc, Some(frames)) = (dialect, &self.frames) else {
+            return dialect.judge(&self.input, self.is_last());
+        };
+        match &self.response {
+            _ if frames.is_broken() => {
+                Answer::Bad { status: Status::L7Response, code: None, info: "this is not HTTP/2".into() }
+            }
+            Some(response) if self.is_last() => grpc::judge(response, &self.input),
+            _ => Answer::Wait,
+        }
     }
 
     /// Nothing more will come, or could be kept.

@@ -20,6 +20,9 @@ pub enum Dialect {
     Ldap,
     /// The greeting of an agent that processes streams, in answer to [`spop_hello`](crate::spop_hello) with this size.
     Spop(u64),
+    /// The answer of the health service of gRPC to [`health_call`](crate::health_call), in frames of HTTP/2, which
+    /// [`crate::Conversation`] reads.
+    Grpc,
     /// A line of an agent ([`crate::agent`]), which its owner reads.
     Agent,
 }
@@ -47,6 +50,7 @@ impl Dialect {
             Dialect::Ldap => ldap(input, last),
             Dialect::Spop(max_frame_size) => crate::spop::judge(input, last, max_frame_size),
             Dialect::Agent => agent(input, last),
+            Dialect::Grpc => Answer::Wait,
         }
     }
 }

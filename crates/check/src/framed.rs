@@ -77,11 +77,14 @@ impl Frames {
                 taken += data.len();
                 over |= end;
             }
-            Event::Trailers { stream, .. } | Event::Reset { stream, .. } | Event::Refused { stream, .. } => {
-                over |= stream == wanted;
+            Event::Trailers { stream, trailers } if stream == wanted => {
+                std::mem::swap(&mut response.trailers, trailers);
+                over = true;
             }
+            Event::Reset { stream, .. } | Event::Refused { stream, .. } => over |= stream == wanted,
             Event::Goaway { last, .. } => over |= last < wanted,
-            Event::Head { .. } | Event::Data { .. } | Event::Room { .. } | Event::Pong | Event::Ready => {}
+            Event::Head { .. } | Event::Data { .. } | Event::Trailers { .. } => {}
+            Event::Room { .. } | Event::Pong | Event::Ready => {}
         });
         let Ok(used) = used else {
             self.broken = true;

@@ -18,7 +18,8 @@ pub(crate) struct Response {
     body_at: Option<usize>,
     pub body: Vec<u8>,
     pub complete: bool,
-    trailers: Head,
+    /// What came behind the body.
+    pub trailers: Head,
     /// Where the head begins: behind interim responses.
     head_at: usize,
 }

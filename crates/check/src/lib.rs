@@ -13,6 +13,7 @@ pub mod agent;
 mod conversation;
 mod dialect;
 mod framed;
+mod grpc;
 mod health;
 mod http;
 mod program;
@@ -21,6 +22,7 @@ mod status;
 
 pub use conversation::{Conversation, Evaluate, Heard, Next, Verdict, shortened};
 pub use dialect::{Dialect, LDAP_BIND, mysql_login, pgsql_startup, tls_hello};
+pub use grpc::health_call;
 pub use health::{Change, Health, Initial};
 pub use program::{
     Assignment, Connect, Expect, External, HttpRequest, Kind, Match, MatchMethod, Matcher, NamePattern, Port,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use support::h2::Served;
-use support::{Proxy, Server, Setup, each_driver, nobody, ok};
+use support::{Conn, Proxy, Server, Setup, each_driver, nobody, ok};
 use thalweg_h2::error::ErrorCode;
 use thalweg_h2::settings::Settings;
 
@@ -418,10 +418,7 @@ fn checks_speak_http_2_where_they_are_told_to() {
         // Its own words are what a connection goes by that has some.
         assert_eq!(verdict_of(&old, "http-check connect\n", "proto h2"), good);
         assert_eq!(verdict_of(&old, "", "proto h2 check-proto h1"), good);
-        let other = Server::start(|mut conn, _| {
-            let _ = conn.try_exactly(24);
-            let _ = conn.try_send(b"HTTP/1.1 400 What?\r\nContent-Length: 0\r\n\r\n");
-        });
+        let other = Server::start(speaks_plain_text);
         assert_eq!(verdict_of(&other, "", "proto h2"), "Socket error");
         let ask = |path: &str, rules: &str| {
             verdict(&format!("http-check send meth GET uri /{path}\n{rules}"), "proto h2")
@@ -430,5 +427,64 @@ fn checks_speak_http_2_where_they_are_told_to() {
         assert_eq!(ask("reset", ""), "Socket error");
         assert_eq!(ask("later", "http-check expect string \"all is well\""), good);
         assert_eq!(ask("later", "http-check expect hdr name x-state value good"), good);
+    });
+}
+
+/// Answers the preface of HTTP/2 as a server that does not know it.
+fn speaks_plain_text(mut conn: Conn, _: usize) {
+    let _ = conn.try_exactly(24);
+    let _ = conn.try_send(b"HTTP/1.1 400 What?\r\nContent-Length: 0\r\n\r\n");
+}
+
+/// `option grpc-check`: what the health service of a server says of a service, of the server, and what is no answer of one.
+#[test]
+fn grpc_servers_are_asked_for_their_health() {
+    each_driver(|io| {
+        let server = Server::start(|conn, _| {
+            let mut served = Served::new(conn, Settings::default());
+            while let Some((id, asked)) = served.next_request() {
+                let fields = ["content-type", "te"].map(|name| asked.field(name));
+                assert_eq!(fields, ["application/grpc", "trailers"]);
+                let host = asked.field("host");
+                assert_eq!(asked.line, format!("POST http://{host}/grpc.health.v1.Health/Check"));
+                let kind = ("content-type", "application/grpc");
+                // Behind the five octets in front of the message and the two in front of the name.
+                let service = String::from_utf8_lossy(asked.body.get(7..).unwrap_or_default()).into_owned();
+                let (state, result) = match &*service {
+                    "" => (1, "0"),
+                    "ill" => (2, "0"),
+                    "failing" => (1, "13"),
+                    _ if host == "other" => (1, "0"),
+                    _ => {
+                        let more = [kind, ("grpc-status", "5"), ("grpc-message", "unknown service")];
+                        served.head(id, 200, &more, true);
+                        continue;
+                    }
+                };
+                served.head(id, 200, &[kind], false);
+                served.data(id, &[0, 0, 0, 0, 2, 8, state], false);
+                served.trailers(id, &[("grpc-status", result)]);
+            }
+        });
+        let plain = Server::start(speaks_plain_text);
+        let verdict = |server: &Server, words: &str| {
+            let proxy =
+                setup(&format!("option grpc-check {words}\nserver a {} check", server.addr)).start(io);
+            let said = said(&proxy);
+            said.split_once("reason: ").unwrap().1.split_once(", check duration").unwrap().0.to_owned()
+        };
+        let good = "Layer7 check passed, code: 0, info: \"SERVING\"";
+        assert_eq!(verdict(&server, ""), good);
+        assert_eq!(verdict(&server, "service x authority other"), good);
+        assert_eq!(verdict(&server, "service ill"), "Layer7 wrong status, code: 0, info: \"NOT_SERVING\"");
+        assert_eq!(
+            verdict(&server, "service failing"),
+            "Layer7 wrong status, code: 13, info: \"grpc-status 13\""
+        );
+        assert_eq!(
+            verdict(&server, "service x"),
+            "Layer7 wrong status, code: 5, info: \"grpc-status 5: unknown service\""
+        );
+        assert_eq!(verdict(&plain, ""), "Layer7 invalid response, info: \"this is not HTTP/2\"");
     });
 }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use thalweg_check::{
-    Dialect, Expect, LDAP_BIND, Matcher, Status, Step, StepKind, Text, mysql_login, pgsql_startup,
-    spop_hello, tls_hello,
+    Connect, Dialect, Expect, LDAP_BIND, Matcher, Status, Step, StepKind, Text, health_call, mysql_login,
+    pgsql_startup, spop_hello, tls_hello,
 };
 use thalweg_sample::pattern::Regex;
+use thalweg_syntax::{Line, Word};
 
 use super::CheckDraft;
 
@@ -49,6 +50,16 @@ pub(super) fn dialect(draft: &CheckDraft, steps: &mut Vec<Step>, bufsize: usize)
             push(send(spop_hello(size)));
             push(StepKind::Answer(Dialect::Spop(size)));
         }
+        "grpc-check" => {
+            // Servers of gRPC over TLS mostly insist on the word for HTTP/2.
+            let protocols = Some(Arc::from([b"h2".to_vec()]));
+            push(StepKind::Connect(Connect { protocols, ..Connect::default() }));
+            let said = |name| argument(line, name).map(Word::bytes);
+            let call =
+                health_call(said("service").unwrap_or_default(), said("authority").unwrap_or(b"localhost"));
+            push(StepKind::Request(Box::new(call)));
+            push(StepKind::Answer(Dialect::Grpc));
+        }
         "ldap-check" => {
             push(send(LDAP_BIND.to_vec()));
             push(StepKind::Answer(Dialect::Ldap));
@@ -71,4 +82,13 @@ pub(super) fn dialect(draft: &CheckDraft, steps: &mut Vec<Step>, bufsize: usize)
             push(StepKind::Answer(Dialect::Pgsql));
         }
     }
+}
+
+/// Names of arguments of `option grpc-check`; a value follows each.
+pub(super) const GRPC_ARGUMENTS: [&str; 2] = ["service", "authority"];
+
+/// The value of a named argument of `option grpc-check`.
+fn argument<'l>(line: &'l Line, name: &str) -> Option<&'l Word> {
+    let at = (2..line.words.len()).step_by(2).find(|at| line.text(*at) == name)?;
+    line.word(at + 1)
 }

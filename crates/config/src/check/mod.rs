@@ -61,7 +61,7 @@ impl CheckDraft {
 }
 
 /// `option httpchk`, `tcp-check`, `external-check`, and those that speak a protocol: `smtpchk`, `redis-check`, `mysql-check`,
-/// `pgsql-check`, `ldap-check`, `spop-check`, `ssl-hello-chk`.
+/// `pgsql-check`, `ldap-check`, `spop-check`, `ssl-hello-chk`, `grpc-check`.
 pub(crate) fn option(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: OptionHow) -> Outcome {
     let name = line.text(1);
     if how != OptionHow::On {
@@ -105,6 +105,7 @@ fn choose(draft: &mut CheckDraft, line: &Line) -> Outcome {
             match name {
                 "redis-check" | "ldap-check" | "spop-check" | "ssl-hello-chk" => at_most(line, 2, 0)?,
                 "smtpchk" => at_most(line, 2, 2)?,
+                "grpc-check" => grpc_arguments(line)?,
                 "mysql-check" if !matches!(line.text(2), "" | "user") => {
                     let got = line.text(2);
                     return Err(fail(
@@ -150,6 +151,23 @@ fn choose(draft: &mut CheckDraft, line: &Line) -> Outcome {
     }
     draft.option = Some(line.clone());
     Ok(())
+}
+
+/// `grpc-check [service <name>] [authority <name>]`: ours.
+fn grpc_arguments(line: &Line) -> Outcome {
+    let lead = line.text(0);
+    for at in (2..line.words.len()).step_by(2) {
+        let name = line.text(at);
+        if !dialect::GRPC_ARGUMENTS.contains(&name) {
+            let message =
+                format!("'{lead} grpc-check' only supports 'service' and 'authority' (got '{name}').");
+            return Err(fail(line, at, message));
+        }
+        if line.text(at + 1).is_empty() {
+            return Err(fail(line, at, format!("'{lead} grpc-check {name}' expects a name as argument.")));
+        }
+    }
+    at_most(line, 2, 2 * dialect::GRPC_ARGUMENTS.len())
 }
 
 /// One `tcp-check` or `http-check` line of a proxy.

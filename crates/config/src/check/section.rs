@@ -23,7 +23,7 @@ pub(crate) struct HealthcheckDraft {
 }
 
 const TYPES: &str = "'tcp-check', 'httpchk', 'ssl-hello-chk', 'smtpchk', 'pgsql-check', 'redis-check', 'mysql-check', 'ldap-check', \
-                     'spop-check'";
+                     'spop-check', 'grpc-check'";
 
 pub(crate) fn open(cx: &mut Cx<'_>, line: &Line) -> Result<HealthcheckDraft, Box<Diagnostic>> {
     if line.words.len() < 2 {
@@ -50,7 +50,7 @@ pub(crate) fn line(draft: &mut HealthcheckDraft, line: &Line) -> Outcome {
             match line.text(1) {
                 "" => return Err(fail(line, 1, "'type' expects a healthcheck type.")),
                 "tcp-check" | "httpchk" | "ssl-hello-chk" | "smtpchk" | "pgsql-check" | "redis-check"
-                | "mysql-check" | "ldap-check" | "spop-check" => {}
+                | "mysql-check" | "ldap-check" | "spop-check" | "grpc-check" => {}
                 other => {
                     let message = format!("unknown healthcheck type '{other}' (expects {TYPES}).");
                     return Err(fail(line, 1, message));

@@ -71,6 +71,11 @@ pub(crate) static OPTION: &[Keyword<OptionKind>] = &[
     works("forwarded", "Add Forwarded (RFC 7239).", OptionKind::Other(proxy::forwarded)),
     works("forwardfor", "Add X-Forwarded-For.", OptionKind::Other(proxy::forward)),
     works(
+        "grpc-check",
+        "Ours: health checks by the health service of gRPC ([service <name>] [authority <name>]).",
+        OptionKind::Other(check::option),
+    ),
+    works(
         "h1-case-adjust-bogus-client",
         "Adjust the case of headers for old clients.",
         OptionKind::Flag(Side::Frontend, |o| &mut o.h1_case_adjust_bogus_client),

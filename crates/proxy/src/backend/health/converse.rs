@@ -169,7 +169,8 @@ impl Checker {
                 if transport.is_encrypted() {
                     conversation.encrypted();
                 }
-                if conversation.speaks_http() && is_framed(server, connect, &transport) {
+                let may_be_framed = conversation.speaks_http() && is_framed(server, connect, &transport);
+                if may_be_framed || conversation.needs_frames() {
                     conversation.framed(transport.is_encrypted());
                 }
                 Ok(transport)
