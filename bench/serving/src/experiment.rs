@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::distance;
-use crate::load::{self, Observed, Requests};
+use crate::load::{self, Loaders, Observed, Requests};
 use crate::machine::{self, Folder};
 use crate::measure::{Rounds, cpu_ns};
 use crate::memory::{self, Held};
@@ -53,7 +53,16 @@ const fn post(connections: usize, bytes: usize) -> Load {
     Load::Saturate(Requests { connections, path: "/post", post: bytes, ..SMALL })
 }
 
-const SMALL: Requests = Requests { connections: 100, path: "/", close: false, post: 0, tls: false };
+const SMALL: Requests =
+    Requests { connections: 100, path: "/", close: false, post: 0, tls: false, streams: 0 };
+const FRAMED: Setup = Setup { h2_clients: true, ..Setup::PLAIN };
+const FRAMED_TLS: Setup = Setup { h2_clients: true, ..ECDSA };
+const TO_FRAMED: Setup = Setup { h2_servers: true, ..Setup::PLAIN };
+
+/// Over HTTP/2: so many connections of so many requests at once.
+const fn framed(connections: usize, streams: usize) -> Requests {
+    Requests { connections, streams, ..SMALL }
+}
 const TLS: Requests = Requests { tls: true, ..SMALL };
 const ECDSA: Setup = Setup { tls: Some(Key::Ecdsa), ..Setup::PLAIN };
 const RSA: Setup = Setup { tls: Some(Key::Rsa), ..Setup::PLAIN };
@@ -126,6 +135,22 @@ const EXPERIMENTS: &[Experiment] = experiments! {
         ECDSA, Load::Saturate(Requests { connections: 20, path: "/1m", ..TLS });
     "tls-idle-3000" (quick): "anonymous memory per idle keep-alive connection over TLS, 3,000 of them",
         Setup { connections: 9000, ..ECDSA }, Load::Hold { held: Held::Tls, connections: 3000 };
+    "h2-10x100" (quick): "1 kB responses over HTTP/2 from servers of HTTP/1, 10 connections of 100 streams",
+        FRAMED, Load::Saturate(framed(10, 100));
+    "h2-100x10": "the same with 100 connections of 10 streams", FRAMED, Load::Saturate(framed(100, 10));
+    "h2-tls-10x100" (quick): "the same over TLS, 10 connections of 100 streams",
+        FRAMED_TLS, Load::Saturate(Requests { tls: true, ..framed(10, 100) });
+    "h2-tls-100x10": "the same over TLS, 100 connections of 10 streams",
+        FRAMED_TLS, Load::Saturate(Requests { tls: true, ..framed(100, 10) });
+    "h2-to-h2-10x100": "1 kB responses over HTTP/2 on both sides, 10 connections of 100 streams",
+        Setup { h2_servers: true, ..FRAMED }, Load::Saturate(framed(10, 100));
+    "h2-to-h2-100x10": "the same with 100 connections of 10 streams",
+        Setup { h2_servers: true, ..FRAMED }, Load::Saturate(framed(100, 10));
+    "h1-to-h2-100": "1 kB responses to 100 connections of HTTP/1 from servers of HTTP/2", TO_FRAMED, Load::Saturate(SMALL);
+    "h2-body-1m": "1 MB responses over HTTP/2, 4 connections of 5 streams",
+        FRAMED, Load::Saturate(Requests { path: "/1m", ..framed(4, 5) });
+    "h2-connection-per-request": "a client connection of HTTP/2 per request, 200 at a time",
+        FRAMED, Load::Saturate(Requests { close: true, ..framed(1, 1) });
     "system-calls": "system calls per request, 100 connections, counted by strace (which slows everything down)",
         Setup::PLAIN, Load::Calls(SMALL);
     "keepalive-100-two-threads": "100 connections, two threads on both cores, sharing them with the load",
@@ -141,7 +166,7 @@ type Results = BTreeMap<usize, BTreeMap<&'static str, Rounds>>;
 /// What all turns of a run use.
 struct Ground {
     folder: Folder,
-    wrk: PathBuf,
+    loaders: Loaders,
     nginx: PathBuf,
     seconds: u64,
     /// [`Options::near`].
@@ -159,7 +184,7 @@ pub fn run(options: &Options) -> io::Result<()> {
     };
     let ground = Ground {
         folder: Folder::new()?,
-        wrk: need("wrk")?,
+        loaders: Loaders { wrk: need("wrk")?, h2load: peer::in_path("h2load") },
         nginx: need("nginx")?,
         seconds: options.seconds,
         near: options.near,
@@ -179,6 +204,10 @@ pub fn run(options: &Options) -> io::Result<()> {
             continue;
         }
         println!("\n{}: {}", experiment.name, experiment.what);
+        if experiment.setup.h2_clients && ground.loaders.h2load.is_none() {
+            println!("  skipped: h2load is not installed");
+            continue;
+        }
         let experiment = &within_descriptors(experiment);
         let (results, distances) = turns(experiment, &subjects, &ground, options.rounds)?;
         report(experiment, &subjects, &results, &mut table);
@@ -258,7 +287,10 @@ fn turns(
     rounds: usize,
 ) -> io::Result<(Results, Rounds)> {
     let (mut results, mut distances) = (Results::new(), Rounds::default());
-    let takes_part = |subject: &Subject| !(experiment.setup.splice && matches!(subject, Subject::Nginx(_)));
+    // nginx has no such option, and speaks HTTP/1 to servers.
+    let setup = &experiment.setup;
+    let takes_part =
+        |subject: &Subject| !((setup.splice || setup.h2_servers) && matches!(subject, Subject::Nginx(_)));
     let mut add = |i: usize, figures: io::Result<Figures>| match figures {
         Ok(figures) => {
             for (metric, value) in figures {
@@ -349,7 +381,7 @@ fn turn(
     let before = cpu();
     match experiment.load {
         Load::Saturate(requests) => {
-            let observed = load::saturate(&ground.wrk, dir, port, requests, seconds)?;
+            let observed = load::saturate(&ground.loaders, dir, port, requests, seconds)?;
             Ok(figures(observed, cpu() - before))
         }
         Load::Offer { connections, rate } => {
@@ -362,7 +394,8 @@ fn turn(
         }
         Load::Shake => Ok(figures(load::shake(port, seconds)?, cpu() - before)),
         Load::Calls(requests) => {
-            let calls = strace(process, dir, || load::saturate(&ground.wrk, dir, port, requests, seconds))?;
+            let calls =
+                strace(process, dir, || load::saturate(&ground.loaders, dir, port, requests, seconds))?;
             Ok(vec![("calls_per_request", calls)])
         }
         Load::Hold { .. } => Ok(Vec::new()),
@@ -374,7 +407,7 @@ fn failover(ground: &Ground, port: u16, requests: Requests, seconds: u64) -> io:
     let dir = ground.folder.path();
     let origin = peer::start_origin(&ground.nginx, dir, ORIGIN_PORTS[1])?;
     std::thread::scope(|scope| {
-        let load = scope.spawn(|| load::saturate(&ground.wrk, dir, port, requests, seconds));
+        let load = scope.spawn(|| load::saturate(&ground.loaders, dir, port, requests, seconds));
         std::thread::sleep(Duration::from_millis(seconds * 400));
         drop(origin);
         std::thread::sleep(Duration::from_millis(seconds * 200));

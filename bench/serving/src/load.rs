@@ -1,11 +1,11 @@
-//! The load: saturation through wrk, and a fixed rate of our own making.
+//! The load: saturation through wrk, or h2load for HTTP/2, and a fixed rate of our own making.
 //!
 //! The fixed rate gives each connection a thread and a timetable. A request that is late because an earlier one
 //! took long still counts from the moment it was due, so that a stall is not hidden.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ pub const SMALL_BODY: usize = 1024;
 pub const REQUEST: &[u8] =
     b"GET / HTTP/1.1\r\nHost: bench.example\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n";
 
-/// Requests that wrk sends.
+/// Requests that wrk sends, or h2load.
 #[derive(Clone, Copy, Debug)]
 pub struct Requests {
     pub connections: usize,
@@ -39,14 +39,33 @@ pub struct Requests {
     pub post: usize,
     /// Over TLS.
     pub tls: bool,
+    /// Requests at once on each connection, over HTTP/2; 0 for HTTP/1.
+    pub streams: usize,
 }
 
-/// Saturates the proxy on `port` through wrk.
+/// The programs that saturate.
+pub struct Loaders {
+    pub wrk: PathBuf,
+    /// Not installed everywhere.
+    pub h2load: Option<PathBuf>,
+}
+
+/// Saturates the proxy on `port`.
 ///
 /// # Errors
-/// When wrk cannot be started or prints no figures.
-pub fn saturate(wrk: &Path, dir: &Path, port: u16, requests: Requests, seconds: u64) -> io::Result<Observed> {
-    let mut command = pinned(LOAD_CORE, wrk);
+/// When the program that does it is not there, cannot be started or prints no figures.
+pub fn saturate(
+    loaders: &Loaders,
+    dir: &Path,
+    port: u16,
+    requests: Requests,
+    seconds: u64,
+) -> io::Result<Observed> {
+    if requests.streams > 0 {
+        let missing = || io::Error::other("h2load is not installed");
+        return saturate_framed(loaders.h2load.as_deref().ok_or_else(missing)?, port, requests, seconds);
+    }
+    let mut command = pinned(LOAD_CORE, &loaders.wrk);
     let connections = requests.connections.to_string();
     command.args(["-t", "1", "-c", &connections, "-d", &format!("{seconds}s"), "--latency"]);
     command.args(["-H", "Host: bench.example"]);
@@ -64,6 +83,49 @@ pub fn saturate(wrk: &Path, dir: &Path, port: u16, requests: Requests, seconds: 
     let output = command.stderr(Stdio::null()).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     parse_wrk(&text).ok_or_else(|| io::Error::other(format!("wrk printed no figures: {text}")))
+}
+
+/// Connections that each have one request, when there is one for each: so many at once.
+const SINGLES: usize = 200;
+
+/// The same over HTTP/2. It opens connections at its beginning only, so that one for each request means running it again and again.
+fn saturate_framed(h2load: &Path, port: u16, requests: Requests, seconds: u64) -> io::Result<Observed> {
+    let (began, limit) = (Instant::now(), Duration::from_secs(seconds));
+    let mut observed = Observed::default();
+    while observed.requests == 0 || (requests.close && began.elapsed() < limit) {
+        let mut command = pinned(LOAD_CORE, h2load);
+        command.args(["-t", "1"]);
+        if requests.close {
+            command.args(["-m", "1", "-c", &SINGLES.to_string(), "-n", &SINGLES.to_string()]);
+        } else {
+            command.args(["-m", &requests.streams.to_string(), "-c", &requests.connections.to_string()]);
+            command.args(["-D", &seconds.to_string()]);
+        }
+        let scheme = if requests.tls { "https" } else { "http" };
+        command.arg(format!("{scheme}://127.0.0.1:{port}{}", requests.path));
+        let output = command.stderr(Stdio::null()).output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let run = parse_h2load(&text)
+            .ok_or_else(|| io::Error::other(format!("h2load printed no figures: {text}")))?;
+        observed.requests += run.requests;
+        observed.errors += run.errors;
+    }
+    observed.seconds = began.elapsed().as_secs_f64();
+    Ok(observed)
+}
+
+/// How many requests were answered well, and how many were not.
+fn parse_h2load(text: &str) -> Option<Observed> {
+    let counts = text.lines().find_map(|line| line.strip_prefix("requests: "))?;
+    let count = |name: &str| -> Option<u64> {
+        let of = counts.split(", ").find_map(|part| part.strip_suffix(name))?;
+        of.trim().parse().ok()
+    };
+    let statuses = text.lines().find_map(|line| line.strip_prefix("status codes: "))?;
+    let well: u64 = statuses.split_whitespace().next()?.parse().ok()?;
+    let done = count("done")?;
+    let errors = count("errored")? + count("timeout")? + done.saturating_sub(well);
+    (well > 0).then_some(Observed { requests: well, errors, ..Observed::default() })
 }
 
 /// Connections with a full handshake and a request each, through `openssl s_time`: one after the other. wrk resumes.
@@ -237,6 +299,16 @@ pub fn exchange(mut stream: TcpStream) -> io::Result<TcpStream> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn h2load_output_is_read() {
+        let text = "starting benchmark...\n\nfinished in 1.02s, 19607.84 req/s, 20.60MB/s\n\
+                    requests: 20010 total, 20010 started, 20002 done, 20000 succeeded, 2 failed, 1 errored, 0 timeout\n\
+                    status codes: 20000 2xx, 0 3xx, 2 4xx, 0 5xx\n";
+        let got = parse_h2load(text).expect("figures");
+        assert_eq!((got.requests, got.errors), (20_000, 3));
+        assert!(parse_h2load("nothing").is_none());
+    }
 
     #[test]
     fn wrk_output_is_read() {

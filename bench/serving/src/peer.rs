@@ -11,6 +11,8 @@ use crate::machine::{BOTH_CORES, LOAD_CORE, PROXY_CORE, pinned};
 
 /// Ports of the origins.
 pub const ORIGIN_PORTS: [u16; 2] = [18090, 18089];
+/// Port on which the first origin speaks HTTP/2.
+pub const ORIGIN_H2_PORT: u16 = 18088;
 /// Port of the first subject; the others follow.
 pub const PROXY_PORT: u16 = 18092;
 /// Port that swallows log datagrams.
@@ -74,6 +76,10 @@ pub struct Setup {
     pub tracked: Option<Tracked>,
     /// TLS with clients, and the key of the certificate.
     pub tls: Option<Key>,
+    /// Clients speak HTTP/2.
+    pub h2_clients: bool,
+    /// So does the server.
+    pub h2_servers: bool,
     /// More lines of the `global` section.
     pub global: &'static str,
 }
@@ -145,6 +151,8 @@ impl Setup {
         failover: false,
         tracked: None,
         tls: None,
+        h2_clients: false,
+        h2_servers: false,
         global: "",
     };
 }
@@ -171,8 +179,10 @@ const RULES: &str = "    acl is_api path_beg /api/
 ";
 
 fn haproxy_config(dir: &Path, setup: Setup, port: u16, driver: &str) -> String {
-    let tls =
-        setup.tls.map_or(String::new(), |key| format!(" ssl crt {} alpn http/1.1", key.file(dir).display()));
+    let protocol = if setup.h2_clients { "h2" } else { "http/1.1" };
+    let tls = setup
+        .tls
+        .map_or(String::new(), |key| format!(" ssl crt {} alpn {protocol}", key.file(dir).display()));
     let (log, httplog, rules) = match setup.log_and_rules {
         true => {
             (format!("    log 127.0.0.1:{LOG_PORT} local0\n"), "    log global\n    option httplog\n", RULES)
@@ -190,6 +200,7 @@ fn haproxy_config(dir: &Path, setup: Setup, port: u16, driver: &str) -> String {
             .enumerate()
             .map(|(i, port)| format!("    server o{i} 127.0.0.1:{port} check inter 200ms fall 2 rise 1\n"))
             .collect::<String>(),
+        false if setup.h2_servers => format!("    server o1 127.0.0.1:{ORIGIN_H2_PORT} proto h2\n"),
         false => format!("    server o1 127.0.0.1:{}\n", ORIGIN_PORTS[0]),
     };
     let (track, table) = setup.tracked.map(Tracked::lines).unwrap_or_default();
@@ -209,11 +220,12 @@ fn nginx_config(dir: &Path, setup: Setup, port: u16) -> String {
         "access_log off;".into()
     };
     let ssl = if setup.tls.is_some() { "ssl " } else { "" };
+    let http2 = if setup.h2_clients { "http2 " } else { "" };
     let mut listen = match setup.connections > Setup::PLAIN.connections {
-        true => {
-            (1..=MEMORY_ADDRESSES).map(|i| format!("listen 127.0.0.{i}:{port} {ssl}backlog=4096; ")).collect()
-        }
-        false => format!("listen 127.0.0.1:{port} {ssl}backlog=4096; "),
+        true => (1..=MEMORY_ADDRESSES)
+            .map(|i| format!("listen 127.0.0.{i}:{port} {ssl}{http2}backlog=4096; "))
+            .collect(),
+        false => format!("listen 127.0.0.1:{port} {ssl}{http2}backlog=4096; "),
     };
     if let Some(key) = setup.tls {
         let file = key.file(dir);
@@ -298,6 +310,11 @@ pub fn start_origin(nginx: &Path, dir: &Path, port: u16) -> io::Result<Running> 
     for (name, len) in [("16k", 16 << 10), ("64k", 64 << 10), ("1m", 1 << 20)] {
         fs::write(dir.join(name), vec![b'x'; len])?;
     }
+    // One of them is enough for HTTP/2. An nginx of before 1.25.1 speaks nothing else on such a port.
+    let framed = match port == ORIGIN_PORTS[0] {
+        true => format!("listen 127.0.0.1:{ORIGIN_H2_PORT} http2 backlog=4096;"),
+        false => String::new(),
+    };
     let path = dir.join(format!("origin-{port}.conf"));
     fs::write(
         &path,
@@ -308,7 +325,7 @@ pub fn start_origin(nginx: &Path, dir: &Path, port: u16) -> io::Result<Running> 
              client_max_body_size 0; client_body_buffer_size 1100k; proxy_buffering off;\n\
              client_body_temp_path {dir}/ob; proxy_temp_path {dir}/op; fastcgi_temp_path {dir}/of; uwsgi_temp_path {dir}/ou; scgi_temp_path {dir}/os;\n\
              upstream self {{ server 127.0.0.1:{port}; keepalive 1000; keepalive_requests 1000000000; }}\n\
-             server {{ listen 127.0.0.1:{port} backlog=4096; location / {{ return 200 \"{body}\"; }}\n\
+             server {{ listen 127.0.0.1:{port} backlog=4096; {framed} location / {{ return 200 \"{body}\"; }}\n\
              location = /16k {{ }} location = /64k {{ }} location = /1m {{ }}\n\
              location /chunked/ {{ alias {dir}/; ssi on; ssi_types *; }}\n\
              location = /post {{ proxy_pass http://self/; proxy_method GET; proxy_pass_request_body off; proxy_http_version 1.1;\n\

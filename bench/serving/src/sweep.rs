@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::Options;
 use crate::experiment::write;
-use crate::load::{self, Requests};
+use crate::load::{self, Loaders, Requests};
 use crate::machine::Folder;
 use crate::measure::{Rounds, cpu_ns};
 use crate::peer::{self, ORIGIN_PORTS, PROXY_PORT, Setup, Subject};
@@ -27,12 +27,12 @@ const SWEEPS: &[Sweep] = &[
     Sweep {
         keyword: "tune.runqueue-depth",
         lines: lines!("tune.runqueue-depth": 10 20 40 80 200 400),
-        requests: Requests { connections: 1000, path: "/", close: false, post: 0, tls: false },
+        requests: Requests { connections: 1000, path: "/", close: false, post: 0, tls: false, streams: 0 },
     },
     Sweep {
         keyword: "tune.maxaccept",
         lines: lines!("tune.maxaccept": 1 2 4 8 16 64),
-        requests: Requests { connections: 1000, path: "/", close: true, post: 0, tls: false },
+        requests: Requests { connections: 1000, path: "/", close: true, post: 0, tls: false, streams: 0 },
     },
 ];
 
@@ -42,7 +42,8 @@ const SWEEPS: &[Sweep] = &[
 /// When nginx or wrk is missing, a value is refused, or the table cannot be written.
 pub fn run(options: &Options) -> io::Result<()> {
     let need = |name: &str| peer::in_path(name).ok_or_else(|| io::Error::other(format!("{name} is missing")));
-    let (wrk, nginx, folder) = (need("wrk")?, need("nginx")?, Folder::new()?);
+    let loaders = Loaders { wrk: need("wrk")?, h2load: peer::in_path("h2load") };
+    let (nginx, folder) = (need("nginx")?, Folder::new()?);
     let _origin = peer::start_origin(&nginx, folder.path(), ORIGIN_PORTS[0])?;
     let mut table =
         String::from("keyword\tthreads\tdriver\tvalue\tcpu_us_per_request\trequests_per_s\tspread\n");
@@ -71,7 +72,7 @@ pub fn run(options: &Options) -> io::Result<()> {
                     let cpu = || process.pids.iter().map(|pid| cpu_ns(*pid)).sum::<u64>();
                     let before = cpu();
                     let observed =
-                        load::saturate(&wrk, folder.path(), port, sweep.requests, options.seconds)?;
+                        load::saturate(&loaders, folder.path(), port, sweep.requests, options.seconds)?;
                     if round > 0 {
                         cpu_figures.push((cpu() - before) as f64 / 1e3 / observed.requests as f64);
                         rates.push(observed.requests as f64 / observed.seconds);
