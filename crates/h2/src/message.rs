@@ -4,6 +4,7 @@
 //! A list is judged completely before anything else sees it: what gets through is a message that can be written in
 //! HTTP/1 form without any byte of it being read as something else.
 
+use thalweg_http::authority::Authority;
 use thalweg_http::semantics::{BodyLength, Framing};
 use thalweg_http::{Head, HeaderId, Method, RewriteError, Version, ViolationKind};
 
@@ -211,8 +212,14 @@ impl<'a> Reader<'a> {
             }
             _ => {}
         }
-        match self.head.push(name, thalweg_http::ascii::trim_ows(value)) {
-            Ok(_) => {}
+        let value = thalweg_http::ascii::trim_ows(value);
+        let pushed = match id {
+            HeaderId::Other => self.head.push(name, value).map(drop),
+            // Its name is known, and needs no look.
+            id => self.head.push_id(id, value),
+        };
+        match pushed {
+            Ok(()) => {}
             Err(RewriteError::TooLarge) => self.fail(Malformed::TooLarge),
             Err(RewriteError::Invalid) => self.fail(Malformed::Value),
         }
@@ -292,9 +299,17 @@ impl<'a> Reader<'a> {
             return Err(Malformed::MissingPseudo);
         }
         let authority = self.control(Pseudo::Authority).unwrap_or(b"");
-        if self.seen & AUTHORITY != 0 && !is_authority(authority) {
+        let parts = thalweg_http::authority::split(authority);
+        if self.seen & AUTHORITY != 0 && !is_authority(authority, &parts) {
             return Err(Malformed::Authority);
         }
+        // Nobody's name, a host, no port that a scheme may imply, and a path: target and host are made of these, so that there is
+        // nothing to be judged or normalised.
+        let is_plain = self.seen & AUTHORITY != 0
+            && !is_connect
+            && parts.userinfo.is_none()
+            && parts.port.is_none_or(|port| !matches!(port, b"" | b"80" | b"443"))
+            && self.control(Pseudo::Path).is_some_and(|path| path.first() == Some(&b'/'));
         let mut target = std::mem::take(&mut self.scratch.target);
         target.clear();
         let built = self.target(is_connect && !extended, &mut target);
@@ -323,13 +338,15 @@ impl<'a> Reader<'a> {
             self.head.push(b"connection", b"upgrade").map_err(rewrite)?;
             self.head.push(b"upgrade", protocol).map_err(rewrite)?;
         }
-        // Agreement of target and host, ports that the scheme implies: the same judge as for HTTP/1.
-        thalweg_http::target::accept(self.head, false).map_err(|violation| match violation.kind {
-            ViolationKind::HostMismatch | ViolationKind::BadHost | ViolationKind::ConflictingHost => {
-                Malformed::Authority
-            }
-            _ => Malformed::Control,
-        })?;
+        if !is_plain {
+            // Agreement of target and host, ports that the scheme implies: the same judge as for HTTP/1.
+            thalweg_http::target::accept(self.head, false).map_err(|violation| match violation.kind {
+                ViolationKind::HostMismatch | ViolationKind::BadHost | ViolationKind::ConflictingHost => {
+                    Malformed::Authority
+                }
+                _ => Malformed::Control,
+            })?;
+        }
         if is_connect && !extended {
             // The default port of a scheme says nothing where there is no scheme.
             let authority = self.scratch.control(self.seen, Pseudo::Authority).unwrap_or(b"");
@@ -381,7 +398,7 @@ impl<'a> Reader<'a> {
     /// Puts the `host` field in front of all others, once the pseudo-header fields are known.
     fn host(&mut self) -> Result<(), Malformed> {
         match self.scratch.control(self.seen, Pseudo::Authority) {
-            Some(authority) => self.head.push(b"host", authority).map(drop).map_err(rewrite),
+            Some(authority) => self.head.push_id(HeaderId::Host, authority).map_err(rewrite),
             None => Ok(()),
         }
     }
@@ -416,8 +433,7 @@ fn rewrite(error: RewriteError) -> Malformed {
 }
 
 /// Whether this is one host and perhaps a port. Stricter than for HTTP/1, where old clients send odd ones.
-fn is_authority(authority: &[u8]) -> bool {
-    let parts = thalweg_http::authority::split(authority);
+fn is_authority(authority: &[u8], parts: &Authority<'_>) -> bool {
     let one_host = parts.host.first() == Some(&b'[') || !parts.host.contains(&b':');
     !authority.is_empty()
         && one_host

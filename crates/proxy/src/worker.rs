@@ -194,8 +194,8 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// Streams kept for reuse beyond the busiest moments of this thread.
-const SPARE_STREAMS_MAX: usize = 256;
+/// Streams kept for reuse while this thread is busy: as many as ten connections of HTTP/2 have at once.
+const SPARE_STREAMS_MAX: usize = 1024;
 
 impl Thread {
     /// The state of thread `thread`. Must run on that thread: it opens sockets.

@@ -75,16 +75,12 @@ impl Encoder {
 
     /// A pseudo-header field; these come before all others.
     pub fn pseudo(&mut self, pseudo: Pseudo, value: &[u8], out: &mut Vec<u8>) {
-        let name = pseudo.name();
-        let first = STATIC.iter().position(|entry| entry.name == name);
-        let exact = first.and_then(|first| {
-            let same_name = STATIC[first..].iter().take_while(|entry| entry.name == name);
-            same_name.zip(first..).find(|(entry, _)| entry.value == value).map(|(_, at)| at)
-        });
-        if let Some(at) = exact {
+        let places = pseudo.static_places();
+        if let Some(at) = places.clone().find(|at| STATIC[*at].value == value && !value.is_empty()) {
             integer::encode(at + 1, 7, INDEXED, out);
             return;
         }
+        let (first, name) = (places.clone().next(), pseudo.name());
         // A client talks to few authorities; paths differ.
         let repeats = matches!(pseudo, Pseudo::Authority | Pseudo::Scheme | Pseudo::Method | Pseudo::Status);
         self.put(first, name, value, repeats, false, out);

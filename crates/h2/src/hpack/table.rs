@@ -1,6 +1,7 @@
 //! The static and the dynamic table (RFC 7541 section 2.3).
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use thalweg_http::HeaderId;
 
@@ -42,6 +43,18 @@ impl Pseudo {
             Pseudo::Scheme => b":scheme",
             Pseudo::Status => b":status",
             Pseudo::Protocol => b":protocol",
+        }
+    }
+
+    /// Where it is in [`STATIC`].
+    pub fn static_places(self) -> Range<usize> {
+        match self {
+            Pseudo::Authority => 0..1,
+            Pseudo::Method => 1..3,
+            Pseudo::Path => 3..5,
+            Pseudo::Scheme => 5..7,
+            Pseudo::Status => 7..14,
+            Pseudo::Protocol => 0..0,
         }
     }
 }
@@ -329,10 +342,18 @@ impl Table {
     }
 }
 
-/// FNV-1a over both, enough to tell most entries apart.
+/// Of name and value, eight octets at a time: enough to tell most entries apart.
 fn hash(name: &[u8], value: &[u8]) -> u32 {
-    let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
-    value.iter().fold(name.iter().fold(0x811c_9dc5, step), step)
+    const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |hash: u64, eight: u64| (hash.rotate_left(5) ^ eight).wrapping_mul(PRIME);
+    let mixed = [name, value].into_iter().fold(0, |hash, text| {
+        let (eights, rest) = text.as_chunks::<8>();
+        let hash = eights
+            .iter()
+            .fold(mix(hash, text.len() as u64), |hash, eight| mix(hash, u64::from_le_bytes(*eight)));
+        mix(hash, rest.iter().fold(0, |eight, byte| eight << 8 | u64::from(*byte)))
+    });
+    (mixed >> 32) as u32
 }
 
 #[cfg(test)]
@@ -344,6 +365,11 @@ mod tests {
         assert_eq!(STATIC.len(), 61);
         for entry in STATIC {
             assert_eq!(entry.kind, Name::of(entry.name), "{}", String::from_utf8_lossy(entry.name));
+        }
+        use Pseudo::{Authority, Method, Path, Protocol, Scheme, Status};
+        for pseudo in [Authority, Method, Path, Scheme, Status, Protocol] {
+            let places = (0..STATIC.len()).filter(|at| STATIC[*at].kind == Name::Pseudo(pseudo));
+            assert_eq!(places.collect::<Vec<_>>(), pseudo.static_places().collect::<Vec<_>>());
         }
         assert_eq!(static_name(HeaderId::AcceptEncoding), Some(15));
         assert_eq!(static_name(HeaderId::Other), None);
