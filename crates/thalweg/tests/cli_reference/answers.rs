@@ -5,24 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::pair::{Answers, CONFIGURATION, Pair};
 use super::support::eventually;
-
-/// Commands that the reference does not have.
-const OUR_OWN: &[&str] = &[
-    "abort config",
-    "begin config",
-    "check config",
-    "commit config",
-    "commit config to",
-    "explain",
-    "reload",
-    "show config",
-    "show config diff",
-    "show config text",
-    "show latency",
-    "show opentelemetry",
-    "show reload",
-    "show snapshots",
-];
+use super::support::own_commands::OWN_COMMANDS;
 
 /// The lines, in order: later ones see what earlier ones changed. `\n` begins a payload.
 const LINES: &str = include_str!("lines.txt");
@@ -368,7 +351,7 @@ fn help_lists_what_the_reference_lists_in_its_order() {
         // Ours lists what works here: every one is in the other list, in the same order.
         let mut rest = theirs.iter();
         // And what is ours alone.
-        let is_own = |command: &&String| OUR_OWN.contains(&command.as_str());
+        let is_own = |command: &&String| OWN_COMMANDS.contains(&command.as_str());
         for command in ours.iter().filter(|command| !is_own(command)) {
             assert!(
                 rest.any(|other| other == command),

@@ -13,6 +13,7 @@
 mod conn;
 pub mod h2;
 mod log;
+pub mod own_commands;
 mod server;
 pub mod tls;
 
