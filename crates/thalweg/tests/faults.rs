@@ -264,6 +264,33 @@ fn clients_that_leave_the_queue_or_a_thinking_server() {
     });
 }
 
+/// A client that only ends its direction may wait for its response; one that resets its connection after that does not.
+#[test]
+fn a_reset_behind_the_end_of_a_direction_ends_the_exchange() {
+    each_driver(|io| {
+        let (sender, told) = mpsc::channel();
+        let sender = std::sync::Mutex::new(sender);
+        let server = Server::start(move |mut conn, _| {
+            let tell = |what| sender.lock().unwrap().send(what).unwrap();
+            conn.request();
+            tell("was asked");
+            conn.ended();
+            tell("is not asked any more");
+        });
+        let text = format!("listen fe\nbind <@fe>\nno option abortonclose\nserver s {}\n", server.addr);
+        let proxy = Setup::http(&text).defaults("timeout server 10m").start(io);
+        let mut conn = proxy.connect();
+        conn.send(GET);
+        conn.half_close();
+        assert_eq!(told.recv_timeout(PATIENCE), Ok("was asked"), "{io}");
+        // The end is known by now, and nothing else is to be done.
+        proxy.is_idle();
+        conn.reset();
+        assert_eq!(told.recv_timeout(PATIENCE), Ok("is not asked any more"), "{io}");
+        proxy.finish(server);
+    });
+}
+
 #[test]
 fn no_files_are_left() {
     each_driver(|io| {

@@ -103,6 +103,8 @@ bits! {
     WANING = 21;
     /// Its receives may take the reserve of buffers. It is a `BULK` one for good, so that they need no block of the ring.
     VITAL = 22;
+    /// An error was told of behind the end of input (io_uring).
+    BROKEN = 23;
 }
 
 impl Bits {
@@ -137,9 +139,15 @@ pub(crate) enum Op {
     Watch = 6,
     /// Poll for the end of input and for errors, beside a multishot receive.
     Hangup = 7,
+    /// Poll for errors alone, once the end of input was told.
+    Broken = 8,
 }
 
 impl Op {
+    /// All of them.
+    pub const ALL: [Op; 8] =
+        [Op::Recv, Op::Send, Op::Connect, Op::PollIn, Op::PollOut, Op::Watch, Op::Hangup, Op::Broken];
+
     pub fn from_token(token: u64) -> Option<Op> {
         Some(match token & 63 {
             1 => Op::Recv,
@@ -149,12 +157,13 @@ impl Op {
             5 => Op::PollOut,
             6 => Op::Watch,
             7 => Op::Hangup,
+            8 => Op::Broken,
             _ => return None,
         })
     }
     #[inline]
     pub const fn bit(self) -> u8 {
-        1 << self as u8
+        1 << (self as u8 - 1)
     }
 }
 

@@ -11,11 +11,14 @@ use std::rc::Rc;
 use std::task::Poll;
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::driver::DriverOptions;
-use thalweg_runtime::net::{Stream, Transfer, TransferMode};
-use thalweg_runtime::timer;
+use thalweg_runtime::net::{Departure, Stream, Transfer, TransferMode};
+use thalweg_runtime::{clock, timer};
 
 /// How long an end may take to be noticed on the busiest machine. Only a test that fails waits for it.
 const PATIENCE_MS: u64 = 20_000;
+
+/// For so long it is seen that a task is left alone.
+const QUIET_MS: u64 = 20;
 
 /// A peer outside of the runtime.
 enum Peer {
@@ -329,5 +332,36 @@ each_driver!(a_stream_is_given_away_with_all_that_watches_it_for_its_end, || asy
         peer.write(b"last");
         peer.leave(Leave::Close);
         assert_eq!(to_the_end(&mut stream, "given away").await, (b"last".to_vec(), false));
+    }
+});
+
+each_driver!(a_reset_behind_the_end_of_a_direction_is_told, || async {
+    for unread in [0, 1, 100_000] {
+        let what = format!("{unread} unread bytes");
+        let (mut stream, mut peer) = pair(false, true).await;
+        peer.write(b"hello");
+        assert_eq!(read_exactly(&mut stream, 5).await, b"hello", "{what}");
+        peer.write(&vec![3; unread]);
+        let Peer::Tcp(tcp) = &peer else { unreachable!() };
+        tcp.shutdown(std::net::Shutdown::Write).unwrap();
+        let deadline = Some(timer::deadline_in(PATIENCE_MS));
+        while stream.departure() == Departure::No {
+            assert!(timer::timeout_at(deadline, wake_up()).await.is_ok(), "{what}: the end was not told");
+        }
+        assert_eq!(stream.departure(), Departure::Ended, "{what}");
+        // Nobody is woken time and again for an end that is known.
+        let quiet = Some(timer::deadline_in(QUIET_MS));
+        let mut rounds = 0;
+        while timer::timeout_at(quiet, wake_up()).await.is_ok() {
+            assert_eq!(stream.departure(), Departure::Ended, "{what}");
+            rounds += 1;
+        }
+        assert!(rounds < 10, "{what}: woken {rounds} times");
+        peer.leave(Leave::Reset);
+        // Whoever waits is woken: nobody has to ask, or to send something first.
+        let asked_until_ms = clock::now_ms() + PATIENCE_MS;
+        let _ = timer::timeout_at(Some(timer::deadline_in(PATIENCE_MS)), wake_up()).await;
+        assert!(clock::now_ms() < asked_until_ms, "{what}: the reset was not told");
+        assert_eq!(stream.departure(), Departure::Reset, "{what}");
     }
 });

@@ -212,7 +212,7 @@ impl Uring {
 
     pub fn close(&mut self, s: &mut Socket) {
         // In queue order: a send that was only queued is tried before it is cancelled, and the close comes last.
-        for op in [Op::Recv, Op::Send, Op::Connect, Op::PollIn, Op::PollOut, Op::Watch, Op::Hangup] {
+        for op in Op::ALL {
             self.cancel(s, op);
         }
         if !s.leave_shared() {
@@ -230,26 +230,26 @@ impl Uring {
         if s.bits.has(Bits::LISTENER) || s.ops & Op::Watch.bit() != 0 {
             return;
         }
-        if s.ops & Op::PollIn.bit() == 0 {
-            let events = libc::POLLIN | libc::POLLRDHUP;
-            let entry = opcode::PollAdd::new(Fd(s.fd), events as u32).build();
-            s.ops |= Op::PollIn.bit();
-            self.push(entry.user_data(token(s, Op::PollIn)));
-        }
+        self.arm_poll(s, Op::PollIn, libc::POLLIN | libc::POLLRDHUP);
     }
 
     pub fn want_output(&mut self, s: &mut Socket) {
-        if s.ops & Op::PollOut.bit() == 0 {
-            let entry = opcode::PollAdd::new(Fd(s.fd), libc::POLLOUT as u32).build();
-            s.ops |= Op::PollOut.bit();
-            self.push(entry.user_data(token(s, Op::PollOut)));
+        self.arm_poll(s, Op::PollOut, libc::POLLOUT);
+    }
+
+    /// Sees to it that `op` tells of one of these events, or of an error.
+    fn arm_poll(&mut self, s: &mut Socket, op: Op, events: i16) {
+        if s.ops & op.bit() == 0 {
+            let entry = opcode::PollAdd::new(Fd(s.fd), events as u32).build();
+            s.ops |= op.bit();
+            self.push(entry.user_data(token(s, op)));
         }
     }
 
     /// `true` once nothing is in flight; the last completion wakes the current task until then.
     pub fn detach(&mut self, s: &mut Socket) -> bool {
         let quiet = self.quiesce(s);
-        for op in [Op::PollIn, Op::PollOut, Op::Hangup] {
+        for op in [Op::PollIn, Op::PollOut, Op::Hangup, Op::Broken] {
             self.cancel(s, op);
         }
         s.reader = current_task();
@@ -461,6 +461,7 @@ impl Uring {
                 }
             }
             Op::Hangup => self.hung_up(s, result),
+            Op::Broken => self.broken(s, result),
         }
         if s.bits.has(Bits::CLOSING) && s.ops == 0 {
             sockets.remove(socket);

@@ -15,6 +15,8 @@
 //! - Where receives fill the blocks of the ring ([`Bits::BULK`]), the blocks are what the data costs: then no receive is
 //!   armed but a poll ([`Op::PollIn`]), which looks first, too, and what came is received directly, into a buffer that
 //!   holds all of it. Multishot receives begin again when little came several times.
+//! - A peer whose end was told may still break the connection, which matters to whoever works for it. While somebody waits
+//!   for that, a poll for errors is armed ([`Op::Broken`]), a multishot one.
 //!
 //! The question can be asked directly, although a receive is in flight, because of `DEFER_TASKRUN`: the kernel takes
 //! bytes out of the socket only while this thread is inside `io_uring_enter`. Once the completion queue was drained,
@@ -34,6 +36,9 @@ use std::task::Poll;
 
 /// `IORING_RECVSEND_POLL_FIRST`: arm the poll without trying first.
 const POLL_FIRST: u16 = 1;
+
+/// What a poll says of a broken connection, whatever it was asked for.
+const ERRORS: i32 = (libc::POLLERR | libc::POLLHUP) as i32;
 
 /// In flight, these two together tell of everything.
 const GUARDED: u8 = Op::Recv.bit() | Op::Hangup.bit();
@@ -61,7 +66,7 @@ impl Uring {
         let Poll::Ready((mut buf, room)) = s.room(max) else {
             // Who waits for a buffer hears of the end all the same.
             s.reader = current_task();
-            if s.ops & Op::Hangup.bit() == 0 && !s.bits.has(Bits::ANNOUNCED) {
+            if !s.bits.has(Bits::ANNOUNCED) {
                 self.arm_hangup(s);
             }
             return Poll::Pending;
@@ -119,17 +124,19 @@ impl Uring {
     pub fn is_leaving(&mut self, s: &mut Socket) -> bool {
         s.reader = current_task();
         if s.has_verdict() || s.bits.has(Bits::ANNOUNCED) {
+            // A peer that ended its direction may break the connection later, which no receive tells any more.
+            if s.rx_error == Errno::NONE && !s.bits.has(Bits::BROKEN) {
+                self.arm_broken(s);
+            }
             return true;
         }
         if s.bits.has(Bits::BULK) && self.looks_readable(s) {
             // What comes first stays in the kernel: the end behind it is asked for by itself.
-            if s.ops & Op::Hangup.bit() == 0 {
-                self.arm_hangup(s);
-            }
+            self.arm_hangup(s);
         } else if s.rx_queued <= self.receive_ahead {
             // What comes first is received ahead, so that the end behind it is seen.
             self.arm_input(s);
-        } else if s.ops & Op::Hangup.bit() == 0 {
+        } else {
             self.arm_hangup(s);
         }
         false
@@ -160,9 +167,17 @@ impl Uring {
     }
 
     fn arm_hangup(&mut self, s: &mut Socket) {
-        let entry = opcode::PollAdd::new(Fd(s.fd), libc::POLLRDHUP as u32).build();
-        s.ops |= Op::Hangup.bit();
-        self.push(entry.user_data(token(s, Op::Hangup)));
+        self.arm_poll(s, Op::Hangup, libc::POLLRDHUP);
+    }
+
+    /// The kernel tells every poll of an end, asked or not: a single one would say so again and again. One that goes on says
+    /// it once, and then what changes.
+    fn arm_broken(&mut self, s: &mut Socket) {
+        if s.ops & Op::Broken.bit() == 0 {
+            let entry = opcode::PollAdd::new(Fd(s.fd), 0).multi(true).build();
+            s.ops |= Op::Broken.bit();
+            self.push(entry.user_data(token(s, Op::Broken)));
+        }
     }
 
     fn arm_recv(&mut self, s: &mut Socket) {
@@ -252,6 +267,21 @@ impl Uring {
             // Usually the receive says it, too, a moment later.
             self.hung.push(s.canonical());
         } else {
+            s.wake_reader();
+        }
+    }
+
+    /// The poll for errors behind the end of input fired, or was cancelled.
+    pub(super) fn broken(&mut self, s: &mut Socket, result: i32) {
+        if s.bits.has(Bits::CLOSING) {
+            return;
+        }
+        // First it tells of the end, which is known.
+        let is_error = result >= 0 && result & ERRORS != 0;
+        if is_error {
+            s.bits.set(Bits::BROKEN);
+        }
+        if is_error || s.ops & Op::Broken.bit() == 0 {
             s.wake_reader();
         }
     }
