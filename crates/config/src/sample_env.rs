@@ -70,6 +70,8 @@ pub(crate) struct NameTable {
     tables: HashMap<Arc<str>, (thalweg_sample::TableId, thalweg_stick::KeyType)>,
     /// The certificates that expressions name.
     pub certificates: RefCell<BTreeSet<String>>,
+    /// The public keys, in DER, that expressions take from files, by the names of those.
+    pub token_keys: RefCell<crate::model::TokenKeys>,
 }
 
 impl NameTable {
@@ -121,6 +123,7 @@ impl NameTable {
             referenced: RefCell::default(),
             backends: RefCell::default(),
             certificates: RefCell::default(),
+            token_keys: RefCell::default(),
             tables: tables
                 .zip(0..)
                 .map(|(spec, i)| (Arc::clone(&spec.name), (thalweg_sample::TableId(i), spec.key)))
@@ -189,6 +192,10 @@ impl Names for Scope<'_> {
             self.table.certificates.borrow_mut().insert(name.to_owned());
         }
         is_there
+    }
+
+    fn keep_token_key(&self, path: &str, key: &Arc<[u8]>) {
+        self.table.token_keys.borrow_mut().insert(path.as_bytes().into(), Arc::clone(key));
     }
 
     fn token_algorithms(&self) -> thalweg_sample::TokenAlgorithms {

@@ -1,10 +1,12 @@
 //! What expressions may ask about the rest of the process.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use thalweg_config::model::{self, Config, LogDest, Password};
 use thalweg_runtime::net::SocketId;
-use thalweg_sample::context::{ProxyFigures, ProxyTimeouts, ServerFigures, TcpInfo, World};
+use thalweg_runtime::profile;
+use thalweg_sample::context::{ProxyFigures, ProxyTimeouts, ServerFigures, TaskFigures, TcpInfo, World};
 use thalweg_sample::facts::{ListenerId, ProxyId, ServerId, TableId};
 use thalweg_sample::logformat::LogFormat;
 use thalweg_sample::vars::VarSet;
@@ -77,6 +79,10 @@ impl World for Worker {
         let certificates = self.instance.config.token_certificates.as_ref();
         let found = std::str::from_utf8(name).ok().zip(certificates).map(|(name, all)| all.find(name));
         found.unwrap_or(TokenCertificate::Unknown)
+    }
+
+    fn token_key(&self, path: &[u8]) -> Option<Arc<[u8]>> {
+        self.instance.config.token_keys.get(path).cloned()
     }
 
     fn proxy_number(&self, id: ProxyId) -> u32 {
@@ -249,6 +255,19 @@ impl World for Worker {
 
     fn thread(&self) -> u32 {
         narrow(self.thread as u64) + 1
+    }
+
+    fn task_figures(&self) -> TaskFigures {
+        let found = profile::figures();
+        TaskFigures { calls: found.calls.into(), ran_ns: found.ran_ns, waited_ns: found.waited_ns }
+    }
+
+    fn thread_busy_percent(&self) -> u32 {
+        narrow(profile::thread_busy_percent())
+    }
+
+    fn process_busy_percent(&self) -> u32 {
+        narrow(profile::mean_busy_percent())
     }
 
     fn uptime(&self) -> u64 {

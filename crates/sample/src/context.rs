@@ -3,6 +3,7 @@
 use crate::facts::{Endpoint, ListenerId, ProxyId, ServerId, Session, StreamFacts, TableId};
 use crate::value::{Place, Sample, Text, Value, decimal};
 use crate::vars::{Scope, VarRef, VarSet, VarValue};
+use std::sync::Arc;
 use thalweg_http::Head;
 use thalweg_shared::RwLock;
 
@@ -27,6 +28,17 @@ pub struct TcpInfo {
     pub retrans: u32,
     pub fackets: u32,
     pub reordering: u32,
+}
+
+/// What a task has cost; times only of what was profiled (manual, `profiling.tasks`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskFigures {
+    /// How often it was called.
+    pub calls: u64,
+    /// Nanoseconds that it ran.
+    pub ran_ns: u64,
+    /// Nanoseconds that it waited to be called.
+    pub waited_ns: u64,
 }
 
 /// Load figures of a server.
@@ -121,14 +133,12 @@ pub trait World {
     fn thread_group(&self) -> u32 {
         0
     }
-    /// How often the stream's task was called, the nanoseconds it spent, and the nanoseconds it waited to be called.
-    fn task_figures(&self) -> (u64, u64, u64) {
-        (1, 0, 0)
-    }
-    /// The share of the time the processor was busy, 0 to 100: of this thread, of its group, of the process.
-    fn cpu_usage(&self) -> (u32, u32, u32) {
-        (0, 0, 0)
-    }
+    /// What the stream's task has cost since the stream began.
+    fn task_figures(&self) -> TaskFigures;
+    /// The share of the time that this thread was busy lately, in percent.
+    fn thread_busy_percent(&self) -> u32;
+    /// The same of all threads, on average.
+    fn process_busy_percent(&self) -> u32;
     /// Seconds since the process started.
     fn uptime(&self) -> u64;
     /// True when the process is stopping.
@@ -170,11 +180,8 @@ pub trait World {
         let _ = name;
         thalweg_tls::live::TokenCertificate::Unknown
     }
-    /// A PEM key or certificate loaded from a file for the jwt converters, by its name.
-    fn key_material(&self, name: &[u8]) -> Option<&[u8]> {
-        let _ = name;
-        None
-    }
+    /// The public key, in DER, that some expression took from the file of this name at the start.
+    fn token_key(&self, path: &[u8]) -> Option<Arc<[u8]>>;
 }
 
 /// Bytes that take some work to be read, such as those of a chunked body: the work is done when they are first asked

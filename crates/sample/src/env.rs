@@ -3,6 +3,7 @@
 use crate::facts::{ProxyId, ServerId, TableId};
 use crate::pattern::Registry;
 use crate::point::Points;
+use std::sync::Arc;
 
 /// The protocol of a proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,6 +69,10 @@ pub trait Names {
     fn certificate(&self, name: &str) -> bool {
         let _ = name;
         false
+    }
+    /// A file that an expression names has this public key, in DER: variables may name it, too, while traffic is served.
+    fn keep_token_key(&self, path: &str, key: &Arc<[u8]>) {
+        let _ = (path, key);
     }
     /// How tokens may be encrypted.
     fn token_algorithms(&self) -> crate::TokenAlgorithms {

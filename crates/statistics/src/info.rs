@@ -234,8 +234,7 @@ fn tls(instance: &Instance) -> Vec<Row> {
 /// Compression, tasks, and what the process has to do.
 fn work(instance: &Instance, around: &Around<'_>) -> Vec<Row> {
     let global = &instance.config.global;
-    let busy = profile::busy_percent();
-    let idle = 100 - (busy.iter().sum::<u64>() / busy.len().max(1) as u64).min(100);
+    let idle = 100 - profile::mean_busy_percent().min(100);
     let stopping = instance.stopping() != Stopping::No;
     let listeners = around.listeners;
     let current = instance.process_gate.current();

@@ -1,7 +1,8 @@
-//! TLS of what is no proxy: servers of rings and of log backends, `log-forward` sections, the CLI.
+//! TLS of what is no proxy: servers of rings and of log backends, `log-forward` sections, the CLI; and keys of tokens.
 
 mod support;
 
+use std::path::Path;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -147,4 +148,41 @@ fn the_cli_speaks_tls() {
         drop(conn);
         proxy.finish(());
     });
+}
+
+/// A token may be verified with the key whose file a variable names, if the configuration has named that file, too.
+#[test]
+fn a_variable_names_the_file_of_a_key() {
+    // RFC 7515 appendix A.3.
+    const KEY: &str = "-----BEGIN PUBLIC KEY-----\n\
+        MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEf83OJ3D2xF1Bg8vub9tLe1gHMzV7\n\
+        6e8Tus9uPHvRVEXH8UTNG72bfocs3+257rn0s2ldbqkLJK2KRiMohYjlrQ==\n\
+        -----END PUBLIC KEY-----\n";
+    const TOKEN: &str = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0\
+        cnVlfQ.DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q";
+    let text = format!(
+        "frontend fe\nbind <@fe>\nhttp-request set-var(txn.token) str({TOKEN})\nhttp-request set-var(txn.file) hdr(file)\n\
+         http-request deny unless {{ var(txn.token),jwt_verify(ES256,<@dir>/named) 1 }}\n\
+         http-request deny if {{ var(txn.token),jwt_verify(HS256,<@dir>/secret) 1 }}\n\
+         http-request return status 200 hdr said %[var(txn.token),jwt_verify(ES256,txn.file)]\n"
+    );
+    let check = |io, program: Option<&Path>| {
+        let mut setup = Setup::http(&text);
+        for file in ["named", "secret", "other"] {
+            setup = setup.file_beside(file, KEY);
+        }
+        if let Some(program) = program {
+            setup = setup.program(program);
+        }
+        let proxy = setup.start(io);
+        for (file, said) in [("named", "1"), ("secret", "-5"), ("other", "-5")] {
+            let path = proxy.path(file);
+            let answer = proxy.ask(&format!("GET / HTTP/1.1\r\nHost: h\r\nFile: {}\r\n\r\n", path.display()));
+            assert_eq!(answer.field("said"), said, "{file}");
+        }
+    };
+    if let Some(reference) = support::reference() {
+        check("epoll", Some(&reference));
+    }
+    each_driver(|io| check(io, None));
 }

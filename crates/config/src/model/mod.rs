@@ -22,6 +22,7 @@ mod shared;
 mod stats;
 mod tls;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 pub use crate::proxy::key::{Asked, BalanceKey};
@@ -68,6 +69,9 @@ pub use thalweg_sample::ProxyId;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct ServerId(pub u32);
 
+/// Public keys, in DER, by the names of the files that they come from.
+pub type TokenKeys = HashMap<Box<[u8]>, Arc<[u8]>>;
+
 /// Everything a configuration says. Copies share what they have in common.
 #[derive(Clone, Default)]
 pub struct Config {
@@ -89,6 +93,8 @@ pub struct Config {
     pub tls: Option<SharedLive>,
     /// The certificates among them by name, for converters of tokens.
     pub token_certificates: Option<Arc<thalweg_tls::live::TokenCertificates>>,
+    /// The public keys, in DER, that converters of tokens take from files, by the names of those.
+    pub token_keys: Arc<TokenKeys>,
     /// What the process tells of itself when it starts.
     pub traces: thalweg_trace::Traces,
     /// Stick tables, so that a `TableId` is an index here.

@@ -93,6 +93,7 @@ pub(crate) fn load(cx: &mut Cx<'_>, proxies: &mut [Building], readable: bool) {
     let has_server =
         proxies.iter().any(|b| b.p.servers.iter().any(|s| s.tls.as_ref().is_some_and(|tls| tls.used)));
     let wanted = cx.name_table.certificates.take();
+    cx.config.token_keys = Arc::new(cx.name_table.token_keys.take());
     if !has_bind && !has_server && cx.stores.is_empty() && wanted.is_empty() {
         return;
     }

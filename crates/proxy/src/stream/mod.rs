@@ -39,7 +39,7 @@ use thalweg_h1::parse::{HeadParser, ParseOptions, Parsed};
 use thalweg_http::semantics::Framing;
 use thalweg_http::{Head, Method};
 use thalweg_rules::Effects;
-use thalweg_runtime::clock;
+use thalweg_runtime::{clock, profile};
 use thalweg_sample::context::{Ctx, Payload};
 use thalweg_sample::facts::{self, Session, StreamFacts};
 
@@ -320,6 +320,7 @@ impl StreamState {
         self.cookie = cookie::Seen::default();
         self.stick.clear();
         self.body.clear();
+        profile::begin_figures();
     }
 
     /// Applies what the rules that just ran asked of the client's connection and of the task.

@@ -4,16 +4,19 @@
 //! is off, a run costs two predictable branches. While it is on, each run and each wake-up reads the clock once, and
 //! the run is counted by its kind and the place it was woken from.
 
+mod figures;
 mod show;
 
+pub use figures::{Figures, begin_figures, figures};
 pub use show::{
-    ExtraCounter, Order, ProfileOptions, busy_percent, show_activity, show_pools, show_profiling_status,
-    show_profiling_tasks, show_tasks, show_threads,
+    ExtraCounter, Order, ProfileOptions, mean_busy_percent, show_activity, show_pools, show_profiling_status,
+    show_profiling_tasks, show_tasks, show_threads, thread_busy_percent,
 };
 
 use crate::clock;
 use crate::driver::{PollStats, Wait};
 use crate::scheduler::{Cause, Incident, Local, local};
+use crate::task::TaskId;
 use crate::task::slot::Slot;
 use std::cell::Cell;
 use std::panic::Location;
@@ -268,6 +271,7 @@ pub(crate) struct Meter {
     run_began_ns: Cell<u64>,
     run_from: Cell<Option<&'static Location<'static>>>,
     run_latency_ns: Cell<u64>,
+    figures: figures::Table,
 }
 
 /// Stands for a caller nobody recorded: a wake-up through a standard waker.
@@ -301,18 +305,26 @@ pub(crate) fn before_round(local: &Local) {
 pub(crate) fn before_run(local: &Local, from: &'static Location<'static>, queued: u32) {
     let meter = &local.meter;
     meter.run_from.set(Some(from));
-    meter.run_latency_ns.set(match queued {
+    let latency_ns = match queued {
         0 => 0,
         // The stamp is rounded up by its lowest bit, so the difference may be just negative.
         queued => (((meter.run_began_ns.get() >> 6) as u32).wrapping_sub(queued) as i32).max(0) as u64 * 64,
-    });
+    };
+    meter.run_latency_ns.set(latency_ns);
+    if local.current_slot().is_some() {
+        meter.figures.waited(local.current(), latency_ns);
+    }
 }
 
 /// After a local task's run, while profiling or when the watchdog marked the run. The slot may be free already.
 #[cold]
 #[inline(never)]
-pub(crate) fn after_run(local: &Local, slot: &Slot) {
+pub(crate) fn after_run(local: &Local, slot: &Slot, id: TaskId) {
+    let began_ns = local.meter.run_began_ns.get();
     count_run(local, slot.kind.get(), slot.woken_from.get());
+    if local.profiling.get() {
+        local.meter.figures.ran(id, began_ns, local.meter.run_began_ns.get());
+    }
 }
 
 /// After any task's run, as [`after_run`].

@@ -3,7 +3,7 @@
 //! The layouts are the reference's, for the eyes and scripts that know it. Columns and counters without a meaning here
 //! (time spent in locks: there are none) are present and empty.
 
-use super::Costs;
+use super::{Activity, Costs};
 use crate::scheduler::{Local, local};
 use crate::task::{Reason, current_task};
 use crate::{clock, pool, timer};
@@ -397,10 +397,7 @@ pub fn show_activity(thread: Option<usize>, extra: &[ExtraCounter<'_>]) -> Strin
     };
     let of = |t: usize| &*threads[t].activity;
     let get = |c: &AtomicU64| c.load(Ordering::Relaxed);
-    // A thread that sleeps does not measure itself: after a second its shares are nil.
-    let fresh = |t: usize, c: &AtomicU64| {
-        if now.saturating_sub(get(&of(t).measured_us)) < 1_500_000 { get(c) } else { 0 }
-    };
+    let fresh = |t: usize, c: &AtomicU64| if is_fresh(of(t), now) { get(c) } else { 0 };
     row("ctxsw", false, &|t| get(&of(t).runs) + get(&of(t).jobs));
     row("tasksw", false, &|t| get(&of(t).runs));
     row("empty_rq", false, &|t| get(&of(t).empty_rounds));
@@ -457,15 +454,30 @@ pub fn show_pools(prefix: &str) -> String {
     out
 }
 
-/// The shares of this runtime's threads that were awake lately, in percent, for `Idle_pct` and the like.
-pub fn busy_percent() -> Vec<u64> {
-    let Some(local) = local() else { return Vec::new() };
-    let now = clock::now_us();
-    let of = |t: &&crate::scheduler::Endpoint| {
-        let fresh = now.saturating_sub(t.activity.measured_us.load(Ordering::Relaxed)) < 1_500_000;
-        if fresh { t.activity.busy_percent.load(Ordering::Relaxed) } else { 0 }
-    };
-    local.runtime.threads.iter().map(of).collect()
+/// A thread that sleeps does not measure itself: its shares are nil after so long, in microseconds.
+const FRESH_US: u64 = 1_500_000;
+
+/// Whether a thread measured itself lately.
+fn is_fresh(activity: &Activity, now_us: u64) -> bool {
+    now_us.saturating_sub(activity.measured_us.load(Ordering::Relaxed)) < FRESH_US
+}
+
+/// The share of its time that a thread was awake lately, in percent.
+fn busy_percent(activity: &Activity, now_us: u64) -> u64 {
+    if is_fresh(activity, now_us) { activity.busy_percent.load(Ordering::Relaxed) } else { 0 }
+}
+
+/// The share of its time that this thread was awake lately, in percent.
+pub fn thread_busy_percent() -> u64 {
+    local().map_or(0, |local| busy_percent(&local.endpoint.activity, clock::now_us()))
+}
+
+/// The same of all threads of this runtime, on average.
+pub fn mean_busy_percent() -> u64 {
+    let Some(local) = local() else { return 0 };
+    let (threads, now_us) = (&local.runtime.threads, clock::now_us());
+    let sum: u64 = threads.iter().map(|thread| busy_percent(&thread.activity, now_us)).sum();
+    sum / threads.len().max(1) as u64
 }
 
 #[cfg(test)]

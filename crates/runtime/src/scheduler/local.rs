@@ -565,6 +565,7 @@ impl Local {
         slot.state.set(State::Running);
         self.current.set(id);
         self.current_slot.set(slot);
+        slot.calls.set(slot.calls.get().wrapping_add(1));
         self.reasons.set(reasons);
         self.want.set(NEVER);
         self.runs.set(self.runs.get() + 1);
@@ -598,7 +599,7 @@ impl Local {
         self.current.set(TaskId::NONE);
         self.current_slot.set(ptr::null());
         if self.profiling.get() | self.watch.is_marked() {
-            profile::after_run(self, slot);
+            profile::after_run(self, slot, id);
         }
     }
 

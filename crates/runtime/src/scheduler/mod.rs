@@ -14,7 +14,6 @@ pub(crate) use local::{Local, local, local_ptr};
 pub use queue::{Class, NICE_MAX, NICE_MIN};
 pub use runtime::{Config, Handle, Runtime, block_on, handle, stop, stopping};
 pub use shared::SHARED_MAX;
-pub(crate) use thread::Endpoint;
 
 use crate::profile::Kind;
 use crate::task::{Reason, TaskId};

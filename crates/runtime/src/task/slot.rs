@@ -148,6 +148,8 @@ pub(crate) struct Slot {
     pub(crate) reasons: Cell<u32>,
     /// When it was queued (see `profile::queue_stamp`); only kept while profiling.
     pub(crate) queued_at: Cell<u32>,
+    /// Runs, the present one included: see `profile::figures`.
+    pub(crate) calls: Cell<u32>,
     pub(crate) nice: Cell<i16>,
     /// Class in the lowest two bits, and [`ARMED`].
     pub(crate) flags: Cell<u8>,
@@ -208,6 +210,7 @@ fn make_chunk(generation: u32) -> NonNull<Slot> {
                 armed: Cell::new(NO_SLOT),
                 reasons: Cell::new(0),
                 queued_at: Cell::new(0),
+                calls: Cell::new(0),
                 nice: Cell::new(0),
                 flags: Cell::new(0),
                 state: Cell::new(State::Free),
@@ -299,6 +302,7 @@ impl Slots {
         slot.woken_from.set(woken_from);
         slot.deadline.set(NEVER);
         slot.reasons.set(0);
+        slot.calls.set(0);
         slot.state.set(State::Idle);
         index
     }

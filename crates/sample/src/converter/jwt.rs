@@ -125,10 +125,10 @@ enum MethodArg {
 }
 
 enum KeyArg {
-    /// A secret, and the public key in the file of that name, if there is one.
+    /// A secret, and the public key in the file of that name, if there is one and the algorithm may ask for it.
     Known {
         secret: Box<[u8]>,
-        public: Option<Box<[u8]>>,
+        public: Option<Arc<[u8]>>,
     },
     Var(VarRef),
     /// A certificate of this name.
@@ -159,11 +159,16 @@ fn check_verify(args: &mut Args, env: &mut CompileEnv) -> Result<(), String> {
         Some(var) => KeyArg::Var(var),
         None => {
             let path = String::from_utf8_lossy(key);
-            let public = env.names.read_file(&path).ok().and_then(|pem| public_key(&pem));
+            let is_secret = matches!(how, MethodArg::Known(Method::Hmac(_)));
+            let read = |path: &str| env.names.read_file(path).ok().and_then(|pem| public_key(&pem));
+            let public = if is_secret { None } else { read(&path) };
             if let MethodArg::Known(Method::Public(_) | Method::Curve(_)) = how
                 && public.is_none()
             {
                 return Err(format!("cannot load a public key from file '{path}'"));
+            }
+            if let Some(public) = &public {
+                env.names.keep_token_key(&path, public);
             }
             KeyArg::Known { secret: key.into(), public }
         }
@@ -208,7 +213,7 @@ pub(super) fn certificate_argument(
 }
 
 /// The first public key of a PEM file, in DER: SPKI or PKCS #1.
-fn public_key(pem: &[u8]) -> Option<Box<[u8]>> {
+fn public_key(pem: &[u8]) -> Option<Arc<[u8]>> {
     let text = std::str::from_utf8(pem).ok()?;
     let body = ["PUBLIC KEY-----", "RSA PUBLIC KEY-----"].iter().find_map(|kind| {
         let (_, rest) = text.split_once(&format!("-----BEGIN {kind}"))?;
@@ -298,7 +303,7 @@ fn verify(args: &Args, sample: &mut Sample, cx: &mut Ctx) -> bool {
                             }
                         }
                         (_, Some(text)) => {
-                            let key = cx.world.key_material(cx.text(text)).and_then(public_key);
+                            let key = cx.world.token_key(cx.text(text));
                             key.map_or(UNKNOWN_KEY, |key| check(&key))
                         }
                         (KeyArg::Known { public: Some(key), .. }, None) => check(key),
@@ -346,6 +351,36 @@ mod tests {
         check("-----BEGIN RSA PUBLIC KEY-----\naGVsbG8=\n-----END RSA PUBLIC KEY-----\n", Some(b"hello"));
         check("-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n", None);
         check("-----BEGIN PUBLIC KEY-----\n!\n-----END PUBLIC KEY-----\n", None);
+    }
+
+    /// A variable may name the file of a key that another expression names, where that is no secret.
+    #[test]
+    fn files_of_keys_are_found_by_name() {
+        let mut rig = crate::testing::Rig::default();
+        // RFC 7515 appendix A.3.
+        let key = "-----BEGIN PUBLIC KEY-----\n\
+                   MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEf83OJ3D2xF1Bg8vub9tLe1gHMzV7\n\
+                   6e8Tus9uPHvRVEXH8UTNG72bfocs3+257rn0s2ldbqkLJK2KRiMohYjlrQ==\n\
+                   -----END PUBLIC KEY-----\n";
+        let token = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0\
+                     cnVlfQ.DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q";
+        for file in ["of_es", "of_none", "secret", "other"] {
+            rig.world.files.insert(file.into(), key.into());
+        }
+        let mut verify = |method: &str, file: &str| {
+            rig.eval(&format!("str({token}),jwt_verify({method},{file})")).expect("a number")
+        };
+        assert_eq!(verify("ES256", "of_es"), "1");
+        assert_eq!(verify("none", "of_none"), "0");
+        assert_eq!(verify("HS256", "secret"), "0");
+        let named = |rig: &mut crate::testing::Rig, file: &str| {
+            let set = format!("str({file}),set-var(txn.file)");
+            rig.eval(&set).expect("a name");
+            rig.eval(&format!("str({token}),jwt_verify(ES256,txn.file)")).expect("a number")
+        };
+        for (file, expected) in [("of_es", "1"), ("of_none", "1"), ("secret", "-5"), ("other", "-5")] {
+            assert_eq!(named(&mut rig, file), expected, "{file}");
+        }
     }
 
     /// A signature of two numbers that has no halves is none; one of another length is not right.

@@ -3,7 +3,7 @@
 use super::{ANYWHERE, FetchDef, INTERNAL, Iter};
 use crate::acl::{AclList, Verdict};
 use crate::args::{Arg, ArgKind, Args};
-use crate::context::{Ctx, ProxyFigures, ServerFigures};
+use crate::context::{Ctx, ProxyFigures, ServerFigures, TaskFigures};
 use crate::env::CompileEnv;
 use crate::facts::ServerId;
 use crate::pattern::parse::hex;
@@ -67,7 +67,7 @@ pub static TABLE: &[FetchDef] = &[
     )
     .takes(1, &[Backend]),
     FetchDef::new("cpu_calls", Type::Int, INTERNAL, "times the stream's task was called", |_, cx, _| {
-        long(cx.world.task_figures().0)
+        long(task_figures(cx)?.calls)
     }),
     FetchDef::new(
         "cpu_ns_avg",
@@ -75,29 +75,29 @@ pub static TABLE: &[FetchDef] = &[
         INTERNAL,
         "nanoseconds per call of the stream's task",
         |_, cx, _| {
-            let (calls, cpu, _) = cx.world.task_figures();
-            long(cpu / calls.max(1))
+            let figures = task_figures(cx)?;
+            long(figures.ran_ns / figures.calls.max(1))
         },
     ),
     FetchDef::new("cpu_ns_tot", Type::Int, INTERNAL, "nanoseconds spent in the stream's task", |_, cx, _| {
-        long(cx.world.task_figures().1)
+        long(task_figures(cx)?.ran_ns)
     }),
     FetchDef::new(
         "cpu_usage_grp",
         Type::Int,
         INTERNAL,
         "busy share of the thread group, 0 to 100",
-        |_, cx, _| int(cx.world.cpu_usage().1),
+        |_, cx, _| int(cx.world.process_busy_percent()),
     ),
     FetchDef::new(
         "cpu_usage_proc",
         Type::Int,
         INTERNAL,
         "busy share of the process, 0 to 100",
-        |_, cx, _| int(cx.world.cpu_usage().2),
+        |_, cx, _| int(cx.world.process_busy_percent()),
     ),
     FetchDef::new("cpu_usage_thr", Type::Int, INTERNAL, "busy share of the thread, 0 to 100", |_, cx, _| {
-        int(cx.world.cpu_usage().0)
+        int(cx.world.thread_busy_percent())
     }),
     FetchDef::new("date", Type::Int, ANYWHERE, "the date, with an offset, in s, ms or us", date)
         .takes(0, &[Int, Str])
@@ -167,12 +167,12 @@ pub static TABLE: &[FetchDef] = &[
         INTERNAL,
         "nanoseconds the stream's task waited per call",
         |_, cx, _| {
-            let (calls, _, wait) = cx.world.task_figures();
-            long(wait / calls.max(1))
+            let figures = task_figures(cx)?;
+            long(figures.waited_ns / figures.calls.max(1))
         },
     ),
     FetchDef::new("lat_ns_tot", Type::Int, INTERNAL, "nanoseconds the stream's task waited", |_, cx, _| {
-        long(cx.world.task_figures().2)
+        long(task_figures(cx)?.waited_ns)
     }),
     FetchDef::new("meth", Type::Method, ANYWHERE, "a constant method", |args, cx, _| {
         let text = cx.store(args.str(0)?)?;
@@ -308,6 +308,11 @@ fn int(value: impl Into<i64>) -> Option<Sample> {
 
 fn long(value: u64) -> Option<Sample> {
     Some(Sample::int(i64::try_from(value).unwrap_or(i64::MAX)))
+}
+
+/// What the stream's task has cost; nothing where there is no stream.
+fn task_figures(cx: &Ctx) -> Option<TaskFigures> {
+    cx.stream.is_some().then(|| cx.world.task_figures())
 }
 
 fn proxy(args: &Args, cx: &Ctx) -> Option<ProxyFigures> {

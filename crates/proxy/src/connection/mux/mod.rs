@@ -28,7 +28,7 @@ use thalweg_h2::settings::Settings;
 use thalweg_http::Head;
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{Departure, SocketId};
-use thalweg_runtime::profile::busy_percent;
+use thalweg_runtime::profile::thread_busy_percent;
 use thalweg_runtime::{Reason, TaskId, clock, current_task};
 use thalweg_sample::facts::TlsFacts;
 
@@ -139,7 +139,7 @@ pub fn config(tune: &Tune, side: &H2Side) -> Config {
 /// (`tune.glitches.kill.cpu-usage`).
 pub fn may_end_for_glitches(worker: &Worker) -> bool {
     let least = worker.instance.config.global.tune.h2.kill_busy_percent;
-    least == 0 || busy_percent().get(worker.thread).is_some_and(|busy| *busy >= u64::from(least))
+    least == 0 || thread_busy_percent() >= u64::from(least)
 }
 
 impl Mux {

@@ -1,6 +1,8 @@
 //! What operators are told of tasks: budgets that were exceeded, profiles, the state of all threads.
 
+use std::cell::RefCell;
 use std::future::poll_fn;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
@@ -131,4 +133,72 @@ fn the_state_of_all_threads_can_be_shown() {
     assert!(all.contains("accepted: 15 [ 7 8 ]\n"), "{all}");
     assert!(one.contains("accepted: 8\n") && !one.contains('['), "{one}");
     assert!(pools.starts_with("Dumping pools usage.") && pools.contains("\nTotal: "), "{pools}");
+}
+
+#[test]
+fn a_task_knows_what_it_cost() {
+    static WORKER: Kind = Kind::new("worker");
+    /// What each run of the task takes at least.
+    const RUN_NS: u64 = 20_000;
+    let config = Config { profiling: Profiling::Off, ..Config::default() };
+    block_on(config, async {
+        let seen = Rc::new(RefCell::new(Vec::new()));
+        let spawned = || {
+            let log = seen.clone();
+            spawn(
+                &WORKER,
+                poll_fn(move |_| {
+                    if reasons() == Reason::TIMER {
+                        profile::begin_figures();
+                    }
+                    let end = clock::precise_ns() + RUN_NS;
+                    while clock::precise_ns() < end {}
+                    log.borrow_mut().push(profile::figures());
+                    Poll::<()>::Pending
+                }),
+            )
+        };
+        // Runs it so often, the last time as a new piece of work, and says what it told.
+        let work = async |id: TaskId, runs: u32| {
+            for _ in 1..runs {
+                id.wake(Reason::MESSAGE);
+                yield_now().await;
+            }
+            id.wake(Reason::TIMER);
+            yield_now().await;
+            std::mem::take(&mut *seen.borrow_mut())
+        };
+        let calls = |told: &[profile::Figures]| told.iter().map(|figures| figures.calls).collect::<Vec<_>>();
+        let id = spawned();
+        yield_now().await;
+        let told = work(id, 3).await;
+        assert_eq!(calls(&told), [1, 2, 3, 1]);
+        assert!(told.iter().all(|figures| (figures.ran_ns, figures.waited_ns) == (0, 0)), "{told:?}");
+
+        profile::set_profiling(Profiling::On);
+        timer::sleep(1).await;
+        let began_ns = clock::precise_ns();
+        let told = work(id, 3).await;
+        assert_eq!(calls(&told), [2, 3, 1]);
+        // The runs before were not profiled.
+        assert!(told[0].ran_ns >= RUN_NS && told[1].ran_ns >= told[0].ran_ns + RUN_NS, "{told:?}");
+        assert!(told[1].waited_ns >= told[0].waited_ns, "{told:?}");
+        let took_ns = clock::precise_ns() - began_ns;
+        assert!(told[2].ran_ns >= RUN_NS && told[1].ran_ns + told[2].ran_ns <= took_ns, "{told:?}");
+        // Another task in the same place knows nothing of the former one.
+        kill(id);
+        yield_now().await;
+        let other = spawned();
+        assert_eq!(other.index(), id.index());
+        yield_now().await;
+        let told = std::mem::take(&mut *seen.borrow_mut());
+        assert_eq!(calls(&told), [1]);
+        profile::set_profiling(Profiling::Off);
+        timer::sleep(1).await;
+        let told = work(other, 1).await;
+        assert_eq!((calls(&told), told[0].ran_ns, told[0].waited_ns), (vec![1], 0, 0));
+        kill(other);
+        yield_now().await;
+    });
+    assert_eq!(profile::figures(), profile::Figures::default(), "outside of any task");
 }
