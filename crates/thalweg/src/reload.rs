@@ -56,6 +56,20 @@ impl Outcome {
     }
 }
 
+/// What was said of a reload, by [its text](Outcome::text).
+///
+/// # Errors
+/// It failed: the first line about why.
+pub fn succeeded(text: &str) -> Result<&str, &str> {
+    match text.strip_prefix("Success=1\n--\n") {
+        Some(said) => Ok(said.strip_suffix('\n').unwrap_or(said)),
+        None => {
+            let log = text.strip_prefix("Success=0\n--\n").unwrap_or(text);
+            Err(log.lines().next().unwrap_or("it ended.").trim_start_matches("! "))
+        }
+    }
+}
+
 /// A configuration that was read to follow the one in force.
 struct Read {
     reserved: Reserved,

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
@@ -132,9 +133,14 @@ impl Service {
         opened.map_or("no driver", |driver| driver.kind_name())
     }
 
-    /// `mworker-max-reloads`, and whether the master stays without workers.
-    pub fn reload_settings(&self) -> (u32, bool) {
-        (self.config.global.max_reloads, self.config.global.master_stays)
+    /// What a master is told of reloads.
+    pub fn reload_settings(&self) -> ReloadSettings {
+        let global = &self.config.global;
+        ReloadSettings {
+            most: global.max_reloads,
+            master_stays: global.master_stays,
+            in_place: global.chroot.as_deref().is_none_or(|root| root == Path::new("/")),
+        }
     }
 
     /// Starts the threads. The last one begins with [`Running::run`]. `has_master` says that a master makes connections to
@@ -268,6 +274,17 @@ fn runtime_settings(config: &Config) -> thalweg_runtime::Config {
         settings.driver_options.events_max = tune.maxpollevents as usize;
     }
     settings
+}
+
+/// What a configuration says of reloads by a master.
+#[derive(Clone, Copy, Debug)]
+pub struct ReloadSettings {
+    /// `mworker-max-reloads`.
+    pub most: u32,
+    /// The master stays without workers.
+    pub master_stays: bool,
+    /// This process may reload in place: it sees the files that the master sees.
+    pub in_place: bool,
 }
 
 /// A service whose threads run.

@@ -300,7 +300,7 @@ fn serve(
         old_process::replace(*how, pids);
     }
     service.commit();
-    let (max_reloads, master_stays) = service.reload_settings();
+    let reloads = service.reload_settings();
     service.prepare_process().iter().for_each(|message| reporter.warning(message));
     process::drop_privileges(&settings.privileges, program, state_dir.as_ref())
         .map_err(|message| fail(reporter, message))?;
@@ -323,7 +323,7 @@ fn serve(
         .map_err(|error| fail(reporter, cannot("wait for signals", error)))?;
     if let (Some(worker), Some(cli)) = (worker.take(), running.master_cli()) {
         worker
-            .ready(program.version(), max_reloads, master_stays, cli, running.handle())
+            .ready(program.version(), reloads, cli, running.handle())
             .map_err(|error| fail(reporter, cannot("reach the master process", error)))?;
     }
     if let Some(null) = null {

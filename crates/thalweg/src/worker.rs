@@ -11,6 +11,7 @@ use thalweg_sys::signal::{self, Signal};
 
 use crate::master::link::{self, Part, Said, WORKER_VARIABLE};
 use crate::report;
+use crate::service::ReloadSettings;
 
 /// The stack of the thread that waits for the master.
 const STACK_SIZE: usize = 128 * 1024;
@@ -47,11 +48,15 @@ impl Worker {
     pub fn ready(
         self,
         version: &str,
-        max_reloads: u32,
-        master_stays: bool,
+        reloads: ReloadSettings,
         (cli, socket): (Arc<Cli>, usize),
         handle: Handle,
     ) -> std::io::Result<()> {
+        if reloads.in_place {
+            // Before that it serves, so that the first reload finds it known.
+            link::tell(self.link.as_fd(), &Said::Follows)?;
+        }
+        let ReloadSettings { most: max_reloads, master_stays, .. } = reloads;
         let log = report::startup_log();
         let said = Said::Ready { version: version.to_owned(), max_reloads, master_stays, log };
         link::tell(self.link.as_fd(), &said)?;

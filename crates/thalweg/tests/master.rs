@@ -154,6 +154,11 @@ impl Drop for Master<'_> {
     }
 }
 
+/// A line of `global` that no running process follows: another one is started.
+fn another_process(number: usize) -> String {
+    format!("    tune.maxpollevents {}", 100 + number)
+}
+
 /// Whether a process runs; one that only waits to be asked about by its parent does not.
 fn runs(pid: u32) -> bool {
     let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -179,7 +184,7 @@ fn reloads_lose_no_connection() {
             .collect();
         let mut seen = vec![place.only_worker()];
         for round in 0..6 {
-            place.configure("", if round % 2 == 0 { "two" } else { "one" });
+            place.configure(&another_process(round), if round % 2 == 0 { "two" } else { "one" });
             let before = asked.load(Ordering::Relaxed);
             match round % 3 {
                 0 => master.signal(Signal::User2),
@@ -198,6 +203,87 @@ fn reloads_lose_no_connection() {
     });
     assert!(place.cli("show proc\n").contains(" 6 [failed: 0] "));
     assert!(place.said().contains("Former worker"));
+    assert_eq!(master.end(Signal::Terminate), Some(0));
+}
+
+/// A worker of the same program follows the files by itself, and nobody who is connected notices; where it cannot, another one takes
+/// its place.
+#[test]
+fn a_worker_follows_in_place() {
+    let place = Place::new();
+    let master = place.start(&["-W"]);
+    let worker = place.only_worker();
+    let mut conn = TcpStream::connect(place.addr).unwrap();
+    conn.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut answers = |with: &str| {
+        eventually("the answer", || {
+            conn.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"one") && !answer.ends_with(b"two") {
+                let mut byte = [0];
+                conn.read_exact(&mut byte).expect("the connection stays");
+                answer.push(byte[0]);
+            }
+            answer.ends_with(with.as_bytes()).then_some(())
+        });
+    };
+    answers("one");
+    for (round, with) in ["two", "one", "two"].into_iter().enumerate() {
+        place.configure("", with);
+        match round {
+            0 => master.signal(Signal::User2),
+            1 => master.signal(Signal::Hangup),
+            _ => {
+                let answer = place.cli("reload\n");
+                assert!(
+                    answer.starts_with("Success=1\n--\n") && answer.contains("Loading success."),
+                    "{answer}"
+                );
+            }
+        }
+        answers(with);
+        assert_eq!(place.only_worker(), worker);
+    }
+    // As after any reload, the worker that serves is one that has seen none.
+    let processes = place.cli("show proc\n");
+    assert!(processes.contains(" 3 [failed: 0] "), "{processes}");
+    assert!(processes.contains(&format!("{worker:<15} worker          0 ")), "{processes}");
+    assert!(place.cli("show startup-logs\n").contains(&format!("Worker ({worker}) reloads in place")));
+    place.configure(&another_process(1), "two");
+    let answer = place.cli("reload\n");
+    assert!(answer.starts_with("Success=1\n") && answer.contains("needs a restart"), "{answer}");
+    let second = eventually("another worker", || Some(place.workers().0[0]).filter(|pid| *pid != worker));
+    place.configure(&another_process(1), "one");
+    assert!(place.cli("reload\n").starts_with("Success=1\n"));
+    place.answers("one");
+    assert_eq!(place.workers().0, [second]);
+    assert!(place.cli("hard-reload\n").starts_with("Success=1\n"));
+    assert_ne!(place.only_worker(), second);
+    assert_eq!(master.end(Signal::Terminate), Some(0));
+}
+
+/// The files that a worker in a `chroot` sees under the names of the command line are others, if there are any.
+#[test]
+fn a_worker_that_does_not_see_the_files_is_replaced() {
+    let is_root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    if !is_root {
+        println!("skipped: only root may change the root directory");
+        return;
+    }
+    let place = Place::new();
+    let root = place.path("root");
+    let inside = root.join(place.path("a.cfg").strip_prefix("/").unwrap());
+    fs::create_dir_all(inside.parent().unwrap()).unwrap();
+    place.configure("", "one");
+    fs::copy(place.path("a.cfg"), &inside).unwrap();
+    let global = format!("    chroot {}", root.display());
+    place.configure(&global, "one");
+    let master = place.start(&["-W"]);
+    let worker = place.only_worker();
+    place.configure(&global, "two");
+    assert!(place.cli("reload\n").starts_with("Success=1\n"));
+    place.answers("two");
+    assert_ne!(place.only_worker(), worker);
     assert_eq!(master.end(Signal::Terminate), Some(0));
 }
 
@@ -241,7 +327,10 @@ fn a_first_configuration_that_is_wrong_ends_the_master() {
 #[test]
 fn workers_finish_what_they_have() {
     let place = Place::new();
-    place.configure("    mworker-max-reloads 1", "one");
+    let configure = |number| {
+        place.configure(&format!("    mworker-max-reloads 1\n{}", another_process(number)), "one");
+    };
+    configure(0);
     let master = place.start(&["-W"]);
     let first = place.only_worker();
     // Half a request keeps its worker.
@@ -252,6 +341,7 @@ fn workers_finish_what_they_have() {
         let pid = place.only_worker();
         place.cli(&format!("@!{pid} show info\n")).contains("CurrConns: 1\n").then_some(())
     });
+    configure(1);
     assert!(place.cli("reload\n").starts_with("Success=1\n"));
     let (current, former) = place.workers();
     assert_eq!(former, [first]);
@@ -268,8 +358,10 @@ fn workers_finish_what_they_have() {
     conn.set_read_timeout(Some(PATIENCE)).unwrap();
     conn.write_all(b"GET / HTTP/1.1\r\n").unwrap();
     eventually("it is there", || place.cli("@1 show info\n").contains("CurrConns: 1\n").then_some(()));
+    configure(2);
     place.cli("reload\n");
     assert_eq!(place.workers().1, [current[0]], "{}", place.said());
+    configure(3);
     place.cli("reload\n");
     eventually("it was told to leave", || (!place.workers().1.contains(&current[0])).then_some(()));
     // A hard reload waits for nobody.

@@ -2,6 +2,7 @@
 //!
 //! | From | Message | Meaning |
 //! |---|---|---|
+//! | worker | `follows` | it may be told to reload in place |
 //! | worker | `ready <version> <most reloads> <stays>` and what was said while starting | it serves |
 //! | worker | `failed` and what was said while starting | it will not, and ends |
 //! | master | `session <level> <mode> <timed> <expert> <experimental>`, with a descriptor | a connection to the worker's CLI |
@@ -22,6 +23,8 @@ const MESSAGE_MAX: usize = 72 * 1024;
 /// What a worker says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
+    /// It may be told to reload in place: it sees the files that the master sees.
+    Follows,
     /// It serves.
     Ready {
         /// Its version.
@@ -43,6 +46,7 @@ pub enum Said {
 impl Said {
     fn encode(&self) -> String {
         match self {
+            Said::Follows => "follows\n".to_owned(),
             Said::Ready { version, max_reloads, master_stays, log } => {
                 format!("ready {version} {max_reloads} {}\n{log}", u8::from(*master_stays))
             }
@@ -61,6 +65,7 @@ impl Said {
                 master_stays: stays == "1",
                 log,
             }),
+            ["follows"] => Some(Said::Follows),
             ["failed"] => Some(Said::Failed { log }),
             _ => None,
         }
@@ -205,10 +210,12 @@ mod tests {
             log: "a\nb\n".into(),
         };
         let failed = Said::Failed { log: "é".repeat(MESSAGE_MAX) };
+        tell(worker.as_fd(), &Said::Follows).unwrap();
         tell(worker.as_fd(), &ready).unwrap();
         send_with_descriptors(worker.as_fd(), b"gossip", &[]).unwrap();
         tell(worker.as_fd(), &failed).unwrap();
         drop(worker);
+        assert_eq!(hear(master.as_fd()).unwrap(), Some(Said::Follows));
         assert_eq!(hear(master.as_fd()).unwrap(), Some(ready));
         let Some(Said::Failed { log }) = hear(master.as_fd()).unwrap() else { panic!("not heard") };
         assert!(log.len() > MESSAGE_MAX - 16 && log.chars().all(|c| c == 'é'));

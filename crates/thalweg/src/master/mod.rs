@@ -8,6 +8,9 @@
 //! workers ---+                            +-> workers that finish
 //! ```
 //!
+//! A worker of the same program follows another configuration by itself, if it can ([`in_place`]). Else another worker is started,
+//! and takes its place.
+//!
 //! One thread owns all decisions. Others wait for one thing each, and turn it into an [`Event`]; sessions of the master CLI
 //! ([`session`]) read what they show under a lock.
 //!
@@ -16,6 +19,7 @@
 //! nothing else.
 
 mod commands;
+mod in_place;
 pub mod link;
 mod notify;
 mod processes;
@@ -44,6 +48,7 @@ use thalweg_sys::inherited;
 use thalweg_sys::process::{self as sys, Forked, Ready};
 use thalweg_sys::signal::{self, Signal, SignalSet};
 
+use self::in_place::Following;
 use self::link::{Part, Said, WORKER_VARIABLE};
 use self::notify::Notify;
 use self::processes::{Inherited, Processes, Role, Worker};
@@ -80,6 +85,8 @@ pub enum Event {
     Said(u32, Said),
     /// A worker will say nothing more.
     Silent(u32),
+    /// What the worker that serves answered when it was told to reload in place.
+    Followed(u32, std::io::Result<String>),
     /// `reload` or `hard-reload` on the master CLI; how it went is sent back.
     Reload {
         /// Former workers leave at once.
@@ -163,6 +170,7 @@ struct Master<'a> {
     /// What leaving the terminal needs, and the process that waits for it.
     launcher: Option<(File, Ready)>,
     starting: Option<Starting>,
+    following: Option<Following>,
     wanted: Option<Wanted>,
     /// Set from the worker that serves.
     max_reloads: u32,
@@ -270,6 +278,7 @@ fn begin<'a>(
         daemon,
         launcher,
         starting: None,
+        following: None,
         wanted: None,
         max_reloads: u32::MAX,
         stays: false,
@@ -279,7 +288,7 @@ fn begin<'a>(
         shared,
     });
     if fresh {
-        master.start_worker(false, Vec::new());
+        master.start_worker(false, Vec::new(), String::new());
     } else {
         let workers: Vec<_> = master.known().workers.iter().map(|w| (w.pid, Arc::clone(&w.link))).collect();
         for (pid, link) in workers {
@@ -328,6 +337,7 @@ impl Master<'_> {
                 Ok(Event::Signal(signal)) => self.on_signal(signal),
                 Ok(Event::Said(pid, said)) => self.on_said(pid, said),
                 Ok(Event::Silent(pid)) => self.note_end(pid, None),
+                Ok(Event::Followed(pid, answer)) => self.on_followed(pid, answer),
                 Ok(Event::Reload { hard, reply }) => self.reload(hard, Some(reply)),
                 Err(RecvTimeoutError::Timeout) => {
                     if self.notify.watchdog.is_some() {
@@ -338,8 +348,7 @@ impl Master<'_> {
                 Err(RecvTimeoutError::Disconnected) => return 1,
             }
             if self.revive_at.is_some_and(|at| at <= Instant::now()) {
-                self.revive_at = None;
-                self.start_worker(false, Vec::new());
+                self.start_worker(false, Vec::new(), String::new());
             }
             if let Some((status, say)) = self.stopping
                 && self.known().workers.is_empty()
@@ -399,7 +408,7 @@ impl Master<'_> {
             // The channel's end tells who waits.
             return;
         }
-        if self.starting.is_some() {
+        if self.starting.is_some() || self.following.is_some() {
             // What is being read may be older than what is to be read now.
             let wanted = self.wanted.get_or_insert_default();
             wanted.hard |= hard;
@@ -408,24 +417,33 @@ impl Master<'_> {
         }
         self.notify.reloading();
         self.notice(&format!("Reloading {}", if self.program.as_haproxy { "HAProxy" } else { "Thalweg" }));
-        self.revive_at = None;
-        self.start_worker(hard, reply.into_iter().collect());
+        self.begin_reload(hard, reply.into_iter().collect());
     }
 
-    /// Starts a worker that will replace the one that serves.
-    fn start_worker(&mut self, hard: bool, replies: Vec<Reply>) {
+    /// Has the worker that serves follow the files, or starts another one.
+    fn begin_reload(&mut self, hard: bool, replies: Vec<Reply>) {
+        match self.may_follow().filter(|_| !hard) {
+            Some((pid, link)) => self.tell_to_follow(pid, link, replies),
+            None => self.start_worker(hard, replies, String::new()),
+        }
+    }
+
+    /// Starts a worker that will replace the one that serves. `said` is what was said before that.
+    fn start_worker(&mut self, hard: bool, replies: Vec<Reply>, said: String) {
+        self.revive_at = None;
         let program = file_id(&self.file);
-        let mut starting = Starting { pid: 0, hard, program, replies, log: String::new() };
+        let mut starting = Starting { pid: 0, hard, program, replies, log: said };
         match self.spawn() {
             Ok((pid, link)) => {
                 starting.pid = pid;
-                starting.log = self.notice(&format!("Initializing new worker ({pid})"));
+                starting.log += &self.notice(&format!("Initializing new worker ({pid})"));
                 let worker = Worker {
                     pid,
                     role: Role::Starting,
                     link: Arc::clone(&link),
                     since: SystemTime::now(),
                     reloads: 0,
+                    follows: false,
                     version: self.shared.version.to_owned(),
                     exit: None,
                     silent: false,
@@ -436,7 +454,7 @@ impl Master<'_> {
             }
             Err(error) => {
                 let text = format!("Cannot start a worker : {} : {error}.", self.file.display());
-                starting.log = self.alert(&text);
+                starting.log += &self.alert(&text);
                 self.starting = Some(starting);
                 self.start_failed();
             }
@@ -494,6 +512,14 @@ impl Master<'_> {
     fn on_said(&mut self, pid: u32, said: Said) {
         let Some(starting) = self.starting.as_mut().filter(|starting| starting.pid == pid) else { return };
         match said {
+            Said::Follows => {
+                let mut known = locked(&self.shared.processes);
+                known
+                    .workers
+                    .iter_mut()
+                    .filter(|worker| worker.pid == pid)
+                    .for_each(|worker| worker.follows = true);
+            }
             Said::Failed { log } => starting.log.push_str(&log),
             Said::Ready { version, max_reloads, master_stays, log } => {
                 starting.log.push_str(&log);
@@ -554,7 +580,7 @@ impl Master<'_> {
     fn finish_reload(&mut self) {
         if let Some(Wanted { hard, replies }) = self.wanted.take() {
             self.notify.reloading();
-            self.start_worker(hard, replies);
+            self.begin_reload(hard, replies);
         } else if self.known().in_role(Role::Current).is_some() {
             self.notify.ready();
         }
@@ -605,7 +631,7 @@ impl Master<'_> {
         self.notify.reload_failed();
         if let Some(Wanted { hard, replies }) = self.wanted.take() {
             self.notify.reloading();
-            self.start_worker(hard, replies);
+            self.begin_reload(hard, replies);
         }
     }
 

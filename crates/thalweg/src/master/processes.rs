@@ -29,6 +29,8 @@ pub struct Worker {
     pub since: SystemTime,
     /// Reloads since then.
     pub reloads: u32,
+    /// It may be told to reload in place. Not known of one that an earlier program of this process started: it is replaced.
+    pub follows: bool,
     /// The version of its program.
     pub version: String,
     /// How it ended.
@@ -154,6 +156,7 @@ impl Processes {
                         link: Arc::new(take(link.parse().ok()?)?),
                         since: moment(since)?,
                         reloads: reloads.parse().ok()?,
+                        follows: false,
                         version: version.to_owned(),
                         exit: None,
                         silent: false,
@@ -219,6 +222,7 @@ mod tests {
             link: Arc::new(packet_pair().unwrap().0),
             since: SystemTime::now(),
             reloads: 0,
+            follows: false,
             version: "1.0".into(),
             exit: None,
             silent: false,
